@@ -1,0 +1,63 @@
+"""Noise-aware conformal prediction: small prediction sets you can trust, from labels you cannot."""
+
+from importlib.metadata import version
+from typing import TYPE_CHECKING, Any
+
+from nacp.calibration import Calibration, NoValidThresholdWarning, calibrate, load
+from nacp.coverage import CoverageCurve, coverage_curve
+from nacp.guarantees import ACNL, CRCP, NACP, Guarantee, SplitConformal, Uncorrected
+from nacp.metrics import Evaluation, evaluate
+from nacp.noise import GroupNoise, MatrixNoise, Noise, RandomizedResponse, UniformNoise
+from nacp.scores import APS, HPS, RAPS, SAPS, Custom, Margin, Precomputed, Score, TopK
+from nacp.sets import PredictionSets
+from nacp.theorems import NoisyComparison, compare_with_noisy_cp, threshold_bracket
+
+if TYPE_CHECKING:
+    from nacp.sklearn import NoiseAwareClassifier
+
+__version__ = version("nacp")
+
+__all__ = [
+    "ACNL",
+    "APS",
+    "CRCP",
+    "HPS",
+    "NACP",
+    "RAPS",
+    "SAPS",
+    "Calibration",
+    "CoverageCurve",
+    "Custom",
+    "Evaluation",
+    "GroupNoise",
+    "Guarantee",
+    "Margin",
+    "MatrixNoise",
+    "NoValidThresholdWarning",
+    "Noise",
+    "NoiseAwareClassifier",
+    "NoisyComparison",
+    "Precomputed",
+    "PredictionSets",
+    "RandomizedResponse",
+    "Score",
+    "SplitConformal",
+    "TopK",
+    "Uncorrected",
+    "UniformNoise",
+    "calibrate",
+    "compare_with_noisy_cp",
+    "coverage_curve",
+    "evaluate",
+    "load",
+    "threshold_bracket",
+]
+
+
+def __getattr__(name: str) -> Any:
+    """Import the scikit-learn estimator only when it is asked for: scikit-learn is an extra."""
+    if name == "NoiseAwareClassifier":
+        from nacp.sklearn import NoiseAwareClassifier
+
+        return NoiseAwareClassifier
+    raise AttributeError(f"module 'nacp' has no attribute {name!r}")

@@ -1,0 +1,205 @@
+"""The door: every input is checked here, once, and a wrong one gets one clear sentence."""
+
+import numbers
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import numpy as np
+
+from nacp import _kernels
+from nacp._types import Array, Floats, Ints
+
+_SUM_TOLERANCE = {np.dtype(np.float16): 1e-2}
+_DEFAULT_SUM_TOLERANCE = 1e-3
+
+
+class Rows:
+    """A checked (n, k) matrix, handed out block by block in float32 or float64; never copied whole."""
+
+    def __init__(self, matrix: Array, normalize: bool) -> None:
+        self._matrix = matrix
+        self._normalize = normalize
+        self.n, self.k = matrix.shape
+
+    def slices(self) -> Iterator[slice]:
+        """Cut the rows into blocks that fit into the cache."""
+        return _kernels.row_slices(self.n, self.k)
+
+    def __getitem__(self, where: slice | Ints) -> Array:
+        block = self._matrix[where]
+        if block.dtype == np.float16:
+            block = block.astype(np.float32)
+        elif block.dtype not in (np.float32, np.float64):
+            block = block.astype(np.float64)
+        if self._normalize:
+            block = block / block.sum(axis=1, dtype=np.float64, keepdims=True)
+        return np.ascontiguousarray(block)
+
+
+def check_probs(
+    probs: Any, *, normalize: bool = False, probabilities: bool = True, k: int | None = None
+) -> Rows:
+    """Check a matrix of probabilities (or of scores) and return it as rows to read from."""
+    matrix = np.asarray(probs)
+    name = "probs" if probabilities else "scores (given in place of probs)"
+    if matrix.ndim != 2:
+        raise ValueError(f"{name} must have the shape (n, k); found {matrix.shape}")
+    if matrix.dtype.kind not in "fiub":
+        raise ValueError(f"{name} must be an array of numbers; found dtype {matrix.dtype}")
+    if matrix.size == 0:
+        raise ValueError(f"{name} is empty: its shape is {matrix.shape}")
+    if matrix.shape[1] < 2:
+        raise ValueError(
+            f"{name} has one column; it needs one per class, so at least two "
+            "(for a binary classifier: np.column_stack([1 - p, p]))"
+        )
+    if k is not None and matrix.shape[1] != k:
+        raise ValueError(
+            f"{name} has {matrix.shape[1]} columns, but the calibration was made with {k} classes"
+        )
+    rows = Rows(matrix, normalize=False)
+    for where in rows.slices():
+        if probabilities:
+            _check_block(rows, where, matrix.dtype, normalize)
+        elif np.isnan(rows[where]).any():
+            raise ValueError(f"{name} holds NaN, first in row {_first_nan(rows, where)}")
+    return Rows(matrix, normalize)
+
+
+def _check_block(rows: Rows, where: slice, dtype: np.dtype[Any], normalize: bool) -> None:
+    block = rows[where]
+    sums = block.sum(axis=1, dtype=np.float64)
+    low = block.min()
+    tolerance = _SUM_TOLERANCE.get(dtype, _DEFAULT_SUM_TOLERANCE)
+    # If nothing is negative and every row sums to 1, no entry exceeds 1 and none is NaN.
+    if low >= 0 and np.all(np.abs(sums - 1) <= tolerance) and block.max() <= 1:
+        return
+    if np.isnan(sums).any() and np.isnan(block).any():
+        raise ValueError(
+            f"probs holds NaN, first in row {_first_nan(rows, where)}; drop or repair such rows first"
+        )
+    high = block.max()
+    if normalize and low >= 0 and np.isfinite(high) and np.all(sums > 0):
+        return
+    row = where.start + int(np.argmax((np.abs(sums - 1) > tolerance) | (block.min(axis=1) < 0)))
+    if high <= 0 and np.allclose(np.exp(block.astype(np.float64)).sum(axis=1), 1, atol=1e-3):
+        raise ValueError(
+            f"probs looks like log-probabilities (values from {low:.4g} to {high:.4g}); pass np.exp(probs)"
+        )
+    if (low < 0 or high > 1) and np.any(np.abs(sums - 1) > tolerance):
+        raise ValueError(
+            f"probs looks like logits (values from {low:.4g} to {high:.4g}, row {row} sums to "
+            f"{sums[row - where.start]:.4g}); pass scipy.special.softmax(probs, axis=1)"
+        )
+    if low < 0 or high > 1:
+        raise ValueError(
+            f"probs must lie between 0 and 1; found values from {low:.4g} to {high:.4g} near row {row}"
+        )
+    hint = "row holds no mass" if normalize else "pass normalize=True to divide by the row sums"
+    raise ValueError(
+        f"probs must have rows that sum to 1; row {row} sums to {sums[row - where.start]:.6g} ({hint})"
+    )
+
+
+def _first_nan(rows: Rows, where: slice) -> int:
+    return int(where.start) + int(np.argmax(np.isnan(rows[where]).any(axis=1)))
+
+
+def check_labels(labels: Any, n: int, k: int, classes: Sequence[Any] | None = None) -> Ints:
+    """Check labels (numbers from 0 to k - 1, or names from `classes`) and return them as numbers."""
+    given = np.asarray(labels)
+    if given.shape != (n,):
+        raise ValueError(f"labels must have the shape ({n},), one per row of probs; found {given.shape}")
+    if classes is not None:
+        index = {name: i for i, name in enumerate(classes)}
+        try:
+            return np.array([index[name] for name in given.tolist()], dtype=np.int64)
+        except KeyError as error:
+            raise ValueError(f"labels holds {error.args[0]!r}, which is not in classes") from None
+    if given.dtype.kind in "USO":
+        raise ValueError(
+            f"labels holds names such as {given[0]!r}; pass classes= with the k class names in the "
+            "order of the columns of probs"
+        )
+    if given.dtype.kind not in "iub":
+        raise ValueError(f"labels must be whole numbers from 0 to {k - 1}; found dtype {given.dtype}")
+    low, high = int(given.min()), int(given.max())
+    if low < 0 or high >= k:
+        hint = " (do they start at 1? then subtract 1)" if low == 1 and high == k else ""
+        raise ValueError(
+            f"labels must lie from 0 to {k - 1}, the columns of probs; found {low} to {high}{hint}"
+        )
+    return given.astype(np.int64)
+
+
+def check_classes(classes: Any, k: int) -> tuple[Any, ...] | None:
+    """Check the class names: k of them, all different."""
+    if classes is None:
+        return None
+    names = tuple(classes.tolist() if isinstance(classes, np.ndarray) else classes)
+    if len(names) != k or len(set(names)) != k:
+        raise ValueError(
+            f"classes must hold {k} different names, one per column of probs; "
+            f"found {len(names)}, {len(set(names))} of them different"
+        )
+    return names
+
+
+def check_fraction(name: str, value: Any) -> float:
+    """Check a number strictly between 0 and 1, such as alpha or delta."""
+    if not _is_number(value) or not 0 < value < 1:
+        raise ValueError(f"{name} must lie strictly between 0 and 1; found {value!r}")
+    return float(value)
+
+
+def check_rate(value: Any, name: str = "noise rate") -> float:
+    """Check a noise rate in [0, 1)."""
+    if not _is_number(value) or not 0 <= value < 1:
+        raise ValueError(f"{name} must lie in [0, 1); found {value!r}")
+    return float(value)
+
+
+def check_priors(priors: Any, k: int, name: str = "priors") -> Floats:
+    """Check class probabilities: k positive numbers that sum to 1."""
+    given = np.asarray(priors, dtype=np.float64)
+    if given.shape != (k,) or not np.all(given > 0) or abs(given.sum() - 1) > 1e-6:
+        raise ValueError(
+            f"{name} must be {k} positive numbers that sum to 1; found shape {given.shape}, "
+            f"smallest {given.min(initial=np.inf):.4g}, sum {given.sum():.6g}"
+        )
+    return given
+
+
+def check_nonnegative(name: str, value: Any) -> None:
+    """Check a finite number of at least 0."""
+    if not _is_number(value) or not 0 <= value < np.inf:
+        raise ValueError(f"{name} must be a number of at least 0; found {value!r}")
+
+
+def check_count(name: str, value: Any) -> None:
+    """Check a whole number of at least 0."""
+    if not isinstance(value, numbers.Integral) or isinstance(value, bool) or value < 0:
+        raise ValueError(f"{name} must be a whole number of at least 0; found {value!r}")
+
+
+def check_seed(name: str, value: Any) -> None:
+    """Check a whole number."""
+    if not isinstance(value, numbers.Integral) or isinstance(value, bool):
+        raise ValueError(f"{name} must be a whole number; found {value!r}")
+
+
+def check_flag(name: str, value: Any) -> None:
+    """Check True or False."""
+    if not isinstance(value, bool | np.bool_):
+        raise ValueError(f"{name} must be True or False; found {value!r}")
+
+
+def check_choice(name: str, value: Any, choices: Sequence[str]) -> str:
+    """Check one of a few words."""
+    if value not in choices:
+        raise ValueError(f"{name} must be one of {', '.join(map(repr, choices))}; found {value!r}")
+    return str(value)
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, numbers.Real) and not isinstance(value, bool | np.bool_)

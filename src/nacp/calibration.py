@@ -1,0 +1,480 @@
+"""calibrate(), the one door, and Calibration, what comes out of it."""
+
+import json
+import math
+import os
+import warnings
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+from typing import Any, overload
+
+import numpy as np
+
+from nacp._types import Array, Floats
+from nacp._validation import check_choice, check_classes, check_fraction, check_labels, check_probs
+from nacp.coverage import CoverageCurve, Evidence, curve_at, inverse_for
+from nacp.crossing import RULES, Rule, find_crossings
+from nacp.guarantees import GUARANTEES, Guarantee, Problem, as_guarantee
+from nacp.noise import NOISES, MatrixNoise, Noise, as_noise
+from nacp.scores import SCORES, Custom, Score, as_score
+from nacp.sets import PredictionSets
+
+_FORMAT = "nacp.calibration"
+_VERSION = 1
+
+
+class NoValidThresholdWarning(UserWarning):
+    """No threshold keeps the promise with this calibration set, so the sets hold all classes."""
+
+
+@dataclass(frozen=True)
+class Calibration:
+    """A threshold and what it promises; made by `calibrate`.
+
+    Attributes
+    ----------
+    threshold : float
+        q: the sets are ``{l : S(x, l) <= q}``. Infinite if no threshold keeps the promise.
+    correction : float
+        What the guarantee added to the target: the estimated clean coverage at the threshold is at
+        least ``1 - alpha + correction``.
+    alpha, score, noise, guarantee, crossing, classes, normalize
+        As given to `calibrate`.
+    n, k : int
+        The numbers of calibration points and of classes.
+    estimate : float
+        The estimated clean coverage at the threshold, F^c-hat.
+    obstacle : str or None
+        Why the threshold is infinite, where it is.
+
+    Examples
+    --------
+    >>> import nacp
+    >>> from nacp.paper import twins
+    >>> probs, labels = twins.simulate("cifar10", n=4000, random_state=0)
+    >>> noise = nacp.UniformNoise(0.2)
+    >>> noisy = noise.sample(labels, k=10, random_state=0)
+    >>> cal = nacp.calibrate(probs[:2000], noisy[:2000], noise=noise, alpha=0.1)
+    >>> print(cal)
+    Sets {l : S(x, l) <= 0.8975...}, S = HPS(), from 2000 noisy labels of 10 classes.
+    Promised (NACP(delta=0.001)): for at least 99.9% of calibration sets, coverage of the true label
+    is at least 90%. Estimated coverage 0.9686 >= 0.9 + 0.0683. Assumed: calibration and new points
+    come independently from one distribution; uniform label noise with rate 0.2, independent of the
+    input given the true class.
+    """
+
+    alpha: float
+    n: int
+    k: int
+    score: Score
+    noise: Noise | None
+    guarantee: Guarantee
+    crossing: Rule
+    correction: float
+    native_threshold: float
+    estimate: float
+    obstacle: str | None = None
+    classes: tuple[Any, ...] | None = None
+    normalize: bool = False
+    _evidence: Evidence | None = field(default=None, repr=False, compare=False)
+
+    @property
+    def threshold(self) -> float:
+        """The threshold q on the scale of the score.
+
+        Sets are made with `native_threshold`, which for HPS is -p instead of 1 - p: the difference
+        would round.
+        """
+        return self.native_threshold + self.score.offset
+
+    @property
+    def promise(self) -> str:
+        """What is guaranteed, in one sentence."""
+        return self.guarantee.promise(self.alpha)
+
+    @cached_property
+    def curve(self) -> CoverageCurve:
+        """The coverage estimates at every distinct noisy score and at the threshold.
+
+        Computed from the calibration data when first asked for; a calibration loaded from a file has
+        no data, so use `coverage_curve` there.
+        """
+        if self._evidence is None:
+            raise ValueError(
+                "this calibration came from a file, which holds no data; "
+                "nacp.coverage_curve(probs, labels, ...) computes the curve"
+            )
+        native = self._evidence.label_scores
+        if math.isfinite(self.native_threshold):
+            native = np.append(native, self.native_threshold)
+        return curve_at(self._evidence, np.unique(native), self.score.offset)
+
+    def predict_set(self, probs: Array, *, allow_empty: bool = True) -> PredictionSets:
+        """Return the prediction sets of new inputs.
+
+        Parameters
+        ----------
+        probs : array of shape (m, k)
+            Class probabilities, from the same classifier.
+        allow_empty : bool, default=True
+            ``False`` puts the most probable label (the one with the lowest score) into every set that
+            would be empty; coverage can only rise.
+
+        Returns
+        -------
+        PredictionSets
+        """
+        rows = check_probs(
+            probs,
+            normalize=self.normalize,
+            probabilities=self.score.takes_probabilities,
+            k=self.k,
+        )
+        sizes = np.empty(rows.n, dtype=np.int64)
+        labels = []
+        for where in rows.slices():
+            keys, cuts = self.score.cuts(rows[where], self.native_threshold)
+            if not allow_empty:
+                cuts = np.minimum(cuts, keys.max(axis=1, keepdims=True))
+            inside = keys >= cuts
+            sizes[where] = np.count_nonzero(inside, axis=1)
+            labels.append((np.flatnonzero(inside) % self.k).astype(np.int32))
+        return PredictionSets(
+            np.concatenate([[0], np.cumsum(sizes)]),
+            np.concatenate(labels),
+            k=self.k,
+            classes=self.classes,
+            alpha=self.alpha,
+        )
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write the calibration to a JSON file; `load` reads it back.
+
+        Parameters
+        ----------
+        path : path
+            The file; replaced if it exists.
+        """
+        document = {
+            "format": _FORMAT,
+            "version": _VERSION,
+            "alpha": self.alpha,
+            "n": self.n,
+            "k": self.k,
+            "score": self.score.to_dict(),
+            "noise": None if self.noise is None else self.noise.to_dict(),
+            "guarantee": self.guarantee.to_dict(),
+            "crossing": self.crossing,
+            "correction": _to_json(self.correction),
+            "threshold": _to_json(self.threshold),
+            "native_threshold": _to_json(self.native_threshold),
+            "estimate": self.estimate,
+            "obstacle": self.obstacle,
+            "classes": None if self.classes is None else list(self.classes),
+            "normalize": self.normalize,
+        }
+        # Written in full before the name is taken: an interruption leaves no half file.
+        target = Path(path)
+        partial = target.with_name(target.name + ".partial")
+        partial.write_text(json.dumps(document, allow_nan=False, indent=1) + "\n", encoding="utf-8")
+        partial.replace(target)
+
+    def __str__(self) -> str:
+        named = "given" if self.noise is None else "noisy"
+        assumed = "calibration and new points come independently from one distribution"
+        if self.noise is not None:
+            assumed += f"; {self.noise.describe(self.k)}, independent of the input given the true class"
+        if self.obstacle is not None:
+            sets = f"Sets of all {self.k} classes, because {self.obstacle}."
+            reached = ""
+        else:
+            sets = f"Sets {{l : S(x, l) <= {self.threshold:.6g}}}"
+            reached = (
+                f" Estimated coverage {self.estimate:.4f} >= {1 - self.alpha:.6g} + {self.correction:.4f}."
+            )
+        return (
+            f"{sets}, S = {self.score!r}, from {self.n} {named} labels of {self.k} classes.\n"
+            f"Promised ({self.guarantee!r}): {self.promise}.{reached} Assumed: {assumed}."
+        )
+
+
+def _to_json(value: float) -> float | str:
+    return value if math.isfinite(value) else "inf"
+
+
+@overload
+def calibrate(
+    probs: Array,
+    labels: Array,
+    *,
+    noise: Any,
+    alpha: float = 0.1,
+    score: Any = "hps",
+    guarantee: str | Guarantee | None = None,
+    delta: float | None = None,
+    crossing: Rule = "last",
+    classes: Any = None,
+    normalize: bool = False,
+    random_state: int | None = None,
+) -> Calibration: ...
+@overload
+def calibrate(
+    probs: Array,
+    labels: Array,
+    *,
+    noise: Any,
+    alpha: Sequence[float],
+    score: Any = "hps",
+    guarantee: str | Guarantee | None = None,
+    delta: float | None = None,
+    crossing: Rule = "last",
+    classes: Any = None,
+    normalize: bool = False,
+    random_state: int | None = None,
+) -> list[Calibration]: ...
+def calibrate(
+    probs: Array,
+    labels: Array,
+    *,
+    noise: Any,
+    alpha: float | Sequence[float] = 0.1,
+    score: Any = "hps",
+    guarantee: str | Guarantee | None = None,
+    delta: float | None = None,
+    crossing: Rule = "last",
+    classes: Any = None,
+    normalize: bool = False,
+    random_state: int | None = None,
+) -> Calibration | list[Calibration]:
+    """Find the threshold that clean labels would have given, from noisy ones.
+
+    Parameters
+    ----------
+    probs : array of shape (n, k)
+        The classifier's probabilities for the calibration points, in float16, float32 or float64. Never
+        copied whole, so a memory-mapped array is fine.
+    labels : array of shape (n,)
+        Their noisy labels: numbers from 0 to k - 1, or names from `classes`.
+    noise : float, array of shape (k, k), noise model or None
+        How the labels came to be wrong. A float is short for `UniformNoise`, a matrix for `MatrixNoise`.
+        ``None`` takes the labels as they are.
+    alpha : float or sequence of float, default=0.1
+        The sets are to contain the true class with probability 1 - alpha. Several at once share the work
+        and give a list.
+    score : str, score or callable, default="hps"
+        "hps" (also "lac", "thr"), "aps", "raps", "saps", "margin", "topk", a score object with other
+        parameters, a function from probabilities to scores, or "precomputed" if `probs` holds the scores.
+    guarantee : str or guarantee, optional
+        "none", "nacp", "acnl", "crcp" or "split". By default "nacp", and for ``noise=None`` "split": split
+        conformal prediction with its n + 1.
+    delta : float, optional
+        The probability with which the promise may fail, for guarantees that have one ("nacp": 0.001).
+    crossing : {"last", "first"}, default="last"
+        "last": the smallest threshold from which on the estimate stays at or above the target (the paper's
+        "largest solution"). "first": the smallest threshold at which it reaches the target.
+    classes : sequence of length k, optional
+        The class names, in the order of the columns of `probs`.
+    normalize : bool, default=False
+        Divide each row of `probs` by its sum, here and in `predict_set`.
+    random_state : int, optional
+        Reserved for guarantees that shuffle the rows. Those listed above do not: their result does not
+        depend on it.
+
+    Returns
+    -------
+    Calibration, or a list of them if `alpha` is a sequence
+
+    Warns
+    -----
+    NoValidThresholdWarning
+        If no threshold keeps the promise; the sets then hold all classes.
+
+    See Also
+    --------
+    coverage_curve : The estimates behind the threshold.
+    evaluate : How sets do on clean labels.
+
+    References
+    ----------
+    Penso, Goldberger, Fetaya (2025), *Conformal prediction of classifiers with many classes based on noisy
+    labels*.
+
+    Examples
+    --------
+    >>> import nacp
+    >>> from nacp.paper import twins
+    >>> probs, labels = twins.simulate("cifar100", n=4000, random_state=0)
+    >>> noise = nacp.UniformNoise(0.2)
+    >>> noisy = noise.sample(labels, k=100, random_state=0)
+    >>> cal = nacp.calibrate(probs[:2000], noisy[:2000], noise=noise, guarantee="none", score="raps")
+    >>> sets = cal.predict_set(probs[2000:])
+    >>> result = nacp.evaluate(sets, labels[2000:])
+    >>> bool(abs(result.coverage - 0.9) < 0.03 and result.mean_size < 8)
+    True
+    """
+    kind, model = as_score(score), as_noise(noise)
+    if guarantee is None:
+        guarantee = "split" if model is None else "nacp"
+    promised = as_guarantee(guarantee, delta)
+    check_choice("crossing", crossing, RULES)
+    alphas = [check_fraction("alpha", a) for a in np.atleast_1d(np.asarray(alpha, dtype=object))]
+    if not alphas:
+        raise ValueError("alpha is empty; pass one number or several")
+    rows = check_probs(probs, normalize=normalize, probabilities=kind.takes_probabilities)
+    names = check_classes(classes, rows.k)
+    given = check_labels(labels, rows.n, rows.k, names)
+    inverse = inverse_for(model, rows.k)
+    if isinstance(model, MatrixNoise):
+        _check_informative(model, rows.n, rows.k)
+
+    evidence = Evidence(rows, given, kind, inverse)
+    counts = np.bincount(given, minlength=rows.k).astype(np.float64)
+    problems = [Problem(a, rows.n, model, inverse, counts) for a in alphas]
+    corrections = [promised.correction(problem) for problem in problems]
+    targets = [1 - a + delta for a, delta in zip(alphas, corrections, strict=True)]
+    thresholds = find_crossings(evidence, targets, crossing)
+    estimates = _estimates(evidence, thresholds)
+    obstacles = [
+        None if q < np.inf else _obstacle(promised, problem, correction)
+        for q, problem, correction in zip(thresholds, problems, corrections, strict=True)
+    ]
+    for obstacle in obstacles:
+        if obstacle is not None:
+            warnings.warn(
+                f"no threshold keeps the promise, so the sets hold all {rows.k} classes: {obstacle}",
+                NoValidThresholdWarning,
+                stacklevel=2,
+            )
+    results = [
+        Calibration(
+            alpha=a,
+            n=rows.n,
+            k=rows.k,
+            score=kind,
+            noise=model,
+            guarantee=promised,
+            crossing=crossing,
+            correction=correction,
+            native_threshold=q,
+            estimate=estimate,
+            obstacle=obstacle,
+            classes=names,
+            normalize=normalize,
+            _evidence=evidence,
+        )
+        for a, correction, q, estimate, obstacle in zip(
+            alphas, corrections, thresholds, estimates, obstacles, strict=True
+        )
+    ]
+    return results[0] if np.ndim(alpha) == 0 else results
+
+
+def _estimates(evidence: Evidence, thresholds: list[float]) -> Floats:
+    """Return F^c-hat at the thresholds; 1 where all classes are in the sets."""
+    finite = np.unique([q for q in thresholds if q < np.inf])
+    clean = dict.fromkeys([np.inf], 1.0)
+    if len(finite):
+        clean |= zip(finite.tolist(), evidence.curve(finite)[2].tolist(), strict=True)
+    return np.array([clean[q] for q in thresholds])
+
+
+def _check_informative(noise: MatrixNoise, n: int, k: int) -> None:
+    """Refuse a matrix whose inverse is so large that the estimate could be anything."""
+    condition = noise.condition(k)
+    if condition >= 2 * math.sqrt(n):
+        raise ValueError(
+            f"noise matrix is too ill-conditioned for {n} points: with condition {condition:.3g} the "
+            f"estimated coverage is uncertain by {condition / (2 * math.sqrt(n)):.2g}; merge classes that "
+            f"are often confused, or use more than {math.ceil(condition**2 / 4)} points"
+        )
+
+
+def _obstacle(guarantee: Guarantee, problem: Problem, correction: float) -> str:
+    reason = guarantee.obstacle(problem)
+    if reason is not None:
+        return reason
+    needed = guarantee.samples_needed(problem)
+    enough = "no sample size would do" if needed is None else f"{needed} points would do"
+    return (
+        f'with {problem.n} points the correction of guarantee "{guarantee.name}", {correction:.4g}, '
+        f"puts the target {1 - problem.alpha:.6g} above 1; {enough}"
+    )
+
+
+def load(path: str | os.PathLike[str], *, score: Any = None) -> Calibration:
+    """Read a calibration that `Calibration.save` wrote.
+
+    Parameters
+    ----------
+    path : path
+        A JSON file. Nothing in it is executed.
+    score : callable, optional
+        The function, if the calibration was made with a score function of one's own.
+
+    Returns
+    -------
+    Calibration
+
+    Examples
+    --------
+    >>> import os, tempfile
+    >>> import nacp
+    >>> cal = nacp.calibrate([[0.5, 0.5], [0.25, 0.75]], [0, 1], noise=None, alpha=0.5)
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     cal.save(os.path.join(folder, "cal.json"))
+    ...     nacp.load(os.path.join(folder, "cal.json")) == cal
+    True
+    """
+    try:
+        document = json.loads(Path(path).read_text(encoding="utf-8"))
+    except (UnicodeDecodeError, json.JSONDecodeError) as error:
+        raise ValueError(f"{path} is not a calibration file: it is not JSON ({error})") from None
+    if not isinstance(document, dict) or document.get("format") != _FORMAT:
+        raise ValueError(f"{path} is not a calibration file: it has no format {_FORMAT!r}")
+    if document.get("version") != _VERSION:
+        raise ValueError(
+            f"{path} has version {document.get('version')!r} of the format; this nacp reads {_VERSION}"
+        )
+    try:
+        return _from_document(document, score)
+    except (KeyError, TypeError, AttributeError) as error:
+        raise ValueError(f"{path} is a damaged calibration file: {error!r}") from None
+
+
+def _from_document(document: dict[str, Any], score: Any) -> Calibration:
+    stored = dict(document["score"])
+    if stored["name"] == Custom.name:
+        if score is None:
+            raise ValueError(
+                f"the calibration uses a score of its own, {stored['function']!r}: pass it as score="
+            )
+        kind = as_score(score)
+    else:
+        kind = _rebuild(SCORES, stored)
+    noise = None if document["noise"] is None else _rebuild(NOISES, document["noise"])
+    classes = document["classes"]
+    return Calibration(
+        alpha=check_fraction("alpha", document["alpha"]),
+        n=int(document["n"]),
+        k=int(document["k"]),
+        score=kind,
+        noise=noise,
+        guarantee=_rebuild(GUARANTEES, document["guarantee"]),
+        crossing=document["crossing"],
+        correction=float(document["correction"]),
+        native_threshold=float(document["native_threshold"]),
+        estimate=float(document["estimate"]),
+        obstacle=document["obstacle"],
+        classes=None if classes is None else tuple(classes),
+        normalize=bool(document["normalize"]),
+    )
+
+
+def _rebuild(table: dict[str, Any], stored: dict[str, Any]) -> Any:
+    parameters = dict(stored)
+    name = parameters.pop("name")
+    if name not in table:
+        raise ValueError(f"{name!r} is not one of {', '.join(map(repr, table))}")
+    return table[name](**parameters)

@@ -1,0 +1,246 @@
+"""The coverage estimate: F^n, F^r and F^c at thresholds (paper eqs. 5 to 8 and 13 to 16).
+
+One estimator serves every noise model: ``F^c-hat(q) = mean_i sum_{l in C_q(x_i)} W[y_i, l]``, a signed,
+weighted ECDF over all n k scores. With ``W = diag(own) + rest`` it has two parts: the given labels'
+scores, which are few and kept, and all pairs, which are only ever counted, block by block.
+
+The weights are rounded once, to whole multiples of a unit at which no sum can overflow. Integer sums do
+not depend on the order, so every route to a threshold gives the same one; where all weights are equal, as
+in uniform noise, they are counts and the rounding is exact.
+"""
+
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from nacp._types import Array, Floats, Ints
+from nacp._validation import Rows, check_classes, check_labels, check_probs
+from nacp.noise import Noise, UniformNoise, as_noise
+from nacp.noise.matrices import ClassMatrix
+from nacp.scores import Score, as_score
+
+_MAX_BITS = 62
+
+
+class Tally(NamedTuple):
+    """At ascending thresholds: how many pairs lie below, and their positive and negative weight."""
+
+    pairs: Ints
+    gains: Ints
+    losses: Ints
+
+
+class Window(NamedTuple):
+    """The pairs that score in one interval, ascending, and their weights."""
+
+    scores: Floats
+    weights: Ints
+
+
+class Evidence:
+    """A noisy calibration set, ready to be asked for its estimate of the clean coverage."""
+
+    def __init__(self, rows: Rows, labels: Ints, score: Score, inverse: ClassMatrix) -> None:
+        self._rows, self._labels, self._score, self._inverse = rows, labels, score, inverse
+        self.n, self.k = rows.n, rows.k
+        scores = np.empty(self.n)
+        for where in rows.slices():
+            scores[where] = score.native_of_labels(rows[where], labels[where])
+        order = np.argsort(scores, kind="stable")
+        self.label_scores: Floats = scores[order]
+
+        own = inverse.own
+        self._own_unit, own_weights = _whole(own, np.abs(own).max(), np.abs(own).max(), self.n)
+        weights = own_weights[labels[order]]
+        self._gains = np.concatenate([[0], np.cumsum(np.maximum(weights, 0))])
+        self._losses = np.concatenate([[0], np.cumsum(np.maximum(-weights, 0))])
+
+        largest, row_sum = inverse.rest_bounds()
+        self.needs_pairs = largest > 0
+        self._rest_unit, _ = _whole(np.zeros(1), largest, row_sum, self.n)
+        self._rest_total = row_sum * self.n * (1 + 1e-9)
+
+    def labels_upto(self, q: Floats) -> Ints:
+        """Return how many given labels score at most q."""
+        return np.searchsorted(self.label_scores, q, side="right")
+
+    def rising(self, q: Floats, gains: Ints) -> Floats:
+        """Return the part of n F^c-hat that rises with q; `gains` is that of the pairs."""
+        rest = np.where(np.isposinf(q), self._rest_total, gains * self._rest_unit)
+        return self._gains[self.labels_upto(q)] * self._own_unit + rest
+
+    def falling(self, q: Floats, losses: Ints) -> Floats:
+        """Return the part of n F^c-hat that falls with q; `losses` is that of the pairs."""
+        rest = np.where(np.isposinf(q), self._rest_total, losses * self._rest_unit)
+        return self._losses[self.labels_upto(q)] * self._own_unit + rest
+
+    def clean(self, q: Floats, net: Ints) -> Floats:
+        """Return F^c-hat at q; `net` is the weight of the pairs that score at most q."""
+        place = self.labels_upto(q)
+        own = self._gains[place] - self._losses[place]
+        return (own * self._own_unit + net * self._rest_unit) / self.n
+
+    def sweep(
+        self, rungs: Floats, windows: list[tuple[float, float]], count: bool = False
+    ) -> tuple[Tally, list[Window]]:
+        """Read the matrix once: tally the pairs at ascending `rungs`, and collect `windows` of them.
+
+        Pairs without weight are skipped, unless their `count` is wanted.
+        """
+        tally = Tally(*np.zeros((3, len(rungs)), dtype=np.int64))
+        found: list[list[Window]] = [[] for _ in windows]
+        constant = self._inverse.constant_rest
+        if self.needs_pairs or count:
+            for where in self._rows.slices():
+                block, labels = self._rows[where], self._labels[where]
+                if constant is not None:
+                    tally.pairs[:] += self._score.counts(block, rungs)
+                elif len(rungs):
+                    self._tally_weighted(tally, block, labels, rungs)
+                for parts, (low, high) in zip(found, windows, strict=True):
+                    parts.append(self._window(block, labels, low, high))
+        if constant is not None:
+            one = int(self._round(np.array(constant)))
+            tally.gains[:] = tally.pairs * max(one, 0)
+            tally.losses[:] = tally.pairs * max(-one, 0)
+        return tally, [_join(parts) for parts in found]
+
+    def _tally_weighted(self, tally: Tally, block: Array, labels: Ints, rungs: Floats) -> None:
+        rows, columns, scores = self._score.events(block, -np.inf, rungs[-1])
+        cell = np.searchsorted(rungs, scores, side="left")
+        weights = self._round(self._inverse.rest(labels[rows], columns))
+        for total, part in zip(tally, (1, np.maximum(weights, 0), np.maximum(-weights, 0)), strict=True):
+            by_cell = np.zeros(len(rungs), dtype=np.int64)
+            np.add.at(by_cell, cell, part)
+            total += np.cumsum(by_cell)
+
+    def _window(self, block: Array, labels: Ints, low: float, high: float) -> Window:
+        constant = self._inverse.constant_rest
+        if constant is not None:
+            scores = self._score.between(block, low, high)
+            return Window(scores, np.broadcast_to(self._round(np.array(constant)), scores.shape))
+        rows, columns, scores = self._score.events(block, low, high)
+        weights = self._round(self._inverse.rest(labels[rows], columns))
+        kept = weights != 0
+        return Window(scores[kept], weights[kept])
+
+    def _round(self, weights: Floats) -> Ints:
+        return np.rint(weights / self._rest_unit).astype(np.int64)
+
+    def pilot(self, rows_wanted: int) -> tuple[float, Window]:
+        """Return all pairs of a few evenly spaced rows, and how many rows each of these stands for."""
+        step = max(1, self.n // rows_wanted)
+        chosen = np.arange(step // 2, self.n, step)
+        return self.n / len(chosen), _join(
+            [self._window(self._rows[chosen], self._labels[chosen], -np.inf, np.inf)]
+        )
+
+    def curve(self, q: Floats) -> tuple[Floats, Floats, Floats]:
+        """Return F^n-hat, F^r-hat and F^c-hat at ascending native thresholds."""
+        tally, _ = self.sweep(q, [], count=True)
+        noisy = self.labels_upto(q) / self.n
+        return noisy, tally.pairs / (self.n * self.k), self.clean(q, tally.gains - tally.losses)
+
+
+def _whole(values: Floats, largest: float, row_sum: float, n: int) -> tuple[float, Ints]:
+    """Return the unit at which n sums of at most `row_sum` fit into int64, and the values in it."""
+    if largest == 0:
+        return 1.0, np.zeros(len(values), dtype=np.int64)
+    bits = min(52, _MAX_BITS - int(np.ceil(np.log2(2 * n * row_sum / largest))))
+    unit = largest * 2.0**-bits
+    return unit, np.rint(values / unit).astype(np.int64)
+
+
+def _join(parts: list[Window]) -> Window:
+    if not parts:
+        return Window(np.empty(0), np.empty(0, dtype=np.int64))
+    scores = np.concatenate([part.scores for part in parts])
+    weights = np.concatenate([part.weights for part in parts])
+    order = np.argsort(scores, kind="stable")
+    return Window(scores[order], weights[order])
+
+
+def inverse_for(noise: Noise | None, k: int) -> ClassMatrix:
+    """Return W; the identity for labels taken as they are."""
+    return (UniformNoise(0.0) if noise is None else noise).inverse(k)
+
+
+@dataclass(frozen=True, eq=False)
+class CoverageCurve:
+    """The three coverage estimates at thresholds.
+
+    Attributes
+    ----------
+    thresholds : array of shape (m,)
+        Ascending.
+    noisy : array of shape (m,)
+        F^n-hat: the share of noisy labels in the sets.
+    random : array of shape (m,)
+        F^r-hat: the mean set size divided by k.
+    clean : array of shape (m,)
+        F^c-hat: the estimated share of true labels in the sets. Not monotone, and a little outside
+        of [0, 1] at times: it is an estimate.
+    """
+
+    thresholds: Floats
+    noisy: Floats
+    random: Floats
+    clean: Floats
+
+    def __len__(self) -> int:
+        return len(self.thresholds)
+
+    def __repr__(self) -> str:
+        return f"CoverageCurve({len(self)} thresholds, {self.thresholds[0]:.6g} to {self.thresholds[-1]:.6g})"
+
+
+def coverage_curve(
+    probs: Array,
+    labels: Array,
+    *,
+    noise: Any,
+    score: Any = "hps",
+    thresholds: Array | None = None,
+    classes: Any = None,
+    normalize: bool = False,
+) -> CoverageCurve:
+    """Estimate the noisy, random and clean coverage at thresholds, exactly.
+
+    Parameters
+    ----------
+    probs, labels, noise, score, classes, normalize
+        As in `calibrate`.
+    thresholds : array of shape (m,), optional
+        Where to evaluate. By default at every distinct score of a noisy label; these are all the
+        candidates of a threshold unless the noise is a general matrix, when any of the n k scores
+        may be one.
+
+    Returns
+    -------
+    CoverageCurve
+
+    Examples
+    --------
+    >>> import nacp
+    >>> probs = [[0.5, 0.25, 0.25], [0.25, 0.5, 0.25], [0.125, 0.25, 0.625]]
+    >>> curve = nacp.coverage_curve(probs, [0, 1, 1], noise=0.25)
+    >>> curve.thresholds.tolist()
+    [0.5, 0.75]
+    >>> curve.noisy.round(3).tolist(), curve.random.round(3).tolist(), curve.clean.round(3).tolist()
+    ([0.667, 1.0], [0.333, 0.889], [0.778, 1.037])
+    """
+    kind = as_score(score)
+    rows = check_probs(probs, normalize=normalize, probabilities=kind.takes_probabilities)
+    given = check_labels(labels, rows.n, rows.k, check_classes(classes, rows.k))
+    evidence = Evidence(rows, given, kind, inverse_for(as_noise(noise), rows.k))
+    if thresholds is None:
+        native = np.unique(evidence.label_scores)
+    else:
+        native = np.sort(np.asarray(thresholds, dtype=np.float64)) - kind.offset
+    return curve_at(evidence, native, kind.offset)
+
+
+def curve_at(evidence: Evidence, native: Floats, offset: float) -> CoverageCurve:
+    """Return the curve at ascending native thresholds."""
+    return CoverageCurve(native + offset, *evidence.curve(native))

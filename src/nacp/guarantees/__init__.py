@@ -1,0 +1,42 @@
+"""The guarantees, and the table of their names."""
+
+from dataclasses import fields
+
+from nacp._validation import check_fraction
+from nacp.guarantees.acnl import ACNL
+from nacp.guarantees.base import Guarantee, Problem
+from nacp.guarantees.crcp import CRCP
+from nacp.guarantees.nacp import NACP
+from nacp.guarantees.split import SplitConformal
+from nacp.guarantees.uncorrected import Uncorrected
+
+__all__ = ["ACNL", "CRCP", "NACP", "Guarantee", "Problem", "SplitConformal", "Uncorrected"]
+
+GUARANTEES: dict[str, type[Guarantee]] = {
+    "none": Uncorrected,
+    "split": SplitConformal,
+    "nacp": NACP,
+    "acnl": ACNL,
+    "crcp": CRCP,
+}
+
+
+def as_guarantee(guarantee: str | Guarantee, delta: float | None = None) -> Guarantee:
+    """Return the guarantee that a name or a guarantee object stands for."""
+    if isinstance(guarantee, Guarantee):
+        if delta is not None:
+            raise ValueError(
+                f"delta is part of the guarantee object; pass it there, not beside {guarantee!r}"
+            )
+        return guarantee
+    if not isinstance(guarantee, str) or guarantee.lower() not in GUARANTEES:
+        raise ValueError(
+            f"guarantee is {guarantee!r}; it must be one of {', '.join(map(repr, GUARANTEES))} "
+            "or a guarantee object such as nacp.ACNL(priors=...)"
+        )
+    kind = GUARANTEES[guarantee.lower()]
+    if delta is not None:
+        check_fraction("delta", delta)
+        if "delta" in {field.name for field in fields(kind)}:  # type: ignore[arg-type]
+            return kind(delta)  # type: ignore[call-arg]
+    return kind()

@@ -1,0 +1,113 @@
+"""ACNL, the guarantee of adaptive conformal classification with noisy labels."""
+
+import math
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+from scipy.special import gammaincc, gammaln
+
+from nacp._types import Floats
+from nacp.guarantees.base import Problem
+from nacp.guarantees.priors import PriorGuarantee
+from nacp.noise.matrices import ClassMatrix
+
+
+def expected_excess(n: int) -> float:
+    """Return ``c(n) = E max_i (i/n - U_(i))`` of n ordered uniform variables.
+
+    In closed form ``n!/(2 n^(n+1)) sum_{j<n} n^j/j!``; the sum is e^n times a regularised
+    incomplete gamma function.
+
+    Parameters
+    ----------
+    n : int
+        The number of variables.
+
+    Examples
+    --------
+    >>> from nacp.guarantees.acnl import expected_excess
+    >>> expected_excess(1), round(expected_excess(25000), 6)
+    (0.5, 0.003957)
+    """
+    log_factor = gammaln(n + 1) - (n + 1) * math.log(n) + n
+    return float(math.exp(log_factor) * gammaincc(n, n) / 2)
+
+
+def acnl_correction(
+    n: int, smallest_count: float, inverse: ClassMatrix, true: Floats, noisy: Floats
+) -> float:
+    """Return the correction of ACNL; paper section 4, with n_* in both places.
+
+    ``V = M^-1`` for ``M[j, i] = p(true = i | noisy = j)``, so ``V[i, l] = W[l, i] noisy[l]/true[i]``.
+
+    Parameters
+    ----------
+    n : int
+        The number of calibration points.
+    smallest_count : float
+        n_*: how often the rarest noisy class occurs.
+    inverse : ClassMatrix
+        W.
+    true, noisy : array of shape (k,)
+        The frequencies of the true and of the noisy classes.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import nacp
+    >>> from nacp.guarantees.acnl import acnl_correction
+    >>> even = np.full(10, 0.1)
+    >>> round(acnl_correction(5000, 480, nacp.UniformNoise(0.2).inverse(10), even, even), 3)
+    0.059
+    """
+    k = inverse.k
+    spread = 2 * float(np.max(inverse.column_sums(noisy) / true)) + float(np.abs(true - noisy).sum())
+    rate = min(
+        k**2 * math.sqrt(math.pi / 2),
+        1 / math.sqrt(smallest_count) + math.sqrt((math.log(2 * k**2) + math.log(smallest_count)) / 2),
+    )
+    return expected_excess(n) + spread / math.sqrt(smallest_count) * rate
+
+
+@dataclass(frozen=True, eq=False)
+class ACNL(PriorGuarantee):
+    """Expected clean coverage is at least 1 - alpha; the correction grows with k.
+
+    Parameters
+    ----------
+    priors : array of shape (k,), optional
+        The frequencies of the true classes. Estimated from the noisy labels by default.
+
+    References
+    ----------
+    Sesia, Wang, Tong (2023), *Adaptive conformal classification with noisy labels*.
+
+    Examples
+    --------
+    >>> import nacp
+    >>> nacp.ACNL().promise(0.1)
+    'coverage of the true label is at least 90% in expectation over calibration sets'
+    """
+
+    name: ClassVar[str] = "acnl"
+    summary: ClassVar[str] = "ACNL, holds on average"
+
+    def correction(self, problem: Problem) -> float:
+        """Return the correction, infinite where a class is absent."""
+        if self.obstacle(problem):
+            return math.inf
+        true, noisy = self.frequencies(problem)
+        return acnl_correction(problem.n, problem.counts.min(), problem.inverse, true, noisy)
+
+    def obstacle(self, problem: Problem) -> str | None:
+        """Say which class is absent, or has no positive frequency."""
+        true, _ = self.frequencies(problem)
+        if self.absent(problem):
+            return self.absent(problem)
+        if true.min() <= 0:
+            return (
+                f'guarantee "acnl" needs positive class frequencies; the estimate for class '
+                f"{int(true.argmin())} is {true.min():.3g}: pass nacp.ACNL(priors=...)"
+            )
+        return None

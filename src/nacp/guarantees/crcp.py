@@ -1,0 +1,77 @@
+"""CRCP, the guarantee of contamination-robust conformal prediction."""
+
+import math
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+
+from nacp._types import Floats
+from nacp.guarantees.base import Problem
+from nacp.guarantees.priors import PriorGuarantee
+from nacp.noise.matrices import ClassMatrix
+
+
+def crcp_correction(n: int, inverse: ClassMatrix, noisy: Floats) -> float:
+    """Return the correction of CRCP; paper section 4.
+
+    In terms of W, ``w1_i = (W[i, i] - 1) noisy_i`` and ``w2_ij = W[j, i] noisy_j``: the true class
+    frequencies cancel, and what is left is a sum over the rows of W.
+
+    Parameters
+    ----------
+    n : int
+        The number of calibration points.
+    inverse : ClassMatrix
+        W.
+    noisy : array of shape (k,)
+        The frequencies of the noisy classes.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import nacp
+    >>> from nacp.guarantees.crcp import crcp_correction
+    >>> round(crcp_correction(5000, nacp.UniformNoise(0.2).inverse(10), np.full(10, 0.1)), 3)
+    0.036
+    """
+    positive, negative = inverse.row_sums()
+    weights = np.abs(inverse.diagonal - 1) + positive - negative
+    b = (1 - noisy) ** n + np.sqrt(math.pi / (n * noisy))
+    return float(np.sum(weights * noisy * b))
+
+
+@dataclass(frozen=True, eq=False)
+class CRCP(PriorGuarantee):
+    """Expected clean coverage is at least 1 - alpha; the correction grows with the square root of k.
+
+    Parameters
+    ----------
+    priors : array of shape (k,), optional
+        The frequencies of the true classes. Estimated from the noisy labels by default.
+
+    References
+    ----------
+    Clarkson, Xu, Cucuringu, Reinert (2024), *Split conformal prediction under data contamination*.
+
+    Examples
+    --------
+    >>> import nacp
+    >>> nacp.CRCP().promise(0.1)
+    'coverage of the true label is at least 90% in expectation over calibration sets'
+    """
+
+    name: ClassVar[str] = "crcp"
+    summary: ClassVar[str] = "CRCP, holds on average"
+
+    def correction(self, problem: Problem) -> float:
+        """Return the correction, infinite where a class frequency is unknown."""
+        if self.obstacle(problem):
+            return math.inf
+        _, noisy = self.frequencies(problem)
+        return crcp_correction(problem.n, problem.inverse, noisy)
+
+    def obstacle(self, problem: Problem) -> str | None:
+        """Say which class is absent, unless the frequencies were given."""
+        missing = self.absent(problem)
+        return f"{missing}; or pass nacp.CRCP(priors=...)" if missing and self.priors is None else None

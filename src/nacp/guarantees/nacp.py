@@ -1,0 +1,73 @@
+"""NACP, the paper's guarantee: a correction that does not grow with the number of classes."""
+
+import math
+from dataclasses import dataclass
+from typing import ClassVar
+
+from nacp._validation import check_fraction
+from nacp.guarantees.base import Guarantee, Problem, percent
+
+
+def nacp_correction(n: int, epsilon: float, delta: float) -> float:
+    """Return ``sqrt(log(4/delta) / (2 n h^2))`` with ``h = (1 - epsilon)/(1 + epsilon)``.
+
+    Paper, Theorem 3.3.
+
+    Parameters
+    ----------
+    n : int
+        The number of calibration points.
+    epsilon : float
+        The rate of uniform noise.
+    delta : float
+        The probability with which the promise may fail.
+
+    Examples
+    --------
+    >>> from nacp.guarantees.nacp import nacp_correction
+    >>> round(nacp_correction(25000, 0.2, 0.001), 3)
+    0.019
+    """
+    h = (1 - epsilon) / (1 + epsilon)
+    return math.sqrt(math.log(4 / delta) / (2 * n * h**2))
+
+
+@dataclass(frozen=True)
+class NACP(Guarantee):
+    """For a fraction 1 - delta of calibration sets, clean coverage is at least 1 - alpha.
+
+    For uniform noise. The correction depends on n, the noise rate and delta, not on k.
+
+    Parameters
+    ----------
+    delta : float, default=0.001
+        The probability, over the calibration set, with which the promise may fail.
+
+    References
+    ----------
+    Penso, Goldberger, Fetaya (2025), Theorem 3.3.
+
+    Examples
+    --------
+    >>> import nacp
+    >>> nacp.NACP(delta=0.01).promise(0.1)
+    'for at least 99% of calibration sets, coverage of the true label is at least 90%'
+    """
+
+    delta: float = 1e-3
+    name: ClassVar[str] = "nacp"
+    summary: ClassVar[str] = "NACP, holds with probability 1 - delta"
+
+    def __post_init__(self) -> None:
+        check_fraction("delta", self.delta)
+
+    def correction(self, problem: Problem) -> float:
+        """Return the correction of Theorem 3.3."""
+        return nacp_correction(problem.n, problem.epsilon(self.name), self.delta)
+
+    def promise(self, alpha: float) -> str:
+        """Return in one sentence what holds for the sets."""
+        return (
+            f"for at least {percent(1 - self.delta)} of calibration sets, "
+            f"coverage of the true label is at least {percent(1 - alpha)}"
+        )

@@ -1,0 +1,56 @@
+"""Class frequencies for the guarantees that need them: given, or estimated from the noisy labels."""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from nacp._types import Array, Floats
+from nacp._validation import check_priors
+from nacp.guarantees.base import Guarantee, Problem, percent
+from nacp.noise import UniformNoise
+
+
+@dataclass(frozen=True, eq=False)
+class PriorGuarantee(Guarantee):
+    """A guarantee in expectation whose correction depends on the class frequencies."""
+
+    priors: Array | None = None
+
+    def __post_init__(self) -> None:
+        if self.priors is not None:
+            object.__setattr__(self, "priors", np.asarray(self.priors, dtype=np.float64))
+
+    def __eq__(self, other: object) -> bool:
+        return type(other) is type(self) and self.to_dict() == other.to_dict()
+
+    def __hash__(self) -> int:
+        return hash(self.name)
+
+    def frequencies(self, problem: Problem) -> tuple[Floats, Floats]:
+        """Return the frequencies of the true and of the noisy classes.
+
+        Given true ones are pushed through P; else the noisy ones are counted and pushed through W.
+        """
+        if self.priors is not None:
+            true = check_priors(self.priors, problem.k)
+            noise = UniformNoise(0.0) if problem.noise is None else problem.noise
+            return true, noise.matrix(problem.k).push(true)
+        noisy = problem.counts / problem.n
+        return problem.inverse.push(noisy), noisy
+
+    def absent(self, problem: Problem) -> str | None:
+        """Say which classes never occur among the labels."""
+        absent = np.flatnonzero(problem.counts == 0)
+        if not len(absent):
+            return None
+        return (
+            f'guarantee "{self.name}" needs every class among the labels; '
+            f"{len(absent)} of {problem.k} never occur (first: class {absent[0]})"
+        )
+
+    def promise(self, alpha: float) -> str:
+        """Return in one sentence what holds for the sets."""
+        return (
+            f"coverage of the true label is at least {percent(1 - alpha)} "
+            "in expectation over calibration sets"
+        )

@@ -1,0 +1,39 @@
+"""Split conformal prediction: the rule for labels taken as they are."""
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from nacp.guarantees.base import Guarantee, Problem, percent
+
+
+@dataclass(frozen=True)
+class SplitConformal(Guarantee):
+    """Split conformal prediction: the ``ceil((n + 1)(1 - alpha))``-th smallest score.
+
+    As a correction: the share i/n of scores at or below the threshold must reach
+    ``(1 - alpha)(n + 1)/n``.
+
+    Examples
+    --------
+    >>> import nacp
+    >>> nacp.SplitConformal().promise(0.1)
+    'coverage of the given labels is at least 90% in expectation over calibration sets'
+    """
+
+    name: ClassVar[str] = "split"
+    summary: ClassVar[str] = "split conformal prediction"
+
+    def correction(self, problem: Problem) -> float:
+        """Return ``(1 - alpha)/n``."""
+        if problem.noise is not None:
+            raise ValueError(
+                f'guarantee "split" takes the labels as they are (noise=None); noise is {problem.noise!r}'
+            )
+        return (1 - problem.alpha) / problem.n
+
+    def promise(self, alpha: float) -> str:
+        """Return in one sentence what holds for the sets."""
+        return (
+            f"coverage of the given labels is at least {percent(1 - alpha)} "
+            "in expectation over calibration sets"
+        )

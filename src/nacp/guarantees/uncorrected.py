@@ -1,0 +1,32 @@
+"""No correction: the target is reached by the estimate, and on average about reached by the truth."""
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from nacp.guarantees.base import Guarantee, Problem, percent
+
+
+@dataclass(frozen=True)
+class Uncorrected(Guarantee):
+    """NR-CP: the threshold at which the estimated clean coverage reaches 1 - alpha.
+
+    Examples
+    --------
+    >>> import nacp
+    >>> nacp.Uncorrected().promise(0.1)
+    'no guarantee: coverage is near 90% on average, and about half of all calibration sets fall short'
+    """
+
+    name: ClassVar[str] = "none"
+    summary: ClassVar[str] = "NR-CP, no guarantee"
+
+    def correction(self, problem: Problem) -> float:
+        """Return 0."""
+        return 0.0
+
+    def promise(self, alpha: float) -> str:
+        """Return in one sentence what holds for the sets."""
+        return (
+            f"no guarantee: coverage is near {percent(1 - alpha)} on average, "
+            "and about half of all calibration sets fall short"
+        )

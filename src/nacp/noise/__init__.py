@@ -1,0 +1,36 @@
+"""The noise models, and the table of their names."""
+
+from typing import Any
+
+import numpy as np
+
+from nacp.noise.base import Noise
+from nacp.noise.groups import GroupNoise
+from nacp.noise.matrix import MatrixNoise
+from nacp.noise.privacy import RandomizedResponse
+from nacp.noise.uniform import UniformFamily, UniformNoise
+
+__all__ = [
+    "GroupNoise",
+    "MatrixNoise",
+    "Noise",
+    "RandomizedResponse",
+    "UniformFamily",
+    "UniformNoise",
+]
+
+NOISES: dict[str, type[Noise]] = {
+    "uniform": UniformNoise,
+    "matrix": MatrixNoise,
+    "groups": GroupNoise,
+    "randomized-response": RandomizedResponse,
+}
+
+
+def as_noise(noise: Any) -> Noise | None:
+    """Return the noise model that a number, a matrix, a noise object or None stands for."""
+    if noise is None or isinstance(noise, Noise):
+        return noise
+    if np.ndim(noise) == 0:
+        return UniformNoise(noise)
+    return MatrixNoise(noise)

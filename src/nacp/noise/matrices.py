@@ -1,0 +1,186 @@
+"""Square matrices over the classes, dense or structured, and what the methods ask of them.
+
+Both kinds answer the same questions, so that no method knows which it has. A noise matrix is
+``P[i, j] = p(noisy = j | true = i)``; every estimate uses its inverse ``W``.
+"""
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+
+import numpy as np
+
+from nacp._types import Floats, Ints
+
+
+class ClassMatrix(ABC):
+    """A k x k matrix."""
+
+    @property
+    @abstractmethod
+    def k(self) -> int:
+        """The number of classes."""
+
+    @property
+    @abstractmethod
+    def diagonal(self) -> Floats:
+        """The k diagonal entries."""
+
+    @property
+    @abstractmethod
+    def own(self) -> Floats:
+        """The k entries of a diagonal part: the matrix is ``diag(own) + rest``."""
+
+    @abstractmethod
+    def rest(self, rows: Ints, columns: Ints) -> Floats:
+        """Return the entries of the rest at the given places."""
+
+    @property
+    def constant_rest(self) -> float | None:
+        """The value of the rest where it is the same everywhere, else None."""
+        return None
+
+    @abstractmethod
+    def rest_bounds(self) -> tuple[float, float]:
+        """Return the largest entry and the largest row sum of the rest, both in absolute value."""
+
+    @abstractmethod
+    def row_sums(self) -> tuple[Floats, Floats]:
+        """Return the sums of the positive and of the negative entries off the diagonal, by row."""
+
+    @abstractmethod
+    def column_sums(self, weights: Floats) -> Floats:
+        """Return ``sum over l != i of weights[l] |M[l, i]|`` for each column i."""
+
+    @abstractmethod
+    def push(self, weights: Floats) -> Floats:
+        """Return ``weights @ M``."""
+
+    @abstractmethod
+    def inverse(self) -> "ClassMatrix":
+        """Return the inverse, of the same structure."""
+
+    @abstractmethod
+    def dense(self) -> Floats:
+        """Return the matrix written out; for small k."""
+
+    def subset_range(self) -> tuple[float, float]:
+        """Return the least and the greatest sum over any subset of a row."""
+        positive, negative = self.row_sums()
+        lowest = negative + np.minimum(self.diagonal, 0)
+        highest = positive + np.maximum(self.diagonal, 0)
+        return float(lowest.min()), float(highest.max())
+
+
+@dataclass(frozen=True, eq=False)
+class GroupedMatrix(ClassMatrix):
+    """``own_by_group[g]`` on the diagonal plus ``shared[g]`` at all pairs inside group g; 0 elsewhere.
+
+    One group of all the classes is uniform noise, and ``shared = 0`` the identity. Never k x k
+    numbers in memory.
+    """
+
+    groups: Ints
+    own_by_group: Floats
+    shared: Floats
+
+    @property
+    def k(self) -> int:
+        return len(self.groups)
+
+    @property
+    def sizes(self) -> Ints:
+        """The number of classes in each group."""
+        return np.bincount(self.groups, minlength=len(self.shared))
+
+    @property
+    def diagonal(self) -> Floats:
+        return (self.own_by_group + self.shared)[self.groups]
+
+    @property
+    def own(self) -> Floats:
+        return self.own_by_group[self.groups]
+
+    def rest(self, rows: Ints, columns: Ints) -> Floats:
+        group = self.groups[rows]
+        return np.where(group == self.groups[columns], self.shared[group], 0.0)
+
+    @property
+    def constant_rest(self) -> float | None:
+        return float(self.shared[0]) if len(self.shared) == 1 or not self.shared.any() else None
+
+    def rest_bounds(self) -> tuple[float, float]:
+        size = np.abs(self.shared)
+        return float(size.max()), float((size * self.sizes).max())
+
+    def row_sums(self) -> tuple[Floats, Floats]:
+        total = (self.shared * (self.sizes - 1))[self.groups]
+        return np.maximum(total, 0), np.minimum(total, 0)
+
+    def column_sums(self, weights: Floats) -> Floats:
+        return (np.abs(self.shared) * self._by_group(weights))[self.groups] - (
+            np.abs(self.shared)[self.groups] * weights
+        )
+
+    def push(self, weights: Floats) -> Floats:
+        shared: Floats = (self.shared * self._by_group(weights))[self.groups]
+        return self.own * weights + shared
+
+    def inverse(self) -> "GroupedMatrix":
+        # Sherman-Morrison, group by group (paper section 3.4).
+        own, shared = self.own_by_group, self.shared
+        return GroupedMatrix(self.groups, 1 / own, -shared / (own * (own + self.sizes * shared)))
+
+    def dense(self) -> Floats:
+        same = self.groups[:, None] == self.groups[None, :]
+        return np.where(same, self.shared[self.groups], 0.0) + np.diag(self.own)
+
+    def _by_group(self, weights: Floats) -> Floats:
+        sums: Floats = np.bincount(self.groups, weights, minlength=len(self.shared)).astype(np.float64)
+        return sums
+
+
+@dataclass(frozen=True, eq=False)
+class DenseMatrix(ClassMatrix):
+    """A matrix given by all its entries."""
+
+    values: Floats
+
+    @property
+    def k(self) -> int:
+        return len(self.values)
+
+    @property
+    def diagonal(self) -> Floats:
+        return np.diagonal(self.values)
+
+    @property
+    def own(self) -> Floats:
+        return self.diagonal
+
+    def rest(self, rows: Ints, columns: Ints) -> Floats:
+        return np.where(rows == columns, 0.0, self.values[rows, columns])
+
+    def rest_bounds(self) -> tuple[float, float]:
+        size = np.abs(self._off_diagonal())
+        return float(size.max()), float(size.sum(axis=1).max())
+
+    def row_sums(self) -> tuple[Floats, Floats]:
+        off = self._off_diagonal()
+        return np.maximum(off, 0).sum(axis=1), np.minimum(off, 0).sum(axis=1)
+
+    def column_sums(self, weights: Floats) -> Floats:
+        return weights @ np.abs(self._off_diagonal())
+
+    def push(self, weights: Floats) -> Floats:
+        return weights @ self.values
+
+    def inverse(self) -> "DenseMatrix":
+        return DenseMatrix(np.linalg.inv(self.values).astype(np.float64))
+
+    def dense(self) -> Floats:
+        return self.values.copy()
+
+    def _off_diagonal(self) -> Floats:
+        off = self.values.copy()
+        np.fill_diagonal(off, 0)
+        return off

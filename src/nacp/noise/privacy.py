@@ -1,0 +1,51 @@
+"""Labels made private by k-ary randomised response: uniform noise of a known rate."""
+
+import math
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+from nacp._validation import check_nonnegative
+from nacp.noise.uniform import UniformFamily
+
+
+@dataclass(frozen=True)
+class RandomizedResponse(UniformFamily):
+    """k-ary randomised response: the label is kept with probability ``e^privacy / (e^privacy + k - 1)``.
+
+    Otherwise another label is drawn at random: uniform noise with ``epsilon = k/(e^privacy + k - 1)``.
+
+    Parameters
+    ----------
+    privacy : float
+        The parameter of label differential privacy; larger is less private.
+
+    Examples
+    --------
+    >>> import nacp
+    >>> round(nacp.RandomizedResponse(privacy=8.0).epsilon(1000), 3)
+    0.251
+    """
+
+    privacy: float
+    name: ClassVar[str] = "randomized-response"
+
+    def __post_init__(self) -> None:
+        check_nonnegative("privacy", self.privacy)
+        if self.privacy == 0:
+            raise ValueError("privacy must be above 0; at 0 the labels say nothing")
+
+    def epsilon(self, k: int) -> float:
+        """Return the rate of uniform noise for k classes."""
+        kept = math.exp(min(self.privacy, 700.0))
+        return k / (kept + k - 1)
+
+    def describe(self, k: int) -> str:
+        """Return the model in a few words."""
+        return (
+            f"labels randomised for privacy {self.privacy:.4g} "
+            f"(uniform label noise with rate {self.epsilon(k):.4g})"
+        )
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the name and the parameters, for a file."""
+        return {"name": self.name, "privacy": self.privacy}

@@ -1,0 +1,97 @@
+"""Uniform noise: with some probability the label is replaced by one drawn from all k classes."""
+
+from abc import abstractmethod
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+
+from nacp._types import Ints
+from nacp._validation import check_rate
+from nacp.noise.base import Noise
+from nacp.noise.matrices import GroupedMatrix
+
+
+class UniformFamily(Noise):
+    """Noise that is uniform with some rate epsilon, which may depend on the number of classes."""
+
+    @abstractmethod
+    def epsilon(self, k: int) -> float:
+        """Return the rate of uniform noise for k classes."""
+
+    def matrix(self, k: int) -> GroupedMatrix:
+        """Return ``P = (1 - epsilon) I + epsilon / k`` (paper eq. 4)."""
+        epsilon = self.epsilon(k)
+        one_group = np.zeros(k, dtype=np.int64)
+        return GroupedMatrix(one_group, np.array([1 - epsilon]), np.array([epsilon / k]))
+
+    def _draw(self, labels: Ints, k: int, rng: np.random.Generator) -> Ints:
+        replaced = rng.random(len(labels)) < self.epsilon(k)
+        return np.where(replaced, rng.integers(k, size=len(labels)), labels)
+
+
+@dataclass(frozen=True)
+class UniformNoise(UniformFamily):
+    """With probability `rate` the label is replaced by one drawn from *all* k classes.
+
+    The drawn label may be the true one, so a share ``rate * (1 - 1/k)`` of the labels is wrong. For
+    "a random *other* label with rate r" see `UniformNoise.other`.
+
+    Parameters
+    ----------
+    rate : float
+        The paper's epsilon, in [0, 1).
+
+    Examples
+    --------
+    >>> import nacp
+    >>> noise = nacp.UniformNoise(0.2)
+    >>> noise.sample([0, 1, 2, 3] * 5, k=4, random_state=0).shape
+    (20,)
+    >>> lo, hi = noise.range(1000)
+    >>> round(lo, 3), round(hi, 3)
+    (-0.25, 1.25)
+    """
+
+    rate: float
+    name: ClassVar[str] = "uniform"
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "rate", check_rate(self.rate))
+
+    @classmethod
+    def other(cls, rate: float, k: int) -> "UniformNoise":
+        """Return the model "with probability `rate`, a random *other* label".
+
+        Parameters
+        ----------
+        rate : float
+            The share of wrong labels, below ``(k - 1) / k``.
+        k : int
+            The number of classes.
+
+        Examples
+        --------
+        >>> import nacp
+        >>> nacp.UniformNoise.other(0.25, k=6)
+        UniformNoise(rate=0.3)
+        """
+        share = check_rate(rate)
+        if share >= (k - 1) / k:
+            raise ValueError(
+                f"noise rate must lie in [0, {k - 1}/{k}) when it counts wrong labels among "
+                f"k = {k} classes; found {rate!r}"
+            )
+        return cls(share * k / (k - 1))
+
+    def epsilon(self, k: int) -> float:
+        """Return the rate."""
+        return self.rate
+
+    def describe(self, k: int) -> str:
+        """Return the model in a few words."""
+        return f"uniform label noise with rate {self.rate:.4g}"
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the name and the parameters, for a file."""
+        return {"name": self.name, "rate": self.rate}

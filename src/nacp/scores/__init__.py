@@ -1,0 +1,41 @@
+"""The scores, and the table of their names."""
+
+from collections.abc import Callable
+from typing import Any
+
+from nacp.scores.aps import APS
+from nacp.scores.base import Score
+from nacp.scores.custom import Custom, Precomputed
+from nacp.scores.hps import HPS
+from nacp.scores.margin import Margin
+from nacp.scores.raps import RAPS
+from nacp.scores.saps import SAPS
+from nacp.scores.topk import TopK
+
+__all__ = ["APS", "HPS", "RAPS", "SAPS", "Custom", "Margin", "Precomputed", "Score", "TopK"]
+
+SCORES: dict[str, type[Score]] = {
+    "hps": HPS,
+    "lac": HPS,
+    "thr": HPS,
+    "aps": APS,
+    "raps": RAPS,
+    "saps": SAPS,
+    "margin": Margin,
+    "topk": TopK,
+    "precomputed": Precomputed,
+}
+
+
+def as_score(score: str | Score | Callable[..., Any]) -> Score:
+    """Return the score that a name, a score object or a function stands for."""
+    if isinstance(score, Score):
+        return score
+    if isinstance(score, str) and score.lower() in SCORES:
+        return SCORES[score.lower()]()
+    if callable(score) and not isinstance(score, type):
+        return Custom(score)
+    raise ValueError(
+        f"score is {score!r}; it must be one of {', '.join(map(repr, SCORES))}, a score object "
+        "such as nacp.RAPS(penalty=0.01), or a function from probabilities to scores"
+    )

@@ -1,0 +1,67 @@
+"""Scores of one's own: a precomputed matrix, or a function from probabilities to scores."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+
+from nacp._types import Array
+from nacp.scores.base import PointwiseScore
+
+
+@dataclass(frozen=True)
+class Precomputed(PointwiseScore):
+    """The matrix given in place of `probs` holds the scores themselves, lower is better.
+
+    Examples
+    --------
+    >>> import nacp
+    >>> scores = [[0.1, 2.0, 3.0], [4.0, 0.2, 0.9], [0.3, 1.0, 5.0]]
+    >>> cal = nacp.calibrate(scores, [0, 1, 0], noise=None, alpha=0.5, score="precomputed")
+    >>> cal.predict_set([[0.1, 0.2, 0.3]]).to_lists()
+    [[0, 1]]
+    """
+
+    name: ClassVar[str] = "precomputed"
+    takes_probabilities: ClassVar[bool] = False
+
+    def keys(self, block: Array) -> Array:
+        return -block
+
+
+@dataclass(frozen=True)
+class Custom(PointwiseScore):
+    """A score computed by a function, lower is better.
+
+    Parameters
+    ----------
+    function : callable
+        Takes an (m, k) block of probabilities and returns their (m, k) scores. The scores of a row
+        must not depend on the other rows of the block.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import nacp
+    >>> nacp.Custom(lambda p: -np.log(p)).scores([[0.5, 0.25, 0.25]]).round(2).tolist()
+    [[0.69, 1.39, 1.39]]
+    """
+
+    function: Callable[[Array], Array]
+    name: ClassVar[str] = "custom"
+
+    def keys(self, block: Array) -> Array:
+        scores = np.asarray(self.function(block), dtype=np.float64)
+        if scores.shape != block.shape:
+            raise ValueError(
+                f"score returned an array of shape {scores.shape} for {block.shape} probabilities; "
+                "it must return one score per entry"
+            )
+        if np.isnan(scores).any():
+            raise ValueError("score returned NaN; it must return numbers (inf is allowed)")
+        return -scores
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the name of the function; a file does not hold the function itself."""
+        return {"name": self.name, "function": getattr(self.function, "__name__", "function")}

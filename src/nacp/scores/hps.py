@@ -1,0 +1,29 @@
+"""HPS, the homogeneous prediction sets score: 1 - p. Elsewhere called LAC or THR."""
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from nacp._types import Array
+from nacp.scores.base import PointwiseScore
+
+
+@dataclass(frozen=True)
+class HPS(PointwiseScore):
+    """``S(x, l) = 1 - p_l``: the smallest sets on average.
+
+    References
+    ----------
+    Vovk, Gammerman, Shafer (2005); Sadinle, Lei, Wasserman (2019).
+
+    Examples
+    --------
+    >>> import nacp
+    >>> nacp.HPS().scores([[0.5, 0.25, 0.25]]).tolist()
+    [[0.5, 0.75, 0.75]]
+    """
+
+    name: ClassVar[str] = "hps"
+    offset: ClassVar[float] = 1.0
+
+    def keys(self, block: Array) -> Array:
+        return block

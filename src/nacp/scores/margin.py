@@ -1,0 +1,26 @@
+"""The margin score: how far a label lies behind the best other label."""
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+
+from nacp._types import Floats
+from nacp.scores.base import RankedScore, Ranks
+
+
+@dataclass(frozen=True)
+class Margin(RankedScore):
+    """``S(x, l) = max over i != l of p_i, minus p_l``; negative for the most probable label.
+
+    Examples
+    --------
+    >>> import nacp
+    >>> nacp.Margin().scores([[0.5, 0.25, 0.25]]).tolist()
+    [[-0.25, 0.25, 0.25]]
+    """
+
+    name: ClassVar[str] = "margin"
+
+    def formula(self, ranks: Ranks) -> Floats:
+        return np.where(ranks.p == ranks.top, ranks.second, ranks.top) - ranks.p

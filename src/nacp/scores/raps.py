@@ -1,0 +1,53 @@
+"""RAPS, the regularised APS score: APS plus a price for every label past the first few."""
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+
+from nacp._types import Floats
+from nacp._validation import check_count, check_nonnegative
+from nacp.scores.aps import APS
+from nacp.scores.base import Ranks
+
+
+@dataclass(frozen=True)
+class RAPS(APS):
+    """Regularised adaptive sets (paper eq. 2): ``APS + a max(0, NC - b)``.
+
+    NC is the number of labels at least as probable as l, in both versions of APS.
+
+    Parameters
+    ----------
+    penalty : float, default=0.01
+        The paper's a: what each label past the free ones costs.
+    free : int, default=5
+        The paper's b: how many labels are free.
+    randomized, seed
+        As in `APS`.
+
+    References
+    ----------
+    Angelopoulos, Bates, Malik, Jordan (2021).
+
+    Examples
+    --------
+    >>> import nacp
+    >>> raps = nacp.RAPS(penalty=0.5, free=1, randomized=False)
+    >>> raps.scores([[0.5, 0.25, 0.25]]).tolist()
+    [[0.5, 2.0, 2.0]]
+    """
+
+    randomized: bool = True
+    seed: int = 0
+    penalty: float = 0.01
+    free: int = 5
+    name: ClassVar[str] = "raps"
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_nonnegative("penalty", self.penalty)
+        check_count("free", self.free)
+
+    def formula(self, ranks: Ranks) -> Floats:
+        return super().formula(ranks) + self.penalty * np.maximum(0, ranks.n_upto - self.free)

@@ -1,0 +1,50 @@
+"""SAPS, the sorted APS score: only the largest probability and the rank count."""
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+
+from nacp._types import Floats
+from nacp._validation import check_flag, check_nonnegative, check_seed
+from nacp.scores.base import RankedScore, Ranks
+
+
+@dataclass(frozen=True)
+class SAPS(RankedScore):
+    """With g labels more probable than l: ``u p_max`` if g = 0, else ``p_max + penalty (g - 1 + u)``.
+
+    Parameters
+    ----------
+    randomized : bool, default=True
+        ``False`` sets u = 1.
+    seed : int, default=0
+        Key of the hash that gives each row its u (see `uniforms`).
+    penalty : float, default=0.2
+        The price of one rank.
+
+    References
+    ----------
+    Huang, Xi, Zhang, Yao, Qiu, Wei (2024).
+
+    Examples
+    --------
+    >>> import nacp
+    >>> nacp.SAPS(randomized=False, penalty=0.25).scores([[0.5, 0.375, 0.125]]).tolist()
+    [[0.5, 0.75, 1.0]]
+    """
+
+    randomized: bool = True
+    seed: int = 0
+    penalty: float = 0.2
+    name: ClassVar[str] = "saps"
+
+    def __post_init__(self) -> None:
+        check_flag("randomized", self.randomized)
+        check_seed("seed", self.seed)
+        check_nonnegative("penalty", self.penalty)
+
+    def formula(self, ranks: Ranks) -> Floats:
+        u = ranks.u if self.randomized else 1.0
+        g = ranks.n_above
+        return np.where(g == 0, u * ranks.top, ranks.top + self.penalty * (g - 1 + u))

@@ -1,0 +1,117 @@
+"""PredictionSets: ragged inside, booleans or lists outside."""
+
+from collections.abc import Iterator
+from typing import Any, overload
+
+import numpy as np
+from numpy.typing import DTypeLike
+
+from nacp._types import Array, Bools, Ints
+from nacp._validation import check_labels
+
+
+class PredictionSets:
+    """One set of labels per row.
+
+    Parameters
+    ----------
+    offsets : array of shape (n + 1,)
+        Row i holds ``labels[offsets[i]:offsets[i + 1]]``.
+    labels : array of shape (total size,)
+        The labels of all sets, row after row, ascending within a row.
+    k : int
+        The number of classes.
+    classes : tuple of length k, optional
+        The class names.
+    alpha : float, optional
+        The sets were made to cover with probability 1 - alpha.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import nacp
+    >>> sets = nacp.PredictionSets([0, 2, 2, 3], [0, 2, 1], k=3, classes=("cat", "dog", "owl"))
+    >>> sets.sizes.tolist(), sets.to_lists()
+    ([2, 0, 1], [['cat', 'owl'], [], ['dog']])
+    >>> sets.contains(["owl", "cat", "dog"]).tolist()
+    [True, False, True]
+    >>> np.asarray(sets).astype(int).tolist()
+    [[1, 0, 1], [0, 0, 0], [0, 1, 0]]
+    """
+
+    def __init__(
+        self,
+        offsets: Array,
+        labels: Array,
+        *,
+        k: int,
+        classes: tuple[Any, ...] | None = None,
+        alpha: float | None = None,
+    ) -> None:
+        self.offsets: Ints = np.asarray(offsets, dtype=np.int64)
+        self.labels = np.asarray(labels, dtype=np.int32)
+        self.k, self.classes, self.alpha = k, classes, alpha
+
+    @property
+    def sizes(self) -> Ints:
+        """The number of labels in each set, shape (n,)."""
+        return np.diff(self.offsets)
+
+    def contains(self, labels: Array) -> Bools:
+        """Return whether each set contains the given label of its row.
+
+        Parameters
+        ----------
+        labels : array of shape (n,)
+            Numbers from 0 to k - 1, or class names if the sets have them.
+
+        Returns
+        -------
+        array of bool of shape (n,)
+        """
+        given = check_labels(labels, len(self), self.k, self.classes)
+        hits = np.flatnonzero(self.labels == np.repeat(given.astype(np.int32), self.sizes))
+        contains = np.zeros(len(self), dtype=bool)
+        contains[np.searchsorted(self.offsets, hits, side="right") - 1] = True
+        return contains
+
+    def to_lists(self) -> list[list[Any]]:
+        """Return the sets as lists of class names, or of numbers if there are no names."""
+        return [self._named(part) for part in np.split(self.labels, self.offsets[1:-1])]
+
+    def _named(self, labels: Array) -> list[Any]:
+        numbers: list[Any] = labels.tolist()
+        return numbers if self.classes is None else [self.classes[i] for i in numbers]
+
+    def __array__(self, dtype: DTypeLike | None = None, copy: bool | None = None) -> Array:
+        if copy is False:
+            raise ValueError("the boolean matrix is made on request, so it is always a copy")
+        matrix = np.zeros((len(self), self.k), dtype=bool)
+        matrix[np.repeat(np.arange(len(self)), self.sizes), self.labels] = True
+        return matrix if dtype is None else matrix.astype(dtype)
+
+    def __len__(self) -> int:
+        return len(self.offsets) - 1
+
+    def __iter__(self) -> Iterator[list[Any]]:
+        return (self[i] for i in range(len(self)))
+
+    @overload
+    def __getitem__(self, row: int) -> list[Any]: ...
+    @overload
+    def __getitem__(self, row: slice) -> "PredictionSets": ...
+    def __getitem__(self, row: int | slice) -> "list[Any] | PredictionSets":
+        if isinstance(row, slice):
+            chosen = np.arange(len(self))[row]
+            sizes = self.sizes[chosen]
+            offsets = np.concatenate([[0], np.cumsum(sizes)])
+            places = np.arange(offsets[-1]) + np.repeat(self.offsets[chosen] - offsets[:-1], sizes)
+            return PredictionSets(
+                offsets, self.labels[places], k=self.k, classes=self.classes, alpha=self.alpha
+            )
+        i = range(len(self))[row]
+        return self._named(self.labels[self.offsets[i] : self.offsets[i + 1]])
+
+    def __repr__(self) -> str:
+        mean = len(self.labels) / max(len(self), 1)
+        return f"PredictionSets(n={len(self)}, k={self.k}, mean size {mean:.4g})"

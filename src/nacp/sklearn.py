@@ -1,0 +1,185 @@
+"""NoiseAwareClassifier: a scikit-learn classifier with prediction sets. Needs the extra ``nacp[sklearn]``."""
+
+from typing import Any
+
+import numpy as np
+from sklearn.base import BaseEstimator, ClassifierMixin, MetaEstimatorMixin, clone
+from sklearn.utils.metaestimators import available_if
+from sklearn.utils.validation import check_is_fitted
+
+from nacp._types import Array
+from nacp.calibration import Calibration, calibrate
+from nacp.sets import PredictionSets
+
+
+def _estimator_has(method: str) -> Any:
+    def check(self: "NoiseAwareClassifier") -> bool:
+        getattr(getattr(self, "estimator_", self.estimator), method)
+        return True
+
+    return check
+
+
+class NoiseAwareClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):  # type: ignore[misc]
+    """A classifier that also predicts sets, calibrated on noisy labels.
+
+    Parameters
+    ----------
+    estimator : classifier
+        Any scikit-learn classifier with ``predict_proba``. It is cloned and fitted by `fit`; wrap a fitted one
+        in ``sklearn.frozen.FrozenEstimator`` to keep it as it is.
+    noise, alpha, score, guarantee, delta, crossing
+        As in `nacp.calibrate`.
+
+    Attributes
+    ----------
+    estimator_ : classifier
+        The fitted classifier.
+    classes_ : array of shape (k,)
+        The class labels.
+    calibration_ : Calibration
+        Made by `conformalize`.
+
+    See Also
+    --------
+    nacp.calibrate : The same without scikit-learn.
+
+    Examples
+    --------
+    >>> import nacp
+    >>> from sklearn.datasets import load_digits
+    >>> from sklearn.linear_model import LogisticRegression
+    >>> from sklearn.model_selection import train_test_split
+    >>> X, y = load_digits(return_X_y=True)
+    >>> X_train, X_rest, y_train, y_rest = train_test_split(X, y, test_size=0.7, random_state=0)
+    >>> X_cal, X_test, y_cal, y_test = train_test_split(X_rest, y_rest, test_size=0.5, random_state=0)
+    >>> y_noisy = nacp.UniformNoise(0.2).sample(y_cal, k=10, random_state=0)
+    >>> model = nacp.NoiseAwareClassifier(LogisticRegression(max_iter=5000), noise=0.2, guarantee="none")
+    >>> sets = model.fit(X_train, y_train).conformalize(X_cal, y_noisy).predict_set(X_test)
+    >>> bool(nacp.evaluate(sets, y_test).coverage > 0.85)
+    True
+    """
+
+    def __init__(
+        self,
+        estimator: Any,
+        *,
+        noise: Any = None,
+        alpha: float = 0.1,
+        score: Any = "hps",
+        guarantee: Any = None,
+        delta: float | None = None,
+        crossing: str = "last",
+    ) -> None:
+        self.estimator = estimator
+        self.noise = noise
+        self.alpha = alpha
+        self.score = score
+        self.guarantee = guarantee
+        self.delta = delta
+        self.crossing = crossing
+
+    def fit(self, X: Any, y: Any, **fit_params: Any) -> "NoiseAwareClassifier":
+        """Fit the classifier.
+
+        Parameters
+        ----------
+        X : array-like of shape (n, features)
+            Training inputs.
+        y : array-like of shape (n,)
+            Training labels.
+        **fit_params
+            Passed to the classifier.
+
+        Returns
+        -------
+        self
+        """
+        self.estimator_ = clone(self.estimator).fit(X, y, **fit_params)
+        self.classes_ = self.estimator_.classes_
+        if hasattr(self.estimator_, "n_features_in_"):
+            self.n_features_in_ = self.estimator_.n_features_in_
+        if hasattr(self.estimator_, "feature_names_in_"):
+            self.feature_names_in_ = self.estimator_.feature_names_in_
+        vars(self).pop("calibration_", None)
+        return self
+
+    def conformalize(self, X: Any, y: Any) -> "NoiseAwareClassifier":
+        """Calibrate on inputs that the classifier was not fitted on, and their noisy labels.
+
+        Parameters
+        ----------
+        X : array-like of shape (n, features)
+            Calibration inputs.
+        y : array-like of shape (n,)
+            Their noisy labels.
+
+        Returns
+        -------
+        self
+        """
+        check_is_fitted(self, "estimator_")
+        self.calibration_: Calibration = calibrate(
+            self.predict_proba(X),
+            np.asarray(y),
+            noise=self.noise,
+            alpha=self.alpha,
+            score=self.score,
+            guarantee=self.guarantee,
+            delta=self.delta,
+            crossing=self.crossing,  # type: ignore[arg-type]
+            classes=self.classes_,
+        )
+        return self
+
+    def predict_set(self, X: Any, *, allow_empty: bool = True) -> PredictionSets:
+        """Return the prediction sets of new inputs.
+
+        Parameters
+        ----------
+        X : array-like of shape (m, features)
+            Inputs.
+        allow_empty : bool, default=True
+            ``False`` puts the most probable label into every set that would be empty.
+
+        Returns
+        -------
+        PredictionSets
+        """
+        check_is_fitted(
+            self, "calibration_", msg="call conformalize(X, y) with calibration data before predict_set(X)"
+        )
+        return self.calibration_.predict_set(self.predict_proba(X), allow_empty=allow_empty)
+
+    def predict(self, X: Any) -> Array:
+        """Return the classifier's own predictions.
+
+        Parameters
+        ----------
+        X : array-like of shape (m, features)
+            Inputs.
+        """
+        check_is_fitted(self, "estimator_")
+        return np.asarray(self.estimator_.predict(X))
+
+    @available_if(_estimator_has("predict_proba"))
+    def predict_proba(self, X: Any) -> Array:
+        """Return the classifier's own probabilities.
+
+        Parameters
+        ----------
+        X : array-like of shape (m, features)
+            Inputs.
+        """
+        check_is_fitted(self, "estimator_")
+        return np.asarray(self.estimator_.predict_proba(X))
+
+    def __sklearn_tags__(self) -> Any:
+        from sklearn.utils import get_tags
+
+        tags = super().__sklearn_tags__()
+        inner = get_tags(self.estimator)
+        tags.classifier_tags = inner.classifier_tags
+        tags.input_tags.sparse = inner.input_tags.sparse
+        tags.input_tags.allow_nan = inner.input_tags.allow_nan
+        return tags
