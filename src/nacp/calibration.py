@@ -58,9 +58,9 @@ class Calibration:
     >>> noisy = noise.sample(labels, k=10, random_state=0)
     >>> cal = nacp.calibrate(probs[:2000], noisy[:2000], noise=noise, alpha=0.1)
     >>> print(cal)
-    Sets {l : S(x, l) <= 0.8975...}, S = HPS(), from 2000 noisy labels of 10 classes.
+    Sets {l : S(x, l) <= 0.960...}, S = HPS(), from 2000 noisy labels of 10 classes.
     Promised (NACP(delta=0.001)): for at least 99.9% of calibration sets, coverage of the true label
-    is at least 90%. Estimated coverage 0.9686 >= 0.9 + 0.0683. Assumed: calibration and new points
+    is at least 90%. Estimated coverage 0.9687 >= 0.9 + 0.0683. Assumed: calibration and new points
     come independently from one distribution; uniform label noise with rate 0.2, independent of the
     input given the true class.
     """

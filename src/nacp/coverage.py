@@ -79,7 +79,8 @@ class Evidence:
         """Return F^c-hat at q; `net` is the weight of the pairs that score at most q."""
         place = self.labels_upto(q)
         own = self._gains[place] - self._losses[place]
-        return (own * self._own_unit + net * self._rest_unit) / self.n
+        clean: Floats = (own * self._own_unit + net * self._rest_unit) / self.n
+        return clean
 
     def sweep(
         self, rungs: Floats, windows: list[tuple[float, float]], count: bool = False
@@ -110,7 +111,11 @@ class Evidence:
         rows, columns, scores = self._score.events(block, -np.inf, rungs[-1])
         cell = np.searchsorted(rungs, scores, side="left")
         weights = self._round(self._inverse.rest(labels[rows], columns))
-        for total, part in zip(tally, (1, np.maximum(weights, 0), np.maximum(-weights, 0)), strict=True):
+        for total, part in (
+            (tally.pairs, np.ones_like(weights)),
+            (tally.gains, np.maximum(weights, 0)),
+            (tally.losses, np.maximum(-weights, 0)),
+        ):
             by_cell = np.zeros(len(rungs), dtype=np.int64)
             np.add.at(by_cell, cell, part)
             total += np.cumsum(by_cell)

@@ -9,6 +9,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from nacp._types import Array
 from nacp.calibration import Calibration, calibrate
+from nacp.crossing import Rule
 from nacp.sets import PredictionSets
 
 
@@ -26,8 +27,8 @@ class NoiseAwareClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator): 
     Parameters
     ----------
     estimator : classifier
-        Any scikit-learn classifier with ``predict_proba``. It is cloned and fitted by `fit`; wrap a fitted one
-        in ``sklearn.frozen.FrozenEstimator`` to keep it as it is.
+        Any scikit-learn classifier with ``predict_proba``. It is cloned and fitted by `fit`; wrap a fitted
+        one in ``sklearn.frozen.FrozenEstimator`` to keep it as it is.
     noise, alpha, score, guarantee, delta, crossing
         As in `nacp.calibrate`.
 
@@ -69,7 +70,7 @@ class NoiseAwareClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator): 
         score: Any = "hps",
         guarantee: Any = None,
         delta: float | None = None,
-        crossing: str = "last",
+        crossing: Rule = "last",
     ) -> None:
         self.estimator = estimator
         self.noise = noise
@@ -101,7 +102,8 @@ class NoiseAwareClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator): 
             self.n_features_in_ = self.estimator_.n_features_in_
         if hasattr(self.estimator_, "feature_names_in_"):
             self.feature_names_in_ = self.estimator_.feature_names_in_
-        vars(self).pop("calibration_", None)
+        if hasattr(self, "calibration_"):
+            del self.calibration_
         return self
 
     def conformalize(self, X: Any, y: Any) -> "NoiseAwareClassifier":
@@ -127,7 +129,7 @@ class NoiseAwareClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator): 
             score=self.score,
             guarantee=self.guarantee,
             delta=self.delta,
-            crossing=self.crossing,  # type: ignore[arg-type]
+            crossing=self.crossing,
             classes=self.classes_,
         )
         return self
@@ -162,7 +164,7 @@ class NoiseAwareClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator): 
         check_is_fitted(self, "estimator_")
         return np.asarray(self.estimator_.predict(X))
 
-    @available_if(_estimator_has("predict_proba"))
+    @available_if(_estimator_has("predict_proba"))  # type: ignore[untyped-decorator]
     def predict_proba(self, X: Any) -> Array:
         """Return the classifier's own probabilities.
 

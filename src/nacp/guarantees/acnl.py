@@ -27,7 +27,7 @@ def expected_excess(n: int) -> float:
     Examples
     --------
     >>> from nacp.guarantees.acnl import expected_excess
-    >>> expected_excess(1), round(expected_excess(25000), 6)
+    >>> round(expected_excess(1), 6), round(expected_excess(25000), 6)
     (0.5, 0.003957)
     """
     log_factor = gammaln(n + 1) - (n + 1) * math.log(n) + n
