@@ -11,8 +11,9 @@ from pathlib import Path
 from typing import Any, overload
 
 import numpy as np
+from numpy.typing import ArrayLike
 
-from nacp._types import Array, Floats
+from nacp._types import Floats
 from nacp._validation import check_choice, check_classes, check_fraction, check_labels, check_probs
 from nacp.coverage import CoverageCurve, Evidence, curve_at, inverse_for
 from nacp.crossing import RULES, Rule, find_crossings
@@ -111,7 +112,7 @@ class Calibration:
             native = np.append(native, self.native_threshold)
         return curve_at(self._evidence, np.unique(native), self.score.offset)
 
-    def predict_set(self, probs: Array, *, allow_empty: bool = True) -> PredictionSets:
+    def predict_set(self, probs: ArrayLike, *, allow_empty: bool = True) -> PredictionSets:
         """Return the prediction sets of new inputs.
 
         Parameters
@@ -206,8 +207,8 @@ def _to_json(value: float) -> float | str:
 
 @overload
 def calibrate(
-    probs: Array,
-    labels: Array,
+    probs: ArrayLike,
+    labels: ArrayLike,
     *,
     noise: Any,
     alpha: float = 0.1,
@@ -221,8 +222,8 @@ def calibrate(
 ) -> Calibration: ...
 @overload
 def calibrate(
-    probs: Array,
-    labels: Array,
+    probs: ArrayLike,
+    labels: ArrayLike,
     *,
     noise: Any,
     alpha: Sequence[float],
@@ -235,8 +236,8 @@ def calibrate(
     random_state: int | None = None,
 ) -> list[Calibration]: ...
 def calibrate(
-    probs: Array,
-    labels: Array,
+    probs: ArrayLike,
+    labels: ArrayLike,
     *,
     noise: Any,
     alpha: float | Sequence[float] = 0.1,

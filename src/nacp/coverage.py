@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from nacp._types import Array, Floats, Ints
 from nacp._validation import Rows, check_classes, check_labels, check_probs
@@ -201,12 +202,12 @@ class CoverageCurve:
 
 
 def coverage_curve(
-    probs: Array,
-    labels: Array,
+    probs: ArrayLike,
+    labels: ArrayLike,
     *,
     noise: Any,
     score: Any = "hps",
-    thresholds: Array | None = None,
+    thresholds: ArrayLike | None = None,
     classes: Any = None,
     normalize: bool = False,
 ) -> CoverageCurve:

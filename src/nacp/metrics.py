@@ -1,8 +1,9 @@
 """evaluate(): how prediction sets do on labels that are known to be right."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from nacp._types import Array
 from nacp._validation import check_fraction, check_labels
@@ -45,8 +46,15 @@ class Evaluation:
     class_coverage_gap: float | None
     size_stratified_violation: float | None
 
+    def __str__(self) -> str:
+        shown = {field.name: getattr(self, field.name) for field in fields(self)}
+        return "\n".join(
+            f"{name.replace('_', ' '):<26}{'-' if value is None else format(value, '.6g')}"
+            for name, value in shown.items()
+        )
 
-def evaluate(sets: PredictionSets, labels: Array, *, alpha: float | None = None) -> Evaluation:
+
+def evaluate(sets: PredictionSets, labels: ArrayLike, *, alpha: float | None = None) -> Evaluation:
     """Measure coverage and size of prediction sets.
 
     Parameters

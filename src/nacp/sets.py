@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from typing import Any, overload
 
 import numpy as np
-from numpy.typing import DTypeLike
+from numpy.typing import ArrayLike, DTypeLike
 
 from nacp._types import Array, Bools, Ints
 from nacp._validation import check_labels
@@ -41,8 +41,8 @@ class PredictionSets:
 
     def __init__(
         self,
-        offsets: Array,
-        labels: Array,
+        offsets: ArrayLike,
+        labels: ArrayLike,
         *,
         k: int,
         classes: tuple[Any, ...] | None = None,
@@ -57,7 +57,7 @@ class PredictionSets:
         """The number of labels in each set, shape (n,)."""
         return np.diff(self.offsets)
 
-    def contains(self, labels: Array) -> Bools:
+    def contains(self, labels: ArrayLike) -> Bools:
         """Return whether each set contains the given label of its row.
 
         Parameters

@@ -5,8 +5,8 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 
-from nacp._types import Array
 from nacp._validation import check_fraction, check_labels, check_probs, check_rate
 from nacp.coverage import Evidence, inverse_for
 from nacp.crossing import find_crossings
@@ -14,7 +14,9 @@ from nacp.noise import UniformFamily, as_noise
 from nacp.scores import as_score
 
 
-def threshold_bracket(noisy_scores: Array, *, epsilon: float, k: int, alpha: float) -> tuple[float, float]:
+def threshold_bracket(
+    noisy_scores: ArrayLike, *, epsilon: float, k: int, alpha: float
+) -> tuple[float, float]:
     """Return the interval in which the threshold for uniform noise must lie: Theorem 3.1.
 
     Any q at which the estimated clean coverage first, or last, reaches 1 - alpha lies between the
@@ -76,7 +78,7 @@ class NoisyComparison:
 
 
 def compare_with_noisy_cp(
-    probs: Array, labels: Array, *, noise: Any, alpha: float = 0.1, score: Any = "hps"
+    probs: ArrayLike, labels: ArrayLike, *, noise: Any, alpha: float = 0.1, score: Any = "hps"
 ) -> NoisyComparison:
     """Ask whether noise-aware sets are smaller than those of Noisy-CP here: Theorem 3.2.
 

@@ -3,8 +3,9 @@
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import ArrayLike
 
-from nacp._types import Array, Floats
+from nacp._types import Floats
 from nacp._validation import check_priors
 from nacp.guarantees.base import Guarantee, Problem, percent
 from nacp.noise import UniformNoise
@@ -14,7 +15,7 @@ from nacp.noise import UniformNoise
 class PriorGuarantee(Guarantee):
     """A guarantee in expectation whose correction depends on the class frequencies."""
 
-    priors: Array | None = None
+    priors: ArrayLike | None = None
 
     def __post_init__(self) -> None:
         if self.priors is not None:

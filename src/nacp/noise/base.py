@@ -4,8 +4,9 @@ from abc import ABC, abstractmethod
 from typing import Any, ClassVar
 
 import numpy as np
+from numpy.typing import ArrayLike
 
-from nacp._types import Array, Ints
+from nacp._types import Ints
 from nacp._validation import check_labels
 from nacp.noise.matrices import ClassMatrix
 
@@ -65,7 +66,9 @@ class Noise(ABC):
         positive, negative = inverse.row_sums()
         return float(np.max(np.abs(inverse.diagonal) + positive - negative))
 
-    def sample(self, labels: Array, k: int, random_state: int | np.random.Generator | None = None) -> Ints:
+    def sample(
+        self, labels: ArrayLike, k: int, random_state: int | np.random.Generator | None = None
+    ) -> Ints:
         """Draw noisy labels for clean ones.
 
         Parameters

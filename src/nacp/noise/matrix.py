@@ -3,8 +3,9 @@
 from typing import Any, ClassVar
 
 import numpy as np
+from numpy.typing import ArrayLike
 
-from nacp._types import Array, Floats, Ints
+from nacp._types import Floats, Ints
 from nacp._validation import check_priors
 from nacp.noise.base import Noise
 from nacp.noise.matrices import DenseMatrix
@@ -34,7 +35,7 @@ class MatrixNoise(Noise):
 
     name: ClassVar[str] = "matrix"
 
-    def __init__(self, P: Array) -> None:
+    def __init__(self, P: ArrayLike) -> None:
         matrix = np.array(P, dtype=np.float64)
         if matrix.ndim != 2 or matrix.shape[0] != matrix.shape[1] or len(matrix) < 2:
             raise ValueError(f"noise matrix must have the shape (k, k); found {matrix.shape}")
@@ -68,7 +69,7 @@ class MatrixNoise(Noise):
         matrix.flags.writeable = False
 
     @classmethod
-    def from_columns(cls, Q: Array) -> "MatrixNoise":
+    def from_columns(cls, Q: ArrayLike) -> "MatrixNoise":
         """Return the model whose *columns* are the true class: ``Q[j, i] = p(noisy = j | true = i)``.
 
         Parameters
@@ -86,7 +87,7 @@ class MatrixNoise(Noise):
 
     @classmethod
     def from_posterior(
-        cls, M: Array, *, priors: Array | None = None, noisy_priors: Array | None = None
+        cls, M: ArrayLike, *, priors: ArrayLike | None = None, noisy_priors: ArrayLike | None = None
     ) -> "MatrixNoise":
         """Return the model given by ``M[j, i] = p(true = i | noisy = j)`` and class frequencies.
 

@@ -9,6 +9,7 @@ from abc import ABC, abstractmethod
 from typing import Any, ClassVar, NamedTuple, TypeAlias
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from nacp import _kernels
 from nacp._kernels import LabelRanks, SortedRanks
@@ -37,7 +38,7 @@ class Score(ABC):
     offset: ClassVar[float] = 0.0
     takes_probabilities: ClassVar[bool] = True
 
-    def scores(self, probs: Array) -> Floats:
+    def scores(self, probs: ArrayLike) -> Floats:
         """Return the scores of all labels.
 
         Parameters
@@ -55,7 +56,7 @@ class Score(ABC):
             out[where] = self.native_matrix(rows[where])
         return out + self.offset
 
-    def label_scores(self, probs: Array, labels: Array) -> Floats:
+    def label_scores(self, probs: ArrayLike, labels: ArrayLike) -> Floats:
         """Return the score of one given label per row.
 
         Parameters
@@ -158,7 +159,7 @@ class RankedScore(Score):
     def formula(self, ranks: Ranks) -> Floats:
         """Return the scores of labels from where they stand in their rows."""
 
-    def uniforms(self, probs: Array) -> Floats:
+    def uniforms(self, probs: ArrayLike) -> Floats:
         """Return the u of each row: a hash of the row's own values, keyed by the seed.
 
         Parameters
