@@ -72,11 +72,12 @@ def main() -> None:
                 row.append(f"{result.mean_size:.1f} / {result.coverage:.1%}")
     table = Table(
         box=box.SIMPLE_HEAD,
+        pad_edge=False,
         title=f"Sets of {k} classes from {CALIBRATION:,} labels, 20% of them random. Target {1 - ALPHA:.0%}.",
         caption="Mean size / coverage on clean labels. A simulated twin of ResNet-18 on ImageNet.",
     )
     table.add_column("method", no_wrap=True)
-    for column in ("correction", *(score.upper() for score in SCORES)):
+    for column in ("added", *(score.upper() for score in SCORES)):
         table.add_column(column, justify="right", no_wrap=True)
     for row in cells.values():
         table.add_row(*row)
