@@ -243,8 +243,9 @@ def uniforms(row: Sequence[SupportsFloat], seed: int) -> float:
     values = [float(v) for v in row]
     k = len(values)
     columns = range(k) if k <= 16 else dict.fromkeys(j * (k - 1) // 15 for j in range(16))
-    h = _mix(seed % 2**64)
-    for value in [*(values[c] for c in columns), max(values)]:
+    key = _mix(seed % 2**64)
+    total = 0
+    for place, value in enumerate([*(values[c] for c in columns), max(values)]):
         (bits,) = struct.unpack("<Q", struct.pack("<d", 0.0 if value == 0 else value))
-        h = _mix(h ^ bits)
-    return (h >> 11) * 2.0**-53
+        total += _mix(bits ^ _mix((key + place) % 2**64))
+    return (_mix(total % 2**64) >> 11) * 2.0**-53

@@ -40,8 +40,13 @@ def check_probs(
     probs: Any, *, normalize: bool = False, probabilities: bool = True, k: int | None = None
 ) -> Rows:
     """Check a matrix of probabilities (or of scores) and return it as rows to read from."""
-    matrix = np.asarray(probs)
     name = "probs" if probabilities else "scores (given in place of probs)"
+    if normalize and not probabilities:
+        raise ValueError(f"normalize=True divides probabilities by their sum; {name} are none")
+    try:
+        matrix = np.asarray(probs)
+    except ValueError:
+        raise ValueError(f"{name} must have the shape (n, k); found rows of different lengths") from None
     if matrix.ndim != 2:
         raise ValueError(f"{name} must have the shape (n, k); found {matrix.shape}")
     if matrix.dtype.kind not in "fiub":
@@ -68,36 +73,43 @@ def check_probs(
 
 def _check_block(rows: Rows, where: slice, dtype: np.dtype[Any], normalize: bool) -> None:
     block = rows[where]
-    sums = block.sum(axis=1, dtype=np.float64)
+    with np.errstate(invalid="ignore", over="ignore"):
+        sums = block @ np.ones(rows.k, dtype=block.dtype)
     low = block.min()
     tolerance = _SUM_TOLERANCE.get(dtype, _DEFAULT_SUM_TOLERANCE)
-    # If nothing is negative and every row sums to 1, no entry exceeds 1 and none is NaN.
-    if low >= 0 and np.all(np.abs(sums - 1) <= tolerance) and block.max() <= 1:
+    # Where nothing is negative and no row sums to more than 1, no entry exceeds 1.
+    suspicious = not sums.max() <= 1 + 8 * np.finfo(block.dtype).eps
+    if low >= 0 and np.all(np.abs(sums - 1) <= tolerance) and not (suspicious and block.max() > 1):
         return
-    if np.isnan(sums).any() and np.isnan(block).any():
+    if np.isnan(block).any():
         raise ValueError(
             f"probs holds NaN, first in row {_first_nan(rows, where)}; drop or repair such rows first"
         )
     high = block.max()
-    if normalize and low >= 0 and np.isfinite(high) and np.all(sums > 0):
-        return
-    row = where.start + int(np.argmax((np.abs(sums - 1) > tolerance) | (block.min(axis=1) < 0)))
+    if normalize and low >= 0 and np.isfinite(high):
+        if np.all(sums > 0):
+            return
+        raise ValueError(
+            f"probs has no mass in row {where.start + int(np.argmin(sums > 0))}: it is all zeros"
+        )
+    off = np.abs(sums - 1) > tolerance
+    row = where.start + int(np.argmax(off | (block.min(axis=1) < 0) | (block.max(axis=1) > 1)))
     if high <= 0 and np.allclose(np.exp(block.astype(np.float64)).sum(axis=1), 1, atol=1e-3):
         raise ValueError(
             f"probs looks like log-probabilities (values from {low:.4g} to {high:.4g}); pass np.exp(probs)"
         )
-    if (low < 0 or high > 1) and np.any(np.abs(sums - 1) > tolerance):
+    if (low < 0 or high > 1) and off.any():
         raise ValueError(
             f"probs looks like logits (values from {low:.4g} to {high:.4g}, row {row} sums to "
             f"{sums[row - where.start]:.4g}); pass scipy.special.softmax(probs, axis=1)"
         )
     if low < 0 or high > 1:
         raise ValueError(
-            f"probs must lie between 0 and 1; found values from {low:.4g} to {high:.4g} near row {row}"
+            f"probs must lie between 0 and 1; found values from {low:.8g} to {high:.8g}, first in row {row}"
         )
-    hint = "row holds no mass" if normalize else "pass normalize=True to divide by the row sums"
     raise ValueError(
-        f"probs must have rows that sum to 1; row {row} sums to {sums[row - where.start]:.6g} ({hint})"
+        f"probs must have rows that sum to 1; row {row} sums to {sums[row - where.start]:.6g} "
+        "(pass normalize=True to divide by the row sums)"
     )
 
 
@@ -110,6 +122,8 @@ def check_labels(labels: Any, n: int, k: int, classes: Sequence[Any] | None = No
     given = np.asarray(labels)
     if given.shape != (n,):
         raise ValueError(f"labels must have the shape ({n},), one per row of probs; found {given.shape}")
+    if n == 0:
+        return np.zeros(0, dtype=np.int64)
     if classes is not None:
         index = {name: i for i, name in enumerate(classes)}
         try:
@@ -118,7 +132,7 @@ def check_labels(labels: Any, n: int, k: int, classes: Sequence[Any] | None = No
             raise ValueError(f"labels holds {error.args[0]!r}, which is not in classes") from None
     if given.dtype.kind in "USO":
         raise ValueError(
-            f"labels holds names such as {given[0]!r}; pass classes= with the k class names in the "
+            f"labels holds names such as {given.tolist()[0]!r}; pass classes= with the k class names in the "
             "order of the columns of probs"
         )
     if given.dtype.kind not in "iub":
@@ -136,11 +150,15 @@ def check_classes(classes: Any, k: int) -> tuple[Any, ...] | None:
     """Check the class names: k of them, all different."""
     if classes is None:
         return None
-    names = tuple(classes.tolist() if isinstance(classes, np.ndarray) else classes)
-    if len(names) != k or len(set(names)) != k:
+    try:
+        names = tuple(name.item() if isinstance(name, np.generic) else name for name in classes)
+        distinct = len(set(names))
+    except TypeError:
+        raise ValueError(f"classes must hold {k} different names; found {classes!r}") from None
+    if len(names) != k or distinct != k:
         raise ValueError(
             f"classes must hold {k} different names, one per column of probs; "
-            f"found {len(names)}, {len(set(names))} of them different"
+            f"found {len(names)}, {distinct} of them different"
         )
     return names
 
@@ -170,28 +188,32 @@ def check_priors(priors: Any, k: int, name: str = "priors") -> Floats:
     return given
 
 
-def check_nonnegative(name: str, value: Any) -> None:
+def check_nonnegative(name: str, value: Any) -> float:
     """Check a finite number of at least 0."""
     if not _is_number(value) or not 0 <= value < np.inf:
         raise ValueError(f"{name} must be a number of at least 0; found {value!r}")
+    return float(value)
 
 
-def check_count(name: str, value: Any) -> None:
+def check_count(name: str, value: Any) -> int:
     """Check a whole number of at least 0."""
     if not isinstance(value, numbers.Integral) or isinstance(value, bool) or value < 0:
         raise ValueError(f"{name} must be a whole number of at least 0; found {value!r}")
+    return int(value)
 
 
-def check_seed(name: str, value: Any) -> None:
+def check_seed(name: str, value: Any) -> int:
     """Check a whole number."""
     if not isinstance(value, numbers.Integral) or isinstance(value, bool):
         raise ValueError(f"{name} must be a whole number; found {value!r}")
+    return int(value)
 
 
-def check_flag(name: str, value: Any) -> None:
+def check_flag(name: str, value: Any) -> bool:
     """Check True or False."""
     if not isinstance(value, bool | np.bool_):
         raise ValueError(f"{name} must be True or False; found {value!r}")
+    return bool(value)
 
 
 def check_choice(name: str, value: Any, choices: Sequence[str]) -> str:
@@ -203,3 +225,9 @@ def check_choice(name: str, value: Any, choices: Sequence[str]) -> str:
 
 def _is_number(value: Any) -> bool:
     return isinstance(value, numbers.Real) and not isinstance(value, bool | np.bool_)
+
+
+def set_checked(instance: object, **values: Any) -> None:
+    """Put checked values into the fields of a frozen dataclass."""
+    for name, value in values.items():
+        object.__setattr__(instance, name, value)

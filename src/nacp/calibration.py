@@ -13,10 +13,18 @@ from typing import Any, overload
 import numpy as np
 from numpy.typing import ArrayLike
 
-from nacp._types import Floats
-from nacp._validation import check_choice, check_classes, check_fraction, check_labels, check_probs
+from nacp._kernels import flat_sets
+from nacp._validation import (
+    check_choice,
+    check_classes,
+    check_count,
+    check_flag,
+    check_fraction,
+    check_labels,
+    check_probs,
+)
 from nacp.coverage import CoverageCurve, Evidence, curve_at, inverse_for
-from nacp.crossing import RULES, Rule, find_crossings
+from nacp.crossing import ROUNDING, RULES, Rule, find_crossings
 from nacp.guarantees import GUARANTEES, Guarantee, Problem, as_guarantee
 from nacp.noise import NOISES, MatrixNoise, Noise, as_noise
 from nacp.scores import SCORES, Custom, Score, as_score
@@ -136,12 +144,13 @@ class Calibration:
         sizes = np.empty(rows.n, dtype=np.int64)
         labels = []
         for where in rows.slices():
-            keys, cuts = self.score.cuts(rows[where], self.native_threshold)
+            block = rows[where]
+            reading = self.score.read(block, self.native_threshold, self.score.draw(block))
+            keys, cuts = reading.cuts(self.native_threshold)
             if not allow_empty:
                 cuts = np.minimum(cuts, keys.max(axis=1, keepdims=True))
-            inside = keys >= cuts
-            sizes[where] = np.count_nonzero(inside, axis=1)
-            labels.append((np.flatnonzero(inside) % self.k).astype(np.int32))
+            sizes[where], found = flat_sets(keys, cuts)
+            labels.append(found.astype(np.int32))
         return PredictionSets(
             np.concatenate([[0], np.cumsum(sizes)]),
             np.concatenate(labels),
@@ -149,6 +158,10 @@ class Calibration:
             classes=self.classes,
             alpha=self.alpha,
         )
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Leave the calibration data out of a pickle: they are large, and may be private."""
+        return {name: value for name, value in vars(self).items() if name != "curve"} | {"_evidence": None}
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the calibration to a JSON file; `load` reads it back.
@@ -323,6 +336,7 @@ def calibrate(
     alphas = [check_fraction("alpha", a) for a in np.atleast_1d(np.asarray(alpha, dtype=object))]
     if not alphas:
         raise ValueError("alpha is empty; pass one number or several")
+    check_flag("normalize", normalize)
     rows = check_probs(probs, normalize=normalize, probabilities=kind.takes_probabilities)
     names = check_classes(classes, rows.k)
     given = check_labels(labels, rows.n, rows.k, names)
@@ -335,11 +349,10 @@ def calibrate(
     problems = [Problem(a, rows.n, model, inverse, counts) for a in alphas]
     corrections = [promised.correction(problem) for problem in problems]
     targets = [1 - a + delta for a, delta in zip(alphas, corrections, strict=True)]
-    thresholds = find_crossings(evidence, targets, crossing)
-    estimates = _estimates(evidence, thresholds)
+    crossings = find_crossings(evidence, targets, crossing)
     obstacles = [
-        None if q < np.inf else _obstacle(promised, problem, correction)
-        for q, problem, correction in zip(thresholds, problems, corrections, strict=True)
+        None if found.threshold < np.inf else _obstacle(promised, problem, correction)
+        for found, problem, correction in zip(crossings, problems, corrections, strict=True)
     ]
     for obstacle in obstacles:
         if obstacle is not None:
@@ -358,27 +371,16 @@ def calibrate(
             guarantee=promised,
             crossing=crossing,
             correction=correction,
-            native_threshold=q,
-            estimate=estimate,
+            native_threshold=found.threshold,
+            estimate=found.estimate,
             obstacle=obstacle,
             classes=names,
             normalize=normalize,
             _evidence=evidence,
         )
-        for a, correction, q, estimate, obstacle in zip(
-            alphas, corrections, thresholds, estimates, obstacles, strict=True
-        )
+        for a, correction, found, obstacle in zip(alphas, corrections, crossings, obstacles, strict=True)
     ]
     return results[0] if np.ndim(alpha) == 0 else results
-
-
-def _estimates(evidence: Evidence, thresholds: list[float]) -> Floats:
-    """Return F^c-hat at the thresholds; 1 where all classes are in the sets."""
-    finite = np.unique([q for q in thresholds if q < np.inf])
-    clean = dict.fromkeys([np.inf], 1.0)
-    if len(finite):
-        clean |= zip(finite.tolist(), evidence.curve(finite)[2].tolist(), strict=True)
-    return np.array([clean[q] for q in thresholds])
 
 
 def _check_informative(noise: MatrixNoise, n: int, k: int) -> None:
@@ -396,6 +398,8 @@ def _obstacle(guarantee: Guarantee, problem: Problem, correction: float) -> str:
     reason = guarantee.obstacle(problem)
     if reason is not None:
         return reason
+    if correction <= problem.alpha + ROUNDING:
+        return "the scores of too many labels are infinite"
     needed = guarantee.samples_needed(problem)
     enough = "no sample size would do" if needed is None else f"{needed} points would do"
     return (
@@ -429,8 +433,8 @@ def load(path: str | os.PathLike[str], *, score: Any = None) -> Calibration:
     True
     """
     try:
-        document = json.loads(Path(path).read_text(encoding="utf-8"))
-    except (UnicodeDecodeError, json.JSONDecodeError) as error:
+        document = json.loads(Path(path).read_text(encoding="utf-8"), parse_constant=_refuse_constant)
+    except (UnicodeDecodeError, json.JSONDecodeError, RecursionError, _NotANumberError) as error:
         raise ValueError(f"{path} is not a calibration file: it is not JSON ({error})") from None
     if not isinstance(document, dict) or document.get("format") != _FORMAT:
         raise ValueError(f"{path} is not a calibration file: it has no format {_FORMAT!r}")
@@ -440,8 +444,17 @@ def load(path: str | os.PathLike[str], *, score: Any = None) -> Calibration:
         )
     try:
         return _from_document(document, score)
-    except (KeyError, TypeError, AttributeError) as error:
-        raise ValueError(f"{path} is a damaged calibration file: {error!r}") from None
+    except (KeyError, TypeError, AttributeError, ValueError, OverflowError) as error:
+        reason = f"it has no {error}" if isinstance(error, KeyError) else error
+        raise ValueError(f"{path} cannot be used: {reason}") from None
+
+
+class _NotANumberError(Exception):
+    """JSON has no NaN and no Infinity, although Python's reader takes them."""
+
+
+def _refuse_constant(name: str) -> float:
+    raise _NotANumberError(f"{name} is not a JSON number")
 
 
 def _from_document(document: dict[str, Any], score: Any) -> Calibration:
@@ -449,28 +462,40 @@ def _from_document(document: dict[str, Any], score: Any) -> Calibration:
     if stored["name"] == Custom.name:
         if score is None:
             raise ValueError(
-                f"the calibration uses a score of its own, {stored['function']!r}: pass it as score="
+                f"it was made with a score of one's own, {stored['function']!r}; pass it as score="
             )
         kind = as_score(score)
     else:
         kind = _rebuild(SCORES, stored)
-    noise = None if document["noise"] is None else _rebuild(NOISES, document["noise"])
-    classes = document["classes"]
+    k = _positive("k", document["k"])
+    check_choice("crossing", document["crossing"], RULES)
     return Calibration(
         alpha=check_fraction("alpha", document["alpha"]),
-        n=int(document["n"]),
-        k=int(document["k"]),
+        n=_positive("n", document["n"]),
+        k=k,
         score=kind,
-        noise=noise,
+        noise=None if document["noise"] is None else _rebuild(NOISES, document["noise"]),
         guarantee=_rebuild(GUARANTEES, document["guarantee"]),
         crossing=document["crossing"],
-        correction=float(document["correction"]),
-        native_threshold=float(document["native_threshold"]),
-        estimate=float(document["estimate"]),
+        correction=_number("correction", document["correction"]),
+        native_threshold=_number("native_threshold", document["native_threshold"]),
+        estimate=_number("estimate", document["estimate"]),
         obstacle=document["obstacle"],
-        classes=None if classes is None else tuple(classes),
-        normalize=bool(document["normalize"]),
+        classes=check_classes(document["classes"], k),
+        normalize=check_flag("normalize", document["normalize"]),
     )
+
+
+def _positive(name: str, value: Any) -> int:
+    if check_count(name, value) == 0:
+        raise ValueError(f"{name} must be at least 1; found 0")
+    return int(value)
+
+
+def _number(name: str, value: Any) -> float:
+    if isinstance(value, bool) or math.isnan(float(value)):
+        raise ValueError(f"{name} must be a number; found {value!r}")
+    return float(value)
 
 
 def _rebuild(table: dict[str, Any], stored: dict[str, Any]) -> Any:

@@ -9,19 +9,23 @@ not depend on the order, so every route to a threshold gives the same one; where
 in uniform noise, they are counts and the rounding is exact.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from nacp._types import Array, Floats, Ints
+from nacp._kernels import Reading
+from nacp._types import Floats, Ints
 from nacp._validation import Rows, check_classes, check_labels, check_probs
 from nacp.noise import Noise, UniformNoise, as_noise
 from nacp.noise.matrices import ClassMatrix
 from nacp.scores import Score, as_score
 
 _MAX_BITS = 62
+_NO_SCORES = np.empty(0)
+_NO_WEIGHTS = np.empty(0, dtype=np.int64)
 
 
 class Tally(NamedTuple):
@@ -46,9 +50,14 @@ class Evidence:
         self._rows, self._labels, self._score, self._inverse = rows, labels, score, inverse
         self.n, self.k = rows.n, rows.k
         scores = np.empty(self.n)
+        drawn = []
         for where in rows.slices():
-            scores[where] = score.native_of_labels(rows[where], labels[where])
-        order = np.argsort(scores, kind="stable")
+            block = rows[where]
+            drawn.append(score.draw(block))
+            scores[where] = score.native_of_labels(block, labels[where], drawn[-1])
+        kept = [u for u in drawn if u is not None]
+        self._u = np.concatenate(kept) if kept else None
+        order = np.argsort(scores)
         self.label_scores: Floats = scores[order]
 
         own = inverse.own
@@ -61,6 +70,8 @@ class Evidence:
         self.needs_pairs = largest > 0
         self._rest_unit, _ = _whole(np.zeros(1), largest, row_sum, self.n)
         self._rest_total = row_sum * self.n * (1 + 1e-9)
+        constant = inverse.constant_rest
+        self._constant = None if constant is None else int(self._round(np.array(constant)))
 
     def labels_upto(self, q: Floats) -> Ints:
         """Return how many given labels score at most q."""
@@ -84,32 +95,43 @@ class Evidence:
         return clean
 
     def sweep(
-        self, rungs: Floats, windows: list[tuple[float, float]], count: bool = False
-    ) -> tuple[Tally, list[Window]]:
-        """Read the matrix once: tally the pairs at ascending `rungs`, and collect `windows` of them.
+        self,
+        rungs: Floats,
+        windows: Sequence[tuple[float, float]] = (),
+        loose: Floats = _NO_SCORES,
+        *,
+        count: bool = False,
+    ) -> tuple[Tally, Tally, list[Window]]:
+        """Read the matrix once: tally pairs at `rungs`, bound the tally at `loose` ones, collect `windows`.
 
         Pairs without weight are skipped, unless their `count` is wanted.
         """
-        tally = Tally(*np.zeros((3, len(rungs)), dtype=np.int64))
+        tally, bound = (Tally(*np.zeros((3, len(q)), dtype=np.int64)) for q in (rungs, loose))
         found: list[list[Window]] = [[] for _ in windows]
-        constant = self._inverse.constant_rest
-        if self.needs_pairs or count:
-            for where in self._rows.slices():
-                block, labels = self._rows[where], self._labels[where]
-                if constant is not None:
-                    tally.pairs[:] += self._score.counts(block, rungs)
-                elif len(rungs):
-                    self._tally_weighted(tally, block, labels, rungs)
-                for parts, (low, high) in zip(found, windows, strict=True):
-                    parts.append(self._window(block, labels, low, high))
-        if constant is not None:
-            one = int(self._round(np.array(constant)))
-            tally.gains[:] = tally.pairs * max(one, 0)
-            tally.losses[:] = tally.pairs * max(-one, 0)
-        return tally, [_join(parts) for parts in found]
+        limit = max([*rungs[-1:], *(high for _, high in windows)], default=-np.inf)
+        if self._constant is None:
+            limit = max([limit, *loose[-1:]])
+        for where in self._rows.slices() if self.needs_pairs or count else ():
+            reading = self._read(where, limit)
+            labels = self._labels[where]
+            if self._constant is None:
+                self._tally_weighted(tally, reading, labels, rungs)
+                self._tally_weighted(bound, reading, labels, loose)
+            else:
+                tally.pairs[:] += reading.counts(rungs)
+                bound.pairs[:] += reading.counts_at_most(loose)
+            for parts, (low, high) in zip(found, windows, strict=True):
+                parts.append(self._window(reading, labels, low, high))
+        if self._constant is not None:
+            for part in (tally, bound):
+                part.gains[:] = part.pairs * max(self._constant, 0)
+                part.losses[:] = part.pairs * max(-self._constant, 0)
+        return tally, bound, [self._join(parts) for parts in found]
 
-    def _tally_weighted(self, tally: Tally, block: Array, labels: Ints, rungs: Floats) -> None:
-        rows, columns, scores = self._score.events(block, -np.inf, rungs[-1])
+    def _tally_weighted(self, tally: Tally, reading: Reading, labels: Ints, rungs: Floats) -> None:
+        if not len(rungs):
+            return
+        rows, columns, scores = reading.events(-np.inf, rungs[-1])
         cell = np.searchsorted(rungs, scores, side="left")
         weights = self._round(self._inverse.rest(labels[rows], columns))
         for total, part in (
@@ -121,15 +143,26 @@ class Evidence:
             np.add.at(by_cell, cell, part)
             total += np.cumsum(by_cell)
 
-    def _window(self, block: Array, labels: Ints, low: float, high: float) -> Window:
-        constant = self._inverse.constant_rest
-        if constant is not None:
-            scores = self._score.between(block, low, high)
-            return Window(scores, np.broadcast_to(self._round(np.array(constant)), scores.shape))
-        rows, columns, scores = self._score.events(block, low, high)
+    def _window(self, reading: Reading, labels: Ints, low: float, high: float) -> Window:
+        if self._constant is not None:
+            return Window(reading.between(low, high), _NO_WEIGHTS)
+        rows, columns, scores = reading.events(low, high)
         weights = self._round(self._inverse.rest(labels[rows], columns))
         kept = weights != 0
         return Window(scores[kept], weights[kept])
+
+    def _join(self, parts: list[Window]) -> Window:
+        """Put windows together in the order of the scores."""
+        scores = np.concatenate([_NO_SCORES, *(part.scores for part in parts)])
+        if self._constant is not None:
+            scores.sort()
+            return Window(scores, np.broadcast_to(np.int64(self._constant), scores.shape))
+        weights = np.concatenate([_NO_WEIGHTS, *(part.weights for part in parts)])
+        order = np.argsort(scores)
+        return Window(scores[order], weights[order])
+
+    def _read(self, where: slice | Ints, limit: float) -> Reading:
+        return self._score.read(self._rows[where], limit, None if self._u is None else self._u[where])
 
     def _round(self, weights: Floats) -> Ints:
         return np.rint(weights / self._rest_unit).astype(np.int64)
@@ -138,13 +171,12 @@ class Evidence:
         """Return all pairs of a few evenly spaced rows, and how many rows each of these stands for."""
         step = max(1, self.n // rows_wanted)
         chosen = np.arange(step // 2, self.n, step)
-        return self.n / len(chosen), _join(
-            [self._window(self._rows[chosen], self._labels[chosen], -np.inf, np.inf)]
-        )
+        pairs = self._window(self._read(chosen, np.inf), self._labels[chosen], -np.inf, np.inf)
+        return self.n / len(chosen), self._join([pairs])
 
     def curve(self, q: Floats) -> tuple[Floats, Floats, Floats]:
         """Return F^n-hat, F^r-hat and F^c-hat at ascending native thresholds."""
-        tally, _ = self.sweep(q, [], count=True)
+        tally, *_ = self.sweep(q, count=True)
         noisy = self.labels_upto(q) / self.n
         return noisy, tally.pairs / (self.n * self.k), self.clean(q, tally.gains - tally.losses)
 
@@ -156,15 +188,6 @@ def _whole(values: Floats, largest: float, row_sum: float, n: int) -> tuple[floa
     bits = min(52, _MAX_BITS - int(np.ceil(np.log2(2 * n * row_sum / largest))))
     unit = largest * 2.0**-bits
     return unit, np.rint(values / unit).astype(np.int64)
-
-
-def _join(parts: list[Window]) -> Window:
-    if not parts:
-        return Window(np.empty(0), np.empty(0, dtype=np.int64))
-    scores = np.concatenate([part.scores for part in parts])
-    weights = np.concatenate([part.weights for part in parts])
-    order = np.argsort(scores, kind="stable")
-    return Window(scores[order], weights[order])
 
 
 def inverse_for(noise: Noise | None, k: int) -> ClassMatrix:
@@ -243,7 +266,10 @@ def coverage_curve(
     if thresholds is None:
         native = np.unique(evidence.label_scores)
     else:
-        native = np.sort(np.asarray(thresholds, dtype=np.float64)) - kind.offset
+        wanted = np.asarray(thresholds, dtype=np.float64)
+        if wanted.ndim != 1 or wanted.size == 0 or np.isnan(wanted).any():
+            raise ValueError(f"thresholds must be one or more numbers in one dimension; found {thresholds!r}")
+        native = np.sort(wanted) - kind.offset
     return curve_at(evidence, native, kind.offset)
 
 

@@ -6,12 +6,15 @@ is skipped, a cell with few pairs is scanned score by score, and any other is sp
 is decided by a tolerance in q, and the answer does not depend on the rungs.
 """
 
+import math
+from collections.abc import Sequence
 from itertools import pairwise
 from typing import Literal, NamedTuple, TypeAlias
 
 import numpy as np
 
-from nacp._types import Floats, Ints
+from nacp._kernels import coarse_step
+from nacp._types import Array, Bools, Floats, Ints
 from nacp.coverage import Evidence, Window
 
 Rule: TypeAlias = Literal["first", "last"]
@@ -21,10 +24,12 @@ RULES: tuple[Rule, Rule] = ("first", "last")
 # so that 0.9 reached exactly in decimals is not missed in binary.
 ROUNDING = 1e-12
 
-SCAN_LIMIT = 1 << 19
-_RUNGS_PER_SPLIT = 24
-_PILOT_PAIRS = 1 << 17
-_AROUND_GUESS = (0.003, 0.01, 0.03, 0.1, 0.25)
+SCAN_LIMIT = 3 << 18
+_RUNGS_PER_SPLIT = 12
+_REACHES = (0.0005, 0.002, 0.008)
+_HUGE = 1e300
+_PILOT_PAIRS = 1 << 19
+_WINDOWS = (0.01, 0.003, 0.001)
 
 
 class Cell(NamedTuple):
@@ -34,14 +39,24 @@ class Cell(NamedTuple):
     high: float
 
 
-def find_crossings(evidence: Evidence, targets: list[float], rule: Rule) -> list[float]:
-    """Return one native threshold for each target; infinite where none qualifies.
+class Crossing(NamedTuple):
+    """A native threshold, and F^c-hat there."""
+
+    threshold: float
+    estimate: float
+
+
+NOWHERE = Crossing(np.inf, 1.0)
+
+
+def find_crossings(evidence: Evidence, targets: list[float], rule: Rule) -> list[Crossing]:
+    """Return one crossing for each target; at infinity where none qualifies.
 
     "first": the smallest q with ``F^c-hat(q) >= target``. "last": the smallest q such that the same holds
     for all q' >= q, the paper's "largest solution".
     """
     ladder = _Ladder(evidence)
-    found = {i: np.inf for i, target in enumerate(targets) if target > 1 + ROUNDING}
+    found = {i: NOWHERE for i, target in enumerate(targets) if target > 1 + ROUNDING}
     if len(found) < len(targets):
         ladder.climb(*_guesses(ladder, [t for t in targets if t <= 1 + ROUNDING], rule))
     while len(found) < len(targets):
@@ -51,10 +66,12 @@ def find_crossings(evidence: Evidence, targets: list[float], rule: Rule) -> list
             if i in found:
                 continue
             answer = ladder.locate(target, rule)
-            if not isinstance(answer, Cell):
+            if isinstance(answer, Crossing):
                 found[i] = answer
+            elif loose := ladder.loose_ends(answer):
+                rungs.update(loose)
             elif ladder.pairs_in(answer) > SCAN_LIMIT:
-                rungs.update(ladder.split(answer))
+                rungs.update(ladder.split(answer, target))
             elif sum(windows.values()) + ladder.pairs_in(answer) <= SCAN_LIMIT:
                 windows[answer] = ladder.pairs_in(answer)
         if rungs or windows:
@@ -63,54 +80,71 @@ def find_crossings(evidence: Evidence, targets: list[float], rule: Rule) -> list
 
 
 class _Ladder:
-    """What is known of the pairs so far: tallies at rungs, and scanned cells."""
+    """What is known of the pairs so far: tallies at rungs, exact or upper bounds, and scanned cells."""
 
     def __init__(self, evidence: Evidence) -> None:
         self.evidence = evidence
-        self.rungs: Floats = np.array([-np.inf, np.inf])
         all_pairs = evidence.n * evidence.k if evidence.needs_pairs else 0
+        self.rungs: Floats = np.array([-np.inf, np.inf])
         self.pairs: Ints = np.array([0, all_pairs])
         self.gains: Ints = np.array([0, 0])
         self.losses: Ints = np.array([0, 0])
+        self.exact: Bools = np.array([True, True])
         self.scanned: dict[Cell, Window] = {}
+        self.guess: Floats | None = None
 
-    def climb(self, rungs: list[float], windows: list[Cell]) -> None:
-        """Read the matrix once, for new rungs and for windows between old or new ones."""
-        tally, found = self.evidence.sweep(np.array(rungs), [(w.low, w.high) for w in windows])
-        merged = np.concatenate([self.rungs, rungs])
+    def climb(self, rungs: list[float], windows: list[Cell], loose: Sequence[float] = ()) -> None:
+        """Read the matrix once, for new rungs, for bounds at `loose` ones, and for windows between them."""
+        tally, bound, found = self.evidence.sweep(
+            np.array(rungs), [(w.low, w.high) for w in windows], np.array(loose)
+        )
+        kept = ~np.isin(self.rungs, rungs)
+        merged = np.concatenate([self.rungs[kept], rungs, loose])
         order = np.argsort(merged, kind="stable")
         self.rungs = merged[order]
-        self.pairs = np.concatenate([self.pairs, tally.pairs])[order]
-        self.gains = np.concatenate([self.gains, tally.gains])[order]
-        self.losses = np.concatenate([self.losses, tally.losses])[order]
+        self.pairs = np.concatenate([self.pairs[kept], tally.pairs, bound.pairs])[order]
+        self.gains = np.concatenate([self.gains[kept], tally.gains, bound.gains])[order]
+        self.losses = np.concatenate([self.losses[kept], tally.losses, bound.losses])[order]
+        exact = [self.exact[kept], np.full(len(rungs), True), np.full(len(loose), False)]
+        self.exact = np.concatenate(exact)[order]
         self.scanned |= zip(windows, found, strict=True)
 
+    def loose_ends(self, cell: Cell) -> list[float]:
+        """Return the ends of a cell at which only a bound is known."""
+        ends = np.searchsorted(self.rungs, cell)
+        return [float(self.rungs[j]) for j in ends if not self.exact[j]]
+
     def pairs_in(self, cell: Cell) -> int:
+        """Return how many pairs score in a cell with exact ends."""
         low, high = np.searchsorted(self.rungs, cell)
         return int(self.pairs[high] - self.pairs[low])
 
-    def locate(self, target: float, rule: Rule) -> float | Cell:
-        """Return the threshold, or the first cell that must be looked at before it is known."""
+    def locate(self, target: float, rule: Rule) -> Crossing | Cell:
+        """Return the crossing, or the first cell that must be looked at before it is known."""
         # A cell is skipped only if it stays clear of the bar by more than these bounds round.
         bar, slack = (target - ROUNDING) * self.evidence.n, ROUNDING * self.evidence.n / 8
         rising = self.evidence.rising(self.rungs, self.gains)
         falling = self.evidence.falling(self.rungs, self.losses)
         if rule == "first":
-            open_cells = np.flatnonzero(rising[1:] - falling[:-1] >= bar - slack)
+            # The fall up to a cell's low end must not be overstated.
+            surely = np.maximum.accumulate(np.where(self.exact, falling, 0.0))
+            open_cells = np.flatnonzero(rising[1:] - surely[:-1] >= bar - slack)
         else:
             open_cells = np.flatnonzero(rising[:-1] - falling[1:] < bar + slack)[::-1]
         for j in open_cells:
-            cell = Cell(self.rungs[j], self.rungs[j + 1])
+            cell = Cell(float(self.rungs[j]), float(self.rungs[j + 1]))
             states = self._states(cell, int(self.gains[j] - self.losses[j]))
             if states is None:
                 return cell
             scores, coverage = states
             reached = coverage >= target - ROUNDING
             if rule == "first" and reached[1:].any():
-                return float(scores[np.argmax(reached[1:])])
+                i = int(np.argmax(reached[1:]))
+                return Crossing(float(scores[i]), float(coverage[i + 1]))
             if rule == "last" and not reached[:-1].all():
-                return float(scores[len(scores) - 1 - np.argmax(~reached[:-1][::-1])])
-        return np.inf
+                i = len(scores) - 1 - int(np.argmax(~reached[:-1][::-1]))
+                return Crossing(float(scores[i]), float(coverage[i + 1]))
+        return NOWHERE
 
     def _states(self, cell: Cell, net: int) -> tuple[Floats, Floats] | None:
         """Return the distinct scores in a cell, and F^c-hat at its low end and at each of them."""
@@ -119,7 +153,9 @@ class _Ladder:
             window = Window(np.empty(0), np.empty(0, dtype=np.int64))
         elif cell in self.scanned:
             window = self.scanned[cell]
-        elif np.nextafter(cell.low, np.inf) == cell.high:
+        elif math.nextafter(cell.low, np.inf) == np.inf:  # all classes are in the sets, so F^c-hat is 1
+            return np.array([np.inf]), np.append(evidence.clean(np.array([cell.low]), np.array([net])), 1.0)
+        elif math.nextafter(cell.low, np.inf) == cell.high and not self.loose_ends(cell):
             tally = np.searchsorted(self.rungs, cell.high)
             step = self.gains[tally] - self.losses[tally] - net
             window = Window(np.array([cell.high]), np.array([step]))
@@ -132,41 +168,55 @@ class _Ladder:
         ends = np.concatenate([[cell.low], scores])
         return scores, evidence.clean(ends, np.concatenate([[net], sums[at]]))
 
-    def split(self, cell: Cell) -> list[float]:
+    def split(self, cell: Cell, target: float) -> list[float]:
         """Return rungs inside a cell with too many pairs to scan.
 
-        Scores of noisy labels where there are any, else evenly spaced values; and the value just below the
-        upper end, so that many equal scores there come to lie in a cell of their own.
+        Scores of noisy labels where there are any: evenly spaced ones, and some around where the first
+        guess, put right at the ends of the cell, now sees the crossing. Else evenly spaced values. And the
+        value just below the upper end, so that many equal scores there come to lie in a cell of their own.
         """
+        scores = self.evidence.label_scores
         start, stop = self.evidence.labels_upto(np.array(cell))
-        inside = np.unique(self.evidence.label_scores[start:stop])
-        inside = inside[inside < cell.high]
-        if len(inside) > _RUNGS_PER_SPLIT:
-            places = np.linspace(0, len(inside) - 1, _RUNGS_PER_SPLIT).astype(int)
-            inside = inside[places]
-        rungs = set(inside.tolist())
+        rungs: set[float] = set()
+        if stop > start:
+            places = np.linspace(start, stop - 1, _RUNGS_PER_SPLIT)
+            ends = np.searchsorted(self.rungs, cell)
+            net = (self.gains - self.losses)[ends]
+            known = self.evidence.clean(np.array(cell), net)
+            if self.guess is not None:
+                guess = self.guess[start:stop]
+                low, high = np.where(np.isfinite(cell), known - guess[[0, -1]], 0.0)
+                guess = guess + np.linspace(float(low), float(high), stop - start)
+                near = start + int(np.argmin(np.abs(guess - target)))
+                reach = np.array(_REACHES) * self.evidence.n
+                places = np.concatenate([places, near - reach, near + reach])
+            rungs.update(scores[np.clip(places, start, stop - 1).astype(int)].tolist())
+        rungs = {q for q in rungs if cell.low < q < cell.high}
         if not rungs:
-            low = cell.low if np.isfinite(cell.low) else min(2 * cell.high, 0) - 1
-            high = cell.high if np.isfinite(cell.high) else max(2 * cell.low, 0) + 1
-            rungs.update(np.linspace(low, high, _RUNGS_PER_SPLIT + 2)[1:].tolist())
-        if np.isfinite(cell.high):
-            rungs.add(float(np.nextafter(cell.high, -np.inf)))
+            low = cell.low if cell.low > -_HUGE else min(2 * cell.high, 0.0) - 1
+            high = cell.high if cell.high < _HUGE else max(2 * low, 0.0) + 1
+            rungs.update(np.linspace(low, high, _RUNGS_PER_SPLIT + 2).tolist())
+        rungs.add(math.nextafter(cell.high, -np.inf))
         return [q for q in rungs if cell.low < q < cell.high]
 
 
-def _guesses(ladder: _Ladder, targets: list[float], rule: Rule) -> tuple[list[float], list[Cell]]:
-    """Return first rungs around where a few rows put the crossings, and cells worth scanning at once."""
+def _guesses(
+    ladder: _Ladder, targets: list[float], rule: Rule
+) -> tuple[list[float], list[Cell], list[float]]:
+    """Return where to look first, judged by a few rows: rungs, cells to scan, and rungs to bound."""
     evidence = ladder.evidence
     if not evidence.needs_pairs:
-        return [], []
+        return [], [], []
     if evidence.n * evidence.k <= SCAN_LIMIT:
-        return [], [Cell(-np.inf, np.inf)]
+        return [], [Cell(-np.inf, np.inf)], []
     each, pilot = evidence.pilot(max(32, _PILOT_PAIRS // evidence.k))
-    candidates = evidence.label_scores
+    scores = evidence.label_scores
     sums = np.concatenate([[0], np.cumsum(pilot.weights)])
-    pairs = np.searchsorted(pilot.scores, candidates, side="right")
-    estimate = evidence.clean(candidates, np.rint(sums[pairs] * each).astype(np.int64))
+    pairs = np.searchsorted(pilot.scores, scores, side="right")
+    net = np.rint(sums[pairs] * each).astype(np.int64)
+    ladder.guess = estimate = evidence.clean(scores, net)
     rungs: set[float] = set()
+    loose: set[float] = set()
     cells = []
     for target in targets:
         reached = estimate >= target
@@ -174,21 +224,47 @@ def _guesses(ladder: _Ladder, targets: list[float], rule: Rule) -> tuple[list[fl
             guess = int(np.argmax(reached)) if reached.any() else evidence.n - 1
         else:
             guess = min(evidence.n - int(np.argmax(~reached[::-1])), evidence.n - 1)
-        steps = np.rint(np.array(_AROUND_GUESS) * evidence.n).astype(int)
-        places = np.unique(np.clip(np.concatenate([guess - steps, guess + steps]), 0, evidence.n - 1))
-        rungs.update(candidates[places].tolist())
-        near = np.clip([guess - steps[0], guess + steps[0]], 0, evidence.n - 1)
-        low, high = candidates[near]
-        if low < high and np.diff(pairs[near])[0] * each <= SCAN_LIMIT / (2 * len(targets)):
-            cells.append(Cell(float(low), float(high)))
-            rungs.update(cells[-1])
-    return sorted(rungs), _disjoint(cells, rungs)
+        for width in _WINDOWS:
+            reach = int(width * evidence.n)
+            near = np.clip([guess - reach, guess + reach], 0, evidence.n - 1)
+            if np.diff(pairs[near])[0] * each <= SCAN_LIMIT / len(targets):
+                break
+        cell = Cell(*scores[near].tolist())
+        rungs.update(cell)
+        if cell.low < cell.high:
+            cells.append(cell)
+        if rule == "last":
+            loose.update(_stairs(evidence, pairs * each, net, target, int(near[1])))
+        else:
+            rungs.update(scores[np.arange(near[0], 0, -max(1, evidence.n // 20))].tolist())
+    return sorted(rungs), _cut_at(cells, rungs), sorted(loose - rungs)
 
 
-def _disjoint(cells: list[Cell], rungs: set[float]) -> list[Cell]:
+def _stairs(evidence: Evidence, pairs: Array, net: Ints, target: float, bottom: int) -> list[float]:
+    """Return few rungs above a window at which bounds should show that nothing crosses there.
+
+    Downwards from the top: nothing crosses between a and b if the labels up to a outweigh the pairs up to b.
+    """
+    scores, n = evidence.label_scores, evidence.n
+    rising = evidence.rising(scores, np.zeros_like(net))
+    falling = rising - evidence.clean(scores, net) * n
+    fall = evidence.falling(np.array([np.inf]), np.zeros(1, dtype=np.int64))[0]
+    stairs = []
+    place = n
+    while place > bottom:
+        step = max(int(np.searchsorted(rising, target * n + fall)) + n // 500, bottom)
+        if step >= place - n // 1000:
+            break
+        place = step
+        stairs.append(float(scores[step]))
+        overstated = coarse_step(evidence.k) * n / max(pairs[step], 1)
+        fall = falling[step] * (1.02 + overstated)
+    return stairs
+
+
+def _cut_at(cells: list[Cell], rungs: set[float]) -> list[Cell]:
     """Cut cells at the rungs, so that each is a cell of the ladder."""
-    ladder = sorted(rungs)
     parts = dict.fromkeys(
-        Cell(a, b) for cell in cells for a, b in pairwise(ladder) if cell.low <= a and b <= cell.high
+        Cell(a, b) for cell in cells for a, b in pairwise(sorted(rungs)) if cell.low <= a and b <= cell.high
     )
     return list(parts)

@@ -1,6 +1,7 @@
 """PredictionSets: ragged inside, booleans or lists outside."""
 
 from collections.abc import Iterator
+from numbers import Integral
 from typing import Any, overload
 
 import numpy as np
@@ -77,7 +78,7 @@ class PredictionSets:
 
     def to_lists(self) -> list[list[Any]]:
         """Return the sets as lists of class names, or of numbers if there are no names."""
-        return [self._named(part) for part in np.split(self.labels, self.offsets[1:-1])]
+        return list(self)
 
     def _named(self, labels: Array) -> list[Any]:
         numbers: list[Any] = labels.tolist()
@@ -99,9 +100,9 @@ class PredictionSets:
     @overload
     def __getitem__(self, row: int) -> list[Any]: ...
     @overload
-    def __getitem__(self, row: slice) -> "PredictionSets": ...
-    def __getitem__(self, row: int | slice) -> "list[Any] | PredictionSets":
-        if isinstance(row, slice):
+    def __getitem__(self, row: slice | Array) -> "PredictionSets": ...
+    def __getitem__(self, row: int | slice | Array) -> "list[Any] | PredictionSets":
+        if not isinstance(row, Integral):
             chosen = np.arange(len(self))[row]
             sizes = self.sizes[chosen]
             offsets = np.concatenate([[0], np.cumsum(sizes)])
@@ -109,7 +110,7 @@ class PredictionSets:
             return PredictionSets(
                 offsets, self.labels[places], k=self.k, classes=self.classes, alpha=self.alpha
             )
-        i = range(len(self))[row]
+        i = range(len(self))[int(row)]
         return self._named(self.labels[self.offsets[i] : self.offsets[i + 1]])
 
     def __repr__(self) -> str:

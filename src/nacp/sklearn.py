@@ -29,8 +29,10 @@ class NoiseAwareClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator): 
     estimator : classifier
         Any scikit-learn classifier with ``predict_proba``. It is cloned and fitted by `fit`; wrap a fitted
         one in ``sklearn.frozen.FrozenEstimator`` to keep it as it is.
-    noise, alpha, score, guarantee, delta, crossing
+    noise, alpha, guarantee, delta, crossing
         As in `nacp.calibrate`.
+    conformity_score : str, score or callable, default="hps"
+        The `score` of `nacp.calibrate`; a scikit-learn classifier has a method of that name.
 
     Attributes
     ----------
@@ -65,9 +67,9 @@ class NoiseAwareClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator): 
         self,
         estimator: Any,
         *,
-        noise: Any = None,
+        noise: Any,
         alpha: float = 0.1,
-        score: Any = "hps",
+        conformity_score: Any = "hps",
         guarantee: Any = None,
         delta: float | None = None,
         crossing: Rule = "last",
@@ -75,7 +77,7 @@ class NoiseAwareClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator): 
         self.estimator = estimator
         self.noise = noise
         self.alpha = alpha
-        self.score = score
+        self.conformity_score = conformity_score
         self.guarantee = guarantee
         self.delta = delta
         self.crossing = crossing
@@ -98,12 +100,11 @@ class NoiseAwareClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator): 
         """
         self.estimator_ = clone(self.estimator).fit(X, y, **fit_params)
         self.classes_ = self.estimator_.classes_
-        if hasattr(self.estimator_, "n_features_in_"):
-            self.n_features_in_ = self.estimator_.n_features_in_
-        if hasattr(self.estimator_, "feature_names_in_"):
-            self.feature_names_in_ = self.estimator_.feature_names_in_
-        if hasattr(self, "calibration_"):
-            del self.calibration_
+        for learned in ("n_features_in_", "feature_names_in_", "calibration_"):
+            if hasattr(self, learned):
+                delattr(self, learned)
+            if hasattr(self.estimator_, learned):
+                setattr(self, learned, getattr(self.estimator_, learned))
         return self
 
     def conformalize(self, X: Any, y: Any) -> "NoiseAwareClassifier":
@@ -126,7 +127,7 @@ class NoiseAwareClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator): 
             np.asarray(y),
             noise=self.noise,
             alpha=self.alpha,
-            score=self.score,
+            score=self.conformity_score,
             guarantee=self.guarantee,
             delta=self.delta,
             crossing=self.crossing,

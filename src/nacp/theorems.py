@@ -9,7 +9,7 @@ from numpy.typing import ArrayLike
 
 from nacp._validation import check_fraction, check_labels, check_probs, check_rate
 from nacp.coverage import Evidence, inverse_for
-from nacp.crossing import find_crossings
+from nacp.crossing import ROUNDING, find_crossings
 from nacp.noise import UniformFamily, as_noise
 from nacp.scores import as_score
 
@@ -113,13 +113,13 @@ def compare_with_noisy_cp(
     given = check_labels(labels, rows.n, rows.k)
     aware = Evidence(rows, given, kind, inverse_for(model, rows.k))
     ignorant = Evidence(rows, given, kind, inverse_for(None, rows.k))
-    q = np.array(find_crossings(aware, [1 - alpha], "first"))
-    noisy_q = np.array(find_crossings(ignorant, [1 - alpha], "first"))
+    q = np.array([find_crossings(aware, [1 - alpha], "first")[0].threshold])
+    noisy_q = np.array([find_crossings(ignorant, [1 - alpha], "first")[0].threshold])
     random = float(aware.curve(q)[1][0])
     return NoisyComparison(
         threshold=float(q[0] + kind.offset),
         noisy_threshold=float(noisy_q[0] + kind.offset),
         random_coverage=random,
         noisy_random_coverage=float(ignorant.curve(noisy_q)[1][0]),
-        smaller=random <= 1 - alpha,
+        smaller=random <= 1 - alpha + ROUNDING,
     )

@@ -7,6 +7,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from nacp._types import Floats
+from nacp.crossing import ROUNDING
 from nacp.noise import Noise, UniformFamily
 from nacp.noise.matrices import ClassMatrix
 
@@ -37,8 +38,8 @@ class Problem:
         if isinstance(self.noise, UniformFamily):
             return self.noise.epsilon(self.k)
         raise ValueError(
-            f'guarantee "{guarantee}" holds for uniform noise only; noise is {self.noise!r}. '
-            'For this noise use "acnl" or "crcp", or "none" for no guarantee'
+            f'guarantee "{guarantee}" holds for uniform noise only; noise is {self.noise!r}; '
+            'use "acnl" or "crcp", or "none" for no guarantee'
         )
 
 
@@ -74,7 +75,7 @@ class Guarantee(ABC):
         """Return the least n at which the corrected target is at most 1; None if none is found."""
 
         def enough(n: int) -> bool:
-            return self.correction(problem.resized(n)) <= problem.alpha
+            return self.correction(problem.resized(n)) <= problem.alpha + ROUNDING
 
         high = problem.n
         while not enough(high):

@@ -7,7 +7,7 @@ from typing import ClassVar
 import numpy as np
 
 from nacp._types import Floats
-from nacp.guarantees.base import Problem
+from nacp.guarantees.base import Problem, percent
 from nacp.guarantees.priors import PriorGuarantee
 from nacp.noise.matrices import ClassMatrix
 
@@ -58,7 +58,7 @@ class CRCP(PriorGuarantee):
     --------
     >>> import nacp
     >>> nacp.CRCP().promise(0.1)
-    'coverage of the true label is at least 90% in expectation over calibration sets'
+    'coverage of the true label is at least 90% less 1/(n + 1) in expectation over calibration sets'
     """
 
     name: ClassVar[str] = "crcp"
@@ -75,3 +75,10 @@ class CRCP(PriorGuarantee):
         """Say which class is absent, unless the frequencies were given."""
         missing = self.absent(problem)
         return f"{missing}; or pass nacp.CRCP(priors=...)" if missing and self.priors is None else None
+
+    def promise(self, alpha: float) -> str:
+        """Return in one sentence what holds for the sets; the formula has no term for the n + 1st point."""
+        return (
+            f"coverage of the true label is at least {percent(1 - alpha)} less 1/(n + 1) "
+            "in expectation over calibration sets"
+        )

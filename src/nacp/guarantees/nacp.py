@@ -4,7 +4,7 @@ import math
 from dataclasses import dataclass
 from typing import ClassVar
 
-from nacp._validation import check_fraction
+from nacp._validation import check_fraction, set_checked
 from nacp.guarantees.base import Guarantee, Problem, percent
 
 
@@ -59,7 +59,7 @@ class NACP(Guarantee):
     summary: ClassVar[str] = "NACP, holds with probability 1 - delta"
 
     def __post_init__(self) -> None:
-        check_fraction("delta", self.delta)
+        set_checked(self, delta=check_fraction("delta", self.delta))
 
     def correction(self, problem: Problem) -> float:
         """Return the correction of Theorem 3.3."""

@@ -84,5 +84,5 @@ class Noise(ABC):
         -------
         array of shape (n,)
         """
-        clean = check_labels(labels, np.shape(labels)[0], k)
+        clean = check_labels(labels, np.size(labels), k)
         return self._draw(clean, k, np.random.default_rng(random_state))

@@ -1,18 +1,19 @@
 """Noise inside groups: a label is confused only with the labels of its own group."""
 
+from collections import Counter
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
 import numpy as np
 
-from nacp._types import Array, Floats, Ints
-from nacp._validation import check_rate
+from nacp._types import Floats, Ints
+from nacp._validation import check_rate, set_checked
 from nacp.noise.base import Noise
 from nacp.noise.matrices import GroupedMatrix
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class GroupNoise(Noise):
     """With probability `rate` the label is replaced by one drawn from all labels of its own group.
 
@@ -36,11 +37,11 @@ class GroupNoise(Noise):
     groups: tuple[Hashable, ...]
     rate: float | dict[Hashable, float]
     name: ClassVar[str] = "groups"
-    _index: Ints = field(init=False, repr=False, compare=False)
-    _rates: Floats = field(init=False, repr=False, compare=False)
+    _index: Ints = field(init=False, repr=False)
+    _rates: Floats = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
-        groups = np.asarray(self.groups, dtype=object).tolist()
+        groups = self.groups.tolist() if isinstance(self.groups, np.ndarray) else list(self.groups)
         if len(groups) < 2:
             raise ValueError(f"groups must name the group of each class; found {len(groups)} entries")
         names = list(dict.fromkeys(groups))
@@ -54,9 +55,12 @@ class GroupNoise(Noise):
             rates = [check_rate(self.rate[name]) for name in names]
         else:
             rates = [check_rate(self.rate)] * len(names)
-        object.__setattr__(self, "groups", tuple(groups))
-        object.__setattr__(self, "_index", np.array([position[g] for g in groups]))
-        object.__setattr__(self, "_rates", np.array(rates))
+        set_checked(
+            self,
+            groups=tuple(groups),
+            _index=np.array([position[g] for g in groups]),
+            _rates=np.array(rates),
+        )
 
     @classmethod
     def other(cls, groups: Sequence[Hashable], rate: float) -> "GroupNoise":
@@ -79,12 +83,15 @@ class GroupNoise(Noise):
         [0.8, 0.2, 0.0, 0.0]
         """
         share = check_rate(rate)
-        members = np.asarray(groups, dtype=object).tolist()
-        sizes = {name: members.count(name) for name in dict.fromkeys(members)}
-        return cls(
-            tuple(members),
-            {name: share * m / (m - 1) if m > 1 else 0.0 for name, m in sizes.items()},
-        )
+        sizes = Counter(groups.tolist() if isinstance(groups, np.ndarray) else groups)
+        smallest = min((m for m in sizes.values() if m > 1), default=0)
+        if smallest and share >= (smallest - 1) / smallest:
+            raise ValueError(
+                f"noise rate must lie in [0, {smallest - 1}/{smallest}) when it counts wrong labels in a "
+                f"group of {smallest} classes; found {rate!r}"
+            )
+        by_group = {name: share * m / (m - 1) if m > 1 else 0.0 for name, m in sizes.items()}
+        return cls(tuple(groups), by_group)
 
     def matrix(self, k: int) -> GroupedMatrix:
         """Return P, group by group."""
@@ -99,12 +106,14 @@ class GroupNoise(Noise):
 
     def to_dict(self) -> dict[str, Any]:
         """Return the name and the parameters, for a file; groups as numbers."""
-        rates: Array = self._rates
-        return {
-            "name": self.name,
-            "groups": self._index.tolist(),
-            "rate": {str(g): rate for g, rate in enumerate(rates.tolist())},
-        }
+        rates = {str(g): rate for g, rate in enumerate(self._rates.tolist())}
+        return {"name": self.name, "groups": [str(g) for g in self._index], "rate": rates}
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, GroupNoise) and self.to_dict() == other.to_dict()
+
+    def __hash__(self) -> int:
+        return hash((self._index.tobytes(), self._rates.tobytes()))
 
     def _check(self, k: int) -> None:
         if len(self.groups) != k:

@@ -4,7 +4,7 @@ import math
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-from nacp._validation import check_nonnegative
+from nacp._validation import check_nonnegative, set_checked
 from nacp.noise.uniform import UniformFamily
 
 
@@ -30,7 +30,7 @@ class RandomizedResponse(UniformFamily):
     name: ClassVar[str] = "randomized-response"
 
     def __post_init__(self) -> None:
-        check_nonnegative("privacy", self.privacy)
+        set_checked(self, privacy=check_nonnegative("privacy", self.privacy))
         if self.privacy == 0:
             raise ValueError("privacy must be above 0; at 0 the labels say nothing")
 

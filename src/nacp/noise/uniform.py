@@ -7,7 +7,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from nacp._types import Ints
-from nacp._validation import check_rate
+from nacp._validation import check_rate, set_checked
 from nacp.noise.base import Noise
 from nacp.noise.matrices import GroupedMatrix
 
@@ -57,7 +57,7 @@ class UniformNoise(UniformFamily):
     name: ClassVar[str] = "uniform"
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "rate", check_rate(self.rate))
+        set_checked(self, rate=check_rate(self.rate))
 
     @classmethod
     def other(cls, rate: float, k: int) -> "UniformNoise":

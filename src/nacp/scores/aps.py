@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from nacp._types import Floats
-from nacp._validation import check_flag, check_seed
+from nacp._validation import check_flag, check_seed, set_checked
 from nacp.scores.base import RankedScore, Ranks
 
 
@@ -38,8 +38,9 @@ class APS(RankedScore):
     name: ClassVar[str] = "aps"
 
     def __post_init__(self) -> None:
-        check_flag("randomized", self.randomized)
-        check_seed("seed", self.seed)
+        set_checked(
+            self, randomized=check_flag("randomized", self.randomized), seed=check_seed("seed", self.seed)
+        )
 
     def formula(self, ranks: Ranks) -> Floats:
         return ranks.above + ranks.u * ranks.p if self.randomized else ranks.upto

@@ -10,6 +10,12 @@ from nacp._types import Array
 from nacp.scores.base import PointwiseScore
 
 
+def _negated(scores: Array) -> Array:
+    """Return minus the scores; the best possible one, -inf, as the lowest number, which orders alike."""
+    negated: Array = np.minimum(-scores, np.finfo(scores.dtype).max)
+    return negated
+
+
 @dataclass(frozen=True)
 class Precomputed(PointwiseScore):
     """The matrix given in place of `probs` holds the scores themselves, lower is better.
@@ -27,7 +33,7 @@ class Precomputed(PointwiseScore):
     takes_probabilities: ClassVar[bool] = False
 
     def keys(self, block: Array) -> Array:
-        return -block
+        return _negated(block)
 
 
 @dataclass(frozen=True)
@@ -60,7 +66,7 @@ class Custom(PointwiseScore):
             )
         if np.isnan(scores).any():
             raise ValueError("score returned NaN; it must return numbers (inf is allowed)")
-        return -scores
+        return _negated(scores)
 
     def to_dict(self) -> dict[str, Any]:
         """Return the name of the function; a file does not hold the function itself."""

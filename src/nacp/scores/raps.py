@@ -6,7 +6,7 @@ from typing import ClassVar
 import numpy as np
 
 from nacp._types import Floats
-from nacp._validation import check_count, check_nonnegative
+from nacp._validation import check_count, check_nonnegative, set_checked
 from nacp.scores.aps import APS
 from nacp.scores.base import Ranks
 
@@ -46,8 +46,9 @@ class RAPS(APS):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        check_nonnegative("penalty", self.penalty)
-        check_count("free", self.free)
+        set_checked(
+            self, penalty=check_nonnegative("penalty", self.penalty), free=check_count("free", self.free)
+        )
 
     def formula(self, ranks: Ranks) -> Floats:
         return super().formula(ranks) + self.penalty * np.maximum(0, ranks.n_upto - self.free)

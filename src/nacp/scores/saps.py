@@ -6,7 +6,7 @@ from typing import ClassVar
 import numpy as np
 
 from nacp._types import Floats
-from nacp._validation import check_flag, check_nonnegative, check_seed
+from nacp._validation import check_flag, check_nonnegative, check_seed, set_checked
 from nacp.scores.base import RankedScore, Ranks
 
 
@@ -40,9 +40,12 @@ class SAPS(RankedScore):
     name: ClassVar[str] = "saps"
 
     def __post_init__(self) -> None:
-        check_flag("randomized", self.randomized)
-        check_seed("seed", self.seed)
-        check_nonnegative("penalty", self.penalty)
+        set_checked(
+            self,
+            randomized=check_flag("randomized", self.randomized),
+            seed=check_seed("seed", self.seed),
+            penalty=check_nonnegative("penalty", self.penalty),
+        )
 
     def formula(self, ranks: Ranks) -> Floats:
         u = ranks.u if self.randomized else 1.0

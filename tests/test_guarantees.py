@@ -1,0 +1,308 @@
+"""What every guarantee must do, and whether what it promises comes true.
+
+The promises are tested on simulated classifiers. A pool of rows is the population: calibration sets are
+drawn from it with replacement, each with label noise of its own, and their coverage is counted on the whole
+pool, so that it is known exactly and only the calibration is random.
+"""
+
+import json
+import math
+import re
+from dataclasses import replace
+from functools import cache
+from typing import NamedTuple
+
+import numpy as np
+import pytest
+
+import nacp
+from nacp.guarantees import GUARANTEES, Problem
+from nacp.paper import twins
+
+K = 4
+PRIORS = np.array([0.1, 0.2, 0.3, 0.4])
+NOISE = nacp.UniformNoise(0.2)
+NOISY_PRIORS = np.array([0.13, 0.21, 0.29, 0.37])
+ALL = [
+    nacp.Uncorrected(),
+    nacp.SplitConformal(),
+    nacp.NACP(),
+    nacp.NACP(delta=0.1),
+    nacp.ACNL(),
+    nacp.ACNL(priors=PRIORS),
+    nacp.CRCP(),
+    nacp.CRCP(priors=PRIORS),
+]
+every_guarantee = pytest.mark.parametrize("guarantee", ALL, ids=repr)
+
+
+def problem(guarantee, n=1000, alpha=0.1, noise=NOISE, shares=NOISY_PRIORS):
+    noise = None if isinstance(guarantee, nacp.SplitConformal) else noise
+    inverse = (noise or nacp.UniformNoise(0.0)).inverse(len(shares))
+    return Problem(alpha, n, noise, inverse, n * shares)
+
+
+def test_every_guarantee_of_the_library_is_on_this_list():
+    assert {type(guarantee) for guarantee in ALL} == set(GUARANTEES.values())
+    assert {kind.name: kind for kind in GUARANTEES.values()} == GUARANTEES
+
+
+@every_guarantee
+def test_the_correction_is_not_negative_and_falls_to_nothing_with_n(guarantee):
+    corrections = [guarantee.correction(problem(guarantee, n)) for n in (100, 1000, 10**4, 10**5, 10**12)]
+    if guarantee == nacp.Uncorrected():
+        assert corrections == [0] * 5
+    else:
+        assert (np.diff(corrections) < 0).all()
+        assert 0 < corrections[-1] < 1e-4
+
+
+@every_guarantee
+@pytest.mark.parametrize(
+    ("alpha", "level"), [(0.1, "90%"), (0.05, "95%"), (0.025, "97.5%"), (0.001, "99.9%")]
+)
+def test_the_promise_is_a_sentence_that_names_the_level(guarantee, alpha, level):
+    promise = guarantee.promise(alpha)
+    assert f" {level} " in f"{promise} "
+    assert not re.search(r"[.;!?]\s|[.;!?]$|\n", promise)
+
+
+@every_guarantee
+def test_a_guarantee_survives_json(guarantee):
+    stored = json.loads(json.dumps(guarantee.to_dict()))
+    again = GUARANTEES[stored.pop("name")](**stored)
+    assert again == guarantee
+    assert hash(again) == hash(guarantee)
+    assert again.correction(problem(again)) == guarantee.correction(problem(guarantee))
+
+
+@every_guarantee
+def test_guarantees_with_other_parameters_are_not_equal(guarantee):
+    assert [other for other in ALL if other == guarantee] == [guarantee]
+
+
+@every_guarantee
+def test_the_correction_is_what_calibrate_adds_to_the_target(guarantee):
+    probs, labels = twins.simulate("cifar10", n=4000, random_state=1)
+    priors = np.full(10, 0.1)
+    if getattr(guarantee, "priors", None) is not None:
+        guarantee = type(guarantee)(priors=priors)
+    given = problem(guarantee, n=4000, shares=np.bincount(labels) / 4000)
+    cal = nacp.calibrate(probs, labels, noise=given.noise, guarantee=guarantee)
+    assert cal.correction == guarantee.correction(given)
+    assert cal.estimate >= 1 - cal.alpha + cal.correction - 1e-12
+    assert cal.promise == guarantee.promise(0.1)
+    assert cal.promise in str(cal)
+
+
+@pytest.mark.parametrize("delta", [0.1, 0.001])
+def test_the_correction_of_nacp_does_not_depend_on_k(delta):
+    guarantee = nacp.NACP(delta)
+    assert (
+        len({guarantee.correction(problem(guarantee, shares=np.full(k, 1 / k))) for k in (2, 10, 10**4)}) == 1
+    )
+
+
+@pytest.mark.parametrize("kind", [nacp.ACNL, nacp.CRCP])
+def test_priors_estimated_from_labels_in_exactly_their_noisy_shares_are_the_given_ones(kind):
+    given, estimated = kind(priors=PRIORS), kind()
+    at = replace(problem(given, n=100), counts=np.array([13.0, 21.0, 29.0, 37.0]))
+    # The shares are a few roundings apart, and no correction changes faster than 1/smallest share squared.
+    rounding = K * np.finfo(float).eps
+    for a, b in zip(given.frequencies(at), estimated.frequencies(at), strict=True):
+        np.testing.assert_allclose(a, b, rtol=0, atol=rounding * NOISE.condition(K))
+    assert given.correction(at) == pytest.approx(
+        estimated.correction(at), rel=rounding * NOISE.condition(K) / PRIORS.min() ** 2
+    )
+
+
+def test_acnl_and_crcp_grow_with_k_and_nacp_does_not():
+    def correction(guarantee, k):
+        return guarantee.correction(problem(guarantee, n=25_000, shares=np.full(k, 1 / k)))
+
+    assert correction(nacp.ACNL(), 10) < correction(nacp.ACNL(), 100) < correction(nacp.ACNL(), 1000)
+    assert correction(nacp.CRCP(), 10) < correction(nacp.CRCP(), 100) < correction(nacp.CRCP(), 1000)
+    assert correction(nacp.NACP(), 1000) < 0.1 < correction(nacp.CRCP(), 1000) < correction(nacp.ACNL(), 1000)
+
+
+# Whether the promises come true
+
+ALPHA = 0.1
+EPSILON = 0.2
+
+
+class Setting(NamedTuple):
+    """A population of `size` rows of one twin, and `runs` calibration sets of n points."""
+
+    twin: str
+    size: int
+    n: int
+    runs: int
+
+
+SETTINGS = [
+    Setting("cifar10", 20_000, 1500, 200),
+    Setting("cifar100", 20_000, 1500, 200),
+    Setting("imagenet-resnet18", 5_000, 1000, 20),
+]
+everywhere = pytest.mark.parametrize("setting", SETTINGS, ids=lambda s: s.twin)
+by_score = pytest.mark.parametrize("score", ["hps", "aps"])
+
+
+class Population:
+    """The pool, with its true coverage and mean set size at every threshold."""
+
+    def __init__(self, twin, size, score):
+        self.probs, self.labels = twins.simulate(twin, n=size, random_state=11)
+        self.size, self.k = self.probs.shape
+        self.score = nacp.APS(seed=1) if score == "aps" else nacp.HPS()
+        self._true = np.sort(self.score.label_scores(self.probs, self.labels))
+        self._all = np.sort(self.score.scores(self.probs), axis=None)
+
+    def coverage(self, q):
+        return np.searchsorted(self._true, q, side="right") / self.size
+
+    def set_size(self, q):
+        return np.searchsorted(self._all, q, side="right") / self.size
+
+    def size_at(self, coverage):
+        """Return the mean size of the smallest sets of this coverage."""
+        return self.set_size(self._true[np.ceil(np.asarray(coverage) * self.size).astype(int) - 1])
+
+
+@cache
+def population(twin, size, score):
+    return Population(twin, size, score)
+
+
+@cache
+def thresholds(setting, score, method):
+    """Return the thresholds of one method on the runs of a setting."""
+    pool = population(setting.twin, setting.size, score)
+    noise = nacp.UniformNoise(EPSILON)
+    options = {
+        "oracle": {"noise": None, "guarantee": "split"},
+        "ignorant": {"noise": None, "guarantee": "split"},
+        "none": {"noise": noise, "guarantee": "none"},
+        "nacp": {"noise": noise, "guarantee": nacp.NACP(delta=0.001)},
+    }[method]
+    found = []
+    for run in range(setting.runs):
+        rng = np.random.default_rng(run)
+        rows = rng.integers(pool.size, size=setting.n)
+        labels = pool.labels[rows]
+        if method != "oracle":
+            labels = noise.sample(labels, pool.k, rng)
+        found.append(
+            nacp.calibrate(pool.probs[rows], labels, alpha=ALPHA, score=pool.score, **options).threshold
+        )
+    return np.array(found)
+
+
+def standard_error(values):
+    return values.std(ddof=1) / math.sqrt(len(values))
+
+
+def bias_allowance(pool, n):
+    """Return how far from 1 - alpha the mean coverage without a correction may lie, of the order 1/n.
+
+    Add a fresh point to the n: for the threshold of the n + 1, which treats them alike, the fresh point is
+    covered with the estimated probability, which exceeds the target by at most one jump of the estimate. A
+    point moves n F^c-hat by at most hi - lo = ||W||, so the threshold of the n lies between those of the
+    n + 1 for targets that are ||W||/n apart. A jump is 1/((1 - e) n), and n/N rows come twice. Between its
+    first and its last crossing, the estimate, a walk with drift 1 and variance v per unit of coverage, spends
+    v on average: v = ((1 - e) + e r)/((1 - e)^2 n), because the noisy coverage grows by (1 - e) + e r, where
+    r is the growth of the mean size divided by k.
+    """
+    growth = (pool.size_at(0.92) - pool.size_at(0.88)) / 0.04 / pool.k
+    norm = nacp.UniformNoise(EPSILON).condition(pool.k)
+    jump = (1 + n / pool.size) / (1 - EPSILON)
+    walk = (1 - EPSILON + EPSILON * growth) / (1 - EPSILON) ** 2
+    return (norm + jump + walk) / n
+
+
+@everywhere
+@by_score
+def test_without_a_correction_coverage_is_right_on_average(setting, score):
+    pool = population(setting.twin, setting.size, score)
+    coverage = pool.coverage(thresholds(setting, score, "none"))
+    allowance = 4 * standard_error(coverage) + bias_allowance(pool, setting.n)
+    assert abs(coverage.mean() - (1 - ALPHA)) <= allowance
+
+
+@pytest.mark.parametrize("setting", SETTINGS[:2], ids=lambda s: s.twin)
+@by_score
+def test_without_a_correction_about_half_of_the_calibration_sets_fall_short(setting, score):
+    pool = population(setting.twin, setting.size, score)
+    short = pool.coverage(thresholds(setting, score, "none")) < 1 - ALPHA
+    # A binomial share, whose probability is 1/2 up to the bias in units of the spread of the coverage.
+    spread = pool.coverage(thresholds(setting, score, "none")).std()
+    tilt = bias_allowance(pool, setting.n) / spread / math.sqrt(2 * math.pi)
+    assert abs(short.mean() - 0.5) <= 4 * math.sqrt(0.25 / setting.runs) + tilt
+
+
+@everywhere
+@by_score
+def test_nacp_covers_in_every_run(setting, score):
+    q = thresholds(setting, score, "nacp")
+    assert population(setting.twin, setting.size, score).coverage(q).min() >= 1 - ALPHA
+    assert np.isfinite(q).all(), "and not by holding all classes"
+
+
+@everywhere
+@by_score
+def test_split_conformal_covers_clean_labels_on_average(setting, score):
+    coverage = population(setting.twin, setting.size, score).coverage(thresholds(setting, score, "oracle"))
+    assert coverage.mean() >= 1 - ALPHA - 4 * standard_error(coverage)
+
+
+@everywhere
+@by_score
+def test_noisy_cp_pays_for_the_noise_with_about_half_of_all_classes(setting, score):
+    pool = population(setting.twin, setting.size, score)
+    q = thresholds(setting, score, "ignorant")
+    # F^n = (1 - e) F^c + e F^r, so a noisy coverage of 1 - alpha means this size; split conformal exceeds
+    # 1 - alpha by at most 1/(n + 1) on average, but for rows that come twice.
+    expected = pool.k * (1 - ALPHA - (1 - EPSILON) * pool.coverage(q)) / EPSILON
+    excess = pool.set_size(q) - expected
+    ties = pool.k / EPSILON * (1 + setting.n / pool.size) / (setting.n + 1)
+    assert abs(excess.mean()) <= 4 * standard_error(excess) + ties
+    # For many classes the size is k (0.9 - 0.8)/0.2, as the sets cover nearly always.
+    assert pool.k < 100 or 0.4 < pool.set_size(q).mean() / pool.k < 0.6
+
+
+@everywhere
+@by_score
+def test_noise_aware_sets_are_as_small_as_with_clean_labels(setting, score):
+    pool = population(setting.twin, setting.size, score)
+    q = thresholds(setting, score, "none")
+    sizes = pool.set_size(q)
+    # Size is a curve s(F) of coverage. To second order E s(F) - s(0.9) is slope x bias + s''/2 x variance;
+    # both from the population, the second as (s(0.9 + h) - 2 s(0.9) + s(0.9 - h))/8 at h = 2 deviations.
+    spread = pool.coverage(q).std(ddof=1)
+    low, oracle, high = pool.size_at(1 - ALPHA + 2 * spread * np.array([-1, 0, 1]))
+    slope = (high - low) / (4 * spread)
+    curvature = abs(high - 2 * oracle + low) / 8
+    allowance = 4 * standard_error(sizes) + slope * bias_allowance(pool, setting.n) + curvature
+    assert abs(sizes.mean() - oracle) <= allowance
+    noisy = pool.set_size(thresholds(setting, score, "ignorant")).mean()
+    assert sizes.mean() + 4 * standard_error(sizes) < noisy
+
+
+@pytest.mark.parametrize("guarantee", ["split", "acnl", "crcp"])
+def test_a_promise_on_average_is_kept_without_noise_and_with_few_points(guarantee):
+    # The scores of the right labels are uniform, so the threshold is the coverage; the i-th smallest of n
+    # covers i/(n + 1) on average, which at i = n/2 is short of 1/2 by ten standard errors here.
+    n, runs = 20, 2000
+    kind = guarantee if guarantee == "split" else GUARANTEES[guarantee](priors=[0.5, 0.5])
+    rng = np.random.default_rng(12)
+    labels = np.arange(n) % 2
+    coverage = np.empty(runs)
+    for run in range(runs):
+        right = rng.random(n)
+        probs = np.where(np.eye(2, dtype=bool)[labels], right[:, None], 1 - right[:, None])
+        cal = nacp.calibrate(probs, labels, noise=None, guarantee=kind, alpha=0.5)
+        coverage[run] = min(cal.threshold, 1.0)
+    assert "in expectation" in cal.promise
+    allowed = 1 / (n + 1) if guarantee == "crcp" else 0  # as its promise says
+    assert coverage.mean() >= 0.5 - allowed - 4 * standard_error(coverage)

@@ -1,0 +1,318 @@
+"""What must hold for every input: invariances, orderings and equivalences of the public functions."""
+
+import math
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+from hypothesis.extra.numpy import arrays
+
+import nacp
+from nacp import _kernels, crossing
+
+DETERMINISTIC = (
+    nacp.HPS(),
+    nacp.APS(randomized=False),
+    nacp.RAPS(randomized=False, free=1),
+    nacp.SAPS(randomized=False),
+    nacp.Margin(),
+    nacp.TopK(),
+    nacp.Precomputed(),
+)
+SCORES = (*DETERMINISTIC, nacp.APS(), nacp.RAPS(seed=3, free=1), nacp.SAPS(seed=-1))
+
+sizes = st.tuples(st.integers(1, 10), st.integers(2, 5))
+alphas = st.integers(1, 99).map(lambda i: i / 100)
+# For rates up to 0.3 the inverse has ||W|| < 2, which any number of points can use as a matrix.
+rates = st.integers(0, 30).map(lambda i: i / 100)
+rules = st.sampled_from(crossing.RULES)
+
+
+@st.composite
+def real_rows(draw: Any, n: int, k: int, dtypes: Any = (np.float16, np.float32, np.float64)) -> np.ndarray:
+    """Ratios of small integers: ties and zeros, but rounded values."""
+    weights = draw(arrays(np.int64, (n, k), elements=st.integers(0, 8)))
+    weights[weights.sum(axis=1) == 0, 0] = 1
+    return (weights / weights.sum(axis=1, keepdims=True)).astype(draw(st.sampled_from(dtypes)))
+
+
+@st.composite
+def dyadic_rows(draw: Any, n: int, k: int) -> np.ndarray:
+    """Multiples of 1/16, so that 1 - p is exact."""
+    cuts = np.sort(draw(arrays(np.int64, (n, k - 1), elements=st.integers(0, 16))), axis=1)
+    return np.diff(cuts, axis=1, prepend=0, append=16) / 16
+
+
+@st.composite
+def noise_matrices(draw: Any, k: int) -> np.ndarray:
+    """Each class is taken for the next with probability at most 3/16, so that ||W|| <= 8/5."""
+    away = draw(arrays(np.int64, k, elements=st.integers(0, 3))) / 16
+    P = np.diag(1 - away)
+    P[np.arange(k), (np.arange(k) + 1) % k] += away
+    return P
+
+
+def noises(k: int) -> st.SearchStrategy[Any]:
+    groups = st.lists(st.integers(0, 2), min_size=k, max_size=k)
+    return st.one_of(
+        st.none(),
+        st.sampled_from([0.0, 0.2, 0.5]),
+        groups.map(lambda g: nacp.GroupNoise(g, rate=0.3)),
+        noise_matrices(k).map(nacp.MatrixNoise),
+    )
+
+
+@dataclass(frozen=True)
+class Problem:
+    probs: np.ndarray
+    labels: np.ndarray
+    noise: Any
+    score: nacp.Score
+    alpha: float
+    crossing: str
+
+    @property
+    def options(self) -> dict[str, Any]:
+        return dict(vars(self))
+
+    def calibrate(self, **changes: Any) -> Any:
+        return nacp.calibrate(**{"guarantee": "none"} | self.options | changes)
+
+    def curve(self, **changes: Any) -> nacp.CoverageCurve:
+        """The estimates at every score of the problem."""
+        at = np.unique(self.score.scores(self.probs))
+        options = {"probs": self.probs, "labels": self.labels, "noise": self.noise, "score": self.score}
+        return nacp.coverage_curve(**options | {"thresholds": at} | changes)
+
+
+@st.composite
+def problems(draw: Any, scores: Any = SCORES, noise: Any = noises, rows: Any = real_rows) -> Problem:
+    n, k = draw(sizes)
+    return Problem(
+        probs=draw(rows(n, k)),
+        labels=draw(arrays(np.int64, n, elements=st.integers(0, k - 1))),
+        noise=draw(noise(k)),
+        score=draw(st.sampled_from(scores)),
+        alpha=draw(alphas),
+        crossing=draw(rules),
+    )
+
+
+uniform_problems = problems(noise=lambda k: rates)
+
+
+@contextmanager
+def reading(block_entries: int, scan_limit: int) -> Iterator[None]:
+    """Read the rows in small blocks, and search where the library would scan small inputs at once."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(_kernels, "BLOCK_ENTRIES", block_entries)
+        patch.setattr(crossing, "SCAN_LIMIT", scan_limit)
+        patch.setattr(crossing, "_PILOT_PAIRS", scan_limit)
+        yield
+
+
+readings = st.tuples(st.sampled_from([1, 7, 1 << 17]), st.sampled_from([0, 4, 1 << 19]))
+
+
+def forall(*strategies: Any) -> Callable[[Callable[..., None]], Callable[..., None]]:
+    """State a property of everything that the strategies draw; the same draws in every run."""
+    return lambda test: settings(deadline=None, derandomize=True, max_examples=200)(given(*strategies)(test))
+
+
+# Invariances
+
+
+@forall(problems(), readings, st.data())
+def test_the_order_of_the_rows_does_not_matter(problem, how, data):
+    order = data.draw(st.permutations(range(len(problem.labels))))
+    cal = problem.calibrate()
+    with reading(*how):
+        shuffled = problem.calibrate(probs=problem.probs[order], labels=problem.labels[order])
+    assert shuffled.native_threshold == cal.native_threshold
+    sets = cal.predict_set(problem.probs)
+    assert shuffled.predict_set(problem.probs[order]).to_lists() == [sets[i] for i in order]
+
+
+@forall(problems(scores=DETERMINISTIC), st.data())
+def test_renaming_the_classes_renames_the_labels_in_the_sets(problem, data):
+    """Of randomised scores this is not asked: u is a hash of the row as it stands."""
+    order = np.array(data.draw(st.permutations(range(problem.probs.shape[1]))))
+    noise = problem.noise
+    if isinstance(noise, nacp.MatrixNoise):
+        noise = noise.P[np.ix_(order, order)]
+    elif isinstance(noise, nacp.GroupNoise):
+        noise = nacp.GroupNoise([noise.groups[i] for i in order], rate=noise.rate)
+    cal = problem.calibrate()
+    renamed = problem.calibrate(
+        probs=problem.probs[:, order], labels=np.argsort(order)[problem.labels], noise=noise
+    )
+    assert renamed.native_threshold == cal.native_threshold
+    sets = np.asarray(cal.predict_set(problem.probs))
+    assert np.array_equal(renamed.predict_set(problem.probs[:, order]), sets[:, order])
+
+
+@forall(problems())
+def test_a_row_has_the_same_set_alone_and_among_others(problem):
+    cal = problem.calibrate()
+    alone = [cal.predict_set(problem.probs[i : i + 1])[0] for i in range(len(problem.labels))]
+    assert cal.predict_set(problem.probs).to_lists() == alone
+
+
+@forall(problems(), readings)
+def test_neither_the_block_size_nor_the_search_changes_a_bit(problem, how):
+    def results() -> list[list[Any]]:
+        cal, curve = problem.calibrate(), problem.curve()
+        estimates = np.concatenate([curve.noisy, curve.random, curve.clean])
+        scores = problem.score.scores(problem.probs)
+        own = problem.score.label_scores(problem.probs, problem.labels)
+        sets = cal.predict_set(problem.probs, allow_empty=False).to_lists()
+        return [[cal.native_threshold, cal.estimate], estimates.tolist(), scores.tolist(), own.tolist(), sets]
+
+    expected = results()
+    with reading(*how):
+        assert results() == expected
+
+
+@forall(problems())
+def test_a_narrow_float_is_its_exact_value(problem):
+    wide = problem.probs.astype(np.float64)
+    cal, upcast = problem.calibrate(), problem.calibrate(probs=wide)
+    assert upcast.native_threshold == cal.native_threshold
+    assert upcast.predict_set(wide).to_lists() == cal.predict_set(problem.probs).to_lists()
+
+
+@forall(problems(rows=lambda n, k: real_rows(n, k, dtypes=[np.float64])))
+def test_a_threshold_between_narrow_floats_cuts_them_by_value(problem):
+    cal, narrow = problem.calibrate(), problem.probs.astype(np.float32)
+    wide = narrow.astype(np.float64)
+    assert cal.predict_set(narrow).to_lists() == cal.predict_set(wide).to_lists()
+
+
+@forall(problems(), st.lists(alphas, min_size=1, max_size=5), readings)
+def test_several_alphas_at_once_are_each_alone(problem, several, how):
+    alone = [problem.calibrate(alpha=alpha).native_threshold for alpha in several]
+    with reading(*how):
+        assert [cal.native_threshold for cal in problem.calibrate(alpha=several)] == alone
+
+
+@forall(problems(), st.data())
+@pytest.mark.filterwarnings("ignore::nacp.NoValidThresholdWarning")
+def test_inputs_are_never_changed(problem, data):
+    k = problem.probs.shape[1]
+    given_arrays = {
+        "probs": problem.probs,
+        "labels": problem.labels,
+        "P": data.draw(noise_matrices(k)),
+        "priors": np.full(k, 1 / k),
+        "thresholds": np.array([0.5, 0.25, 1.0]),
+    }
+    before = {name: array.copy() for name, array in given_arrays.items()}
+    problem.calibrate(normalize=problem.score.takes_probabilities).predict_set(
+        problem.probs, allow_empty=False
+    )
+    problem.calibrate(noise=given_arrays["P"], guarantee=nacp.ACNL(given_arrays["priors"]))
+    problem.curve(thresholds=given_arrays["thresholds"], noise=given_arrays["P"])
+    nacp.compare_with_noisy_cp(problem.probs, problem.labels, noise=0.2, score=problem.score)
+    own = problem.score.label_scores(problem.probs, problem.labels)
+    before["own"], given_arrays["own"] = own.copy(), own
+    nacp.threshold_bracket(own, epsilon=0.2, k=k, alpha=0.1)
+    for name, array in given_arrays.items():
+        assert array.flags.writeable
+        assert array.tobytes() == before[name].tobytes(), name
+
+
+# Orderings
+
+
+@forall(problems(), alphas)
+def test_the_threshold_falls_as_alpha_rises(problem, other):
+    low, high = sorted([problem.alpha, other])
+    assert problem.calibrate(alpha=low).threshold >= problem.calibrate(alpha=high).threshold
+
+
+@forall(problems())
+def test_the_last_crossing_is_not_before_the_first(problem):
+    assert problem.calibrate(crossing="last").threshold >= problem.calibrate(crossing="first").threshold
+
+
+@forall(uniform_problems)
+def test_theorem_3_1_both_crossings_lie_in_the_bracket(problem):
+    own = problem.score.label_scores(problem.probs, problem.labels)
+    k = problem.probs.shape[1]
+    low, high = nacp.threshold_bracket(own, epsilon=problem.noise, k=k, alpha=problem.alpha)
+    assert low <= problem.calibrate(crossing="first").threshold
+    assert problem.calibrate(crossing="last").threshold <= high
+
+
+def compared(problem: Problem) -> nacp.NoisyComparison:
+    options = problem.options
+    del options["crossing"]  # the theorem is about the first
+    return nacp.compare_with_noisy_cp(**options)
+
+
+@forall(uniform_problems)
+def test_theorem_3_2_small_sets_are_not_above_those_of_noisy_cp_and_large_ones_not_below(problem):
+    """With q of the noise-aware rule and q~ of Noisy-CP.
+
+    If F^r(q) <= 1 - alpha and q~ < q, then F^r(q~) <= 1 - alpha and F^c(q~) >= 1 - alpha: q was not the
+    first. If F^r(q) > 1 - alpha, then F^n(q) > 1 - alpha, so q >= q~. The paper's "if and only if" needs
+    F^c(q) = 1 - alpha; on a sample F^c-hat may jump past it, and q = q~ occurs on both sides.
+    """
+    found = compared(problem)
+    assert found.threshold == problem.calibrate(crossing="first").threshold
+    assert found.noisy_threshold == problem.calibrate(crossing="first", noise=None).threshold
+    if found.smaller:
+        assert found.threshold <= found.noisy_threshold
+    else:
+        assert found.threshold >= found.noisy_threshold
+
+
+FIFTH = Problem(np.array([[6, 2, 4, 2, 2]]) / 16, np.array([0]), 0.2, nacp.HPS(), alpha=0.8, crossing="first")
+
+
+@forall(uniform_problems)
+@example(FIFTH)  # one label of five: F^r = 1/5 = 1 - 0.8, but 1 - 0.8 < 1/5 in binary
+def test_theorem_3_2_is_decided_by_the_size_of_the_sets(problem):
+    found = compared(problem)
+    scores = problem.score.scores(problem.probs)
+    random_coverage = Fraction(int(np.count_nonzero(scores <= found.threshold)), scores.size)
+    assert found.random_coverage == float(random_coverage)
+    assert found.smaller == (random_coverage <= 1 - Fraction(str(problem.alpha)))
+
+
+# Equivalences
+
+
+@forall(uniform_problems)
+def test_uniform_noise_is_its_matrix_and_is_one_group(problem):
+    k = problem.probs.shape[1]
+    matrix = (1 - problem.noise) * np.eye(k) + problem.noise / k
+    cal, curve = problem.calibrate(), problem.curve()
+    for same in (nacp.MatrixNoise(matrix), nacp.GroupNoise(["all"] * k, rate=problem.noise)):
+        assert problem.calibrate(noise=same).native_threshold == cal.native_threshold
+        np.testing.assert_allclose(problem.curve(noise=same).clean, curve.clean, rtol=0, atol=1e-12)
+
+
+@forall(problems())
+def test_without_noise_the_threshold_is_the_empirical_quantile(problem):
+    own = np.sort(problem.score.label_scores(problem.probs, problem.labels))
+    rank = math.ceil(len(own) * (1 - Fraction(str(problem.alpha))))
+    for none in (None, 0.0):
+        assert problem.calibrate(noise=none).threshold == own[rank - 1]
+
+
+@forall(problems(scores=[nacp.HPS()], rows=dyadic_rows), st.data())
+def test_one_minus_p_is_hps_given_as_a_score_a_function_or_a_matrix(problem, data):
+    new = data.draw(dyadic_rows(5, problem.probs.shape[1]))
+    hps, function = problem.calibrate(), problem.calibrate(score=lambda p: 1 - p)
+    matrix = problem.calibrate(score="precomputed", probs=1 - problem.probs)
+    assert hps.threshold == function.threshold == matrix.threshold
+    sets = hps.predict_set(new).to_lists()
+    assert function.predict_set(new).to_lists() == sets
+    assert matrix.predict_set(1 - new).to_lists() == sets

@@ -1,0 +1,354 @@
+"""A saved calibration is plain JSON, comes back as it was, and anything else is refused."""
+
+import json
+import warnings
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import nacp
+from nacp.guarantees import GUARANTEES
+from nacp.noise import NOISES
+from nacp.scores import SCORES
+
+K = 4
+RNG = np.random.default_rng(0)
+LABELS = np.repeat(np.arange(K), 150)
+PROBS = RNG.dirichlet(np.ones(K), size=len(LABELS))
+PROBS = 0.5 * PROBS + 0.5 * np.eye(K)[RNG.permutation(LABELS)]
+NEW = RNG.dirichlet(np.ones(K), size=50)
+
+
+def half_minus(p):
+    return 0.5 - p
+
+
+SCORE_LIST = [
+    nacp.HPS(),
+    nacp.APS(seed=2**40),
+    nacp.APS(randomized=False),
+    nacp.RAPS(penalty=0.1, free=1),
+    nacp.SAPS(penalty=0.3),
+    nacp.Margin(),
+    nacp.TopK(),
+    nacp.Precomputed(),
+    nacp.Custom(half_minus),
+]
+NOISE_LIST = [
+    None,
+    nacp.UniformNoise(0.1),
+    nacp.UniformNoise.other(0.1, k=K),
+    nacp.RandomizedResponse(3.3),
+    nacp.GroupNoise([0, 0, 1, 1], 0.1),
+    nacp.GroupNoise(["cat", "cat", "dog", "dog"], {"cat": 0.1, "dog": 0.2}),
+    nacp.MatrixNoise(0.9 * np.eye(K) + 0.1 * RNG.dirichlet(np.ones(K), size=K)),
+]
+GUARANTEE_LIST = [
+    nacp.Uncorrected(),
+    nacp.SplitConformal(),
+    nacp.NACP(delta=0.05),
+    nacp.ACNL(),
+    nacp.CRCP(priors=[0.1, 0.2, 0.3, 0.4]),
+]
+
+
+def fits(noise, guarantee):
+    if isinstance(guarantee, nacp.SplitConformal):
+        return noise is None
+    if isinstance(guarantee, nacp.NACP):
+        return not isinstance(noise, nacp.GroupNoise | nacp.MatrixNoise)
+    return True
+
+
+PAIRS = [(noise, guarantee) for noise in NOISE_LIST for guarantee in GUARANTEE_LIST if fits(noise, guarantee)]
+
+
+def calibrate(**options):
+    given = {"noise": 0.1, "alpha": 0.4, "guarantee": "none"} | options
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", nacp.NoValidThresholdWarning)
+        return nacp.calibrate(PROBS, given.pop("labels", LABELS), **given)
+
+
+def strict(text):
+    """Parse JSON as the standard has it, without NaN and Infinity."""
+
+    def refuse(constant):
+        raise AssertionError(f"{constant} is not JSON")
+
+    return json.loads(text, parse_constant=refuse)
+
+
+def reload(cal, path, **options):
+    cal.save(path)
+    strict(path.read_text(encoding="utf-8"))
+    return nacp.load(path, **options)
+
+
+def assert_same(again, cal):
+    assert again.threshold == cal.threshold
+    assert again.native_threshold == cal.native_threshold
+    assert (again.alpha, again.n, again.k, again.correction) == (cal.alpha, cal.n, cal.k, cal.correction)
+    assert (again.promise, again.obstacle, again.estimate) == (cal.promise, cal.obstacle, cal.estimate)
+    assert (again.classes, again.normalize, again.crossing) == (cal.classes, cal.normalize, cal.crossing)
+    assert again.predict_set(NEW).to_lists() == cal.predict_set(NEW).to_lists()
+    assert str(again) == str(cal)
+
+
+def test_everything_that_can_be_saved_is_on_these_lists():
+    assert {type(score) for score in SCORE_LIST} == {*SCORES.values(), nacp.Custom}
+    assert {type(noise) for noise in NOISE_LIST} == {*NOISES.values(), type(None)}
+    assert {type(guarantee) for guarantee in GUARANTEE_LIST} == set(GUARANTEES.values())
+
+
+@pytest.mark.parametrize("score", SCORE_LIST, ids=lambda s: "-".join(map(str, s.to_dict().values())))
+@pytest.mark.parametrize(("noise", "guarantee"), PAIRS, ids=lambda part: type(part).__name__)
+def test_what_is_loaded_is_what_was_saved(score, noise, guarantee, tmp_path):
+    cal = calibrate(score=score, noise=noise, guarantee=guarantee)
+    options = {"score": half_minus} if isinstance(score, nacp.Custom) else {}
+    again = reload(cal, tmp_path / "cal.json", **options)
+    assert_same(again, cal)
+    if isinstance(noise, nacp.GroupNoise):  # a file holds groups by number
+        np.testing.assert_array_equal(again.noise.matrix(K).dense(), noise.matrix(K).dense())
+    else:
+        assert again == cal
+
+
+@pytest.mark.parametrize("crossing", ["first", "last"])
+@pytest.mark.parametrize("normalize", [True, False])
+def test_options_are_kept(crossing, normalize, tmp_path):
+    cal = calibrate(crossing=crossing, normalize=normalize)
+    assert_same(reload(cal, tmp_path / "cal.json"), cal)
+
+
+def test_an_infinite_threshold_is_kept_with_its_reason(tmp_path):
+    for options in ({"alpha": 0.001, "guarantee": "nacp"}, {"labels": LABELS % 3, "guarantee": "acnl"}):
+        cal = calibrate(**options)
+        assert cal.threshold == np.inf
+        again = reload(cal, tmp_path / "cal.json")
+        assert_same(again, cal)
+        assert (again.predict_set(NEW).sizes == K).all()
+
+
+@pytest.mark.parametrize(
+    "classes",
+    [
+        ("ant", "bee", "cat", "dog"),
+        ("été", "日本", 'quo"te', ""),
+        (3, 1, 2, 0),
+        (True, False, 2, 3.5),
+        np.array([10, 20, 30, 40]),
+        list(np.array([10, 20, 30, 40])),
+        np.array(["ant", "bee", "cat", "dog"]),
+        list(np.array(["ant", "bee", "cat", "dog"])),
+    ],
+    ids=[
+        "str",
+        "unicode",
+        "int",
+        "mixed",
+        "int array",
+        "list of numpy ints",
+        "str array",
+        "list of numpy strs",
+    ],
+)
+def test_class_names_are_kept(classes, tmp_path):
+    cal = calibrate(labels=[classes[y] for y in LABELS], classes=classes)
+    again = reload(cal, tmp_path / "cal.json")
+    assert_same(again, cal)
+    assert again.classes == tuple(classes)
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"noise": nacp.UniformNoise(np.float32(0.125))},
+        {"noise": nacp.RandomizedResponse(np.float32(4.0))},
+        {"noise": nacp.GroupNoise(np.arange(K) // 2, np.float32(0.125))},
+        {"alpha": np.float32(0.5)},
+        {"score": nacp.APS(seed=np.int64(3))},
+        {"score": nacp.RAPS(penalty=np.float32(0.5), free=np.int64(1))},
+        {"guarantee": nacp.NACP(delta=np.float32(0.125))},
+    ],
+    ids=str,
+)
+def test_parameters_that_were_numpy_scalars_are_kept(options, tmp_path):
+    cal = calibrate(**options)
+    assert_same(reload(cal, tmp_path / "cal.json"), cal)
+
+
+def test_a_loaded_calibration_has_no_curve_and_says_what_does(tmp_path):
+    again = reload(calibrate(), tmp_path / "cal.json")
+    with pytest.raises(ValueError, match=r"from a file.*nacp\.coverage_curve"):
+        _ = again.curve
+
+
+def test_a_path_may_be_a_string(tmp_path):
+    cal = calibrate()
+    cal.save(str(tmp_path / "cal.json"))
+    assert nacp.load(str(tmp_path / "cal.json")) == cal
+
+
+def test_saving_replaces_the_file_and_leaves_no_other(tmp_path):
+    calibrate(alpha=0.3).save(tmp_path / "cal.json")
+    cal = calibrate(alpha=0.2)
+    assert reload(cal, tmp_path / "cal.json") == cal
+    assert [path.name for path in tmp_path.iterdir()] == ["cal.json"]
+
+
+@pytest.mark.parametrize("method", ["write_text", "replace"])
+def test_an_interrupted_write_leaves_the_old_file(method, tmp_path, monkeypatch):
+    old = calibrate(alpha=0.3)
+    old.save(tmp_path / "cal.json")
+
+    def interrupted(self, *args, **options):
+        if method == "write_text":
+            self.write_bytes(args[0][:40].encode())
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Path, method, interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            calibrate(alpha=0.2).save(tmp_path / "cal.json")
+    assert nacp.load(tmp_path / "cal.json") == old
+
+
+# Refused
+
+
+def refusal(path, content, **options):
+    path.write_bytes(content if isinstance(content, bytes) else content.encode())
+    with pytest.raises(ValueError, match=r"\w") as caught:
+        nacp.load(path, **options)
+    assert caught.value.__cause__ is None
+    return str(caught.value)
+
+
+@pytest.mark.parametrize(
+    "content", ["", "not JSON", '{"format": ', b"\xff\xfe\x00", b"\x80\x04K\x01."], ids=repr
+)
+def test_what_is_not_json_is_refused(content, tmp_path):
+    assert "is not a calibration file: it is not JSON" in refusal(tmp_path / "cal.json", content)
+
+
+@pytest.mark.parametrize("content", ["[]", "3", "null", '"nacp.calibration"', "{}", '{"format": "other"}'])
+def test_other_json_is_refused(content, tmp_path):
+    assert "is not a calibration file: it has no format" in refusal(tmp_path / "cal.json", content)
+
+
+def test_json_nested_without_end_is_refused(tmp_path):
+    assert "is not a calibration file" in refusal(tmp_path / "cal.json", "[" * 100_000)
+
+
+def document(tmp_path, **options):
+    calibrate(**options).save(tmp_path / "original.json")
+    return json.loads((tmp_path / "original.json").read_text(encoding="utf-8"))
+
+
+@pytest.mark.parametrize("version", [0, 2, "1", None, 1.5])
+def test_another_version_is_refused(version, tmp_path):
+    changed = document(tmp_path) | {"version": version}
+    message = refusal(tmp_path / "cal.json", json.dumps(changed))
+    assert f"has version {version!r}" in message
+    assert "reads 1" in message
+
+
+FIELDS = [
+    "version",
+    "alpha",
+    "n",
+    "k",
+    "score",
+    "noise",
+    "guarantee",
+    "crossing",
+    "correction",
+    "native_threshold",
+    "estimate",
+    "obstacle",
+    "classes",
+    "normalize",
+]
+
+
+@pytest.mark.parametrize("field", FIELDS)
+def test_a_missing_field_is_refused(field, tmp_path):
+    changed = document(tmp_path)
+    del changed[field]
+    assert field in refusal(tmp_path / "cal.json", json.dumps(changed))
+
+
+DAMAGED = {
+    "alpha": [0, 1, "0.1", None, [0.1]],
+    "n": ["many", None, 0, -5, 2.5],
+    "k": ["many", None, 0, -5, 2.5],
+    "score": [None, 3, "hps", {}, {"name": "asp"}, {"name": "hps", "x": 1}, {"name": "aps", "seed": "x"}],
+    "noise": [
+        3,
+        "uniform",
+        {},
+        {"name": "u"},
+        {"name": "uniform", "rate": 2},
+        {"name": "matrix", "P": [[1]]},
+    ],
+    "guarantee": [None, {}, {"name": "nap"}, {"name": "nacp", "delta": 2}, {"name": "acnl", "priors": "x"}],
+    "crossing": ["middle", None],
+    "correction": ["much", None, "nan"],
+    "native_threshold": ["low", None, "nan", [0.5]],
+    "estimate": ["good", None, "nan"],
+    "classes": [4, ["ant", "bee"], ["ant", "ant", "bee", "cat"], [[0], [1], [2], [3]]],
+    "normalize": ["no", None],
+}
+
+
+@pytest.mark.parametrize(
+    ("field", "value"),
+    [(field, value) for field, values in DAMAGED.items() for value in values],
+    ids=lambda part: part if isinstance(part, str) else repr(part),
+)
+def test_a_damaged_field_is_refused(field, value, tmp_path):
+    refusal(tmp_path / "cal.json", json.dumps(document(tmp_path) | {field: value}))
+
+
+@pytest.mark.parametrize("field", ["correction", "native_threshold", "estimate"])
+def test_numbers_that_json_does_not_have_are_refused(field, tmp_path):
+    refusal(tmp_path / "cal.json", json.dumps(document(tmp_path) | {field: float("nan")}))
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [
+        {"alpha": 2},
+        {"n": "many"},
+        {"n": None},
+        {"score": {"name": "asp"}},
+        {"noise": {"name": "uniform", "rate": 2}},
+    ],
+    ids=str,
+)
+def test_a_refusal_names_the_file(damage, tmp_path):
+    path = tmp_path / "cal.json"
+    assert str(path) in refusal(path, json.dumps(document(tmp_path) | damage))
+
+
+def test_unknown_names_are_answered_with_the_known_ones(tmp_path):
+    message = refusal(tmp_path / "cal.json", json.dumps(document(tmp_path) | {"score": {"name": "asp"}}))
+    assert "'asp'" in message
+    assert "'aps'" in message
+
+
+def test_a_score_function_is_not_in_the_file_and_must_be_given(tmp_path):
+    cal = calibrate(score=half_minus)
+    cal.save(tmp_path / "cal.json")
+    text = (tmp_path / "cal.json").read_text(encoding="utf-8")
+    assert "half_minus" in refusal(tmp_path / "cal.json", text)
+    assert "score=" in refusal(tmp_path / "cal.json", text)
+    assert nacp.load(tmp_path / "cal.json", score=half_minus) == cal
+    assert nacp.load(tmp_path / "cal.json", score=nacp.Custom(half_minus)) == cal
+
+
+def test_a_missing_file_is_a_missing_file(tmp_path):
+    with pytest.raises(FileNotFoundError):
+        nacp.load(tmp_path / "none.json")

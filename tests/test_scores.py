@@ -1,0 +1,276 @@
+"""What every score must do, whichever it is; and the uniform numbers behind the randomised ones."""
+
+import json
+
+import numpy as np
+import pytest
+from scipy import stats
+
+import nacp
+from nacp.scores import SCORES, as_score
+
+
+def doubled_minus(p):
+    """Exact in every floating-point width, so that float32 and float64 may be compared bit for bit."""
+    return -2 * p
+
+
+ALL = [
+    nacp.HPS(),
+    nacp.APS(),
+    nacp.APS(seed=7),
+    nacp.APS(randomized=False),
+    nacp.RAPS(),
+    nacp.RAPS(penalty=0.5, free=1, seed=-3),
+    nacp.RAPS(randomized=False),
+    nacp.SAPS(),
+    nacp.SAPS(randomized=False, penalty=0.01),
+    nacp.Margin(),
+    nacp.TopK(),
+    nacp.Precomputed(),
+    nacp.Custom(doubled_minus),
+]
+RANDOMIZED = [score for score in ALL if getattr(score, "randomized", False)]
+
+
+def parameters(score):
+    return "-".join(map(str, score.to_dict().values()))
+
+
+every_score = pytest.mark.parametrize("score", ALL, ids=parameters)
+every_randomized_score = pytest.mark.parametrize("score", RANDOMIZED, ids=parameters)
+every_width = pytest.mark.parametrize("k", [2, 7, 40])
+
+
+def softmax_rows(n, k, seed=0):
+    """Float32 probabilities: ordinary rows, then rows with ties, with zeros, certain and even ones."""
+    rng = np.random.default_rng(seed)
+    logits = 3 * rng.standard_normal((n, k))
+    logits[n // 2 : 3 * n // 4] = logits[n // 2 : 3 * n // 4].round()
+    logits[3 * n // 4 :, k // 2 :] = -np.inf
+    probs = np.exp(logits - logits.max(axis=1, keepdims=True))
+    probs /= probs.sum(axis=1, keepdims=True)
+    probs[-1], probs[-2] = 1 / k, np.eye(k)[0]
+    return probs.astype(np.float32)
+
+
+def given(score, probs):
+    """What a score is asked about: probabilities, or scores that fall as these rise."""
+    return probs if score.takes_probabilities else -probs
+
+
+def labels_for(probs, seed=1):
+    return np.random.default_rng(seed).integers(probs.shape[1], size=len(probs))
+
+
+def test_every_score_of_the_library_is_on_this_list():
+    assert {type(score) for score in ALL} == {*SCORES.values(), nacp.Custom}
+
+
+@every_score
+@every_width
+def test_scores_are_finite_and_never_rise_with_the_probability(score, k):
+    probs = softmax_rows(80, k)
+    scores = score.scores(given(score, probs))
+    assert scores.shape == probs.shape
+    assert scores.dtype == np.float64
+    assert np.isfinite(scores).all()
+    more = probs[:, :, None] > probs[:, None, :]
+    equal = probs[:, :, None] == probs[:, None, :]
+    assert (scores[:, :, None] <= scores[:, None, :])[more].all()
+    assert (scores[:, :, None] == scores[:, None, :])[equal].all()
+
+
+@every_score
+@every_width
+def test_a_label_score_is_the_entry_of_the_score_matrix(score, k):
+    matrix = given(score, softmax_rows(80, k))
+    scores = score.scores(matrix)
+    for label in range(k):
+        np.testing.assert_array_equal(score.label_scores(matrix, np.full(80, label)), scores[:, label])
+
+
+@every_score
+@every_width
+def test_a_row_has_its_scores_in_any_batch_and_order(score, k):
+    matrix = given(score, softmax_rows(40, k))
+    scores = score.scores(matrix)
+    order = np.random.default_rng(2).permutation(40)
+    np.testing.assert_array_equal(score.scores(matrix[order]), scores[order])
+    np.testing.assert_array_equal(np.concatenate([score.scores(row[None]) for row in matrix]), scores)
+
+
+@every_score
+@every_width
+def test_float32_scores_are_those_of_the_same_numbers_in_float64(score, k):
+    matrix = given(score, softmax_rows(80, k))
+    np.testing.assert_array_equal(score.scores(matrix), score.scores(matrix.astype(np.float64)))
+
+
+def everything(score, matrix, labels, noise):
+    cal = nacp.calibrate(matrix, labels, noise=noise, guarantee="none", score=score)
+    return [
+        score.scores(matrix),
+        score.label_scores(matrix, labels),
+        np.array([cal.threshold, cal.estimate]),
+        cal.curve.thresholds,
+        cal.curve.clean,
+        cal.curve.random,
+        np.asarray(cal.predict_set(matrix)),
+    ]
+
+
+NOISES = [nacp.UniformNoise(0.2), nacp.GroupNoise([0, 0, 0, 1, 1, 2, 2], 0.2)]
+
+
+@every_score
+@pytest.mark.parametrize("noise", NOISES, ids=["uniform", "groups"])
+def test_no_result_depends_on_the_size_of_the_blocks(score, noise, monkeypatch):
+    matrix = given(score, softmax_rows(60, 7))
+    labels = labels_for(matrix)
+    reference = everything(score, matrix, labels, noise)
+    for entries in (1, 7 * 13, 1 << 30):
+        monkeypatch.setattr("nacp._kernels.BLOCK_ENTRIES", entries)
+        for found, expected in zip(everything(score, matrix, labels, noise), reference, strict=True):
+            np.testing.assert_array_equal(found, expected)
+
+
+@every_score
+def test_inputs_are_never_changed(score):
+    for dtype in (np.float32, np.float64):
+        matrix = given(score, softmax_rows(60, 7)).astype(dtype)
+        labels = labels_for(matrix)
+        matrix_before, labels_before = matrix.copy(), labels.copy()
+        everything(score, matrix, labels, NOISES[0])
+        np.testing.assert_array_equal(matrix, matrix_before)
+        np.testing.assert_array_equal(labels, labels_before)
+
+
+@every_score
+@pytest.mark.parametrize("q", [0.2, 0.6, 0.95])
+def test_the_sets_of_a_calibration_are_the_labels_that_score_at_most_the_threshold(score, q):
+    matrix = given(score, softmax_rows(60, 7))
+    cal = nacp.calibrate(matrix, labels_for(matrix), noise=None, guarantee="none", alpha=1 - q, score=score)
+    np.testing.assert_array_equal(np.asarray(cal.predict_set(matrix)), score.scores(matrix) <= cal.threshold)
+
+
+@every_score
+def test_a_set_that_may_not_be_empty_gets_the_most_probable_label(score):
+    probs = softmax_rows(60, 7)
+    matrix, top = given(score, probs), probs.argmax(axis=1)
+    cal = nacp.calibrate(matrix, top, noise=None, guarantee="none", alpha=0.9, score=score)
+    free, filled = (np.asarray(cal.predict_set(matrix, allow_empty=e)) for e in (True, False))
+    empty = ~free.any(axis=1, keepdims=True)
+    assert empty.any()
+    np.testing.assert_array_equal(filled, np.where(empty, probs == probs.max(axis=1, keepdims=True), free))
+
+
+@every_score
+def test_a_score_survives_json(score):
+    stored = json.loads(json.dumps(score.to_dict()))
+    name = stored.pop("name")
+    if isinstance(score, nacp.Custom):
+        assert (name, stored) == ("custom", {"function": "doubled_minus"})
+    else:
+        assert SCORES[name](**stored) == score
+
+
+@every_randomized_score
+def test_parameters_may_be_numpy_scalars_and_still_survive_json(score):
+    by_numpy = type(score)(**{key: np.asarray(value)[()] for key, value in vars(score).items()})
+    assert by_numpy == score
+    probs = softmax_rows(10, 7)
+    np.testing.assert_array_equal(by_numpy.scores(probs), score.scores(probs))
+    assert json.loads(json.dumps(by_numpy.to_dict())) == score.to_dict()
+
+
+def test_names_stand_for_scores():
+    assert as_score("lac") == as_score("thr") == as_score("hps") == as_score("LAC") == nacp.HPS()
+    assert [as_score(name) for name in ("aps", "raps", "saps", "margin", "topk")] == [
+        nacp.APS(randomized=True, seed=0),
+        nacp.RAPS(randomized=True, seed=0, penalty=0.01, free=5),
+        nacp.SAPS(randomized=True, seed=0, penalty=0.2),
+        nacp.Margin(),
+        nacp.TopK(),
+    ]
+    assert as_score(doubled_minus) == nacp.Custom(doubled_minus)
+
+
+def test_a_function_gives_what_the_built_in_score_of_the_same_formula_gives():
+    probs = softmax_rows(60, 7).astype(np.float64)
+    labels = labels_for(probs)
+    own, built_in = (
+        nacp.calibrate(probs, labels, noise=0.1, guarantee="none", score=score)
+        for score in (lambda p: 1 - p, "hps")
+    )
+    assert own.threshold == built_in.threshold
+    precomputed = nacp.calibrate(1 - probs, labels, noise=0.1, guarantee="none", score="precomputed")
+    assert precomputed.threshold == built_in.threshold
+
+
+# The uniform numbers
+
+ROWS = 5000
+
+
+@pytest.fixture(scope="module", params=[2, 10, 100])
+def uniform_rows(request):
+    logits = 3 * np.random.default_rng(5).standard_normal((ROWS, request.param))
+    probs = np.exp(logits)
+    return (probs / probs.sum(axis=1, keepdims=True)).astype(np.float32)
+
+
+def test_u_is_uniform_for_every_seed(uniform_rows):
+    # 3 widths x 10 seeds: true uniforms would fall below 1e-5 somewhere in one of 3,000 such test runs.
+    for seed in range(10):
+        u = nacp.APS(seed=seed).uniforms(uniform_rows)
+        assert u.min() >= 0
+        assert u.max() < 1
+        assert stats.kstest(u, "uniform").pvalue > 1e-5
+
+
+def test_u_of_one_seed_says_nothing_about_u_of_another_nor_about_the_row(uniform_rows):
+    # Independent samples correlate with a standard error of 1/sqrt(n); five of them, for 3 x 21 pairs.
+    u = [nacp.APS(seed=seed).uniforms(uniform_rows) for seed in (0, 1, 2, -1, 2**40, 2**63)]
+    columns = [*u, uniform_rows.max(axis=1)]
+    correlations = np.corrcoef(columns)[np.triu_indices(len(columns), 1)]
+    assert np.abs(correlations).max() < 5 / np.sqrt(ROWS)
+
+
+def test_u_is_the_same_for_the_same_row_in_any_batch_order_and_width(uniform_rows, monkeypatch):
+    aps, order = nacp.APS(seed=3), np.random.default_rng(6).permutation(ROWS)
+    u = aps.uniforms(uniform_rows)
+    np.testing.assert_array_equal(aps.uniforms(uniform_rows[order]), u[order])
+    np.testing.assert_array_equal(aps.uniforms(uniform_rows.astype(np.float64)), u)
+    np.testing.assert_array_equal(aps.uniforms(np.asfortranarray(uniform_rows)), u)
+    monkeypatch.setattr("nacp._kernels.BLOCK_ENTRIES", 1)
+    np.testing.assert_array_equal(aps.uniforms(uniform_rows[:100]), u[:100])
+
+
+def test_u_of_float16_rows_is_that_of_the_same_numbers_in_float32(uniform_rows):
+    half = uniform_rows[:200].astype(np.float16)
+    single = half.astype(np.float32)
+    close = np.abs(single.sum(axis=1, dtype=np.float64) - 1) < 1e-3
+    np.testing.assert_array_equal(nacp.APS().uniforms(half)[close], nacp.APS().uniforms(single[close]))
+
+
+def test_u_does_not_tell_zero_from_minus_zero():
+    assert nacp.APS().uniforms([[1.0, 0.0]]) == nacp.APS().uniforms([[1.0, -0.0]])
+
+
+def test_u_changes_with_the_last_bit_of_the_row_and_with_the_order_of_its_columns():
+    row = np.array([0.5, 0.25, 0.25])
+    nearly = np.array([0.5, np.nextafter(0.25, 1), 0.25])
+    u = nacp.APS().uniforms([row, nearly, np.roll(row, 1), np.roll(row, 2)])
+    assert len(set(u)) == 4
+
+
+@every_randomized_score
+def test_a_randomised_score_uses_u_and_its_seed(score):
+    probs = softmax_rows(40, 7)
+    other = type(score)(**vars(score) | {"seed": score.seed + 1})
+    assert (score.uniforms(probs) != other.uniforms(probs)).all()
+    top = probs.argmax(axis=1)
+    expected = score.uniforms(probs) * probs.max(axis=1).astype(np.float64)
+    without_price = type(score)(**vars(score) | {"penalty": 0.0}) if hasattr(score, "penalty") else score
+    np.testing.assert_array_equal(without_price.label_scores(probs, top), expected)
