@@ -8,7 +8,7 @@ in one block or in many, the bits are the same.
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
-from functools import cached_property
+from functools import cached_property, lru_cache
 from typing import NamedTuple, TypeAlias
 
 import numpy as np
@@ -53,18 +53,23 @@ def hashed_uniforms(block: Array, seed: int) -> Floats:
 
     The same row has the same u in any batch, order, process and floating-point width.
     """
-    k = block.shape[1]
-    columns = np.arange(k)
-    if k > _HASHED_COLUMNS:
-        columns = np.arange(_HASHED_COLUMNS) * (k - 1) // (_HASHED_COLUMNS - 1)
+    columns, keys = _hash_plan(block.shape[1], int(seed) % (1 << 64))
     values = np.empty((len(block), len(columns) + 1))
     values[:, :-1] = block.take(columns, axis=1)
     values[:, -1] = block.max(axis=1)
     values += 0.0  # -0.0 counts as 0.0
-    key = _mix(np.array([seed % (1 << 64)], dtype=np.uint64))
-    keys = _mix(key + np.arange(values.shape[1], dtype=np.uint64))
     words = _mix(_mix(values.view(np.uint64) ^ keys).sum(axis=1, dtype=np.uint64))
     return (words >> np.uint64(11)).astype(np.float64) * 2.0**-53
+
+
+@lru_cache(maxsize=64)
+def _hash_plan(k: int, seed: int) -> tuple[Ints, Array]:
+    """Return the columns that are hashed, and one key for each of them and for the maximum."""
+    columns = np.arange(k)
+    if k > _HASHED_COLUMNS:
+        columns = np.arange(_HASHED_COLUMNS) * (k - 1) // (_HASHED_COLUMNS - 1)
+    key = _mix(np.array([seed], dtype=np.uint64))
+    return columns, _mix(key + np.arange(len(columns) + 1, dtype=np.uint64))
 
 
 def _mix(x: Array) -> Array:
@@ -95,8 +100,9 @@ def sorted_columns(block: Array) -> tuple[Array, Ints]:
 def flat_sets(keys: Array, cuts: Array) -> tuple[Ints, Ints]:
     """Return the sizes of the sets ``keys >= cuts`` and their labels, row after row."""
     flat = np.flatnonzero(keys >= cuts)
-    rows, labels = np.divmod(flat, keys.shape[1])
-    return np.bincount(rows, minlength=len(keys)), labels
+    starts = np.arange(len(keys) + 1) * keys.shape[1]
+    sizes = np.diff(np.searchsorted(flat, starts))
+    return sizes, flat - np.repeat(starts[:-1], sizes)
 
 
 def masses_above(block: Array, own: Array, mask: Array) -> Floats:

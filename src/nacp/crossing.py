@@ -29,7 +29,7 @@ _RUNGS_PER_SPLIT = 12
 _REACHES = (0.0005, 0.002, 0.008)
 _HUGE = 1e300
 _PILOT_PAIRS = 1 << 19
-_WINDOWS = (0.01, 0.003, 0.001)
+_WINDOWS = (0.01, 0.007, 0.005, 0.003, 0.001)
 
 
 class Cell(NamedTuple):
@@ -68,14 +68,19 @@ def find_crossings(evidence: Evidence, targets: list[float], rule: Rule) -> list
             answer = ladder.locate(target, rule)
             if isinstance(answer, Crossing):
                 found[i] = answer
-            elif loose := ladder.loose_ends(answer):
-                rungs.update(loose)
-            elif ladder.pairs_in(answer) > SCAN_LIMIT:
-                rungs.update(ladder.split(answer, target))
-            elif sum(windows.values()) + ladder.pairs_in(answer) <= SCAN_LIMIT:
-                windows[answer] = ladder.pairs_in(answer)
+                continue
+            for cell in answer:
+                if loose := ladder.loose_ends(cell):
+                    rungs.update(loose)
+                    break
+                if ladder.pairs_in(cell) > SCAN_LIMIT:
+                    rungs.update(ladder.split(cell, target))
+                    break
+                if sum(windows.values()) + ladder.pairs_in(cell) > SCAN_LIMIT:
+                    break
+                windows[cell] = ladder.pairs_in(cell)
         if rungs or windows:
-            ladder.climb(sorted(rungs), list(windows))
+            ladder.climb(sorted(rungs), [cell for cell in windows if not rungs.intersection(cell)])
     return [found[i] for i in range(len(targets))]
 
 
@@ -119,8 +124,8 @@ class _Ladder:
         low, high = np.searchsorted(self.rungs, cell)
         return int(self.pairs[high] - self.pairs[low])
 
-    def locate(self, target: float, rule: Rule) -> Crossing | Cell:
-        """Return the crossing, or the first cell that must be looked at before it is known."""
+    def locate(self, target: float, rule: Rule) -> Crossing | list[Cell]:
+        """Return the crossing, or the cells that may have to be looked at before it is known, in order."""
         # A cell is skipped only if it stays clear of the bar by more than these bounds round.
         bar, slack = (target - ROUNDING) * self.evidence.n, ROUNDING * self.evidence.n / 8
         rising = self.evidence.rising(self.rungs, self.gains)
@@ -131,11 +136,15 @@ class _Ladder:
             open_cells = np.flatnonzero(rising[1:] - surely[:-1] >= bar - slack)
         else:
             open_cells = np.flatnonzero(rising[:-1] - falling[1:] < bar + slack)[::-1]
+        unseen = []
         for j in open_cells:
             cell = Cell(float(self.rungs[j]), float(self.rungs[j + 1]))
             states = self._states(cell, int(self.gains[j] - self.losses[j]))
             if states is None:
-                return cell
+                unseen.append(cell)
+                continue
+            if unseen:
+                continue
             scores, coverage = states
             reached = coverage >= target - ROUNDING
             if rule == "first" and reached[1:].any():
@@ -144,7 +153,7 @@ class _Ladder:
             if rule == "last" and not reached[:-1].all():
                 i = len(scores) - 1 - int(np.argmax(~reached[:-1][::-1]))
                 return Crossing(float(scores[i]), float(coverage[i + 1]))
-        return NOWHERE
+        return unseen or NOWHERE
 
     def _states(self, cell: Cell, net: int) -> tuple[Floats, Floats] | None:
         """Return the distinct scores in a cell, and F^c-hat at its low end and at each of them."""
