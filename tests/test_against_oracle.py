@@ -145,6 +145,7 @@ def general_search(scan_limit: int = 4, pilot_pairs: int = 8, block_entries: int
     """Take from the search its short cut for inputs that are small enough to scan at once."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(crossing, "SCAN_LIMIT", scan_limit)
+        patch.setattr(crossing, "SCAN_ALL", scan_limit)
         patch.setattr(crossing, "_PILOT_PAIRS", pilot_pairs)
         patch.setattr(_kernels, "BLOCK_ENTRIES", block_entries)
         yield

@@ -113,6 +113,7 @@ def reading(block_entries: int, scan_limit: int) -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(_kernels, "BLOCK_ENTRIES", block_entries)
         patch.setattr(crossing, "SCAN_LIMIT", scan_limit)
+        patch.setattr(crossing, "SCAN_ALL", scan_limit)
         patch.setattr(crossing, "_PILOT_PAIRS", scan_limit)
         yield
 

@@ -24,12 +24,13 @@ RULES: tuple[Rule, Rule] = ("first", "last")
 # so that 0.9 reached exactly in decimals is not missed in binary.
 ROUNDING = 1e-12
 
+SCAN_ALL = 1 << 14
 SCAN_LIMIT = 3 << 18
 _RUNGS_PER_SPLIT = 12
 _REACHES = (0.0005, 0.002, 0.008)
 _HUGE = 1e300
 _PILOT_PAIRS = 1 << 19
-_WINDOWS = (0.01, 0.007, 0.005, 0.003, 0.001)
+_WINDOWS = (0.1, 0.05, 0.03, 0.02, 0.01, 0.007, 0.005, 0.003, 0.001)
 
 
 class Cell(NamedTuple):
@@ -216,9 +217,11 @@ def _guesses(
     evidence = ladder.evidence
     if not evidence.needs_pairs:
         return [], [], []
-    if evidence.n * evidence.k <= SCAN_LIMIT:
+    all_pairs = evidence.n * evidence.k
+    if all_pairs <= SCAN_ALL:
         return [], [Cell(-np.inf, np.inf)], []
-    each, pilot = evidence.pilot(max(32, _PILOT_PAIRS // evidence.k))
+    budget = min(max(SCAN_ALL, all_pairs // 64), SCAN_LIMIT) / len(targets)
+    each, pilot = evidence.pilot(max(32, min(_PILOT_PAIRS, all_pairs // 8) // evidence.k))
     scores = evidence.label_scores
     sums = np.concatenate([[0], np.cumsum(pilot.weights)])
     pairs = np.searchsorted(pilot.scores, scores, side="right")
@@ -236,7 +239,7 @@ def _guesses(
         for width in _WINDOWS:
             reach = int(width * evidence.n)
             near = np.clip([guess - reach, guess + reach], 0, evidence.n - 1)
-            if np.diff(pairs[near])[0] * each <= SCAN_LIMIT / len(targets):
+            if np.diff(pairs[near])[0] * each <= budget:
                 break
         cell = Cell(*scores[near].tolist())
         rungs.update(cell)
