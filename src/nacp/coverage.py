@@ -43,22 +43,13 @@ class Window(NamedTuple):
     weights: Ints
 
 
-class Evidence:
-    """A noisy calibration set, ready to be asked for its estimate of the clean coverage."""
+class Estimator:
+    """The estimate of the clean coverage, given the scores of the labels and tallies of the pairs."""
 
-    def __init__(self, rows: Rows, labels: Ints, score: Score, inverse: ClassMatrix) -> None:
-        self._rows, self._labels, self._score, self._inverse = rows, labels, score, inverse
-        self.n, self.k = rows.n, rows.k
-        scores = np.empty(self.n)
-        drawn = []
-        for where in rows.slices():
-            block = rows[where]
-            drawn.append(score.draw(block))
-            scores[where] = score.native_of_labels(block, labels[where], drawn[-1])
-        kept = [u for u in drawn if u is not None]
-        self._u = np.concatenate(kept) if kept else None
-        order = np.argsort(scores)
-        self.label_scores: Floats = scores[order]
+    def __init__(self, label_scores: Floats, labels: Ints, inverse: ClassMatrix) -> None:
+        self.n, self.k = len(labels), inverse.k
+        order = np.argsort(label_scores)
+        self.label_scores: Floats = label_scores[order]
 
         own = inverse.own
         self._own_unit, own_weights = _whole(own, np.abs(own).max(), np.abs(own).max(), self.n)
@@ -94,6 +85,34 @@ class Evidence:
         clean: Floats = (own * self._own_unit + net * self._rest_unit) / self.n
         return clean
 
+    def tally(self, pairs: Ints) -> Tally:
+        """Return the tally of pairs that all have the same weight, from their number."""
+        weight = self._constant or 0
+        return Tally(pairs, pairs * max(weight, 0), pairs * max(-weight, 0))
+
+    def window(self, scores: Floats) -> Window:
+        """Return a window of pairs that all have the same weight, from their scores in any order."""
+        return Window(np.sort(scores), np.broadcast_to(np.int64(self._constant or 0), scores.shape))
+
+    def _round(self, weights: Floats) -> Ints:
+        return np.rint(weights / self._rest_unit).astype(np.int64)
+
+
+class Evidence(Estimator):
+    """A noisy calibration set, which can be read for its pairs."""
+
+    def __init__(self, rows: Rows, labels: Ints, score: Score, inverse: ClassMatrix) -> None:
+        self._rows, self._labels, self._score, self._inverse = rows, labels, score, inverse
+        scores = np.empty(rows.n)
+        drawn = []
+        for where in rows.slices():
+            block = rows[where]
+            drawn.append(score.draw(block))
+            scores[where] = score.native_of_labels(block, labels[where], drawn[-1])
+        kept = [u for u in drawn if u is not None]
+        self._u = np.concatenate(kept) if kept else None
+        super().__init__(scores, labels, inverse)
+
     def sweep(
         self,
         rungs: Floats,
@@ -123,9 +142,7 @@ class Evidence:
             for parts, (low, high) in zip(found, windows, strict=True):
                 parts.append(self._window(reading, labels, low, high))
         if self._constant is not None:
-            for part in (tally, bound):
-                part.gains[:] = part.pairs * max(self._constant, 0)
-                part.losses[:] = part.pairs * max(-self._constant, 0)
+            tally, bound = self.tally(tally.pairs), self.tally(bound.pairs)
         return tally, bound, [self._join(parts) for parts in found]
 
     def _tally_weighted(self, tally: Tally, reading: Reading, labels: Ints, rungs: Floats) -> None:
@@ -155,17 +172,13 @@ class Evidence:
         """Put windows together in the order of the scores."""
         scores = np.concatenate([_NO_SCORES, *(part.scores for part in parts)])
         if self._constant is not None:
-            scores.sort()
-            return Window(scores, np.broadcast_to(np.int64(self._constant), scores.shape))
+            return self.window(scores)
         weights = np.concatenate([_NO_WEIGHTS, *(part.weights for part in parts)])
         order = np.argsort(scores)
         return Window(scores[order], weights[order])
 
     def _read(self, where: slice | Ints, limit: float) -> Reading:
         return self._score.read(self._rows[where], limit, None if self._u is None else self._u[where])
-
-    def _round(self, weights: Floats) -> Ints:
-        return np.rint(weights / self._rest_unit).astype(np.int64)
 
     def pilot(self, rows_wanted: int) -> tuple[float, Window]:
         """Return all pairs of a few evenly spaced rows, and how many rows each of these stands for."""

@@ -15,7 +15,7 @@ import numpy as np
 
 from nacp._kernels import coarse_step
 from nacp._types import Array, Bools, Floats, Ints
-from nacp.coverage import Evidence, Window
+from nacp.coverage import Estimator, Evidence, Tally, Window
 
 Rule: TypeAlias = Literal["first", "last"]
 RULES: tuple[Rule, Rule] = ("first", "last")
@@ -40,6 +40,14 @@ class Cell(NamedTuple):
     high: float
 
 
+class Look(NamedTuple):
+    """What to read the matrix for: tallies at rungs, cells to scan, and rungs at which a bound will do."""
+
+    rungs: Sequence[float]
+    windows: Sequence[Cell]
+    loose: Sequence[float] = ()
+
+
 class Crossing(NamedTuple):
     """A native threshold, and F^c-hat there."""
 
@@ -56,10 +64,10 @@ def find_crossings(evidence: Evidence, targets: list[float], rule: Rule) -> list
     "first": the smallest q with ``F^c-hat(q) >= target``. "last": the smallest q such that the same holds
     for all q' >= q, the paper's "largest solution".
     """
-    ladder = _Ladder(evidence)
+    ladder = Ladder(evidence)
     found = {i: NOWHERE for i, target in enumerate(targets) if target > 1 + ROUNDING}
     if len(found) < len(targets):
-        ladder.climb(*_guesses(ladder, [t for t in targets if t <= 1 + ROUNDING], rule))
+        ladder.climb(evidence, _first_look(evidence, ladder, [t for t in targets if t <= 1 + ROUNDING], rule))
     while len(found) < len(targets):
         rungs: set[float] = set()
         windows: dict[Cell, int] = {}
@@ -81,16 +89,16 @@ def find_crossings(evidence: Evidence, targets: list[float], rule: Rule) -> list
                     break
                 windows[cell] = ladder.pairs_in(cell)
         if rungs or windows:
-            ladder.climb(sorted(rungs), [cell for cell in windows if not rungs.intersection(cell)])
+            ladder.climb(evidence, Look(sorted(rungs), list(windows)))
     return [found[i] for i in range(len(targets))]
 
 
-class _Ladder:
+class Ladder:
     """What is known of the pairs so far: tallies at rungs, exact or upper bounds, and scanned cells."""
 
-    def __init__(self, evidence: Evidence) -> None:
-        self.evidence = evidence
-        all_pairs = evidence.n * evidence.k if evidence.needs_pairs else 0
+    def __init__(self, estimator: Estimator) -> None:
+        self.evidence = estimator
+        all_pairs = estimator.n * estimator.k if estimator.needs_pairs else 0
         self.rungs: Floats = np.array([-np.inf, np.inf])
         self.pairs: Ints = np.array([0, all_pairs])
         self.gains: Ints = np.array([0, 0])
@@ -99,21 +107,25 @@ class _Ladder:
         self.scanned: dict[Cell, Window] = {}
         self.guess: Floats | None = None
 
-    def climb(self, rungs: list[float], windows: list[Cell], loose: Sequence[float] = ()) -> None:
-        """Read the matrix once, for new rungs, for bounds at `loose` ones, and for windows between them."""
-        tally, bound, found = self.evidence.sweep(
-            np.array(rungs), [(w.low, w.high) for w in windows], np.array(loose)
+    def climb(self, evidence: Evidence, look: Look) -> None:
+        """Read the matrix once, and learn from it."""
+        tally, bound, found = evidence.sweep(
+            np.array(look.rungs), [(w.low, w.high) for w in look.windows], np.array(look.loose)
         )
+        self.learn(look.rungs, tally)
+        self.learn(look.loose, bound, exact=False)
+        self.scanned |= zip(look.windows, found, strict=True)
+
+    def learn(self, rungs: Sequence[float], tally: Tally, *, exact: bool = True) -> None:
+        """Add tallies at new rungs, or exact ones at rungs where only bounds were known."""
         kept = ~np.isin(self.rungs, rungs)
-        merged = np.concatenate([self.rungs[kept], rungs, loose])
-        order = np.argsort(merged, kind="stable")
+        merged = np.concatenate([self.rungs[kept], rungs])
+        order = np.argsort(merged)
         self.rungs = merged[order]
-        self.pairs = np.concatenate([self.pairs[kept], tally.pairs, bound.pairs])[order]
-        self.gains = np.concatenate([self.gains[kept], tally.gains, bound.gains])[order]
-        self.losses = np.concatenate([self.losses[kept], tally.losses, bound.losses])[order]
-        exact = [self.exact[kept], np.full(len(rungs), True), np.full(len(loose), False)]
-        self.exact = np.concatenate(exact)[order]
-        self.scanned |= zip(windows, found, strict=True)
+        self.pairs = np.concatenate([self.pairs[kept], tally.pairs])[order]
+        self.gains = np.concatenate([self.gains[kept], tally.gains])[order]
+        self.losses = np.concatenate([self.losses[kept], tally.losses])[order]
+        self.exact = np.concatenate([self.exact[kept], np.full(len(rungs), exact)])[order]
 
     def loose_ends(self, cell: Cell) -> list[float]:
         """Return the ends of a cell at which only a bound is known."""
@@ -210,16 +222,13 @@ class _Ladder:
         return [q for q in rungs if cell.low < q < cell.high]
 
 
-def _guesses(
-    ladder: _Ladder, targets: list[float], rule: Rule
-) -> tuple[list[float], list[Cell], list[float]]:
-    """Return where to look first, judged by a few rows: rungs, cells to scan, and rungs to bound."""
-    evidence = ladder.evidence
+def _first_look(evidence: Evidence, ladder: Ladder, targets: list[float], rule: Rule) -> Look:
+    """Return where to look first, judged by a few rows."""
     if not evidence.needs_pairs:
-        return [], [], []
+        return Look([], [])
     all_pairs = evidence.n * evidence.k
     if all_pairs <= SCAN_ALL:
-        return [], [Cell(-np.inf, np.inf)], []
+        return Look([], [Cell(-np.inf, np.inf)])
     budget = min(max(SCAN_ALL, all_pairs // 64), SCAN_LIMIT) / len(targets)
     each, pilot = evidence.pilot(max(32, min(_PILOT_PAIRS, all_pairs // 8) // evidence.k))
     scores = evidence.label_scores
@@ -249,7 +258,7 @@ def _guesses(
             loose.update(_stairs(evidence, pairs * each, net, target, int(near[1])))
         else:
             rungs.update(scores[np.arange(near[0], 0, -max(1, evidence.n // 20))].tolist())
-    return sorted(rungs), _cut_at(cells, rungs), sorted(loose - rungs)
+    return Look(sorted(rungs), _cut_at(cells, rungs), sorted(loose - rungs))
 
 
 def _stairs(evidence: Evidence, pairs: Array, net: Ints, target: float, bottom: int) -> list[float]:

@@ -1,0 +1,308 @@
+"""The split engine: many random calibration/test splits, with the work that they share done once.
+
+Once per score: the scores of all pairs; how many of each row's lie below the rungs of a ladder; and the pairs
+themselves where the thresholds of the splits will fall. A split then is a 0/1 mask over the rows, so its
+tallies are one product with the counts, and its thresholds are found by the same search as in `calibrate`, on
+the same numbers. A threshold outside of what was prepared is found by `calibrate`'s own route.
+"""
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import groupby
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from nacp._types import Array, Bools, Floats, Ints
+from nacp._validation import Rows, check_choice, check_fraction, check_labels, check_probs
+from nacp.coverage import Estimator, Evidence, inverse_for
+from nacp.crossing import NOWHERE, ROUNDING, RULES, Cell, Crossing, Ladder, Rule, find_crossings
+from nacp.guarantees import Problem
+from nacp.noise import Noise, as_noise
+from nacp.noise.matrices import ClassMatrix
+from nacp.paper.methods import Method, six_methods
+from nacp.scores import Precomputed, Score, as_score
+
+_BATCH = 64
+_CELL_PAIRS = 1 << 15
+_LADDER = 64
+# How far from the pooled threshold a split's may fall, in standard deviations of a share of labels.
+_SPREAD = 6.0
+
+
+@dataclass(frozen=True, eq=False)
+class SplitResults:
+    """What `run_splits` found; arrays of shape (methods, alphas, splits).
+
+    Attributes
+    ----------
+    methods : list of Method
+    alphas : list of float
+    thresholds : array
+        On the scale of the score.
+    sizes : array
+        Mean size of the test sets.
+    coverages : array
+        Share of test sets that contain the true label.
+    corrections : array
+    """
+
+    methods: list[Method]
+    alphas: list[float]
+    thresholds: Floats
+    sizes: Floats
+    coverages: Floats
+    corrections: Floats
+
+
+def draw_split(
+    labels: Ints, k: int, noise: Noise | None, calibration: int, seed: int, split: int
+) -> tuple[Bools, Ints]:
+    """Return which rows calibrate in one split, and the noisy labels drawn for it."""
+    rng = np.random.default_rng([seed, split])
+    chosen = np.zeros(len(labels), dtype=bool)
+    chosen[rng.permutation(len(labels))[:calibration]] = True
+    return chosen, labels if noise is None else noise.sample(labels, k, rng)
+
+
+def run_splits(
+    probs: ArrayLike,
+    labels: ArrayLike,
+    *,
+    noise: Any,
+    alpha: float | Sequence[float] = 0.1,
+    score: Any = "hps",
+    methods: Sequence[Method] | None = None,
+    splits: int = 1000,
+    calibration: int | None = None,
+    crossing: Rule = "last",
+    random_state: int = 0,
+    progress: Callable[[int], object] | None = None,
+) -> SplitResults:
+    """Calibrate and evaluate methods on many random splits; label noise is drawn anew for each.
+
+    Thresholds, sizes and coverages are those of `calibrate` and `evaluate` on each split.
+
+    Parameters
+    ----------
+    probs : array of shape (N, k)
+        Class probabilities.
+    labels : array of shape (N,)
+        The true labels.
+    noise : float or noise model
+        The noise that corrupts the calibration labels; uniform.
+    alpha, score, crossing
+        As in `calibrate`.
+    methods : sequence of Method, optional
+        The paper's six by default.
+    splits : int, default=1000
+        How many.
+    calibration : int, optional
+        The number of calibration points; half of N by default.
+    random_state : int, default=0
+        The same number gives the same splits, whatever else is asked.
+    progress : callable, optional
+        Called with the number of splits that have been done.
+
+    Returns
+    -------
+    SplitResults
+
+    Examples
+    --------
+    >>> from nacp.paper import twins
+    >>> from nacp.paper.splits import run_splits
+    >>> probs, labels = twins.simulate("cifar10", n=2000)
+    >>> found = run_splits(probs, labels, noise=0.2, splits=20)
+    >>> found.coverages.shape
+    (6, 1, 20)
+    >>> bool(abs(found.coverages[2].mean() - 0.9) < 0.02)
+    True
+    """
+    kind, model = as_score(score), as_noise(noise)
+    rows = check_probs(probs, probabilities=kind.takes_probabilities)
+    clean = check_labels(labels, rows.n, rows.k)
+    alphas = [check_fraction("alpha", a) for a in np.atleast_1d(np.asarray(alpha, dtype=object))]
+    check_choice("crossing", crossing, RULES)
+    n = rows.n // 2 if calibration is None else calibration
+    if not 0 < n < rows.n:
+        raise ValueError(f"calibration must leave points on both sides: 1 to {rows.n - 1}; found {n}")
+    inverse = inverse_for(model, rows.k)
+    if inverse.constant_rest is None:
+        raise ValueError(f"splits are for uniform noise, where pairs can be counted once; noise is {model!r}")
+    chosen_methods = six_methods(rows.k) if methods is None else list(methods)
+
+    def draw(split: int) -> tuple[Bools, Ints]:
+        return draw_split(clean, rows.k, model, n, random_state, split)
+
+    runner = _Runner(rows, clean, kind, model, inverse, chosen_methods, alphas, crossing, n)
+    runner.prepare(*draw(0))
+    shape = (len(chosen_methods), len(alphas), splits)
+    out = SplitResults(chosen_methods, alphas, *(np.empty(shape) for _ in range(4)))
+    for start in range(0, splits, _BATCH):
+        numbers = range(start, min(start + _BATCH, splits))
+        drawn = [draw(split) for split in numbers]
+        masks = np.array([mask for mask, _ in drawn], dtype=np.float64)
+        tallies = np.rint(masks @ runner.counts).astype(np.int64)
+        for split, (mask, noisy), tally in zip(numbers, drawn, tallies, strict=True):
+            for m, a, correction, q, size, coverage in runner.run(mask, noisy, tally):
+                out.thresholds[m, a, split] = q + kind.offset
+                out.sizes[m, a, split] = size
+                out.coverages[m, a, split] = coverage
+                out.corrections[m, a, split] = correction
+            if progress is not None:
+                progress(split + 1)
+    return out
+
+
+class _Runner:
+    """What the splits of one score share."""
+
+    def __init__(
+        self,
+        rows: Rows,
+        clean: Ints,
+        score: Score,
+        noise: Noise | None,
+        inverse: ClassMatrix,
+        methods: list[Method],
+        alphas: list[float],
+        crossing: Rule,
+        n: int,
+    ) -> None:
+        self.rows, self.clean, self.noise, self.inverse = rows, clean, noise, inverse
+        self.methods, self.alphas, self.crossing, self.n = methods, alphas, crossing, n
+        self.scores = np.empty((rows.n, rows.k))
+        for where in rows.slices():
+            self.scores[where] = score.native_matrix(rows[where])
+        self.clean_scores = self._gather(clean)
+
+    def _gather(self, labels: Ints) -> Floats:
+        return self.scores[np.arange(len(labels)), labels]
+
+    def _targets(self, labels: Ints, mask: Bools, method: Method) -> list[tuple[float, float]]:
+        """Return correction and target for each alpha."""
+        noise = self.noise if method.noise_aware else None
+        inverse = inverse_for(noise, self.rows.k)
+        counts = np.bincount(labels[mask], minlength=self.rows.k).astype(np.float64)
+        problems = [Problem(alpha, self.n, noise, inverse, counts) for alpha in self.alphas]
+        corrections = [method.guarantee.correction(problem) for problem in problems]
+        return [(c, 1 - a + c) for a, c in zip(self.alphas, corrections, strict=True)]
+
+    def prepare(self, mask: Bools, noisy: Ints) -> None:
+        """Make the ladder, the counts of each row below its rungs, and the windows of pairs."""
+        noisy_scores = self._gather(noisy)
+        pooled = np.sort(noisy_scores)
+        windows = []
+        for method in self.methods:
+            labels = self.clean if method.sees_clean else noisy
+            for _, target in self._targets(labels, mask, method):
+                if target > 1 + ROUNDING:
+                    continue
+                q = self._pooled_threshold(target, method, labels)
+                share = float(np.searchsorted(pooled, q, side="right")) / len(pooled)
+                spread = _SPREAD * np.sqrt(max(share * (1 - share), 1 / self.n) / self.n)
+                places = np.clip(np.array([share - spread, share + spread]) * len(pooled), 0, len(pooled) - 1)
+                windows.append(Cell(*pooled[places.astype(int)].tolist()))
+        self.windows = _merged(windows)
+        self._collect_pairs()
+        quantiles = pooled[np.linspace(0, len(pooled) - 1, _LADDER).astype(int)]
+        edges = [w.low for w in self.windows] + [w.high for w in self.windows]
+        outside = [q for q in quantiles.tolist() if not any(w.low < q < w.high for w in self.windows)]
+        cut = np.searchsorted(self.pair_scores, self.pair_scores[_CELL_PAIRS::_CELL_PAIRS], side="right") - 1
+        inside = self.pair_scores[cut].tolist() if len(self.pair_scores) else []
+        self.rungs: Floats = np.unique([*edges, *outside, *inside])
+        self.counts = np.empty((self.rows.n, len(self.rungs)))
+        width = len(self.rungs) + 1
+        for where in self.rows.slices():
+            block = self.scores[where]
+            cells = np.searchsorted(self.rungs, block.ravel(), side="left")
+            cells += np.repeat(np.arange(len(block)) * width, self.rows.k)
+            by_cell = np.bincount(cells, minlength=len(block) * width).reshape(len(block), width)
+            self.counts[where] = np.cumsum(by_cell[:, :-1], axis=1)
+
+    def _pooled_threshold(self, target: float, method: Method, labels: Ints) -> float:
+        inverse = self.inverse if method.noise_aware else inverse_for(None, self.rows.k)
+        every = Evidence(Rows(self.scores, normalize=False), labels, Precomputed(), inverse)
+        return find_crossings(every, [target], self.crossing)[0].threshold
+
+    def _collect_pairs(self) -> None:
+        rows, scores = [np.empty(0, dtype=np.int32)], [np.empty(0)]
+        for where in self.rows.slices():
+            block = self.scores[where]
+            for window in self.windows:
+                inside = np.flatnonzero((block > window.low) & (block <= window.high))
+                rows.append((inside // self.rows.k + where.start).astype(np.int32))
+                scores.append(block.ravel()[inside])
+        joined = np.concatenate(scores)
+        order = np.argsort(joined)
+        self.pair_scores: Floats = joined[order]
+        self.pair_rows: Array = np.concatenate(rows)[order]
+
+    def run(
+        self, mask: Bools, noisy: Ints, tally: Ints
+    ) -> Iterator[tuple[int, int, float, float, float, float]]:
+        """Yield method, alpha, correction, threshold, test size and test coverage for one split."""
+        noisy_scores = self._gather(noisy)
+        totals = self.counts.sum(axis=0)
+        seen = sorted(range(len(self.methods)), key=lambda m: self.methods[m][1:3])
+        for (sees_clean, aware), group in groupby(seen, key=lambda m: self.methods[m][1:3]):
+            labels, scores = (self.clean, self.clean_scores) if sees_clean else (noisy, noisy_scores)
+            inverse = self.inverse if aware else inverse_for(None, self.rows.k)
+            estimator = Estimator(scores[mask], labels[mask], inverse)
+            ladder = Ladder(estimator)
+            if estimator.needs_pairs:
+                ladder.learn(self.rungs.tolist(), estimator.tally(tally))
+            for m in group:
+                for a, (correction, target) in enumerate(self._targets(labels, mask, self.methods[m])):
+                    q = self._locate(ladder, target, mask, labels, inverse).threshold
+                    size = self._test_size(q, mask, totals - tally)
+                    coverage = float(np.mean(self.clean_scores[~mask] <= q))
+                    yield m, a, correction, q, size, coverage
+
+    def _locate(
+        self, ladder: Ladder, target: float, mask: Bools, labels: Ints, inverse: ClassMatrix
+    ) -> Crossing:
+        if target > 1 + ROUNDING:
+            return NOWHERE
+        while not isinstance(answer := ladder.locate(target, self.crossing), Crossing):
+            cell = answer[0]
+            if not self._prepared(cell):
+                subset = Rows(self.scores[mask], normalize=False)
+                every = Evidence(subset, labels[mask], Precomputed(), inverse)
+                return find_crossings(every, [target], self.crossing)[0]
+            scores, rows = self._pairs(cell)
+            ladder.scanned[cell] = ladder.evidence.window(scores[mask[rows]])
+        return answer
+
+    def _prepared(self, cell: Cell) -> bool:
+        return any(w.low <= cell.low and cell.high <= w.high for w in self.windows)
+
+    def _pairs(self, cell: Cell) -> tuple[Floats, Array]:
+        inside = slice(*np.searchsorted(self.pair_scores, cell, side="right"))
+        return self.pair_scores[inside], self.pair_rows[inside]
+
+    def _test_size(self, q: float, mask: Bools, tested: Floats) -> float:
+        """Return the mean size of the test sets at q."""
+        tests = len(mask) - self.n
+        if q == np.inf:
+            return float(self.rows.k)
+        j = int(np.searchsorted(self.rungs, q, side="left"))
+        if j < len(self.rungs) and self.rungs[j] == q:
+            return float(tested[j]) / tests
+        if 0 < j < len(self.rungs) and self._prepared(Cell(self.rungs[j - 1], self.rungs[j])):
+            _, rows = self._pairs(Cell(self.rungs[j - 1], q))
+            return (float(tested[j - 1]) + int(np.count_nonzero(~mask[rows]))) / tests
+        return float(np.count_nonzero(self.scores[~mask] <= q)) / tests
+
+
+def _merged(windows: list[Cell]) -> list[Cell]:
+    """Return the union of intervals, as disjoint ones."""
+    merged: list[Cell] = []
+    for window in sorted(windows):
+        if merged and window.low <= merged[-1].high:
+            merged[-1] = Cell(merged[-1].low, max(window.high, merged[-1].high))
+        else:
+            merged.append(window)
+    return merged

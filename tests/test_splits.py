@@ -1,0 +1,68 @@
+"""The split engine gives what calibrate and evaluate give on each split, bit for bit."""
+
+import numpy as np
+import pytest
+
+import nacp
+from nacp.paper import splits, twins
+from nacp.paper.methods import six_methods
+
+
+@pytest.mark.filterwarnings("ignore::nacp.NoValidThresholdWarning")
+@pytest.mark.parametrize("crossing", ["first", "last"])
+@pytest.mark.parametrize(
+    "score",
+    [nacp.HPS(), nacp.APS(), nacp.RAPS(), nacp.APS(randomized=False), nacp.TopK()],
+    ids=["hps", "aps", "raps", "aps-det", "topk"],
+)
+@pytest.mark.parametrize(("twin", "n"), [("cifar10", 1500), ("cifar100", 1200)])
+def test_each_split_is_a_calibration(twin, n, score, crossing):
+    probs, labels = twins.simulate(twin, n=n, random_state=3)
+    k, noise, alphas = probs.shape[1], nacp.UniformNoise(0.2), [0.1, 0.25]
+    found = splits.run_splits(
+        probs, labels, noise=noise, alpha=alphas, score=score, splits=6, crossing=crossing, random_state=5
+    )
+    for split in range(6):
+        chosen, noisy = splits.draw_split(labels, k, noise, n // 2, 5, split)
+        for m, method in enumerate(six_methods(k)):
+            cals = nacp.calibrate(
+                probs[chosen],
+                (labels if method.sees_clean else noisy)[chosen],
+                noise=noise if method.noise_aware else None,
+                alpha=alphas,
+                score=score,
+                guarantee=method.guarantee,
+                crossing=crossing,
+            )
+            for a, cal in enumerate(cals):
+                result = nacp.evaluate(cal.predict_set(probs[~chosen]), labels[~chosen])
+                assert found.thresholds[m, a, split] == cal.threshold
+                assert found.corrections[m, a, split] == cal.correction
+                assert found.coverages[m, a, split] == result.coverage
+                assert found.sizes[m, a, split] == pytest.approx(result.mean_size, rel=1e-15)
+
+
+def test_a_threshold_outside_of_what_was_prepared_is_found_all_the_same(monkeypatch):
+    """Windows of no width leave every split to the direct route or to the ladder."""
+    probs, labels = twins.simulate("cifar10", n=1000, random_state=4)
+    usual = splits.run_splits(probs, labels, noise=0.3, splits=5)
+    monkeypatch.setattr(splits, "_SPREAD", 0.0)
+    direct = splits.run_splits(probs, labels, noise=0.3, splits=5)
+    np.testing.assert_array_equal(direct.thresholds, usual.thresholds)
+    np.testing.assert_array_equal(direct.sizes, usual.sizes)
+
+
+def test_the_noise_is_drawn_anew_for_each_split():
+    labels = np.zeros(2000, dtype=int)
+    drawn = [splits.draw_split(labels, 10, nacp.UniformNoise(0.5), 1000, 0, s) for s in range(2)]
+    assert any(np.any(a != b) for a, b in zip(*drawn, strict=True))
+    again = splits.draw_split(labels, 10, nacp.UniformNoise(0.5), 1000, 0, 1)
+    assert all(np.array_equal(a, b) for a, b in zip(again, drawn[1], strict=True))
+
+
+def test_bad_splits_are_refused():
+    probs, labels = twins.simulate("cifar10", n=100)
+    with pytest.raises(ValueError, match="calibration must leave points on both sides"):
+        splits.run_splits(probs, labels, noise=0.2, calibration=100)
+    with pytest.raises(ValueError, match="splits are for uniform noise"):
+        splits.run_splits(probs, labels, noise=0.8 * np.eye(10) + 0.02)
