@@ -2,7 +2,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: demo test lint types clean
+.PHONY: demo test bench lint types clean
 
 .venv/installed: pyproject.toml
 	$(PYTHON) -m venv .venv
@@ -15,6 +15,16 @@ demo: .venv/installed
 test: lint types
 	$(BIN)/python -m pytest -n 2
 
+# An environment of its own, for the peers; takes some ten minutes. Writes benchmarks/results.md.
+.venv-bench/installed: pyproject.toml benchmarks/requirements.txt
+	$(PYTHON) -m venv .venv-bench
+	.venv-bench/bin/python -m pip install --quiet --editable . --requirement benchmarks/requirements.txt
+	.venv-bench/bin/python -m pip install --quiet --no-deps torchcp==1.2.1
+	touch $@
+
+bench: .venv-bench/installed
+	.venv-bench/bin/python benchmarks/run.py
+
 lint: .venv/installed
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
@@ -23,4 +33,4 @@ types: .venv/installed
 	$(BIN)/mypy
 
 clean:
-	rm -rf .venv
+	rm -rf .venv .venv-bench

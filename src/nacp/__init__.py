@@ -1,6 +1,5 @@
 """Noise-aware conformal prediction: small prediction sets you can trust, from labels you cannot."""
 
-from importlib.metadata import version
 from typing import TYPE_CHECKING, Any
 
 from nacp.calibration import Calibration, NoValidThresholdWarning, calibrate, load
@@ -15,7 +14,7 @@ from nacp.theorems import NoisyComparison, compare_with_noisy_cp, threshold_brac
 if TYPE_CHECKING:
     from nacp.sklearn import NoiseAwareClassifier
 
-__version__ = version("nacp")
+__version__ = "0.1.0"
 
 __all__ = [
     "ACNL",

@@ -1,23 +1,21 @@
 """calibrate(), the one door, and Calibration, what comes out of it."""
 
-import json
 import math
 import os
 import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from pathlib import Path
 from typing import Any, overload
 
 import numpy as np
 from numpy.typing import ArrayLike
 
+from nacp._files import number, positive, read_document, rebuild, to_json, write_document
 from nacp._kernels import flat_sets
 from nacp._validation import (
     check_choice,
     check_classes,
-    check_count,
     check_flag,
     check_fraction,
     check_labels,
@@ -181,19 +179,15 @@ class Calibration:
             "noise": None if self.noise is None else self.noise.to_dict(),
             "guarantee": self.guarantee.to_dict(),
             "crossing": self.crossing,
-            "correction": _to_json(self.correction),
-            "threshold": _to_json(self.threshold),
-            "native_threshold": _to_json(self.native_threshold),
+            "correction": to_json(self.correction),
+            "threshold": to_json(self.threshold),
+            "native_threshold": to_json(self.native_threshold),
             "estimate": self.estimate,
             "obstacle": self.obstacle,
             "classes": None if self.classes is None else list(self.classes),
             "normalize": self.normalize,
         }
-        # Written in full before the name is taken: an interruption leaves no half file.
-        target = Path(path)
-        partial = target.with_name(target.name + ".partial")
-        partial.write_text(json.dumps(document, allow_nan=False, indent=1) + "\n", encoding="utf-8")
-        partial.replace(target)
+        write_document(path, document)
 
     def __str__(self) -> str:
         named = "given" if self.noise is None else "noisy"
@@ -212,10 +206,6 @@ class Calibration:
             f"{sets}, S = {self.score!r}, from {self.n} {named} labels of {self.k} classes.\n"
             f"Promised ({self.guarantee!r}): {self.promise}.{reached} Assumed: {assumed}."
         )
-
-
-def _to_json(value: float) -> float | str:
-    return value if math.isfinite(value) else "inf"
 
 
 @overload
@@ -432,29 +422,12 @@ def load(path: str | os.PathLike[str], *, score: Any = None) -> Calibration:
     ...     nacp.load(os.path.join(folder, "cal.json")) == cal
     True
     """
-    try:
-        document = json.loads(Path(path).read_text(encoding="utf-8"), parse_constant=_refuse_constant)
-    except (UnicodeDecodeError, json.JSONDecodeError, RecursionError, _NotANumberError) as error:
-        raise ValueError(f"{path} is not a calibration file: it is not JSON ({error})") from None
-    if not isinstance(document, dict) or document.get("format") != _FORMAT:
-        raise ValueError(f"{path} is not a calibration file: it has no format {_FORMAT!r}")
-    if document.get("version") != _VERSION:
-        raise ValueError(
-            f"{path} has version {document.get('version')!r} of the format; this nacp reads {_VERSION}"
-        )
+    document = read_document(path, _FORMAT, _VERSION)
     try:
         return _from_document(document, score)
     except (KeyError, TypeError, AttributeError, ValueError, OverflowError) as error:
         reason = f"it has no {error}" if isinstance(error, KeyError) else error
         raise ValueError(f"{path} cannot be used: {reason}") from None
-
-
-class _NotANumberError(Exception):
-    """JSON has no NaN and no Infinity, although Python's reader takes them."""
-
-
-def _refuse_constant(name: str) -> float:
-    raise _NotANumberError(f"{name} is not a JSON number")
 
 
 def _from_document(document: dict[str, Any], score: Any) -> Calibration:
@@ -466,41 +439,21 @@ def _from_document(document: dict[str, Any], score: Any) -> Calibration:
             )
         kind = as_score(score)
     else:
-        kind = _rebuild(SCORES, stored)
-    k = _positive("k", document["k"])
+        kind = rebuild(SCORES, stored)
+    k = positive("k", document["k"])
     check_choice("crossing", document["crossing"], RULES)
     return Calibration(
         alpha=check_fraction("alpha", document["alpha"]),
-        n=_positive("n", document["n"]),
+        n=positive("n", document["n"]),
         k=k,
         score=kind,
-        noise=None if document["noise"] is None else _rebuild(NOISES, document["noise"]),
-        guarantee=_rebuild(GUARANTEES, document["guarantee"]),
+        noise=None if document["noise"] is None else rebuild(NOISES, document["noise"]),
+        guarantee=rebuild(GUARANTEES, document["guarantee"]),
         crossing=document["crossing"],
-        correction=_number("correction", document["correction"]),
-        native_threshold=_number("native_threshold", document["native_threshold"]),
-        estimate=_number("estimate", document["estimate"]),
+        correction=number("correction", document["correction"]),
+        native_threshold=number("native_threshold", document["native_threshold"]),
+        estimate=number("estimate", document["estimate"]),
         obstacle=document["obstacle"],
         classes=check_classes(document["classes"], k),
         normalize=check_flag("normalize", document["normalize"]),
     )
-
-
-def _positive(name: str, value: Any) -> int:
-    if check_count(name, value) == 0:
-        raise ValueError(f"{name} must be at least 1; found 0")
-    return int(value)
-
-
-def _number(name: str, value: Any) -> float:
-    if isinstance(value, bool) or math.isnan(float(value)):
-        raise ValueError(f"{name} must be a number; found {value!r}")
-    return float(value)
-
-
-def _rebuild(table: dict[str, Any], stored: dict[str, Any]) -> Any:
-    parameters = dict(stored)
-    name = parameters.pop("name")
-    if name not in table:
-        raise ValueError(f"{name!r} is not one of {', '.join(map(repr, table))}")
-    return table[name](**parameters)

@@ -7,7 +7,6 @@ import sys
 import time
 import warnings
 from collections.abc import Iterator
-from typing import Any
 
 from rich import box
 from rich.console import Console
@@ -18,6 +17,7 @@ import nacp
 from nacp._types import Array, Ints
 from nacp.metrics import Evaluation
 from nacp.paper import twins
+from nacp.paper.methods import six_methods
 
 TWIN = "imagenet-resnet18"
 CALIBRATION = 10_000
@@ -27,28 +27,23 @@ ALPHA = 0.1
 SCORES = ("hps", "aps", "raps")
 
 
-def methods(k: int) -> list[tuple[str, str, dict[str, Any]]]:
-    """Return the six methods of the paper: a name, which labels they see, and their choices."""
-    even = [1 / k] * k
-    return [
-        ("CP (oracle)", "clean", {"noise": None}),
-        ("Noisy-CP", "noisy", {"noise": None}),
-        ("NR-CP", "noisy", {"noise": NOISE, "guarantee": "none"}),
-        ("ACNL", "noisy", {"noise": NOISE, "guarantee": nacp.ACNL(priors=even)}),
-        ("CRCP", "noisy", {"noise": NOISE, "guarantee": nacp.CRCP(priors=even)}),
-        ("NACP", "noisy", {"noise": NOISE, "guarantee": nacp.NACP(delta=0.001)}),
-    ]
-
-
 def run(
-    probs: Array, labels: dict[str, Ints], n: int, score: str
-) -> Iterator[tuple[str, nacp.Calibration, Evaluation]]:
+    probs: Array, labels: dict[bool, Ints], n: int, score: str
+) -> Iterator[tuple[str, float, Evaluation]]:
     """Calibrate each method on the first n rows and evaluate it on the others, with clean labels."""
-    for name, seen, choices in methods(probs.shape[1]):
+    for method in six_methods(probs.shape[1]):
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", nacp.NoValidThresholdWarning)  # shown as a full set below
-            calibration = nacp.calibrate(probs[:n], labels[seen][:n], alpha=ALPHA, score=score, **choices)
-        yield name, calibration, nacp.evaluate(calibration.predict_set(probs[n:]), labels["clean"][n:])
+            calibration = nacp.calibrate(
+                probs[:n],
+                labels[method.sees_clean][:n],
+                noise=NOISE if method.noise_aware else None,
+                alpha=ALPHA,
+                score=score,
+                guarantee=method.guarantee,
+            )
+        result = nacp.evaluate(calibration.predict_set(probs[n:]), labels[True][n:])
+        yield method.name, calibration.correction, result
 
 
 def main() -> None:
@@ -64,11 +59,11 @@ def main() -> None:
         task = progress.add_task(f"simulating a classifier of {twins.TWINS[TWIN].k} classes")
         probs, clean = twins.simulate(TWIN, n=CALIBRATION + TEST, random_state=0)
         k = probs.shape[1]
-        labels = {"clean": clean, "noisy": NOISE.sample(clean, k, random_state=0)}
+        labels = {True: clean, False: NOISE.sample(clean, k, random_state=0)}
         for score in SCORES:
-            for name, calibration, result in run(probs, labels, CALIBRATION, score):
+            for name, correction, result in run(probs, labels, CALIBRATION, score):
                 progress.update(task, description=f"{score}: {name}")
-                row = cells.setdefault(name, [name, f"{calibration.correction:.3f}"])
+                row = cells.setdefault(name, [name, f"{correction:.3f}"])
                 row.append(f"{result.mean_size:.1f} / {result.coverage:.1%}")
     table = Table(
         box=box.SIMPLE_HEAD,

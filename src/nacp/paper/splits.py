@@ -221,6 +221,7 @@ class _Runner:
             cells += np.repeat(np.arange(len(block)) * width, self.rows.k)
             by_cell = np.bincount(cells, minlength=len(block) * width).reshape(len(block), width)
             self.counts[where] = np.cumsum(by_cell[:, :-1], axis=1)
+        self.totals: Ints = np.rint(self.counts.sum(axis=0)).astype(np.int64)
 
     def _pooled_threshold(self, target: float, method: Method, labels: Ints) -> float:
         inverse = self.inverse if method.noise_aware else inverse_for(None, self.rows.k)
@@ -245,7 +246,7 @@ class _Runner:
     ) -> Iterator[tuple[int, int, float, float, float, float]]:
         """Yield method, alpha, correction, threshold, test size and test coverage for one split."""
         noisy_scores = self._gather(noisy)
-        totals = self.counts.sum(axis=0)
+        tested_scores = np.sort(self.clean_scores[~mask])
         seen = sorted(range(len(self.methods)), key=lambda m: self.methods[m][1:3])
         for (sees_clean, aware), group in groupby(seen, key=lambda m: self.methods[m][1:3]):
             labels, scores = (self.clean, self.clean_scores) if sees_clean else (noisy, noisy_scores)
@@ -257,8 +258,9 @@ class _Runner:
             for m in group:
                 for a, (correction, target) in enumerate(self._targets(labels, mask, self.methods[m])):
                     q = self._locate(ladder, target, mask, labels, inverse).threshold
-                    size = self._test_size(q, mask, totals - tally)
-                    coverage = float(np.mean(self.clean_scores[~mask] <= q))
+                    size = self._test_size(q, mask, self.totals - tally)
+                    covered = np.searchsorted(tested_scores, q, side="right")
+                    coverage = float(covered) / len(tested_scores)
                     yield m, a, correction, q, size, coverage
 
     def _locate(
@@ -283,7 +285,7 @@ class _Runner:
         inside = slice(*np.searchsorted(self.pair_scores, cell, side="right"))
         return self.pair_scores[inside], self.pair_rows[inside]
 
-    def _test_size(self, q: float, mask: Bools, tested: Floats) -> float:
+    def _test_size(self, q: float, mask: Bools, tested: Ints) -> float:
         """Return the mean size of the test sets at q."""
         tests = len(mask) - self.n
         if q == np.inf:
