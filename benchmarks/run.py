@@ -243,20 +243,20 @@ def main():
     easy = times["hard regime, target 0.9, rate 0.2", "hps", "nacp"]
     text = f"""# Benchmark
 
-Made by `make bench`: {options.n:,} x {options.k:,} float32 probabilities in memory (a simulated classifier), one
-process, interleaved, minimum of up to {options.repeats} repeats. The unit is one `probs.max()` over the same
+Made by `make bench`: {options.n:,} x {options.k:,} float32 probabilities (a simulated classifier),
+one process, interleaved, minimum of up to {options.repeats} repeats. The unit is one `probs.max()` over the same
 matrix: {unit * 1e3:.1f} ms in this run. Machine: {platform.machine()}, {platform.system()}, Python
 {platform.python_version()}, NumPy {np.__version__}. Memory is the peak above the loaded data, in a process of
 its own.
 
-TorchCP 1.2.1 and MAPIE 1.6.0 ignore the noise: they do the simpler job of split conformal prediction. TorchCP
-runs with empty stand-ins for `torchsort`, `torch_geometric` and `transformers`, which these scores do not use;
+TorchCP 1.2.1 and MAPIE 1.6.0 ignore the noise: theirs is the simpler job, split conformal prediction. TorchCP
+runs with empty stand-ins for `torchsort`, `torch_geometric` and `transformers`, unused by these scores;
 its sets are boolean matrices, and so are MAPIE's. MAPIE has no randomised APS; its RAPS is tuned.
 
 {table(times, memory)}
 
 The hard regime, HPS: target .99 at noise rate .5 takes
-{times["hard regime, target 0.99, rate 0.5", "hps", "nacp"] / easy:.1f} times the easy one (target .9, rate .2),
+{times["hard regime, target 0.99, rate 0.5", "hps", "nacp"] / easy:.1f} times the easy one (.9 at .2),
 at rate .8 {times["hard regime, target 0.99, rate 0.8", "hps", "nacp"] / easy:.1f} times.
 
 How calibration grows (exponent of the time, upper half of the sizes; `scaling.png`):
