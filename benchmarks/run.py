@@ -244,8 +244,8 @@ def main():
     text = f"""# Benchmark
 
 Made by `make bench`: {options.n:,} x {options.k:,} float32 probabilities (a simulated classifier),
-one process, interleaved, minimum of up to {options.repeats} repeats. The unit is one `probs.max()` over the same
-matrix: {unit * 1e3:.1f} ms in this run. Machine: {platform.machine()}, {platform.system()}, Python
+one process, interleaved, minimum of up to {options.repeats} repeats. The unit is one `probs.max()` over
+the same matrix: {unit * 1e3:.1f} ms in this run. Machine: {platform.machine()}, {platform.system()}, Python
 {platform.python_version()}, NumPy {np.__version__}. Memory is the peak above the loaded data, in a process of
 its own.
 

@@ -142,13 +142,22 @@ NOISES = {
 
 @contextmanager
 def general_search(scan_limit: int = 4, pilot_pairs: int = 8, block_entries: int = 16) -> Iterator[None]:
-    """Take from the search its short cut for inputs that are small enough to scan at once."""
+    """Treat a small input as the library treats a large one.
+
+    Not scanned at once but searched, in blocks of few rows, and with the bounds and the first columns of
+    the sorted rows that otherwise need more than 128 classes.
+    """
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(crossing, "SCAN_LIMIT", scan_limit)
         patch.setattr(crossing, "SCAN_ALL", scan_limit)
         patch.setattr(crossing, "_PILOT_PAIRS", pilot_pairs)
         patch.setattr(_kernels, "BLOCK_ENTRIES", block_entries)
+        patch.setattr(_kernels, "_FIRST_COLUMNS", 2)
+        patch.setattr(_kernels, "coarse_step", lambda k: 2)
         yield
+
+
+ROUTES = (nullcontext, general_search)
 
 
 def thresholds_of(probs: np.ndarray, labels: np.ndarray, **options: Any) -> list[float]:
@@ -230,8 +239,8 @@ def test_coverage_estimates_are_the_definitions_at_every_score(case, noise_kind)
 
 @pytest.mark.parametrize("noise_kind", NOISES)
 @pytest.mark.parametrize("case", SCORES.values(), ids=SCORES)
-def test_thresholds_and_sets_are_the_definitions_by_either_search(case, noise_kind):
-    for rng, probs, labels in small_problems(case, seed=7, count=20):
+def test_thresholds_and_sets_are_the_definitions_by_either_route(case, noise_kind):
+    for rng, probs, labels in small_problems(case, seed=7, count=16):
         n, k = probs.shape
         noise, P = NOISES[noise_kind](rng, n, k)
         rows, W = case.exact(probs), oracle.inverse(P)
@@ -239,12 +248,23 @@ def test_thresholds_and_sets_are_the_definitions_by_either_search(case, noise_ki
         for rule, cross in CROSSINGS.items():
             options = {"noise": noise, "score": case.score, "alpha": alphas, "crossing": rule}
             exact = [cross(rows, labels, W, 1 - Fraction(str(alpha))) for alpha in alphas]
-            calibrations = nacp.calibrate(probs, labels, guarantee="none", **options)
-            assert [cal.threshold for cal in calibrations] == [float(q) for q in exact]
-            with general_search():
-                assert thresholds_of(probs, labels, **options) == [float(q) for q in exact]
-            for cal, q in zip(calibrations, exact, strict=True):
-                assert members(cal.predict_set(probs)) == [oracle.in_set(row, q) for row in rows]
+            sets = [[oracle.in_set(row, q) for row in rows] for q in exact]
+            for route in ROUTES:
+                with route():
+                    calibrations = nacp.calibrate(probs, labels, guarantee="none", **options)
+                    assert [cal.threshold for cal in calibrations] == [float(q) for q in exact]
+                    assert [members(cal.predict_set(probs)) for cal in calibrations] == sets
+
+
+@pytest.mark.parametrize("rule", CROSSINGS)
+def test_with_a_matrix_the_target_may_be_reached_beyond_the_last_noisy_score(rule):
+    """The row of W is (169, -39, 9)/139 and its labels enter in the order 1, 0, 2."""
+    P = np.array([[13, 3, 0], [0, 13, 3], [3, 0, 13]]) / 16
+    scores, labels = np.array([[1.0, 0.0, 2.0]] * 3), np.array([0, 0, 0])
+    options = {"noise": P, "score": "precomputed", "alpha": [0.05, 0.1], "crossing": rule}
+    for route in ROUTES:
+        with route():
+            assert thresholds_of(scores, labels, **options) == [2.0, 1.0]
 
 
 def expect_threshold(exact: Fraction | None) -> Any:
@@ -306,20 +326,28 @@ def test_sets_of_new_rows_are_the_labels_that_score_at_most_the_threshold(case):
         best = [
             set(np.flatnonzero(row == row.max())) for row in (-new if case.name == "precomputed" else new)
         ]
-        cal = nacp.calibrate(
-            probs,
-            labels,
-            noise=0.2,
-            alpha=float(rng.choice([0.1, 0.5, 0.9])),
-            score=case.score,
-            guarantee="none",
-        )
+        alpha = float(rng.choice([0.1, 0.5, 0.9]))
+        cal = nacp.calibrate(probs, labels, noise=0.2, alpha=alpha, score=case.score, guarantee="none")
         expected = [oracle.in_set(row, cal.threshold) for row in case.exact(new)]
-        assert members(cal.predict_set(new)) == expected
         filled = [labels or most_probable for labels, most_probable in zip(expected, best, strict=True)]
-        assert members(cal.predict_set(new, allow_empty=False)) == filled
+        for route in ROUTES:
+            with route():
+                assert members(cal.predict_set(new)) == expected
+                assert members(cal.predict_set(new, allow_empty=False)) == filled
         empty += expected.count(set())
     assert empty > 0
+
+
+@pytest.mark.parametrize("case", SCORES.values(), ids=SCORES)
+def test_sets_among_many_classes_are_the_labels_that_score_at_most_the_threshold(case):
+    rng = np.random.default_rng(18)
+    for spread, dtype in ((0.05, np.float32), (1.0, np.float64), (100.0, np.float32)):
+        weights = rng.dirichlet(np.full(300, spread), size=40)
+        probs = (np.array([rng.multinomial(4096, w) for w in weights]) / 4096).astype(dtype)
+        options = {"noise": 0.2, "alpha": [0.02, 0.1, 0.5], "score": case.score, "guarantee": "none"}
+        scores = case.score.scores(probs)
+        for cal in nacp.calibrate(probs, rng.integers(300, size=40), **options):
+            assert np.array_equal(cal.predict_set(probs), scores <= cal.threshold)
 
 
 @pytest.mark.parametrize("case", SCORES.values(), ids=SCORES)
@@ -335,22 +363,24 @@ def test_sets_without_a_threshold_hold_all_classes(case):
 # Infinite scores, which a function such as -log p gives to p = 0 (and log(1 - p) to p = 1)
 
 
+@pytest.mark.parametrize("noise_kind", NOISES)
 @pytest.mark.parametrize("rule", CROSSINGS)
 @pytest.mark.parametrize("infinity", [math.inf, -math.inf])
-def test_infinite_scores_are_ordered_like_any_others(infinity, rule):
-    """Replacing the largest (smallest) score by +inf (-inf) changes no comparison, so no threshold below."""
+def test_infinite_scores_are_ordered_like_any_others(infinity, rule, noise_kind):
+    """The largest score may as well be inf, and the smallest -inf: no finite threshold changes."""
     case, compared = DETERMINISTIC["precomputed"], 0
-    for _, scores, labels in small_problems(case, seed=12, count=60):
+    for rng, scores, labels in small_problems(case, seed=12, count=30):
+        noise, _ = NOISES[noise_kind](rng, *scores.shape)
         extreme = scores.max() if infinity > 0 else scores.min()
         infinite = np.where(scores == extreme, infinity, scores)
-        options = {"noise": 0.2, "score": case.score, "alpha": [0.1, 0.5], "crossing": rule}
+        options = {"noise": noise, "score": case.score, "alpha": [0.1, 0.5], "crossing": rule}
         finite = thresholds_of(scores, labels, **options)
         if extreme in finite:
-            continue  # the threshold would be infinite itself
+            continue
         compared += 1
-        assert thresholds_of(infinite, labels, **options) == finite
-        with general_search():
-            assert thresholds_of(infinite, labels, **options) == finite
+        for route in ROUTES:
+            with route():
+                assert thresholds_of(infinite, labels, **options) == finite
     assert compared > 0
 
 
@@ -369,14 +399,15 @@ MEDIUM_NOISES = {
 @pytest.mark.parametrize("case", SCORES.values(), ids=SCORES)
 def test_the_search_finds_what_the_scan_of_all_scores_finds_bit_for_bit(case, noise_kind):
     rng = np.random.default_rng(13)
-    for n, k, dtype in ((200, 50, np.float64), (2000, 10, np.float32), (500, 20, np.float16)):
+    shapes = ((200, 50, np.float64), (2000, 10, np.float32), (500, 20, np.float16), (200, 300, np.float32))
+    for n, k, dtype in shapes:
         probs = softmax_rows(rng, n, k).astype(dtype)
         labels = np.where(rng.random(n) < 0.3, rng.integers(k, size=n), probs.argmax(axis=1))
         noise = MEDIUM_NOISES[noise_kind](rng, k)
         for rule in CROSSINGS:
             options = {"noise": noise, "score": case.score, "alpha": [0.02, 0.1, 0.4], "crossing": rule}
             scanned = nacp.calibrate(probs, labels, guarantee="none", **options)
-            with general_search(scan_limit=64, pilot_pairs=512, block_entries=997):
+            with general_search(scan_limit=64, pilot_pairs=512, block_entries=3000):
                 searched = nacp.calibrate(probs, labels, guarantee="none", **options)
             assert [q.native_threshold for q in searched] == [q.native_threshold for q in scanned]
             assert [q.estimate for q in searched] == [q.estimate for q in scanned]

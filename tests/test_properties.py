@@ -35,7 +35,7 @@ rules = st.sampled_from(crossing.RULES)
 
 
 @st.composite
-def real_rows(draw: Any, n: int, k: int, dtypes: Any = (np.float16, np.float32, np.float64)) -> np.ndarray:
+def real_rows(draw: Any, n: int, k: int, dtypes: Any = (np.float64, np.float32, np.float16)) -> np.ndarray:
     """Ratios of small integers: ties and zeros, but rounded values."""
     weights = draw(arrays(np.int64, (n, k), elements=st.integers(0, 8)))
     weights[weights.sum(axis=1) == 0, 0] = 1
@@ -108,17 +108,19 @@ uniform_problems = problems(noise=lambda k: rates)
 
 
 @contextmanager
-def reading(block_entries: int, scan_limit: int) -> Iterator[None]:
-    """Read the rows in small blocks, and search where the library would scan small inputs at once."""
+def reading(block_entries: int, scan_limit: int, first_columns: int) -> Iterator[None]:
+    """Read a small input as the library reads a large one: in blocks, by a search, few columns at a time."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(_kernels, "BLOCK_ENTRIES", block_entries)
+        patch.setattr(_kernels, "_FIRST_COLUMNS", first_columns)
+        patch.setattr(_kernels, "coarse_step", lambda k: first_columns)
         patch.setattr(crossing, "SCAN_LIMIT", scan_limit)
         patch.setattr(crossing, "SCAN_ALL", scan_limit)
         patch.setattr(crossing, "_PILOT_PAIRS", scan_limit)
         yield
 
 
-readings = st.tuples(st.sampled_from([1, 7, 1 << 17]), st.sampled_from([0, 4, 1 << 19]))
+readings = st.tuples(st.sampled_from([1, 7, 1 << 17]), st.sampled_from([0, 4, 1 << 19]), st.integers(2, 3))
 
 
 def forall(*strategies: Any) -> Callable[[Callable[..., None]], Callable[..., None]]:
@@ -285,6 +287,29 @@ def test_theorem_3_2_is_decided_by_the_size_of_the_sets(problem):
     random_coverage = Fraction(int(np.count_nonzero(scores <= found.threshold)), scores.size)
     assert found.random_coverage == float(random_coverage)
     assert found.smaller == (random_coverage <= 1 - Fraction(str(problem.alpha)))
+
+
+@forall(problems())
+def test_the_estimate_at_the_threshold_reaches_the_target(problem):
+    cal = problem.calibrate()
+    assert cal.curve.clean[cal.curve.thresholds == cal.threshold] == cal.estimate
+    assert cal.estimate >= 1 - problem.alpha - crossing.ROUNDING
+
+
+@forall(problems(scores=[nacp.HPS()], rows=lambda n, k: real_rows(n, k, dtypes=[np.float64])))
+def test_the_coverage_curve_at_the_reported_threshold_is_the_reported_estimate(problem):
+    """Not a matter of course for HPS, which is compared as -p and reported as 1 - p."""
+    cal = problem.calibrate()
+    assert problem.curve(thresholds=[cal.threshold]).clean == cal.estimate
+
+
+@pytest.mark.filterwarnings("ignore::nacp.NoValidThresholdWarning")
+@pytest.mark.parametrize("rule", crossing.RULES)
+def test_a_threshold_reaches_its_target_also_if_the_rows_of_the_matrix_sum_to_one_in_four_digits(rule):
+    probs, labels = [[0.75, 0.25], [0.5, 0.5], [0.25, 0.75]], [1, 1, 0]
+    P = [[0.9, 0.1001], [0.1, 0.9001]]
+    cal = nacp.calibrate(probs, labels, noise=P, alpha=1e-5, guarantee="none", crossing=rule)
+    assert cal.threshold == math.inf or cal.estimate >= 1 - 1e-5
 
 
 # Equivalences

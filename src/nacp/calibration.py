@@ -389,7 +389,7 @@ def _obstacle(guarantee: Guarantee, problem: Problem, correction: float) -> str:
     if reason is not None:
         return reason
     if correction <= problem.alpha + ROUNDING:
-        return "the scores of too many labels are infinite"
+        return "the estimated coverage stays below the target at every finite score"
     needed = guarantee.samples_needed(problem)
     enough = "no sample size would do" if needed is None else f"{needed} points would do"
     return (

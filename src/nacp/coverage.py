@@ -282,7 +282,7 @@ def coverage_curve(
         wanted = np.asarray(thresholds, dtype=np.float64)
         if wanted.ndim != 1 or wanted.size == 0 or np.isnan(wanted).any():
             raise ValueError(f"thresholds must be one or more numbers in one dimension; found {thresholds!r}")
-        native = np.sort(wanted) - kind.offset
+        native = kind.to_native(np.sort(wanted))
     return curve_at(evidence, native, kind.offset)
 
 

@@ -165,6 +165,8 @@ class Ladder:
                 return Crossing(float(scores[i]), float(coverage[i + 1]))
             if rule == "last" and not reached[:-1].all():
                 i = len(scores) - 1 - int(np.argmax(~reached[:-1][::-1]))
+                if not reached[i + 1]:  # not even with all classes: rows of P that sum to 1 only roughly
+                    return NOWHERE
                 return Crossing(float(scores[i]), float(coverage[i + 1]))
         return unseen or NOWHERE
 

@@ -69,6 +69,12 @@ class Score(ABC):
             out[where] = self.native_of_labels(block, given[where], self.draw(block))
         return out + self.offset
 
+    def to_native(self, thresholds: Floats) -> Floats:
+        """Return thresholds on the native scale: the largest that do not exceed them on the score's own."""
+        native: Floats = thresholds - self.offset
+        above = native + 2.0**-54 * abs(self.offset)
+        return np.where(above + self.offset <= thresholds, above, native)
+
     def to_dict(self) -> dict[str, Any]:
         """Return the name and the parameters, for a file."""
         return {"name": self.name} | dict(vars(self))
