@@ -6,13 +6,17 @@ results.json and scaling.png beside this file.
 """
 
 import argparse
+import ctypes
+import gc
 import json
 import platform
 import subprocess
 import sys
 import time
 import warnings
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -48,56 +52,60 @@ def peer(name, score, k):
     return peers.TorchCP(score) if name == "TorchCP" else peers.MAPIE(score, k)
 
 
+class Job(NamedTuple):
+    """One thing to measure: `prepare` is not timed, and what it returns is given to `run`."""
+
+    task: str
+    score: str
+    who: str
+    prepare: Callable[[], Any]
+    run: Callable[[Any], Any]
+
+    @property
+    def key(self):
+        return self.task, self.score, self.who
+
+
+CALIBRATE, PREDICT = "calibrate, uniform noise", "predict, ragged"
+
+
 def jobs(probs, labels):
-    """Yield (task, score, who, function): everything that is measured at the main size."""
+    """Return everything that is measured at the main size."""
     k = probs.shape[1]
-    noise = dense_noise(k)
+    found = []
     for name, score in SCORES.items():
 
-        def calibrate(noise=NOISE, crossing="last", score=score):
+        def calibrate(noise=NOISE, crossing="last", alpha=ALPHA, score=score):
             return nacp.calibrate(
-                probs, labels, noise=noise, alpha=ALPHA, score=score, crossing=crossing, guarantee="none"
+                probs, labels, noise=noise, alpha=alpha, score=score, crossing=crossing, guarantee="none"
             )
 
-        yield "calibrate, uniform noise", name, "nacp", calibrate
-        calibration = calibrate()
-        yield "predict, ragged", name, "nacp", lambda c=calibration: c.predict_set(probs)
+        found.append(Job(CALIBRATE, name, "nacp", lambda: None, lambda _, f=calibrate: f()))
+        found.append(Job(PREDICT, name, "nacp", calibrate, lambda c: c.predict_set(probs)))
         for crossing in ("last", "first"):
-            yield (
-                f"calibrate, dense matrix, {crossing} crossing", name, "nacp",
-                lambda crossing=crossing, f=calibrate: f(noise=noise, crossing=crossing),
+            found.append(
+                Job(
+                    f"calibrate, dense matrix, {crossing} crossing", name, "nacp", lambda: dense_noise(k),
+                    lambda noise, c=crossing, f=calibrate: f(noise=noise, crossing=c),
+                )
             )  # fmt: skip
-        for who, scores in PEERS.items():
-            if name in scores:
-                yield "calibrate, uniform noise", name, who, _Calibrate(who, name, probs, labels)
-                yield "predict, ragged", name, who, _Predict(who, name, probs, labels)
-    for target, epsilon in ((0.99, 0.5), (0.99, 0.8), (0.9, 0.2)):
-        yield (
-            f"hard regime, target {target}, rate {epsilon}", "hps", "nacp",
-            lambda t=target, e=epsilon: nacp.calibrate(
-                probs, labels, noise=e, alpha=1 - t, guarantee="none"),
-        )  # fmt: skip
+        for who in (who for who, scores in PEERS.items() if name in scores):
 
+            def calibrated(who=who, name=name):
+                model = peer(who, name, k)
+                model.calibrate(probs, labels)
+                return model
 
-class _Calibrate:
-    def __init__(self, who, score, probs, labels):
-        self.args = who, score, probs, labels
-
-    def __call__(self):
-        who, score, probs, labels = self.args
-        model = peer(who, score, probs.shape[1])
-        model.calibrate(probs, labels)
-        return model
-
-
-class _Predict(_Calibrate):
-    model = None
-
-    def __call__(self):
-        if self.model is None:
-            self.model = super().__call__()
-            return None  # the first call only prepares
-        return self.model.predict(self.args[2])
+            make = lambda who=who, name=name: peer(who, name, k)  # noqa: E731
+            found.append(Job(CALIBRATE, name, who, make, lambda m: m.calibrate(probs, labels)))
+            found.append(Job(PREDICT, name, who, calibrated, lambda m: m.predict(probs)))
+        if name == "hps":
+            for target, rate in ((0.99, 0.5), (0.99, 0.8), (0.9, 0.2)):
+                run = lambda _, t=target, r=rate, f=calibrate: f(noise=r, alpha=1 - t)  # noqa: E731
+                found.append(
+                    Job(f"hard regime, target {target}, rate {rate}", name, "nacp", lambda: None, run)
+                )
+    return found
 
 
 def log(line):
@@ -111,26 +119,19 @@ def timed(function):
 
 
 def measure_times(n, k, repeats, budget):
-    """Return {(task, score, who): units}, from interleaved rounds; long jobs get fewer of them."""
+    """Return the unit, and {key: units} from interleaved rounds; long jobs get fewer of them."""
     probs, labels = data(n, k)
-    every = list(jobs(probs, labels))
+    every = [(job, job.prepare()) for job in jobs(probs, labels)]
     best = {}
     unit = np.inf
     for round_ in range(repeats):
-        for task, score, who, function in every:
-            key = (task, score, who)
+        for job, state in every:
             unit = min(unit, *(timed(probs.max) for _ in range(3)))
-            if round_ == 0 and isinstance(function, _Predict):
-                function()
-            if round_ and best[key] * round_ > budget:
+            if round_ and best[job.key] * round_ > budget:
                 continue
-            spent = timed(function)
-            best[key] = min(best.get(key, np.inf), spent)
-            print(
-                f"  {round_} {task:42s} {score:8s} {who:8s} {best[key] / unit:9.1f}",
-                file=sys.stderr,
-                flush=True,
-            )
+            spent = timed(lambda job=job, state=state: job.run(state))
+            best[job.key] = min(best.get(job.key, np.inf), spent)
+            log(f"{round_} {job.task:42s} {job.score:8s} {job.who:8s} {best[job.key] / unit:9.1f}")
     return unit, {key: spent / unit for key, spent in best.items()}
 
 
@@ -143,19 +144,20 @@ def measure_memory(task, score, who, n, k):
 
 def one(task, score, who, n, k):
     """Run one job in this process and print its extra peak memory in MB."""
-    probs, labels = data(n, k)
-    warm, few = data(1000, 20)
-    for name, sc, w, function in jobs(warm, few):  # imports and first calls
-        if (name, sc, w) == (task, score, who):
-            function()
-    function = next(f for t, s, w, f in jobs(probs, labels) if (t, s, w) == (task, score, who))
-    if isinstance(function, _Predict):
-        function()
-    # The peak so far includes making the data: raise the bar to what is resident, then look at what is added.
+    few, many = (
+        next(job for job in jobs(*data(*size)) if job.key == (task, score, who))
+        for size in ((1000, 20), (n, k))
+    )
+    few.run(few.prepare())  # imports and first calls
+    state = many.prepare()
+    # What earlier work has freed goes back to the system, and the peak starts again from what is resident.
+    gc.collect()
+    ctypes.CDLL("libc.so.6").malloc_trim(0)
     Path("/proc/self/clear_refs").write_text("5")
     before = _status("VmRSS")
-    function()
+    result = many.run(state)
     print((_status("VmHWM") - before) / 1024)
+    del result
 
 
 def _status(field):
@@ -235,8 +237,8 @@ def main():
         one(*options.one, options.n, options.k)
         return
     unit, times = measure_times(options.n, options.k, options.repeats, options.budget)
-    shown = ("calibrate, uniform noise", "predict, ragged")
-    memory = {key: measure_memory(*key, options.n, options.k) for key in times if key[0] in shown}
+    in_memory = [key for key in times if key[0] in (CALIBRATE, PREDICT)]
+    memory = {key: measure_memory(*key, options.n, options.k) for key in in_memory}
     growth = scaling()
     plot(growth, HERE / "scaling.png")
     exponents = {axis: {s: exponent(points) for s, points in by.items()} for axis, by in growth.items()}

@@ -25,7 +25,7 @@ RULES: tuple[Rule, Rule] = ("first", "last")
 ROUNDING = 1e-12
 
 SCAN_ALL = 1 << 14
-SCAN_LIMIT = 3 << 18
+SCAN_LIMIT = 1 << 19
 _RUNGS_PER_SPLIT = 12
 _REACHES = (0.0005, 0.002, 0.008)
 _HUGE = 1e300
