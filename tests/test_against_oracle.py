@@ -2,7 +2,7 @@
 
 Probabilities are multiples of 1/16 or 1/64 unless a test says otherwise, so that deterministic scores are
 exact in floating point and most of them are tied. Rates, matrices and alphas are short decimals or dyadic
-numbers: every F^c-hat is then a rational whose denominator is below 1e10, so one that differs from its target
+numbers: every F^c-hat is then a rational whose denominator is below 1e11, so one that differs from its target
 at all differs by more than the 1e-12 that the library calls rounding.
 """
 
@@ -23,7 +23,7 @@ from nacp.guarantees.acnl import acnl_correction, expected_excess
 from nacp.guarantees.crcp import crcp_correction
 from nacp.guarantees.nacp import nacp_correction
 
-ALPHAS = (0.05, 0.1, 0.25, 0.3, 0.5, 0.8)
+ALPHAS = (0.01, 0.05, 0.1, 0.25, 0.3, 0.5, 0.8)
 CROSSINGS = {"first": oracle.first_crossing, "last": oracle.last_crossing}
 DTYPES = (np.float16, np.float32, np.float64)
 
@@ -141,20 +141,35 @@ NOISES = {
 
 
 @contextmanager
-def general_search(scan_limit: int = 4, pilot_pairs: int = 8, block_entries: int = 16) -> Iterator[None]:
+def patched(**values: Any) -> Iterator[None]:
+    """Give the constants of the search and of the kernels other values."""
+    with pytest.MonkeyPatch.context() as patch:
+        for name, value in values.items():
+            for module in (crossing, _kernels):
+                if hasattr(module, name):
+                    patch.setattr(module, name, value)
+        yield
+
+
+def general_search(scan_limit: int = 4, pilot_pairs: int = 8, block_entries: int = 16) -> Any:
     """Treat a small input as the library treats a large one.
 
     Not scanned at once but searched, in blocks of few rows, and with the bounds and the first columns of
     the sorted rows that otherwise need more than 128 classes.
     """
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(crossing, "SCAN_LIMIT", scan_limit)
-        patch.setattr(crossing, "SCAN_ALL", scan_limit)
-        patch.setattr(crossing, "_PILOT_PAIRS", pilot_pairs)
-        patch.setattr(_kernels, "BLOCK_ENTRIES", block_entries)
-        patch.setattr(_kernels, "_FIRST_COLUMNS", 2)
-        patch.setattr(_kernels, "coarse_step", lambda k: 2)
-        yield
+    return patched(
+        SCAN_ALL=scan_limit,
+        SCAN_LIMIT=scan_limit,
+        _PILOT_PAIRS=pilot_pairs,
+        BLOCK_ENTRIES=block_entries,
+        _FIRST_COLUMNS=2,
+        coarse_step=lambda k: 2,
+    )
+
+
+def full_scan() -> Any:
+    """Sort all scores of all labels, and look at each."""
+    return patched(SCAN_ALL=1 << 40, SCAN_LIMIT=1 << 40, _FIRST_COLUMNS=1 << 40)
 
 
 ROUTES = (nullcontext, general_search)
@@ -184,6 +199,13 @@ def test_uniforms_are_the_keyed_hash_of_the_row_exactly(case):
         probs = np.concatenate([dyadic_rows(rng, 20, k), softmax_rows(rng, 20, k)])
         expected = [oracle.uniforms(row, case.score.seed) for row in probs]
         assert case.score.uniforms(probs).tolist() == expected
+
+
+@pytest.mark.parametrize("case", SCORES.values(), ids=SCORES)
+def test_minus_zero_is_zero(case):
+    for _, probs, _ in small_problems(case, seed=19, count=60):
+        signed = np.where(probs == 0, -0.0, probs)
+        assert case.score.scores(signed).tolist() == case.score.scores(probs).tolist()
 
 
 @pytest.mark.parametrize("case", RANDOMIZED.values(), ids=RANDOMIZED)
@@ -237,6 +259,17 @@ def test_coverage_estimates_are_the_definitions_at_every_score(case, noise_kind)
             np.testing.assert_allclose(found, np.array(expected, dtype=float), rtol=0, atol=1e-12)
 
 
+@pytest.mark.parametrize("case", SCORES.values(), ids=SCORES)
+def test_coverage_curves_count_real_valued_scores_as_they_are_reported(case):
+    """Also HPS, which is compared as -p and reported as 1 - p, rounded."""
+    rng = np.random.default_rng(20)
+    probs, labels = softmax_rows(rng, 300, 3), rng.integers(3, size=300)
+    scores, own = case.score.scores(probs), case.score.label_scores(probs, labels)
+    curve = nacp.coverage_curve(probs, labels, noise=0.2, score=case.score, thresholds=np.unique(scores))
+    assert curve.noisy.tolist() == [np.mean(own <= q) for q in np.unique(scores)]
+    assert curve.random.tolist() == [np.mean(scores <= q) for q in np.unique(scores)]
+
+
 @pytest.mark.parametrize("noise_kind", NOISES)
 @pytest.mark.parametrize("case", SCORES.values(), ids=SCORES)
 def test_thresholds_and_sets_are_the_definitions_by_either_route(case, noise_kind):
@@ -265,6 +298,14 @@ def test_with_a_matrix_the_target_may_be_reached_beyond_the_last_noisy_score(rul
     for route in ROUTES:
         with route():
             assert thresholds_of(scores, labels, **options) == [2.0, 1.0]
+
+
+def test_a_target_counts_as_reached_within_rounding_and_no_further():
+    """Two of three labels score at most 1/2: that reaches 2/3, and misses 2/3 + 1e-10."""
+    probs, labels = np.array([[0.75, 0.25], [0.5, 0.5], [0.25, 0.75]]), np.array([0, 0, 0])
+    for rule in CROSSINGS:
+        options = {"noise": None, "alpha": [1 / 3, 1 / 3 - 1e-10], "crossing": rule}
+        assert thresholds_of(probs, labels, **options) == [0.5, 0.75]
 
 
 def expect_threshold(exact: Fraction | None) -> Any:
@@ -397,7 +438,7 @@ MEDIUM_NOISES = {
 
 @pytest.mark.parametrize("noise_kind", MEDIUM_NOISES)
 @pytest.mark.parametrize("case", SCORES.values(), ids=SCORES)
-def test_the_search_finds_what_the_scan_of_all_scores_finds_bit_for_bit(case, noise_kind):
+def test_every_search_finds_what_a_scan_of_all_scores_finds_bit_for_bit(case, noise_kind):
     rng = np.random.default_rng(13)
     shapes = ((200, 50, np.float64), (2000, 10, np.float32), (500, 20, np.float16), (200, 300, np.float32))
     for n, k, dtype in shapes:
@@ -406,11 +447,13 @@ def test_the_search_finds_what_the_scan_of_all_scores_finds_bit_for_bit(case, no
         noise = MEDIUM_NOISES[noise_kind](rng, k)
         for rule in CROSSINGS:
             options = {"noise": noise, "score": case.score, "alpha": [0.02, 0.1, 0.4], "crossing": rule}
-            scanned = nacp.calibrate(probs, labels, guarantee="none", **options)
-            with general_search(scan_limit=64, pilot_pairs=512, block_entries=3000):
-                searched = nacp.calibrate(probs, labels, guarantee="none", **options)
-            assert [q.native_threshold for q in searched] == [q.native_threshold for q in scanned]
-            assert [q.estimate for q in searched] == [q.estimate for q in scanned]
+            found = []
+            search = general_search(scan_limit=64, pilot_pairs=512, block_entries=3000)
+            for route in (full_scan(), nullcontext(), search):
+                with route:
+                    found.append(nacp.calibrate(probs, labels, guarantee="none", **options))
+            scanned, *searched = [[(q.native_threshold, q.estimate) for q in route] for route in found]
+            assert searched == [scanned, scanned]
 
 
 # Corrections

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import example, given, settings
+from hypothesis import assume, example, given, settings
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
@@ -29,8 +29,7 @@ SCORES = (*DETERMINISTIC, nacp.APS(), nacp.RAPS(seed=3, free=1), nacp.SAPS(seed=
 
 sizes = st.tuples(st.integers(1, 10), st.integers(2, 5))
 alphas = st.integers(1, 99).map(lambda i: i / 100)
-# For rates up to 0.3 the inverse has ||W|| < 2, which any number of points can use as a matrix.
-rates = st.integers(0, 30).map(lambda i: i / 100)
+rates = st.integers(0, 90).map(lambda i: i / 100)
 rules = st.sampled_from(crossing.RULES)
 
 
@@ -105,6 +104,16 @@ def problems(draw: Any, scores: Any = SCORES, noise: Any = noises, rows: Any = r
 
 
 uniform_problems = problems(noise=lambda k: rates)
+
+
+def exact(decimal: float) -> Fraction:
+    """The number that was meant: 0.1 is 1/10."""
+    return Fraction(str(decimal))
+
+
+def quantile(scores: np.ndarray, share: Fraction) -> float:
+    """The smallest score s such that at least this share of the scores is <= s."""
+    return np.sort(scores)[math.ceil(len(scores) * share) - 1]
 
 
 @contextmanager
@@ -233,6 +242,18 @@ def test_inputs_are_never_changed(problem, data):
 # Orderings
 
 
+@forall(problems(), readings, st.lists(st.floats(-2, 8), min_size=1, max_size=5))
+def test_the_cheap_count_of_pairs_is_an_upper_bound(problem, how, extra):
+    block = problem.probs.astype(np.float64)
+    scores = problem.score.native_matrix(block)
+    with reading(*how):
+        read = problem.score.read(block, math.inf, problem.score.draw(block))
+        for q in (*np.unique(scores), *extra):
+            count = np.count_nonzero(scores <= q)
+            assert read.counts(np.array([q])) == count
+            assert count <= read.counts_at_most(np.array([q])) <= scores.size
+
+
 @forall(problems(), alphas)
 def test_the_threshold_falls_as_alpha_rises(problem, other):
     low, high = sorted([problem.alpha, other])
@@ -251,6 +272,15 @@ def test_theorem_3_1_both_crossings_lie_in_the_bracket(problem):
     low, high = nacp.threshold_bracket(own, epsilon=problem.noise, k=k, alpha=problem.alpha)
     assert low <= problem.calibrate(crossing="first").threshold
     assert problem.calibrate(crossing="last").threshold <= high
+
+
+@forall(uniform_problems)
+def test_theorem_3_1_the_bracket_is_made_of_two_quantiles(problem):
+    own = problem.score.label_scores(problem.probs, problem.labels)
+    k, epsilon, alpha = problem.probs.shape[1], exact(problem.noise), exact(problem.alpha)
+    shares = (1 - alpha) * (1 - epsilon) / (1 - epsilon / k), 1 - alpha + alpha * epsilon
+    bracket = nacp.threshold_bracket(own, epsilon=problem.noise, k=k, alpha=problem.alpha)
+    assert bracket == tuple(quantile(own, share) for share in shares)
 
 
 def compared(problem: Problem) -> nacp.NoisyComparison:
@@ -286,7 +316,7 @@ def test_theorem_3_2_is_decided_by_the_size_of_the_sets(problem):
     scores = problem.score.scores(problem.probs)
     random_coverage = Fraction(int(np.count_nonzero(scores <= found.threshold)), scores.size)
     assert found.random_coverage == float(random_coverage)
-    assert found.smaller == (random_coverage <= 1 - Fraction(str(problem.alpha)))
+    assert found.smaller == (random_coverage <= 1 - exact(problem.alpha))
 
 
 @forall(problems())
@@ -317,7 +347,8 @@ def test_a_threshold_reaches_its_target_also_if_the_rows_of_the_matrix_sum_to_on
 
 @forall(uniform_problems)
 def test_uniform_noise_is_its_matrix_and_is_one_group(problem):
-    k = problem.probs.shape[1]
+    n, k = problem.probs.shape
+    assume(nacp.UniformNoise(problem.noise).condition(k) < 2 * math.sqrt(n))  # or the matrix is refused
     matrix = (1 - problem.noise) * np.eye(k) + problem.noise / k
     cal, curve = problem.calibrate(), problem.curve()
     for same in (nacp.MatrixNoise(matrix), nacp.GroupNoise(["all"] * k, rate=problem.noise)):
@@ -327,10 +358,9 @@ def test_uniform_noise_is_its_matrix_and_is_one_group(problem):
 
 @forall(problems())
 def test_without_noise_the_threshold_is_the_empirical_quantile(problem):
-    own = np.sort(problem.score.label_scores(problem.probs, problem.labels))
-    rank = math.ceil(len(own) * (1 - Fraction(str(problem.alpha))))
+    own = problem.score.label_scores(problem.probs, problem.labels)
     for none in (None, 0.0):
-        assert problem.calibrate(noise=none).threshold == own[rank - 1]
+        assert problem.calibrate(noise=none).threshold == quantile(own, 1 - exact(problem.alpha))
 
 
 @forall(problems(scores=[nacp.HPS()], rows=dyadic_rows), st.data())

@@ -83,7 +83,7 @@ class Calibration:
     native_threshold: float
     estimate: float
     obstacle: str | None = None
-    classes: tuple[Any, ...] | None = None
+    classes: tuple[Any, ...] | None = field(default=None, repr=False)
     normalize: bool = False
     _evidence: Evidence | None = field(default=None, repr=False, compare=False)
 
@@ -195,7 +195,7 @@ class Calibration:
         if self.noise is not None:
             assumed += f"; {self.noise.describe(self.k)}, independent of the input given the true class"
         if self.obstacle is not None:
-            sets = f"Sets of all {self.k} classes, because {self.obstacle}."
+            sets = f"Sets of all {self.k} classes ({self.obstacle})"
             reached = ""
         else:
             sets = f"Sets {{l : S(x, l) <= {self.threshold:.6g}}}"
@@ -271,8 +271,9 @@ def calibrate(
         "hps" (also "lac", "thr"), "aps", "raps", "saps", "margin", "topk", a score object with other
         parameters, a function from probabilities to scores, or "precomputed" if `probs` holds the scores.
     guarantee : str or guarantee, optional
-        "none", "nacp", "acnl", "crcp" or "split". By default "nacp", and for ``noise=None`` "split": split
-        conformal prediction with its n + 1.
+        "none", "nacp", "acnl", "crcp" or "split". By default "nacp", which holds for uniform noise only
+        (name another for a matrix or groups), and for ``noise=None`` "split": split conformal prediction
+        with its n + 1.
     delta : float, optional
         The probability with which the promise may fail, for guarantees that have one ("nacp": 0.001).
     crossing : {"last", "first"}, default="last"

@@ -6,7 +6,8 @@ scores, which are few and kept, and all pairs, which are only ever counted, bloc
 
 The weights are rounded once, to whole multiples of a unit at which no sum can overflow. Integer sums do
 not depend on the order, so every route to a threshold gives the same one; where all weights are equal, as
-in uniform noise, they are counts and the rounding is exact.
+in uniform noise, they are counts and nothing is rounded. Else F^c-hat is off by at most 2^-63 n k times the
+largest row sum of W: 1e-11 at 10^8 points times classes, and far less where the errors cancel.
 """
 
 from collections.abc import Sequence
@@ -16,14 +17,13 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike
 
-from nacp._kernels import Reading
+from nacp._kernels import Reading, row_slices
 from nacp._types import Floats, Ints
 from nacp._validation import Rows, check_classes, check_labels, check_probs
 from nacp.noise import Noise, UniformNoise, as_noise
 from nacp.noise.matrices import ClassMatrix
 from nacp.scores import Score, as_score
 
-_MAX_BITS = 62
 _NO_SCORES = np.empty(0)
 _NO_WEIGHTS = np.empty(0, dtype=np.int64)
 
@@ -184,8 +184,9 @@ class Evidence(Estimator):
         """Return all pairs of a few evenly spaced rows, and how many rows each of these stands for."""
         step = max(1, self.n // rows_wanted)
         chosen = np.arange(step // 2, self.n, step)
-        pairs = self._window(self._read(chosen, np.inf), self._labels[chosen], -np.inf, np.inf)
-        return self.n / len(chosen), self._join([pairs])
+        blocks = [chosen[where] for where in row_slices(len(chosen), self.k)]
+        parts = [self._window(self._read(b, np.inf), self._labels[b], -np.inf, np.inf) for b in blocks]
+        return self.n / len(chosen), self._join(parts)
 
     def curve(self, q: Floats) -> tuple[Floats, Floats, Floats]:
         """Return F^n-hat, F^r-hat and F^c-hat at ascending native thresholds."""
@@ -195,12 +196,14 @@ class Evidence(Estimator):
 
 
 def _whole(values: Floats, largest: float, row_sum: float, n: int) -> tuple[float, Ints]:
-    """Return the unit at which n sums of at most `row_sum` fit into int64, and the values in it."""
+    """Return a unit at which n sums of at most `row_sum` fit into int64, and the values in it.
+
+    The largest value is a whole number of units, so equal values are not rounded at all.
+    """
     if largest == 0:
         return 1.0, np.zeros(len(values), dtype=np.int64)
-    bits = min(52, _MAX_BITS - int(np.ceil(np.log2(2 * n * row_sum / largest))))
-    unit = largest * 2.0**-bits
-    return unit, np.rint(values / unit).astype(np.int64)
+    unit = largest / np.floor(min(2.0**52, 2.0**62 * largest / (n * row_sum)))
+    return float(unit), np.rint(values / unit).astype(np.int64)
 
 
 def inverse_for(noise: Noise | None, k: int) -> ClassMatrix:

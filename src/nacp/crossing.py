@@ -28,7 +28,6 @@ SCAN_ALL = 1 << 14
 SCAN_LIMIT = 1 << 19
 _RUNGS_PER_SPLIT = 12
 _REACHES = (0.0005, 0.002, 0.008)
-_HUGE = 1e300
 _PILOT_PAIRS = 1 << 19
 _WINDOWS = (0.1, 0.05, 0.03, 0.02, 0.01, 0.007, 0.005, 0.003, 0.001)
 
@@ -38,6 +37,15 @@ class Cell(NamedTuple):
 
     low: float
     high: float
+
+
+class Scan(NamedTuple):
+    """What was found in a cell: its distinct scores, and F^c-hat at its low end and at each of them."""
+
+    scores: Floats
+    coverage: Floats
+    least: float
+    greatest: float
 
 
 class Look(NamedTuple):
@@ -88,7 +96,9 @@ def find_crossings(evidence: Evidence, targets: list[float], rule: Rule) -> list
                 if sum(windows.values()) + ladder.pairs_in(cell) > SCAN_LIMIT:
                     break
                 windows[cell] = ladder.pairs_in(cell)
-        if rungs or windows:
+        pending = [target for i, target in enumerate(targets) if i not in found]
+        ladder.forget(pending, rule)
+        if pending:
             ladder.climb(evidence, Look(sorted(rungs), list(windows)))
     return [found[i] for i in range(len(targets))]
 
@@ -104,7 +114,7 @@ class Ladder:
         self.gains: Ints = np.array([0, 0])
         self.losses: Ints = np.array([0, 0])
         self.exact: Bools = np.array([True, True])
-        self.scanned: dict[Cell, Window] = {}
+        self.scanned: dict[Cell, Scan] = {}
         self.guess: Floats | None = None
 
     def climb(self, evidence: Evidence, look: Look) -> None:
@@ -114,7 +124,8 @@ class Ladder:
         )
         self.learn(look.rungs, tally)
         self.learn(look.loose, bound, exact=False)
-        self.scanned |= zip(look.windows, found, strict=True)
+        for cell, window in zip(look.windows, found, strict=True):
+            self.scan(cell, window)
 
     def learn(self, rungs: Sequence[float], tally: Tally, *, exact: bool = True) -> None:
         """Add tallies at new rungs, or exact ones at rungs where only bounds were known."""
@@ -149,55 +160,60 @@ class Ladder:
             open_cells = np.flatnonzero(rising[1:] - surely[:-1] >= bar - slack)
         else:
             open_cells = np.flatnonzero(rising[:-1] - falling[1:] < bar + slack)[::-1]
-        unseen = []
+        unseen: list[Cell] = []
         for j in open_cells:
             cell = Cell(float(self.rungs[j]), float(self.rungs[j + 1]))
-            states = self._states(cell, int(self.gains[j] - self.losses[j]))
-            if states is None:
+            found = self.scanned.get(cell) or self._scan_without_reading(cell)
+            if found is None:
                 unseen.append(cell)
-                continue
-            if unseen:
-                continue
-            scores, coverage = states
-            reached = coverage >= target - ROUNDING
-            if rule == "first" and reached[1:].any():
-                i = int(np.argmax(reached[1:]))
-                return Crossing(float(scores[i]), float(coverage[i + 1]))
-            if rule == "last" and not reached[:-1].all():
-                i = len(scores) - 1 - int(np.argmax(~reached[:-1][::-1]))
-                if not reached[i + 1]:  # not even with all classes: rows of P that sum to 1 only roughly
-                    return NOWHERE
-                return Crossing(float(scores[i]), float(coverage[i + 1]))
+            elif not unseen and _crosses(found, target, rule):
+                return _crossing_in(found, target, rule)
         return unseen or NOWHERE
 
-    def _states(self, cell: Cell, net: int) -> tuple[Floats, Floats] | None:
-        """Return the distinct scores in a cell, and F^c-hat at its low end and at each of them."""
+    def scan(self, cell: Cell, window: Window) -> Scan:
+        """Follow F^c-hat through a cell, from the pairs that score in it."""
         evidence = self.evidence
-        if not evidence.needs_pairs:
-            window = Window(np.empty(0), np.empty(0, dtype=np.int64))
-        elif cell in self.scanned:
-            window = self.scanned[cell]
-        elif math.nextafter(cell.low, np.inf) == np.inf:  # all classes are in the sets, so F^c-hat is 1
-            return np.array([np.inf]), np.append(evidence.clean(np.array([cell.low]), np.array([net])), 1.0)
-        elif math.nextafter(cell.low, np.inf) == cell.high and not self.loose_ends(cell):
-            tally = np.searchsorted(self.rungs, cell.high)
-            step = self.gains[tally] - self.losses[tally] - net
-            window = Window(np.array([cell.high]), np.array([step]))
-        else:
-            return None
+        place = np.searchsorted(self.rungs, cell.low)
+        net = self.gains[place] - self.losses[place]
         inside = slice(*evidence.labels_upto(np.array(cell)))
         scores = np.unique(np.concatenate([window.scores, evidence.label_scores[inside]]))
         sums = np.concatenate([[net], net + np.cumsum(window.weights)])
         at = np.searchsorted(window.scores, scores, side="right")
-        ends = np.concatenate([[cell.low], scores])
-        return scores, evidence.clean(ends, np.concatenate([[net], sums[at]]))
+        coverage = evidence.clean(np.concatenate([[cell.low], scores]), np.concatenate([[net], sums[at]]))
+        return self._keep(cell, scores, coverage)
+
+    def _scan_without_reading(self, cell: Cell) -> Scan | None:
+        """Return the scan of a cell that no pairs lie in, or that has room for one score only."""
+        if not self.evidence.needs_pairs:
+            return self.scan(cell, Window(np.empty(0), np.empty(0, dtype=np.int64)))
+        if math.nextafter(cell.low, math.inf) != cell.high or self.loose_ends(cell):
+            return None
+        low, high = np.searchsorted(self.rungs, cell)
+        if cell.high == math.inf:  # all classes are in the sets, so F^c-hat is 1
+            net = np.array([self.gains[low] - self.losses[low]])
+            start = self.evidence.clean(np.array([cell.low]), net)
+            return self._keep(cell, np.array([math.inf]), np.append(start, 1.0))
+        step = (self.gains - self.losses)[high] - (self.gains - self.losses)[low]
+        return self.scan(cell, Window(np.array([cell.high]), np.array([step])))
+
+    def _keep(self, cell: Cell, scores: Floats, coverage: Floats) -> Scan:
+        least, greatest = coverage[:-1].min(initial=np.inf), coverage[1:].max(initial=-np.inf)
+        self.scanned[cell] = Scan(scores, coverage, float(least), float(greatest))
+        return self.scanned[cell]
+
+    def forget(self, targets: list[float], rule: Rule) -> None:
+        """Drop the scores of scanned cells in which none of the targets is crossed."""
+        for cell, found in self.scanned.items():
+            if not any(_crosses(found, target, rule) for target in targets):
+                self.scanned[cell] = found._replace(scores=np.empty(0), coverage=np.empty(0))
 
     def split(self, cell: Cell, target: float) -> list[float]:
         """Return rungs inside a cell with too many pairs to scan.
 
         Scores of noisy labels where there are any: evenly spaced ones, and some around where the first
-        guess, put right at the ends of the cell, now sees the crossing. Else evenly spaced values. And the
-        value just below the upper end, so that many equal scores there come to lie in a cell of their own.
+        guess, put right at the ends of the cell, now sees the crossing. Else values that part the cell
+        evenly in their bits. And the value just below the upper end, so that many equal scores there come
+        to lie in a cell of their own.
         """
         scores = self.evidence.label_scores
         start, stop = self.evidence.labels_upto(np.array(cell))
@@ -217,11 +233,34 @@ class Ladder:
             rungs.update(scores[np.clip(places, start, stop - 1).astype(int)].tolist())
         rungs = {q for q in rungs if cell.low < q < cell.high}
         if not rungs:
-            low = cell.low if cell.low > -_HUGE else min(2 * cell.high, 0.0) - 1
-            high = cell.high if cell.high < _HUGE else max(2 * low, 0.0) + 1
-            rungs.update(np.linspace(low, high, _RUNGS_PER_SPLIT + 2).tolist())
+            rungs.update(_between(cell, _RUNGS_PER_SPLIT))
         rungs.add(math.nextafter(cell.high, -np.inf))
         return [q for q in rungs if cell.low < q < cell.high]
+
+
+def _crosses(found: Scan, target: float, rule: Rule) -> bool:
+    """Return whether the target is crossed in a scanned cell, seen from below (first) or above (last)."""
+    return found.greatest >= target - ROUNDING if rule == "first" else found.least < target - ROUNDING
+
+
+def _crossing_in(found: Scan, target: float, rule: Rule) -> Crossing:
+    reached = found.coverage >= target - ROUNDING
+    if rule == "first":
+        i = int(np.argmax(reached[1:]))
+    else:
+        i = len(found.scores) - 1 - int(np.argmax(~reached[:-1][::-1]))
+        if not reached[i + 1]:  # not even with all classes: rows of P that sum to 1 only roughly
+            return NOWHERE
+    return Crossing(float(found.scores[i]), float(found.coverage[i + 1]))
+
+
+def _between(cell: Cell, count: int) -> list[float]:
+    """Return floats that part a cell evenly in their bits, so that any score is found in a few steps."""
+    low, high = (int(np.float64(q).view(np.int64)) for q in cell)
+    low, high = (b if b >= 0 else -(b & (2**63 - 1)) for b in (low, high))  # in the order of the floats
+    steps = [low + (high - low) * i // (count + 1) for i in range(1, count + 1)]
+    bits = np.array([b if b >= 0 else -b - 2**63 for b in steps], dtype=np.int64)
+    return [float(q) for q in bits.view(np.float64)]
 
 
 def _first_look(evidence: Evidence, ladder: Ladder, targets: list[float], rule: Rule) -> Look:
@@ -250,12 +289,12 @@ def _first_look(evidence: Evidence, ladder: Ladder, targets: list[float], rule: 
         for width in _WINDOWS:
             reach = int(width * evidence.n)
             near = np.clip([guess - reach, guess + reach], 0, evidence.n - 1)
+            cell = Cell(*scores[near].tolist())
             if np.diff(pairs[near])[0] * each <= budget:
+                if cell.low < cell.high:
+                    cells.append(cell)
                 break
-        cell = Cell(*scores[near].tolist())
         rungs.update(cell)
-        if cell.low < cell.high:
-            cells.append(cell)
         if rule == "last":
             loose.update(_stairs(evidence, pairs * each, net, target, int(near[1])))
         else:

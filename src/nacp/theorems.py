@@ -82,10 +82,11 @@ def compare_with_noisy_cp(
 ) -> NoisyComparison:
     """Ask whether noise-aware sets are smaller than those of Noisy-CP here: Theorem 3.2.
 
-    Noisy-CP takes the ``1 - alpha`` quantile of the noisy labels' scores. The noise-aware threshold q,
-    without a correction, is at most that if and only if ``F^r-hat(q) <= 1 - alpha``, that is, if its sets
-    hold at most ``k (1 - alpha)`` labels on average. (The paper states this for the threshold of Noisy-CP
-    and proves it for q; what is proved is used.)
+    Noisy-CP takes the ``1 - alpha`` quantile of the noisy labels' scores. If the noise-aware threshold q,
+    without a correction, reaches its target exactly, it is at most that quantile if and only if
+    ``F^r-hat(q) <= 1 - alpha``, that is, if its sets hold at most ``k (1 - alpha)`` labels on average. On a
+    sample q overshoots the target by up to one label, and so does the equivalence. (The paper states it for
+    the threshold of Noisy-CP and proves it for q; what is proved is used.)
 
     Parameters
     ----------

@@ -91,7 +91,6 @@ class ACNL(PriorGuarantee):
     """
 
     name: ClassVar[str] = "acnl"
-    summary: ClassVar[str] = "ACNL, holds on average"
 
     def correction(self, problem: Problem) -> float:
         """Return the correction, infinite where a class is absent."""

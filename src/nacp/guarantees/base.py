@@ -50,7 +50,6 @@ class Guarantee(ABC):
     """
 
     name: ClassVar[str]
-    summary: ClassVar[str]
 
     @abstractmethod
     def correction(self, problem: Problem) -> float:

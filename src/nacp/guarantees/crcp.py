@@ -62,7 +62,6 @@ class CRCP(PriorGuarantee):
     """
 
     name: ClassVar[str] = "crcp"
-    summary: ClassVar[str] = "CRCP, holds on average"
 
     def correction(self, problem: Problem) -> float:
         """Return the correction, infinite where a class frequency is unknown."""

@@ -56,7 +56,6 @@ class NACP(Guarantee):
 
     delta: float = 1e-3
     name: ClassVar[str] = "nacp"
-    summary: ClassVar[str] = "NACP, holds with probability 1 - delta"
 
     def __post_init__(self) -> None:
         set_checked(self, delta=check_fraction("delta", self.delta))

@@ -21,7 +21,6 @@ class SplitConformal(Guarantee):
     """
 
     name: ClassVar[str] = "split"
-    summary: ClassVar[str] = "split conformal prediction"
 
     def correction(self, problem: Problem) -> float:
         """Return ``(1 - alpha)/n``."""

@@ -18,7 +18,6 @@ class Uncorrected(Guarantee):
     """
 
     name: ClassVar[str] = "none"
-    summary: ClassVar[str] = "NR-CP, no guarantee"
 
     def correction(self, problem: Problem) -> float:
         """Return 0."""

@@ -109,6 +109,9 @@ class GroupNoise(Noise):
         rates = {str(g): rate for g, rate in enumerate(self._rates.tolist())}
         return {"name": self.name, "groups": [str(g) for g in self._index], "rate": rates}
 
+    def __repr__(self) -> str:
+        return f"GroupNoise({self.describe(len(self.groups))})"
+
     def __eq__(self, other: object) -> bool:
         return isinstance(other, GroupNoise) and self.to_dict() == other.to_dict()
 

@@ -21,7 +21,7 @@ class UniformFamily(Noise):
 
     def matrix(self, k: int) -> GroupedMatrix:
         """Return ``P = (1 - epsilon) I + epsilon / k`` (paper eq. 4)."""
-        epsilon = self.epsilon(k)
+        epsilon = check_rate(self.epsilon(k), f"noise rate of {self!r} for {k} classes")
         one_group = np.zeros(k, dtype=np.int64)
         return GroupedMatrix(one_group, np.array([1 - epsilon]), np.array([epsilon / k]))
 

@@ -27,8 +27,8 @@ from nacp.scores import Precomputed, Score, as_score
 _BATCH = 64
 _CELL_PAIRS = 1 << 15
 _LADDER = 64
-# How far from the pooled threshold a split's may fall, in standard deviations of a share of labels.
-_SPREAD = 6.0
+# How far from the target the estimate on all rows may be at a split's threshold, in standard deviations.
+_SPREAD = 5.0
 
 
 @dataclass(frozen=True, eq=False)
@@ -200,11 +200,7 @@ class _Runner:
             for _, target in self._targets(labels, mask, method):
                 if target > 1 + ROUNDING:
                     continue
-                q = self._pooled_threshold(target, method, labels)
-                share = float(np.searchsorted(pooled, q, side="right")) / len(pooled)
-                spread = _SPREAD * np.sqrt(max(share * (1 - share), 1 / self.n) / self.n)
-                places = np.clip(np.array([share - spread, share + spread]) * len(pooled), 0, len(pooled) - 1)
-                windows.append(Cell(*pooled[places.astype(int)].tolist()))
+                windows.append(self._window_for(target, method, labels))
         self.windows = _merged(windows)
         self._collect_pairs()
         quantiles = pooled[np.linspace(0, len(pooled) - 1, _LADDER).astype(int)]
@@ -223,10 +219,16 @@ class _Runner:
             self.counts[where] = np.cumsum(by_cell[:, :-1], axis=1)
         self.totals: Ints = np.rint(self.counts.sum(axis=0)).astype(np.int64)
 
-    def _pooled_threshold(self, target: float, method: Method, labels: Ints) -> float:
+    def _window_for(self, target: float, method: Method, labels: Ints) -> Cell:
+        """Return where the thresholds of the splits will fall: where all rows nearly reach the target."""
         inverse = self.inverse if method.noise_aware else inverse_for(None, self.rows.k)
         every = Evidence(Rows(self.scores, normalize=False), labels, Precomputed(), inverse)
-        return find_crossings(every, [target], self.crossing)[0].threshold
+        # The variance of one point's share in the estimate where the sets are small: F^c (hi - F^c).
+        hi = max(inverse.subset_range()[1], 1.0)
+        spread = _SPREAD * np.sqrt(target * (hi - target) / self.n)
+        ends = [max(target - spread, target / 2), min(target + spread, (1 + target) / 2)]
+        low, high = find_crossings(every, ends, self.crossing)
+        return Cell(low.threshold, high.threshold)
 
     def _collect_pairs(self) -> None:
         rows, scores = [np.empty(0, dtype=np.int32)], [np.empty(0)]
@@ -275,7 +277,7 @@ class _Runner:
                 every = Evidence(subset, labels[mask], Precomputed(), inverse)
                 return find_crossings(every, [target], self.crossing)[0]
             scores, rows = self._pairs(cell)
-            ladder.scanned[cell] = ladder.evidence.window(scores[mask[rows]])
+            ladder.scan(cell, ladder.evidence.window(scores[mask[rows]]))
         return answer
 
     def _prepared(self, cell: Cell) -> bool:

@@ -71,9 +71,11 @@ class Score(ABC):
 
     def to_native(self, thresholds: Floats) -> Floats:
         """Return thresholds on the native scale: the largest that do not exceed them on the score's own."""
-        native: Floats = thresholds - self.offset
-        above = native + 2.0**-54 * abs(self.offset)
-        return np.where(above + self.offset <= thresholds, above, native)
+        # Half a unit in the last place of 1 may round away; step back to where it does.
+        native: Floats = thresholds - self.offset + 2.0**-54 * self.offset
+        for _ in range(4):
+            native = np.where(native + self.offset > thresholds, np.nextafter(native, -np.inf), native)
+        return native
 
     def to_dict(self) -> dict[str, Any]:
         """Return the name and the parameters, for a file."""
