@@ -358,6 +358,18 @@ def test_a_correction_moves_the_target_and_beyond_one_there_is_no_threshold(guar
     assert np.isfinite(found).any()
 
 
+@pytest.mark.parametrize("rule", CROSSINGS)
+def test_an_estimate_above_one_does_not_reach_a_target_above_one(rule):
+    """F^c(0) = (1 - 1/2 · 1/4)/(1/2) = 7/4, but at the largest score F^c is 1."""
+    scores, labels = np.array([[0.0, 1.0, 1.0, 1.0]] * 20), np.zeros(20, dtype=int)
+    with pytest.warns(nacp.NoValidThresholdWarning):
+        cal = nacp.calibrate(
+            scores, labels, noise=0.5, score="precomputed", guarantee="nacp", delta=0.9, crossing=rule
+        )
+    assert 1 < 1 - cal.alpha + cal.correction < 7 / 4
+    assert cal.threshold == math.inf
+
+
 @pytest.mark.parametrize("case", SCORES.values(), ids=SCORES)
 def test_sets_of_new_rows_are_the_labels_that_score_at_most_the_threshold(case):
     empty = 0
