@@ -214,7 +214,7 @@ def test_no_labels_stay_no_labels_when_made_noisy():
 def test_a_rate_outside_of_0_to_1_is_refused(rate):
     for model in (nacp.UniformNoise, lambda r: nacp.GroupNoise([0, 0, 1, 1], r)):
         says(complaint(model, rate), "noise rate", "[0, 1)", f"found {rate!r}")
-    if rate is not None:
+    if rate not in (None, "0.2"):  # which are no rates to calibrate: see the smaller doors below
         says(complaint(calibrate, noise=rate), "noise rate", "[0, 1)", f"found {rate!r}")
 
 
@@ -520,3 +520,14 @@ def test_class_names_and_labels_may_be_lists_or_arrays(make):
 def test_numbers_may_be_numpy_scalars(number):
     cal = calibrate(noise=number(0.25), alpha=number(0.25))
     assert (cal.threshold, cal.alpha) == (calibrate(noise=0.25, alpha=0.25).threshold, 0.25)
+
+
+def test_smaller_doors_speak_too():
+    says(
+        complaint(nacp.evaluate, np.ones((3, K), dtype=bool), [0, 1, 2]), "sets", "PredictionSets", "ndarray"
+    )
+    says(complaint(nacp.threshold_bracket, [0.5, np.nan], epsilon=0.2, k=10, alpha=0.1), "noisy_scores")
+    says(complaint(nacp.threshold_bracket, [0.5], epsilon=0.2, k=0, alpha=0.1), "k must be at least 2", "0")
+    says(complaint(calibrate, noise="uniform"), "noise", "'uniform'", "a rate")
+    says(complaint(calibrate, noise=nacp.UniformNoise), "noise", "UniformNoise", "a rate")
+    says(complaint(calibrate, labels=[[0], [1, 2]]), "labels", "different lengths")

@@ -119,7 +119,10 @@ def _first_nan(rows: Rows, where: slice) -> int:
 
 def check_labels(labels: Any, n: int, k: int, classes: Sequence[Any] | None = None) -> Ints:
     """Check labels (numbers from 0 to k - 1, or names from `classes`) and return them as numbers."""
-    given = np.asarray(labels)
+    try:
+        given = np.asarray(labels)
+    except ValueError:
+        raise ValueError(f"labels must have the shape ({n},); found rows of different lengths") from None
     if given.shape != (n,):
         raise ValueError(f"labels must have the shape ({n},), one per row of probs; found {given.shape}")
     if n == 0:

@@ -78,6 +78,8 @@ def evaluate(sets: PredictionSets, labels: ArrayLike, *, alpha: float | None = N
     >>> result.coverage, result.mean_size, result.empty, result.class_coverage_gap
     (0.666..., 1.0, 0.333..., 0.416...)
     """
+    if not isinstance(sets, PredictionSets):
+        raise ValueError(f"sets must be PredictionSets, as from predict_set; found {type(sets).__name__}")
     given = check_labels(labels, len(sets), sets.k, sets.classes)
     if len(sets) == 0:
         raise ValueError("sets is empty: there is nothing to evaluate")

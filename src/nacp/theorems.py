@@ -48,8 +48,10 @@ def threshold_bracket(
     check_fraction("alpha", alpha)
     check_rate(epsilon, "epsilon")
     scores = np.sort(np.asarray(noisy_scores, dtype=np.float64))
-    if scores.ndim != 1 or len(scores) == 0:
-        raise ValueError(f"noisy_scores must have the shape (n,); found {scores.shape}")
+    if scores.ndim != 1 or len(scores) == 0 or np.isnan(scores).any():
+        raise ValueError(f"noisy_scores must be n numbers in one dimension; found shape {scores.shape}")
+    if k < 2:
+        raise ValueError(f"k must be at least 2 classes; found {k!r}")
     n = len(scores)
     shares = ((1 - alpha) * (1 - epsilon) / (1 - epsilon / k), 1 - alpha + alpha * epsilon)
     low, high = (scores[max(math.ceil(share * n - 1e-9), 1) - 1] for share in shares)

@@ -1,7 +1,5 @@
 """The guarantees, and the table of their names."""
 
-from dataclasses import fields
-
 from nacp._validation import check_fraction
 from nacp.guarantees.acnl import ACNL
 from nacp.guarantees.base import Guarantee, Problem
@@ -35,8 +33,4 @@ def as_guarantee(guarantee: str | Guarantee, delta: float | None = None) -> Guar
             "or a guarantee object such as nacp.ACNL(priors=...)"
         )
     kind = GUARANTEES[guarantee.lower()]
-    if delta is not None:
-        check_fraction("delta", delta)
-        if "delta" in {field.name for field in fields(kind)}:  # type: ignore[arg-type]
-            return kind(delta)  # type: ignore[call-arg]
-    return kind()
+    return kind() if delta is None else kind.with_delta(check_fraction("delta", delta))

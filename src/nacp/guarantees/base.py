@@ -2,7 +2,7 @@
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Self
 
 import numpy as np
 
@@ -58,6 +58,11 @@ class Guarantee(ABC):
     @abstractmethod
     def promise(self, alpha: float) -> str:
         """Return in one sentence what holds for the sets."""
+
+    @classmethod
+    def with_delta(cls, delta: float) -> Self:
+        """Return the guarantee with that probability of failure; without effect where it has none."""
+        return cls()
 
     def obstacle(self, problem: Problem) -> str | None:
         """Return why the correction is infinite, where it is."""

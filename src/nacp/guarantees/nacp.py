@@ -2,7 +2,7 @@
 
 import math
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import ClassVar, Self
 
 from nacp._validation import check_fraction, set_checked
 from nacp.guarantees.base import Guarantee, Problem, percent
@@ -59,6 +59,11 @@ class NACP(Guarantee):
 
     def __post_init__(self) -> None:
         set_checked(self, delta=check_fraction("delta", self.delta))
+
+    @classmethod
+    def with_delta(cls, delta: float) -> Self:
+        """Return the guarantee with that probability of failure."""
+        return cls(delta)
 
     def correction(self, problem: Problem) -> float:
         """Return the correction of Theorem 3.3."""

@@ -31,6 +31,11 @@ def as_noise(noise: Any) -> Noise | None:
     """Return the noise model that a number, a matrix, a noise object or None stands for."""
     if noise is None or isinstance(noise, Noise):
         return noise
+    if isinstance(noise, str | type) or callable(noise):
+        raise ValueError(
+            f"noise is {noise!r}; it must be a rate, a (k, k) matrix, a noise model such as "
+            "nacp.UniformNoise(0.2), or None for labels taken as they are"
+        )
     if np.ndim(noise) == 0:
         return UniformNoise(noise)
     return MatrixNoise(noise)
