@@ -154,22 +154,20 @@ def patched(**values: Any) -> Iterator[None]:
 def general_search(scan_limit: int = 4, pilot_pairs: int = 8, block_entries: int = 16) -> Any:
     """Treat a small input as the library treats a large one.
 
-    Not scanned at once but searched, in blocks of few rows, and with the bounds and the first columns of
-    the sorted rows that otherwise need more than 128 classes.
+    Not scanned at once but searched, in blocks of few rows, and with sorted rows cut into stretches.
     """
     return patched(
         SCAN_ALL=scan_limit,
         SCAN_LIMIT=scan_limit,
         _PILOT_PAIRS=pilot_pairs,
         BLOCK_ENTRIES=block_entries,
-        _FIRST_COLUMNS=2,
-        coarse_step=lambda k: 2,
+        stretch_for=lambda k: 2,
     )
 
 
 def full_scan() -> Any:
     """Sort all scores of all labels, and look at each."""
-    return patched(SCAN_ALL=1 << 40, SCAN_LIMIT=1 << 40, _FIRST_COLUMNS=1 << 40)
+    return patched(SCAN_ALL=1 << 40, SCAN_LIMIT=1 << 40, stretch_for=lambda k: k)
 
 
 ROUTES = (nullcontext, general_search)

@@ -5,6 +5,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from fractions import Fraction
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -117,12 +118,11 @@ def quantile(scores: np.ndarray, share: Fraction) -> float:
 
 
 @contextmanager
-def reading(block_entries: int, scan_limit: int, first_columns: int) -> Iterator[None]:
-    """Read a small input as the library reads a large one: in blocks, by a search, few columns at a time."""
+def reading(block_entries: int, scan_limit: int, stretch: int) -> Iterator[None]:
+    """Read a small input as the library reads a large one: in blocks, by a search, in short stretches."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(_kernels, "BLOCK_ENTRIES", block_entries)
-        patch.setattr(_kernels, "_FIRST_COLUMNS", first_columns)
-        patch.setattr(_kernels, "coarse_step", lambda k: first_columns)
+        patch.setattr(_kernels, "stretch_for", lambda k: stretch)
         patch.setattr(crossing, "SCAN_LIMIT", scan_limit)
         patch.setattr(crossing, "SCAN_ALL", scan_limit)
         patch.setattr(crossing, "_PILOT_PAIRS", scan_limit)
@@ -242,16 +242,30 @@ def test_inputs_are_never_changed(problem, data):
 # Orderings
 
 
-@forall(problems(), readings, st.lists(st.floats(-2, 8), min_size=1, max_size=5))
-def test_the_cheap_count_of_pairs_is_an_upper_bound(problem, how, extra):
-    block = problem.probs.astype(np.float64)
+@forall(
+    problems(), readings, st.lists(st.floats(-2, 8), min_size=2, max_size=5), st.sampled_from(["f4", "f8"])
+)
+def test_a_reading_knows_what_the_whole_matrix_of_scores_says(problem, how, extra, dtype):
+    block = problem.probs.astype(dtype)
     scores = problem.score.native_matrix(block)
+    rungs = np.unique([*scores.ravel(), *extra])
     with reading(*how):
-        read = problem.score.read(block, math.inf, problem.score.draw(block))
-        for q in (*np.unique(scores), *extra):
-            count = np.count_nonzero(scores <= q)
-            assert read.counts(np.array([q])) == count
-            assert count <= read.counts_at_most(np.array([q])) <= scores.size
+        together = problem.score.read(block, problem.score.draw(block))
+        counts = np.count_nonzero(scores <= rungs[:, None, None], axis=(1, 2))
+        assert together.counts(rungs).tolist() == counts.tolist()
+        np.testing.assert_array_equal(together.matrix(), scores)
+        for q, count in zip(rungs, counts, strict=True):
+            alone = problem.score.read(block, problem.score.draw(block))
+            assert count <= alone.counts_at_most(np.array([q])) <= scores.size
+            keys, cuts = alone.cuts(q)
+            np.testing.assert_array_equal(keys >= cuts, scores <= q)
+            assert alone.counts(np.array([q])) == count
+        for low, high in pairwise([-math.inf, *extra, math.inf]):
+            inside = (scores > low) & (scores <= high)
+            rows, columns, found = together.events(low, high)
+            assert sorted(zip(rows, columns, strict=True)) == list(zip(*np.nonzero(inside), strict=True))
+            np.testing.assert_array_equal(found, scores[rows, columns])
+            assert sorted(together.between(low, high)) == sorted(scores[inside])
 
 
 @forall(problems(), alphas)

@@ -15,11 +15,10 @@ import numpy as np
 
 from nacp._types import Array, Bools, Floats, Ints
 
-BLOCK_ENTRIES = 1 << 17
+BLOCK_ENTRIES = 1 << 18
 
 _HASHED_COLUMNS = 16
-_FIRST_COLUMNS = 64
-_FEW_RUNGS = 32
+FEW_RUNGS = 32
 _GOLDEN = np.uint64(0x9E3779B97F4A7C15)
 _MIX_1 = np.uint64(0xBF58476D1CE4E5B9)
 _MIX_2 = np.uint64(0x94D049BB133111EB)
@@ -44,8 +43,8 @@ def cut_for(dtype: np.dtype[np.floating], cut: float) -> np.floating:
     """Return the smallest value of `dtype` not below `cut`, so that `p >= cut` keeps its meaning."""
     with np.errstate(over="ignore"):
         rounded = dtype.type(cut)
-    # As Python floats: NumPy would round `cut` before it compares.
-    return rounded if float(rounded) >= cut else np.nextafter(rounded, dtype.type(np.inf))
+        # As Python floats: NumPy would round `cut` before it compares.
+        return rounded if float(rounded) >= cut else np.nextafter(rounded, dtype.type(np.inf))
 
 
 def hashed_uniforms(block: Array, seed: int) -> Floats:
@@ -97,27 +96,22 @@ def sorted_columns(block: Array) -> tuple[Array, Ints]:
     return np.take_along_axis(block, order, axis=1), order
 
 
+def stretch_for(k: int) -> int:
+    """Return how many columns of a sorted row make one stretch: about the root of k, at least 16."""
+    return 1 << max(4, k.bit_length() // 2 - 1)
+
+
+def flat_places(mask: Array) -> tuple[Ints, Ints]:
+    """Return the places of the true entries, row after row and counted through, and where each row starts."""
+    flat = np.flatnonzero(mask)
+    return flat, np.searchsorted(flat, np.arange(len(mask) + 1) * mask.shape[1])
+
+
 def flat_sets(keys: Array, cuts: Array) -> tuple[Ints, Ints]:
     """Return the sizes of the sets ``keys >= cuts`` and their labels, row after row."""
-    flat = np.flatnonzero(keys >= cuts)
-    starts = np.arange(len(keys) + 1) * keys.shape[1]
-    sizes = np.diff(np.searchsorted(flat, starts))
-    return sizes, flat - np.repeat(starts[:-1], sizes)
-
-
-def masses_above(block: Array, own: Array, mask: Array) -> Floats:
-    """Return the exact sums of the entries under a mask of entries that are at least `own`."""
-    masked = block * mask
-    sums: Floats = masked.sum(axis=1, dtype=np.float64)
-    # Off the grid, a plain sum of entries below 2^-29 may round; float64 entries may anywhere.
-    unsafe = np.flatnonzero(own < 2.0**-29) if block.dtype == np.float32 else np.arange(len(block))
-    sums[unsafe] = on_grid(masked[unsafe]).sum(axis=1)
-    return sums
-
-
-def _row_counts(mask: Array) -> Ints:
-    counts: Ints = np.count_nonzero(mask, axis=1)
-    return counts
+    flat, starts = flat_places(keys >= cuts)
+    sizes = np.diff(starts)
+    return sizes, flat - np.repeat(np.arange(len(keys)) * keys.shape[1], sizes)
 
 
 class LabelRanks:
@@ -139,12 +133,19 @@ class LabelRanks:
         return self._u
 
     @cached_property
-    def _higher(self) -> Array:
-        return self._block > self._own[:, None]
+    def _higher(self) -> tuple[Ints, Ints]:
+        return flat_places(self._block > self._own[:, None])
 
     @cached_property
-    def _as_high(self) -> Array:
-        return self._block >= self._own[:, None]
+    def _as_high(self) -> tuple[Ints, Ints]:
+        return flat_places(self._block >= self._own[:, None])
+
+    def _mass(self, flat: Ints, starts: Ints) -> Floats:
+        sums = np.zeros(len(self._block))
+        some = starts[1:] > starts[:-1]
+        if some.any():
+            sums[some] = np.add.reduceat(on_grid(self._block.ravel()[flat]), starts[:-1][some])
+        return sums
 
     @cached_property
     def p(self) -> Floats:
@@ -152,19 +153,19 @@ class LabelRanks:
 
     @cached_property
     def above(self) -> Floats:
-        return masses_above(self._block, self._own, self._higher)
+        return self._mass(*self._higher)
 
     @cached_property
     def upto(self) -> Floats:
-        return masses_above(self._block, self._own, self._as_high)
+        return self._mass(*self._as_high)
 
     @cached_property
     def n_above(self) -> Ints:
-        return _row_counts(self._higher)
+        return np.diff(self._higher[1])
 
     @cached_property
     def n_upto(self) -> Ints:
-        return _row_counts(self._as_high)
+        return np.diff(self._as_high[1])
 
     @cached_property
     def top(self) -> Floats:
@@ -176,11 +177,31 @@ class LabelRanks:
 
 
 class SortedRanks:
-    """The same quantities for every entry of rows in descending order; shapes (rows, k) or (rows, 1)."""
+    """The same quantities for stretches of rows in descending order; shapes (m, width) or (m, 1).
 
-    def __init__(self, descending: Array, u: Floats | None) -> None:
-        self._rows = descending
-        self._u = u
+    Parameters
+    ----------
+    values : array of shape (m, width)
+        One stretch of neighbouring entries each, from rows in descending order. Equal probabilities
+        must not lie across its ends.
+    leaders : array of shape (m, 2)
+        The two largest probabilities of each row.
+    u : array of shape (m,), optional
+        The rows' uniform numbers.
+    before, places : arrays of shape (m, 1), optional
+        The mass and the number of the entries before the stretch, if any.
+    """
+
+    def __init__(
+        self,
+        values: Array,
+        leaders: Array,
+        u: Floats | None,
+        before: Array | float = 0.0,
+        places: Array | int = 0,
+    ) -> None:
+        self._values, self._leaders, self._u = values, leaders, u
+        self._before, self._places = before, places
 
     @property
     def u(self) -> Floats:
@@ -189,21 +210,24 @@ class SortedRanks:
 
     @cached_property
     def p(self) -> Floats:
-        return on_grid(self._rows)
+        return on_grid(self._values)
 
     @cached_property
     def _cumulated(self) -> Floats:
-        return np.cumsum(self.p, axis=1)
+        sums = np.cumsum(self.p, axis=1)
+        sums += self._before
+        return sums
 
     @cached_property
     def _ties(self) -> tuple[Ints, Ints, Ints]:
-        """Rows that hold equal probabilities; there, each entry's first and last equal."""
-        equal = self._rows[:, 1:] == self._rows[:, :-1]
+        """Stretches that hold equal probabilities; there, each entry's first and last equal."""
+        equal = self._values[:, 1:] == self._values[:, :-1]
         tied = np.flatnonzero(equal.any(axis=1))
-        place = np.broadcast_to(np.arange(self._rows.shape[1]), (len(tied), self._rows.shape[1]))
+        width = self._values.shape[1]
+        place = np.broadcast_to(np.arange(width), (len(tied), width))
         first, last = place.copy(), place.copy()
         first[:, 1:][equal[tied]] = 0
-        last[:, :-1][equal[tied]] = self._rows.shape[1]
+        last[:, :-1][equal[tied]] = width
         first = np.maximum.accumulate(first, axis=1)
         last = np.minimum.accumulate(last[:, ::-1], axis=1)[:, ::-1]
         return tied, first, last
@@ -212,66 +236,62 @@ class SortedRanks:
     def above(self) -> Floats:
         above = self._cumulated - self.p
         tied, first, _ = self._ties
-        above[tied] = np.take_along_axis(above[tied], first, axis=1)
+        if len(tied):
+            above[tied] = np.take_along_axis(above[tied], first, axis=1)
         return above
 
     @cached_property
     def upto(self) -> Floats:
-        upto = self._cumulated.copy()
+        upto = self._cumulated
         tied, _, last = self._ties
-        upto[tied] = np.take_along_axis(upto[tied], last, axis=1)
+        if len(tied):
+            upto = upto.copy()
+            upto[tied] = np.take_along_axis(upto[tied], last, axis=1)
         return upto
 
     @cached_property
     def n_above(self) -> Ints:
-        places = np.tile(np.arange(self._rows.shape[1]), (len(self._rows), 1))
         tied, first, _ = self._ties
-        places[tied] = first
-        return places
+        return self._numbers(tied, first)
 
     @cached_property
     def n_upto(self) -> Ints:
-        places = np.tile(np.arange(1, self._rows.shape[1] + 1), (len(self._rows), 1))
         tied, _, last = self._ties
-        places[tied] = last + 1
-        return places
+        return self._numbers(tied, last) + 1
+
+    def _numbers(self, tied: Ints, replaced: Ints) -> Ints:
+        numbers = np.tile(np.arange(self._values.shape[1]), (len(self._values), 1))
+        numbers[tied] = replaced
+        numbers += self._places
+        return numbers
 
     @property
     def top(self) -> Floats:
-        return self.p[:, :1]
+        return on_grid(self._leaders[:, :1])
 
     @property
     def second(self) -> Floats:
-        return self.p[:, 1:2]
+        return on_grid(self._leaders[:, 1:])
 
 
-def coarse_step(k: int) -> int:
-    """Return the distance of the columns at which `CoarseRanks` looks."""
-    return max(1, k // 64)
+class FirstRanks:
+    """The same quantities for the first entry of every stretch, as if no probabilities were equal."""
+
+    def __init__(self, values: Array, leaders: Array, u: Floats | None, before: Floats, places: Ints) -> None:
+        self.p: Floats = on_grid(values)
+        self.above, self.n_above = before, places
+        self.upto: Floats = before + self.p
+        self.n_upto: Ints = places + 1
+        self.top, self.second = on_grid(leaders[:, :1]), on_grid(leaders[:, 1:])
+        self._u = u
+
+    @property
+    def u(self) -> Floats:
+        assert self._u is not None
+        return self._u[:, None]
 
 
-class CoarseRanks:
-    """Lower bounds of the same quantities at some 64 evenly spaced columns of rows in descending order.
-
-    Where equal probabilities lie across such a column they would not be bounds; `tied` names such rows.
-    """
-
-    def __init__(self, descending: Array) -> None:
-        starts = np.arange(0, descending.shape[1], coarse_step(descending.shape[1]))
-        sums = np.cumsum(np.add.reduceat(descending, starts, axis=1, dtype=np.float64), axis=1)
-        self.p: Floats = on_grid(descending[:, starts])
-        self.above: Floats = np.zeros_like(sums)
-        self.above[:, 1:] = sums[:, :-1] - 1e-9
-        self.upto: Floats = self.above + self.p
-        self.n_above: Ints = np.broadcast_to(starts, sums.shape)
-        self.n_upto: Ints = self.n_above + 1
-        self.top: Floats = self.p[:, :1]
-        self.second: Floats = on_grid(descending[:, 1:2])
-        self.u: Floats = np.zeros((len(descending), 1))
-        self.tied: Bools = (descending[:, starts[1:]] == descending[:, starts[1:] - 1]).any(axis=1)
-
-
-Ranks: TypeAlias = LabelRanks | SortedRanks | CoarseRanks
+Ranks: TypeAlias = LabelRanks | SortedRanks | FirstRanks
 
 
 class Events(NamedTuple):
@@ -283,14 +303,23 @@ class Events(NamedTuple):
 
 
 class Reading(ABC):
-    """One block, ready to be asked about its scores up to some limit."""
+    """One block, ready to be asked about its scores."""
+
+    @abstractmethod
+    def matrix(self) -> Floats:
+        """Return all scores, in the places of the labels."""
 
     @abstractmethod
     def counts(self, rungs: Floats) -> Ints:
         """Return, for each of the ascending `rungs`, how many pairs score at most that."""
 
+    @staticmethod
+    def _counts_of_many(scores: Floats, rungs: Floats) -> Ints:
+        cells = np.searchsorted(rungs, scores.ravel(), side="left")
+        return np.cumsum(np.bincount(cells, minlength=len(rungs) + 1)[:-1])
+
     def counts_at_most(self, rungs: Floats) -> Ints:
-        """Return upper bounds of `counts`, where these are cheaper; the limit does not matter."""
+        """Return upper bounds of `counts`, where these are cheaper."""
         return self.counts(rungs)
 
     @abstractmethod
@@ -306,35 +335,40 @@ class Reading(ABC):
         """Return `keys` (rows, k) and `cuts` (rows, 1): the sets at q are ``keys >= cuts``."""
 
 
-def _counts_below(scores: Floats, rungs: Floats) -> Ints:
-    if len(rungs) <= _FEW_RUNGS:
-        return np.array([np.count_nonzero(scores <= q) for q in rungs], dtype=np.int64)
-    cells = np.searchsorted(rungs, scores.ravel(), side="left")
-    return np.cumsum(np.bincount(cells, minlength=len(rungs) + 1)[:-1])
-
-
 class PointwiseReading(Reading):
     """A block whose scores are minus a key that each entry has for itself."""
 
-    def __init__(self, keys: Array, limit: float) -> None:
-        self._keys, self._limit = keys, limit
+    def __init__(self, keys: Array) -> None:
+        self._keys = keys
+
+        self._limit: float | None = None
+        self._found: Floats = np.empty(0)
+
+    def matrix(self) -> Floats:
+        return -self._keys.astype(np.float64)
+
+    def _upto(self, q: float) -> Floats:
+        """Return the scores up to q or a larger limit, which are kept."""
+        if self._limit is None or self._limit < q:
+            flat = self._keys.ravel()
+            self._limit, self._found = q, -flat[np.flatnonzero(flat >= self._cut(q))].astype(np.float64)
+        return self._found
 
     def _cut(self, q: float) -> np.floating:
         return cut_for(self._keys.dtype, -q)
 
-    @cached_property
-    def _scores(self) -> Floats:
-        """The scores up to the limit; usually few."""
-        return -self._keys[self._keys >= self._cut(self._limit)].astype(np.float64)
-
     def counts(self, rungs: Floats) -> Ints:
-        return _counts_below(self._scores, rungs) if len(rungs) else np.zeros(0, dtype=np.int64)
+        if len(rungs) > FEW_RUNGS:
+            return self._counts_of_many(self._upto(rungs[-1]), rungs)
+        found = [np.count_nonzero(self._upto(q) <= q) for q in rungs[::-1]]
+        return np.array(found[::-1], dtype=np.int64)
 
     def counts_at_most(self, rungs: Floats) -> Ints:
         return np.array([np.count_nonzero(self._keys >= self._cut(q)) for q in rungs], dtype=np.int64)
 
     def between(self, low: float, high: float) -> Floats:
-        return self._scores[(self._scores > low) & (self._scores <= high)]
+        scores = self._upto(high)
+        return scores[(scores > low) & (scores <= high)]
 
     def events(self, low: float, high: float) -> Events:
         inside = self._keys >= self._cut(high)
@@ -348,70 +382,160 @@ class PointwiseReading(Reading):
 
 
 class RankedReading(Reading):
-    """A block whose scores rise along the rows in descending order, by a formula of the ranks."""
+    """A block whose scores rise along the rows in descending order, by a formula of the ranks.
 
-    def __init__(
-        self, block: Array, formula: Callable[[Ranks], Floats], u: Floats | None, limit: float
-    ) -> None:
-        self._block, self._formula, self._u, self._limit = block, formula, u, limit
+    The sorted rows are cut into stretches. The mass before each stretch gives the score of its first
+    entry, and these say in which stretch a row passes q; only there the scores are computed one by one.
+    Where equal probabilities lie across the ends of that stretch, they are computed for the whole row.
+    """
+
+    def __init__(self, block: Array, formula: Callable[[Ranks], Floats], u: Floats | None) -> None:
+        self._block, self._formula, self._u = block, formula, u
+        self._n, self._k = block.shape
+        self._step = min(stretch_for(self._k), self._k)
+        self._stretches = -(-self._k // self._step)
+        self._passed: dict[float, Ints] = {}
 
     @cached_property
-    def _descending(self) -> Array:
-        negated = np.negative(self._block)
-        negated.sort(axis=1)
-        return np.negative(negated, out=negated)
+    def _ascending(self) -> Array:
+        """The sorted rows, from the least probable label on; -1 before them makes whole stretches of them."""
+        rows = np.empty((self._n, self._stretches * self._step), dtype=self._block.dtype)
+        real = rows[:, -self._k :]
+        real[:] = self._block
+        real.sort(axis=1)
+        rows[:, : -self._k] = -1
+        return rows
+
+    # Places and stretches are counted from the most probable label on, which is the last in `_ascending`.
+
+    def _at(self, rows: Ints, places: Ints) -> Array:
+        return self._ascending[rows, -1 - places]
+
+    @property
+    def _leaders(self) -> Array:
+        return self._ascending[:, :-3:-1]
+
+    @property
+    def _cut_up(self) -> Array:
+        return self._ascending.reshape(self._n, self._stretches, self._step)
 
     @cached_property
-    def _profiles(self) -> list[tuple[Ints, Floats]]:
-        """Row numbers, and the scores along these sorted rows as far as the limit: ascending.
+    def _before(self) -> Floats:
+        """The mass before each stretch, shape (rows, stretches)."""
+        before = np.zeros((self._n, self._stretches))
+        parts = self._cut_up[:, 1:]
+        sums = parts.astype(np.float64) @ np.ones(self._step)
+        # What is not on the grid yet: float32 entries below 2^-29; float64 entries anywhere.
+        rough = np.nonzero(parts[:, :, 0] < (2.0**-29 if parts.dtype == np.float32 else 2.0))
+        sums[rough] = on_grid(parts[rough]) @ np.ones(self._step)
+        np.cumsum(sums[:, ::-1], axis=1, out=before[:, 1:])
+        return before
 
-        Most rows pass the limit within a few columns, so the scores are computed for the first 64, and
-        for four times as many only in the rows that have not passed it. Equal probabilities at the edge
-        are no trouble: their scores are then too small, so that a row which seems to pass has passed.
-        """
-        found = []
-        rows, k, width = np.arange(len(self._block)), self._block.shape[1], _FIRST_COLUMNS
-        while len(rows):
-            width = width if 2 * width < k else k
-            here = slice(None) if len(rows) == len(self._block) else rows
-            ranks = SortedRanks(self._descending[here, :width], None if self._u is None else self._u[here])
-            profile = np.broadcast_to(self._formula(ranks), (len(rows), width))
-            done = (profile[:, -1] > self._limit) | (width == k)
-            found.append((rows, profile) if done.all() else (rows[done], profile[done]))
-            rows, width = rows[~done], 4 * width
-        return found
+    @cached_property
+    def _firsts(self) -> Floats:
+        """Lower bounds of the scores of the first entries of the stretches; exact but for equal entries."""
+        values = self._ascending[:, :: -self._step]
+        places = np.arange(self._stretches) * self._step
+        ranks = FirstRanks(values, self._leaders, self._u, self._before, places)
+        scores: Floats = np.broadcast_to(self._formula(ranks), values.shape)
+        torn = values[:, 1:] == self._ascending[:, -self._step :: -self._step][:, :-1]
+        if torn.any():
+            scores = scores.copy()
+            scores[:, 1:][torn] = -np.inf
+            scores = np.maximum.accumulate(scores, axis=1)
+        return scores
+
+    def _along(self, rows: Ints, stretches: Ints) -> tuple[Floats, Bools]:
+        """Return the scores along stretches, and in which of them equal entries lie across an end."""
+        values = self._cut_up[rows, -1 - stretches, ::-1]
+        u = None if self._u is None else self._u[rows]
+        first = stretches * self._step
+        ranks = SortedRanks(
+            values, self._leaders[rows], u, self._before[rows, stretches, None], first[:, None]
+        )
+        scores = np.broadcast_to(self._formula(ranks), values.shape)
+        last = stretches == self._stretches - 1
+        if self._stretches * self._step > self._k and last.any():
+            scores = np.where(first[:, None] + np.arange(self._step) < self._k, scores, np.inf)
+        torn = (self._at(rows, first - 1) == values[:, 0]) & (stretches > 0)
+        torn |= (self._at(rows, (first + self._step) * ~last) == values[:, -1]) & ~last
+        return scores, torn
+
+    def _whole(self, rows: Ints | slice) -> Floats:
+        """Return the scores along whole rows."""
+        values = self._ascending[rows, -self._k :][:, ::-1]
+        u = None if self._u is None else self._u[rows]
+        return np.broadcast_to(self._formula(SortedRanks(values, values[:, :2], u)), values.shape)
+
+    def _learn(self, rungs: Floats) -> None:
+        """Find out how many labels of each row score at most each of some rungs."""
+        new = np.array([q for q in rungs if q not in self._passed])
+        if not len(new):
+            return
+        stretch = np.stack([np.count_nonzero(self._firsts <= q, axis=1) - 1 for q in new])
+        rung, row = np.nonzero(stretch >= 0)
+        scores, torn = self._along(row, stretch[rung, row])
+        places = np.zeros(stretch.shape, dtype=np.int64)
+        places[rung, row] = stretch[rung, row] * self._step + np.count_nonzero(
+            scores <= new[rung, None], axis=1
+        )
+        if torn.any():
+            rows = np.unique(row[torn])
+            whole = self._whole(rows)
+            for i, q in enumerate(new):
+                places[i, rows] = np.count_nonzero(whole <= q, axis=1)
+        np.minimum(places, self._k, out=places)  # at infinity what the rows are filled up with counts too
+        self._passed.update(zip(new.tolist(), places, strict=True))
+
+    def _places(self, q: float) -> Ints:
+        """Return how many labels of each row score at most q."""
+        if q not in self._passed:
+            self._learn(np.array([q]))
+        return self._passed[q]
+
+    def matrix(self) -> Floats:
+        values, columns = sorted_columns(self._block)
+        matrix = np.empty(self._block.shape)
+        scores = self._formula(SortedRanks(values, values[:, :2], self._u))
+        np.put_along_axis(matrix, columns, np.broadcast_to(scores, matrix.shape), axis=1)
+        return matrix
 
     def counts(self, rungs: Floats) -> Ints:
-        counts = np.zeros(len(rungs), dtype=np.int64)
-        for _, profile in self._profiles if len(rungs) else []:
-            counts += _counts_below(profile, rungs)
-        return counts
+        if len(rungs) > FEW_RUNGS:
+            return self._counts_of_many(self._whole(slice(None)), rungs)
+        self._learn(rungs)
+        return np.array([self._passed[q].sum() for q in rungs], dtype=np.int64)
 
     def counts_at_most(self, rungs: Floats) -> Ints:
-        if not len(rungs):
-            return np.zeros(0, dtype=np.int64)
-        ranks, step = CoarseRanks(self._descending), coarse_step(self._block.shape[1])
-        lowest = np.broadcast_to(self._formula(ranks), ranks.above.shape)[~ranks.tied]
-        tied = np.count_nonzero(ranks.tied) * self._block.shape[1]
-        reached = [np.count_nonzero(lowest <= q) * step + tied for q in rungs]
+        reached = [np.count_nonzero(self._firsts <= q) * self._step for q in rungs]
         return np.minimum(np.array(reached, dtype=np.int64), self._block.size)
 
     def between(self, low: float, high: float) -> Floats:
-        return np.concatenate([scores[(scores > low) & (scores <= high)] for _, scores in self._profiles])
+        start, stop = self._places(low), self._places(high)
+        some = np.flatnonzero(stop > start)
+        first = start[some] // self._step
+        number = (stop[some] - 1) // self._step - first + 1
+        rows = np.repeat(some, number)
+        stretches = np.arange(len(rows)) - np.repeat(np.cumsum(number) - number - first, number)
+        scores, torn = self._along(rows, stretches)
+        places = (stretches * self._step)[:, None] + np.arange(self._step)
+        if torn.any():
+            again, which = np.unique(rows[torn], return_inverse=True)
+            scores = scores.copy()
+            scores[torn] = self._whole(again)[which[:, None], np.minimum(places[torn], self._k - 1)]
+        inside: Floats = scores[(places >= start[rows, None]) & (places < stop[rows, None])]
+        return inside
 
     def events(self, low: float, high: float) -> Events:
-        descending, columns = sorted_columns(self._block)
-        vars(self)["_descending"] = descending
-        found = []
-        for chosen, profile in self._profiles:
-            rows, places = np.nonzero((profile > low) & (profile <= high))
-            found.append(Events(chosen[rows], columns[chosen[rows], places], profile[rows, places]))
-        return Events(*(np.concatenate(parts) for parts in zip(*found, strict=True)))
+        inside = self._block >= self.cuts(high)[1]
+        inside &= self._block < self.cuts(low)[1]
+        rows, columns = np.nonzero(inside)
+        order = np.lexsort((-self._block[rows, columns], rows))
+        # Row by row and from the most probable label on, as the scores between come.
+        return Events(rows[order], columns[order], self.between(low, high))
 
     def cuts(self, q: float) -> tuple[Array, Array]:
-        cuts = np.full((len(self._block), 1), np.inf, dtype=self._block.dtype)
-        for rows, profile in self._profiles:
-            sizes = np.count_nonzero(profile <= q, axis=1)
-            some = sizes > 0
-            cuts[rows[some], 0] = self._descending[rows[some], sizes[some] - 1]
-        return self._block, cuts
+        places = self._places(q)
+        cuts = self._at(np.arange(self._n), places - 1)
+        cuts[places == 0] = np.inf
+        return self._block, cuts[:, None]

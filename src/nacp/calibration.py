@@ -13,6 +13,7 @@ from numpy.typing import ArrayLike
 
 from nacp._files import number, positive, read_document, rebuild, to_json, write_document
 from nacp._kernels import flat_sets
+from nacp._types import Array, Ints
 from nacp._validation import (
     check_choice,
     check_classes,
@@ -139,18 +140,19 @@ class Calibration:
             probabilities=self.score.takes_probabilities,
             k=self.k,
         )
-        sizes = np.empty(rows.n, dtype=np.int64)
-        labels = []
-        for where in rows.slices():
+
+        def read(where: slice) -> tuple[Ints, Array]:
             block = rows[where]
-            reading = self.score.read(block, self.native_threshold, self.score.draw(block))
+            reading = self.score.read(block, self.score.draw(block))
             keys, cuts = reading.cuts(self.native_threshold)
             if not allow_empty:
                 cuts = np.minimum(cuts, keys.max(axis=1, keepdims=True))
-            sizes[where], found = flat_sets(keys, cuts)
-            labels.append(found.astype(np.int32))
+            sizes, labels = flat_sets(keys, cuts)
+            return sizes, labels.astype(np.int32)
+
+        sizes, labels = zip(*map(read, rows.slices()), strict=True)
         return PredictionSets(
-            np.concatenate([[0], np.cumsum(sizes)]),
+            np.concatenate([[0], np.cumsum(np.concatenate(sizes))]),
             np.concatenate(labels),
             k=self.k,
             classes=self.classes,

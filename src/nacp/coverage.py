@@ -10,20 +10,23 @@ in uniform noise, they are counts and nothing is rounded. Else F^c-hat is off by
 largest row sum of W: 1e-11 at 10^8 points times classes, and far less where the errors cancel.
 """
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from nacp._kernels import Reading, row_slices
+from nacp._kernels import FEW_RUNGS, Reading
 from nacp._types import Floats, Ints
 from nacp._validation import Rows, check_classes, check_labels, check_probs
 from nacp.noise import Noise, UniformNoise, as_noise
 from nacp.noise.matrices import ClassMatrix
 from nacp.scores import Score, as_score
 
+_PILOT_PARTS = 16
 _NO_SCORES = np.empty(0)
 _NO_WEIGHTS = np.empty(0, dtype=np.int64)
 
@@ -43,6 +46,19 @@ class Window(NamedTuple):
     weights: Ints
 
 
+class Pilot(NamedTuple):
+    """All pairs of a few rows: in parts of about as many rows, and together in the order of the scores."""
+
+    each: float
+    parts: list[Window]
+    pairs: Window
+
+    def spread(self, q: float) -> float:
+        """Return the standard error of the pilot's estimate of the weight of the pairs up to q."""
+        sums = [float(part.weights[part.scores <= q].sum()) for part in self.parts]
+        return float(np.std(sums, ddof=1)) * math.sqrt(len(sums)) * self.each if len(sums) > 1 else math.inf
+
+
 class Estimator:
     """The estimate of the clean coverage, given the scores of the labels and tallies of the pairs."""
 
@@ -58,9 +74,12 @@ class Estimator:
         self._losses = np.concatenate([[0], np.cumsum(np.maximum(-weights, 0))])
 
         largest, row_sum = inverse.rest_bounds()
+        diagonal = inverse.diagonal - own
         self.needs_pairs = largest > 0
         self._rest_unit, _ = _whole(np.zeros(1), largest, row_sum, self.n)
-        self._rest_total = row_sum * self.n * (1 + 1e-9)
+        totals = np.stack(inverse.row_sums()) + np.stack([np.maximum(diagonal, 0), np.minimum(diagonal, 0)])
+        counts = np.bincount(labels, minlength=self.k)
+        self._totals: Floats = np.abs(totals @ counts) * (1 + 1e-9)
         constant = inverse.constant_rest
         self._constant = None if constant is None else int(self._round(np.array(constant)))
 
@@ -70,12 +89,12 @@ class Estimator:
 
     def rising(self, q: Floats, gains: Ints) -> Floats:
         """Return the part of n F^c-hat that rises with q; `gains` is that of the pairs."""
-        rest = np.where(np.isposinf(q), self._rest_total, gains * self._rest_unit)
+        rest = np.where(np.isposinf(q), self._totals[0], gains * self._rest_unit)
         return self._gains[self.labels_upto(q)] * self._own_unit + rest
 
     def falling(self, q: Floats, losses: Ints) -> Floats:
         """Return the part of n F^c-hat that falls with q; `losses` is that of the pairs."""
-        rest = np.where(np.isposinf(q), self._rest_total, losses * self._rest_unit)
+        rest = np.where(np.isposinf(q), self._totals[1], losses * self._rest_unit)
         return self._losses[self.labels_upto(q)] * self._own_unit + rest
 
     def clean(self, q: Floats, net: Ints) -> Floats:
@@ -84,6 +103,10 @@ class Estimator:
         own = self._gains[place] - self._losses[place]
         clean: Floats = (own * self._own_unit + net * self._rest_unit) / self.n
         return clean
+
+    def share(self, net: float) -> float:
+        """Return what a weight of pairs makes of F^c-hat."""
+        return net * self._rest_unit / self.n
 
     def tally(self, pairs: Ints) -> Tally:
         """Return the tally of pairs that all have the same weight, from their number."""
@@ -103,15 +126,22 @@ class Evidence(Estimator):
 
     def __init__(self, rows: Rows, labels: Ints, score: Score, inverse: ClassMatrix) -> None:
         self._rows, self._labels, self._score, self._inverse = rows, labels, score, inverse
-        scores = np.empty(rows.n)
-        drawn = []
-        for where in rows.slices():
+
+        def read(where: slice) -> tuple[Floats, Floats | None]:
             block = rows[where]
-            drawn.append(score.draw(block))
-            scores[where] = score.native_of_labels(block, labels[where], drawn[-1])
-        kept = [u for u in drawn if u is not None]
-        self._u = np.concatenate(kept) if kept else None
-        super().__init__(scores, labels, inverse)
+            u = score.draw(block)
+            return score.native_of_labels(block, labels[where], u), u
+
+        scores, drawn = zip(*map(read, rows.slices()), strict=True)
+        self._u = None if drawn[0] is None else np.concatenate(drawn)
+        # Where the weights depend on the label, rows with the same one are read together.
+        self._order = None if inverse.constant_rest is not None else np.argsort(labels, kind="stable")
+        super().__init__(np.concatenate(scores), labels, inverse)
+
+    @property
+    def exact_bounds(self) -> bool:
+        """Whether the bounds of a sweep are the tallies themselves."""
+        return self._constant is None
 
     def sweep(
         self,
@@ -125,40 +155,65 @@ class Evidence(Estimator):
 
         Pairs without weight are skipped, unless their `count` is wanted.
         """
-        tally, bound = (Tally(*np.zeros((3, len(q)), dtype=np.int64)) for q in (rungs, loose))
-        found: list[list[Window]] = [[] for _ in windows]
-        limit = max([*rungs[-1:], *(high for _, high in windows)], default=-np.inf)
-        if self._constant is None:
-            limit = max([limit, *loose[-1:]])
-        for where in self._rows.slices() if self.needs_pairs or count else ():
-            reading = self._read(where, limit)
-            labels = self._labels[where]
-            if self._constant is None:
-                self._tally_weighted(tally, reading, labels, rungs)
-                self._tally_weighted(bound, reading, labels, loose)
-            else:
-                tally.pairs[:] += reading.counts(rungs)
-                bound.pairs[:] += reading.counts_at_most(loose)
-            for parts, (low, high) in zip(found, windows, strict=True):
-                parts.append(self._window(reading, labels, low, high))
-        if self._constant is not None:
-            tally, bound = self.tally(tally.pairs), self.tally(bound.pairs)
-        return tally, bound, [self._join(parts) for parts in found]
+        if not (self.needs_pairs or count):
+            nothing = Tally(*np.zeros((3, len(rungs)), dtype=np.int64))
+            return (
+                nothing,
+                Tally(*np.zeros((3, len(loose)), dtype=np.int64)),
+                [self._join([]) for _ in windows],
+            )
 
-    def _tally_weighted(self, tally: Tally, reading: Reading, labels: Ints, rungs: Floats) -> None:
-        if not len(rungs):
-            return
-        rows, columns, scores = reading.events(-np.inf, rungs[-1])
-        cell = np.searchsorted(rungs, scores, side="left")
-        weights = self._round(self._inverse.rest(labels[rows], columns))
-        for total, part in (
-            (tally.pairs, np.ones_like(weights)),
-            (tally.gains, np.maximum(weights, 0)),
-            (tally.losses, np.maximum(-weights, 0)),
+        def read(block: slice) -> tuple[Ints, Ints, list[Window]]:
+            where = block if self._order is None else self._order[block]
+            reading, labels = self._read(where), self._labels[where]
+            if self._constant is not None:
+                tally, bound = reading.counts(rungs)[None], reading.counts_at_most(loose)[None]
+            else:
+                tally, bound = (self._weighted(reading, labels, q) for q in (rungs, loose))
+            return tally, bound, [self._window(reading, labels, low, high) for low, high in windows]
+
+        tallies, bounds, found = zip(*map(read, self._rows.slices()), strict=True)
+        return (
+            self._total(tallies),
+            self._total(bounds),
+            [self._join(parts) for parts in zip(*found, strict=True)],
+        )
+
+    def _total(self, tallies: Sequence[Ints]) -> Tally:
+        total = np.sum(tallies, axis=0)
+        return self.tally(total[0]) if self._constant is not None else Tally(*total)
+
+    def _weighted(self, reading: Reading, labels: Ints, rungs: Floats) -> Ints:
+        """Return pairs, gains and losses of a block with sorted labels, shape (3, rungs).
+
+        For each label, its rows' pairs are counted by class, and then weighed.
+        """
+        if len(rungs) > FEW_RUNGS:
+            return self._weighted_one_by_one(reading, labels, rungs)
+        tally = np.zeros((3, len(rungs)), dtype=np.int64)
+        tally[0] = reading.counts(rungs)
+        sets = [keys >= cuts for keys, cuts in map(reading.cuts, rungs)]
+        starts = np.flatnonzero(np.diff(labels, prepend=-1))
+        for start, stop in pairwise([*starts.tolist(), len(labels)]) if sets else ():
+            weights = self._round(self._inverse.rest(labels[start], np.arange(self.k)))
+            positive = np.maximum(weights, 0)
+            narrow = np.min_scalar_type(stop - start)
+            for j, inside in enumerate(sets):
+                held = inside[start:stop].view(np.uint8).sum(axis=0, dtype=narrow).astype(np.int64)
+                gain = held @ positive
+                tally[1:, j] += gain, gain - held @ weights
+        return tally
+
+    def _weighted_one_by_one(self, reading: Reading, labels: Ints, rungs: Floats) -> Ints:
+        """Return the same at many rungs: look up where each pair belongs."""
+        cells = np.searchsorted(rungs, reading.matrix(), side="left").ravel()
+        weights = self._round(self._inverse.rest(labels[:, None], np.arange(self.k))).ravel()
+        tally = np.zeros((3, len(rungs) + 1), dtype=np.int64)
+        for total, part in zip(
+            tally, (np.ones_like(weights), np.maximum(weights, 0), np.maximum(-weights, 0)), strict=True
         ):
-            by_cell = np.zeros(len(rungs), dtype=np.int64)
-            np.add.at(by_cell, cell, part)
-            total += np.cumsum(by_cell)
+            np.add.at(total, cells, part)
+        return np.cumsum(tally[:, :-1], axis=1)
 
     def _window(self, reading: Reading, labels: Ints, low: float, high: float) -> Window:
         if self._constant is not None:
@@ -168,7 +223,7 @@ class Evidence(Estimator):
         kept = weights != 0
         return Window(scores[kept], weights[kept])
 
-    def _join(self, parts: list[Window]) -> Window:
+    def _join(self, parts: Sequence[Window]) -> Window:
         """Put windows together in the order of the scores."""
         scores = np.concatenate([_NO_SCORES, *(part.scores for part in parts)])
         if self._constant is not None:
@@ -177,16 +232,25 @@ class Evidence(Estimator):
         order = np.argsort(scores)
         return Window(scores[order], weights[order])
 
-    def _read(self, where: slice | Ints, limit: float) -> Reading:
-        return self._score.read(self._rows[where], limit, None if self._u is None else self._u[where])
+    def _read(self, where: slice | Ints) -> Reading:
+        return self._score.read(self._rows[where], None if self._u is None else self._u[where])
 
-    def pilot(self, rows_wanted: int) -> tuple[float, Window]:
-        """Return all pairs of a few evenly spaced rows, and how many rows each of these stands for."""
+    def pilot(self, rows_wanted: int) -> Pilot:
+        """Return all pairs of a few evenly spaced rows."""
         step = max(1, self.n // rows_wanted)
         chosen = np.arange(step // 2, self.n, step)
-        blocks = [chosen[where] for where in row_slices(len(chosen), self.k)]
-        parts = [self._window(self._read(b, np.inf), self._labels[b], -np.inf, np.inf) for b in blocks]
-        return self.n / len(chosen), self._join(parts)
+        parts = []
+        for rows in np.array_split(chosen, min(_PILOT_PARTS, len(chosen))):
+            if self._constant is not None:
+                scores = self._read(rows).between(-np.inf, np.inf)
+                weights = np.broadcast_to(np.int64(self._constant), scores.shape)
+            else:
+                scores = self._read(rows).matrix().ravel()
+                weights = self._round(
+                    self._inverse.rest(self._labels[rows][:, None], np.arange(self.k))
+                ).ravel()
+            parts.append(Window(scores, weights))
+        return Pilot(self.n / len(chosen), parts, self._join(parts))
 
     def curve(self, q: Floats) -> tuple[Floats, Floats, Floats]:
         """Return F^n-hat, F^r-hat and F^c-hat at ascending native thresholds."""

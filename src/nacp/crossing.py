@@ -13,8 +13,8 @@ from typing import Literal, NamedTuple, TypeAlias
 
 import numpy as np
 
-from nacp._kernels import coarse_step
-from nacp._types import Array, Bools, Floats, Ints
+from nacp import _kernels
+from nacp._types import Bools, Floats, Ints
 from nacp.coverage import Estimator, Evidence, Tally, Window
 
 Rule: TypeAlias = Literal["first", "last"]
@@ -25,11 +25,13 @@ RULES: tuple[Rule, Rule] = ("first", "last")
 ROUNDING = 1e-12
 
 SCAN_ALL = 1 << 14
-SCAN_LIMIT = 1 << 19
+SCAN_LIMIT = 1 << 20
+_SCAN_EASILY = 1 << 17
 _RUNGS_PER_SPLIT = 12
 _REACHES = (0.0005, 0.002, 0.008)
-_PILOT_PAIRS = 1 << 19
-_WINDOWS = (0.1, 0.05, 0.03, 0.02, 0.01, 0.007, 0.005, 0.003, 0.001)
+_PILOT_PAIRS = 1 << 17
+_PILOT_SIGMAS = 3
+_CRUDE = 0.25
 
 
 class Cell(NamedTuple):
@@ -91,6 +93,8 @@ def find_crossings(evidence: Evidence, targets: list[float], rule: Rule) -> list
                     rungs.update(loose)
                     break
                 if ladder.pairs_in(cell) > SCAN_LIMIT:
+                    if windows:
+                        break
                     rungs.update(ladder.split(cell, target))
                     break
                 if sum(windows.values()) + ladder.pairs_in(cell) > SCAN_LIMIT:
@@ -119,13 +123,19 @@ class Ladder:
 
     def climb(self, evidence: Evidence, look: Look) -> None:
         """Read the matrix once, and learn from it."""
-        tally, bound, found = evidence.sweep(
-            np.array(look.rungs), [(w.low, w.high) for w in look.windows], np.array(look.loose)
-        )
+        spans: list[Cell] = []
+        for cell in sorted(look.windows):
+            if spans and spans[-1].high == cell.low:
+                spans[-1] = Cell(spans[-1].low, cell.high)
+            else:
+                spans.append(cell)
+        tally, bound, found = evidence.sweep(np.array(look.rungs), spans, np.array(look.loose))
         self.learn(look.rungs, tally)
-        self.learn(look.loose, bound, exact=False)
-        for cell, window in zip(look.windows, found, strict=True):
-            self.scan(cell, window)
+        self.learn(look.loose, bound, exact=evidence.exact_bounds)
+        for cell in look.windows:
+            window = found[max(i for i, span in enumerate(spans) if span.low <= cell.low)]
+            inside = slice(*np.searchsorted(window.scores, cell, side="right"))
+            self.scan(cell, Window(window.scores[inside], window.weights[inside]))
 
     def learn(self, rungs: Sequence[float], tally: Tally, *, exact: bool = True) -> None:
         """Add tallies at new rungs, or exact ones at rungs where only bounds were known."""
@@ -264,64 +274,100 @@ def _between(cell: Cell, count: int) -> list[float]:
 
 
 def _first_look(evidence: Evidence, ladder: Ladder, targets: list[float], rule: Rule) -> Look:
-    """Return where to look first, judged by a few rows."""
+    """Return where to look first, judged by a few rows: by more of them if the first say too little."""
     if not evidence.needs_pairs:
         return Look([], [])
     all_pairs = evidence.n * evidence.k
     if all_pairs <= SCAN_ALL:
         return Look([], [Cell(-np.inf, np.inf)])
-    budget = min(max(SCAN_ALL, all_pairs // 64), SCAN_LIMIT) / len(targets)
-    each, pilot = evidence.pilot(max(32, min(_PILOT_PAIRS, all_pairs // 8) // evidence.k))
-    scores = evidence.label_scores
-    sums = np.concatenate([[0], np.cumsum(pilot.weights)])
-    pairs = np.searchsorted(pilot.scores, scores, side="right")
-    net = np.rint(sums[pairs] * each).astype(np.int64)
-    ladder.guess = estimate = evidence.clean(scores, net)
+    size, crowded = _PILOT_PAIRS, True
+    while crowded:
+        size = min(size, all_pairs // 12)
+        look, crowded = _look_around(evidence, ladder, targets, rule, max(32, size // evidence.k))
+        crowded &= size < all_pairs // 12
+        size *= 16
+    return look
+
+
+def _look_around(
+    evidence: Evidence, ladder: Ladder, targets: list[float], rule: Rule, rows: int
+) -> tuple[Look, bool]:
+    """Return where to look as a pilot of some rows has it, and whether it expects many pairs there."""
+    pilot = evidence.pilot(rows)
+    scores, last = evidence.label_scores, evidence.n - 1
+    places = np.searchsorted(pilot.pairs.scores, scores, side="right")
+    pairs = places * pilot.each
+    gains, losses = (
+        np.rint(np.concatenate([[0.0], np.cumsum(part)])[places] * pilot.each).astype(np.int64)
+        for part in (np.maximum(pilot.pairs.weights, 0), np.maximum(-pilot.pairs.weights, 0))
+    )
+    ladder.guess = estimate = evidence.clean(scores, gains - losses)
     rungs: set[float] = set()
     loose: set[float] = set()
     cells = []
+    expected = 0.0
     for target in targets:
-        reached = estimate >= target
+        guess = float(scores[min(_place(estimate, target, rule), last)])
+        error = _PILOT_SIGMAS * evidence.share(pilot.spread(guess))
+        low = max(_place(estimate, target - error, rule) - 1, 0)
+        high = min(_place(estimate, target + error, rule) + 1, last)
+        high = max(high, int(np.searchsorted(pairs, pairs[low] + _SCAN_EASILY / 2)) - 1)
+        expected += pairs[high] - pairs[low]
+        if pairs[high] - pairs[low] <= SCAN_LIMIT / len(targets):
+            near = [low, high]
+            cells += [Cell(*scores[near].tolist())] if scores[low] < scores[high] else []
+        else:
+            near = np.linspace(low, high, _RUNGS_PER_SPLIT).astype(int).tolist()
+        rungs.update(scores[near].tolist())
+        rising = evidence.rising(scores, gains) - target * evidence.n
+        falling, doubt = evidence.falling(scores, losses), error * evidence.n / 2
         if rule == "first":
-            guess = int(np.argmax(reached)) if reached.any() else evidence.n - 1
-        else:
-            guess = min(evidence.n - int(np.argmax(~reached[::-1])), evidence.n - 1)
-        for width in _WINDOWS:
-            reach = int(width * evidence.n)
-            near = np.clip([guess - reach, guess + reach], 0, evidence.n - 1)
-            cell = Cell(*scores[near].tolist())
-            if np.diff(pairs[near])[0] * each <= budget:
-                if cell.low < cell.high:
-                    cells.append(cell)
-                break
-        rungs.update(cell)
-        if rule == "last":
-            loose.update(_stairs(evidence, pairs * each, net, target, int(near[1])))
-        else:
-            rungs.update(scores[np.arange(near[0], 0, -max(1, evidence.n // 20))].tolist())
-    return Look(sorted(rungs), _cut_at(cells, rungs), sorted(loose - rungs))
+            rungs.update(scores[_stairs_below(rising, 0.99 * falling - doubt, low)].tolist())
+            continue
+        # How crude a bound would be at each label: it counts whole stretches of a row.
+        crude = _kernels.stretch_for(evidence.k) * evidence.n / np.maximum(pairs, 1)
+        crude = np.where((crude < _CRUDE) & (not evidence.exact_bounds), crude, 0)
+        for step in _stairs_above(rising, falling * (1.01 + crude) + doubt, high):
+            (loose if crude[step] else rungs).add(float(scores[step]))
+    return Look(sorted(rungs), _cut_at(cells, rungs), sorted(loose - rungs)), expected > _SCAN_EASILY
 
 
-def _stairs(evidence: Evidence, pairs: Array, net: Ints, target: float, bottom: int) -> list[float]:
-    """Return few rungs above a window at which bounds should show that nothing crosses there.
+def _place(estimate: Floats, target: float, rule: Rule) -> int:
+    """Return the first place where an estimate reaches the target, or from which on it stays there."""
+    reached = estimate >= target
+    if rule == "first":
+        return int(np.argmax(reached)) if reached.any() else len(estimate)
+    return len(estimate) - int(np.argmax(~reached[::-1])) if not reached.all() else 0
 
-    Downwards from the top: nothing crosses between a and b if the labels up to a outweigh the pairs up to b.
+
+def _stairs_above(rising: Floats, falling: Floats, window: int) -> list[int]:
+    """Return few places that should show that nothing crosses above a window.
+
+    Nothing crosses between a and b if what has risen up to a outweighs what has fallen up to b.
     """
-    scores, n = evidence.label_scores, evidence.n
-    rising = evidence.rising(scores, np.zeros_like(net))
-    falling = rising - evidence.clean(scores, net) * n
-    fall = evidence.falling(np.array([np.inf]), np.zeros(1, dtype=np.int64))[0]
-    stairs = []
-    place = n
-    while place > bottom:
-        step = max(int(np.searchsorted(rising, target * n + fall)) + n // 500, bottom)
-        if step >= place - n // 1000:
+    place, fall, found = len(rising), falling[-1], []
+    while place > window:
+        step = max(int(np.searchsorted(rising, fall)) + len(rising) // 500, window)
+        if step >= place - len(rising) // 1000:
             break
+        found.append(step)
+        place, fall = step, falling[step]
+    return found
+
+
+def _stairs_below(rising: Floats, falling: Floats, window: int) -> list[int]:
+    """Return few places that should show that nothing crosses below a window.
+
+    Nothing crosses between a and b if what has fallen up to a outweighs what has risen up to b.
+    """
+    place, found = window, []
+    while rising[place] > 0:
+        step = int(np.searchsorted(falling, rising[place])) + len(rising) // 500
+        if step >= place - len(rising) // 1000:
+            break
+        found.append(step)
         place = step
-        stairs.append(float(scores[step]))
-        overstated = coarse_step(evidence.k) * n / max(pairs[step], 1)
-        fall = falling[step] * (1.02 + overstated)
-    return stairs
+    return found
 
 
 def _cut_at(cells: list[Cell], rungs: set[float]) -> list[Cell]:

@@ -63,11 +63,12 @@ class Score(ABC):
         """
         rows = check_probs(probs, probabilities=self.takes_probabilities)
         given = check_labels(labels, rows.n, rows.k)
-        out = np.empty(rows.n)
-        for where in rows.slices():
+
+        def read(where: slice) -> Floats:
             block = rows[where]
-            out[where] = self.native_of_labels(block, given[where], self.draw(block))
-        return out + self.offset
+            return self.native_of_labels(block, given[where], self.draw(block))
+
+        return np.concatenate([read(where) for where in rows.slices()]) + self.offset
 
     def to_native(self, thresholds: Floats) -> Floats:
         """Return thresholds on the native scale: the largest that do not exceed them on the score's own."""
@@ -85,17 +86,17 @@ class Score(ABC):
         """Return the u of each row of a block, if the score is randomised."""
         return None
 
-    @abstractmethod
     def native_matrix(self, block: Array) -> Floats:
         """Return the native scores of all labels of a block."""
+        return self.read(block, self.draw(block)).matrix()
 
     @abstractmethod
     def native_of_labels(self, block: Array, labels: Ints, u: Floats | None) -> Floats:
         """Return the native scores of one given label per row of a block."""
 
     @abstractmethod
-    def read(self, block: Array, limit: float, u: Floats | None) -> Reading:
-        """Return a block ready to be asked about its native scores up to `limit`."""
+    def read(self, block: Array, u: Floats | None) -> Reading:
+        """Return a block ready to be asked about its native scores."""
 
 
 class PointwiseScore(Score):
@@ -105,14 +106,11 @@ class PointwiseScore(Score):
     def keys(self, block: Array) -> Array:
         """Return minus the native scores, in the block's own floating-point width."""
 
-    def native_matrix(self, block: Array) -> Floats:
-        return -self.keys(block).astype(np.float64)
-
     def native_of_labels(self, block: Array, labels: Ints, u: Floats | None) -> Floats:
         return -self.keys(block)[np.arange(len(block)), labels].astype(np.float64)
 
-    def read(self, block: Array, limit: float, u: Floats | None) -> Reading:
-        return PointwiseReading(self.keys(block), limit)
+    def read(self, block: Array, u: Floats | None) -> Reading:
+        return PointwiseReading(self.keys(block))
 
 
 class RankedScore(Score):
@@ -140,21 +138,15 @@ class RankedScore(Score):
         """
         rows = check_probs(probs)
         seed = getattr(self, "seed", 0)
-        return np.concatenate([hashed_uniforms(rows[w], seed) for w in rows.slices()])
+        return np.concatenate([hashed_uniforms(rows[where], seed) for where in rows.slices()])
 
     def draw(self, block: Array) -> Floats | None:
         if not getattr(self, "randomized", False):
             return None
         return hashed_uniforms(block, getattr(self, "seed", 0))
 
-    def native_matrix(self, block: Array) -> Floats:
-        rows, columns, scores = self.read(block, np.inf, self.draw(block)).events(-np.inf, np.inf)
-        matrix = np.empty(block.shape)
-        matrix[rows, columns] = scores
-        return matrix
-
     def native_of_labels(self, block: Array, labels: Ints, u: Floats | None) -> Floats:
         return self.formula(LabelRanks(block, labels, u)).astype(np.float64, copy=False)
 
-    def read(self, block: Array, limit: float, u: Floats | None) -> Reading:
-        return RankedReading(block, self.formula, u, limit)
+    def read(self, block: Array, u: Floats | None) -> Reading:
+        return RankedReading(block, self.formula, u)
