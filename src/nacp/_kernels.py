@@ -467,9 +467,18 @@ class RankedReading(Reading):
         u = None if self._u is None else self._u[rows]
         return np.broadcast_to(self._formula(SortedRanks(values, values[:, :2], u)), values.shape)
 
+    @cached_property
+    def _only(self) -> Floats:
+        """The scores along rows of one stretch."""
+        return self._whole(slice(None))
+
     def _learn(self, rungs: Floats) -> None:
         """Find out how many labels of each row score at most each of some rungs."""
         new = np.array([q for q in rungs if q not in self._passed])
+        if self._stretches == 1:
+            places = np.count_nonzero(self._only <= new[:, None, None], axis=2)
+            self._passed.update(zip(new.tolist(), places, strict=True))
+            return
         if not len(new):
             return
         stretch = np.stack([np.count_nonzero(self._firsts <= q, axis=1) - 1 for q in new])
@@ -511,6 +520,8 @@ class RankedReading(Reading):
         return np.minimum(np.array(reached, dtype=np.int64), self._block.size)
 
     def between(self, low: float, high: float) -> Floats:
+        if self._stretches == 1:
+            return self._only[(self._only > low) & (self._only <= high)]
         start, stop = self._places(low), self._places(high)
         some = np.flatnonzero(stop > start)
         first = start[some] // self._step

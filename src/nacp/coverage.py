@@ -72,6 +72,7 @@ class Estimator:
         weights = own_weights[labels[order]]
         self._gains = np.concatenate([[0], np.cumsum(np.maximum(weights, 0))])
         self._losses = np.concatenate([[0], np.cumsum(np.maximum(-weights, 0))])
+        self._own = self._gains - self._losses
 
         largest, row_sum = inverse.rest_bounds()
         diagonal = inverse.diagonal - own
@@ -99,9 +100,11 @@ class Estimator:
 
     def clean(self, q: Floats, net: Ints) -> Floats:
         """Return F^c-hat at q; `net` is the weight of the pairs that score at most q."""
-        place = self.labels_upto(q)
-        own = self._gains[place] - self._losses[place]
-        clean: Floats = (own * self._own_unit + net * self._rest_unit) / self.n
+        return self.clean_of(self.labels_upto(q), net)
+
+    def clean_of(self, labels: Ints, net: Ints) -> Floats:
+        """Return F^c-hat where so many labels, and pairs of such a weight, score at most q."""
+        clean: Floats = (self._own[labels] * self._own_unit + net * self._rest_unit) / self.n
         return clean
 
     def share(self, net: float) -> float:

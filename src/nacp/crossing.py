@@ -139,6 +139,8 @@ class Ladder:
 
     def learn(self, rungs: Sequence[float], tally: Tally, *, exact: bool = True) -> None:
         """Add tallies at new rungs, or exact ones at rungs where only bounds were known."""
+        if not len(rungs):
+            return
         kept = ~np.isin(self.rungs, rungs)
         merged = np.concatenate([self.rungs[kept], rungs])
         order = np.argsort(merged)
@@ -185,12 +187,18 @@ class Ladder:
         evidence = self.evidence
         place = np.searchsorted(self.rungs, cell.low)
         net = self.gains[place] - self.losses[place]
-        inside = slice(*evidence.labels_upto(np.array(cell)))
-        scores = np.unique(np.concatenate([window.scores, evidence.label_scores[inside]]))
-        sums = np.concatenate([[net], net + np.cumsum(window.weights)])
-        at = np.searchsorted(window.scores, scores, side="right")
-        coverage = evidence.clean(np.concatenate([[cell.low], scores]), np.concatenate([[net], sums[at]]))
-        return self._keep(cell, scores, coverage)
+        start, stop = evidence.labels_upto(np.array(cell))
+        own = evidence.label_scores[start:stop]
+        merged = np.sort(np.concatenate([window.scores, own]))
+        last = np.flatnonzero(merged[1:] != merged[:-1])
+        last = np.append(last, np.arange(len(merged))[-1:])
+        scores = merged[last]
+        # How many labels and how many pairs lie below each distinct score, and below them all.
+        labels = np.zeros(len(scores) + 1, dtype=np.int64)
+        np.cumsum(np.bincount(np.searchsorted(scores, own), minlength=len(scores)), out=labels[1:])
+        pairs = np.append(0, last + 1) - labels
+        sums = np.append(0, np.cumsum(window.weights))
+        return self._keep(cell, scores, evidence.clean_of(start + labels, net + sums[pairs]))
 
     def _scan_without_reading(self, cell: Cell) -> Scan | None:
         """Return the scan of a cell that no pairs lie in, or that has room for one score only."""
