@@ -22,6 +22,7 @@ import numpy as np
 
 import nacp
 from nacp.paper import twins
+from nacp.paper.splits import run_splits
 
 HERE = Path(__file__).parent
 ALPHA = 0.1
@@ -186,6 +187,49 @@ def scaling():
     return found
 
 
+def small():
+    """Return milliseconds to calibrate 1,000 x 10, microseconds to predict one row, and the import's ratio."""
+    rng = np.random.default_rng(0)
+    probs = rng.dirichlet(np.full(10, 0.3), size=1000).astype(np.float32)
+    labels = rng.integers(10, size=1000)
+    found = {}
+    for name, score in SCORES.items():
+
+        def calibrate(score=score):
+            return nacp.calibrate(probs, labels, noise=NOISE, score=score, guarantee="none")
+
+        model = calibrate()
+        found[name] = (
+            1e3 * min(timed(calibrate) for _ in range(200)),
+            1e6 * min(timed(lambda model=model: model.predict_set(probs[:1])) for _ in range(500)),
+        )
+    spent = [min(import_seconds(what) for _ in range(9)) for what in ("nacp", "numpy, scipy.special")]
+    return found, spent[0] / spent[1]
+
+
+def import_seconds(what):
+    code = f"import time; start = time.perf_counter(); import {what}; print(time.perf_counter() - start)"
+    return float(subprocess.run([sys.executable, "-c", code], capture_output=True, check=True).stdout)
+
+
+def split_ratio(n, k, splits):
+    """Return what many splits of 2n rows with six methods cost, in calibrations of that score and size."""
+    probs, labels = twins.simulate("imagenet-resnet18", n=2 * n, random_state=0)
+    probs = np.ascontiguousarray(probs[:, :k])
+    probs /= probs.sum(axis=1, keepdims=True)
+    labels %= k
+    noisy = nacp.UniformNoise(NOISE).sample(labels, k, random_state=0)
+    one_calibration = min(
+        timed(lambda: nacp.calibrate(probs, noisy, noise=NOISE, score="aps", guarantee="none"))
+        for _ in range(5)
+    )
+    ratio = (
+        timed(lambda: run_splits(probs, labels, noise=NOISE, score="aps", splits=splits)) / one_calibration
+    )
+    log(f"{splits} splits: {ratio:.1f}")
+    return ratio
+
+
 def exponent(points):
     """Return the slope of log time against log size over the last decade, where it is steepest."""
     (size_a, seconds_a), (size_b, seconds_b) = points[-2:]
@@ -228,6 +272,7 @@ def main():
     parser.add_argument("--k", type=int, default=1_000)
     parser.add_argument("--repeats", type=int, default=5)
     parser.add_argument("--budget", type=float, default=20.0, help="seconds that one job may take in all")
+    parser.add_argument("--splits", type=int, default=1000)
     parser.add_argument("--one", nargs=3)
     options = parser.parse_args()
     warnings.simplefilter("ignore")
@@ -238,6 +283,8 @@ def main():
     in_memory = [key for key in times if key[0] in (CALIBRATE, PREDICT)]
     memory = {key: measure_memory(*key, options.n, options.k) for key in in_memory}
     growth = scaling()
+    tiny, import_ratio = small()
+    splits_ratio = split_ratio(options.n, options.k, options.splits)
     plot(growth, HERE / "scaling.png")
     exponents = {axis: {s: exponent(points) for s, points in by.items()} for axis, by in growth.items()}
     easy = times["hard regime, target 0.9, rate 0.2", "hps", "nacp"]
@@ -259,6 +306,16 @@ The hard regime, HPS: target .99 at noise rate .5 takes
 {times["hard regime, target 0.99, rate 0.5", "hps", "nacp"] / easy:.1f} times the easy one (.9 at .2),
 at rate .8 {times["hard regime, target 0.99, rate 0.8", "hps", "nacp"] / easy:.1f} times.
 
+{options.splits:,} splits of {2 * options.n:,} x {options.k:,} with six methods, randomised APS: {splits_ratio:.0f}
+calibrations of that score and size.
+
+Small inputs; `import nacp` takes {import_ratio:.2f} times `import numpy, scipy.special`.
+
+| | {" | ".join(TITLES.values())} |
+|---|---|---|---|---|
+| calibrate 1,000 x 10, ms | {" | ".join(f"{ms:.2f}" for ms, _ in tiny.values())} |
+| predict one row of 10, µs | {" | ".join(f"{us:.0f}" for _, us in tiny.values())} |
+
 How calibration grows: the exponent of the time over the last decade of sizes (`scaling.png`).
 
 | | {" | ".join(TITLES.values())} |
@@ -272,6 +329,7 @@ How calibration grows: the exponent of the time over the last decade of sizes (`
         "times_in_units": {"; ".join(key): value for key, value in times.items()},
         "extra_memory_mb": {"; ".join(key): value for key, value in memory.items()},
         "scaling_seconds": growth, "exponents": exponents,
+        "small_ms_and_us": tiny, "import_ratio": import_ratio, "splits_in_calibrations": splits_ratio,
     }  # fmt: skip
     (HERE / "results.json").write_text(json.dumps(document, indent=1) + "\n")
     print(text)

@@ -423,12 +423,12 @@ class RankedReading(Reading):
     def _before(self) -> Floats:
         """The mass before each stretch, shape (rows, stretches)."""
         before = np.zeros((self._n, self._stretches))
-        parts = self._cut_up[:, 1:]
+        parts = self._cut_up.reshape(-1, self._step)
         sums = parts.astype(np.float64) @ np.ones(self._step)
         # What is not on the grid yet: float32 entries below 2^-29; float64 entries anywhere.
-        rough = np.nonzero(parts[:, :, 0] < (2.0**-29 if parts.dtype == np.float32 else 2.0))
+        rough = np.flatnonzero(parts[:, 0] < (2.0**-29 if parts.dtype == np.float32 else 2.0))
         sums[rough] = on_grid(parts[rough]) @ np.ones(self._step)
-        np.cumsum(sums[:, ::-1], axis=1, out=before[:, 1:])
+        np.cumsum(sums.reshape(before.shape)[:, :0:-1], axis=1, out=before[:, 1:])
         return before
 
     @cached_property
