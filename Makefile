@@ -2,7 +2,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: demo test bench lint types clean
+.PHONY: demo test bench guarantees lint types clean
 
 .venv/installed: pyproject.toml
 	$(PYTHON) -m venv .venv
@@ -24,6 +24,10 @@ test: lint types
 
 bench: .venv-bench/installed
 	.venv-bench/bin/python benchmarks/run.py
+
+# Are the promises true, and what do they cost? Takes about an hour. Writes docs/guarantees-results.md.
+guarantees: .venv/installed
+	$(BIN)/python benchmarks/guarantees.py
 
 lint: .venv/installed
 	$(BIN)/ruff check .

@@ -188,7 +188,7 @@ def scaling():
 
 
 def small():
-    """Return milliseconds to calibrate 1,000 x 10, microseconds to predict one row, and the import's ratio."""
+    """Return milliseconds to calibrate 1,000 x 10, microseconds to predict a row, and the import's ratio."""
     rng = np.random.default_rng(0)
     probs = rng.dirichlet(np.full(10, 0.3), size=1000).astype(np.float32)
     labels = rng.integers(10, size=1000)
@@ -306,8 +306,8 @@ The hard regime, HPS: target .99 at noise rate .5 takes
 {times["hard regime, target 0.99, rate 0.5", "hps", "nacp"] / easy:.1f} times the easy one (.9 at .2),
 at rate .8 {times["hard regime, target 0.99, rate 0.8", "hps", "nacp"] / easy:.1f} times.
 
-{options.splits:,} splits of {2 * options.n:,} x {options.k:,} with six methods, randomised APS: {splits_ratio:.0f}
-calibrations of that score and size.
+{options.splits:,} splits of {2 * options.n:,} x {options.k:,} with six methods, randomised APS:
+{splits_ratio:.0f} calibrations of that score and size.
 
 Small inputs; `import nacp` takes {import_ratio:.2f} times `import numpy, scipy.special`.
 

@@ -309,7 +309,8 @@ def test_a_delta_beside_a_guarantee_object_is_refused():
 
 def test_guarantees_refuse_noise_they_do_not_cover():
     matrix = complaint(calibrate, noise=STOCHASTIC, guarantee="nacp")
-    says(matrix, '"nacp"', "uniform noise", "MatrixNoise", '"acnl"', '"crcp"')
+    says(matrix, '"nacp"', "uniform noise", "MatrixNoise", '"pac"', '"expected"')
+    says(complaint(calibrate, noise=STOCHASTIC, guarantee="binomial"), '"binomial"', "uniform noise", '"pac"')
     says(complaint(calibrate, guarantee="split"), '"split"', "noise=None", "UniformNoise(rate=0.1)")
 
 
@@ -396,7 +397,7 @@ def test_split_conformal_says_how_many_points_it_needs(alpha):
 
 def test_no_sample_size_is_named_where_none_would_do():
     problem = Problem(0.1, N, None, nacp.UniformNoise(0.1).inverse(K), np.zeros(K))
-    assert nacp.CRCP().samples_needed(problem) is None
+    assert nacp.CRCP().samples_needed(problem, 0.1, 0.5) is None
 
 
 def test_a_score_that_is_infinite_for_many_labels_is_not_blamed_on_the_correction():

@@ -16,7 +16,7 @@ import numpy as np
 import pytest
 
 import nacp
-from nacp.guarantees import GUARANTEES, Problem
+from nacp.guarantees import GUARANTEES, Corrected, Problem
 from nacp.paper import twins
 
 K = 4
@@ -32,8 +32,18 @@ ALL = [
     nacp.ACNL(priors=PRIORS),
     nacp.CRCP(),
     nacp.CRCP(priors=PRIORS),
+    nacp.PAC(),
+    nacp.PAC(delta=0.1),
+    nacp.PAC(grid=(0.5, 0.9)),
+    nacp.Binomial(),
+    nacp.Binomial(delta=0.1),
+    nacp.Expected(),
+    nacp.Expected("worst-case"),
 ]
 every_guarantee = pytest.mark.parametrize("guarantee", ALL, ids=repr)
+every_correction = pytest.mark.parametrize(
+    "guarantee", [guarantee for guarantee in ALL if isinstance(guarantee, Corrected)], ids=repr
+)
 
 
 def problem(guarantee, n=1000, alpha=0.1, noise=NOISE, shares=NOISY_PRIORS):
@@ -48,8 +58,8 @@ def test_every_guarantee_of_the_library_is_on_this_list():
 
 
 @every_guarantee
-def test_the_correction_is_not_negative_and_falls_to_nothing_with_n(guarantee):
-    corrections = [guarantee.correction(problem(guarantee, n)) for n in (100, 1000, 10**4, 10**5, 10**12)]
+def test_the_price_is_not_negative_and_falls_to_nothing_with_n(guarantee):
+    corrections = [guarantee.price(problem(guarantee, n), 0.5) for n in (100, 1000, 10**4, 10**5, 10**12)]
     if guarantee == nacp.Uncorrected():
         assert corrections == [0] * 5
     else:
@@ -73,7 +83,7 @@ def test_a_guarantee_survives_json(guarantee):
     again = GUARANTEES[stored.pop("name")](**stored)
     assert again == guarantee
     assert hash(again) == hash(guarantee)
-    assert again.correction(problem(again)) == guarantee.correction(problem(guarantee))
+    assert again.price(problem(again), 0.5) == guarantee.price(problem(guarantee), 0.5)
 
 
 @every_guarantee
@@ -81,7 +91,7 @@ def test_guarantees_with_other_parameters_are_not_equal(guarantee):
     assert [other for other in ALL if other == guarantee] == [guarantee]
 
 
-@every_guarantee
+@every_correction
 def test_the_correction_is_what_calibrate_adds_to_the_target(guarantee):
     probs, labels = twins.simulate("cifar10", n=4000, random_state=1)
     priors = np.full(10, 0.1)

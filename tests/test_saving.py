@@ -50,13 +50,16 @@ GUARANTEE_LIST = [
     nacp.NACP(delta=0.05),
     nacp.ACNL(),
     nacp.CRCP(priors=[0.1, 0.2, 0.3, 0.4]),
+    nacp.PAC(delta=0.3),
+    nacp.Binomial(delta=0.3),
+    nacp.Expected(),
 ]
 
 
 def fits(noise, guarantee):
     if isinstance(guarantee, nacp.SplitConformal):
         return noise is None
-    if isinstance(guarantee, nacp.NACP):
+    if isinstance(guarantee, nacp.NACP | nacp.Binomial):
         return not isinstance(noise, nacp.GroupNoise | nacp.MatrixNoise)
     return True
 

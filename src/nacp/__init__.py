@@ -4,9 +4,20 @@ from typing import TYPE_CHECKING, Any
 
 from nacp.calibration import Calibration, NoValidThresholdWarning, calibrate, load
 from nacp.coverage import CoverageCurve, coverage_curve
-from nacp.guarantees import ACNL, CRCP, NACP, Guarantee, SplitConformal, Uncorrected
+from nacp.guarantees import (
+    ACNL,
+    CRCP,
+    NACP,
+    PAC,
+    Binomial,
+    Expected,
+    Guarantee,
+    SplitConformal,
+    Uncorrected,
+)
 from nacp.metrics import Evaluation, evaluate
 from nacp.noise import GroupNoise, MatrixNoise, Noise, RandomizedResponse, UniformNoise
+from nacp.planning import Plan, plan
 from nacp.scores import APS, HPS, RAPS, SAPS, Custom, Margin, Precomputed, Score, TopK
 from nacp.sets import PredictionSets
 from nacp.theorems import NoisyComparison, compare_with_noisy_cp, threshold_bracket
@@ -22,12 +33,15 @@ __all__ = [
     "CRCP",
     "HPS",
     "NACP",
+    "PAC",
     "RAPS",
     "SAPS",
+    "Binomial",
     "Calibration",
     "CoverageCurve",
     "Custom",
     "Evaluation",
+    "Expected",
     "GroupNoise",
     "Guarantee",
     "Margin",
@@ -36,6 +50,7 @@ __all__ = [
     "Noise",
     "NoiseAwareClassifier",
     "NoisyComparison",
+    "Plan",
     "Precomputed",
     "PredictionSets",
     "RandomizedResponse",
@@ -49,6 +64,7 @@ __all__ = [
     "coverage_curve",
     "evaluate",
     "load",
+    "plan",
     "threshold_bracket",
 ]
 

@@ -334,6 +334,18 @@ class Reading(ABC):
     def cuts(self, q: float) -> tuple[Array, Array]:
         """Return `keys` (rows, k) and `cuts` (rows, 1): the sets at q are ``keys >= cuts``."""
 
+    def sums(self, rungs: Floats, weights: Array | None = None) -> Floats:
+        """Return the weight of each row's set at each of the ascending `rungs`; by default its size."""
+        keys, cuts = self.cuts(rungs[0])
+        inside = keys >= cuts
+        base = inside.sum(axis=1) if weights is None else np.where(inside, weights, 0.0).sum(axis=1)
+        rows, columns, scores = self.events(rungs[0], rungs[-1])
+        cells = rows * len(rungs) + np.searchsorted(rungs, scores, side="left")
+        found = None if weights is None else weights[rows, columns]
+        added = np.bincount(cells, found, minlength=len(keys) * len(rungs))
+        sums: Floats = np.cumsum(added.reshape(len(keys), len(rungs)), axis=1) + base[:, None]
+        return sums
+
 
 class PointwiseReading(Reading):
     """A block whose scores are minus a key that each entry has for itself."""

@@ -25,6 +25,10 @@ class Rows:
         """Cut the rows into blocks that fit into the cache."""
         return _kernels.row_slices(self.n, self.k)
 
+    def blocks(self) -> Iterator[Array]:
+        """Hand out all rows, block by block."""
+        return (self[where] for where in self.slices())
+
     def __getitem__(self, where: slice | Ints) -> Array:
         block = self._matrix[where]
         if block.dtype == np.float16:

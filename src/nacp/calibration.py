@@ -4,7 +4,7 @@ import math
 import os
 import warnings
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, overload
 
@@ -23,8 +23,9 @@ from nacp._validation import (
     check_probs,
 )
 from nacp.coverage import CoverageCurve, Evidence, curve_at, inverse_for
-from nacp.crossing import ROUNDING, RULES, Rule, find_crossings
-from nacp.guarantees import GUARANTEES, Guarantee, Problem, as_guarantee
+from nacp.crossing import RULES, Rule
+from nacp.guarantees import GUARANTEES, Binomial, Finding, Guarantee, Problem, as_guarantee
+from nacp.guarantees.betting import floor
 from nacp.noise import NOISES, MatrixNoise, Noise, as_noise
 from nacp.scores import SCORES, Custom, Score, as_score
 from nacp.sets import PredictionSets
@@ -56,6 +57,11 @@ class Calibration:
         The estimated clean coverage at the threshold, F^c-hat.
     obstacle : str or None
         Why the threshold is infinite, where it is.
+    gap : float
+        By how much the promise of "expected" may fall short, estimated; 0 for the others.
+    price_of_doubt : float
+        How many labels more the sets hold, on average, because the noise is known only up to an interval or a
+        radius; 0 if it is known exactly.
 
     Examples
     --------
@@ -66,9 +72,9 @@ class Calibration:
     >>> noisy = noise.sample(labels, k=10, random_state=0)
     >>> cal = nacp.calibrate(probs[:2000], noisy[:2000], noise=noise, alpha=0.1)
     >>> print(cal)
-    Sets {l : S(x, l) <= 0.960...}, S = HPS(), from 2000 noisy labels of 10 classes.
-    Promised (NACP(delta=0.001)): for at least 99.9% of calibration sets, coverage of the true label
-    is at least 90%. Estimated coverage 0.9687 >= 0.9 + 0.0683. Assumed: calibration and new points
+    Sets {l : S(x, l) <= 0.555...}, S = HPS(), from 2000 noisy labels of 10 classes.
+    Promised (PAC(delta=0.05)): for at least 95% of calibration sets, coverage of the true label
+    is at least 90%. Estimated coverage 0.9214 >= 0.9 + 0.0214. Assumed: calibration and new points
     come independently from one distribution; uniform label noise with rate 0.2, independent of the
     input given the true class.
     """
@@ -84,6 +90,8 @@ class Calibration:
     native_threshold: float
     estimate: float
     obstacle: str | None = None
+    gap: float = 0.0
+    price_of_doubt: float = 0.0
     classes: tuple[Any, ...] | None = field(default=None, repr=False)
     normalize: bool = False
     _evidence: Evidence | None = field(default=None, repr=False, compare=False)
@@ -100,7 +108,42 @@ class Calibration:
     @property
     def promise(self) -> str:
         """What is guaranteed, in one sentence."""
-        return self.guarantee.promise(self.alpha)
+        guarantee, doubt = self.guarantee, 0.0 if self.noise is None else 1 - self.noise.confidence
+        if doubt and guarantee.delta is not None:
+            guarantee = guarantee.with_delta(min(guarantee.delta + doubt, 1 - 1e-12))
+        return guarantee.promise(self.alpha)
+
+    @property
+    def effective_correction(self) -> float:
+        """By how much the estimated coverage at the threshold exceeds 1 - alpha."""
+        return self.estimate - (1 - self.alpha)
+
+    @cached_property
+    def deviation(self) -> float:
+        """The standard deviation of one point's share g in the estimate, at the threshold."""
+        return self._data("deviation").deviation(self.native_threshold)
+
+    @property
+    def floor(self) -> float:
+        """``z_{1-delta} deviation / sqrt(n)``: what even a test that knew the deviation would cost."""
+        if self.guarantee.delta is None:
+            raise ValueError(
+                f'guarantee "{self.guarantee.name}" has no delta, so there is no floor to compare with'
+            )
+        return floor(self.guarantee.delta, self.deviation, self.n)
+
+    @property
+    def tightness(self) -> float:
+        """The effective correction divided by the floor: 1 is as good as it gets."""
+        return self.effective_correction / self.floor
+
+    def _data(self, wanted: str) -> Evidence:
+        if self._evidence is None:
+            raise ValueError(
+                f"this calibration came from a file, which holds no data, and the {wanted} needs them; "
+                "nacp.coverage_curve(probs, labels, ...) computes the curve"
+            )
+        return self._evidence
 
     @cached_property
     def curve(self) -> CoverageCurve:
@@ -109,15 +152,11 @@ class Calibration:
         Computed from the calibration data when first asked for; a calibration loaded from a file has
         no data, so use `coverage_curve` there.
         """
-        if self._evidence is None:
-            raise ValueError(
-                "this calibration came from a file, which holds no data; "
-                "nacp.coverage_curve(probs, labels, ...) computes the curve"
-            )
-        native = self._evidence.label_scores
+        evidence = self._data("curve")
+        native = evidence.label_scores
         if math.isfinite(self.native_threshold):
             native = np.append(native, self.native_threshold)
-        return curve_at(self._evidence, np.unique(native), self.score.offset)
+        return curve_at(evidence, np.unique(native), self.score.offset)
 
     def predict_set(self, probs: ArrayLike, *, allow_empty: bool = True) -> PredictionSets:
         """Return the prediction sets of new inputs.
@@ -161,7 +200,8 @@ class Calibration:
 
     def __getstate__(self) -> dict[str, Any]:
         """Leave the calibration data out of a pickle: they are large, and may be private."""
-        return {name: value for name, value in vars(self).items() if name != "curve"} | {"_evidence": None}
+        kept = {name: value for name, value in vars(self).items() if name not in ("curve", "deviation")}
+        return kept | {"_evidence": None}
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the calibration to a JSON file; `load` reads it back.
@@ -186,6 +226,8 @@ class Calibration:
             "native_threshold": to_json(self.native_threshold),
             "estimate": self.estimate,
             "obstacle": self.obstacle,
+            "gap": self.gap,
+            "price_of_doubt": self.price_of_doubt,
             "classes": None if self.classes is None else list(self.classes),
             "normalize": self.normalize,
         }
@@ -224,6 +266,7 @@ def calibrate(
     classes: Any = None,
     normalize: bool = False,
     random_state: int | None = None,
+    unlabelled: ArrayLike | None = None,
 ) -> Calibration: ...
 @overload
 def calibrate(
@@ -239,6 +282,7 @@ def calibrate(
     classes: Any = None,
     normalize: bool = False,
     random_state: int | None = None,
+    unlabelled: ArrayLike | None = None,
 ) -> list[Calibration]: ...
 def calibrate(
     probs: ArrayLike,
@@ -253,6 +297,7 @@ def calibrate(
     classes: Any = None,
     normalize: bool = False,
     random_state: int | None = None,
+    unlabelled: ArrayLike | None = None,
 ) -> Calibration | list[Calibration]:
     """Find the threshold that clean labels would have given, from noisy ones.
 
@@ -273,11 +318,12 @@ def calibrate(
         "hps" (also "lac", "thr"), "aps", "raps", "saps", "margin", "topk", a score object with other
         parameters, a function from probabilities to scores, or "precomputed" if `probs` holds the scores.
     guarantee : str or guarantee, optional
-        "none", "nacp", "acnl", "crcp" or "split". By default "nacp", which holds for uniform noise only
-        (name another for a matrix or groups), and for ``noise=None`` "split": split conformal prediction
-        with its n + 1.
+        "pac", "binomial", "expected", "nacp", "acnl", "crcp", "none" or "split". By default "pac", and for
+        ``noise=None`` "split": split conformal prediction with its n + 1. "binomial" and "nacp" hold for
+        uniform noise only.
     delta : float, optional
-        The probability with which the promise may fail, for guarantees that have one ("nacp": 0.001).
+        The probability with which the promise may fail, for guarantees that have one ("pac" and "binomial":
+        0.05, "nacp": 0.001).
     crossing : {"last", "first"}, default="last"
         "last": the smallest threshold from which on the estimate stays at or above the target (the paper's
         "largest solution"). "first": the smallest threshold at which it reaches the target.
@@ -286,8 +332,10 @@ def calibrate(
     normalize : bool, default=False
         Divide each row of `probs` by its sum, here and in `predict_set`.
     random_state : int, optional
-        Reserved for guarantees that shuffle the rows. Those listed above do not: their result does not
-        depend on it.
+        The seed by which "pac" shuffles the rows, 0 by default; to be fixed before the labels are seen. The
+        other guarantees do not depend on it.
+    unlabelled : array of shape (m, k), optional
+        Probabilities of further points, without labels, which make "binomial" cheaper.
 
     Returns
     -------
@@ -323,7 +371,7 @@ def calibrate(
     """
     kind, model = as_score(score), as_noise(noise)
     if guarantee is None:
-        guarantee = "split" if model is None else "nacp"
+        guarantee = "split" if model is None else "pac"
     promised = as_guarantee(guarantee, delta)
     check_choice("crossing", crossing, RULES)
     alphas = [check_fraction("alpha", a) for a in np.atleast_1d(np.asarray(alpha, dtype=object))]
@@ -337,20 +385,24 @@ def calibrate(
     if isinstance(model, MatrixNoise):
         _check_informative(model, rows.n, rows.k)
 
-    evidence = Evidence(rows, given, kind, inverse)
+    extra = None
+    if unlabelled is not None:
+        if not isinstance(promised, Binomial):
+            raise ValueError(f'unlabelled points are of use to guarantee "binomial" only; found {promised!r}')
+        try:
+            extra = check_probs(
+                unlabelled, normalize=normalize, probabilities=kind.takes_probabilities, k=rows.k
+            )
+        except ValueError as error:
+            raise ValueError(f"unlabelled: {error}") from None
+    evidence = Evidence(rows, given, kind, inverse, extra)
     counts = np.bincount(given, minlength=rows.k).astype(np.float64)
     problems = [Problem(a, rows.n, model, inverse, counts) for a in alphas]
-    corrections = [promised.correction(problem) for problem in problems]
-    targets = [1 - a + delta for a, delta in zip(alphas, corrections, strict=True)]
-    crossings = find_crossings(evidence, targets, crossing)
-    obstacles = [
-        None if found.threshold < np.inf else _obstacle(promised, problem, correction)
-        for found, problem, correction in zip(crossings, problems, corrections, strict=True)
-    ]
-    for obstacle in obstacles:
-        if obstacle is not None:
+    findings, prices = _find(evidence, promised, problems, crossing, random_state or 0)
+    for found in findings:
+        if found.obstacle is not None:
             warnings.warn(
-                f"no threshold keeps the promise, so the sets hold all {rows.k} classes: {obstacle}",
+                f"no threshold keeps the promise, so the sets hold all {rows.k} classes: {found.obstacle}",
                 NoValidThresholdWarning,
                 stacklevel=2,
             )
@@ -363,17 +415,48 @@ def calibrate(
             noise=model,
             guarantee=promised,
             crossing=crossing,
-            correction=correction,
+            correction=found.correction,
             native_threshold=found.threshold,
             estimate=found.estimate,
-            obstacle=obstacle,
+            obstacle=found.obstacle,
+            gap=found.gap,
+            price_of_doubt=price,
             classes=names,
             normalize=normalize,
             _evidence=evidence,
         )
-        for a, correction, found, obstacle in zip(alphas, corrections, crossings, obstacles, strict=True)
+        for a, found, price in zip(alphas, findings, prices, strict=True)
     ]
     return results[0] if np.ndim(alpha) == 0 else results
+
+
+def _find(
+    evidence: Evidence, guarantee: Guarantee, problems: list[Problem], crossing: Rule, seed: int
+) -> tuple[list[Finding], list[float]]:
+    """Return the findings, and by how much the sets grow because the noise is not known exactly."""
+    exactly = guarantee.find(evidence, problems, crossing, seed)
+    noise, k = problems[0].noise, evidence.k
+    ends, radius = ((), 0.0) if noise is None else (noise.ends(), noise.radius)
+    if len(ends) < 2 and not radius:
+        return exactly, [0.0] * len(problems)
+    if (len(ends) > 1 and not guarantee.robust) or (radius and not guarantee.takes_radius):
+        raise ValueError(
+            f'guarantee "{guarantee.name}" needs noise that is known exactly; noise is {noise!r}: '
+            'use guarantee "pac", or give the rate or the matrix alone'
+        )
+    by_end = [
+        guarantee.find(
+            evidence.under(end.inverse(k), radius),
+            [replace(problem, noise=end, inverse=end.inverse(k)) for problem in problems],
+            crossing,
+            seed,
+        )
+        for end in ends
+    ]
+    # Both ends of an interval must pass, so the larger threshold is taken.
+    found = [max(ways, key=lambda way: way.threshold) for ways in zip(*by_end, strict=True)]
+    sizes = [evidence.mean_sizes(np.array([f.threshold for f in way])) for way in (found, exactly)]
+    return found, (sizes[0] - sizes[1]).tolist()
 
 
 def _check_informative(noise: MatrixNoise, n: int, k: int) -> None:
@@ -385,20 +468,6 @@ def _check_informative(noise: MatrixNoise, n: int, k: int) -> None:
             f"estimated coverage is uncertain by {condition / (2 * math.sqrt(n)):.2g}; merge classes that "
             f"are often confused, or use more than {math.ceil(condition**2 / 4)} points"
         )
-
-
-def _obstacle(guarantee: Guarantee, problem: Problem, correction: float) -> str:
-    reason = guarantee.obstacle(problem)
-    if reason is not None:
-        return reason
-    if correction <= problem.alpha + ROUNDING:
-        return "the estimated coverage stays below the target at every finite score"
-    needed = guarantee.samples_needed(problem)
-    enough = "no sample size would do" if needed is None else f"{needed} points would do"
-    return (
-        f'with {problem.n} points the correction of guarantee "{guarantee.name}", {correction:.4g}, '
-        f"puts the target {1 - problem.alpha:.6g} above 1; {enough}"
-    )
 
 
 def load(path: str | os.PathLike[str], *, score: Any = None) -> Calibration:
@@ -457,6 +526,8 @@ def _from_document(document: dict[str, Any], score: Any) -> Calibration:
         native_threshold=number("native_threshold", document["native_threshold"]),
         estimate=number("estimate", document["estimate"]),
         obstacle=document["obstacle"],
+        gap=number("gap", document.get("gap", 0.0)),
+        price_of_doubt=number("price_of_doubt", document.get("price_of_doubt", 0.0)),
         classes=check_classes(document["classes"], k),
         normalize=check_flag("normalize", document["normalize"]),
     )

@@ -12,8 +12,9 @@ largest row sum of W: 1e-11 at 10^8 points times classes, and far less where the
 
 import math
 from collections.abc import Sequence
+from copy import copy
 from dataclasses import dataclass
-from itertools import pairwise
+from itertools import chain, pairwise
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -127,7 +128,10 @@ class Estimator:
 class Evidence(Estimator):
     """A noisy calibration set, which can be read for its pairs."""
 
-    def __init__(self, rows: Rows, labels: Ints, score: Score, inverse: ClassMatrix) -> None:
+    def __init__(
+        self, rows: Rows, labels: Ints, score: Score, inverse: ClassMatrix, unlabelled: Rows | None = None
+    ) -> None:
+        self._unlabelled, self._radius = unlabelled, 0.0
         self._rows, self._labels, self._score, self._inverse = rows, labels, score, inverse
 
         def read(where: slice) -> tuple[Floats, Floats | None]:
@@ -139,7 +143,8 @@ class Evidence(Estimator):
         self._u = None if drawn[0] is None else np.concatenate(drawn)
         # Where the weights depend on the label, rows with the same one are read together.
         self._order = None if inverse.constant_rest is not None else np.argsort(labels, kind="stable")
-        super().__init__(np.concatenate(scores), labels, inverse)
+        self._by_row = np.concatenate(scores)
+        super().__init__(self._by_row, labels, inverse)
 
     @property
     def exact_bounds(self) -> bool:
@@ -254,6 +259,90 @@ class Evidence(Estimator):
                 ).ravel()
             parts.append(Window(scores, weights))
         return Pilot(self.n / len(chosen), parts, self._join(parts))
+
+    def under(self, inverse: ClassMatrix, radius: float = 0.0) -> "Evidence":
+        """Return the same points seen with another W, which may be known up to a radius only."""
+        other = copy(self)
+        other._inverse, other._radius = inverse, radius
+        other._order = None if inverse.constant_rest is not None else np.argsort(self._labels, kind="stable")
+        Estimator.__init__(other, self._by_row, self._labels, inverse)
+        return other
+
+    @property
+    def range(self) -> tuple[float, float]:
+        """The least and the greatest that one row's share can be."""
+        low, high = self._inverse.subset_range()
+        return low - self._radius * (high - low), high
+
+    @property
+    def span(self) -> tuple[float, float]:
+        """Where native scores can lie."""
+        return self._score.span
+
+    def to_native(self, thresholds: Floats) -> Floats:
+        """Return thresholds on the native scale of the score."""
+        return self._score.to_native(thresholds)
+
+    def mean_sizes(self, thresholds: Floats) -> Floats:
+        """Return the mean sizes of the sets at native thresholds."""
+        q, where = np.unique(thresholds, return_inverse=True)
+        _, random, _ = self.curve(q)
+        return (random * self.k)[where]
+
+    def losses(self, thresholds: Floats) -> Floats:
+        """Return psi-hat, the mean sum of ``max(-W[y, l], 0)`` over the sets, at native thresholds."""
+        q = np.unique(thresholds)
+        tally, *_ = self.sweep(q)
+        return self.falling(q, tally.losses)[np.searchsorted(q, thresholds)] / self.n
+
+    def set_sizes(self, rungs: Floats) -> tuple[int, Floats, Floats]:
+        """Return, at ascending native thresholds, the sums of the sets' shares of the k classes and of their
+        squares, and over how many rows: the unlabelled ones too.
+        """
+        sums, squares = np.zeros((2, len(rungs)))
+        read = self._score.read
+        labelled = (self._read(where) for where in self._rows.slices())
+        others = () if self._unlabelled is None else self._unlabelled.blocks()
+        unlabelled = (read(block, self._score.draw(block)) for block in others)
+        for reading in chain(labelled, unlabelled):
+            shares = reading.sums(rungs) / self.k
+            sums += shares.sum(axis=0)
+            squares += (shares**2).sum(axis=0)
+        return self.n + (0 if self._unlabelled is None else self._unlabelled.n), sums, squares
+
+    def shares(self, rows: Ints | slice, rungs: Floats) -> Floats:
+        """Return g_q(x, y), each row's share in F^c-hat, at ascending native thresholds: (rows, rungs).
+
+        Less ``radius osc_q(x)`` if W is known up to a radius: that is how much g's mean may be wrong.
+        """
+        if self._radius:
+            return self._known_shares(rows, rungs) - self._radius * self._oscillation(rows, rungs)
+        return self._known_shares(rows, rungs)
+
+    def _oscillation(self, rows: Ints | slice, rungs: Floats) -> Floats:
+        """Return ``max_j h_j - min_j h_j`` of ``h_j = sum of W[j, l] over the set``: (rows, rungs)."""
+        reading, matrix = self._read(rows), self._inverse.dense()
+        sizes = reading.sums(rungs).astype(np.int64)
+        found = np.empty(sizes.shape)
+        for i, scores in enumerate(reading.matrix()):
+            sums = np.cumsum(matrix[:, np.argsort(scores, kind="stable")], axis=1)
+            found[i] = np.append(0.0, np.ptp(sums, axis=0))[sizes[i]]
+        return found
+
+    def _known_shares(self, rows: Ints | slice, rungs: Floats) -> Floats:
+        labels, inverse = self._labels[rows], self._inverse
+        own: Floats = np.where(self._by_row[rows][:, None] <= rungs, inverse.own[labels][:, None], 0.0)
+        if not self.needs_pairs:
+            return own
+        if inverse.constant_rest is not None:
+            return own + inverse.constant_rest * self._read(rows).sums(rungs)
+        weights = inverse.rest(labels[:, None], np.arange(self.k))
+        return own + self._read(rows).sums(rungs, weights)
+
+    def deviation(self, q: float) -> float:
+        """Return the standard deviation of the rows' shares at a native threshold."""
+        at = np.array([q])
+        return float(np.concatenate([self.shares(where, at) for where in self._rows.slices()]).std())
 
     def curve(self, q: Floats) -> tuple[Floats, Floats, Floats]:
         """Return F^n-hat, F^r-hat and F^c-hat at ascending native thresholds."""

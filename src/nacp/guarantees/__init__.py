@@ -2,17 +2,26 @@
 
 from nacp._validation import check_fraction
 from nacp.guarantees.acnl import ACNL
-from nacp.guarantees.base import Guarantee, Problem
+from nacp.guarantees.base import Corrected, Finding, Guarantee, Problem
+from nacp.guarantees.betting import PAC
+from nacp.guarantees.binomial import Binomial
 from nacp.guarantees.crcp import CRCP
+from nacp.guarantees.expected import Expected
 from nacp.guarantees.nacp import NACP
 from nacp.guarantees.split import SplitConformal
 from nacp.guarantees.uncorrected import Uncorrected
 
-__all__ = ["ACNL", "CRCP", "NACP", "Guarantee", "Problem", "SplitConformal", "Uncorrected"]
+__all__ = [
+    "ACNL", "CRCP", "NACP", "PAC", "Binomial", "Corrected", "Expected", "Finding", "Guarantee", "Problem",
+    "SplitConformal", "Uncorrected",
+]  # fmt: skip
 
 GUARANTEES: dict[str, type[Guarantee]] = {
     "none": Uncorrected,
     "split": SplitConformal,
+    "pac": PAC,
+    "binomial": Binomial,
+    "expected": Expected,
     "nacp": NACP,
     "acnl": ACNL,
     "crcp": CRCP,

@@ -1,20 +1,22 @@
-"""What a guarantee is: how much more than 1 - alpha the estimate must show, and what that promises."""
+"""What a guarantee is: how a threshold is chosen from the evidence, and what that promises."""
 
 from abc import ABC, abstractmethod
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar, NamedTuple, Self
 
 import numpy as np
 
 from nacp._types import Floats
-from nacp.crossing import ROUNDING
+from nacp.coverage import Evidence
+from nacp.crossing import ROUNDING, Rule, find_crossings
 from nacp.noise import Noise, UniformFamily
 from nacp.noise.matrices import ClassMatrix
 
 
 @dataclass(frozen=True)
 class Problem:
-    """What a correction may depend on: never the probabilities, so it is known before they are."""
+    """What is known before the probabilities are: a correction may depend on nothing else."""
 
     alpha: float
     n: int
@@ -39,34 +41,50 @@ class Problem:
             return self.noise.epsilon(self.k)
         raise ValueError(
             f'guarantee "{guarantee}" holds for uniform noise only; noise is {self.noise!r}; '
-            'use "acnl" or "crcp", or "none" for no guarantee'
+            'use "pac" or "expected", or "none" for no guarantee'
         )
 
 
-class Guarantee(ABC):
-    """A correction to the target and the promise that comes with it.
+class Finding(NamedTuple):
+    """A native threshold, F^c-hat there, by how much that had to exceed 1 - alpha, and why it is infinite."""
 
-    The threshold is chosen so that the estimated clean coverage reaches ``1 - alpha + correction``.
+    threshold: float
+    estimate: float
+    correction: float
+    obstacle: str | None = None
+    gap: float = 0.0
+
+
+class Guarantee(ABC):
+    """A rule for the threshold and the promise that comes with it.
+
+    `robust` says whether the promise still holds for the larger of the thresholds found at both ends of
+    an interval of noise rates, `takes_radius` whether it holds for a matrix known up to a radius.
     """
 
     name: ClassVar[str]
+    robust: ClassVar[bool] = False
+    takes_radius: ClassVar[bool] = False
+    delta: float | None = None
 
     @abstractmethod
-    def correction(self, problem: Problem) -> float:
-        """Return what is added to the target 1 - alpha; infinite where nothing would do."""
+    def find(
+        self, evidence: Evidence, problems: Sequence[Problem], crossing: Rule, seed: int
+    ) -> list[Finding]:
+        """Return the threshold for each problem; these differ in alpha only."""
 
     @abstractmethod
     def promise(self, alpha: float) -> str:
         """Return in one sentence what holds for the sets."""
 
+    @abstractmethod
+    def price(self, problem: Problem, deviation: float) -> float:
+        """Return by how much coverage will exceed 1 - alpha, if one point's share deviates by that much."""
+
     @classmethod
     def with_delta(cls, delta: float) -> Self:
         """Return the guarantee with that probability of failure; without effect where it has none."""
         return cls()
-
-    def obstacle(self, problem: Problem) -> str | None:
-        """Return why the correction is infinite, where it is."""
-        return None
 
     def to_dict(self) -> dict[str, Any]:
         """Return the name and the parameters, for a file."""
@@ -75,11 +93,11 @@ class Guarantee(ABC):
             for key, value in vars(self).items()
         }
 
-    def samples_needed(self, problem: Problem) -> int | None:
-        """Return the least n at which the corrected target is at most 1; None if none is found."""
+    def samples_needed(self, problem: Problem, excess: float, deviation: float) -> int | None:
+        """Return the least n at which the price is at most `excess`; None if none is found."""
 
         def enough(n: int) -> bool:
-            return self.correction(problem.resized(n)) <= problem.alpha + ROUNDING
+            return self.price(problem.resized(n), deviation) <= excess + ROUNDING
 
         high = problem.n
         while not enough(high):
@@ -93,6 +111,56 @@ class Guarantee(ABC):
         return high
 
 
+class Corrected(Guarantee):
+    """A guarantee whose threshold is where the estimated clean coverage reaches 1 - alpha + correction."""
+
+    @abstractmethod
+    def correction(self, problem: Problem) -> float:
+        """Return what is added to the target 1 - alpha; infinite where nothing would do."""
+
+    def obstacle(self, problem: Problem) -> str | None:
+        """Return why the correction is infinite, where it is."""
+        return None
+
+    def price(self, problem: Problem, deviation: float) -> float:
+        """Return the correction."""
+        return self.correction(problem)
+
+    def find(
+        self, evidence: Evidence, problems: Sequence[Problem], crossing: Rule, seed: int
+    ) -> list[Finding]:
+        """Return where the estimate crosses the corrected target."""
+        corrections = [self.correction(problem) for problem in problems]
+        targets = [1 - p.alpha + delta for p, delta in zip(problems, corrections, strict=True)]
+        return [
+            Finding(*at, delta, None if at.threshold < np.inf else self._why(problem, delta))
+            for at, problem, delta in zip(
+                find_crossings(evidence, targets, crossing), problems, corrections, strict=True
+            )
+        ]
+
+    def _why(self, problem: Problem, correction: float) -> str:
+        reason = self.obstacle(problem)
+        if reason is not None:
+            return reason
+        if correction <= problem.alpha + ROUNDING:
+            return "the estimated coverage stays below the target at every finite score"
+        needed = self.samples_needed(problem, problem.alpha, 0.0)
+        enough = "no sample size would do" if needed is None else f"{needed} points would do"
+        return (
+            f'with {problem.n} points the correction of guarantee "{self.name}", {correction:.4g}, '
+            f"puts the target {1 - problem.alpha:.6g} above 1; {enough}"
+        )
+
+
 def percent(fraction: float) -> str:
     """Write 0.999 as 99.9%."""
     return f"{100 * fraction:.6g}%"
+
+
+def nearly_always(delta: float, alpha: float) -> str:
+    """Return the sentence that promises coverage for all but a fraction delta of calibration sets."""
+    return (
+        f"for at least {percent(1 - delta)} of calibration sets, "
+        f"coverage of the true label is at least {percent(1 - alpha)}"
+    )

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import ClassVar, Self
 
 from nacp._validation import check_fraction, set_checked
-from nacp.guarantees.base import Guarantee, Problem, percent
+from nacp.guarantees.base import Corrected, Problem, nearly_always
 
 
 def nacp_correction(n: int, epsilon: float, delta: float) -> float:
@@ -33,7 +33,7 @@ def nacp_correction(n: int, epsilon: float, delta: float) -> float:
 
 
 @dataclass(frozen=True)
-class NACP(Guarantee):
+class NACP(Corrected):
     """For a fraction 1 - delta of calibration sets, clean coverage is at least 1 - alpha.
 
     For uniform noise. The correction depends on n, the noise rate and delta, not on k.
@@ -56,6 +56,7 @@ class NACP(Guarantee):
 
     delta: float = 1e-3
     name: ClassVar[str] = "nacp"
+    robust: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         set_checked(self, delta=check_fraction("delta", self.delta))
@@ -71,7 +72,4 @@ class NACP(Guarantee):
 
     def promise(self, alpha: float) -> str:
         """Return in one sentence what holds for the sets."""
-        return (
-            f"for at least {percent(1 - self.delta)} of calibration sets, "
-            f"coverage of the true label is at least {percent(1 - alpha)}"
-        )
+        return nearly_always(self.delta, alpha)

@@ -7,12 +7,12 @@ from numpy.typing import ArrayLike
 
 from nacp._types import Floats
 from nacp._validation import check_priors
-from nacp.guarantees.base import Guarantee, Problem, percent
+from nacp.guarantees.base import Corrected, Problem, percent
 from nacp.noise import UniformNoise
 
 
 @dataclass(frozen=True, eq=False)
-class PriorGuarantee(Guarantee):
+class PriorGuarantee(Corrected):
     """A guarantee in expectation whose correction depends on the class frequencies."""
 
     priors: ArrayLike | None = None

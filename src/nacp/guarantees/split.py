@@ -3,11 +3,11 @@
 from dataclasses import dataclass
 from typing import ClassVar
 
-from nacp.guarantees.base import Guarantee, Problem, percent
+from nacp.guarantees.base import Corrected, Problem, percent
 
 
 @dataclass(frozen=True)
-class SplitConformal(Guarantee):
+class SplitConformal(Corrected):
     """Split conformal prediction: the ``ceil((n + 1)(1 - alpha))``-th smallest score.
 
     As a correction: the share i/n of scores at or below the threshold must reach

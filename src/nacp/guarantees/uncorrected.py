@@ -3,11 +3,11 @@
 from dataclasses import dataclass
 from typing import ClassVar
 
-from nacp.guarantees.base import Guarantee, Problem, percent
+from nacp.guarantees.base import Corrected, Problem, percent
 
 
 @dataclass(frozen=True)
-class Uncorrected(Guarantee):
+class Uncorrected(Corrected):
     """NR-CP: the threshold at which the estimated clean coverage reaches 1 - alpha.
 
     Examples

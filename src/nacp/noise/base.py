@@ -15,6 +15,12 @@ class Noise(ABC):
     """A noise model ``P[i, j] = p(noisy = j | true = i)``: rows are the true class."""
 
     name: ClassVar[str]
+    confidence: float = 1.0
+    radius: float = 0.0
+
+    def ends(self) -> "tuple[Noise, ...]":
+        """Return the models at both ends of an interval, or the model alone if it is known exactly."""
+        return (self,)
 
     @abstractmethod
     def matrix(self, k: int) -> ClassMatrix:

@@ -56,6 +56,10 @@ class ClassMatrix(ABC):
         """Return ``weights @ M``."""
 
     @abstractmethod
+    def mean_square(self, inverse: "ClassMatrix") -> float:
+        """Return the mean over i of ``sum_j M[i, j] W[j, i]^2``, for W of the same structure."""
+
+    @abstractmethod
     def inverse(self) -> "ClassMatrix":
         """Return the inverse, of the same structure."""
 
@@ -125,6 +129,12 @@ class GroupedMatrix(ClassMatrix):
         shared: Floats = (self.shared * self._by_group(weights))[self.groups]
         return self.own * weights + shared
 
+    def mean_square(self, inverse: ClassMatrix) -> float:
+        assert isinstance(inverse, GroupedMatrix)
+        own = (self.own_by_group + self.shared) * (inverse.own_by_group + inverse.shared) ** 2
+        others = (self.sizes - 1) * self.shared * inverse.shared**2
+        return float((own + others)[self.groups].mean())
+
     def inverse(self) -> "GroupedMatrix":
         # Sherman-Morrison, group by group (paper section 3.4).
         own, shared = self.own_by_group, self.shared
@@ -173,6 +183,9 @@ class DenseMatrix(ClassMatrix):
 
     def push(self, weights: Floats) -> Floats:
         return weights @ self.values
+
+    def mean_square(self, inverse: ClassMatrix) -> float:
+        return float(np.einsum("ij,ji->i", self.values, inverse.dense() ** 2).mean())
 
     def inverse(self) -> "DenseMatrix":
         return DenseMatrix(np.linalg.inv(self.values).astype(np.float64))

@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from nacp._types import Floats, Ints
-from nacp._validation import check_priors
+from nacp._validation import check_priors, check_rate
 from nacp.noise.base import Noise
 from nacp.noise.matrices import DenseMatrix
 
@@ -22,6 +22,9 @@ class MatrixNoise(Noise):
     P : array of shape (k, k)
         ``P[i, j] = p(noisy = j | true = i)``: rows are the true class and sum to 1. For the other
         conventions see `from_columns` and `from_posterior`.
+    radius : float, default=0.0
+        How far each row of the true matrix may be from P's, in total variation. Also covers noise that
+        depends on the input, within that radius of P. Only the guarantee "pac" can make use of it.
 
     Examples
     --------
@@ -35,7 +38,8 @@ class MatrixNoise(Noise):
 
     name: ClassVar[str] = "matrix"
 
-    def __init__(self, P: ArrayLike) -> None:
+    def __init__(self, P: ArrayLike, radius: float = 0.0) -> None:
+        self.radius = check_rate(radius, "radius")
         matrix = np.array(P, dtype=np.float64)
         if matrix.ndim != 2 or matrix.shape[0] != matrix.shape[1] or len(matrix) < 2:
             raise ValueError(f"noise matrix must have the shape (k, k); found {matrix.shape}")
@@ -141,18 +145,22 @@ class MatrixNoise(Noise):
 
     def describe(self, k: int) -> str:
         """Return the model in a few words."""
-        return f"label noise by a {k} x {k} matrix of condition {self.condition(k):.3g}"
+        within = f", each row within {self.radius:.4g} of it" if self.radius else ""
+        return f"label noise by a {k} x {k} matrix of condition {self.condition(k):.3g}{within}"
 
     def to_dict(self) -> dict[str, Any]:
         """Return the name and the parameters, for a file."""
-        return {"name": self.name, "P": self.P.tolist()}
+        return {"name": self.name, "P": self.P.tolist(), "radius": self.radius}
 
     def __repr__(self) -> str:
         k = self._matrix.k
-        return f"MatrixNoise(k={k}, condition={self.condition(k):.3g})"
+        within = f", radius={self.radius:.4g}" if self.radius else ""
+        return f"MatrixNoise(k={k}, condition={self.condition(k):.3g}{within})"
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, MatrixNoise) and np.array_equal(self.P, other.P)
+        if not isinstance(other, MatrixNoise):
+            return NotImplemented
+        return self.radius == other.radius and np.array_equal(self.P, other.P)
 
     def __hash__(self) -> int:
         return hash(self.P.tobytes())

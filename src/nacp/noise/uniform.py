@@ -7,7 +7,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from nacp._types import Ints
-from nacp._validation import check_rate, set_checked
+from nacp._validation import check_fraction, check_rate, set_checked
 from nacp.noise.base import Noise
 from nacp.noise.matrices import GroupedMatrix
 
@@ -30,7 +30,7 @@ class UniformFamily(Noise):
         return np.where(replaced, rng.integers(k, size=len(labels)), labels)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class UniformNoise(UniformFamily):
     """With probability `rate` the label is replaced by one drawn from *all* k classes.
 
@@ -41,10 +41,16 @@ class UniformNoise(UniformFamily):
     ----------
     rate : float
         The paper's epsilon, in [0, 1).
+    interval : tuple of two floats, optional
+        Where the rate lies, if it is not known exactly; contains `rate`.
+    confidence : float, default=1.0
+        The probability that the interval contains the true rate. What is missing to 1 adds to delta.
 
     Examples
     --------
     >>> import nacp
+    >>> nacp.UniformNoise(0.2, interval=(0.15, 0.25), confidence=0.95).describe(10)
+    'uniform label noise with rate 0.15 to 0.25 (95% sure)'
     >>> noise = nacp.UniformNoise(0.2)
     >>> noise.sample([0, 1, 2, 3] * 5, k=4, random_state=0).shape
     (20,)
@@ -54,10 +60,26 @@ class UniformNoise(UniformFamily):
     """
 
     rate: float
+    interval: tuple[float, float] | None = None
+    confidence: float = 1.0
     name: ClassVar[str] = "uniform"
 
     def __post_init__(self) -> None:
         set_checked(self, rate=check_rate(self.rate))
+        if self.interval is None:
+            if self.confidence != 1:
+                raise ValueError("confidence is that of an interval; pass interval=(low, high) too")
+            return
+        low, high = (check_rate(end, "end of the interval of noise rates") for end in self.interval)
+        if not low <= self.rate <= high:
+            raise ValueError(f"interval must contain the rate {self.rate!r}; found {self.interval!r}")
+        if self.confidence != 1:
+            check_fraction("confidence", self.confidence)
+        set_checked(self, interval=(low, high), confidence=float(self.confidence))
+
+    def ends(self) -> tuple[Noise, ...]:
+        """Return the models at both ends of the interval."""
+        return (self,) if self.interval is None else tuple(UniformNoise(rate) for rate in self.interval)
 
     @classmethod
     def other(cls, rate: float, k: int) -> "UniformNoise":
@@ -84,14 +106,22 @@ class UniformNoise(UniformFamily):
             )
         return cls(share * k / (k - 1))
 
+    def __repr__(self) -> str:
+        known = {name: value for name, value in vars(self).items() if value not in (None, 1.0)}
+        return f"UniformNoise({', '.join(f'{name}={value!r}' for name, value in known.items())})"
+
     def epsilon(self, k: int) -> float:
         """Return the rate."""
         return self.rate
 
     def describe(self, k: int) -> str:
         """Return the model in a few words."""
-        return f"uniform label noise with rate {self.rate:.4g}"
+        if self.interval is None:
+            return f"uniform label noise with rate {self.rate:.4g}"
+        low, high = self.interval
+        sure = f" ({100 * self.confidence:.4g}% sure)" if self.confidence < 1 else ""
+        return f"uniform label noise with rate {low:.4g} to {high:.4g}{sure}"
 
     def to_dict(self) -> dict[str, Any]:
         """Return the name and the parameters, for a file."""
-        return {"name": self.name, "rate": self.rate}
+        return {"name": self.name} | vars(self)

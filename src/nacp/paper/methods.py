@@ -2,7 +2,7 @@
 
 from typing import NamedTuple
 
-from nacp.guarantees import ACNL, CRCP, NACP, Guarantee, SplitConformal, Uncorrected
+from nacp.guarantees import ACNL, CRCP, NACP, Corrected, SplitConformal, Uncorrected
 
 
 class Method(NamedTuple):
@@ -11,7 +11,7 @@ class Method(NamedTuple):
     name: str
     sees_clean: bool
     noise_aware: bool
-    guarantee: Guarantee
+    guarantee: Corrected
 
 
 def six_methods(k: int, delta: float = 1e-3) -> list[Method]:

@@ -36,6 +36,7 @@ class APS(RankedScore):
     randomized: bool = True
     seed: int = 0
     name: ClassVar[str] = "aps"
+    span: ClassVar[tuple[float, float]] = (0.0, 1.0)
 
     def __post_init__(self) -> None:
         set_checked(

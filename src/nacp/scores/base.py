@@ -22,11 +22,12 @@ class Score(ABC):
     """A conformity score: larger is worse.
 
     The library compares scores on their *native* scale, which is the score minus `offset`. The two
-    differ for HPS alone: 1 - p rounds, so p itself is compared.
+    differ for HPS alone: 1 - p rounds, so p itself is compared. `span` is where native scores can lie.
     """
 
     name: ClassVar[str]
     offset: ClassVar[float] = 0.0
+    span: ClassVar[tuple[float, float]] = (-np.inf, np.inf)
     takes_probabilities: ClassVar[bool] = True
 
     def scores(self, probs: ArrayLike) -> Floats:

@@ -24,6 +24,7 @@ class HPS(PointwiseScore):
 
     name: ClassVar[str] = "hps"
     offset: ClassVar[float] = 1.0
+    span: ClassVar[tuple[float, float]] = (-1.0, 0.0)
 
     def keys(self, block: Array) -> Array:
         return block

@@ -21,6 +21,7 @@ class Margin(RankedScore):
     """
 
     name: ClassVar[str] = "margin"
+    span: ClassVar[tuple[float, float]] = (-1.0, 1.0)
 
     def formula(self, ranks: Ranks) -> Floats:
         return np.where(ranks.p == ranks.top, ranks.second, ranks.top) - ranks.p

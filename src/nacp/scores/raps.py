@@ -43,6 +43,7 @@ class RAPS(APS):
     penalty: float = 0.01
     free: int = 5
     name: ClassVar[str] = "raps"
+    span: ClassVar[tuple[float, float]] = (0.0, np.inf)
 
     def __post_init__(self) -> None:
         super().__post_init__()

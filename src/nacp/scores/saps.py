@@ -38,6 +38,7 @@ class SAPS(RankedScore):
     seed: int = 0
     penalty: float = 0.2
     name: ClassVar[str] = "saps"
+    span: ClassVar[tuple[float, float]] = (0.0, np.inf)
 
     def __post_init__(self) -> None:
         set_checked(

@@ -21,6 +21,7 @@ class TopK(RankedScore):
     """
 
     name: ClassVar[str] = "topk"
+    span: ClassVar[tuple[float, float]] = (0.0, np.inf)
 
     def formula(self, ranks: Ranks) -> Floats:
         return ranks.n_upto.astype(np.float64)

@@ -1,0 +1,151 @@
+"""The binomial test: exact for uniform noise, in no order, and sharpened by unlabelled points.
+
+Under uniform noise ``F^n = (1 - epsilon) F^c + epsilon F^r``. If F^c(q) < 1 - alpha, the number of noisy
+labels in the sets is stochastically smaller than a binomial with ``p0 = (1 - epsilon)(1 - alpha) + epsilon
+U``, where U bounds F^r(q), the mean share of classes in a set, from above. F^r needs no labels. The theorem
+and its proof: docs/guarantees.md, T1 and T2.
+"""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import ClassVar, Self
+
+import numpy as np
+
+from nacp._types import Array, Bools, Floats, Ints
+from nacp._validation import check_fraction, set_checked
+from nacp.coverage import Evidence
+from nacp.crossing import Rule
+from nacp.guarantees.base import Finding, Guarantee, Problem, nearly_always
+from nacp.guarantees.betting import floor, require_last, settle, threshold_grid
+
+_RUNGS = 24
+# How far below the top the crude look reaches: each step twice as far.
+_STAIRS = np.append(0, 1 << np.arange(16))
+
+
+@dataclass(frozen=True)
+class Binomial(Guarantee):
+    """For a fraction 1 - delta of calibration sets, clean coverage is at least 1 - alpha; uniform noise.
+
+    A little dearer than `PAC`, but the order of the points plays no part, and probabilities of *unlabelled*
+    points (``calibrate(..., unlabelled=...)``) make it cheaper. Needs ``crossing="last"``.
+
+    Parameters
+    ----------
+    delta : float, default=0.05
+        The probability, over the calibration set, with which the promise may fail.
+
+    Examples
+    --------
+    >>> import nacp
+    >>> nacp.Binomial(delta=0.01).promise(0.1)
+    'for at least 99% of calibration sets, coverage of the true label is at least 90%'
+    """
+
+    delta: float = 0.05
+    name: ClassVar[str] = "binomial"
+    robust: ClassVar[bool] = True
+
+    def __post_init__(self) -> None:
+        set_checked(self, delta=check_fraction("delta", self.delta))
+
+    @classmethod
+    def with_delta(cls, delta: float) -> Self:
+        """Return the guarantee with that probability of failure."""
+        return cls(delta)
+
+    def promise(self, alpha: float) -> str:
+        """Return in one sentence what holds for the sets."""
+        return nearly_always(self.delta, alpha)
+
+    def price(self, problem: Problem, deviation: float) -> float:
+        """Return ``z_{1-delta} deviation / sqrt(n)`` at 19/20 of delta, which the test comes close to."""
+        problem.epsilon(self.name)
+        return floor(0.95 * self.delta, deviation, problem.n)
+
+    def find(
+        self, evidence: Evidence, problems: Sequence[Problem], crossing: Rule, seed: int
+    ) -> list[Finding]:
+        """Return the smallest threshold of the grid from which on upwards all pass."""
+        require_last(self.name, crossing)
+        return [
+            settle(evidence, problem, self.name, self._lowest_passing(evidence, problem))
+            for problem in problems
+        ]
+
+    def _lowest_passing(self, evidence: Evidence, problem: Problem) -> float:
+        grid, epsilon = threshold_grid(*evidence.span), problem.epsilon(self.name)
+        hits = evidence.labels_upto(grid)
+
+        def passes(places: Ints, bound: Array) -> Bools:
+            p0 = (1 - epsilon) * (1 - problem.alpha) + epsilon * bound
+            return _upper_tail(evidence.n, hits[places], p0) <= 0.95 * self.delta
+
+        def last_failure(places: Ints, passed: Bools) -> int:
+            return int(places[np.flatnonzero(~passed)].max(initial=-1))
+
+        # All above `top` pass, whatever F^r is; `failed` fails, even if F^r were 0.
+        everywhere = np.arange(len(grid))
+        top = last_failure(everywhere, passes(everywhere, np.ones(len(grid))))
+        failed = last_failure(everywhere, passes(everywhere, np.zeros(len(grid))))
+        crude = True
+        while top > failed:
+            if crude:
+                # A cell (a, b] passes if the labels up to its lowest threshold do with the bound at its
+                # highest.
+                ends = np.unique(np.maximum(failed, top - _STAIRS))
+                total, sums, _ = evidence.set_sizes(grid[ends])
+                bound = _chernoff(sums / total, total, self._part)
+                clear = passes(np.append(failed, ends[:-1]) + 1, bound)
+                lowered = max(last_failure(ends, clear), failed)
+                crude, top = lowered < top, lowered
+            else:
+                places = np.arange(max(failed, top - _RUNGS) + 1, top + 1)
+                total, sums, squares = evidence.set_sizes(grid[places])
+                bound = np.minimum(
+                    _chernoff(sums / total, total, self._part),
+                    _bernstein(sums / total, squares / total, total, self._part),
+                )
+                worst = last_failure(places, passes(places, bound))
+                top, failed = (worst, worst) if worst >= 0 else (max(failed, top - _RUNGS), failed)
+                crude = True
+        return float(grid[failed + 1]) if failed + 1 < len(grid) else math.inf
+
+    @property
+    def _part(self) -> float:
+        """The share of delta that each of the two bounds of F^r may fail with."""
+        return self.delta / 40
+
+
+def _upper_tail(n: int, hits: Ints, p0: Array) -> Floats:
+    """Return ``P(Bin(n, p0) >= hits)``."""
+    from scipy.special import betainc
+
+    tail = np.ones(len(hits))
+    some = hits > 0
+    tail[some] = betainc(hits[some], n - hits[some] + 1, np.minimum(p0[some], 1.0))
+    return tail
+
+
+def _chernoff(mean: Floats, n: int, delta: float) -> Floats:
+    """Return the largest u with ``n kl(mean, u) <= log(1/delta)``, an upper bound of a mean in [0, 1]."""
+    from scipy.special import rel_entr
+
+    low, high = mean.copy(), np.ones_like(mean)
+    for _ in range(60):
+        middle = (low + high) / 2
+        inside = rel_entr(mean, middle) + rel_entr(1 - mean, 1 - middle) <= math.log(1 / delta) / n
+        low, high = np.where(inside, middle, low), np.where(inside, high, middle)
+    return high
+
+
+def _bernstein(mean: Floats, square: Floats, n: int, delta: float) -> Floats:
+    """Return the empirical Bernstein bound of an expectation in [0, 1] (Maurer and Pontil, 2009)."""
+    if n < 2:
+        return np.ones_like(mean)
+    variance = np.maximum(square - mean**2, 0) * n / (n - 1)
+    log = math.log(2 / delta)
+    bound: Floats = mean + np.sqrt(2 * variance * log / n) + 7 * log / (3 * (n - 1))
+    return bound

@@ -1,0 +1,90 @@
+"""Coverage in expectation for any noise matrix: what split conformal prediction is for clean labels.
+
+The exchange rule (E3) needs ``(n F^c-hat(q) + lo) / (n + 1) >= 1 - alpha`` from the threshold on, where lo is
+the least share that the n + 1st point could have in the estimate. The rule on n + 1 points is symmetric in
+them, so the threshold covers up to a gap that shrinks faster than 1/n and is estimated. The worst case (E1)
+has no gap, but costs ``||W|| c(n)``, of the order of ``1/sqrt(n)``. The theorems and their proofs:
+docs/guarantees.md.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import ClassVar, Literal
+
+import numpy as np
+
+from nacp._validation import check_choice, set_checked
+from nacp.coverage import Evidence
+from nacp.crossing import Rule, find_crossings
+from nacp.guarantees.acnl import expected_excess
+from nacp.guarantees.base import Corrected, Finding, Problem, percent
+from nacp.guarantees.betting import require_last
+
+_SMALL = 3.0
+
+
+@dataclass(frozen=True)
+class Expected(Corrected):
+    """Clean coverage is at least 1 - alpha on average over calibration sets; any noise model.
+
+    Without noise it is split conformal prediction.
+
+    Parameters
+    ----------
+    rule : {"exchange", "worst-case"}, default="exchange"
+        "exchange": the promise holds up to a gap, which is estimated from the calibration points and
+        reported as ``Calibration.gap``; where it exceeds 3/n, the worst case is used instead.
+        "worst-case": no gap, at a price of the order of ``1/sqrt(n)``.
+
+    Examples
+    --------
+    >>> import nacp
+    >>> from nacp.paper import twins
+    >>> probs, labels = twins.simulate("cifar10", n=2000)
+    >>> noisy = nacp.UniformNoise(0.2).sample(labels, 10, random_state=0)
+    >>> cal = nacp.calibrate(probs, noisy, noise=0.2, guarantee="expected")
+    >>> cal.gap < 1 / 2000
+    True
+    """
+
+    rule: Literal["exchange", "worst-case"] = "exchange"
+    name: ClassVar[str] = "expected"
+
+    def __post_init__(self) -> None:
+        set_checked(self, rule=check_choice("rule", self.rule, ("exchange", "worst-case")))
+
+    def correction(self, problem: Problem) -> float:
+        """Return ``(1 - alpha - lo)/n``, or ``||W|| c(n)`` in the worst case."""
+        low, high = problem.inverse.subset_range()
+        if self.rule == "worst-case":
+            return (high - low) * expected_excess(problem.n)
+        return (1 - problem.alpha - low) / problem.n
+
+    def promise(self, alpha: float) -> str:
+        """Return in one sentence what holds for the sets."""
+        gap = "" if self.rule == "worst-case" else ", less a gap that is estimated"
+        return (
+            f"coverage of the true label is at least {percent(1 - alpha)} "
+            f"in expectation over calibration sets{gap}"
+        )
+
+    def find(
+        self, evidence: Evidence, problems: Sequence[Problem], crossing: Rule, seed: int
+    ) -> list[Finding]:
+        """Return where the estimate crosses the corrected target, and the gap."""
+        require_last(self.name, crossing)
+        found = super().find(evidence, problems, crossing, seed)
+        if self.rule == "worst-case":
+            return found
+        _, high = evidence.range
+        lower = find_crossings(
+            evidence, [1 - p.alpha + (1 - p.alpha - high) / p.n for p in problems], crossing
+        )
+        thresholds = [[least.threshold, at.threshold] for least, at in zip(lower, found, strict=True)]
+        losses = evidence.losses(np.array(thresholds).ravel()).reshape(-1, 2)
+        return [
+            at._replace(gap=float(gap))
+            if gap <= _SMALL / problem.n
+            else Expected("worst-case").find(evidence, [problem], crossing, seed)[0]
+            for at, problem, gap in zip(found, problems, np.diff(losses)[:, 0], strict=True)
+        ]

@@ -1,0 +1,148 @@
+"""plan(): what each guarantee will cost, before labels are bought."""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from nacp._validation import check_count, check_fraction, check_labels, check_probs
+from nacp.coverage import Evidence, inverse_for
+from nacp.crossing import find_crossings
+from nacp.guarantees import ACNL, CRCP, NACP, PAC, Binomial, Expected, Guarantee, Problem
+from nacp.noise import Noise, UniformNoise, as_noise
+from nacp.scores import as_score
+
+
+class PlanRow(NamedTuple):
+    """What one guarantee costs: the excess coverage at n, the n for a wanted excess, and what it promises."""
+
+    guarantee: Guarantee
+    correction: float
+    n_needed: int | None
+    promise: str
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What `plan` found; print it for a table.
+
+    Attributes
+    ----------
+    rows : list of PlanRow
+        From the cheapest to the dearest.
+    n : int
+        The number of calibration points that the corrections are for.
+    excess : float
+        The excess coverage that `PlanRow.n_needed` is for.
+    deviation : float
+        The standard deviation of one point's share in the estimate; from the pilot sample, or as it is where
+        sets are small.
+    """
+
+    rows: list[PlanRow]
+    n: int
+    excess: float
+    deviation: float
+
+    @property
+    def cheapest(self) -> Guarantee:
+        """The guarantee that costs least, among those that hold for nearly every calibration set."""
+        return next(row.guarantee for row in self.rows if row.guarantee.delta is not None)
+
+    def __str__(self) -> str:
+        lines = [f"{'guarantee':12s} {f'excess at n={self.n}':>18s} {f'n for {self.excess:g}':>14s}  promise"]
+        for row in self.rows:
+            needed = "never" if row.n_needed is None else f"{row.n_needed}"
+            lines.append(f"{row.guarantee.name:12s} {row.correction:18.4f} {needed:>14s}  {row.promise}")
+        return "\n".join(lines)
+
+
+def plan(
+    *,
+    k: int,
+    noise: Any,
+    alpha: float = 0.1,
+    delta: float = 0.05,
+    n: int = 1000,
+    excess: float = 0.01,
+    probs: ArrayLike | None = None,
+    labels: ArrayLike | None = None,
+    score: Any = "hps",
+) -> Plan:
+    """Say what each guarantee will cost, before labels are bought.
+
+    The cost is in coverage: how much more than 1 - alpha the sets will cover, to keep the promise.
+
+    Parameters
+    ----------
+    k : int
+        The number of classes; taken to be equally frequent.
+    noise : float, array of shape (k, k) or noise model
+        As in `calibrate`.
+    alpha : float, default=0.1
+        The sets are to contain the true class with probability 1 - alpha.
+    delta : float, default=0.05
+        The probability with which a promise may fail, for guarantees that have one.
+    n : int, default=1000
+        The number of calibration points to plan for.
+    excess : float, default=0.01
+        Also find the number of points at which the cost is this much.
+    probs, labels : arrays, optional
+        A pilot sample with noisy labels, from which the deviation of one point's share is taken. Without it
+        the sets are taken to be small, which is where they should be.
+    score : str or score, default="hps"
+        The score, for the pilot sample.
+
+    Returns
+    -------
+    Plan
+
+    Examples
+    --------
+    >>> import nacp
+    >>> found = nacp.plan(k=1000, noise=0.2, n=25_000, delta=0.001)
+    >>> found.cheapest
+    PAC(delta=0.001)
+    >>> [f"{row.guarantee.name} {row.correction:.4f}" for row in found.rows[:4]]
+    ['expected 0.0000', 'pac 0.0110', 'binomial 0.0110', 'nacp 0.0193']
+    """
+    model: Noise = UniformNoise(0.0) if noise is None else as_noise(noise)  # type: ignore[assignment]
+    check_fraction("alpha", alpha)
+    check_fraction("excess", excess)
+    for name, value, least in (("k", k, 2), ("n", n, 1)):
+        if check_count(name, value) < least:
+            raise ValueError(f"{name} must be at least {least}; found {value}")
+    matrix, inverse = model.matrix(k), model.inverse(k)
+    problem = Problem(alpha, n, model, inverse, n * matrix.push(np.full(k, 1 / k)))
+    if (probs is None) != (labels is None):
+        raise ValueError("a pilot sample needs both probs and labels")
+    if probs is None:
+        coverage = 1 - alpha
+        deviation = math.sqrt(max(coverage * matrix.mean_square(inverse) - coverage**2, 0.0))
+    else:
+        deviation = _deviation(probs, labels, model, alpha, score, k)
+    even = np.full(k, 1 / k)
+    rows = []
+    for guarantee in _candidates(delta, even):
+        try:
+            price = guarantee.price(problem, deviation)
+        except ValueError:
+            continue  # not for this kind of noise
+        needed = guarantee.samples_needed(problem, excess, deviation)
+        rows.append(PlanRow(guarantee, price, needed, guarantee.promise(alpha)))
+    return Plan(sorted(rows, key=lambda row: row.correction), n, excess, deviation)
+
+
+def _candidates(delta: float, priors: Any) -> Sequence[Guarantee]:
+    return PAC(delta), Binomial(delta), NACP(delta), Expected(), ACNL(priors=priors), CRCP(priors=priors)
+
+
+def _deviation(probs: Any, labels: Any, noise: Noise, alpha: float, score: Any, k: int) -> float:
+    """Return the deviation at the uncorrected threshold of a pilot sample."""
+    kind = as_score(score)
+    rows = check_probs(probs, probabilities=kind.takes_probabilities, k=k)
+    evidence = Evidence(rows, check_labels(labels, rows.n, rows.k), kind, inverse_for(noise, k))
+    return evidence.deviation(find_crossings(evidence, [1 - alpha], "last")[0].threshold)

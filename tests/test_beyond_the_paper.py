@@ -1,0 +1,375 @@
+"""The guarantees that go past the paper: against their definitions, and whether they come true."""
+
+import math
+from fractions import Fraction
+from itertools import pairwise
+
+import numpy as np
+import pytest
+from scipy.stats import binom, norm
+
+import nacp
+from nacp.guarantees.betting import Bets, floor, threshold_grid
+from nacp.paper import twins
+
+K = 6
+PAIRS = 0.75 * np.eye(K) + 0.25 * np.eye(K)[np.arange(K) ^ 1]
+NOISES = {
+    "uniform": nacp.UniformNoise(0.2),
+    "groups": nacp.GroupNoise([0, 0, 0, 1, 1, 1], rate=0.3),
+    "matrix": nacp.MatrixNoise(PAIRS),
+    "random": nacp.MatrixNoise(0.7 * np.eye(K) + 0.3 * np.random.default_rng(3).dirichlet(np.ones(K), K)),
+}
+SCORES = {"hps": nacp.HPS(), "aps": nacp.APS(), "raps": nacp.RAPS(penalty=0.2, free=1), "topk": nacp.TopK()}
+every_noise = pytest.mark.parametrize("noise", NOISES.values(), ids=NOISES)
+every_score = pytest.mark.parametrize("score", SCORES.values(), ids=SCORES)
+
+
+def sample(n, noise, seed=0, strength=4.0):
+    rng = np.random.default_rng(seed)
+    true = rng.integers(K, size=n)
+    logits = rng.standard_normal((n, K)) + strength * np.eye(K)[true] * rng.random((n, 1))
+    probs = np.exp(2 * logits)
+    probs /= probs.sum(axis=1, keepdims=True)
+    return probs, true, noise.sample(true, K, rng)
+
+
+def shares(probs, labels, noise, score, q):
+    """g_q by its definition: the sum of W[noisy label, l] over the set."""
+    inside = score.scores(probs) <= q
+    return (inside * np.linalg.inv(noise.matrix(K).dense())[labels]).sum(axis=1)
+
+
+def bet(shares, delta, low, high, target):
+    """Return whether wealth reaches 1/delta, betting on one share after the other."""
+    y, n = (shares - target) / (high - low), len(shares)
+    most = 0.99 * (high - low) / (target - low)
+    wealth, squares, total, next_stake, stake = 1.0, 0.25, 0.0, 0, 0.0
+    for t in range(n):
+        if t == next_stake:
+            next_stake = t + max(1, min(t // 8, (n - t) // 64))
+            p = min(delta * wealth, 1.0) / 1.05
+            stake = min(norm.pdf(norm.ppf(p)) / p / math.sqrt(squares / (t + 1) * (n - t)), most)
+            if total > 6 * math.sqrt(squares):
+                stake = min(total / squares, most) / 2
+        wealth *= 1 + stake * y[t]
+        squares += y[t] ** 2
+        total += y[t]
+        if wealth >= 1 / delta:
+            return True
+    return False
+
+
+@every_noise
+@every_score
+def test_pac_is_the_lowest_threshold_of_the_grid_from_which_on_every_bet_is_won(noise, score):
+    probs, _, labels = sample(150, noise)
+    grid = np.quantile(score.scores(sample(50, noise, seed=9)[0]), np.linspace(0.02, 0.9, 23))
+    grid = np.unique(grid)
+    cal = nacp.calibrate(
+        probs,
+        labels,
+        noise=noise,
+        score=score,
+        alpha=0.3,
+        guarantee=nacp.PAC(0.2, tuple(grid)),
+        random_state=5,
+    )
+    order = np.random.default_rng(5).permutation(150)
+    low, high = noise.range(K)
+    won = [bet(shares(probs, labels, noise, score, q)[order], 0.2, low, high, 0.7) for q in grid]
+    assert not all(won)
+    lowest = 1 + max(i for i, passed in enumerate(won) if not passed)
+    if lowest < len(grid):
+        assert cal.threshold == pytest.approx(grid[lowest], rel=1e-12)
+        assert cal.estimate == pytest.approx(shares(probs, labels, noise, score, grid[lowest]).mean())
+    else:
+        assert cal.threshold == math.inf
+
+
+def chernoff(mean, n, delta):
+    low, high = mean, 1.0
+    for _ in range(100):
+        u = (low + high) / 2
+        if u in (low, high):
+            break
+        pieces = [p * math.log(p / q) for p, q in ((mean, u), (1 - mean, 1 - u)) if p > 0]
+        low, high = (u, high) if n * sum(pieces) <= math.log(1 / delta) else (low, u)
+    return high
+
+
+@pytest.mark.parametrize("rate", [0.0, 0.2, 0.5])
+@pytest.mark.parametrize("more", [0, 400])
+@every_score
+def test_binomial_is_the_lowest_threshold_of_the_grid_from_which_on_every_p_value_is_small(rate, more, score):
+    noise, delta, alpha = nacp.UniformNoise(rate), 0.1, 0.2
+    probs, _, labels = sample(300, noise)
+    unlabelled = sample(more, noise, seed=4)[0] if more else None
+    cal = nacp.calibrate(
+        probs, labels, noise=noise, score=score, alpha=alpha,
+        guarantee="binomial", delta=delta, unlabelled=unlabelled,
+    )  # fmt: skip
+    everyone = probs if unlabelled is None else np.concatenate([probs, unlabelled])
+    own, scores, m = score.label_scores(probs, labels), score.scores(everyone), len(everyone)
+    grid = threshold_grid(*score.span)
+    passed = []
+    for q in grid + score.offset:
+        shares = (scores <= q).mean(axis=1)
+        log = math.log(2 / (delta / 40))
+        bernstein = shares.mean() + math.sqrt(2 * shares.var(ddof=1) * log / m) + 7 * log / (3 * (m - 1))
+        bound = min(chernoff(shares.mean(), m, delta / 40), bernstein)
+        p0 = (1 - rate) * (1 - alpha) + rate * bound
+        passed.append(binom.sf(np.count_nonzero(own <= q) - 1, 300, p0) <= delta - delta / 20)
+        if len(passed) > 1 and not passed[-1] and q >= own.max():
+            break
+    lowest = 1 + max(i for i, good in enumerate(passed) if not good)
+    found = grid[lowest] + score.offset
+    if cal.threshold == math.inf:
+        assert (scores[: len(probs)] <= found).all()
+    else:
+        assert cal.threshold == found
+
+
+@every_noise
+@every_score
+def test_expected_is_where_the_estimate_covers_the_least_that_a_further_point_may_add(noise, score):
+    probs, _, labels = sample(200, noise)
+    cal = nacp.calibrate(probs, labels, noise=noise, score=score, guarantee=nacp.Expected(), alpha=0.2)
+    low, _ = noise.range(K)
+    every = np.unique(score.scores(probs))
+    held = [(200 * shares(probs, labels, noise, score, q).mean() + low) / 201 >= 0.8 - 1e-12 for q in every]
+    lowest = 1 + max(i for i, good in enumerate(held) if not good)
+    if cal.gap:
+        assert cal.threshold == every[lowest]
+        assert cal.gap <= 3 / 200
+    else:
+        assert cal.threshold >= every[lowest]
+
+
+def test_expected_without_noise_is_split_conformal():
+    probs, true, _ = sample(500, NOISES["uniform"])
+    options = {"alpha": 0.13, "score": "aps"}
+    split = nacp.calibrate(probs, true, noise=None, **options)
+    assert (
+        nacp.calibrate(probs, true, noise=0.0, guarantee="expected", **options).threshold == split.threshold
+    )
+
+
+def test_the_worst_case_costs_the_norm_of_w_times_the_expected_excess():
+    probs, _, labels = sample(2000, NOISES["matrix"])
+    cal = nacp.calibrate(probs, labels, noise=PAIRS, alpha=0.2, guarantee=nacp.Expected("worst-case"))
+    norm_of_w = np.abs(np.linalg.inv(PAIRS)).sum(axis=1).max()
+    excess = float(
+        Fraction(math.factorial(2000), 2 * 2000**2001)
+        * sum(Fraction(2000**j, math.factorial(j)) for j in range(2000))
+    )
+    assert cal.correction == pytest.approx(norm_of_w * excess)
+    assert "less a gap" not in cal.promise
+
+
+# What is refused
+
+
+@pytest.mark.parametrize("guarantee", ["pac", "binomial", "expected"])
+def test_the_first_crossing_is_refused(guarantee):
+    probs, _, labels = sample(50, NOISES["uniform"])
+    with pytest.raises(ValueError, match=rf'"{guarantee}".*crossing="first".*use crossing="last"'):
+        nacp.calibrate(probs, labels, noise=0.2, guarantee=guarantee, crossing="first")
+
+
+@pytest.mark.parametrize("guarantee", ["none", "acnl", "crcp", "expected"])
+def test_guarantees_that_need_the_noise_exactly_refuse_an_interval(guarantee):
+    probs, _, labels = sample(50, NOISES["uniform"])
+    with pytest.raises(ValueError, match=rf'"{guarantee}" needs noise that is known exactly'):
+        nacp.calibrate(probs, labels, noise=nacp.UniformNoise(0.2, interval=(0.1, 0.3)), guarantee=guarantee)
+
+
+@pytest.mark.parametrize("guarantee", ["none", "acnl", "crcp", "expected"])
+def test_only_pac_takes_a_radius(guarantee):
+    probs, _, labels = sample(100, NOISES["matrix"])
+    with pytest.raises(ValueError, match="known exactly"):
+        nacp.calibrate(probs, labels, noise=nacp.MatrixNoise(PAIRS, radius=0.02), guarantee=guarantee)
+
+
+@pytest.mark.parametrize(
+    ("make", "words"),
+    [
+        (lambda: nacp.UniformNoise(0.2, interval=(0.3, 0.4)), "interval must contain the rate 0.2"),
+        (lambda: nacp.UniformNoise(0.2, interval=(0.1, 1.4)), "end of the interval"),
+        (lambda: nacp.UniformNoise(0.2, confidence=0.9), "pass interval="),
+        (lambda: nacp.UniformNoise(0.2, interval=(0.1, 0.3), confidence=0.0), "confidence"),
+        (lambda: nacp.MatrixNoise(PAIRS, radius=-0.1), "radius"),
+        (lambda: nacp.PAC(grid=()), "grid must be"),
+        (lambda: nacp.PAC(grid=(math.nan,)), "grid must be"),
+        (lambda: nacp.Expected("best"), "rule must be one of 'exchange', 'worst-case'"),
+        (lambda: nacp.plan(k=1, noise=0.1), "k must be at least 2"),
+        (lambda: nacp.plan(k=10, noise=0.1, probs=np.full((3, 10), 0.1)), "both probs and labels"),
+    ],
+)
+def test_a_wrong_parameter_gets_a_sentence(make, words):
+    with pytest.raises(ValueError, match=words):
+        make()
+
+
+def test_unlabelled_points_are_checked_and_are_for_binomial_only():
+    probs, _, labels = sample(50, NOISES["uniform"])
+    with pytest.raises(ValueError, match='"binomial" only'):
+        nacp.calibrate(probs, labels, noise=0.2, guarantee="pac", unlabelled=probs)
+    with pytest.raises(ValueError, match="unlabelled: probs has 5 columns"):
+        nacp.calibrate(probs, labels, noise=0.2, guarantee="binomial", unlabelled=probs[:, :5])
+
+
+# Uncertain noise
+
+
+@pytest.mark.parametrize("guarantee", ["pac", "binomial", "nacp"])
+def test_under_an_interval_the_larger_threshold_of_both_ends_is_taken(guarantee):
+    probs, _, labels = sample(3000, NOISES["uniform"])
+    options = {"alpha": 0.2, "guarantee": guarantee, "delta": 0.1}
+    ends = [nacp.calibrate(probs, labels, noise=rate, **options).threshold for rate in (0.15, 0.25)]
+    noise = nacp.UniformNoise(0.2, interval=(0.15, 0.25), confidence=0.95)
+    cal = nacp.calibrate(probs, labels, noise=noise, **options)
+    exactly = nacp.calibrate(probs, labels, noise=0.2, **options)
+    assert cal.threshold == max(ends) > exactly.threshold
+    sizes = [c.predict_set(probs).sizes.mean() for c in (cal, exactly)]
+    assert cal.price_of_doubt == pytest.approx(sizes[0] - sizes[1])
+    assert "at least 85% of calibration sets" in cal.promise, "0.1 and the 0.05 that the interval may fail"
+    assert exactly.price_of_doubt == 0
+
+
+def test_a_radius_takes_the_oscillation_off_every_share():
+    noise, radius = nacp.MatrixNoise(PAIRS, radius=0.03), 0.03
+    probs, _, labels = sample(400, noise)
+    grid = tuple(np.linspace(0.05, 0.99, 25))
+    cal = nacp.calibrate(probs, labels, noise=noise, alpha=0.3, guarantee=nacp.PAC(0.2, grid), random_state=1)
+    order = np.random.default_rng(1).permutation(400)
+    weights = np.linalg.inv(PAIRS)
+    low, high = noise.range(K)
+    won = []
+    for q in grid:
+        sums = (1 - probs <= q) @ weights.T
+        careful = shares(probs, labels, noise, nacp.HPS(), q) - radius * np.ptp(sums, axis=1)
+        won.append(bet(careful[order], 0.2, low - radius * (high - low), high, 0.7))
+    lowest = 1 + max(i for i, passed in enumerate(won) if not passed)
+    assert cal.threshold == pytest.approx(grid[lowest])
+    assert cal.price_of_doubt > 0
+
+
+# Whether it comes true
+
+
+@pytest.mark.parametrize("delta", [0.1, 0.01])
+@every_noise
+def test_a_threshold_that_covers_exactly_its_level_passes_with_probability_at_most_delta(noise, delta):
+    """A tenth of what benchmarks/guarantees.py runs."""
+    n, runs, rng = 300, 2000, np.random.default_rng(11)
+    true = rng.integers(K, size=n * runs)
+    held = rng.random((n * runs, K)) < 0.2
+    held[np.arange(n * runs), true] = rng.random(n * runs) < 0.9
+    weights = np.linalg.inv(noise.matrix(K).dense())[noise.sample(true, K, rng)]
+    low, high = noise.range(K)
+    gains = ((held * weights).sum(axis=1).reshape(n, runs) - 0.9) / (high - low)
+    bets = Bets(runs, n, delta, 0.99 * (high - low) / (0.9 - low))
+    bets.play(gains, 0)
+    passed = bets.won.mean()
+    assert passed <= delta + 4 * math.sqrt(delta * (1 - delta) / runs)
+    assert passed >= delta / 2 - 4 * math.sqrt(delta / 2 / runs), "and it is not much too careful"
+
+
+@pytest.fixture(scope="module")
+def population():
+    probs, labels = twins.simulate("cifar10", n=40_000, random_state=2)
+    return probs, labels, np.sort(1 - probs[np.arange(40_000), labels].astype(np.float64))
+
+
+@pytest.mark.parametrize("guarantee", ["pac", "binomial"])
+def test_coverage_falls_short_for_at_most_a_share_delta_of_calibration_sets(guarantee, population):
+    probs, labels, scores = population
+    n, runs, delta, rng = 1000, 100, 0.2, np.random.default_rng(8)
+    covered, floors = [], []
+    for run in range(runs):
+        chosen = rng.integers(len(labels), size=n)
+        noisy = nacp.UniformNoise(0.2).sample(labels[chosen], 10, rng)
+        cal = nacp.calibrate(
+            probs[chosen], noisy, noise=0.2, guarantee=guarantee, delta=delta, random_state=run
+        )
+        covered.append(np.searchsorted(scores, cal.threshold, side="right") / len(scores))
+        floors.append(cal.floor if run < 10 else np.nan)
+    short = np.mean(np.array(covered) < 0.9)
+    assert short <= delta + 4 * math.sqrt(delta * (1 - delta) / runs)
+    # Near the floor: its own error, and 15% of the floor.
+    excess, error = np.mean(covered) - 0.9, np.std(covered) / math.sqrt(runs)
+    assert excess <= 1.15 * np.nanmean(floors) + 4 * error + 1 / n
+
+
+def test_expected_covers_on_average(population):
+    probs, labels, scores = population
+    n, runs, rng = 200, 400, np.random.default_rng(6)
+    covered, gaps = [], []
+    for _ in range(runs):
+        chosen = rng.integers(len(labels), size=n)
+        noisy = nacp.UniformNoise(0.2).sample(labels[chosen], 10, rng)
+        cal = nacp.calibrate(probs[chosen], noisy, noise=0.2, guarantee="expected")
+        covered.append(np.searchsorted(scores, cal.threshold, side="right") / len(scores))
+        gaps.append(cal.gap)
+    error = np.std(covered) / math.sqrt(runs)
+    assert 0.9 - np.mean(gaps) - 4 * error <= np.mean(covered) <= 0.9 + 3 / n + 4 * error
+
+
+# The report, and the plan
+
+
+def test_a_calibration_reports_how_near_its_limit_the_promise_is():
+    probs, _, labels = sample(3000, NOISES["random"])
+    cal = nacp.calibrate(probs, labels, noise=NOISES["random"], delta=0.05)
+    deviation = shares(probs, labels, NOISES["random"], nacp.HPS(), cal.threshold).std()
+    assert cal.guarantee == nacp.PAC(0.05), "the default"
+    assert cal.effective_correction == cal.estimate - 0.9
+    assert cal.deviation == pytest.approx(deviation)
+    assert cal.floor == pytest.approx(norm.isf(0.05) * deviation / math.sqrt(3000))
+    assert cal.tightness == cal.effective_correction / cal.floor
+    with pytest.raises(ValueError, match="no delta"):
+        nacp.calibrate(probs, labels, noise=0.2, guarantee="none").floor  # noqa: B018
+
+
+def test_the_grid_is_as_good_as_one_ten_times_finer():
+    probs, labels = twins.simulate("imagenet-resnet18", n=6000, random_state=4)
+    noisy = nacp.UniformNoise(0.2).sample(labels, 1000, random_state=0)
+    for score in (nacp.HPS(), nacp.RAPS(), nacp.APS(randomized=False)):
+        grid = threshold_grid(*score.span)
+        finer = np.unique(np.concatenate([np.linspace(a, b, 11) for a, b in pairwise(grid)]))
+        near = nacp.calibrate(probs[:3000], noisy[:3000], noise=0.2, score=score)
+        around = finer[(finer > near.native_threshold * (0.9 if finer[0] >= 0 else 1.5))][:40_000]
+        fine = nacp.calibrate(
+            probs[:3000], noisy[:3000], noise=0.2, score=score,
+            guarantee=nacp.PAC(0.05, tuple(around + score.offset)),
+        )  # fmt: skip
+        sizes = [cal.predict_set(probs[3000:]).sizes.mean() for cal in (near, fine)]
+        assert sizes[0] == pytest.approx(sizes[1], rel=0.01)
+
+
+@every_noise
+def test_the_plan_foretells_what_calibration_costs(noise):
+    n = 4000
+    probs, _, labels = sample(n, noise, strength=9.0)
+    found = nacp.plan(k=K, noise=noise, n=n, probs=probs, labels=labels, delta=0.01)
+    assert isinstance(found.cheapest, nacp.PAC)
+    assert [row.correction for row in found.rows] == sorted(row.correction for row in found.rows)
+    paid = nacp.calibrate(probs, labels, noise=noise, guarantee="pac", delta=0.01).effective_correction
+    price = next(row.correction for row in found.rows if row.guarantee.name == "pac")
+    assert price == pytest.approx(paid, rel=0.4)
+    for row in found.rows:
+        if row.n_needed is not None:
+            again = nacp.plan(k=K, noise=noise, n=row.n_needed, probs=probs, labels=labels, delta=0.01)
+            assert (
+                next(r.correction for r in again.rows if r.guarantee == row.guarantee) <= found.excess + 1e-9
+            )
+    assert "pac" in str(found)
+
+
+def test_without_a_pilot_the_plan_takes_the_sets_to_be_small():
+    found = nacp.plan(k=1000, noise=0.2, n=25_000, delta=0.001)
+    assert found.deviation == pytest.approx(math.sqrt(0.9 * (0.1 + 0.25)), rel=1e-3)
+    dense = nacp.plan(k=100, noise=nacp.UniformNoise(0.2).matrix(100).dense(), n=25_000)
+    assert dense.deviation == pytest.approx(nacp.plan(k=100, noise=0.2, n=25_000).deviation)
+    assert floor(0.001, found.deviation, 25_000) == pytest.approx(0.0110, abs=1e-4)
