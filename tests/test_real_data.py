@@ -70,6 +70,19 @@ def test_methods_relate_as_in_the_paper(name, score):
     assert oracle.mean_size < aware.mean_size < noisy_cp.mean_size
 
 
+@pytest.mark.parametrize("name", PUBLISHED_SIZES)
+@pytest.mark.parametrize("score", ["hps", "aps", "raps", nacp.APS(randomized=False)], ids=str)
+def test_pac_sets_are_no_larger_than_nacp_sets(name, score):
+    data = read(name)
+    probs, clean = data["probs"], data["labels"].astype(int)
+    noisy = nacp.UniformNoise(0.2).sample(clean, probs.shape[1], random_state=3)
+    sizes = {}
+    for guarantee in ("pac", "nacp"):
+        cal = nacp.calibrate(probs[::2], noisy[::2], noise=0.2, score=score, guarantee=guarantee, delta=0.001)
+        sizes[guarantee] = cal.predict_set(probs[1::2]).sizes.mean()
+    assert sizes["pac"] <= sizes["nacp"]
+
+
 @pytest.mark.parametrize("kind", ["aggre", "random1", "worse"])
 def test_human_noise_by_its_matrix_recovers_most_of_the_size(kind):
     """CIFAR-10N: real annotators. Their noise depends on the image, so coverage is only near the target."""
