@@ -3,7 +3,8 @@
 Once per score: the scores of all pairs; how many of each row's lie below the rungs of a ladder; and the pairs
 themselves where the thresholds of the splits will fall. A split then is a 0/1 mask over the rows, so its
 tallies are one product with the counts, and its thresholds are found by the same search as in `calibrate`, on
-the same numbers. A threshold outside of what was prepared is found by `calibrate`'s own route.
+the same numbers. A threshold outside of what was prepared, and any under noise that is not uniform, is found by
+`calibrate`'s own route.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -76,6 +77,7 @@ def run_splits(
     methods: Sequence[Method] | None = None,
     splits: int = 1000,
     calibration: int | None = None,
+    noisy_labels: ArrayLike | None = None,
     crossing: Rule = "last",
     random_state: int = 0,
     progress: Callable[[int], object] | None = None,
@@ -90,8 +92,8 @@ def run_splits(
         Class probabilities.
     labels : array of shape (N,)
         The true labels.
-    noise : float or noise model
-        The noise that corrupts the calibration labels; uniform.
+    noise : float, array of shape (k, k) or noise model
+        The noise that corrupts the calibration labels. Splits share most of their work where it is uniform.
     alpha, score, crossing
         As in `calibrate`.
     methods : sequence of Method, optional
@@ -100,6 +102,8 @@ def run_splits(
         How many.
     calibration : int, optional
         The number of calibration points; half of N by default.
+    noisy_labels : array of shape (N,), optional
+        The noisy labels of all splits, where there are real ones or they were drawn once.
     random_state : int, default=0
         The same number gives the same splits, whatever else is asked.
     progress : callable, optional
@@ -129,12 +133,13 @@ def run_splits(
     if not 0 < n < rows.n:
         raise ValueError(f"calibration must leave points on both sides: 1 to {rows.n - 1}; found {n}")
     inverse = inverse_for(model, rows.k)
-    if inverse.constant_rest is None:
-        raise ValueError(f"splits are for uniform noise, where pairs can be counted once; noise is {model!r}")
+    given = None if noisy_labels is None else check_labels(noisy_labels, rows.n, rows.k)
     chosen_methods = six_methods(rows.k) if methods is None else list(methods)
 
     def draw(split: int) -> tuple[Bools, Ints]:
-        return draw_split(clean, rows.k, model, n, random_state, split)
+        if given is None:
+            return draw_split(clean, rows.k, model, n, random_state, split)
+        return draw_split(clean, rows.k, None, n, random_state, split)[0], given
 
     runner = _Runner(rows, clean, kind, model, inverse, chosen_methods, alphas, crossing, n)
     runner.prepare(*draw(0))
@@ -253,17 +258,30 @@ class _Runner:
         for (sees_clean, aware), group in groupby(seen, key=lambda m: self.methods[m][1:3]):
             labels, scores = (self.clean, self.clean_scores) if sees_clean else (noisy, noisy_scores)
             inverse = self.inverse if aware else inverse_for(None, self.rows.k)
-            estimator = Estimator(scores[mask], labels[mask], inverse)
-            ladder = Ladder(estimator)
-            if estimator.needs_pairs:
-                ladder.learn(self.rungs.tolist(), estimator.tally(tally))
-            for m in group:
-                for a, (correction, target) in enumerate(self._targets(labels, mask, self.methods[m])):
-                    q = self._locate(ladder, target, mask, labels, inverse).threshold
-                    size = self._test_size(q, mask, self.totals - tally)
-                    covered = np.searchsorted(tested_scores, q, side="right")
-                    coverage = float(covered) / len(tested_scores)
-                    yield m, a, correction, q, size, coverage
+            wanted = [
+                (m, a, correction, target)
+                for m in group
+                for a, (correction, target) in enumerate(self._targets(labels, mask, self.methods[m]))
+            ]
+            targets = [target for *_, target in wanted]
+            if inverse.constant_rest is None:
+                found = self._find(targets, mask, labels, inverse)
+            else:
+                estimator = Estimator(scores[mask], labels[mask], inverse)
+                ladder = Ladder(estimator)
+                if estimator.needs_pairs:
+                    ladder.learn(self.rungs.tolist(), estimator.tally(tally))
+                found = [self._locate(ladder, target, mask, labels, inverse) for target in targets]
+            for (m, a, correction, _), (q, _) in zip(wanted, found, strict=True):
+                size = self._test_size(q, mask, self.totals - tally)
+                covered = np.searchsorted(tested_scores, q, side="right")
+                yield m, a, correction, q, size, float(covered) / len(tested_scores)
+
+    def _find(self, targets: list[float], mask: Bools, labels: Ints, inverse: ClassMatrix) -> list[Crossing]:
+        """Find thresholds as `calibrate` does."""
+        subset = Rows(self.scores[mask], normalize=False)
+        every = Evidence(subset, labels[mask], Precomputed(), inverse)
+        return find_crossings(every, targets, self.crossing)
 
     def _locate(
         self, ladder: Ladder, target: float, mask: Bools, labels: Ints, inverse: ClassMatrix
@@ -273,9 +291,7 @@ class _Runner:
         while not isinstance(answer := ladder.locate(target, self.crossing), Crossing):
             cell = answer[0]
             if not self._prepared(cell):
-                subset = Rows(self.scores[mask], normalize=False)
-                every = Evidence(subset, labels[mask], Precomputed(), inverse)
-                return find_crossings(every, [target], self.crossing)[0]
+                return self._find([target], mask, labels, inverse)[0]
             scores, rows = self._pairs(cell)
             ladder.scan(cell, ladder.evidence.window(scores[mask[rows]]))
         return answer
