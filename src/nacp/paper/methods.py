@@ -1,4 +1,4 @@
-"""The six methods of the paper, as choices of labels, noise and guarantee."""
+"""The methods that are compared, as choices of labels, noise and guarantee."""
 
 from typing import NamedTuple
 
@@ -31,11 +31,26 @@ def six_methods(k: int, delta: float = 1e-3) -> list[Method]:
     ['CP (oracle)', 'Noisy-CP', 'NR-CP', 'ACNL', 'CRCP', 'NACP']
     """
     even = [1 / k] * k
+    return [*_common(ACNL(priors=even), CRCP(priors=even)), Method("NACP", False, True, NACP(delta=delta))]
+
+
+def matrix_methods() -> list[Method]:
+    """Return the methods for any noise matrix: all but NACP, with estimated class frequencies.
+
+    Examples
+    --------
+    >>> from nacp.paper.methods import matrix_methods
+    >>> [method.name for method in matrix_methods()]
+    ['CP (oracle)', 'Noisy-CP', 'NR-CP', 'ACNL', 'CRCP']
+    """
+    return _common(ACNL(), CRCP())
+
+
+def _common(acnl: ACNL, crcp: CRCP) -> list[Method]:
     return [
         Method("CP (oracle)", True, False, SplitConformal()),
         Method("Noisy-CP", False, False, SplitConformal()),
         Method("NR-CP", False, True, Uncorrected()),
-        Method("ACNL", False, True, ACNL(priors=even)),
-        Method("CRCP", False, True, CRCP(priors=even)),
-        Method("NACP", False, True, NACP(delta=delta)),
+        Method("ACNL", False, True, acnl),
+        Method("CRCP", False, True, crcp),
     ]

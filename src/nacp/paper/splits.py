@@ -3,8 +3,8 @@
 Once per score: the scores of all pairs; how many of each row's lie below the rungs of a ladder; and the pairs
 themselves where the thresholds of the splits will fall. A split then is a 0/1 mask over the rows, so its
 tallies are one product with the counts, and its thresholds are found by the same search as in `calibrate`, on
-the same numbers. A threshold outside of what was prepared, and any under noise that is not uniform, is found by
-`calibrate`'s own route.
+the same numbers. A threshold outside of what was prepared, and any under noise that is not uniform, is
+found by `calibrate`'s own route.
 """
 
 from collections.abc import Callable, Iterator, Sequence
