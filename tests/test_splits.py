@@ -86,7 +86,7 @@ def test_other_noise_takes_the_route_of_calibrate(noise, given, score):
 
 
 def test_a_threshold_outside_of_what_was_prepared_is_found_all_the_same(monkeypatch):
-    """Windows of no width leave every split to the direct route or to the ladder."""
+    """Windows of no width leave every split to the ladder, and to pairs that are collected when needed."""
     probs, labels = twins.simulate("cifar10", n=1000, random_state=4)
     usual = splits.run_splits(probs, labels, noise=0.3, splits=5)
     monkeypatch.setattr(splits, "_SPREAD", 0.0)

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from nacp._types import Ints
-from nacp.guarantees import Problem, Uncorrected
+from nacp.guarantees import Problem
 from nacp.noise import UniformNoise
 from nacp.paper import printed
 from nacp.paper.experiments import ALPHA, RATE, Moments, Plan
@@ -127,11 +127,7 @@ def _corrections(
     inverse = noise.inverse(k)
     problems = [Problem(ALPHA, n, noise, inverse, np.asarray(c, dtype=np.float64)) for c in counts]
     rarest = np.array([problem.counts.min() for problem in problems])
-    methods = {
-        method.name: method.guarantee
-        for method in six_methods(k)
-        if method.noise_aware and not isinstance(method.guarantee, Uncorrected)
-    }
+    methods = {method.name: method.guarantee for method in six_methods(k) if method.corrected}
     first = ["NACP"]  # the paper's order
     for name in sorted(methods, key=lambda name: name not in first):
         values = np.array([methods[name].correction(problem) for problem in problems])

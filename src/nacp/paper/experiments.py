@@ -10,7 +10,7 @@ import json
 import os
 import zipfile
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import product
 from pathlib import Path
 from typing import Literal, NamedTuple, TypeAlias
@@ -19,9 +19,10 @@ import numpy as np
 
 import nacp
 from nacp._types import Floats, Ints
+from nacp.guarantees import NACP
 from nacp.noise import GroupNoise, Noise, UniformNoise
 from nacp.paper import printed
-from nacp.paper.methods import Method, matrix_methods, six_methods
+from nacp.paper.methods import Method, matrix_methods
 from nacp.paper.sources import Source, folder_sources, twin_sources
 from nacp.paper.splits import run_splits
 
@@ -170,17 +171,29 @@ class Record:
     printed: printed.PrintedCell | None
 
 
-def _paper_settings(plan: Plan, sources: list[Source]) -> list[Setting]:
+def _methods(source: Source, noise: Noise) -> list[Method]:
+    """Return what is compared: the six methods of the paper, of which NACP is for uniform noise."""
+    uniform = [Method("NACP", False, True, NACP())] if isinstance(noise, UniformNoise) else []
+    return [*matrix_methods(source.priors), *uniform]
+
+
+def _printed_settings(plan: Plan, sources: list[Source]) -> list[Setting]:
+    noise = UniformNoise(RATE)
     return [
-        Setting(source, score, UniformNoise(RATE), plan.splits, six_methods(source.shape[1]))
+        Setting(source, score, noise, plan.splits, _methods(source, noise))
         for source, score in product(sources, printed.SCORES)
     ]
+
+
+def _swept_setting(plan: Plan, source: Source, noise: Noise, label: str, x: float = 0.0) -> Setting:
+    splits = min(plan.splits, SWEEP_SPLITS)
+    return Setting(source, SWEEP_SCORE, noise, splits, _methods(source, noise), label, x)
 
 
 def table1(plan: Plan) -> Experiment:
     """Return Table 1: data sets, scores and methods."""
     title = plan.titled("Table 1: data sets, scores and methods")
-    return Experiment("table1", title, _paper_settings(plan, plan.sources()), versus_paper=True)
+    return Experiment("table1", title, _printed_settings(plan, plan.sources()), versus_paper=True)
 
 
 def table3(plan: Plan) -> Experiment:
@@ -189,17 +202,16 @@ def table3(plan: Plan) -> Experiment:
     if not sources:
         raise NothingToRun("Table 3 is about ImageNet, and no file in the folder has a name that begins so")
     title = plan.titled("Table 3: networks on ImageNet")
-    return Experiment("table3", title, _paper_settings(plan, sources), versus_paper=True)
+    return Experiment("table3", title, _printed_settings(plan, sources), versus_paper=True)
 
 
 def sweep_noise(plan: Plan) -> Experiment:
     """Return the noise rates from 0.05 to 0.6."""
     settings = [
-        Setting(source, SWEEP_SCORE, UniformNoise(rate), min(plan.splits, SWEEP_SPLITS),
-                six_methods(source.shape[1]), f"ε = {rate:g}", rate)
+        _swept_setting(plan, source, UniformNoise(rate), f"ε = {rate:g}", rate)
         for source, rate in product(plan.sources(), RATES)
-    ]  # fmt: skip
-    return Experiment("sweep-noise", plan.titled("Beyond the paper: the noise rate"), settings)
+    ]
+    return Experiment("sweep-noise", plan.titled("Beyond the paper: the noise rate, HPS"), settings)
 
 
 def sweep_size(plan: Plan) -> Experiment:
@@ -208,13 +220,10 @@ def sweep_size(plan: Plan) -> Experiment:
     for source in plan.sources():
         half = source.shape[0] // 2
         for n in sorted({half, *(n for n in CALIBRATION_SIZES if n < half)}):
-            settings.append(
-                Setting(source, SWEEP_SCORE, UniformNoise(RATE), min(plan.splits, SWEEP_SPLITS),
-                        six_methods(source.shape[1]), f"n = {n:,}", n, calibration=n)
-            )  # fmt: skip
-    return Experiment(
-        "sweep-size", plan.titled("Beyond the paper: the number of calibration points"), settings
-    )
+            setting = _swept_setting(plan, source, UniformNoise(RATE), f"n = {n:,}", n)
+            settings.append(replace(setting, calibration=n))
+    title = plan.titled("Beyond the paper: the number of calibration points, HPS")
+    return Experiment("sweep-size", title, settings)
 
 
 def sweep_matrix(plan: Plan) -> Experiment:
@@ -223,19 +232,16 @@ def sweep_matrix(plan: Plan) -> Experiment:
     for source in plan.sources():
         k = source.shape[1]
         m = 20 if k >= 100 else 5
-        noises: list[tuple[str, Noise, str | None]] = [
-            (f"neighbours swapped, {RATE:.0%}", GroupNoise.other([i // 2 for i in range(k)], RATE), None),
-            (f"groups of {m}, {RATE:.0%}", GroupNoise(tuple(i // m for i in range(k)), RATE), None),
-        ]
+        pairs = GroupNoise.other([i // 2 for i in range(k)], RATE)
+        groups = GroupNoise(tuple(i // m for i in range(k)), RATE)
+        settings.append(_swept_setting(plan, source, pairs, f"neighbours swapped, {RATE:.0%}"))
+        settings.append(_swept_setting(plan, source, groups, f"groups of {m}, {RATE:.0%}"))
         for name, (noise, noisy) in source.human().items():
-            kind = "matrix of people" if noisy is None else "labels of people"
-            noises.append((f"{kind} ({name})" if name else kind, noise, None if noisy is None else name))
-        settings += [
-            Setting(source, SWEEP_SCORE, noise, min(plan.splits, SWEEP_SPLITS), matrix_methods(), label,
-                    given=given)
-            for label, noise, given in noises
-        ]  # fmt: skip
-    return Experiment("sweep-matrix", plan.titled("Beyond the paper: noise that is not uniform"), settings)
+            label = ("drawn from a human matrix" if noisy is None else "human labels") + f" {name}".rstrip()
+            setting = _swept_setting(plan, source, noise, label)
+            settings.append(setting if noisy is None else replace(setting, given=name))
+    title = plan.titled("Beyond the paper: noise that is not uniform, HPS")
+    return Experiment("sweep-matrix", title, settings)
 
 
 EXPERIMENTS: dict[str, Callable[[Plan], Experiment]] = {

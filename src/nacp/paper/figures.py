@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from nacp.paper.corrections import Correction
-from nacp.paper.experiments import ALPHA, Experiment, Record
+from nacp.paper.experiments import ALPHA, CALIBRATION_SIZES, RATES, Experiment, Record
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -25,6 +25,7 @@ _STYLE = {
 _RC: Any = {
     "font.size": 9,
     "axes.titlesize": 9,
+    "figure.titlesize": 11,
     "axes.spines.top": False,
     "axes.spines.right": False,
     "axes.grid": True,
@@ -81,7 +82,7 @@ def methods_figure(experiment: Experiment, records: Sequence[Record]) -> "Figure
     records : sequence of Record
         What came out.
     """
-    by_setting = _grouped(records, lambda record: record.setting.title)
+    by_setting = _grouped(records, _heading)
     columns = 3
     figure, panels = _panels(experiment.title, columns, math.ceil(len(by_setting) / columns), height=1.75)
     for axes, (heading, of_setting) in zip(panels, by_setting.items(), strict=False):
@@ -97,9 +98,7 @@ def methods_figure(experiment: Experiment, records: Sequence[Record]) -> "Figure
                     record.printed.size.mean, y, marker="|", markersize=13, color="#555555", linestyle="none",
                     label="paper" if y == 0 else None,
                 )  # fmt: skip
-        axes.set(
-            xscale="log", title=_two_lines(heading), yticks=range(len(names)), ylim=(len(names) - 0.4, -0.6)
-        )
+        axes.set(xscale="log", title=heading, yticks=range(len(names)), ylim=(len(names) - 0.4, -0.6))
         axes.set_yticklabels(names if axes in panels[::columns] else [""] * len(names))
         axes.set_xlim(0.7, 1.6 * of_setting[0].k)
     for axes in panels[len(by_setting) :]:
@@ -125,32 +124,36 @@ def sweep_figure(records: Sequence[Record], xlabel: str, title: str) -> "Figure"
     """
     by_source = _grouped(records, lambda record: record.setting.source.title)
     figure, panels = _panels(title, 3, len(by_source))
-    scale = "log" if max(record.setting.x for record in records) > 1 else "linear"
+    scale = "log" if any(record.setting.x > 1 for record in records) else "linear"
     for row, (heading, of_source) in enumerate(by_source.items()):
         size, coverage, correction = panels[3 * row : 3 * row + 3]
+        ticks = [x for x in (*CALIBRATION_SIZES, *RATES) if any(x == r.setting.x for r in of_source)]
+        corrected = [method.name for method in of_source[0].setting.methods if method.corrected]
         for method, points in _grouped(of_source, lambda record: record.method).items():
             x = [record.setting.x for record in points]
             _line(size, method, x, [record.size.mean for record in points])
             _line(coverage, method, x, [record.coverage.mean for record in points])
-            shown = [record for record in points if 1e-3 < record.correction < math.inf]
-            _line(correction, method, [r.setting.x for r in shown], [r.correction for r in shown])
+            if method in corrected:
+                _line(correction, method, x, [record.correction for record in points])
         _all_classes(correction)
         coverage.axhline(100 * (1 - ALPHA), color="#555555", linewidth=0.8, linestyle=":")
-        size.set(yscale="log", ylabel="mean set size", title=_two_lines(heading))
+        size.set(yscale="log", ylabel="mean set size", title=heading)
         coverage.set(ylabel="coverage %")
         correction.set(yscale="log", ylabel="correction Δ")
         for axes in (size, coverage, correction):
             axes.set(xscale=scale, xlabel=xlabel if row == len(by_source) - 1 else "")
+            axes.set_xticks(ticks, [f"{x:,g}" for x in ticks], minor=False)
+            axes.minorticks_off()
     return _with_legend(figure, panels)
 
 
-def save(figure: "Figure", stem: Path, origin: Sequence[str]) -> list[Path]:
+def save(draw: Callable[[], "Figure"], stem: Path, origin: Sequence[str]) -> list[Path]:
     """Write a figure as PNG and SVG, with how it was made inside.
 
     Parameters
     ----------
-    figure : Figure
-        The figure.
+    draw : callable
+        Returns the figure.
     stem : Path
         Where to, without the ending.
     origin : sequence of str
@@ -165,19 +168,18 @@ def save(figure: "Figure", stem: Path, origin: Sequence[str]) -> list[Path]:
     }
     paths = [stem.with_suffix(ending) for ending in metadata]
     with matplotlib.rc_context(_RC):
+        figure = draw()
         for path in paths:
             figure.savefig(path, dpi=150, metadata=metadata[path.suffix])
     return paths
 
 
 def _panels(title: str, columns: int, rows: int, height: float = 2.5) -> tuple["Figure", list["Axes"]]:
-    import matplotlib
     from matplotlib.figure import Figure
 
-    with matplotlib.rc_context(_RC):
-        figure = Figure(figsize=(3.4 * columns, height * rows + 0.9), layout="constrained")
-        figure.suptitle(title)
-        return figure, list(figure.subplots(rows, columns, squeeze=False).ravel())
+    figure = Figure(figsize=(3.4 * columns, height * rows + 0.9), layout="constrained")
+    figure.suptitle(title)
+    return figure, list(figure.subplots(rows, columns, squeeze=False).ravel())
 
 
 def _with_legend(figure: "Figure", panels: list["Axes"]) -> "Figure":
@@ -202,8 +204,8 @@ def _all_classes(axes: "Axes") -> None:
     axes.axhline(ALPHA, color="#555555", linewidth=0.8, linestyle=":", label="above: all classes")
 
 
-def _two_lines(title: str) -> str:
-    return title.replace(" (simulated twin)", "\nsimulated twin", 1)
+def _heading(record: Record) -> str:
+    return f"{record.setting.source.title}\n{record.setting.label or record.setting.score.upper()}"
 
 
 def _grouped(items: Sequence[Any], key: Callable[[Any], Any]) -> dict[Any, list[Any]]:

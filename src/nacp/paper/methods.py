@@ -2,6 +2,8 @@
 
 from typing import NamedTuple
 
+from numpy.typing import ArrayLike
+
 from nacp.guarantees import ACNL, CRCP, NACP, Guarantee, SplitConformal, Uncorrected
 
 
@@ -12,6 +14,11 @@ class Method(NamedTuple):
     sees_clean: bool
     noise_aware: bool
     guarantee: Guarantee
+
+    @property
+    def corrected(self) -> bool:
+        """Whether it adds a correction to the target."""
+        return self.noise_aware and not isinstance(self.guarantee, Uncorrected)
 
 
 def six_methods(k: int, delta: float = 1e-3) -> list[Method]:
@@ -30,12 +37,16 @@ def six_methods(k: int, delta: float = 1e-3) -> list[Method]:
     >>> [method.name for method in six_methods(10)]
     ['CP (oracle)', 'Noisy-CP', 'NR-CP', 'ACNL', 'CRCP', 'NACP']
     """
-    even = [1 / k] * k
-    return [*_common(ACNL(priors=even), CRCP(priors=even)), Method("NACP", False, True, NACP(delta=delta))]
+    return [*matrix_methods([1 / k] * k), Method("NACP", False, True, NACP(delta=delta))]
 
 
-def matrix_methods() -> list[Method]:
-    """Return the methods for any noise matrix: all but NACP, with estimated class frequencies.
+def matrix_methods(priors: ArrayLike | None = None) -> list[Method]:
+    """Return the methods for any noise matrix: all but NACP, whose promise is for uniform noise.
+
+    Parameters
+    ----------
+    priors : array of shape (k,), optional
+        The frequencies of the true classes, for ACNL and CRCP. Estimated from the noisy labels by default.
 
     Examples
     --------
@@ -43,14 +54,10 @@ def matrix_methods() -> list[Method]:
     >>> [method.name for method in matrix_methods()]
     ['CP (oracle)', 'Noisy-CP', 'NR-CP', 'ACNL', 'CRCP']
     """
-    return _common(ACNL(), CRCP())
-
-
-def _common(acnl: ACNL, crcp: CRCP) -> list[Method]:
     return [
         Method("CP (oracle)", True, False, SplitConformal()),
         Method("Noisy-CP", False, False, SplitConformal()),
         Method("NR-CP", False, True, Uncorrected()),
-        Method("ACNL", False, True, acnl),
-        Method("CRCP", False, True, crcp),
+        Method("ACNL", False, True, ACNL(priors=priors)),
+        Method("CRCP", False, True, CRCP(priors=priors)),
     ]

@@ -87,14 +87,18 @@ tinyimagenet       5000  200  0.035 0.043  0.175 0.382  0.078 0.176
 imagenet-resnet18 25000 1000  0.016 0.019  0.194 0.466  0.079 0.177
 """
 
+# The paper's data sets, and others that a folder may hold.
 TITLES = {
     "cifar10": "CIFAR-10",
     "cifar100": "CIFAR-100",
     "tinyimagenet": "Tiny-ImageNet",
+    "imagenet": "ImageNet",
     "imagenet-resnet18": "ImageNet, ResNet-18",
     "imagenet-resnet50": "ImageNet, ResNet-50",
     "imagenet-densenet121": "ImageNet, DenseNet121",
     "imagenet-vitb16": "ImageNet, ViT-B16",
+    "cifar10n": "CIFAR-10N",
+    "cifar100n": "CIFAR-100N",
 }
 
 TABLE1 = ("cifar10", "cifar100", "tinyimagenet", "imagenet-resnet18")

@@ -54,7 +54,8 @@ def origin(name: Name, plan: Plan) -> list[str]:
         return [*lines, "No data: the formulas, and for ACNL the labels of equally frequent classes."]
     if plan.folder is None:
         return [*lines, "Data: simulated twins of the paper's classifiers, not the classifiers."]
-    return [*lines, *(f"Data: {source.name}.npz, {source.fingerprint}." for source in plan.sources())]
+    sources = plan.sources(prefix="imagenet" if name == "table3" else "")
+    return [*lines, *(f"Data: {source.name}.npz, {source.fingerprint}." for source in sources)]
 
 
 def reproduce(name: Name, plan: Plan, out: Path, progress: Progress | None = None) -> tuple[str, list[Path]]:
@@ -101,7 +102,7 @@ def reproduce(name: Name, plan: Plan, out: Path, progress: Progress | None = Non
         path.write_text(write(piece.sheet), encoding="utf-8")
         paths.append(path)
     if piece.draw is not None and figures.available():
-        paths += figures.save(piece.draw(), out / name, made)
+        paths += figures.save(piece.draw, out / name, made)
     return tables.to_markdown(piece.sheet), paths
 
 

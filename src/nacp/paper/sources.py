@@ -68,6 +68,14 @@ class Source:
         n, k = self.load().probs.shape
         return n, k
 
+    @cached_property
+    def priors(self) -> list[float] | None:
+        """The frequencies of the true classes; None if some do not occur."""
+        if self.path is None:
+            return [1 / self.shape[1]] * self.shape[1]
+        counts = np.bincount(self.load().labels, minlength=self.shape[1])
+        return (counts / counts.sum()).tolist() if counts.all() else None
+
     def human(self) -> dict[str, tuple[Noise, Ints | None]]:
         """Return the noise that comes with the data; none with a twin."""
         return {} if self.path is None else self.load().human
@@ -97,7 +105,7 @@ def twin_sources(names: Sequence[str]) -> list[Source]:
 def folder_sources(folder: Path) -> list[Source]:
     """Return the classifiers in a folder: each ``.npz`` with ``probs`` and ``labels``.
 
-    The paper's data sets come first, in its order. A file may hold noise matrices ``noise_matrix*``; noisy
+    Those with known names come first. A file may hold noise matrices ``noise_matrix*``; noisy
     labels that were really given are called ``noisy_labels*`` or ``human_sampled_noisy_labels*`` with the
     same ending.
 
@@ -125,7 +133,7 @@ def folder_sources(folder: Path) -> list[Source]:
         if missing:
             raise ValueError(f"{source.path} holds no {' and no '.join(sorted(missing))}")
     known = [*printed.TITLES]
-    return sorted(found, key=lambda s: known.index(s.printed_as) if s.printed_as in known else len(known))
+    return sorted(found, key=lambda s: known.index(s.name) if s.name in known else len(known))
 
 
 def _open(source: Source) -> np.lib.npyio.NpzFile:

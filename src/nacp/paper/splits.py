@@ -3,8 +3,8 @@
 Once per score: the scores of all pairs; how many of each row's lie below the rungs of a ladder; and the pairs
 themselves where the thresholds of the splits will fall. A split then is a 0/1 mask over the rows, so its
 tallies are one product with the counts, and its thresholds are found by the same search as in `calibrate`, on
-the same numbers. A threshold outside of what was prepared, and any under noise that is not uniform, is
-found by `calibrate`'s own route.
+the same numbers. Where a split has to look at other pairs, they are collected then, and kept for the next.
+Thresholds under noise that is not uniform are found by `calibrate`'s own route.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -27,7 +27,7 @@ from nacp.scores import Precomputed, Score, as_score
 
 _BATCH = 64
 _CELL_PAIRS = 1 << 15
-_LADDER = 64
+_LADDER = 512
 # How far from the target the estimate on all rows may be at a split's threshold, in standard deviations.
 _SPREAD = 5.0
 
@@ -207,7 +207,8 @@ class _Runner:
                     continue
                 windows.append(self._window_for(target, method, labels))
         self.windows = _merged(windows)
-        self._collect_pairs()
+        self.pair_scores, self.pair_rows = self._collect(self.windows)
+        self.further: dict[Cell, tuple[Floats, Array]] = {}
         quantiles = pooled[np.linspace(0, len(pooled) - 1, _LADDER).astype(int)]
         edges = [w.low for w in self.windows] + [w.high for w in self.windows]
         outside = [q for q in quantiles.tolist() if not any(w.low < q < w.high for w in self.windows)]
@@ -235,18 +236,18 @@ class _Runner:
         low, high = find_crossings(every, ends, self.crossing)
         return Cell(low.threshold, high.threshold)
 
-    def _collect_pairs(self) -> None:
+    def _collect(self, windows: list[Cell]) -> tuple[Floats, Array]:
+        """Return the scores in disjoint windows, ascending, and the rows that they belong to."""
         rows, scores = [np.empty(0, dtype=np.int32)], [np.empty(0)]
         for where in self.rows.slices():
             block = self.scores[where]
-            for window in self.windows:
+            for window in windows:
                 inside = np.flatnonzero((block > window.low) & (block <= window.high))
                 rows.append((inside // self.rows.k + where.start).astype(np.int32))
                 scores.append(block.ravel()[inside])
         joined = np.concatenate(scores)
         order = np.argsort(joined)
-        self.pair_scores: Floats = joined[order]
-        self.pair_rows: Array = np.concatenate(rows)[order]
+        return joined[order], np.concatenate(rows)[order]
 
     def run(
         self, mask: Bools, noisy: Ints, tally: Ints
@@ -265,56 +266,47 @@ class _Runner:
             ]
             targets = [target for *_, target in wanted]
             if inverse.constant_rest is None:
-                found = self._find(targets, mask, labels, inverse)
+                subset = Rows(self.scores[mask], normalize=False)
+                every = Evidence(subset, labels[mask], Precomputed(), inverse)
+                found = find_crossings(every, targets, self.crossing)
             else:
                 estimator = Estimator(scores[mask], labels[mask], inverse)
                 ladder = Ladder(estimator)
                 if estimator.needs_pairs:
                     ladder.learn(self.rungs.tolist(), estimator.tally(tally))
-                found = [self._locate(ladder, target, mask, labels, inverse) for target in targets]
+                found = [self._locate(ladder, target, mask) for target in targets]
             for (m, a, correction, _), (q, _) in zip(wanted, found, strict=True):
                 size = self._test_size(q, mask, self.totals - tally)
                 covered = np.searchsorted(tested_scores, q, side="right")
                 yield m, a, correction, q, size, float(covered) / len(tested_scores)
 
-    def _find(self, targets: list[float], mask: Bools, labels: Ints, inverse: ClassMatrix) -> list[Crossing]:
-        """Find thresholds as `calibrate` does."""
-        subset = Rows(self.scores[mask], normalize=False)
-        every = Evidence(subset, labels[mask], Precomputed(), inverse)
-        return find_crossings(every, targets, self.crossing)
-
-    def _locate(
-        self, ladder: Ladder, target: float, mask: Bools, labels: Ints, inverse: ClassMatrix
-    ) -> Crossing:
+    def _locate(self, ladder: Ladder, target: float, mask: Bools) -> Crossing:
         if target > 1 + ROUNDING:
             return NOWHERE
         while not isinstance(answer := ladder.locate(target, self.crossing), Crossing):
-            cell = answer[0]
-            if not self._prepared(cell):
-                return self._find([target], mask, labels, inverse)[0]
-            scores, rows = self._pairs(cell)
-            ladder.scan(cell, ladder.evidence.window(scores[mask[rows]]))
+            scores, rows = self._pairs(answer[0])
+            ladder.scan(answer[0], ladder.evidence.window(scores[mask[rows]]))
         return answer
 
-    def _prepared(self, cell: Cell) -> bool:
-        return any(w.low <= cell.low and cell.high <= w.high for w in self.windows)
-
     def _pairs(self, cell: Cell) -> tuple[Floats, Array]:
-        inside = slice(*np.searchsorted(self.pair_scores, cell, side="right"))
-        return self.pair_scores[inside], self.pair_rows[inside]
+        """Return the scores in a cell between two rungs, ascending, and the rows that they belong to."""
+        if any(w.low <= cell.low and cell.high <= w.high for w in self.windows):
+            inside = slice(*np.searchsorted(self.pair_scores, cell, side="right"))
+            return self.pair_scores[inside], self.pair_rows[inside]
+        if cell not in self.further:
+            self.further[cell] = self._collect([cell])
+        return self.further[cell]
 
     def _test_size(self, q: float, mask: Bools, tested: Ints) -> float:
         """Return the mean size of the test sets at q."""
-        tests = len(mask) - self.n
         if q == np.inf:
             return float(self.rows.k)
-        j = int(np.searchsorted(self.rungs, q, side="left"))
-        if j < len(self.rungs) and self.rungs[j] == q:
-            return float(tested[j]) / tests
-        if 0 < j < len(self.rungs) and self._prepared(Cell(self.rungs[j - 1], self.rungs[j])):
-            _, rows = self._pairs(Cell(self.rungs[j - 1], q))
-            return (float(tested[j - 1]) + int(np.count_nonzero(~mask[rows]))) / tests
-        return float(np.count_nonzero(self.scores[~mask] <= q)) / tests
+        rungs = [-np.inf, *self.rungs.tolist(), np.inf]
+        j = int(np.searchsorted(self.rungs, q, side="right"))
+        scores, rows = self._pairs(Cell(rungs[j], rungs[j + 1]))
+        above = rows[: np.searchsorted(scores, q, side="right")]
+        below = int(tested[j - 1]) if j > 0 else 0
+        return float(below + int(np.count_nonzero(~mask[above]))) / (len(mask) - self.n)
 
 
 def _merged(windows: list[Cell]) -> list[Cell]:

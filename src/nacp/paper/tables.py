@@ -12,10 +12,9 @@ from nacp.paper import printed
 from nacp.paper.corrections import Correction
 from nacp.paper.experiments import ALPHA, Experiment, Moments, Record
 
-_READING = (
-    "Mean ± standard deviation over splits. Diff: = where ours agrees with the paper's printed digits, else "
-    "(ours - paper) / sqrt(sd² + sd²), the difference in standard deviations of one split. Below: the share "
-    f"of splits with a coverage of less than {1 - ALPHA:.0%}."
+_VERSUS_PAPER = (
+    "Diff: = where ours agrees with the paper's printed digits, else "
+    "(ours - paper) / sqrt(sd² + sd²), the difference in standard deviations of one split."
 )
 _OTHER_NETWORKS = (
     "These are not the paper's networks, so its sizes stand beside ours for orientation only. Coverages are "
@@ -115,12 +114,22 @@ def splits_sheet(experiment: Experiment, records: Sequence[Record], origin: list
         points = f", n = {n:,}" if all(record.n == n for record in of_source) else ""
         sections.append((f"{source.title}: k = {k:,}{points}", [_row(r, notes) for r in of_source]))
     kept = [j for j in range(len(columns)) if any(row[j] for _, rows in sections for row in rows)]
+    splits = max((setting.splits for setting in experiment.settings), default=0)
+    reading = (
+        f"Mean ± standard deviation over {splits:,} random splits. "
+        f"Below: the share of splits with a coverage of less than {1 - ALPHA:.0%}."
+    )
     foreign = experiment.versus_paper and any(s.source.path is not None for s in experiment.settings)
     return Sheet(
         experiment.title,
         [columns[j] for j in kept],
         [(heading, [[row[j] for j in kept] for row in rows]) for heading, rows in sections],
-        [_READING, *([_OTHER_NETWORKS] if foreign else []), *notes.texts()],
+        [
+            reading,
+            *([_VERSUS_PAPER] if experiment.versus_paper else []),
+            *([_OTHER_NETWORKS] if foreign else []),
+            *notes.texts(),
+        ],
         origin,
         [_plain(record) for record in records],
     )
