@@ -370,7 +370,7 @@ def _write_cell(path: Path, results: dict[str, Floats], key: str) -> None:
 def _read_cell(path: Path, key: str) -> dict[str, Floats] | None:
     """Return what is kept under that key; None if there is nothing, or it is damaged."""
     try:
-        with np.load(path, allow_pickle=False) as file:
+        with path.open("rb") as opened, np.load(opened, allow_pickle=False) as file:
             results = {name: file[name] for name in file.files}
     except (OSError, ValueError, EOFError, zipfile.BadZipFile):
         return None

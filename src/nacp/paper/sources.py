@@ -2,7 +2,8 @@
 
 import hashlib
 import zipfile
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from pathlib import Path
@@ -124,27 +125,30 @@ def folder_sources(folder: Path) -> list[Source]:
     """
     if not folder.is_dir():
         raise ValueError(f"{folder} is not a folder; it must hold .npz files with probs and labels")
-    found = [Source(path.stem, path) for path in sorted(folder.glob("*.npz"))]
-    if not found:
+    paths = sorted(folder.glob("*.npz"))
+    if not paths:
         raise ValueError(f"{folder} holds no .npz files; each must hold probs and labels")
-    for source in found:
-        with _open(source) as file:
+    for path in paths:
+        with _open(path) as file:
             missing = {"probs", "labels"} - set(file.files)
         if missing:
-            raise ValueError(f"{source.path} holds no {' and no '.join(sorted(missing))}")
+            raise ValueError(f"{path} holds no {' and no '.join(sorted(missing))}")
+    found = [Source(path.stem, path) for path in paths]
     known = [*printed.TITLES]
     return sorted(found, key=lambda s: known.index(s.name) if s.name in known else len(known))
 
 
-def _open(source: Source) -> np.lib.npyio.NpzFile:
-    assert source.path is not None
-    try:
-        file = np.load(source.path, allow_pickle=False)
-    except (OSError, ValueError, EOFError, zipfile.BadZipFile) as error:
-        raise ValueError(f"{source.path} cannot be read as .npz: {error}") from None
-    if not isinstance(file, np.lib.npyio.NpzFile):
-        raise ValueError(f"{source.path} cannot be read as .npz: it holds one array")
-    return file
+@contextmanager
+def _open(path: Path) -> Iterator[np.lib.npyio.NpzFile]:
+    with path.open("rb") as opened:
+        try:
+            file = np.load(opened, allow_pickle=False)
+        except (OSError, ValueError, EOFError, zipfile.BadZipFile) as error:
+            raise ValueError(f"{path} cannot be read as .npz: {error}") from None
+        if not isinstance(file, np.lib.npyio.NpzFile):
+            raise ValueError(f"{path} cannot be read as .npz: it holds one array")
+        with file:
+            yield file
 
 
 @lru_cache(maxsize=1)
@@ -152,7 +156,7 @@ def _load(source: Source) -> Data:
     if source.path is None:
         probs, labels = twins.simulate(source.name, random_state=twins.TWINS[source.name].draw)
         return Data(probs, labels, {})
-    with _open(source) as file:
+    with _open(source.path) as file:
         try:
             probs = file["probs"]
             rows = check_probs(probs)
