@@ -82,7 +82,9 @@ def _run(names: tuple[Name, ...], plan: Plan, out: Path) -> None:
 
             text, paths = reproduce(name, plan, out, progress)
             before += sum(done.values())
+            bar.stop()
             typer.echo(text)
             typer.echo(f"Written: {', '.join(map(str, paths))}\n")
+            bar.start()
     if not figures.available():
         typer.echo("No figures were drawn: matplotlib is not installed (pip install 'nacp[plot]').", err=True)
