@@ -27,7 +27,8 @@ from nacp.scores import Precomputed, Score, as_score
 
 _BATCH = 64
 _CELL_PAIRS = 1 << 15
-_LADDER = 512
+_LADDER = 64
+_FINE = 8
 # How far from the target the estimate on all rows may be at a split's threshold, in standard deviations.
 _SPREAD = 5.0
 
@@ -186,12 +187,13 @@ class _Runner:
     def _gather(self, labels: Ints) -> Floats:
         return self.scores[np.arange(len(labels)), labels]
 
-    def _targets(self, labels: Ints, mask: Bools, method: Method) -> list[tuple[float, float]]:
-        """Return correction and target for each alpha."""
+    def _targets(self, counts: Ints, method: Method) -> list[tuple[float, float]]:
+        """Return correction and target for each alpha, given how often each label occurs."""
         noise = self.noise if method.noise_aware else None
         inverse = inverse_for(noise, self.rows.k)
-        counts = np.bincount(labels[mask], minlength=self.rows.k).astype(np.float64)
-        problems = [Problem(alpha, self.n, noise, inverse, counts) for alpha in self.alphas]
+        problems = [
+            Problem(alpha, self.n, noise, inverse, counts.astype(np.float64)) for alpha in self.alphas
+        ]
         corrections = [method.guarantee.correction(problem) for problem in problems]
         return [(c, 1 - a + c) for a, c in zip(self.alphas, corrections, strict=True)]
 
@@ -202,14 +204,21 @@ class _Runner:
         windows = []
         for method in self.methods:
             labels = self.clean if method.sees_clean else noisy
-            for _, target in self._targets(labels, mask, method):
+            for _, target in self._targets(np.bincount(labels[mask], minlength=self.rows.k), method):
                 if target > 1 + ROUNDING:
                     continue
                 windows.append(self._window_for(target, method, labels))
         self.windows = _merged(windows)
         self.pair_scores, self.pair_rows = self._collect(self.windows)
         self.further: dict[Cell, tuple[Floats, Array]] = {}
-        quantiles = pooled[np.linspace(0, len(pooled) - 1, _LADDER).astype(int)]
+        # Finer on the side from which the search comes, where each cell must be shown not to cross.
+        quantiles = pooled[np.linspace(0, len(pooled) - 1, _LADDER * _FINE).astype(int)]
+        if self.crossing == "last":
+            fine = quantiles > (self.windows[0].low if self.windows else -np.inf)
+        else:
+            fine = quantiles < (self.windows[-1].high if self.windows else np.inf)
+        fine[::_FINE] = True
+        quantiles = quantiles[fine]
         edges = [w.low for w in self.windows] + [w.high for w in self.windows]
         outside = [q for q in quantiles.tolist() if not any(w.low < q < w.high for w in self.windows)]
         cut = np.searchsorted(self.pair_scores, self.pair_scores[_CELL_PAIRS::_CELL_PAIRS], side="right") - 1
@@ -259,10 +268,11 @@ class _Runner:
         for (sees_clean, aware), group in groupby(seen, key=lambda m: self.methods[m][1:3]):
             labels, scores = (self.clean, self.clean_scores) if sees_clean else (noisy, noisy_scores)
             inverse = self.inverse if aware else inverse_for(None, self.rows.k)
+            counts = np.bincount(labels[mask], minlength=self.rows.k)
             wanted = [
                 (m, a, correction, target)
                 for m in group
-                for a, (correction, target) in enumerate(self._targets(labels, mask, self.methods[m]))
+                for a, (correction, target) in enumerate(self._targets(counts, self.methods[m]))
             ]
             targets = [target for *_, target in wanted]
             if inverse.constant_rest is None:
