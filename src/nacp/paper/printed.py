@@ -4,11 +4,12 @@ from typing import NamedTuple
 
 
 class Printed(NamedTuple):
-    """A mean and a standard deviation over splits, and half a unit of the mean's last printed digit."""
+    """A mean and a standard deviation over splits, half a unit of the mean's last digit, and what is printed."""
 
     mean: float
     sd: float
     rounding: float
+    text: str = ""
 
 
 class PrintedCell(NamedTuple):
@@ -108,7 +109,7 @@ SCORES = ("aps", "raps", "hps")
 
 def _read(text: str) -> Printed:
     mean, sd = text.split("±")
-    return Printed(float(mean), float(sd), 0.5 * 10.0 ** -len(mean.partition(".")[2]))
+    return Printed(float(mean), float(sd), 0.5 * 10.0 ** -len(mean.partition(".")[2]), f"{mean} ± {sd}")
 
 
 def _read_cells() -> dict[tuple[str, str, str], PrintedCell]:
@@ -183,7 +184,7 @@ def doubt(data: str, score: str, method: str) -> str | None:
     --------
     >>> from nacp.paper import printed
     >>> printed.CELLS["imagenet-resnet18", "hps", "NACP"].size
-    Printed(mean=4.8, sd=0.23, rounding=0.05)
+    Printed(mean=4.8, sd=0.23, rounding=0.05, text='4.8 ± 0.23')
     >>> printed.doubt("imagenet-resnet18", "hps", "NACP") is None
     True
     >>> printed.doubt("imagenet-densenet121", "hps", "Noisy-CP")

@@ -142,9 +142,9 @@ def _row(record: Record, notes: "_Notes") -> list[str]:
         same_size, same_coverage = _comparable(record)
         mark = notes.mark(printed.doubt(setting.source.printed_as, setting.score, record.method))
         cells = [
-            _pair(*paper.size[:2]),
+            paper.size.text,
             deviation(record.size, paper.size) if same_size else "",
-            _pair(*paper.coverage[:2]) + mark,
+            paper.coverage.text + mark,
             deviation(record.coverage, paper.coverage) if same_coverage else "",
         ]
     return [
