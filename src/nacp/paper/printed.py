@@ -4,7 +4,7 @@ from typing import NamedTuple
 
 
 class Printed(NamedTuple):
-    """A mean and a standard deviation over splits, half a unit of the mean's last digit, and what is printed."""
+    """A mean and a standard deviation over splits, half a unit of its last digit, and the text itself."""
 
     mean: float
     sd: float
