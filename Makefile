@@ -2,7 +2,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: demo test bench guarantees lint types clean
+.PHONY: demo test reproduce bench guarantees lint types clean
 
 .venv/installed: pyproject.toml
 	$(PYTHON) -m venv .venv
@@ -14,6 +14,10 @@ demo: .venv/installed
 
 test: lint types
 	$(BIN)/python -m pytest -n 2
+
+# Every table and figure of the paper, on simulated twins; takes some ten minutes. Writes reproduction/.
+reproduce: .venv/installed
+	$(BIN)/nacp reproduce all
 
 # An environment of its own, for the peers; takes some ten minutes. Writes benchmarks/results.md.
 .venv-bench/installed: pyproject.toml benchmarks/requirements.txt

@@ -42,8 +42,51 @@ def test_each_split_is_a_calibration(twin, n, score, crossing):
                 assert found.sizes[m, a, split] == pytest.approx(result.mean_size, rel=1e-15)
 
 
+@pytest.mark.filterwarnings("ignore::nacp.NoValidThresholdWarning")
+@pytest.mark.parametrize("score", ["hps", "aps"])
+@pytest.mark.parametrize("given", [False, True], ids=["drawn", "given"])
+@pytest.mark.parametrize(
+    "noise",
+    [
+        nacp.GroupNoise.other(np.arange(10) // 2, 0.2),
+        nacp.MatrixNoise(0.7 * np.eye(10) + 0.3 * np.eye(10)[::-1]),
+    ],
+    ids=["pairs", "matrix"],
+)
+def test_other_noise_takes_the_route_of_calibrate(noise, given, score):
+    """Also with labels that were given once for all splits."""
+    probs, labels = twins.simulate("cifar10", n=1200, random_state=3)
+    fixed = noise.sample(labels, 10, random_state=8) if given else None
+    methods = six_methods(10)[:-1]  # NACP's promise is for uniform noise
+    found = splits.run_splits(
+        probs,
+        labels,
+        noise=noise,
+        score=score,
+        methods=methods,
+        splits=4,
+        noisy_labels=fixed,
+        calibration=500,
+    )
+    for split in range(4):
+        chosen, noisy = splits.draw_split(labels, 10, noise, 500, 0, split)
+        assert chosen.sum() == 500
+        for m, method in enumerate(methods):
+            cal = nacp.calibrate(
+                probs[chosen],
+                (labels if method.sees_clean else noisy if fixed is None else fixed)[chosen],
+                noise=noise if method.noise_aware else None,
+                score=score,
+                guarantee=method.guarantee,
+            )
+            result = nacp.evaluate(cal.predict_set(probs[~chosen]), labels[~chosen])
+            assert found.thresholds[m, 0, split] == cal.threshold
+            assert found.coverages[m, 0, split] == result.coverage
+            assert found.sizes[m, 0, split] == pytest.approx(result.mean_size, rel=1e-15)
+
+
 def test_a_threshold_outside_of_what_was_prepared_is_found_all_the_same(monkeypatch):
-    """Windows of no width leave every split to the direct route or to the ladder."""
+    """Windows of no width leave every split to the ladder, and to pairs that are collected when needed."""
     probs, labels = twins.simulate("cifar10", n=1000, random_state=4)
     usual = splits.run_splits(probs, labels, noise=0.3, splits=5)
     monkeypatch.setattr(splits, "_SPREAD", 0.0)
@@ -64,5 +107,5 @@ def test_bad_splits_are_refused():
     probs, labels = twins.simulate("cifar10", n=100)
     with pytest.raises(ValueError, match="calibration must leave points on both sides"):
         splits.run_splits(probs, labels, noise=0.2, calibration=100)
-    with pytest.raises(ValueError, match="splits are for uniform noise"):
-        splits.run_splits(probs, labels, noise=0.8 * np.eye(10) + 0.02)
+    with pytest.raises(ValueError, match="labels"):
+        splits.run_splits(probs, labels, noise=0.2, noisy_labels=labels[:50])

@@ -1,6 +1,8 @@
-"""The six methods of the paper, as choices of labels, noise and guarantee."""
+"""The methods that are compared, as choices of labels, noise and guarantee."""
 
 from typing import NamedTuple
+
+from numpy.typing import ArrayLike
 
 from nacp.guarantees import ACNL, CRCP, NACP, Corrected, SplitConformal, Uncorrected
 
@@ -12,6 +14,11 @@ class Method(NamedTuple):
     sees_clean: bool
     noise_aware: bool
     guarantee: Corrected
+
+    @property
+    def corrected(self) -> bool:
+        """Whether it adds a correction to the target."""
+        return self.noise_aware and not isinstance(self.guarantee, Uncorrected)
 
 
 def six_methods(k: int, delta: float = 1e-3) -> list[Method]:
@@ -30,12 +37,27 @@ def six_methods(k: int, delta: float = 1e-3) -> list[Method]:
     >>> [method.name for method in six_methods(10)]
     ['CP (oracle)', 'Noisy-CP', 'NR-CP', 'ACNL', 'CRCP', 'NACP']
     """
-    even = [1 / k] * k
+    return [*matrix_methods([1 / k] * k), Method("NACP", False, True, NACP(delta=delta))]
+
+
+def matrix_methods(priors: ArrayLike | None = None) -> list[Method]:
+    """Return the methods for any noise matrix: all but NACP, whose promise is for uniform noise.
+
+    Parameters
+    ----------
+    priors : array of shape (k,), optional
+        The frequencies of the true classes, for ACNL and CRCP. Estimated from the noisy labels by default.
+
+    Examples
+    --------
+    >>> from nacp.paper.methods import matrix_methods
+    >>> [method.name for method in matrix_methods()]
+    ['CP (oracle)', 'Noisy-CP', 'NR-CP', 'ACNL', 'CRCP']
+    """
     return [
         Method("CP (oracle)", True, False, SplitConformal()),
         Method("Noisy-CP", False, False, SplitConformal()),
         Method("NR-CP", False, True, Uncorrected()),
-        Method("ACNL", False, True, ACNL(priors=even)),
-        Method("CRCP", False, True, CRCP(priors=even)),
-        Method("NACP", False, True, NACP(delta=delta)),
+        Method("ACNL", False, True, ACNL(priors=priors)),
+        Method("CRCP", False, True, CRCP(priors=priors)),
     ]

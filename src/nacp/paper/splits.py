@@ -3,7 +3,8 @@
 Once per score: the scores of all pairs; how many of each row's lie below the rungs of a ladder; and the pairs
 themselves where the thresholds of the splits will fall. A split then is a 0/1 mask over the rows, so its
 tallies are one product with the counts, and its thresholds are found by the same search as in `calibrate`, on
-the same numbers. A threshold outside of what was prepared is found by `calibrate`'s own route.
+the same numbers. Where a split has to look at other pairs, they are collected then, and kept for the next.
+Thresholds under noise that is not uniform are found by `calibrate`'s own route.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -27,6 +28,7 @@ from nacp.scores import Precomputed, Score, as_score
 _BATCH = 64
 _CELL_PAIRS = 1 << 15
 _LADDER = 64
+_FINE = 8
 # How far from the target the estimate on all rows may be at a split's threshold, in standard deviations.
 _SPREAD = 5.0
 
@@ -76,6 +78,7 @@ def run_splits(
     methods: Sequence[Method] | None = None,
     splits: int = 1000,
     calibration: int | None = None,
+    noisy_labels: ArrayLike | None = None,
     crossing: Rule = "last",
     random_state: int = 0,
     progress: Callable[[int], object] | None = None,
@@ -90,8 +93,8 @@ def run_splits(
         Class probabilities.
     labels : array of shape (N,)
         The true labels.
-    noise : float or noise model
-        The noise that corrupts the calibration labels; uniform.
+    noise : float, array of shape (k, k) or noise model
+        The noise that corrupts the calibration labels. Splits share most of their work where it is uniform.
     alpha, score, crossing
         As in `calibrate`.
     methods : sequence of Method, optional
@@ -100,6 +103,8 @@ def run_splits(
         How many.
     calibration : int, optional
         The number of calibration points; half of N by default.
+    noisy_labels : array of shape (N,), optional
+        The noisy labels of all splits, where there are real ones or they were drawn once.
     random_state : int, default=0
         The same number gives the same splits, whatever else is asked.
     progress : callable, optional
@@ -129,12 +134,13 @@ def run_splits(
     if not 0 < n < rows.n:
         raise ValueError(f"calibration must leave points on both sides: 1 to {rows.n - 1}; found {n}")
     inverse = inverse_for(model, rows.k)
-    if inverse.constant_rest is None:
-        raise ValueError(f"splits are for uniform noise, where pairs can be counted once; noise is {model!r}")
+    given = None if noisy_labels is None else check_labels(noisy_labels, rows.n, rows.k)
     chosen_methods = six_methods(rows.k) if methods is None else list(methods)
 
     def draw(split: int) -> tuple[Bools, Ints]:
-        return draw_split(clean, rows.k, model, n, random_state, split)
+        if given is None:
+            return draw_split(clean, rows.k, model, n, random_state, split)
+        return draw_split(clean, rows.k, None, n, random_state, split)[0], given
 
     runner = _Runner(rows, clean, kind, model, inverse, chosen_methods, alphas, crossing, n)
     runner.prepare(*draw(0))
@@ -181,12 +187,13 @@ class _Runner:
     def _gather(self, labels: Ints) -> Floats:
         return self.scores[np.arange(len(labels)), labels]
 
-    def _targets(self, labels: Ints, mask: Bools, method: Method) -> list[tuple[float, float]]:
-        """Return correction and target for each alpha."""
+    def _targets(self, counts: Ints, method: Method) -> list[tuple[float, float]]:
+        """Return correction and target for each alpha, given how often each label occurs."""
         noise = self.noise if method.noise_aware else None
         inverse = inverse_for(noise, self.rows.k)
-        counts = np.bincount(labels[mask], minlength=self.rows.k).astype(np.float64)
-        problems = [Problem(alpha, self.n, noise, inverse, counts) for alpha in self.alphas]
+        problems = [
+            Problem(alpha, self.n, noise, inverse, counts.astype(np.float64)) for alpha in self.alphas
+        ]
         corrections = [method.guarantee.correction(problem) for problem in problems]
         return [(c, 1 - a + c) for a, c in zip(self.alphas, corrections, strict=True)]
 
@@ -197,13 +204,21 @@ class _Runner:
         windows = []
         for method in self.methods:
             labels = self.clean if method.sees_clean else noisy
-            for _, target in self._targets(labels, mask, method):
+            for _, target in self._targets(np.bincount(labels[mask], minlength=self.rows.k), method):
                 if target > 1 + ROUNDING:
                     continue
                 windows.append(self._window_for(target, method, labels))
         self.windows = _merged(windows)
-        self._collect_pairs()
-        quantiles = pooled[np.linspace(0, len(pooled) - 1, _LADDER).astype(int)]
+        self.pair_scores, self.pair_rows = self._collect(self.windows)
+        self.further: dict[Cell, tuple[Floats, Array]] = {}
+        # Finer on the side from which the search comes, where each cell must be shown not to cross.
+        quantiles = pooled[np.linspace(0, len(pooled) - 1, _LADDER * _FINE).astype(int)]
+        if self.crossing == "last":
+            fine = quantiles > (self.windows[0].low if self.windows else -np.inf)
+        else:
+            fine = quantiles < (self.windows[-1].high if self.windows else np.inf)
+        fine[::_FINE] = True
+        quantiles = quantiles[fine]
         edges = [w.low for w in self.windows] + [w.high for w in self.windows]
         outside = [q for q in quantiles.tolist() if not any(w.low < q < w.high for w in self.windows)]
         cut = np.searchsorted(self.pair_scores, self.pair_scores[_CELL_PAIRS::_CELL_PAIRS], side="right") - 1
@@ -230,18 +245,18 @@ class _Runner:
         low, high = find_crossings(every, ends, self.crossing)
         return Cell(low.threshold, high.threshold)
 
-    def _collect_pairs(self) -> None:
+    def _collect(self, windows: list[Cell]) -> tuple[Floats, Array]:
+        """Return the scores in disjoint windows, ascending, and the rows that they belong to."""
         rows, scores = [np.empty(0, dtype=np.int32)], [np.empty(0)]
         for where in self.rows.slices():
             block = self.scores[where]
-            for window in self.windows:
+            for window in windows:
                 inside = np.flatnonzero((block > window.low) & (block <= window.high))
                 rows.append((inside // self.rows.k + where.start).astype(np.int32))
                 scores.append(block.ravel()[inside])
         joined = np.concatenate(scores)
         order = np.argsort(joined)
-        self.pair_scores: Floats = joined[order]
-        self.pair_rows: Array = np.concatenate(rows)[order]
+        return joined[order], np.concatenate(rows)[order]
 
     def run(
         self, mask: Bools, noisy: Ints, tally: Ints
@@ -253,52 +268,55 @@ class _Runner:
         for (sees_clean, aware), group in groupby(seen, key=lambda m: self.methods[m][1:3]):
             labels, scores = (self.clean, self.clean_scores) if sees_clean else (noisy, noisy_scores)
             inverse = self.inverse if aware else inverse_for(None, self.rows.k)
-            estimator = Estimator(scores[mask], labels[mask], inverse)
-            ladder = Ladder(estimator)
-            if estimator.needs_pairs:
-                ladder.learn(self.rungs.tolist(), estimator.tally(tally))
-            for m in group:
-                for a, (correction, target) in enumerate(self._targets(labels, mask, self.methods[m])):
-                    q = self._locate(ladder, target, mask, labels, inverse).threshold
-                    size = self._test_size(q, mask, self.totals - tally)
-                    covered = np.searchsorted(tested_scores, q, side="right")
-                    coverage = float(covered) / len(tested_scores)
-                    yield m, a, correction, q, size, coverage
+            counts = np.bincount(labels[mask], minlength=self.rows.k)
+            wanted = [
+                (m, a, correction, target)
+                for m in group
+                for a, (correction, target) in enumerate(self._targets(counts, self.methods[m]))
+            ]
+            targets = [target for *_, target in wanted]
+            if inverse.constant_rest is None:
+                subset = Rows(self.scores[mask], normalize=False)
+                every = Evidence(subset, labels[mask], Precomputed(), inverse)
+                found = find_crossings(every, targets, self.crossing)
+            else:
+                estimator = Estimator(scores[mask], labels[mask], inverse)
+                ladder = Ladder(estimator)
+                if estimator.needs_pairs:
+                    ladder.learn(self.rungs.tolist(), estimator.tally(tally))
+                found = [self._locate(ladder, target, mask) for target in targets]
+            for (m, a, correction, _), (q, _) in zip(wanted, found, strict=True):
+                size = self._test_size(q, mask, self.totals - tally)
+                covered = np.searchsorted(tested_scores, q, side="right")
+                yield m, a, correction, q, size, float(covered) / len(tested_scores)
 
-    def _locate(
-        self, ladder: Ladder, target: float, mask: Bools, labels: Ints, inverse: ClassMatrix
-    ) -> Crossing:
+    def _locate(self, ladder: Ladder, target: float, mask: Bools) -> Crossing:
         if target > 1 + ROUNDING:
             return NOWHERE
         while not isinstance(answer := ladder.locate(target, self.crossing), Crossing):
-            cell = answer[0]
-            if not self._prepared(cell):
-                subset = Rows(self.scores[mask], normalize=False)
-                every = Evidence(subset, labels[mask], Precomputed(), inverse)
-                return find_crossings(every, [target], self.crossing)[0]
-            scores, rows = self._pairs(cell)
-            ladder.scan(cell, ladder.evidence.window(scores[mask[rows]]))
+            scores, rows = self._pairs(answer[0])
+            ladder.scan(answer[0], ladder.evidence.window(scores[mask[rows]]))
         return answer
 
-    def _prepared(self, cell: Cell) -> bool:
-        return any(w.low <= cell.low and cell.high <= w.high for w in self.windows)
-
     def _pairs(self, cell: Cell) -> tuple[Floats, Array]:
-        inside = slice(*np.searchsorted(self.pair_scores, cell, side="right"))
-        return self.pair_scores[inside], self.pair_rows[inside]
+        """Return the scores in a cell between two rungs, ascending, and the rows that they belong to."""
+        if any(w.low <= cell.low and cell.high <= w.high for w in self.windows):
+            inside = slice(*np.searchsorted(self.pair_scores, cell, side="right"))
+            return self.pair_scores[inside], self.pair_rows[inside]
+        if cell not in self.further:
+            self.further[cell] = self._collect([cell])
+        return self.further[cell]
 
     def _test_size(self, q: float, mask: Bools, tested: Ints) -> float:
         """Return the mean size of the test sets at q."""
-        tests = len(mask) - self.n
         if q == np.inf:
             return float(self.rows.k)
-        j = int(np.searchsorted(self.rungs, q, side="left"))
-        if j < len(self.rungs) and self.rungs[j] == q:
-            return float(tested[j]) / tests
-        if 0 < j < len(self.rungs) and self._prepared(Cell(self.rungs[j - 1], self.rungs[j])):
-            _, rows = self._pairs(Cell(self.rungs[j - 1], q))
-            return (float(tested[j - 1]) + int(np.count_nonzero(~mask[rows]))) / tests
-        return float(np.count_nonzero(self.scores[~mask] <= q)) / tests
+        rungs = [-np.inf, *self.rungs.tolist(), np.inf]
+        j = int(np.searchsorted(self.rungs, q, side="right"))
+        scores, rows = self._pairs(Cell(rungs[j], rungs[j + 1]))
+        above = rows[: np.searchsorted(scores, q, side="right")]
+        below = int(tested[j - 1]) if j > 0 else 0
+        return float(below + int(np.count_nonzero(~mask[above]))) / (len(mask) - self.n)
 
 
 def _merged(windows: list[Cell]) -> list[Cell]:

@@ -1,0 +1,175 @@
+"""Where the probabilities of an experiment come from: simulated twins, or a folder of real classifiers."""
+
+import hashlib
+import zipfile
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import cached_property, lru_cache
+from pathlib import Path
+
+import numpy as np
+
+from nacp._types import Array, Ints
+from nacp._validation import check_labels, check_probs
+from nacp.noise import MatrixNoise, Noise
+from nacp.paper import printed, twins
+
+
+@dataclass(frozen=True, eq=False)
+class Data:
+    """A classifier's probabilities and the true labels; and the noise that comes with them, by its name.
+
+    `human` holds noise matrices, each with the noisy labels that were really given, if they are there.
+    """
+
+    probs: Array
+    labels: Ints
+    human: dict[str, tuple[Noise, Ints | None]]
+
+
+@dataclass(frozen=True)
+class Source:
+    """A twin, or a file.
+
+    Attributes
+    ----------
+    name : str
+        The name of the twin, or that of the file without its ending.
+    path : Path or None
+        The file; None for a twin.
+    """
+
+    name: str
+    path: Path | None = None
+
+    @property
+    def title(self) -> str:
+        """The name to print; a twin is called a simulation."""
+        title = printed.TITLES.get(self.name, self.name)
+        return f"{title} (simulated twin)" if self.path is None else title
+
+    @property
+    def printed_as(self) -> str:
+        """The data set of the paper that this one stands beside, if there is one of that name."""
+        return "imagenet-resnet18" if self.name == "imagenet" else self.name
+
+    @cached_property
+    def fingerprint(self) -> str:
+        """What determines the data."""
+        if self.path is None:
+            return repr(twins.TWINS[self.name])
+        return f"sha256 {hashlib.sha256(self.path.read_bytes()).hexdigest()}"
+
+    @cached_property
+    def shape(self) -> tuple[int, int]:
+        """The numbers of examples and of classes."""
+        if self.path is None:
+            return twins.TWINS[self.name].size, twins.TWINS[self.name].k
+        n, k = self.load().probs.shape
+        return n, k
+
+    @cached_property
+    def priors(self) -> list[float] | None:
+        """The frequencies of the true classes; None if some do not occur."""
+        if self.path is None:
+            return [1 / self.shape[1]] * self.shape[1]
+        counts = np.bincount(self.load().labels, minlength=self.shape[1])
+        return (counts / counts.sum()).tolist() if counts.all() else None
+
+    def human(self) -> dict[str, tuple[Noise, Ints | None]]:
+        """Return the noise that comes with the data; none with a twin."""
+        return {} if self.path is None else self.load().human
+
+    def load(self) -> Data:
+        """Return the data; the last that were loaded are kept."""
+        return _load(self)
+
+
+def twin_sources(names: Sequence[str]) -> list[Source]:
+    """Return the simulated twins of those names.
+
+    Parameters
+    ----------
+    names : sequence of str
+        From `nacp.paper.twins.TWINS`.
+
+    Examples
+    --------
+    >>> from nacp.paper.sources import twin_sources
+    >>> twin_sources(["cifar10"])[0].title
+    'CIFAR-10 (simulated twin)'
+    """
+    return [Source(name) for name in names]
+
+
+def folder_sources(folder: Path) -> list[Source]:
+    """Return the classifiers in a folder: each ``.npz`` with ``probs`` and ``labels``.
+
+    Those with known names come first. A file may hold noise matrices ``noise_matrix*``; noisy
+    labels that were really given are called ``noisy_labels*`` or ``human_sampled_noisy_labels*`` with the
+    same ending.
+
+    Parameters
+    ----------
+    folder : Path
+        The folder.
+
+    Examples
+    --------
+    >>> from pathlib import Path
+    >>> from nacp.paper.sources import folder_sources
+    >>> folder_sources(Path("no-such-folder"))
+    Traceback (most recent call last):
+    ValueError: no-such-folder is not a folder; it must hold .npz files with probs and labels
+    """
+    if not folder.is_dir():
+        raise ValueError(f"{folder} is not a folder; it must hold .npz files with probs and labels")
+    paths = sorted(folder.glob("*.npz"))
+    if not paths:
+        raise ValueError(f"{folder} holds no .npz files; each must hold probs and labels")
+    for path in paths:
+        with _open(path) as file:
+            missing = {"probs", "labels"} - set(file.files)
+        if missing:
+            raise ValueError(f"{path} holds no {' and no '.join(sorted(missing))}")
+    found = [Source(path.stem, path) for path in paths]
+    known = [*printed.TITLES]
+    return sorted(found, key=lambda s: known.index(s.name) if s.name in known else len(known))
+
+
+@contextmanager
+def _open(path: Path) -> Iterator[np.lib.npyio.NpzFile]:
+    with path.open("rb") as opened:
+        try:
+            file = np.load(opened, allow_pickle=False)
+        except (OSError, ValueError, EOFError, zipfile.BadZipFile) as error:
+            raise ValueError(f"{path} cannot be read as .npz: {error}") from None
+        if not isinstance(file, np.lib.npyio.NpzFile):
+            raise ValueError(f"{path} cannot be read as .npz: it holds one array")
+        with file:
+            yield file
+
+
+@lru_cache(maxsize=1)
+def _load(source: Source) -> Data:
+    if source.path is None:
+        probs, labels = twins.simulate(source.name, random_state=twins.TWINS[source.name].draw)
+        return Data(probs, labels, {})
+    with _open(source.path) as file:
+        try:
+            probs = file["probs"]
+            rows = check_probs(probs)
+            labels = check_labels(file["labels"], rows.n, rows.k)
+            human: dict[str, tuple[Noise, Ints | None]] = {}
+            for name in file.files:
+                if not name.startswith("noise_matrix"):
+                    continue
+                ending = name.removeprefix("noise_matrix")
+                given = (f"{prefix}noisy_labels{ending}" for prefix in ("human_sampled_", ""))
+                key = next((key for key in given if key in file.files), None)
+                noisy = None if key is None else check_labels(file[key], rows.n, rows.k)
+                human[ending.strip("_")] = (MatrixNoise(file[name]), noisy)
+        except (ValueError, zipfile.BadZipFile) as error:
+            raise ValueError(f"{source.path}: {error}") from None
+    return Data(probs, labels, human)
