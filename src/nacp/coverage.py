@@ -118,8 +118,9 @@ class Estimator:
         return Tally(pairs, pairs * max(weight, 0), pairs * max(-weight, 0))
 
     def window(self, scores: Floats) -> Window:
-        """Return a window of pairs that all have the same weight, from their scores in any order."""
-        return Window(np.sort(scores), np.broadcast_to(np.int64(self._constant or 0), scores.shape))
+        """Return a window of pairs that all have the same weight, from their scores, which are sorted."""
+        scores.sort()
+        return Window(scores, np.broadcast_to(np.int64(self._constant or 0), scores.shape))
 
     def _round(self, weights: Floats) -> Ints:
         return np.rint(weights / self._rest_unit).astype(np.int64)
@@ -250,7 +251,8 @@ class Evidence(Estimator):
         parts = []
         for rows in np.array_split(chosen, min(_PILOT_PARTS, len(chosen))):
             if self._constant is not None:
-                scores = self._read(rows).between(-np.inf, np.inf)
+                with np.errstate(over="ignore"):  # a guess needs no more than half the bytes
+                    scores = self._read(rows).between(-np.inf, np.inf).astype(np.float32)
                 weights = np.broadcast_to(np.int64(self._constant), scores.shape)
             else:
                 scores = self._read(rows).matrix().ravel()
@@ -343,6 +345,17 @@ class Evidence(Estimator):
         """Return the standard deviation of the rows' shares at a native threshold."""
         at = np.array([q])
         return float(np.concatenate([self.shares(where, at) for where in self._rows.slices()]).std())
+
+    def scaled(self, pilot: Pilot, places: Ints) -> Tally:
+        """Return what the first so many pairs of a pilot say about the tallies of all rows."""
+        pairs = np.rint(places * pilot.each).astype(np.int64)
+        if self._constant is not None:
+            return self.tally(pairs)
+        gains, net = (
+            np.append(0, np.cumsum(part))[places] * pilot.each
+            for part in (np.maximum(pilot.pairs.weights, 0), pilot.pairs.weights)
+        )
+        return Tally(pairs, np.rint(gains).astype(np.int64), np.rint(gains - net).astype(np.int64))
 
     def curve(self, q: Floats) -> tuple[Floats, Floats, Floats]:
         """Return F^n-hat, F^r-hat and F^c-hat at ascending native thresholds."""

@@ -27,6 +27,7 @@ ROUNDING = 1e-12
 SCAN_ALL = 1 << 14
 SCAN_LIMIT = 1 << 20
 _SCAN_EASILY = 1 << 17
+_HELD_PAIRS = 1 << 15
 _RUNGS_PER_SPLIT = 12
 _REACHES = (0.0005, 0.002, 0.008)
 _PILOT_PAIRS = 1 << 17
@@ -119,6 +120,7 @@ class Ladder:
         self.losses: Ints = np.array([0, 0])
         self.exact: Bools = np.array([True, True])
         self.scanned: dict[Cell, Scan] = {}
+        self._held: list[tuple[Cell, Window]] = []
         self.guess: Floats | None = None
 
     def climb(self, evidence: Evidence, look: Look) -> None:
@@ -132,10 +134,27 @@ class Ladder:
         tally, bound, found = evidence.sweep(np.array(look.rungs), spans, np.array(look.loose))
         self.learn(look.rungs, tally)
         self.learn(look.loose, bound, exact=evidence.exact_bounds)
-        for cell in look.windows:
-            window = found[max(i for i, span in enumerate(spans) if span.low <= cell.low)]
-            inside = slice(*np.searchsorted(window.scores, cell, side="right"))
-            self.scan(cell, Window(window.scores[inside], window.weights[inside]))
+        for span, window in zip(spans, found, strict=True):
+            self._hold(span, window)
+
+    def _hold(self, span: Cell, window: Window) -> None:
+        """Keep the pairs that score in a span, and learn from them tallies at some rungs inside."""
+        self._held.append((span, window))
+        inside = np.unique(window.scores[_HELD_PAIRS::_HELD_PAIRS])
+        inside = inside[inside < span.high]
+        place = np.searchsorted(self.rungs, span.low)
+        pairs = np.searchsorted(window.scores, inside, side="right")
+        if not len(inside):
+            return
+        weights = window.weights[: pairs[-1]]
+        gains, net = (
+            np.cumsum(np.add.reduceat(part, np.append(0, pairs[:-1])))
+            for part in (np.maximum(weights, 0), weights)
+        )
+        self.learn(
+            inside.tolist(),
+            Tally(self.pairs[place] + pairs, self.gains[place] + gains, self.losses[place] + gains - net),
+        )
 
     def learn(self, rungs: Sequence[float], tally: Tally, *, exact: bool = True) -> None:
         """Add tallies at new rungs, or exact ones at rungs where only bounds were known."""
@@ -201,7 +220,11 @@ class Ladder:
         return self._keep(cell, scores, evidence.clean_of(start + labels, net + sums[pairs]))
 
     def _scan_without_reading(self, cell: Cell) -> Scan | None:
-        """Return the scan of a cell that no pairs lie in, or that has room for one score only."""
+        """Return the scan of a cell whose pairs are held, or that has none, or room for one score only."""
+        for span, window in self._held:
+            if span.low <= cell.low and cell.high <= span.high:
+                inside = slice(*np.searchsorted(window.scores, cell, side="right"))
+                return self.scan(cell, Window(window.scores[inside], window.weights[inside]))
         if not self.evidence.needs_pairs:
             return self.scan(cell, Window(np.empty(0), np.empty(0, dtype=np.int64)))
         if math.nextafter(cell.low, math.inf) != cell.high or self.loose_ends(cell):
@@ -220,7 +243,8 @@ class Ladder:
         return self.scanned[cell]
 
     def forget(self, targets: list[float], rule: Rule) -> None:
-        """Drop the scores of scanned cells in which none of the targets is crossed."""
+        """Drop the pairs that are held, and the scores of cells in which none of the targets is crossed."""
+        self._held.clear()
         for cell, found in self.scanned.items():
             if not any(_crosses(found, target, rule) for target in targets):
                 self.scanned[cell] = found._replace(scores=np.empty(0), coverage=np.empty(0))
@@ -305,10 +329,7 @@ def _look_around(
     scores, last = evidence.label_scores, evidence.n - 1
     places = np.searchsorted(pilot.pairs.scores, scores, side="right")
     pairs = places * pilot.each
-    gains, losses = (
-        np.rint(np.concatenate([[0.0], np.cumsum(part)])[places] * pilot.each).astype(np.int64)
-        for part in (np.maximum(pilot.pairs.weights, 0), np.maximum(-pilot.pairs.weights, 0))
-    )
+    _, gains, losses = evidence.scaled(pilot, places)
     ladder.guess = estimate = evidence.clean(scores, gains - losses)
     rungs: set[float] = set()
     loose: set[float] = set()
