@@ -9,7 +9,8 @@ import pytest
 from scipy.stats import binom, norm
 
 import nacp
-from nacp.guarantees.betting import Bets, floor, threshold_grid
+from nacp.guarantees.betting import Bets
+from nacp.guarantees.pointwise import floor, threshold_grid
 from nacp.paper import twins
 
 K = 6
@@ -139,11 +140,16 @@ def test_expected_is_where_the_estimate_covers_the_least_that_a_further_point_ma
     every = np.unique(score.scores(probs))
     held = [(200 * shares(probs, labels, noise, score, q).mean() + low) / 201 >= 0.8 - 1e-12 for q in every]
     lowest = 1 + max(i for i, good in enumerate(held) if not good)
-    if cal.gap:
+    if cal.gap <= min(3 / 200, 0.02):
         assert cal.threshold == every[lowest]
-        assert cal.gap <= 3 / 200
+        assert cal.note is None
     else:
-        assert cal.threshold >= every[lowest]
+        worst = nacp.calibrate(
+            probs, labels, noise=noise, score=score, guarantee=nacp.Expected("worst-case"), alpha=0.2
+        )
+        assert cal.threshold == worst.threshold >= every[lowest]
+        assert "worst case" in cal.note
+        assert cal.note in str(cal)
 
 
 def test_expected_without_noise_is_split_conformal():
@@ -173,7 +179,7 @@ def test_the_worst_case_costs_the_norm_of_w_times_the_expected_excess():
 @pytest.mark.parametrize("guarantee", ["pac", "binomial", "expected"])
 def test_the_first_crossing_is_refused(guarantee):
     probs, _, labels = sample(50, NOISES["uniform"])
-    with pytest.raises(ValueError, match=rf'"{guarantee}".*crossing="first".*use crossing="last"'):
+    with pytest.raises(ValueError, match=rf'crossing="first".*"{guarantee}".*use crossing="last"'):
         nacp.calibrate(probs, labels, noise=0.2, guarantee=guarantee, crossing="first")
 
 
@@ -197,6 +203,12 @@ def test_only_pac_takes_a_radius(guarantee):
         (lambda: nacp.UniformNoise(0.2, interval=(0.3, 0.4)), "interval must contain the rate 0.2"),
         (lambda: nacp.UniformNoise(0.2, interval=(0.1, 1.4)), "end of the interval"),
         (lambda: nacp.UniformNoise(0.2, confidence=0.9), "pass interval="),
+        (lambda: nacp.UniformNoise(0.2, interval=0.1), "interval must be two numbers"),
+        (lambda: nacp.PAC(grid="abc"), "grid must be"),
+        (
+            lambda: nacp.plan(k=6, noise=0.1, probs=np.full((3, 6), 1 / 6), labels=[0, 1, 2]),
+            "50 rows or more",
+        ),
         (lambda: nacp.UniformNoise(0.2, interval=(0.1, 0.3), confidence=0.0), "confidence"),
         (lambda: nacp.MatrixNoise(PAIRS, radius=-0.1), "radius"),
         (lambda: nacp.PAC(grid=()), "grid must be"),
@@ -253,6 +265,43 @@ def test_a_radius_takes_the_oscillation_off_every_share():
     lowest = 1 + max(i for i, passed in enumerate(won) if not passed)
     assert cal.threshold == pytest.approx(grid[lowest])
     assert cal.price_of_doubt > 0
+
+
+@pytest.mark.parametrize("guarantee", ["pac", "nacp"])
+def test_under_doubt_the_first_crossing_is_refused(guarantee):
+    probs, _, labels = sample(50, NOISES["uniform"])
+    noise = nacp.UniformNoise(0.2, interval=(0.1, 0.3))
+    with pytest.raises(ValueError, match='use crossing="last"'):
+        nacp.calibrate(probs, labels, noise=noise, guarantee=guarantee, crossing="first")
+
+
+def test_under_doubt_estimate_and_curve_are_those_of_the_same_rate():
+    probs, _, labels = sample(3000, NOISES["uniform"])
+    cal = nacp.calibrate(probs, labels, noise=nacp.UniformNoise(0.2, interval=(0.15, 0.25)), alpha=0.2)
+    at = np.searchsorted(cal.curve.thresholds, cal.threshold)
+    assert cal.curve.clean[at] == pytest.approx(cal.estimate)
+    assert "labels per set" in str(cal)
+
+
+def test_scores_that_the_grid_does_not_suit_are_named_and_a_grid_of_ones_own_helps():
+    probs, _, labels = sample(2000, NOISES["uniform"])
+    options = {"noise": 0.2, "alpha": 0.2, "score": "precomputed"}
+    plain = nacp.calibrate(1 - probs, labels, guarantee="pac", **options)
+    shifted = nacp.calibrate(1001 - probs, labels, guarantee="pac", **options)
+    assert "PAC(grid=" in shifted.note
+    with pytest.warns(nacp.NoValidThresholdWarning, match=r"exceed all thresholds; pass nacp.PAC\(grid="):
+        nacp.calibrate((1 - probs) * 1e10, labels, guarantee="pac", **options)
+    own = nacp.PAC(0.05, tuple(1000 + np.linspace(0, 1, 2000)))
+    assert nacp.calibrate(1001 - probs, labels, guarantee=own, **options).threshold == pytest.approx(
+        1000 + plain.threshold, abs=0.005
+    )
+
+
+def test_too_few_points_are_told_how_many_would_do():
+    probs, _, labels = sample(12, NOISES["uniform"])
+    with pytest.warns(nacp.NoValidThresholdWarning, match=r"12 points.*about \d+ points should do"):
+        cal = nacp.calibrate(probs, labels, noise=0.2, delta=0.001)
+    assert cal.threshold == math.inf
 
 
 # Whether it comes true
@@ -328,6 +377,8 @@ def test_a_calibration_reports_how_near_its_limit_the_promise_is():
     assert cal.deviation == pytest.approx(deviation)
     assert cal.floor == pytest.approx(norm.isf(0.05) * deviation / math.sqrt(3000))
     assert cal.tightness == cal.effective_correction / cal.floor
+    tiny = nacp.calibrate(probs, labels, noise=NOISES["random"], delta=0.6)
+    assert math.isnan(tiny.tightness)
     with pytest.raises(ValueError, match="no delta"):
         nacp.calibrate(probs, labels, noise=0.2, guarantee="none").floor  # noqa: B018
 

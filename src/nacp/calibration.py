@@ -17,6 +17,7 @@ from nacp._types import Array, Ints
 from nacp._validation import (
     check_choice,
     check_classes,
+    check_count,
     check_flag,
     check_fraction,
     check_labels,
@@ -25,7 +26,7 @@ from nacp._validation import (
 from nacp.coverage import CoverageCurve, Evidence, curve_at, inverse_for
 from nacp.crossing import RULES, Rule
 from nacp.guarantees import GUARANTEES, Binomial, Finding, Guarantee, Problem, as_guarantee
-from nacp.guarantees.betting import floor
+from nacp.guarantees.pointwise import floor
 from nacp.noise import NOISES, MatrixNoise, Noise, as_noise
 from nacp.scores import SCORES, Custom, Score, as_score
 from nacp.sets import PredictionSets
@@ -62,6 +63,10 @@ class Calibration:
     price_of_doubt : float
         How many labels more the sets hold, on average, because the noise is known only up to an interval or a
         radius; 0 if it is known exactly.
+    note : str or None
+        What else should be known about the threshold.
+    random_state : int
+        The seed by which "pac" shuffled the points.
 
     Examples
     --------
@@ -74,7 +79,7 @@ class Calibration:
     >>> print(cal)
     Sets {l : S(x, l) <= 0.555...}, S = HPS(), from 2000 noisy labels of 10 classes.
     Promised (PAC(delta=0.05)): for at least 95% of calibration sets, coverage of the true label
-    is at least 90%. Estimated coverage 0.9214 >= 0.9 + 0.0214. Assumed: calibration and new points
+    is at least 90%. Estimated coverage 0.9214: 0.9 + 0.0214. Assumed: calibration and new points
     come independently from one distribution; uniform label noise with rate 0.2, independent of the
     input given the true class.
     """
@@ -92,6 +97,8 @@ class Calibration:
     obstacle: str | None = None
     gap: float = 0.0
     price_of_doubt: float = 0.0
+    note: str | None = None
+    random_state: int = 0
     classes: tuple[Any, ...] | None = field(default=None, repr=False)
     normalize: bool = False
     _evidence: Evidence | None = field(default=None, repr=False, compare=False)
@@ -110,7 +117,7 @@ class Calibration:
         """What is guaranteed, in one sentence."""
         guarantee, doubt = self.guarantee, 0.0 if self.noise is None else 1 - self.noise.confidence
         if doubt and guarantee.delta is not None:
-            guarantee = guarantee.with_delta(min(guarantee.delta + doubt, 1 - 1e-12))
+            guarantee = guarantee.with_delta(guarantee.delta + doubt)
         return guarantee.promise(self.alpha)
 
     @property
@@ -134,14 +141,14 @@ class Calibration:
 
     @property
     def tightness(self) -> float:
-        """The effective correction divided by the floor: 1 is as good as it gets."""
-        return self.effective_correction / self.floor
+        """The effective correction divided by the floor: 1 is as good as it gets; nan if there is none."""
+        return self.effective_correction / self.floor if self.floor > 0 else math.nan
 
     def _data(self, wanted: str) -> Evidence:
         if self._evidence is None:
             raise ValueError(
-                f"this calibration came from a file, which holds no data, and the {wanted} needs them; "
-                "nacp.coverage_curve(probs, labels, ...) computes the curve"
+                f"the {wanted} needs the calibration data, which one that was loaded or unpickled came "
+                "without; nacp.coverage_curve(probs, labels, ...) computes the curve"
             )
         return self._evidence
 
@@ -228,6 +235,8 @@ class Calibration:
             "obstacle": self.obstacle,
             "gap": self.gap,
             "price_of_doubt": self.price_of_doubt,
+            "note": self.note,
+            "random_state": self.random_state,
             "classes": None if self.classes is None else list(self.classes),
             "normalize": self.normalize,
         }
@@ -237,18 +246,22 @@ class Calibration:
         named = "given" if self.noise is None else "noisy"
         assumed = "calibration and new points come independently from one distribution"
         if self.noise is not None:
-            assumed += f"; {self.noise.describe(self.k)}, independent of the input given the true class"
+            independent = "" if self.noise.radius else ", independent of the input given the true class"
+            assumed += f"; {self.noise.describe(self.k)}{independent}"
         if self.obstacle is not None:
-            sets = f"Sets of all {self.k} classes ({self.obstacle})"
-            reached = ""
+            sets, said = f"Sets of all {self.k} classes ({self.obstacle})", ""
         else:
             sets = f"Sets {{l : S(x, l) <= {self.threshold:.6g}}}"
-            reached = (
-                f" Estimated coverage {self.estimate:.4f} >= {1 - self.alpha:.6g} + {self.correction:.4f}."
-            )
+            said = f" Estimated coverage {self.estimate:.4f}: {1 - self.alpha:.6g} + {self.correction:.4f}."
+        if self.gap:
+            said += f" The gap is estimated at {self.gap:.2g}."
+        if self.price_of_doubt:
+            said += f" Not knowing the noise exactly costs {self.price_of_doubt:.2g} labels per set."
+        if self.note:
+            said += f" Note: {self.note}."
         return (
             f"{sets}, S = {self.score!r}, from {self.n} {named} labels of {self.k} classes.\n"
-            f"Promised ({self.guarantee!r}): {self.promise}.{reached} Assumed: {assumed}."
+            f"Promised ({self.guarantee!r}): {self.promise}.{said} Assumed: {assumed}."
         )
 
 
@@ -374,6 +387,8 @@ def calibrate(
         guarantee = "split" if model is None else "pac"
     promised = as_guarantee(guarantee, delta)
     check_choice("crossing", crossing, RULES)
+    promised.refuse(model, crossing)
+    seed = 0 if random_state is None else check_count("random_state", random_state)
     alphas = [check_fraction("alpha", a) for a in np.atleast_1d(np.asarray(alpha, dtype=object))]
     if not alphas:
         raise ValueError("alpha is empty; pass one number or several")
@@ -398,7 +413,7 @@ def calibrate(
     evidence = Evidence(rows, given, kind, inverse, extra)
     counts = np.bincount(given, minlength=rows.k).astype(np.float64)
     problems = [Problem(a, rows.n, model, inverse, counts) for a in alphas]
-    findings, prices = _find(evidence, promised, problems, crossing, random_state or 0)
+    findings, prices, seen = _find(evidence, promised, problems, crossing, seed)
     for found in findings:
         if found.obstacle is not None:
             warnings.warn(
@@ -421,42 +436,43 @@ def calibrate(
             obstacle=found.obstacle,
             gap=found.gap,
             price_of_doubt=price,
+            note=found.note,
+            random_state=seed,
             classes=names,
             normalize=normalize,
-            _evidence=evidence,
+            _evidence=each,
         )
-        for a, found, price in zip(alphas, findings, prices, strict=True)
+        for a, found, price, each in zip(alphas, findings, prices, seen, strict=True)
     ]
     return results[0] if np.ndim(alpha) == 0 else results
 
 
 def _find(
     evidence: Evidence, guarantee: Guarantee, problems: list[Problem], crossing: Rule, seed: int
-) -> tuple[list[Finding], list[float]]:
-    """Return the findings, and by how much the sets grow because the noise is not known exactly."""
+) -> tuple[list[Finding], list[float], list[Evidence]]:
+    """Return the findings, by how much the sets grow because the noise is not known exactly, and as which
+    evidence the points were seen.
+    """
     exactly = guarantee.find(evidence, problems, crossing, seed)
     noise, k = problems[0].noise, evidence.k
     ends, radius = ((), 0.0) if noise is None else (noise.ends(), noise.radius)
     if len(ends) < 2 and not radius:
-        return exactly, [0.0] * len(problems)
-    if (len(ends) > 1 and not guarantee.robust) or (radius and not guarantee.takes_radius):
-        raise ValueError(
-            f'guarantee "{guarantee.name}" needs noise that is known exactly; noise is {noise!r}: '
-            'use guarantee "pac", or give the rate or the matrix alone'
-        )
+        return exactly, [0.0] * len(problems), [evidence] * len(problems)
+    seen = [evidence.under(end.inverse(k), radius) for end in ends]
     by_end = [
         guarantee.find(
-            evidence.under(end.inverse(k), radius),
+            each,
             [replace(problem, noise=end, inverse=end.inverse(k)) for problem in problems],
             crossing,
             seed,
         )
-        for end in ends
+        for end, each in zip(ends, seen, strict=True)
     ]
     # Both ends of an interval must pass, so the larger threshold is taken.
-    found = [max(ways, key=lambda way: way.threshold) for ways in zip(*by_end, strict=True)]
+    binding = [max(range(len(ends)), key=lambda end: by_end[end][i].threshold) for i in range(len(problems))]
+    found = [by_end[end][i] for i, end in enumerate(binding)]
     sizes = [evidence.mean_sizes(np.array([f.threshold for f in way])) for way in (found, exactly)]
-    return found, (sizes[0] - sizes[1]).tolist()
+    return found, (sizes[0] - sizes[1]).tolist(), [seen[end] for end in binding]
 
 
 def _check_informative(noise: MatrixNoise, n: int, k: int) -> None:
@@ -514,13 +530,16 @@ def _from_document(document: dict[str, Any], score: Any) -> Calibration:
         kind = rebuild(SCORES, stored)
     k = positive("k", document["k"])
     check_choice("crossing", document["crossing"], RULES)
+    noise = None if document["noise"] is None else rebuild(NOISES, document["noise"])
+    guarantee = rebuild(GUARANTEES, document["guarantee"])
+    guarantee.refuse(noise, document["crossing"])
     return Calibration(
         alpha=check_fraction("alpha", document["alpha"]),
         n=positive("n", document["n"]),
         k=k,
         score=kind,
-        noise=None if document["noise"] is None else rebuild(NOISES, document["noise"]),
-        guarantee=rebuild(GUARANTEES, document["guarantee"]),
+        noise=noise,
+        guarantee=guarantee,
         crossing=document["crossing"],
         correction=number("correction", document["correction"]),
         native_threshold=number("native_threshold", document["native_threshold"]),
@@ -528,6 +547,8 @@ def _from_document(document: dict[str, Any], score: Any) -> Calibration:
         obstacle=document["obstacle"],
         gap=number("gap", document.get("gap", 0.0)),
         price_of_doubt=number("price_of_doubt", document.get("price_of_doubt", 0.0)),
+        note=document.get("note"),
+        random_state=check_count("random_state", document.get("random_state", 0)),
         classes=check_classes(document["classes"], k),
         normalize=check_flag("normalize", document["normalize"]),
     )

@@ -21,7 +21,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from nacp._kernels import FEW_RUNGS, Reading
-from nacp._types import Floats, Ints
+from nacp._types import Array, Floats, Ints
 from nacp._validation import Rows, check_classes, check_labels, check_probs
 from nacp.noise import Noise, UniformNoise, as_noise
 from nacp.noise.matrices import ClassMatrix
@@ -43,7 +43,7 @@ class Tally(NamedTuple):
 class Window(NamedTuple):
     """The pairs that score in one interval, ascending, and their weights."""
 
-    scores: Floats
+    scores: Array
     weights: Ints
 
 
@@ -252,7 +252,7 @@ class Evidence(Estimator):
         for rows in np.array_split(chosen, min(_PILOT_PARTS, len(chosen))):
             if self._constant is not None:
                 with np.errstate(over="ignore"):  # a guess needs no more than half the bytes
-                    scores = self._read(rows).between(-np.inf, np.inf).astype(np.float32)
+                    scores: Array = self._read(rows).between(-np.inf, np.inf).astype(np.float32)
                 weights = np.broadcast_to(np.int64(self._constant), scores.shape)
             else:
                 scores = self._read(rows).matrix().ravel()

@@ -1,7 +1,5 @@
 """plan(): what each guarantee will cost, before labels are bought."""
 
-import math
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -9,11 +7,13 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from nacp._validation import check_count, check_fraction, check_labels, check_probs
-from nacp.coverage import Evidence, inverse_for
+from nacp.coverage import Evidence
 from nacp.crossing import find_crossings
 from nacp.guarantees import ACNL, CRCP, NACP, PAC, Binomial, Expected, Guarantee, Problem
 from nacp.noise import Noise, UniformNoise, as_noise
 from nacp.scores import as_score
+
+_PILOT = 50
 
 
 class PlanRow(NamedTuple):
@@ -25,7 +25,7 @@ class PlanRow(NamedTuple):
     promise: str
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Plan:
     """What `plan` found; print it for a table.
 
@@ -33,6 +33,8 @@ class Plan:
     ----------
     rows : list of PlanRow
         From the cheapest to the dearest.
+    alpha : float
+        As given.
     n : int
         The number of calibration points that the corrections are for.
     excess : float
@@ -43,9 +45,13 @@ class Plan:
     """
 
     rows: list[PlanRow]
+    alpha: float
     n: int
     excess: float
     deviation: float
+
+    def __repr__(self) -> str:
+        return str(self)
 
     @property
     def cheapest(self) -> Guarantee:
@@ -56,7 +62,8 @@ class Plan:
         lines = [f"{'guarantee':12s} {f'excess at n={self.n}':>18s} {f'n for {self.excess:g}':>14s}  promise"]
         for row in self.rows:
             needed = "never" if row.n_needed is None else f"{row.n_needed}"
-            lines.append(f"{row.guarantee.name:12s} {row.correction:18.4f} {needed:>14s}  {row.promise}")
+            price = f"{row.correction:.2g}" if row.correction < self.alpha else "all classes"
+            lines.append(f"{row.guarantee.name:12s} {price:>18s} {needed:>14s}  {row.promise}")
         return "\n".join(lines)
 
 
@@ -81,7 +88,7 @@ def plan(
     k : int
         The number of classes; taken to be equally frequent.
     noise : float, array of shape (k, k) or noise model
-        As in `calibrate`.
+        As in `calibrate`. Of an interval, the worse end counts; a radius comes on top, times the norm of W.
     alpha : float, default=0.1
         The sets are to contain the true class with probability 1 - alpha.
     delta : float, default=0.05
@@ -115,34 +122,49 @@ def plan(
     for name, value, least in (("k", k, 2), ("n", n, 1)):
         if check_count(name, value) < least:
             raise ValueError(f"{name} must be at least {least}; found {value}")
-    matrix, inverse = model.matrix(k), model.inverse(k)
-    problem = Problem(alpha, n, model, inverse, n * matrix.push(np.full(k, 1 / k)))
+    priors = np.full(k, 1 / k)
+    ends = [Problem(alpha, n, end, end.inverse(k), n * end.matrix(k).push(priors)) for end in model.ends()]
     if (probs is None) != (labels is None):
         raise ValueError("a pilot sample needs both probs and labels")
-    if probs is None:
-        coverage = 1 - alpha
-        deviation = math.sqrt(max(coverage * matrix.mean_square(inverse) - coverage**2, 0.0))
-    else:
-        deviation = _deviation(probs, labels, model, alpha, score, k)
-    even = np.full(k, 1 / k)
+    deviations = [
+        end.small_set_deviation if probs is None else _deviation(probs, labels, end, score) for end in ends
+    ]
+    candidates = (
+        PAC(delta),
+        Binomial(delta),
+        NACP(delta),
+        Expected(),
+        ACNL(priors=priors),
+        CRCP(priors=priors),
+    )
+    low, high = model.range(k)
+    doubt = model.radius * (high - low)
     rows = []
-    for guarantee in _candidates(delta, even):
+    for guarantee in candidates:
         try:
-            price = guarantee.price(problem, deviation)
+            guarantee.refuse(model, "last")
+            prices = [guarantee.price(*end) + doubt for end in zip(ends, deviations, strict=True)]
         except ValueError:
             continue  # not for this kind of noise
-        needed = guarantee.samples_needed(problem, excess, deviation)
-        rows.append(PlanRow(guarantee, price, needed, guarantee.promise(alpha)))
-    return Plan(sorted(rows, key=lambda row: row.correction), n, excess, deviation)
+        worst = int(np.argmax(prices))
+        needed = None
+        if excess > doubt:
+            needed = guarantee.samples_needed(ends[worst], excess - doubt, deviations[worst])
+        told = guarantee
+        if guarantee.delta is not None and model.confidence < 1:
+            told = guarantee.with_delta(guarantee.delta + 1 - model.confidence)
+        rows.append(PlanRow(guarantee, prices[worst], needed, told.promise(alpha)))
+    rows.sort(key=lambda row: row.correction)
+    return Plan(rows, alpha, n, excess, max(deviations))
 
 
-def _candidates(delta: float, priors: Any) -> Sequence[Guarantee]:
-    return PAC(delta), Binomial(delta), NACP(delta), Expected(), ACNL(priors=priors), CRCP(priors=priors)
-
-
-def _deviation(probs: Any, labels: Any, noise: Noise, alpha: float, score: Any, k: int) -> float:
+def _deviation(probs: Any, labels: Any, problem: Problem, score: Any) -> float:
     """Return the deviation at the uncorrected threshold of a pilot sample."""
     kind = as_score(score)
-    rows = check_probs(probs, probabilities=kind.takes_probabilities, k=k)
-    evidence = Evidence(rows, check_labels(labels, rows.n, rows.k), kind, inverse_for(noise, k))
-    return evidence.deviation(find_crossings(evidence, [1 - alpha], "last")[0].threshold)
+    rows = check_probs(probs, probabilities=kind.takes_probabilities)
+    if rows.k != problem.k or rows.n < _PILOT:
+        raise ValueError(
+            f"a pilot sample needs {_PILOT} rows or more and k = {problem.k} columns; found {rows.n, rows.k}"
+        )
+    evidence = Evidence(rows, check_labels(labels, rows.n, rows.k), kind, problem.inverse)
+    return evidence.deviation(find_crossings(evidence, [1 - problem.alpha], "last")[0].threshold)

@@ -29,7 +29,7 @@ class NoiseAwareClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator): 
     estimator : classifier
         Any scikit-learn classifier with ``predict_proba``. It is cloned and fitted by `fit`; wrap a fitted
         one in ``sklearn.frozen.FrozenEstimator`` to keep it as it is.
-    noise, alpha, guarantee, delta, crossing
+    noise, alpha, guarantee, delta, crossing, random_state
         As in `nacp.calibrate`.
     conformity_score : str, score or callable, default="hps"
         The `score` of `nacp.calibrate`; a scikit-learn classifier has a method of that name.
@@ -73,6 +73,7 @@ class NoiseAwareClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator): 
         guarantee: Any = None,
         delta: float | None = None,
         crossing: Rule = "last",
+        random_state: int | None = None,
     ) -> None:
         self.estimator = estimator
         self.noise = noise
@@ -81,6 +82,7 @@ class NoiseAwareClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator): 
         self.guarantee = guarantee
         self.delta = delta
         self.crossing = crossing
+        self.random_state = random_state
 
     def fit(self, X: Any, y: Any, **fit_params: Any) -> "NoiseAwareClassifier":
         """Fit the classifier.
@@ -131,6 +133,7 @@ class NoiseAwareClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator): 
             guarantee=self.guarantee,
             delta=self.delta,
             crossing=self.crossing,
+            random_state=self.random_state,
             classes=self.classes_,
         )
         return self

@@ -1,5 +1,6 @@
 """What a guarantee is: how a threshold is chosen from the evidence, and what that promises."""
 
+import math
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -10,7 +11,7 @@ import numpy as np
 from nacp._types import Floats
 from nacp.coverage import Evidence
 from nacp.crossing import ROUNDING, Rule, find_crossings
-from nacp.noise import Noise, UniformFamily
+from nacp.noise import Noise, UniformFamily, UniformNoise
 from nacp.noise.matrices import ClassMatrix
 
 
@@ -29,6 +30,13 @@ class Problem:
         """The number of classes."""
         return self.inverse.k
 
+    @property
+    def small_set_deviation(self) -> float:
+        """The standard deviation of one point's share where sets are small, for equally frequent classes."""
+        noise = UniformNoise(0.0) if self.noise is None else self.noise
+        coverage = 1 - self.alpha
+        return math.sqrt(max(coverage * noise.matrix(self.k).mean_square(self.inverse) - coverage**2, 0.0))
+
     def resized(self, n: int) -> "Problem":
         """Return the same problem with n points and the labels in the same proportions."""
         return replace(self, n=n, counts=self.counts * (n / self.n))
@@ -46,25 +54,30 @@ class Problem:
 
 
 class Finding(NamedTuple):
-    """A native threshold, F^c-hat there, by how much that had to exceed 1 - alpha, and why it is infinite."""
+    """A native threshold, F^c-hat there, by how much that had to exceed 1 - alpha, why it is infinite if it
+    is, by how much the promise may fall short, and what else the user should know.
+    """
 
     threshold: float
     estimate: float
     correction: float
     obstacle: str | None = None
     gap: float = 0.0
+    note: str | None = None
 
 
 class Guarantee(ABC):
     """A rule for the threshold and the promise that comes with it.
 
     `robust` says whether the promise still holds for the larger of the thresholds found at both ends of
-    an interval of noise rates, `takes_radius` whether it holds for a matrix known up to a radius.
+    an interval of noise rates, `takes_radius` whether it holds for a matrix known up to a radius, and
+    `needs_last` whether it holds for the last crossing only.
     """
 
     name: ClassVar[str]
     robust: ClassVar[bool] = False
     takes_radius: ClassVar[bool] = False
+    needs_last: ClassVar[bool] = False
     delta: float | None = None
 
     @abstractmethod
@@ -92,6 +105,28 @@ class Guarantee(ABC):
             key: value.tolist() if isinstance(value, np.ndarray) else value
             for key, value in vars(self).items()
         }
+
+    def refuse(self, noise: Noise | None, crossing: Rule) -> None:
+        """Say why the promise would not hold, if it would not."""
+        doubtful = noise is not None and (len(noise.ends()) > 1 or noise.radius > 0)
+        if crossing != "last" and (self.needs_last or doubtful):
+            reason = "noise that is not known exactly" if not self.needs_last else f'guarantee "{self.name}"'
+            raise ValueError(
+                f'crossing="{crossing}" promises nothing with {reason}, where thresholds are judged from the '
+                'largest down; use crossing="last"'
+            )
+        if noise is None or not doubtful:
+            return
+        if (len(noise.ends()) > 1 and not self.robust) or (noise.radius and not self.takes_radius):
+            raise ValueError(
+                f'guarantee "{self.name}" needs noise that is known exactly; noise is {noise!r}: '
+                'use guarantee "pac", or give the rate or the matrix alone'
+            )
+        if self.delta is not None and self.delta + 1 - noise.confidence >= 1:
+            raise ValueError(
+                f"delta {self.delta:g} and the confidence {noise.confidence:g} of the noise leave nothing to "
+                "promise; use a smaller delta or a surer interval"
+            )
 
     def samples_needed(self, problem: Problem, excess: float, deviation: float) -> int | None:
         """Return the least n at which the price is at most `excess`; None if none is found."""

@@ -7,18 +7,15 @@ and its proof: docs/guarantees.md, T1 and T2.
 """
 
 import math
-from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import ClassVar, Self
+from typing import ClassVar
 
 import numpy as np
 
 from nacp._types import Array, Bools, Floats, Ints
-from nacp._validation import check_fraction, set_checked
 from nacp.coverage import Evidence
-from nacp.crossing import Rule
-from nacp.guarantees.base import Finding, Guarantee, Problem, nearly_always
-from nacp.guarantees.betting import floor, require_last, settle, threshold_grid
+from nacp.guarantees.base import Problem
+from nacp.guarantees.pointwise import PointwiseTest, floor
 
 _RUNGS = 24
 # How far below the top the crude look reaches: each step twice as far.
@@ -26,7 +23,7 @@ _STAIRS = np.append(0, 1 << np.arange(16))
 
 
 @dataclass(frozen=True)
-class Binomial(Guarantee):
+class Binomial(PointwiseTest):
     """For a fraction 1 - delta of calibration sets, clean coverage is at least 1 - alpha; uniform noise.
 
     A little dearer than `PAC`, but the order of the points plays no part, and probabilities of *unlabelled*
@@ -36,6 +33,8 @@ class Binomial(Guarantee):
     ----------
     delta : float, default=0.05
         The probability, over the calibration set, with which the promise may fail.
+    grid : tuple of float, optional
+        The thresholds to test, as in `PAC`.
 
     Examples
     --------
@@ -44,39 +43,16 @@ class Binomial(Guarantee):
     'for at least 99% of calibration sets, coverage of the true label is at least 90%'
     """
 
-    delta: float = 0.05
     name: ClassVar[str] = "binomial"
-    robust: ClassVar[bool] = True
-
-    def __post_init__(self) -> None:
-        set_checked(self, delta=check_fraction("delta", self.delta))
-
-    @classmethod
-    def with_delta(cls, delta: float) -> Self:
-        """Return the guarantee with that probability of failure."""
-        return cls(delta)
-
-    def promise(self, alpha: float) -> str:
-        """Return in one sentence what holds for the sets."""
-        return nearly_always(self.delta, alpha)
 
     def price(self, problem: Problem, deviation: float) -> float:
         """Return ``z_{1-delta} deviation / sqrt(n)`` at 19/20 of delta, which the test comes close to."""
         problem.epsilon(self.name)
         return floor(0.95 * self.delta, deviation, problem.n)
 
-    def find(
-        self, evidence: Evidence, problems: Sequence[Problem], crossing: Rule, seed: int
-    ) -> list[Finding]:
-        """Return the smallest threshold of the grid from which on upwards all pass."""
-        require_last(self.name, crossing)
-        return [
-            settle(evidence, problem, self.name, self._lowest_passing(evidence, problem))
-            for problem in problems
-        ]
-
-    def _lowest_passing(self, evidence: Evidence, problem: Problem) -> float:
-        grid, epsilon = threshold_grid(*evidence.span), problem.epsilon(self.name)
+    def lowest_passing(self, evidence: Evidence, problem: Problem, grid: Floats, seed: int) -> float:
+        """Return the smallest threshold of an ascending grid from which on upwards all p-values are small."""
+        epsilon = problem.epsilon(self.name)
         hits = evidence.labels_upto(grid)
 
         def passes(places: Ints, bound: Array) -> Bools:
@@ -95,7 +71,7 @@ class Binomial(Guarantee):
             if crude:
                 # A cell (a, b] passes if the labels up to its lowest threshold do with the bound at its
                 # highest.
-                ends = np.unique(np.maximum(failed, top - _STAIRS))
+                ends = np.unique(np.maximum(max(failed, 0), top - _STAIRS))
                 total, sums, _ = evidence.set_sizes(grid[ends])
                 bound = _chernoff(sums / total, total, self._part)
                 clear = passes(np.append(failed, ends[:-1]) + 1, bound)

@@ -18,7 +18,6 @@ from nacp.coverage import Evidence
 from nacp.crossing import Rule, find_crossings
 from nacp.guarantees.acnl import expected_excess
 from nacp.guarantees.base import Corrected, Finding, Problem, percent
-from nacp.guarantees.betting import require_last
 
 _SMALL = 3.0
 
@@ -49,6 +48,7 @@ class Expected(Corrected):
 
     rule: Literal["exchange", "worst-case"] = "exchange"
     name: ClassVar[str] = "expected"
+    needs_last: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         set_checked(self, rule=check_choice("rule", self.rule, ("exchange", "worst-case")))
@@ -72,7 +72,6 @@ class Expected(Corrected):
         self, evidence: Evidence, problems: Sequence[Problem], crossing: Rule, seed: int
     ) -> list[Finding]:
         """Return where the estimate crosses the corrected target, and the gap."""
-        require_last(self.name, crossing)
         found = super().find(evidence, problems, crossing, seed)
         if self.rule == "worst-case":
             return found
@@ -82,9 +81,12 @@ class Expected(Corrected):
         )
         thresholds = [[least.threshold, at.threshold] for least, at in zip(lower, found, strict=True)]
         losses = evidence.losses(np.array(thresholds).ravel()).reshape(-1, 2)
-        return [
-            at._replace(gap=float(gap))
-            if gap <= _SMALL / problem.n
-            else Expected("worst-case").find(evidence, [problem], crossing, seed)[0]
-            for at, problem, gap in zip(found, problems, np.diff(losses)[:, 0], strict=True)
-        ]
+        gaps = np.where(np.isfinite(thresholds).all(axis=1), np.diff(losses)[:, 0], 0.0)
+        for i, (problem, gap) in enumerate(zip(problems, gaps.tolist(), strict=True)):
+            if gap > min(_SMALL / problem.n, problem.alpha / 10):
+                # A larger threshold, so what the exchange rule promises holds all the more.
+                (found[i],) = Expected("worst-case").find(evidence, [problem], crossing, seed)
+                note = f"the gap, {gap:.2g}, is not small, so the threshold is that of the worst case"
+                found[i] = found[i]._replace(note=note)
+            found[i] = found[i]._replace(gap=gap)
+        return found

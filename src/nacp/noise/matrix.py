@@ -73,13 +73,15 @@ class MatrixNoise(Noise):
         matrix.flags.writeable = False
 
     @classmethod
-    def from_columns(cls, Q: ArrayLike) -> "MatrixNoise":
+    def from_columns(cls, Q: ArrayLike, radius: float = 0.0) -> "MatrixNoise":
         """Return the model whose *columns* are the true class: ``Q[j, i] = p(noisy = j | true = i)``.
 
         Parameters
         ----------
         Q : array of shape (k, k)
             Columns sum to 1.
+        radius : float, default=0.0
+            As in `MatrixNoise`.
 
         Examples
         --------
@@ -87,7 +89,7 @@ class MatrixNoise(Noise):
         >>> nacp.MatrixNoise.from_columns([[0.75, 0.5], [0.25, 0.5]]).matrix(2).dense().tolist()
         [[0.75, 0.25], [0.5, 0.5]]
         """
-        return cls(np.asarray(Q).T)
+        return cls(np.asarray(Q).T, radius)
 
     @classmethod
     def from_posterior(

@@ -70,6 +70,8 @@ class UniformNoise(UniformFamily):
             if self.confidence != 1:
                 raise ValueError("confidence is that of an interval; pass interval=(low, high) too")
             return
+        if np.shape(self.interval) != (2,):
+            raise ValueError(f"interval must be two numbers, low and high; found {self.interval!r}")
         low, high = (check_rate(end, "end of the interval of noise rates") for end in self.interval)
         if not low <= self.rate <= high:
             raise ValueError(f"interval must contain the rate {self.rate!r}; found {self.interval!r}")

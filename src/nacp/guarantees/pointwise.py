@@ -1,0 +1,138 @@
+"""Guarantees that test thresholds one by one, from the largest down (docs/guarantees.md, T1).
+
+Because F^c is monotone, no price is paid for testing many thresholds, as long as they come from a grid that
+does not depend on the calibration data.
+"""
+
+import math
+from abc import abstractmethod
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from functools import lru_cache
+from typing import ClassVar, Self
+
+import numpy as np
+
+from nacp._types import Floats
+from nacp._validation import check_fraction, set_checked
+from nacp.coverage import Evidence
+from nacp.crossing import Rule, find_crossings
+from nacp.guarantees.base import Finding, Guarantee, Problem, nearly_always
+
+_STEP = 0.005
+_COARSE = 0.05
+
+
+@lru_cache(maxsize=16)
+def threshold_grid(low: float, high: float) -> Floats:
+    """Return the native thresholds that are tested, ascending: one fixed grid, as far as a score's span goes.
+
+    Neighbours differ by half a percent of their distance from 0, from 1 or from -1, whichever is nearest (by
+    five where that is below a millionth): dense around 1, where the thresholds of APS lie when there are many
+    classes, and around 0, where those of HPS do (its native scale is -p). Above 1, where RAPS goes on, by
+    half a percent of the distance from 0.95.
+
+    Parameters
+    ----------
+    low, high : float
+        The span.
+
+    Examples
+    --------
+    >>> from nacp.guarantees.pointwise import threshold_grid
+    >>> grid = threshold_grid(0.0, 1.0)
+    >>> len(grid) < 7000, bool(abs(grid - 0.9992).min() < 0.005 * 0.0008)
+    (True, True)
+    """
+    small = np.exp(-np.concatenate([np.arange(0.0, 14.0, _STEP), np.arange(14.0, 25.0, 10 * _STEP)]))
+    below_one = np.concatenate([small[small < 0.5], 1 - small[small <= 0.5]])
+    above_one = np.concatenate([1 + small[small < 0.05], 0.95 + 0.05 / small])
+    positive = np.concatenate([below_one, above_one])
+    grid: Floats = np.unique(np.concatenate([-positive, [0.0], positive]))
+    grid = grid[(grid > low) & (grid < high)]
+    grid.flags.writeable = False
+    return grid
+
+
+def floor(delta: float, deviation: float, n: int) -> float:
+    """Return ``z_{1-delta} deviation / sqrt(n)``: what even a test that knew the deviation would cost."""
+    from scipy.special import ndtri
+
+    return max(0.0, -float(ndtri(delta))) * deviation / math.sqrt(n)
+
+
+@dataclass(frozen=True)
+class PointwiseTest(Guarantee):
+    """For a fraction 1 - delta of calibration sets, clean coverage is at least 1 - alpha.
+
+    A subclass writes `lowest_passing`.
+    """
+
+    delta: float = 0.05
+    grid: tuple[float, ...] | None = field(default=None, repr=False)
+    robust: ClassVar[bool] = True
+    needs_last: ClassVar[bool] = True
+
+    def __post_init__(self) -> None:
+        set_checked(self, delta=check_fraction("delta", self.delta))
+        if self.grid is None:
+            return
+        try:
+            points = np.unique(np.asarray(self.grid, dtype=np.float64))
+        except (TypeError, ValueError):
+            points = np.empty(0)
+        if np.ndim(self.grid) != 1 or not len(points) or not np.isfinite(points).all():
+            raise ValueError(f"grid must be one or more finite numbers in a row; found {self.grid!r}")
+        set_checked(self, grid=tuple(points.tolist()))
+
+    @classmethod
+    def with_delta(cls, delta: float) -> Self:
+        """Return the guarantee with that probability of failure."""
+        return cls(delta)
+
+    def promise(self, alpha: float) -> str:
+        """Return in one sentence what holds for the sets."""
+        return nearly_always(self.delta, alpha)
+
+    def price(self, problem: Problem, deviation: float) -> float:
+        """Return ``z_{1-delta} deviation / sqrt(n)``, which the test comes close to."""
+        return floor(self.delta, deviation, problem.n)
+
+    @abstractmethod
+    def lowest_passing(self, evidence: Evidence, problem: Problem, grid: Floats, seed: int) -> float:
+        """Return the smallest threshold of an ascending grid from which on upwards all pass the test."""
+
+    def find(
+        self, evidence: Evidence, problems: Sequence[Problem], crossing: Rule, seed: int
+    ) -> list[Finding]:
+        """Return the smallest threshold of the grid from which on upwards all pass."""
+        grid = threshold_grid(*evidence.span)
+        if self.grid is not None:
+            grid = evidence.to_native(np.array(self.grid))
+        # Where not even the estimate reaches 1 - alpha, a threshold is given up without a test: always safe.
+        least = find_crossings(evidence, [1 - problem.alpha for problem in problems], "last")
+        found = []
+        for problem, at in zip(problems, least, strict=True):
+            hopeful = grid[grid >= at.threshold]
+            threshold = self.lowest_passing(evidence, problem, hopeful, seed) if len(hopeful) else math.inf
+            found.append(self._settle(evidence, problem, grid, threshold))
+        return found
+
+    def _settle(self, evidence: Evidence, problem: Problem, grid: Floats, threshold: float) -> Finding:
+        """Return the finding for a threshold that passed; infinite if its sets hold all classes."""
+        remedy = f"pass nacp.{type(self).__name__}(grid=...) with thresholds that suit this score"
+        if threshold < np.inf:
+            _, (random,), (clean,) = evidence.curve(np.array([threshold]))
+            if random < 1:
+                place = int(np.searchsorted(grid, threshold))
+                step = np.diff(evidence.labels_upto(grid[max(place - 1, 0) : place + 1]))
+                coarse = step.sum() > max(_COARSE * evidence.n, 1) or place == 0
+                note = f"the thresholds that were tested are coarse here: {remedy}" if coarse else None
+                return Finding(threshold, float(clean), float(clean) - (1 - problem.alpha), note=note)
+        why = f'with {problem.n} points no smaller sets pass the test of guarantee "{self.name}"'
+        if evidence.labels_upto(grid[-1:])[0] < (1 - problem.alpha) * evidence.n:
+            return Finding(
+                np.inf, 1.0, problem.alpha, f"{why}, as most scores exceed all thresholds; {remedy}"
+            )
+        needed = self.samples_needed(problem, problem.alpha / 2, problem.small_set_deviation)
+        return Finding(np.inf, 1.0, problem.alpha, f"{why}; about {needed} points should do")
