@@ -127,7 +127,7 @@ def sweep_figure(records: Sequence[Record], xlabel: str, title: str) -> "Figure"
     scale = "log" if any(record.setting.x > 1 for record in records) else "linear"
     for row, (heading, of_source) in enumerate(by_source.items()):
         size, coverage, correction = panels[3 * row : 3 * row + 3]
-        ticks = [x for x in (*CALIBRATION_SIZES, *RATES) if any(x == r.setting.x for r in of_source)]
+        ticks = [x for x in (*CALIBRATION_SIZES, *RATES[1:]) if any(x == r.setting.x for r in of_source)]
         corrected = [method.name for method in of_source[0].setting.methods if method.corrected]
         for method, points in _grouped(of_source, lambda record: record.method).items():
             x = [record.setting.x for record in points]
