@@ -105,9 +105,7 @@ def methods_figure(experiment: Experiment, records: Sequence[Record]) -> "Figure
         axes.set_axis_off()
     for axes in panels[max(0, len(by_setting) - columns) : len(by_setting)]:
         axes.set_xlabel("mean set size")
-    if experiment.versus_paper:
-        panels[0].legend(loc="lower right", handletextpad=0.2)
-    return figure
+    return _with_legend(figure, panels) if experiment.versus_paper else figure
 
 
 def sweep_figure(records: Sequence[Record], xlabel: str, title: str) -> "Figure":
