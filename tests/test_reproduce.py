@@ -280,44 +280,64 @@ def committed(kind, name):
     return [{key: float(v) if key in numbers and v else v for key, v in row.items()} for row in rows]
 
 
-# What the paper's networks do when half of all classes are in a set, the twins do not know to 0.1 points.
-FAR_TAILS = {("cifar10", "raps"), ("cifar10", "hps"), *(("tinyimagenet", score) for score in printed.SCORES)}
+# What the story page reports as outside of what twins promise. Sizes: the paper's NR-CP is 2.1 where its
+# oracle is 2.0, and ViT's sets grow fast. Coverages: what happens with half of all classes was not fitted.
+SIZES_OUTSIDE = {("imagenet-resnet50", "hps", "NR-CP"), ("imagenet-vitb16", "aps", "NACP")}
+COVERAGES_OUTSIDE = {
+    ("cifar10", "raps", "Noisy-CP"),
+    ("cifar10", "hps", "Noisy-CP"),
+    *(("tinyimagenet", score, "Noisy-CP") for score in printed.SCORES),
+    ("imagenet-vitb16", "aps", "Noisy-CP"),
+}
 
 
-def near(row, tolerance):
-    """Whether a size is the paper's up to a tolerance and to what the paper's last digit leaves open."""
-    return abs(row["size"] - row["paper_size"]) <= tolerance * row["paper_size"] + 0.05
+def promised_size(data, method):
+    """Return how near to the paper's a size should be; None where nothing is promised."""
+    if method in ("CP (oracle)", "NR-CP"):
+        return 0.02
+    if method == "NACP":
+        return 0.2 if data == "imagenet-vitb16" else 0.1
+    return 0.25 if (data, method) == ("cifar100", "CRCP") else None
 
 
 @pytest.mark.parametrize("name", ["table1", "table3"])
-def test_committed_twins_keep_what_twins_can_promise(name):
-    rows = committed("twins", name)
-    assert len(rows) == 4 * 3 * 6
-    for row in rows:
-        n, k, method, where = row["n"], row["k"], row["method"], (row["data"], row["score"], row["method"])
+def test_committed_twins_are_as_near_to_the_paper_as_reported(name):
+    """Up to the paper's last digit, half a unit of which is 0.05."""
+    sizes, coverages, cells = set(), set(), set()
+    for row in committed("twins", name):
+        where = (row["data"], row["score"], row["method"])
+        cells.add(where)
+        tolerance = promised_size(row["data"], row["method"])
+        if row["doubt"]:
+            continue
+        if tolerance and abs(row["size"] - row["paper_size"]) > tolerance * row["paper_size"] + 0.05:
+            sizes.add(where)
+        if abs(row["coverage"] - row["paper_coverage"]) > 0.1 + 0.05:
+            coverages.add(where)
+    assert len(cells) == 4 * 3 * 6
+    assert sizes == SIZES_OUTSIDE & cells
+    assert coverages == COVERAGES_OUTSIDE & cells
+
+
+@pytest.mark.parametrize("name", ["table1", "table3"])
+def test_committed_twins_keep_what_no_network_could_change(name):
+    for row in committed("twins", name):
+        n, k, where = row["n"], row["k"], (row["data"], row["score"], row["method"])
         assert row["splits"] == 1000
         full = row["correction"] > 0.1
         assert (row["size"] == k and row["coverage"] == 100) == full, where
-        target = 100 * (0.9 + row["correction"])
-        if method == "CP (oracle)":
-            assert near(row, 0.02), where
+        assert (row["paper_size"] == k) == full, where
+        if row["method"] == "CP (oracle)":
             assert row["coverage_sd"] == pytest.approx(100 * math.sqrt(0.18 / n), rel=0.07), where
-        elif method == "Noisy-CP":
+        elif row["method"] == "Noisy-CP":
             expected = k * (0.9 - 0.8 * row["coverage"] / 100) / 0.2
             assert row["size"] == pytest.approx(expected, rel=0.02), where
-        elif method == "NR-CP":
-            assert near(row, 0.02) or row["doubt"], where
-            if k >= 100:
-                assert row["coverage_sd"] == pytest.approx(100 * math.sqrt(0.405 / n), rel=0.07), where
-        elif method == "NACP":
-            assert near(row, 0.2 if row["data"].endswith("vitb16") else 0.1) or row["doubt"], where
+        elif not full:
+            assert row["coverage"] == pytest.approx(100 * (0.9 + row["correction"]), abs=0.1), where
+        if row["method"] == "NR-CP" and k >= 100:
+            assert row["coverage_sd"] == pytest.approx(100 * math.sqrt(0.405 / n), rel=0.07), where
+        if row["method"] == "NACP":
             assert row["below"] == 0, where
-        elif method == "CRCP" and row["data"] == "cifar100":
-            assert near(row, 0.25), where
-        if not row["doubt"] and not (method == "Noisy-CP" and where[:2] in FAR_TAILS):
-            assert abs(row["coverage"] - row["paper_coverage"]) <= 0.1 + 0.05, where  # its last digit
-        if not full and method not in ("CP (oracle)", "Noisy-CP"):
-            assert row["coverage"] == pytest.approx(target, abs=0.1), where
 
 
 def test_committed_real_results_relate_as_in_the_paper():

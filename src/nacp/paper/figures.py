@@ -105,9 +105,7 @@ def methods_figure(experiment: Experiment, records: Sequence[Record]) -> "Figure
         axes.set_axis_off()
     for axes in panels[max(0, len(by_setting) - columns) : len(by_setting)]:
         axes.set_xlabel("mean set size")
-    if experiment.versus_paper:
-        panels[0].legend(loc="lower right", handletextpad=0.2)
-    return figure
+    return _with_legend(figure, panels) if experiment.versus_paper else figure
 
 
 def sweep_figure(records: Sequence[Record], xlabel: str, title: str) -> "Figure":
@@ -127,7 +125,7 @@ def sweep_figure(records: Sequence[Record], xlabel: str, title: str) -> "Figure"
     scale = "log" if any(record.setting.x > 1 for record in records) else "linear"
     for row, (heading, of_source) in enumerate(by_source.items()):
         size, coverage, correction = panels[3 * row : 3 * row + 3]
-        ticks = [x for x in (*CALIBRATION_SIZES, *RATES) if any(x == r.setting.x for r in of_source)]
+        ticks = [x for x in (*CALIBRATION_SIZES, *RATES[1:]) if any(x == r.setting.x for r in of_source)]
         corrected = [method.name for method in of_source[0].setting.methods if method.corrected]
         for method, points in _grouped(of_source, lambda record: record.method).items():
             x = [record.setting.x for record in points]
