@@ -1,0 +1,81 @@
+import subprocess
+import sys
+from importlib.resources import files
+
+import numpy as np
+import pytest
+
+from nacp.datasets import load_languages
+
+PARTS = {"train": 120, "calibration": 40, "test": 40}
+FOLDER = files("nacp") / "data"
+
+
+@pytest.fixture(scope="module")
+def data():
+    return load_languages()
+
+
+def test_there_are_more_than_400_languages_each_with_its_own_name(data):
+    assert len(data.names) > 400
+    assert len(set(data.names)) == len(set(data.codes)) == len(data.names)
+    assert {"English", "French", "Hebrew", "Korean", "Swahili"} <= set(data.names)
+
+
+@pytest.mark.parametrize(("part", "count"), PARTS.items())
+def test_every_language_has_equally_many_snippets(data, part, count):
+    texts, labels = getattr(data, part)
+    assert len(texts) == len(labels)
+    assert labels.dtype == np.int64
+    np.testing.assert_array_equal(np.bincount(labels), np.full(len(data.names), count))
+
+
+def test_any_first_rows_are_balanced(data):
+    counts = np.bincount(data.train.labels[:1000], minlength=len(data.names))
+    assert counts.max() - counts.min() <= 1
+
+
+def test_no_snippet_occurs_twice(data):
+    texts = [text for part in PARTS for text in getattr(data, part).texts]
+    assert len(set(texts)) == len(texts) == 200 * len(data.names)
+
+
+def test_snippets_are_short_and_clean(data):
+    """20 to 60 letters; a Chinese character counts for three of them, so the fewest characters are 7."""
+    for part in PARTS:
+        texts = getattr(data, part).texts
+        assert all(7 <= len(text) <= 60 for text in texts)
+        assert all(text == " ".join(text.split()) and "<" not in text for text in texts)
+    english = [text for text, label in zip(*data.test, strict=True) if data.names[label] == "English"]
+    assert all(20 <= len(text) <= 60 for text in english)
+
+
+def test_even_articles_train_and_odd_articles_are_held_out(data):
+    """By words that stand in one article of the English text only."""
+    by_part = {
+        part: " ".join(
+            text for text, label in zip(*getattr(data, part), strict=True) if data.names[label] == "English"
+        )
+        for part in PARTS
+    }
+    held_out = by_part["calibration"] + by_part["test"]
+    for word in ("barbarous", "slavery", "asylum", "holidays"):  # the preamble, articles 4, 14, 24
+        assert word in by_part["train"]
+        assert word not in held_out
+    for word in ("penal offence", "remuneration", "Motherhood", "brotherhood"):  # articles 11, 23, 25, 1
+        assert word in held_out
+        assert word not in by_part["train"]
+
+
+def test_the_file_is_small_and_its_licence_lies_beside_it():
+    assert len((FOLDER / "languages.json.xz").read_bytes()) <= 3_000_000
+    assert "Titus Wormer" in (FOLDER / "LICENSE").read_text()
+    assert "MIT" in (FOLDER / "README.md").read_text()
+
+
+def test_it_needs_no_scikit_learn_and_nacp_does_not_import_it():
+    program = (
+        "import sys; sys.modules['sklearn'] = None; import nacp; assert 'nacp.datasets' not in sys.modules; "
+        "assert 'lzma' not in sys.modules; from nacp.datasets import load_languages; load_languages()"
+    )
+    subprocess.run([sys.executable, "-c", program], check=True)
