@@ -287,14 +287,15 @@ def test_scores_that_the_grid_does_not_suit_are_named_and_a_grid_of_ones_own_hel
     probs, _, labels = sample(2000, NOISES["uniform"])
     options = {"noise": 0.2, "alpha": 0.2, "score": "precomputed"}
     plain = nacp.calibrate(1 - probs, labels, guarantee="pac", **options)
-    shifted = nacp.calibrate(1001 - probs, labels, guarantee="pac", **options)
+    assert plain.note is None
+    shifted = nacp.calibrate(31 - probs, labels, guarantee="pac", **options)
     assert "PAC(grid=" in shifted.note
-    with pytest.warns(nacp.NoValidThresholdWarning, match=r"exceed all thresholds; pass nacp.PAC\(grid="):
-        nacp.calibrate((1 - probs) * 1e10, labels, guarantee="pac", **options)
+    for scores in (1001 - probs, (1 - probs) * 1e10):
+        with pytest.warns(nacp.NoValidThresholdWarning, match=r"do not suit this score; pass nacp.PAC"):
+            nacp.calibrate(scores, labels, guarantee="pac", **options)
     own = nacp.PAC(0.05, tuple(1000 + np.linspace(0, 1, 2000)))
-    assert nacp.calibrate(1001 - probs, labels, guarantee=own, **options).threshold == pytest.approx(
-        1000 + plain.threshold, abs=0.005
-    )
+    fitting = nacp.calibrate(1001 - probs, labels, guarantee=own, **options)
+    assert fitting.threshold == pytest.approx(1000 + plain.threshold, abs=0.005)
 
 
 def test_too_few_points_are_told_how_many_would_do():

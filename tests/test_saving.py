@@ -184,7 +184,7 @@ def test_parameters_that_were_numpy_scalars_are_kept(options, tmp_path):
 
 def test_a_loaded_calibration_has_no_curve_and_says_what_does(tmp_path):
     again = reload(calibrate(), tmp_path / "cal.json")
-    with pytest.raises(ValueError, match=r"from a file.*nacp\.coverage_curve"):
+    with pytest.raises(ValueError, match=r"needs the calibration data.*nacp\.coverage_curve"):
         _ = again.curve
 
 

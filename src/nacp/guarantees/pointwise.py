@@ -121,18 +121,20 @@ class PointwiseTest(Guarantee):
     def _settle(self, evidence: Evidence, problem: Problem, grid: Floats, threshold: float) -> Finding:
         """Return the finding for a threshold that passed; infinite if its sets hold all classes."""
         remedy = f"pass nacp.{type(self).__name__}(grid=...) with thresholds that suit this score"
-        if threshold < np.inf:
+        below = evidence.labels_upto(grid)
+        place = int(np.searchsorted(grid, threshold))
+        # Many labels between two thresholds, or above them all: the grid does not suit the score.
+        if place < len(grid):
+            coarse = below[place] - (below[place - 1] if place else 0) > max(_COARSE * evidence.n, 1)
             _, (random,), (clean,) = evidence.curve(np.array([threshold]))
             if random < 1:
-                place = int(np.searchsorted(grid, threshold))
-                step = np.diff(evidence.labels_upto(grid[max(place - 1, 0) : place + 1]))
-                coarse = step.sum() > max(_COARSE * evidence.n, 1) or place == 0
                 note = f"the thresholds that were tested are coarse here: {remedy}" if coarse else None
                 return Finding(threshold, float(clean), float(clean) - (1 - problem.alpha), note=note)
-        why = f'with {problem.n} points no smaller sets pass the test of guarantee "{self.name}"'
-        if evidence.labels_upto(grid[-1:])[0] < (1 - problem.alpha) * evidence.n:
-            return Finding(
-                np.inf, 1.0, problem.alpha, f"{why}, as most scores exceed all thresholds; {remedy}"
-            )
+        else:
+            coarse = below[-1] < (1 - problem.alpha / 2) * evidence.n
         needed = self.samples_needed(problem, problem.alpha / 2, problem.small_set_deviation)
-        return Finding(np.inf, 1.0, problem.alpha, f"{why}; about {needed} points should do")
+        advice = f"; about {needed} points should do"
+        if coarse:
+            advice = f", as its thresholds do not suit this score; {remedy}"
+        why = f'with {problem.n} points no smaller sets pass the test of guarantee "{self.name}"{advice}'
+        return Finding(np.inf, 1.0, problem.alpha, why)
