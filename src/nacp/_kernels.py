@@ -332,7 +332,7 @@ class Reading(ABC):
 
     @abstractmethod
     def cuts(self, q: float) -> tuple[Array, Array]:
-        """Return `keys` (rows, k) and `cuts` (rows, 1): the sets at q are ``keys >= cuts``."""
+        """Return `keys` (rows, k) and `cuts` (rows, 1) or (1, 1): the sets at q are ``keys >= cuts``."""
 
     def sums(self, rungs: Floats, weights: Array | None = None) -> Floats:
         """Return the weight of each row's set at each of the ascending `rungs`; by default its size."""
@@ -390,7 +390,7 @@ class PointwiseReading(Reading):
         return Events(rows, columns, -self._keys[rows, columns].astype(np.float64))
 
     def cuts(self, q: float) -> tuple[Array, Array]:
-        return self._keys, np.full((len(self._keys), 1), self._cut(q))
+        return self._keys, np.array([[self._cut(q)]])
 
 
 class RankedReading(Reading):

@@ -1,6 +1,8 @@
 """The command ``nacp``."""
 
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated, Literal, TypeAlias
 
@@ -8,6 +10,8 @@ import typer
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn
 
+import nacp
+from nacp import demo
 from nacp.paper import figures
 from nacp.paper.experiments import EXPERIMENTS, NoisePer, NothingToRun, Plan
 from nacp.paper.reproduce import NAMES, Name, reproduce
@@ -20,6 +24,16 @@ app = typer.Typer(
 )
 
 What: TypeAlias = Literal[Name, "all"]
+
+
+@contextmanager
+def _sentences() -> Iterator[None]:
+    """Turn what went wrong into one sentence and the exit code 1."""
+    try:
+        yield
+    except (ValueError, OSError) as error:
+        typer.echo(f"Error: {error}", err=True)
+        raise typer.Exit(1) from None
 
 
 @app.callback()
@@ -49,11 +63,35 @@ def reproduce_command(
     """
     plan = Plan(data, splits, seed, noise_per)
     names = NAMES if what == "all" else (what,)
-    try:
+    with _sentences():
         _run(names, plan, out)
-    except (ValueError, OSError) as error:
-        typer.echo(f"Error: {error}", err=True)
-        raise typer.Exit(1) from None
+
+
+@app.command("plan")
+def plan_command(
+    classes: Annotated[int, typer.Option(help="The number of classes.")],
+    noise: Annotated[float, typer.Option(help="The rate of uniform label noise.")],
+    alpha: Annotated[float, typer.Option(help="Sets are to cover with probability 1 - alpha.")] = 0.1,
+    delta: Annotated[float, typer.Option(help="The probability with which a promise may fail.")] = 0.05,
+    points: Annotated[int, typer.Option(help="The number of calibration points to plan for.")] = 1000,
+    max_correction: Annotated[
+        float, typer.Option(help="Also say how many points it takes to cover no more than this too much.")
+    ] = 0.01,
+) -> None:
+    """Say what each guarantee will cost, before labels are bought.
+
+    Example: nacp plan --classes 1000 --noise 0.2 --points 5000 --max-correction 0.02
+    """
+    with _sentences():
+        found = nacp.plan(k=classes, noise=noise, alpha=alpha, delta=delta, n=points, excess=max_correction)
+        typer.echo(found)
+
+
+@app.command("demo")
+def demo_command() -> None:
+    """Train a classifier of 472 languages, spoil its calibration labels, and show what helps."""
+    with _sentences():
+        demo.main()
 
 
 def _run(names: tuple[Name, ...], plan: Plan, out: Path) -> None:

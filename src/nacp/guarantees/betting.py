@@ -30,6 +30,7 @@ class PAC(PointwiseTest):
 
     Costs about ``z_{1-delta} sd(g) / sqrt(n)`` of coverage, half of what `NACP` takes for uniform noise; g is
     one point's share in the estimate. Needs ``crossing="last"``. The points are shuffled by `random_state`.
+    The proof: docs/guarantees.md, T1 and T3.
 
     Parameters
     ----------
@@ -37,8 +38,8 @@ class PAC(PointwiseTest):
         The probability, over the calibration set, with which the promise may fail.
     grid : tuple of float, optional
         The thresholds to test, on the scale of the score. Must not come from the calibration data. The
-        default suits scores between -1 and some hundreds; a score of one's own that lives elsewhere needs its
-        own.
+        default suits scores that lie around 0 and 1; where it is coarse for a score, ``Calibration.note``
+        says so.
 
     Examples
     --------

@@ -28,6 +28,7 @@ class Binomial(PointwiseTest):
 
     A little dearer than `PAC`, but the order of the points plays no part, and probabilities of *unlabelled*
     points (``calibrate(..., unlabelled=...)``) make it cheaper. Needs ``crossing="last"``.
+    The proof: docs/guarantees.md, T1 and T2.
 
     Parameters
     ----------

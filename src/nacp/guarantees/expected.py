@@ -26,7 +26,7 @@ _SMALL = 3.0
 class Expected(Corrected):
     """Clean coverage is at least 1 - alpha on average over calibration sets; any noise model.
 
-    Without noise it is split conformal prediction.
+    Without noise it is split conformal prediction. The proofs: docs/guarantees.md, E1 and E3.
 
     Parameters
     ----------

@@ -1,6 +1,6 @@
 """The corrections by themselves: Table 2 and Figure 1 of the paper."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -10,7 +10,7 @@ from nacp.guarantees import Problem
 from nacp.noise import UniformNoise
 from nacp.paper import printed
 from nacp.paper.experiments import ALPHA, RATE, Moments, Plan
-from nacp.paper.methods import six_methods
+from nacp.paper.methods import Method, our_methods, six_methods
 from nacp.paper.splits import draw_split
 
 TABLE2_RATES = (0.1, 0.2)
@@ -95,6 +95,8 @@ def table2(plan: Plan) -> list[Correction]:
 def figure1(plan: Plan) -> list[Correction]:
     """Return Figure 1: the corrections against n, for 10, 100 and 1000 equally frequent classes.
 
+    And those of the guarantees past the paper: what their tests cost where sets are small.
+
     Parameters
     ----------
     plan : Plan
@@ -114,21 +116,21 @@ def figure1(plan: Plan) -> list[Correction]:
             counts = rng.multinomial(n, np.full(k, 1 / k), size=FIGURE1_DRAWS)
             rows += [
                 Correction(f"k = {k}", n, k, RATE, method, value, rarest)
-                for method, value, rarest in _corrections(n, k, RATE, counts)
+                for method, value, rarest in _corrections(n, k, RATE, counts, our_methods())
             ]
     return rows
 
 
 def _corrections(
-    n: int, k: int, rate: float, counts: Iterable[Ints]
+    n: int, k: int, rate: float, counts: Iterable[Ints], more: Sequence[Method] = ()
 ) -> Iterator[tuple[str, Moments, tuple[float, float, float]]]:
     """Yield each method's correction over draws of how often each noisy class occurs."""
     noise = UniformNoise(rate)
     inverse = noise.inverse(k)
     problems = [Problem(ALPHA, n, noise, inverse, np.asarray(c, dtype=np.float64)) for c in counts]
     rarest = np.array([problem.counts.min() for problem in problems])
-    methods = {method.name: method.guarantee for method in six_methods(k) if method.corrected}
+    methods = {m.name: m.guarantee for m in (*six_methods(k), *more) if m.corrected}
     first = ["NACP"]  # the paper's order
     for name in sorted(methods, key=lambda name: name not in first):
-        values = np.array([methods[name].correction(problem) for problem in problems])
+        values = np.array([methods[name].price(p, p.small_set_deviation) for p in problems])
         yield name, Moments.of(values), (float(rarest.mean()), float(rarest.min()), float(rarest.max()))

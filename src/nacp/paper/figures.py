@@ -21,6 +21,9 @@ _STYLE = {
     "ACNL": ("#e69f00", "v"),
     "CRCP": ("#009e73", "D"),
     "NACP": ("#cc79a7", "P"),
+    "pac": ("#d62728", "o"),
+    "binomial": ("#8c564b", "s"),
+    "expected": ("#17becf", "X"),
 }
 _RC: Any = {
     "font.size": 9,
@@ -66,7 +69,7 @@ def corrections_figure(rows: Sequence[Correction], title: str) -> "Figure":
             _line(axes, method, [row.n for row in shown], [row.value.mean for row in shown])
         _all_classes(axes)
         axes.set(
-            xscale="log", yscale="log", xlabel="calibration points", title=f"{k} classes", ylim=(5e-3, 5)
+            xscale="log", yscale="log", xlabel="calibration points", title=f"{k} classes", ylim=(2e-5, 5)
         )
     panels[0].set_ylabel("correction Δ")
     return _with_legend(figure, panels)

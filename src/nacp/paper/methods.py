@@ -4,7 +4,17 @@ from typing import NamedTuple
 
 from numpy.typing import ArrayLike
 
-from nacp.guarantees import ACNL, CRCP, NACP, Corrected, SplitConformal, Uncorrected
+from nacp.guarantees import (
+    ACNL,
+    CRCP,
+    NACP,
+    PAC,
+    Binomial,
+    Expected,
+    Guarantee,
+    SplitConformal,
+    Uncorrected,
+)
 
 
 class Method(NamedTuple):
@@ -13,7 +23,7 @@ class Method(NamedTuple):
     name: str
     sees_clean: bool
     noise_aware: bool
-    guarantee: Corrected
+    guarantee: Guarantee
 
     @property
     def corrected(self) -> bool:
@@ -60,4 +70,24 @@ def matrix_methods(priors: ArrayLike | None = None) -> list[Method]:
         Method("NR-CP", False, True, Uncorrected()),
         Method("ACNL", False, True, ACNL(priors=priors)),
         Method("CRCP", False, True, CRCP(priors=priors)),
+    ]
+
+
+def our_methods(delta: float = 1e-3) -> list[Method]:
+    """Return the guarantees that go past the paper, for any noise but "binomial", which is for uniform noise.
+
+    Parameters
+    ----------
+    delta : float, default=0.001
+        The probability with which their promises may fail.
+
+    Examples
+    --------
+    >>> from nacp.paper.methods import our_methods
+    >>> [method.name for method in our_methods()]
+    ['pac', 'binomial', 'expected']
+    """
+    return [
+        Method(guarantee.name, False, True, guarantee)
+        for guarantee in (PAC(delta), Binomial(delta), Expected())
     ]

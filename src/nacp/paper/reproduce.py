@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 Name: TypeAlias = Literal[
-    "table1", "table2", "table3", "figure1", "sweep-noise", "sweep-size", "sweep-matrix"
+    "table1", "table2", "table3", "figure1", "sweep-noise", "sweep-size", "sweep-matrix", "guarantees"
 ]
 NAMES: tuple[Name, ...] = get_args(Name)
 _SWEPT = {"sweep-noise": "noise rate ε", "sweep-size": "calibration points"}
@@ -112,7 +112,7 @@ def _table2(plan: Plan, made: list[str]) -> _Piece:
 
 
 def _figure1(plan: Plan, made: list[str]) -> _Piece:
-    title = "Figure 1: the corrections against the number of calibration points, ε = 0.2"
+    title = "Figure 1: the corrections against the number of calibration points, ε = 0.2, and ours"
     rows = corrections.figure1(plan)
     sheet = tables.corrections_sheet(title, rows, made)
     return _Piece(sheet, lambda: figures.corrections_figure(rows, title))

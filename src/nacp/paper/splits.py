@@ -19,7 +19,7 @@ from nacp._types import Array, Bools, Floats, Ints
 from nacp._validation import Rows, check_choice, check_fraction, check_labels, check_probs
 from nacp.coverage import Estimator, Evidence, inverse_for
 from nacp.crossing import NOWHERE, ROUNDING, RULES, Cell, Crossing, Ladder, Rule, find_crossings
-from nacp.guarantees import Problem
+from nacp.guarantees import Corrected, Problem
 from nacp.noise import Noise, as_noise
 from nacp.noise.matrices import ClassMatrix
 from nacp.paper.methods import Method, six_methods
@@ -142,6 +142,8 @@ def run_splits(
             return draw_split(clean, rows.k, model, n, random_state, split)
         return draw_split(clean, rows.k, None, n, random_state, split)[0], given
 
+    if tests := [method.name for method in chosen_methods if not isinstance(method.guarantee, Corrected)]:
+        raise ValueError(f"splits are for methods with a correction; {tests} are to be calibrated one by one")
     runner = _Runner(rows, clean, kind, model, inverse, chosen_methods, alphas, crossing, n)
     runner.prepare(*draw(0))
     shape = (len(chosen_methods), len(alphas), splits)
@@ -194,6 +196,7 @@ class _Runner:
         problems = [
             Problem(alpha, self.n, noise, inverse, counts.astype(np.float64)) for alpha in self.alphas
         ]
+        assert isinstance(method.guarantee, Corrected)
         corrections = [method.guarantee.correction(problem) for problem in problems]
         return [(c, 1 - a + c) for a, c in zip(self.alphas, corrections, strict=True)]
 
