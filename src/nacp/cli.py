@@ -1,5 +1,6 @@
 """The command ``nacp``."""
 
+import math
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -12,6 +13,7 @@ from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, T
 
 import nacp
 from nacp import demo
+from nacp._io import drop_header, read_labels, read_matrix, write_sets
 from nacp.paper import figures
 from nacp.paper.experiments import EXPERIMENTS, NoisePer, NothingToRun, Plan
 from nacp.paper.reproduce import NAMES, Name, reproduce
@@ -65,6 +67,75 @@ def reproduce_command(
     names = NAMES if what == "all" else (what,)
     with _sentences():
         _run(names, plan, out)
+
+
+@app.command("calibrate")
+def calibrate_command(
+    probs: Annotated[str, typer.Argument(help="Probabilities: .npy, .npz, .npz:name or .csv.")],
+    labels: Annotated[str, typer.Argument(help="Noisy labels, numbers or names: the same.")],
+    noise: Annotated[float, typer.Option(help="The rate of uniform label noise.")],
+    out: Annotated[Path, typer.Option("-o", "--out", help="The file for the calibration.")] = Path(
+        "cal.json"
+    ),
+    alpha: Annotated[float, typer.Option(help="Sets are to cover with probability 1 - alpha.")] = 0.1,
+    score: Annotated[str, typer.Option(help="hps, aps, raps, saps, margin, topk or precomputed.")] = "hps",
+    guarantee: Annotated[
+        str, typer.Option(help="pac, binomial, expected, nacp, acnl, crcp or none.")
+    ] = "pac",
+    delta: Annotated[float | None, typer.Option(help="The probability with which it may fail.")] = None,
+) -> None:
+    """Find the threshold, and say what is promised.
+
+    Example: nacp calibrate probs.npy labels.csv --noise 0.2 --score raps -o cal.json
+    """
+    with _sentences():
+        matrix, names = read_matrix(probs)
+        given = drop_header(read_labels(labels), len(matrix))
+        found = nacp.calibrate(
+            matrix, given, noise=noise, alpha=alpha, score=score, guarantee=guarantee, delta=delta,
+            classes=names if given.dtype.kind == "U" else None,
+        )  # fmt: skip
+        found.save(out)
+        typer.echo(f"{found}\nWritten: {out}")
+
+
+@app.command("predict")
+def predict_command(
+    calibration: Annotated[Path, typer.Argument(help="What nacp calibrate wrote.")],
+    probs: Annotated[str, typer.Argument(help="Probabilities: .npy, .npz, .npz:name or .csv.")],
+    out: Annotated[str, typer.Option("-o", "--out", help="A file: .jsonl, .csv or .npz.")] = "sets.jsonl",
+) -> None:
+    """Write the prediction sets of new inputs.
+
+    Example: nacp predict cal.json new.npy -o sets.jsonl
+    """
+    with _sentences():
+        sets = nacp.load(calibration).predict_set(read_matrix(probs)[0])
+        write_sets(sets, out)
+        typer.echo(f"{len(sets)} sets of {sets.sizes.mean():.4g} labels on average. Written: {out}")
+
+
+@app.command("evaluate")
+def evaluate_command(
+    calibration: Annotated[Path, typer.Argument(help="What nacp calibrate wrote.")],
+    probs: Annotated[str, typer.Argument(help="Probabilities: .npy, .npz, .npz:name or .csv.")],
+    labels: Annotated[str, typer.Argument(help="The true labels, numbers or names: the same.")],
+) -> None:
+    """Measure the sets on points whose true labels are known; fails if they cover too little.
+
+    Coverage may be short of its target by two standard errors of the test points. Example:
+    nacp evaluate cal.json test.npy true.npy
+    """
+    with _sentences():
+        model = nacp.load(calibration)
+        matrix = read_matrix(probs)[0]
+        result = nacp.evaluate(model.predict_set(matrix), drop_header(read_labels(labels), len(matrix)))
+        error = math.sqrt(model.alpha * (1 - model.alpha) / result.n)
+        passed = result.coverage >= 1 - model.alpha - 2 * error
+        verdict = f"target {1 - model.alpha:.6g}, standard error {error:.2g}: {'pass' if passed else 'fail'}"
+        typer.echo(f"{result}\n{verdict}")
+    if not passed:
+        raise typer.Exit(2)
 
 
 @app.command("plan")
