@@ -33,6 +33,8 @@ def files(tmp_path, monkeypatch):
         csv.writer(file).writerows([["animal"], *([NAMES[i]] for i in noisy[:1000])])
     with open("truth.csv", "w", newline="") as file:
         csv.writer(file).writerows([["id", "animal"], *([i, NAMES[j]] for i, j in enumerate(true[1000:]))])
+    (tmp_path / "empty.npy").touch()
+    (tmp_path / "empty.csv").touch()
     return probs, true, noisy
 
 
@@ -68,9 +70,52 @@ def test_calibrate_predict_and_evaluate_do_what_the_functions_do(files, probs, l
     assert f"{nacp.evaluate(sets, true[1000:]).coverage:.6g}" in said
 
 
+def test_named_columns_in_another_order_are_the_same_classes(files):
+    done("calibrate", "probs.csv", "names.csv", "--noise", "0.2")
+    done("predict", "cal.json", "probs.csv", "-o", "a.jsonl")
+    with open("probs.csv", newline="") as file:
+        rows = [row[::-1] for row in csv.reader(file)]
+    with open("turned.csv", "w", newline="") as file:
+        csv.writer(file).writerows(rows)
+    done("predict", "cal.json", "turned.csv", "-o", "b.jsonl")
+    with open("a.jsonl") as a, open("b.jsonl") as b:
+        assert a.read() == b.read()
+    rows[0][0] = "emu"
+    with open("other.csv", "w", newline="") as file:
+        csv.writer(file).writerows(rows)
+    assert "'emu'" in done("predict", "cal.json", "other.csv", code=2)
+
+
+def test_a_name_that_is_a_class_is_no_header(files):
+    done("calibrate", "probs.csv", "names.csv", "--noise", "0.2")
+    with open("many.csv", "w", newline="") as file:
+        csv.writer(file).writerows([[NAMES[i % 4]] for i in range(1001)])
+    assert "labels must have the shape (1000,)" in done(
+        "calibrate", "probs.csv", "many.csv", "--noise", "0.2", code=2
+    )
+
+
+def test_numbers_may_be_a_header(files):
+    probs, _, noisy = files
+    two = probs[:1000, :2] / probs[:1000, :2].sum(axis=1, keepdims=True)
+    for name, rows in {
+        "two.csv": [[0, 1], *two.tolist()],
+        "y.csv": [[0], *([i % 2] for i in noisy[:1000])],
+    }.items():
+        with open(name, "w", newline="") as file:
+            csv.writer(file).writerows(rows)
+    assert "from 1000 noisy labels" in done("calibrate", "two.csv", "y.csv", "--noise", "0.2")
+
+
+def test_numbers_beside_named_columns_are_their_places(files):
+    done("calibrate", "probs.csv", "labels.npy", "--noise", "0.2", "-o", "a.json")
+    done("calibrate", "probs.csv", "names.csv", "--noise", "0.2", "-o", "b.json")
+    assert nacp.load("a.json") == nacp.load("b.json")
+
+
 def test_sets_that_cover_too_little_fail(files):
     done("calibrate", "probs.npy", "labels.npy", "--noise", "0.6", "--guarantee", "none")
-    assert "fail" in done("evaluate", "cal.json", "test.npz", "test.npz", code=2)
+    assert "fail" in done("evaluate", "cal.json", "test.npz", "test.npz", code=1)
 
 
 @pytest.mark.parametrize(
@@ -86,12 +131,14 @@ def test_sets_that_cover_too_little_fail(files):
         (["calibrate", "probs.npy", "test.npz:other", "--noise", "2"], "noise rate must lie in [0, 1)"),
         (["calibrate", "names.csv", "names.csv", "--noise", "0.2"], "one number per cell"),
         (["predict", "probs.npy", "probs.npy"], "probs.npy"),
+        (["calibrate", "empty.npy", "labels.npy", "--noise", "0.2"], "empty.npy cannot be read as .npy"),
+        (["calibrate", "probs.csv", "empty.csv", "--noise", "0.2"], "empty.csv is empty"),
         (["predict", "cal.json", "probs.npy", "-o", "sets.xml"], "must end in .jsonl, .csv or .npz"),
     ],
 )
 def test_a_wrong_file_gets_one_sentence(files, arguments, words):
     done("calibrate", "probs.npy", "labels.npy", "--noise", "0.2")
-    said = done(*arguments, code=1)
+    said = done(*arguments, code=2)
     assert said.startswith("Error: ")
     assert words in said
     assert len(said.strip().splitlines()) == 1
@@ -117,7 +164,7 @@ def test_plan_prints_what_the_function_finds():
 )
 def test_a_wrong_option_gets_one_sentence(options, words):
     result = run(app, ["plan", *options])
-    assert result.exit_code == 1
+    assert result.exit_code == 2
     assert words in result.output
     assert "Traceback" not in result.output
 

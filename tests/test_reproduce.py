@@ -226,7 +226,7 @@ def test_without_matplotlib_there_are_tables_and_one_sentence(folder, tmp_path, 
 def test_bad_data_get_one_sentence(folder, tmp_path):
     def sentence(*arguments):
         result = run_command(*arguments, "--data", folder, "--splits", 2, "--out", tmp_path / "out")
-        assert result.exit_code == 1
+        assert result.exit_code == 2
         (line,) = result.stderr.strip().splitlines()
         return line
 

@@ -3,7 +3,8 @@
 import csv
 import json
 import os
-from collections.abc import Callable
+import zipfile
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import IO, Any
@@ -14,40 +15,55 @@ from nacp._types import Array
 from nacp.sets import PredictionSets
 
 
-def read_matrix(name: str) -> tuple[Array, list[str] | None]:
+def read_matrix(name: str, classes: Sequence[str] | None = None) -> tuple[Array, list[str] | None]:
     """Read probabilities from ``.npy`` (memory-mapped), ``.npz`` or ``.csv``, and column names, if any.
 
-    ``file.npz:key`` names an array of a ``.npz`` file; "probs", or the only one, by default.
-    """
-    path, key = _split(name)
-    if path.suffix == ".csv":
-        rows = _read_csv(path)
-        header = None if _numeric(rows[0]) else rows.pop(0)
-        try:
-            return np.array(rows, dtype=np.float64), header
-        except ValueError:
-            raise ValueError(f"{path} must hold one number per cell below its header") from None
-    return _read_array(path, key, "probs"), None
-
-
-def read_labels(name: str) -> Array:
-    """Read labels, numbers or names, from ``.npy``, ``.npz`` or the last column of ``.csv``.
-
-    Of a ``.npz`` file "labels", or the only array, unless it is named.
+    ``file.npz:key`` names an array of a ``.npz`` file; "probs", or the only one, by default. If the classes
+    are known, named columns are put in their order.
     """
     path, key = _split(name)
     if path.suffix != ".csv":
-        return _read_array(path, key, "labels")
-    values = [row[-1] for row in _read_csv(path)]
-    if _whole(values[1:]):
-        return np.array(values if _whole(values[:1]) else values[1:], dtype=np.int64)
-    return np.array(values)
+        return _read_array(path, key, "probs"), None
+    rows = _read_csv(path)
+    header = rows.pop(0) if _is_header(rows) else None
+    try:
+        matrix = np.array(rows, dtype=np.float64)
+    except ValueError:
+        raise ValueError(
+            f"{path} must hold one number per cell below its header, in rows of one length"
+        ) from None
+    named = None if header is None or _whole(header) else header
+    if named is not None and classes is not None:
+        if sorted(named) != sorted(classes):
+            odd = next((name for name in named if name not in classes), "a class twice")
+            raise ValueError(f"{path} has the column {odd!r}; the classes are {', '.join(map(str, classes))}")
+        matrix = matrix[:, [named.index(name) for name in classes]]
+    return matrix, named
 
 
-def drop_header(labels: Array, rows: int) -> Array:
-    """Drop the first of the labels, if it is a name and one too many: a header."""
-    named = labels.dtype.kind == "U"
-    return labels[1:] if named and len(labels) == rows + 1 else labels
+def read_labels(name: str, rows: int, classes: Sequence[str] | None = None) -> Array:
+    """Read labels, numbers or names, from ``.npy``, ``.npz`` or the last column of ``.csv``.
+
+    Of a ``.npz`` file "labels", or the only one, unless it is named. A ``.csv`` file with one label too many,
+    of which the first is no class, has a header.
+    """
+    path, key = _split(name)
+    if path.suffix != ".csv":
+        labels = _read_array(path, key, "labels")
+        return labels if classes is None or labels.dtype.kind not in "iu" else _named(labels, classes)
+    values = [row[-1].strip() for row in _read_csv(path)]
+    if len(values) == rows + 1 and values[0] not in (classes or ()):
+        del values[0]
+    if not _whole(values) or (classes is not None and set(values) <= set(classes)):
+        return np.array(values)
+    numbers = np.array(values, dtype=np.float64).astype(np.int64)
+    return numbers if classes is None else _named(numbers, classes)
+
+
+def _named(labels: Array, classes: Sequence[str]) -> Array:
+    """Return the names of labels that are numbers; as they are if some have none."""
+    inside = labels.size == 0 or (labels.min() >= 0 and labels.max() < len(classes))
+    return np.array(classes)[labels] if inside else labels
 
 
 def write_sets(sets: PredictionSets, name: str) -> None:
@@ -72,11 +88,19 @@ def _split(name: str) -> tuple[Path, str | None]:
 
 
 def _read_array(path: Path, key: str | None, usual: str) -> Array:
-    if path.suffix == ".npy":
-        return np.asanyarray(np.load(path, mmap_mode="r", allow_pickle=False))
-    if path.suffix != ".npz":
+    if path.suffix not in (".npy", ".npz"):
         raise ValueError(f"{path} must end in .npy, .npz or .csv")
-    with np.load(path, allow_pickle=False) as file:
+    try:
+        file = np.load(path, mmap_mode="r", allow_pickle=False)
+    except FileNotFoundError:
+        raise
+    except (OSError, ValueError, EOFError, zipfile.BadZipFile):
+        raise ValueError(
+            f"{path} cannot be read as {path.suffix}: it is damaged or holds Python objects"
+        ) from None
+    if path.suffix == ".npy":
+        return np.asanyarray(file)
+    with file:
         wanted = key or (file.files[0] if len(file.files) == 1 else usual)
         if wanted not in file.files:
             raise ValueError(
@@ -86,11 +110,22 @@ def _read_array(path: Path, key: str | None, usual: str) -> Array:
 
 
 def _read_csv(path: Path) -> list[list[str]]:
-    with path.open(newline="", encoding="utf-8-sig") as file:
-        rows = [row for row in csv.reader(file) if row]
+    try:
+        with path.open(newline="", encoding="utf-8-sig") as file:
+            rows = [row for row in csv.reader(file) if row]
+    except (UnicodeDecodeError, csv.Error):
+        raise ValueError(f"{path} cannot be read as .csv: it is not text") from None
     if not rows:
         raise ValueError(f"{path} is empty")
     return rows
+
+
+def _is_header(rows: list[list[str]]) -> bool:
+    """Return whether the first row is one: names, or 0, 1, ..., k - 1 above other than whole numbers."""
+    first = [cell.strip() for cell in rows[0]]
+    if not _numeric(first):
+        return True
+    return first == [str(i) for i in range(len(first))] and not any(map(_whole, rows[1:]))
 
 
 def _numeric(cells: list[str]) -> bool:
@@ -100,7 +135,7 @@ def _numeric(cells: list[str]) -> bool:
 
 
 def _whole(cells: list[str]) -> bool:
-    return all(cell.strip().lstrip("-").isdigit() for cell in cells)
+    return _numeric(cells) and all(float(cell).is_integer() for cell in cells)
 
 
 def _write(path: Path, mode: str, write: Callable[[IO[Any]], object]) -> None:
