@@ -381,7 +381,7 @@ def test_a_calibration_reports_how_near_its_limit_the_promise_is():
     tiny = nacp.calibrate(probs, labels, noise=NOISES["random"], delta=0.6)
     assert math.isnan(tiny.tightness)
     with pytest.raises(ValueError, match="no delta"):
-        nacp.calibrate(probs, labels, noise=0.2, guarantee="none").floor  # noqa: B018
+        nacp.calibrate(probs, labels, noise=0.2, guarantee="none").floor  # noqa: B018  (a property)
 
 
 def test_the_grid_is_as_good_as_one_ten_times_finer():

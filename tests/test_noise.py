@@ -117,6 +117,7 @@ def test_noisy_labels_come_with_the_frequencies_of_the_matrix(noise):
 @every_model
 def test_sampling_is_reproducible_and_touches_nothing(noise):
     clean = np.arange(600) % K
+    # The old global generator is looked at on purpose: it must not move.
     before, state = clean.copy(), np.random.get_state()[1].copy()  # noqa: NPY002
     first = noise.sample(clean, K, random_state=3)
     np.testing.assert_array_equal(noise.sample(clean, K, random_state=3), first)

@@ -137,7 +137,7 @@ def describe(probs: Array, labels: list[int], names: tuple[str, ...], most: int 
 def main() -> None:
     """Print the table of methods and scores, and the sets of a few snippets."""
     try:
-        import sklearn  # noqa: F401
+        import sklearn  # noqa: F401  (only whether it is there)
     except ImportError:
         raise SystemExit(NO_SKLEARN) from None
     console = Console()

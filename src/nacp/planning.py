@@ -10,7 +10,7 @@ from nacp._validation import check_count, check_fraction, check_labels, check_pr
 from nacp.coverage import Evidence
 from nacp.crossing import find_crossings
 from nacp.guarantees import ACNL, CRCP, NACP, PAC, Binomial, Expected, Guarantee, Problem
-from nacp.noise import Noise, UniformNoise, as_noise
+from nacp.noise import UniformNoise, as_noise
 from nacp.scores import as_score
 
 _PILOT = 50
@@ -116,7 +116,7 @@ def plan(
     >>> [f"{row.guarantee.name} {row.correction:.4f}" for row in found.rows[:4]]
     ['expected 0.0000', 'pac 0.0110', 'binomial 0.0110', 'nacp 0.0193']
     """
-    model: Noise = UniformNoise(0.0) if noise is None else as_noise(noise)  # type: ignore[assignment]
+    model = as_noise(noise) or UniformNoise(0.0)
     check_fraction("alpha", alpha)
     check_fraction("excess", excess)
     for name, value, least in (("k", k, 2), ("n", n, 1)):

@@ -21,6 +21,7 @@ def _estimator_has(method: str) -> Any:
     return check
 
 
+# scikit-learn comes without types: hence what is ignored here and at `predict_proba`.
 class NoiseAwareClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     """A classifier that also predicts sets, calibrated on noisy labels.
 
