@@ -3,6 +3,7 @@
 from typing import TYPE_CHECKING, Any
 
 from nacp.calibration import Calibration, NoValidThresholdWarning, calibrate, load
+from nacp.comparison import Comparison, ComparisonRow, compare
 from nacp.coverage import CoverageCurve, coverage_curve
 from nacp.guarantees import (
     ACNL,
@@ -38,6 +39,8 @@ __all__ = [
     "SAPS",
     "Binomial",
     "Calibration",
+    "Comparison",
+    "ComparisonRow",
     "CoverageCurve",
     "Custom",
     "Evaluation",
@@ -60,6 +63,7 @@ __all__ = [
     "Uncorrected",
     "UniformNoise",
     "calibrate",
+    "compare",
     "compare_with_noisy_cp",
     "coverage_curve",
     "evaluate",
