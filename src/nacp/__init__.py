@@ -16,9 +16,10 @@ from nacp.guarantees import (
     SplitConformal,
     Uncorrected,
 )
-from nacp.metrics import Evaluation, evaluate
+from nacp.metrics import ClassCoverage, Evaluation, coverage_by_class, evaluate
 from nacp.noise import GroupNoise, MatrixNoise, Noise, RandomizedResponse, UniformNoise
 from nacp.planning import Plan, plan
+from nacp.report import Report, make_report
 from nacp.scores import APS, HPS, RAPS, SAPS, Custom, Margin, Precomputed, Score, TopK
 from nacp.sets import PredictionSets
 from nacp.theorems import NoisyComparison, compare_with_noisy_cp, threshold_bracket
@@ -39,6 +40,7 @@ __all__ = [
     "SAPS",
     "Binomial",
     "Calibration",
+    "ClassCoverage",
     "Comparison",
     "ComparisonRow",
     "CoverageCurve",
@@ -57,6 +59,7 @@ __all__ = [
     "Precomputed",
     "PredictionSets",
     "RandomizedResponse",
+    "Report",
     "Score",
     "SplitConformal",
     "TopK",
@@ -65,9 +68,11 @@ __all__ = [
     "calibrate",
     "compare",
     "compare_with_noisy_cp",
+    "coverage_by_class",
     "coverage_curve",
     "evaluate",
     "load",
+    "make_report",
     "plan",
     "threshold_bracket",
 ]

@@ -121,6 +121,15 @@ class Calibration:
         return guarantee.promise(self.alpha)
 
     @property
+    def assumptions(self) -> str:
+        """What the promise rests on, in words."""
+        assumed = "calibration and new points come independently from one distribution"
+        if self.noise is None:
+            return assumed
+        independent = "" if self.noise.radius else ", independent of the input given the true class"
+        return f"{assumed}; {self.noise.describe(self.k)}{independent}"
+
+    @property
     def effective_correction(self) -> float:
         """By how much the estimated coverage at the threshold exceeds 1 - alpha."""
         return self.estimate - (1 - self.alpha)
@@ -244,10 +253,6 @@ class Calibration:
 
     def __str__(self) -> str:
         named = "given" if self.noise is None else "noisy"
-        assumed = "calibration and new points come independently from one distribution"
-        if self.noise is not None:
-            independent = "" if self.noise.radius else ", independent of the input given the true class"
-            assumed += f"; {self.noise.describe(self.k)}{independent}"
         if self.obstacle is not None:
             sets, said = f"Sets of all {self.k} classes ({self.obstacle})", ""
         else:
@@ -261,7 +266,7 @@ class Calibration:
             said += f" Note: {self.note}."
         return (
             f"{sets}, S = {self.score!r}, from {self.n} {named} labels of {self.k} classes.\n"
-            f"Promised ({self.guarantee!r}): {self.promise}.{said} Assumed: {assumed}."
+            f"Promised ({self.guarantee!r}): {self.promise}.{said} Assumed: {self.assumptions}."
         )
 
 
