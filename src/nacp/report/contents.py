@@ -2,7 +2,7 @@
 
 import warnings
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import Any, Literal
 
@@ -41,14 +41,18 @@ class Step:
 
 @dataclass(frozen=True)
 class Sample:
-    """One row: its likeliest labels by ascending score, and how many of them each step's set holds."""
+    """One row: its likeliest labels by ascending score, and how many of them each step's set holds.
+
+    `label` is the one that was given, if there is one, and `place` is where it stands.
+    """
 
     row: int
     description: str | None
     labels: list[Any]
     probs: Floats
     sizes: Ints
-    label: Any
+    label: Any = None
+    place: int = 0
 
 
 @dataclass(frozen=True)
@@ -195,17 +199,17 @@ def _sample(
 ) -> Sample:
     block = rows[np.array([row])]
     scores = cal.score.native_matrix(block)[0]
-    order = np.lexsort((-block[0], scores))[:_MOST_LABELS]
+    order = np.lexsort((-block[0], scores))
+    first = order[:_MOST_LABELS]
     names = cal.classes or range(cal.k)
-    label = None
-    if given is not None:
-        number = int(check_labels(np.asarray(given)[[row]], 1, cal.k, cal.classes)[0])
-        label = names[number]
-    return Sample(
+    sample = Sample(
         row,
         None if descriptions is None else str(descriptions[row]),
-        [names[i] for i in order.tolist()],
-        block[0][order].astype(np.float64),
+        [names[i] for i in first.tolist()],
+        block[0][first].astype(np.float64),
         sizes[row],
-        label,
     )
+    if given is None:
+        return sample
+    (number,) = check_labels(np.asarray(given)[[row]], 1, cal.k, cal.classes)
+    return replace(sample, label=names[number], place=int(np.flatnonzero(order == number)[0]))

@@ -38,6 +38,8 @@
       labels.forEach((label, i) => label.classList.toggle("out", i >= size));
       sample.querySelector(".size").textContent = size === 1 ? "1 label" : `${size} labels`;
       const more = Math.max(0, size - labels.length);
+      const missing = sample.querySelector(".missing");
+      if (missing) missing.hidden = size > missing.dataset.place;
       sample.querySelector(".more").textContent = more ? `and ${more} more` : "";
     });
   };

@@ -128,6 +128,11 @@ def _samples(contents: Contents) -> str:
 
 def _sample(contents: Contents, i: int, sample: Sample) -> str:
     size = int(sample.sizes[contents.chosen])
+    missing = ""
+    if sample.label is not None:
+        missing = (
+            f"<span class='missing' data-place='{sample.place}'>Not in it: {_safe(str(sample.label))}.</span>"
+        )
     quote = "" if sample.description is None else f"<blockquote>{_safe(sample.description)}</blockquote>"
     names = "".join(
         f"<li class='{'label' if label == sample.label else ''}{' out' if place >= size else ''}'>"
@@ -136,7 +141,7 @@ def _sample(contents: Contents, i: int, sample: Sample) -> str:
     )
     return (
         f"<li data-sample='{i}'><span class='soft'>row {sample.row}: <span class='size'></span></span>"
-        f"{quote}<ul class='set'>{names}</ul><span class='soft more'></span></li>"
+        f"{quote}<ul class='set'>{names}</ul><span class='soft more'></span>{missing}</li>"
     )
 
 
