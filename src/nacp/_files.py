@@ -25,10 +25,14 @@ def write_whole(
         partial.unlink(missing_ok=True)
 
 
+def write_text(path: str | os.PathLike[str], text: str) -> None:
+    """Write a text file, whole or not at all; the same bytes on every system."""
+    write_whole(path, "w", lambda file: file.write(text))
+
+
 def write_document(path: str | os.PathLike[str], document: dict[str, Any]) -> None:
-    """Write a JSON file."""
-    written = json.dumps(document, allow_nan=False, indent=1) + "\n"
-    write_whole(path, "w", lambda file: file.write(written))
+    """Write a JSON file, whole or not at all."""
+    write_text(path, json.dumps(document, allow_nan=False, indent=1) + "\n")
 
 
 def read_document(path: str | os.PathLike[str], format_name: str, version: int) -> dict[str, Any]:
