@@ -2,15 +2,14 @@
 
 import csv
 import json
-import os
 import zipfile
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import IO, Any
 
 import numpy as np
 
+from nacp._files import write_whole
 from nacp._types import Array
 from nacp.sets import PredictionSets
 
@@ -70,12 +69,12 @@ def write_sets(sets: PredictionSets, name: str) -> None:
     """Write sets to ``.jsonl`` (one list per line), ``.csv`` (row, label) or ``.npz`` (offsets, labels)."""
     path = Path(name)
     if path.suffix == ".jsonl":
-        _write(path, "w", lambda file: file.writelines(json.dumps(labels) + "\n" for labels in sets))
+        write_whole(path, "w", lambda file: file.writelines(json.dumps(labels) + "\n" for labels in sets))
     elif path.suffix == ".csv":
         rows = ((i, label) for i, labels in enumerate(sets) for label in labels)
-        _write(path, "w", lambda file: csv.writer(file).writerows([("row", "label"), *rows]))
+        write_whole(path, "w", lambda file: csv.writer(file).writerows([("row", "label"), *rows]))
     elif path.suffix == ".npz":
-        _write(path, "wb", lambda file: np.savez(file, offsets=sets.offsets, labels=sets.labels))
+        write_whole(path, "wb", lambda file: np.savez(file, offsets=sets.offsets, labels=sets.labels))
     else:
         raise ValueError(f"{name} must end in .jsonl, .csv or .npz")
 
@@ -136,14 +135,3 @@ def _numeric(cells: list[str]) -> bool:
 
 def _whole(cells: list[str]) -> bool:
     return _numeric(cells) and all(float(cell).is_integer() for cell in cells)
-
-
-def _write(path: Path, mode: str, write: Callable[[IO[Any]], object]) -> None:
-    partial = path.with_name(f".{path.name}.{os.getpid()}.partial")
-    try:
-        text = "b" not in mode
-        with partial.open(mode, newline="" if text else None, encoding="utf-8" if text else None) as file:
-            write(file)
-        partial.replace(path)
-    finally:
-        partial.unlink(missing_ok=True)

@@ -1,9 +1,10 @@
 """The command ``nacp``."""
 
 import math
+import os
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Annotated, Literal, TypeAlias
 
@@ -15,8 +16,10 @@ import nacp
 from nacp import demo
 from nacp._io import read_labels, read_matrix, write_sets
 from nacp.paper import figures
-from nacp.paper.experiments import EXPERIMENTS, NoisePer, NothingToRun, Plan
+from nacp.paper.experiments import EXPERIMENTS, Experiment, NoisePer, NothingToRun, Plan
 from nacp.paper.reproduce import NAMES, Name, reproduce
+from nacp.paper.sources import left_out
+from nacp.paper.workers import compute
 
 app = typer.Typer(
     help="Small prediction sets you can trust, from labels you cannot.",
@@ -51,22 +54,27 @@ def reproduce_command(
         typer.Option(help="A folder of .npz files with probs and labels. Simulated twins by default."),
     ] = None,
     splits: Annotated[
-        int, typer.Option(min=2, help="Random splits of each data set; sweeps: at most 100.")
+        int,
+        typer.Option(min=2, help="Random splits of each data set; at most 100 in sweeps, 20 in guarantees."),
     ] = 1000,
     out: Annotated[Path, typer.Option(help="The folder for the results.")] = Path("reproduction"),
     seed: Annotated[int, typer.Option(min=0, help="Of the splits and of the label noise.")] = 0,
     noise_per: Annotated[
         NoisePer, typer.Option(help="Draw label noise for each split, or once for each data set.")
     ] = "split",
+    workers: Annotated[int, typer.Option(min=1, help="Processes; each needs up to WORKER_MEMORY.")] = min(
+        2, os.cpu_count() or 1
+    ),
 ) -> None:
     """Make the tables and figures of the paper again, beside the printed numbers.
 
-    An interrupted run goes on where it stopped. The same seed gives the same files.
+    An interrupted run goes on where it stopped. The same seed gives the same files, whatever the number of
+    workers.
     """
     plan = Plan(data, splits, seed, noise_per)
     names = NAMES if what == "all" else (what,)
     with _sentences():
-        _run(names, plan, out)
+        _run(names, plan, out, workers)
 
 
 @app.command("calibrate")
@@ -167,13 +175,13 @@ def demo_command() -> None:
         demo.main()
 
 
-def _run(names: tuple[Name, ...], plan: Plan, out: Path) -> None:
-    chosen: list[Name] = []
-    total = 0
+def _run(names: tuple[Name, ...], plan: Plan, out: Path, workers: int) -> None:
+    for sentence in left_out(plan.folder) if plan.folder else ():
+        typer.echo(sentence, err=True)
+    experiments: dict[Name, Experiment | None] = {}
     for name in names:
         try:
-            total += sum(s.splits for s in EXPERIMENTS[name](plan).settings) if name in EXPERIMENTS else 0
-            chosen.append(name)
+            experiments[name] = EXPERIMENTS[name](plan) if name in EXPERIMENTS else None
         except NothingToRun as nothing:
             if len(names) == 1:
                 raise
@@ -182,17 +190,19 @@ def _run(names: tuple[Name, ...], plan: Plan, out: Path) -> None:
         TextColumn("{task.description}"), BarColumn(), TaskProgressColumn(), TimeRemainingColumn(),
         console=Console(stderr=True), transient=True, disable=not sys.stderr.isatty(),
     )  # fmt: skip
-    with bar:
-        task, before = bar.add_task("", total=total), 0
-        for name in chosen:
-            done: dict[str, int] = {}
-
-            def progress(title: str, splits: int, done: dict[str, int] = done, before: int = before) -> None:
-                done[title] = splits
-                bar.update(task, description=title, completed=before + sum(done.values()))
-
-            text, paths = reproduce(name, plan, out, progress)
-            before += sum(done.values())
+    task = bar.add_task("", total=1)
+    ready = compute(
+        [experiment for experiment in experiments.values() if experiment is not None],
+        plan,
+        out / "cells",
+        workers,
+        lambda title, share: bar.update(task, description=title, completed=share),
+    )
+    with bar, closing(ready):
+        for name, experiment in experiments.items():
+            if experiment is not None:
+                next(ready)
+            text, paths = reproduce(name, plan, out)
             bar.stop()
             typer.echo(text)
             typer.echo(f"Written: {', '.join(map(str, paths))}\n")

@@ -3,9 +3,11 @@
 import importlib.util
 import math
 from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from nacp._files import write_whole
 from nacp.paper.corrections import Correction
 from nacp.paper.experiments import ALPHA, CALIBRATION_SIZES, RATES, Experiment, Record
 
@@ -101,7 +103,8 @@ def methods_figure(experiment: Experiment, records: Sequence[Record]) -> "Figure
                     record.printed.size.mean, y, marker="|", markersize=13, color="#555555", linestyle="none",
                     label="paper" if y == 0 else None,
                 )  # fmt: skip
-        axes.set(xscale="log", title=heading, yticks=range(len(names)), ylim=(len(names) - 0.4, -0.6))
+        axes.set_title(heading, parse_math=False)
+        axes.set(xscale="log", yticks=range(len(names)), ylim=(len(names) - 0.4, -0.6))
         axes.set_yticklabels(names if axes in panels[::columns] else [""] * len(names))
         axes.set_xlim(0.7, 1.6 * of_setting[0].k)
     for axes in panels[len(by_setting) :]:
@@ -138,7 +141,8 @@ def sweep_figure(records: Sequence[Record], xlabel: str, title: str) -> "Figure"
                 _line(correction, method, x, [record.correction for record in points])
         _all_classes(correction)
         coverage.axhline(100 * (1 - ALPHA), color="#555555", linewidth=0.8, linestyle=":")
-        size.set(yscale="log", ylabel="mean set size", title=heading)
+        size.set_title(heading, parse_math=False)
+        size.set(yscale="log", ylabel="mean set size")
         coverage.set(ylabel="coverage %")
         correction.set(yscale="log", ylabel="correction Δ")
         for axes in (size, coverage, correction):
@@ -171,7 +175,10 @@ def save(draw: Callable[[], "Figure"], stem: Path, origin: Sequence[str]) -> lis
     with matplotlib.rc_context(_RC):
         figure = draw()
         for path in paths:
-            figure.savefig(path, dpi=150, metadata=metadata[path.suffix])
+            ending = path.suffix.removeprefix(".")
+            write_whole(
+                path, "wb", partial(figure.savefig, format=ending, dpi=150, metadata=metadata[path.suffix])
+            )
     return paths
 
 
@@ -179,7 +186,7 @@ def _panels(title: str, columns: int, rows: int, height: float = 2.5) -> tuple["
     from matplotlib.figure import Figure
 
     figure = Figure(figsize=(3.4 * columns, height * rows + 0.9), layout="constrained")
-    figure.suptitle(title)
+    figure.suptitle(title, parse_math=False)  # a $ in a name is a $
     return figure, list(figure.subplots(rows, columns, squeeze=False).ravel())
 
 

@@ -1,0 +1,145 @@
+"""The settings of experiments computed by several processes."""
+
+import os
+import signal
+import threading
+from collections.abc import Callable, Generator, Sequence
+from concurrent.futures import ProcessPoolExecutor, wait
+from concurrent.futures.process import BrokenProcessPool
+from contextlib import closing
+from multiprocessing import active_children, get_context, parent_process
+from pathlib import Path
+from typing import Any, TypeAlias
+
+from nacp.paper.experiments import Experiment, Plan, Progress, Setting, cell, results
+
+Share: TypeAlias = Callable[[str, float], object]
+
+_POLL_SECONDS = 0.2
+_done: Any = None  # in a worker: the number of splits that all workers have done
+
+
+def compute(
+    experiments: Sequence[Experiment],
+    plan: Plan,
+    cells: Path,
+    workers: int = 1,
+    progress: Share | None = None,
+) -> Generator[Experiment, None, None]:
+    """Yield each experiment as soon as the results of its settings are kept; work goes on meanwhile.
+
+    The results do not depend on the number of workers. If the generator is closed early, the workers end, and
+    what was finished stays.
+
+    Parameters
+    ----------
+    experiments : sequence of Experiment
+        What to run.
+    plan : Plan
+        That they were made with.
+    cells : Path
+        The folder of results that are kept.
+    workers : int, default=1
+        The number of processes; with 1, this one. New ones import the main module, so a script that asks for
+        them must not do so when it is imported.
+    progress : callable, optional
+        Called with the title of a setting under way and the share of all splits that have been done.
+
+    Examples
+    --------
+    >>> from pathlib import Path
+    >>> from tempfile import TemporaryDirectory
+    >>> from nacp.paper.experiments import Experiment, Plan, table1
+    >>> from nacp.paper.workers import compute
+    >>> plan = Plan(splits=5)
+    >>> first = Experiment("first", "The first row of Table 1", table1(plan).settings[:1])
+    >>> with TemporaryDirectory() as folder:
+    ...     [experiment.name for experiment in compute([first], plan, Path(folder))]
+    ['first']
+    """
+    by_cell = {cell(setting, plan, cells)[0]: setting for e in experiments for setting in e.settings}
+    total = sum(setting.splits for setting in by_cell.values())
+
+    def report(title: str, splits: int) -> None:
+        if progress is not None:
+            progress(title, splits / total)
+
+    if workers > 1:
+        finished = _in_processes(by_cell, plan, cells, workers, report)
+    else:
+        finished = _here(by_cell, plan, cells, report)
+    with closing(finished):
+        missing = set(by_cell)
+        for experiment in experiments:
+            needed = {cell(setting, plan, cells)[0] for setting in experiment.settings}
+            while needed & missing:
+                missing.remove(next(finished))
+            yield experiment
+
+
+def _here(
+    by_cell: dict[Path, Setting], plan: Plan, cells: Path, report: Progress
+) -> Generator[Path, None, None]:
+    before = 0
+    for path, setting in by_cell.items():
+
+        def report_all(title: str, splits: int, before: int = before) -> None:
+            report(title, before + splits)
+
+        results(setting, plan, cells, report_all)
+        before += setting.splits
+        yield path
+
+
+def _in_processes(
+    by_cell: dict[Path, Setting], plan: Plan, cells: Path, workers: int, report: Progress
+) -> Generator[Path, None, None]:
+    others = set(active_children())
+    context = get_context("spawn")  # a fork of a process with threads may hang
+    done = context.Value("q", 0)
+    pool = ProcessPoolExecutor(workers, context, _start, (done,))
+    try:
+        futures = {path: pool.submit(_work, setting, plan, cells) for path, setting in by_cell.items()}
+        for path, future in futures.items():
+            while not wait([future], _POLL_SECONDS).done:
+                report(by_cell[path].title, done.value)
+            future.result()
+            yield path
+    except BaseException as error:
+        for worker in set(active_children()) - others:
+            worker.terminate()
+        if isinstance(error, BrokenProcessPool):
+            raise ChildProcessError(
+                "a worker was ended from outside, perhaps for want of memory; what was finished is kept, and "
+                "--workers 1 needs less"
+            ) from None
+        raise
+    finally:
+        pool.shutdown(cancel_futures=True)
+
+
+def _start(done: Any) -> None:
+    """Prepare a worker: an interruption is the parent's affair, and its end is the worker's."""
+    global _done
+    _done = done
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    threading.Thread(target=_end_with_parent, daemon=True).start()
+
+
+def _end_with_parent() -> None:
+    parent = parent_process()
+    assert parent is not None
+    parent.join()
+    os._exit(1)
+
+
+def _work(setting: Setting, plan: Plan, cells: Path) -> None:
+    before = 0
+
+    def report(_: str, splits: int) -> None:
+        nonlocal before
+        with _done.get_lock():
+            _done.value += splits - before
+        before = splits
+
+    results(setting, plan, cells, report)
