@@ -4,20 +4,20 @@
   const byId = (id) => document.getElementById(id);
   const style = (name) => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
 
-  const colours = () => ({
-    "font.color": style("--ink"),
-    "xaxis.linecolor": style("--line"), "yaxis.linecolor": style("--line"),
-    "xaxis.gridcolor": style("--line"), "yaxis.gridcolor": style("--line"),
-    "hoverlabel.bgcolor": style("--card"), "hoverlabel.font.color": style("--ink"),
+  const colours = (ink, line, card) => ({
+    "font.color": ink,
+    "xaxis.linecolor": line, "yaxis.linecolor": line, "xaxis.gridcolor": line, "yaxis.gridcolor": line,
+    "hoverlabel.bgcolor": card, "hoverlabel.font.color": ink,
   });
   const charts = Object.keys(data.charts);
   for (const id of charts) {
     Plotly.newPlot(byId(id), data.charts[id].data, data.charts[id].layout, { responsive: true, displayModeBar: false });
   }
-  const paint = () => charts.forEach((id) => Plotly.relayout(byId(id), colours()));
+  const dye = (...tones) => charts.forEach((id) => Plotly.relayout(byId(id), colours(...tones)));
+  const paint = () => dye(style("--ink"), style("--line"), style("--card"));
   paint();
   matchMedia("(prefers-color-scheme: dark)").addEventListener("change", paint);
-  addEventListener("beforeprint", paint);
+  addEventListener("beforeprint", () => dye("#000", "#bbb", "#fff"));
   addEventListener("afterprint", paint);
 
   const slider = byId("alpha");

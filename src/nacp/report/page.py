@@ -175,6 +175,7 @@ def _classes(contents: Contents) -> str:
         "<div class='search'><label for='search'>Find a class </label>"
         "<input type='search' id='search'> <span id='found' class='soft' role='status'></span></div>"
         f"<div id='classes' class='tall' tabindex='0'>{_table(header, rows)}</div>"
+        "<p class='soft printed'>Printed: the first 30 at most.</p>"
     )
 
 

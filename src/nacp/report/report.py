@@ -4,12 +4,11 @@ import html
 import os
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
 
 from numpy.typing import ArrayLike
 
-from nacp._io import _write
+from nacp._files import write_text
 from nacp._validation import check_fraction
 from nacp.crossing import Rule
 from nacp.guarantees import Guarantee
@@ -40,7 +39,7 @@ class Report:
         path : path
             The file; replaced if it exists.
         """
-        _write(Path(path), "w", lambda file: file.write(self.html))
+        write_text(path, self.html)
 
     def _repr_html_(self) -> str:
         page = html.escape(self.html, quote=True)
