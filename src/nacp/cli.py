@@ -16,7 +16,15 @@ import nacp
 from nacp import demo
 from nacp._io import read_labels, read_matrix, write_sets
 from nacp.paper import figures
-from nacp.paper.experiments import EXPERIMENTS, Experiment, NoisePer, NothingToRun, Plan
+from nacp.paper.experiments import (
+    DIRECT_SPLITS,
+    EXPERIMENTS,
+    SWEEP_SPLITS,
+    Experiment,
+    NoisePer,
+    NothingToRun,
+    Plan,
+)
 from nacp.paper.reproduce import NAMES, Name, reproduce
 from nacp.paper.sources import left_out
 from nacp.paper.workers import compute
@@ -55,21 +63,24 @@ def reproduce_command(
     ] = None,
     splits: Annotated[
         int,
-        typer.Option(min=2, help="Random splits of each data set; at most 100 in sweeps, 20 in guarantees."),
+        typer.Option(
+            min=2,
+            help="Random splits of each data set; "
+            f"at most {SWEEP_SPLITS} in sweeps, {DIRECT_SPLITS} in guarantees.",
+        ),
     ] = 1000,
     out: Annotated[Path, typer.Option(help="The folder for the results.")] = Path("reproduction"),
     seed: Annotated[int, typer.Option(min=0, help="Of the splits and of the label noise.")] = 0,
     noise_per: Annotated[
         NoisePer, typer.Option(help="Draw label noise for each split, or once for each data set.")
     ] = "split",
-    workers: Annotated[int, typer.Option(min=1, help="Processes; each needs up to WORKER_MEMORY.")] = min(
+    workers: Annotated[int, typer.Option(min=1, help="How many processes compute.")] = min(
         2, os.cpu_count() or 1
     ),
 ) -> None:
     """Make the tables and figures of the paper again, beside the printed numbers.
 
-    An interrupted run goes on where it stopped. The same seed gives the same files, whatever the number of
-    workers.
+    An interrupted run goes on where it stopped. The same seed gives the same files.
     """
     plan = Plan(data, splits, seed, noise_per)
     names = NAMES if what == "all" else (what,)

@@ -7,6 +7,7 @@ interrupted goes on where it stopped.
 
 import hashlib
 import json
+import os
 import warnings
 import zipfile
 from collections.abc import Callable, Iterator
@@ -74,8 +75,9 @@ class Plan:
 
     def titled(self, title: str) -> str:
         """Say of a title what was run: simulations are called that; of a folder only its name is known."""
-        what = "simulated twins" if self.folder is None else f"data: {self.folder.resolve().name}"
-        return f"{title} ({what})"
+        if self.folder is None:
+            return f"{title} (simulated twins)"
+        return f"{title} (data: {os.path.basename(os.path.abspath(self.folder))})"
 
     def sources(self, twins: tuple[str, ...] = printed.TABLE1, prefix: str = "") -> list[Source]:
         """Return the named twins, or what is in the folder with names that begin so."""

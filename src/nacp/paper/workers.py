@@ -104,6 +104,7 @@ def _in_processes(
             while not wait([future], _POLL_SECONDS).done:
                 report(by_cell[path].title, done.value)
             future.result()
+            report(by_cell[path].title, done.value)
             yield path
     except BaseException as error:
         for worker in set(active_children()) - others:
