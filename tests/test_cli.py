@@ -122,8 +122,8 @@ def test_sets_that_cover_too_little_fail(files):
     ("arguments", "words"),
     [
         (["calibrate", "none.npy", "labels.npy", "--noise", "0.2"], "none.npy"),
-        (["calibrate", "probs.txt", "labels.npy", "--noise", "0.2"], "must end in .npy, .npz or .csv"),
-        (["calibrate", "labels.npy", "probs.npy", "--noise", "0.2"], "probs must have the shape (n, k)"),
+        (["calibrate", "probs.txt", "labels.npy", "--noise", "0.2"], "must end in .npy, .npz, .csv"),
+        (["calibrate", "labels.npy", "probs.npy", "--noise", "0.2"], "the arguments look swapped"),
         (
             ["calibrate", "test.npz:more", "labels.npy", "--noise", "0.2"],
             "holds no 'more', but probs, labels",
@@ -131,9 +131,12 @@ def test_sets_that_cover_too_little_fail(files):
         (["calibrate", "probs.npy", "test.npz:other", "--noise", "2"], "noise rate must lie in [0, 1)"),
         (["calibrate", "names.csv", "names.csv", "--noise", "0.2"], "one number per cell"),
         (["predict", "probs.npy", "probs.npy"], "probs.npy"),
-        (["calibrate", "empty.npy", "labels.npy", "--noise", "0.2"], "empty.npy cannot be read as .npy"),
+        (["calibrate", "empty.npy", "labels.npy", "--noise", "0.2"], "empty.npy is empty"),
         (["calibrate", "probs.csv", "empty.csv", "--noise", "0.2"], "empty.csv is empty"),
-        (["predict", "cal.json", "probs.npy", "-o", "sets.xml"], "must end in .jsonl, .csv or .npz"),
+        (
+            ["predict", "cal.json", "probs.npy", "-o", "sets.xml"],
+            "must end in .parquet, .jsonl, .csv or .npz",
+        ),
     ],
 )
 def test_a_wrong_file_gets_one_sentence(files, arguments, words):

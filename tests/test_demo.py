@@ -72,5 +72,5 @@ def test_a_set_is_described_with_the_most_probable_first():
 
 def test_without_scikit_learn_one_sentence_says_what_to_do(monkeypatch):
     monkeypatch.setitem(sys.modules, "sklearn", None)
-    with pytest.raises(SystemExit, match=r"pip install nacp\[sklearn\]"):
+    with pytest.raises(ModuleNotFoundError, match=r"pip install nacp\[sklearn\]"):
         demo.main()

@@ -22,6 +22,7 @@ from nacp.planning import Plan, plan
 from nacp.scores import APS, HPS, RAPS, SAPS, Custom, Margin, Precomputed, Score, TopK
 from nacp.sets import PredictionSets
 from nacp.theorems import NoisyComparison, compare_with_noisy_cp, threshold_bracket
+from nacp.verdict import Verdict, judge
 
 if TYPE_CHECKING:
     from nacp.sklearn import NoiseAwareClassifier
@@ -62,11 +63,13 @@ __all__ = [
     "TopK",
     "Uncorrected",
     "UniformNoise",
+    "Verdict",
     "calibrate",
     "compare",
     "compare_with_noisy_cp",
     "coverage_curve",
     "evaluate",
+    "judge",
     "load",
     "plan",
     "threshold_bracket",

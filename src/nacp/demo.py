@@ -4,6 +4,7 @@ Trains a classifier of several hundred languages on short snippets of text, spoi
 labels, and compares the sets of all methods by their size and coverage. Needs the extra ``nacp[sklearn]``.
 """
 
+import json
 import sys
 import time
 import warnings
@@ -45,6 +46,16 @@ class Row(NamedTuple):
     method: str
     calibration: nacp.Calibration
     result: Evaluation
+
+    def to_dict(self) -> dict[str, str | float]:
+        """Return what is in the table."""
+        return {
+            "score": self.score,
+            "method": self.method,
+            "correction": self.calibration.correction,
+            "mean_size": self.result.mean_size,
+            "coverage": self.result.coverage,
+        }
 
 
 def classify(data: Languages, say: Callable[[str], None]) -> tuple[Array, Array]:
@@ -134,17 +145,17 @@ def describe(probs: Array, labels: list[int], names: tuple[str, ...], most: int 
     return ("; ".join(names[label] for label in first) or "none") + more
 
 
-def main() -> None:
-    """Print the table of methods and scores, and the sets of a few snippets."""
+def main(*, quiet: bool = False, as_json: bool = False) -> None:
+    """Print the table of methods and scores, and the sets of a few snippets; or the table alone, as JSON."""
     try:
         import sklearn  # noqa: F401  (only whether it is there)
     except ImportError:
-        raise SystemExit(NO_SKLEARN) from None
+        raise ModuleNotFoundError(NO_SKLEARN) from None
     console = Console()
     start = time.perf_counter()
     progress = Progress(
         SpinnerColumn(), TextColumn("{task.description}"), TimeElapsedColumn(),
-        console=Console(stderr=True), transient=True, disable=not sys.stderr.isatty(),
+        console=Console(stderr=True), transient=True, disable=quiet or not sys.stderr.isatty(),
     )  # fmt: skip
     with progress:
         task = progress.add_task("reading")
@@ -162,6 +173,9 @@ def main() -> None:
             say(f"{row.score}: {row.method}")
             rows.append(row)
 
+    if as_json:
+        print(json.dumps([row.to_dict() for row in rows], indent=1))
+        return
     accuracy = (test.argmax(axis=1) == truth).mean()
     console.print(
         f"Which of {k} languages is a snippet of 20 to 60 letters in? A classifier of character pairs is "
@@ -199,4 +213,7 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    try:
+        main()
+    except ModuleNotFoundError as missing:
+        raise SystemExit(str(missing)) from None
