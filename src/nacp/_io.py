@@ -9,7 +9,7 @@ import zipfile
 import zlib
 from array import array
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from importlib import import_module
 from pathlib import Path
 from typing import IO, Any
@@ -200,17 +200,16 @@ def _write_parquet(file: IO[bytes], blocks: Iterable[PredictionSets]) -> None:
     import pyarrow
     from pyarrow.parquet import ParquetWriter
 
-    writer = None
-    for sets in blocks:
-        values = pyarrow.array(sets.labels)
-        if sets.classes is not None:
-            values = pyarrow.array([str(name) for name in sets.classes]).take(values)
-        lists = pyarrow.LargeListArray.from_arrays(sets.offsets, values)
-        table = pyarrow.table({"labels": lists})
-        writer = writer or ParquetWriter(file, table.schema)
-        writer.write_table(table)
-    if writer is not None:
-        writer.close()
+    with ExitStack() as stack:
+        writer = None
+        for sets in blocks:
+            values = pyarrow.array(sets.labels)
+            if sets.classes is not None:
+                values = pyarrow.array([str(name) for name in sets.classes]).take(values)
+            lists = pyarrow.LargeListArray.from_arrays(sets.offsets, values)
+            table = pyarrow.table({"labels": lists})
+            writer = writer or stack.enter_context(ParquetWriter(file, table.schema))
+            writer.write_table(table)
 
 
 _WRITERS: dict[str, tuple[str, Callable[[IO[Any], Iterable[PredictionSets]], None]]] = {
@@ -251,19 +250,22 @@ def _read_array(path: Path, key: str | None, usual: str) -> Array:
     damaged = f"{path} cannot be read as {path.suffix}: it is damaged or holds something else than arrays"
     if path.suffix == ".safetensors":
         return _read_safetensors(path, key, usual, damaged)
-    try:
-        file = np.load(path, mmap_mode="r", allow_pickle=False)
-    except PermissionError:
-        raise
-    except (OSError, ValueError, EOFError, zipfile.BadZipFile):
-        raise ValueError(damaged) from None
-    if isinstance(file, np.ndarray):
-        return np.asanyarray(file)
-    with file:
+    unreadable = (ValueError, EOFError, TypeError, zipfile.BadZipFile, zlib.error)
+    if path.suffix == ".npy":
+        try:
+            return np.lib.format.open_memmap(path, mode="r")
+        except unreadable:
+            raise ValueError(damaged) from None
+    with ExitStack() as stack:
+        opened = stack.enter_context(path.open("rb"))
+        try:
+            file = stack.enter_context(np.load(opened, allow_pickle=False))
+        except unreadable:
+            raise ValueError(damaged) from None
         wanted = _pick(path, file.files, key, usual)
         try:
             return np.asarray(file[wanted])
-        except (OSError, ValueError, EOFError, zipfile.BadZipFile, zlib.error):
+        except unreadable:
             raise ValueError(damaged) from None
 
 
@@ -293,7 +295,7 @@ def _pick(path: Path, there: Sequence[str], key: str | None, usual: str) -> str:
 def _csv_rows(path: Path) -> Iterator[tuple[int, list[str]]]:
     """Hand out the rows that are not empty, with the numbers of their lines."""
     name = "standard input" if str(path) == STDIN else str(path)
-    if name == str(path) and path.suffix != ".csv":
+    if name == str(path) and path.suffix != ".csv" and not path.is_dir():
         raise ValueError(f"{path} cannot be read: {_READ}")
     opened = sys.stdin if name != str(path) else _checked(path).open(newline="", encoding="utf-8-sig")
     with opened as file:

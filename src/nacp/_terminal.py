@@ -14,6 +14,7 @@ from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, T
 from rich.text import Text
 from typer.core import TyperGroup
 
+from _nacp_command import begin
 from nacp._validation import WATCH
 
 FAILED, WRONG, INTERRUPTED, CLOSED = 1, 2, 130, 141
@@ -28,6 +29,7 @@ class Commands(TyperGroup):
     def invoke(self, ctx: Any) -> Any:
         """Run a command."""
         try:
+            begin()
             result = super().invoke(ctx)
             sys.stdout.flush()
             return result

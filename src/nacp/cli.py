@@ -9,7 +9,6 @@ from typing import Annotated, Any, Literal, TypeAlias
 import typer
 
 import nacp
-from nacp import demo
 from nacp._io import SET_ENDINGS, STDIN, check_output, read_noise, read_points, read_rows, write_sets
 from nacp._terminal import (
     FAILED,
@@ -340,6 +339,8 @@ def compare_command(
 @app.command("demo", epilog=_examples("nacp demo"))
 def demo_command(quiet: Quiet = False, as_json: Json = False) -> None:
     """Train a classifier of 472 languages, spoil its calibration labels, and show what helps."""
+    from nacp import demo  # takes longer to import than all the rest
+
     demo.main(quiet=quiet, as_json=as_json)
 
 
