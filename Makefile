@@ -10,7 +10,7 @@ BIN := .venv/bin
 	touch $@
 
 demo: .venv/installed
-	$(BIN)/python -m nacp.demo
+	$(BIN)/nacp demo
 
 test: lint types
 	$(BIN)/python -m pytest -n 2

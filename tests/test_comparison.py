@@ -126,15 +126,23 @@ def test_clean_labels_make_split_a_promise_about_the_true_label(data):
     assert [row.promises_truth for row in found.rows] == [True, False]
 
 
-def test_the_table_is_aligned_and_tells_all(found):
-    lines = str(found).splitlines()
-    assert len(lines) == len(found.rows) + 1
+def test_the_table_is_aligned_and_every_sentence_is_said_once(found):
+    lines, sentences = (part.splitlines() for part in str(found).split("\n\n"))
+    assert max(map(len, lines)) < 80
     start = lines[0].index("guarantee")
-    end = lines[0].index("mean size") + len("mean size")
     for line, row in zip(lines[1:], found.rows, strict=True):
         assert line[start:].split()[0] == row.guarantee
-        assert line[:end].split()[-1] == f"{row.mean_size:.2f}"
-        assert line[end:].strip() == (row.reason or row.promise)
+        assert line.split()[-1] == f"{row.mean_size:.2f}"
+        assert len(line) == len(lines[0])
+        assert f"{row.guarantee}: {row.reason or row.promise}" in sentences
+    assert len(set(sentences)) == len(sentences)
+
+
+def test_a_note_is_told(data):
+    probs, _, noisy = data
+    coarse = nacp.PAC(grid=(0.2, 0.999))
+    found = nacp.compare(probs[:N], noisy[:N], noise=0.2, scores=["hps"], guarantees=[coarse])
+    assert f"pac with hps: {found.rows[0].calibration.note}" in str(found)
 
 
 def test_progress_counts_every_cell(data):

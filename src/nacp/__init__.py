@@ -23,6 +23,7 @@ from nacp.report import Report, make_report
 from nacp.scores import APS, HPS, RAPS, SAPS, Custom, Margin, Precomputed, Score, TopK
 from nacp.sets import PredictionSets
 from nacp.theorems import NoisyComparison, compare_with_noisy_cp, threshold_bracket
+from nacp.verdict import Verdict, judge
 
 if TYPE_CHECKING:
     from nacp.sklearn import NoiseAwareClassifier
@@ -65,12 +66,14 @@ __all__ = [
     "TopK",
     "Uncorrected",
     "UniformNoise",
+    "Verdict",
     "calibrate",
     "compare",
     "compare_with_noisy_cp",
     "coverage_by_class",
     "coverage_curve",
     "evaluate",
+    "judge",
     "load",
     "make_report",
     "plan",

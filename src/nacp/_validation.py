@@ -1,7 +1,8 @@
 """The door: every input is checked here, once, and a wrong one gets one clear sentence."""
 
 import numbers
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextvars import ContextVar
 from typing import Any
 
 import numpy as np
@@ -11,6 +12,9 @@ from nacp._types import Array, Floats, Ints
 
 _SUM_TOLERANCE = {np.dtype(np.float16): 1e-2}
 _DEFAULT_SUM_TOLERANCE = 1e-3
+
+WATCH: ContextVar[Callable[[int], object] | None] = ContextVar("WATCH", default=None)
+"""Told how many rows each block has that is read; progress bars set it."""
 
 
 class Rows:
@@ -31,6 +35,9 @@ class Rows:
 
     def __getitem__(self, where: slice | Ints) -> Array:
         block = self._matrix[where]
+        watch = WATCH.get()
+        if watch is not None:
+            watch(len(block))
         if block.dtype == np.float16:
             block = block.astype(np.float32)
         elif block.dtype not in (np.float32, np.float64):

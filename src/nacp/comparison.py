@@ -96,21 +96,28 @@ class Comparison:
 
     def __str__(self) -> str:
         tested = any(row.coverage is not None for row in self.rows)
-        table = [["score", "guarantee", "threshold", "estimate", *["coverage"] * tested, "mean size", ""]]
+        table = [["score", "guarantee", "threshold", "estimate", *["coverage"] * tested, "mean size"]]
         for row in self.rows:
-            table.append(
-                [row.score, row.guarantee, _shown(row.threshold, ".6g"), _shown(row.estimate, ".4f")]
-            )
-            table[-1] += [_shown(row.coverage, ".4f")] * tested
-            table[-1] += [_shown(row.mean_size, ".2f"), row.reason or row.promise]
+            numbers = [_shown(row.threshold, ".6g"), _shown(row.estimate, ".4f")]
+            numbers += [_shown(row.coverage, ".4f")] * tested
+            table.append([row.score, row.guarantee, *numbers, _shown(row.mean_size, ".2f")])
         widths = [max(map(len, column)) for column in zip(*table, strict=True)]
-        return "\n".join(
-            "  ".join(
-                cell if i == len(widths) - 1 else f"{cell:<{width}}" if i < 2 else f"{cell:>{width}}"
-                for i, (cell, width) in enumerate(zip(line, widths, strict=True))
-            ).rstrip()
+        lines = [
+            "  ".join(f"{cell:{'<' if i < 2 else '>'}{widths[i]}}" for i, cell in enumerate(line)).rstrip()
             for line in table
-        )
+        ]
+        return "\n".join([*lines, "", *(f"{name}: {sentence}" for name, sentence in self.sentences)])
+
+    @property
+    def sentences(self) -> list[tuple[str, str]]:
+        """What each guarantee promises, or why it does not, and what else should be known: each said once."""
+        told: dict[tuple[str, str], None] = {}
+        for row in self.rows:
+            told[row.guarantee, row.reason or row.promise] = None
+        for row in self.rows:
+            if row.note is not None:
+                told[f"{row.guarantee} with {row.score}", row.note] = None
+        return list(told)
 
 
 def compare(

@@ -15,6 +15,8 @@ from nacp.sets import PredictionSets
 
 # Sizes by which coverage is stratified, as in Angelopoulos et al. (2021), and the rest.
 _SIZE_BOUNDS = (1, 3, 10, 100, 1000)
+# What 95% intervals leave out on each side, and how many standard errors they reach.
+_TAIL, REACH = 0.025, 1.96
 
 
 @dataclass(frozen=True)
@@ -38,6 +40,8 @@ class Evaluation:
     size_stratified_violation : float or None
         The largest ``|coverage - (1 - alpha)|`` among the sets of 0 to 1, 2 to 3, 4 to 10, 11 to 100,
         101 to 1000 and more labels; None if alpha is not known.
+    size_error : float
+        The standard error of the mean size; infinite for one set.
     """
 
     n: int
@@ -49,9 +53,28 @@ class Evaluation:
     worst_class_coverage: float
     class_coverage_gap: float | None
     size_stratified_violation: float | None
+    size_error: float
+
+    @property
+    def coverage_interval(self) -> tuple[float, float]:
+        """The exact (Clopper-Pearson) 95% interval of the coverage of these sets on new points."""
+        from scipy.special import betaincinv
+
+        hits = round(self.coverage * self.n)
+        low = 0.0 if hits == 0 else betaincinv(hits, self.n - hits + 1, _TAIL)
+        high = 1.0 if hits == self.n else betaincinv(hits + 1, self.n - hits, 1 - _TAIL)
+        return float(low), float(high)
+
+    @property
+    def size_interval(self) -> tuple[float, float]:
+        """The normal 95% interval of the mean size of these sets on new points."""
+        reach = REACH * self.size_error
+        return max(self.mean_size - reach, 0.0), self.mean_size + reach
 
     def __str__(self) -> str:
-        shown = {field.name: getattr(self, field.name) for field in fields(self)}
+        shown = {
+            field.name: getattr(self, field.name) for field in fields(self) if field.name != "size_error"
+        }
         return "\n".join(
             f"{name.replace('_', ' '):<26}{'-' if value is None else format(value, '.6g')}"
             for name, value in shown.items()
@@ -101,6 +124,7 @@ def evaluate(sets: PredictionSets, labels: ArrayLike, *, alpha: float | None = N
         worst_class_coverage=float(per_class.min()),
         class_coverage_gap=None if level is None else float(np.abs(per_class - 1 + level).mean()),
         size_stratified_violation=None if level is None else float(np.abs(per_size - 1 + level).max()),
+        size_error=float(sizes.std(ddof=1) / np.sqrt(len(sizes))) if len(sizes) > 1 else np.inf,
     )
 
 
