@@ -29,8 +29,8 @@ def compute(
 ) -> Generator[Experiment, None, None]:
     """Yield each experiment as soon as the results of its settings are kept; work goes on meanwhile.
 
-    The results do not depend on the number of workers, nor on that of cores. If the generator is closed early,
-    the workers end, and what was finished stays.
+    The results do not depend on the number of workers, nor on that of cores. If the generator is closed
+    early, the workers end, and what was finished stays.
 
     Parameters
     ----------
