@@ -84,7 +84,7 @@ class Source:
 
     def load(self) -> Data:
         """Return the data; the last that were loaded are kept."""
-        return _load(self)
+        return _load(self, self.fingerprint)
 
 
 def twin_sources(names: Sequence[str]) -> list[Source]:
@@ -182,7 +182,7 @@ def _open(path: Path) -> Iterator[np.lib.npyio.NpzFile]:
 
 
 @lru_cache(maxsize=1)
-def _load(source: Source) -> Data:
+def _load(source: Source, fingerprint: str) -> Data:  # a file that was written anew is read anew
     if source.path is None:
         probs, labels = twins.simulate(source.name, random_state=twins.TWINS[source.name].draw)
         return Data(probs, labels, {})

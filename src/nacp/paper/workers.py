@@ -1,21 +1,22 @@
-"""The settings of experiments computed by several processes."""
+"""The settings of experiments computed by other processes."""
 
 import os
 import signal
 import threading
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
-from contextlib import closing
+from contextlib import contextmanager
 from multiprocessing import active_children, get_context, parent_process
 from pathlib import Path
 from typing import Any, TypeAlias
 
-from nacp.paper.experiments import Experiment, Plan, Progress, Setting, cell, results
+from nacp.paper.experiments import Experiment, Plan, Setting, cell, results
 
 Share: TypeAlias = Callable[[str, float], object]
 
 _POLL_SECONDS = 0.2
+_THREADS = ("OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "OMP_NUM_THREADS")
 _done: Any = None  # in a worker: the number of splits that all workers have done
 
 
@@ -28,8 +29,8 @@ def compute(
 ) -> Generator[Experiment, None, None]:
     """Yield each experiment as soon as the results of its settings are kept; work goes on meanwhile.
 
-    The results do not depend on the number of workers. If the generator is closed early, the workers end, and
-    what was finished stays.
+    The results do not depend on the number of workers, nor on that of cores. If the generator is closed
+    early, the workers end, and what was finished stays.
 
     Parameters
     ----------
@@ -40,8 +41,8 @@ def compute(
     cells : Path
         The folder of results that are kept.
     workers : int, default=1
-        The number of processes; with 1, this one. New ones import the main module, so a script that asks for
-        them must not do so when it is imported.
+        The number of processes besides this one. They import the main module, so a script that asks for them
+        must not do so when it is imported.
     progress : callable, optional
         Called with the title of a setting under way and the share of all splits that have been done.
 
@@ -59,53 +60,22 @@ def compute(
     """
     by_cell = {cell(setting, plan, cells)[0]: setting for e in experiments for setting in e.settings}
     total = sum(setting.splits for setting in by_cell.values())
-
-    def report(title: str, splits: int) -> None:
-        if progress is not None:
-            progress(title, splits / total)
-
-    if workers > 1:
-        finished = _in_processes(by_cell, plan, cells, workers, report)
-    else:
-        finished = _here(by_cell, plan, cells, report)
-    with closing(finished):
-        missing = set(by_cell)
-        for experiment in experiments:
-            needed = {cell(setting, plan, cells)[0] for setting in experiment.settings}
-            while needed & missing:
-                missing.remove(next(finished))
-            yield experiment
-
-
-def _here(
-    by_cell: dict[Path, Setting], plan: Plan, cells: Path, report: Progress
-) -> Generator[Path, None, None]:
-    before = 0
-    for path, setting in by_cell.items():
-
-        def report_all(title: str, splits: int, before: int = before) -> None:
-            report(title, before + splits)
-
-        results(setting, plan, cells, report_all)
-        before += setting.splits
-        yield path
-
-
-def _in_processes(
-    by_cell: dict[Path, Setting], plan: Plan, cells: Path, workers: int, report: Progress
-) -> Generator[Path, None, None]:
     others = set(active_children())
     context = get_context("spawn")  # a fork of a process with threads may hang
     done = context.Value("q", 0)
     pool = ProcessPoolExecutor(workers, context, _start, (done,))
     try:
-        futures = {path: pool.submit(_work, setting, plan, cells) for path, setting in by_cell.items()}
-        for path, future in futures.items():
-            while not wait([future], _POLL_SECONDS).done:
-                report(by_cell[path].title, done.value)
-            future.result()
-            report(by_cell[path].title, done.value)
-            yield path
+        with _one_thread():
+            futures = {path: pool.submit(_work, setting, plan, cells) for path, setting in by_cell.items()}
+        for experiment in experiments:
+            for setting in experiment.settings:
+                future, waiting = futures[cell(setting, plan, cells)[0]], True
+                while waiting:
+                    waiting = not wait([future], _POLL_SECONDS).done
+                    if progress is not None:
+                        progress(setting.title, done.value / total)
+                future.result()
+            yield experiment
     except BaseException as error:
         for worker in set(active_children()) - others:
             worker.terminate()
@@ -117,6 +87,21 @@ def _in_processes(
         raise
     finally:
         pool.shutdown(cancel_futures=True)
+
+
+@contextmanager
+def _one_thread() -> Iterator[None]:
+    """Let new processes do linear algebra in one thread: the last bits of an inverse depend on how many."""
+    before = {name: os.environ.get(name) for name in _THREADS}
+    os.environ.update(dict.fromkeys(_THREADS, "1"))
+    try:
+        yield
+    finally:
+        for name, value in before.items():
+            if value is None:
+                del os.environ[name]
+            else:
+                os.environ[name] = value
 
 
 def _start(done: Any) -> None:
