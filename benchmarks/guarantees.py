@@ -192,9 +192,9 @@ def uniform_table(scale):
         "|---|---|---|---|---|---|---|---|---|",
     ]
     for twin, n, deltas, runs in (
-        ("cifar10", 5000, [0.001], 400),
-        ("imagenet-resnet18", 5000, [0.001], 200),
-        ("imagenet-resnet18", 25000, [0.001, 0.1], 60),
+        ("cifar10", 5000, [0.001], 200),
+        ("imagenet-resnet18", 5000, [0.001], 100),
+        ("imagenet-resnet18", 25000, [0.001, 0.1], 32),
     ):
         runs, k = max(4, int(runs * scale)), twins.TWINS[twin].k
         kinds = [kind for delta in deltas for kind in (nacp.PAC(delta), nacp.Binomial(delta))]
@@ -219,7 +219,7 @@ def matrix_table(scale):
     ]
     deltas = (0.1, 0.001)
     for twin, n, size, runs in (
-        ("cifar10", 5000, 5, 200), ("cifar100", 5000, 20, 200), ("imagenet-resnet18", 25000, 20, 60),
+        ("cifar10", 5000, 5, 200), ("cifar100", 5000, 20, 200), ("imagenet-resnet18", 25000, 20, 32),
     ):  # fmt: skip
         runs, k = max(4, int(runs * scale)), twins.TWINS[twin].k
         cases = {
