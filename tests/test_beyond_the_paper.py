@@ -107,29 +107,27 @@ def test_binomial_is_the_lowest_threshold_of_the_grid_from_which_on_every_p_valu
     noise, delta, alpha = nacp.UniformNoise(rate), 0.1, 0.2
     probs, _, labels = sample(300, noise)
     unlabelled = sample(more, noise, seed=4)[0] if more else None
+    grid = threshold_grid(*score.span, 0.01) + score.offset
     cal = nacp.calibrate(
         probs, labels, noise=noise, score=score, alpha=alpha,
-        guarantee="binomial", delta=delta, unlabelled=unlabelled,
+        guarantee=nacp.Binomial(delta, tuple(grid)), unlabelled=unlabelled,
     )  # fmt: skip
     everyone = probs if unlabelled is None else np.concatenate([probs, unlabelled])
     own, scores, m = score.label_scores(probs, labels), score.scores(everyone), len(everyone)
-    grid = threshold_grid(*score.span)
-    passed = []
-    for q in grid + score.offset:
+    found = math.inf
+    for q in np.unique(grid)[::-1]:
         shares = (scores <= q).mean(axis=1)
         log = math.log(2 / (delta / 40))
         bernstein = shares.mean() + math.sqrt(2 * shares.var(ddof=1) * log / m) + 7 * log / (3 * (m - 1))
         bound = min(chernoff(shares.mean(), m, delta / 40), bernstein)
         p0 = (1 - rate) * (1 - alpha) + rate * bound
-        passed.append(binom.sf(np.count_nonzero(own <= q) - 1, 300, p0) <= delta - delta / 20)
-        if len(passed) > 1 and not passed[-1] and q >= own.max():
+        if binom.sf(np.count_nonzero(own <= q) - 1, 300, p0) > delta - delta / 20:
             break
-    lowest = 1 + max(i for i, good in enumerate(passed) if not good)
-    found = grid[lowest] + score.offset
+        found = q
     if cal.threshold == math.inf:
         assert (scores[: len(probs)] <= found).all()
     else:
-        assert cal.threshold == found
+        assert cal.threshold == pytest.approx(found, rel=1e-12)
 
 
 @every_noise
@@ -542,7 +540,7 @@ def test_the_grid_is_as_good_as_one_ten_times_finer():
     probs, labels = twins.simulate("imagenet-resnet18", n=6000, random_state=4)
     noisy = nacp.UniformNoise(0.2).sample(labels, 1000, random_state=0)
     for score in (nacp.HPS(), nacp.RAPS(), nacp.APS(randomized=False)):
-        grid = threshold_grid(*score.span)
+        grid = threshold_grid(*score.span, nacp.PAC.step)
         finer = np.unique(np.concatenate([np.linspace(a, b, 11) for a, b in pairwise(grid)]))
         near = nacp.calibrate(probs[:3000], noisy[:3000], noise=0.2, score=score)
         around = finer[(finer > near.native_threshold * (0.9 if finer[0] >= 0 else 1.5))][:40_000]
