@@ -130,6 +130,30 @@ def test_binomial_is_the_lowest_threshold_of_the_grid_from_which_on_every_p_valu
         assert cal.threshold == pytest.approx(found, rel=1e-12)
 
 
+def test_the_grid_of_binomial_costs_less_than_a_hundredth_of_the_floor():
+    """Against a test at every score: between two labels' scores it is hardest just below the upper one."""
+    n, runs, delta, rate, alpha = 2000, 20, 0.1, 0.2, 0.1
+    probs, true, _ = sample(200_000, NOISES["uniform"], seed=1, strength=9.0)
+    truth = np.sort(1 - probs[np.arange(len(true)), true])
+    costs, floors = [], []
+    for run in range(runs):
+        probs, _, labels = sample(n, NOISES["uniform"], seed=100 + run, strength=9.0)
+        cal = nacp.calibrate(probs, labels, noise=rate, alpha=alpha, guarantee="binomial", delta=delta)
+        scores = 1 - probs
+        own = np.sort(scores[np.arange(n), labels])
+        above = np.unique(own[7 * n // 10 :])  # a lower share than (1 - rate)(1 - alpha) cannot pass
+        held = (scores[None] < above[:, None, None]).mean(axis=2)
+        log, means = math.log(2 / (delta / 40)), held.mean(axis=1)
+        bernstein = means + np.sqrt(2 * held.var(axis=1, ddof=1) * log / n) + 7 * log / (3 * (n - 1))
+        bounds = np.minimum([chernoff(mean, n, delta / 40) for mean in means], bernstein)
+        values = binom.sf(np.searchsorted(own, above) - 1, n, (1 - rate) * (1 - alpha) + rate * bounds)
+        exact = above[np.flatnonzero(values > delta - delta / 20).max()]
+        costs.append(np.subtract(*np.searchsorted(truth, [cal.threshold, exact], side="right")) / len(truth))
+        floors.append(cal.floor)
+    error = np.std(costs) / math.sqrt(runs)
+    assert np.mean(costs) + 4 * error < 0.01 * np.mean(floors)
+
+
 @every_noise
 @every_score
 def test_expected_is_where_the_estimate_covers_the_least_that_a_further_point_may_add(noise, score):
