@@ -601,3 +601,20 @@ def test_without_a_pilot_the_plan_takes_the_sets_to_be_small():
     dense = nacp.plan(k=100, noise=nacp.UniformNoise(0.2).matrix(100).dense(), n=25_000)
     assert dense.deviation == pytest.approx(nacp.plan(k=100, noise=0.2, n=25_000).deviation)
     assert floor(0.001, found.deviation, 25_000) == pytest.approx(0.0110, abs=1e-4)
+
+
+def test_the_plan_counts_what_a_radius_and_a_confidence_cost():
+    exactly, doubtful = (
+        {row.guarantee.name: row for row in nacp.plan(k=K, noise=noise, n=2000, excess=0.05).rows}
+        for noise in (nacp.MatrixNoise(PAIRS), nacp.MatrixNoise(PAIRS, radius=0.01))
+    )
+    assert set(doubtful) == {"pac", "expected"}
+    doubt = 0.01 * widest_oscillation(np.linalg.inv(PAIRS))
+    for name, row in doubtful.items():
+        assert row.correction == pytest.approx(exactly[name].correction + doubt)
+        assert row.n_needed > exactly[name].n_needed
+    rows = nacp.plan(k=K, noise=nacp.UniformNoise(0.2, interval=(0.1, 0.3), confidence=0.98), delta=0.1).rows
+    promises = {row.guarantee.name: row.promise for row in rows}
+    assert set(promises) == {"pac", "binomial", "nacp", "expected"}
+    assert "at least 88% of calibration sets" in promises["pac"]
+    assert "at least 88% in expectation" in promises["expected"]
