@@ -115,10 +115,7 @@ class Calibration:
     @property
     def promise(self) -> str:
         """What is guaranteed, in one sentence."""
-        guarantee, doubt = self.guarantee, 0.0 if self.noise is None else 1 - self.noise.confidence
-        if doubt and guarantee.delta is not None:
-            guarantee = guarantee.with_delta(guarantee.delta + doubt)
-        return guarantee.promise(self.alpha)
+        return self.guarantee.promise_under(self.noise, self.alpha)
 
     @property
     def assumptions(self) -> str:
@@ -475,7 +472,7 @@ def _find(
     ]
     # Both ends of an interval must pass, so the larger threshold is taken.
     binding = [max(range(len(ends)), key=lambda end: by_end[end][i].threshold) for i in range(len(problems))]
-    found = [by_end[end][i] for i, end in enumerate(binding)]
+    found = [by_end[end][i]._replace(gap=max(way[i].gap for way in by_end)) for i, end in enumerate(binding)]
     sizes = [evidence.mean_sizes(np.array([f.threshold for f in way])) for way in (found, exactly)]
     return found, (sizes[0] - sizes[1]).tolist(), [seen[end] for end in binding]
 

@@ -88,7 +88,8 @@ def plan(
     k : int
         The number of classes; taken to be equally frequent.
     noise : float, array of shape (k, k) or noise model
-        As in `calibrate`. Of an interval, the worse end counts; a radius comes on top, times the norm of W.
+        As in `calibrate`. Of an interval, the worse end counts; a radius comes on top, times the
+        greatest distance between two rows of W.
     alpha : float, default=0.1
         The sets are to contain the true class with probability 1 - alpha.
     delta : float, default=0.05
@@ -137,8 +138,7 @@ def plan(
         ACNL(priors=priors),
         CRCP(priors=priors),
     )
-    low, high = model.range(k)
-    doubt = model.radius * (high - low)
+    doubt = model.radius * model.inverse(k).row_distance() if model.radius else 0.0
     rows = []
     for guarantee in candidates:
         try:
@@ -150,10 +150,7 @@ def plan(
         needed = None
         if excess > doubt:
             needed = guarantee.samples_needed(ends[worst], excess - doubt, deviations[worst])
-        told = guarantee
-        if guarantee.delta is not None and model.confidence < 1:
-            told = guarantee.with_delta(guarantee.delta + 1 - model.confidence)
-        rows.append(PlanRow(guarantee, prices[worst], needed, told.promise(alpha)))
+        rows.append(PlanRow(guarantee, prices[worst], needed, guarantee.promise_under(model, alpha)))
     rows.sort(key=lambda row: row.correction)
     return Plan(rows, alpha, n, excess, max(deviations))
 

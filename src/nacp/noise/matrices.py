@@ -74,6 +74,15 @@ class ClassMatrix(ABC):
         highest = positive + np.maximum(self.diagonal, 0)
         return float(lowest.min()), float(highest.max())
 
+    def row_distance(self) -> float:
+        """Return the greatest distance between two rows in total variation, for rows that sum to 1.
+
+        It is the most by which the sums over one subset of the columns can differ.
+        """
+        from scipy.spatial.distance import pdist  # for a radius only
+
+        return float(pdist(self.dense(), "cityblock").max()) / 2
+
 
 @dataclass(frozen=True, eq=False)
 class GroupedMatrix(ClassMatrix):

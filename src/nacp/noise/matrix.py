@@ -24,7 +24,8 @@ class MatrixNoise(Noise):
         conventions see `from_columns` and `from_posterior`.
     radius : float, default=0.0
         How far each row of the true matrix may be from P's, in total variation. Also covers noise that
-        depends on the input, within that radius of P. Only the guarantee "pac" can make use of it.
+        depends on the input, within that radius of P. The guarantees "pac" and "expected" can make use of
+        it.
 
     Examples
     --------
