@@ -1,5 +1,6 @@
 """Noise-aware conformal prediction: small prediction sets you can trust, from labels you cannot."""
 
+from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from nacp.calibration import Calibration, NoValidThresholdWarning, calibrate, load
@@ -26,6 +27,7 @@ from nacp.theorems import NoisyComparison, compare_with_noisy_cp, threshold_brac
 from nacp.verdict import Verdict, judge
 
 if TYPE_CHECKING:
+    from nacp.plotting import CorrectionDisplay, CoverageDisplay, SetSizeDisplay
     from nacp.sklearn import NoiseAwareClassifier
 
 __version__ = "0.1.0"
@@ -44,7 +46,9 @@ __all__ = [
     "ClassCoverage",
     "Comparison",
     "ComparisonRow",
+    "CorrectionDisplay",
     "CoverageCurve",
+    "CoverageDisplay",
     "Custom",
     "Evaluation",
     "Expected",
@@ -62,6 +66,7 @@ __all__ = [
     "RandomizedResponse",
     "Report",
     "Score",
+    "SetSizeDisplay",
     "SplitConformal",
     "TopK",
     "Uncorrected",
@@ -81,10 +86,16 @@ __all__ = [
 ]
 
 
-def __getattr__(name: str) -> Any:
-    """Import the scikit-learn estimator only when it is asked for: scikit-learn is an extra."""
-    if name == "NoiseAwareClassifier":
-        from nacp.sklearn import NoiseAwareClassifier
+_ELSEWHERE = {
+    "NoiseAwareClassifier": "nacp.sklearn",
+    "CorrectionDisplay": "nacp.plotting",
+    "CoverageDisplay": "nacp.plotting",
+    "SetSizeDisplay": "nacp.plotting",
+}
 
-        return NoiseAwareClassifier
+
+def __getattr__(name: str) -> Any:
+    """Import what needs an extra only when it is asked for."""
+    if name in _ELSEWHERE:
+        return getattr(import_module(_ELSEWHERE[name]), name)
     raise AttributeError(f"module 'nacp' has no attribute {name!r}")

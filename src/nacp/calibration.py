@@ -266,6 +266,28 @@ class Calibration:
             f"Promised ({self.guarantee!r}): {self.promise}.{said} Assumed: {self.assumptions}."
         )
 
+    def _repr_html_(self) -> str:
+        from nacp._html import card, facts, sentence
+
+        noise = (
+            "none: the labels are taken as they are" if self.noise is None else self.noise.describe(self.k)
+        )
+        told = [
+            ("threshold", f"{self.threshold:.6g}"),
+            ("estimated coverage", f"{self.estimate:.4f}, for a target of {1 - self.alpha:.6g}"),
+            ("score", repr(self.score)),
+            ("guarantee", repr(self.guarantee)),
+            ("noise", noise),
+            ("calibration points", f"{self.n} of {self.k} classes"),
+        ]
+        remarks = [("All classes", self.obstacle), ("Note", self.note)]
+        return card(
+            "Calibration",
+            facts(told),
+            sentence(f"{self.promise}.", name="Promised"),
+            *(sentence(f"{remark}.", name=name) for name, remark in remarks if remark),
+        )
+
 
 @overload
 def calibrate(

@@ -94,19 +94,32 @@ class Comparison:
     def __repr__(self) -> str:
         return str(self)
 
-    def __str__(self) -> str:
+    @property
+    def _table(self) -> list[list[str]]:
+        """The header and the rows, written out."""
         tested = any(row.coverage is not None for row in self.rows)
         table = [["score", "guarantee", "threshold", "estimate", *["coverage"] * tested, "mean size"]]
         for row in self.rows:
             numbers = [_shown(row.threshold, ".6g"), _shown(row.estimate, ".4f")]
             numbers += [_shown(row.coverage, ".4f")] * tested
             table.append([row.score, row.guarantee, *numbers, _shown(row.mean_size, ".2f")])
+        return table
+
+    def __str__(self) -> str:
+        table = self._table
         widths = [max(map(len, column)) for column in zip(*table, strict=True)]
         lines = [
             "  ".join(f"{cell:{'<' if i < 2 else '>'}{widths[i]}}" for i, cell in enumerate(line)).rstrip()
             for line in table
         ]
         return "\n".join([*lines, "", *(f"{name}: {sentence}" for name, sentence in self.sentences)])
+
+    def _repr_html_(self) -> str:
+        from nacp._html import card, sentence, table
+
+        header, *rows = self._table
+        told = [sentence(text, name=name) for name, text in self.sentences]
+        return card("Comparison", table(header, rows, left=(0, 1)), *told)
 
     @property
     def sentences(self) -> list[tuple[str, str]]:

@@ -72,13 +72,28 @@ class Evaluation:
         return max(self.mean_size - reach, 0.0), self.mean_size + reach
 
     def __str__(self) -> str:
-        shown = {
-            field.name: getattr(self, field.name) for field in fields(self) if field.name != "size_error"
-        }
-        return "\n".join(
-            f"{name.replace('_', ' '):<26}{'-' if value is None else format(value, '.6g')}"
+        return "\n".join(f"{name:<26}{value}" for name, value in self._told)
+
+    @property
+    def _told(self) -> list[tuple[str, str]]:
+        """The metrics by name, written out."""
+        shown = {each.name: getattr(self, each.name) for each in fields(self) if each.name != "size_error"}
+        return [
+            (name.replace("_", " "), "-" if value is None else format(value, ".6g"))
             for name, value in shown.items()
-        )
+        ]
+
+    def _repr_html_(self) -> str:
+        from nacp._html import card, facts
+
+        intervals = {"coverage": self.coverage_interval, "mean size": self.size_interval}
+        told = [
+            (name, f"{value} (95%: {intervals[name][0]:.6g} to {intervals[name][1]:.6g})")
+            if name in intervals
+            else (name, value)
+            for name, value in self._told
+        ]
+        return card("Evaluation", facts(told))
 
 
 def evaluate(sets: PredictionSets, labels: ArrayLike, *, alpha: float | None = None) -> Evaluation:

@@ -58,13 +58,27 @@ class Plan:
         """The guarantee that costs least, among those that hold for nearly every calibration set."""
         return next(row.guarantee for row in self.rows if row.guarantee.delta is not None)
 
-    def __str__(self) -> str:
-        lines = [f"{'guarantee':12s} {f'excess at n={self.n}':>18s} {f'n for {self.excess:g}':>14s}  promise"]
+    @property
+    def _table(self) -> list[tuple[str, str, str, str]]:
+        """The header and the rows, written out."""
+        table = [("guarantee", f"excess at n={self.n}", f"n for {self.excess:g}", "promise")]
         for row in self.rows:
             needed = "never" if row.n_needed is None else f"{row.n_needed}"
             price = f"{row.correction:.2g}" if row.correction < self.alpha else "all classes"
-            lines.append(f"{row.guarantee.name:12s} {price:>18s} {needed:>14s}  {row.promise}")
-        return "\n".join(lines)
+            table.append((row.guarantee.name, price, needed, row.promise))
+        return table
+
+    def __str__(self) -> str:
+        return "\n".join(
+            f"{name:12s} {price:>18s} {needed:>14s}  {promise}"
+            for name, price, needed, promise in self._table
+        )
+
+    def _repr_html_(self) -> str:
+        from nacp._html import card, table
+
+        header, *rows = self._table
+        return card("Plan", table(header, rows, left=(0, 3)))
 
 
 def plan(

@@ -27,7 +27,7 @@ _STYLE = {
     "binomial": ("#8c564b", "s"),
     "expected": ("#17becf", "X"),
 }
-_RC: Any = {
+RC: Any = {
     "font.size": 9,
     "axes.titlesize": 9,
     "figure.titlesize": 11,
@@ -93,7 +93,7 @@ def methods_figure(experiment: Experiment, records: Sequence[Record]) -> "Figure
     for axes, (heading, of_setting) in zip(panels, by_setting.items(), strict=False):
         names = [record.method for record in of_setting]
         for y, record in enumerate(of_setting):
-            colour, marker = _style(record.method)
+            colour, marker = style_of(record.method)
             axes.errorbar(
                 record.size.mean, y, xerr=record.size.sd, color=colour, marker=marker, markersize=5,
                 label="ours" if y == 0 else None, linestyle="none",
@@ -172,7 +172,7 @@ def save(draw: Callable[[], "Figure"], stem: Path, origin: Sequence[str]) -> lis
         ".svg": {"Date": None, "Creator": None, "Description": told},
     }
     paths = [stem.with_suffix(ending) for ending in metadata]
-    with matplotlib.rc_context(_RC):
+    with matplotlib.rc_context(RC):
         figure = draw()
         for path in paths:
             ending = path.suffix.removeprefix(".")
@@ -200,12 +200,25 @@ def _with_legend(figure: "Figure", panels: list["Axes"]) -> "Figure":
 
 
 def _line(axes: "Axes", method: str, x: Sequence[float], y: Sequence[float]) -> None:
-    colour, marker = _style(method)
+    colour, marker = style_of(method)
     axes.plot(x, y, color=colour, marker=marker, markersize=4, linewidth=1.2, label=method)
 
 
-def _style(method: str) -> tuple[str, str]:
-    return _STYLE.get(method, ("#56b4e9", "X"))
+def style_of(method: str) -> tuple[str, str]:
+    """Return the colour and the marker of a method, or of a guarantee by its name.
+
+    Parameters
+    ----------
+    method : str
+        Such as "NACP" or "pac".
+
+    Examples
+    --------
+    >>> from nacp.paper.figures import style_of
+    >>> style_of("nacp") == style_of("NACP")
+    True
+    """
+    return _STYLE.get(method) or _STYLE.get(method.upper(), ("#56b4e9", "X"))
 
 
 def _all_classes(axes: "Axes") -> None:
