@@ -29,6 +29,8 @@ nitpick_ignore_regex = [("py:obj", "[a-z_]+")]
 html_theme = "furo"
 html_title = f"nacp {release}"
 html_show_sphinx = False
+html_static_path = ["_static"]
+html_css_files = ["tables.css"]
 
 # Links such as page.md#a-heading work as they do on a git host.
 myst_heading_anchors = 3
@@ -44,14 +46,19 @@ numpydoc_xref_aliases = {name: f"nacp.{name}" for name in nacp.__all__}
 numpydoc_xref_ignore = "all"
 DEFAULT_LINKS.clear()  # to pages of Python and NumPy, which it would take the network to look up
 
+# Examples hold options such as --noise, and names of guarantees in quotes.
+smartquotes = False
+
 # Files outside this folder that are pages here, under another name; on a git host links lead to the files.
 OUTSIDE = {"CHANGELOG.md": "changelog.md", "benchmarks/results.md": "benchmark.md"}
 
 
-def lead_to_pages(app, docname, source):
-    """Point links to files outside this folder at the pages that include them."""
+def prepare(app, docname, source):
+    """Point links to files outside this folder at the pages that include them; tidy blocks of examples."""
     for file, page in OUTSIDE.items():
         source[0] = source[0].replace(f"]({'../' * (docname.count('/') + 1)}{file})", f"](/{page})")
+    # The empty line that ends an example's output.
+    source[0] = source[0].replace("\n\n```\n", "\n```\n")
 
 
 def only_ours(app, what, name, obj, skip, options):
@@ -72,5 +79,5 @@ def describe_commands():
 def setup(app):
     """Connect the above."""
     describe_commands()
-    app.connect("source-read", lead_to_pages)
+    app.connect("source-read", prepare)
     app.connect("autodoc-skip-member", only_ours)
