@@ -2,11 +2,16 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: demo test reproduce bench guarantees lint types clean
+.PHONY: demo test docs reproduce bench guarantees lint types clean
 
 .venv/installed: pyproject.toml
 	$(PYTHON) -m venv .venv
-	$(BIN)/python -m pip install --quiet --editable '.[dev]'
+	$(BIN)/python -m pip install --quiet --editable '.[plot,sklearn]'
+	touch $@
+
+# What tests, linter, types and documentation need besides: among others PyTorch, in the version of the constraints.
+.venv/dev: .venv/installed tests/constraints.txt
+	$(BIN)/python -m pip install --quiet --editable '.[dev]' --constraint tests/constraints.txt
 	touch $@
 
 demo: .venv/installed
@@ -14,6 +19,11 @@ demo: .venv/installed
 
 test: lint types
 	$(BIN)/python -m pytest -n 2
+
+# The documentation, with warnings as errors. Writes docs/_build/index.html.
+docs: .venv/dev
+	rm -rf docs/_build docs/_generated
+	$(BIN)/python -m sphinx -q -n -W --keep-going -d docs/_build/.doctrees docs docs/_build
 
 # Every table and figure of the paper, on simulated twins; takes some ten minutes. Writes reproduction/.
 reproduce: .venv/installed
@@ -33,11 +43,11 @@ bench: .venv-bench/installed
 guarantees: .venv/installed
 	$(BIN)/python benchmarks/guarantees.py
 
-lint: .venv/installed
+lint: .venv/dev
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 
-types: .venv/installed
+types: .venv/dev
 	$(BIN)/mypy
 
 clean:

@@ -103,3 +103,19 @@ class MAPIE:
 
     def predict(self, probs):
         return self._model.predict_set(probs)
+
+
+class Crepes:
+    """crepes 0.9.1 with its score "hinge", which is HPS, and p-values that are not smoothed."""
+
+    def __init__(self, k):
+        from crepes import ConformalClassifier
+        from crepes.extras import hinge
+
+        self._model, self._score, self._classes = ConformalClassifier(), hinge, np.arange(k)
+
+    def calibrate(self, probs, labels):
+        self._model.fit(self._score(probs, self._classes, labels))
+
+    def predict(self, probs):
+        return self._model.predict_set(self._score(probs), confidence=1 - ALPHA, smoothing=False)

@@ -1,16 +1,54 @@
-"""The pages point to files that exist."""
+"""The pages point to files that exist, and the reference lists every public name."""
 
 import re
 from pathlib import Path
 
 import pytest
 
+import nacp
+from nacp import datasets, sklearn
+from nacp.paper import twins
+
 ROOT = Path(__file__).parent.parent
-PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").glob("*.md"))]
+DOCS = ROOT / "docs"
+PAGES = [
+    ROOT / "README.md",
+    ROOT / "CONTRIBUTING.md",
+    *sorted(DOCS.glob("*.md")),
+    *sorted(DOCS.glob("tutorials/*.md")),
+]
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
 def test_every_link_leads_somewhere(page):
-    links = re.findall(r"\]\(([^)#]+)\)", page.read_text(encoding="utf-8"))
+    links = re.findall(r"\]\(([^)#]+)[^)]*\)", page.read_text(encoding="utf-8"))
     missing = [link for link in links if "://" not in link and not (page.parent / link).exists()]
     assert not missing
+
+
+def _public(module):
+    """Return the names that a module defines itself."""
+    return {
+        name
+        for name, value in vars(module).items()
+        if name[0] != "_" and getattr(value, "__module__", "") == module.__name__
+    }
+
+
+def test_the_reference_lists_every_public_name():
+    listed = set(re.findall(r"^   ([\w.]+)$", (DOCS / "api.rst").read_text(encoding="utf-8"), re.MULTILINE))
+    public = (
+        set(nacp.__all__)
+        | {f"datasets.{name}" for name in _public(datasets)}
+        | {f"paper.twins.{name}" for name in (*_public(twins), "TWINS")}
+    )
+    assert public == listed
+    assert _public(sklearn) <= listed
+
+
+@pytest.mark.parametrize("page", sorted(DOCS.glob("tutorials/*.md")), ids=lambda page: page.name)
+def test_every_code_block_of_a_tutorial_is_run(page):
+    blocks = re.findall(r"^```python\n(.*?)```", page.read_text(encoding="utf-8"), re.MULTILINE | re.DOTALL)
+    assert blocks
+    # Without the empty line at the end, the fence would be part of the expected output.
+    assert all(block.startswith(">>> ") and block.endswith("\n\n") for block in blocks)

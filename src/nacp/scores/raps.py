@@ -13,7 +13,7 @@ from nacp.scores.base import Ranks
 
 @dataclass(frozen=True)
 class RAPS(APS):
-    """Regularised adaptive sets (paper eq. 2): ``APS + a max(0, NC - b)``.
+    """Regularised adaptive sets (the paper's equation 2): ``APS + a max(0, NC - b)``.
 
     NC is the number of labels at least as probable as l, in both versions of APS.
 

@@ -1,0 +1,83 @@
+"""How Sphinx builds the pages (`make docs`). Neither the build nor the pages need the network."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+from numpydoc.xref import DEFAULT_LINKS
+
+import nacp
+
+project = "nacp"
+author = "The nacp developers"
+copyright = author
+release = version = nacp.__version__
+
+extensions = [
+    "myst_parser",
+    "numpydoc",
+    "sphinx.ext.autodoc",
+    "sphinx.ext.autosummary",
+    "sphinx.ext.viewcode",
+]
+exclude_patterns = ["_build", "_generated/command-line.md"]
+templates_path = ["_templates"]
+nitpicky = True
+# Bare names in docstrings are parameters and fields, too, which have no place of their own to lead to.
+nitpick_ignore_regex = [("py:obj", "[a-z_]+")]
+
+html_theme = "furo"
+html_title = f"nacp {release}"
+html_show_sphinx = False
+html_static_path = ["_static"]
+html_css_files = ["tables.css"]
+
+# Links such as page.md#a-heading work as they do on a git host.
+myst_heading_anchors = 3
+
+# The docstrings state the types; every name of the package in them becomes a link.
+autodoc_typehints = "none"
+autodoc_default_options = {"members": True, "inherited-members": "BaseEstimator, BaseException, tuple"}
+autodoc_member_order = "bysource"
+default_role = "autolink"
+numpydoc_show_class_members = False
+numpydoc_xref_param_type = True
+numpydoc_xref_aliases = {name: f"nacp.{name}" for name in nacp.__all__}
+numpydoc_xref_ignore = "all"
+DEFAULT_LINKS.clear()  # to pages of Python and NumPy, which it would take the network to look up
+
+# Examples hold options such as --noise, and names of guarantees in quotes.
+smartquotes = False
+
+# Files outside this folder that are pages here, under another name; on a git host links lead to the files.
+OUTSIDE = {"CHANGELOG.md": "changelog.md", "benchmarks/results.md": "benchmark.md"}
+
+
+def prepare(app, docname, source):
+    """Point links to files outside this folder at the pages that include them; tidy blocks of examples."""
+    for file, page in OUTSIDE.items():
+        source[0] = source[0].replace(f"]({'../' * (docname.count('/') + 1)}{file})", f"](/{page})")
+    # The empty line that ends an example's output.
+    source[0] = source[0].replace("\n\n```\n", "\n```\n")
+
+
+def only_ours(app, what, name, obj, skip, options):
+    """Leave out what scikit-learn and named tuples add to a class."""
+    home = getattr(getattr(obj, "func", obj), "__module__", None) or "nacp"
+    return skip or not home.startswith("nacp") or type(obj).__name__ == "_tuplegetter"
+
+
+def describe_commands():
+    """Write what the commands' help says as Markdown, for command-line.md."""
+    command = [sys.executable, "-m", "typer", "nacp.cli", "utils", "docs", "--name", "nacp"]
+    text = subprocess.run(command, capture_output=True, check=True, encoding="utf-8").stdout
+    generated = Path(__file__).parent / "_generated"
+    generated.mkdir(exist_ok=True)
+    (generated / "command-line.md").write_text(text, encoding="utf-8")
+
+
+def setup(app):
+    """Connect the above."""
+    describe_commands()
+    app.connect("source-read", prepare)
+    app.connect("autodoc-skip-member", only_ours)
