@@ -4,6 +4,13 @@ from typing import TYPE_CHECKING, Any
 
 from nacp.calibration import Calibration, NoValidThresholdWarning, calibrate, load
 from nacp.coverage import CoverageCurve, coverage_curve
+from nacp.estimation import (
+    NoiseEstimate,
+    noise_from_annotators,
+    noise_from_audit,
+    noise_from_model,
+    noise_from_privacy,
+)
 from nacp.guarantees import (
     ACNL,
     CRCP,
@@ -49,6 +56,7 @@ __all__ = [
     "NoValidThresholdWarning",
     "Noise",
     "NoiseAwareClassifier",
+    "NoiseEstimate",
     "NoisyComparison",
     "Plan",
     "Precomputed",
@@ -64,6 +72,10 @@ __all__ = [
     "coverage_curve",
     "evaluate",
     "load",
+    "noise_from_annotators",
+    "noise_from_audit",
+    "noise_from_model",
+    "noise_from_privacy",
     "plan",
     "threshold_bracket",
 ]
