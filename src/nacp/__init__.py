@@ -2,8 +2,11 @@
 
 from typing import TYPE_CHECKING, Any
 
+from nacp._sensitivity import Sensitivity, sensitivity
+from nacp._sensitivity_display import SensitivityDisplay
 from nacp.calibration import Calibration, NoValidThresholdWarning, calibrate, load
 from nacp.coverage import CoverageCurve, coverage_curve
+from nacp.diagnostics import Diagnosis, diagnose
 from nacp.estimation import (
     NoiseEstimate,
     noise_from_annotators,
@@ -47,6 +50,7 @@ __all__ = [
     "Calibration",
     "CoverageCurve",
     "Custom",
+    "Diagnosis",
     "Evaluation",
     "Expected",
     "GroupNoise",
@@ -63,6 +67,8 @@ __all__ = [
     "PredictionSets",
     "RandomizedResponse",
     "Score",
+    "Sensitivity",
+    "SensitivityDisplay",
     "SplitConformal",
     "TopK",
     "Uncorrected",
@@ -70,6 +76,7 @@ __all__ = [
     "calibrate",
     "compare_with_noisy_cp",
     "coverage_curve",
+    "diagnose",
     "evaluate",
     "load",
     "noise_from_annotators",
@@ -77,6 +84,7 @@ __all__ = [
     "noise_from_model",
     "noise_from_privacy",
     "plan",
+    "sensitivity",
     "threshold_bracket",
 ]
 
