@@ -47,10 +47,10 @@ def diagnosed(population, true, claimed, n, rng, **options):
     ids=["uniform .4 claimed on pair flips .2", "transposed"],
 )
 def test_a_wrong_model_is_rejected(population, true, claimed):
-    """Power at least .9 at n = 5,000 and k = 100: 25 of 25 have probability .07 at a power of .9."""
+    """Power at least .9 at n = 5,000 and k = 100: 25 of 25 would have probability .07 at just .9."""
     rng = np.random.default_rng(0)
     found = [diagnosed(population, true, claimed, 5000, rng).rejected for _ in range(25)]
-    assert stats.binom.sf(sum(found) - 1, 25, 0.9) < 0.3
+    assert all(found)
 
 
 @pytest.mark.parametrize("score", ["hps", "aps"])
@@ -60,9 +60,9 @@ def test_a_wrong_model_is_rejected(population, true, claimed):
     ids=["uniform", "matrix", "groups"],
 )
 def test_a_right_model_is_rejected_no_more_often_than_the_level_allows(noise, score):
-    """With a classifier so good that hardly any pair but the true one occurs: most shares are 0, the worst case."""
+    """The worst case: a classifier so good that most shares are 0 in truth."""
     rng = np.random.default_rng(1)
-    runs, level, rejected = 150, 0.2, 0
+    runs, level, rejected = 80, 0.2, 0
     for _ in range(runs):
         true = rng.integers(4, size=300)
         probs = np.eye(4)[true] + 0.02 * rng.random((300, 4))
@@ -91,7 +91,7 @@ def test_shares_of_the_test_points_are_those_of_the_definition():
     for i in learn:
         joint[best[i]] += inverse[labels[i]]
     weights = np.maximum(-joint, 0) / np.maximum(-joint, 0).max()
-    expected = [sum(inverse[labels[i], l] * weights[best[i], l] for l in range(k)) for i in test]
+    expected = [sum(inverse[labels[i], c] * weights[best[i], c] for c in range(k)) for i in test]
     np.testing.assert_allclose(region.shares, expected, rtol=0, atol=1e-10)
     every = inverse @ weights.T
     assert region.low <= min(0, every.min()) + 1e-10
