@@ -3,9 +3,19 @@
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
+from nacp._sensitivity import Sensitivity, sensitivity
+from nacp._sensitivity_display import SensitivityDisplay
 from nacp.calibration import Calibration, NoValidThresholdWarning, calibrate, load
 from nacp.comparison import Comparison, ComparisonRow, compare
 from nacp.coverage import CoverageCurve, coverage_curve
+from nacp.diagnostics import Diagnosis, diagnose
+from nacp.estimation import (
+    NoiseEstimate,
+    noise_from_annotators,
+    noise_from_audit,
+    noise_from_model,
+    noise_from_privacy,
+)
 from nacp.guarantees import (
     ACNL,
     CRCP,
@@ -50,6 +60,7 @@ __all__ = [
     "CoverageCurve",
     "CoverageDisplay",
     "Custom",
+    "Diagnosis",
     "Evaluation",
     "Expected",
     "GroupNoise",
@@ -59,6 +70,7 @@ __all__ = [
     "NoValidThresholdWarning",
     "Noise",
     "NoiseAwareClassifier",
+    "NoiseEstimate",
     "NoisyComparison",
     "Plan",
     "Precomputed",
@@ -66,6 +78,8 @@ __all__ = [
     "RandomizedResponse",
     "Report",
     "Score",
+    "Sensitivity",
+    "SensitivityDisplay",
     "SetSizeDisplay",
     "SplitConformal",
     "TopK",
@@ -77,11 +91,17 @@ __all__ = [
     "compare_with_noisy_cp",
     "coverage_by_class",
     "coverage_curve",
+    "diagnose",
     "evaluate",
     "judge",
     "load",
     "make_report",
+    "noise_from_annotators",
+    "noise_from_audit",
+    "noise_from_model",
+    "noise_from_privacy",
     "plan",
+    "sensitivity",
     "threshold_bracket",
 ]
 

@@ -35,14 +35,16 @@ def write_document(path: str | os.PathLike[str], document: dict[str, Any]) -> No
     write_text(path, json.dumps(document, allow_nan=False, indent=1) + "\n")
 
 
-def read_document(path: str | os.PathLike[str], format_name: str, version: int) -> dict[str, Any]:
+def read_document(
+    path: str | os.PathLike[str], format_name: str, version: int, what: str = "calibration file"
+) -> dict[str, Any]:
     """Read a JSON file, and refuse any but of the given format and version."""
     try:
         document = json.loads(Path(path).read_text(encoding="utf-8"), parse_constant=_refuse_constant)
     except (UnicodeDecodeError, json.JSONDecodeError, RecursionError, _NotANumberError) as error:
-        raise ValueError(f"{path} is not a calibration file: it is not JSON ({error})") from None
+        raise ValueError(f"{path} is not a {what}: it is not JSON ({error})") from None
     if not isinstance(document, dict) or document.get("format") != format_name:
-        raise ValueError(f"{path} is not a calibration file: it has no format {format_name!r}")
+        raise ValueError(f"{path} is not a {what}: it has no format {format_name!r}")
     if document.get("version") != version:
         raise ValueError(
             f"{path} has version {document.get('version')!r} of the format; this nacp reads {version}"

@@ -191,6 +191,25 @@ def check_rate(value: Any, name: str = "noise rate") -> float:
     return float(value)
 
 
+def check_interval(rate: float, interval: Any, confidence: Any) -> tuple[tuple[float, float] | None, float]:
+    """Check an interval around a noise rate, if there is one, and the probability that it holds the truth."""
+    if interval is None:
+        if confidence != 1:
+            raise ValueError("confidence is that of an interval; pass interval=(low, high) too")
+        return None, 1.0
+    if np.shape(interval) != (2,):
+        raise ValueError(f"interval must be two numbers, low and high; found {interval!r}")
+    low, high = (check_rate(end, "end of the interval of noise rates") for end in interval)
+    if not low <= rate <= high:
+        raise ValueError(f"interval must contain the rate {rate!r}; found {interval!r}")
+    return (low, high), check_confidence(confidence)
+
+
+def check_confidence(confidence: Any) -> float:
+    """Check a probability of being right, which may be 1."""
+    return 1.0 if confidence == 1 else check_fraction("confidence", confidence)
+
+
 def check_priors(priors: Any, k: int, name: str = "priors") -> Floats:
     """Check class probabilities: k positive numbers that sum to 1."""
     given = np.asarray(priors, dtype=np.float64)

@@ -6,7 +6,7 @@ import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Any, overload
+from typing import TYPE_CHECKING, Any, overload
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -30,6 +30,9 @@ from nacp.guarantees.pointwise import floor
 from nacp.noise import NOISES, MatrixNoise, Noise, as_noise
 from nacp.scores import SCORES, Custom, Score, as_score
 from nacp.sets import PredictionSets
+
+if TYPE_CHECKING:
+    from nacp.diagnostics import Diagnosis
 
 _FORMAT = "nacp.calibration"
 _VERSION = 1
@@ -150,11 +153,13 @@ class Calibration:
         """The effective correction divided by the floor: 1 is as good as it gets; nan if there is none."""
         return self.effective_correction / self.floor if self.floor > 0 else math.nan
 
-    def _data(self, wanted: str) -> Evidence:
+    def _data(
+        self, wanted: str, remedy: str = "nacp.coverage_curve(probs, labels, ...) computes the curve"
+    ) -> Evidence:
         if self._evidence is None:
             raise ValueError(
                 f"the {wanted} needs the calibration data, which one that was loaded or unpickled came "
-                "without; nacp.coverage_curve(probs, labels, ...) computes the curve"
+                f"without; {remedy}"
             )
         return self._evidence
 
@@ -170,6 +175,32 @@ class Calibration:
         if math.isfinite(self.native_threshold):
             native = np.append(native, self.native_threshold)
         return curve_at(evidence, np.unique(native), self.score.offset)
+
+    def diagnose(
+        self,
+        probs: ArrayLike | None = None,
+        labels: ArrayLike | None = None,
+        *,
+        audit_probs: ArrayLike | None = None,
+        audit_labels: ArrayLike | None = None,
+        level: float = 0.05,
+    ) -> "Diagnosis":
+        """Ask whether the noise model can be right; see `nacp.diagnose`."""
+        from nacp.diagnostics import diagnose
+
+        return diagnose(self, probs, labels, audit_probs=audit_probs, audit_labels=audit_labels, level=level)
+
+    def evidence(self, probs: ArrayLike | None = None, labels: ArrayLike | None = None) -> Evidence:
+        """Return the calibration points, or other ones with noisy labels, as the score sees them."""
+        if probs is None or labels is None:
+            if probs is not None or labels is not None:
+                raise ValueError("probs and labels belong together; pass both, or neither")
+            return self._data("diagnosis", "pass probs and noisy labels too")
+        rows = check_probs(
+            probs, normalize=self.normalize, probabilities=self.score.takes_probabilities, k=self.k
+        )
+        given = check_labels(labels, rows.n, rows.k, self.classes)
+        return Evidence(rows, given, self.score, inverse_for(self.noise, self.k))
 
     def predict_set(self, probs: ArrayLike, *, allow_empty: bool = True) -> PredictionSets:
         """Return the prediction sets of new inputs.

@@ -152,6 +152,26 @@ class Evidence(Estimator):
         super().__init__(self._by_row, labels, inverse)
 
     @property
+    def labels(self) -> Ints:
+        """The given labels, in the order of the rows."""
+        return self._labels
+
+    @property
+    def inverse(self) -> ClassMatrix:
+        """W."""
+        return self._inverse
+
+    @property
+    def scores_by_row(self) -> Floats:
+        """The native scores of the given labels, in the order of the rows."""
+        return self._by_row
+
+    def favourites(self) -> Ints:
+        """Return for each row the label with the lowest score."""
+        found = [self._read(where).matrix().argmin(axis=1) for where in self._rows.slices()]
+        return np.concatenate(found)
+
+    @property
     def exact_bounds(self) -> bool:
         """Whether the bounds of a sweep are the tallies themselves."""
         return self._constant is None

@@ -56,6 +56,10 @@ class ClassMatrix(ABC):
         """Return ``weights @ M``."""
 
     @abstractmethod
+    def pull(self, values: Floats) -> Floats:
+        """Return ``M @ values``."""
+
+    @abstractmethod
     def mean_square(self, inverse: "ClassMatrix") -> float:
         """Return the mean over i of ``sum_j M[i, j] W[j, i]^2``, for W of the same structure."""
 
@@ -138,6 +142,9 @@ class GroupedMatrix(ClassMatrix):
         shared: Floats = (self.shared * self._by_group(weights))[self.groups]
         return self.own * weights + shared
 
+    def pull(self, values: Floats) -> Floats:
+        return self.push(values)  # symmetric
+
     def mean_square(self, inverse: ClassMatrix) -> float:
         assert isinstance(inverse, GroupedMatrix)
         own = (self.own_by_group + self.shared) * (inverse.own_by_group + inverse.shared) ** 2
@@ -192,6 +199,9 @@ class DenseMatrix(ClassMatrix):
 
     def push(self, weights: Floats) -> Floats:
         return weights @ self.values
+
+    def pull(self, values: Floats) -> Floats:
+        return self.values @ values
 
     def mean_square(self, inverse: ClassMatrix) -> float:
         return float(np.einsum("ij,ji->i", self.values, inverse.dense() ** 2).mean())
