@@ -99,6 +99,25 @@ def test_clean_labels_and_infinite_thresholds_have_a_page():
         json.loads(re.search(r'id="data">(.*?)</script>', report.html, re.S)[1])
 
 
+def test_the_noise_model_is_examined(report):
+    probs, noisy, test_probs, test_labels = data()
+    cal = quiet_calibrate(alpha=0.125, score="raps")
+    contents = report.contents
+    assert contents.diagnosis == cal.diagnose(audit_probs=test_probs, audit_labels=test_labels)
+    assert contents.sensitivity == nacp.sensitivity(cal)
+    assert "Diagnosis.</strong> The noise model is not rejected" in report.html
+    assert "Estimated.</strong>" not in report.html
+
+    estimate = nacp.noise_from_audit(
+        noisy[:400], twins.simulate("cifar100", n=3000, random_state=3)[1][:400], k=100
+    )
+    page = nacp.make_report(probs, noisy, noise=estimate).html
+    assert "Estimated.</strong> Uniform label noise" in page
+    clean = nacp.make_report(probs, noisy, noise=None)
+    assert clean.contents.diagnosis is clean.contents.sensitivity is None
+    assert nacp.make_report(probs, noisy, noise=0.0).contents.sensitivity is None
+
+
 def test_bad_input_gets_a_sentence():
     probs, noisy, *_ = data(n=50)
     with pytest.raises(ValueError, match="test_labels were given without test_probs"):
@@ -167,7 +186,12 @@ class TestInTheBrowser:
         assert page.title == NASTY
 
     def test_charts_are_drawn(self, page):
-        for name, traces in (("coverage-chart", 3), ("tradeoff-chart", 2), ("sizes-chart", 1)):
+        for name, traces in (
+            ("coverage-chart", 3),
+            ("tradeoff-chart", 2),
+            ("sizes-chart", 1),
+            ("sensitivity-chart", 3),
+        ):
             assert len(page.find_elements("css selector", f"#{name} .trace")) == traces
 
     @pytest.mark.parametrize("step", [0, 9, 30])

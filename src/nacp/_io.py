@@ -18,6 +18,7 @@ import numpy as np
 
 from nacp._files import write_whole
 from nacp._types import Array
+from nacp.estimation import load as load_estimate
 from nacp.sets import PredictionSets
 
 STDIN = "-"
@@ -143,15 +144,20 @@ def read_lines(name: str) -> list[str]:
 
 
 def read_noise(text: str) -> Any:
-    """Read a noise rate, a (k, k) matrix from a file (rows are the true class), or "none": clean labels."""
+    """Read a noise rate, a (k, k) matrix from a file (rows are the true class), what ``nacp noise`` wrote, or
+    "none": clean labels.
+    """
     if text.lower() == "none":
         return None
     with suppress(ValueError):
         return float(text)
+    if text.endswith(".json"):
+        return load_estimate(_checked(Path(text)))
     if _split(text)[0].suffix not in (*_ARRAYS, ".csv"):
         raise ValueError(
             f"noise is {text!r}; it must be a rate such as 0.2, a file of a (k, k) matrix (.npy, .npz, "
-            '.safetensors or .csv; rows are the true class), or "none" for labels that are right'
+            ".safetensors or .csv; rows are the true class), a .json file that nacp noise wrote, or "
+            '"none" for labels that are right'
         )
     return read_matrix(text, "noise")[0]
 

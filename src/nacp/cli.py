@@ -79,7 +79,8 @@ Cal = Annotated[
 NoiseText = Annotated[
     str,
     typer.Option(
-        help='The rate of uniform label noise, a file of a (k, k) matrix (rows: the true class), or "none".',
+        help="The rate of uniform label noise, a file of a (k, k) matrix (rows: the true class), what "
+        'nacp noise wrote (.json), or "none".',
         show_default=False,
     ),
 ]

@@ -2,6 +2,7 @@
 
 from typing import TYPE_CHECKING, Any
 
+from nacp._sensitivity import Sensitivity
 from nacp.report.contents import Contents
 
 if TYPE_CHECKING:
@@ -85,6 +86,30 @@ def sizes_chart(contents: Contents) -> "Figure":
     )
     figure.update_xaxes(title="labels in a set", type="category", showgrid=False)
     figure.update_yaxes(title="sets", rangemode="tozero")
+    return figure
+
+
+def sensitivity_chart(sensitivity: Sensitivity) -> "Figure":
+    """Return coverage, in truth and as believed, and set size against the stated noise rate."""
+    from plotly.subplots import make_subplots
+
+    rows = sensitivity.rows
+    rates = [row.rate for row in rows]
+    figure = make_subplots(1, 2, horizontal_spacing=0.14).update_layout(_BARE)
+    for name, values, colour, dash, column in (
+        ("coverage in truth", [row.coverage for row in rows], TRUE, "solid", 1),
+        ("coverage as believed", [row.estimate for row in rows], GIVEN, "dash", 1),
+        ("labels per set", [row.mean_size for row in rows], RANDOM, "solid", 2),
+    ):
+        figure.add_scatter(
+            x=rates, y=values, name=name, mode="lines+markers", line={"color": colour, "dash": dash},
+            row=1, col=column,
+        )  # fmt: skip
+    figure.add_hline(sensitivity.target, line={"color": MARK, "width": 1.5, "dash": "dash"}, row=1, col=1)
+    figure.add_vline(sensitivity.rate, line={"color": MARK, "width": 1.5})
+    figure.update_xaxes(title="stated noise rate", showgrid=False)
+    figure.update_yaxes(title="coverage", tickformat=".0%", row=1, col=1)
+    figure.update_yaxes(title="mean set size", rangemode="tozero", row=1, col=2)
     return figure
 
 

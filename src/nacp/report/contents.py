@@ -9,11 +9,14 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import ArrayLike
 
+from nacp._sensitivity import Sensitivity, sensitivity
 from nacp._types import Array, Floats, Ints
 from nacp._validation import Rows, check_labels, check_probs
 from nacp.calibration import Calibration, NoValidThresholdWarning, calibrate
 from nacp.comparison import Comparison, compare
 from nacp.coverage import CoverageCurve, curve_at
+from nacp.diagnostics import Diagnosis, diagnose
+from nacp.estimation import NoiseEstimate
 from nacp.metrics import ClassCoverage, coverage_by_class
 from nacp.scores import Score
 
@@ -60,7 +63,8 @@ class Contents:
     """All that a report shows.
 
     Sizes and samples are those of the test points if there are some, else of the calibration points; `tested`
-    is how many test points have true labels.
+    is how many test points have true labels. `estimate` is where the noise model came from, if it was
+    estimated; for labels taken as they are there is neither a diagnosis nor a sensitivity.
     """
 
     steps: tuple[Step, ...]
@@ -72,6 +76,9 @@ class Contents:
     costs: Comparison
     measured_on: Literal["calibration", "test"]
     tested: int
+    estimate: NoiseEstimate | None
+    diagnosis: Diagnosis | None
+    sensitivity: Sensitivity | None
 
     @property
     def calibration(self) -> Calibration:
@@ -136,6 +143,12 @@ def gather(
         test_probs=test_probs, test_labels=test_labels, classes=cal.classes, normalize=cal.normalize,
         random_state=cal.random_state,
     )  # fmt: skip
+    diagnosis = moved = None
+    if cal.noise is not None:
+        say("whether the noise model can be right")
+        diagnosis = diagnose(cal, audit_probs=None if truth is None else shown, audit_labels=test_labels)
+        say("what a wrong noise rate would do")
+        moved = sensitivity(cal) if _has_errors(cal) else None
     return Contents(
         steps=steps,
         chosen=chosen,
@@ -146,7 +159,14 @@ def gather(
         costs=costs,
         measured_on="calibration" if test_probs is None else "test",
         tested=0 if truth is None else rows.n,
+        estimate=noise if isinstance(noise, NoiseEstimate) else None,
+        diagnosis=diagnosis,
+        sensitivity=moved,
     )
+
+
+def _has_errors(cal: Calibration) -> bool:
+    return cal.noise is not None and bool((cal.noise.matrix(cal.k).diagonal < 1).any())
 
 
 def _check_samples(samples: Sequence[int] | None, n: int) -> list[int]:

@@ -4,16 +4,17 @@
   const byId = (id) => document.getElementById(id);
   const style = (name) => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
 
-  const colours = (ink, line, card) => ({
+  const colours = (layout, ink, line, card) => ({
     "font.color": ink,
-    "xaxis.linecolor": line, "yaxis.linecolor": line, "xaxis.gridcolor": line, "yaxis.gridcolor": line,
+    ...Object.fromEntries(["xaxis", "yaxis", "xaxis2", "yaxis2"].filter((axis) => axis in layout).flatMap(
+      (axis) => [[`${axis}.linecolor`, line], [`${axis}.gridcolor`, line]])),
     "hoverlabel.bgcolor": card, "hoverlabel.font.color": ink,
   });
   const charts = Object.keys(data.charts);
   for (const id of charts) {
     Plotly.newPlot(byId(id), data.charts[id].data, data.charts[id].layout, { responsive: true, displayModeBar: false });
   }
-  const dye = (...tones) => charts.forEach((id) => Plotly.relayout(byId(id), colours(...tones)));
+  const dye = (...tones) => charts.forEach((id) => Plotly.relayout(byId(id), colours(byId(id).layout, ...tones)));
   const paint = () => dye(style("--ink"), style("--line"), style("--card"));
   paint();
   matchMedia("(prefers-color-scheme: dark)").addEventListener("change", paint);

@@ -24,6 +24,8 @@ def render(contents: Contents, title: str, version: str) -> str:
         "tradeoff-chart": charts.tradeoff_chart(contents),
         "sizes-chart": charts.sizes_chart(contents),
     }
+    if contents.sensitivity is not None:
+        figures["sensitivity-chart"] = charts.sensitivity_chart(contents.sensitivity)
     data = {
         "steps": [_step(contents, i) for i in range(len(contents.steps))],
         "charts": {name: json.loads(figure.to_json()) for name, figure in figures.items()},
@@ -36,6 +38,7 @@ def render(contents: Contents, title: str, version: str) -> str:
         "promise": _promise(contents.calibration),
         "whose": contents.measured_on,
         "costs": _costs(contents),
+        "noise": _noise(contents),
         "samples": _samples(contents),
         "classes": _classes(contents),
         "version": _safe(version),
@@ -112,6 +115,37 @@ def _costs(contents: Contents) -> str:
 
 def _said(row: ComparisonRow) -> str:
     return row.reason if row.reason is not None else row.promise
+
+
+def _noise(contents: Contents) -> str:
+    """Return where the noise model comes from, whether it can be right, and what if it is wrong."""
+    if contents.diagnosis is None:
+        return "<p>The labels are taken as they are.</p>"
+    said = {"Estimated": contents.estimate, "Diagnosis": contents.diagnosis}
+    text = "".join(
+        f"<p class='lines'><strong>{name}.</strong> {_safe(str(what))}</p>"
+        for name, what in said.items()
+        if what is not None
+    )
+    found = contents.sensitivity
+    if found is None:
+        return text
+    header = ["stated rate", "coverage in truth", "as believed", "labels per set"]
+    rows = [
+        [f"{row.rate:.3g}", f"{row.coverage:.4f}", f"{row.estimate:.4f}", f"{row.mean_size:.2f}"]
+        for row in found.rows
+    ]
+    caption = (
+        f"If the noise rate is {found.rate:.3g} in truth and another one is stated: to overstate it gives "
+        "too little coverage, to understate it larger sets than need be. In doubt state the smaller one."
+    )
+    name = "sensitivity-caption"
+    return (
+        f"{text}<figure><div id='sensitivity-chart' class='chart' role='img' aria-labelledby='{name}'></div>"
+        f"<figcaption id='{name}'>{caption}</figcaption></figure>"
+        "<details><summary>The same in numbers</summary>"
+        f"<div class='scroll' tabindex='0'>{_table(header, rows)}</div></details>"
+    )
 
 
 def _samples(contents: Contents) -> str:
