@@ -23,8 +23,9 @@ extensions = [
 exclude_patterns = ["_build", "_generated/command-line.md"]
 templates_path = ["_templates"]
 nitpicky = True
-# Bare names in docstrings are parameters and fields, too, which have no place of their own to lead to.
-nitpick_ignore_regex = [("py:obj", "[a-z_]+")]
+# Bare names in docstrings may be parameters and fields, which have no place of their own to lead to. Names of
+# other packages have none here.
+nitpick_ignore_regex = [("py:obj", r"[a-z_]+|(numpy|matplotlib|sklearn)\..+")]
 
 html_theme = "furo"
 html_title = f"nacp {release}"

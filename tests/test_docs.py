@@ -37,13 +37,13 @@ def _public(module):
 
 def test_the_reference_lists_every_public_name():
     listed = set(re.findall(r"^   ([\w.]+)$", (DOCS / "api.rst").read_text(encoding="utf-8"), re.MULTILINE))
-    public = (
-        set(nacp.__all__)
-        | {f"datasets.{name}" for name in _public(datasets)}
-        | {f"paper.twins.{name}" for name in (*_public(twins), "TWINS")}
-    )
-    assert public == listed
-    assert _public(sklearn) <= listed
+    public = {
+        *nacp.__all__,
+        *_public(sklearn),
+        *(f"datasets.{name}" for name in _public(datasets)),
+        *(f"paper.twins.{name}" for name in (*_public(twins), "TWINS")),
+    }
+    assert not public - listed  # `make docs` fails for a name that is listed and does not exist
 
 
 @pytest.mark.parametrize("page", sorted(DOCS.glob("tutorials/*.md")), ids=lambda page: page.name)
