@@ -1,7 +1,8 @@
 """What a simulated twin gives over its draws, in the limit of many splits.
 
-For example ``python benchmarks/twin_draws.py cifar10 tinyimagenet``. Thresholds are those of a whole draw: oracle CP and NACP cover 90% and 90% + Δ of it, and Noisy-CP puts
-0.8 F^c + 0.2 F^r at its quantile. docs/reproduction.md tells what follows.
+For example ``python benchmarks/twin_draws.py cifar10 tinyimagenet``. Thresholds are those of a whole draw:
+oracle CP and NACP cover 90% and 90% + Δ of it, and Noisy-CP puts 0.8 F^c + 0.2 F^r at its quantile.
+docs/reproduction.md tells what follows.
 """
 
 import argparse
