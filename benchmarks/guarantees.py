@@ -197,9 +197,9 @@ def uniform_table(scale):
         "|---|---|---|---|---|---|---|---|---|",
     ]
     for twin, n, deltas, runs in (
-        ("cifar10", 5000, [0.001], 200),
-        ("imagenet-resnet18", 5000, [0.001], 100),
-        ("imagenet-resnet18", 25000, [0.001, 0.1], 24),
+        ("cifar10", 5000, [0.001], 100),
+        ("imagenet-resnet18", 5000, [0.001], 50),
+        ("imagenet-resnet18", 25000, [0.001, 0.1], 16),
     ):
         runs, k = max(4, int(runs * scale)), twins.TWINS[twin].k
         kinds = [kind for delta in deltas for kind in (nacp.PAC(delta), nacp.Binomial(delta))]
@@ -286,7 +286,7 @@ def doubt_table(scale):
         "| stated | true | guarantee | short of .9 | excess | short, if taken as exact | excess |",
         "|---|---|---|---|---|---|---|",
     ]
-    runs, radius = max(4, int(200 * scale)), 0.02
+    runs, radius = max(4, int(100 * scale)), 0.02
     flips, rate = pair_flips(10).P, nacp.UniformNoise(0.2)
     around = nacp.MatrixNoise(flips, radius=radius)
     for stated, true, noise, exact, truth in (
