@@ -109,6 +109,39 @@ def test_every_kind_of_file_holds_the_same_labels():
         assert _io.read_labels(name, 40).tolist() == named, name
 
 
+@pytest.mark.parametrize("labels", ["all.csv", "all.csv:animal", "all.parquet", "all.parquet:animal"])
+def test_one_table_may_hold_probabilities_and_labels(labels):
+    named = [NAMES[i] for i in LABELS]
+    write_csv("all.csv", [["id", *NAMES, "animal"], *([i, *PROBS[i].tolist(), named[i]] for i in range(40))])
+    columns = {name: PROBS[:, i] for i, name in enumerate(NAMES)}
+    write_parquet("all.parquet", id=np.arange(40), **columns, animal=named)
+    matrix, given, classes = _io.read_points(labels.partition(":")[0], labels)
+    assert np.array_equal(matrix.astype(np.float32), PROBS)
+    assert given.tolist() == named
+    assert classes == NAMES
+    with pytest.raises(ValueError, match="holds no 'fruit', but id, ant, bee, cat, animal"):
+        _io.read_points("all.csv", "all.csv:fruit")
+
+
+def test_labels_may_stand_in_the_first_column_of_the_table():
+    write_csv(
+        "all.csv",
+        [["animal", *NAMES], *([NAMES[y], *p.tolist()] for y, p in zip(LABELS, PROBS, strict=True))],
+    )
+    matrix, given, classes = _io.read_points("all.csv", "all.csv:animal")
+    assert np.array_equal(matrix.astype(np.float32), PROBS)
+    assert given.tolist() == [NAMES[i] for i in LABELS]
+    assert classes == NAMES
+
+
+def test_known_classes_are_found_among_other_columns():
+    rows = ([f"note {i}", *PROBS[i, ::-1].tolist(), "x"] for i in range(40))
+    write_csv("all.csv", [["remark", *NAMES[::-1], "animal"], *rows])
+    matrix, classes = _io.read_rows("all.csv", NAMES)
+    assert np.array_equal(matrix.astype(np.float32), PROBS)
+    assert classes == NAMES
+
+
 def test_standard_input_is_csv(monkeypatch):
     text = io.StringIO()
     csv.writer(text).writerows([NAMES, *PROBS.tolist()])

@@ -2,6 +2,7 @@
 
 import csv
 import json
+import operator
 import os
 import re
 import sys
@@ -12,7 +13,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack, suppress
 from importlib import import_module
 from pathlib import Path
-from typing import IO, Any, Literal
+from typing import IO, Any, Literal, TypeAlias
 
 import numpy as np
 
@@ -26,21 +27,39 @@ _ARRAYS = (".npy", ".npz", ".safetensors")
 _READ = "it must end in .npy, .npz, .csv, .parquet or .safetensors"
 # A first column with such a header numbers the rows; pandas writes the empty one.
 _ID = {"", "id", "index", "row", "unnamed: 0"}
+Places: TypeAlias = Callable[[list[str]], list[int]]
 _KEYED = re.compile(r"(.*\.(?:npz|csv|parquet|safetensors)):([^:/\\]+)", re.DOTALL)
 
 
-def read_matrix(name: str, usual: str = "probs") -> tuple[Array, list[str] | None]:
+def read_matrix(
+    name: str, usual: str = "probs", classes: Sequence[Any] | None = None, labels: str = ""
+) -> tuple[Array, list[str] | None]:
     """Read a matrix and the names of its columns, if it has any.
 
     ``.npy`` is memory-mapped. Of several arrays in ``.npz`` or ``.safetensors``, ``file.npz:key`` names one;
     else it is `usual`. In ``.csv``, in ``.parquet`` and on standard input (``-``: CSV) the columns are the
-    classes; a first column whose header is id, index, row or empty is left out. A ``.parquet`` file may also
-    hold one column of lists.
+    classes. If these are known, they are found by name. Else all columns are taken but a first one whose
+    header is id, index, row or empty, and that of the `labels` if they are in the same file. A ``.parquet``
+    file may also hold one column of lists.
     """
     path, key = _split(name)
     if path.suffix in _ARRAYS:
         return _read_array(path, key, usual), None
-    matrix, header = (_parquet_matrix if path.suffix == ".parquet" else _csv_matrix)(path, key)
+    with_labels, column = _split(labels)
+    leave = (column or "") if with_labels == path else None
+
+    def places(header: list[str]) -> list[int]:
+        if classes is not None and {str(each) for each in classes} <= set(header):
+            return [header.index(str(each)) for each in classes]
+        found = list(range(len(header)))
+        if leave is not None and len(header) > 1:
+            found.remove(header.index(_pick(path, header, leave, header[-1])))
+        if len(found) > 1 and header[found[0]].lower() in _ID:
+            del found[0]
+        return found
+
+    read = _parquet_matrix if path.suffix == ".parquet" else _csv_matrix
+    matrix, header = read(path, key, places)
     return matrix, None if header is None or _whole(header) else header
 
 
@@ -69,16 +88,17 @@ def read_points(
     """Read probabilities with their labels, and the classes.
 
     The classes are those given, or those in the file `names`, or the names of the columns. Where both are
-    there, named columns are put in the order of the classes.
+    there, named columns are put in the order of the classes. Both may be in one table: the last column, or
+    the one that ``file.csv:column`` names, then holds the labels.
     """
     if probs == labels == STDIN:
         raise ValueError("standard input can be read once only: give a file for probs or for labels")
     try:
-        matrix, known = read_rows(probs, classes, names)
+        matrix, known = read_rows(probs, classes, names, labels)
         if matrix.ndim == 1:
             raise ValueError(f"{probs} must hold a matrix of shape (n, k); found {matrix.shape}")
     except ValueError as error:
-        if labels != STDIN and _looks_like_probs(labels):
+        if labels != STDIN and _split(probs)[0].is_file() and _looks_like_probs(labels):
             raise ValueError(
                 f"the arguments look swapped: {labels} holds a matrix, and {probs} does not; "
                 "probabilities come first, then labels"
@@ -94,10 +114,10 @@ def read_points(
 
 
 def read_rows(
-    probs: str, classes: Sequence[str] | None = None, names: str | None = None
+    probs: str, classes: Sequence[str] | None = None, names: str | None = None, labels: str = ""
 ) -> tuple[Array, Sequence[str] | None]:
     """Read probabilities and the classes, as `read_points` does."""
-    matrix, header = read_matrix(probs)
+    matrix, header = read_matrix(probs, classes=classes, labels=labels)
     if names is not None and matrix.ndim == 2:
         classes = read_classes(names, matrix.shape[1])
     if header is None or classes is None:
@@ -325,35 +345,36 @@ def _csv_rows(path: Path) -> Iterator[tuple[int, list[str]]]:
         raise ValueError(f"{name} is empty")
 
 
-def _csv_matrix(path: Path, key: str | None) -> tuple[Array, list[str] | None]:
+def _csv_matrix(path: Path, key: str | None, places: Places) -> tuple[Array, list[str] | None]:
     if key is not None:
         raise ValueError(f"{path} is one matrix; give it without :{key}")
     rows = _csv_rows(path)
     _, first = next(rows)
     header = None if _numeric(first) else first
-    start = int(header is not None and len(first) > 1 and first[0].lower() in _ID)
+    wanted = list(range(len(first))) if header is None else places(header)
     values = array("d")
     if header is None:
         values.extend(map(float, first))
+    pick = operator.itemgetter(*wanted, wanted[0])  # a tuple even if one is wanted
     for line, row in rows:
         if len(row) != len(first):
             raise ValueError(
                 f"{path} must have rows of one length; line {line} has {len(row)} cells, not {len(first)}"
             )
         try:
-            values.extend(map(float, row[start:]))
+            values.extend(map(float, pick(row)[:-1]))
         except ValueError:
-            odd = next(cell for cell in row[start:] if not _numeric([cell]))
+            odd = next(cell for cell in pick(row) if not _numeric([cell]))
             raise ValueError(
                 f"{path} must hold one number per cell below its header; found {odd!r} in line {line}"
             ) from None
-    matrix = np.frombuffer(values, dtype=np.float64).reshape(-1, len(first) - start)
+    matrix = np.frombuffer(values, dtype=np.float64).reshape(-1, len(wanted))
     # 0, 1, ..., k - 1 above other than whole numbers is a header too.
     if header is None and first == [str(i) for i in range(len(first))]:
         below = matrix[1:]
         if not np.any(np.all(below == np.rint(below), axis=1)):
             return below, first
-    return matrix, None if header is None else header[start:]
+    return matrix, None if header is None else [header[i] for i in wanted]
 
 
 def _csv_column(path: Path, key: str | None) -> list[str]:
@@ -366,12 +387,11 @@ def _csv_column(path: Path, key: str | None) -> list[str]:
     return [row[place] for row in rows[1:]]
 
 
-def _parquet_matrix(path: Path, key: str | None) -> tuple[Array, list[str] | None]:
+def _parquet_matrix(path: Path, key: str | None, places: Places) -> tuple[Array, list[str] | None]:
     file, arrow = _parquet(path)
     schema = file.schema_arrow
-    wanted = [_pick(path, schema.names, key, key)] if key else list(schema.names)
-    if len(wanted) > 1 and wanted[0].lower() in _ID:
-        del wanted[0]
+    there = list(schema.names)
+    wanted = [_pick(path, there, key, key)] if key else [there[i] for i in places(there)]
     types = [schema.field(name).type for name in wanted]
     if len(types) == 1 and (arrow.types.is_list(types[0]) or arrow.types.is_large_list(types[0])
                             or arrow.types.is_fixed_size_list(types[0])):  # fmt: skip

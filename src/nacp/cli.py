@@ -122,8 +122,8 @@ Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 
 
 def _examples(*lines: str) -> str:
-    """Return the block of examples below the help."""
-    return "\n".join(["[bold]Examples[/bold]", *(f"[cyan]$ {line}[/cyan]" for line in lines)])
+    """Return the block of examples below the help; older versions of typer would join single lines."""
+    return "\n\n".join(["[bold]Examples[/bold]", *(f"[cyan]$ {line}[/cyan]" for line in lines)])
 
 
 def _version(wanted: bool) -> None:
@@ -156,7 +156,8 @@ def _nacp(
     epilog=_examples(
         "nacp calibrate probs.npy labels.npy --noise 0.2",
         "nacp calibrate data.npz:probs data.npz:noisy --noise 0.2 --score raps --guarantee pac -o cal.json",
-        "nacp calibrate probs.csv labels.csv --noise matrix.csv --classes names.txt",
+        "nacp calibrate points.csv points.csv:label --noise 0.2",
+        "nacp calibrate probs.npy labels.csv --noise matrix.csv --classes names.txt",
         "nacp calibrate probs.npy labels.npy --noise 0.2 --noise-interval 0.15 0.25",
     ),
 )
