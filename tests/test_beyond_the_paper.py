@@ -266,11 +266,12 @@ def test_under_an_interval_the_larger_threshold_of_both_ends_is_taken(guarantee)
     options = {"alpha": 0.2, "guarantee": guarantee}
     if guarantee in ("pac", "binomial", "nacp"):
         options["delta"] = 0.1
-    ends = [nacp.calibrate(probs, labels, noise=rate, **options).threshold for rate in (0.15, 0.25)]
+    ends = [nacp.calibrate(probs, labels, noise=rate, **options) for rate in (0.15, 0.25)]
     noise = nacp.UniformNoise(0.2, interval=(0.15, 0.25), confidence=0.95)
     cal = nacp.calibrate(probs, labels, noise=noise, **options)
     exactly = nacp.calibrate(probs, labels, noise=0.2, **options)
-    assert cal.threshold == max(ends) > exactly.threshold
+    assert cal.threshold == max(end.threshold for end in ends) > exactly.threshold
+    assert cal.gap == max(end.gap for end in ends)
     sizes = [c.predict_set(probs).sizes.mean() for c in (cal, exactly)]
     assert cal.price_of_doubt == pytest.approx(sizes[0] - sizes[1])
     if "delta" in options:

@@ -26,7 +26,8 @@ _SMALL = 3.0
 class Expected(Corrected):
     """Clean coverage is at least 1 - alpha on average over calibration sets; any noise model.
 
-    Without noise it is split conformal prediction. The proofs: docs/guarantees.md, E1 and E3.
+    Without noise it is split conformal prediction. Noise may be known up to an interval or a radius. The
+    proofs: docs/guarantees.md, E1 and E3.
 
     Parameters
     ----------

@@ -81,11 +81,13 @@ class ClassMatrix(ABC):
     def row_distance(self) -> float:
         """Return the greatest distance between two rows in total variation, for rows that sum to 1.
 
-        It is the most by which the sums over one subset of the columns can differ.
+        It is the most by which the rows' sums over one subset of the columns can differ; no less than that
+        if rows sum to 1 only roughly.
         """
         from scipy.spatial.distance import pdist  # for a radius only
 
-        return float(pdist(self.dense(), "cityblock").max()) / 2
+        values = self.dense()
+        return float(pdist(values, "cityblock").max() + np.ptp(values.sum(axis=1))) / 2
 
 
 @dataclass(frozen=True, eq=False)
