@@ -86,7 +86,7 @@ def test_shares_of_the_test_points_are_those_of_the_definition():
     learn, test = np.arange(n)[::2], np.arange(n)[1::2]
     best = probs.argmax(axis=1)
 
-    region = _cells(evidence, learn, test, evidence.favourites(), 0.0)
+    region = _cells(evidence, learn, test, evidence.favourites())
     joint = np.zeros((k, k))
     for i in learn:
         joint[best[i]] += inverse[labels[i]]
@@ -100,14 +100,19 @@ def test_shares_of_the_test_points_are_those_of_the_definition():
     def curve(rows, q):
         return np.mean([inverse[labels[i], probs[i] >= 1 - q].sum() for i in rows])
 
-    region = _fall(evidence, learn, test, 0.0, 1.0)
+    region = _fall(evidence, learn, test, 1.0, True)
     candidates = np.quantile(1 - probs[learn, labels[learn]], np.linspace(0, 1, 200), method="lower")
     values = [(-1, 0.0), *((q, curve(learn, q + 1e-12)) for q in np.unique(candidates)), (2, 1.0)]
     falls = {(a, b): x - y for i, (a, x) in enumerate(values) for b, y in values[i:]}
     start, end = max(falls, key=falls.get)
     inside = (1 - probs[test] > start + 1e-12) & (1 - probs[test] <= end + 1e-12)
     expected = (inverse[labels[test]] * inside).sum(axis=1)
-    assert region.shares.mean() == pytest.approx(expected.mean(), abs=1e-10)
+    np.testing.assert_allclose(region.shares, expected, rtol=0, atol=1e-10)
+    blurs = 0.0
+    for q in (start, end):
+        held = (inverse @ (1 - probs[test] <= q + 1e-12).T).T
+        blurs = blurs + np.ptp(held, axis=1)
+    np.testing.assert_allclose(region.doubts, blurs, rtol=0, atol=1e-10)
 
 
 def test_an_overstated_rate_is_seen_and_an_understated_one_is_not(population):
@@ -137,6 +142,23 @@ def test_a_radius_forgives_what_lies_inside_it():
     for radius, rejected in ((0.0, True), (0.1, False)):  # the rows differ by 0.067 in total variation
         cal = nacp.calibrate(probs, noisy, noise=nacp.MatrixNoise(claimed, radius=radius), alpha=0.5)
         assert cal.diagnose().rejected is rejected
+
+
+@pytest.mark.parametrize("rate", [0.1, 0.3])
+def test_the_compatible_radius_is_no_larger_than_the_true_distance(rate):
+    """A lower bound at level 5%, but for its step; and not an empty one."""
+    rng = np.random.default_rng(6)
+    claimed = nacp.UniformNoise.other(rate, 4)
+    distance = rate * 2 / 3  # in total variation, between swaps and any other label alike
+    found = []
+    for _ in range(20):
+        true = rng.integers(4, size=2000)
+        probs = 0.9 * np.eye(4)[true] + 0.025
+        noisy = nacp.GroupNoise.other([0, 0, 1, 1], rate).sample(true, 4, rng)
+        found.append(nacp.compatible_radius(nacp.calibrate(probs, noisy, noise=claimed, guarantee="none")))
+    above = sum(radius > distance + 0.005 for radius in found)
+    assert stats.binom.sf(above - 1, 20, 0.05) > 1e-4
+    assert np.mean(found) > distance / 4
 
 
 def test_a_loaded_calibration_needs_points(population, tmp_path):

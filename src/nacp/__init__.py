@@ -8,7 +8,7 @@ from nacp._sensitivity_display import SensitivityDisplay
 from nacp.calibration import Calibration, NoValidThresholdWarning, calibrate, load
 from nacp.comparison import Comparison, ComparisonRow, compare
 from nacp.coverage import CoverageCurve, coverage_curve
-from nacp.diagnostics import Diagnosis, diagnose
+from nacp.diagnostics import Diagnosis, compatible_radius, diagnose
 from nacp.estimation import (
     NoiseEstimate,
     noise_from_annotators,
@@ -89,6 +89,7 @@ __all__ = [
     "calibrate",
     "compare",
     "compare_with_noisy_cp",
+    "compatible_radius",
     "coverage_by_class",
     "coverage_curve",
     "diagnose",

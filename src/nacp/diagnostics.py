@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 _THRESHOLDS = 200
 _ENTRIES = 1 << 18
 _ROUNDING = 1e-9
+_STEP = 0.005
 
 
 class Check(NamedTuple):
@@ -104,7 +105,7 @@ class Diagnosis:
             said = (
                 f"The noise model is rejected at {level}: under {self.model}, {found}, and no share is "
                 "negative. Do not rely on the promise. A rate may be overstated, a matrix transposed, or the "
-                "noise may depend on the input."
+                "noise may depend on the input: nacp.compatible_radius says by how much at least."
             )
         else:
             said = (
@@ -167,99 +168,158 @@ def diagnose(
     True
     """
     check_fraction("level", level)
-    evidence = cal.evidence(probs, labels)
     noise, radius = cal.noise, 0.0 if cal.noise is None else cal.noise.radius
-    if evidence.n < 2:
-        raise ValueError(f"a diagnosis takes two points or more; found {evidence.n}")
-    if noise is not None:
-        # A smaller rate implies no more than a larger one does: the low end of an interval is tested.
-        evidence = evidence.under(noise.ends()[0].inverse(cal.k))
-    order = np.random.default_rng(cal.random_state).permutation(evidence.n)
-    halves = order[: evidence.n // 2], order[evidence.n // 2 :]
-    favourites = evidence.favourites()
-    checks = []
-    for learn, test in (halves, halves[::-1]):
-        for region in (
-            _fall(evidence, learn, test, radius, cal.score.offset),
-            _cells(evidence, learn, test, favourites, radius),
-        ):
-            checks.append(region.check(level / 4))
+    evidence, regions = _regions(cal, probs, labels, doubtful=radius > 0)
+    checks = tuple(region.check(level / len(regions), radius) for region in regions)
     return Diagnosis(
         rejected=any(check.rejected for check in checks),
         level=level,
         model="labels taken as they are" if noise is None else noise.describe(cal.k),
-        checks=tuple(checks),
+        checks=checks,
         audit=_audit(cal, evidence, audit_probs, audit_labels, level),
         target=1 - cal.alpha,
         estimate=cal.estimate,
     )
 
 
+def compatible_radius(
+    cal: "Calibration",
+    probs: ArrayLike | None = None,
+    labels: ArrayLike | None = None,
+    *,
+    level: float = 0.05,
+) -> float:
+    """Return the smallest radius around the noise model at which `diagnose` would not reject it.
+
+    Human label noise depends on the input, so no matrix is right. ``MatrixNoise(P, radius)`` allows for it, and
+    this says how large the radius must be at least: with probability 1 - level, some row of the true matrix is
+    as far away as that for some inputs (but for the last step of 0.005). It may have to be larger.
+
+    Parameters
+    ----------
+    cal, probs, labels, level
+        As in `diagnose`.
+
+    Returns
+    -------
+    float
+        A multiple of 0.005; 0 if the model is not rejected as it is.
+
+    Examples
+    --------
+    >>> import nacp
+    >>> from nacp.paper import twins
+    >>> probs, labels = twins.simulate("cifar10", n=4000)
+    >>> noisy = nacp.GroupNoise.other([0, 0, 1, 1, 2, 2, 3, 3, 4, 4], 0.2).sample(labels, 10, random_state=0)
+    >>> cal = nacp.calibrate(probs, noisy, noise=0.2, guarantee="none")
+    >>> 0 < nacp.compatible_radius(cal) <= 0.18  # the rows differ by 0.18 in total variation
+    True
+    """
+    check_fraction("level", level)
+    _, regions = _regions(cal, probs, labels, doubtful=True)
+    steps = round(1 / _STEP)
+    return (
+        max(
+            next(
+                (i for i in range(steps) if not region.check(level / len(regions), i * _STEP).rejected), steps
+            )
+            for region in regions
+        )
+        * _STEP
+    )
+
+
+def _regions(
+    cal: "Calibration", probs: ArrayLike | None, labels: ArrayLike | None, *, doubtful: bool
+) -> tuple[Evidence, "list[_Region]"]:
+    """Return the regions to be tested: two found on each half of the points, with the shares of the other."""
+    evidence = cal.evidence(probs, labels)
+    if evidence.n < 2:
+        raise ValueError(f"a diagnosis takes two points or more; found {evidence.n}")
+    if cal.noise is not None:
+        # A smaller rate implies no more than a larger one does: the low end of an interval is tested.
+        evidence = evidence.under(cal.noise.ends()[0].inverse(cal.k))
+    order = np.random.default_rng(cal.random_state).permutation(evidence.n)
+    halves = order[: evidence.n // 2], order[evidence.n // 2 :]
+    favourites = evidence.favourites()
+    found = []
+    for learn, test in (halves, halves[::-1]):
+        found.append(_fall(evidence, learn, test, cal.score.offset, doubtful))
+        found.append(_cells(evidence, learn, test, favourites))
+    return evidence, found
+
+
 class _Region(NamedTuple):
-    """A region in words; what each test point's share in it is, and the least and the most it can be."""
+    """A region in words; each test point's share in it, and by how much a radius of 1 would blur it; the least
+    and the most that a share can be, and the most that it can be blurred.
+    """
 
     words: str
     shares: Floats
+    doubts: Floats
     low: float
     high: float
+    most_doubt: float
 
-    def check(self, level: float) -> Check:
-        """Bet that the mean share is negative."""
-        width = self.high - self.low
-        error = float(self.shares.std()) / math.sqrt(len(self.shares))
+    def check(self, level: float, radius: float) -> Check:
+        """Bet that the mean share is negative, even with what the radius allows."""
+        shares, high = self.shares + radius * self.doubts, self.high + radius * self.most_doubt
+        width = high - self.low
+        error = float(shares.std()) / math.sqrt(len(shares))
         won = False
-        if self.low < 0 < self.high:  # else no share can be negative, or none anything else
-            bets = Bets(1, len(self.shares), level, 0.99 * width / self.high)
-            bets.play(-self.shares[:, None] / width, 0)
+        if self.low < 0 < high:  # else no share can be negative, or none anything else
+            bets = Bets(1, len(shares), level, 0.99 * width / high)
+            bets.play(-shares[:, None] / width, 0)
             won = bool(bets.won[0])
-        return Check(self.words, float(self.shares.mean()), error, won)
+        return Check(self.words, float(shares.mean()), error, won)
 
 
-def _fall(evidence: Evidence, learn: Ints, test: Ints, radius: float, offset: float) -> _Region:
+def _fall(evidence: Evidence, learn: Ints, test: Ints, offset: float, doubtful: bool) -> _Region:
     """Find where F^c-hat falls most on some points, and return the others' shares in that increment."""
     q = np.unique(np.quantile(evidence.scores_by_row[learn], np.linspace(0, 1, _THRESHOLDS), method="lower"))
     total = sum(evidence.shares(rows, q).sum(axis=0) for rows in _blocks(learn, max(evidence.k, len(q))))
     curve = np.concatenate([[0.0], total / len(learn), [1.0]])  # at -inf and +inf it is known
     end = int(np.argmax(np.maximum.accumulate(curve) - curve))
     start = int(np.argmax(curve[: end + 1]))
-    doubtful = evidence.under(evidence.inverse, radius) if radius else evidence
+    blurred = evidence.under(evidence.inverse, 1.0) if doubtful else evidence
 
-    def shares(source: Evidence, place: int, rows: Ints) -> Floats:
-        if 0 < place <= len(q):
-            return source.shares(rows, q[place - 1 : place])[:, 0]
-        return np.full(len(rows), curve[place])
+    def read(place: int) -> tuple[Floats, Floats]:
+        """Return the shares up to a place of the curve, and their doubts."""
+        if not 0 < place <= len(q):
+            return np.full(len(test), curve[place]), np.zeros(len(test))
+        at = q[place - 1 : place]
+        shares, less = (
+            np.concatenate([source.shares(rows, at)[:, 0] for rows in _blocks(test, evidence.k)])
+            for source in (evidence, blurred)
+        )
+        return shares, shares - less
 
+    (below, below_doubts), (above, above_doubts) = read(start), read(end)
     low, high = evidence.inverse.subset_range()
-    found = [
-        # Known up to a radius, each of the two may be that much larger or smaller.
-        2 * shares(evidence, end, rows) - shares(doubtful, end, rows) - shares(doubtful, start, rows)
-        for rows in _blocks(test, evidence.k)
-    ]
     least, most = (f"{q[place - 1] + offset:.4g}" if 0 < place <= len(q) else "" for place in (start, end))
     interval = f"above {least}" if not most else f"up to {most}" if not least else f"from {least} to {most}"
-    words = f"with a score {interval}"
-    return _Region(words, np.concatenate(found), low, high + 2 * radius * (high - low))
+    doubts = below_doubts + above_doubts
+    return _Region(f"with a score {interval}", above - below, doubts, low, high, 2 * (high - low))
 
 
-def _cells(evidence: Evidence, learn: Ints, test: Ints, favourites: Ints, radius: float) -> _Region:
+def _cells(evidence: Evidence, learn: Ints, test: Ints, favourites: Ints) -> _Region:
     """Find for which favourite and label the joint frequency comes out negative on some points, weigh these
     cells by how negative it is, and return the others' shares in them.
     """
     inverse, labels, k = evidence.inverse, evidence.labels, evidence.k
-    shares, low, high, largest = np.zeros(len(test)), 0.0, 0.0, 0.0
+    (shares, doubts), low, high, largest = np.zeros((2, len(test))), 0.0, 0.0, 0.0
     for learnt, tested in zip(_by_class(favourites[learn], k), _by_class(favourites[test], k), strict=True):
         if not len(learnt):
             continue
         joint = inverse.push(np.bincount(labels[learn[learnt]], minlength=k).astype(np.float64))
         weights = np.where(joint < -_ROUNDING * len(learnt), -joint, 0.0)
         table = inverse.pull(weights)  # the share of a point with this favourite, for each label
-        table += radius * np.ptp(table)
-        shares[tested] = table[labels[test[tested]]]
+        shares[tested], doubts[tested] = table[labels[test[tested]]], np.ptp(table)
         low, high = min(low, table.min()), max(high, table.max())
         largest = max(largest, weights.max())
     unit = largest or 1.0
     words = "in pairs of best and given label where it seemed negative before, weighted"
-    return _Region(words, shares / unit, low / unit, high / unit)
+    return _Region(words, shares / unit, doubts / unit, low / unit, high / unit, (high - low) / unit)
 
 
 def _by_class(values: Ints, k: int) -> list[Ints]:

@@ -143,6 +143,36 @@ def label_log_probs(rows: Rows, labels: Ints, betas: Floats) -> Floats:
     return found
 
 
+def best_rate(probs: Floats, k: int) -> float:
+    """Return the rate with the largest likelihood, given the labels' probabilities: it is concave.
+
+    Parameters
+    ----------
+    probs : array of shape (n,)
+        What the classifier gave the noisy labels.
+    k : int
+        The number of classes.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from nacp.estimation.model import best_rate
+    >>> round(best_rate(np.array([1.0, 1.0, 1.0, 0.0]), k=2), 6)  # three right labels, one that must be wrong
+    0.5
+    """
+    from scipy.optimize import brentq
+
+    even = 1 / k
+
+    def slope(rate: float) -> float:
+        with np.errstate(divide="ignore"):
+            return float(((even - probs) / ((1 - rate) * probs + rate * even)).sum())
+
+    if slope(0.0) <= 0:
+        return 0.0
+    return 1.0 if slope(1.0) >= 0 else float(brentq(slope, 0.0, 1.0, xtol=1e-9))
+
+
 class Likelihood:
     """The log-likelihood of a noise rate and a temperature, ``sum log((1 - e) p_T + e/k)``.
 
@@ -171,30 +201,16 @@ class Likelihood:
         with np.errstate(divide="ignore"):
             return np.log((1 - rate) * probs + rate / self._k).sum(axis=-1)
 
-    def best_rate(self, probs: Floats) -> float:
-        """Return the best rate for given p_T: the likelihood is concave in it."""
-        from scipy.optimize import brentq
-
-        even = 1 / self._k
-
-        def slope(rate: float) -> float:
-            with np.errstate(divide="ignore"):
-                return float(((even - probs) / ((1 - rate) * probs + rate * even)).sum())
-
-        if slope(0.0) <= 0:
-            return 0.0
-        return 1.0 if slope(1.0) >= 0 else float(brentq(slope, 0.0, 1.0, xtol=1e-9))
-
     def best(self) -> tuple[float, float]:
         """Return the best rate, and the log of the inverse temperature beside it."""
-        values = [self.value(self.best_rate(probs), probs) for probs in self._at_nodes]
+        values = [self.value(best_rate(probs, self._k), probs) for probs in self._at_nodes]
 
         def profile(log_beta: float) -> float:
             probs = self.probs(log_beta)
-            return float(self.value(self.best_rate(probs), probs))
+            return float(self.value(best_rate(probs, self._k), probs))
 
         log_beta, _ = _refine(profile, np.array(values))
-        return self.best_rate(self.probs(log_beta)), log_beta
+        return best_rate(self.probs(log_beta), self._k), log_beta
 
     def profile(self, rate: float) -> float:
         """Return the largest log-likelihood at a rate, over temperatures."""
