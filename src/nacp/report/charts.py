@@ -84,7 +84,7 @@ def sizes_chart(contents: Contents) -> "Figure":
         marker={"color": TRUE},
         hovertemplate="%{y} sets<extra></extra>",
     )
-    figure.update_xaxes(title="labels in a set", type="category", showgrid=False)
+    figure.update_xaxes(title="labels in a set", type="category", showgrid=False, automargin=True)
     figure.update_yaxes(title="sets", rangemode="tozero")
     return figure
 
