@@ -310,8 +310,8 @@ def end_to_end(splits):
         "sqrt(sd(g)²/n + α(1-α)/n_test) of one of them. Two of these below the target count as broken; then "
         'η is the smallest radius tried with which "pac" reaches the target on the first split, and the size '
         'of its sets. The rows "pac, η" take the radius from `nacp.compatible_radius`, which needs no clean '
-        "label. The excess is the size that Noisy-CP has beyond the oracle's; more than 100% of it removed goes "
-        "with too little coverage."
+        "label. The excess is the size that Noisy-CP has beyond the oracle's; more than 100% of it removed "
+        "goes with too little coverage."
     )
 
 

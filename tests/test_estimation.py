@@ -7,9 +7,11 @@ from itertools import combinations, product
 import numpy as np
 import pytest
 from scipy import stats
+from typer.testing import CliRunner
 
 import nacp
 from nacp._validation import check_probs
+from nacp.cli import app
 from nacp.estimation.annotators import pair_distribution
 from nacp.estimation.audit import row_radii
 from nacp.estimation.exact import exact_interval, sum_distribution
@@ -444,3 +446,88 @@ def test_a_file_from_elsewhere_is_refused(change, said, tmp_path):
     path.write_text(json.dumps(json.loads(path.read_text()) | change))
     with pytest.raises(ValueError, match=said):
         nacp.estimation.load(path)
+
+
+# On the command line
+
+
+@pytest.fixture
+def files(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    names = ["ant", "bee", "cat", "dog"]
+    rng = np.random.default_rng(0)
+    probs, true = calibrated(2000, 4, rng)
+    labels = np.stack([nacp.UniformNoise(0.2).sample(true, 4, rng) for _ in range(3)], axis=1)
+    labels[::7, 2] = -1
+    np.save("probs.npy", probs)
+    np.save("noisy.npy", labels[:, 0])
+    np.save("true.npy", true)
+    np.save("three.npy", labels)
+
+    def cell(label, known):
+        return "" if label < 0 else known[label]
+
+    for file, known in (("names", names), ("numbers", "0123")):
+        (tmp_path / f"{file}.csv").write_text(
+            "id,a,b,c\n"
+            + "".join(f"{i},{','.join(cell(v, known) for v in row)}\n" for i, row in enumerate(labels))
+        )
+        (tmp_path / f"{file}-true.csv").write_text("label\n" + "".join(f"{known[v]}\n" for v in true))
+        (tmp_path / f"{file}-noisy.csv").write_text("".join(f"{known[v]}\n" for v in labels[:, 0]))
+    (tmp_path / "classes.txt").write_text("\n".join(names))
+    (tmp_path / "groups.txt").write_text("x\nx\ny\ny\n")
+    return probs, true, labels
+
+
+def done(*arguments, code=0):
+    result = CliRunner().invoke(app, ["noise", *arguments] if arguments[0] != "!" else list(arguments[1:]))
+    assert result.exit_code == code, result.output
+    return result.output
+
+
+@pytest.mark.parametrize("kind", ["npy", "numbers", "names"])
+def test_commands_do_what_the_functions_do(files, kind):
+    probs, true, labels = files
+    named = ["--classes", "classes.txt"] if kind == "names" else ["--k", "4"]
+    audit = ("noisy.npy", "true.npy") if kind == "npy" else (f"{kind}-noisy.csv", f"{kind}-true.csv")
+    done("audit", *audit, *named, "-o", "audit.json")
+    done("annotators", "three.npy" if kind == "npy" else f"{kind}.csv", *named, "-o", "annotators.json")
+    expected = {
+        "audit": nacp.noise_from_audit(labels[:, 0], true, k=4),
+        "annotators": nacp.noise_from_annotators(labels, k=4),
+    }
+    if kind == "npy":
+        done("model", "probs.npy", "noisy.npy", "-o", "model.json")
+        done("privacy", "2.5", "--k", "4", "-o", "privacy.json")
+        expected |= {
+            "model": nacp.noise_from_model(probs, labels[:, 0]),
+            "privacy": nacp.noise_from_privacy(2.5, 4),
+        }
+    for name, estimate in expected.items():
+        assert nacp.estimation.load(f"{name}.json") == estimate
+
+
+def test_groups_come_from_a_file_and_names_need_classes(files):
+    said = done("audit", "noisy.npy", "true.npy", "--k", "4", "--groups", "groups.txt")
+    assert "outside of their group" in said
+    assert "pass --classes FILE" in done("audit", "names-noisy.csv", "names-true.csv", code=2)
+    assert "pass --classes FILE" in done("annotators", "names.csv", code=2)
+
+
+def test_an_estimate_calibrates_and_is_diagnosed(files):
+    probs, _, labels = files
+    done("annotators", "three.npy", "--k", "4")
+    done("!", "calibrate", "probs.npy", "noisy.npy", "--noise", "noise.json", "-o", "cal.json")
+    cal = nacp.calibrate(probs, labels[:, 0], noise=nacp.noise_from_annotators(labels, k=4))
+    assert nacp.load("cal.json").threshold == cal.threshold
+    assert str(cal.diagnose()) in done("!", "diagnose", "cal.json", "probs.npy", "noisy.npy")
+    done(
+        "!", "calibrate", "probs.npy", "noisy.npy", "--noise", "0.6", "--guarantee", "none", "-o", "bad.json"
+    )
+    audit = ("--audit-probs", "probs.npy", "--audit-labels", "true.npy")
+    found = json.loads(done("!", "diagnose", "bad.json", "probs.npy", "noisy.npy", *audit, "--json", code=1))
+    assert found["rejected"]
+    assert found["audit"]["short"]
+    assert "belong together" in done(
+        "!", "diagnose", "cal.json", "probs.npy", "noisy.npy", *audit[:2], code=2
+    )

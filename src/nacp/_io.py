@@ -130,6 +130,19 @@ def read_rows(
 
 
 def read_classes(name: str, k: int) -> list[str]:
+    """Read the names of k classes."""
+    names = read_class_list(name)
+    if Path(name).suffix == ".csv" and len(names) == k + 1:
+        del names[0]
+    if len(names) != k or len(set(names)) != k:
+        raise ValueError(
+            f"{name} must hold {k} different names, one per column of probs; "
+            f"found {len(names)}, {len(set(names))} of them different"
+        )
+    return names
+
+
+def read_class_list(name: str) -> list[str]:
     """Read class names: a ``.json`` list, the last column of a ``.csv`` file, or else one per line."""
     path = _checked(Path(name))
     if path.suffix == ".csv":
@@ -143,15 +156,33 @@ def read_classes(name: str, k: int) -> list[str]:
             raise ValueError(f'{path} must hold a list of names, such as ["cat", "dog"]')
     else:
         read = read_lines(name)
-    names = [each.strip() for each in read]
-    if path.suffix == ".csv" and len(names) == k + 1:
-        del names[0]
-    if len(names) != k or len(set(names)) != k:
-        raise ValueError(
-            f"{path} must hold {k} different names, one per column of probs; "
-            f"found {len(names)}, {len(set(names))} of them different"
-        )
-    return names
+    return [each.strip() for each in read]
+
+
+def read_annotations(name: str, classes: Sequence[str] | None = None) -> Array:
+    """Read labels by several annotators: a row per item, a column per annotator; an empty cell is missing.
+
+    A first row of ``.csv`` that holds other than labels is a header.
+    """
+    path, key = _split(name)
+    if path.suffix in _ARRAYS:
+        return _read_array(path, key, "labels")
+    if path.suffix == ".parquet":
+        return _parquet_matrix(path, key)[0]
+    rows = [row for _, row in _csv_rows(path)]
+    known = set(classes or ())
+    if any(cell and cell not in known and not _numeric([cell]) for cell in rows[0]):
+        start = int(len(rows[0]) > 1 and rows[0][0].lower() in _ID)
+        rows = [row[start:] for row in rows[1:]]
+    if not rows or len({len(row) for row in rows}) > 1:
+        raise ValueError(f"{path} must have rows of one length, a cell for each annotator")
+    cells = np.array(rows)
+    if not all(_numeric([cell]) for cell in cells.ravel() if cell):
+        if classes is None:
+            odd = next(cell for cell in cells.ravel() if cell and not _numeric([cell]))
+            raise ValueError(f"{path} holds names such as {str(odd)!r}: pass --classes FILE with all of them")
+        return cells
+    return np.where(cells == "", "-1", cells).astype(np.float64)
 
 
 def read_lines(name: str) -> list[str]:

@@ -21,6 +21,7 @@ from nacp._io import (
     read_rows,
     write_sets,
 )
+from nacp._noise_commands import diagnose_command, noise_app
 from nacp._terminal import (
     FAILED,
     Commands,
@@ -56,6 +57,9 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
+
+app.add_typer(noise_app, name="noise")
+app.command("diagnose")(diagnose_command)
 
 What: TypeAlias = Literal[Name, "all"]
 

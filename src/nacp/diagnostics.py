@@ -58,7 +58,8 @@ class AuditCheck(NamedTuple):
     error : float
         ``sqrt(sd(g)^2/n + alpha (1 - alpha)/n_test)``: of the threshold and of the test points.
     short, generous : bool
-        Whether coverage is below the target, or above the estimate, by more than the level allows.
+        Whether coverage is below the target, or above the estimate of exactly known noise, by more than the
+        level allows.
     """
 
     coverage: float
@@ -191,9 +192,9 @@ def compatible_radius(
 ) -> float:
     """Return the smallest radius around the noise model at which `diagnose` would not reject it.
 
-    Human label noise depends on the input, so no matrix is right. ``MatrixNoise(P, radius)`` allows for it, and
-    this says how large the radius must be at least: with probability 1 - level, some row of the true matrix is
-    as far away as that for some inputs (but for the last step of 0.005). It may have to be larger.
+    Human label noise depends on the input, so no matrix is right. ``MatrixNoise(P, radius)`` allows for that,
+    and this says how large the radius must be at least: with probability 1 - level, some row of the true
+    matrix is as far away as that for some inputs (but for the last step of 0.005). It may have to be larger.
 
     Parameters
     ----------
@@ -250,8 +251,8 @@ def _regions(
 
 
 class _Region(NamedTuple):
-    """A region in words; each test point's share in it, and by how much a radius of 1 would blur it; the least
-    and the most that a share can be, and the most that it can be blurred.
+    """A region in words; each test point's share in it, and by how much a radius of 1 would blur it; the
+    least and the most that a share can be, and the most that it can be blurred.
     """
 
     words: str
@@ -351,9 +352,11 @@ def _audit(
     deviation = evidence.deviation(cal.native_threshold) if math.isfinite(cal.native_threshold) else 0.0
     error = math.sqrt(deviation**2 / cal.n + cal.alpha * (1 - cal.alpha) / found.n)
     allowed = -float(ndtri(level)) * error
+    # With doubt the estimate is that of the careful end, and more coverage is what it is for.
+    exactly = cal.noise is None or (len(cal.noise.ends()) == 1 and not cal.noise.radius)
     return AuditCheck(
         coverage=found.coverage,
         error=error,
         short=found.coverage < 1 - cal.alpha - allowed,
-        generous=found.coverage > cal.estimate + allowed,
+        generous=exactly and found.coverage > cal.estimate + allowed,
     )

@@ -87,10 +87,12 @@ class NoiseEstimate:
         path : path
             The file; replaced if it exists.
         """
+        write_document(path, {"format": _FORMAT, "version": _VERSION} | self.to_dict())
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return all of it as plain values, for a file."""
         values = {field.name: getattr(self, field.name) for field in fields(self)}
-        write_document(
-            path, {"format": _FORMAT, "version": _VERSION} | values | {"noise": self.noise.to_dict()}
-        )
+        return values | {"noise": self.noise.to_dict()}
 
 
 def load(path: str | os.PathLike[str]) -> NoiseEstimate:
