@@ -164,11 +164,9 @@ def read_annotations(name: str, classes: Sequence[str] | None = None) -> Array:
 
     A first row of ``.csv`` that holds other than labels is a header.
     """
-    path, key = _split(name)
-    if path.suffix in _ARRAYS:
-        return _read_array(path, key, "labels")
-    if path.suffix == ".parquet":
-        return _parquet_matrix(path, key)[0]
+    path, _ = _split(name)
+    if path.suffix in (*_ARRAYS, ".parquet"):
+        return read_matrix(name, "labels")[0]
     rows = [row for _, row in _csv_rows(path)]
     known = set(classes or ())
     if any(cell and cell not in known and not _numeric([cell]) for cell in rows[0]):

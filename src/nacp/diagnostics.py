@@ -297,10 +297,18 @@ def _fall(evidence: Evidence, learn: Ints, test: Ints, offset: float, doubtful: 
 
     (below, below_doubts), (above, above_doubts) = read(start), read(end)
     low, high = evidence.inverse.subset_range()
-    least, most = (f"{q[place - 1] + offset:.4g}" if 0 < place <= len(q) else "" for place in (start, end))
-    interval = f"above {least}" if not most else f"up to {most}" if not least else f"from {least} to {most}"
+    ends = [q[place - 1] + offset if 0 < place <= len(q) else None for place in (start, end)]
     doubts = below_doubts + above_doubts
-    return _Region(f"with a score {interval}", above - below, doubts, low, high, 2 * (high - low))
+    return _Region(f"with a score {_between(*ends)}", above - below, doubts, low, high, 2 * (high - low))
+
+
+def _between(low: float | None, high: float | None) -> str:
+    """Write an interval with as many digits as tell its ends apart; None is an end that is infinite."""
+    if low is None or high is None:
+        return "anywhere" if low is high else f"above {low:.4g}" if high is None else f"up to {high:.4g}"
+    told = ((f"{low:.{digits}g}", f"{high:.{digits}g}") for digits in range(4, 18))
+    least, most = next((pair for pair in told if pair[0] != pair[1]), (str(low), str(high)))
+    return f"from {least} to {most}"
 
 
 def _cells(evidence: Evidence, learn: Ints, test: Ints, favourites: Ints) -> _Region:

@@ -95,21 +95,22 @@ def sensitivity_chart(sensitivity: Sensitivity) -> "Figure":
 
     rows = sensitivity.rows
     rates = [row.rate for row in rows]
-    figure = make_subplots(1, 2, horizontal_spacing=0.14).update_layout(_BARE)
-    for name, values, colour, dash, column in (
+    figure = make_subplots(2, 1, shared_xaxes=True, vertical_spacing=0.08).update_layout(_BARE)
+    for name, values, colour, dash, place in (
         ("coverage in truth", [row.coverage for row in rows], TRUE, "solid", 1),
         ("coverage as believed", [row.estimate for row in rows], GIVEN, "dash", 1),
         ("labels per set", [row.mean_size for row in rows], RANDOM, "solid", 2),
     ):
         figure.add_scatter(
             x=rates, y=values, name=name, mode="lines+markers", line={"color": colour, "dash": dash},
-            row=1, col=column,
+            row=place, col=1,
         )  # fmt: skip
     figure.add_hline(sensitivity.target, line={"color": MARK, "width": 1.5, "dash": "dash"}, row=1, col=1)
     figure.add_vline(sensitivity.rate, line={"color": MARK, "width": 1.5})
-    figure.update_xaxes(title="stated noise rate", showgrid=False)
+    figure.update_xaxes(showgrid=False)
+    figure.update_xaxes(title="stated noise rate", row=2, col=1)
     figure.update_yaxes(title="coverage", tickformat=".0%", row=1, col=1)
-    figure.update_yaxes(title="mean set size", rangemode="tozero", row=1, col=2)
+    figure.update_yaxes(title="mean set size", rangemode="tozero", row=2, col=1)
     return figure
 
 
