@@ -257,7 +257,7 @@ def test_the_display_draws_what_was_found():
     probs, labels = twins.simulate("cifar10", n=500)
     cal = nacp.calibrate(probs, labels, noise=0.02, guarantee="none")
     display = nacp.SensitivityDisplay.from_calibration(cal)
-    rates, covered = display.axes_[0].lines[0].get_data()
+    rates, covered = display.line_.get_data()
     assert min(rates) == pytest.approx(0)
     assert list(covered) == [row.coverage for row in nacp.sensitivity(cal).rows]
     pyplot.close(display.figure_)

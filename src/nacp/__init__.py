@@ -4,7 +4,6 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from nacp._sensitivity import Sensitivity, sensitivity
-from nacp._sensitivity_display import SensitivityDisplay
 from nacp.calibration import Calibration, NoValidThresholdWarning, calibrate, load
 from nacp.comparison import Comparison, ComparisonRow, compare
 from nacp.coverage import CoverageCurve, coverage_curve
@@ -37,7 +36,7 @@ from nacp.theorems import NoisyComparison, compare_with_noisy_cp, threshold_brac
 from nacp.verdict import Verdict, judge
 
 if TYPE_CHECKING:
-    from nacp.plotting import CorrectionDisplay, CoverageDisplay, SetSizeDisplay
+    from nacp.plotting import CorrectionDisplay, CoverageDisplay, SensitivityDisplay, SetSizeDisplay
     from nacp.sklearn import NoiseAwareClassifier
 
 __version__ = "0.1.0"
@@ -111,6 +110,7 @@ _ELSEWHERE = {
     "NoiseAwareClassifier": "nacp.sklearn",
     "CorrectionDisplay": "nacp.plotting",
     "CoverageDisplay": "nacp.plotting",
+    "SensitivityDisplay": "nacp.plotting",
     "SetSizeDisplay": "nacp.plotting",
 }
 
