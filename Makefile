@@ -2,11 +2,11 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: demo test docs reproduce bench guarantees lint types clean
+.PHONY: demo test docs reproduce bench guarantees estimation lint types clean
 
 .venv/installed: pyproject.toml
 	$(PYTHON) -m venv .venv
-	$(BIN)/python -m pip install --quiet --editable '.[plot,sklearn]'
+	$(BIN)/python -m pip install --quiet --editable '.[plot,report,sklearn]'
 	touch $@
 
 # What tests, linter, types and documentation need besides: among others PyTorch, in the version of the constraints.
@@ -15,7 +15,7 @@ BIN := .venv/bin
 	touch $@
 
 demo: .venv/installed
-	$(BIN)/python -m nacp.demo
+	$(BIN)/nacp demo
 
 test: lint types
 	$(BIN)/python -m pytest -n 2
@@ -42,6 +42,11 @@ bench: .venv-bench/installed
 # Are the promises true, and what do they cost? Takes about an hour. Writes docs/guarantees-results.md.
 guarantees: .venv/installed
 	$(BIN)/python benchmarks/guarantees.py
+
+# Do the intervals of the noise hold, and how far does estimation carry? Takes over an hour. Writes docs/estimation-results.md.
+estimation: .venv/installed
+	$(BIN)/python -m pip install --quiet --editable '.[cleanlab,crowd]'
+	$(BIN)/python benchmarks/estimation.py
 
 lint: .venv/dev
 	$(BIN)/ruff check .

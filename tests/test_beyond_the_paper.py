@@ -2,13 +2,14 @@
 
 import math
 from fractions import Fraction
-from itertools import pairwise
+from itertools import pairwise, product
 
 import numpy as np
 import pytest
 from scipy.stats import binom, norm
 
 import nacp
+from nacp.guarantees.acnl import expected_excess
 from nacp.guarantees.betting import Bets
 from nacp.guarantees.pointwise import floor, threshold_grid
 from nacp.paper import twins
@@ -106,29 +107,51 @@ def test_binomial_is_the_lowest_threshold_of_the_grid_from_which_on_every_p_valu
     noise, delta, alpha = nacp.UniformNoise(rate), 0.1, 0.2
     probs, _, labels = sample(300, noise)
     unlabelled = sample(more, noise, seed=4)[0] if more else None
+    grid = threshold_grid(*score.span, 0.01) + score.offset
     cal = nacp.calibrate(
         probs, labels, noise=noise, score=score, alpha=alpha,
-        guarantee="binomial", delta=delta, unlabelled=unlabelled,
+        guarantee=nacp.Binomial(delta, tuple(grid)), unlabelled=unlabelled,
     )  # fmt: skip
     everyone = probs if unlabelled is None else np.concatenate([probs, unlabelled])
     own, scores, m = score.label_scores(probs, labels), score.scores(everyone), len(everyone)
-    grid = threshold_grid(*score.span)
-    passed = []
-    for q in grid + score.offset:
+    found = math.inf
+    for q in np.unique(grid)[::-1]:
         shares = (scores <= q).mean(axis=1)
         log = math.log(2 / (delta / 40))
         bernstein = shares.mean() + math.sqrt(2 * shares.var(ddof=1) * log / m) + 7 * log / (3 * (m - 1))
         bound = min(chernoff(shares.mean(), m, delta / 40), bernstein)
         p0 = (1 - rate) * (1 - alpha) + rate * bound
-        passed.append(binom.sf(np.count_nonzero(own <= q) - 1, 300, p0) <= delta - delta / 20)
-        if len(passed) > 1 and not passed[-1] and q >= own.max():
+        if binom.sf(np.count_nonzero(own <= q) - 1, 300, p0) > delta - delta / 20:
             break
-    lowest = 1 + max(i for i, good in enumerate(passed) if not good)
-    found = grid[lowest] + score.offset
+        found = q
     if cal.threshold == math.inf:
         assert (scores[: len(probs)] <= found).all()
     else:
-        assert cal.threshold == found
+        assert cal.threshold == pytest.approx(found, rel=1e-12)
+
+
+def test_the_grid_of_binomial_costs_less_than_a_hundredth_of_the_floor():
+    """Against a test at every score: between two labels' scores it is hardest just below the upper one."""
+    n, runs, delta, rate, alpha = 2000, 20, 0.1, 0.2, 0.1
+    probs, true, _ = sample(200_000, NOISES["uniform"], seed=1, strength=9.0)
+    truth = np.sort(1 - probs[np.arange(len(true)), true])
+    costs, floors = [], []
+    for run in range(runs):
+        probs, _, labels = sample(n, NOISES["uniform"], seed=100 + run, strength=9.0)
+        cal = nacp.calibrate(probs, labels, noise=rate, alpha=alpha, guarantee="binomial", delta=delta)
+        scores = 1 - probs
+        own = np.sort(scores[np.arange(n), labels])
+        above = np.unique(own[7 * n // 10 :])  # a lower share than (1 - rate)(1 - alpha) cannot pass
+        held = (scores[None] < above[:, None, None]).mean(axis=2)
+        log, means = math.log(2 / (delta / 40)), held.mean(axis=1)
+        bernstein = means + np.sqrt(2 * held.var(axis=1, ddof=1) * log / n) + 7 * log / (3 * (n - 1))
+        bounds = np.minimum([chernoff(mean, n, delta / 40) for mean in means], bernstein)
+        values = binom.sf(np.searchsorted(own, above) - 1, n, (1 - rate) * (1 - alpha) + rate * bounds)
+        exact = above[np.flatnonzero(values > delta - delta / 20).max()]
+        costs.append(np.subtract(*np.searchsorted(truth, [cal.threshold, exact], side="right")) / len(truth))
+        floors.append(cal.floor)
+    error = np.std(costs) / math.sqrt(runs)
+    assert np.mean(costs) + 4 * error < 0.01 * np.mean(floors)
 
 
 @every_noise
@@ -183,15 +206,15 @@ def test_the_first_crossing_is_refused(guarantee):
         nacp.calibrate(probs, labels, noise=0.2, guarantee=guarantee, crossing="first")
 
 
-@pytest.mark.parametrize("guarantee", ["none", "acnl", "crcp", "expected"])
+@pytest.mark.parametrize("guarantee", ["none", "acnl", "crcp"])
 def test_guarantees_that_need_the_noise_exactly_refuse_an_interval(guarantee):
     probs, _, labels = sample(50, NOISES["uniform"])
     with pytest.raises(ValueError, match=rf'"{guarantee}" needs noise that is known exactly'):
         nacp.calibrate(probs, labels, noise=nacp.UniformNoise(0.2, interval=(0.1, 0.3)), guarantee=guarantee)
 
 
-@pytest.mark.parametrize("guarantee", ["none", "acnl", "crcp", "expected"])
-def test_only_pac_takes_a_radius(guarantee):
+@pytest.mark.parametrize("guarantee", ["none", "acnl", "crcp"])
+def test_only_pac_and_expected_take_a_radius(guarantee):
     probs, _, labels = sample(100, NOISES["matrix"])
     with pytest.raises(ValueError, match="known exactly"):
         nacp.calibrate(probs, labels, noise=nacp.MatrixNoise(PAIRS, radius=0.02), guarantee=guarantee)
@@ -234,19 +257,95 @@ def test_unlabelled_points_are_checked_and_are_for_binomial_only():
 # Uncertain noise
 
 
-@pytest.mark.parametrize("guarantee", ["pac", "binomial", "nacp"])
+WORST_CASE = nacp.Expected("worst-case")
+
+
+@pytest.mark.parametrize("guarantee", ["pac", "binomial", "nacp", "expected", WORST_CASE], ids=str)
 def test_under_an_interval_the_larger_threshold_of_both_ends_is_taken(guarantee):
     probs, _, labels = sample(3000, NOISES["uniform"])
-    options = {"alpha": 0.2, "guarantee": guarantee, "delta": 0.1}
-    ends = [nacp.calibrate(probs, labels, noise=rate, **options).threshold for rate in (0.15, 0.25)]
+    options = {"alpha": 0.2, "guarantee": guarantee}
+    if guarantee in ("pac", "binomial", "nacp"):
+        options["delta"] = 0.1
+    ends = [nacp.calibrate(probs, labels, noise=rate, **options) for rate in (0.15, 0.25)]
     noise = nacp.UniformNoise(0.2, interval=(0.15, 0.25), confidence=0.95)
     cal = nacp.calibrate(probs, labels, noise=noise, **options)
     exactly = nacp.calibrate(probs, labels, noise=0.2, **options)
-    assert cal.threshold == max(ends) > exactly.threshold
+    assert cal.threshold == max(end.threshold for end in ends) > exactly.threshold
+    assert cal.gap == max(end.gap for end in ends)
     sizes = [c.predict_set(probs).sizes.mean() for c in (cal, exactly)]
     assert cal.price_of_doubt == pytest.approx(sizes[0] - sizes[1])
-    assert "at least 85% of calibration sets" in cal.promise, "0.1 and the 0.05 that the interval may fail"
+    if "delta" in options:
+        assert "at least 85% of calibration sets" in cal.promise, (
+            "0.1 and the 0.05 that the interval may fail"
+        )
+    else:
+        assert "at least 75% in expectation" in cal.promise, "0.2 and the 0.05 that the interval may fail"
     assert exactly.price_of_doubt == 0
+
+
+@pytest.mark.parametrize("rule", ["exchange", "worst-case"])
+@pytest.mark.parametrize("k", [2, 6, 1000])
+def test_what_both_ends_of_an_interval_pass_every_rate_between_passes(rule, k):
+    """What "expected" asks of F^n and F^r is affine in rate / (1 - rate), so nothing is lost between."""
+    low, high, n, alpha = 0.05, 0.6, 50, 0.2
+    rng = np.random.default_rng(k)
+    # Estimates that are near what is asked, with F^n on either side of F^r.
+    noisy, random = rng.uniform(0.7, 1, size=(2, 2000))
+
+    def passes(rate):
+        least, most = nacp.UniformNoise(rate).range(k)
+        clean = (noisy - rate * random) / (1 - rate)
+        if rule == "exchange":
+            return (n * clean + least) / (n + 1) >= 1 - alpha
+        return clean >= 1 - alpha + (most - least) * expected_excess(n) - 1e-12
+
+    both = passes(low) & passes(high)
+    assert 0 < both.sum() < len(both)
+    for rate in np.linspace(low, high, 23):
+        assert passes(rate)[both].all()
+
+
+def widest_oscillation(weights):
+    """The most by which the rows' sums over any set differ, set by set."""
+    sets = np.array(list(product([False, True], repeat=K)))
+    return np.ptp(sets @ weights.T, axis=1).max()
+
+
+@pytest.mark.parametrize("guarantee", [nacp.Expected(), WORST_CASE], ids=str)
+def test_under_a_radius_expected_aims_at_so_much_more(guarantee):
+    radius, n, alpha = 0.02, 400, 0.3
+    noise = nacp.MatrixNoise(NOISES["random"].P, radius=radius)
+    probs, _, labels = sample(n, noise)
+    cal = nacp.calibrate(probs, labels, noise=noise, alpha=alpha, guarantee=guarantee)
+    low, high = noise.range(K)
+    doubt = radius * widest_oscillation(np.linalg.inv(noise.P))
+    assert doubt > radius
+    target = 1 - alpha + doubt
+    every = np.unique(nacp.HPS().scores(probs))
+    estimates = np.array([shares(probs, labels, noise, nacp.HPS(), q).mean() for q in every])
+    if guarantee == WORST_CASE:
+        failed = estimates < target + (high - low) * expected_excess(n) - 1e-12
+    else:
+        failed = (n * estimates + low) / (n + 1) < target - 1e-12
+        assert cal.note is None
+    lowest = 1 + np.flatnonzero(failed).max()
+    assert cal.threshold == pytest.approx(every[lowest], rel=1e-12)
+    assert cal.estimate >= 1 - alpha + cal.correction - 1e-12
+    exactly = nacp.calibrate(probs, labels, noise=noise.P, alpha=alpha, guarantee=guarantee)
+    assert cal.correction == pytest.approx(
+        exactly.correction + (doubt if guarantee == WORST_CASE else doubt * (n + 1) / n)
+    )
+    sizes = [c.predict_set(probs).sizes.mean() for c in (cal, exactly)]
+    assert cal.price_of_doubt == pytest.approx(sizes[0] - sizes[1])
+    assert cal.price_of_doubt > 0
+
+
+def test_a_radius_that_takes_all_of_alpha_is_named():
+    probs, _, labels = sample(400, NOISES["matrix"])
+    noise = nacp.MatrixNoise(PAIRS, radius=0.2)
+    with pytest.warns(nacp.NoValidThresholdWarning, match="the radius of the noise alone takes 0.4"):
+        cal = nacp.calibrate(probs, labels, noise=noise, alpha=0.3, guarantee="expected")
+    assert cal.threshold == math.inf
 
 
 def test_a_radius_takes_the_oscillation_off_every_share():
@@ -257,11 +356,12 @@ def test_a_radius_takes_the_oscillation_off_every_share():
     order = np.random.default_rng(1).permutation(400)
     weights = np.linalg.inv(PAIRS)
     low, high = noise.range(K)
+    least = low - radius * widest_oscillation(weights)
     won = []
     for q in grid:
         sums = (1 - probs <= q) @ weights.T
         careful = shares(probs, labels, noise, nacp.HPS(), q) - radius * np.ptp(sums, axis=1)
-        won.append(bet(careful[order], 0.2, low - radius * (high - low), high, 0.7))
+        won.append(bet(careful[order], 0.2, least, high, 0.7))
     lowest = 1 + max(i for i, passed in enumerate(won) if not passed)
     assert cal.threshold == pytest.approx(grid[lowest])
     assert cal.price_of_doubt > 0
@@ -366,6 +466,83 @@ def test_expected_covers_on_average(population):
     assert 0.9 - np.mean(gaps) - 4 * error <= np.mean(covered) <= 0.9 + 3 / n + 4 * error
 
 
+# Whether it comes true where the noise is as far from what was stated as it may be
+
+
+def worst_rows(probs, labels, noise, q, *, by_class):
+    """Return the distribution of each point's noisy label, within the radius of the stated one.
+
+    All of the radius is moved from a label that lowers the share at q to the one that raises it most; for
+    each point, or for each class on average over its points, which then is a matrix again.
+    """
+    k = probs.shape[1]
+    sums = (1 - probs <= q) @ np.linalg.inv(noise.P).T
+    if by_class:
+        sums = np.array([sums[labels == y].mean(axis=0) for y in range(k)])[labels]
+    rows, points = noise.P[labels], np.arange(len(labels))
+    worst = np.where(rows >= noise.radius, sums, np.inf).argmin(axis=1)
+    rows[points, worst] -= noise.radius
+    rows[points, sums.argmax(axis=1)] += noise.radius
+    assert rows.min() >= 0
+    assert np.abs(rows - noise.P[labels]).sum(axis=1).max() / 2 <= noise.radius + 1e-12
+    return rows
+
+
+def coverages(population, rows, n, runs, **options):
+    """Return the coverage of many calibrations with noisy labels drawn from `rows`, and their gaps."""
+    probs, labels, scores = population
+    rng, limits = np.random.default_rng(12), np.cumsum(rows, axis=1)
+    found = []
+    for run in range(runs):
+        chosen = rng.integers(len(labels), size=n)
+        noisy = (rng.random((n, 1)) > limits[chosen]).sum(axis=1)
+        cal = nacp.calibrate(probs[chosen], noisy, random_state=run, **options)
+        found.append((np.searchsorted(scores, cal.threshold, side="right") / len(scores), cal.gap))
+    return np.array(found).T
+
+
+PAIRS_OF_TEN = 0.8 * np.eye(10) + 0.2 * np.eye(10)[np.arange(10) ^ 1]
+
+
+@pytest.mark.parametrize("by_class", [True, False], ids=["matrix", "depends on the input"])
+def test_pac_keeps_its_promise_under_the_worst_noise_within_the_radius(by_class, population):
+    probs, labels, scores = population
+    noise, n, runs, delta = nacp.MatrixNoise(PAIRS_OF_TEN, radius=0.02), 1000, 100, 0.1
+    q = scores[int(0.9 * len(scores))]
+    rows = worst_rows(probs, labels, noise, q, by_class=by_class)
+    pac = nacp.PAC(delta, tuple(np.linspace(0.2, 1.0, 160, endpoint=False)))
+    covered, _ = coverages(population, rows, n, runs, noise=noise, guarantee=pac)
+    allowed = delta + 4 * math.sqrt(delta * (1 - delta) / runs)
+    assert np.mean(covered < 0.9) <= allowed
+    trusting, _ = coverages(population, rows, n, runs, noise=noise.P, guarantee=pac)
+    assert np.mean(trusting < 0.9) > allowed, "without the radius the promise is broken"
+
+
+@pytest.mark.parametrize("rule", ["exchange", "worst-case"])
+def test_expected_covers_on_average_under_the_worst_noise_within_the_radius(rule, population):
+    probs, labels, scores = population
+    noise, n, runs = nacp.MatrixNoise(PAIRS_OF_TEN, radius=0.02), 1000, 100
+    q = scores[int(0.9 * len(scores))]
+    rows = worst_rows(probs, labels, noise, q, by_class=False)
+    covered, gaps = coverages(population, rows, n, runs, noise=noise, guarantee=nacp.Expected(rule))
+    assert covered.mean() >= 0.9 - gaps.mean() - 4 * covered.std() / math.sqrt(runs)
+    trusting, _ = coverages(population, rows, n, runs, noise=noise.P, guarantee="expected")
+    assert trusting.mean() < 0.9 - 4 * trusting.std() / math.sqrt(runs), "without the radius it does not"
+
+
+@pytest.mark.parametrize("rule", ["exchange", "worst-case"])
+@pytest.mark.parametrize("end", [0.15, 0.25])
+def test_expected_covers_on_average_at_both_ends_of_an_interval(rule, end, population):
+    _, labels, _ = population
+    noise, n, runs = nacp.UniformNoise(0.2, interval=(0.15, 0.25)), 1000, 100
+    rows = nacp.UniformNoise(end).matrix(10).dense()[labels]
+    covered, gaps = coverages(population, rows, n, runs, noise=noise, guarantee=nacp.Expected(rule))
+    assert covered.mean() >= 0.9 - gaps.mean() - 4 * covered.std() / math.sqrt(runs)
+    if end == 0.15:
+        trusting, _ = coverages(population, rows, n, runs, noise=0.2, guarantee="expected")
+        assert trusting.mean() < 0.9 - 4 * trusting.std() / math.sqrt(runs), "the rate alone does not do"
+
+
 # The report, and the plan
 
 
@@ -388,7 +565,7 @@ def test_the_grid_is_as_good_as_one_ten_times_finer():
     probs, labels = twins.simulate("imagenet-resnet18", n=6000, random_state=4)
     noisy = nacp.UniformNoise(0.2).sample(labels, 1000, random_state=0)
     for score in (nacp.HPS(), nacp.RAPS(), nacp.APS(randomized=False)):
-        grid = threshold_grid(*score.span)
+        grid = threshold_grid(*score.span, nacp.PAC.step)
         finer = np.unique(np.concatenate([np.linspace(a, b, 11) for a, b in pairwise(grid)]))
         near = nacp.calibrate(probs[:3000], noisy[:3000], noise=0.2, score=score)
         around = finer[(finer > near.native_threshold * (0.9 if finer[0] >= 0 else 1.5))][:40_000]
@@ -425,3 +602,20 @@ def test_without_a_pilot_the_plan_takes_the_sets_to_be_small():
     dense = nacp.plan(k=100, noise=nacp.UniformNoise(0.2).matrix(100).dense(), n=25_000)
     assert dense.deviation == pytest.approx(nacp.plan(k=100, noise=0.2, n=25_000).deviation)
     assert floor(0.001, found.deviation, 25_000) == pytest.approx(0.0110, abs=1e-4)
+
+
+def test_the_plan_counts_what_a_radius_and_a_confidence_cost():
+    exactly, doubtful = (
+        {row.guarantee.name: row for row in nacp.plan(k=K, noise=noise, n=2000, excess=0.05).rows}
+        for noise in (nacp.MatrixNoise(PAIRS), nacp.MatrixNoise(PAIRS, radius=0.01))
+    )
+    assert set(doubtful) == {"pac", "expected"}
+    doubt = 0.01 * widest_oscillation(np.linalg.inv(PAIRS))
+    for name, row in doubtful.items():
+        assert row.correction == pytest.approx(exactly[name].correction + doubt)
+        assert row.n_needed > exactly[name].n_needed
+    rows = nacp.plan(k=K, noise=nacp.UniformNoise(0.2, interval=(0.1, 0.3), confidence=0.98), delta=0.1).rows
+    promises = {row.guarantee.name: row.promise for row in rows}
+    assert set(promises) == {"pac", "binomial", "nacp", "expected"}
+    assert "at least 88% of calibration sets" in promises["pac"]
+    assert "at least 88% in expectation" in promises["expected"]

@@ -3,6 +3,14 @@
 import csv
 import json
 import math
+import os
+import pty
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import time
 
 import numpy as np
 import pytest
@@ -33,6 +41,12 @@ def files(tmp_path, monkeypatch):
         csv.writer(file).writerows([["animal"], *([NAMES[i]] for i in noisy[:1000])])
     with open("truth.csv", "w", newline="") as file:
         csv.writer(file).writerows([["id", "animal"], *([i, NAMES[j]] for i, j in enumerate(true[1000:]))])
+    np.save("wide.npy", np.full((1000, 5), 0.2))
+    late = probs[:1000].copy()
+    late[-1] *= 2
+    np.save("late.npy", late)
+    (tmp_path / "other.json").write_text('{"format": "other"}')
+    (tmp_path / "folder").mkdir()
     (tmp_path / "empty.npy").touch()
     (tmp_path / "empty.csv").touch()
     return probs, true, noisy
@@ -54,7 +68,7 @@ def test_calibrate_predict_and_evaluate_do_what_the_functions_do(files, probs, l
     assert nacp.load("cal.json").threshold == cal.threshold
     sets = cal.predict_set(matrix[1000:])
     named = labels == "names.csv"
-    for ending in ("jsonl", "csv", "npz"):
+    for ending in ("jsonl", "csv", "npz", "parquet"):
         done("predict", "cal.json", "test.npz", "-o", f"sets.{ending}")
     with open("sets.jsonl") as file:
         read = [json.loads(line) for line in file]
@@ -122,18 +136,50 @@ def test_sets_that_cover_too_little_fail(files):
     ("arguments", "words"),
     [
         (["calibrate", "none.npy", "labels.npy", "--noise", "0.2"], "none.npy"),
-        (["calibrate", "probs.txt", "labels.npy", "--noise", "0.2"], "must end in .npy, .npz or .csv"),
-        (["calibrate", "labels.npy", "probs.npy", "--noise", "0.2"], "probs must have the shape (n, k)"),
+        (["calibrate", "probs.txt", "labels.npy", "--noise", "0.2"], "must end in .npy, .npz, .csv"),
+        (["calibrate", "labels.npy", "probs.npy", "--noise", "0.2"], "the arguments look swapped"),
         (
             ["calibrate", "test.npz:more", "labels.npy", "--noise", "0.2"],
             "holds no 'more', but probs, labels",
         ),
         (["calibrate", "probs.npy", "test.npz:other", "--noise", "2"], "noise rate must lie in [0, 1)"),
         (["calibrate", "names.csv", "names.csv", "--noise", "0.2"], "one number per cell"),
-        (["predict", "probs.npy", "probs.npy"], "probs.npy"),
-        (["calibrate", "empty.npy", "labels.npy", "--noise", "0.2"], "empty.npy cannot be read as .npy"),
+        (["predict", "probs.npy", "probs.npy"], "probs.npy is not a calibration file"),
+        (["predict", "probs.npy", "cal.json"], "the arguments look swapped"),
+        (["evaluate", "probs.npy", "cal.json", "labels.npy"], "the arguments look swapped"),
+        (["evaluate", "cal.json", "labels.npy", "probs.npy"], "the arguments look swapped"),
+        (["calibrate", "names.csv", "probs.csv", "--noise", "0.2"], "the arguments look swapped"),
+        (["compare", "labels.npy", "probs.npy", "--noise", "0.2"], "the arguments look swapped"),
+        (["predict", "other.json", "probs.npy"], "other.json is not a calibration file"),
+        (["predict", "missing.json", "probs.npy"], "missing.json: No such file or directory"),
+        (["predict", "folder", "probs.npy"], "folder is a folder"),
+        (["calibrate", "folder", "labels.npy", "--noise", "0.2"], "folder is a folder"),
+        (["predict", "cal.json", "wide.npy"], "5 columns, but the calibration was made with 4 classes"),
+        (
+            ["evaluate", "cal.json", "wide.npy", "labels.npy"],
+            "5 columns, but the calibration was made with 4",
+        ),
+        (["calibrate", "probs.npy", "names.csv", "--noise", "0.2"], "pass --classes FILE with the 4 names"),
+        (["calibrate", "probs.npy", "labels.npy", "--noise", "0.2", "-o", "no/cal.json"], "no folder no"),
+        (["calibrate", "probs.npy", "labels.npy", "--noise", "0.2", "-o", "folder"], "folder is a folder"),
+        (["calibrate", "probs.npy", "labels.npy", "--noise", "wide.npy"], "must have the shape (k, k)"),
+        (["calibrate", "probs.npy", "labels.npy", "--noise", "a lot"], "noise is 'a lot'"),
+        (
+            ["calibrate", "probs.npy", "labels.npy", "--noise", "none", "--noise-interval", "0.1", "0.2"],
+            "--noise-interval is for a noise rate",
+        ),
+        (["calibrate", "-", "-", "--noise", "0.2"], "standard input can be read once only"),
+        (["predict", "cal.json", "late.npy"], "row 999 sums to 2"),
+        (
+            ["compare", "probs.npy", "labels.npy", "--noise", "0.2", "--test-labels", "labels.npy"],
+            "--test-labels needs --test-probs",
+        ),
+        (["calibrate", "empty.npy", "labels.npy", "--noise", "0.2"], "empty.npy is empty"),
         (["calibrate", "probs.csv", "empty.csv", "--noise", "0.2"], "empty.csv is empty"),
-        (["predict", "cal.json", "probs.npy", "-o", "sets.xml"], "must end in .jsonl, .csv or .npz"),
+        (
+            ["predict", "cal.json", "probs.npy", "-o", "sets.xml"],
+            "must end in .parquet, .jsonl, .csv or .npz",
+        ),
     ],
 )
 def test_a_wrong_file_gets_one_sentence(files, arguments, words):
@@ -169,9 +215,306 @@ def test_a_wrong_option_gets_one_sentence(options, words):
     assert "Traceback" not in result.output
 
 
-def test_every_command_explains_itself():
-    assert run(app, ["--help"]).exit_code == 0
-    for name in ("calibrate", "predict", "evaluate", "plan", "demo", "reproduce"):
-        result = run(app, [name, "--help"])
-        assert result.exit_code == 0
-        assert len(result.output.splitlines()) > 3
+COMMANDS = ("calibrate", "predict", "evaluate", "plan", "compare", "report", "demo", "reproduce")
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_every_command_explains_itself_with_examples_of_their_own(name):
+    said = done(name, "--help")
+    block = said[said.index("Examples") :].splitlines()[1:]
+    examples = [line.strip() for line in block if line.strip()]
+    assert examples
+    assert any(line.startswith(f"$ nacp {name}") for line in examples)
+    assert "--json" in said
+    assert name in done("--help")
+
+
+def test_the_version_is_printed():
+    assert done("--version").strip() == f"nacp {nacp.__version__}"
+
+
+def test_class_names_from_a_file_stay_with_the_calibration(files):
+    with open("classes.txt", "w") as file:
+        file.write("\n".join(NAMES))
+    done("calibrate", "probs.npy", "names.csv", "--noise", "0.2", "--classes", "classes.txt")
+    assert nacp.load("cal.json").classes == tuple(NAMES)
+    done("predict", "cal.json", "test.npz", "-o", "sets.jsonl")
+    with open("sets.jsonl") as file:
+        assert {label for line in file for label in json.loads(line)} == set(NAMES)
+    assert "pass" in done("evaluate", "cal.json", "test.npz", "truth.csv")
+
+
+def test_options_reach_the_function(files):
+    matrix, _, noisy = files
+    P = nacp.UniformNoise(0.3).matrix(4).dense()
+    np.save("noise.npy", P)
+    np.save("scaled.npy", 3 * matrix[:1000])
+    cases = [
+        (["--noise", "noise.npy"], {"noise": P}),
+        (["--noise", "none"], {"noise": None}),
+        (["--noise", "0.2", "--guarantee", "none", "--crossing", "first"],
+         {"noise": 0.2, "guarantee": "none", "crossing": "first"}),
+        (["--noise", "0.2", "--seed", "7", "--delta", "0.2"],
+         {"noise": 0.2, "random_state": 7, "delta": 0.2}),
+        (["--noise", "0.2", "--noise-interval", "0.1", "0.3", "--noise-confidence", "0.9"],
+         {"noise": nacp.UniformNoise(0.2, interval=(0.1, 0.3), confidence=0.9)}),
+        (["--noise", "0.2", "--alpha", "0.2", "--score", "aps"],
+         {"noise": 0.2, "alpha": 0.2, "score": "aps"}),
+    ]  # fmt: skip
+    for given, wanted in cases:
+        done("calibrate", "probs.npy", "labels.npy", *given)
+        assert nacp.load("cal.json") == nacp.calibrate(matrix[:1000], noisy[:1000], **wanted)
+    done("calibrate", "scaled.npy", "labels.npy", "--noise", "0.2", "--normalize")
+    scaled = nacp.calibrate(3 * matrix[:1000], noisy[:1000], noise=0.2, normalize=True)
+    assert nacp.load("cal.json") == scaled
+
+
+def test_compare_prints_what_the_function_finds(files):
+    matrix, true, noisy = files
+    given = ["compare", "probs.npy", "labels.npy", "--noise", "0.2", "--score", "hps", "--score", "aps"]
+    found = nacp.compare(matrix[:1000], noisy[:1000], noise=0.2, scores=["hps", "aps"])
+    assert done(*given).strip() == str(found)
+    tested = nacp.compare(
+        matrix[:1000], noisy[:1000], noise=0.2, scores=["hps"], guarantees=["pac", "none"], delta=0.1,
+        test_probs=matrix[1000:], test_labels=true[1000:],
+    )  # fmt: skip
+    said = done(
+        "compare", "probs.npy", "labels.npy", "--noise", "0.2", "--score", "hps", "--guarantee", "pac",
+        "--guarantee", "none", "--delta", "0.1", "--test-probs", "test.npz", "--test-labels", "test.npz",
+    )  # fmt: skip
+    assert said.strip() == str(tested)
+
+
+def test_report_writes_the_page_that_the_function_makes(files):
+    matrix, true, noisy = files
+    with open("texts.txt", "w") as file:
+        file.writelines(f"text {i}\n" for i in range(1000))
+    said = done(
+        "report", "probs.npy", "labels.npy", "--noise", "0.2", "--score", "aps", "--title", "Ours",
+        "--test-probs", "test.npz", "--test-labels", "test.npz", "--descriptions", "texts.txt",
+    )  # fmt: skip
+    report = nacp.make_report(
+        matrix[:1000], noisy[:1000], noise=0.2, score="aps", title="Ours", test_probs=matrix[1000:],
+        test_labels=true[1000:], descriptions=[f"text {i}" for i in range(1000)],
+    )  # fmt: skip
+    with open("report.html", encoding="utf-8") as file:
+        assert file.read() == report.html
+    assert said.startswith(str(report.contents.calibration))
+    wrong = run(app, ["report", "probs.npy", "labels.npy", "--noise", "0.2", "--test-labels", "test.npz"])
+    assert wrong.exit_code == 2
+    assert "--test-labels needs --test-probs" in wrong.stderr
+
+
+def test_json_is_all_that_is_printed(files):
+    matrix, true, noisy = files
+
+    def printed(*arguments, code=0):
+        result = run(app, [*arguments, "--json"])
+        assert result.exit_code == code, result.output
+        return json.loads(result.stdout)
+
+    cal = nacp.calibrate(matrix[:1000], noisy[:1000], noise=0.2)
+    document = printed("calibrate", "probs.npy", "labels.npy", "--noise", "0.2")
+    assert document["threshold"] == cal.threshold
+    assert document["promise"] == cal.promise
+    sets = cal.predict_set(matrix[1000:])
+    assert printed("predict", "cal.json", "test.npz")["mean_size"] == pytest.approx(sets.sizes.mean())
+    result = nacp.evaluate(sets, true[1000:])
+    document = printed("evaluate", "cal.json", "test.npz", "test.npz")
+    assert document["coverage"] == result.coverage
+    assert document["coverage_interval"] == list(result.coverage_interval)
+    assert document["verdict"]["passed"] is True
+    rows = printed("plan", "--classes", "4", "--noise", "0.2")["rows"]
+    assert [row["guarantee"] for row in rows] == [
+        row.guarantee.name for row in nacp.plan(k=4, noise=0.2).rows
+    ]
+    rows = printed("compare", "probs.npy", "labels.npy", "--noise", "0.2", "--score", "hps")["rows"]
+    assert len(rows) == len({row["guarantee"] for row in rows}) == 8
+    document = printed("calibrate", "probs.npy", "labels.npy", "--noise", "0.2", "--alpha", "0.0001")
+    assert document["threshold"] == "inf"
+    assert document["obstacle"]
+
+
+def test_demo_and_reproduce_print_json_too(tmp_path):
+    result = run(app, ["reproduce", "table2", "--splits", "2", "--out", str(tmp_path), "--json"])
+    (made,) = json.loads(result.stdout)
+    assert made["name"] == "table2"
+    assert all(os.path.exists(path) for path in made["files"])
+    page = tmp_path / "page.html"
+    document = json.loads(run(app, ["demo", "--json", "--report", str(page)]).stdout)
+    rows = document["rows"]
+    assert document["report"] == str(page)
+    assert page.exists()
+    sizes = {row["method"]: row["mean_size"] for row in rows if row["score"] == "hps"}
+    assert sizes['nacp "pac"'] < sizes["Noisy-CP"]
+
+
+def test_a_promise_that_cannot_be_kept_is_told_on_standard_error(files):
+    result = run(app, ["calibrate", "probs.npy", "labels.npy", "--noise", "0.2", "--alpha", "0.0001"])
+    assert result.exit_code == 0
+    assert "Warning: no threshold keeps the promise" in result.stderr
+
+
+def test_sets_on_standard_output_stand_alone(files):
+    done("calibrate", "probs.csv", "names.csv", "--noise", "0.2")
+    result = run(app, ["predict", "cal.json", "test.npz", "-o", "-"])
+    read = [json.loads(line) for line in result.stdout.splitlines()]
+    assert read == nacp.load("cal.json").predict_set(files[0][1000:]).to_lists()
+    assert "1000 sets of" in result.stderr
+
+
+def test_probabilities_may_come_from_standard_input(files):
+    done("calibrate", "probs.csv", "names.csv", "--noise", "0.2")
+    done("predict", "cal.json", "probs.csv", "-o", "a.jsonl")
+    with open("probs.csv") as file:
+        assert run(app, ["predict", "cal.json", "-", "-o", "b.jsonl"], input=file.read()).exit_code == 0
+    with open("a.jsonl") as a, open("b.jsonl") as b:
+        assert a.read() == b.read()
+
+
+# Real processes: signals, pipes and terminals.
+NACP = [sys.executable, "-c", "import _nacp_command; _nacp_command.main()"]
+HEARD = [sys.executable, "-c", "import _nacp_command; print('on', flush=True); _nacp_command.main()"]
+
+
+@pytest.fixture
+def large(files):
+    """Enough rows that every command takes a while."""
+    rng = np.random.default_rng(0)
+    probs = rng.random((400_000, 50), dtype=np.float32)
+    probs /= probs.sum(axis=1, keepdims=True)
+    np.save("large.npy", probs)
+    np.save("large-labels.npy", rng.integers(50, size=400_000))
+    done(
+        "calibrate",
+        "large.npy",
+        "large-labels.npy",
+        "--noise",
+        "0",
+        "--guarantee",
+        "none",
+        "-o",
+        "large.json",
+    )
+
+
+def interrupted(arguments, ready):
+    """Start a command, interrupt it when it is ready to be, and return how it ended."""
+    process = subprocess.Popen(
+        [*HEARD, *arguments], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler),
+    )  # fmt: skip
+    assert process.stdout.readline() == "on\n"
+    while not ready() and process.poll() is None:
+        time.sleep(0.01)
+    time.sleep(0.05)
+    process.send_signal(signal.SIGINT)
+    printed, said = process.communicate(timeout=60)
+    return process.returncode, printed, said
+
+
+@pytest.mark.parametrize("out", ["new.jsonl", "new.csv", "new.parquet", "new.npz"])
+def test_ctrl_c_while_writing_leaves_nothing_behind(large, out):
+    before = set(os.listdir())
+    ended = interrupted(
+        ["predict", "large.json", "large.npy", "-o", out], lambda: len(os.listdir()) > len(before)
+    )
+    assert ended == (130, "", "Interrupted.\n")
+    assert set(os.listdir()) == before
+
+
+@pytest.mark.parametrize("delay", [0.0, 0.5, 2.0])
+def test_ctrl_c_is_heard_at_any_time(large, delay):
+    before, start = set(os.listdir()), time.monotonic()
+    work = [
+        "calibrate",
+        "large.npy",
+        "large-labels.npy",
+        "--noise",
+        "0.2",
+        "--score",
+        "raps",
+        "-o",
+        "new.json",
+    ]
+    ended = interrupted(work, lambda: time.monotonic() > start + delay)
+    assert ended == (130, "", "Interrupted.\n")
+    assert set(os.listdir()) == before
+
+
+def test_a_closed_pipe_is_no_error(large):
+    process = subprocess.Popen(
+        [*NACP, "predict", "large.json", "large.npy", "-o", "-"],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+    )
+    process.stdout.readline()
+    process.stdout.close()
+    said = process.stderr.read()
+    process.stderr.close()
+    assert (process.wait(timeout=60), said) == (141, b"")
+
+
+def on_a_terminal(*arguments, **environment):
+    """Run with standard error on a terminal, and return what appears there."""
+    main, other = pty.openpty()
+    process = subprocess.Popen(
+        [*NACP, *arguments], stdout=subprocess.DEVNULL, stderr=other,
+        env=os.environ | {"TERM": "xterm-256color", "COLUMNS": "100"} | environment,
+    )  # fmt: skip
+    os.close(other)
+    seen = b""
+    try:
+        while part := os.read(main, 1 << 16):
+            seen += part
+    except OSError:  # the terminal is gone
+        pass
+    os.close(main)
+    assert process.wait(timeout=60) == 0
+    return seen.decode()
+
+
+def test_a_terminal_shows_progress_unless_it_is_to_be_quiet(large):
+    work = ["predict", "large.json", "large.npy", "-o", "new.npz"]
+    seen = on_a_terminal(*work)
+    assert "predicting" in seen
+    assert "100%" in seen
+    assert "\x1b[38" in seen  # colours
+    assert "\x1b[38" not in on_a_terminal(*work, NO_COLOR="1")
+    assert on_a_terminal(*work, "--quiet") == ""
+    fitted = on_a_terminal("calibrate", "large.npy", "large-labels.npy", "--noise", "0.2")
+    assert re.search(r"calibrating, pass [2-9]", fitted)
+
+
+def test_without_a_terminal_there_is_no_progress(large):
+    result = subprocess.run(
+        [*NACP, "predict", "large.json", "large.npy", "-o", "new.npz"], capture_output=True, check=True
+    )
+    assert result.stderr == b""
+
+
+def test_the_shell_completes_commands_and_options():
+    command = shutil.which("nacp", path=os.path.dirname(sys.executable))
+
+    def completed(words):
+        asked = {"_NACP_COMPLETE": "complete_bash", "COMP_WORDS": words, "COMP_CWORD": str(words.count(" "))}
+        return subprocess.run(
+            [command], env=os.environ | asked, capture_output=True, text=True
+        ).stdout.split()
+
+    assert completed("nacp ca") == ["calibrate"]
+    assert completed("nacp calibrate --noise-i") == ["--noise-interval"]
+    assert "--install-completion" in done("--help")
+
+
+def test_blocks_of_rows_give_the_sets_of_all_rows(files, monkeypatch):
+    monkeypatch.setattr("nacp.cli._ENTRIES", 4 * 37)
+    done("calibrate", "probs.npy", "labels.npy", "--noise", "0.2", "--score", "aps")
+    for ending in ("jsonl", "npz"):
+        done("predict", "cal.json", "test.npz", "-o", f"sets.{ending}")
+    wanted = nacp.load("cal.json").predict_set(files[0][1000:])
+    with open("sets.jsonl") as file:
+        assert [json.loads(line) for line in file] == wanted.to_lists()
+    with np.load("sets.npz") as file:
+        assert file["offsets"].tolist() == wanted.offsets.tolist()
+        assert file["labels"].tolist() == wanted.labels.tolist()

@@ -9,12 +9,14 @@ from nacp import demo
 
 
 @pytest.fixture(scope="module")
-def printed():
+def printed(tmp_path_factory):
     """What the demo prints, run once."""
+    page = tmp_path_factory.mktemp("demo") / "report.html"
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("COLUMNS", "100")
         patch.setattr(sys, "stdout", out := io.StringIO())
-        demo.main()
+        demo.main(page)
+    assert page.read_text(encoding="utf-8").startswith("<!doctype html>")
     return out.getvalue()
 
 
@@ -70,7 +72,7 @@ def test_a_set_is_described_with_the_most_probable_first():
     assert demo.describe(probs, [], ("a", "b", "c")) == "none"
 
 
-def test_without_scikit_learn_one_sentence_says_what_to_do(monkeypatch):
+def test_without_scikit_learn_one_sentence_says_what_to_do(monkeypatch, tmp_path):
     monkeypatch.setitem(sys.modules, "sklearn", None)
-    with pytest.raises(SystemExit, match=r"pip install nacp\[sklearn\]"):
-        demo.main()
+    with pytest.raises(ModuleNotFoundError, match=r"pip install nacp\[sklearn\]"):
+        demo.main(tmp_path / "page.html")

@@ -81,6 +81,7 @@ def test_a_structured_matrix_answers_as_the_dense_one(noise, which):
     close(matrix.diagonal, np.diag(dense), noise)
     close(np.diag(matrix.own) + rest, dense, noise)
     close(matrix.push(weights), weights @ dense, noise)
+    close(matrix.pull(weights), dense @ weights, noise)
     close(matrix.row_sums(), [off.clip(min=0).sum(axis=1), off.clip(max=0).sum(axis=1)], noise)
     close(matrix.column_sums(weights), weights @ np.abs(off), noise)
     close(matrix.rest_bounds(), [np.abs(rest).max(), np.abs(rest).sum(axis=1).max()], noise)

@@ -4,8 +4,13 @@ import csv
 import math
 import os
 import re
+import shutil
+import signal
 import subprocess
 import sys
+import time
+from dataclasses import replace
+from multiprocessing import active_children
 from pathlib import Path
 
 import numpy as np
@@ -16,12 +21,13 @@ import nacp
 from nacp.cli import app
 from nacp.guarantees.crcp import crcp_correction
 from nacp.guarantees.nacp import nacp_correction
-from nacp.paper import experiments, figures, printed, twins
+from nacp.paper import experiments, figures, printed, twins, workers
 from nacp.paper.corrections import figure1, table2
 from nacp.paper.experiments import Experiment, Moments, Plan
 from nacp.paper.reproduce import NAMES, reproduce
 from nacp.paper.sources import folder_sources
-from nacp.paper.tables import Sheet, deviation, to_latex
+from nacp.paper.tables import Sheet, deviation, splits_sheet, to_latex
+from nacp.paper.workers import compute
 
 DOCS = Path(__file__).parents[1] / "docs" / "reproduction"
 
@@ -41,6 +47,11 @@ def folder(tmp_path):
 
 def run_command(*arguments):
     return CliRunner().invoke(app, ["reproduce", *map(str, arguments)])
+
+
+def read_csv(path):
+    with path.open(encoding="utf-8") as file:
+        return list(csv.DictReader(line for line in file if not line.startswith("#")))
 
 
 # The printed numbers.
@@ -100,7 +111,57 @@ def test_deviations_are_given_where_they_mean_something():
     assert deviation(Moments(11.0, 0.0), printed.Printed(10.0, 0.0, 0.05)) == "≠"
 
 
+def flip_rates(shift, size, coverage, k):
+    """Return which realised rates of flips give a printed size and coverage, up to the last digit of both.
+
+    With a rate r, F^n = (1 - r) F^c + r F^r. Noisy-CP puts F^n at 0.9, and NR-CP F^n - 0.2 F^r at 0.72.
+    """
+    rates = []
+    for s in (size.mean - size.rounding, size.mean + size.rounding):
+        for f in (coverage.mean - coverage.rounding, coverage.mean + coverage.rounding):
+            random, clean = s / k, f / 100
+            rates.append((clean - 0.9 + shift * (0.18 - 0.2 * random)) / (clean - random))
+    return min(rates), max(rates)
+
+
+@pytest.mark.parametrize("data", twins.TWINS)
+@pytest.mark.parametrize("score", printed.SCORES)
+def test_printed_sizes_and_coverages_of_noisy_cp_fit_a_rate_of_flips_that_occurs(data, score):
+    """One draw of flips for all splits has a rate with a standard deviation of sqrt(0.2 * 0.8 / N)."""
+    twin, cell = twins.TWINS[data], printed.CELLS[data, score, "Noisy-CP"]
+    low, high = flip_rates(0, *cell, twin.k)
+    usual = 2 * math.sqrt(0.2 * 0.8 / twin.size)
+    assert low < 0.2 + usual
+    assert high > 0.2 - usual
+
+
+def test_one_rate_of_flips_below_a_fifth_fits_all_that_is_printed_for_tiny_imagenet():
+    """In two rows and three scores. With a fifth, Noisy-CP's sizes and coverages contradict each other."""
+    rows = ((0, "Noisy-CP"), (1, "NR-CP"))
+    lows, highs = zip(
+        *(
+            flip_rates(shift, *printed.CELLS["tinyimagenet", score, method], 200)
+            for shift, method in rows
+            for score in printed.SCORES
+        ),
+        strict=True,
+    )
+    assert 0.193 < max(lows) < min(highs) < 0.195
+
+
 # Twins, a few splits.
+
+
+@pytest.mark.parametrize("name", ["cifar10", "cifar100", "tinyimagenet"])
+def test_the_draw_of_a_twin_is_the_most_ordinary_of_ten(name):
+    """Its oracle sizes are nearest to their means over the draws. The paper has no part in that."""
+    sizes = np.empty((10, 3))
+    for draw in range(10):
+        probs, labels = twins.simulate(name, random_state=draw)
+        for j, score in enumerate(printed.SCORES):
+            cal = nacp.calibrate(probs, labels, noise=None, alpha=0.1, score=score)
+            sizes[draw, j] = cal.predict_set(probs).sizes.mean()
+    assert ((sizes / sizes.mean(axis=0) - 1) ** 2).sum(axis=1).argmin() == twins.TWINS[name].draw
 
 
 @pytest.mark.parametrize("data", ["cifar10", "tinyimagenet"])
@@ -137,10 +198,11 @@ def test_noise_drawn_once_is_the_same_for_all_splits():
 # How a run behaves.
 
 
-def test_the_same_seed_gives_the_same_bytes(folder, tmp_path):
+def test_the_same_seed_gives_the_same_bytes_with_one_worker_and_two(folder, tmp_path):
     small_file(folder, "imagenet")
-    for out in ("one", "two"):
-        assert run_command("all", "--data", folder, "--splits", 3, "--out", tmp_path / out).exit_code == 0
+    for processes, out in ((1, "one"), (2, "two")):
+        options = ("--data", folder, "--splits", 3, "--out", tmp_path / out, "--workers", processes)
+        assert run_command("all", *options).exit_code == 0
     files = sorted(p.relative_to(tmp_path / "one") for p in (tmp_path / "one").rglob("*") if p.is_file())
     assert {"table1.md", "table1.csv", "table1.tex", "figure1.png", "figure1.svg"} <= set(map(str, files))
     for file in files:
@@ -179,17 +241,168 @@ def test_a_damaged_cell_and_other_data_are_computed_anew(folder, tmp_path):
     cell.write_bytes(cell.read_bytes()[:100])
     assert reproduce("table1", Plan(folder, 3), tmp_path)[0] == first
     probs, labels = twins.simulate("cifar10", n=400, random_state=2)
+    before = read_csv(tmp_path / "table1.csv")
     np.savez(folder / "some.npz", probs=probs, labels=labels)
-    assert reproduce("table1", Plan(folder, 3), tmp_path)[0] != first
+    reproduce("table1", Plan(folder, 3), tmp_path)
+    assert [row["size"] for row in read_csv(tmp_path / "table1.csv")] != [row["size"] for row in before]
 
 
-def test_twins_are_called_simulations_and_real_data_are_not(folder, tmp_path):
+def test_results_are_kept_only_for_the_code_that_made_them(folder, tmp_path, monkeypatch):
+    small_file(folder, "some")
+    plan, package = Plan(folder, 3), tmp_path / "package"
+    setting = experiments.table1(plan).settings[0]
+    shutil.copytree(Path(nacp.__file__).parent, package)
+    monkeypatch.setattr(nacp, "__file__", str(package / "__init__.py"))
+
+    def file_for(changed=None):
+        if changed:
+            with (package / changed).open("a") as source:
+                source.write("# changed\n")
+        experiments._code.cache_clear()
+        return experiments.cell(setting, plan, tmp_path)[0]
+
+    first = file_for()
+    assert file_for("cli.py") == file_for("paper/tables.py") == first
+    assert file_for("crossing.py") not in (first, file_for("paper/splits.py"))
+    assert all((package / name).exists() for name in experiments._SHOWS)
+    before = file_for()
+    monkeypatch.setattr(experiments, "version", lambda module: f"{module} 99")
+    assert file_for() != before
+    monkeypatch.undo()
+    experiments._code.cache_clear()
+
+
+def test_a_file_that_cannot_be_finished_is_left_as_it_was(folder, tmp_path, monkeypatch):
+    small_file(folder, "some")
+    reproduce("table1", Plan(folder, 3), tmp_path)
+    before = {path.name: path.read_bytes() for path in tmp_path.glob("table1.*")}
+
+    def interrupted(self, file, **options):
+        file.write(b"half")
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("matplotlib.figure.Figure.savefig", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        reproduce("table1", Plan(folder, 3), tmp_path)
+    assert {path.name: path.read_bytes() for path in tmp_path.glob("table1.*")} == before
+    assert not [path for path in tmp_path.rglob("*") if "partial" in path.name]
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="there are no process groups")
+@pytest.mark.parametrize("end", ["interrupt", "kill"])
+def test_workers_end_with_their_parent_and_what_was_finished_is_kept(folder, tmp_path, end):
+    """Ctrl-C goes to all processes of a terminal; a kill to one of them."""
+    small_file(folder, "a")
+    probs, labels = twins.simulate("cifar100")
+    np.savez(folder / "b.npz", probs=probs, labels=labels)
+    cells = tmp_path / "out" / "cells"
+    options = ["--data", folder, "--splits", "400", "--out", cells.parent, "--workers", "2"]
+    command = [sys.executable, "-c", "from nacp.cli import app; app()", "reproduce", "table1", *options]
+    with subprocess.Popen(command, stderr=subprocess.PIPE, text=True, start_new_session=True) as process:
+        wait_until(lambda: len(list(cells.glob("*.npz"))) >= 2)
+        assert process.poll() is None
+        if end == "interrupt":
+            os.killpg(process.pid, signal.SIGINT)
+        else:
+            process.kill()
+        assert process.wait(timeout=20) != 0
+        wait_until(lambda: not group_is_alive(process.pid))
+        assert end == "kill" or not re.search("Traceback|resource_tracker", process.stderr.read())
+    plan = Plan(folder, 400)
+    finished = [experiments.cell(s, plan, cells)[0].exists() for s in experiments.table1(plan).settings]
+    assert 2 <= sum(finished) < 6
+    kept = set(cells.glob("*.npz"))
+    settings = [s for s, done in zip(experiments.table1(plan).settings, finished, strict=True) if done]
+    assert experiments.run(Experiment("some", "Some", settings), plan, cells)
+    assert set(cells.glob("*.npz")) == kept
+
+
+def wait_until(condition):
+    deadline = time.monotonic() + 60
+    while not condition():
+        assert time.monotonic() < deadline
+        time.sleep(0.1)
+
+
+def group_is_alive(group):
+    try:
+        os.killpg(group, 0)
+    except ProcessLookupError:
+        return False
+    return True
+
+
+def test_what_goes_wrong_in_a_worker_is_said_by_the_parent(folder, tmp_path):
+    small_file(folder, "some")
+    plan = Plan(folder, 3)
+    setting = replace(experiments.table1(plan).settings[0], calibration=1000)
+    experiment = Experiment("some", "Some", [setting])
+    with pytest.raises(ValueError, match=r"some\.npz: calibration must leave points on both sides"):
+        list(compute([experiment], plan, tmp_path))
+
+
+def test_workers_do_linear_algebra_in_one_thread(monkeypatch):
+    monkeypatch.setenv("OMP_NUM_THREADS", "7")
+    monkeypatch.delenv("MKL_NUM_THREADS", raising=False)
+    with workers._one_thread():
+        assert [os.environ[name] for name in workers._THREADS] == ["1", "1", "1"]
+    assert os.environ["OMP_NUM_THREADS"] == "7"
+    assert "MKL_NUM_THREADS" not in os.environ
+
+
+def test_the_end_of_a_worker_gets_one_sentence(folder, tmp_path):
+    probs, labels = twins.simulate("cifar100")
+    np.savez(folder / "some.npz", probs=probs, labels=labels)
+    plan = Plan(folder, 400)
+
+    def end_one(title, share):
+        if share > 0:
+            os.kill(active_children()[0].pid, signal.SIGKILL)
+
+    with pytest.raises(OSError, match="a worker was ended from outside, perhaps for want of memory"):
+        list(compute([experiments.table1(plan)], plan, tmp_path, 2, end_one))
+    assert not active_children()
+
+
+def test_progress_grows_to_one_and_a_setting_of_two_tables_is_computed_once(folder, tmp_path):
+    small_file(folder, "imagenet")
+    plan = Plan(folder, 30)
+    tables = [experiments.table1(plan), experiments.table3(plan)]
+    shares = []
+    assert list(compute(tables, plan, tmp_path / "cells", 2, lambda _, share: shares.append(share))) == tables
+    assert shares == sorted(shares)
+    assert shares[-1] == 1
+    assert len(list((tmp_path / "cells").iterdir())) == 3
+
+
+def test_csv_files_have_the_same_ids_and_the_difference_from_the_paper(folder, tmp_path):
+    small_file(folder, "cifar10")
+    plan = Plan(folder, 3)
+    rows = {}
+    for name in ("table1", "table2", "figure1", "sweep-matrix"):
+        reproduce(name, plan, tmp_path)
+        rows[name] = read_csv(tmp_path / f"{name}.csv")
+        ids = ["data", "simulated", "n", "k", "rate", "setting", "score", "method"]
+        assert list(rows[name][0])[:8] == ids
+        assert len({tuple(row[i] for i in ids) for row in rows[name]}) == len(rows[name])
+    assert all(row["size_diff_sd"] == "" for row in rows["table1"])  # not the paper's network
+    twin = experiments.table1(Plan(splits=3)).settings[0]
+    experiment = Experiment("some", "Some", [twin], versus_paper=True)
+    sheet = splits_sheet(experiment, experiments.run(experiment, Plan(splits=3), tmp_path), [])
+    for row in sheet.records:
+        for what in ("size", "coverage"):
+            spread = math.sqrt(row[f"{what}_sd"] ** 2 + row[f"paper_{what}_sd"] ** 2)
+            assert row[f"{what}_diff_sd"] * spread == pytest.approx(row[what] - row[f"paper_{what}"])
+
+
+def test_what_is_run_is_called_what_is_known_of_it(folder, tmp_path):
     text, _ = reproduce("table2", Plan(splits=2), tmp_path)
     assert all("simulated twin" in line for line in text.splitlines() if line.startswith("#"))
     assert "simulated twins of the paper's classifiers" in text
     small_file(folder, "cifar10")
     text, _ = reproduce("table1", Plan(folder, 2), tmp_path)
     assert "simulated" not in text
+    assert text.startswith("# Table 1: data sets, scores and methods (data: data)\n")
     assert "not the paper's networks" in text
 
 
@@ -230,19 +443,43 @@ def test_bad_data_get_one_sentence(folder, tmp_path):
         (line,) = result.stderr.strip().splitlines()
         return line
 
+    def refused(**arrays):
+        np.savez(folder / "bad.npz", **arrays)
+        return sentence("all").partition("bad.npz: ")[2]
+
     assert "holds no .npz files" in sentence("all")
+    small_file(folder, "some")
     (folder / "bad.npz").write_bytes(b"not a zip")
     assert "bad.npz cannot be read as .npz" in sentence("table1")
-    np.savez(folder / "bad.npz", probs=np.eye(3))
-    assert sentence("table1").endswith("bad.npz holds no labels")
-    np.savez(folder / "bad.npz", probs=np.full((3, 3), 0.7), labels=np.arange(3))
-    assert re.search(r"bad\.npz: .*sum", sentence("table1"))
+    sharp, labels = np.eye(4) * 0.6 + 0.1, np.arange(4)
+    assert "sum" in refused(probs=sharp + 0.1, labels=labels)
+    assert "labels" in refused(probs=sharp, labels=labels + 1)
+    assert "row" in refused(probs=sharp[:1], labels=labels[:1])
+    assert "singular" in refused(probs=sharp, labels=labels, noise_matrix=np.full((4, 4), 0.25))
+    assert "4" in refused(probs=sharp, labels=labels, noise_matrix=np.eye(3))
+    assert refused(probs=sharp, labels=np.array([None] * 4))
     (folder / "bad.npz").unlink()
-    small_file(folder, "some")
     assert "Table 3 is about ImageNet" in sentence("table3")
     folder = folder / "missing"
     assert "is not a folder" in sentence("table2")
     assert run_command("table9").exit_code == 2
+
+
+def test_a_file_without_probs_or_labels_is_reported_and_left_out(folder, tmp_path):
+    np.savez(folder / "odd.npz", probs=np.eye(3))
+    options = ("table2", "--data", folder, "--splits", 2, "--out", tmp_path)
+    told, error = run_command(*options).stderr.strip().splitlines()
+    assert told == f"{folder / 'odd.npz'} holds no labels: left out."
+    assert error == f"Error: {folder} holds no .npz files with probs and labels"
+    small_file(folder, "some")
+    np.savez(folder / "other.npz", something=np.eye(3))
+    result = run_command(*options)
+    assert result.exit_code == 0
+    assert result.stderr.splitlines() == [
+        told,
+        f"{folder / 'other.npz'} holds no probs and no labels: left out.",
+    ]
+    assert [row["data"] for row in read_csv(tmp_path / "table2.csv")] == ["some"] * 6
 
 
 def test_all_leaves_table_3_out_where_there_is_no_imagenet(folder, tmp_path):
@@ -264,6 +501,17 @@ def test_latex_has_no_letters_that_need_a_package():
     assert to_latex(sheet).isascii()
 
 
+def test_names_of_files_do_not_break_a_table(folder, tmp_path):
+    """Nor do those of human labels: letters that LaTeX, Markdown or a figure would take for commands."""
+    name = r"a_b%c&d#e$f{g}h^i~j\k|l"
+    small_file(folder, name, **{f"noise_matrix_{name}": np.eye(10)})
+    text, (_, _, tex, *_) = reproduce("sweep-matrix", Plan(folder, 2), tmp_path)
+    written = r"a\_b\%c\&d\#e\$f\{g\}h\textasciicircum{}i\textasciitilde{}j\textbackslash{}k$|$l"
+    assert tex.read_text().count(written) == 1 + 5  # the heading, and five methods
+    rows = [line for line in text.splitlines() if line.startswith("|")]
+    assert len({len(re.findall(r"(?<!\\)\|", row)) for row in rows}) == 1
+
+
 def test_importing_the_library_imports_neither_the_command_nor_figures():
     code = "import sys, nacp; print([m for m in ('typer', 'rich', 'matplotlib') if m in sys.modules])"
     assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True).stdout.strip() == "[]"
@@ -273,8 +521,7 @@ def test_importing_the_library_imports_neither_the_command_nor_figures():
 
 
 def committed(kind, name):
-    with (DOCS / kind / f"{name}.csv").open(encoding="utf-8") as file:
-        rows = list(csv.DictReader(line for line in file if not line.startswith("#")))
+    rows = read_csv(DOCS / kind / f"{name}.csv")
     numbers = {"n", "k", "splits", "correction", "size", "size_sd", "coverage", "coverage_sd", "below"}
     numbers |= {"paper_size", "paper_coverage"}
     return [{key: float(v) if key in numbers and v else v for key, v in row.items()} for row in rows]

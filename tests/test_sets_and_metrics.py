@@ -166,6 +166,7 @@ def by_definition(members, labels, alpha):
         "worst_class_coverage": min(classes),
         "class_coverage_gap": sum(abs(c - (1 - alpha)) for c in classes) / len(classes),
         "size_stratified_violation": max(abs(s - (1 - alpha)) for s in strata if s is not None),
+        "size_error": statistics.stdev(sizes) / math.sqrt(n) if n > 1 else math.inf,
     }
 
 

@@ -90,6 +90,23 @@ def test_every_option_is_passed_on_to_calibrate(options):
     assert model.calibration_ == nacp.calibrate(model.predict_proba(X[CAL]), NOISY, classes=range(K), **given)
 
 
+def test_unlabelled_inputs_are_passed_on_as_probabilities():
+    options = {"guarantee": "binomial", "delta": 0.1, "alpha": 0.3}
+    model = aware(**options).fit(X[TRAIN], Y[TRAIN])
+    without = model.conformalize(X[CAL], NOISY).calibration_
+    more = model.conformalize(X[CAL], NOISY, unlabelled=np.repeat(X[TEST], 20, axis=0)).calibration_
+    probs = model.predict_proba(X)
+    assert more == nacp.calibrate(
+        probs[CAL],
+        NOISY,
+        noise=NOISE,
+        classes=range(K),
+        unlabelled=np.repeat(probs[TEST], 20, axis=0),
+        **options,
+    )
+    assert more.threshold < without.threshold
+
+
 def test_labels_may_be_strings(model):
     named = aware().fit(X[TRAIN], NAMES[Y[TRAIN]]).conformalize(X[CAL], NAMES[NOISY].tolist())
     assert named.calibration_.threshold == model.calibration_.threshold

@@ -1,9 +1,21 @@
 """Noise-aware conformal prediction: small prediction sets you can trust, from labels you cannot."""
 
+from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
+from nacp._sensitivity import Sensitivity, sensitivity
+from nacp._sensitivity_display import SensitivityDisplay
 from nacp.calibration import Calibration, NoValidThresholdWarning, calibrate, load
+from nacp.comparison import Comparison, ComparisonRow, compare
 from nacp.coverage import CoverageCurve, coverage_curve
+from nacp.diagnostics import Diagnosis, compatible_radius, diagnose
+from nacp.estimation import (
+    NoiseEstimate,
+    noise_from_annotators,
+    noise_from_audit,
+    noise_from_model,
+    noise_from_privacy,
+)
 from nacp.guarantees import (
     ACNL,
     CRCP,
@@ -15,14 +27,17 @@ from nacp.guarantees import (
     SplitConformal,
     Uncorrected,
 )
-from nacp.metrics import Evaluation, evaluate
+from nacp.metrics import ClassCoverage, Evaluation, coverage_by_class, evaluate
 from nacp.noise import GroupNoise, MatrixNoise, Noise, RandomizedResponse, UniformNoise
 from nacp.planning import Plan, plan
+from nacp.report import Report, make_report
 from nacp.scores import APS, HPS, RAPS, SAPS, Custom, Margin, Precomputed, Score, TopK
 from nacp.sets import PredictionSets
 from nacp.theorems import NoisyComparison, compare_with_noisy_cp, threshold_bracket
+from nacp.verdict import Verdict, judge
 
 if TYPE_CHECKING:
+    from nacp.plotting import CorrectionDisplay, CoverageDisplay, SetSizeDisplay
     from nacp.sklearn import NoiseAwareClassifier
 
 __version__ = "0.1.0"
@@ -38,8 +53,14 @@ __all__ = [
     "SAPS",
     "Binomial",
     "Calibration",
+    "ClassCoverage",
+    "Comparison",
+    "ComparisonRow",
+    "CorrectionDisplay",
     "CoverageCurve",
+    "CoverageDisplay",
     "Custom",
+    "Diagnosis",
     "Evaluation",
     "Expected",
     "GroupNoise",
@@ -49,30 +70,53 @@ __all__ = [
     "NoValidThresholdWarning",
     "Noise",
     "NoiseAwareClassifier",
+    "NoiseEstimate",
     "NoisyComparison",
     "Plan",
     "Precomputed",
     "PredictionSets",
     "RandomizedResponse",
+    "Report",
     "Score",
+    "Sensitivity",
+    "SensitivityDisplay",
+    "SetSizeDisplay",
     "SplitConformal",
     "TopK",
     "Uncorrected",
     "UniformNoise",
+    "Verdict",
     "calibrate",
+    "compare",
     "compare_with_noisy_cp",
+    "compatible_radius",
+    "coverage_by_class",
     "coverage_curve",
+    "diagnose",
     "evaluate",
+    "judge",
     "load",
+    "make_report",
+    "noise_from_annotators",
+    "noise_from_audit",
+    "noise_from_model",
+    "noise_from_privacy",
     "plan",
+    "sensitivity",
     "threshold_bracket",
 ]
 
 
-def __getattr__(name: str) -> Any:
-    """Import the scikit-learn estimator only when it is asked for: scikit-learn is an extra."""
-    if name == "NoiseAwareClassifier":
-        from nacp.sklearn import NoiseAwareClassifier
+_ELSEWHERE = {
+    "NoiseAwareClassifier": "nacp.sklearn",
+    "CorrectionDisplay": "nacp.plotting",
+    "CoverageDisplay": "nacp.plotting",
+    "SetSizeDisplay": "nacp.plotting",
+}
 
-        return NoiseAwareClassifier
+
+def __getattr__(name: str) -> Any:
+    """Import what needs an extra only when it is asked for."""
+    if name in _ELSEWHERE:
+        return getattr(import_module(_ELSEWHERE[name]), name)
     raise AttributeError(f"module 'nacp' has no attribute {name!r}")

@@ -1,30 +1,50 @@
-"""Plain JSON files with a format and a version: written whole or not at all, read with suspicion."""
+"""Files written whole or not at all; and plain JSON with a format and a version, read with suspicion."""
 
 import json
 import math
 import os
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import IO, Any, Literal
 
 from nacp._validation import check_count
 
 
-def write_document(path: str | os.PathLike[str], document: dict[str, Any]) -> None:
-    """Write a JSON file; an interruption leaves what was there before."""
+def write_whole(
+    path: str | os.PathLike[str], mode: Literal["w", "wb"], write: Callable[[IO[Any]], object]
+) -> None:
+    """Let `write` fill a file; an interruption or an error leaves what was there before."""
     target = Path(path)
-    partial = target.with_name(target.name + ".partial")
-    partial.write_text(json.dumps(document, allow_nan=False, indent=1) + "\n", encoding="utf-8")
-    partial.replace(target)
+    partial = target.with_name(f".{target.name}.{os.getpid()}.partial")
+    text = mode == "w"
+    try:
+        with partial.open(mode, newline="" if text else None, encoding="utf-8" if text else None) as file:
+            write(file)
+        partial.replace(target)
+    finally:
+        partial.unlink(missing_ok=True)
 
 
-def read_document(path: str | os.PathLike[str], format_name: str, version: int) -> dict[str, Any]:
+def write_text(path: str | os.PathLike[str], text: str) -> None:
+    """Write a text file, whole or not at all; the same bytes on every system."""
+    write_whole(path, "w", lambda file: file.write(text))
+
+
+def write_document(path: str | os.PathLike[str], document: dict[str, Any]) -> None:
+    """Write a JSON file, whole or not at all."""
+    write_text(path, json.dumps(document, allow_nan=False, indent=1) + "\n")
+
+
+def read_document(
+    path: str | os.PathLike[str], format_name: str, version: int, what: str = "calibration file"
+) -> dict[str, Any]:
     """Read a JSON file, and refuse any but of the given format and version."""
     try:
         document = json.loads(Path(path).read_text(encoding="utf-8"), parse_constant=_refuse_constant)
     except (UnicodeDecodeError, json.JSONDecodeError, RecursionError, _NotANumberError) as error:
-        raise ValueError(f"{path} is not a calibration file: it is not JSON ({error})") from None
+        raise ValueError(f"{path} is not a {what}: it is not JSON ({error})") from None
     if not isinstance(document, dict) or document.get("format") != format_name:
-        raise ValueError(f"{path} is not a calibration file: it has no format {format_name!r}")
+        raise ValueError(f"{path} is not a {what}: it has no format {format_name!r}")
     if document.get("version") != version:
         raise ValueError(
             f"{path} has version {document.get('version')!r} of the format; this nacp reads {version}"

@@ -1,57 +1,79 @@
-"""Files of the command line: matrices and labels in, sets out. Written whole or not at all."""
+"""Files of the command line: matrices, labels and names in, sets out. Written whole or not at all."""
 
 import csv
 import json
+import operator
 import os
+import re
+import sys
 import zipfile
-from collections.abc import Callable, Sequence
-from contextlib import suppress
+import zlib
+from array import array
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import ExitStack, suppress
+from importlib import import_module
 from pathlib import Path
-from typing import IO, Any
+from typing import IO, Any, Literal, TypeAlias
 
 import numpy as np
 
+from nacp._files import write_whole
 from nacp._types import Array
+from nacp.estimation import load as load_estimate
 from nacp.sets import PredictionSets
 
+STDIN = "-"
+_ARRAYS = (".npy", ".npz", ".safetensors")
+_READ = "it must end in .npy, .npz, .csv, .parquet or .safetensors"
+# A first column with such a header numbers the rows; pandas writes the empty one.
+_ID = {"", "id", "index", "row", "unnamed: 0"}
+Places: TypeAlias = Callable[[list[str]], list[int]]
+_KEYED = re.compile(r"(.*\.(?:npz|csv|parquet|safetensors)):([^:/\\]+)", re.DOTALL)
 
-def read_matrix(name: str, classes: Sequence[str] | None = None) -> tuple[Array, list[str] | None]:
-    """Read probabilities from ``.npy`` (memory-mapped), ``.npz`` or ``.csv``, and column names, if any.
 
-    ``file.npz:key`` names an array of a ``.npz`` file; "probs", or the only one, by default. If the classes
-    are known, named columns are put in their order.
+def read_matrix(
+    name: str, usual: str = "probs", classes: Sequence[Any] | None = None, labels: str = ""
+) -> tuple[Array, list[str] | None]:
+    """Read a matrix and the names of its columns, if it has any.
+
+    ``.npy`` is memory-mapped. Of several arrays in ``.npz`` or ``.safetensors``, ``file.npz:key`` names one;
+    else it is `usual`. In ``.csv``, in ``.parquet`` and on standard input (``-``: CSV) the columns are the
+    classes. If these are known, they are found by name. Else all columns are taken but a first one whose
+    header is id, index, row or empty, and that of the `labels` if they are in the same file. A ``.parquet``
+    file may also hold one column of lists.
     """
     path, key = _split(name)
-    if path.suffix != ".csv":
-        return _read_array(path, key, "probs"), None
-    rows = _read_csv(path)
-    header = rows.pop(0) if _is_header(rows) else None
-    try:
-        matrix = np.array(rows, dtype=np.float64)
-    except ValueError:
-        raise ValueError(
-            f"{path} must hold one number per cell below its header, in rows of one length"
-        ) from None
-    named = None if header is None or _whole(header) else header
-    if named is not None and classes is not None:
-        if sorted(named) != sorted(classes):
-            odd = next((name for name in named if name not in classes), "a class twice")
-            raise ValueError(f"{path} has the column {odd!r}; the classes are {', '.join(map(str, classes))}")
-        matrix = matrix[:, [named.index(name) for name in classes]]
-    return matrix, named
+    if path.suffix in _ARRAYS:
+        return _read_array(path, key, usual), None
+    with_labels, column = _split(labels)
+    leave = (column or "") if with_labels == path else None
+
+    def places(header: list[str]) -> list[int]:
+        if classes is not None and {str(each) for each in classes} <= set(header):
+            return [header.index(str(each)) for each in classes]
+        found = list(range(len(header)))
+        if leave is not None and len(header) > 1:
+            found.remove(header.index(_pick(path, header, leave, header[-1])))
+        if len(found) > 1 and header[found[0]].lower() in _ID:
+            del found[0]
+        return found
+
+    read = _parquet_matrix if path.suffix == ".parquet" else _csv_matrix
+    matrix, header = read(path, key, places)
+    return matrix, None if header is None or _whole(header) else header
 
 
 def read_labels(name: str, rows: int, classes: Sequence[str] | None = None) -> Array:
-    """Read labels, numbers or names, from ``.npy``, ``.npz`` or the last column of ``.csv``.
+    """Read labels, numbers or names: from an array, or from one column of a table.
 
-    Of a ``.npz`` file "labels", or the only one, unless it is named. A ``.csv`` file with one label too many,
-    of which the first is no class, has a header.
+    Of several arrays it is "labels", of several columns the last, unless ``file.csv:column`` names one. A
+    ``.csv`` file with one label too many, of which the first is no class, has a header.
     """
     path, key = _split(name)
-    if path.suffix != ".csv":
-        labels = _read_array(path, key, "labels")
-        return labels if classes is None or labels.dtype.kind not in "iu" else _named(labels, classes)
-    values = [row[-1].strip() for row in _read_csv(path)]
+    if path.suffix in _ARRAYS or path.suffix == ".parquet":
+        read = _parquet_column(path, key) if path.suffix == ".parquet" else _read_array(path, key, "labels")
+        return read if classes is None or read.dtype.kind not in "iu" else _named(read, classes)
+    values = _csv_column(path, key)
     if len(values) == rows + 1 and values[0] not in (classes or ()):
         del values[0]
     if not _whole(values) or (classes is not None and set(values) <= set(classes)):
@@ -60,72 +82,409 @@ def read_labels(name: str, rows: int, classes: Sequence[str] | None = None) -> A
     return numbers if classes is None else _named(numbers, classes)
 
 
+def read_points(
+    probs: str, labels: str, classes: Sequence[str] | None = None, names: str | None = None
+) -> tuple[Array, Array, Sequence[str] | None]:
+    """Read probabilities with their labels, and the classes.
+
+    The classes are those given, or those in the file `names`, or the names of the columns. Where both are
+    there, named columns are put in the order of the classes. Both may be in one table: the last column, or
+    the one that ``file.csv:column`` names, then holds the labels.
+    """
+    if probs == labels == STDIN:
+        raise ValueError("standard input can be read once only: give a file for probs or for labels")
+    try:
+        matrix, known = read_rows(probs, classes, names, labels)
+        if matrix.ndim == 1:
+            raise ValueError(f"{probs} must hold a matrix of shape (n, k); found {matrix.shape}")
+    except ValueError as error:
+        if labels != STDIN and _split(probs)[0].is_file() and _looks_like_probs(labels):
+            raise ValueError(
+                f"the arguments look swapped: {labels} holds a matrix, and {probs} does not; "
+                "probabilities come first, then labels"
+            ) from None
+        raise error from None
+    given = read_labels(labels, len(matrix), known)
+    if known is None and given.dtype.kind in "US" and given.size:
+        raise ValueError(
+            f"{labels} holds names such as {str(given.flat[0])!r}, but the columns of {probs} have none: "
+            f"pass --classes FILE with the {matrix.shape[1]} names in the order of the columns"
+        )
+    return matrix, given, known
+
+
+def read_rows(
+    probs: str, classes: Sequence[str] | None = None, names: str | None = None, labels: str = ""
+) -> tuple[Array, Sequence[str] | None]:
+    """Read probabilities and the classes, as `read_points` does."""
+    matrix, header = read_matrix(probs, classes=classes, labels=labels)
+    if names is not None and matrix.ndim == 2:
+        classes = read_classes(names, matrix.shape[1])
+    if header is None or classes is None:
+        return matrix, classes or header
+    if sorted(header) != sorted(map(str, classes)):
+        odd = next((name for name in header if name not in classes), "a class twice")
+        raise ValueError(f"{probs} has the column {odd!r}; the classes are {_few(classes)}")
+    order = [header.index(str(name)) for name in classes]
+    return matrix if order == list(range(len(order))) else matrix[:, order], classes
+
+
+def read_classes(name: str, k: int) -> list[str]:
+    """Read the names of k classes."""
+    names = read_class_list(name)
+    if Path(name).suffix == ".csv" and len(names) == k + 1:
+        del names[0]
+    if len(names) != k or len(set(names)) != k:
+        raise ValueError(
+            f"{name} must hold {k} different names, one per column of probs; "
+            f"found {len(names)}, {len(set(names))} of them different"
+        )
+    return names
+
+
+def read_class_list(name: str) -> list[str]:
+    """Read class names: a ``.json`` list, the last column of a ``.csv`` file, or else one per line."""
+    path = _checked(Path(name))
+    if path.suffix == ".csv":
+        read = _csv_column(path, None)
+    elif path.suffix == ".json":
+        try:
+            read = json.loads(path.read_text(encoding="utf-8"))
+        except ValueError as error:
+            raise ValueError(f"{path} cannot be read as JSON: {error}") from None
+        if not isinstance(read, list) or not all(isinstance(each, str) for each in read):
+            raise ValueError(f'{path} must hold a list of names, such as ["cat", "dog"]')
+    else:
+        read = read_lines(name)
+    return [each.strip() for each in read]
+
+
+def read_annotations(name: str, classes: Sequence[str] | None = None) -> Array:
+    """Read labels by several annotators: a row per item, a column per annotator; an empty cell is missing.
+
+    A first row of ``.csv`` that holds other than labels is a header.
+    """
+    path, key = _split(name)
+    if path.suffix in _ARRAYS:
+        return _read_array(path, key, "labels")
+    if path.suffix == ".parquet":
+        return _parquet_matrix(path, key)[0]
+    rows = [row for _, row in _csv_rows(path)]
+    known = set(classes or ())
+    if any(cell and cell not in known and not _numeric([cell]) for cell in rows[0]):
+        start = int(len(rows[0]) > 1 and rows[0][0].lower() in _ID)
+        rows = [row[start:] for row in rows[1:]]
+    if not rows or len({len(row) for row in rows}) > 1:
+        raise ValueError(f"{path} must have rows of one length, a cell for each annotator")
+    cells = np.array(rows)
+    if not all(_numeric([cell]) for cell in cells.ravel() if cell):
+        if classes is None:
+            odd = next(cell for cell in cells.ravel() if cell and not _numeric([cell]))
+            raise ValueError(f"{path} holds names such as {str(odd)!r}: pass --classes FILE with all of them")
+        return cells
+    return np.where(cells == "", "-1", cells).astype(np.float64)
+
+
+def read_lines(name: str) -> list[str]:
+    """Read the lines of a text file."""
+    path = _checked(Path(name))
+    try:
+        return path.read_text(encoding="utf-8-sig").splitlines()
+    except UnicodeDecodeError:
+        raise ValueError(f"{path} must be a text file, a line for each entry; it is not text") from None
+
+
+def read_noise(text: str) -> Any:
+    """Read a noise rate, a (k, k) matrix from a file (rows are the true class), what ``nacp noise`` wrote, or
+    "none": clean labels.
+    """
+    if text.lower() == "none":
+        return None
+    with suppress(ValueError):
+        return float(text)
+    if text.endswith(".json"):
+        return load_estimate(_checked(Path(text)))
+    if _split(text)[0].suffix not in (*_ARRAYS, ".csv"):
+        raise ValueError(
+            f"noise is {text!r}; it must be a rate such as 0.2, a file of a (k, k) matrix (.npy, .npz, "
+            ".safetensors or .csv; rows are the true class), a .json file that nacp noise wrote, or "
+            '"none" for labels that are right'
+        )
+    return read_matrix(text, "noise")[0]
+
+
+def write_sets(blocks: Iterable[PredictionSets], name: str) -> None:
+    """Write sets, block after block, as they come.
+
+    ``.jsonl``, and ``-`` for standard output: one list per line. ``.csv``: row, label. ``.parquet``: one
+    column of lists. ``.npz``: offsets and labels, as in `PredictionSets`.
+    """
+    if name == STDIN:
+        _write_jsonl(sys.stdout, blocks)
+        return
+    mode, write = _WRITERS[Path(name).suffix]
+    write_whole(name, mode, lambda file: write(file, blocks))
+
+
+def check_output(name: str, endings: Iterable[str] = ()) -> None:
+    """Say what is wrong with a file that is to be written, before hours are spent on what goes into it."""
+    path = Path(name)
+    if endings and path.suffix not in endings and name != STDIN:
+        *most, last = endings
+        raise ValueError(f"{name} must end in {', '.join(most)} or {last}, or be - for standard output")
+    if path.is_dir():
+        raise ValueError(f"{name} is a folder; give the name of a file in it")
+    if not path.parent.is_dir():
+        raise ValueError(f"{name} cannot be written: there is no folder {path.parent}")
+    if path.suffix == ".parquet":
+        _need("pyarrow", path)
+    if not os.access(path.parent, os.W_OK):
+        raise ValueError(f"{name} cannot be written: the folder {path.parent} is not yours to write to")
+
+
+def _write_jsonl(file: IO[str], blocks: Iterable[PredictionSets]) -> None:
+    for sets in blocks:
+        file.writelines(json.dumps(labels, ensure_ascii=False) + "\n" for labels in sets)
+
+
+def _write_csv(file: IO[str], blocks: Iterable[PredictionSets]) -> None:
+    writer, done = csv.writer(file), 0
+    writer.writerow(("row", "label"))
+    for sets in blocks:
+        writer.writerows((i, label) for i, labels in enumerate(sets, done) for label in labels)
+        done += len(sets)
+
+
+def _write_npz(file: IO[bytes], blocks: Iterable[PredictionSets]) -> None:
+    sizes, labels = zip(*((sets.sizes, sets.labels) for sets in blocks), strict=True)
+    np.savez(file, offsets=np.append(0, np.cumsum(np.concatenate(sizes))), labels=np.concatenate(labels))
+
+
+def _write_parquet(file: IO[bytes], blocks: Iterable[PredictionSets]) -> None:
+    import pyarrow
+    from pyarrow.parquet import ParquetWriter
+
+    with ExitStack() as stack:
+        writer = None
+        for sets in blocks:
+            values = pyarrow.array(sets.labels)
+            if sets.classes is not None:
+                values = pyarrow.array([str(name) for name in sets.classes]).take(values)
+            lists = pyarrow.LargeListArray.from_arrays(sets.offsets, values)
+            table = pyarrow.table({"labels": lists})
+            writer = writer or stack.enter_context(ParquetWriter(file, table.schema))
+            writer.write_table(table)
+
+
+_WRITERS: dict[str, tuple[Literal["w", "wb"], Callable[[IO[Any], Iterable[PredictionSets]], None]]] = {
+    ".parquet": ("wb", _write_parquet),
+    ".jsonl": ("w", _write_jsonl),
+    ".csv": ("w", _write_csv),
+    ".npz": ("wb", _write_npz),
+}
+SET_ENDINGS = tuple(_WRITERS)
+
+
+def _split(name: str) -> tuple[Path, str | None]:
+    keyed = _KEYED.fullmatch(name)
+    return (Path(keyed[1]), keyed[2]) if keyed else (Path(name), None)
+
+
+def _checked(path: Path) -> Path:
+    """Return a path at which there is a file with something in it."""
+    if path.is_dir():
+        raise ValueError(f"{path} is a folder; give a file")
+    if not path.exists():
+        raise ValueError(f"{path} does not exist")
+    if path.is_file() and path.stat().st_size == 0:
+        raise ValueError(f"{path} is empty")
+    return path
+
+
+def _need(module: str, path: Path) -> Any:
+    try:
+        return import_module(module)
+    except ImportError:
+        package = module.partition(".")[0]
+        raise ValueError(f"{path} needs {package}, which is not installed: pip install 'nacp[io]'") from None
+
+
+def _read_array(path: Path, key: str | None, usual: str) -> Array:
+    _checked(path)
+    damaged = f"{path} cannot be read as {path.suffix}: it is damaged or holds something else than arrays"
+    if path.suffix == ".safetensors":
+        return _read_safetensors(path, key, usual, damaged)
+    unreadable = (ValueError, EOFError, TypeError, zipfile.BadZipFile, zlib.error)
+    if path.suffix == ".npy":
+        try:
+            return np.lib.format.open_memmap(path, mode="r")
+        except unreadable:
+            raise ValueError(damaged) from None
+    with ExitStack() as stack:
+        opened = stack.enter_context(path.open("rb"))
+        try:
+            file = stack.enter_context(np.load(opened, allow_pickle=False))
+        except unreadable:
+            raise ValueError(damaged) from None
+        wanted = _pick(path, file.files, key, usual)
+        try:
+            return np.asarray(file[wanted])
+        except unreadable:
+            raise ValueError(damaged) from None
+
+
+def _read_safetensors(path: Path, key: str | None, usual: str, damaged: str) -> Array:
+    module = _need("safetensors", path)
+    try:
+        file = module.safe_open(path, framework="numpy")
+    except module.SafetensorError:
+        raise ValueError(damaged) from None
+    with file:
+        wanted = _pick(path, list(file.keys()), key, usual)
+        try:
+            return np.asarray(file.get_tensor(wanted))
+        except (TypeError, AttributeError, module.SafetensorError):
+            raise ValueError(
+                f"{path}:{wanted} is of a type that NumPy does not have; save it as float32"
+            ) from None
+
+
+def _pick(path: Path, there: Sequence[str], key: str | None, usual: str) -> str:
+    wanted = key or (there[0] if len(there) == 1 else usual)
+    if wanted not in there:
+        raise ValueError(f"{path} holds no {wanted!r}, but {_few(there)}; name one as {path}:name")
+    return wanted
+
+
+def _csv_rows(path: Path) -> Iterator[tuple[int, list[str]]]:
+    """Hand out the rows that are not empty, with the numbers of their lines."""
+    name = "standard input" if str(path) == STDIN else str(path)
+    if name == str(path) and path.suffix != ".csv" and not path.is_dir():
+        raise ValueError(f"{path} cannot be read: {_READ}")
+    opened = sys.stdin if name != str(path) else _checked(path).open(newline="", encoding="utf-8-sig")
+    with opened as file:
+        reader = csv.reader(file)
+        try:
+            empty = True
+            for row in reader:
+                if row:
+                    empty = False
+                    yield reader.line_num, [cell.strip() for cell in row]
+        except (UnicodeDecodeError, csv.Error):
+            raise ValueError(f"{name} cannot be read as .csv: it is not text") from None
+    if empty:
+        raise ValueError(f"{name} is empty")
+
+
+def _csv_matrix(path: Path, key: str | None, places: Places) -> tuple[Array, list[str] | None]:
+    if key is not None:
+        raise ValueError(f"{path} is one matrix; give it without :{key}")
+    rows = _csv_rows(path)
+    _, first = next(rows)
+    header = None if _numeric(first) else first
+    wanted = list(range(len(first))) if header is None else places(header)
+    values = array("d")
+    if header is None:
+        values.extend(map(float, first))
+    pick = operator.itemgetter(*wanted, wanted[0])  # a tuple even if one is wanted
+    for line, row in rows:
+        if len(row) != len(first):
+            raise ValueError(
+                f"{path} must have rows of one length; line {line} has {len(row)} cells, not {len(first)}"
+            )
+        try:
+            values.extend(map(float, pick(row)[:-1]))
+        except ValueError:
+            odd = next(cell for cell in pick(row) if not _numeric([cell]))
+            raise ValueError(
+                f"{path} must hold one number per cell below its header; found {odd!r} in line {line}"
+            ) from None
+    matrix = np.frombuffer(values, dtype=np.float64).reshape(-1, len(wanted))
+    # 0, 1, ..., k - 1 above other than whole numbers is a header too.
+    if header is None and first == [str(i) for i in range(len(first))]:
+        below = matrix[1:]
+        if not np.any(np.all(below == np.rint(below), axis=1)):
+            return below, first
+    return matrix, None if header is None else [header[i] for i in wanted]
+
+
+def _csv_column(path: Path, key: str | None) -> list[str]:
+    rows = [row for _, row in _csv_rows(path)]
+    if key is None:
+        return [row[-1] for row in rows]
+    place = rows[0].index(_pick(path, rows[0], key, key))
+    if any(len(row) <= place for row in rows):
+        raise ValueError(f"{path} has rows without the column {key!r}")
+    return [row[place] for row in rows[1:]]
+
+
+def _parquet_matrix(path: Path, key: str | None, places: Places) -> tuple[Array, list[str] | None]:
+    file, arrow = _parquet(path)
+    schema = file.schema_arrow
+    there = list(schema.names)
+    wanted = [_pick(path, there, key, key)] if key else [there[i] for i in places(there)]
+    types = [schema.field(name).type for name in wanted]
+    if len(types) == 1 and (arrow.types.is_list(types[0]) or arrow.types.is_large_list(types[0])
+                            or arrow.types.is_fixed_size_list(types[0])):  # fmt: skip
+        lists = file.read(columns=wanted).column(0).combine_chunks()
+        flat, n = lists.flatten().to_numpy(zero_copy_only=False), len(lists)
+        if n == 0 or len(flat) % n or len(set(arrow.compute.list_value_length(lists).to_pylist())) > 1:
+            raise ValueError(f"{path} must hold lists of one length in {wanted[0]!r}")
+        return flat.reshape(n, -1), None
+    odd = [name for name, kind in zip(wanted, types, strict=True)
+           if not (arrow.types.is_floating(kind) or arrow.types.is_integer(kind))]  # fmt: skip
+    if odd:
+        raise ValueError(
+            f"{path} must hold numbers in all columns; {odd[0]!r} is {schema.field(odd[0]).type}"
+        )
+    narrow = all(arrow.types.is_float32(kind) or arrow.types.is_float16(kind) for kind in types)
+    matrix = np.empty((file.metadata.num_rows, len(wanted)), dtype=np.float32 if narrow else np.float64)
+    done = 0
+    for batch in file.iter_batches(columns=wanted):
+        for j, name in enumerate(wanted):
+            matrix[done : done + len(batch), j] = batch.column(name).to_numpy(zero_copy_only=False)
+        done += len(batch)
+    return matrix, wanted
+
+
+def _parquet_column(path: Path, key: str | None) -> Array:
+    file, _ = _parquet(path)
+    there = file.schema_arrow.names
+    column = file.read(columns=[_pick(path, there, key, there[-1])]).column(0)
+    if column.null_count:
+        raise ValueError(f"{path} has {column.null_count} empty labels")
+    found: Array = column.to_numpy()
+    return found.astype(str) if found.dtype.kind == "O" else found
+
+
+def _parquet(path: Path) -> tuple[Any, Any]:
+    _checked(path)
+    arrow, parquet = _need("pyarrow", path), _need("pyarrow.parquet", path)
+    _need("pyarrow.compute", path)
+    try:
+        return parquet.ParquetFile(path), arrow
+    except arrow.ArrowInvalid:
+        raise ValueError(f"{path} cannot be read as .parquet: it is damaged or something else") from None
+
+
+def _looks_like_probs(name: str) -> bool:
+    """Return whether a file holds a matrix with two columns or more, and numbers that are not whole."""
+    try:
+        matrix, _ = read_matrix(name)
+        return matrix.ndim == 2 and matrix.shape[1] > 1 and not np.all(matrix[:100] == np.rint(matrix[:100]))
+    except (ValueError, OSError, TypeError):
+        return False
+
+
 def _named(labels: Array, classes: Sequence[str]) -> Array:
     """Return the names of labels that are numbers; as they are if some have none."""
     inside = labels.size == 0 or (labels.min() >= 0 and labels.max() < len(classes))
     return np.array(classes)[labels] if inside else labels
 
 
-def write_sets(sets: PredictionSets, name: str) -> None:
-    """Write sets to ``.jsonl`` (one list per line), ``.csv`` (row, label) or ``.npz`` (offsets, labels)."""
-    path = Path(name)
-    if path.suffix == ".jsonl":
-        _write(path, "w", lambda file: file.writelines(json.dumps(labels) + "\n" for labels in sets))
-    elif path.suffix == ".csv":
-        rows = ((i, label) for i, labels in enumerate(sets) for label in labels)
-        _write(path, "w", lambda file: csv.writer(file).writerows([("row", "label"), *rows]))
-    elif path.suffix == ".npz":
-        _write(path, "wb", lambda file: np.savez(file, offsets=sets.offsets, labels=sets.labels))
-    else:
-        raise ValueError(f"{name} must end in .jsonl, .csv or .npz")
-
-
-def _split(name: str) -> tuple[Path, str | None]:
-    if ".npz:" in name:
-        file, _, key = name.rpartition(":")
-        return Path(file), key
-    return Path(name), None
-
-
-def _read_array(path: Path, key: str | None, usual: str) -> Array:
-    if path.suffix not in (".npy", ".npz"):
-        raise ValueError(f"{path} must end in .npy, .npz or .csv")
-    try:
-        file = np.load(path, mmap_mode="r", allow_pickle=False)
-    except FileNotFoundError:
-        raise
-    except (OSError, ValueError, EOFError, zipfile.BadZipFile):
-        raise ValueError(
-            f"{path} cannot be read as {path.suffix}: it is damaged or holds Python objects"
-        ) from None
-    if path.suffix == ".npy":
-        return np.asanyarray(file)
-    with file:
-        wanted = key or (file.files[0] if len(file.files) == 1 else usual)
-        if wanted not in file.files:
-            raise ValueError(
-                f"{path} holds no {wanted!r}, but {', '.join(file.files)}; name one as {path}:name"
-            )
-        return np.asarray(file[wanted])
-
-
-def _read_csv(path: Path) -> list[list[str]]:
-    try:
-        with path.open(newline="", encoding="utf-8-sig") as file:
-            rows = [row for row in csv.reader(file) if row]
-    except (UnicodeDecodeError, csv.Error):
-        raise ValueError(f"{path} cannot be read as .csv: it is not text") from None
-    if not rows:
-        raise ValueError(f"{path} is empty")
-    return rows
-
-
-def _is_header(rows: list[list[str]]) -> bool:
-    """Return whether the first row is one: names, or 0, 1, ..., k - 1 above other than whole numbers."""
-    first = [cell.strip() for cell in rows[0]]
-    if not _numeric(first):
-        return True
-    return first == [str(i) for i in range(len(first))] and not any(map(_whole, rows[1:]))
+def _few(names: Sequence[Any], most: int = 10) -> str:
+    more = f" and {len(names) - most} more" if len(names) > most else ""
+    return ", ".join(map(str, names[:most])) + more
 
 
 def _numeric(cells: list[str]) -> bool:
@@ -136,14 +495,3 @@ def _numeric(cells: list[str]) -> bool:
 
 def _whole(cells: list[str]) -> bool:
     return _numeric(cells) and all(float(cell).is_integer() for cell in cells)
-
-
-def _write(path: Path, mode: str, write: Callable[[IO[Any]], object]) -> None:
-    partial = path.with_name(f".{path.name}.{os.getpid()}.partial")
-    try:
-        text = "b" not in mode
-        with partial.open(mode, newline="" if text else None, encoding="utf-8" if text else None) as file:
-            write(file)
-        partial.replace(path)
-    finally:
-        partial.unlink(missing_ok=True)

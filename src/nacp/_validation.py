@@ -1,7 +1,8 @@
 """The door: every input is checked here, once, and a wrong one gets one clear sentence."""
 
 import numbers
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextvars import ContextVar
 from typing import Any
 
 import numpy as np
@@ -11,6 +12,9 @@ from nacp._types import Array, Floats, Ints
 
 _SUM_TOLERANCE = {np.dtype(np.float16): 1e-2}
 _DEFAULT_SUM_TOLERANCE = 1e-3
+
+WATCH: ContextVar[Callable[[int], object] | None] = ContextVar("WATCH", default=None)
+"""Told how many rows each block has that is read; progress bars set it."""
 
 
 class Rows:
@@ -31,6 +35,9 @@ class Rows:
 
     def __getitem__(self, where: slice | Ints) -> Array:
         block = self._matrix[where]
+        watch = WATCH.get()
+        if watch is not None:
+            watch(len(block))
         if block.dtype == np.float16:
             block = block.astype(np.float32)
         elif block.dtype not in (np.float32, np.float64):
@@ -182,6 +189,25 @@ def check_rate(value: Any, name: str = "noise rate") -> float:
     if not _is_number(value) or not 0 <= value < 1:
         raise ValueError(f"{name} must lie in [0, 1); found {value!r}")
     return float(value)
+
+
+def check_interval(rate: float, interval: Any, confidence: Any) -> tuple[tuple[float, float] | None, float]:
+    """Check an interval around a noise rate, if there is one, and the probability that it holds the truth."""
+    if interval is None:
+        if confidence != 1:
+            raise ValueError("confidence is that of an interval; pass interval=(low, high) too")
+        return None, 1.0
+    if np.shape(interval) != (2,):
+        raise ValueError(f"interval must be two numbers, low and high; found {interval!r}")
+    low, high = (check_rate(end, "end of the interval of noise rates") for end in interval)
+    if not low <= rate <= high:
+        raise ValueError(f"interval must contain the rate {rate!r}; found {interval!r}")
+    return (low, high), check_confidence(confidence)
+
+
+def check_confidence(confidence: Any) -> float:
+    """Check a probability of being right, which may be 1."""
+    return 1.0 if confidence == 1 else check_fraction("confidence", confidence)
 
 
 def check_priors(priors: Any, k: int, name: str = "priors") -> Floats:

@@ -6,7 +6,7 @@ import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Any, overload
+from typing import TYPE_CHECKING, Any, overload
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -30,6 +30,9 @@ from nacp.guarantees.pointwise import floor
 from nacp.noise import NOISES, MatrixNoise, Noise, as_noise
 from nacp.scores import SCORES, Custom, Score, as_score
 from nacp.sets import PredictionSets
+
+if TYPE_CHECKING:
+    from nacp.diagnostics import Diagnosis
 
 _FORMAT = "nacp.calibration"
 _VERSION = 1
@@ -115,10 +118,16 @@ class Calibration:
     @property
     def promise(self) -> str:
         """What is guaranteed, in one sentence."""
-        guarantee, doubt = self.guarantee, 0.0 if self.noise is None else 1 - self.noise.confidence
-        if doubt and guarantee.delta is not None:
-            guarantee = guarantee.with_delta(guarantee.delta + doubt)
-        return guarantee.promise(self.alpha)
+        return self.guarantee.promise_under(self.noise, self.alpha)
+
+    @property
+    def assumptions(self) -> str:
+        """What the promise rests on, in words."""
+        assumed = "calibration and new points come independently from one distribution"
+        if self.noise is None:
+            return assumed
+        independent = "" if self.noise.radius else ", independent of the input given the true class"
+        return f"{assumed}; {self.noise.describe(self.k)}{independent}"
 
     @property
     def effective_correction(self) -> float:
@@ -144,11 +153,13 @@ class Calibration:
         """The effective correction divided by the floor: 1 is as good as it gets; nan if there is none."""
         return self.effective_correction / self.floor if self.floor > 0 else math.nan
 
-    def _data(self, wanted: str) -> Evidence:
+    def _data(
+        self, wanted: str, remedy: str = "nacp.coverage_curve(probs, labels, ...) computes the curve"
+    ) -> Evidence:
         if self._evidence is None:
             raise ValueError(
                 f"the {wanted} needs the calibration data, which one that was loaded or unpickled came "
-                "without; nacp.coverage_curve(probs, labels, ...) computes the curve"
+                f"without; {remedy}"
             )
         return self._evidence
 
@@ -164,6 +175,32 @@ class Calibration:
         if math.isfinite(self.native_threshold):
             native = np.append(native, self.native_threshold)
         return curve_at(evidence, np.unique(native), self.score.offset)
+
+    def diagnose(
+        self,
+        probs: ArrayLike | None = None,
+        labels: ArrayLike | None = None,
+        *,
+        audit_probs: ArrayLike | None = None,
+        audit_labels: ArrayLike | None = None,
+        level: float = 0.05,
+    ) -> "Diagnosis":
+        """Ask whether the noise model can be right; see `nacp.diagnose`."""
+        from nacp.diagnostics import diagnose
+
+        return diagnose(self, probs, labels, audit_probs=audit_probs, audit_labels=audit_labels, level=level)
+
+    def evidence(self, probs: ArrayLike | None = None, labels: ArrayLike | None = None) -> Evidence:
+        """Return the calibration points, or other ones with noisy labels, as the score sees them."""
+        if probs is None or labels is None:
+            if probs is not None or labels is not None:
+                raise ValueError("probs and labels belong together; pass both, or neither")
+            return self._data("diagnosis", "pass probs and noisy labels too")
+        rows = check_probs(
+            probs, normalize=self.normalize, probabilities=self.score.takes_probabilities, k=self.k
+        )
+        given = check_labels(labels, rows.n, rows.k, self.classes)
+        return Evidence(rows, given, self.score, inverse_for(self.noise, self.k))
 
     def predict_set(self, probs: ArrayLike, *, allow_empty: bool = True) -> PredictionSets:
         """Return the prediction sets of new inputs.
@@ -244,10 +281,6 @@ class Calibration:
 
     def __str__(self) -> str:
         named = "given" if self.noise is None else "noisy"
-        assumed = "calibration and new points come independently from one distribution"
-        if self.noise is not None:
-            independent = "" if self.noise.radius else ", independent of the input given the true class"
-            assumed += f"; {self.noise.describe(self.k)}{independent}"
         if self.obstacle is not None:
             sets, said = f"Sets of all {self.k} classes ({self.obstacle})", ""
         else:
@@ -261,7 +294,29 @@ class Calibration:
             said += f" Note: {self.note}."
         return (
             f"{sets}, S = {self.score!r}, from {self.n} {named} labels of {self.k} classes.\n"
-            f"Promised ({self.guarantee!r}): {self.promise}.{said} Assumed: {assumed}."
+            f"Promised ({self.guarantee!r}): {self.promise}.{said} Assumed: {self.assumptions}."
+        )
+
+    def _repr_html_(self) -> str:
+        from nacp._html import card, facts, sentence
+
+        noise = (
+            "none: the labels are taken as they are" if self.noise is None else self.noise.describe(self.k)
+        )
+        told = [
+            ("threshold", f"{self.threshold:.6g}"),
+            ("estimated coverage", f"{self.estimate:.4f}, for a target of {1 - self.alpha:.6g}"),
+            ("score", repr(self.score)),
+            ("guarantee", repr(self.guarantee)),
+            ("noise", noise),
+            ("calibration points", f"{self.n} of {self.k} classes"),
+        ]
+        remarks = [("All classes", self.obstacle), ("Note", self.note)]
+        return card(
+            "Calibration",
+            facts(told),
+            sentence(f"{self.promise}.", name="Promised"),
+            *(sentence(f"{remark}.", name=name) for name, remark in remarks if remark),
         )
 
 
@@ -470,7 +525,7 @@ def _find(
     ]
     # Both ends of an interval must pass, so the larger threshold is taken.
     binding = [max(range(len(ends)), key=lambda end: by_end[end][i].threshold) for i in range(len(problems))]
-    found = [by_end[end][i] for i, end in enumerate(binding)]
+    found = [by_end[end][i]._replace(gap=max(way[i].gap for way in by_end)) for i, end in enumerate(binding)]
     sizes = [evidence.mean_sizes(np.array([f.threshold for f in way])) for way in (found, exactly)]
     return found, (sizes[0] - sizes[1]).tolist(), [seen[end] for end in binding]
 

@@ -28,6 +28,7 @@ from nacp.noise.matrices import ClassMatrix
 from nacp.scores import Score, as_score
 
 _PILOT_PARTS = 16
+_OSCILLATION_ENTRIES = 1 << 17
 _NO_SCORES = np.empty(0)
 _NO_WEIGHTS = np.empty(0, dtype=np.int64)
 
@@ -127,12 +128,15 @@ class Estimator:
 
 
 class Evidence(Estimator):
-    """A noisy calibration set, which can be read for its pairs."""
+    """A noisy calibration set, which can be read for its pairs.
+
+    `doubt` is the most by which the mean of a row's share may be wrong, if W is known up to a radius only.
+    """
 
     def __init__(
         self, rows: Rows, labels: Ints, score: Score, inverse: ClassMatrix, unlabelled: Rows | None = None
     ) -> None:
-        self._unlabelled, self._radius = unlabelled, 0.0
+        self._unlabelled, self._radius, self.doubt = unlabelled, 0.0, 0.0
         self._rows, self._labels, self._score, self._inverse = rows, labels, score, inverse
 
         def read(where: slice) -> tuple[Floats, Floats | None]:
@@ -146,6 +150,26 @@ class Evidence(Estimator):
         self._order = None if inverse.constant_rest is not None else np.argsort(labels, kind="stable")
         self._by_row = np.concatenate(scores)
         super().__init__(self._by_row, labels, inverse)
+
+    @property
+    def labels(self) -> Ints:
+        """The given labels, in the order of the rows."""
+        return self._labels
+
+    @property
+    def inverse(self) -> ClassMatrix:
+        """W."""
+        return self._inverse
+
+    @property
+    def scores_by_row(self) -> Floats:
+        """The native scores of the given labels, in the order of the rows."""
+        return self._by_row
+
+    def favourites(self) -> Ints:
+        """Return for each row the label with the lowest score."""
+        found = [self._read(where).matrix().argmin(axis=1) for where in self._rows.slices()]
+        return np.concatenate(found)
 
     @property
     def exact_bounds(self) -> bool:
@@ -266,6 +290,7 @@ class Evidence(Estimator):
         """Return the same points seen with another W, which may be known up to a radius only."""
         other = copy(self)
         other._inverse, other._radius = inverse, radius
+        other.doubt = radius * inverse.row_distance() if radius else 0.0
         other._order = None if inverse.constant_rest is not None else np.argsort(self._labels, kind="stable")
         Estimator.__init__(other, self._by_row, self._labels, inverse)
         return other
@@ -274,7 +299,7 @@ class Evidence(Estimator):
     def range(self) -> tuple[float, float]:
         """The least and the greatest that one row's share can be."""
         low, high = self._inverse.subset_range()
-        return low - self._radius * (high - low), high
+        return low - self.doubt, high
 
     @property
     def span(self) -> tuple[float, float]:
@@ -325,10 +350,15 @@ class Evidence(Estimator):
         """Return ``max_j h_j - min_j h_j`` of ``h_j = sum of W[j, l] over the set``: (rows, rungs)."""
         reading, matrix = self._read(rows), self._inverse.dense()
         sizes = reading.sums(rungs).astype(np.int64)
+        order = np.argsort(reading.matrix(), axis=1, kind="stable")
         found = np.empty(sizes.shape)
-        for i, scores in enumerate(reading.matrix()):
-            sums = np.cumsum(matrix[:, np.argsort(scores, kind="stable")], axis=1)
-            found[i] = np.append(0.0, np.ptp(sums, axis=0))[sizes[i]]
+        step = max(1, _OSCILLATION_ENTRIES // self.k**2)
+        for start in range(0, len(order), step):
+            some = slice(start, start + step)
+            # By how much the rows' sums over the first so many classes differ, for 0 classes and more.
+            spread = np.zeros((len(order[some]), self.k + 1))
+            spread[:, 1:] = np.ptp(np.cumsum(matrix[:, order[some]], axis=2), axis=0)
+            found[some] = np.take_along_axis(spread, sizes[some], axis=1)
         return found
 
     def _known_shares(self, rows: Ints | slice, rungs: Floats) -> Floats:

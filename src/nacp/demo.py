@@ -1,25 +1,27 @@
-"""``python -m nacp.demo``: what label noise does to prediction sets, and what noise-awareness does about it.
+"""``nacp demo``: what label noise does to prediction sets, and what noise-awareness does about it.
 
 Trains a classifier of several hundred languages on short snippets of text, spoils a fifth of the calibration
 labels, and compares the sets of all methods by their size and coverage. Needs the extra ``nacp[sklearn]``.
 """
 
-import sys
+import importlib.util
+import json
 import time
 import warnings
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
 from rich import box
 from rich.console import Console
 from rich.markup import escape
-from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 from rich.table import Table
 from scipy.optimize import minimize_scalar
 from scipy.special import log_softmax, softmax
 
 import nacp
+from nacp._terminal import progress_of_steps
 from nacp._types import Array, Ints
 from nacp.datasets import Languages, load_languages
 from nacp.guarantees import PAC, Expected, Guarantee
@@ -45,6 +47,16 @@ class Row(NamedTuple):
     method: str
     calibration: nacp.Calibration
     result: Evaluation
+
+    def to_dict(self) -> dict[str, str | float]:
+        """Return what is in the table."""
+        return {
+            "score": self.score,
+            "method": self.method,
+            "correction": self.calibration.correction,
+            "mean_size": self.result.mean_size,
+            "coverage": self.result.coverage,
+        }
 
 
 def classify(data: Languages, say: Callable[[str], None]) -> tuple[Array, Array]:
@@ -134,24 +146,35 @@ def describe(probs: Array, labels: list[int], names: tuple[str, ...], most: int 
     return ("; ".join(names[label] for label in first) or "none") + more
 
 
-def main() -> None:
-    """Print the table of methods and scores, and the sets of a few snippets."""
+def write_report(
+    path: Path, data: Languages, calibration: Array, labels: Ints, test: Array, say: Callable[[str], None]
+) -> None:
+    """Write the report on what the default, "pac" with HPS, makes of the noisy labels."""
+    names = np.array(data.names)
+    nacp.make_report(
+        calibration, names[labels], noise=NOISE, alpha=ALPHA, classes=data.names, test_probs=test,
+        test_labels=names[data.test.labels], samples=_shown(data), descriptions=data.test.texts,
+        title=f"Which of {len(names)} languages?", say=say,
+    ).save(path)  # fmt: skip
+
+
+def _shown(data: Languages) -> list[int]:
+    return [data.names.index(name) for name in SHOWN]  # the languages take turns: row i is in language i
+
+
+def main(report: Path, *, quiet: bool = False, as_json: bool = False) -> None:
+    """Print the table of methods and scores, and the sets of a few snippets; or the table alone, as JSON.
+
+    The report is written too, if plotly is there.
+    """
     try:
         import sklearn  # noqa: F401  (only whether it is there)
     except ImportError:
-        raise SystemExit(NO_SKLEARN) from None
+        raise ModuleNotFoundError(NO_SKLEARN) from None
+    can_report = importlib.util.find_spec("plotly") is not None
     console = Console()
     start = time.perf_counter()
-    progress = Progress(
-        SpinnerColumn(), TextColumn("{task.description}"), TimeElapsedColumn(),
-        console=Console(stderr=True), transient=True, disable=not sys.stderr.isatty(),
-    )  # fmt: skip
-    with progress:
-        task = progress.add_task("reading")
-
-        def say(what: str) -> None:
-            progress.update(task, description=what)
-
+    with progress_of_steps("reading", quiet) as say:
         data = load_languages()
         k, n, truth = len(data.names), len(data.calibration.labels), data.test.labels
         calibration, test = classify(data, say)
@@ -161,7 +184,13 @@ def main() -> None:
         for row in compare(calibration, labels, test, truth):
             say(f"{row.score}: {row.method}")
             rows.append(row)
+        if can_report:
+            write_report(report, data, calibration, labels[False], test, say)
 
+    if as_json:
+        written_to = str(report) if can_report else None
+        print(json.dumps({"rows": [row.to_dict() for row in rows], "report": written_to}, indent=1))
+        return
     accuracy = (test.argmax(axis=1) == truth).mean()
     console.print(
         f"Which of {k} languages is a snippet of 20 to 60 letters in? A classifier of character pairs is "
@@ -187,7 +216,7 @@ def main() -> None:
         f"coverages: their standard error is {clean_error:.1%} with clean labels and at most "
         f"{noisy_error:.1%} with noisy ones.\n"
     )
-    shown = [data.names.index(name) for name in SHOWN]  # the languages take turns: row i is in language i
+    shown = _shown(data)
     sets = {row.method: row.calibration.predict_set(test[shown]).to_lists() for row in (ignorant, aware)}
     for position, index in enumerate(shown):
         console.print(f"[bold]{escape(data.test.texts[index])}[/bold] ({escape(data.names[index])})")
@@ -195,8 +224,5 @@ def main() -> None:
         for method, found in sets.items():
             lines.add_row(f" {method}:", escape(describe(test[index], found[position], data.names)))
         console.print(lines)
-    console.print(f"\n[dim]{time.perf_counter() - start:.1f} s[/dim]")
-
-
-if __name__ == "__main__":
-    main()
+    written = f"Written: {report}" if can_report else "No report was written: pip install 'nacp[report]'"
+    console.print(f"\n{escape(written)} [dim]({time.perf_counter() - start:.1f} s)[/dim]", soft_wrap=True)

@@ -1,16 +1,22 @@
-"""evaluate(): how prediction sets do on labels that are known to be right."""
+"""How prediction sets do: evaluate() on true labels, coverage_by_class() on noisy ones too."""
 
 from dataclasses import dataclass, fields
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from nacp._types import Array
+from nacp import _kernels
+from nacp._types import Array, Floats, Ints
 from nacp._validation import check_fraction, check_labels
+from nacp.noise import as_noise
+from nacp.noise.matrices import ClassMatrix
 from nacp.sets import PredictionSets
 
 # Sizes by which coverage is stratified, as in Angelopoulos et al. (2021), and the rest.
 _SIZE_BOUNDS = (1, 3, 10, 100, 1000)
+# What 95% intervals leave out on each side, and how many standard errors they reach.
+_TAIL, REACH = 0.025, 1.96
 
 
 @dataclass(frozen=True)
@@ -34,6 +40,8 @@ class Evaluation:
     size_stratified_violation : float or None
         The largest ``|coverage - (1 - alpha)|`` among the sets of 0 to 1, 2 to 3, 4 to 10, 11 to 100,
         101 to 1000 and more labels; None if alpha is not known.
+    size_error : float
+        The standard error of the mean size; infinite for one set.
     """
 
     n: int
@@ -45,13 +53,47 @@ class Evaluation:
     worst_class_coverage: float
     class_coverage_gap: float | None
     size_stratified_violation: float | None
+    size_error: float
+
+    @property
+    def coverage_interval(self) -> tuple[float, float]:
+        """The exact (Clopper-Pearson) 95% interval of the coverage of these sets on new points."""
+        from scipy.special import betaincinv
+
+        hits = round(self.coverage * self.n)
+        low = 0.0 if hits == 0 else betaincinv(hits, self.n - hits + 1, _TAIL)
+        high = 1.0 if hits == self.n else betaincinv(hits + 1, self.n - hits, 1 - _TAIL)
+        return float(low), float(high)
+
+    @property
+    def size_interval(self) -> tuple[float, float]:
+        """The normal 95% interval of the mean size of these sets on new points."""
+        reach = REACH * self.size_error
+        return max(self.mean_size - reach, 0.0), self.mean_size + reach
 
     def __str__(self) -> str:
-        shown = {field.name: getattr(self, field.name) for field in fields(self)}
-        return "\n".join(
-            f"{name.replace('_', ' '):<26}{'-' if value is None else format(value, '.6g')}"
+        return "\n".join(f"{name:<26}{value}" for name, value in self._told)
+
+    @property
+    def _told(self) -> list[tuple[str, str]]:
+        """The metrics by name, written out."""
+        shown = {each.name: getattr(self, each.name) for each in fields(self) if each.name != "size_error"}
+        return [
+            (name.replace("_", " "), "-" if value is None else format(value, ".6g"))
             for name, value in shown.items()
-        )
+        ]
+
+    def _repr_html_(self) -> str:
+        from nacp._html import card, facts
+
+        intervals = {"coverage": self.coverage_interval, "mean size": self.size_interval}
+        told = [
+            (name, f"{value} (95%: {intervals[name][0]:.6g} to {intervals[name][1]:.6g})")
+            if name in intervals
+            else (name, value)
+            for name, value in self._told
+        ]
+        return card("Evaluation", facts(told))
 
 
 def evaluate(sets: PredictionSets, labels: ArrayLike, *, alpha: float | None = None) -> Evaluation:
@@ -97,6 +139,7 @@ def evaluate(sets: PredictionSets, labels: ArrayLike, *, alpha: float | None = N
         worst_class_coverage=float(per_class.min()),
         class_coverage_gap=None if level is None else float(np.abs(per_class - 1 + level).mean()),
         size_stratified_violation=None if level is None else float(np.abs(per_size - 1 + level).max()),
+        size_error=float(sizes.std(ddof=1) / np.sqrt(len(sizes))) if len(sizes) > 1 else np.inf,
     )
 
 
@@ -105,3 +148,112 @@ def _means(groups: Array, values: Array) -> Array:
     counts = np.bincount(groups)
     sums = np.bincount(groups, values)
     return sums[counts > 0] / counts[counts > 0]
+
+
+@dataclass(frozen=True, eq=False)
+class ClassCoverage:
+    """What `coverage_by_class` found; each array has one entry per class.
+
+    Attributes
+    ----------
+    coverage : array of shape (k,)
+        The share of the class's points whose sets contain it; nan where nothing can be said.
+    low, high : array of shape (k,)
+        A confidence interval for it.
+    count : array of shape (k,)
+        How many of the given labels name the class.
+    """
+
+    coverage: Floats
+    low: Floats
+    high: Floats
+    count: Ints
+
+    def worst_first(self) -> Ints:
+        """Return the classes of which something can be said, by ascending coverage."""
+        order = np.argsort(self.coverage, kind="stable")
+        return order[np.isfinite(self.coverage[order])]
+
+
+def coverage_by_class(
+    sets: PredictionSets, labels: ArrayLike, *, noise: Any = None, confidence: float = 0.95
+) -> ClassCoverage:
+    """Return the coverage of each class, with an interval; from noisy labels too.
+
+    With clean labels the intervals are exact (Clopper and Pearson). With noisy ones, class l is covered by
+    ``mean(W[y, l] 1{l in C(x)}) / mean(W[y, l])``, W the inverse of the noise matrix, and the intervals
+    come from its standard error. Both are cut off at 0 and 1.
+
+    Parameters
+    ----------
+    sets : PredictionSets
+        The sets of n points. For noisy labels best not the ones that chose the threshold, though with one
+        threshold for all classes that matters little.
+    labels : array of shape (n,)
+        Their labels: numbers, or names if the sets have class names.
+    noise : float, array of shape (k, k), noise model or None
+        How the labels came to be wrong, as in `calibrate`; ``None`` if they are right.
+    confidence : float, default=0.95
+        Of each interval by itself.
+
+    Returns
+    -------
+    ClassCoverage
+
+    Examples
+    --------
+    >>> import nacp
+    >>> sets = nacp.PredictionSets([0, 2, 2, 3, 4], [0, 2, 1, 2], k=3)
+    >>> found = nacp.coverage_by_class(sets, [2, 0, 1, 1])
+    >>> found.coverage.tolist(), found.worst_first().tolist()
+    ([0.0, 0.5, 1.0], [0, 1, 2])
+    """
+    given = check_labels(labels, len(sets), sets.k, sets.classes)
+    tail = (1 - check_fraction("confidence", confidence)) / 2
+    count = np.bincount(given, minlength=sets.k)
+    model = as_noise(noise)
+    if model is None:
+        held = np.bincount(given[sets.contains(labels)], minlength=sets.k)
+        return ClassCoverage(_share(held, count), *_exact_interval(held, count, tail), count)
+    return ClassCoverage(*_weighted_share(sets, given, count, model.inverse(sets.k), tail), count)
+
+
+def _weighted_share(
+    sets: PredictionSets, given: Ints, count: Ints, inverse: ClassMatrix, tail: float
+) -> tuple[Floats, Floats, Floats]:
+    """Return the estimates ``sum w 1{l in C} / sum w`` with ``w = W[y, l]``, and intervals for them."""
+    from scipy.special import ndtri
+
+    def weights(rows: Ints, columns: Array) -> Floats:
+        return inverse.rest(rows, columns) + np.where(rows == columns, inverse.own[columns], 0.0)
+
+    inside = weights(np.repeat(given, sets.sizes), sets.labels)
+    held, held_squares = (np.bincount(sets.labels, w, minlength=sets.k) for w in (inside, inside**2))
+    total, squares = np.zeros((2, sets.k))
+    columns = np.arange(sets.k)
+    for rows in _kernels.row_slices(sets.k, sets.k):
+        block = weights(columns[rows, None], columns)
+        total += count[rows] @ block
+        squares += count[rows] @ block**2
+    share = np.clip(_share(held, total), 0, 1)
+    # The spread of the residuals w (1{l in C} - share), by the delta method.
+    residual = (1 - 2 * share) * held_squares + share**2 * squares
+    half = -float(ndtri(tail)) * _share(np.sqrt(np.maximum(residual, 0)), total)
+    return share, np.maximum(share - half, 0), np.minimum(share + half, 1)
+
+
+def _share(part: Array, total: Array) -> Floats:
+    """Return part / total; nan where the total is not positive."""
+    share: Floats = np.divide(part, total, out=np.full(len(total), np.nan), where=total > 0)
+    return share
+
+
+def _exact_interval(hits: Ints, trials: Ints, tail: float) -> tuple[Floats, Floats]:
+    """Return the interval of Clopper and Pearson for a share of so many hits; nan without trials."""
+    from scipy.special import betaincinv
+
+    with np.errstate(invalid="ignore"):
+        low = np.where(hits > 0, betaincinv(np.maximum(hits, 1), trials - hits + 1, tail), 0.0)
+        high = np.where(hits < trials, betaincinv(hits + 1, np.maximum(trials - hits, 1), 1 - tail), 1.0)
+    seen = trials > 0
+    return np.where(seen, low, np.nan), np.where(seen, high, np.nan)

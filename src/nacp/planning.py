@@ -58,13 +58,27 @@ class Plan:
         """The guarantee that costs least, among those that hold for nearly every calibration set."""
         return next(row.guarantee for row in self.rows if row.guarantee.delta is not None)
 
-    def __str__(self) -> str:
-        lines = [f"{'guarantee':12s} {f'excess at n={self.n}':>18s} {f'n for {self.excess:g}':>14s}  promise"]
+    @property
+    def _table(self) -> list[tuple[str, str, str, str]]:
+        """The header and the rows, written out."""
+        table = [("guarantee", f"excess at n={self.n}", f"n for {self.excess:g}", "promise")]
         for row in self.rows:
             needed = "never" if row.n_needed is None else f"{row.n_needed}"
             price = f"{row.correction:.2g}" if row.correction < self.alpha else "all classes"
-            lines.append(f"{row.guarantee.name:12s} {price:>18s} {needed:>14s}  {row.promise}")
-        return "\n".join(lines)
+            table.append((row.guarantee.name, price, needed, row.promise))
+        return table
+
+    def __str__(self) -> str:
+        return "\n".join(
+            f"{name:12s} {price:>18s} {needed:>14s}  {promise}"
+            for name, price, needed, promise in self._table
+        )
+
+    def _repr_html_(self) -> str:
+        from nacp._html import card, table
+
+        header, *rows = self._table
+        return card("Plan", table(header, rows, left=(0, 3)))
 
 
 def plan(
@@ -88,7 +102,8 @@ def plan(
     k : int
         The number of classes; taken to be equally frequent.
     noise : float, array of shape (k, k) or noise model
-        As in `calibrate`. Of an interval, the worse end counts; a radius comes on top, times the norm of W.
+        As in `calibrate`. Of an interval, the worse end counts; a radius comes on top, times the
+        greatest distance between two rows of W.
     alpha : float, default=0.1
         The sets are to contain the true class with probability 1 - alpha.
     delta : float, default=0.05
@@ -137,8 +152,7 @@ def plan(
         ACNL(priors=priors),
         CRCP(priors=priors),
     )
-    low, high = model.range(k)
-    doubt = model.radius * (high - low)
+    doubt = model.radius * model.inverse(k).row_distance() if model.radius else 0.0
     rows = []
     for guarantee in candidates:
         try:
@@ -150,10 +164,7 @@ def plan(
         needed = None
         if excess > doubt:
             needed = guarantee.samples_needed(ends[worst], excess - doubt, deviations[worst])
-        told = guarantee
-        if guarantee.delta is not None and model.confidence < 1:
-            told = guarantee.with_delta(guarantee.delta + 1 - model.confidence)
-        rows.append(PlanRow(guarantee, prices[worst], needed, told.promise(alpha)))
+        rows.append(PlanRow(guarantee, prices[worst], needed, guarantee.promise_under(model, alpha)))
     rows.sort(key=lambda row: row.correction)
     return Plan(rows, alpha, n, excess, max(deviations))
 

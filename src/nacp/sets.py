@@ -10,6 +10,9 @@ from numpy.typing import ArrayLike, DTypeLike
 from nacp._types import Array, Bools, Ints
 from nacp._validation import check_labels
 
+# In a notebook.
+_SHOWN_ROWS, _SHOWN_LABELS = 5, 10
+
 
 class PredictionSets:
     """One set of labels per row.
@@ -114,5 +117,21 @@ class PredictionSets:
         return self._named(self.labels[self.offsets[i] : self.offsets[i + 1]])
 
     def __repr__(self) -> str:
-        mean = len(self.labels) / max(len(self), 1)
-        return f"PredictionSets(n={len(self)}, k={self.k}, mean size {mean:.4g})"
+        return f"PredictionSets(n={len(self)}, k={self.k}, mean size {self._mean_size:.4g})"
+
+    @property
+    def _mean_size(self) -> float:
+        return len(self.labels) / max(len(self), 1)
+
+    def _repr_html_(self) -> str:
+        from nacp._html import card, sentence, table
+
+        first = [(i, len(self[i]), _listed(self[i])) for i in range(min(len(self), _SHOWN_ROWS))]
+        more = f" The first {len(first)}:" if len(first) < len(self) else ""
+        told = f"{len(self)} sets of labels from {self.k} classes, {self._mean_size:.4g} on average.{more}"
+        return card("PredictionSets", sentence(told), table(("row", "size", "labels"), first, left=(2,)))
+
+
+def _listed(labels: list[Any]) -> str:
+    more = f" and {len(labels) - _SHOWN_LABELS} more" if len(labels) > _SHOWN_LABELS else ""
+    return (", ".join(map(str, labels[:_SHOWN_LABELS])) or "none") + more

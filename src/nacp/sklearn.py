@@ -110,7 +110,7 @@ class NoiseAwareClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator): 
                 setattr(self, learned, getattr(self.estimator_, learned))
         return self
 
-    def conformalize(self, X: Any, y: Any) -> "NoiseAwareClassifier":
+    def conformalize(self, X: Any, y: Any, unlabelled: Any = None) -> "NoiseAwareClassifier":
         """Calibrate on inputs that the classifier was not fitted on, and their noisy labels.
 
         Parameters
@@ -119,6 +119,8 @@ class NoiseAwareClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator): 
             Calibration inputs.
         y : array-like of shape (n,)
             Their noisy labels.
+        unlabelled : array-like of shape (m, features), optional
+            Further inputs, without labels, which make the guarantee "binomial" cheaper.
 
         Returns
         -------
@@ -136,6 +138,7 @@ class NoiseAwareClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator): 
             crossing=self.crossing,
             random_state=self.random_state,
             classes=self.classes_,
+            unlabelled=None if unlabelled is None else self.predict_proba(unlabelled),
         )
         return self
 

@@ -99,6 +99,16 @@ class Guarantee(ABC):
         """Return the guarantee with that probability of failure; without effect where it has none."""
         return cls()
 
+    def promise_under(self, noise: Noise | None, alpha: float) -> str:
+        """Return in one sentence what holds if the noise is as stated with some confidence only.
+
+        What is missing to 1 adds to delta, or to alpha where there is no delta.
+        """
+        doubt = 0.0 if noise is None else 1 - noise.confidence
+        if self.delta is None:
+            return self.promise(min(alpha + doubt, 1.0))
+        return (self.with_delta(self.delta + doubt) if doubt else self).promise(alpha)
+
     def to_dict(self) -> dict[str, Any]:
         """Return the name and the parameters, for a file."""
         return {"name": self.name} | {
@@ -120,7 +130,7 @@ class Guarantee(ABC):
         if (len(noise.ends()) > 1 and not self.robust) or (noise.radius and not self.takes_radius):
             raise ValueError(
                 f'guarantee "{self.name}" needs noise that is known exactly; noise is {noise!r}: '
-                'use guarantee "pac", or give the rate or the matrix alone'
+                'use guarantee "pac" or "expected", or give the rate or the matrix alone'
             )
         if self.delta is not None and self.delta + 1 - noise.confidence >= 1:
             raise ValueError(

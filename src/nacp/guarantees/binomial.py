@@ -45,6 +45,7 @@ class Binomial(PointwiseTest):
     """
 
     name: ClassVar[str] = "binomial"
+    step: ClassVar[float] = 0.001  # most thresholds are settled without a look, so more of them cost little
 
     def price(self, problem: Problem, deviation: float) -> float:
         """Return ``z_{1-delta} deviation / sqrt(n)`` at 19/20 of delta, which the test comes close to."""

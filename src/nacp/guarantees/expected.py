@@ -3,12 +3,12 @@
 The exchange rule (E3) needs ``(n F^c-hat(q) + lo) / (n + 1) >= 1 - alpha`` from the threshold on, where lo is
 the least share that the n + 1st point could have in the estimate. The rule on n + 1 points is symmetric in
 them, so the threshold covers up to a gap that shrinks faster than 1/n and is estimated. The worst case (E1)
-has no gap, but costs ``||W|| c(n)``, of the order of ``1/sqrt(n)``. The theorems and their proofs:
-docs/guarantees.md.
+has no gap, but costs ``||W|| c(n)``, of the order of ``1/sqrt(n)``. The theorems and their proofs, also for
+noise that is not known exactly: docs/guarantees.md.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import ClassVar, Literal
 
 import numpy as np
@@ -26,7 +26,8 @@ _SMALL = 3.0
 class Expected(Corrected):
     """Clean coverage is at least 1 - alpha on average over calibration sets; any noise model.
 
-    Without noise it is split conformal prediction. The proofs: docs/guarantees.md, E1 and E3.
+    Without noise it is split conformal prediction. Noise may be known up to an interval or a radius. The
+    proofs: docs/guarantees.md, E1 and E3.
 
     Parameters
     ----------
@@ -48,6 +49,8 @@ class Expected(Corrected):
 
     rule: Literal["exchange", "worst-case"] = "exchange"
     name: ClassVar[str] = "expected"
+    robust: ClassVar[bool] = True
+    takes_radius: ClassVar[bool] = True
     needs_last: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
@@ -72,12 +75,17 @@ class Expected(Corrected):
         self, evidence: Evidence, problems: Sequence[Problem], crossing: Rule, seed: int
     ) -> list[Finding]:
         """Return where the estimate crosses the corrected target, and the gap."""
-        found = super().find(evidence, problems, crossing, seed)
+        # What a radius may be wrong by is aimed at on top.
+        doubt = evidence.doubt
+        careful = [replace(problem, alpha=problem.alpha - doubt) for problem in problems]
+        found = super().find(evidence, careful, crossing, seed)
+        if doubt:
+            found = [_with_doubt(at, doubt) for at in found]
         if self.rule == "worst-case":
             return found
         _, high = evidence.range
         lower = find_crossings(
-            evidence, [1 - p.alpha + (1 - p.alpha - high) / p.n for p in problems], crossing
+            evidence, [1 - p.alpha + (1 - p.alpha - high) / p.n for p in careful], crossing
         )
         thresholds = [[least.threshold, at.threshold] for least, at in zip(lower, found, strict=True)]
         losses = evidence.losses(np.array(thresholds).ravel()).reshape(-1, 2)
@@ -90,3 +98,9 @@ class Expected(Corrected):
                 found[i] = found[i]._replace(note=note)
             found[i] = found[i]._replace(gap=gap)
         return found
+
+
+def _with_doubt(found: Finding, doubt: float) -> Finding:
+    """Return a finding for a target that was raised by `doubt`, as one for the target itself."""
+    obstacle = found.obstacle and f"{found.obstacle}; the radius of the noise alone takes {doubt:.4g}"
+    return found._replace(correction=found.correction + doubt, obstacle=obstacle)

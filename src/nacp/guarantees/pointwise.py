@@ -19,32 +19,33 @@ from nacp.coverage import Evidence
 from nacp.crossing import Rule, find_crossings
 from nacp.guarantees.base import Finding, Guarantee, Problem, nearly_always
 
-_STEP = 0.005
 _COARSE = 0.05
 
 
 @lru_cache(maxsize=16)
-def threshold_grid(low: float, high: float) -> Floats:
+def threshold_grid(low: float, high: float, step: float) -> Floats:
     """Return the native thresholds that are tested, ascending: one fixed grid, as far as a score's span goes.
 
-    Neighbours differ by half a percent of their distance from 0, from 1 or from -1, whichever is nearest (by
-    five where that is below a millionth): dense around 1, where the thresholds of APS lie when there are many
-    classes, and around 0, where those of HPS do (its native scale is -p). Above 1, where RAPS goes on, by
-    half a percent of the distance from 0.95.
+    Neighbours differ by the share `step` of their distance from 0, from 1 or from -1, whichever is nearest
+    (by ten times that where the distance is below a millionth): dense around 1, where the thresholds of APS
+    lie when there are many classes, and around 0, where those of HPS do (its native scale is -p). Above 1,
+    where RAPS goes on, by the same share of the distance from 0.95.
 
     Parameters
     ----------
     low, high : float
         The span.
+    step : float
+        How fine the grid is.
 
     Examples
     --------
     >>> from nacp.guarantees.pointwise import threshold_grid
-    >>> grid = threshold_grid(0.0, 1.0)
+    >>> grid = threshold_grid(0.0, 1.0, 0.005)
     >>> len(grid) < 7000, bool(abs(grid - 0.9992).min() < 0.005 * 0.0008)
     (True, True)
     """
-    small = np.exp(-np.concatenate([np.arange(0.0, 14.0, _STEP), np.arange(14.0, 25.0, 10 * _STEP)]))
+    small = np.exp(-np.concatenate([np.arange(0.0, 14.0, step), np.arange(14.0, 25.0, 10 * step)]))
     below_one = np.concatenate([small[small < 0.5], 1 - small[small <= 0.5]])
     above_one = np.concatenate([1 + small[small < 0.05], 0.95 + 0.05 / small])
     positive = np.concatenate([below_one, above_one])
@@ -65,11 +66,12 @@ def floor(delta: float, deviation: float, n: int) -> float:
 class PointwiseTest(Guarantee):
     """For a fraction 1 - delta of calibration sets, clean coverage is at least 1 - alpha.
 
-    A subclass writes `lowest_passing`.
+    A subclass writes `lowest_passing`, and may want a finer grid.
     """
 
     delta: float = 0.05
     grid: tuple[float, ...] | None = field(default=None, repr=False)
+    step: ClassVar[float] = 0.005
     robust: ClassVar[bool] = True
     needs_last: ClassVar[bool] = True
 
@@ -106,7 +108,7 @@ class PointwiseTest(Guarantee):
         self, evidence: Evidence, problems: Sequence[Problem], crossing: Rule, seed: int
     ) -> list[Finding]:
         """Return the smallest threshold of the grid from which on upwards all pass."""
-        grid = threshold_grid(*evidence.span)
+        grid = threshold_grid(*evidence.span, self.step)
         if self.grid is not None:
             grid = evidence.to_native(np.array(self.grid))
         # Where not even the estimate reaches 1 - alpha, a threshold is given up without a test: always safe.

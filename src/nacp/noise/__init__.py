@@ -31,6 +31,10 @@ def as_noise(noise: Any) -> Noise | None:
     """Return the noise model that a number, a matrix, a noise object or None stands for."""
     if noise is None or isinstance(noise, Noise):
         return noise
+    # An estimate (nacp.estimation) carries its model.
+    carried = getattr(noise, "noise", None)
+    if isinstance(carried, Noise):
+        return carried
     if isinstance(noise, str | type) or callable(noise):
         raise ValueError(
             f"noise is {noise!r}; it must be a rate, a (k, k) matrix, a noise model such as "

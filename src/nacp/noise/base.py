@@ -11,6 +11,11 @@ from nacp._validation import check_labels
 from nacp.noise.matrices import ClassMatrix
 
 
+def sure(confidence: float) -> str:
+    """Return how sure an interval or a radius is, in brackets; nothing if it is certain."""
+    return f" ({100 * confidence:.4g}% sure)" if confidence < 1 else ""
+
+
 class Noise(ABC):
     """A noise model ``P[i, j] = p(noisy = j | true = i)``: rows are the true class."""
 

@@ -8,8 +8,8 @@ from typing import Any, ClassVar
 import numpy as np
 
 from nacp._types import Floats, Ints
-from nacp._validation import check_rate, set_checked
-from nacp.noise.base import Noise
+from nacp._validation import check_interval, check_rate, set_checked
+from nacp.noise.base import Noise, sure
 from nacp.noise.matrices import GroupedMatrix
 
 
@@ -23,6 +23,10 @@ class GroupNoise(Noise):
         The group that each class belongs to, as any hashable value.
     rate : float or mapping from group to float
         In [0, 1); one for all groups, or one for each.
+    interval : tuple of two floats, optional
+        Where the one rate lies, if it is not known exactly; contains `rate`.
+    confidence : float, default=1.0
+        The probability that the interval contains the true rate. What is missing to 1 adds to delta.
 
     Examples
     --------
@@ -36,6 +40,8 @@ class GroupNoise(Noise):
 
     groups: tuple[Hashable, ...]
     rate: float | dict[Hashable, float]
+    interval: tuple[float, float] | None = None
+    confidence: float = 1.0
     name: ClassVar[str] = "groups"
     _index: Ints = field(init=False, repr=False)
     _rates: Floats = field(init=False, repr=False)
@@ -53,11 +59,16 @@ class GroupNoise(Noise):
                     f"found {len(self.rate)} keys, {len(set(self.rate) & set(names))} of them groups"
                 )
             rates = [check_rate(self.rate[name]) for name in names]
+            if self.interval is not None:
+                raise ValueError("interval is that of one rate for all groups; found a rate for each")
         else:
             rates = [check_rate(self.rate)] * len(names)
+        interval, confidence = check_interval(rates[0], self.interval, self.confidence)
         set_checked(
             self,
             groups=tuple(groups),
+            interval=interval,
+            confidence=confidence,
             _index=np.array([position[g] for g in groups]),
             _rates=np.array(rates),
         )
@@ -93,6 +104,10 @@ class GroupNoise(Noise):
         by_group = {name: share * m / (m - 1) if m > 1 else 0.0 for name, m in sizes.items()}
         return cls(tuple(groups), by_group)
 
+    def ends(self) -> tuple[Noise, ...]:
+        """Return the models at both ends of the interval."""
+        return (self,) if self.interval is None else tuple(GroupNoise(self.groups, r) for r in self.interval)
+
     def matrix(self, k: int) -> GroupedMatrix:
         """Return P, group by group."""
         self._check(k)
@@ -102,12 +117,16 @@ class GroupNoise(Noise):
         """Return the model in a few words."""
         low, high = self._rates.min(), self._rates.max()
         rate = f"rate {low:.4g}" if low == high else f"rates {low:.4g} to {high:.4g}"
+        if self.interval is not None:
+            rate = f"rate {self.interval[0]:.4g} to {self.interval[1]:.4g}{sure(self.confidence)}"
         return f"label noise inside {len(self._rates)} groups of classes with {rate}"
 
     def to_dict(self) -> dict[str, Any]:
         """Return the name and the parameters, for a file; groups as numbers."""
-        rates = {str(g): rate for g, rate in enumerate(self._rates.tolist())}
-        return {"name": self.name, "groups": [str(g) for g in self._index], "rate": rates}
+        stored = {"name": self.name, "groups": [str(g) for g in self._index]}
+        if self.interval is not None:
+            return stored | {"rate": self.rate, "interval": self.interval, "confidence": self.confidence}
+        return stored | {"rate": {str(g): rate for g, rate in enumerate(self._rates.tolist())}}
 
     def __repr__(self) -> str:
         return f"GroupNoise({self.describe(len(self.groups))})"

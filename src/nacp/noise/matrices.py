@@ -56,6 +56,10 @@ class ClassMatrix(ABC):
         """Return ``weights @ M``."""
 
     @abstractmethod
+    def pull(self, values: Floats) -> Floats:
+        """Return ``M @ values``."""
+
+    @abstractmethod
     def mean_square(self, inverse: "ClassMatrix") -> float:
         """Return the mean over i of ``sum_j M[i, j] W[j, i]^2``, for W of the same structure."""
 
@@ -73,6 +77,17 @@ class ClassMatrix(ABC):
         lowest = negative + np.minimum(self.diagonal, 0)
         highest = positive + np.maximum(self.diagonal, 0)
         return float(lowest.min()), float(highest.max())
+
+    def row_distance(self) -> float:
+        """Return the greatest distance between two rows in total variation, for rows that sum to 1.
+
+        It is the most by which the rows' sums over one subset of the columns can differ; no less than that
+        if rows sum to 1 only roughly.
+        """
+        from scipy.spatial.distance import pdist  # for a radius only
+
+        values = self.dense()
+        return float(pdist(values, "cityblock").max() + np.ptp(values.sum(axis=1))) / 2
 
 
 @dataclass(frozen=True, eq=False)
@@ -129,6 +144,9 @@ class GroupedMatrix(ClassMatrix):
         shared: Floats = (self.shared * self._by_group(weights))[self.groups]
         return self.own * weights + shared
 
+    def pull(self, values: Floats) -> Floats:
+        return self.push(values)  # symmetric
+
     def mean_square(self, inverse: ClassMatrix) -> float:
         assert isinstance(inverse, GroupedMatrix)
         own = (self.own_by_group + self.shared) * (inverse.own_by_group + inverse.shared) ** 2
@@ -183,6 +201,9 @@ class DenseMatrix(ClassMatrix):
 
     def push(self, weights: Floats) -> Floats:
         return weights @ self.values
+
+    def pull(self, values: Floats) -> Floats:
+        return self.values @ values
 
     def mean_square(self, inverse: ClassMatrix) -> float:
         return float(np.einsum("ij,ji->i", self.values, inverse.dense() ** 2).mean())

@@ -6,8 +6,8 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from nacp._types import Floats, Ints
-from nacp._validation import check_priors, check_rate
-from nacp.noise.base import Noise
+from nacp._validation import check_confidence, check_priors, check_rate
+from nacp.noise.base import Noise, sure
 from nacp.noise.matrices import DenseMatrix
 
 _ROW_TOLERANCE = 1e-4
@@ -24,7 +24,10 @@ class MatrixNoise(Noise):
         conventions see `from_columns` and `from_posterior`.
     radius : float, default=0.0
         How far each row of the true matrix may be from P's, in total variation. Also covers noise that
-        depends on the input, within that radius of P. Only the guarantee "pac" can make use of it.
+        depends on the input, within that radius of P. The guarantees "pac" and "expected" can make use of
+        it.
+    confidence : float, default=1.0
+        The probability that the radius is large enough. What is missing to 1 adds to delta.
 
     Examples
     --------
@@ -38,8 +41,11 @@ class MatrixNoise(Noise):
 
     name: ClassVar[str] = "matrix"
 
-    def __init__(self, P: ArrayLike, radius: float = 0.0) -> None:
+    def __init__(self, P: ArrayLike, radius: float = 0.0, confidence: float = 1.0) -> None:
         self.radius = check_rate(radius, "radius")
+        self.confidence = check_confidence(confidence)
+        if not radius and self.confidence != 1:
+            raise ValueError("confidence is that of a radius; pass radius= too")
         matrix = np.array(P, dtype=np.float64)
         if matrix.ndim != 2 or matrix.shape[0] != matrix.shape[1] or len(matrix) < 2:
             raise ValueError(f"noise matrix must have the shape (k, k); found {matrix.shape}")
@@ -147,12 +153,12 @@ class MatrixNoise(Noise):
 
     def describe(self, k: int) -> str:
         """Return the model in a few words."""
-        within = f", each row within {self.radius:.4g} of it" if self.radius else ""
+        within = f", each row within {self.radius:.4g} of it{sure(self.confidence)}" if self.radius else ""
         return f"label noise by a {k} x {k} matrix of condition {self.condition(k):.3g}{within}"
 
     def to_dict(self) -> dict[str, Any]:
         """Return the name and the parameters, for a file."""
-        return {"name": self.name, "P": self.P.tolist(), "radius": self.radius}
+        return {"name": self.name, "P": self.P.tolist(), "radius": self.radius, "confidence": self.confidence}
 
     def __repr__(self) -> str:
         k = self._matrix.k
@@ -162,7 +168,8 @@ class MatrixNoise(Noise):
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, MatrixNoise):
             return NotImplemented
-        return self.radius == other.radius and np.array_equal(self.P, other.P)
+        known = (self.radius, self.confidence) == (other.radius, other.confidence)
+        return known and np.array_equal(self.P, other.P)
 
     def __hash__(self) -> int:
         return hash(self.P.tobytes())

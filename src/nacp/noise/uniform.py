@@ -7,8 +7,8 @@ from typing import Any, ClassVar
 import numpy as np
 
 from nacp._types import Ints
-from nacp._validation import check_fraction, check_rate, set_checked
-from nacp.noise.base import Noise
+from nacp._validation import check_interval, check_rate, set_checked
+from nacp.noise.base import Noise, sure
 from nacp.noise.matrices import GroupedMatrix
 
 
@@ -44,7 +44,8 @@ class UniformNoise(UniformFamily):
     interval : tuple of two floats, optional
         Where the rate lies, if it is not known exactly; contains `rate`.
     confidence : float, default=1.0
-        The probability that the interval contains the true rate. What is missing to 1 adds to delta.
+        The probability that the interval contains the true rate. What is missing to 1 adds to delta, or
+        to alpha for a guarantee without delta.
 
     Examples
     --------
@@ -65,19 +66,9 @@ class UniformNoise(UniformFamily):
     name: ClassVar[str] = "uniform"
 
     def __post_init__(self) -> None:
-        set_checked(self, rate=check_rate(self.rate))
-        if self.interval is None:
-            if self.confidence != 1:
-                raise ValueError("confidence is that of an interval; pass interval=(low, high) too")
-            return
-        if np.shape(self.interval) != (2,):
-            raise ValueError(f"interval must be two numbers, low and high; found {self.interval!r}")
-        low, high = (check_rate(end, "end of the interval of noise rates") for end in self.interval)
-        if not low <= self.rate <= high:
-            raise ValueError(f"interval must contain the rate {self.rate!r}; found {self.interval!r}")
-        if self.confidence != 1:
-            check_fraction("confidence", self.confidence)
-        set_checked(self, interval=(low, high), confidence=float(self.confidence))
+        rate = check_rate(self.rate)
+        interval, confidence = check_interval(rate, self.interval, self.confidence)
+        set_checked(self, rate=rate, interval=interval, confidence=confidence)
 
     def ends(self) -> tuple[Noise, ...]:
         """Return the models at both ends of the interval."""
@@ -121,8 +112,7 @@ class UniformNoise(UniformFamily):
         if self.interval is None:
             return f"uniform label noise with rate {self.rate:.4g}"
         low, high = self.interval
-        sure = f" ({100 * self.confidence:.4g}% sure)" if self.confidence < 1 else ""
-        return f"uniform label noise with rate {low:.4g} to {high:.4g}{sure}"
+        return f"uniform label noise with rate {low:.4g} to {high:.4g}{sure(self.confidence)}"
 
     def to_dict(self) -> dict[str, Any]:
         """Return the name and the parameters, for a file."""

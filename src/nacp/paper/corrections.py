@@ -11,6 +11,7 @@ from nacp.noise import UniformNoise
 from nacp.paper import printed
 from nacp.paper.experiments import ALPHA, RATE, Moments, Plan
 from nacp.paper.methods import Method, our_methods, six_methods
+from nacp.paper.sources import Source
 from nacp.paper.splits import draw_split
 
 TABLE2_RATES = (0.1, 0.2)
@@ -40,6 +41,8 @@ class Correction:
         What the paper prints for the same n, k and rate.
     doubt : str or None
         Why that is in doubt.
+    source : Source or None
+        The data set, if it is one.
     """
 
     title: str
@@ -51,6 +54,7 @@ class Correction:
     rarest: tuple[float, float, float]
     printed: str | None = None
     doubt: str | None = None
+    source: Source | None = None
 
 
 def table2(plan: Plan) -> list[Correction]:
@@ -88,7 +92,7 @@ def table2(plan: Plan) -> list[Correction]:
             for method, value, rarest in _corrections(n, k, rate, counts):
                 cell = paper.corrections[method, rate] if paper is not None and same else None
                 doubt = printed.CORRECTION_DOUBTS.get((source.printed_as, method, rate)) if same else None
-                rows.append(Correction(source.title, n, k, rate, method, value, rarest, cell, doubt))
+                rows.append(Correction(source.title, n, k, rate, method, value, rarest, cell, doubt, source))
     return rows
 
 

@@ -12,6 +12,8 @@ import warnings
 import zipfile
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
+from functools import cache
+from importlib.metadata import version
 from itertools import product
 from pathlib import Path
 from typing import Literal, NamedTuple, TypeAlias
@@ -19,12 +21,13 @@ from typing import Literal, NamedTuple, TypeAlias
 import numpy as np
 
 import nacp
+from nacp._files import write_whole
 from nacp._types import Array, Floats, Ints
 from nacp.guarantees import NACP, PAC, Corrected
 from nacp.noise import GroupNoise, Noise, UniformNoise
 from nacp.paper import printed
 from nacp.paper.methods import Method, matrix_methods, our_methods
-from nacp.paper.sources import Source, folder_sources, twin_sources
+from nacp.paper.sources import Source, folder_sources, naming, twin_sources
 from nacp.paper.splits import draw_split, run_splits
 
 ALPHA = 0.1
@@ -38,6 +41,8 @@ SWEEP_SCORE = "hps"
 DIRECT_SPLITS = 20
 
 _KEPT = ("sizes", "coverages", "corrections")
+# What only shows results: a change there leaves them as they are.
+_SHOWS = {"cli.py", "paper/figures.py", "paper/reproduce.py", "paper/tables.py", "paper/workers.py"}
 
 NoisePer: TypeAlias = Literal["split", "dataset"]
 Progress: TypeAlias = Callable[[str, int], object]
@@ -54,7 +59,7 @@ class Plan:
     Attributes
     ----------
     folder : Path or None
-        Where the real classifiers are; None for the simulated twins.
+        Where the data are; None for the simulated twins.
     splits : int
         How many random splits of each data set into calibration and test points.
     seed : int
@@ -69,8 +74,10 @@ class Plan:
     noise_per: NoisePer = "split"
 
     def titled(self, title: str) -> str:
-        """Say of a title what was run: simulations are called that."""
-        return f"{title} ({'simulated twins' if self.folder is None else 'real classifiers'})"
+        """Say of a title what was run: simulations are called that; of a folder only its name is known."""
+        if self.folder is None:
+            return f"{title} (simulated twins)"
+        return f"{title} (data: {os.path.basename(os.path.abspath(self.folder))})"
 
     def sources(self, twins: tuple[str, ...] = printed.TABLE1, prefix: str = "") -> list[Source]:
         """Return the named twins, or what is in the folder with names that begin so."""
@@ -305,14 +312,14 @@ def run(experiment: Experiment, plan: Plan, cells: Path, progress: Progress | No
     return [
         record
         for setting in experiment.settings
-        for record in _records(setting, _results(setting, plan, cells, progress), experiment.versus_paper)
+        for record in _records(setting, results(setting, plan, cells, progress), experiment.versus_paper)
     ]
 
 
-def _records(setting: Setting, results: dict[str, Floats], versus_paper: bool) -> Iterator[Record]:
+def _records(setting: Setting, found: dict[str, Floats], versus_paper: bool) -> Iterator[Record]:
     total, k = setting.source.shape
     for m, method in enumerate(setting.methods):
-        sizes, coverages = results["sizes"][m], 100 * results["coverages"][m]
+        sizes, coverages = found["sizes"][m], 100 * found["coverages"][m]
         cell = (setting.source.printed_as, setting.score, method.name)
         yield Record(
             setting,
@@ -321,17 +328,18 @@ def _records(setting: Setting, results: dict[str, Floats], versus_paper: bool) -
             method.name,
             Moments.of(sizes),
             Moments.of(coverages),
-            float(results["corrections"][m].mean()),
-            float(100 * np.mean(results["coverages"][m] < 1 - ALPHA)),
+            float(found["corrections"][m].mean()),
+            float(100 * np.mean(found["coverages"][m] < 1 - ALPHA)),
             printed.CELLS.get(cell) if versus_paper else None,
         )
 
 
-def _results(setting: Setting, plan: Plan, cells: Path, progress: Progress | None) -> dict[str, Floats]:
-    """Return sizes, coverages and corrections, each of shape (methods, splits)."""
+def cell(setting: Setting, plan: Plan, cells: Path) -> tuple[Path, str]:
+    """Return the file for the results of a setting, and all that determines them."""
     key = json.dumps(
         {
-            "versions": [nacp.__version__, np.__version__],
+            "code": _code(),
+            "versions": [version(module) for module in ("nacp", "numpy", "scipy")],
             "data": setting.source.fingerprint,
             "score": setting.score,
             "noise": setting.noise.to_dict(),
@@ -345,10 +353,25 @@ def _results(setting: Setting, plan: Plan, cells: Path, progress: Progress | Non
         }
     )
     digest = hashlib.sha256(key.encode()).hexdigest()[:16]
-    path = cells / f"{setting.source.name}-{setting.score}-{digest}.npz"
+    return cells / f"{setting.source.name}-{setting.score}-{digest}.npz", key
+
+
+@cache
+def _code() -> str:
+    """Return a digest of the code that results come from."""
+    package = Path(nacp.__file__).parent
+    names = {path.relative_to(package).as_posix() for path in package.rglob("*.py")} - _SHOWS
+    files = [f"{name} {hashlib.sha256((package / name).read_bytes()).hexdigest()}" for name in sorted(names)]
+    return hashlib.sha256("\n".join(files).encode()).hexdigest()
+
+
+def results(setting: Setting, plan: Plan, cells: Path, progress: Progress | None = None) -> dict[str, Floats]:
+    """Return sizes, coverages and corrections, each of shape (methods, splits): those kept, or new ones."""
+    path, key = cell(setting, plan, cells)
     kept = _read_cell(path, key)
     if kept is None:
-        kept = _compute(setting, plan, progress)
+        with naming(setting.source):
+            kept = _compute(setting, plan, progress)
         _write_cell(path, kept, key)
     if progress is not None:
         progress(setting.title, setting.splits)
@@ -410,13 +433,9 @@ def _one_by_one(
     return results
 
 
-def _write_cell(path: Path, results: dict[str, Floats], key: str) -> None:
-    """Write whole or not at all."""
+def _write_cell(path: Path, kept: dict[str, Floats], key: str) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
-    partial = path.with_suffix(f".{os.getpid()}.partial")
-    with partial.open("wb") as file:
-        np.savez(file, allow_pickle=False, key=np.array(key), **results)
-    partial.replace(path)
+    write_whole(path, "wb", lambda file: np.savez(file, allow_pickle=False, key=np.array(key), **kept))
 
 
 def _read_cell(path: Path, key: str) -> dict[str, Floats] | None:

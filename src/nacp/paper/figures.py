@@ -3,9 +3,11 @@
 import importlib.util
 import math
 from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from nacp._files import write_whole
 from nacp.paper.corrections import Correction
 from nacp.paper.experiments import ALPHA, CALIBRATION_SIZES, RATES, Experiment, Record
 
@@ -25,7 +27,7 @@ _STYLE = {
     "binomial": ("#8c564b", "s"),
     "expected": ("#17becf", "X"),
 }
-_RC: Any = {
+RC: Any = {
     "font.size": 9,
     "axes.titlesize": 9,
     "figure.titlesize": 11,
@@ -91,7 +93,7 @@ def methods_figure(experiment: Experiment, records: Sequence[Record]) -> "Figure
     for axes, (heading, of_setting) in zip(panels, by_setting.items(), strict=False):
         names = [record.method for record in of_setting]
         for y, record in enumerate(of_setting):
-            colour, marker = _style(record.method)
+            colour, marker = style_of(record.method)
             axes.errorbar(
                 record.size.mean, y, xerr=record.size.sd, color=colour, marker=marker, markersize=5,
                 label="ours" if y == 0 else None, linestyle="none",
@@ -101,7 +103,8 @@ def methods_figure(experiment: Experiment, records: Sequence[Record]) -> "Figure
                     record.printed.size.mean, y, marker="|", markersize=13, color="#555555", linestyle="none",
                     label="paper" if y == 0 else None,
                 )  # fmt: skip
-        axes.set(xscale="log", title=heading, yticks=range(len(names)), ylim=(len(names) - 0.4, -0.6))
+        axes.set_title(heading, parse_math=False)
+        axes.set(xscale="log", yticks=range(len(names)), ylim=(len(names) - 0.4, -0.6))
         axes.set_yticklabels(names if axes in panels[::columns] else [""] * len(names))
         axes.set_xlim(0.7, 1.6 * of_setting[0].k)
     for axes in panels[len(by_setting) :]:
@@ -138,7 +141,8 @@ def sweep_figure(records: Sequence[Record], xlabel: str, title: str) -> "Figure"
                 _line(correction, method, x, [record.correction for record in points])
         _all_classes(correction)
         coverage.axhline(100 * (1 - ALPHA), color="#555555", linewidth=0.8, linestyle=":")
-        size.set(yscale="log", ylabel="mean set size", title=heading)
+        size.set_title(heading, parse_math=False)
+        size.set(yscale="log", ylabel="mean set size")
         coverage.set(ylabel="coverage %")
         correction.set(yscale="log", ylabel="correction Δ")
         for axes in (size, coverage, correction):
@@ -168,10 +172,13 @@ def save(draw: Callable[[], "Figure"], stem: Path, origin: Sequence[str]) -> lis
         ".svg": {"Date": None, "Creator": None, "Description": told},
     }
     paths = [stem.with_suffix(ending) for ending in metadata]
-    with matplotlib.rc_context(_RC):
+    with matplotlib.rc_context(RC):
         figure = draw()
         for path in paths:
-            figure.savefig(path, dpi=150, metadata=metadata[path.suffix])
+            ending = path.suffix.removeprefix(".")
+            write_whole(
+                path, "wb", partial(figure.savefig, format=ending, dpi=150, metadata=metadata[path.suffix])
+            )
     return paths
 
 
@@ -179,7 +186,7 @@ def _panels(title: str, columns: int, rows: int, height: float = 2.5) -> tuple["
     from matplotlib.figure import Figure
 
     figure = Figure(figsize=(3.4 * columns, height * rows + 0.9), layout="constrained")
-    figure.suptitle(title)
+    figure.suptitle(title, parse_math=False)  # a $ in a name is a $
     return figure, list(figure.subplots(rows, columns, squeeze=False).ravel())
 
 
@@ -193,12 +200,25 @@ def _with_legend(figure: "Figure", panels: list["Axes"]) -> "Figure":
 
 
 def _line(axes: "Axes", method: str, x: Sequence[float], y: Sequence[float]) -> None:
-    colour, marker = _style(method)
+    colour, marker = style_of(method)
     axes.plot(x, y, color=colour, marker=marker, markersize=4, linewidth=1.2, label=method)
 
 
-def _style(method: str) -> tuple[str, str]:
-    return _STYLE.get(method, ("#56b4e9", "X"))
+def style_of(method: str) -> tuple[str, str]:
+    """Return the colour and the marker of a method, or of a guarantee by its name.
+
+    Parameters
+    ----------
+    method : str
+        Such as "NACP" or "pac".
+
+    Examples
+    --------
+    >>> from nacp.paper.figures import style_of
+    >>> style_of("nacp") == style_of("NACP")
+    True
+    """
+    return _STYLE.get(method) or _STYLE.get(method.upper(), ("#56b4e9", "X"))
 
 
 def _all_classes(axes: "Axes") -> None:

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Literal, NamedTuple, TypeAlias, get_args
 
 import nacp
+from nacp._files import write_text
 from nacp.paper import corrections, figures, tables
 from nacp.paper.experiments import EXPERIMENTS, Plan, Progress, run
 
@@ -99,7 +100,7 @@ def reproduce(name: Name, plan: Plan, out: Path, progress: Progress | None = Non
     paths = []
     for ending, write in ((".md", tables.to_markdown), (".csv", tables.to_csv), (".tex", tables.to_latex)):
         path = out / f"{name}{ending}"
-        path.write_text(write(piece.sheet), encoding="utf-8")
+        write_text(path, write(piece.sheet))
         paths.append(path)
     if piece.draw is not None and figures.available():
         paths += figures.save(piece.draw, out / name, made)

@@ -1,4 +1,4 @@
-"""Where the probabilities of an experiment come from: simulated twins, or a folder of real classifiers."""
+"""Where the probabilities of an experiment come from: simulated twins, or the files of a folder."""
 
 import hashlib
 import zipfile
@@ -12,6 +12,7 @@ import numpy as np
 
 from nacp._types import Array, Ints
 from nacp._validation import check_labels, check_probs
+from nacp.coverage import inverse_for
 from nacp.noise import MatrixNoise, Noise
 from nacp.paper import printed, twins
 
@@ -83,7 +84,7 @@ class Source:
 
     def load(self) -> Data:
         """Return the data; the last that were loaded are kept."""
-        return _load(self)
+        return _load(self, self.fingerprint)
 
 
 def twin_sources(names: Sequence[str]) -> list[Source]:
@@ -125,17 +126,46 @@ def folder_sources(folder: Path) -> list[Source]:
     """
     if not folder.is_dir():
         raise ValueError(f"{folder} is not a folder; it must hold .npz files with probs and labels")
-    paths = sorted(folder.glob("*.npz"))
-    if not paths:
-        raise ValueError(f"{folder} holds no .npz files; each must hold probs and labels")
-    for path in paths:
-        with _open(path) as file:
-            missing = {"probs", "labels"} - set(file.files)
-        if missing:
-            raise ValueError(f"{path} holds no {' and no '.join(sorted(missing))}")
-    found = [Source(path.stem, path) for path in paths]
+    found = [Source(path.stem, path) for path in sorted(folder.glob("*.npz")) if not _missing(path)]
+    if not found:
+        raise ValueError(f"{folder} holds no .npz files with probs and labels")
     known = [*printed.TITLES]
     return sorted(found, key=lambda s: known.index(s.name) if s.name in known else len(known))
+
+
+def left_out(folder: Path) -> list[str]:
+    """Return a sentence about each ``.npz`` in a folder that is not a classifier.
+
+    Parameters
+    ----------
+    folder : Path
+        The folder.
+
+    Examples
+    --------
+    >>> from pathlib import Path
+    >>> from nacp.paper.sources import left_out
+    >>> left_out(Path("no-such-folder"))
+    []
+    """
+    missing = ((path, _missing(path)) for path in sorted(folder.glob("*.npz")))
+    return [f"{path} holds no {' and no '.join(names)}: left out." for path, names in missing if names]
+
+
+def _missing(path: Path) -> list[str]:
+    with _open(path) as file:
+        return [name for name in ("probs", "labels") if name not in file.files]
+
+
+@contextmanager
+def naming(source: Source) -> Iterator[None]:
+    """Name the file, if there is one, in what is said to be wrong with its content."""
+    try:
+        yield
+    except (ValueError, zipfile.BadZipFile) as error:
+        if source.path is None or str(error).startswith(str(source.path)):
+            raise
+        raise ValueError(f"{source.path}: {error}") from None
 
 
 @contextmanager
@@ -152,24 +182,25 @@ def _open(path: Path) -> Iterator[np.lib.npyio.NpzFile]:
 
 
 @lru_cache(maxsize=1)
-def _load(source: Source) -> Data:
+def _load(source: Source, fingerprint: str) -> Data:  # a file that was written anew is read anew
     if source.path is None:
         probs, labels = twins.simulate(source.name, random_state=twins.TWINS[source.name].draw)
         return Data(probs, labels, {})
-    with _open(source.path) as file:
-        try:
-            probs = file["probs"]
-            rows = check_probs(probs)
-            labels = check_labels(file["labels"], rows.n, rows.k)
-            human: dict[str, tuple[Noise, Ints | None]] = {}
-            for name in file.files:
-                if not name.startswith("noise_matrix"):
-                    continue
-                ending = name.removeprefix("noise_matrix")
-                given = (f"{prefix}noisy_labels{ending}" for prefix in ("human_sampled_", ""))
-                key = next((key for key in given if key in file.files), None)
-                noisy = None if key is None else check_labels(file[key], rows.n, rows.k)
-                human[ending.strip("_")] = (MatrixNoise(file[name]), noisy)
-        except (ValueError, zipfile.BadZipFile) as error:
-            raise ValueError(f"{source.path}: {error}") from None
+    with _open(source.path) as file, naming(source):
+        probs = file["probs"]
+        rows = check_probs(probs)
+        if rows.n < 2:
+            raise ValueError("probs must have a row to calibrate with and one to test; found one row")
+        labels = check_labels(file["labels"], rows.n, rows.k)
+        human: dict[str, tuple[Noise, Ints | None]] = {}
+        for name in file.files:
+            if not name.startswith("noise_matrix"):
+                continue
+            noise = MatrixNoise(file[name])
+            inverse_for(noise, rows.k)  # refuses what cannot be inverted before hours of work, not after
+            ending = name.removeprefix("noise_matrix")
+            given = (f"{prefix}noisy_labels{ending}" for prefix in ("human_sampled_", ""))
+            key = next((key for key in given if key in file.files), None)
+            noisy = None if key is None else check_labels(file[key], rows.n, rows.k)
+            human[ending.strip("_")] = (noise, noisy)
     return Data(probs, labels, human)

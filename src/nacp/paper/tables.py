@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from itertools import groupby
 from typing import Any
 
+from nacp.noise import UniformNoise
 from nacp.paper import printed
 from nacp.paper.corrections import Correction
 from nacp.paper.experiments import ALPHA, Experiment, Moments, Record
@@ -25,6 +26,8 @@ _CORRECTIONS_READING = (
     "most, over the draws). Diff: = where ours agrees with the printed digits, else the difference in "
     "standard deviations, or ≠ where there is none."
 )
+# What tells rows apart, in all CSV files by the same names.
+_IDS = ("data", "simulated", "n", "k", "rate", "setting", "score", "method")
 
 
 @dataclass(frozen=True)
@@ -77,11 +80,16 @@ def deviation(ours: Moments, theirs: printed.Printed) -> str:
     >>> paper.mean, paper.sd, deviation(Moments(9.04, 0.5), paper), deviation(Moments(8.0, 0.5), paper)
     (9.0, 0.46, '=', '-1.5')
     """
-    difference = ours.mean - theirs.mean
-    if abs(difference) <= theirs.rounding * (1 + 1e-9):
+    if abs(ours.mean - theirs.mean) <= theirs.rounding * (1 + 1e-9):
         return "="
+    deviations = _deviations(ours, theirs)
+    return "≠" if deviations is None else f"{deviations:+.1f}"
+
+
+def _deviations(ours: Moments, theirs: printed.Printed) -> float | None:
+    """Return the difference of the means in standard deviations; None where there are none."""
     spread = math.hypot(ours.sd, theirs.sd)
-    return f"{difference / spread:+.1f}" if spread > 0 else "≠"
+    return (ours.mean - theirs.mean) / spread if spread > 0 else None
 
 
 def splits_sheet(experiment: Experiment, records: Sequence[Record], origin: list[str]) -> Sheet:
@@ -169,14 +177,10 @@ def _comparable(record: Record) -> tuple[bool, bool]:
 
 def _plain(record: Record) -> dict[str, Any]:
     setting, paper = record.setting, record.printed
-    plain: dict[str, Any] = {
-        "data": setting.source.name,
-        "simulated": setting.source.path is None,
-        "n": record.n,
-        "k": record.k,
-        "setting": setting.label,
-        "score": setting.score,
-        "method": record.method,
+    source, n, k = setting.source, record.n, record.k
+    rate = setting.noise.rate if isinstance(setting.noise, UniformNoise) else None
+    ids = (source.name, source.path is None, n, k, rate, setting.label, setting.score, record.method)
+    plain: dict[str, Any] = dict(zip(_IDS, ids, strict=True)) | {
         "splits": setting.splits,
         "correction": record.correction,
         "size": record.size.mean,
@@ -186,12 +190,15 @@ def _plain(record: Record) -> dict[str, Any]:
         "below": record.below,
     }
     if paper is not None:
+        same_size, same_coverage = _comparable(record)
         plain |= {
             "paper_size": paper.size.mean,
             "paper_size_sd": paper.size.sd,
+            "size_diff_sd": _deviations(record.size, paper.size) if same_size else None,
             "paper_coverage": paper.coverage.mean,
             "paper_coverage_sd": paper.coverage.sd,
-            "doubt": printed.doubt(setting.source.printed_as, setting.score, record.method) or "",
+            "coverage_diff_sd": _deviations(record.coverage, paper.coverage) if same_coverage else None,
+            "doubt": printed.doubt(source.printed_as, setting.score, record.method) or "",
         }
     return plain
 
@@ -227,17 +234,14 @@ def corrections_sheet(title: str, rows: Sequence[Correction], origin: list[str])
         lines = []
         for row in of_heading:
             mean, least, most = row.rarest
-            compared = ""
-            if row.printed is not None:
-                rounding = 0.5 * 10.0 ** -len(row.printed.partition(".")[2])
-                compared = deviation(row.value, printed.Printed(float(row.printed), 0.0, rounding))
+            paper = _printed_correction(row)
             lines.append(
                 [
                     f"{row.rate:g}" if one_n else f"{row.n:,}",
                     row.method,
                     _correction(row.value.mean) + (f" ± {row.value.sd:.4f}" if row.value.sd > 0 else ""),
                     (row.printed or "") + notes.mark(row.doubt),
-                    compared,
+                    "" if paper is None else deviation(row.value, paper),
                     f"{mean:.1f} ({least:.0f} to {most:.0f})" if row.method == "ACNL" else "",
                 ]
             )
@@ -249,24 +253,30 @@ def corrections_sheet(title: str, rows: Sequence[Correction], origin: list[str])
         [(heading, [[line[j] for j in kept] for line in lines]) for heading, lines in sections],
         [_CORRECTIONS_READING, *notes.texts()],
         origin,
-        [
-            {
-                "data": row.title,
-                "n": row.n,
-                "k": row.k,
-                "rate": row.rate,
-                "method": row.method,
-                "correction": row.value.mean,
-                "correction_sd": row.value.sd,
-                "rarest": row.rarest[0],
-                "rarest_least": row.rarest[1],
-                "rarest_most": row.rarest[2],
-                "paper": row.printed or "",
-                "doubt": row.doubt or "",
-            }
-            for row in rows
-        ],
+        [_plain_correction(row) for row in rows],
     )
+
+
+def _printed_correction(row: Correction) -> printed.Printed | None:
+    if row.printed is None:
+        return None
+    return printed.Printed(float(row.printed), 0.0, 0.5 * 10.0 ** -len(row.printed.partition(".")[2]))
+
+
+def _plain_correction(row: Correction) -> dict[str, Any]:
+    source, paper = row.source, _printed_correction(row)
+    data, simulated = ("", None) if source is None else (source.name, source.path is None)
+    ids = (data, simulated, row.n, row.k, row.rate, "", "", row.method)
+    return dict(zip(_IDS, ids, strict=True)) | {
+        "correction": row.value.mean,
+        "correction_sd": row.value.sd,
+        "rarest": row.rarest[0],
+        "rarest_least": row.rarest[1],
+        "rarest_most": row.rarest[2],
+        "paper_correction": row.printed or "",
+        "correction_diff_sd": None if paper is None else _deviations(row.value, paper),
+        "doubt": row.doubt or "",
+    }
 
 
 class _Notes:
@@ -319,7 +329,7 @@ def to_markdown(sheet: Sheet) -> str:
     """
     lines = [f"# {sheet.title}", ""]
     for heading, rows in sheet.sections:
-        table = [sheet.columns, *rows]
+        table = [[cell.replace("|", r"\|") for cell in row] for row in (sheet.columns, *rows)]
         widths = [max(len(row[j]) for row in table) for j in range(len(sheet.columns))]
         written = [
             "| " + " | ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)) + " |"
@@ -361,8 +371,10 @@ def to_csv(sheet: Sheet) -> str:
 
 _LATEX = str.maketrans(
     {
-        "%": r"\%", "&": r"\&", "#": r"\#", "_": r"\_", "±": r"$\pm$", "Δ": r"$\Delta$", "ε": r"$\epsilon$",
-        "≠": r"$\neq$", "∞": r"$\infty$", "²": "$^2$", "α": r"$\alpha$", "δ": r"$\delta$", "<": "$<$",
+        "%": r"\%", "&": r"\&", "#": r"\#", "_": r"\_", "$": r"\$", "{": r"\{", "}": r"\}",
+        "\\": r"\textbackslash{}", "~": r"\textasciitilde{}", "^": r"\textasciicircum{}",
+        "<": "$<$", ">": "$>$", "|": "$|$", "±": r"$\pm$", "≠": r"$\neq$", "∞": r"$\infty$", "²": "$^2$",
+        "Δ": r"$\Delta$", "ε": r"$\epsilon$", "α": r"$\alpha$", "δ": r"$\delta$",
     }
 )  # fmt: skip
 

@@ -21,8 +21,9 @@ class Twin(NamedTuple):
     ``scale exp(growth m_i)``, mixed by ``smoothing Exp(1)`` with a distribution that is uniform but for a
     slight preference for the labels with more evidence: exact ties would enter a set together.
 
-    Test sets that a twin draws differ in their oracle sizes by a few percent. `draw` is the `random_state`,
-    from 0 to 9, of the one whose oracle sizes are nearest to the paper's: it is the last fitted parameter.
+    Test sets that a twin draws differ in their oracle sizes by a few percent. `draw` is the `random_state` of
+    the most ordinary one, from 0 to 9: that whose oracle sizes (APS, RAPS, HPS at 90%) are nearest to their
+    means over the ten, in percent. It is not fitted: the paper's numbers have no part in that choice.
     """
 
     k: int
@@ -37,13 +38,13 @@ class Twin(NamedTuple):
 
 
 TWINS = {
-    "cifar10": Twin(10, 10_000, 5.8757, 1.8718, 2.1972, 0.8460, 0.0550, draw=1),
-    "cifar100": Twin(100, 20_000, 7.0681, 2.1511, 1.6772, 1.1402, 0.3502, draw=7),
-    "tinyimagenet": Twin(200, 10_000, 6.4489, 2.5468, 1.9695, 0.8688, 0.4156, draw=8),
-    "imagenet-resnet18": Twin(1000, 50_000, 7.7730, 2.1958, 1.5633, 0.8942, 0.0342, draw=4),
-    "imagenet-resnet50": Twin(1000, 50_000, 7.4950, 1.8219, 2.1472, 0.7910, 0.2015, draw=4),
-    "imagenet-densenet121": Twin(1000, 50_000, 8.1815, 2.2962, 1.7385, 0.8782, 0.0791, draw=9),
-    "imagenet-vitb16": Twin(1000, 50_000, 9.7554, 2.5043, 3.1967, 1.0, 0.3948, 0.0161, draw=2),
+    "cifar10": Twin(10, 10_000, 5.8757, 1.8718, 2.1972, 0.8460, 0.0550, draw=3),
+    "cifar100": Twin(100, 20_000, 7.0681, 2.1511, 1.6772, 1.1402, 0.3502, draw=1),
+    "tinyimagenet": Twin(200, 10_000, 6.4489, 2.5468, 1.9695, 0.8688, 0.4156, draw=4),
+    "imagenet-resnet18": Twin(1000, 50_000, 7.7730, 2.1958, 1.5633, 0.8942, 0.0342, draw=5),
+    "imagenet-resnet50": Twin(1000, 50_000, 7.4950, 1.8219, 2.1472, 0.7910, 0.2015, draw=8),
+    "imagenet-densenet121": Twin(1000, 50_000, 8.1815, 2.2962, 1.7385, 0.8782, 0.0791, draw=4),
+    "imagenet-vitb16": Twin(1000, 50_000, 9.7554, 2.5043, 3.1967, 1.0, 0.3948, 0.0161, draw=9),
 }
 
 _BLOCK_ROWS = 1024

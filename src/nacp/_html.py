@@ -1,0 +1,50 @@
+"""HTML for notebooks: small tables and sentences, in the colours of the page, light or dark."""
+
+from collections.abc import Iterable, Sequence
+from html import escape
+
+_CARD = (
+    "border:1px solid rgba(127,127,127,.35);border-radius:6px;padding:.6em .9em;max-width:60em;"
+    "overflow-x:auto;display:inline-block;line-height:1.45"
+)
+_TABLE = "border-collapse:collapse;margin:.4em 0;background:transparent;color:inherit;font-size:inherit"
+_CELL = "padding:.15em 1.2em .15em 0;border:0;background:transparent;vertical-align:top;text-align:"
+_MUTED = "opacity:.7;font-weight:normal;"
+
+
+def card(title: str, *parts: str) -> str:
+    """Return a frame with a title and what is in it, which must be HTML."""
+    return f'<div style="{_CARD}"><strong>{escape(title)}</strong>{"".join(parts)}</div>'
+
+
+def facts(pairs: Iterable[tuple[str, object]]) -> str:
+    """Return a table of names and values."""
+    rows = "".join(
+        f'<tr style="background:transparent"><th scope="row" style="{_MUTED}{_CELL}left">{escape(name)}</th>'
+        f'<td style="{_CELL}left">{escape(str(value))}</td></tr>'
+        for name, value in pairs
+    )
+    return f'<table style="{_TABLE}"><tbody>{rows}</tbody></table>'
+
+
+def table(header: Sequence[str], rows: Iterable[Sequence[object]], left: Sequence[int] = (0,)) -> str:
+    """Return a table; the columns in `left` are text, the others numbers."""
+
+    def cells(tag: str, values: Sequence[object], style: str = "") -> str:
+        return "".join(
+            f'<{tag} style="{style}{_CELL}{"left" if i in left else "right"}">{escape(str(value))}</{tag}>'
+            for i, value in enumerate(values)
+        )
+
+    line = '<tr style="background:transparent">'
+    body = "".join(f"{line}{cells('td', row)}</tr>" for row in rows)
+    return (
+        f'<table style="{_TABLE}"><thead>{line}{cells("th", header, _MUTED)}</tr></thead>'
+        f"<tbody>{body}</tbody></table>"
+    )
+
+
+def sentence(text: str, *, name: str | None = None) -> str:
+    """Return a paragraph, after a name in bold if there is one."""
+    start = "" if name is None else f"<b>{escape(name)}</b>: "
+    return f'<p style="margin:.3em 0">{start}{escape(text)}</p>'

@@ -1,0 +1,162 @@
+"""``nacp noise``: where the noise model comes from; and ``nacp diagnose``: whether it can be right."""
+
+from dataclasses import asdict
+from pathlib import Path
+from typing import Annotated, Literal
+
+import typer
+
+import nacp
+from nacp._io import check_output, read_annotations, read_class_list, read_labels, read_lines, read_points
+from nacp._terminal import FAILED, show
+from nacp._types import Array
+
+noise_app = typer.Typer(no_args_is_help=True, rich_markup_mode="rich")
+
+Out = Annotated[Path, typer.Option("-o", "--out", help="The file for the estimate.")]
+Classes = Annotated[
+    str | None,
+    typer.Option("--classes", help="All class names in order: one per line, .json or .csv.", metavar="FILE"),
+]
+Number = Annotated[
+    int | None, typer.Option("--k", help="The number of classes.", show_default="the largest label plus one")
+]
+Sure = Annotated[float, typer.Option(help="The probability with which the interval or radius holds.")]
+Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
+Kind = Literal["uniform", "matrix"]
+_OUT = Path("noise.json")
+
+
+@noise_app.callback()
+def _noise() -> None:
+    """Estimate label noise, for --noise of nacp calibrate."""
+
+
+@noise_app.command("audit")
+def audit_command(
+    noisy: Annotated[str, typer.Argument(help="The labels as they were.", show_default=False)],
+    clean: Annotated[str, typer.Argument(help="The same items' true labels.", show_default=False)],
+    k: Number = None,
+    classes: Classes = None,
+    model: Annotated[
+        Literal["auto", "uniform", "groups", "matrix"],
+        typer.Option(help="auto: the simplest that is not refuted."),
+    ] = "auto",
+    groups: Annotated[
+        str | None, typer.Option(help="The group of each class: one per line.", metavar="FILE")
+    ] = None,
+    confidence: Sure = 0.95,
+    out: Out = _OUT,
+    as_json: Json = False,
+) -> None:
+    """From a sample whose labels were checked: exact interval."""
+    check_output(str(out))
+    names = None if classes is None else read_class_list(classes)
+    found = nacp.noise_from_audit(
+        _labels(noisy, names), _labels(clean, names), k=k, classes=names, model=model,
+        groups=None if groups is None else read_lines(groups), confidence=confidence,
+    )  # fmt: skip
+    _write(found, out, as_json)
+
+
+@noise_app.command("annotators")
+def annotators_command(
+    labels: Annotated[
+        str,
+        typer.Argument(
+            help="A row per item, a column per annotator; empty or -1: missing.", show_default=False
+        ),
+    ],
+    k: Number = None,
+    classes: Classes = None,
+    model: Annotated[Kind, typer.Option(help="matrix: Dawid and Skene's model, by crowd-kit.")] = "uniform",
+    confidence: Sure = 0.95,
+    out: Out = _OUT,
+    as_json: Json = False,
+) -> None:
+    """From several labels per item, none of them known to be right: exact interval."""
+    check_output(str(out))
+    names = None if classes is None else read_class_list(classes)
+    given = read_annotations(labels, names)
+    if names is not None and given.dtype.kind not in "US":
+        k, names = len(names), None
+    found = nacp.noise_from_annotators(given, k=k, classes=names, model=model, confidence=confidence)
+    _write(found, out, as_json)
+
+
+@noise_app.command("model")
+def model_command(
+    probs: Annotated[str, typer.Argument(help="Probabilities, a row per point.", show_default=False)],
+    noisy: Annotated[str, typer.Argument(help="Noisy labels, numbers or names.", show_default=False)],
+    classes: Classes = None,
+    normalize: Annotated[bool, typer.Option("--normalize", help="Divide each row by its sum.")] = False,
+    model: Annotated[Kind, typer.Option(help="matrix: confident learning, by cleanlab.")] = "uniform",
+    confidence: Sure = 0.95,
+    out: Out = _OUT,
+    as_json: Json = False,
+) -> None:
+    """From the classifier's probabilities alone: likelihood; the weakest source."""
+    check_output(str(out))
+    matrix, given, names = read_points(probs, noisy, names=classes)
+    found = nacp.noise_from_model(
+        matrix, given, classes=names, normalize=normalize, model=model, confidence=confidence
+    )
+    _write(found, out, as_json)
+
+
+@noise_app.command("privacy")
+def privacy_command(
+    epsilon: Annotated[float, typer.Argument(help="The privacy parameter.", show_default=False)],
+    k: Annotated[int, typer.Option("--k", help="The number of classes.", show_default=False)],
+    out: Out = _OUT,
+    as_json: Json = False,
+) -> None:
+    """Of labels made private by randomised response: known exactly."""
+    check_output(str(out))
+    _write(nacp.noise_from_privacy(epsilon, k), out, as_json)
+
+
+def diagnose_command(
+    calibration: Annotated[Path, typer.Argument(help="What nacp calibrate wrote.", show_default=False)],
+    probs: Annotated[str, typer.Argument(help="Probabilities, a row per point.", show_default=False)],
+    labels: Annotated[str, typer.Argument(help="Their noisy labels.", show_default=False)],
+    audit_probs: Annotated[str | None, typer.Option(help="Points whose true labels are known.")] = None,
+    audit_labels: Annotated[str | None, typer.Option(help="Their true labels.")] = None,
+    level: Annotated[float, typer.Option(help="The probability of rejecting a right model.")] = 0.05,
+    as_json: Json = False,
+) -> None:
+    """Ask whether the noise model of a calibration can be right, without a clean label.
+
+    The exit code is 1 if it is rejected, or if clean labels are covered too little.
+    """
+    model = nacp.load(calibration)
+    matrix, given, _ = read_points(probs, labels, model.classes)
+    if (audit_probs is None) != (audit_labels is None):
+        raise ValueError("--audit-probs and --audit-labels belong together; give both, or neither")
+    audited, true = None, None
+    if audit_probs is not None and audit_labels is not None:
+        audited, true, _ = read_points(audit_probs, audit_labels, model.classes)
+    found = nacp.diagnose(model, matrix, given, audit_probs=audited, audit_labels=true, level=level)
+    checks = [check._asdict() for check in found.checks]
+    audit = None if found.audit is None else found.audit._asdict()
+    show(as_json, asdict(found) | {"checks": checks, "audit": audit, "sentence": str(found)}, found)
+    if found.rejected or (found.audit is not None and found.audit.short):
+        raise typer.Exit(FAILED)
+
+
+def _labels(name: str, classes: list[str] | None) -> Array:
+    """Read labels, of which it is not known how many there are: a first one that is no label is a header."""
+    given = read_labels(name, -1, classes)
+    if given.dtype.kind in "US" and len(given) > 1 and str(given[0]) not in (classes or ()):
+        given = read_labels(name, len(given) - 1, classes)
+    if given.dtype.kind in "US" and classes is None:
+        raise ValueError(
+            f"{name} holds names such as {str(given[0])!r}: pass --classes FILE with all of them in order"
+        )
+    return given
+
+
+def _write(found: nacp.NoiseEstimate, out: Path, as_json: bool) -> None:
+    found.save(out)
+    document = found.to_dict() | {"out": str(out)}
+    show(as_json, document, f"{found}\nWritten: {out}, for nacp calibrate --noise {out}")

@@ -1,0 +1,157 @@
+"""What a wrong noise rate does to the sets."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from nacp.guarantees import Problem
+from nacp.noise import GroupNoise, MatrixNoise, Noise, UniformFamily, UniformNoise
+
+if TYPE_CHECKING:
+    from nacp.calibration import Calibration
+
+_SHIFTS = (-0.05, -0.03, -0.02, -0.01, 0.0, 0.01, 0.02, 0.03, 0.05)
+
+
+class Shifted(NamedTuple):
+    """What happens if another rate is stated than the right one.
+
+    Attributes
+    ----------
+    rate : float
+        The rate that is stated.
+    threshold : float
+        What the calibration then finds.
+    estimate : float
+        The coverage that it then believes in.
+    coverage : float
+        The coverage in truth, estimated under the right rate.
+    mean_size : float
+        The mean size of the sets.
+    """
+
+    rate: float
+    threshold: float
+    estimate: float
+    coverage: float
+    mean_size: float
+
+
+@dataclass(frozen=True)
+class Sensitivity:
+    """What `sensitivity` found; print it, or plot it with `SensitivityDisplay`.
+
+    Attributes
+    ----------
+    rows : tuple of Shifted
+        One for each rate, ascending.
+    rate : float
+        The rate that is taken for right: epsilon of uniform noise, else the mean share of wrong labels over
+        the classes.
+    target : float
+        The target 1 - alpha.
+    """
+
+    rows: tuple[Shifted, ...]
+    rate: float
+    target: float
+
+    def __str__(self) -> str:
+        lines = [f"{'stated rate':>12}{'threshold':>12}{'believed':>10}{'coverage':>10}{'mean size':>11}"]
+        lines += [
+            f"{row.rate:>12.4g}{row.threshold:>12.6g}{row.estimate:>10.4f}{row.coverage:>10.4f}{row.mean_size:>11.4g}"
+            for row in self.rows
+        ]
+        return "\n".join(lines) + (
+            f"\nIf the rate is {self.rate:.4g} in truth. To overstate it gives too little coverage, to "
+            "understate it larger sets than need be: in doubt state the smaller one."
+        )
+
+
+def sensitivity(
+    cal: "Calibration",
+    probs: ArrayLike | None = None,
+    labels: ArrayLike | None = None,
+    *,
+    shifts: Sequence[float] | None = None,
+) -> Sensitivity:
+    """Show how the sets and their coverage move if the stated noise rate is wrong by a few points.
+
+    The rate of the calibration is taken for right, and calibration is repeated with others, from the same
+    points and with the same guarantee. A matrix moves as a whole: all its errors grow or shrink by one
+    factor. Doubt that the model carries, an interval or a radius, is left out.
+
+    Parameters
+    ----------
+    cal : Calibration
+        From `calibrate`, with its data; one that was loaded needs `probs` and `labels`.
+    probs, labels : arrays of shape (n, k) and (n,), optional
+        Points with noisy labels; those of the calibration by default.
+    shifts : sequence of float, optional
+        By how much the stated rate is wrong; by default up to 0.05 both ways, as far as rates go.
+
+    Returns
+    -------
+    Sensitivity
+
+    Examples
+    --------
+    >>> import nacp
+    >>> from nacp.paper import twins
+    >>> probs, labels = twins.simulate("cifar100", n=4000)
+    >>> noisy = nacp.UniformNoise(0.2).sample(labels, 100, random_state=0)
+    >>> cal = nacp.calibrate(probs, noisy, noise=0.2, guarantee="none")
+    >>> low, right, high = nacp.sensitivity(cal, shifts=[-0.05, 0, 0.05]).rows
+    >>> high.coverage < 0.86 < right.coverage < low.coverage and low.mean_size > right.mean_size
+    True
+    """
+    if cal.noise is None:
+        raise ValueError("noise is None in this calibration, so there is no rate that could be wrong")
+    evidence = cal.evidence(probs, labels)
+    rate = _rate(cal.noise, cal.k)
+    if shifts is None:
+        shifts = [shift for shift in _SHIFTS if 0 <= rate + shift < 1]
+    counts = np.bincount(evidence.labels, minlength=cal.k).astype(np.float64)
+    right = evidence.under(cal.noise.inverse(cal.k))
+    found = []
+    for shift in sorted(shifts):
+        noise = _moved(cal.noise, cal.k, rate, rate + shift)
+        inverse = noise.inverse(cal.k)
+        problem = Problem(cal.alpha, evidence.n, noise, inverse, counts)
+        (at,) = cal.guarantee.find(evidence.under(inverse), [problem], cal.crossing, cal.random_state)
+        q = np.array([at.threshold])
+        _, (random,), (clean,) = right.curve(q)
+        found.append(
+            Shifted(
+                rate + shift,
+                at.threshold + cal.score.offset,
+                at.estimate,
+                float(clean),
+                float(random) * cal.k,
+            )
+        )
+    return Sensitivity(tuple(found), rate, 1 - cal.alpha)
+
+
+def _rate(noise: Noise, k: int) -> float:
+    if isinstance(noise, UniformFamily):
+        return noise.epsilon(k)
+    return float(1 - noise.matrix(k).diagonal.mean())
+
+
+def _moved(noise: Noise, k: int, rate: float, other: float) -> Noise:
+    """Return ``P + (other/rate - 1)(P - I)``: all errors grow or shrink by one factor."""
+    if isinstance(noise, UniformFamily):
+        return UniformNoise(other)
+    if rate == 0:
+        raise ValueError("noise holds no errors, so there is none that could be wrong")
+    factor = other / rate
+    if isinstance(noise, GroupNoise):
+        rates = noise.rate
+        by_group = {g: r * factor for g, r in rates.items()} if isinstance(rates, dict) else rates * factor
+        return GroupNoise(noise.groups, by_group)
+    eye = np.eye(k)
+    return MatrixNoise(eye + factor * (noise.matrix(k).dense() - eye))

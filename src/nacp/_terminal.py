@@ -1,0 +1,127 @@
+"""How the command ``nacp`` speaks: sentences for errors, exit codes, progress bars and JSON."""
+
+import json
+import math
+import os
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import typer
+from rich.console import Console
+from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeElapsedColumn
+from rich.text import Text
+from typer.core import TyperGroup
+
+from _nacp_command import begin
+from nacp._validation import WATCH
+
+FAILED, WRONG, INTERRUPTED, CLOSED = 1, 2, 130, 141
+
+
+class Commands(TyperGroup):
+    """The commands; what goes wrong in them becomes one sentence and an exit code.
+
+    2 for wrong input, as for a wrong option; 130 for Ctrl-C and 141 for a closed pipe, as in a shell.
+    """
+
+    def invoke(self, ctx: Any) -> Any:
+        """Run a command."""
+        try:
+            begin()
+            result = super().invoke(ctx)
+            sys.stdout.flush()
+            return result
+        except KeyboardInterrupt:
+            typer.echo("Interrupted.", err=True)
+            raise typer.Exit(INTERRUPTED) from None
+        except BrokenPipeError:
+            # Nobody reads on. What is still in the buffer must go somewhere when Python ends.
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+            raise typer.Exit(CLOSED) from None
+        except OSError as error:
+            wrong(f"{error.filename}: {error.strerror}" if error.filename else str(error))
+        except MemoryError as error:
+            wrong(f"there is not enough memory ({error}); .npy files are read in blocks")
+        except (ValueError, ModuleNotFoundError) as error:
+            wrong(str(error))
+
+
+def wrong(sentence: str) -> None:
+    """Say what is wrong, and end."""
+    typer.echo(f"Error: {sentence}", err=True)
+    raise typer.Exit(WRONG) from None
+
+
+def progress_bar(quiet: bool) -> Progress:
+    """Return a progress bar on standard error; none if that is no terminal."""
+    return Progress(
+        TextColumn("{task.description}"),
+        BarColumn(),
+        TaskProgressColumn(),
+        TimeElapsedColumn(),
+        console=Console(stderr=True),
+        transient=True,
+        disable=quiet or not sys.stderr.isatty(),
+    )
+
+
+@contextmanager
+def progress_of(what: str, quiet: bool, total: int | None = None) -> Iterator[Callable[[int], None]]:
+    """Show a bar for one piece of work; the function says how much has been done."""
+    bar = progress_bar(quiet)
+    with bar:
+        task = bar.add_task(what, total=total)
+        yield lambda done: bar.update(task, completed=done)
+
+
+@contextmanager
+def progress_of_steps(what: str, quiet: bool) -> Iterator[Callable[[str], None]]:
+    """Show a bar for work whose end is not known; the function says what is done now."""
+    bar = progress_bar(quiet)
+    with bar:
+        task = bar.add_task(what, total=None)
+        yield lambda now: bar.update(task, description=now)
+
+
+@contextmanager
+def progress_of_passes(what: str, rows: int, quiet: bool) -> Iterator[None]:
+    """Show how far the matrix has been read; how often it will be is not known before."""
+    bar, read = progress_bar(quiet), 0
+    with bar:
+        task = bar.add_task(what, total=rows)
+
+        def watch(count: int) -> None:
+            nonlocal read
+            read += count
+            bar.update(task, completed=read % rows, description=f"{what}, pass {read // rows + 1}")
+
+        token = WATCH.set(None if bar.disable else watch)
+        try:
+            yield
+        finally:
+            WATCH.reset(token)
+
+
+def show(as_json: bool, document: Any, text: object, *, err: bool = False) -> None:
+    """Print a result: as JSON for machines, or as text."""
+    typer.echo(json.dumps(_plain(document), indent=1, ensure_ascii=False) if as_json else text, err=err)
+
+
+def show_verdict(text: str, passed: bool) -> None:
+    """Print a verdict, its first word in colour if the terminal has any."""
+    word, rest = text.split(":", 1)
+    line = Text.assemble((word, "bold green" if passed else "bold red"), ":", rest)
+    Console(highlight=False, soft_wrap=True).print(line)
+
+
+def _plain(value: Any) -> Any:
+    """Make JSON of it: NumPy's numbers are numbers, and infinity, for which there is none, is a word."""
+    if isinstance(value, dict):
+        return {name: _plain(each) for name, each in value.items()}
+    if isinstance(value, list | tuple):
+        return [_plain(each) for each in value]
+    if isinstance(value, float) and not math.isfinite(value):
+        return str(value)
+    return value

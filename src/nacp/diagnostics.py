@@ -1,0 +1,362 @@
+"""Can the noise model be right? What it implies is tested, without a clean label.
+
+If the model is right, ``sum over l of W[y, l] h(x, l)`` has the mean ``E h(x, true label)`` for every h,
+which is not negative if h is not. So a region of (x, label) pairs whose estimated share is negative
+refutes the model. Half of the points show where to look, the other half are for the test, and then the other
+way round: the level is exact. The proof: docs/estimation.md.
+"""
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from nacp._types import Floats, Ints
+from nacp._validation import check_fraction
+from nacp.coverage import Evidence
+from nacp.guarantees.betting import Bets
+from nacp.metrics import evaluate
+
+if TYPE_CHECKING:
+    from nacp.calibration import Calibration
+
+_THRESHOLDS = 200
+_ENTRIES = 1 << 18
+_ROUNDING = 1e-9
+_STEP = 0.005
+
+
+class Check(NamedTuple):
+    """One test: an estimated share of true labels, which must not be negative.
+
+    Attributes
+    ----------
+    region : str
+        Of what the share is.
+    share, error : float
+        The estimate and its standard error.
+    rejected : bool
+        Whether it is significantly negative.
+    """
+
+    region: str
+    share: float
+    error: float
+    rejected: bool
+
+
+class AuditCheck(NamedTuple):
+    """Coverage on clean labels, beside what was promised and estimated.
+
+    Attributes
+    ----------
+    coverage : float
+        The share of clean labels in their sets.
+    error : float
+        ``sqrt(sd(g)^2/n + alpha (1 - alpha)/n_test)``: of the threshold and of the test points.
+    short, generous : bool
+        Whether coverage is below the target, or above the estimate of exactly known noise, by more than the
+        level allows.
+    """
+
+    coverage: float
+    error: float
+    short: bool
+    generous: bool
+
+
+@dataclass(frozen=True)
+class Diagnosis:
+    """What `diagnose` found; print it.
+
+    Attributes
+    ----------
+    rejected : bool
+        Whether the noise model is rejected. Under a right model the probability is at most `level`.
+    level : float
+        The level of the test.
+    model : str
+        The noise model in words.
+    checks : tuple of Check
+        The tests behind it.
+    audit : AuditCheck or None
+        Coverage on clean labels, if there were any.
+    target, estimate : float
+        The target 1 - alpha and the estimated coverage of the calibration.
+    """
+
+    rejected: bool
+    level: float
+    model: str
+    checks: tuple[Check, ...]
+    audit: AuditCheck | None
+    target: float
+    estimate: float
+
+    def __str__(self) -> str:
+        level = f"level {100 * self.level:.4g}%"
+        worst = min(self.checks, key=lambda check: (not check.rejected, check.share / (check.error or 1)))
+        found = (
+            f"the share of true labels {worst.region} is estimated at {worst.share:.3f} ± {worst.error:.3f}"
+        )
+        if self.rejected:
+            said = (
+                f"The noise model is rejected at {level}: under {self.model}, {found}, and no share is "
+                "negative. Do not rely on the promise. A rate may be overstated, a matrix transposed, or the "
+                "noise may depend on the input: nacp.compatible_radius says by how much at least."
+            )
+        else:
+            said = (
+                f"The noise model is not rejected at {level}: {found}; estimated coverage rises to 1 as it "
+                "must, up to its sampling error. An understated rate cannot be seen in this way; it makes "
+                "sets too large, not too small."
+            )
+        if self.audit is None:
+            return said
+        found = f"Coverage of the clean labels is {self.audit.coverage:.4f} ± {self.audit.error:.4f}"
+        if self.audit.short:
+            return (
+                f"{said}\n{found}: too little for a target of {self.target:.6g}. The noise may be overstated."
+            )
+        if self.audit.generous:
+            return (
+                f"{said}\n{found}: the target {self.target:.6g} is kept, but {self.estimate:.4f} was "
+                "estimated; the noise may be understated, and sets larger than need be."
+            )
+        return f"{said}\n{found}: compatible with the target {self.target:.6g}."
+
+
+def diagnose(
+    cal: "Calibration",
+    probs: ArrayLike | None = None,
+    labels: ArrayLike | None = None,
+    *,
+    audit_probs: ArrayLike | None = None,
+    audit_labels: ArrayLike | None = None,
+    level: float = 0.05,
+) -> Diagnosis:
+    """Ask whether the noise model of a calibration can be right.
+
+    Under a right model the estimated coverage F^c-hat rises from 0 to 1, and the true label is in no region
+    with a negative probability, up to sampling errors. A model under which they do is rejected.
+
+    Parameters
+    ----------
+    cal : Calibration
+        From `calibrate`, with its data; one that was loaded needs `probs` and `labels`.
+    probs, labels : arrays of shape (n, k) and (n,), optional
+        Points with noisy labels; those of the calibration by default.
+    audit_probs, audit_labels : arrays of shape (m, k) and (m,), optional
+        Points with clean labels, on which coverage is compared with the promise.
+    level : float, default=0.05
+        A right model is rejected with at most this probability, exactly (to which the doubt about an interval
+        of rates or a radius adds what its confidence lacks to 1).
+
+    Returns
+    -------
+    Diagnosis
+
+    Examples
+    --------
+    >>> import nacp
+    >>> from nacp.paper import twins
+    >>> probs, labels = twins.simulate("cifar100", n=4000)
+    >>> noisy = nacp.GroupNoise.other([i // 2 for i in range(100)], 0.2).sample(labels, 100, random_state=0)
+    >>> nacp.calibrate(probs, noisy, noise=0.4, guarantee="none").diagnose().rejected
+    True
+    """
+    check_fraction("level", level)
+    noise, radius = cal.noise, 0.0 if cal.noise is None else cal.noise.radius
+    evidence, regions = _regions(cal, probs, labels, doubtful=radius > 0)
+    checks = tuple(region.check(level / len(regions), radius) for region in regions)
+    return Diagnosis(
+        rejected=any(check.rejected for check in checks),
+        level=level,
+        model="labels taken as they are" if noise is None else noise.describe(cal.k),
+        checks=checks,
+        audit=_audit(cal, evidence, audit_probs, audit_labels, level),
+        target=1 - cal.alpha,
+        estimate=cal.estimate,
+    )
+
+
+def compatible_radius(
+    cal: "Calibration",
+    probs: ArrayLike | None = None,
+    labels: ArrayLike | None = None,
+    *,
+    level: float = 0.05,
+) -> float:
+    """Return the smallest radius around the noise model at which `diagnose` would not reject it.
+
+    Human label noise depends on the input, so no matrix is right. ``MatrixNoise(P, radius)`` allows for that,
+    and this says how large the radius must be at least: with probability 1 - level, some row of the true
+    matrix is as far away as that for some inputs (but for the last step of 0.005). It may have to be larger.
+
+    Parameters
+    ----------
+    cal, probs, labels, level
+        As in `diagnose`.
+
+    Returns
+    -------
+    float
+        A multiple of 0.005; 0 if the model is not rejected as it is.
+
+    Examples
+    --------
+    >>> import nacp
+    >>> from nacp.paper import twins
+    >>> probs, labels = twins.simulate("cifar10", n=4000)
+    >>> noisy = nacp.GroupNoise.other([0, 0, 1, 1, 2, 2, 3, 3, 4, 4], 0.2).sample(labels, 10, random_state=0)
+    >>> cal = nacp.calibrate(probs, noisy, noise=0.2, guarantee="none")
+    >>> 0 < nacp.compatible_radius(cal) <= 0.18  # the rows differ by 0.18 in total variation
+    True
+    """
+    check_fraction("level", level)
+    _, regions = _regions(cal, probs, labels, doubtful=True)
+    steps = round(1 / _STEP)
+    return (
+        max(
+            next(
+                (i for i in range(steps) if not region.check(level / len(regions), i * _STEP).rejected), steps
+            )
+            for region in regions
+        )
+        * _STEP
+    )
+
+
+def _regions(
+    cal: "Calibration", probs: ArrayLike | None, labels: ArrayLike | None, *, doubtful: bool
+) -> tuple[Evidence, "list[_Region]"]:
+    """Return the regions to be tested: two found on each half of the points, with the shares of the other."""
+    evidence = cal.evidence(probs, labels)
+    if evidence.n < 2:
+        raise ValueError(f"a diagnosis takes two points or more; found {evidence.n}")
+    if cal.noise is not None:
+        # A smaller rate implies no more than a larger one does: the low end of an interval is tested.
+        evidence = evidence.under(cal.noise.ends()[0].inverse(cal.k))
+    order = np.random.default_rng(cal.random_state).permutation(evidence.n)
+    halves = order[: evidence.n // 2], order[evidence.n // 2 :]
+    favourites = evidence.favourites()
+    found = []
+    for learn, test in (halves, halves[::-1]):
+        found.append(_fall(evidence, learn, test, cal.score.offset, doubtful))
+        found.append(_cells(evidence, learn, test, favourites))
+    return evidence, found
+
+
+class _Region(NamedTuple):
+    """A region in words; each test point's share in it, and by how much a radius of 1 would blur it; the
+    least and the most that a share can be, and the most that it can be blurred.
+    """
+
+    words: str
+    shares: Floats
+    doubts: Floats
+    low: float
+    high: float
+    most_doubt: float
+
+    def check(self, level: float, radius: float) -> Check:
+        """Bet that the mean share is negative, even with what the radius allows."""
+        shares, high = self.shares + radius * self.doubts, self.high + radius * self.most_doubt
+        width = high - self.low
+        error = float(shares.std()) / math.sqrt(len(shares))
+        won = False
+        if self.low < 0 < high:  # else no share can be negative, or none anything else
+            bets = Bets(1, len(shares), level, 0.99 * width / high)
+            bets.play(-shares[:, None] / width, 0)
+            won = bool(bets.won[0])
+        return Check(self.words, float(shares.mean()), error, won)
+
+
+def _fall(evidence: Evidence, learn: Ints, test: Ints, offset: float, doubtful: bool) -> _Region:
+    """Find where F^c-hat falls most on some points, and return the others' shares in that increment."""
+    q = np.unique(np.quantile(evidence.scores_by_row[learn], np.linspace(0, 1, _THRESHOLDS), method="lower"))
+    total = sum(evidence.shares(rows, q).sum(axis=0) for rows in _blocks(learn, max(evidence.k, len(q))))
+    curve = np.concatenate([[0.0], total / len(learn), [1.0]])  # at -inf and +inf it is known
+    end = int(np.argmax(np.maximum.accumulate(curve) - curve))
+    start = int(np.argmax(curve[: end + 1]))
+    blurred = evidence.under(evidence.inverse, 1.0) if doubtful else evidence
+
+    def read(place: int) -> tuple[Floats, Floats]:
+        """Return the shares up to a place of the curve, and their doubts."""
+        if not 0 < place <= len(q):
+            return np.full(len(test), curve[place]), np.zeros(len(test))
+        at = q[place - 1 : place]
+        shares, less = (
+            np.concatenate([source.shares(rows, at)[:, 0] for rows in _blocks(test, evidence.k)])
+            for source in (evidence, blurred)
+        )
+        return shares, shares - less
+
+    (below, below_doubts), (above, above_doubts) = read(start), read(end)
+    low, high = evidence.inverse.subset_range()
+    least, most = (f"{q[place - 1] + offset:.4g}" if 0 < place <= len(q) else "" for place in (start, end))
+    interval = f"above {least}" if not most else f"up to {most}" if not least else f"from {least} to {most}"
+    doubts = below_doubts + above_doubts
+    return _Region(f"with a score {interval}", above - below, doubts, low, high, 2 * (high - low))
+
+
+def _cells(evidence: Evidence, learn: Ints, test: Ints, favourites: Ints) -> _Region:
+    """Find for which favourite and label the joint frequency comes out negative on some points, weigh these
+    cells by how negative it is, and return the others' shares in them.
+    """
+    inverse, labels, k = evidence.inverse, evidence.labels, evidence.k
+    (shares, doubts), low, high, largest = np.zeros((2, len(test))), 0.0, 0.0, 0.0
+    for learnt, tested in zip(_by_class(favourites[learn], k), _by_class(favourites[test], k), strict=True):
+        if not len(learnt):
+            continue
+        joint = inverse.push(np.bincount(labels[learn[learnt]], minlength=k).astype(np.float64))
+        weights = np.where(joint < -_ROUNDING * len(learnt), -joint, 0.0)
+        table = inverse.pull(weights)  # the share of a point with this favourite, for each label
+        shares[tested], doubts[tested] = table[labels[test[tested]]], np.ptp(table)
+        low, high = min(low, table.min()), max(high, table.max())
+        largest = max(largest, weights.max())
+    unit = largest or 1.0
+    words = "in pairs of best and given label where it seemed negative before, weighted"
+    return _Region(words, shares / unit, doubts / unit, low / unit, high / unit, (high - low) / unit)
+
+
+def _by_class(values: Ints, k: int) -> list[Ints]:
+    """Return for each class the places where it occurs."""
+    order = np.argsort(values, kind="stable")
+    return np.split(order, np.cumsum(np.bincount(values, minlength=k))[:-1])
+
+
+def _blocks(rows: Ints, width: int) -> Iterator[Ints]:
+    step = max(1, _ENTRIES // width)
+    return (rows[i : i + step] for i in range(0, len(rows), step))
+
+
+def _audit(
+    cal: "Calibration",
+    evidence: Evidence,
+    probs: ArrayLike | None,
+    labels: ArrayLike | None,
+    level: float,
+) -> AuditCheck | None:
+    """Compare coverage of clean labels with the promise and with the estimate."""
+    from scipy.special import ndtri
+
+    if probs is None or labels is None:
+        if probs is not None or labels is not None:
+            raise ValueError("audit_probs and audit_labels belong together; pass both, or neither")
+        return None
+    found = evaluate(cal.predict_set(probs), labels)
+    deviation = evidence.deviation(cal.native_threshold) if math.isfinite(cal.native_threshold) else 0.0
+    error = math.sqrt(deviation**2 / cal.n + cal.alpha * (1 - cal.alpha) / found.n)
+    allowed = -float(ndtri(level)) * error
+    # With doubt the estimate is that of the careful end, and more coverage is what it is for.
+    exactly = cal.noise is None or (len(cal.noise.ends()) == 1 and not cal.noise.radius)
+    return AuditCheck(
+        coverage=found.coverage,
+        error=error,
+        short=found.coverage < 1 - cal.alpha - allowed,
+        generous=exactly and found.coverage > cal.estimate + allowed,
+    )

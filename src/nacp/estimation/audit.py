@@ -1,0 +1,272 @@
+"""The noise model from an audit: a sample whose labels were checked.
+
+Uniform and group models have one rate and an exact interval for it. A matrix has k(k - 1) rates, and a radius
+that is honest about how few labels each row has. The simplest model that the audit does not refute is
+taken, by a test that is exact. The proofs: docs/estimation.md.
+"""
+
+from collections.abc import Hashable, Sequence
+from typing import Any, Literal, NamedTuple
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from nacp._types import Floats, Ints
+from nacp._validation import check_choice, check_count, check_fraction
+from nacp.estimation._labels import named, number_of_classes
+from nacp.estimation.exact import Kinds, exact_interval
+from nacp.estimation.result import NoiseEstimate
+from nacp.noise import GroupNoise, MatrixNoise, UniformNoise
+
+Model = Literal["auto", "uniform", "groups", "matrix"]
+
+_LEVEL = 0.01
+_DRAWS = 199
+_ASSUMED = (
+    "the audited items are a random sample of those labelled in the same way, their second labels are right"
+)
+
+
+def noise_from_audit(
+    noisy: ArrayLike,
+    clean: ArrayLike,
+    *,
+    k: int | None = None,
+    classes: Sequence[Any] | None = None,
+    model: Model = "auto",
+    groups: Sequence[Hashable] | None = None,
+    confidence: float = 0.95,
+    random_state: int = 0,
+) -> NoiseEstimate:
+    """Estimate the noise from a sample that was labelled again, correctly.
+
+    Parameters
+    ----------
+    noisy, clean : arrays of shape (n,)
+        The labels as they were and as they should have been: numbers from 0 to k - 1, or names from
+        `classes`.
+    k : int, optional
+        The number of classes; by default one more than the largest label.
+    classes : sequence of length k, optional
+        The class names.
+    model : {"auto", "uniform", "groups", "matrix"}, default="auto"
+        "auto" takes the first of groups (if given), uniform and matrix that the audit does not refute at
+        level 1%, and says why.
+    groups : sequence of length k, optional
+        The group that each class belongs to, for noise that stays inside groups.
+    confidence : float, default=0.95
+        Of the interval of the rate, which is exact, or of the radius of the matrix.
+    random_state : int, default=0
+        The seed of the test by which "auto" chooses.
+
+    Returns
+    -------
+    NoiseEstimate
+
+    Notes
+    -----
+    A matrix needs many labels of every class. The radius is the largest over the rows, so a class that was
+    never audited makes it 1, which promises nothing.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import nacp
+    >>> clean = np.arange(1000) % 10
+    >>> noisy = nacp.UniformNoise(0.2).sample(clean, 10, random_state=0)
+    >>> estimate = nacp.noise_from_audit(noisy, clean, k=10)
+    >>> type(estimate.noise).__name__, estimate.interval[0] < 0.2 < estimate.interval[1]
+    ('UniformNoise', True)
+    """
+    check_fraction("confidence", confidence)
+    check_choice("model", model, ("auto", "uniform", "groups", "matrix"))
+    check_count("random_state", random_state)
+    k, remark = number_of_classes(k, classes, noisy, clean)
+    if groups is None and model == "groups":
+        raise ValueError('model="groups" needs groups=, the group of each class')
+    if groups is not None and len(groups) != k:
+        raise ValueError(f"groups must name the group of each of the {k} classes; found {len(groups)}")
+    n = np.size(clean)
+    if n == 0:
+        raise ValueError("clean is empty; an audit needs at least one label")
+    audit = _Audit(named("noisy", noisy, n, k, classes), named("clean", clean, n, k, classes), k)
+    structures = {"groups": groups, "uniform": [0] * k}
+    reasons = []
+    for name in structures if model == "auto" else [model]:
+        structure = structures.get(name)
+        if structure is None:
+            continue
+        index = np.unique(np.asarray(structure, dtype=str), return_inverse=True)[1]
+        chosen = "asked for"
+        if model == "auto":
+            refuted = audit.refutes(index, random_state)
+            if refuted.p <= _LEVEL:
+                reasons.append(f"{name} is refuted ({refuted.reason})")
+                continue
+            chosen = f"the simplest model that the audit does not refute ({refuted.reason})"
+        why = "; ".join([*reasons, f"{name}: {chosen}{remark}"])
+        return _one_rate(audit, structure if name == "groups" else None, index, confidence, why)
+    why = "; ".join([*reasons, f"a matrix{'' if model == 'auto' else ': asked for'}{remark}"])
+    return _matrix(audit, confidence, why)
+
+
+class _Refutation(NamedTuple):
+    p: float
+    reason: str
+
+
+class _Audit:
+    """Audited labels."""
+
+    def __init__(self, noisy: Ints, clean: Ints, k: int) -> None:
+        self.noisy, self.clean, self.k, self.n = noisy, clean, k, len(clean)
+        self.wrong = noisy != clean
+
+    def refutes(self, index: Ints, seed: int) -> _Refutation:
+        """Return an exact p-value of "one rate, and wrong labels equally likely inside each group".
+
+        Given how many labels are wrong in groups of each size, any items of that size are as likely to be the
+        wrong ones as any others, and any wrong label in the group is as likely as any other: what was
+        counted is compared with draws from that. The statistic is the likelihood of the best matrix.
+        """
+        if np.any(index[self.noisy] != index[self.clean]):
+            outside = int(np.count_nonzero(index[self.noisy] != index[self.clean]))
+            return _Refutation(0.0, f"{outside} of {self.n} labels lie outside of their group")
+        rng = np.random.default_rng(seed)
+        members = np.argsort(index, kind="stable")
+        sizes = np.bincount(index)
+        starts = np.cumsum(sizes) - sizes
+        group = index[self.clean]
+        place = np.empty(self.k, dtype=np.int64)
+        place[members] = np.arange(self.k)
+        size_of = sizes[group]
+        alike = [np.flatnonzero(size_of == m) for m in np.unique(size_of)]
+        seen, drawn = self._fit(np.flatnonzero(self.wrong), self.noisy[self.wrong]), 0
+        for _ in range(_DRAWS):
+            items = np.concatenate(
+                [rng.choice(those, np.count_nonzero(self.wrong[those]), replace=False) for those in alike]
+            )
+            mine = group[items]
+            step = rng.integers(1, np.maximum(sizes[mine], 2))
+            shifted = (place[self.clean[items]] - starts[mine] + step) % sizes[mine]
+            drawn += self._fit(items, members[starts[mine] + shifted]) >= seen - 1e-9
+        p = (1 + drawn) / (1 + _DRAWS)
+        return _Refutation(p, f"exact test of the spread of wrong labels: p = {p:.2g}")
+
+    def _fit(self, items: Ints, labels: Ints) -> float:
+        """Return the largest log-likelihood of any matrix, but for a constant, if these labels are wrong."""
+        from scipy.special import xlogy
+
+        true = self.clean[items]
+        right = np.bincount(self.clean, minlength=self.k) - np.bincount(true, minlength=self.k)
+        _, counts = np.unique(true * self.k + labels, return_counts=True)
+        return float(xlogy(right, right).sum() + xlogy(counts, counts).sum())
+
+
+def _one_rate(
+    audit: _Audit, groups: Sequence[Hashable] | None, index: Ints, confidence: float, why: str
+) -> NoiseEstimate:
+    """Return the uniform or the group model: the disagreements are a sum of binomial counts."""
+    sizes, numbers = np.unique(np.bincount(index)[index[audit.clean]], return_counts=True)
+    outside = 1 - 1 / sizes
+    disagreements = int(audit.wrong.sum())
+
+    def kinds(rate: float) -> Kinds:
+        wrong = rate * outside
+        return [(np.array([1 - r, r]), int(m)) for r, m in zip(wrong, numbers, strict=True)]
+
+    if not outside.any():
+        raise ValueError("groups must hold a group of two classes or more among the audited labels")
+    rate = disagreements / float(outside @ numbers)
+    interval = exact_interval(disagreements, kinds, confidence)
+    if interval[1] >= 1:
+        raise ValueError(
+            f"noisy and clean disagree in {disagreements} of {audit.n} items, so a rate of 1, labels that "
+            "say nothing, cannot be excluded; audit more items"
+        )
+    noise = (
+        UniformNoise(rate, interval, confidence)
+        if groups is None
+        else GroupNoise(tuple(groups), rate, interval, confidence)
+    )
+    spread = "any class is as likely" if groups is None else "any class of the same group is as likely"
+    return NoiseEstimate(
+        noise=noise,
+        rate=rate,
+        interval=interval,
+        confidence=confidence,
+        wrong=disagreements / audit.n,
+        n=audit.n,
+        k=audit.k,
+        method="audit; exact (Clopper-Pearson) interval of the rate",
+        assumption=f"{_ASSUMED}, every class has the same rate and {spread} to replace the true one",
+        why=why,
+    )
+
+
+def _matrix(audit: _Audit, confidence: float, why: str) -> NoiseEstimate:
+    """Return the matrix of frequencies, within the largest radius that its rows need."""
+    counts = np.zeros((audit.k, audit.k))
+    np.add.at(counts, (audit.clean, audit.noisy), 1)
+    totals = counts.sum(axis=1)
+    wrong = int(audit.wrong.sum())
+    # A row never seen gets the average rate; its radius says that it could be anything.
+    matrix = UniformNoise.other(min(wrong / audit.n, 1 - 1.5 / audit.k), audit.k).matrix(audit.k).dense()
+    seen = totals > 0
+    matrix[seen] = counts[seen] / totals[seen, None]
+    radii = row_radii(counts, (1 - confidence) / audit.k)
+    worst = int(radii.argmax())
+    why += (
+        f", each row within {radii.max():.3g} in total variation: that of class {worst}, "
+        f"audited {int(totals[worst])} times"
+    )
+    if not seen.all():
+        why += f"; {np.count_nonzero(~seen)} classes were never audited, so the radius promises nothing"
+    return NoiseEstimate(
+        noise=MatrixNoise(matrix, min(float(radii.max()), 1 - 1e-9), confidence),
+        rate=wrong / audit.n,
+        interval=exact_interval(wrong, lambda r: [(np.array([1 - r, r]), audit.n)], confidence),
+        confidence=confidence,
+        wrong=wrong / audit.n,
+        n=audit.n,
+        k=audit.k,
+        method="audit; frequencies by class, and a radius that holds for all rows at once",
+        assumption=_ASSUMED,
+        why=why,
+    )
+
+
+def row_radii(counts: Floats, level: float) -> Floats:
+    """Return, for each row of counts, a bound of the total variation from its distribution.
+
+    The smaller of two bounds, each of which fails with probability at most half of `level`: that of
+    Weissman et al. (2003), and the sum over the cells that were seen of how far each may lie below its
+    frequency (Clopper-Pearson), which is the better one where few cells were seen.
+
+    Parameters
+    ----------
+    counts : array of shape (rows, k)
+    level : float
+        The probability with which the bound of one row may fail.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from nacp.estimation.audit import row_radii
+    >>> row_radii(np.array([[800.0, 200.0], [0.0, 0.0]]), 0.05).round(3).tolist()
+    [0.047, 1.0]
+    """
+    from scipy.special import betaincinv
+
+    k = counts.shape[1]
+    totals = np.maximum(counts.sum(axis=1), 1)
+    subsets = k * np.log(2) + np.log1p(-(2.0 ** (1 - k)))
+    weissman = np.sqrt((subsets + np.log(2 / level)) / (2 * totals))
+    seen = counts > 0
+    lowest = np.zeros_like(counts)
+    left = np.broadcast_to(totals[:, None], counts.shape)[seen] - counts[seen] + 1
+    lowest[seen] = betaincinv(counts[seen], left, level / (2 * k))
+    cells = (counts / totals[:, None] - lowest).sum(axis=1)
+    cells[counts.sum(axis=1) == 0] = 1.0
+    found: Floats = np.minimum(np.minimum(weissman, cells), 1.0)
+    return found

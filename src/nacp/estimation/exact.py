@@ -1,0 +1,73 @@
+"""Exact intervals: the parameters under which what was counted is not too unlikely (Clopper and Pearson).
+
+If a count T is stochastically increasing in a parameter, the parameters at which both ``P(T >= t)`` and
+``P(T <= t)`` exceed half of 1 - confidence hold the true one with at least that confidence. The distribution
+of T is computed, not approximated: T is a sum over independent items of a few kinds.
+"""
+
+from collections.abc import Callable, Sequence
+from typing import TypeAlias
+
+import numpy as np
+
+from nacp._types import Floats
+
+Kinds: TypeAlias = Sequence[tuple[Floats, int]]
+
+
+def sum_distribution(kinds: Kinds) -> Floats:
+    """Return the distribution of the sum of independent counts, given as (distribution, how many) pairs.
+
+    Examples
+    --------
+    >>> from nacp.estimation.exact import sum_distribution
+    >>> import numpy as np
+    >>> sum_distribution([(np.array([0.5, 0.5]), 2)]).round(6).tolist()
+    [0.25, 0.5, 0.25]
+    """
+    from scipy.fft import irfft, next_fast_len, rfft
+
+    length = sum((len(one) - 1) * number for one, number in kinds) + 1
+    size = next_fast_len(length, real=True)
+    product = np.ones(size // 2 + 1, dtype=np.complex128)
+    for one, number in kinds:
+        product *= rfft(one, size) ** number
+    found: Floats = np.maximum(irfft(product, size)[:length], 0.0)
+    return found
+
+
+def exact_interval(total: int, kinds: Callable[[float], Kinds], confidence: float) -> tuple[float, float]:
+    """Return the interval of parameters in [0, 1] for a sum that is stochastically increasing in them.
+
+    Parameters
+    ----------
+    total : int
+        The sum that was seen.
+    kinds : callable
+        From a parameter to the (distribution, how many) pairs of the summands.
+    confidence : float
+        The interval contains the true parameter with at least this probability.
+
+    Examples
+    --------
+    Clopper and Pearson's interval for 1 of 10, a binomial proportion:
+
+    >>> from nacp.estimation.exact import exact_interval
+    >>> import numpy as np
+    >>> low, high = exact_interval(1, lambda p: [(np.array([1 - p, p]), 10)], 0.95)
+    >>> round(low, 4), round(high, 4)
+    (0.0025, 0.445)
+    """
+    from scipy.optimize import brentq
+
+    level = (1 - confidence) / 2
+
+    def upper_tail(parameter: float) -> float:
+        return float(sum_distribution(kinds(parameter))[total:].sum()) - level
+
+    def lower_tail(parameter: float) -> float:
+        return float(sum_distribution(kinds(parameter))[: total + 1].sum()) - level
+
+    low = 0.0 if upper_tail(0.0) >= 0 else brentq(upper_tail, 0.0, 1.0, xtol=1e-10)
+    high = 1.0 if lower_tail(1.0) >= 0 else brentq(lower_tail, 0.0, 1.0, xtol=1e-10)
+    return float(low), float(high)

@@ -1,0 +1,144 @@
+"""What every estimator returns: a noise model, how sure it is, and what it rests on."""
+
+import os
+from dataclasses import dataclass, fields
+from typing import Any
+
+from nacp._files import number, positive, read_document, rebuild, write_document
+from nacp._validation import check_confidence, check_rate
+from nacp.noise import NOISES, Noise
+
+_FORMAT = "nacp-noise"
+_VERSION = 1
+
+
+@dataclass(frozen=True)
+class NoiseEstimate:
+    """A noise model with its uncertainty; ``calibrate(noise=estimate)`` takes it as it is.
+
+    Attributes
+    ----------
+    noise : Noise
+        The model, with its interval of rates or its radius where there is one.
+    rate : float
+        The noise rate epsilon of a uniform or group model, by which a label is replaced by any, the true one
+        too. Of a matrix the share of wrong labels.
+    interval : tuple of two floats, or None
+        Where `rate` lies, with probability `confidence`. None if the method gives none.
+    confidence : float
+        That probability; 1 if the rate is known exactly.
+    wrong : float
+        The share of labels that are wrong.
+    n : int
+        The number of items that it comes from; 0 if it comes from none.
+    k : int
+        The number of classes.
+    method : str
+        How it was estimated.
+    assumption : str
+        What must be true for it to hold, in a sentence.
+    why : str
+        Why this model was chosen, in a sentence.
+
+    Examples
+    --------
+    >>> import nacp
+    >>> print(nacp.noise_from_audit([0] * 10 + [1] * 90, [0] * 8 + [1] * 92, k=2))
+    Uniform label noise with rate 0.0048... to 0.14... (95% sure); the best single value is 0.04, that is
+    2% of labels wrong. From 100 items, 2 classes.
+    ...
+    """
+
+    noise: Noise
+    rate: float
+    interval: tuple[float, float] | None
+    confidence: float
+    wrong: float
+    n: int
+    k: int
+    method: str
+    assumption: str
+    why: str
+
+    def __str__(self) -> str:
+        model = self.noise.describe(self.k)
+        said = f"{model[0].upper()}{model[1:]}; the best single value is {self.rate:.4g}"
+        if self.interval is None or self.interval[0] == self.interval[1]:
+            said = f"{model[0].upper()}{model[1:]}"
+        if self.rate == self.wrong:
+            said += f". {100 * self.wrong:.3g}% of labels are wrong"
+            if self.interval is not None and self.confidence < 1:
+                low, high = (f"{100 * end:.3g}%" for end in self.interval)
+                said += f" ({low} to {high}, {100 * self.confidence:.4g}% sure)"
+        else:
+            said += f", that is {100 * self.wrong:.3g}% of labels wrong"
+        source = f" From {self.n} items, {self.k} classes." if self.n else f" {self.k} classes."
+        doubt = " In doubt state the smaller rate: overstating it gives too little coverage."
+        return (
+            f"{said}.{source}\nMethod: {self.method}.\nAssumed: {self.assumption}.\nModel: {self.why}."
+            f"{'' if self.confidence == 1 and self.interval else doubt}"
+        )
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write the estimate to a JSON file; `nacp.estimation.load` reads it back.
+
+        Parameters
+        ----------
+        path : path
+            The file; replaced if it exists.
+        """
+        write_document(path, {"format": _FORMAT, "version": _VERSION} | self.to_dict())
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return all of it as plain values, for a file."""
+        values = {field.name: getattr(self, field.name) for field in fields(self)}
+        return values | {"noise": self.noise.to_dict()}
+
+
+def load(path: str | os.PathLike[str]) -> NoiseEstimate:
+    """Read an estimate that `NoiseEstimate.save` wrote.
+
+    Parameters
+    ----------
+    path : path
+        A JSON file. Nothing in it is executed.
+
+    Returns
+    -------
+    NoiseEstimate
+
+    Examples
+    --------
+    >>> import os, tempfile
+    >>> import nacp
+    >>> estimate = nacp.noise_from_privacy(8.0, k=1000)
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     estimate.save(os.path.join(folder, "noise.json"))
+    ...     nacp.estimation.load(os.path.join(folder, "noise.json")) == estimate
+    True
+    """
+    document = read_document(path, _FORMAT, _VERSION, "noise file")
+    try:
+        return _from_document(document)
+    except (KeyError, TypeError, AttributeError, ValueError, OverflowError) as error:
+        reason = f"it has no {error}" if isinstance(error, KeyError) else error
+        raise ValueError(f"{path} cannot be used: {reason}") from None
+
+
+def _from_document(document: dict[str, Any]) -> NoiseEstimate:
+    ends = document["interval"]
+    if ends is not None:
+        low, high = (number("interval", end) for end in ends)
+        ends = (low, high)
+    return NoiseEstimate(
+        noise=rebuild(NOISES, document["noise"]),
+        rate=check_rate(document["rate"]),
+        interval=ends,
+        confidence=check_confidence(document["confidence"]),
+        wrong=check_rate(document["wrong"], "share of wrong labels"),
+        n=positive("n", document["n"]) if document["n"] else 0,
+        k=positive("k", document["k"]),
+        method=str(document["method"]),
+        assumption=str(document["assumption"]),
+        why=str(document["why"]),
+    )

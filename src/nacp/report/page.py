@@ -1,0 +1,257 @@
+"""A report as one HTML page that needs nothing from the network."""
+
+import html
+import json
+import math
+import re
+from collections.abc import Iterable, Sequence
+from importlib import resources
+from typing import Any
+
+from nacp._types import Floats
+from nacp.calibration import Calibration
+from nacp.comparison import ComparisonRow
+from nacp.report import charts
+from nacp.report.contents import Contents, Sample, Step
+
+
+def render(contents: Contents, title: str, version: str) -> str:
+    """Return the page."""
+    from plotly.offline import get_plotlyjs
+
+    figures = {
+        "coverage-chart": charts.coverage_chart(contents),
+        "tradeoff-chart": charts.tradeoff_chart(contents),
+        "sizes-chart": charts.sizes_chart(contents),
+    }
+    if contents.sensitivity is not None:
+        figures["sensitivity-chart"] = charts.sensitivity_chart(contents.sensitivity)
+    data = {
+        "steps": [_step(contents, i) for i in range(len(contents.steps))],
+        "charts": {name: json.loads(figure.to_json()) for name, figure in figures.items()},
+    }
+    parts = {
+        "title": _safe(title),
+        "opening": _opening(contents.calibration),
+        "chosen": str(contents.chosen),
+        "last": str(len(contents.steps) - 1),
+        "promise": _promise(contents.calibration),
+        "whose": contents.measured_on,
+        "costs": _costs(contents),
+        "noise": _noise(contents),
+        "samples": _samples(contents),
+        "classes": _classes(contents),
+        "version": _safe(version),
+        # Inside a script element, "</" would end it.
+        "data": json.dumps(data, allow_nan=False).replace("<", "\\u003c"),
+        "plotly": get_plotlyjs(),
+        "css": _asset("page.css"),
+        "js": _asset("page.js"),
+    }
+    return re.sub(r"\{\{(\w+)\}\}", lambda place: parts[place[1]], _asset("page.html"))
+
+
+def _texts(step: Step) -> dict[str, str]:
+    """Return the texts that move with the slider."""
+    cal = step.calibration
+    texts = {
+        "alpha": f"{cal.alpha:g}",
+        "asked": f"{1 - cal.alpha:.6g}",
+        "estimate": f"{cal.estimate:.4f}",
+        "size": f"{step.mean_size:.2f}",
+        "threshold": "none" if math.isinf(cal.threshold) else f"{cal.threshold:.6g}",
+        "promise": _sentence(cal.promise),
+        "added": f"{cal.effective_correction:.4f}",
+        "obstacle": _sentence(f"The sets hold all classes: {cal.obstacle}") if cal.obstacle else "",
+        "note": _sentence(cal.note) if cal.note else "",
+        "tested": "" if step.coverage is None else f"{step.coverage:.4f}",
+    }
+    spoken = "alpha {alpha}: estimated coverage {estimate}, {size} labels per set, threshold {threshold}"
+    return texts | {"spoken": spoken.format(**texts)}
+
+
+def _step(contents: Contents, i: int) -> dict[str, Any]:
+    """Return what the page's script needs to know of one alpha."""
+    step = contents.steps[i]
+    return {
+        "texts": _texts(step),
+        "asked": 1 - step.calibration.alpha,
+        "at": min(step.calibration.threshold, float(contents.curve.thresholds[-1])),
+        "size": step.mean_size,
+        "histogram": step.histogram.tolist(),
+        "samples": [int(sample.sizes[i]) for sample in contents.samples],
+    }
+
+
+def _opening(cal: Calibration) -> str:
+    wrong = "" if cal.noise is None else ", some of them wrong"
+    made = f"{cal.n:,} labels of {cal.k:,} classes{wrong}"
+    return f"Calibrated on {made}. Score: <code>{_safe(repr(cal.score))}</code>."
+
+
+def _promise(cal: Calibration) -> str:
+    lines = [f"Guarantee: <code>{_safe(repr(cal.guarantee))}</code>.", f"Assumed: {_safe(cal.assumptions)}."]
+    if cal.price_of_doubt:
+        price = f"{cal.price_of_doubt:.2g} labels per set at alpha = {cal.alpha:g}"
+        lines.append(f"Not knowing the noise exactly costs {price}.")
+    return "".join(f"<p>{line}</p>" for line in lines)
+
+
+def _costs(contents: Contents) -> str:
+    tested = any(row.coverage is not None for row in contents.costs.rows)
+    header = ["guarantee", "labels per set", "estimated", *["on test points"] * tested, "what it says"]
+    rows = [
+        [row.guarantee, _number(row.mean_size, ".2f"), _number(row.estimate, ".4f")]
+        + [_number(row.coverage, ".4f")] * tested
+        + [_sentence(_said(row))]
+        for row in contents.costs.rows
+    ]
+    name = contents.calibration.guarantee.name
+    return (
+        f"<p class='soft'>With the same score, at alpha = {contents.calibration.alpha:g}.</p>"
+        f"<div class='scroll' tabindex='0'>{_table(header, rows, lambda row: row[0] == name)}</div>"
+    )
+
+
+def _said(row: ComparisonRow) -> str:
+    return row.reason if row.reason is not None else row.promise
+
+
+def _noise(contents: Contents) -> str:
+    """Return where the noise model comes from, whether it can be right, and what if it is wrong."""
+    if contents.diagnosis is None:
+        return "<p>The labels are taken as they are.</p>"
+    said = {"Estimated": contents.estimate, "Diagnosis": contents.diagnosis}
+    text = "".join(
+        f"<p class='lines'><strong>{name}.</strong> {_safe(str(what))}</p>"
+        for name, what in said.items()
+        if what is not None
+    )
+    found = contents.sensitivity
+    if found is None:
+        return text
+    header = ["stated rate", "coverage in truth", "as believed", "labels per set"]
+    rows = [
+        [f"{row.rate:.3g}", f"{row.coverage:.4f}", f"{row.estimate:.4f}", f"{row.mean_size:.2f}"]
+        for row in found.rows
+    ]
+    caption = (
+        f"If the noise rate is {found.rate:.3g} in truth and another one is stated: to overstate it gives "
+        "too little coverage, to understate it larger sets than need be. In doubt state the smaller one."
+    )
+    name = "sensitivity-caption"
+    return (
+        f"{text}<figure><div id='sensitivity-chart' class='chart' role='img' aria-labelledby='{name}'></div>"
+        f"<figcaption id='{name}'>{caption}</figcaption></figure>"
+        "<details><summary>The same in numbers</summary>"
+        f"<div class='scroll' tabindex='0'>{_table(header, rows)}</div></details>"
+    )
+
+
+def _samples(contents: Contents) -> str:
+    intro = "The likeliest labels first. "
+    label = {"calibration": "the given label, which may be wrong", "test": "the true label"}[
+        contents.measured_on
+    ]
+    marked = any(sample.label is not None for sample in contents.samples)
+    items = "".join(_sample(contents, i, sample) for i, sample in enumerate(contents.samples))
+    return (
+        f"<p class='soft'>{intro}{f'Framed: {label}.' if marked else ''}</p><ul class='samples'>{items}</ul>"
+    )
+
+
+def _sample(contents: Contents, i: int, sample: Sample) -> str:
+    size = int(sample.sizes[contents.chosen])
+    missing = ""
+    if sample.label is not None:
+        missing = (
+            f"<span class='missing' data-place='{sample.place}'>Not in it: {_safe(str(sample.label))}.</span>"
+        )
+    quote = "" if sample.description is None else f"<blockquote>{_safe(sample.description)}</blockquote>"
+    names = "".join(
+        f"<li class='{'label' if label == sample.label else ''}{' out' if place >= size else ''}'>"
+        f"{_safe(str(label))} <span class='soft'>{_share(prob)}</span></li>"
+        for place, (label, prob) in enumerate(zip(sample.labels, sample.probs.tolist(), strict=True))
+    )
+    return (
+        f"<li data-sample='{i}'><span class='soft'>row {sample.row}: <span class='size'></span></span>"
+        f"{quote}<ul class='set'>{names}</ul><span class='soft more'></span>{missing}</li>"
+    )
+
+
+def _classes(contents: Contents) -> str:
+    found, cal = contents.classes, contents.calibration
+    if contents.tested:
+        how = f"Measured on {contents.tested:,} test points with true labels, with exact intervals."
+    elif cal.noise is None:
+        how = "Measured on the calibration points, with exact intervals."
+    else:
+        how = (
+            "Estimated from the noisy labels of the calibration points and the noise model, with approximate "
+            "intervals."
+        )
+    names = cal.classes or range(cal.k)
+    rows = [
+        [
+            str(names[i]),
+            _share(found.coverage[i]),
+            f"{_share(found.low[i])} to {_share(found.high[i])}",
+            f"{found.count[i]:,}",
+        ]
+        for i in found.worst_first().tolist()
+    ]
+    unseen = cal.k - len(rows)
+    left_out = f" Of {unseen:,} classes nothing can be said: too few labels." if unseen else ""
+    header = ["class", "coverage", "95% interval", "labels"]
+    return (
+        f"<p class='soft'>{how} At alpha = {cal.alpha:g}, the worst first. No coverage by class is promised."
+        f"{left_out}</p>"
+        "<div class='search'><label for='search'>Find a class </label>"
+        "<input type='search' id='search'> <span id='found' class='soft' role='status'></span></div>"
+        f"<div id='classes' class='tall' tabindex='0'>{_table(header, rows)}</div>"
+        "<p class='soft printed'>Printed: the first 30 at most.</p>"
+    )
+
+
+def _table(header: Sequence[str], rows: Iterable[Sequence[str]], chosen: Any = lambda row: False) -> str:
+    """Return a table whose first column names its rows; cells that hold numbers are set to the right."""
+    written = list(rows)
+    kinds = [
+        " class='number'" if i and all(_numeric(row[i]) for row in written) else ""
+        for i in range(len(header))
+    ]
+    head = "".join(f"<th scope='col'{kind}>{name}</th>" for name, kind in zip(header, kinds, strict=True))
+    body = "".join(
+        ("<tr class='chosen'>" if chosen(row) else "<tr>")
+        + "".join(
+            f"<td{kind}>{_safe(cell)}</td>" if i else f"<th scope='row'>{_safe(cell)}</th>"
+            for i, (cell, kind) in enumerate(zip(row, kinds, strict=True))
+        )
+        + "</tr>"
+        for row in written
+    )
+    return f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
+
+
+def _numeric(cell: str) -> bool:
+    return cell[:1].isdigit() or cell[:1] in "-<"
+
+
+def _number(value: float | None, form: str) -> str:
+    return "–" if value is None else format(value, form)
+
+
+def _share(value: float | Floats) -> str:
+    return f"{100 * value:.1f}%" if value == 0 or value >= 0.0005 else "<0.1%"
+
+
+def _sentence(text: str) -> str:
+    return text[:1].upper() + text[1:] + ("" if text.endswith(".") else ".")
+
+
+def _safe(text: str) -> str:
+    return html.escape(text, quote=True)
+
+
+def _asset(name: str) -> str:
+    return (resources.files("nacp.report") / name).read_text(encoding="utf-8")

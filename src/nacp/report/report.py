@@ -1,0 +1,119 @@
+"""make_report(): one HTML file about a calibration."""
+
+import html
+import os
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from numpy.typing import ArrayLike
+
+from nacp._files import write_text
+from nacp._validation import check_fraction
+from nacp.crossing import Rule
+from nacp.guarantees import Guarantee
+from nacp.report.contents import Contents, gather
+from nacp.report.page import render
+
+
+@dataclass(frozen=True)
+class Report:
+    """An HTML page; made by `make_report`. A notebook shows it as it is.
+
+    Attributes
+    ----------
+    html : str
+        The page, with all that it needs.
+    contents : Contents
+        What it shows.
+    """
+
+    html: str = field(repr=False)
+    contents: Contents = field(repr=False)
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write the page to a file.
+
+        Parameters
+        ----------
+        path : path
+            The file; replaced if it exists.
+        """
+        write_text(path, self.html)
+
+    def _repr_html_(self) -> str:
+        page = html.escape(self.html, quote=True)
+        return (
+            f'<iframe srcdoc="{page}" style="width:100%;height:46rem;border:0" title="nacp report"></iframe>'
+        )
+
+
+def make_report(
+    probs: ArrayLike,
+    labels: ArrayLike,
+    *,
+    noise: Any,
+    alpha: float = 0.1,
+    score: Any = "hps",
+    guarantee: str | Guarantee | None = None,
+    delta: float | None = None,
+    crossing: Rule = "last",
+    classes: Any = None,
+    normalize: bool = False,
+    random_state: int | None = None,
+    test_probs: ArrayLike | None = None,
+    test_labels: ArrayLike | None = None,
+    samples: Sequence[int] | None = None,
+    descriptions: Sequence[str] | None = None,
+    title: str = "Prediction sets from noisy labels",
+    say: Callable[[str], None] = lambda what: None,
+) -> Report:
+    """Make a page that shows what a calibration promises, what it costs, and how that depends on alpha.
+
+    It is one HTML file which opens without a network. Needs the extra ``nacp[report]``.
+
+    Parameters
+    ----------
+    probs, labels, noise, alpha, score, guarantee, delta, crossing, classes, normalize, random_state
+        As in `calibrate`. A slider goes from 0.01 to 0.3 and has the given alpha on it.
+    test_probs : array of shape (m, k), optional
+        Probabilities of other points; sizes and sample sets are then theirs.
+    test_labels : array of shape (m,), optional
+        Their true labels; coverage is then measured too.
+    samples : sequence of int, optional
+        The rows whose sets are shown, of the test points if there are some. By default a few all over.
+    descriptions : sequence of str, optional
+        What to show with these rows: one text for each point.
+    title : str
+        Of the page.
+    say : callable, optional
+        Called with a few words as the work goes on.
+
+    Returns
+    -------
+    Report
+
+    Examples
+    --------
+    >>> import nacp
+    >>> from nacp.paper import twins
+    >>> probs, labels = twins.simulate("cifar10", n=1000)
+    >>> report = nacp.make_report(probs, nacp.UniformNoise(0.2).sample(labels, 10, 0), noise=0.2)
+    >>> report.html[:15], len(report.contents.steps)
+    ('<!doctype html>', 30)
+    """
+    try:
+        import plotly  # noqa: F401  (only whether it is there)
+    except ImportError:
+        raise ImportError(
+            "the report is drawn by plotly, which is missing: pip install 'nacp[report]'"
+        ) from None
+    from nacp import __version__
+
+    contents = gather(
+        probs, labels, noise=noise, alpha=check_fraction("alpha", alpha), score=score, guarantee=guarantee,
+        delta=delta, crossing=crossing, classes=classes, normalize=normalize, random_state=random_state,
+        test_probs=test_probs, test_labels=test_labels, samples=samples, descriptions=descriptions, say=say,
+    )  # fmt: skip
+    say("drawing")
+    return Report(render(contents, title, __version__), contents)

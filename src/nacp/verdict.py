@@ -1,0 +1,111 @@
+"""judge(): was the promise kept, as far as test points can tell?"""
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+
+from nacp.calibration import Calibration
+from nacp.coverage import inverse_for
+from nacp.guarantees import Problem
+from nacp.guarantees.base import percent
+from nacp.metrics import REACH, Evaluation
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """What `judge` found; print it for a sentence.
+
+    Attributes
+    ----------
+    passed : bool
+        False if the whole interval lies below the target.
+    target : float
+        The coverage that was promised: 1 - alpha, for "expected" less its gap.
+    coverage : float
+        The share of test labels in their sets.
+    interval : tuple of two floats
+        A 95% interval of what the promise is about: the coverage of these sets, or the mean coverage over
+        calibration sets.
+    on_average : bool
+        Whether it is the latter.
+    promise : str
+        What was promised.
+    """
+
+    passed: bool
+    target: float
+    coverage: float
+    interval: tuple[float, float]
+    on_average: bool
+    promise: str
+
+    def __str__(self) -> str:
+        low, high = self.interval
+        subject = "mean coverage over calibration sets" if self.on_average else "coverage of these sets"
+        found = (
+            f"{percent(self.target)} or more was to be reached, and the 95% interval of the {subject} is "
+            f"{low:.4f} to {high:.4f}"
+        )
+        if not self.passed:
+            return f"fail: {found}, all of it below. Promised: {self.promise}."
+        told = "all of it above" if low >= self.target else "so the test points do not contradict it"
+        return f"pass: {found}, {told}. Promised: {self.promise}."
+
+
+def judge(calibration: Calibration, result: Evaluation) -> Verdict:
+    """Compare the coverage of test points with what was promised.
+
+    A promise for nearly all calibration sets ("pac", "binomial", "nacp") is about the coverage of these very
+    sets. It fails if the exact 95% interval of that coverage lies below 1 - alpha. If all is as assumed, that
+    happens with probability delta + 0.025 at most.
+
+    A promise on average over calibration sets ("expected", "acnl", "crcp", "split"), and "none", which
+    promises nothing but aims at 1 - alpha, are about the mean of a coverage of which one value was seen. The
+    interval is then ``coverage -+ 1.96 sqrt(sd(g)^2 / n + alpha (1 - alpha) / m)`` for n calibration and m
+    test points; g is one calibration point's share in the estimate, and its standard deviation is taken as it
+    is where sets are small. If all is as assumed, it fails with probability 0.025, about.
+
+    Parameters
+    ----------
+    calibration : Calibration
+        What was promised.
+    result : Evaluation
+        How its sets did on test points with true labels.
+
+    Returns
+    -------
+    Verdict
+
+    Examples
+    --------
+    >>> import nacp
+    >>> from nacp.paper import twins
+    >>> probs, labels = twins.simulate("cifar10", n=4000, random_state=0)
+    >>> noisy = nacp.UniformNoise(0.2).sample(labels, 10, random_state=0)
+    >>> cal = nacp.calibrate(probs[:2000], noisy[:2000], noise=0.2)
+    >>> nacp.judge(cal, nacp.evaluate(cal.predict_set(probs[2000:]), labels[2000:])).passed
+    True
+    >>> overstated = nacp.calibrate(probs[:2000], noisy[:2000], noise=0.4)
+    >>> nacp.judge(overstated, nacp.evaluate(overstated.predict_set(probs[2000:]), labels[2000:])).passed
+    False
+    """
+    alpha = calibration.alpha
+    target = 1 - alpha - calibration.gap
+    on_average = calibration.guarantee.delta is None
+    interval = result.coverage_interval
+    if on_average:
+        inverse = inverse_for(calibration.noise, calibration.k)
+        counts = np.full(calibration.k, calibration.n / calibration.k)
+        problem = Problem(alpha, calibration.n, calibration.noise, inverse, counts)
+        variance = problem.small_set_deviation**2 / calibration.n + alpha * (1 - alpha) / result.n
+        reach = REACH * math.sqrt(variance)
+        interval = max(result.coverage - reach, 0.0), min(result.coverage + reach, 1.0)
+    return Verdict(
+        passed=interval[1] >= target,
+        target=target,
+        coverage=result.coverage,
+        interval=interval,
+        on_average=on_average,
+        promise=calibration.promise,
+    )

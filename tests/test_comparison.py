@@ -1,0 +1,186 @@
+"""`compare` says of every cell what `calibrate`, `predict_set` and `evaluate` say of it."""
+
+import warnings
+
+import numpy as np
+import pytest
+
+import nacp
+from nacp.guarantees import GUARANTEES
+from nacp.paper import twins
+
+K, N = 10, 1500
+NOISE = nacp.UniformNoise(0.2)
+
+
+@pytest.fixture(scope="module")
+def data():
+    probs, labels = twins.simulate("cifar10", n=2 * N, random_state=0)
+    return probs, labels, NOISE.sample(labels, K, random_state=1)
+
+
+@pytest.fixture(scope="module")
+def found(data):
+    probs, labels, noisy = data
+    return nacp.compare(
+        probs[:N], noisy[:N], noise=NOISE, alpha=0.05, test_probs=probs[N:], test_labels=labels[N:]
+    )
+
+
+def test_every_cell_is_what_calibrating_alone_gives(data, found):
+    probs, labels, noisy = data
+    assert len(found.rows) == 3 * len(GUARANTEES)
+    for row in found.rows:
+        kind = GUARANTEES[row.guarantee]
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", nacp.NoValidThresholdWarning)
+            cal = nacp.calibrate(
+                probs[:N],
+                noisy[:N],
+                noise=None if row.guarantee == "split" else NOISE,
+                alpha=0.05,
+                score=row.score,
+                guarantee=kind.with_delta(0.05),
+            )
+        result = nacp.evaluate(cal.predict_set(probs[N:]), labels[N:])
+        assert row.calibration == cal or row.guarantee in ("acnl", "crcp")  # those are equal to none but self
+        assert (row.threshold, row.correction, row.promise) == (cal.threshold, cal.correction, cal.promise)
+        assert row.reason == cal.obstacle
+        assert row.coverage == result.coverage
+        assert row.mean_size == pytest.approx(result.mean_size, rel=1e-12)
+
+
+def test_the_estimate_is_of_the_true_labels_coverage_also_where_noise_is_ignored(data, found):
+    probs, _, noisy = data
+    for row in found.rows:
+        if row.reason is None:
+            sets = np.asarray(row.calibration.predict_set(probs[:N]))
+            share = sets[np.arange(N), noisy[:N]].mean()
+            by_hand = (share - 0.2 * sets.mean()) / 0.8  # (F^n - eps F^r) / (1 - eps)
+            assert row.estimate == pytest.approx(by_hand, abs=1e-12)
+
+
+def test_smallest_kept_promise_first_then_no_promise_then_all_classes(found):
+    def group(row):
+        if row.reason is not None:
+            return 2
+        return 1 if row.guarantee in ("none", "split") else 0
+
+    groups = [group(row) for row in found.rows]
+    assert groups == sorted(groups)
+    assert set(groups) == {0, 1, 2}
+    for wanted in (0, 1):
+        sizes = [row.mean_size for row in found.rows if group(row) == wanted]
+        assert sizes == sorted(sizes)
+
+
+def test_without_test_points_the_sets_of_the_calibration_points_are_measured(data):
+    probs, _, noisy = data
+    found = nacp.compare(probs[:N], noisy[:N], noise=NOISE, scores=["aps"], guarantees=["none"])
+    (row,) = found.rows
+    assert row.coverage is None
+    assert row.mean_size == pytest.approx(row.calibration.predict_set(probs[:N]).sizes.mean(), rel=1e-12)
+    without_labels = nacp.compare(
+        probs[:N], noisy[:N], noise=NOISE, scores=["aps"], guarantees=["none"], test_probs=probs[N:]
+    ).rows[0]
+    assert without_labels.coverage is None
+    assert without_labels.mean_size == pytest.approx(row.calibration.predict_set(probs[N:]).sizes.mean())
+
+
+def test_a_refusal_is_a_row_with_its_reason_and_comes_last(data):
+    probs, _, noisy = data
+    matrix = NOISE.matrix(K).dense()
+    found = nacp.compare(probs[:N], noisy[:N], noise=matrix, scores=["hps"])
+    refused = [row for row in found.rows if row.threshold is None]
+    assert {row.guarantee for row in refused} == {"binomial", "nacp"}
+    assert found.rows[-2:] == tuple(refused)
+    for row in refused:
+        assert "holds for uniform noise only" in row.reason
+        assert row.mean_size is row.estimate is row.calibration is None
+
+
+def test_noise_known_up_to_an_interval_is_refused_where_it_cannot_be_used(data):
+    probs, _, noisy = data
+    doubtful = nacp.UniformNoise(0.2, interval=(0.15, 0.25), confidence=0.99)
+    rows = nacp.compare(probs[:N], noisy[:N], noise=doubtful, scores=["hps"]).rows
+    pac = next(row for row in rows if row.guarantee == "pac")
+    assert "94%" in pac.promise
+    assert "known exactly" in next(row for row in rows if row.guarantee == "expected").reason
+
+
+def test_deltas_are_the_same_for_all_unless_given(data):
+    probs, _, noisy = data
+    options = {"noise": NOISE, "scores": [nacp.HPS()]}
+    rows = nacp.compare(probs[:N], noisy[:N], guarantees=["pac", "nacp"], **options).rows
+    assert [row.calibration.guarantee.delta for row in rows] == [0.05, 0.05]
+    rows = nacp.compare(probs[:N], noisy[:N], guarantees=["pac", "nacp"], delta=0.2, **options).rows
+    assert [row.calibration.guarantee.delta for row in rows] == [0.2, 0.2]
+    (row,) = nacp.compare(probs[:N], noisy[:N], guarantees=[nacp.PAC(delta=0.3)], **options).rows
+    assert row.calibration.guarantee.delta == 0.3
+    assert row.score == "HPS()"
+
+
+def test_clean_labels_make_split_a_promise_about_the_true_label(data):
+    probs, labels, _ = data
+    found = nacp.compare(probs[:N], labels[:N], noise=None, scores=["hps"], guarantees=["split", "none"])
+    assert [row.promises_truth for row in found.rows] == [True, False]
+
+
+def test_the_table_is_aligned_and_every_sentence_is_said_once(found):
+    lines, sentences = (part.splitlines() for part in str(found).split("\n\n"))
+    assert max(map(len, lines)) < 80
+    start = lines[0].index("guarantee")
+    for line, row in zip(lines[1:], found.rows, strict=True):
+        assert line[start:].split()[0] == row.guarantee
+        assert line.split()[-1] == f"{row.mean_size:.2f}"
+        assert len(line) == len(lines[0])
+        assert f"{row.guarantee}: {row.reason or row.promise}" in sentences
+    assert len(set(sentences)) == len(sentences)
+
+
+def test_a_note_is_told(data):
+    probs, _, noisy = data
+    coarse = nacp.PAC(grid=(0.2, 0.999))
+    found = nacp.compare(probs[:N], noisy[:N], noise=0.2, scores=["hps"], guarantees=[coarse])
+    assert f"pac with hps: {found.rows[0].calibration.note}" in str(found)
+
+
+def test_progress_counts_every_cell(data):
+    probs, _, noisy = data
+    seen = []
+    nacp.compare(
+        probs[:N], noisy[:N], noise=0.2, guarantees=["none", "nacp"], progress=lambda *at: seen.append(at)
+    )
+    assert seen == [(i, 6) for i in range(1, 7)]
+
+
+def test_class_names_and_normalize_are_for_all(data):
+    probs, _, noisy = data
+    names = [f"class {i}" for i in range(K)]
+    found = nacp.compare(
+        3 * probs[:N], [names[i] for i in noisy[:N]],
+        noise=0.2, scores=["hps"], guarantees=["none"], classes=names, normalize=True,
+        test_probs=2 * probs[N:], test_labels=[names[i] for i in noisy[N:]],
+    )  # fmt: skip
+    assert found.rows[0].calibration.classes == tuple(names)
+    assert found.rows[0].coverage is not None
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        ({"test_labels": [0]}, "test_labels needs test_probs"),
+        ({"scores": []}, "at least one"),
+        ({"guarantees": ["most"]}, "guarantee is 'most'"),
+        ({"scores": ["most"]}, "score is 'most'"),
+        ({"alpha": 2}, "alpha must lie"),
+        ({"delta": 2}, "delta must lie"),
+        ({"noise": 2}, "noise rate"),
+        ({"noise": np.eye(3)}, "3 classes"),
+        ({"test_probs": np.full((4, 3), 1 / 3)}, "made with 10 classes"),
+    ],
+)
+def test_bad_input_is_an_error_not_a_row(data, change, words):
+    probs, _, noisy = data
+    with pytest.raises(ValueError, match=words):
+        nacp.compare(probs[:N], noisy[:N], **({"noise": 0.2, "scores": ["hps"]} | change))

@@ -1,0 +1,263 @@
+"""Is the noise model right? The test has its level, and power; and what a wrong rate does."""
+
+import math
+
+import numpy as np
+import pytest
+from scipy import stats
+
+import nacp
+from nacp.diagnostics import _cells, _fall
+from nacp.paper import twins
+
+PAIRS = nacp.GroupNoise.other(np.arange(100) // 2, 0.2)
+
+
+def asymmetric(k, seed=0):
+    """Row error rates from U(.05, .35), spread by Dirichlet(.3)."""
+    rng = np.random.default_rng(seed)
+    rates = rng.uniform(0.05, 0.35, k)[:, None]
+    return (1 - rates) * np.eye(k) + rates * rng.dirichlet(np.full(k, 0.3), k)
+
+
+def transposed(matrix):
+    return nacp.MatrixNoise(matrix.T / matrix.T.sum(axis=1, keepdims=True))
+
+
+@pytest.fixture(scope="module")
+def population():
+    return twins.simulate("cifar100", n=60_000, random_state=5)
+
+
+def diagnosed(population, true, claimed, n, rng, **options):
+    probs, labels = population
+    some = np.sort(rng.choice(len(labels), n, replace=False))
+    k = probs.shape[1]
+    noisy = true.sample(labels[some], k, rng)
+    cal = nacp.calibrate(probs[some], noisy, noise=claimed, guarantee="none")
+    return cal.diagnose(**options)
+
+
+@pytest.mark.parametrize(
+    ("true", "claimed"),
+    [
+        (PAIRS, nacp.UniformNoise(0.4)),
+        (nacp.MatrixNoise(asymmetric(100)), transposed(asymmetric(100))),
+    ],
+    ids=["uniform .4 claimed on pair flips .2", "transposed"],
+)
+def test_a_wrong_model_is_rejected(population, true, claimed):
+    """Power at least .9 at n = 5,000 and k = 100: 25 of 25 would have probability .07 at just .9."""
+    rng = np.random.default_rng(0)
+    found = [diagnosed(population, true, claimed, 5000, rng).rejected for _ in range(25)]
+    assert all(found)
+
+
+@pytest.mark.parametrize("score", ["hps", "aps"])
+@pytest.mark.parametrize(
+    "noise",
+    [nacp.UniformNoise(0.3), nacp.MatrixNoise(asymmetric(4)), nacp.GroupNoise([0, 0, 1, 1], 0.4)],
+    ids=["uniform", "matrix", "groups"],
+)
+def test_a_right_model_is_rejected_no_more_often_than_the_level_allows(noise, score):
+    """The worst case: a classifier so good that most shares are 0 in truth."""
+    rng = np.random.default_rng(1)
+    runs, level, rejected = 80, 0.2, 0
+    for _ in range(runs):
+        true = rng.integers(4, size=300)
+        probs = np.eye(4)[true] + 0.02 * rng.random((300, 4))
+        probs /= probs.sum(axis=1, keepdims=True)
+        noisy = noise.sample(true, 4, rng)
+        cal = nacp.calibrate(probs, noisy, noise=noise, score=score, guarantee="none")
+        rejected += nacp.diagnose(cal, level=level).rejected
+    assert stats.binom.sf(rejected - 1, runs, level) > 1e-4
+
+
+def test_shares_of_the_test_points_are_those_of_the_definition():
+    """Both regions: sum over l of W[y, l] h(x, l), with h from the other half only."""
+    rng = np.random.default_rng(2)
+    k, n = 6, 200
+    probs = rng.dirichlet(np.full(k, 0.4), size=n)
+    labels = rng.integers(k, size=n)
+    noise = nacp.MatrixNoise(asymmetric(k))
+    inverse = np.linalg.inv(noise.P)
+    cal = nacp.calibrate(probs, labels, noise=noise, guarantee="none", score="hps")
+    evidence = cal.evidence()
+    learn, test = np.arange(n)[::2], np.arange(n)[1::2]
+    best = probs.argmax(axis=1)
+
+    region = _cells(evidence, learn, test, evidence.favourites())
+    joint = np.zeros((k, k))
+    for i in learn:
+        joint[best[i]] += inverse[labels[i]]
+    weights = np.maximum(-joint, 0) / np.maximum(-joint, 0).max()
+    expected = [sum(inverse[labels[i], c] * weights[best[i], c] for c in range(k)) for i in test]
+    np.testing.assert_allclose(region.shares, expected, rtol=0, atol=1e-10)
+    every = inverse @ weights.T
+    assert region.low <= min(0, every.min()) + 1e-10
+    assert region.high >= every.max() - 1e-10
+
+    def curve(rows, q):
+        return np.mean([inverse[labels[i], probs[i] >= 1 - q].sum() for i in rows])
+
+    region = _fall(evidence, learn, test, 1.0, True)
+    candidates = np.quantile(1 - probs[learn, labels[learn]], np.linspace(0, 1, 200), method="lower")
+    values = [(-1, 0.0), *((q, curve(learn, q + 1e-12)) for q in np.unique(candidates)), (2, 1.0)]
+    falls = {(a, b): x - y for i, (a, x) in enumerate(values) for b, y in values[i:]}
+    start, end = max(falls, key=falls.get)
+    inside = (1 - probs[test] > start + 1e-12) & (1 - probs[test] <= end + 1e-12)
+    expected = (inverse[labels[test]] * inside).sum(axis=1)
+    np.testing.assert_allclose(region.shares, expected, rtol=0, atol=1e-10)
+    blurs = 0.0
+    for q in (start, end):
+        held = (inverse @ (1 - probs[test] <= q + 1e-12).T).T
+        blurs = blurs + np.ptp(held, axis=1)
+    np.testing.assert_allclose(region.doubts, blurs, rtol=0, atol=1e-10)
+
+
+def test_an_overstated_rate_is_seen_and_an_understated_one_is_not(population):
+    rng = np.random.default_rng(3)
+    uniform = nacp.UniformNoise
+    assert diagnosed(population, uniform(0.2), uniform(0.3), 5000, rng).rejected
+    assert not diagnosed(population, uniform(0.2), uniform(0.1), 5000, rng).rejected
+
+
+def test_of_an_interval_the_low_end_is_tested(population):
+    rng = np.random.default_rng(4)
+    uniform = nacp.UniformNoise
+    probs, labels = (part[:5000] for part in population)
+    noisy = uniform(0.2).sample(labels, 100, rng)
+    for low, rejected in ((0.18, False), (0.29, True)):
+        cal = nacp.calibrate(probs, noisy, noise=uniform(0.3, interval=(low, 0.32), confidence=0.95))
+        assert cal.diagnose().rejected is rejected
+
+
+def test_a_radius_forgives_what_lies_inside_it():
+    rng = np.random.default_rng(5)
+    true = rng.integers(4, size=4000)
+    probs = 0.9 * np.eye(4)[true] + 0.025
+    swap = nacp.GroupNoise.other([0, 0, 1, 1], 0.1)
+    noisy = swap.sample(true, 4, rng)
+    claimed = nacp.UniformNoise.other(0.1, 4).matrix(4).dense()
+    for radius, rejected in ((0.0, True), (0.1, False)):  # the rows differ by 0.067 in total variation
+        cal = nacp.calibrate(probs, noisy, noise=nacp.MatrixNoise(claimed, radius=radius), alpha=0.5)
+        assert cal.diagnose().rejected is rejected
+
+
+@pytest.mark.parametrize("rate", [0.1, 0.3])
+def test_the_compatible_radius_is_no_larger_than_the_true_distance(rate):
+    """A lower bound at level 5%, but for its step; and not an empty one."""
+    rng = np.random.default_rng(6)
+    claimed = nacp.UniformNoise.other(rate, 4)
+    distance = rate * 2 / 3  # in total variation, between swaps and any other label alike
+    found = []
+    for _ in range(20):
+        true = rng.integers(4, size=2000)
+        probs = 0.9 * np.eye(4)[true] + 0.025
+        noisy = nacp.GroupNoise.other([0, 0, 1, 1], rate).sample(true, 4, rng)
+        found.append(nacp.compatible_radius(nacp.calibrate(probs, noisy, noise=claimed, guarantee="none")))
+    above = sum(radius > distance + 0.005 for radius in found)
+    assert stats.binom.sf(above - 1, 20, 0.05) > 1e-4
+    assert np.mean(found) > distance / 4
+
+
+def test_a_loaded_calibration_needs_points(population, tmp_path):
+    probs, labels = (part[:3000] for part in population)
+    noisy = PAIRS.sample(labels, 100, random_state=0)
+    cal = nacp.calibrate(probs, noisy, noise=0.4, guarantee="none")
+    cal.save(tmp_path / "cal.json")
+    again = nacp.load(tmp_path / "cal.json")
+    with pytest.raises(ValueError, match="pass probs and noisy labels too"):
+        again.diagnose()
+    with pytest.raises(ValueError, match="belong together"):
+        again.diagnose(probs)
+    assert again.diagnose(probs, noisy) == cal.diagnose()
+    assert nacp.sensitivity(again, probs, noisy) == nacp.sensitivity(cal)
+
+
+def test_labels_taken_as_they_are_are_never_rejected(population):
+    probs, labels = (part[:1000] for part in population)
+    found = nacp.calibrate(probs, labels, noise=None).diagnose()
+    assert not found.rejected
+    with pytest.raises(ValueError, match="two points"):
+        nacp.calibrate(probs[:1], labels[:1], noise=None, alpha=0.6).diagnose()
+
+
+def test_clean_labels_are_compared_with_the_promise(population):
+    probs, labels = population
+    noise = nacp.UniformNoise(0.2)
+    noisy = noise.sample(labels[:5000], 100, random_state=1)
+    for stated, short, generous in ((0.2, False, False), (0.28, True, False), (0.1, False, True)):
+        cal = nacp.calibrate(probs[:5000], noisy, noise=stated, guarantee="none")
+        found = cal.diagnose(audit_probs=probs[5000:9000], audit_labels=labels[5000:9000])
+        covered = nacp.evaluate(cal.predict_set(probs[5000:9000]), labels[5000:9000]).coverage
+        assert found.audit.coverage == covered
+        assert found.audit.error == pytest.approx(math.sqrt(cal.deviation**2 / 5000 + 0.09 / 4000))
+        assert (found.audit.short, found.audit.generous) == (short, generous)
+        assert f"{covered:.4f}" in str(found)
+    with pytest.raises(ValueError, match="audit_probs and audit_labels belong together"):
+        cal.diagnose(audit_probs=probs)
+
+
+# Sensitivity
+
+
+def test_sensitivity_calibrates_again_and_judges_by_the_right_rate(population):
+    probs, labels = (part[:4000] for part in population)
+    noisy = nacp.UniformNoise(0.2).sample(labels, 100, random_state=2)
+    cal = nacp.calibrate(probs, noisy, noise=0.2)
+    found = nacp.sensitivity(cal, shifts=[0.05, -0.05, 0.0])
+    assert [row.rate for row in found.rows] == pytest.approx([0.15, 0.2, 0.25])
+    for row in found.rows:
+        again = nacp.calibrate(probs, noisy, noise=row.rate)
+        curve = nacp.coverage_curve(probs, noisy, noise=0.2, thresholds=[row.threshold])
+        assert row.threshold == again.threshold
+        assert row.estimate == again.estimate
+        assert row.coverage == pytest.approx(curve.clean[0], abs=1e-12)
+        assert row.mean_size == pytest.approx(again.predict_set(probs).sizes.mean())
+    assert "smaller one" in str(found)
+
+
+@pytest.mark.parametrize(
+    "noise",
+    [
+        nacp.GroupNoise(np.arange(100) // 5, 0.2),
+        nacp.GroupNoise(np.arange(100) // 50, {0: 0.1, 1: 0.3}),
+        nacp.MatrixNoise(asymmetric(100)),
+        nacp.RandomizedResponse(6.0),
+    ],
+    ids=["groups", "rates by group", "matrix", "private"],
+)
+def test_overstating_any_noise_covers_less(population, noise):
+    probs, labels = (part[:4000] for part in population)
+    noisy = noise.sample(labels, 100, random_state=3)
+    found = nacp.sensitivity(
+        nacp.calibrate(probs, noisy, noise=noise, guarantee="none"), shifts=[-0.03, 0, 0.03]
+    )
+    low, right, high = found.rows
+    assert high.coverage < right.coverage < low.coverage
+    assert high.mean_size < right.mean_size < low.mean_size
+
+
+def test_sensitivity_says_what_cannot_be():
+    probs, labels = twins.simulate("cifar10", n=500)
+    with pytest.raises(ValueError, match="noise is None"):
+        nacp.sensitivity(nacp.calibrate(probs, labels, noise=None))
+    with pytest.raises(ValueError, match="noise rate must lie"):
+        nacp.sensitivity(nacp.calibrate(probs, labels, noise=0.02), shifts=[-0.1])
+    with pytest.raises(ValueError, match="holds no errors"):
+        nacp.sensitivity(nacp.calibrate(probs, labels, noise=np.eye(10)), shifts=[0.1])
+
+
+def test_the_display_draws_what_was_found():
+    matplotlib = pytest.importorskip("matplotlib")
+    matplotlib.use("agg")
+    from matplotlib import pyplot
+
+    probs, labels = twins.simulate("cifar10", n=500)
+    cal = nacp.calibrate(probs, labels, noise=0.02, guarantee="none")
+    display = nacp.SensitivityDisplay.from_calibration(cal)
+    rates, covered = display.axes_[0].lines[0].get_data()
+    assert min(rates) == pytest.approx(0)
+    assert list(covered) == [row.coverage for row in nacp.sensitivity(cal).rows]
+    pyplot.close(display.figure_)

@@ -1,0 +1,533 @@
+"""Where the noise model comes from: every estimator against its definition, intervals by simulation."""
+
+import json
+import math
+from itertools import combinations, product
+
+import numpy as np
+import pytest
+from scipy import stats
+from typer.testing import CliRunner
+
+import nacp
+from nacp._validation import check_probs
+from nacp.cli import app
+from nacp.estimation.annotators import pair_distribution
+from nacp.estimation.audit import row_radii
+from nacp.estimation.exact import exact_interval, sum_distribution
+from nacp.estimation.model import Likelihood, best_rate, label_log_probs
+from nacp.noise import as_noise
+
+GROUPS = ["a", "a", "a", "b", "b", "c"]
+
+
+def binomial_test(count, runs, share):
+    """How likely as few as `count` of `runs` are, if each has probability `share`."""
+    return stats.binom.cdf(count, runs, share)
+
+
+def calibrated(n, k, rng, concentration=0.1):
+    """A classifier that is calibrated by construction: labels are drawn from its probabilities."""
+    probs = rng.dirichlet(np.full(k, concentration), size=n)
+    return probs, np.minimum((probs.cumsum(axis=1) < rng.random((n, 1))).sum(axis=1), k - 1)
+
+
+# Exact intervals
+
+
+@pytest.mark.parametrize(("count", "n"), [(0, 20), (1, 20), (7, 20), (20, 20), (300, 2000)])
+@pytest.mark.parametrize("confidence", [0.9, 0.95, 0.999])
+def test_of_a_binomial_count_the_interval_is_that_of_clopper_and_pearson(count, n, confidence):
+    found = exact_interval(count, lambda p: [(np.array([1 - p, p]), n)], confidence)
+    expected = stats.binomtest(count, n).proportion_ci(confidence, method="exact")
+    np.testing.assert_allclose(found, expected, rtol=0, atol=1e-8)
+
+
+def test_the_distribution_of_a_sum_is_the_convolution():
+    kinds = [(np.array([0.5, 0.2, 0.3]), 3), (np.array([0.9, 0.1]), 4)]
+    expected = np.ones(1)
+    for one, number in kinds:
+        for _ in range(number):
+            expected = np.convolve(expected, one)
+    np.testing.assert_allclose(sum_distribution(kinds), expected, rtol=0, atol=1e-14)
+
+
+# Audit
+
+
+def test_uniform_noise_counts_replacements_by_the_true_label_too():
+    """A share r of disagreements means a rate of r k/(k-1), and so do the ends of the interval."""
+    clean = np.arange(1000) % 5
+    noisy = clean.copy()
+    noisy[:80] = (noisy[:80] + 1 + np.arange(80) % 4) % 5
+    found = nacp.noise_from_audit(noisy, clean, k=5, model="uniform")
+    ends = stats.binomtest(80, 1000).proportion_ci(0.95, method="exact")
+    assert found.rate == pytest.approx(0.08 * 5 / 4)
+    assert found.wrong == 0.08
+    np.testing.assert_allclose(found.interval, np.array(ends) * 5 / 4, rtol=0, atol=1e-8)
+    assert found.noise == nacp.UniformNoise(found.rate, found.interval, 0.95)
+
+
+def test_a_group_rate_is_a_sum_over_groups_of_different_sizes():
+    """Oracle: each item is wrong with probability rate (1 - 1/m), m the size of its group."""
+    clean = np.array([0, 1, 2, 3, 4, 5, 0, 3, 3, 0, 1, 2, 4])
+    noisy = np.array([1, 1, 2, 3, 4, 5, 0, 3, 3, 0, 1, 2, 4])
+    size = {0: 3, 1: 3, 2: 3, 3: 2, 4: 2, 5: 1}
+    found = nacp.noise_from_audit(noisy, clean, k=6, model="groups", groups=GROUPS)
+    wrong = [1 - 1 / size[c] for c in clean]
+    assert found.rate == pytest.approx(1 / sum(wrong))
+
+    def tail(rate, counts):
+        total = 0.0
+        for outcome in product((0, 1), repeat=len(clean)):
+            if sum(outcome) in counts:
+                total += math.prod(
+                    rate * w if o else 1 - rate * w for o, w in zip(outcome, wrong, strict=True)
+                )
+        return total
+
+    low, high = found.interval
+    assert tail(low, range(1, 14)) == pytest.approx(0.025, abs=1e-7)
+    assert tail(high, range(2)) == pytest.approx(0.025, abs=1e-7)
+
+
+@pytest.mark.parametrize("groups", [None, GROUPS], ids=["uniform", "groups"])
+def test_the_exact_interval_of_an_audit_covers(groups):
+    k, n, runs, rate = 6, 300, 250, 0.3
+    noise = nacp.UniformNoise(rate) if groups is None else nacp.GroupNoise(groups, rate)
+    rng = np.random.default_rng(0)
+    inside = 0
+    for _ in range(runs):
+        clean = rng.integers(k, size=n)
+        model = "uniform" if groups is None else "groups"
+        found = nacp.noise_from_audit(noise.sample(clean, k, rng), clean, k=k, model=model, groups=groups)
+        inside += found.interval[0] <= rate <= found.interval[1]
+    assert binomial_test(inside, runs, 0.95) > 1e-4
+    assert inside < runs  # an interval that never fails is too wide to be this one
+
+
+def test_the_radius_holds_for_all_rows_at_once_and_is_the_smaller_of_two_bounds():
+    rng = np.random.default_rng(1)
+    k, runs, fails = 5, 400, 0
+    for _ in range(runs):
+        matrix = rng.dirichlet(np.full(k, 0.3), size=k)
+        counts = np.array(
+            [rng.multinomial(m, row) for m, row in zip([5, 20, 80, 300, 2000], matrix, strict=True)]
+        )
+        away = np.abs(counts / counts.sum(axis=1, keepdims=True) - matrix).sum(axis=1) / 2
+        fails += bool(np.any(away > row_radii(counts.astype(float), 0.2 / k)))
+    assert binomial_test(runs - fails, runs, 0.8) > 1e-4
+    few = row_radii(np.array([[50.0] + [0.0] * 99]), 0.01)[0]
+    lowest = stats.beta.ppf(0.01 / 200, 50, 1)
+    assert few == pytest.approx(1 - lowest)
+    many = row_radii(np.full((1, 10), 500.0), 0.01)[0]
+    assert many == pytest.approx(math.sqrt(math.log((2**10 - 2) / 0.005) / (2 * 5000)))
+
+
+def test_a_class_never_audited_leaves_a_radius_of_one():
+    found = nacp.noise_from_audit([0, 1, 1, 0] * 50, [0, 1, 1, 1] * 50, k=3, model="matrix")
+    assert found.noise.radius == pytest.approx(1)
+    assert "never audited" in found.why
+
+
+def test_auto_takes_the_simplest_model_that_is_not_refuted():
+    rng = np.random.default_rng(3)
+    clean = rng.integers(6, size=3000)
+    swaps = nacp.GroupNoise.other([0, 0, 1, 1, 2, 2], 0.2)
+    cases = [
+        (nacp.UniformNoise(0.2), None, nacp.UniformNoise),
+        (nacp.UniformNoise(0.2), GROUPS, nacp.UniformNoise),
+        (nacp.GroupNoise(GROUPS, 0.2), GROUPS, nacp.GroupNoise),
+        (swaps, None, nacp.MatrixNoise),
+        (nacp.MatrixNoise(0.8 * np.eye(6) + 0.2 * np.eye(6)[[1, 2, 0, 4, 3, 5]]), GROUPS, nacp.MatrixNoise),
+    ]
+    for noise, groups, kind in cases:
+        found = nacp.noise_from_audit(noise.sample(clean, 6, rng), clean, k=6, groups=groups)
+        assert type(found.noise) is kind, found.why
+        assert ("refuted" in found.why) == (
+            (kind is not nacp.GroupNoise and groups is not None) or kind is nacp.MatrixNoise
+        )
+
+
+def test_the_test_by_which_auto_chooses_has_its_level():
+    """Uniform noise is refuted in at most 1% of audits: exactly, for any n and k."""
+    rng = np.random.default_rng(4)
+    runs, k = 150, 8
+    refuted = 0
+    for run in range(runs):
+        clean = np.minimum(rng.geometric(0.4, size=120) - 1, k - 1)
+        found = nacp.noise_from_audit(
+            nacp.UniformNoise(0.4).sample(clean, k, rng), clean, k=k, confidence=0.5, random_state=run
+        )
+        refuted += "refuted (" in found.why
+    assert stats.binom.sf(refuted - 1, runs, 0.01) > 1e-4
+
+
+def test_a_right_audit_of_a_right_matrix_finds_it():
+    rng = np.random.default_rng(5)
+    matrix = 0.7 * np.eye(4) + 0.3 * rng.dirichlet(np.ones(4), size=4)
+    clean = rng.integers(4, size=40_000)
+    found = nacp.noise_from_audit(nacp.MatrixNoise(matrix).sample(clean, 4, rng), clean, model="matrix")
+    away = np.abs(found.noise.P - matrix).sum(axis=1) / 2
+    assert away.max() <= found.noise.radius < 0.03
+    assert found.noise.confidence == 0.95
+
+
+# Annotators
+
+
+@pytest.mark.parametrize(("m", "k"), [(2, 3), (3, 2), (3, 5), (4, 3)])
+@pytest.mark.parametrize("kept", [0.0, 0.35, 1.0])
+def test_the_distribution_of_agreeing_pairs_is_that_of_all_outcomes(m, k, kept):
+    expected = np.zeros(math.comb(m, 2) + 1)
+    chance = [kept + (1 - kept) / k] + [(1 - kept) / k] * (k - 1)
+    for labels in product(range(k), repeat=m):
+        pairs = sum(a == b for a, b in combinations(labels, 2))
+        expected[pairs] += math.prod(chance[label] for label in labels)
+    np.testing.assert_allclose(pair_distribution(4, k)(kept, m), expected, rtol=0, atol=1e-12)
+
+
+def test_more_agreement_is_more_likely_the_less_is_replaced():
+    """What makes the interval exact: every upper tail rises with s."""
+    for k in (2, 7, 1000):
+        distribution = pair_distribution(6, k)
+        for m in (2, 4, 6):
+            tails = np.array([np.cumsum(distribution(s, m)[::-1])[::-1] for s in np.linspace(0, 1, 41)])
+            assert np.diff(tails, axis=0).min() > -1e-12
+            np.testing.assert_allclose(tails[:, 0], 1, rtol=0, atol=1e-12)
+
+
+def test_two_annotators_have_clopper_and_pearsons_interval():
+    labels = np.zeros((500, 2), dtype=int)
+    labels[:200, 1] = 1 + np.arange(200) % 3
+    found = nacp.noise_from_annotators(labels, k=4)
+    ends = np.array(stats.binomtest(300, 500).proportion_ci(0.95, method="exact"))
+    expected = 1 - np.sqrt((4 * np.append(ends, 0.6) - 1) / 3)
+    np.testing.assert_allclose((*found.interval[::-1], found.rate), expected, rtol=0, atol=1e-8)
+
+
+@pytest.mark.parametrize("annotators", [2, 3, 5])
+def test_the_interval_of_annotators_covers_and_more_of_them_sharpen_it(annotators):
+    k, n, runs, rate = 10, 200, 150, 0.25
+    rng = np.random.default_rng(annotators)
+    inside, width = 0, []
+    for _ in range(runs):
+        true = rng.integers(3, size=n)  # of ten classes three occur: the interval does not care
+        labels = np.stack([nacp.UniformNoise(rate).sample(true, k, rng) for _ in range(annotators)], axis=1)
+        labels[rng.random(labels.shape) < 0.2] = -1
+        low, high = nacp.noise_from_annotators(labels, k=k).interval
+        inside += low <= rate <= high
+        width.append(high - low)
+    assert binomial_test(inside, runs, 0.95) > 1e-4
+    if annotators > 2:
+        two = nacp.noise_from_annotators(labels[:, :2], k=k).interval
+        assert np.mean(width) < two[1] - two[0]
+
+
+def test_missing_labels_may_be_written_in_several_ways():
+    rng = np.random.default_rng(0)
+    true = rng.integers(3, size=400)
+    labels = np.stack([nacp.UniformNoise(0.2).sample(true, 3, rng) for _ in range(3)], axis=1)
+    labels[rng.random(labels.shape) < 0.3] = -1
+    named = np.where(labels < 0, "", np.array(["x", "y", "z"])[labels])
+    objects = named.astype(object)
+    objects[objects == ""] = None
+    found = nacp.noise_from_annotators(labels, k=3)
+    for other in (np.where(labels < 0, np.nan, labels), named, objects):
+        classes = None if other.dtype.kind == "f" else ["x", "y", "z"]
+        again = nacp.noise_from_annotators(other, k=3, classes=classes)
+        assert (again.rate, again.interval) == (found.rate, found.interval)
+
+
+def test_dawid_and_skene_find_the_matrix():
+    pytest.importorskip("crowdkit")
+    rng = np.random.default_rng(2)
+    matrix = 0.75 * np.eye(4) + 0.25 * np.eye(4)[[1, 0, 3, 2]]
+    true = rng.integers(4, size=6000)
+    labels = np.stack([nacp.MatrixNoise(matrix).sample(true, 4, rng) for _ in range(4)], axis=1)
+    labels[rng.random(labels.shape) < 0.1] = -1
+    found = nacp.noise_from_annotators(labels, k=5, model="matrix")
+    # Four answers tell the true class well but not always: twice the error of 1,500 items with known classes.
+    error = 5 * 2 * math.sqrt(0.25 * 0.75 / (4 * 1500))
+    np.testing.assert_allclose(found.noise.P[:4, :4], matrix, rtol=0, atol=error)
+    assert found.noise.P[4].tolist() == [0, 0, 0, 0, 1]
+    assert found.wrong == pytest.approx(0.25, abs=error)
+
+
+# The classifier alone
+
+
+def test_the_likelihood_is_the_definition_at_any_temperature():
+    rng = np.random.default_rng(0)
+    probs, labels = calibrated(400, 6, rng, 0.5)
+    fit = Likelihood(
+        label_log_probs(check_probs(probs), labels, np.exp(np.linspace(-1, 1, 41) * math.log(4))), 6
+    )
+    for temperature in (0.26, 0.7, 1.0, 1.9, 3.9):
+        hot = probs ** (1 / temperature)
+        own = (hot / hot.sum(axis=1, keepdims=True))[np.arange(400), labels]
+        np.testing.assert_allclose(fit.probs(-math.log(temperature)), own, rtol=2e-3, atol=1e-6)
+        rates = np.linspace(0, 1, 2001)[:-1]
+        values = [np.log((1 - rate) * own + rate / 6).sum() for rate in rates]
+        assert abs(best_rate(own, 6) - rates[np.argmax(values)]) <= 1 / 2000
+
+
+def test_the_estimate_is_the_best_on_a_grid_of_rates_and_temperatures():
+    rng = np.random.default_rng(7)
+    probs, labels = calibrated(3000, 5, rng, 0.3)
+    sharp = probs**1.6 / (probs**1.6).sum(axis=1, keepdims=True)
+    noisy = nacp.UniformNoise(0.25).sample(labels, 5, rng)
+    found = nacp.noise_from_model(sharp, noisy)
+    profile = {}
+    for rate in np.linspace(0, 0.6, 121):
+        values = []
+        for log_beta in np.linspace(-1.2, 1.2, 121):
+            hot = sharp ** math.exp(log_beta)
+            own = (hot / hot.sum(axis=1, keepdims=True))[np.arange(3000), noisy]
+            values.append(np.log((1 - rate) * own + rate / 5).sum())
+        profile[rate] = max(values)
+    best = max(profile.values())
+    rates = [rate for rate, value in profile.items() if value >= best - stats.chi2.ppf(0.95, 1) / 2]
+    assert abs(found.rate - max(profile, key=profile.get)) <= 0.006
+    np.testing.assert_allclose(found.interval, [min(rates), max(rates)], rtol=0, atol=0.006)
+
+
+def test_the_likelihood_interval_covers_on_a_classifier_calibrated_up_to_a_temperature():
+    rng = np.random.default_rng(8)
+    runs, inside = 100, 0
+    for _ in range(runs):
+        probs, labels = calibrated(1000, 10, rng)
+        sharp = probs**1.5 / (probs**1.5).sum(axis=1, keepdims=True)
+        low, high = nacp.noise_from_model(sharp, nacp.UniformNoise(0.2).sample(labels, 10, rng)).interval
+        inside += low <= 0.2 <= high
+    assert binomial_test(inside, runs, 0.95) > 1e-4
+
+
+def test_a_flat_likelihood_and_unrelated_labels_are_refused():
+    rng = np.random.default_rng(9)
+    flat = 0.1 + 1e-3 * rng.random((500, 10))
+    flat /= flat.sum(axis=1, keepdims=True)
+    with pytest.raises(ValueError, match="flat"):
+        nacp.noise_from_model(flat, rng.integers(10, size=500))
+    probs, labels = calibrated(3000, 10, rng)
+    with pytest.raises(ValueError, match="same order"):
+        nacp.noise_from_model(probs, rng.permutation(labels))
+
+
+def test_zeros_and_narrow_floats_do_no_harm():
+    rng = np.random.default_rng(10)
+    probs, labels = calibrated(2000, 10, rng)
+    noisy = nacp.UniformNoise(0.3).sample(labels, 10, rng)
+    exact = nacp.noise_from_model(probs, noisy)
+    narrow = nacp.noise_from_model(probs.astype(np.float32), noisy)
+    probs = np.where(probs < 1e-30, 0, probs)
+    assert abs(nacp.noise_from_model(probs, noisy).rate - exact.rate) < 1e-4
+    assert abs(narrow.rate - exact.rate) < 1e-4
+
+
+def test_confident_learning_gives_a_matrix():
+    pytest.importorskip("cleanlab")
+    rng = np.random.default_rng(11)
+    probs, labels = calibrated(20_000, 4, rng, 0.05)
+    swap = nacp.GroupNoise.other([0, 0, 1, 1], 0.2)
+    found = nacp.noise_from_model(probs, swap.sample(labels, 4, rng), model="matrix")
+    # Confident learning is biased; that 0 and 1, and 2 and 3, are swapped it must see.
+    assert np.abs(found.noise.P - swap.matrix(4).dense()).max() < 0.05
+    assert found.interval is None
+
+
+# Privacy, the result, and what is refused
+
+
+def test_privacy_is_known_exactly():
+    found = nacp.noise_from_privacy(3.0, k=20)
+    kept = math.exp(3) / (math.exp(3) + 19)
+    assert found.wrong == pytest.approx(1 - kept)
+    assert found.interval == (found.rate, found.rate)
+    assert found.noise.matrix(20).diagonal[0] == pytest.approx(kept)
+
+
+def estimates():
+    rng = np.random.default_rng(0)
+    clean = np.arange(600) % 6
+    noisy = nacp.UniformNoise(0.2).sample(clean, 6, rng)
+    grouped = nacp.GroupNoise(GROUPS, 0.2).sample(clean, 6, rng)
+    probs = 0.9 * np.eye(6)[clean] + 0.1 / 6
+    return {
+        "uniform": nacp.noise_from_audit(noisy, clean),
+        "groups": nacp.noise_from_audit(grouped, clean, groups=GROUPS),
+        "matrix": nacp.noise_from_audit(noisy, clean, model="matrix"),
+        "annotators": nacp.noise_from_annotators(np.stack([noisy, clean], axis=1)),
+        "model": nacp.noise_from_model(probs, noisy),
+        "privacy": nacp.noise_from_privacy(2.0, k=6),
+    }
+
+
+@pytest.mark.parametrize("name", estimates())
+def test_an_estimate_is_taken_for_its_noise_and_survives_a_file(name, tmp_path):
+    found = estimates()[name]
+    found.save(tmp_path / "noise.json")
+    again = nacp.estimation.load(tmp_path / "noise.json")
+    assert str(again) == str(found)
+    assert again.noise == found.noise
+    assert as_noise(found) is found.noise
+    assert found.assumption in str(found)
+
+
+def test_calibrate_takes_an_estimate_and_adds_its_doubt_to_delta():
+    clean = np.arange(3000) % 6
+    noisy = nacp.UniformNoise(0.2).sample(clean, 6, 0)
+    probs = 0.9 * np.eye(6)[clean] + 0.1 / 6
+    found = nacp.noise_from_audit(noisy[:1000], clean[:1000], confidence=0.98)
+    cal = nacp.calibrate(probs, noisy, noise=found, delta=0.05)
+    assert cal.promise == nacp.calibrate(probs, noisy, noise=0.2, delta=0.07).promise
+
+
+def test_a_group_model_with_an_interval_needs_both_ends_to_pass():
+    """F^c = (F^n - rate F^g)/(1 - rate) moves one way with the rate, so the larger threshold is taken."""
+    rng = np.random.default_rng(1)
+    probs, clean = calibrated(4000, 6, rng)
+    noise = nacp.GroupNoise(GROUPS, 0.2, interval=(0.1, 0.3), confidence=0.97)
+    noisy = nacp.GroupNoise(GROUPS, 0.2).sample(clean, 6, rng)
+    cal = nacp.calibrate(probs, noisy, noise=noise)
+    ends = [
+        nacp.calibrate(probs, noisy, noise=nacp.GroupNoise(GROUPS, rate)).threshold for rate in (0.1, 0.3)
+    ]
+    assert cal.threshold == max(ends)
+    stored = json.loads(json.dumps(noise.to_dict()))
+    stored.pop("name")
+    assert nacp.GroupNoise(**stored) == noise
+    assert "92%" in cal.promise
+
+
+@pytest.mark.parametrize(
+    ("call", "said"),
+    [
+        (lambda: nacp.noise_from_audit([0, 1], [0, 1, 1]), r"noisy: labels must have the shape \(3,\)"),
+        (lambda: nacp.noise_from_audit([], [], k=3), "clean is empty"),
+        (lambda: nacp.noise_from_audit(["a"], ["a"]), "pass k= or classes="),
+        (lambda: nacp.noise_from_audit([0, 5], [0, 1], k=3), "noisy: labels must lie from 0 to 2"),
+        (lambda: nacp.noise_from_audit([0, 1], [0, 1], model="groups"), "needs groups="),
+        (lambda: nacp.noise_from_audit([0, 1], [0, 1], k=2, groups=[1]), "each of the 2 classes; found 1"),
+        (lambda: nacp.noise_from_audit([1, 0], [0, 1], k=2), "cannot be excluded"),
+        (lambda: nacp.noise_from_audit([0, 1], [0, 1], k=1), "at least 2 classes"),
+        (lambda: nacp.noise_from_annotators([[0], [1]]), "with two or more"),
+        (lambda: nacp.noise_from_annotators([[0, -1], [-1, 1]]), "no item with two labels"),
+        (lambda: nacp.noise_from_annotators([[0, 1], [1, 0]]), "nothing can be said"),
+        (lambda: nacp.noise_from_annotators([[0, 0.5]]), "whole numbers"),
+        (lambda: nacp.noise_from_annotators([[0, 1], [1]]), "fill up with -1"),
+        (lambda: nacp.noise_from_annotators([[-1, -1]]), "only missing"),
+        (lambda: nacp.noise_from_model([[0.5, 0.5]], [2]), "labels must lie from 0 to 1"),
+        (lambda: nacp.noise_from_privacy(0.0, k=3), "privacy must be above 0"),
+        (lambda: nacp.noise_from_privacy(1.0, k=1), "at least 2 classes"),
+        (lambda: nacp.MatrixNoise(np.eye(2), confidence=0.9), "that of a radius"),
+        (lambda: nacp.GroupNoise([0, 0], {0: 0.1}, interval=(0, 0.2)), "one rate for all groups"),
+    ],
+)
+def test_wrong_input_gets_a_sentence(call, said):
+    with pytest.raises(ValueError, match=said):
+        call()
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        ({"format": "other"}, "not a noise file"),
+        ({"version": 9}, "version 9"),
+        ({"rate": 2.0}, "noise rate must lie"),
+        ({"noise": {"name": "odd"}}, "'odd' is not one of"),
+        ({"interval": [0.1]}, "cannot be used"),
+        ({"k": 0}, "k must be at least 1"),
+    ],
+)
+def test_a_file_from_elsewhere_is_refused(change, said, tmp_path):
+    path = tmp_path / "noise.json"
+    nacp.noise_from_privacy(2.0, k=6).save(path)
+    path.write_text(json.dumps(json.loads(path.read_text()) | change))
+    with pytest.raises(ValueError, match=said):
+        nacp.estimation.load(path)
+
+
+# On the command line
+
+
+@pytest.fixture
+def files(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    names = ["ant", "bee", "cat", "dog"]
+    rng = np.random.default_rng(0)
+    probs, true = calibrated(2000, 4, rng)
+    labels = np.stack([nacp.UniformNoise(0.2).sample(true, 4, rng) for _ in range(3)], axis=1)
+    labels[::7, 2] = -1
+    np.save("probs.npy", probs)
+    np.save("noisy.npy", labels[:, 0])
+    np.save("true.npy", true)
+    np.save("three.npy", labels)
+
+    def cell(label, known):
+        return "" if label < 0 else known[label]
+
+    for file, known in (("names", names), ("numbers", "0123")):
+        (tmp_path / f"{file}.csv").write_text(
+            "id,a,b,c\n"
+            + "".join(f"{i},{','.join(cell(v, known) for v in row)}\n" for i, row in enumerate(labels))
+        )
+        (tmp_path / f"{file}-true.csv").write_text("label\n" + "".join(f"{known[v]}\n" for v in true))
+        (tmp_path / f"{file}-noisy.csv").write_text("".join(f"{known[v]}\n" for v in labels[:, 0]))
+    (tmp_path / "classes.txt").write_text("\n".join(names))
+    (tmp_path / "groups.txt").write_text("x\nx\ny\ny\n")
+    return probs, true, labels
+
+
+def done(*arguments, code=0):
+    result = CliRunner().invoke(app, ["noise", *arguments] if arguments[0] != "!" else list(arguments[1:]))
+    assert result.exit_code == code, result.output
+    return result.output
+
+
+@pytest.mark.parametrize("kind", ["npy", "numbers", "names"])
+def test_commands_do_what_the_functions_do(files, kind):
+    probs, true, labels = files
+    named = ["--classes", "classes.txt"] if kind == "names" else ["--k", "4"]
+    audit = ("noisy.npy", "true.npy") if kind == "npy" else (f"{kind}-noisy.csv", f"{kind}-true.csv")
+    done("audit", *audit, *named, "-o", "audit.json")
+    done("annotators", "three.npy" if kind == "npy" else f"{kind}.csv", *named, "-o", "annotators.json")
+    expected = {
+        "audit": nacp.noise_from_audit(labels[:, 0], true, k=4),
+        "annotators": nacp.noise_from_annotators(labels, k=4),
+    }
+    if kind == "npy":
+        done("model", "probs.npy", "noisy.npy", "-o", "model.json")
+        done("privacy", "2.5", "--k", "4", "-o", "privacy.json")
+        expected |= {
+            "model": nacp.noise_from_model(probs, labels[:, 0]),
+            "privacy": nacp.noise_from_privacy(2.5, 4),
+        }
+    for name, estimate in expected.items():
+        assert nacp.estimation.load(f"{name}.json") == estimate
+
+
+def test_groups_come_from_a_file_and_names_need_classes(files):
+    said = done("audit", "noisy.npy", "true.npy", "--k", "4", "--groups", "groups.txt")
+    assert "outside of their group" in said
+    assert "pass --classes FILE" in done("audit", "names-noisy.csv", "names-true.csv", code=2)
+    assert "pass --classes FILE" in done("annotators", "names.csv", code=2)
+
+
+def test_an_estimate_calibrates_and_is_diagnosed(files):
+    probs, _, labels = files
+    done("annotators", "three.npy", "--k", "4")
+    done("!", "calibrate", "probs.npy", "noisy.npy", "--noise", "noise.json", "-o", "cal.json")
+    cal = nacp.calibrate(probs, labels[:, 0], noise=nacp.noise_from_annotators(labels, k=4))
+    assert nacp.load("cal.json").threshold == cal.threshold
+    assert str(cal.diagnose()) in done("!", "diagnose", "cal.json", "probs.npy", "noisy.npy")
+    done(
+        "!", "calibrate", "probs.npy", "noisy.npy", "--noise", "0.6", "--guarantee", "none", "-o", "bad.json"
+    )
+    audit = ("--audit-probs", "probs.npy", "--audit-labels", "true.npy")
+    found = json.loads(done("!", "diagnose", "bad.json", "probs.npy", "noisy.npy", *audit, "--json", code=1))
+    assert found["rejected"]
+    assert found["audit"]["short"]
+    assert "belong together" in done(
+        "!", "diagnose", "cal.json", "probs.npy", "noisy.npy", *audit[:2], code=2
+    )

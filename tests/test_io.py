@@ -1,0 +1,338 @@
+"""The same points in any file are the same points; a file that cannot be used is told in one sentence."""
+
+import csv
+import io
+import json
+import sys
+
+import numpy as np
+import pytest
+
+import nacp
+from nacp import _io
+
+NAMES = ["ant", "bee", "cat"]
+RNG = np.random.default_rng(0)
+PROBS = RNG.dirichlet(np.ones(3), size=40).astype(np.float32)
+LABELS = RNG.integers(3, size=40)
+
+
+@pytest.fixture(autouse=True)
+def folder(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def write_csv(name, rows):
+    with open(name, "w", newline="", encoding="utf-8") as file:
+        csv.writer(file).writerows(rows)
+
+
+def write_parquet(name, **columns):
+    import pyarrow
+    from pyarrow import parquet
+
+    parquet.write_table(pyarrow.table(columns), name)
+
+
+def write_safetensors(name, **arrays):
+    from safetensors.numpy import save_file
+
+    save_file(arrays, name)
+
+
+def matrix_files():
+    np.save("a.npy", PROBS)
+    np.savez("b.npz", probs=PROBS, labels=LABELS)
+    np.savez("c.npz", only=PROBS)
+    np.savez("d.npz", x=PROBS, y=LABELS)
+    write_csv("e.csv", PROBS.tolist())
+    write_csv("f.csv", [NAMES, *PROBS.tolist()])
+    write_csv("g.csv", [["id", *NAMES], *([f"row {i}", *row] for i, row in enumerate(PROBS.tolist()))])
+    write_csv("h.csv", [["", *NAMES], *([i, *row] for i, row in enumerate(PROBS.tolist()))])
+    write_csv("i.csv", [["0", "1", "2"], *PROBS.tolist()])
+    write_parquet("j.parquet", **{name: PROBS[:, i] for i, name in enumerate(NAMES)})
+    write_parquet("k.parquet", id=np.arange(40), **{name: PROBS[:, i] for i, name in enumerate(NAMES)})
+    write_parquet("l.parquet", probs=PROBS.tolist())
+    write_safetensors("m.safetensors", probs=PROBS, labels=LABELS)
+    write_safetensors("n.safetensors", only=PROBS)
+    write_parquet("o.parquet", x=PROBS.tolist(), y=LABELS)
+    return {
+        "a.npy": None, "b.npz": None, "c.npz": None, "d.npz:x": None, "e.csv": None, "f.csv": NAMES,
+        "g.csv": NAMES, "h.csv": NAMES, "i.csv": None, "j.parquet": NAMES, "k.parquet": NAMES,
+        "l.parquet": None, "m.safetensors": None, "n.safetensors": None, "m.safetensors:probs": None,
+        "o.parquet:x": None,
+    }  # fmt: skip
+
+
+def test_every_kind_of_file_holds_the_same_matrix():
+    for name, header in matrix_files().items():
+        matrix, names = _io.read_matrix(name)
+        assert np.array_equal(matrix.astype(np.float32), PROBS), name
+        assert names == header, name
+
+
+def test_an_npy_file_is_mapped_not_read():
+    np.save("a.npy", PROBS)
+    assert isinstance(_io.read_matrix("a.npy")[0], np.memmap)
+
+
+def test_float32_parquet_stays_float32():
+    write_parquet("a.parquet", **{name: PROBS[:, i] for i, name in enumerate(NAMES)})
+    assert _io.read_matrix("a.parquet")[0].dtype == np.float32
+
+
+def test_a_matrix_of_zeros_and_ones_has_no_header():
+    write_csv("a.csv", [[0, 1], [1, 0], [0, 1]])
+    matrix, names = _io.read_matrix("a.csv")
+    assert matrix.tolist() == [[0, 1], [1, 0], [0, 1]]
+    assert names is None
+
+
+def test_every_kind_of_file_holds_the_same_labels():
+    named = [NAMES[i] for i in LABELS]
+    np.save("a.npy", LABELS)
+    np.savez("b.npz", probs=PROBS, labels=LABELS)
+    write_csv("c.csv", [[i] for i in LABELS])
+    write_csv("d.csv", [["label"], *([i] for i in LABELS)])
+    write_csv("e.csv", [["label"], *([name] for name in named)])
+    write_csv("f.csv", [["label", "id"], *([name, i] for i, name in enumerate(named))])
+    write_parquet("g.parquet", id=np.arange(40), label=LABELS)
+    write_parquet("h.parquet", label=named, id=np.arange(40))
+    write_safetensors("i.safetensors", labels=LABELS, probs=PROBS)
+    np.save("j.npy", np.array(named))
+    for name in ("a.npy", "b.npz", "c.csv", "d.csv", "g.parquet", "i.safetensors"):
+        assert np.array_equal(_io.read_labels(name, 40), LABELS), name
+        assert _io.read_labels(name, 40, NAMES).tolist() == named, name
+    for name in ("e.csv", "f.csv:label", "h.parquet:label", "j.npy"):
+        assert _io.read_labels(name, 40, NAMES).tolist() == named, name
+        assert _io.read_labels(name, 40).tolist() == named, name
+
+
+@pytest.mark.parametrize("labels", ["all.csv", "all.csv:animal", "all.parquet", "all.parquet:animal"])
+def test_one_table_may_hold_probabilities_and_labels(labels):
+    named = [NAMES[i] for i in LABELS]
+    write_csv("all.csv", [["id", *NAMES, "animal"], *([i, *PROBS[i].tolist(), named[i]] for i in range(40))])
+    columns = {name: PROBS[:, i] for i, name in enumerate(NAMES)}
+    write_parquet("all.parquet", id=np.arange(40), **columns, animal=named)
+    matrix, given, classes = _io.read_points(labels.partition(":")[0], labels)
+    assert np.array_equal(matrix.astype(np.float32), PROBS)
+    assert given.tolist() == named
+    assert classes == NAMES
+    with pytest.raises(ValueError, match="holds no 'fruit', but id, ant, bee, cat, animal"):
+        _io.read_points("all.csv", "all.csv:fruit")
+
+
+def test_labels_may_stand_in_the_first_column_of_the_table():
+    write_csv(
+        "all.csv",
+        [["animal", *NAMES], *([NAMES[y], *p.tolist()] for y, p in zip(LABELS, PROBS, strict=True))],
+    )
+    matrix, given, classes = _io.read_points("all.csv", "all.csv:animal")
+    assert np.array_equal(matrix.astype(np.float32), PROBS)
+    assert given.tolist() == [NAMES[i] for i in LABELS]
+    assert classes == NAMES
+
+
+def test_known_classes_are_found_among_other_columns():
+    rows = ([f"note {i}", *PROBS[i, ::-1].tolist(), "x"] for i in range(40))
+    write_csv("all.csv", [["remark", *NAMES[::-1], "animal"], *rows])
+    matrix, classes = _io.read_rows("all.csv", NAMES)
+    assert np.array_equal(matrix.astype(np.float32), PROBS)
+    assert classes == NAMES
+
+
+def test_standard_input_is_csv(monkeypatch):
+    text = io.StringIO()
+    csv.writer(text).writerows([NAMES, *PROBS.tolist()])
+    np.save("y.npy", LABELS)
+    monkeypatch.setattr(sys, "stdin", io.StringIO(text.getvalue()))
+    matrix, labels, classes = _io.read_points("-", "y.npy")
+    assert np.array_equal(matrix.astype(np.float32), PROBS)
+    assert labels.tolist() == [NAMES[i] for i in LABELS]
+    assert classes == NAMES
+    monkeypatch.setattr(sys, "stdin", io.StringIO("\n".join(map(str, LABELS))))
+    np.save("p.npy", PROBS)
+    assert np.array_equal(_io.read_points("p.npy", "-")[1], LABELS)
+    with pytest.raises(ValueError, match="once only"):
+        _io.read_points("-", "-")
+
+
+@pytest.mark.parametrize("name", ["names.txt", "names", "names.json", "names.csv", "header.csv"])
+def test_class_names_come_from_lines_lists_and_columns(name):
+    with open("names.txt", "w", encoding="utf-8-sig") as text, open("names", "w") as other:
+        for file in (text, other):
+            file.write("\n".join(NAMES) + "\n")
+    with open("names.json", "w") as file:
+        json.dump(NAMES, file)
+    write_csv("names.csv", [[each] for each in NAMES])
+    write_csv("header.csv", [["id", "name"], *enumerate(NAMES)])
+    assert _io.read_classes(name, 3) == NAMES
+
+
+def test_class_names_go_with_unnamed_columns_and_order_named_ones():
+    np.save("a.npy", PROBS)
+    write_csv("b.csv", [NAMES[::-1], *PROBS[:, ::-1].tolist()])
+    write_csv("names.csv", [[each] for each in NAMES])
+    write_csv("y.csv", [[NAMES[i]] for i in LABELS])
+    for name in ("a.npy", "b.csv"):
+        matrix, labels, classes = _io.read_points(name, "y.csv", names="names.csv")
+        assert np.array_equal(matrix.astype(np.float32), PROBS)
+        assert labels.tolist() == [NAMES[i] for i in LABELS]
+        assert classes == NAMES
+
+
+def test_noise_is_a_number_a_matrix_or_none():
+    P = nacp.UniformNoise(0.2).matrix(3).dense()
+    np.save("a.npy", P)
+    np.savez("b.npz", noise=P, other=PROBS)
+    np.savez("c.npz", mine=P, other=PROBS)
+    write_csv("d.csv", P.tolist())
+    write_csv("e.csv", [["", *NAMES], *([name, *row] for name, row in zip(NAMES, P.tolist(), strict=True))])
+    assert _io.read_noise("0.2") == 0.2
+    assert _io.read_noise("none") is None
+    for name in ("a.npy", "b.npz", "c.npz:mine", "d.csv", "e.csv"):
+        assert np.array_equal(_io.read_noise(name), P), name
+    with pytest.raises(ValueError, match="noise is 'much'; it must be a rate such as"):
+        _io.read_noise("much")
+
+
+@pytest.mark.parametrize("classes", [None, ("ä", "b,c", 'd"e')])
+@pytest.mark.parametrize("ending", _io.SET_ENDINGS)
+def test_sets_are_read_back_as_they_were(ending, classes):
+    blocks = [
+        nacp.PredictionSets([0, 2, 2, 3], [0, 2, 1], k=3, classes=classes),
+        nacp.PredictionSets([0, 1, 1], [2], k=3, classes=classes),
+    ]
+    wanted = [row for sets in blocks for row in sets]
+    _io.write_sets(iter(blocks), f"sets{ending}")
+    if ending == ".jsonl":
+        with open("sets.jsonl", encoding="utf-8") as file:
+            read = [json.loads(line) for line in file]
+    elif ending == ".csv":
+        read = [[] for _ in wanted]
+        with open("sets.csv", newline="", encoding="utf-8") as file:
+            header, *rows = csv.reader(file)
+        assert header == ["row", "label"]
+        for i, label in rows:
+            read[int(i)].append(label if classes else int(label))
+    elif ending == ".parquet":
+        from pyarrow import parquet
+
+        read = parquet.read_table("sets.parquet").column("labels").to_pylist()
+    else:
+        with np.load("sets.npz") as file:
+            read = list(nacp.PredictionSets(file["offsets"], file["labels"], k=3, classes=classes))
+    assert read == wanted
+
+
+@pytest.mark.parametrize("ending", _io.SET_ENDINGS)
+def test_a_failure_while_writing_leaves_what_was_there(folder, ending):
+    def blocks():
+        yield nacp.PredictionSets([0, 1], [0], k=3)
+        raise KeyboardInterrupt
+
+    target = folder / f"sets{ending}"
+    target.write_text("before")
+    with pytest.raises(KeyboardInterrupt):
+        _io.write_sets(blocks(), target.name)
+    assert target.read_text() == "before"
+    assert [path.name for path in folder.iterdir()] == [target.name]
+
+
+def damaged_files(folder):
+    for name in ("x.npy", "x.npz", "x.parquet", "x.safetensors", "x.csv"):
+        (folder / name).write_bytes(b"\xff\x00nothing of the kind\x00" * 9)
+    np.savez("cut.npz", probs=PROBS)
+    whole = (folder / "cut.npz").read_bytes()
+    (folder / "cut.npz").write_bytes(whole[: len(whole) // 2])
+    np.save("objects.npy", np.array([{}, {}], dtype=object), allow_pickle=True)
+    (folder / "empty.npy").touch()
+    (folder / "empty.csv").touch()
+    (folder / "blank.csv").write_text("\n\n")
+    (folder / "folder.npy").mkdir()
+    (folder / "plain").mkdir()
+    write_csv("ragged.csv", [[0.5, 0.5], [1.0]])
+    write_csv("words.csv", [["a", "b"], [0.5, "half"]])
+    write_parquet("words.parquet", a=["x", "y"], b=[0.5, 0.5])
+    write_parquet("ragged.parquet", probs=[[0.5, 0.5], [1.0]])
+    write_parquet("nulls.parquet", label=[0, None])
+
+
+@pytest.mark.parametrize(
+    ("name", "words"),
+    [
+        ("missing.npy", "missing.npy does not exist"),
+        ("missing.csv", "missing.csv does not exist"),
+        ("probs.txt", "it must end in .npy"),
+        ("folder.npy", "is a folder"),
+        ("plain", "is a folder"),
+        ("empty.npy", "empty.npy is empty"),
+        ("empty.csv", "empty.csv is empty"),
+        ("blank.csv", "blank.csv is empty"),
+        ("x.npy", "x.npy cannot be read as .npy"),
+        ("x.npz", "x.npz cannot be read as .npz"),
+        ("cut.npz", "cut.npz cannot be read as .npz"),
+        ("x.parquet", "x.parquet cannot be read as .parquet"),
+        ("x.safetensors", "x.safetensors cannot be read as .safetensors"),
+        ("x.csv", "x.csv cannot be read as .csv: it is not text"),
+        ("objects.npy", "objects.npy cannot be read"),
+        ("ragged.csv", "line 2 has 1 cells, not 2"),
+        ("words.csv", "found 'half' in line 2"),
+        ("words.parquet", "'a' is string"),
+        ("ragged.parquet", "lists of one length"),
+        ("words.csv:a", "give it without :a"),
+    ],
+)
+def test_a_file_that_cannot_be_used_is_told_in_one_sentence(folder, name, words):
+    damaged_files(folder)
+    with pytest.raises(ValueError, match=r"^[^\n]+$") as caught:
+        _io.read_matrix(name)
+    assert words in str(caught.value)
+
+
+def test_labels_that_cannot_be_used_are_told_too(folder):
+    damaged_files(folder)
+    write_csv("y.csv", [["id", "label"], ["1", "a"]])
+    with pytest.raises(ValueError, match=r"holds no 'animal', but id, label; name one as y\.csv:name"):
+        _io.read_labels("y.csv:animal", 1)
+    with pytest.raises(ValueError, match="1 empty labels"):
+        _io.read_labels("nulls.parquet", 2)
+
+
+@pytest.mark.parametrize(
+    ("text", "name", "words"),
+    [
+        ("ant\nbee", "names.txt", "must hold 3 different names"),
+        ("ant\nbee\nbee", "names.txt", "found 3, 2 of them different"),
+        ('{"a": 1}', "names.json", "must hold a list of names"),
+        ("[1, 2, 3]", "names.json", "must hold a list of names"),
+        ("[", "names.json", "cannot be read as JSON"),
+    ],
+)
+def test_class_names_that_cannot_be_used_are_told(folder, text, name, words):
+    (folder / name).write_text(text)
+    with pytest.raises(ValueError, match=words):
+        _io.read_classes(name, 3)
+
+
+@pytest.mark.parametrize(("module", "name"), [("pyarrow", "a.parquet"), ("safetensors", "a.safetensors")])
+def test_a_missing_extra_is_named(folder, monkeypatch, module, name):
+    (folder / name).write_bytes(b"something")
+    monkeypatch.setitem(sys.modules, module, None)
+    with pytest.raises(ValueError, match=rf"needs {module}, .* pip install 'nacp\[io\]'"):
+        _io.read_matrix(name)
+
+
+@pytest.mark.parametrize(
+    ("name", "words"),
+    [
+        ("sets.xml", "must end in .parquet, .jsonl, .csv or .npz"),
+        ("nowhere/sets.csv", "there is no folder nowhere"),
+        ("sub.csv", "is a folder"),
+    ],
+)
+def test_an_output_that_cannot_be_written_is_told_before_the_work(folder, name, words):
+    (folder / "sub.csv").mkdir()
+    with pytest.raises(ValueError, match=words):
+        _io.check_output(name, _io.SET_ENDINGS)

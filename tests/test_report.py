@@ -1,0 +1,241 @@
+"""The report: its numbers are those of `calibrate`, and the page works in a real browser."""
+
+import json
+import math
+import os
+import re
+import shutil
+import warnings
+
+import numpy as np
+import pytest
+
+import nacp
+from nacp.paper import twins
+from nacp.report.contents import ALPHAS
+
+BROWSER = shutil.which("chromium"), shutil.which("chromedriver")
+needs_browser = pytest.mark.skipif(
+    None in BROWSER and "NACP_NEEDS_BROWSER" not in os.environ, reason="chromium or chromedriver is missing"
+)
+NOISE = nacp.UniformNoise(0.2)
+NASTY = "</script><script>alert(1)</script>{{title}}"
+
+
+def data(n=1500, k=100):
+    probs, labels = twins.simulate("cifar100", n=2 * n, random_state=3)
+    return probs[:n], NOISE.sample(labels[:n], k, 0), probs[n:], labels[n:]
+
+
+@pytest.fixture(scope="module")
+def report():
+    probs, noisy, test_probs, test_labels = data()
+    names = [NASTY, *(f"class {i}" for i in range(1, 100))]
+    return nacp.make_report(
+        probs,
+        np.array(names)[noisy],
+        noise=NOISE,
+        alpha=0.125,
+        score="raps",
+        classes=names,
+        test_probs=test_probs,
+        test_labels=np.array(names)[test_labels],
+        samples=[0, 1, 2],
+        descriptions=[NASTY] * len(test_probs),
+        title=NASTY,
+    )
+
+
+def quiet_calibrate(**options):
+    probs, noisy, *_ = data()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", nacp.NoValidThresholdWarning)
+        return nacp.calibrate(probs, noisy, noise=NOISE, **options)
+
+
+def test_steps_are_what_calibrate_gives_for_each_alpha(report):
+    *_, test_probs, test_labels = data()
+    assert [step.calibration.alpha for step in report.contents.steps] == sorted([*ALPHAS, 0.125])
+    for step in report.contents.steps[::6]:
+        cal = quiet_calibrate(alpha=step.calibration.alpha, score="raps")
+        sets = cal.predict_set(test_probs)
+        assert step.calibration.threshold == cal.threshold
+        assert step.mean_size == pytest.approx(sets.sizes.mean(), rel=1e-12)
+        assert step.coverage == sets.contains(test_labels).mean()
+        assert step.histogram.sum() == len(sets)
+        assert step.histogram[1] == (sets.sizes == 1).sum()
+
+
+def test_sample_sets_are_those_of_predict_set(report):
+    *_, test_probs, _ = data()
+    contents = report.contents
+    sets = contents.calibration.predict_set(test_probs)
+    for sample in contents.samples:
+        size = int(sample.sizes[contents.chosen])
+        assert sorted(sample.labels[:size]) == sorted(sets[sample.row])
+
+
+def test_texts_of_the_user_stay_texts(report):
+    assert "alert(1)" in report.html
+    assert "<script>alert" not in report.html
+    assert len(re.findall("</script>", report.html)) == len(re.findall("<script", report.html)) == 3
+
+
+def test_sizes_and_classes_without_test_points_are_those_of_the_calibration_points():
+    probs, noisy, *_ = data(n=800)
+    contents = nacp.make_report(probs, noisy, noise=NOISE).contents
+    chosen = contents.steps[contents.chosen]
+    assert chosen.mean_size == chosen.calibration.predict_set(probs).sizes.mean()
+    assert chosen.coverage is None
+    assert [sample.label for sample in contents.samples] == [noisy[s.row] for s in contents.samples]
+
+
+def test_clean_labels_and_infinite_thresholds_have_a_page():
+    probs, *_ = data(n=10)
+    labels = probs.argmax(axis=1)
+    for noise in (None, 0.2):
+        report = nacp.make_report(probs, labels, noise=noise)
+        assert (report.contents.calibration.obstacle is None) == (noise is None)
+        json.loads(re.search(r'id="data">(.*?)</script>', report.html, re.S)[1])
+
+
+def test_the_noise_model_is_examined(report):
+    probs, noisy, test_probs, test_labels = data()
+    cal = quiet_calibrate(alpha=0.125, score="raps")
+    contents = report.contents
+    assert contents.diagnosis == cal.diagnose(audit_probs=test_probs, audit_labels=test_labels)
+    assert contents.sensitivity == nacp.sensitivity(cal)
+    assert "Diagnosis.</strong> The noise model is not rejected" in report.html
+    assert "Estimated.</strong>" not in report.html
+
+    estimate = nacp.noise_from_audit(
+        noisy[:400], twins.simulate("cifar100", n=3000, random_state=3)[1][:400], k=100
+    )
+    page = nacp.make_report(probs, noisy, noise=estimate).html
+    assert "Estimated.</strong> Uniform label noise" in page
+    clean = nacp.make_report(probs, noisy, noise=None)
+    assert clean.contents.diagnosis is clean.contents.sensitivity is None
+    assert nacp.make_report(probs, noisy, noise=0.0).contents.sensitivity is None
+
+
+def test_bad_input_gets_a_sentence():
+    probs, noisy, *_ = data(n=50)
+    with pytest.raises(ValueError, match="test_labels were given without test_probs"):
+        nacp.make_report(probs, noisy, noise=0.2, test_labels=noisy)
+    with pytest.raises(ValueError, match="samples must be row numbers from 0 to 49; found 50"):
+        nacp.make_report(probs, noisy, noise=0.2, samples=[50])
+    with pytest.raises(ValueError, match="descriptions must have one text for each of 50 points; found 1"):
+        nacp.make_report(probs, noisy, noise=0.2, descriptions=["one"])
+
+
+def test_an_interrupted_save_leaves_nothing(report, tmp_path):
+    folder = tmp_path / "gone"
+    with pytest.raises(OSError, match="gone"):
+        report.save(folder / "report.html")
+    report.save(tmp_path / "report.html")
+    assert [path.name for path in tmp_path.iterdir()] == ["report.html"]
+
+
+@pytest.fixture(scope="module")
+def page(report, tmp_path_factory):
+    from selenium import webdriver
+    from selenium.webdriver.chrome.service import Service
+
+    folder = tmp_path_factory.mktemp("report")
+    report.save(folder / "report.html")
+    options = webdriver.ChromeOptions()
+    options.binary_location = BROWSER[0]
+    for flag in ("headless", "no-sandbox", "disable-gpu", "disable-background-networking", "no-first-run"):
+        options.add_argument(f"--{flag}")
+    options.add_argument(f"--user-data-dir={folder / 'profile'}")
+    options.set_capability("goog:loggingPrefs", {"browser": "ALL", "performance": "ALL"})
+    driver = webdriver.Chrome(options=options, service=Service(BROWSER[1]))
+    driver.get("about:blank")
+    driver.get_log("performance")  # what the browser does for itself
+    driver.get((folder / "report.html").as_uri())
+    yield driver
+    driver.quit()
+
+
+def shown(page, name):
+    return page.execute_script(f"return document.querySelector('[data-text={name}]').textContent")
+
+
+def slide(page, step):
+    """Move the slider as a keyboard would."""
+    from selenium.webdriver.common.keys import Keys
+
+    slider = page.find_element("id", "alpha")
+    slider.send_keys(Keys.HOME)
+    for _ in range(step):
+        slider.send_keys(Keys.ARROW_RIGHT)
+
+
+@needs_browser
+class TestInTheBrowser:
+    def test_it_loads_without_errors_and_without_the_network(self, page):
+        events = [json.loads(entry["message"])["message"] for entry in page.get_log("performance")]
+        asked = [
+            event["params"]["request"]["url"]
+            for event in events
+            if event["method"] == "Network.requestWillBeSent"
+        ]
+        assert [url for url in asked if not url.startswith(("file:", "data:", "blob:"))] == []
+        assert asked[0].startswith("file:")
+        assert [entry for entry in page.get_log("browser") if entry["level"] != "INFO"] == []
+        assert page.title == NASTY
+
+    def test_charts_are_drawn(self, page):
+        for name, traces in (
+            ("coverage-chart", 3),
+            ("tradeoff-chart", 2),
+            ("sizes-chart", 1),
+            ("sensitivity-chart", 3),
+        ):
+            assert len(page.find_elements("css selector", f"#{name} .trace")) == traces
+
+    @pytest.mark.parametrize("step", [0, 9, 30])
+    def test_the_slider_shows_what_calibrate_gives_for_that_alpha(self, page, step):
+        slide(page, step)
+        alpha = sorted([*ALPHAS, 0.125])[step]
+        cal = quiet_calibrate(alpha=alpha, score="raps")
+        sets = cal.predict_set(data()[2])
+        assert float(shown(page, "alpha")) == alpha
+        assert float(shown(page, "asked")) == pytest.approx(1 - alpha)
+        assert float(shown(page, "estimate")) == pytest.approx(cal.estimate, abs=5e-5)
+        assert float(shown(page, "size")) == pytest.approx(sets.sizes.mean(), abs=0.005)
+        if math.isinf(cal.threshold):
+            assert shown(page, "threshold") == "none"
+            assert cal.obstacle[1:] in shown(page, "obstacle")
+        else:
+            assert float(shown(page, "threshold")) == pytest.approx(cal.threshold, rel=1e-5)
+            line = page.execute_script("return document.getElementById('coverage-chart').layout.shapes[1].x0")
+            assert line == cal.threshold
+        bars = page.execute_script("return document.getElementById('sizes-chart').data[0].y")
+        assert sum(bars) == len(sets)
+        visible = page.execute_script(
+            "return [...document.querySelectorAll('[data-sample]')].map("
+            "s => s.querySelectorAll('.set li:not(.out)').length)"
+        )
+        assert visible == np.minimum(sets.sizes[:3], 30).tolist()
+
+    def test_classes_are_found_by_name(self, page):
+        page.find_element("id", "search").send_keys("class 42")
+        rows = page.find_elements("css selector", "#classes tbody tr")
+        assert [row.find_element("tag name", "th").text for row in rows if row.is_displayed()] == ["class 42"]
+
+    @pytest.mark.parametrize("width", [400, 1000, 1600])
+    @pytest.mark.parametrize("scheme", ["light", "dark"])
+    def test_nothing_sticks_out_at_any_width(self, page, width, scheme):
+        page.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", metrics(width))
+        media = {"features": [{"name": "prefers-color-scheme", "value": scheme}]}
+        page.execute_cdp_cmd("Emulation.setEmulatedMedia", media)
+        assert page.execute_script("return document.documentElement.scrollWidth") <= width
+        wanted = "rgb(255, 255, 255)" if scheme == "light" else "rgb(20, 23, 27)"
+        assert (
+            page.execute_script("return getComputedStyle(document.documentElement).backgroundColor") == wanted
+        )
+
+
+def metrics(width):
+    return {"width": width, "height": 900, "deviceScaleFactor": 1, "mobile": False}

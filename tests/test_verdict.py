@@ -1,0 +1,97 @@
+"""`judge` raises a false alarm as rarely as it says, and sees a promise that is broken."""
+
+import math
+
+import numpy as np
+import pytest
+from scipy import stats
+
+import nacp
+from nacp.metrics import Evaluation
+from nacp.paper import twins
+
+
+def result(hits, m):
+    return Evaluation(m, hits / m, 1.0, 1.0, 0.0, 1.0, 0.0, None, None, 0.0)
+
+
+def calibration(guarantee, n=1000, alpha=0.1, noise=None):
+    return nacp.Calibration(
+        alpha=alpha, n=n, k=10, score=nacp.HPS(), noise=noise, guarantee=guarantee, crossing="last",
+        correction=0.0, native_threshold=-0.5, estimate=0.9,
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize("m", [30, 200, 1000])
+def test_the_exact_interval_misses_the_coverage_on_neither_side_more_than_it_may(m):
+    hits = np.arange(m + 1)
+    low, high = np.array([result(h, m).coverage_interval for h in hits]).T
+    for coverage in (0.5, 0.9, 0.97):
+        chance = stats.binom.pmf(hits, m, coverage)
+        assert chance[high < coverage].sum() <= 0.025
+        assert chance[low > coverage].sum() <= 0.025
+    assert low[0] == 0
+    assert high[-1] == 1
+
+
+@pytest.mark.parametrize("guarantee", [nacp.PAC(), nacp.Binomial(), nacp.NACP()])
+def test_a_promise_for_nearly_all_sets_is_about_these_sets(guarantee):
+    m = 500
+    hits = np.arange(m + 1)
+    cal = calibration(guarantee)
+    failed = np.array([not nacp.judge(cal, result(h, m)).passed for h in hits])
+    assert stats.binom.pmf(hits, m, 0.9)[failed].sum() <= 0.025
+    # And it is no formality: a coverage short by five standard errors is found in nearly all cases.
+    assert stats.binom.pmf(hits, m, 0.9 - 5 * math.sqrt(0.09 / m))[failed].sum() > 0.95
+
+
+@pytest.mark.parametrize(("n", "m"), [(1000, 1000), (1000, 20_000), (5000, 500)])
+def test_a_promise_on_average_allows_for_the_calibration_sets_own_luck(n, m):
+    # Without noise, split conformal coverage is Beta(i, n + 1 - i), and the hits are beta-binomial.
+    i = math.ceil((n + 1) * 0.9)
+    cal = calibration(nacp.SplitConformal(), n)
+    hits = np.arange(m + 1)
+    failed = np.array([not nacp.judge(cal, result(h, m)).passed for h in hits])
+    # The normal approximation of a skew distribution: 2.5%, up to the skewness.
+    alarms = stats.betabinom.pmf(hits, m, i, n + 1 - i)[failed].sum()
+    assert 0.015 < alarms < 0.035
+
+
+def test_with_noise_the_alarms_are_as_rare():
+    probs, labels = twins.simulate("cifar10", n=40_000, random_state=0)
+    noise, rng, runs, n = nacp.UniformNoise(0.2), np.random.default_rng(1), 400, 500
+    failed = 0
+    for _ in range(runs):
+        chosen = rng.permutation(len(labels))[: 2 * n]
+        fit, test = chosen[:n], chosen[n:]
+        noisy = noise.sample(labels[fit], 10, rng)
+        cal = nacp.calibrate(probs[fit], noisy, noise=noise, guarantee="expected")
+        failed += not nacp.judge(cal, nacp.evaluate(cal.predict_set(probs[test]), labels[test])).passed
+    # Four standard errors of a share of 0.025 among so many runs.
+    assert failed / runs <= 0.025 + 4 * math.sqrt(0.025 * 0.975 / runs)
+
+
+def test_the_target_of_expected_is_less_its_gap():
+    cal = nacp.Calibration(**(vars(calibration(nacp.Expected())) | {"gap": 0.01}))
+    assert nacp.judge(cal, result(900, 1000)).target == pytest.approx(0.89)
+
+
+@pytest.mark.parametrize(
+    ("hits", "start", "words"),
+    [
+        (990, "pass: 90% or more was to be reached", "all of it above"),
+        (905, "pass", "do not contradict it"),
+        (850, "fail", "all of it below. Promised: for at least 95% of calibration sets"),
+    ],
+)
+def test_the_sentence_says_what_was_found(hits, start, words):
+    said = str(nacp.judge(calibration(nacp.PAC()), result(hits, 1000)))
+    assert said.startswith(start)
+    assert words in said
+
+
+def test_the_interval_of_the_size_is_normal():
+    sets = nacp.PredictionSets([0, 1, 3, 6, 6], [0, 0, 1, 0, 1, 2], k=3, alpha=0.1)
+    found = nacp.evaluate(sets, [0, 0, 0, 0])
+    error = np.std([1, 2, 3, 0], ddof=1) / 2
+    assert found.size_interval == pytest.approx((1.5 - 1.96 * error, 1.5 + 1.96 * error))
