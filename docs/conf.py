@@ -1,5 +1,6 @@
 """How Sphinx builds the pages (`make docs`). Neither the build nor the pages need the network."""
 
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -68,10 +69,18 @@ def only_ours(app, what, name, obj, skip, options):
     return skip or not home.startswith("nacp") or type(obj).__name__ == "_tuplegetter"
 
 
+def as_block(examples):
+    """Return examples of commands, a paragraph each, as one block."""
+    commands = "\n".join(re.findall(r"\[cyan\](.*)\[/cyan\]", examples[1]))
+    return f"**Examples**:\n\n```console\n{commands}\n```\n\n"
+
+
 def describe_commands():
     """Write what the commands' help says as Markdown, for command-line.md."""
     command = [sys.executable, "-m", "typer", "nacp.cli", "utils", "docs", "--name", "nacp"]
     text = subprocess.run(command, capture_output=True, check=True, encoding="utf-8").stdout
+    # Typer leaves the examples at the end of a command's help as they are, with their markup.
+    text = re.sub(r"\[bold\]Examples\[/bold\]\n\n((?:\[cyan\]\$ .*\n+)+)", as_block, text)
     generated = Path(__file__).parent / "_generated"
     generated.mkdir(exist_ok=True)
     (generated / "command-line.md").write_text(text, encoding="utf-8")

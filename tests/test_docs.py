@@ -46,6 +46,16 @@ def test_the_reference_lists_every_public_name():
     assert not public - listed  # `make docs` fails for a name that is listed and does not exist
 
 
+def test_the_comparison_quotes_the_benchmark():
+    rows = re.findall(
+        r"^\| (?:calibrate|predict): .*$", (DOCS / "comparison.md").read_text(encoding="utf-8"), re.M
+    )
+    quoted = set(re.findall(r"[\d.]+(?= MB)|[\d.]+\.\d(?=,| )", " ".join(rows)))
+    measured = set(re.findall(r"[\d.]+", (ROOT / "benchmarks" / "results.md").read_text(encoding="utf-8")))
+    assert len(quoted) > 20
+    assert not quoted - measured
+
+
 @pytest.mark.parametrize("page", sorted(DOCS.glob("tutorials/*.md")), ids=lambda page: page.name)
 def test_every_code_block_of_a_tutorial_is_run(page):
     blocks = re.findall(r"^```python\n(.*?)```", page.read_text(encoding="utf-8"), re.MULTILINE | re.DOTALL)
