@@ -410,6 +410,12 @@ def test_a_group_model_with_an_interval_needs_both_ends_to_pass():
         (lambda: nacp.noise_from_audit([0, 1], [0, 1], model="groups"), "needs groups="),
         (lambda: nacp.noise_from_audit([0, 1], [0, 1], k=2, groups=[1]), "each of the 2 classes; found 1"),
         (lambda: nacp.noise_from_audit([1, 0], [0, 1], k=2), "cannot be excluded"),
+        (
+            lambda: nacp.noise_from_audit(
+                [0, 2], [0, 1], k=3, model="groups", groups=[("a", 1), ("a", 1), "b"]
+            ),
+            "1 of 2 labels lie outside",
+        ),
         (lambda: nacp.noise_from_audit([0, 1], [0, 1], k=1), "at least 2 classes"),
         (lambda: nacp.noise_from_annotators([[0], [1]]), "with two or more"),
         (lambda: nacp.noise_from_annotators([[0, -1], [-1, 1]]), "no item with two labels"),

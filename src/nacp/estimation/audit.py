@@ -96,7 +96,8 @@ def noise_from_audit(
         structure = structures.get(name)
         if structure is None:
             continue
-        index = np.unique(np.asarray(structure, dtype=str), return_inverse=True)[1]
+        place = {group: i for i, group in enumerate(dict.fromkeys(structure))}
+        index = np.array([place[group] for group in structure])
         chosen = "asked for"
         if model == "auto":
             refuted = audit.refutes(index, random_state)
@@ -167,17 +168,22 @@ def _one_rate(
     audit: _Audit, groups: Sequence[Hashable] | None, index: Ints, confidence: float, why: str
 ) -> NoiseEstimate:
     """Return the uniform or the group model: the disagreements are a sum of binomial counts."""
+    outside = np.count_nonzero(index[audit.noisy] != index[audit.clean])
+    if outside:
+        raise ValueError(
+            f'model="groups" is refuted: {outside} of {audit.n} labels lie outside of their group; use "auto"'
+        )
     sizes, numbers = np.unique(np.bincount(index)[index[audit.clean]], return_counts=True)
-    outside = 1 - 1 / sizes
+    escape = 1 - 1 / sizes
     disagreements = int(audit.wrong.sum())
 
     def kinds(rate: float) -> Kinds:
-        wrong = rate * outside
+        wrong = rate * escape
         return [(np.array([1 - r, r]), int(m)) for r, m in zip(wrong, numbers, strict=True)]
 
-    if not outside.any():
+    if not escape.any():
         raise ValueError("groups must hold a group of two classes or more among the audited labels")
-    rate = disagreements / float(outside @ numbers)
+    rate = disagreements / float(escape @ numbers)
     interval = exact_interval(disagreements, kinds, confidence)
     if interval[1] >= 1:
         raise ValueError(

@@ -5,6 +5,7 @@ If a count T is stochastically increasing in a parameter, the parameters at whic
 of T is computed, not approximated: T is a sum over independent items of a few kinds.
 """
 
+import math
 from collections.abc import Callable, Sequence
 from typing import TypeAlias
 
@@ -59,8 +60,30 @@ def exact_interval(total: int, kinds: Callable[[float], Kinds], confidence: floa
     (0.0025, 0.445)
     """
     from scipy.optimize import brentq
+    from scipy.special import ndtri
 
     level = (1 - confidence) / 2
+
+    def excess(parameter: float, deviations: float) -> float:
+        """Return by how much so many standard deviations above the mean exceed what was seen."""
+        mean = variance = 0.0
+        for one, number in kinds(parameter):
+            values = np.arange(len(one))
+            first = float(one @ values)
+            mean += number * first
+            variance += number * (float(one @ values**2) - first**2)
+        return mean + deviations * math.sqrt(max(variance, 0.0)) - total
+
+    def near(deviations: float) -> float:
+        """Return the parameter under which what was seen lies so many standard deviations above the mean."""
+        if excess(0.0, deviations) >= 0:
+            return 0.0
+        return 1.0 if excess(1.0, deviations) <= 0 else float(brentq(excess, 0.0, 1.0, (deviations,)))
+
+    def root(tail: Callable[[float], float], first: float, second: float) -> float:
+        """Return where a tail crosses the level: between two guesses, if these lie on both sides."""
+        within = tail(first) * tail(second) < 0
+        return float(brentq(tail, *((first, second) if within else (0.0, 1.0)), xtol=1e-10))
 
     def upper_tail(parameter: float) -> float:
         return float(sum_distribution(kinds(parameter))[total:].sum()) - level
@@ -68,6 +91,7 @@ def exact_interval(total: int, kinds: Callable[[float], Kinds], confidence: floa
     def lower_tail(parameter: float) -> float:
         return float(sum_distribution(kinds(parameter))[: total + 1].sum()) - level
 
-    low = 0.0 if upper_tail(0.0) >= 0 else brentq(upper_tail, 0.0, 1.0, xtol=1e-10)
-    high = 1.0 if lower_tail(1.0) >= 0 else brentq(lower_tail, 0.0, 1.0, xtol=1e-10)
-    return float(low), float(high)
+    away = -float(ndtri(level))
+    low = 0.0 if upper_tail(0.0) >= 0 else root(upper_tail, near(1.5 * away), near(0.5 * away))
+    high = 1.0 if lower_tail(1.0) >= 0 else root(lower_tail, near(-0.5 * away), near(-1.5 * away))
+    return low, high
