@@ -79,3 +79,9 @@ def test_it_needs_no_scikit_learn_and_nacp_does_not_import_it():
         "assert 'lzma' not in sys.modules; from nacp.datasets import load_languages; load_languages()"
     )
     subprocess.run([sys.executable, "-c", program], check=True)
+
+
+def test_the_module_is_there_without_being_imported():
+    code = "import nacp; print(nacp.datasets.load_languages.__name__)"
+    found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert found.stdout.strip() == "load_languages"

@@ -29,7 +29,6 @@ from nacp.guarantees import (
 from nacp.metrics import ClassCoverage, Evaluation, coverage_by_class, evaluate
 from nacp.noise import GroupNoise, MatrixNoise, Noise, RandomizedResponse, UniformNoise
 from nacp.planning import Plan, plan
-from nacp.report import Report, make_report
 from nacp.scores import APS, HPS, RAPS, SAPS, Custom, Margin, Precomputed, Score, TopK
 from nacp.sets import PredictionSets
 from nacp.theorems import NoisyComparison, compare_with_noisy_cp, threshold_bracket
@@ -37,6 +36,7 @@ from nacp.verdict import Verdict, judge
 
 if TYPE_CHECKING:
     from nacp.plotting import CorrectionDisplay, CoverageDisplay, SensitivityDisplay, SetSizeDisplay
+    from nacp.report import Report, make_report
     from nacp.sklearn import NoiseAwareClassifier
 
 __version__ = "0.1.0"
@@ -110,13 +110,17 @@ _ELSEWHERE = {
     "NoiseAwareClassifier": "nacp.sklearn",
     "CorrectionDisplay": "nacp.plotting",
     "CoverageDisplay": "nacp.plotting",
+    "Report": "nacp.report",
+    "make_report": "nacp.report",
     "SensitivityDisplay": "nacp.plotting",
     "SetSizeDisplay": "nacp.plotting",
 }
 
 
 def __getattr__(name: str) -> Any:
-    """Import what needs an extra only when it is asked for."""
+    """Import what needs an extra, and what few need, only when it is asked for."""
     if name in _ELSEWHERE:
         return getattr(import_module(_ELSEWHERE[name]), name)
+    if name == "datasets":
+        return import_module("nacp.datasets")
     raise AttributeError(f"module 'nacp' has no attribute {name!r}")
