@@ -383,6 +383,14 @@ def test_under_doubt_estimate_and_curve_are_those_of_the_same_rate():
     assert "labels per set" in str(cal)
 
 
+@pytest.mark.parametrize("score", ["hps", "aps"])
+def test_too_few_points_for_much_noise_are_not_blamed_on_the_grid(score):
+    noise = nacp.RandomizedResponse(2)
+    probs, labels = twins.simulate("cifar100", n=2000)
+    with pytest.warns(nacp.NoValidThresholdWarning, match=r"about \d+ points should do"):
+        nacp.calibrate(probs, noise.sample(labels, 100, 0), noise=noise, score=score)
+
+
 def test_scores_that_the_grid_does_not_suit_are_named_and_a_grid_of_ones_own_helps():
     probs, _, labels = sample(2000, NOISES["uniform"])
     options = {"noise": 0.2, "alpha": 0.2, "score": "precomputed"}

@@ -125,7 +125,7 @@ class PointwiseTest(Guarantee):
         remedy = f"pass nacp.{type(self).__name__}(grid=...) with thresholds that suit this score"
         below = evidence.labels_upto(grid)
         place = int(np.searchsorted(grid, threshold))
-        # Many labels between two thresholds, or above them all: the grid does not suit the score.
+        # Many labels between two thresholds, or true ones above them all: the grid does not suit the score.
         if place < len(grid):
             coarse = below[place] - (below[place - 1] if place else 0) > max(_COARSE * evidence.n, 1)
             _, (random,), (clean,) = evidence.curve(np.array([threshold]))
@@ -133,7 +133,9 @@ class PointwiseTest(Guarantee):
                 note = f"the thresholds that were tested are coarse here: {remedy}" if coarse else None
                 return Finding(threshold, float(clean), float(clean) - (1 - problem.alpha), note=note)
         else:
-            coarse = below[-1] < (1 - problem.alpha / 2) * evidence.n
+            _, _, (clean,) = evidence.curve(grid[-1:])
+            error = evidence.deviation(float(grid[-1])) / math.sqrt(evidence.n)
+            coarse = clean + 3 * error < 1 - problem.alpha / 2
         needed = self.samples_needed(problem, problem.alpha / 2, problem.small_set_deviation)
         advice = f"; about {needed} points should do"
         if coarse:
