@@ -295,7 +295,7 @@ def end_to_end(splits):
             for guarantee, used in (("pac", models), ("expected", known), (said, blurred)):
                 coverage, size, error = setting.measure(used, guarantee.split(",")[0])
                 removed = (ignorant[1] - size) / (ignorant[1] - oracle[1])
-                verdict = "keeps the target"
+                verdict = "keeps the target" if coverage >= 1 - ALPHA else "within two errors"
                 if coverage < 1 - ALPHA - 2 * error:
                     verdict = repair = repair or setting.repair(models)
                 rows.append((
