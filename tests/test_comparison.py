@@ -105,7 +105,7 @@ def test_noise_known_up_to_an_interval_is_refused_where_it_cannot_be_used(data):
     rows = nacp.compare(probs[:N], noisy[:N], noise=doubtful, scores=["hps"]).rows
     pac = next(row for row in rows if row.guarantee == "pac")
     assert "94%" in pac.promise
-    assert "known exactly" in next(row for row in rows if row.guarantee == "expected").reason
+    assert "known exactly" in next(row for row in rows if row.guarantee == "acnl").reason
 
 
 def test_deltas_are_the_same_for_all_unless_given(data):

@@ -120,20 +120,56 @@ def test_the_noise_model_is_examined(report):
 
 def test_bad_input_gets_a_sentence():
     probs, noisy, *_ = data(n=50)
-    with pytest.raises(ValueError, match="test_labels were given without test_probs"):
+    with pytest.raises(ValueError, match="test_labels needs test_probs"):
         nacp.make_report(probs, noisy, noise=0.2, test_labels=noisy)
-    with pytest.raises(ValueError, match="samples must be row numbers from 0 to 49; found 50"):
-        nacp.make_report(probs, noisy, noise=0.2, samples=[50])
+    for row in (50, -1, 1.5):
+        with pytest.raises(ValueError, match=f"samples must be row numbers from 0 to 49; found {row}"):
+            nacp.make_report(probs, noisy, noise=0.2, samples=[row])
     with pytest.raises(ValueError, match="descriptions must have one text for each of 50 points; found 1"):
         nacp.make_report(probs, noisy, noise=0.2, descriptions=["one"])
 
 
-def test_an_interrupted_save_leaves_nothing(report, tmp_path):
-    folder = tmp_path / "gone"
-    with pytest.raises(OSError, match="gone"):
-        report.save(folder / "report.html")
+def test_saving_replaces_a_file_and_leaves_no_other(report, tmp_path):
+    (tmp_path / "report.html").write_text("old")
     report.save(tmp_path / "report.html")
+    assert (tmp_path / "report.html").read_text(encoding="utf-8") == report.html
     assert [path.name for path in tmp_path.iterdir()] == ["report.html"]
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"guarantee": "nacp", "alpha": 0.2},
+        {"guarantee": nacp.PAC(delta=0.01)},
+        {"guarantee": "none", "crossing": "first"},
+        {"noise": nacp.UniformNoise(0.2, interval=(0.15, 0.25), confidence=0.95)},
+        {"guarantee": "expected", "score": "aps"},
+    ],
+    ids=str,
+)
+def test_the_chosen_guarantee_costs_what_the_page_says(options):
+    probs, noisy, *_ = data(n=1000)
+    contents = nacp.make_report(probs, noisy, **{"noise": NOISE} | options).contents
+    cal, step = contents.calibration, contents.steps[contents.chosen]
+    (row,) = [row for row in contents.costs.rows if row.guarantee == cal.guarantee.name]
+    assert row.threshold == cal.threshold
+    assert row.promise == cal.promise
+    assert row.mean_size == pytest.approx(step.mean_size, rel=1e-12)
+    assert row.estimate == cal.estimate
+
+
+def test_nothing_is_said_to_keep_what_is_not_promised():
+    probs, noisy, *_ = data(n=1000)
+    pages = {
+        name: nacp.make_report(probs, noisy, noise=NOISE, guarantee=name).html for name in ("pac", "none")
+    }
+    assert "To keep this" in pages["pac"]
+    assert "To keep this" not in pages["none"]
+
+
+def test_one_point_makes_a_page():
+    probs, noisy, *_ = data(n=1)
+    assert nacp.make_report(probs, noisy, noise=NOISE).contents.diagnosis is None
 
 
 @pytest.fixture(scope="module")
@@ -212,7 +248,9 @@ class TestInTheBrowser:
             line = page.execute_script("return document.getElementById('coverage-chart').layout.shapes[1].x0")
             assert line == cal.threshold
         bars = page.execute_script("return document.getElementById('sizes-chart').data[0].y")
-        assert sum(bars) == len(sets)
+        assert bars == binned(
+            sets.sizes, page.execute_script("return document.getElementById('sizes-chart').data[0].x")
+        )
         visible = page.execute_script(
             "return [...document.querySelectorAll('[data-sample]')].map("
             "s => s.querySelectorAll('.set li:not(.out)').length)"
@@ -223,6 +261,14 @@ class TestInTheBrowser:
         page.find_element("id", "search").send_keys("class 42")
         rows = page.find_elements("css selector", "#classes tbody tr")
         assert [row.find_element("tag name", "th").text for row in rows if row.is_displayed()] == ["class 42"]
+
+    def test_charts_fit_on_paper(self, page):
+        page.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", metrics(1600))
+        width = "return document.querySelector('#coverage-chart svg').getBoundingClientRect().width"
+        page.execute_script("dispatchEvent(new Event('beforeprint'))")
+        assert page.execute_script(width) == 620
+        page.execute_script("dispatchEvent(new Event('afterprint'))")
+        assert page.execute_script(width) > 900
 
     @pytest.mark.parametrize("width", [400, 1000, 1600])
     @pytest.mark.parametrize("scheme", ["light", "dark"])
@@ -235,6 +281,12 @@ class TestInTheBrowser:
         assert (
             page.execute_script("return getComputedStyle(document.documentElement).backgroundColor") == wanted
         )
+
+
+def binned(sizes, bins):
+    """Count sets in bins that are called "3" or "6–10"."""
+    ends = [[int(end) for end in name.split("–")] for name in bins]
+    return [int(((sizes >= end[0]) & (sizes <= end[-1])).sum()) for end in ends]
 
 
 def metrics(width):

@@ -13,6 +13,7 @@ from nacp._types import Floats
 from nacp._validation import check_classes, check_flag, check_fraction, check_labels, check_probs
 from nacp.calibration import Calibration, NoValidThresholdWarning, calibrate
 from nacp.coverage import Evidence, inverse_for
+from nacp.crossing import Rule
 from nacp.guarantees import GUARANTEES, Guarantee, SplitConformal, Uncorrected, as_guarantee
 from nacp.noise import Noise, as_noise
 from nacp.scores import as_score
@@ -37,8 +38,8 @@ class ComparisonRow:
     correction : float or None
         What the guarantee added to the target.
     estimate : float or None
-        The estimated coverage of the true label at the threshold, by the noise model. It is also given for
-        "split", which does not know of the noise.
+        The estimated coverage of the true label at the threshold, by the noise model, at the less favourable
+        end of an interval. It is also given for "split", which does not know of the noise.
     mean_size : float or None
         The mean size of the sets of the test points, or of the calibration points if there are none.
     coverage : float or None
@@ -146,6 +147,7 @@ def compare(
     test_labels: ArrayLike | None = None,
     classes: Any = None,
     normalize: bool = False,
+    crossing: Rule = "last",
     random_state: int = 0,
     progress: Callable[[int, int], None] | None = None,
 ) -> Comparison:
@@ -157,11 +159,11 @@ def compare(
 
     Parameters
     ----------
-    probs, labels, noise, alpha, classes, normalize, random_state
+    probs, labels, noise, alpha, classes, normalize, crossing, random_state
         As in `calibrate`.
     delta : float, optional
         The probability with which a promise may fail; 0.05 for all guarantees by default, so that they can
-        be compared.
+        be compared. A guarantee object has its own.
     scores : sequence, default=("hps", "aps", "raps")
         Names, score objects or functions, as in `calibrate`.
     guarantees : sequence, optional
@@ -219,7 +221,8 @@ def compare(
             own.append(
                 _row(
                     name, guarantee, model, probs, labels,
-                    alpha=alpha, score=kind, classes=names, normalize=normalize, random_state=random_state,
+                    alpha=alpha, score=kind, classes=names, normalize=normalize, crossing=crossing,
+                    random_state=random_state,
                 )
             )  # fmt: skip
             if progress is not None:
@@ -244,7 +247,9 @@ def compare(
 
 def _given_delta(guarantee: str | Guarantee, delta: float | None) -> float | None:
     """Return the delta to make a guarantee of a name with; a guarantee object has its own."""
-    return delta if delta is not None or isinstance(guarantee, Guarantee) else _DELTA
+    if isinstance(guarantee, Guarantee):
+        return None
+    return _DELTA if delta is None else delta
 
 
 def _row(
@@ -271,6 +276,7 @@ def _row(
         promise=found.promise,
         threshold=found.threshold,
         correction=found.correction,
+        estimate=None if ignores else found.estimate,
         reason=found.obstacle,
         note=found.note,
         calibration=found,
@@ -291,7 +297,7 @@ def _measured(
     place = int(np.searchsorted(at, row.calibration.native_threshold))
     return replace(
         row,
-        estimate=float(clean[place]),
+        estimate=float(clean[place]) if row.estimate is None else row.estimate,
         mean_size=float(sizes[place]),
         coverage=None if coverage is None else float(coverage[place]),
     )

@@ -17,6 +17,8 @@ from nacp.sets import PredictionSets
 _SIZE_BOUNDS = (1, 3, 10, 100, 1000)
 # What 95% intervals leave out on each side, and how many standard errors they reach.
 _TAIL, REACH = 0.025, 1.96
+# So many points are added for an interval from noisy labels, half of them covered.
+_ADDED = 4
 
 
 @dataclass(frozen=True)
@@ -58,11 +60,8 @@ class Evaluation:
     @property
     def coverage_interval(self) -> tuple[float, float]:
         """The exact (Clopper-Pearson) 95% interval of the coverage of these sets on new points."""
-        from scipy.special import betaincinv
-
-        hits = round(self.coverage * self.n)
-        low = 0.0 if hits == 0 else betaincinv(hits, self.n - hits + 1, _TAIL)
-        high = 1.0 if hits == self.n else betaincinv(hits + 1, self.n - hits, 1 - _TAIL)
+        hits, trials = np.array([[round(self.coverage * self.n)], [self.n]])
+        (low,), (high,) = _exact_interval(hits, trials, _TAIL)
         return float(low), float(high)
 
     @property
@@ -181,8 +180,9 @@ def coverage_by_class(
     """Return the coverage of each class, with an interval; from noisy labels too.
 
     With clean labels the intervals are exact (Clopper and Pearson). With noisy ones, class l is covered by
-    ``mean(W[y, l] 1{l in C(x)}) / mean(W[y, l])``, W the inverse of the noise matrix, and the intervals
-    come from its standard error. Both are cut off at 0 and 1.
+    ``mean(W[y, l] 1{l in C(x)}) / mean(W[y, l])``, W the inverse of the noise matrix, and the intervals are
+    approximate: Fieller's for a ratio of means, with two covered and two missed points added, as Agresti and
+    Coull do for shares, so that they hold with few labels too. All is cut off at 0 and 1.
 
     Parameters
     ----------
@@ -236,10 +236,30 @@ def _weighted_share(
         total += count[rows] @ block
         squares += count[rows] @ block**2
     share = np.clip(_share(held, total), 0, 1)
-    # The spread of the residuals w (1{l in C} - share), by the delta method.
-    residual = (1 - 2 * share) * held_squares + share**2 * squares
-    half = -float(ndtri(tail)) * _share(np.sqrt(np.maximum(residual, 0)), total)
-    return share, np.maximum(share - half, 0), np.minimum(share + half, 1)
+    low, high = _fieller(
+        held + _ADDED / 2 * inverse.diagonal,
+        total + _ADDED * inverse.diagonal,
+        held_squares + _ADDED / 2 * inverse.diagonal**2,
+        squares + _ADDED * inverse.diagonal**2,
+        float(ndtri(tail)) ** 2,
+    )
+    return share, low, high
+
+
+def _fieller(
+    part: Floats, total: Floats, part_squares: Floats, squares: Floats, z_squared: float
+) -> tuple[Floats, Floats]:
+    """Return where ``(part - c total)^2 <= z^2 (part_squares (1 - 2 c) + c^2 squares)``, cut off at 0 and 1.
+
+    That is, where the residuals ``w (1{l in C} - c)`` do not contradict the share c. Everywhere, if the total
+    itself may be 0.
+    """
+    a = total**2 - z_squared * squares
+    b = part * total - z_squared * part_squares
+    root = np.sqrt(np.maximum(b**2 - a * (part**2 - z_squared * part_squares), 0))
+    known = a > 0
+    low, high = (np.where(known, (b + side * root) / np.where(known, a, 1), 0.5 + side) for side in (-1, 1))
+    return np.clip(low, 0, 1), np.clip(high, 0, 1)
 
 
 def _share(part: Array, total: Array) -> Floats:

@@ -4,6 +4,7 @@ import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
+from numbers import Integral
 from typing import Any, Literal
 
 import numpy as np
@@ -17,8 +18,8 @@ from nacp.comparison import Comparison, compare
 from nacp.coverage import CoverageCurve, curve_at
 from nacp.diagnostics import Diagnosis, diagnose
 from nacp.estimation import NoiseEstimate
+from nacp.guarantees import GUARANTEES
 from nacp.metrics import ClassCoverage, coverage_by_class
-from nacp.scores import Score
 
 ALPHAS = tuple(round(0.01 * i, 2) for i in range(1, 31))
 """Where the slider stops, besides the alpha that was asked for."""
@@ -101,7 +102,7 @@ def gather(
 ) -> Contents:
     """Compute what a report shows. `options` go to `calibrate`."""
     if test_labels is not None and test_probs is None:
-        raise ValueError("test_labels were given without test_probs: pass both or neither")
+        raise ValueError("test_labels needs test_probs, the probabilities of the same points")
     say("calibrating for every alpha of the slider")
     alphas = sorted({*ALPHAS, alpha})
     with warnings.catch_warnings():
@@ -109,8 +110,8 @@ def gather(
         calibrations = calibrate(probs, labels, noise=noise, alpha=alphas, **options)
     chosen = alphas.index(alpha)
     cal = calibrations[chosen]
-    score, shown = cal.score, probs if test_probs is None else test_probs
-    rows = check_probs(shown, normalize=cal.normalize, probabilities=score.takes_probabilities, k=cal.k)
+    shown, given = (probs, labels) if test_probs is None else (test_probs, test_labels)
+    rows = check_probs(shown, normalize=cal.normalize, probabilities=cal.score.takes_probabilities, k=cal.k)
     truth = None if test_labels is None else check_labels(test_labels, rows.n, cal.k, cal.classes)
     chosen_rows = _check_samples(samples, rows.n)
     if descriptions is not None and len(descriptions) != rows.n:
@@ -119,19 +120,8 @@ def gather(
         )
 
     say("measuring the sets")
-    natives = np.array([each.native_threshold for each in calibrations])
-    sizes, covered = _measure(rows, truth, score, natives)
     bounds = _bounds(cal.k)
-    steps = tuple(
-        Step(
-            each,
-            float(sizes[:, i].mean()),
-            np.bincount(np.searchsorted(bounds, sizes[:, i]), minlength=len(bounds)),
-            None if covered is None else float(covered[:, i].mean()),
-        )
-        for i, each in enumerate(calibrations)
-    )
-    given = labels if test_probs is None else test_labels
+    sizes, covered = _measure(rows, truth, calibrations)
     say("coverage by class")
     if test_labels is None:
         by_class = coverage_by_class(cal.predict_set(probs), labels, noise=noise)
@@ -139,18 +129,14 @@ def gather(
         by_class = coverage_by_class(cal.predict_set(shown), test_labels)
     say("what each guarantee costs")
     costs = compare(
-        probs, labels, noise=noise, alpha=alpha, delta=options.get("delta"), scores=[score],
+        probs, labels, noise=noise, alpha=alpha, delta=cal.guarantee.delta, scores=[cal.score],
+        guarantees=[cal.guarantee if name == cal.guarantee.name else name for name in GUARANTEES],
         test_probs=test_probs, test_labels=test_labels, classes=cal.classes, normalize=cal.normalize,
-        random_state=cal.random_state,
+        crossing=cal.crossing, random_state=cal.random_state,
     )  # fmt: skip
-    diagnosis = moved = None
-    if cal.noise is not None:
-        say("whether the noise model can be right")
-        diagnosis = diagnose(cal, audit_probs=None if truth is None else shown, audit_labels=test_labels)
-        say("what a wrong noise rate would do")
-        moved = sensitivity(cal) if _has_errors(cal) else None
+    say("whether the noise model can be right, and what if not")
     return Contents(
-        steps=steps,
+        steps=_steps(calibrations, sizes, covered, bounds),
         chosen=chosen,
         curve=_curve(calibrations, chosen),
         bins=_names(bounds),
@@ -160,8 +146,12 @@ def gather(
         measured_on="calibration" if test_probs is None else "test",
         tested=0 if truth is None else rows.n,
         estimate=noise if isinstance(noise, NoiseEstimate) else None,
-        diagnosis=diagnosis,
-        sensitivity=moved,
+        diagnosis=(
+            diagnose(cal, audit_probs=None if truth is None else shown, audit_labels=test_labels)
+            if cal.noise is not None and cal.n > 1
+            else None
+        ),
+        sensitivity=sensitivity(cal) if _has_errors(cal) else None,
     )
 
 
@@ -174,13 +164,15 @@ def _check_samples(samples: Sequence[int] | None, n: int) -> list[int]:
     if samples is None:
         return [int(row) for row in np.linspace(0, n - 1, min(_SAMPLES, n))]
     for row in samples:
-        if not 0 <= row < n:
+        if not isinstance(row, Integral) or not 0 <= row < n:
             raise ValueError(f"samples must be row numbers from 0 to {n - 1}; found {row}")
     return list(samples)
 
 
-def _measure(rows: Rows, truth: Ints | None, score: Score, natives: Floats) -> tuple[Ints, Array | None]:
-    """Return the size of each row's set at each threshold, and whether it holds the true label."""
+def _measure(rows: Rows, truth: Ints | None, calibrations: list[Calibration]) -> tuple[Ints, Array | None]:
+    """Return the size of each row's set by each calibration, and whether it holds the true label."""
+    score = calibrations[0].score
+    natives = np.array([each.native_threshold for each in calibrations])
     order = np.argsort(natives)
     sizes = np.empty((rows.n, len(natives)), dtype=np.int64)
     covered = None if truth is None else np.empty(sizes.shape, dtype=bool)
@@ -194,9 +186,23 @@ def _measure(rows: Rows, truth: Ints | None, score: Score, natives: Floats) -> t
     return sizes, covered
 
 
+def _steps(
+    calibrations: list[Calibration], sizes: Ints, covered: Array | None, bounds: Ints
+) -> tuple[Step, ...]:
+    return tuple(
+        Step(
+            each,
+            float(sizes[:, i].mean()),
+            np.bincount(np.searchsorted(bounds, sizes[:, i]), minlength=len(bounds)),
+            None if covered is None else float(covered[:, i].mean()),
+        )
+        for i, each in enumerate(calibrations)
+    )
+
+
 def _bounds(k: int) -> Ints:
-    """Return the largest size of each bin, up to k."""
-    return np.array([*(bound for bound in _SIZE_BOUNDS if bound < k), k])
+    """Return the largest size of each bin; all k classes are one of their own."""
+    return np.unique([*(bound for bound in _SIZE_BOUNDS if bound < k), k - 1, k])
 
 
 def _names(bounds: Ints) -> tuple[str, ...]:

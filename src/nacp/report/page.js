@@ -18,8 +18,10 @@
   const paint = () => dye(style("--ink"), style("--line"), style("--card"));
   paint();
   matchMedia("(prefers-color-scheme: dark)").addEventListener("change", paint);
-  addEventListener("beforeprint", () => dye("#000", "#bbb", "#fff"));
-  addEventListener("afterprint", paint);
+  // Paper is narrower than most windows, and does not scroll.
+  const widen = (size) => charts.forEach((id) => Plotly.relayout(byId(id), size));
+  addEventListener("beforeprint", () => { dye("#000", "#bbb", "#fff"); widen({ autosize: false, width: 620 }); });
+  addEventListener("afterprint", () => { paint(); widen({ autosize: true, width: null }); });
 
   const slider = byId("alpha");
   const show = () => {

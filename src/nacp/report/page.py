@@ -11,6 +11,7 @@ from typing import Any
 from nacp._types import Floats
 from nacp.calibration import Calibration
 from nacp.comparison import ComparisonRow
+from nacp.guarantees import Uncorrected
 from nacp.report import charts
 from nacp.report.contents import Contents, Sample, Step
 
@@ -61,13 +62,22 @@ def _texts(step: Step) -> dict[str, str]:
         "size": f"{step.mean_size:.2f}",
         "threshold": "none" if math.isinf(cal.threshold) else f"{cal.threshold:.6g}",
         "promise": _sentence(cal.promise),
-        "added": f"{cal.effective_correction:.4f}",
+        "added": _added(cal),
         "obstacle": _sentence(f"The sets hold all classes: {cal.obstacle}") if cal.obstacle else "",
         "note": _sentence(cal.note) if cal.note else "",
         "tested": "" if step.coverage is None else f"{step.coverage:.4f}",
     }
     spoken = "alpha {alpha}: estimated coverage {estimate}, {size} labels per set, threshold {threshold}"
     return texts | {"spoken": spoken.format(**texts)}
+
+
+def _added(cal: Calibration) -> str:
+    if cal.obstacle is not None or isinstance(cal.guarantee, Uncorrected):
+        return ""
+    return (
+        "To keep this, sets are chosen whose estimated coverage is "
+        f"{cal.effective_correction:.4f} above the coverage asked for."
+    )
 
 
 def _step(contents: Contents, i: int) -> dict[str, Any]:
@@ -107,10 +117,9 @@ def _costs(contents: Contents) -> str:
         for row in contents.costs.rows
     ]
     name = contents.calibration.guarantee.name
-    return (
-        f"<p class='soft'>With the same score, at alpha = {contents.calibration.alpha:g}.</p>"
-        f"<div class='scroll' tabindex='0'>{_table(header, rows, lambda row: row[0] == name)}</div>"
-    )
+    intro = f"With the same score, at alpha = {contents.calibration.alpha:g}."
+    table = _scroll("Guarantees", header, rows, lambda row: row[0] == name)
+    return f"<p class='soft'>{intro}</p>{table}"
 
 
 def _said(row: ComparisonRow) -> str:
@@ -119,10 +128,11 @@ def _said(row: ComparisonRow) -> str:
 
 def _noise(contents: Contents) -> str:
     """Return where the noise model comes from, whether it can be right, and what if it is wrong."""
-    if contents.diagnosis is None:
+    if contents.calibration.noise is None:
         return "<p>The labels are taken as they are.</p>"
+    alpha = f"At alpha = {contents.calibration.alpha:g}."
     said = {"Estimated": contents.estimate, "Diagnosis": contents.diagnosis}
-    text = "".join(
+    text = f"<p class='soft'>{alpha}</p>" + "".join(
         f"<p class='lines'><strong>{name}.</strong> {_safe(str(what))}</p>"
         for name, what in said.items()
         if what is not None
@@ -144,7 +154,7 @@ def _noise(contents: Contents) -> str:
         f"{text}<figure><div id='sensitivity-chart' class='chart' role='img' aria-labelledby='{name}'></div>"
         f"<figcaption id='{name}'>{caption}</figcaption></figure>"
         "<details><summary>The same in numbers</summary>"
-        f"<div class='scroll' tabindex='0'>{_table(header, rows)}</div></details>"
+        f"{_scroll('Coverage by stated rate', header, rows)}</details>"
     )
 
 
@@ -208,9 +218,16 @@ def _classes(contents: Contents) -> str:
         f"{left_out}</p>"
         "<div class='search'><label for='search'>Find a class </label>"
         "<input type='search' id='search'> <span id='found' class='soft' role='status'></span></div>"
-        f"<div id='classes' class='tall' tabindex='0'>{_table(header, rows)}</div>"
+        "<div id='classes' class='tall' tabindex='0' role='region' aria-label='Classes'>"
+        f"{_table(header, rows)}</div>"
         "<p class='soft printed'>Printed: the first 30 at most.</p>"
     )
+
+
+def _scroll(name: str, header: Sequence[str], rows: Iterable[Sequence[str]], chosen: Any = None) -> str:
+    """Return a table in a box that scrolls sideways where there is no room."""
+    table = _table(header, rows, chosen or (lambda row: False))
+    return f"<div class='scroll' tabindex='0' role='region' aria-label='{name}'>{table}</div>"
 
 
 def _table(header: Sequence[str], rows: Iterable[Sequence[str]], chosen: Any = lambda row: False) -> str:
@@ -234,7 +251,7 @@ def _table(header: Sequence[str], rows: Iterable[Sequence[str]], chosen: Any = l
 
 
 def _numeric(cell: str) -> bool:
-    return cell[:1].isdigit() or cell[:1] in "-<"
+    return cell[:1].isdigit() or cell[:1] in "-<–"
 
 
 def _number(value: float | None, form: str) -> str:
