@@ -96,7 +96,7 @@ class NoiseEstimate:
 
 
 def load(path: str | os.PathLike[str]) -> NoiseEstimate:
-    """Read an estimate that `NoiseEstimate.save` wrote.
+    """Read an estimate that `nacp.NoiseEstimate.save` wrote.
 
     Parameters
     ----------
