@@ -39,7 +39,7 @@ reproduce: .venv/installed
 bench: .venv-bench/installed
 	.venv-bench/bin/python benchmarks/run.py
 
-# Are the promises true, and what do they cost? Takes about an hour. Writes docs/guarantees-results.md.
+# Are the promises true, and what do they cost? Takes about half an hour. Writes docs/guarantees-results.md.
 guarantees: .venv/installed
 	$(BIN)/python benchmarks/guarantees.py
 
