@@ -201,3 +201,8 @@ def test_html_tells_of_an_obstacle_and_of_empty_sets(data):
     assert any(cal.obstacle in text for text in Reader(cal._repr_html_()).texts)
     assert "none" in Reader(nacp.PredictionSets([0, 0], [], k=3)._repr_html_()).texts
     assert Reader(nacp.PredictionSets([0], [], k=3)._repr_html_()).texts
+
+
+def test_no_sets_are_drawn_as_none():
+    display = nacp.SetSizeDisplay(np.array([], dtype=np.int64)).plot()
+    assert [bar.get_height() for bar in display.bars_] == [0.0]

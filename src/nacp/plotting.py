@@ -474,7 +474,9 @@ class SetSizeDisplay(_Display):
         starts = _ranges(int(self.sizes.max(initial=0)))
         places = np.searchsorted(starts, self.sizes, side="right") - 1
         shares = np.bincount(places, minlength=len(starts)) / max(len(self.sizes), 1)
-        mean = f"mean {self.sizes.mean():.3g}, median {np.median(self.sizes):g}"
+        mean = "no sets"
+        if len(self.sizes):
+            mean = f"mean {self.sizes.mean():.3g}, median {np.median(self.sizes):g}"
         style: dict[str, Any] = {"color": _BLUE, "width": 0.85, "label": mean} | bars
         self.bars_ = ax.bar(np.arange(len(starts)), shares, **style)
         ends = [*(start - 1 for start in starts[1:]), int(self.sizes.max(initial=0))]

@@ -26,7 +26,7 @@ ALPHAS = tuple(round(0.01 * i, 2) for i in range(1, 31))
 _CURVE_POINTS = 300
 _SAMPLES = 8
 _MOST_LABELS = 30
-_SIZE_BOUNDS = (0, 1, 2, 3, 4, 5, 10, 20, 50, 100, 200, 500, 1000, 2000, 5000, 10_000, 100_000, 1_000_000)
+_BIN_ENDS = (0, 1, 2, 3, 4, 5, 10, 20, 50, 100, 200, 500, 1000, 2000, 5000, 10_000, 100_000, 1_000_000)
 
 
 @dataclass(frozen=True)
@@ -202,7 +202,7 @@ def _steps(
 
 def _bounds(k: int) -> Ints:
     """Return the largest size of each bin; all k classes are one of their own."""
-    return np.unique([*(bound for bound in _SIZE_BOUNDS if bound < k), k - 1, k])
+    return np.unique([*(bound for bound in _BIN_ENDS if bound < k), k - 1, k])
 
 
 def _names(bounds: Ints) -> tuple[str, ...]:
