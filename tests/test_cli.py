@@ -104,7 +104,7 @@ def test_a_name_that_is_a_class_is_no_header(files):
     done("calibrate", "probs.csv", "names.csv", "--noise", "0.2")
     with open("many.csv", "w", newline="") as file:
         csv.writer(file).writerows([[NAMES[i % 4]] for i in range(1001)])
-    assert "labels must have the shape (1000,)" in done(
+    assert "many.csv holds 1001 labels, but probs.csv has 1000 rows" in done(
         "calibrate", "probs.csv", "many.csv", "--noise", "0.2", code=2
     )
 
@@ -118,7 +118,35 @@ def test_numbers_may_be_a_header(files):
     }.items():
         with open(name, "w", newline="") as file:
             csv.writer(file).writerows(rows)
-    assert "from 1000 noisy labels" in done("calibrate", "two.csv", "y.csv", "--noise", "0.2")
+    assert "from 1000 noisy labels" in done("calibrate", "two.csv", "y.csv:0", "--noise", "0.2")
+    # Without its name the 0 may be a label, and every other label would then belong to another row.
+    said = done("calibrate", "two.csv", "y.csv", "--noise", "0.2", code=2)
+    assert "y.csv holds 1001 labels, but two.csv has 1000 rows" in said
+
+
+def test_columns_in_the_order_of_letters_are_the_same_classes(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    rng = np.random.default_rng(1)
+    true = rng.integers(12, size=1000)
+    probs = rng.dirichlet(np.full(12, 0.5), size=1000) + 3 * np.eye(12)[true]
+    probs /= probs.sum(axis=1, keepdims=True)
+    noisy = nacp.UniformNoise(0.2).sample(true, 12, rng)
+    np.save("p.npy", probs)
+    np.save("y.npy", noisy)
+    order = sorted(range(12), key=str)
+    with open("all.csv", "w", newline="") as file:
+        rows = zip(probs[:, order].tolist(), noisy, strict=True)
+        csv.writer(file).writerows([[*order, "label"], *([*row, y] for row, y in rows)])
+    done("calibrate", "p.npy", "y.npy", "--noise", "0.2", "-o", "a.json")
+    done("calibrate", "all.csv", "all.csv:label", "--noise", "0.2", "-o", "b.json")
+    assert nacp.load("a.json").threshold == nacp.load("b.json").threshold
+    with open("new.csv", "w", newline="") as file:
+        csv.writer(file).writerows([order, *probs[:, order].tolist()])
+    for cal, probs in (("a", "p.npy"), ("a", "new.csv"), ("b", "new.csv"), ("b", "all.csv")):
+        done("predict", f"{cal}.json", probs, "-o", f"{cal}-{probs}.jsonl")
+        with open(f"{cal}-{probs}.jsonl") as file:
+            sets = [sorted(map(int, json.loads(line))) for line in file]
+        assert sets == nacp.load("a.json").predict_set(np.load("p.npy")).to_lists()
 
 
 def test_numbers_beside_named_columns_are_their_places(files):

@@ -109,6 +109,87 @@ def test_every_kind_of_file_holds_the_same_labels():
         assert _io.read_labels(name, 40).tolist() == named, name
 
 
+@pytest.mark.parametrize("first", ["0", "2", "5", "1.5", "nan"])
+def test_a_number_too_many_is_never_taken_for_a_header(first):
+    """It may be a label, and then all others would belong to other rows."""
+    np.save("p.npy", PROBS)
+    write_csv("p.csv", [NAMES, *PROBS.tolist()])
+    write_csv("y.csv", [[first], *([i] for i in LABELS)])
+    for probs in ("p.npy", "p.csv"):
+        words = f"y.csv holds 41 labels, but {probs} has 40 rows; if its first line is a header, give y.csv:"
+        with pytest.raises(ValueError, match=f"^{words}HEADER$"):
+            _io.read_points(probs, "y.csv")
+        assert _io.read_points(probs, f"y.csv:{first}")[1].shape == (40,)
+
+
+def test_a_header_that_can_be_nothing_else_is_one():
+    named = [NAMES[i] for i in LABELS]
+    write_csv("a.csv", [["0"], *([name] for name in named)])
+    write_csv("b.csv", [["", "0"], *enumerate(LABELS)])
+    write_csv("c.csv", [["label"], *([i] for i in LABELS[1:])])
+    assert _io.read_labels("a.csv", 40, NAMES).tolist() == named
+    assert _io.read_labels("b.csv", 40).tolist() == LABELS.tolist()
+    assert _io.read_labels("c.csv", 40).tolist() == LABELS[1:].tolist()  # too few, but numbers
+    assert _io.read_labels("c.csv").tolist() == LABELS[1:].tolist()
+
+
+def numbered_points(header, labels, k):
+    """Points whose largest probability is that of their label, in columns with a header of numbers."""
+    rows = 0.5 / k + 0.5 * (np.array(header)[None, :] == np.array(labels)[:, None])
+    return rows.tolist()
+
+
+@pytest.mark.parametrize(
+    "header",
+    [sorted(range(12), key=str), list(range(1, 11)), [30, 10, 20], [2, 1], [1, 0, 2]],
+    ids=["by letters", "from 1", "any", "two", "turned"],
+)
+def test_numbers_in_a_header_are_names_unless_they_are_the_places(header):
+    k = len(header)
+    labels = [header[i % k] for i in range(40)]
+    rows = numbered_points(header, labels, k)
+    write_csv("all.csv", [[*header, "label"], *([*row, y] for row, y in zip(rows, labels, strict=True))])
+    write_csv("p.csv", [header, *rows])
+    write_csv("y.csv", [[y] for y in labels])
+    np.save("y.npy", labels)
+    write_parquet("p.parquet", **{str(c): [row[j] for row in rows] for j, c in enumerate(header)})
+    for probs, given in [
+        ("all.csv", "all.csv"), ("p.csv", "y.csv"), ("p.csv", "y.npy"), ("p.parquet", "y.npy"),
+    ]:  # fmt: skip
+        matrix, read, classes = _io.read_points(probs, given)
+        assert classes == [str(each) for each in header]
+        assert [classes[i] for i in matrix.argmax(axis=1)] == read.tolist() == [str(y) for y in labels]
+    # Classes known by number are found where the header says; names in another order are put in order.
+    if sorted(header) == list(range(k)):
+        assert _io.read_points("p.csv", "y.npy", k=k)[0].argmax(axis=1).tolist() == labels
+    turned, known = _io.read_rows("p.csv", sorted(header))
+    assert [known[i] for i in turned.argmax(axis=1)] == labels
+
+
+def test_numbers_that_are_names_are_never_places():
+    write_csv("p.csv", [range(1, 4), *PROBS.tolist()])
+    np.save("y.npy", LABELS)  # 0, 1, 2
+    assert set(_io.read_points("p.csv", "y.npy")[1].tolist()) == {"0", "1", "2"}
+
+
+def test_certain_rows_do_not_hide_a_header_of_numbers():
+    rows = [[0, 0, 1], *PROBS.tolist()]
+    write_csv("a.csv", [range(3), *rows])
+    assert len(_io.read_matrix("a.csv")[0]) == 41
+    write_csv("b.csv", [[1, 0], [0.2, 0.8]])  # a noise matrix, say
+    assert _io.read_matrix("b.csv")[0].tolist() == [[1, 0], [0.2, 0.8]]
+    write_csv("c.csv", [[3, 1, 2], [1, 2, 3]])  # ranks
+    assert len(_io.read_matrix("c.csv")[0]) == 2
+
+
+def test_a_column_with_a_number_for_its_name_may_hold_the_labels():
+    write_csv("all.csv", [range(4), *([*PROBS[i].tolist(), LABELS[i]] for i in range(40))])
+    matrix, given, classes = _io.read_points("all.csv", "all.csv:3")
+    assert np.array_equal(matrix.astype(np.float32), PROBS)
+    assert given.tolist() == LABELS.tolist()
+    assert classes is None
+
+
 @pytest.mark.parametrize("labels", ["all.csv", "all.csv:animal", "all.parquet", "all.parquet:animal"])
 def test_one_table_may_hold_probabilities_and_labels(labels):
     named = [NAMES[i] for i in LABELS]

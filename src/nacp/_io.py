@@ -60,22 +60,28 @@ def read_matrix(
 
     read = _parquet_matrix if path.suffix == ".parquet" else _csv_matrix
     matrix, header = read(path, key, places)
-    return matrix, None if header is None or _whole(header) else header
+    return matrix, None if header is None or header == _places(len(header)) else header
 
 
-def read_labels(name: str, rows: int, classes: Sequence[str] | None = None) -> Array:
+def read_labels(name: str, rows: int | None = None, classes: Sequence[Any] | None = None) -> Array:
     """Read labels, numbers or names: from an array, or from one column of a table.
 
-    Of several arrays it is "labels", of several columns the last, unless ``file.csv:column`` names one. A
-    ``.csv`` file with one label too many, of which the first is no class, has a header.
+    Of several arrays it is "labels", of several columns the last, unless ``file.csv:column`` names one. The
+    first line of a ``.csv`` file is a header if it cannot be anything else. There should be as many labels as
+    `rows`, if that is known.
     """
     path, key = _split(name)
     if path.suffix in _ARRAYS or path.suffix == ".parquet":
         read = _parquet_column(path, key) if path.suffix == ".parquet" else _read_array(path, key, "labels")
         return read if classes is None or read.dtype.kind not in "iu" else _named(read, classes)
-    values = _csv_column(path, key)
-    if len(values) == rows + 1 and values[0] not in (classes or ()):
-        del values[0]
+    values, headed = _csv_column(path, key)
+    if not headed and values[0] not in (classes or ()):
+        word, rest = not _numeric(values[:1]), values[1:]
+        many = rows is None or len(values) == rows + 1
+        # A word that is no class is a header if there is a label too many, or if numbers are below it. A
+        # number may be a label; it is a header only if all below it are words.
+        if (many or _whole(rest)) if word else (many and not any(_numeric([cell]) for cell in rest)):
+            values = rest
     if not _whole(values) or (classes is not None and set(values) <= set(classes)):
         return np.array(values)
     numbers = np.array(values, dtype=np.float64).astype(np.int64)
@@ -83,18 +89,23 @@ def read_labels(name: str, rows: int, classes: Sequence[str] | None = None) -> A
 
 
 def read_points(
-    probs: str, labels: str, classes: Sequence[str] | None = None, names: str | None = None
-) -> tuple[Array, Array, Sequence[str] | None]:
+    probs: str,
+    labels: str,
+    classes: Sequence[Any] | None = None,
+    names: str | None = None,
+    k: int | None = None,
+) -> tuple[Array, Array, Sequence[Any] | None]:
     """Read probabilities with their labels, and the classes.
 
     The classes are those given, or those in the file `names`, or the names of the columns. Where both are
     there, named columns are put in the order of the classes. Both may be in one table: the last column, or
-    the one that ``file.csv:column`` names, then holds the labels.
+    the one that ``file.csv:column`` names, then holds the labels. `k` is for classes that are known by number
+    alone, as in `read_rows`.
     """
     if probs == labels == STDIN:
         raise ValueError("standard input can be read once only: give a file for probs or for labels")
     try:
-        matrix, known = read_rows(probs, classes, names, labels)
+        matrix, known = read_rows(probs, classes, names, labels, k)
         if matrix.ndim == 1:
             raise ValueError(f"{probs} must hold a matrix of shape (n, k); found {matrix.shape}")
     except ValueError as error:
@@ -105,6 +116,10 @@ def read_points(
             ) from None
         raise error from None
     given = read_labels(labels, len(matrix), known)
+    if given.ndim == 1 and len(given) != len(matrix):
+        headed = len(given) == len(matrix) + 1 and labels.endswith(".csv")
+        hint = f"; if its first line is a header, give {labels}:HEADER" if headed else ""
+        raise ValueError(f"{labels} holds {len(given)} labels, but {probs} has {len(matrix)} rows{hint}")
     if known is None and given.dtype.kind in "US" and given.size:
         raise ValueError(
             f"{labels} holds names such as {str(given.flat[0])!r}, but the columns of {probs} have none: "
@@ -114,10 +129,22 @@ def read_points(
 
 
 def read_rows(
-    probs: str, classes: Sequence[str] | None = None, names: str | None = None, labels: str = ""
-) -> tuple[Array, Sequence[str] | None]:
-    """Read probabilities and the classes, as `read_points` does."""
+    probs: str,
+    classes: Sequence[Any] | None = None,
+    names: str | None = None,
+    labels: str = "",
+    k: int | None = None,
+) -> tuple[Array, Sequence[Any] | None]:
+    """Read probabilities and the classes, as `read_points` does.
+
+    With `k` and without `classes` these are known by number alone: a header of such numbers says where each
+    is, and names say nothing.
+    """
     matrix, header = read_matrix(probs, classes=classes, labels=labels)
+    if classes is None and k is not None:
+        if header is not None and sorted(header) == sorted(_places(k)):
+            matrix = matrix[:, [header.index(place) for place in _places(k)]]
+        return matrix, None
     if names is not None and matrix.ndim == 2:
         classes = read_classes(names, matrix.shape[1])
     if header is None or classes is None:
@@ -146,7 +173,7 @@ def read_class_list(name: str) -> list[str]:
     """Read class names: a ``.json`` list, the last column of a ``.csv`` file, or else one per line."""
     path = _checked(Path(name))
     if path.suffix == ".csv":
-        read = _csv_column(path, None)
+        read, _ = _csv_column(path, None)
     elif path.suffix == ".json":
         try:
             read = json.loads(path.read_text(encoding="utf-8"))
@@ -398,22 +425,33 @@ def _csv_matrix(path: Path, key: str | None, places: Places) -> tuple[Array, lis
                 f"{path} must hold one number per cell below its header; found {odd!r} in line {line}"
             ) from None
     matrix = np.frombuffer(values, dtype=np.float64).reshape(-1, len(wanted))
-    # 0, 1, ..., k - 1 above other than whole numbers is a header too.
-    if header is None and first == [str(i) for i in range(len(first))]:
-        below = matrix[1:]
-        if not np.any(np.all(below == np.rint(below), axis=1)):
-            return below, first
+    if header is None and _numbers_are_a_header(first, matrix[1:]):
+        wanted = places(first)
+        return matrix[1:, wanted], [first[i] for i in wanted]
     return matrix, None if header is None else [header[i] for i in wanted]
 
 
-def _csv_column(path: Path, key: str | None) -> list[str]:
+def _numbers_are_a_header(first: list[str], below: Array) -> bool:
+    """Return whether a first row is a header: different whole numbers above others, which do not sum to 1.
+
+    0 and 1 do; they are a header of two columns unless other rows are whole as well.
+    """
+    if len(set(first)) < max(len(first), 2) or not all(cell.isdecimal() for cell in first):
+        return False
+    whole = np.all(below == np.rint(below), axis=1)
+    return not np.any(whole) if first == ["0", "1"] else first != ["1", "0"] and not np.all(whole)
+
+
+def _csv_column(path: Path, key: str | None) -> tuple[list[str], bool]:
+    """Return the cells of a column, the last if none is named, and whether its header is known and left out."""
     rows = [row for _, row in _csv_rows(path)]
     if key is None:
-        return [row[-1] for row in rows]
+        numbered = len(rows[0]) > 1 and rows[0][0].lower() in _ID
+        return [row[-1] for row in rows[numbered:]], numbered
     place = rows[0].index(_pick(path, rows[0], key, key))
     if any(len(row) <= place for row in rows):
         raise ValueError(f"{path} has rows without the column {key!r}")
-    return [row[place] for row in rows[1:]]
+    return [row[place] for row in rows[1:]], True
 
 
 def _parquet_matrix(path: Path, key: str | None, places: Places) -> tuple[Array, list[str] | None]:
@@ -474,8 +512,19 @@ def _looks_like_probs(name: str) -> bool:
         return False
 
 
-def _named(labels: Array, classes: Sequence[str]) -> Array:
-    """Return the names of labels that are numbers; as they are if some have none."""
+def _places(k: int) -> list[str]:
+    """Return the header that says no more than the places of the columns do."""
+    return [str(i) for i in range(k)]
+
+
+def _named(labels: Array, classes: Sequence[Any]) -> Array:
+    """Return the names of labels that are numbers; as they are if some have none.
+
+    A number is the place of a class, unless the names are numbers themselves.
+    """
+    if _whole([str(name) for name in classes]):
+        own = {int(float(name)): name for name in classes}
+        return np.array([own.get(i, i) for i in labels.ravel().tolist()]).reshape(labels.shape)
     inside = labels.size == 0 or (labels.min() >= 0 and labels.max() < len(classes))
     return np.array(classes)[labels] if inside else labels
 

@@ -130,12 +130,12 @@ def diagnose_command(
     The exit code is 1 if it is rejected, or if clean labels are covered too little.
     """
     model = nacp.load(calibration)
-    matrix, given, _ = read_points(probs, labels, model.classes)
+    matrix, given, _ = read_points(probs, labels, model.classes, k=model.k)
     if (audit_probs is None) != (audit_labels is None):
         raise ValueError("--audit-probs and --audit-labels belong together; give both, or neither")
     audited, true = None, None
     if audit_probs is not None and audit_labels is not None:
-        audited, true, _ = read_points(audit_probs, audit_labels, model.classes)
+        audited, true, _ = read_points(audit_probs, audit_labels, model.classes, k=model.k)
     found = nacp.diagnose(model, matrix, given, audit_probs=audited, audit_labels=true, level=level)
     checks = [check._asdict() for check in found.checks]
     audit = None if found.audit is None else found.audit._asdict()
@@ -146,9 +146,7 @@ def diagnose_command(
 
 def _labels(name: str, classes: list[str] | None) -> Array:
     """Read labels, of which it is not known how many there are: a first one that is no label is a header."""
-    given = read_labels(name, -1, classes)
-    if given.dtype.kind in "US" and len(given) > 1 and str(given[0]) not in (classes or ()):
-        given = read_labels(name, len(given) - 1, classes)
+    given = read_labels(name, classes=classes)
     if given.dtype.kind in "US" and classes is None:
         raise ValueError(
             f"{name} holds names such as {str(given[0])!r}: pass --classes FILE with all of them in order"

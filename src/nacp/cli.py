@@ -227,7 +227,7 @@ def predict_command(
     model = _load(calibration, probs)
     check_output(out, SET_ENDINGS)
     with progress_of(f"reading {probs}", quiet):
-        matrix, _ = read_rows(probs, model.classes)
+        matrix, _ = read_rows(probs, model.classes, k=model.k)
     sizes = [0, 0]
 
     def blocks(done: Any) -> Iterator[nacp.PredictionSets]:
@@ -266,7 +266,7 @@ def evaluate_command(
     """
     model = _load(calibration, probs, labels)
     with progress_of(f"reading {probs}", quiet):
-        matrix, true, _ = read_points(probs, labels, model.classes)
+        matrix, true, _ = read_points(probs, labels, model.classes, k=model.k)
     with progress_of_passes("evaluating", len(matrix), quiet):
         result = nacp.evaluate(model.predict_set(matrix), true)
     verdict = nacp.judge(model, result)
@@ -352,7 +352,7 @@ def compare_command(
     model = _noise(noise, noise_interval, noise_confidence)
     with progress_of(f"reading {probs}", quiet):
         matrix, given, names = read_points(probs, labels, names=classes)
-        test, true = _read_test(test_probs, test_labels, names)
+        test, true = _read_test(test_probs, test_labels, names, matrix.shape[1])
     with progress_of("comparing", quiet, 100) as done:
         found = nacp.compare(
             matrix, given, noise=model, alpha=alpha, delta=delta, scores=score or ("hps", "aps", "raps"),
@@ -407,7 +407,7 @@ def report_command(
     model = _noise(noise, noise_interval, noise_confidence)
     with progress_of(f"reading {probs}", quiet):
         matrix, given, names = read_points(probs, labels, names=classes)
-        test, true = _read_test(test_probs, test_labels, names)
+        test, true = _read_test(test_probs, test_labels, names, matrix.shape[1])
         texts = None if descriptions is None else read_lines(descriptions)
     with progress_of_steps("calibrating", quiet) as say:
         page = nacp.make_report(
@@ -517,7 +517,7 @@ def _noise(text: str, interval: tuple[float, float] | None, confidence: float) -
 
 
 def _read_test(
-    probs: str | None, labels: str | None, names: Sequence[str] | None
+    probs: str | None, labels: str | None, names: Sequence[Any] | None, k: int
 ) -> tuple[Array | None, Array | None]:
     """Read the points on which sets are to be measured, if there are some, and their labels."""
     if probs is None:
@@ -525,8 +525,8 @@ def _read_test(
             raise ValueError("--test-labels needs --test-probs, the probabilities of the same points")
         return None, None
     if labels is None:
-        return read_rows(probs, names)[0], None
-    matrix, true, _ = read_points(probs, labels, names)
+        return read_rows(probs, names, k=k)[0], None
+    matrix, true, _ = read_points(probs, labels, names, k=k)
     return matrix, true
 
 
