@@ -261,3 +261,20 @@ def test_the_display_draws_what_was_found():
     assert min(rates) == pytest.approx(0)
     assert list(covered) == [row.coverage for row in nacp.sensitivity(cal).rows]
     pyplot.close(display.figure_)
+
+
+@pytest.mark.parametrize(
+    "noise",
+    [
+        np.array([[0.1, 0.9, 0, 0], [0, 1, 0, 0], [0, 0, 1, 0], [0, 0, 0, 1]]),
+        nacp.GroupNoise([0, 0, 1, 1], {0: 0.8, 1: 0.0}),
+    ],
+    ids=["matrix", "groups"],
+)
+def test_default_shifts_stop_where_the_model_ends(noise):
+    rng = np.random.default_rng(0)
+    probs = rng.dirichlet(np.ones(4), 400)
+    cal = nacp.calibrate(probs, rng.integers(0, 4, 400), noise=noise, guarantee="none")
+    rows = nacp.sensitivity(cal).rows
+    assert 1 < len(rows) < 9
+    assert any(row.threshold == cal.threshold for row in rows)

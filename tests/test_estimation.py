@@ -440,7 +440,7 @@ def test_wrong_input_gets_a_sentence(call, said):
     [
         ({"format": "other"}, "not a noise file"),
         ({"version": 9}, "version 9"),
-        ({"rate": 2.0}, "noise rate must lie"),
+        ({"rate": 2.0}, "rate must lie"),
         ({"noise": {"name": "odd"}}, "'odd' is not one of"),
         ({"interval": [0.1]}, "cannot be used"),
         ({"k": 0}, "k must be at least 1"),
@@ -537,3 +537,36 @@ def test_an_estimate_calibrates_and_is_diagnosed(files):
     assert "belong together" in done(
         "!", "diagnose", "cal.json", "probs.npy", "noisy.npy", *audit[:2], code=2
     )
+
+
+def test_groups_of_different_sizes_with_different_rates_have_no_one_rate():
+    groups = [0, 0, 1, 1, *[2] * 10]
+    noise = nacp.GroupNoise(groups, {0: 0.0, 1: 0.0, 2: 0.5})
+    clean = np.random.default_rng(0).integers(0, 14, 2000)
+    estimate = nacp.noise_from_audit(noise.sample(clean, 14, 1), clean, k=14, groups=groups)
+    assert isinstance(estimate.noise, nacp.MatrixNoise)
+    assert "groups is refuted (no one rate fits groups of all sizes)" in estimate.why
+
+
+def test_a_right_group_model_is_seldom_refuted():
+    groups = [0, 0, 1, 1, *[2] * 10]
+    noise = nacp.GroupNoise(groups, 0.3)
+    refuted = 0
+    for run in range(100):
+        clean = np.random.default_rng(run).integers(0, 14, 300)
+        estimate = nacp.noise_from_audit(noise.sample(clean, 14, 1000 + run), clean, k=14, groups=groups)
+        refuted += not isinstance(estimate.noise, nacp.GroupNoise)
+    # At level 1%; four of 100 and more have a probability of 2% then.
+    assert refuted <= 4
+
+
+def test_an_audit_of_labels_that_are_all_wrong_survives_a_file(tmp_path):
+    clean = np.arange(300) % 3
+    estimate = nacp.noise_from_audit((clean + 1) % 3, clean, k=3, model="matrix")
+    estimate.save(tmp_path / "noise.json")
+    assert nacp.estimation.load(tmp_path / "noise.json").rate == 1.0
+
+
+def test_too_few_audited_labels_for_a_matrix_are_named():
+    with pytest.raises(ValueError, match="3 audited labels are too few for a matrix of 3 classes"):
+        nacp.noise_from_audit([1, 1, 1], [0, 1, 2], k=3, model="matrix")

@@ -112,8 +112,10 @@ def sensitivity(
         raise ValueError("noise is None in this calibration, so there is no rate that could be wrong")
     evidence = cal.evidence(probs, labels)
     rate = _rate(cal.noise, cal.k)
+    if rate == 0 and not isinstance(cal.noise, UniformFamily):
+        raise ValueError("noise holds no errors, so there is none that could be wrong")
     if shifts is None:
-        shifts = [shift for shift in _SHIFTS if 0 <= rate + shift < 1]
+        shifts = [shift for shift in _SHIFTS if _possible(cal.noise, cal.k, rate, rate + shift)]
     counts = np.bincount(evidence.labels, minlength=cal.k).astype(np.float64)
     right = evidence.under(cal.noise.inverse(cal.k))
     found = []
@@ -142,12 +144,19 @@ def _rate(noise: Noise, k: int) -> float:
     return float(1 - noise.matrix(k).diagonal.mean())
 
 
+def _possible(noise: Noise, k: int, rate: float, other: float) -> bool:
+    """Return whether the errors of a model can grow or shrink so far."""
+    try:
+        _moved(noise, k, rate, other).inverse(k)
+    except ValueError:
+        return False
+    return True
+
+
 def _moved(noise: Noise, k: int, rate: float, other: float) -> Noise:
     """Return ``P + (other/rate - 1)(P - I)``: all errors grow or shrink by one factor."""
     if isinstance(noise, UniformFamily):
         return UniformNoise(other)
-    if rate == 0:
-        raise ValueError("noise holds no errors, so there is none that could be wrong")
     factor = other / rate
     if isinstance(noise, GroupNoise):
         rates = noise.rate

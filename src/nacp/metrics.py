@@ -61,7 +61,7 @@ class Evaluation:
     def coverage_interval(self) -> tuple[float, float]:
         """The exact (Clopper-Pearson) 95% interval of the coverage of these sets on new points."""
         hits, trials = np.array([[round(self.coverage * self.n)], [self.n]])
-        (low,), (high,) = _exact_interval(hits, trials, _TAIL)
+        (low,), (high,) = exact_share(hits, trials, _TAIL)
         return float(low), float(high)
 
     @property
@@ -214,7 +214,7 @@ def coverage_by_class(
     model = as_noise(noise)
     if model is None:
         held = np.bincount(given[sets.contains(labels)], minlength=sets.k)
-        return ClassCoverage(_share(held, count), *_exact_interval(held, count, tail), count)
+        return ClassCoverage(_share(held, count), *exact_share(held, count, tail), count)
     return ClassCoverage(*_weighted_share(sets, given, count, model.inverse(sets.k), tail), count)
 
 
@@ -268,7 +268,7 @@ def _share(part: Array, total: Array) -> Floats:
     return share
 
 
-def _exact_interval(hits: Ints, trials: Ints, tail: float) -> tuple[Floats, Floats]:
+def exact_share(hits: Ints, trials: Ints, tail: float) -> tuple[Floats, Floats]:
     """Return the interval of Clopper and Pearson for a share of so many hits; nan without trials."""
     from scipy.special import betaincinv
 

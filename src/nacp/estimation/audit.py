@@ -16,6 +16,7 @@ from nacp._validation import check_choice, check_count, check_fraction
 from nacp.estimation._labels import named, number_of_classes
 from nacp.estimation.exact import Kinds, exact_interval
 from nacp.estimation.result import NoiseEstimate
+from nacp.metrics import exact_share
 from nacp.noise import GroupNoise, MatrixNoise, UniformNoise
 
 Model = Literal["auto", "uniform", "groups", "matrix"]
@@ -104,7 +105,10 @@ def noise_from_audit(
             if refuted.p <= _LEVEL:
                 reasons.append(f"{name} is refuted ({refuted.reason})")
                 continue
-            chosen = f"the simplest model that the audit does not refute ({refuted.reason})"
+            chosen = (
+                f"the audit does not refute it ({refuted.reason}), though {int(audit.wrong.sum())} wrong "
+                "labels need not show all there is"
+            )
         why = "; ".join([*reasons, f"{name}: {chosen}{remark}"])
         return _one_rate(audit, structure if name == "groups" else None, index, confidence, why)
     why = "; ".join([*reasons, f"a matrix{'' if model == 'auto' else ': asked for'}{remark}"])
@@ -128,11 +132,15 @@ class _Audit:
 
         Given how many labels are wrong in groups of each size, any items of that size are as likely to be the
         wrong ones as any others, and any wrong label in the group is as likely as any other: what was
-        counted is compared with draws from that. The statistic is the likelihood of the best matrix.
+        counted is compared with draws from that. The statistic is the likelihood of the best matrix. With
+        groups of several sizes, half of the level is for the test that one rate fits them all.
         """
         if np.any(index[self.noisy] != index[self.clean]):
             outside = int(np.count_nonzero(index[self.noisy] != index[self.clean]))
             return _Refutation(0.0, f"{outside} of {self.n} labels lie outside of their group")
+        by_size = np.bincount(index)[index[self.clean]]
+        if not self._one_rate_fits(by_size):
+            return _Refutation(0.0, "no one rate fits groups of all sizes")
         rng = np.random.default_rng(seed)
         members = np.argsort(index, kind="stable")
         sizes = np.bincount(index)
@@ -140,8 +148,7 @@ class _Audit:
         group = index[self.clean]
         place = np.empty(self.k, dtype=np.int64)
         place[members] = np.arange(self.k)
-        size_of = sizes[group]
-        alike = [np.flatnonzero(size_of == m) for m in np.unique(size_of)]
+        alike = [np.flatnonzero(by_size == m) for m in np.unique(by_size)]
         seen, drawn = self._fit(np.flatnonzero(self.wrong), self.noisy[self.wrong]), 0
         for _ in range(_DRAWS):
             items = np.concatenate(
@@ -151,8 +158,21 @@ class _Audit:
             step = rng.integers(1, np.maximum(sizes[mine], 2))
             shifted = (place[self.clean[items]] - starts[mine] + step) % sizes[mine]
             drawn += self._fit(items, members[starts[mine] + shifted]) >= seen - 1e-9
-        p = (1 + drawn) / (1 + _DRAWS)
+        p = min(1.0, (1 if len(alike) == 1 else 2) * (1 + drawn) / (1 + _DRAWS))
         return _Refutation(p, f"exact test of the spread of wrong labels: p = {p:.2g}")
+
+    def _one_rate_fits(self, by_size: Ints) -> bool:
+        """Return whether the exact intervals of the rate, one from the groups of each size, have a point in
+        common; with one rate they have, but for a probability of half the level.
+        """
+        sizes, trials = np.unique(by_size, return_counts=True)
+        wrong = np.array([np.count_nonzero(self.wrong[by_size == m]) for m in sizes])
+        several = sizes > 1
+        if np.count_nonzero(several) < 2:
+            return True
+        low, high = exact_share(wrong[several], trials[several], _LEVEL / 4 / np.count_nonzero(several))
+        escape = 1 - 1 / sizes[several]
+        return bool((low / escape).max() <= (high / escape).min())
 
     def _fit(self, items: Ints, labels: Ints) -> float:
         """Return the largest log-likelihood of any matrix, but for a constant, if these labels are wrong."""
@@ -228,8 +248,16 @@ def _matrix(audit: _Audit, confidence: float, why: str) -> NoiseEstimate:
     )
     if not seen.all():
         why += f"; {np.count_nonzero(~seen)} classes were never audited, so the radius promises nothing"
+    try:
+        noise = MatrixNoise(matrix, min(float(radii.max()), 1 - 1e-9), confidence)
+        noise.inverse(audit.k)
+    except ValueError as error:
+        raise ValueError(
+            f"{audit.n} audited labels are too few for a matrix of {audit.k} classes; audit more, or use "
+            f'model="uniform" ({error})'
+        ) from None
     return NoiseEstimate(
-        noise=MatrixNoise(matrix, min(float(radii.max()), 1 - 1e-9), confidence),
+        noise=noise,
         rate=wrong / audit.n,
         interval=exact_interval(wrong, lambda r: [(np.array([1 - r, r]), audit.n)], confidence),
         confidence=confidence,

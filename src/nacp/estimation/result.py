@@ -5,7 +5,7 @@ from dataclasses import dataclass, fields
 from typing import Any
 
 from nacp._files import number, positive, read_document, rebuild, write_document
-from nacp._validation import check_confidence, check_rate
+from nacp._validation import check_confidence
 from nacp.noise import NOISES, Noise
 
 _FORMAT = "nacp-noise"
@@ -125,6 +125,14 @@ def load(path: str | os.PathLike[str]) -> NoiseEstimate:
         raise ValueError(f"{path} cannot be used: {reason}") from None
 
 
+def _share(name: str, value: Any) -> float:
+    """Read a share; all labels of an audit may be wrong."""
+    found = number(name, value)
+    if not 0 <= found <= 1:
+        raise ValueError(f"{name} must lie in [0, 1]; found {value!r}")
+    return found
+
+
 def _from_document(document: dict[str, Any]) -> NoiseEstimate:
     ends = document["interval"]
     if ends is not None:
@@ -132,10 +140,10 @@ def _from_document(document: dict[str, Any]) -> NoiseEstimate:
         ends = (low, high)
     return NoiseEstimate(
         noise=rebuild(NOISES, document["noise"]),
-        rate=check_rate(document["rate"]),
+        rate=_share("rate", document["rate"]),
         interval=ends,
         confidence=check_confidence(document["confidence"]),
-        wrong=check_rate(document["wrong"], "share of wrong labels"),
+        wrong=_share("share of wrong labels", document["wrong"]),
         n=positive("n", document["n"]) if document["n"] else 0,
         k=positive("k", document["k"]),
         method=str(document["method"]),
