@@ -19,6 +19,8 @@ import numpy as np
 
 from nacp._files import write_whole
 from nacp._types import Array
+from nacp.calibration import Calibration
+from nacp.calibration import load as load_calibration
 from nacp.estimation import load as load_estimate
 from nacp.sets import PredictionSets
 
@@ -251,6 +253,18 @@ def write_sets(blocks: Iterable[PredictionSets], name: str) -> None:
     write_whole(name, mode, lambda file: write(file, blocks))
 
 
+def read_calibration(path: Path, *others: str) -> Calibration:
+    """Read what ``nacp calibrate`` wrote, or say that it looks swapped with one of the other arguments."""
+    swapped = next((name for name in others if name.endswith(".json")), None)
+    if swapped is not None and path.suffix != ".json":
+        raise ValueError(
+            f"the arguments look swapped: the calibration comes first, and that seems to be {swapped}"
+        )
+    if path.is_dir():
+        raise ValueError(f"{path} is a folder; give the file that nacp calibrate wrote")
+    return load_calibration(path)
+
+
 def check_output(name: str, endings: Iterable[str] = ()) -> None:
     """Say what is wrong with a file that is to be written, before hours are spent on what goes into it."""
     path = Path(name)
@@ -443,7 +457,7 @@ def _numbers_are_a_header(first: list[str], below: Array) -> bool:
 
 
 def _csv_column(path: Path, key: str | None) -> tuple[list[str], bool]:
-    """Return the cells of a column, the last if none is named, and whether its header is known and left out."""
+    """Return the cells of a column, the last if none is named, and whether its header is left out."""
     rows = [row for _, row in _csv_rows(path)]
     if key is None:
         numbered = len(rows[0]) > 1 and rows[0][0].lower() in _ID

@@ -18,6 +18,18 @@ from _nacp_command import begin
 from nacp._validation import WATCH
 
 FAILED, WRONG, INTERRUPTED, CLOSED = 1, 2, 130, 141
+_ORDER = [
+    "noise",
+    "plan",
+    "compare",
+    "calibrate",
+    "predict",
+    "evaluate",
+    "diagnose",
+    "report",
+    "demo",
+    "reproduce",
+]
 
 
 class Commands(TyperGroup):
@@ -25,6 +37,10 @@ class Commands(TyperGroup):
 
     2 for wrong input, as for a wrong option; 130 for Ctrl-C and 141 for a closed pipe, as in a shell.
     """
+
+    def list_commands(self, ctx: Any) -> list[str]:
+        """Return the commands in the order of their use."""
+        return sorted(super().list_commands(ctx), key=_ORDER.index)
 
     def invoke(self, ctx: Any) -> Any:
         """Run a command."""
@@ -44,7 +60,7 @@ class Commands(TyperGroup):
             wrong(f"{error.filename}: {error.strerror}" if error.filename else str(error))
         except MemoryError as error:
             wrong(f"there is not enough memory ({error}); .npy files are read in blocks")
-        except (ValueError, ModuleNotFoundError) as error:
+        except (ValueError, ImportError) as error:
             wrong(str(error))
 
 
@@ -68,21 +84,19 @@ def progress_bar(quiet: bool) -> Progress:
 
 
 @contextmanager
-def progress_of(what: str, quiet: bool, total: int | None = None) -> Iterator[Callable[[int], None]]:
-    """Show a bar for one piece of work; the function says how much has been done."""
+def progress_of(what: str, quiet: bool, total: int | None = None) -> Iterator[Callable[[int | str], None]]:
+    """Show a bar for one piece of work; the function says how much has been done, or what is done now."""
     bar = progress_bar(quiet)
     with bar:
         task = bar.add_task(what, total=total)
-        yield lambda done: bar.update(task, completed=done)
 
+        def say(now: int | str) -> None:
+            if isinstance(now, str):
+                bar.update(task, description=now)
+            else:
+                bar.update(task, completed=now)
 
-@contextmanager
-def progress_of_steps(what: str, quiet: bool) -> Iterator[Callable[[str], None]]:
-    """Show a bar for work whose end is not known; the function says what is done now."""
-    bar = progress_bar(quiet)
-    with bar:
-        task = bar.add_task(what, total=None)
-        yield lambda now: bar.update(task, description=now)
+        yield say
 
 
 @contextmanager
