@@ -99,7 +99,8 @@ def test_named_columns_in_another_order_are_the_same_classes(files):
     rows[0][0] = "emu"
     with open("other.csv", "w", newline="") as file:
         csv.writer(file).writerows(rows)
-    assert "'emu'" in done("predict", "cal.json", "other.csv", code=2)
+    said = done("predict", "cal.json", "other.csv", code=2)
+    assert "other.csv has no column 'dog'; its columns are emu, cat, bee, ant" in said
 
 
 def test_a_name_that_is_a_class_is_no_header(files):
@@ -232,6 +233,37 @@ def test_a_wrong_file_gets_one_sentence(files, arguments, words):
     assert said.startswith("Error: ")
     assert words in said
     assert len(said.strip().splitlines()) == 1
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["calibrate", "logits.npy", "labels.npy", "--noise", "0.2"], "probabilities first, by softmax"),
+        (["calibrate", "logs.npy", "labels.npy", "--noise", "0.2"], "first, by the exponential function"),
+        (["predict", "cal.json", "late.npy"], "(nacp calibrate --normalize divides by the row sums)"),
+        (
+            ["compare", "probs.npy", "labels.npy", "--noise", "0", "--score", "precomputed", "--normalize"],
+            "--normalize divides probabilities",
+        ),
+        (["calibrate", "one.npy", "labels.npy", "--noise", "0.2"], "(for a binary classifier: 1 - p and p)"),
+        (["plan", "--classes", "4", "--noise", "0.2", "--noise-confidence", "0.9"], "give --noise-interval"),
+        (["plan", "--classes", "4", "--noise", "columns.npy"], "its columns do: transpose it"),
+        (["noise", "audit", "none-of.npy", "none-of.npy"], "give --k or --classes"),
+        (["noise", "audit", "labels.npy", "labels.npy", "--model", "groups"], "needs --groups FILE, the"),
+        (["evaluate", "cal.json", "test.npz", "truth.csv"], "calibrate with --classes FILE"),
+    ],
+)
+def test_advice_is_about_the_command_line(files, arguments, words):
+    probs = files[0][:1000]
+    done("calibrate", "probs.npy", "labels.npy", "--noise", "0.2")
+    np.save("logits.npy", np.log(probs) + 3)
+    np.save("logs.npy", np.log(probs))
+    np.save("one.npy", probs[:, :1])
+    np.save("none-of.npy", np.zeros(0, dtype=int))
+    np.save("columns.npy", np.array([[0.9, 0.2], [0.1, 0.8]]))
+    said = done(*arguments, code=2)
+    assert words in said
+    assert not re.search(r"\bnp\.|scipy|\w=(True|\W)|\(P\)", said)
 
 
 def test_plan_prints_what_the_function_finds():

@@ -32,6 +32,20 @@ _ORDER = [
 ]
 
 
+_SPOKEN = {
+    "pass np.exp(probs)": "make them probabilities first, by the exponential function",
+    "pass scipy.special.softmax(probs, axis=1)": "make them probabilities first, by softmax",
+    "pass normalize=True to divide by the row sums": "nacp calibrate --normalize divides by the row sums",
+    "normalize=True divides": "--normalize divides",
+    "np.column_stack([1 - p, p])": "1 - p and p",
+    "pass interval=(low, high) too": "give --noise-interval LOW HIGH too",
+    "pass k= or classes=": "give --k or --classes",
+    "pass MatrixNoise.from_columns(P)": "transpose it",
+    'model="groups" needs groups=,': "--model groups needs --groups FILE,",
+}
+"""Advice for Python, and what it is on the command line."""
+
+
 class Commands(TyperGroup):
     """The commands; what goes wrong in them becomes one sentence and an exit code.
 
@@ -66,6 +80,8 @@ class Commands(TyperGroup):
 
 def wrong(sentence: str) -> None:
     """Say what is wrong, and end."""
+    for python, spoken in _SPOKEN.items():
+        sentence = sentence.replace(python, spoken)
     typer.echo(f"Error: {sentence}", err=True)
     raise typer.Exit(WRONG) from None
 
