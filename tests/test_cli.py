@@ -14,6 +14,7 @@ import time
 
 import numpy as np
 import pytest
+import typer
 from typer.testing import CliRunner
 
 import nacp
@@ -45,6 +46,7 @@ def files(tmp_path, monkeypatch):
     late = probs[:1000].copy()
     late[-1] *= 2
     np.save("late.npy", late)
+    nacp.noise_from_privacy(2.0, 4).save("four.json")
     (tmp_path / "other.json").write_text('{"format": "other"}')
     (tmp_path / "folder").mkdir()
     (tmp_path / "empty.npy").touch()
@@ -97,7 +99,8 @@ def test_named_columns_in_another_order_are_the_same_classes(files):
     rows[0][0] = "emu"
     with open("other.csv", "w", newline="") as file:
         csv.writer(file).writerows(rows)
-    assert "'emu'" in done("predict", "cal.json", "other.csv", code=2)
+    said = done("predict", "cal.json", "other.csv", code=2)
+    assert "other.csv has no column 'dog'; its columns are emu, cat, bee, ant" in said
 
 
 def test_a_name_that_is_a_class_is_no_header(files):
@@ -176,8 +179,22 @@ def test_sets_that_cover_too_little_fail(files):
         (["predict", "probs.npy", "cal.json"], "the arguments look swapped"),
         (["evaluate", "probs.npy", "cal.json", "labels.npy"], "the arguments look swapped"),
         (["evaluate", "cal.json", "labels.npy", "probs.npy"], "the arguments look swapped"),
+        (["diagnose", "probs.npy", "cal.json", "labels.npy"], "the arguments look swapped"),
+        (["diagnose", "folder", "probs.npy", "labels.npy"], "folder is a folder"),
         (["calibrate", "names.csv", "probs.csv", "--noise", "0.2"], "the arguments look swapped"),
         (["compare", "labels.npy", "probs.npy", "--noise", "0.2"], "the arguments look swapped"),
+        (["predict", "cal.json", "probs.npy", "-o", "/proc/x.jsonl"], "Error: /proc/x.jsonl: "),
+        (
+            ["demo", "--report", "nowhere/x.html"],
+            "nowhere/x.html cannot be written: there is no folder nowhere",
+        ),
+        (
+            ["plan", "--classes", "20", "--noise", "four.json"],
+            "noise was estimated for 4 classes, not for 20",
+        ),
+        (["calibrate", "wide.npy", "labels.npy", "--noise", "four.json"], "for 4 classes, not for 5"),
+        (["compare", "wide.npy", "labels.npy", "--noise", "four.json"], "for 4 classes, not for 5"),
+        (["report", "wide.npy", "labels.npy", "--noise", "four.json"], "for 4 classes, not for 5"),
         (["predict", "other.json", "probs.npy"], "other.json is not a calibration file"),
         (["predict", "missing.json", "probs.npy"], "missing.json: No such file or directory"),
         (["predict", "folder", "probs.npy"], "folder is a folder"),
@@ -218,6 +235,37 @@ def test_a_wrong_file_gets_one_sentence(files, arguments, words):
     assert len(said.strip().splitlines()) == 1
 
 
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["calibrate", "logits.npy", "labels.npy", "--noise", "0.2"], "probabilities first, by softmax"),
+        (["calibrate", "logs.npy", "labels.npy", "--noise", "0.2"], "first, by the exponential function"),
+        (["predict", "cal.json", "late.npy"], "(nacp calibrate --normalize divides by the row sums)"),
+        (
+            ["compare", "probs.npy", "labels.npy", "--noise", "0", "--score", "precomputed", "--normalize"],
+            "--normalize divides probabilities",
+        ),
+        (["calibrate", "one.npy", "labels.npy", "--noise", "0.2"], "(for a binary classifier: 1 - p and p)"),
+        (["plan", "--classes", "4", "--noise", "0.2", "--noise-confidence", "0.9"], "give --noise-interval"),
+        (["plan", "--classes", "4", "--noise", "columns.npy"], "its columns do: transpose it"),
+        (["noise", "audit", "none-of.npy", "none-of.npy"], "give --k or --classes"),
+        (["noise", "audit", "labels.npy", "labels.npy", "--model", "groups"], "needs --groups FILE, the"),
+        (["evaluate", "cal.json", "test.npz", "truth.csv"], "calibrate with --classes FILE"),
+    ],
+)
+def test_advice_is_about_the_command_line(files, arguments, words):
+    probs = files[0][:1000]
+    done("calibrate", "probs.npy", "labels.npy", "--noise", "0.2")
+    np.save("logits.npy", np.log(probs) + 3)
+    np.save("logs.npy", np.log(probs))
+    np.save("one.npy", probs[:, :1])
+    np.save("none-of.npy", np.zeros(0, dtype=int))
+    np.save("columns.npy", np.array([[0.9, 0.2], [0.1, 0.8]]))
+    said = done(*arguments, code=2)
+    assert words in said
+    assert not re.search(r"\bnp\.|scipy|\w=(True|\W)|\(P\)", said)
+
+
 def test_plan_prints_what_the_function_finds():
     result = run(
         app, ["plan", "--classes", "100", "--noise", "0.2", "--points", "5000", "--max-correction", "0.02"]
@@ -243,18 +291,49 @@ def test_a_wrong_option_gets_one_sentence(options, words):
     assert "Traceback" not in result.output
 
 
-COMMANDS = ("calibrate", "predict", "evaluate", "plan", "compare", "report", "demo", "reproduce")
+def commands(group, *names):
+    """Walk over all commands, those of groups of commands too."""
+    for name, command in group.commands.items():
+        if hasattr(command, "commands"):
+            yield from commands(command, *names, name)
+        else:
+            yield [*names, name], command
 
 
-@pytest.mark.parametrize("name", COMMANDS)
-def test_every_command_explains_itself_with_examples_of_their_own(name):
-    said = done(name, "--help")
+COMMANDS = list(commands(typer.main.get_command(app)))
+
+
+@pytest.mark.parametrize(("names", "command"), COMMANDS, ids=[" ".join(names) for names, _ in COMMANDS])
+def test_every_command_explains_itself_with_examples_of_their_own(names, command):
+    said = done(*names, "--help")
     block = said[said.index("Examples") :].splitlines()[1:]
     examples = [line.strip() for line in block if line.strip()]
-    assert examples
-    assert any(line.startswith(f"$ nacp {name}") for line in examples)
-    assert "--json" in said
-    assert name in done("--help")
+    assert any(line.startswith(f"$ nacp {' '.join(names)}") for line in examples)
+    options = {option for each in command.params for option in each.opts}
+    assert {"--json", "--quiet", "-q"} <= options
+    arguments = re.search(r"\[OPTIONS\](.*)", said)[1]
+    assert arguments == arguments.upper()
+    assert names[-1] in done(*names[:-1], "--help")
+
+
+def test_commands_are_listed_in_the_order_of_use():
+    said = done("--help")
+    order = [
+        "noise",
+        "plan",
+        "compare",
+        "calibrate",
+        "predict",
+        "evaluate",
+        "diagnose",
+        "report",
+        "demo",
+        "reproduce",
+    ]
+    places = [re.search(rf"^\W*{name}\b", said, re.MULTILINE).start() for name in order]
+    assert places == sorted(places)
+    assert len(places) == len({names[0] for names, _ in COMMANDS})
+    assert "nacp diagnose rejects a noise model" in " ".join(said.replace("│", " ").split())
 
 
 def test_the_version_is_printed():
@@ -298,6 +377,7 @@ def test_options_reach_the_function(files):
 
 
 def test_compare_prints_what_the_function_finds(files):
+    assert "Promises about the true label come first" in done("compare", "--help")
     matrix, true, noisy = files
     given = ["compare", "probs.npy", "labels.npy", "--noise", "0.2", "--score", "hps", "--score", "aps"]
     found = nacp.compare(matrix[:1000], noisy[:1000], noise=0.2, scores=["hps", "aps"])
@@ -512,6 +592,17 @@ def test_a_terminal_shows_progress_unless_it_is_to_be_quiet(large):
     assert on_a_terminal(*work, "--quiet") == ""
     fitted = on_a_terminal("calibrate", "large.npy", "large-labels.npy", "--noise", "0.2")
     assert re.search(r"calibrating, pass [2-9]", fitted)
+
+
+def test_diagnoses_and_estimates_show_progress_too(files):
+    done("calibrate", "probs.npy", "labels.npy", "--noise", "0.1")
+    for words, *work in [
+        ("diagnosing", "diagnose", "cal.json", "probs.npy", "labels.npy"),
+        ("estimating", "noise", "audit", "labels.npy", "labels.npy"),
+        ("estimating", "noise", "model", "probs.npy", "labels.npy"),
+    ]:
+        assert words in on_a_terminal(*work)
+        assert on_a_terminal(*work, "--quiet") == ""
 
 
 def test_without_a_terminal_there_is_no_progress(large):

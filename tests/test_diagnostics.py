@@ -53,6 +53,23 @@ def test_a_wrong_model_is_rejected(population, true, claimed):
     assert all(found)
 
 
+def test_the_sentence_says_what_is_impossible_or_that_nothing_is(population):
+    rng = np.random.default_rng(8)
+    overstated = diagnosed(population, nacp.UniformNoise(0.2), nacp.UniformNoise(0.4), 5000, rng)
+    turned = diagnosed(population, nacp.MatrixNoise(asymmetric(100)), transposed(asymmetric(100)), 5000, rng)
+    for found in (overstated, turned):
+        rejected = [check for check in found.checks if check.rejected]
+        worst = min(rejected, key=lambda check: check.share / check.error)
+        said = f"labels {worst.region} is estimated at {worst.share:.3f} ± {worst.error:.3f}, and no share is"
+        assert said in str(found)
+    regions = [check.region for check in (*overstated.checks, *turned.checks)]
+    assert any(region.startswith("with a score ") for region in regions)
+    assert "in some pairs of the classifier's favourite and a true class (weighted)" in regions
+    right = diagnosed(population, nacp.UniformNoise(0.2), nacp.UniformNoise(0.2), 5000, rng)
+    assert "nothing contradicts it" in str(right)
+    assert "estimated" not in str(right)
+
+
 @pytest.mark.parametrize("score", ["hps", "aps"])
 @pytest.mark.parametrize(
     "noise",

@@ -570,3 +570,27 @@ def test_an_audit_of_labels_that_are_all_wrong_survives_a_file(tmp_path):
 def test_too_few_audited_labels_for_a_matrix_are_named():
     with pytest.raises(ValueError, match="3 audited labels are too few for a matrix of 3 classes"):
         nacp.noise_from_audit([1, 1, 1], [0, 1, 2], k=3, model="matrix")
+
+
+@pytest.mark.parametrize("model", ["uniform", "groups"])
+@pytest.mark.parametrize("k", [2, 10, 100])
+def test_labels_that_never_agree_are_told_in_a_sentence(model, k):
+    """More disagreements than even a rate of 1 makes likely: no rate fits."""
+    true = np.arange(1000) % k
+    with pytest.raises(ValueError, match="disagree in 1000 of 1000 items, so a rate of 1"):
+        nacp.noise_from_audit((true + 1) % k, true, k=k, model=model, groups=[0] * k)
+
+
+def test_an_estimate_is_for_its_own_number_of_classes():
+    rng = np.random.default_rng(0)
+    probs, labels = rng.dirichlet(np.ones(5), size=50), rng.integers(5, size=50)
+    estimate = nacp.noise_from_privacy(2.0, 4)
+    for refused in (
+        lambda: nacp.calibrate(probs, labels, noise=estimate),
+        lambda: nacp.compare(probs, labels, noise=estimate),
+        lambda: nacp.plan(k=5, noise=estimate),
+        lambda: nacp.coverage_curve(probs, labels, noise=estimate),
+    ):
+        with pytest.raises(ValueError, match="noise was estimated for 4 classes, not for 5"):
+            refused()
+    nacp.calibrate(probs, labels, noise=estimate.noise, guarantee="none")  # whoever means it says so

@@ -169,7 +169,8 @@ def test_numbers_in_a_header_are_names_unless_they_are_the_places(header):
 def test_numbers_that_are_names_are_never_places():
     write_csv("p.csv", [range(1, 4), *PROBS.tolist()])
     np.save("y.npy", LABELS)  # 0, 1, 2
-    assert set(_io.read_points("p.csv", "y.npy")[1].tolist()) == {"0", "1", "2"}
+    with pytest.raises(ValueError, match=r"y\.npy holds '0', which is none of the classes 1, 2, 3"):
+        _io.read_points("p.csv", "y.npy")
 
 
 def test_certain_rows_do_not_hide_a_header_of_numbers():
@@ -335,6 +336,10 @@ def damaged_files(folder):
     (folder / "plain").mkdir()
     write_csv("ragged.csv", [[0.5, 0.5], [1.0]])
     write_csv("words.csv", [["a", "b"], [0.5, "half"]])
+    (folder / "semicolons.csv").write_text("a;b\n0.5;0.5\n")
+    (folder / "tabs.csv").write_text("0.5\t0.5\n0.5\t0.5\n")
+    (folder / "commas.csv").write_text("0,5;0,5\n0,5;0,5\n")
+    write_csv("files.csv", [["filename", *NAMES], ["a.png", 0.5, 0.25, 0.25]])
     write_parquet("words.parquet", a=["x", "y"], b=[0.5, 0.5])
     write_parquet("ragged.parquet", probs=[[0.5, 0.5], [1.0]])
     write_parquet("nulls.parquet", label=[0, None])
@@ -363,6 +368,10 @@ def damaged_files(folder):
         ("words.parquet", "'a' is string"),
         ("ragged.parquet", "lists of one length"),
         ("words.csv:a", "give it without :a"),
+        ("semicolons.csv", "semicolons.csv: its columns seem to be separated by ';'"),
+        ("tabs.csv", "tabs.csv: its columns seem to be separated by tabs"),
+        ("commas.csv", "commas.csv: its columns seem to be separated by ';'"),
+        ("files.csv", "'a.png' in line 2; a column of text must come first and be called id, or be the"),
     ],
 )
 def test_a_file_that_cannot_be_used_is_told_in_one_sentence(folder, name, words):
@@ -379,6 +388,31 @@ def test_labels_that_cannot_be_used_are_told_too(folder):
         _io.read_labels("y.csv:animal", 1)
     with pytest.raises(ValueError, match="1 empty labels"):
         _io.read_labels("nulls.parquet", 2)
+    (folder / "semicolons.csv").write_text("id;label\n0;ant\n1;bee\n")
+    with pytest.raises(ValueError, match=r"semicolons\.csv: its columns seem to be separated by ';'"):
+        _io.read_labels("semicolons.csv", 2, NAMES)
+
+
+def test_a_label_that_is_no_class_is_told_with_its_file():
+    write_csv("p.csv", [NAMES, *PROBS.tolist()])
+    write_csv("y.csv", [*([NAMES[i]] for i in LABELS[:-1]), ["catt"]])
+    np.save("y.npy", np.append(LABELS[:-1], 3))
+    for name, odd in (("y.csv", "'catt'"), ("y.npy", "'3'")):
+        with pytest.raises(ValueError, match=f"{name} holds {odd}, which is none of the classes ant, bee"):
+            _io.read_points("p.csv", name)
+
+
+def test_a_class_without_a_column_is_named():
+    rows = [["a.png", *row] for row in PROBS.tolist()]
+    write_csv("p.csv", [["filename", "ant", "bee", "Cat"], *rows])
+    with pytest.raises(ValueError, match=r"p\.csv has no column 'cat'; its columns are filename, ant"):
+        _io.read_rows("p.csv", NAMES)
+
+
+def test_labels_beside_probabilities_need_a_header():
+    write_csv("all.csv", [[*PROBS[i].tolist(), LABELS[i]] for i in range(40)])
+    with pytest.raises(ValueError, match=r"all\.csv has no header, .* add a first line of names"):
+        _io.read_points("all.csv", "all.csv")
 
 
 @pytest.mark.parametrize(

@@ -21,6 +21,10 @@ def write_whole(
         with partial.open(mode, newline="" if text else None, encoding="utf-8" if text else None) as file:
             write(file)
         partial.replace(target)
+    except OSError as error:
+        if error.filename == str(partial):  # a name that nobody gave
+            error.filename = str(target)
+        raise
     finally:
         partial.unlink(missing_ok=True)
 

@@ -19,6 +19,8 @@ import numpy as np
 
 from nacp._files import write_whole
 from nacp._types import Array
+from nacp.calibration import Calibration
+from nacp.calibration import load as load_calibration
 from nacp.estimation import load as load_estimate
 from nacp.sets import PredictionSets
 
@@ -27,6 +29,7 @@ _ARRAYS = (".npy", ".npz", ".safetensors")
 _READ = "it must end in .npy, .npz, .csv, .parquet or .safetensors"
 # A first column with such a header numbers the rows; pandas writes the empty one.
 _ID = {"", "id", "index", "row", "unnamed: 0"}
+_TEXT = "a column of text must come first and be called id, or be the label column"
 Places: TypeAlias = Callable[[list[str]], list[int]]
 _KEYED = re.compile(r"(.*\.(?:npz|csv|parquet|safetensors)):([^:/\\]+)", re.DOTALL)
 
@@ -49,7 +52,8 @@ def read_matrix(
     leave = (column or "") if with_labels == path else None
 
     def places(header: list[str]) -> list[int]:
-        if classes is not None and {str(each) for each in classes} <= set(header):
+        if classes is not None and not set(header).isdisjoint(map(str, classes)):
+            _refuse_missing(name, header, classes)
             return [header.index(str(each)) for each in classes]
         found = list(range(len(header)))
         if leave is not None and len(header) > 1:
@@ -60,6 +64,11 @@ def read_matrix(
 
     read = _parquet_matrix if path.suffix == ".parquet" else _csv_matrix
     matrix, header = read(path, key, places)
+    if header is None and leave is not None and read is _csv_matrix:
+        raise ValueError(
+            f"{path} has no header, so its labels cannot be told from its probabilities: add a first line of "
+            "names, or give the labels in a file of their own"
+        )
     return matrix, None if header is None or header == _places(len(header)) else header
 
 
@@ -109,7 +118,8 @@ def read_points(
         if matrix.ndim == 1:
             raise ValueError(f"{probs} must hold a matrix of shape (n, k); found {matrix.shape}")
     except ValueError as error:
-        if labels != STDIN and _split(probs)[0].is_file() and _looks_like_probs(labels):
+        path = _split(probs)[0]
+        if labels != STDIN and path.is_file() and path != _split(labels)[0] and _looks_like_probs(labels):
             raise ValueError(
                 f"the arguments look swapped: {labels} holds a matrix, and {probs} does not; "
                 "probabilities come first, then labels"
@@ -121,10 +131,18 @@ def read_points(
         hint = f"; if its first line is a header, give {labels}:HEADER" if headed else ""
         raise ValueError(f"{labels} holds {len(given)} labels, but {probs} has {len(matrix)} rows{hint}")
     if known is None and given.dtype.kind in "US" and given.size:
+        found = f"{labels} holds names such as {str(given.flat[0])!r}, but"
+        if k is not None:
+            raise ValueError(f"{found} the classes are known by number alone: calibrate with --classes FILE")
         raise ValueError(
-            f"{labels} holds names such as {str(given.flat[0])!r}, but the columns of {probs} have none: "
-            f"pass --classes FILE with the {matrix.shape[1]} names in the order of the columns"
+            f"{found} the columns of {probs} have none: pass --classes FILE with the {matrix.shape[1]} names "
+            "in the order of the columns"
         )
+    if known is not None and given.ndim == 1:
+        allowed = set(known)
+        odd = next((label for label in given.tolist() if label not in allowed), None)
+        if odd is not None:
+            raise ValueError(f"{labels} holds {odd!r}, which is none of the classes {_few(known)}")
     return matrix, given, known
 
 
@@ -149,11 +167,16 @@ def read_rows(
         classes = read_classes(names, matrix.shape[1])
     if header is None or classes is None:
         return matrix, classes or header
-    if sorted(header) != sorted(map(str, classes)):
-        odd = next((name for name in header if name not in classes), "a class twice")
-        raise ValueError(f"{probs} has the column {odd!r}; the classes are {_few(classes)}")
+    _refuse_missing(probs, header, classes)
     order = [header.index(str(name)) for name in classes]
     return matrix if order == list(range(len(order))) else matrix[:, order], classes
+
+
+def _refuse_missing(name: str, header: list[str], classes: Sequence[Any]) -> None:
+    """Refuse columns of which none has the name of some class."""
+    missing = next((str(each) for each in classes if str(each) not in header), None)
+    if missing is not None:
+        raise ValueError(f"{name} has no column {missing!r}; its columns are {_few(header)}")
 
 
 def read_classes(name: str, k: int) -> list[str]:
@@ -249,6 +272,18 @@ def write_sets(blocks: Iterable[PredictionSets], name: str) -> None:
         return
     mode, write = _WRITERS[Path(name).suffix]
     write_whole(name, mode, lambda file: write(file, blocks))
+
+
+def read_calibration(path: Path, *others: str) -> Calibration:
+    """Read what ``nacp calibrate`` wrote, or say that it looks swapped with one of the other arguments."""
+    swapped = next((name for name in others if name.endswith(".json")), None)
+    if swapped is not None and path.suffix != ".json":
+        raise ValueError(
+            f"the arguments look swapped: the calibration comes first, and that seems to be {swapped}"
+        )
+    if path.is_dir():
+        raise ValueError(f"{path} is a folder; give the file that nacp calibrate wrote")
+    return load_calibration(path)
 
 
 def check_output(name: str, endings: Iterable[str] = ()) -> None:
@@ -406,6 +441,8 @@ def _csv_matrix(path: Path, key: str | None, places: Places) -> tuple[Array, lis
         raise ValueError(f"{path} is one matrix; give it without :{key}")
     rows = _csv_rows(path)
     _, first = next(rows)
+    if len(first) == 1:
+        _refuse_separators(path, first)
     header = None if _numeric(first) else first
     wanted = list(range(len(first))) if header is None else places(header)
     values = array("d")
@@ -421,8 +458,10 @@ def _csv_matrix(path: Path, key: str | None, places: Places) -> tuple[Array, lis
             values.extend(map(float, pick(row)[:-1]))
         except ValueError:
             odd = next(cell for cell in pick(row) if not _numeric([cell]))
+            _refuse_separators(path, [odd])
             raise ValueError(
-                f"{path} must hold one number per cell below its header; found {odd!r} in line {line}"
+                f"{path} must hold one number per cell below its header; found {odd!r} in line {line}; "
+                f"{_TEXT}"
             ) from None
     matrix = np.frombuffer(values, dtype=np.float64).reshape(-1, len(wanted))
     if header is None and _numbers_are_a_header(first, matrix[1:]):
@@ -442,9 +481,18 @@ def _numbers_are_a_header(first: list[str], below: Array) -> bool:
     return not np.any(whole) if first == ["0", "1"] else first != ["1", "0"] and not np.all(whole)
 
 
+def _refuse_separators(path: Path, cells: list[str]) -> None:
+    """Refuse cells if each of them looks like several."""
+    for mark, name in ((";", "';'"), ("\t", "tabs")):
+        if all(mark in cell for cell in cells):
+            raise ValueError(f"{path}: its columns seem to be separated by {name}; save it with commas")
+
+
 def _csv_column(path: Path, key: str | None) -> tuple[list[str], bool]:
-    """Return the cells of a column, the last if none is named, and whether its header is known and left out."""
+    """Return the cells of a column, the last if none is named, and whether its header is left out."""
     rows = [row for _, row in _csv_rows(path)]
+    if all(len(row) == 1 for row in rows):
+        _refuse_separators(path, [row[0] for row in rows])
     if key is None:
         numbered = len(rows[0]) > 1 and rows[0][0].lower() in _ID
         return [row[-1] for row in rows[numbered:]], numbered
@@ -471,7 +519,7 @@ def _parquet_matrix(path: Path, key: str | None, places: Places) -> tuple[Array,
            if not (arrow.types.is_floating(kind) or arrow.types.is_integer(kind))]  # fmt: skip
     if odd:
         raise ValueError(
-            f"{path} must hold numbers in all columns; {odd[0]!r} is {schema.field(odd[0]).type}"
+            f"{path} must hold numbers in all columns; {odd[0]!r} is {schema.field(odd[0]).type}; {_TEXT}"
         )
     narrow = all(arrow.types.is_float32(kind) or arrow.types.is_float16(kind) for kind in types)
     matrix = np.empty((file.metadata.num_rows, len(wanted)), dtype=np.float32 if narrow else np.float64)
@@ -518,15 +566,13 @@ def _places(k: int) -> list[str]:
 
 
 def _named(labels: Array, classes: Sequence[Any]) -> Array:
-    """Return the names of labels that are numbers; as they are if some have none.
+    """Return the names of labels that are numbers; a number that has none stays one.
 
     A number is the place of a class, unless the names are numbers themselves.
     """
-    if _whole([str(name) for name in classes]):
-        own = {int(float(name)): name for name in classes}
-        return np.array([own.get(i, i) for i in labels.ravel().tolist()]).reshape(labels.shape)
-    inside = labels.size == 0 or (labels.min() >= 0 and labels.max() < len(classes))
-    return np.array(classes)[labels] if inside else labels
+    whole = _whole([str(name) for name in classes])
+    names = {int(float(name)): name for name in classes} if whole else dict(enumerate(classes))
+    return np.array([names.get(label, label) for label in labels.ravel().tolist()]).reshape(labels.shape)
 
 
 def _few(names: Sequence[Any], most: int = 10) -> str:

@@ -18,6 +18,32 @@ from _nacp_command import begin
 from nacp._validation import WATCH
 
 FAILED, WRONG, INTERRUPTED, CLOSED = 1, 2, 130, 141
+_ORDER = [
+    "noise",
+    "plan",
+    "compare",
+    "calibrate",
+    "predict",
+    "evaluate",
+    "diagnose",
+    "report",
+    "demo",
+    "reproduce",
+]
+
+
+_SPOKEN = {
+    "pass np.exp(probs)": "make them probabilities first, by the exponential function",
+    "pass scipy.special.softmax(probs, axis=1)": "make them probabilities first, by softmax",
+    "pass normalize=True to divide by the row sums": "nacp calibrate --normalize divides by the row sums",
+    "normalize=True divides": "--normalize divides",
+    "np.column_stack([1 - p, p])": "1 - p and p",
+    "pass interval=(low, high) too": "give --noise-interval LOW HIGH too",
+    "pass k= or classes=": "give --k or --classes",
+    "pass MatrixNoise.from_columns(P)": "transpose it",
+    'model="groups" needs groups=,': "--model groups needs --groups FILE,",
+}
+"""Advice for Python, and what it is on the command line."""
 
 
 class Commands(TyperGroup):
@@ -25,6 +51,10 @@ class Commands(TyperGroup):
 
     2 for wrong input, as for a wrong option; 130 for Ctrl-C and 141 for a closed pipe, as in a shell.
     """
+
+    def list_commands(self, ctx: Any) -> list[str]:
+        """Return the commands in the order of their use."""
+        return sorted(super().list_commands(ctx), key=_ORDER.index)
 
     def invoke(self, ctx: Any) -> Any:
         """Run a command."""
@@ -44,12 +74,14 @@ class Commands(TyperGroup):
             wrong(f"{error.filename}: {error.strerror}" if error.filename else str(error))
         except MemoryError as error:
             wrong(f"there is not enough memory ({error}); .npy files are read in blocks")
-        except (ValueError, ModuleNotFoundError) as error:
+        except (ValueError, ImportError) as error:
             wrong(str(error))
 
 
 def wrong(sentence: str) -> None:
     """Say what is wrong, and end."""
+    for python, spoken in _SPOKEN.items():
+        sentence = sentence.replace(python, spoken)
     typer.echo(f"Error: {sentence}", err=True)
     raise typer.Exit(WRONG) from None
 
@@ -68,21 +100,19 @@ def progress_bar(quiet: bool) -> Progress:
 
 
 @contextmanager
-def progress_of(what: str, quiet: bool, total: int | None = None) -> Iterator[Callable[[int], None]]:
-    """Show a bar for one piece of work; the function says how much has been done."""
+def progress_of(what: str, quiet: bool, total: int | None = None) -> Iterator[Callable[[int | str], None]]:
+    """Show a bar for one piece of work; the function says how much has been done, or what is done now."""
     bar = progress_bar(quiet)
     with bar:
         task = bar.add_task(what, total=total)
-        yield lambda done: bar.update(task, completed=done)
 
+        def say(now: int | str) -> None:
+            if isinstance(now, str):
+                bar.update(task, description=now)
+            else:
+                bar.update(task, completed=now)
 
-@contextmanager
-def progress_of_steps(what: str, quiet: bool) -> Iterator[Callable[[str], None]]:
-    """Show a bar for work whose end is not known; the function says what is done now."""
-    bar = progress_bar(quiet)
-    with bar:
-        task = bar.add_task(what, total=None)
-        yield lambda now: bar.update(task, description=now)
+        yield say
 
 
 @contextmanager

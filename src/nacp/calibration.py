@@ -27,7 +27,7 @@ from nacp.coverage import CoverageCurve, Evidence, curve_at, inverse_for
 from nacp.crossing import RULES, Rule
 from nacp.guarantees import GUARANTEES, Binomial, Finding, Guarantee, Problem, as_guarantee
 from nacp.guarantees.pointwise import floor
-from nacp.noise import NOISES, MatrixNoise, Noise, as_noise
+from nacp.noise import NOISES, MatrixNoise, Noise, as_noise, check_estimate
 from nacp.scores import SCORES, Custom, Score, as_score
 from nacp.sets import PredictionSets
 
@@ -449,6 +449,7 @@ def calibrate(
         raise ValueError("alpha is empty; pass one number or several")
     check_flag("normalize", normalize)
     rows = check_probs(probs, normalize=normalize, probabilities=kind.takes_probabilities)
+    check_estimate(noise, rows.k)
     names = check_classes(classes, rows.k)
     given = check_labels(labels, rows.n, rows.k, names)
     inverse = inverse_for(model, rows.k)

@@ -15,6 +15,7 @@ from nacp._io import (
     SET_ENDINGS,
     STDIN,
     check_output,
+    read_calibration,
     read_lines,
     read_noise,
     read_points,
@@ -22,16 +23,8 @@ from nacp._io import (
     write_sets,
 )
 from nacp._noise_commands import diagnose_command, noise_app
-from nacp._terminal import (
-    FAILED,
-    Commands,
-    progress_bar,
-    progress_of,
-    progress_of_passes,
-    progress_of_steps,
-    show,
-    show_verdict,
-)
+from nacp._options import Cal, Classes, Json, Labels, Normalize, Probs, Quiet, Truth, examples
+from nacp._terminal import FAILED, Commands, progress_bar, progress_of, progress_of_passes, show, show_verdict
 from nacp._types import Array
 from nacp._validation import check_probs
 from nacp.crossing import Rule
@@ -59,27 +52,18 @@ app = typer.Typer(
 )
 
 app.add_typer(noise_app, name="noise")
-app.command("diagnose")(diagnose_command)
+app.command(
+    "diagnose",
+    epilog=examples(
+        "nacp diagnose cal.json probs.npy labels.npy",
+        "nacp diagnose cal.json probs.npy labels.npy --audit-probs checked.npy --audit-labels truth.npy",
+    ),
+)(diagnose_command)
 
 What: TypeAlias = Literal[Name, "all"]
 
-_FILES = ".npy, .npz, .npz:name, .csv, .parquet, .safetensors, - for CSV on standard input"
 _ENTRIES = 1 << 23  # of a block of rows that is predicted and written at once
 
-Probs = Annotated[
-    str,
-    typer.Argument(metavar="PROBS", help=f"Probabilities, a row per point: {_FILES}.", show_default=False),
-]
-Labels = Annotated[
-    str,
-    typer.Argument(metavar="LABELS", help="Noisy labels, numbers or names: the same.", show_default=False),
-]
-Truth = Annotated[
-    str, typer.Argument(metavar="LABELS", help="True labels, numbers or names: the same.", show_default=False)
-]
-Cal = Annotated[
-    Path, typer.Argument(metavar="CALIBRATION", help="What nacp calibrate wrote.", show_default=False)
-]
 NoiseText = Annotated[
     str,
     typer.Option(
@@ -111,23 +95,7 @@ Delta = Annotated[
     float | None,
     typer.Option(help="The probability with which the promise may fail.", show_default="the guarantee's"),
 ]
-ClassNames = Annotated[
-    str | None,
-    typer.Option(
-        "--classes",
-        help="Class names in the order of the columns: one per line, .json or .csv.",
-        metavar="FILE",
-    ),
-]
-Normalize = Annotated[bool, typer.Option("--normalize", help="Divide each row by its sum.")]
 Seed = Annotated[int, typer.Option(min=0, help="By which pac shuffles the points.")]
-Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="No progress bars.")]
-Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
-
-
-def _examples(*lines: str) -> str:
-    """Return the block of examples below the help; older versions of typer would join single lines."""
-    return "\n\n".join(["[bold]Examples[/bold]", *(f"[cyan]$ {line}[/cyan]" for line in lines)])
 
 
 def _version(wanted: bool) -> None:
@@ -137,7 +105,7 @@ def _version(wanted: bool) -> None:
 
 
 @app.callback(
-    epilog=_examples(
+    epilog=examples(
         "nacp demo",
         "nacp calibrate probs.npy labels.csv --noise 0.2 -o cal.json",
         "nacp predict cal.json new.npy -o sets.jsonl",
@@ -151,13 +119,14 @@ def _nacp(
 ) -> None:
     """Small prediction sets you can trust, from labels you cannot.
 
-    Exit codes: 0, 1 if nacp evaluate finds a promise broken, 2 for wrong input, 130 for Ctrl-C.
+    Exit codes: 0; 1 if nacp evaluate finds a promise broken or nacp diagnose
+    rejects a noise model; 2 for wrong input; 130 for Ctrl-C.
     """
 
 
 @app.command(
     "calibrate",
-    epilog=_examples(
+    epilog=examples(
         "nacp calibrate probs.npy labels.npy --noise 0.2",
         "nacp calibrate data.npz:probs data.npz:noisy --noise 0.2 --score raps --guarantee pac -o cal.json",
         "nacp calibrate points.csv points.csv:label --noise 0.2",
@@ -176,7 +145,7 @@ def calibrate_command(
     score: ScoreName = "hps",
     guarantee: GuaranteeName = None,
     delta: Delta = None,
-    classes: ClassNames = None,
+    classes: Classes = None,
     noise_interval: Interval = None,
     noise_confidence: Confidence = 1.0,
     crossing: Crossing = "last",
@@ -209,7 +178,7 @@ def calibrate_command(
 
 @app.command(
     "predict",
-    epilog=_examples(
+    epilog=examples(
         "nacp predict cal.json new.npy -o sets.parquet",
         "nacp predict cal.json new.csv -o - | head",
     ),
@@ -224,7 +193,7 @@ def predict_command(
     as_json: Json = False,
 ) -> None:
     """Write the prediction sets of new inputs, in the order of the rows, by class name if there are names."""
-    model = _load(calibration, probs)
+    model = read_calibration(calibration, probs)
     check_output(out, SET_ENDINGS)
     with progress_of(f"reading {probs}", quiet):
         matrix, _ = read_rows(probs, model.classes, k=model.k)
@@ -246,7 +215,7 @@ def predict_command(
 
 @app.command(
     "evaluate",
-    epilog=_examples(
+    epilog=examples(
         "nacp evaluate cal.json test.npy truth.npy",
         "nacp evaluate cal.json test.npz:probs test.npz:labels --json",
     ),
@@ -264,7 +233,7 @@ def evaluate_command(
 
     The exit code is 0 for a pass, 1 for a fail and 2 for wrong input.
     """
-    model = _load(calibration, probs, labels)
+    model = read_calibration(calibration, probs, labels)
     with progress_of(f"reading {probs}", quiet):
         matrix, true, _ = read_points(probs, labels, model.classes, k=model.k)
     with progress_of_passes("evaluating", len(matrix), quiet):
@@ -285,7 +254,7 @@ def evaluate_command(
 
 @app.command(
     "plan",
-    epilog=_examples(
+    epilog=examples(
         "nacp plan --classes 1000 --noise 0.2 --alpha 0.1 --max-correction 0.02",
         "nacp plan --classes 10 --noise matrix.npy --points 5000",
     ),
@@ -301,11 +270,13 @@ def plan_command(
     ] = 0.01,
     noise_interval: Interval = None,
     noise_confidence: Confidence = 1.0,
+    quiet: Quiet = False,
     as_json: Json = False,
 ) -> None:
     """Say what each guarantee will cost, before labels are bought."""
     model = _noise(noise, noise_interval, noise_confidence)
-    found = nacp.plan(k=classes, noise=model, alpha=alpha, delta=delta, n=points, excess=max_correction)
+    with progress_of("planning", quiet):
+        found = nacp.plan(k=classes, noise=model, alpha=alpha, delta=delta, n=points, excess=max_correction)
     rows = [row._asdict() | {"guarantee": row.guarantee.name} for row in found.rows]
     document = {"k": classes, "n": points, "alpha": alpha, "max_correction": max_correction, "rows": rows}
     show(as_json, document, found)
@@ -313,7 +284,7 @@ def plan_command(
 
 @app.command(
     "compare",
-    epilog=_examples(
+    epilog=examples(
         "nacp compare probs.npy labels.npy --noise 0.2",
         "nacp compare probs.npy labels.npy --noise 0.2 --score hps --guarantee pac --guarantee nacp",
         "nacp compare probs.npy labels.npy --noise 0.2 --test-probs test.npy --test-labels truth.npy",
@@ -335,7 +306,7 @@ def compare_command(
     ] = None,
     test_probs: TestProbs = None,
     test_labels: TestLabels = None,
-    classes: ClassNames = None,
+    classes: Classes = None,
     noise_interval: Interval = None,
     noise_confidence: Confidence = 1.0,
     normalize: Normalize = False,
@@ -343,8 +314,9 @@ def compare_command(
     quiet: Quiet = False,
     as_json: Json = False,
 ) -> None:
-    """Set all guarantees and scores side by side on your own data, the smallest sets first.
+    """Set all guarantees and scores side by side on your own data.
 
+    Promises about the true label come first, the smallest sets first among them.
     "split" ignores the noise. The best of many promises is not as sure as
     each of them: choose on other points than you calibrate on, or divide
     delta by the number of rows.
@@ -365,7 +337,7 @@ def compare_command(
 
 @app.command(
     "report",
-    epilog=_examples(
+    epilog=examples(
         "nacp report probs.npy labels.npy --noise 0.2",
         "nacp report cal.npz:probs cal.npz:noisy --noise 0.2 --score raps "
         "--test-probs test.npz:probs --test-labels test.npz:labels",
@@ -390,7 +362,7 @@ def report_command(
         ),
     ] = None,
     title: Annotated[str, typer.Option(help="Of the page.")] = "Prediction sets from noisy labels",
-    classes: ClassNames = None,
+    classes: Classes = None,
     noise_interval: Interval = None,
     noise_confidence: Confidence = 1.0,
     crossing: Crossing = "last",
@@ -409,7 +381,7 @@ def report_command(
         matrix, given, names = read_points(probs, labels, names=classes)
         test, true = _read_test(test_probs, test_labels, names, matrix.shape[1])
         texts = None if descriptions is None else read_lines(descriptions)
-    with progress_of_steps("calibrating", quiet) as say:
+    with progress_of("calibrating", quiet) as say:
         page = nacp.make_report(
             matrix, given, noise=model, alpha=alpha, score=score, guarantee=guarantee, delta=delta,
             crossing=crossing, classes=names, normalize=normalize, random_state=seed, test_probs=test,
@@ -420,7 +392,7 @@ def report_command(
     show(as_json, _described(found) | {"out": str(out)}, f"{found}\nWritten: {out}")
 
 
-@app.command("demo", epilog=_examples("nacp demo", "nacp demo --report languages.html"))
+@app.command("demo", epilog=examples("nacp demo", "nacp demo --report languages.html"))
 def demo_command(
     report: Annotated[Path, typer.Option(help="The file for the report.")] = Path("nacp-demo.html"),
     quiet: Quiet = False,
@@ -434,14 +406,17 @@ def demo_command(
 
 @app.command(
     "reproduce",
-    epilog=_examples(
+    epilog=examples(
         "nacp reproduce all",
         "nacp reproduce table1 --splits 100 --out results",
         "nacp reproduce all --data folder",
     ),
 )
 def reproduce_command(
-    what: Annotated[What, typer.Argument(help="A table or figure of the paper, a sweep beyond it, or all.")],
+    what: Annotated[
+        What,
+        typer.Argument(metavar="WHAT", help="A table or figure of the paper, a sweep beyond it, or all."),
+    ],
     data: Annotated[
         Path | None,
         typer.Option(help="A folder of .npz files with probs and labels. Simulated twins by default."),
@@ -528,18 +503,6 @@ def _read_test(
         return read_rows(probs, names, k=k)[0], None
     matrix, true, _ = read_points(probs, labels, names, k=k)
     return matrix, true
-
-
-def _load(calibration: Path, *others: str) -> nacp.Calibration:
-    """Read a calibration, or say that the arguments look swapped."""
-    swapped = next((name for name in others if name.endswith(".json")), None)
-    if swapped is not None and calibration.suffix != ".json":
-        raise ValueError(
-            f"the arguments look swapped: the calibration comes first, and that seems to be {swapped}"
-        )
-    if calibration.is_dir():
-        raise ValueError(f"{calibration} is a folder; give the file that nacp calibrate wrote")
-    return nacp.load(calibration)
 
 
 def _predicted(model: nacp.Calibration, matrix: Array) -> Iterator[nacp.PredictionSets]:

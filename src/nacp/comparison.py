@@ -15,7 +15,7 @@ from nacp.calibration import Calibration, NoValidThresholdWarning, calibrate
 from nacp.coverage import Evidence, inverse_for
 from nacp.crossing import Rule
 from nacp.guarantees import GUARANTEES, Guarantee, SplitConformal, Uncorrected, as_guarantee
-from nacp.noise import Noise, as_noise
+from nacp.noise import Noise, as_noise, check_estimate
 from nacp.scores import as_score
 
 _DELTA = 0.05
@@ -213,6 +213,7 @@ def compare(
     rows: list[ComparisonRow] = []
     for name, kind in kinds:
         checked = check_probs(probs, normalize=normalize, probabilities=kind.takes_probabilities)
+        check_estimate(noise, checked.k)
         names = check_classes(classes, checked.k)
         given = check_labels(labels, checked.n, checked.k, names)
         evidence = Evidence(checked, given, kind, inverse_for(model, checked.k))

@@ -23,7 +23,7 @@ from numpy.typing import ArrayLike
 from nacp._kernels import FEW_RUNGS, Reading
 from nacp._types import Array, Floats, Ints
 from nacp._validation import Rows, check_classes, check_labels, check_probs
-from nacp.noise import Noise, UniformNoise, as_noise
+from nacp.noise import Noise, UniformNoise, as_noise, check_estimate
 from nacp.noise.matrices import ClassMatrix
 from nacp.scores import Score, as_score
 
@@ -476,6 +476,7 @@ def coverage_curve(
     """
     kind = as_score(score)
     rows = check_probs(probs, normalize=normalize, probabilities=kind.takes_probabilities)
+    check_estimate(noise, rows.k)
     given = check_labels(labels, rows.n, rows.k, check_classes(classes, rows.k))
     evidence = Evidence(rows, given, kind, inverse_for(as_noise(noise), rows.k))
     if thresholds is None:

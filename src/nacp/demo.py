@@ -21,7 +21,8 @@ from scipy.optimize import minimize_scalar
 from scipy.special import log_softmax, softmax
 
 import nacp
-from nacp._terminal import progress_of_steps
+from nacp._io import check_output
+from nacp._terminal import progress_of
 from nacp._types import Array, Ints
 from nacp.datasets import Languages, load_languages
 from nacp.guarantees import PAC, Expected, Guarantee
@@ -172,9 +173,11 @@ def main(report: Path, *, quiet: bool = False, as_json: bool = False) -> None:
     except ImportError:
         raise ModuleNotFoundError(NO_SKLEARN) from None
     can_report = importlib.util.find_spec("plotly") is not None
+    if can_report:
+        check_output(str(report))
     console = Console()
     start = time.perf_counter()
-    with progress_of_steps("reading", quiet) as say:
+    with progress_of("reading", quiet) as say:
         data = load_languages()
         k, n, truth = len(data.names), len(data.calibration.labels), data.test.labels
         calibration, test = classify(data, say)

@@ -98,21 +98,20 @@ class Diagnosis:
 
     def __str__(self) -> str:
         level = f"level {100 * self.level:.4g}%"
-        worst = min(self.checks, key=lambda check: (not check.rejected, check.share / (check.error or 1)))
-        found = (
-            f"the share of true labels {worst.region} is estimated at {worst.share:.3f} ± {worst.error:.3f}"
-        )
         if self.rejected:
+            rejected = [check for check in self.checks if check.rejected]
+            worst = min(rejected, key=lambda check: check.share / (check.error or 1))
             said = (
-                f"The noise model is rejected at {level}: under {self.model}, {found}, and no share is "
+                f"The noise model is rejected at {level}: under {self.model}, the share of true labels "
+                f"{worst.region} is estimated at {worst.share:.3f} ± {worst.error:.3f}, and no share is "
                 "negative. Do not rely on the promise. A rate may be overstated, a matrix transposed, or the "
                 "noise may depend on the input: nacp.compatible_radius says by how much at least."
             )
         else:
             said = (
-                f"The noise model is not rejected at {level}: {found}; estimated coverage rises to 1 as it "
-                "must, up to its sampling error. An understated rate cannot be seen in this way; it makes "
-                "sets too large, not too small."
+                f"The noise model is not rejected at {level}: nothing contradicts it; no share of true "
+                "labels comes out negative, up to sampling errors. An understated rate cannot be seen in "
+                "this way; it makes sets too large, not too small."
             )
         if self.audit is None:
             return said
@@ -327,7 +326,7 @@ def _cells(evidence: Evidence, learn: Ints, test: Ints, favourites: Ints) -> _Re
         low, high = min(low, table.min()), max(high, table.max())
         largest = max(largest, weights.max())
     unit = largest or 1.0
-    words = "in pairs of best and given label where it seemed negative before, weighted"
+    words = "in some pairs of the classifier's favourite and a true class (weighted)"
     return _Region(words, shares / unit, doubts / unit, low / unit, high / unit, (high - low) / unit)
 
 

@@ -10,7 +10,7 @@ from nacp._validation import check_count, check_fraction, check_labels, check_pr
 from nacp.coverage import Evidence
 from nacp.crossing import find_crossings
 from nacp.guarantees import ACNL, CRCP, NACP, PAC, Binomial, Expected, Guarantee, Problem
-from nacp.noise import UniformNoise, as_noise
+from nacp.noise import UniformNoise, as_noise, check_estimate
 from nacp.scores import as_score
 
 _PILOT = 50
@@ -137,6 +137,7 @@ def plan(
     for name, value, least in (("k", k, 2), ("n", n, 1)):
         if check_count(name, value) < least:
             raise ValueError(f"{name} must be at least {least}; found {value}")
+    check_estimate(noise, k)
     priors = np.full(k, 1 / k)
     ends = [Problem(alpha, n, end, end.inverse(k), n * end.matrix(k).push(priors)) for end in model.ends()]
     if (probs is None) != (labels is None):

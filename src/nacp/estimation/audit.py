@@ -208,7 +208,7 @@ def _one_rate(
     if interval[1] >= 1:
         raise ValueError(
             f"noisy and clean disagree in {disagreements} of {audit.n} items, so a rate of 1, labels that "
-            "say nothing, cannot be excluded; audit more items"
+            "say nothing, cannot be excluded; audit more items, if both hold labels of the same ones"
         )
     noise = (
         UniformNoise(rate, interval, confidence)

@@ -92,6 +92,8 @@ def exact_interval(total: int, kinds: Callable[[float], Kinds], confidence: floa
         return float(sum_distribution(kinds(parameter))[: total + 1].sum()) - level
 
     away = -float(ndtri(level))
+    if upper_tail(1.0) <= 0:  # too large a sum for any parameter: the one that comes nearest
+        return 1.0, 1.0
     low = 0.0 if upper_tail(0.0) >= 0 else root(upper_tail, near(1.5 * away), near(0.5 * away))
     high = 1.0 if lower_tail(1.0) >= 0 else root(lower_tail, near(-0.5 * away), near(-1.5 * away))
     return low, high

@@ -43,3 +43,12 @@ def as_noise(noise: Any) -> Noise | None:
     if np.ndim(noise) == 0:
         return UniformNoise(noise)
     return MatrixNoise(noise)
+
+
+def check_estimate(noise: Any, k: int) -> None:
+    """Refuse an estimate (nacp.estimation) that was made for another number of classes."""
+    if isinstance(getattr(noise, "noise", None), Noise) and noise.k != k:
+        raise ValueError(
+            f"noise was estimated for {noise.k} classes, not for {k}; estimate it for {k}, or state the "
+            "model itself, such as its rate"
+        )
