@@ -464,6 +464,7 @@ def main():
         "rates": ("Human noise: the share of wrong labels", rates),
         "end-to-end": ("Human noise, end to end", lambda: end_to_end(runs(3))),
     }
+    order = [title for title, _ in parts.values()]
     if "NACP_BENCHMARK_DATA" not in os.environ:
         log("NACP_BENCHMARK_DATA is not set: the tables on human noise are left out")
         del parts["rates"], parts["end-to-end"]
@@ -473,8 +474,7 @@ def main():
             continue
         log(f"{title} ...")
         found[title] = make()
-        titles = [each for each, _ in parts.values() if each in found]
-        sections = "".join(f"\n## {each}\n\n{found[each]}\n" for each in titles)
+        sections = "".join(f"\n## {each}\n\n{found[each]}\n" for each in order if each in found)
         OUT.write_text(f"{HEAD}{sections}")
     print(OUT.read_text())
 
