@@ -273,8 +273,11 @@ def test_noise_is_a_number_a_matrix_or_none():
     write_csv("e.csv", [["", *NAMES], *([name, *row] for name, row in zip(NAMES, P.tolist(), strict=True))])
     assert _io.read_noise("0.2") == 0.2
     assert _io.read_noise("none") is None
-    for name in ("a.npy", "b.npz", "c.npz:mine", "d.csv", "e.csv"):
+    for name in ("a.npy", "b.npz", "c.npz:mine", "d.csv"):
         assert np.array_equal(_io.read_noise(name), P), name
+    # The classes of a header may be in another order than those of the probabilities.
+    with pytest.raises(ValueError, match=r"e.csv has a header, .*; put its rows and columns in the order"):
+        _io.read_noise("e.csv")
     with pytest.raises(ValueError, match="noise is 'much'; it must be a rate such as"):
         _io.read_noise("much")
 

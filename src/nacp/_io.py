@@ -258,7 +258,13 @@ def read_noise(text: str) -> Any:
             ".safetensors or .csv; rows are the true class), a .json file that nacp noise wrote, or "
             '"none" for labels that are right'
         )
-    return read_matrix(text, "noise")[0]
+    matrix, header = read_matrix(text, "noise")
+    if header is not None:
+        raise ValueError(
+            f"{text} has a header, {_few(header, 3)}; put its rows and columns in the order of the classes, "
+            "and leave the header out"
+        )
+    return matrix
 
 
 def write_sets(blocks: Iterable[PredictionSets], name: str) -> None:

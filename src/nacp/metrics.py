@@ -9,7 +9,7 @@ from numpy.typing import ArrayLike
 from nacp import _kernels
 from nacp._types import Array, Floats, Ints
 from nacp._validation import check_fraction, check_labels
-from nacp.noise import as_noise
+from nacp.noise import as_noise, check_estimate
 from nacp.noise.matrices import ClassMatrix
 from nacp.sets import PredictionSets
 
@@ -211,6 +211,7 @@ def coverage_by_class(
     given = check_labels(labels, len(sets), sets.k, sets.classes)
     tail = (1 - check_fraction("confidence", confidence)) / 2
     count = np.bincount(given, minlength=sets.k)
+    check_estimate(noise, sets.k)
     model = as_noise(noise)
     if model is None:
         held = np.bincount(given[sets.contains(labels)], minlength=sets.k)
