@@ -627,7 +627,7 @@ def test_the_shell_completes_commands_and_options():
 
 
 def test_blocks_of_rows_give_the_sets_of_all_rows(files, monkeypatch):
-    monkeypatch.setattr("nacp.cli._ENTRIES", 4 * 37)
+    monkeypatch.setattr("nacp.cli.commands._ENTRIES", 4 * 37)
     done("calibrate", "probs.npy", "labels.npy", "--noise", "0.2", "--score", "aps")
     for ending in ("jsonl", "npz"):
         done("predict", "cal.json", "test.npz", "-o", f"sets.{ending}")

@@ -5,7 +5,7 @@ import sys
 import numpy as np
 import pytest
 
-from nacp import demo
+from nacp.cli import demo
 
 
 @pytest.fixture(scope="module")

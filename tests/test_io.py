@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import nacp
-from nacp import _io
+from nacp.cli import inputs, outputs
 
 NAMES = ["ant", "bee", "cat"]
 RNG = np.random.default_rng(0)
@@ -67,24 +67,24 @@ def matrix_files():
 
 def test_every_kind_of_file_holds_the_same_matrix():
     for name, header in matrix_files().items():
-        matrix, names = _io.read_matrix(name)
+        matrix, names = inputs.read_matrix(name)
         assert np.array_equal(matrix.astype(np.float32), PROBS), name
         assert names == header, name
 
 
 def test_an_npy_file_is_mapped_not_read():
     np.save("a.npy", PROBS)
-    assert isinstance(_io.read_matrix("a.npy")[0], np.memmap)
+    assert isinstance(inputs.read_matrix("a.npy")[0], np.memmap)
 
 
 def test_float32_parquet_stays_float32():
     write_parquet("a.parquet", **{name: PROBS[:, i] for i, name in enumerate(NAMES)})
-    assert _io.read_matrix("a.parquet")[0].dtype == np.float32
+    assert inputs.read_matrix("a.parquet")[0].dtype == np.float32
 
 
 def test_a_matrix_of_zeros_and_ones_has_no_header():
     write_csv("a.csv", [[0, 1], [1, 0], [0, 1]])
-    matrix, names = _io.read_matrix("a.csv")
+    matrix, names = inputs.read_matrix("a.csv")
     assert matrix.tolist() == [[0, 1], [1, 0], [0, 1]]
     assert names is None
 
@@ -102,11 +102,11 @@ def test_every_kind_of_file_holds_the_same_labels():
     write_safetensors("i.safetensors", labels=LABELS, probs=PROBS)
     np.save("j.npy", np.array(named))
     for name in ("a.npy", "b.npz", "c.csv", "d.csv", "g.parquet", "i.safetensors"):
-        assert np.array_equal(_io.read_labels(name, 40), LABELS), name
-        assert _io.read_labels(name, 40, NAMES).tolist() == named, name
+        assert np.array_equal(inputs.read_labels(name, 40), LABELS), name
+        assert inputs.read_labels(name, 40, NAMES).tolist() == named, name
     for name in ("e.csv", "f.csv:label", "h.parquet:label", "j.npy"):
-        assert _io.read_labels(name, 40, NAMES).tolist() == named, name
-        assert _io.read_labels(name, 40).tolist() == named, name
+        assert inputs.read_labels(name, 40, NAMES).tolist() == named, name
+        assert inputs.read_labels(name, 40).tolist() == named, name
 
 
 @pytest.mark.parametrize("first", ["0", "2", "5", "1.5", "nan"])
@@ -118,8 +118,8 @@ def test_a_number_too_many_is_never_taken_for_a_header(first):
     for probs in ("p.npy", "p.csv"):
         words = f"y.csv holds 41 labels, but {probs} has 40 rows; if its first line is a header, give y.csv:"
         with pytest.raises(ValueError, match=f"^{words}HEADER$"):
-            _io.read_points(probs, "y.csv")
-        assert _io.read_points(probs, f"y.csv:{first}")[1].shape == (40,)
+            inputs.read_points(probs, "y.csv")
+        assert inputs.read_points(probs, f"y.csv:{first}")[1].shape == (40,)
 
 
 def test_a_header_that_can_be_nothing_else_is_one():
@@ -127,10 +127,10 @@ def test_a_header_that_can_be_nothing_else_is_one():
     write_csv("a.csv", [["0"], *([name] for name in named)])
     write_csv("b.csv", [["", "0"], *enumerate(LABELS)])
     write_csv("c.csv", [["label"], *([i] for i in LABELS[1:])])
-    assert _io.read_labels("a.csv", 40, NAMES).tolist() == named
-    assert _io.read_labels("b.csv", 40).tolist() == LABELS.tolist()
-    assert _io.read_labels("c.csv", 40).tolist() == LABELS[1:].tolist()  # too few, but numbers
-    assert _io.read_labels("c.csv").tolist() == LABELS[1:].tolist()
+    assert inputs.read_labels("a.csv", 40, NAMES).tolist() == named
+    assert inputs.read_labels("b.csv", 40).tolist() == LABELS.tolist()
+    assert inputs.read_labels("c.csv", 40).tolist() == LABELS[1:].tolist()  # too few, but numbers
+    assert inputs.read_labels("c.csv").tolist() == LABELS[1:].tolist()
 
 
 def numbered_points(header, labels, k):
@@ -156,13 +156,13 @@ def test_numbers_in_a_header_are_names_unless_they_are_the_places(header):
     for probs, given in [
         ("all.csv", "all.csv"), ("p.csv", "y.csv"), ("p.csv", "y.npy"), ("p.parquet", "y.npy"),
     ]:  # fmt: skip
-        matrix, read, classes = _io.read_points(probs, given)
+        matrix, read, classes = inputs.read_points(probs, given)
         assert classes == [str(each) for each in header]
         assert [classes[i] for i in matrix.argmax(axis=1)] == read.tolist() == [str(y) for y in labels]
     # Classes known by number are found where the header says; names in another order are put in order.
     if sorted(header) == list(range(k)):
-        assert _io.read_points("p.csv", "y.npy", k=k)[0].argmax(axis=1).tolist() == labels
-    turned, known = _io.read_rows("p.csv", sorted(header))
+        assert inputs.read_points("p.csv", "y.npy", k=k)[0].argmax(axis=1).tolist() == labels
+    turned, known = inputs.read_rows("p.csv", sorted(header))
     assert [known[i] for i in turned.argmax(axis=1)] == labels
 
 
@@ -170,22 +170,22 @@ def test_numbers_that_are_names_are_never_places():
     write_csv("p.csv", [range(1, 4), *PROBS.tolist()])
     np.save("y.npy", LABELS)  # 0, 1, 2
     with pytest.raises(ValueError, match=r"y\.npy holds '0', which is none of the classes 1, 2, 3"):
-        _io.read_points("p.csv", "y.npy")
+        inputs.read_points("p.csv", "y.npy")
 
 
 def test_certain_rows_do_not_hide_a_header_of_numbers():
     rows = [[0, 0, 1], *PROBS.tolist()]
     write_csv("a.csv", [range(3), *rows])
-    assert len(_io.read_matrix("a.csv")[0]) == 41
+    assert len(inputs.read_matrix("a.csv")[0]) == 41
     write_csv("b.csv", [[1, 0], [0.2, 0.8]])  # a noise matrix, say
-    assert _io.read_matrix("b.csv")[0].tolist() == [[1, 0], [0.2, 0.8]]
+    assert inputs.read_matrix("b.csv")[0].tolist() == [[1, 0], [0.2, 0.8]]
     write_csv("c.csv", [[3, 1, 2], [1, 2, 3]])  # ranks
-    assert len(_io.read_matrix("c.csv")[0]) == 2
+    assert len(inputs.read_matrix("c.csv")[0]) == 2
 
 
 def test_a_column_with_a_number_for_its_name_may_hold_the_labels():
     write_csv("all.csv", [range(4), *([*PROBS[i].tolist(), LABELS[i]] for i in range(40))])
-    matrix, given, classes = _io.read_points("all.csv", "all.csv:3")
+    matrix, given, classes = inputs.read_points("all.csv", "all.csv:3")
     assert np.array_equal(matrix.astype(np.float32), PROBS)
     assert given.tolist() == LABELS.tolist()
     assert classes is None
@@ -197,12 +197,12 @@ def test_one_table_may_hold_probabilities_and_labels(labels):
     write_csv("all.csv", [["id", *NAMES, "animal"], *([i, *PROBS[i].tolist(), named[i]] for i in range(40))])
     columns = {name: PROBS[:, i] for i, name in enumerate(NAMES)}
     write_parquet("all.parquet", id=np.arange(40), **columns, animal=named)
-    matrix, given, classes = _io.read_points(labels.partition(":")[0], labels)
+    matrix, given, classes = inputs.read_points(labels.partition(":")[0], labels)
     assert np.array_equal(matrix.astype(np.float32), PROBS)
     assert given.tolist() == named
     assert classes == NAMES
     with pytest.raises(ValueError, match="holds no 'fruit', but id, ant, bee, cat, animal"):
-        _io.read_points("all.csv", "all.csv:fruit")
+        inputs.read_points("all.csv", "all.csv:fruit")
 
 
 def test_labels_may_stand_in_the_first_column_of_the_table():
@@ -210,7 +210,7 @@ def test_labels_may_stand_in_the_first_column_of_the_table():
         "all.csv",
         [["animal", *NAMES], *([NAMES[y], *p.tolist()] for y, p in zip(LABELS, PROBS, strict=True))],
     )
-    matrix, given, classes = _io.read_points("all.csv", "all.csv:animal")
+    matrix, given, classes = inputs.read_points("all.csv", "all.csv:animal")
     assert np.array_equal(matrix.astype(np.float32), PROBS)
     assert given.tolist() == [NAMES[i] for i in LABELS]
     assert classes == NAMES
@@ -219,7 +219,7 @@ def test_labels_may_stand_in_the_first_column_of_the_table():
 def test_known_classes_are_found_among_other_columns():
     rows = ([f"note {i}", *PROBS[i, ::-1].tolist(), "x"] for i in range(40))
     write_csv("all.csv", [["remark", *NAMES[::-1], "animal"], *rows])
-    matrix, classes = _io.read_rows("all.csv", NAMES)
+    matrix, classes = inputs.read_rows("all.csv", NAMES)
     assert np.array_equal(matrix.astype(np.float32), PROBS)
     assert classes == NAMES
 
@@ -229,15 +229,15 @@ def test_standard_input_is_csv(monkeypatch):
     csv.writer(text).writerows([NAMES, *PROBS.tolist()])
     np.save("y.npy", LABELS)
     monkeypatch.setattr(sys, "stdin", io.StringIO(text.getvalue()))
-    matrix, labels, classes = _io.read_points("-", "y.npy")
+    matrix, labels, classes = inputs.read_points("-", "y.npy")
     assert np.array_equal(matrix.astype(np.float32), PROBS)
     assert labels.tolist() == [NAMES[i] for i in LABELS]
     assert classes == NAMES
     monkeypatch.setattr(sys, "stdin", io.StringIO("\n".join(map(str, LABELS))))
     np.save("p.npy", PROBS)
-    assert np.array_equal(_io.read_points("p.npy", "-")[1], LABELS)
+    assert np.array_equal(inputs.read_points("p.npy", "-")[1], LABELS)
     with pytest.raises(ValueError, match="once only"):
-        _io.read_points("-", "-")
+        inputs.read_points("-", "-")
 
 
 @pytest.mark.parametrize("name", ["names.txt", "names", "names.json", "names.csv", "header.csv"])
@@ -249,7 +249,7 @@ def test_class_names_come_from_lines_lists_and_columns(name):
         json.dump(NAMES, file)
     write_csv("names.csv", [[each] for each in NAMES])
     write_csv("header.csv", [["id", "name"], *enumerate(NAMES)])
-    assert _io.read_classes(name, 3) == NAMES
+    assert inputs.read_classes(name, 3) == NAMES
 
 
 def test_class_names_go_with_unnamed_columns_and_order_named_ones():
@@ -258,7 +258,7 @@ def test_class_names_go_with_unnamed_columns_and_order_named_ones():
     write_csv("names.csv", [[each] for each in NAMES])
     write_csv("y.csv", [[NAMES[i]] for i in LABELS])
     for name in ("a.npy", "b.csv"):
-        matrix, labels, classes = _io.read_points(name, "y.csv", names="names.csv")
+        matrix, labels, classes = inputs.read_points(name, "y.csv", names="names.csv")
         assert np.array_equal(matrix.astype(np.float32), PROBS)
         assert labels.tolist() == [NAMES[i] for i in LABELS]
         assert classes == NAMES
@@ -271,26 +271,26 @@ def test_noise_is_a_number_a_matrix_or_none():
     np.savez("c.npz", mine=P, other=PROBS)
     write_csv("d.csv", P.tolist())
     write_csv("e.csv", [["", *NAMES], *([name, *row] for name, row in zip(NAMES, P.tolist(), strict=True))])
-    assert _io.read_noise("0.2") == 0.2
-    assert _io.read_noise("none") is None
+    assert inputs.read_noise("0.2") == 0.2
+    assert inputs.read_noise("none") is None
     for name in ("a.npy", "b.npz", "c.npz:mine", "d.csv"):
-        assert np.array_equal(_io.read_noise(name), P), name
+        assert np.array_equal(inputs.read_noise(name), P), name
     # The classes of a header may be in another order than those of the probabilities.
     with pytest.raises(ValueError, match=r"e.csv has a header, .*; put its rows and columns in the order"):
-        _io.read_noise("e.csv")
+        inputs.read_noise("e.csv")
     with pytest.raises(ValueError, match="noise is 'much'; it must be a rate such as"):
-        _io.read_noise("much")
+        inputs.read_noise("much")
 
 
 @pytest.mark.parametrize("classes", [None, ("ä", "b,c", 'd"e')])
-@pytest.mark.parametrize("ending", _io.SET_ENDINGS)
+@pytest.mark.parametrize("ending", outputs.SET_ENDINGS)
 def test_sets_are_read_back_as_they_were(ending, classes):
     blocks = [
         nacp.PredictionSets([0, 2, 2, 3], [0, 2, 1], k=3, classes=classes),
         nacp.PredictionSets([0, 1, 1], [2], k=3, classes=classes),
     ]
     wanted = [row for sets in blocks for row in sets]
-    _io.write_sets(iter(blocks), f"sets{ending}")
+    outputs.write_sets(iter(blocks), f"sets{ending}")
     if ending == ".jsonl":
         with open("sets.jsonl", encoding="utf-8") as file:
             read = [json.loads(line) for line in file]
@@ -311,7 +311,7 @@ def test_sets_are_read_back_as_they_were(ending, classes):
     assert read == wanted
 
 
-@pytest.mark.parametrize("ending", _io.SET_ENDINGS)
+@pytest.mark.parametrize("ending", outputs.SET_ENDINGS)
 def test_a_failure_while_writing_leaves_what_was_there(folder, ending):
     def blocks():
         yield nacp.PredictionSets([0, 1], [0], k=3)
@@ -320,7 +320,7 @@ def test_a_failure_while_writing_leaves_what_was_there(folder, ending):
     target = folder / f"sets{ending}"
     target.write_text("before")
     with pytest.raises(KeyboardInterrupt):
-        _io.write_sets(blocks(), target.name)
+        outputs.write_sets(blocks(), target.name)
     assert target.read_text() == "before"
     assert [path.name for path in folder.iterdir()] == [target.name]
 
@@ -380,7 +380,7 @@ def damaged_files(folder):
 def test_a_file_that_cannot_be_used_is_told_in_one_sentence(folder, name, words):
     damaged_files(folder)
     with pytest.raises(ValueError, match=r"^[^\n]+$") as caught:
-        _io.read_matrix(name)
+        inputs.read_matrix(name)
     assert words in str(caught.value)
 
 
@@ -388,12 +388,12 @@ def test_labels_that_cannot_be_used_are_told_too(folder):
     damaged_files(folder)
     write_csv("y.csv", [["id", "label"], ["1", "a"]])
     with pytest.raises(ValueError, match=r"holds no 'animal', but id, label; name one as y\.csv:name"):
-        _io.read_labels("y.csv:animal", 1)
+        inputs.read_labels("y.csv:animal", 1)
     with pytest.raises(ValueError, match="1 empty labels"):
-        _io.read_labels("nulls.parquet", 2)
+        inputs.read_labels("nulls.parquet", 2)
     (folder / "semicolons.csv").write_text("id;label\n0;ant\n1;bee\n")
     with pytest.raises(ValueError, match=r"semicolons\.csv: its columns seem to be separated by ';'"):
-        _io.read_labels("semicolons.csv", 2, NAMES)
+        inputs.read_labels("semicolons.csv", 2, NAMES)
 
 
 def test_a_label_that_is_no_class_is_told_with_its_file():
@@ -402,20 +402,20 @@ def test_a_label_that_is_no_class_is_told_with_its_file():
     np.save("y.npy", np.append(LABELS[:-1], 3))
     for name, odd in (("y.csv", "'catt'"), ("y.npy", "'3'")):
         with pytest.raises(ValueError, match=f"{name} holds {odd}, which is none of the classes ant, bee"):
-            _io.read_points("p.csv", name)
+            inputs.read_points("p.csv", name)
 
 
 def test_a_class_without_a_column_is_named():
     rows = [["a.png", *row] for row in PROBS.tolist()]
     write_csv("p.csv", [["filename", "ant", "bee", "Cat"], *rows])
     with pytest.raises(ValueError, match=r"p\.csv has no column 'cat'; its columns are filename, ant"):
-        _io.read_rows("p.csv", NAMES)
+        inputs.read_rows("p.csv", NAMES)
 
 
 def test_labels_beside_probabilities_need_a_header():
     write_csv("all.csv", [[*PROBS[i].tolist(), LABELS[i]] for i in range(40)])
     with pytest.raises(ValueError, match=r"all\.csv has no header, .* add a first line of names"):
-        _io.read_points("all.csv", "all.csv")
+        inputs.read_points("all.csv", "all.csv")
 
 
 @pytest.mark.parametrize(
@@ -431,7 +431,7 @@ def test_labels_beside_probabilities_need_a_header():
 def test_class_names_that_cannot_be_used_are_told(folder, text, name, words):
     (folder / name).write_text(text)
     with pytest.raises(ValueError, match=words):
-        _io.read_classes(name, 3)
+        inputs.read_classes(name, 3)
 
 
 @pytest.mark.parametrize(("module", "name"), [("pyarrow", "a.parquet"), ("safetensors", "a.safetensors")])
@@ -439,7 +439,7 @@ def test_a_missing_extra_is_named(folder, monkeypatch, module, name):
     (folder / name).write_bytes(b"something")
     monkeypatch.setitem(sys.modules, module, None)
     with pytest.raises(ValueError, match=rf"needs {module}, .* pip install 'nacp\[io\]'"):
-        _io.read_matrix(name)
+        inputs.read_matrix(name)
 
 
 @pytest.mark.parametrize(
@@ -453,4 +453,4 @@ def test_a_missing_extra_is_named(folder, monkeypatch, module, name):
 def test_an_output_that_cannot_be_written_is_told_before_the_work(folder, name, words):
     (folder / "sub.csv").mkdir()
     with pytest.raises(ValueError, match=words):
-        _io.check_output(name, _io.SET_ENDINGS)
+        outputs.check_output(name, outputs.SET_ENDINGS)

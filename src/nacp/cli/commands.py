@@ -1,4 +1,4 @@
-"""The command ``nacp``."""
+"""The commands of ``nacp``."""
 
 import os
 import warnings
@@ -11,22 +11,22 @@ from typing import Annotated, Any, Literal, TypeAlias
 import typer
 
 import nacp
-from nacp._io import (
-    SET_ENDINGS,
-    STDIN,
-    check_output,
-    read_calibration,
-    read_lines,
-    read_noise,
-    read_points,
-    read_rows,
-    write_sets,
-)
-from nacp._noise_commands import diagnose_command, noise_app
-from nacp._options import Cal, Classes, Json, Labels, Normalize, Probs, Quiet, Truth, examples
-from nacp._terminal import FAILED, Commands, progress_bar, progress_of, progress_of_passes, show, show_verdict
 from nacp._types import Array
 from nacp._validation import check_probs
+from nacp.cli.inputs import read_calibration, read_lines, read_noise, read_points, read_rows
+from nacp.cli.noise import diagnose_command, noise_app
+from nacp.cli.options import Cal, Classes, Json, Labels, Normalize, Probs, Quiet, Truth, examples
+from nacp.cli.outputs import SET_ENDINGS, check_output, write_sets
+from nacp.cli.tables import STDIN
+from nacp.cli.terminal import (
+    FAILED,
+    Commands,
+    progress_bar,
+    progress_of,
+    progress_of_passes,
+    show,
+    show_verdict,
+)
 from nacp.crossing import Rule
 from nacp.noise import UniformNoise
 from nacp.paper import figures
@@ -399,7 +399,7 @@ def demo_command(
     as_json: Json = False,
 ) -> None:
     """Train a classifier of 472 languages, spoil its calibration labels, and show what helps."""
-    from nacp import demo  # takes longer to import than all the rest
+    from nacp.cli import demo  # takes longer to import than all the rest
 
     demo.main(report, quiet=quiet, as_json=as_json)
 

@@ -7,8 +7,8 @@ from typing import Annotated, Literal
 import typer
 
 import nacp
-from nacp._io import (
-    check_output,
+from nacp._types import Array
+from nacp.cli.inputs import (
     read_annotations,
     read_calibration,
     read_class_list,
@@ -16,9 +16,9 @@ from nacp._io import (
     read_lines,
     read_points,
 )
-from nacp._options import Cal, Classes, Json, Labels, Normalize, Probs, Quiet, examples
-from nacp._terminal import FAILED, progress_of, show
-from nacp._types import Array
+from nacp.cli.options import Cal, Classes, Json, Labels, Normalize, Probs, Quiet, examples
+from nacp.cli.outputs import check_output
+from nacp.cli.terminal import FAILED, progress_of, show
 
 noise_app = typer.Typer(no_args_is_help=True, rich_markup_mode="rich")
 

@@ -21,9 +21,9 @@ from scipy.optimize import minimize_scalar
 from scipy.special import log_softmax, softmax
 
 import nacp
-from nacp._io import check_output
-from nacp._terminal import progress_of
 from nacp._types import Array, Ints
+from nacp.cli.outputs import check_output
+from nacp.cli.terminal import progress_of
 from nacp.datasets import Languages, load_languages
 from nacp.guarantees import PAC, Expected, Guarantee
 from nacp.metrics import Evaluation

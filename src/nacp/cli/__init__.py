@@ -1,0 +1,5 @@
+"""The command ``nacp``: its commands, how it speaks, and its files."""
+
+from nacp.cli.commands import app
+
+__all__ = ["app"]

@@ -1,0 +1,300 @@
+"""What the commands are given: probabilities, labels, names, noise and calibrations, from files."""
+
+import json
+from collections.abc import Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from nacp._types import Array
+from nacp.calibration import Calibration
+from nacp.calibration import load as load_calibration
+from nacp.cli.tables import (
+    ARRAYS,
+    ID,
+    STDIN,
+    are_numbers,
+    are_whole,
+    checked,
+    csv_column,
+    csv_matrix,
+    csv_rows,
+    few,
+    parquet_column,
+    parquet_matrix,
+    pick,
+    read_array,
+    split_key,
+)
+from nacp.estimation import load as load_estimate
+
+
+def read_matrix(
+    name: str, usual: str = "probs", classes: Sequence[Any] | None = None, labels: str = ""
+) -> tuple[Array, list[str] | None]:
+    """Read a matrix and the names of its columns, if it has any.
+
+    ``.npy`` is memory-mapped. Of several arrays in ``.npz`` or ``.safetensors``, ``file.npz:key`` names one;
+    else it is `usual`. In ``.csv``, in ``.parquet`` and on standard input (``-``: CSV) the columns are the
+    classes. If these are known, they are found by name. Else all columns are taken but a first one whose
+    header is id, index, row or empty, and that of the `labels` if they are in the same file. A ``.parquet``
+    file may also hold one column of lists.
+    """
+    path, key = split_key(name)
+    if path.suffix in ARRAYS:
+        return read_array(path, key, usual), None
+    with_labels, column = split_key(labels)
+    leave = (column or "") if with_labels == path else None
+
+    def places(header: list[str]) -> list[int]:
+        if classes is not None and not set(header).isdisjoint(map(str, classes)):
+            _refuse_missing(name, header, classes)
+            return [header.index(str(each)) for each in classes]
+        found = list(range(len(header)))
+        if leave is not None and len(header) > 1:
+            found.remove(header.index(pick(path, header, leave, header[-1])))
+        if len(found) > 1 and header[found[0]].lower() in ID:
+            del found[0]
+        return found
+
+    read = parquet_matrix if path.suffix == ".parquet" else csv_matrix
+    matrix, header = read(path, key, places)
+    if header is None and leave is not None and read is csv_matrix:
+        raise ValueError(
+            f"{path} has no header, so its labels cannot be told from its probabilities: add a first line of "
+            "names, or give the labels in a file of their own"
+        )
+    return matrix, None if header is None or header == _places(len(header)) else header
+
+
+def read_labels(name: str, rows: int | None = None, classes: Sequence[Any] | None = None) -> Array:
+    """Read labels, numbers or names: from an array, or from one column of a table.
+
+    Of several arrays it is "labels", of several columns the last, unless ``file.csv:column`` names one. The
+    first line of a ``.csv`` file is a header if it cannot be anything else. There should be as many labels as
+    `rows`, if that is known.
+    """
+    path, key = split_key(name)
+    if path.suffix in ARRAYS or path.suffix == ".parquet":
+        read = parquet_column(path, key) if path.suffix == ".parquet" else read_array(path, key, "labels")
+        return read if classes is None or read.dtype.kind not in "iu" else _named(read, classes)
+    values, headed = csv_column(path, key)
+    if not headed and values[0] not in (classes or ()):
+        word, rest = not are_numbers(values[:1]), values[1:]
+        many = rows is None or len(values) == rows + 1
+        # A word that is no class is a header if there is a label too many, or if numbers are below it. A
+        # number may be a label; it is a header only if all below it are words.
+        if (many or are_whole(rest)) if word else (many and not any(are_numbers([cell]) for cell in rest)):
+            values = rest
+    if not are_whole(values) or (classes is not None and set(values) <= set(classes)):
+        return np.array(values)
+    numbers = np.array(values, dtype=np.float64).astype(np.int64)
+    return numbers if classes is None else _named(numbers, classes)
+
+
+def read_points(
+    probs: str,
+    labels: str,
+    classes: Sequence[Any] | None = None,
+    names: str | None = None,
+    k: int | None = None,
+) -> tuple[Array, Array, Sequence[Any] | None]:
+    """Read probabilities with their labels, and the classes.
+
+    The classes are those given, or those in the file `names`, or the names of the columns. Where both are
+    there, named columns are put in the order of the classes. Both may be in one table: the last column, or
+    the one that ``file.csv:column`` names, then holds the labels. `k` is for classes that are known by number
+    alone, as in `read_rows`.
+    """
+    if probs == labels == STDIN:
+        raise ValueError("standard input can be read once only: give a file for probs or for labels")
+    try:
+        matrix, known = read_rows(probs, classes, names, labels, k)
+        if matrix.ndim == 1:
+            raise ValueError(f"{probs} must hold a matrix of shape (n, k); found {matrix.shape}")
+    except ValueError as error:
+        path = split_key(probs)[0]
+        if labels != STDIN and path.is_file() and path != split_key(labels)[0] and _looks_like_probs(labels):
+            raise ValueError(
+                f"the arguments look swapped: {labels} holds a matrix, and {probs} does not; "
+                "probabilities come first, then labels"
+            ) from None
+        raise error from None
+    given = read_labels(labels, len(matrix), known)
+    if given.ndim == 1 and len(given) != len(matrix):
+        headed = len(given) == len(matrix) + 1 and labels.endswith(".csv")
+        hint = f"; if its first line is a header, give {labels}:HEADER" if headed else ""
+        raise ValueError(f"{labels} holds {len(given)} labels, but {probs} has {len(matrix)} rows{hint}")
+    if known is None and given.dtype.kind in "US" and given.size:
+        found = f"{labels} holds names such as {str(given.flat[0])!r}, but"
+        if k is not None:
+            raise ValueError(f"{found} the classes are known by number alone: calibrate with --classes FILE")
+        raise ValueError(
+            f"{found} the columns of {probs} have none: pass --classes FILE with the {matrix.shape[1]} names "
+            "in the order of the columns"
+        )
+    if known is not None and given.ndim == 1:
+        allowed = set(known)
+        odd = next((label for label in given.tolist() if label not in allowed), None)
+        if odd is not None:
+            raise ValueError(f"{labels} holds {odd!r}, which is none of the classes {few(known)}")
+    return matrix, given, known
+
+
+def read_rows(
+    probs: str,
+    classes: Sequence[Any] | None = None,
+    names: str | None = None,
+    labels: str = "",
+    k: int | None = None,
+) -> tuple[Array, Sequence[Any] | None]:
+    """Read probabilities and the classes, as `read_points` does.
+
+    With `k` and without `classes` these are known by number alone: a header of such numbers says where each
+    is, and names say nothing.
+    """
+    matrix, header = read_matrix(probs, classes=classes, labels=labels)
+    if classes is None and k is not None:
+        if header is not None and sorted(header) == sorted(_places(k)):
+            matrix = matrix[:, [header.index(place) for place in _places(k)]]
+        return matrix, None
+    if names is not None and matrix.ndim == 2:
+        classes = read_classes(names, matrix.shape[1])
+    if header is None or classes is None:
+        return matrix, classes or header
+    _refuse_missing(probs, header, classes)
+    order = [header.index(str(name)) for name in classes]
+    return matrix if order == list(range(len(order))) else matrix[:, order], classes
+
+
+def _refuse_missing(name: str, header: list[str], classes: Sequence[Any]) -> None:
+    """Refuse columns of which none has the name of some class."""
+    missing = next((str(each) for each in classes if str(each) not in header), None)
+    if missing is not None:
+        raise ValueError(f"{name} has no column {missing!r}; its columns are {few(header)}")
+
+
+def read_classes(name: str, k: int) -> list[str]:
+    """Read the names of k classes."""
+    names = read_class_list(name)
+    if Path(name).suffix == ".csv" and len(names) == k + 1:
+        del names[0]
+    if len(names) != k or len(set(names)) != k:
+        raise ValueError(
+            f"{name} must hold {k} different names, one per column of probs; "
+            f"found {len(names)}, {len(set(names))} of them different"
+        )
+    return names
+
+
+def read_class_list(name: str) -> list[str]:
+    """Read class names: a ``.json`` list, the last column of a ``.csv`` file, or else one per line."""
+    path = checked(Path(name))
+    if path.suffix == ".csv":
+        read, _ = csv_column(path, None)
+    elif path.suffix == ".json":
+        try:
+            read = json.loads(path.read_text(encoding="utf-8"))
+        except ValueError as error:
+            raise ValueError(f"{path} cannot be read as JSON: {error}") from None
+        if not isinstance(read, list) or not all(isinstance(each, str) for each in read):
+            raise ValueError(f'{path} must hold a list of names, such as ["cat", "dog"]')
+    else:
+        read = read_lines(name)
+    return [each.strip() for each in read]
+
+
+def read_annotations(name: str, classes: Sequence[str] | None = None) -> Array:
+    """Read labels by several annotators: a row per item, a column per annotator; an empty cell is missing.
+
+    A first row of ``.csv`` that holds other than labels is a header.
+    """
+    path, _ = split_key(name)
+    if path.suffix in (*ARRAYS, ".parquet"):
+        return read_matrix(name, "labels")[0]
+    rows = [row for _, row in csv_rows(path)]
+    known = set(classes or ())
+    if any(cell and cell not in known and not are_numbers([cell]) for cell in rows[0]):
+        start = int(len(rows[0]) > 1 and rows[0][0].lower() in ID)
+        rows = [row[start:] for row in rows[1:]]
+    if not rows or len({len(row) for row in rows}) > 1:
+        raise ValueError(f"{path} must have rows of one length, a cell for each annotator")
+    cells = np.array(rows)
+    if not all(are_numbers([cell]) for cell in cells.ravel() if cell):
+        if classes is None:
+            odd = next(cell for cell in cells.ravel() if cell and not are_numbers([cell]))
+            raise ValueError(f"{path} holds names such as {str(odd)!r}: pass --classes FILE with all of them")
+        return cells
+    return np.where(cells == "", "-1", cells).astype(np.float64)
+
+
+def read_lines(name: str) -> list[str]:
+    """Read the lines of a text file."""
+    path = checked(Path(name))
+    try:
+        return path.read_text(encoding="utf-8-sig").splitlines()
+    except UnicodeDecodeError:
+        raise ValueError(f"{path} must be a text file, a line for each entry; it is not text") from None
+
+
+def read_noise(text: str) -> Any:
+    """Read a noise rate, a (k, k) matrix from a file (rows are the true class), what ``nacp noise`` wrote, or
+    "none": clean labels.
+    """
+    if text.lower() == "none":
+        return None
+    with suppress(ValueError):
+        return float(text)
+    if text.endswith(".json"):
+        return load_estimate(checked(Path(text)))
+    if split_key(text)[0].suffix not in (*ARRAYS, ".csv"):
+        raise ValueError(
+            f"noise is {text!r}; it must be a rate such as 0.2, a file of a (k, k) matrix (.npy, .npz, "
+            ".safetensors or .csv; rows are the true class), a .json file that nacp noise wrote, or "
+            '"none" for labels that are right'
+        )
+    matrix, header = read_matrix(text, "noise")
+    if header is not None:
+        raise ValueError(
+            f"{text} has a header, {few(header, 3)}; put its rows and columns in the order of the classes, "
+            "and leave the header out"
+        )
+    return matrix
+
+
+def read_calibration(path: Path, *others: str) -> Calibration:
+    """Read what ``nacp calibrate`` wrote, or say that it looks swapped with one of the other arguments."""
+    swapped = next((name for name in others if name.endswith(".json")), None)
+    if swapped is not None and path.suffix != ".json":
+        raise ValueError(
+            f"the arguments look swapped: the calibration comes first, and that seems to be {swapped}"
+        )
+    if path.is_dir():
+        raise ValueError(f"{path} is a folder; give the file that nacp calibrate wrote")
+    return load_calibration(path)
+
+
+def _looks_like_probs(name: str) -> bool:
+    """Return whether a file holds a matrix with two columns or more, and numbers that are not whole."""
+    try:
+        matrix, _ = read_matrix(name)
+        return matrix.ndim == 2 and matrix.shape[1] > 1 and not np.all(matrix[:100] == np.rint(matrix[:100]))
+    except (ValueError, OSError, TypeError):
+        return False
+
+
+def _places(k: int) -> list[str]:
+    """Return the header that says no more than the places of the columns do."""
+    return [str(i) for i in range(k)]
+
+
+def _named(labels: Array, classes: Sequence[Any]) -> Array:
+    """Return the names of labels that are numbers; a number that has none stays one.
+
+    A number is the place of a class, unless the names are numbers themselves.
+    """
+    whole = are_whole([str(name) for name in classes])
+    names = {int(float(name)): name for name in classes} if whole else dict(enumerate(classes))
+    return np.array([names.get(label, label) for label in labels.ravel().tolist()]).reshape(labels.shape)

@@ -1,0 +1,88 @@
+"""Sets written to files, as they come; whole or not at all."""
+
+import csv
+import json
+import os
+import sys
+from collections.abc import Callable, Iterable
+from contextlib import ExitStack
+from pathlib import Path
+from typing import IO, Any, Literal
+
+import numpy as np
+
+from nacp._files import write_whole
+from nacp.cli.tables import STDIN, need
+from nacp.sets import PredictionSets
+
+
+def write_sets(blocks: Iterable[PredictionSets], name: str) -> None:
+    """Write sets, block after block, as they come.
+
+    ``.jsonl``, and ``-`` for standard output: one list per line. ``.csv``: row, label. ``.parquet``: one
+    column of lists. ``.npz``: offsets and labels, as in `PredictionSets`.
+    """
+    if name == STDIN:
+        _write_jsonl(sys.stdout, blocks)
+        return
+    mode, write = _WRITERS[Path(name).suffix]
+    write_whole(name, mode, lambda file: write(file, blocks))
+
+
+def check_output(name: str, endings: Iterable[str] = ()) -> None:
+    """Say what is wrong with a file that is to be written, before hours are spent on what goes into it."""
+    path = Path(name)
+    if endings and path.suffix not in endings and name != STDIN:
+        *most, last = endings
+        raise ValueError(f"{name} must end in {', '.join(most)} or {last}, or be - for standard output")
+    if path.is_dir():
+        raise ValueError(f"{name} is a folder; give the name of a file in it")
+    if not path.parent.is_dir():
+        raise ValueError(f"{name} cannot be written: there is no folder {path.parent}")
+    if path.suffix == ".parquet":
+        need("pyarrow", path)
+    if not os.access(path.parent, os.W_OK):
+        raise ValueError(f"{name} cannot be written: the folder {path.parent} is not yours to write to")
+
+
+def _write_jsonl(file: IO[str], blocks: Iterable[PredictionSets]) -> None:
+    for sets in blocks:
+        file.writelines(json.dumps(labels, ensure_ascii=False) + "\n" for labels in sets)
+
+
+def _write_csv(file: IO[str], blocks: Iterable[PredictionSets]) -> None:
+    writer, done = csv.writer(file), 0
+    writer.writerow(("row", "label"))
+    for sets in blocks:
+        writer.writerows((i, label) for i, labels in enumerate(sets, done) for label in labels)
+        done += len(sets)
+
+
+def _write_npz(file: IO[bytes], blocks: Iterable[PredictionSets]) -> None:
+    sizes, labels = zip(*((sets.sizes, sets.labels) for sets in blocks), strict=True)
+    np.savez(file, offsets=np.append(0, np.cumsum(np.concatenate(sizes))), labels=np.concatenate(labels))
+
+
+def _write_parquet(file: IO[bytes], blocks: Iterable[PredictionSets]) -> None:
+    import pyarrow
+    from pyarrow.parquet import ParquetWriter
+
+    with ExitStack() as stack:
+        writer = None
+        for sets in blocks:
+            values = pyarrow.array(sets.labels)
+            if sets.classes is not None:
+                values = pyarrow.array([str(name) for name in sets.classes]).take(values)
+            lists = pyarrow.LargeListArray.from_arrays(sets.offsets, values)
+            table = pyarrow.table({"labels": lists})
+            writer = writer or stack.enter_context(ParquetWriter(file, table.schema))
+            writer.write_table(table)
+
+
+_WRITERS: dict[str, tuple[Literal["w", "wb"], Callable[[IO[Any], Iterable[PredictionSets]], None]]] = {
+    ".parquet": ("wb", _write_parquet),
+    ".jsonl": ("w", _write_jsonl),
+    ".csv": ("w", _write_csv),
+    ".npz": ("wb", _write_npz),
+}
+SET_ENDINGS = tuple(_WRITERS)

@@ -1,0 +1,260 @@
+"""Arrays and tables in files: NumPy's and safetensors' arrays, CSV and Parquet."""
+
+import csv
+import operator
+import re
+import sys
+import zipfile
+import zlib
+from array import array
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, suppress
+from importlib import import_module
+from pathlib import Path
+from typing import Any, TypeAlias
+
+import numpy as np
+
+from nacp._types import Array
+
+STDIN = "-"
+ARRAYS = (".npy", ".npz", ".safetensors")
+ID = {"", "id", "index", "row", "unnamed: 0"}
+"""A first column with such a header numbers the rows; pandas writes the empty one."""
+Places: TypeAlias = Callable[[list[str]], list[int]]
+"""Which columns are wanted, given the header."""
+
+_READ = "it must end in .npy, .npz, .csv, .parquet or .safetensors"
+_TEXT = "a column of text must come first and be called id, or be the label column"
+_KEYED = re.compile(r"(.*\.(?:npz|csv|parquet|safetensors)):([^:/\\]+)", re.DOTALL)
+
+
+def split_key(name: str) -> tuple[Path, str | None]:
+    """Part ``file.npz:key`` into the file and the key."""
+    keyed = _KEYED.fullmatch(name)
+    return (Path(keyed[1]), keyed[2]) if keyed else (Path(name), None)
+
+
+def checked(path: Path) -> Path:
+    """Return a path at which there is a file with something in it."""
+    if path.is_dir():
+        raise ValueError(f"{path} is a folder; give a file")
+    if not path.exists():
+        raise ValueError(f"{path} does not exist")
+    if path.is_file() and path.stat().st_size == 0:
+        raise ValueError(f"{path} is empty")
+    return path
+
+
+def need(module: str, path: Path) -> Any:
+    """Import a module that a file takes, or say what to install."""
+    try:
+        return import_module(module)
+    except ImportError:
+        package = module.partition(".")[0]
+        raise ValueError(f"{path} needs {package}, which is not installed: pip install 'nacp[io]'") from None
+
+
+def read_array(path: Path, key: str | None, usual: str) -> Array:
+    """Read an array: the one with the key, or the only one, or the usual one."""
+    checked(path)
+    damaged = f"{path} cannot be read as {path.suffix}: it is damaged or holds something else than arrays"
+    if path.suffix == ".safetensors":
+        return _read_safetensors(path, key, usual, damaged)
+    unreadable = (ValueError, EOFError, TypeError, zipfile.BadZipFile, zlib.error)
+    if path.suffix == ".npy":
+        try:
+            return np.lib.format.open_memmap(path, mode="r")
+        except unreadable:
+            raise ValueError(damaged) from None
+    with ExitStack() as stack:
+        opened = stack.enter_context(path.open("rb"))
+        try:
+            file = stack.enter_context(np.load(opened, allow_pickle=False))
+        except unreadable:
+            raise ValueError(damaged) from None
+        wanted = pick(path, file.files, key, usual)
+        try:
+            return np.asarray(file[wanted])
+        except unreadable:
+            raise ValueError(damaged) from None
+
+
+def _read_safetensors(path: Path, key: str | None, usual: str, damaged: str) -> Array:
+    module = need("safetensors", path)
+    try:
+        file = module.safe_open(path, framework="numpy")
+    except module.SafetensorError:
+        raise ValueError(damaged) from None
+    with file:
+        wanted = pick(path, list(file.keys()), key, usual)
+        try:
+            return np.asarray(file.get_tensor(wanted))
+        except (TypeError, AttributeError, module.SafetensorError):
+            raise ValueError(
+                f"{path}:{wanted} is of a type that NumPy does not have; save it as float32"
+            ) from None
+
+
+def pick(path: Path, there: Sequence[str], key: str | None, usual: str) -> str:
+    """Return which of the names is meant: the key, or the only one, or the usual one."""
+    wanted = key or (there[0] if len(there) == 1 else usual)
+    if wanted not in there:
+        raise ValueError(f"{path} holds no {wanted!r}, but {few(there)}; name one as {path}:name")
+    return wanted
+
+
+def csv_rows(path: Path) -> Iterator[tuple[int, list[str]]]:
+    """Hand out the rows that are not empty, with the numbers of their lines."""
+    name = "standard input" if str(path) == STDIN else str(path)
+    if name == str(path) and path.suffix != ".csv" and not path.is_dir():
+        raise ValueError(f"{path} cannot be read: {_READ}")
+    opened = sys.stdin if name != str(path) else checked(path).open(newline="", encoding="utf-8-sig")
+    with opened as file:
+        reader = csv.reader(file)
+        try:
+            empty = True
+            for row in reader:
+                if row:
+                    empty = False
+                    yield reader.line_num, [cell.strip() for cell in row]
+        except (UnicodeDecodeError, csv.Error):
+            raise ValueError(f"{name} cannot be read as .csv: it is not text") from None
+    if empty:
+        raise ValueError(f"{name} is empty")
+
+
+def csv_matrix(path: Path, key: str | None, places: Places) -> tuple[Array, list[str] | None]:
+    """Read the columns that are wanted, all if there is no header, and their names."""
+    if key is not None:
+        raise ValueError(f"{path} is one matrix; give it without :{key}")
+    rows = csv_rows(path)
+    _, first = next(rows)
+    if len(first) == 1:
+        _refuse_separators(path, first)
+    header = None if are_numbers(first) else first
+    wanted = list(range(len(first))) if header is None else places(header)
+    values = array("d")
+    if header is None:
+        values.extend(map(float, first))
+    pick = operator.itemgetter(*wanted, wanted[0])  # a tuple even if one is wanted
+    for line, row in rows:
+        if len(row) != len(first):
+            raise ValueError(
+                f"{path} must have rows of one length; line {line} has {len(row)} cells, not {len(first)}"
+            )
+        try:
+            values.extend(map(float, pick(row)[:-1]))
+        except ValueError:
+            odd = next(cell for cell in pick(row) if not are_numbers([cell]))
+            _refuse_separators(path, [odd])
+            raise ValueError(
+                f"{path} must hold one number per cell below its header; found {odd!r} in line {line}; "
+                f"{_TEXT}"
+            ) from None
+    matrix = np.frombuffer(values, dtype=np.float64).reshape(-1, len(wanted))
+    if header is None and _numbers_are_a_header(first, matrix[1:]):
+        wanted = places(first)
+        return matrix[1:, wanted], [first[i] for i in wanted]
+    return matrix, None if header is None else [header[i] for i in wanted]
+
+
+def _numbers_are_a_header(first: list[str], below: Array) -> bool:
+    """Return whether a first row is a header: different whole numbers above others, which do not sum to 1.
+
+    0 and 1 do; they are a header of two columns unless other rows are whole as well.
+    """
+    if len(set(first)) < max(len(first), 2) or not all(cell.isdecimal() for cell in first):
+        return False
+    whole = np.all(below == np.rint(below), axis=1)
+    return not np.any(whole) if first == ["0", "1"] else first != ["1", "0"] and not np.all(whole)
+
+
+def _refuse_separators(path: Path, cells: list[str]) -> None:
+    """Refuse cells if each of them looks like several."""
+    for mark, name in ((";", "';'"), ("\t", "tabs")):
+        if all(mark in cell for cell in cells):
+            raise ValueError(f"{path}: its columns seem to be separated by {name}; save it with commas")
+
+
+def csv_column(path: Path, key: str | None) -> tuple[list[str], bool]:
+    """Return the cells of a column, the last if none is named, and whether its header is left out."""
+    rows = [row for _, row in csv_rows(path)]
+    if all(len(row) == 1 for row in rows):
+        _refuse_separators(path, [row[0] for row in rows])
+    if key is None:
+        numbered = len(rows[0]) > 1 and rows[0][0].lower() in ID
+        return [row[-1] for row in rows[numbered:]], numbered
+    place = rows[0].index(pick(path, rows[0], key, key))
+    if any(len(row) <= place for row in rows):
+        raise ValueError(f"{path} has rows without the column {key!r}")
+    return [row[place] for row in rows[1:]], True
+
+
+def parquet_matrix(path: Path, key: str | None, places: Places) -> tuple[Array, list[str] | None]:
+    """Read a column of lists, or the columns that are wanted and their names."""
+    file, arrow = _parquet(path)
+    schema = file.schema_arrow
+    there = list(schema.names)
+    wanted = [pick(path, there, key, key)] if key else [there[i] for i in places(there)]
+    types = [schema.field(name).type for name in wanted]
+    if len(types) == 1 and (arrow.types.is_list(types[0]) or arrow.types.is_large_list(types[0])
+                            or arrow.types.is_fixed_size_list(types[0])):  # fmt: skip
+        lists = file.read(columns=wanted).column(0).combine_chunks()
+        flat, n = lists.flatten().to_numpy(zero_copy_only=False), len(lists)
+        if n == 0 or len(flat) % n or len(set(arrow.compute.list_value_length(lists).to_pylist())) > 1:
+            raise ValueError(f"{path} must hold lists of one length in {wanted[0]!r}")
+        return flat.reshape(n, -1), None
+    odd = [name for name, kind in zip(wanted, types, strict=True)
+           if not (arrow.types.is_floating(kind) or arrow.types.is_integer(kind))]  # fmt: skip
+    if odd:
+        raise ValueError(
+            f"{path} must hold numbers in all columns; {odd[0]!r} is {schema.field(odd[0]).type}; {_TEXT}"
+        )
+    narrow = all(arrow.types.is_float32(kind) or arrow.types.is_float16(kind) for kind in types)
+    matrix = np.empty((file.metadata.num_rows, len(wanted)), dtype=np.float32 if narrow else np.float64)
+    done = 0
+    for batch in file.iter_batches(columns=wanted):
+        for j, name in enumerate(wanted):
+            matrix[done : done + len(batch), j] = batch.column(name).to_numpy(zero_copy_only=False)
+        done += len(batch)
+    return matrix, wanted
+
+
+def parquet_column(path: Path, key: str | None) -> Array:
+    """Read a column, the last if none is named."""
+    file, _ = _parquet(path)
+    there = file.schema_arrow.names
+    column = file.read(columns=[pick(path, there, key, there[-1])]).column(0)
+    if column.null_count:
+        raise ValueError(f"{path} has {column.null_count} empty labels")
+    found: Array = column.to_numpy()
+    return found.astype(str) if found.dtype.kind == "O" else found
+
+
+def _parquet(path: Path) -> tuple[Any, Any]:
+    checked(path)
+    arrow, parquet = need("pyarrow", path), need("pyarrow.parquet", path)
+    need("pyarrow.compute", path)
+    try:
+        return parquet.ParquetFile(path), arrow
+    except arrow.ArrowInvalid:
+        raise ValueError(f"{path} cannot be read as .parquet: it is damaged or something else") from None
+
+
+def few(names: Sequence[Any], most: int = 10) -> str:
+    """List the first names, and say how many more there are."""
+    more = f" and {len(names) - most} more" if len(names) > most else ""
+    return ", ".join(map(str, names[:most])) + more
+
+
+def are_numbers(cells: list[str]) -> bool:
+    """Return whether there are cells and all are numbers."""
+    with suppress(ValueError):
+        return bool([float(cell) for cell in cells])
+    return False
+
+
+def are_whole(cells: list[str]) -> bool:
+    """Return whether there are cells and all are whole numbers."""
+    return are_numbers(cells) and all(float(cell).is_integer() for cell in cells)
