@@ -42,7 +42,14 @@ DIRECT_SPLITS = 20
 
 _KEPT = ("sizes", "coverages", "corrections")
 # What only shows results: a change there leaves them as they are.
-_SHOWS = {"cli.py", "paper/figures.py", "paper/reproduce.py", "paper/tables.py", "paper/workers.py"}
+_SHOWS = (
+    "cli/*.py",
+    "report/*.py",
+    "paper/figures.py",
+    "paper/reproduce.py",
+    "paper/tables.py",
+    "paper/workers.py",
+)
 
 NoisePer: TypeAlias = Literal["split", "dataset"]
 Progress: TypeAlias = Callable[[str, int], object]
@@ -360,8 +367,11 @@ def cell(setting: Setting, plan: Plan, cells: Path) -> tuple[Path, str]:
 def _code() -> str:
     """Return a digest of the code that results come from."""
     package = Path(nacp.__file__).parent
-    names = {path.relative_to(package).as_posix() for path in package.rglob("*.py")} - _SHOWS
-    files = [f"{name} {hashlib.sha256((package / name).read_bytes()).hexdigest()}" for name in sorted(names)]
+    shows = {path for pattern in _SHOWS for path in package.glob(pattern)}
+    files = [
+        f"{path.relative_to(package).as_posix()} {hashlib.sha256(path.read_bytes()).hexdigest()}"
+        for path in sorted(set(package.rglob("*.py")) - shows)
+    ]
     return hashlib.sha256("\n".join(files).encode()).hexdigest()
 
 
