@@ -351,6 +351,12 @@ def test_class_names_from_a_file_stay_with_the_calibration(files):
     assert "pass" in done("evaluate", "cal.json", "test.npz", "truth.csv")
 
 
+def test_advice_that_only_python_can_follow_says_so(files):
+    np.save("near.npy", 5 - 1e-6 * files[0][:1000])  # scores that the usual thresholds do not tell apart
+    work = ["calibrate", "near.npy", "labels.npy", "--noise", "0.2", "--score", "precomputed"]
+    assert "in Python, pass nacp.PAC(grid=...)" in done(*work)
+
+
 def test_options_reach_the_function(files):
     matrix, _, noisy = files
     P = nacp.UniformNoise(0.3).matrix(4).dense()

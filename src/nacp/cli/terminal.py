@@ -37,6 +37,7 @@ _SPOKEN = {
     "pass scipy.special.softmax(probs, axis=1)": "make them probabilities first, by softmax",
     "pass normalize=True to divide by the row sums": "nacp calibrate --normalize divides by the row sums",
     "normalize=True divides": "--normalize divides",
+    "pass nacp.": "in Python, pass nacp.",
     "np.column_stack([1 - p, p])": "1 - p and p",
     "pass interval=(low, high) too": "give --noise-interval LOW HIGH too",
     "pass k= or classes=": "give --k or --classes",
@@ -80,10 +81,14 @@ class Commands(TyperGroup):
 
 def wrong(sentence: str) -> None:
     """Say what is wrong, and end."""
-    for python, spoken in _SPOKEN.items():
-        sentence = sentence.replace(python, spoken)
-    typer.echo(f"Error: {sentence}", err=True)
+    typer.echo(f"Error: {_spoken(sentence)}", err=True)
     raise typer.Exit(WRONG) from None
+
+
+def _spoken(text: str) -> str:
+    for python, spoken in _SPOKEN.items():
+        text = text.replace(python, spoken)
+    return text
 
 
 def progress_bar(quiet: bool) -> Progress:
@@ -136,7 +141,8 @@ def progress_of_passes(what: str, rows: int, quiet: bool) -> Iterator[None]:
 
 def show(as_json: bool, document: Any, text: object, *, err: bool = False) -> None:
     """Print a result: as JSON for machines, or as text."""
-    typer.echo(json.dumps(_plain(document), indent=1, ensure_ascii=False) if as_json else text, err=err)
+    said = json.dumps(_plain(document), indent=1, ensure_ascii=False) if as_json else _spoken(str(text))
+    typer.echo(said, err=err)
 
 
 def show_verdict(text: str, passed: bool) -> None:
