@@ -4,6 +4,7 @@ import re
 import warnings
 
 import numpy as np
+import pandas as pd
 import pytest
 
 import nacp
@@ -60,7 +61,7 @@ BAD_PROBS = {
     "nan": (with_row([0.5, np.nan, 0.25, 0.25]), "holds NaN", "row 2", "drop or repair"),
     "negative": (with_row([-0.125, 0.125, 0.5, 0.5]), "-0.125", "row 2", "between 0 and 1"),
     "above 1": (with_row([1.5, -0.5, 0.0, 0.0]), "1.5", "row 2", "between 0 and 1"),
-    "infinite": (with_row([np.inf, 0.0, 0.0, 0.0]), "inf", "row 2"),
+    "infinite": (with_row([np.inf, 0.0, 0.0, 0.0]), "holds infinity", "row 2", "drop or repair"),
     "sum too small": (with_row([0.5, 0.25, 0.125, 0.0]), "row 2 sums to 0.875", "normalize=True"),
     "sum too large": (with_row([0.5, 0.5, 0.25, 0.25]), "row 2 sums to 1.5", "normalize=True"),
     "no mass": (with_row(np.zeros(K)), "row 2 sums to 0"),
@@ -75,7 +76,8 @@ BAD_PROBS = {
     "3-d": (PROBS[None], "(n, k)", f"(1, {N}, {K})"),
     "nothing": (None, "(n, k)", "()"),
     "text": (PROBS.astype(str), "numbers", "<U"),
-    "objects": (PROBS.astype(object), "numbers", "object"),
+    "objects": (np.where(LABELS[:, None] == 1, "much", PROBS.astype(object)), "numbers", "object"),
+    "missing": (pd.DataFrame(PROBS).astype("Float64").mask(PROBS < 0.1), "holds NaN", "drop or repair"),
     "complex": (PROBS + 0j, "numbers", "complex128"),
     "ragged": ([[0.5, 0.5], [1.0]], "(n, k)"),
 }
@@ -100,7 +102,7 @@ def test_a_probability_just_above_1_is_shown_as_such_and_located():
 
 
 def test_infinities_of_both_signs_get_the_same_sentence():
-    says(complaint(calibrate, with_row([np.inf, -np.inf, 0.0, 0.0])), "probs", "-inf to inf", "row 2")
+    says(complaint(calibrate, with_row([np.inf, -np.inf, 0.0, 0.0])), *BAD_PROBS["infinite"][1:])
 
 
 def test_the_row_without_mass_is_named_although_others_need_normalising():
@@ -163,7 +165,10 @@ BAD_LABELS = {
     "one-hot": (np.eye(K)[LABELS], f"({N},)", f"({N}, {K})"),
     "nothing": (None, f"({N},)", "()"),
     "floats": (LABELS.astype(float), "whole numbers", "0 to 3", "float64"),
-    "nan": (np.where(LABELS == 0, np.nan, LABELS), "whole numbers", "float64"),
+    "nan": (np.where(LABELS == 0, np.nan, LABELS), "none in row", f"{np.argmin(LABELS)}", "drop such rows"),
+    "infinite": (np.where(LABELS == 0, np.inf, LABELS), "whole numbers", "float64"),
+    "missing": (pd.Series(LABELS, dtype="Int64").mask(LABELS == 0), "none in row", "drop such rows"),
+    "None": (np.where(LABELS == 0, None, LABELS), "none in row", "drop such rows"),
     "names": (np.take(NAMES, LABELS), f"{NAMES[LABELS[0]]}", "classes=", "order of the columns"),
     "list of names": ([NAMES[y] for y in LABELS], f"{NAMES[LABELS[0]]}", "classes="),
 }
@@ -174,6 +179,17 @@ def test_bad_labels_are_refused(case):
     labels, *words = BAD_LABELS[case]
     for door in (calibrate, lambda p, y: nacp.coverage_curve(p, y, noise=0.1), nacp.HPS().label_scores):
         says(complaint(door, PROBS, labels), "labels", *words)
+
+
+def test_tables_of_pandas_are_taken_for_what_they_hold():
+    plain = calibrate()
+    frame, series = pd.DataFrame(PROBS, columns=NAMES), pd.Series(LABELS)
+    named = pd.Series(NAMES)[LABELS]
+    for probs in (frame, frame.astype("Float64"), frame.astype(object)):
+        for labels in (series, series.astype("Int64"), series.astype(object)):
+            assert calibrate(probs, labels).threshold == plain.threshold
+        for labels in (named, named.astype("category"), named.astype(object)):
+            assert calibrate(probs, labels, classes=frame.columns).threshold == plain.threshold
 
 
 def test_labels_that_are_not_1_based_get_no_such_hint():

@@ -3,8 +3,10 @@
 import json
 import math
 from itertools import combinations, product
+from pathlib import Path
 
 import numpy as np
+import pandas as pd
 import pytest
 from scipy import stats
 from typer.testing import CliRunner
@@ -233,9 +235,12 @@ def test_missing_labels_may_be_written_in_several_ways():
     objects = named.astype(object)
     objects[objects == ""] = None
     found = nacp.noise_from_annotators(labels, k=3)
-    for other in (np.where(labels < 0, np.nan, labels), named, objects):
-        classes = None if other.dtype.kind == "f" else ["x", "y", "z"]
-        again = nacp.noise_from_annotators(other, k=3, classes=classes)
+    frame = pd.DataFrame(labels).mask(labels < 0)
+    for other in (np.where(labels < 0, np.nan, labels), frame, frame.astype("Int64"), frame.astype(object)):
+        again = nacp.noise_from_annotators(other, k=3)
+        assert (again.rate, again.interval) == (found.rate, found.interval)
+    for other in (named, objects, pd.DataFrame(objects)):
+        again = nacp.noise_from_annotators(other, classes=["x", "y", "z"])
         assert (again.rate, again.interval) == (found.rate, found.interval)
 
 
@@ -421,6 +426,9 @@ def test_a_group_model_with_an_interval_needs_both_ends_to_pass():
         (lambda: nacp.noise_from_annotators([[0, -1], [-1, 1]]), "no item with two labels"),
         (lambda: nacp.noise_from_annotators([[0, 1], [1, 0]]), "nothing can be said"),
         (lambda: nacp.noise_from_annotators([[0, 0.5]]), "whole numbers"),
+        (lambda: nacp.noise_from_annotators([[0, np.inf]]), "whole numbers"),
+        (lambda: nacp.noise_from_audit([0, np.inf], [0, 1]), "noisy: labels must be whole numbers"),
+        (lambda: nacp.noise_from_audit([0, 1], [0, None]), "clean: labels has none in row 1"),
         (lambda: nacp.noise_from_annotators([[0, 1], [1]]), "fill up with -1"),
         (lambda: nacp.noise_from_annotators([[-1, -1]]), "only missing"),
         (lambda: nacp.noise_from_model([[0.5, 0.5]], [2]), "labels must lie from 0 to 1"),
@@ -518,6 +526,21 @@ def test_groups_come_from_a_file_and_names_need_classes(files):
     assert "outside of their group" in said
     assert "pass --classes FILE" in done("audit", "names-noisy.csv", "names-true.csv", code=2)
     assert "pass --classes FILE" in done("annotators", "names.csv", code=2)
+
+
+def test_words_for_missing_labels_and_a_column_of_row_numbers_are_noticed(files):
+    rows = Path("numbers.csv").read_text().splitlines()
+    Path("words.csv").write_text("\n".join(row.replace(",,", ",NA,").replace(",,", ",nan,") for row in rows))
+    done("annotators", "words.csv", "--k", "4", "-o", "words.json")
+    assert nacp.estimation.load("words.json") == nacp.noise_from_annotators(files[2], k=4)
+    Path("numbered.csv").write_text("\n".join(rows[1:]))
+    assert "counts its rows in the first column" in done("annotators", "numbered.csv", "--k", "4", code=2)
+    Path("classes.csv").write_text("0,0\n1,1\n2,2\n3,3\n")  # the first annotator may have said just that
+    done("annotators", "classes.csv", "--k", "4")
+    Path("na.csv").write_text("NA,NA\nZA,ZA\n" * 4)  # Namibia and South Africa
+    Path("countries.txt").write_text("NA\nZA\n")
+    done("annotators", "na.csv", "--classes", "countries.txt", "-o", "countries.json")
+    assert nacp.estimation.load("countries.json").n == 8
 
 
 def test_an_estimate_calibrates_and_is_diagnosed(files):

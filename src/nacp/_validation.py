@@ -1,5 +1,6 @@
 """The door: every input is checked here, once, and a wrong one gets one clear sentence."""
 
+import math
 import numbers
 from collections.abc import Callable, Iterator, Sequence
 from contextvars import ContextVar
@@ -47,6 +48,20 @@ class Rows:
         return np.ascontiguousarray(block)
 
 
+def plain_array(values: Any) -> Array:
+    """Return an array; one of objects, as pandas makes of what may be missing, as numbers if they are."""
+    given = np.asarray(values)
+    if given.dtype.kind != "O":
+        return given
+    flat = [math.nan if is_missing(value) else value for value in given.ravel().tolist()]
+    return np.array(flat).reshape(given.shape) if all(map(_is_real, flat)) else given
+
+
+def is_missing(value: Any) -> bool:
+    """Return whether it is None, NaN or what pandas has instead."""
+    return value is None or type(value).__name__ in ("NAType", "NaTType") or bool(value != value)
+
+
 def check_probs(
     probs: Any, *, normalize: bool = False, probabilities: bool = True, k: int | None = None
 ) -> Rows:
@@ -55,7 +70,7 @@ def check_probs(
     if normalize and not probabilities:
         raise ValueError(f"normalize=True divides probabilities by their sum; {name} are none")
     try:
-        matrix = np.asarray(probs)
+        matrix = plain_array(probs)
     except ValueError:
         raise ValueError(f"{name} must have the shape (n, k); found rows of different lengths") from None
     if matrix.ndim != 2:
@@ -97,7 +112,10 @@ def _check_block(rows: Rows, where: slice, dtype: np.dtype[Any], normalize: bool
             f"probs holds NaN, first in row {_first_nan(rows, where)}; drop or repair such rows first"
         )
     high = block.max()
-    if normalize and low >= 0 and np.isfinite(high):
+    if np.isposinf(high):
+        row = where.start + int(np.argmax(np.isposinf(block).any(axis=1)))
+        raise ValueError(f"probs holds infinity, first in row {row}; drop or repair such rows first")
+    if normalize and low >= 0:
         if np.all(sums > 0):
             return
         raise ValueError(
@@ -131,7 +149,7 @@ def _first_nan(rows: Rows, where: slice) -> int:
 def check_labels(labels: Any, n: int, k: int, classes: Sequence[Any] | None = None) -> Ints:
     """Check labels (numbers from 0 to k - 1, or names from `classes`) and return them as numbers."""
     try:
-        given = np.asarray(labels)
+        given = plain_array(labels)
     except ValueError:
         raise ValueError(f"labels must have the shape ({n},); found rows of different lengths") from None
     if given.shape != (n,):
@@ -144,6 +162,8 @@ def check_labels(labels: Any, n: int, k: int, classes: Sequence[Any] | None = No
             return np.array([index[name] for name in given.tolist()], dtype=np.int64)
         except KeyError as error:
             raise ValueError(f"labels holds {error.args[0]!r}, which is not in classes") from None
+    if given.dtype.kind == "f" and np.isnan(given).any():
+        raise ValueError(f"labels has none in row {int(np.argmax(np.isnan(given)))}; drop such rows first")
     if given.dtype.kind in "USO":
         raise ValueError(
             f"labels holds names such as {given.tolist()[0]!r}; pass classes= with the k class names in the "
@@ -257,7 +277,11 @@ def check_choice(name: str, value: Any, choices: Sequence[str]) -> str:
 
 
 def _is_number(value: Any) -> bool:
-    return isinstance(value, numbers.Real) and not isinstance(value, bool | np.bool_)
+    return _is_real(value) and not isinstance(value, bool | np.bool_)
+
+
+def _is_real(value: Any) -> bool:
+    return isinstance(value, numbers.Real)
 
 
 def set_checked(instance: object, **values: Any) -> None:

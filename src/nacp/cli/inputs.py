@@ -30,6 +30,8 @@ from nacp.cli.tables import (
 )
 from nacp.estimation import load as load_estimate
 
+_ABSENT = {"na", "n/a", "nan", "none", "null"}
+
 
 def read_matrix(
     name: str, usual: str = "probs", classes: Sequence[Any] | None = None, labels: str = ""
@@ -207,21 +209,31 @@ def read_class_list(name: str) -> list[str]:
 
 
 def read_annotations(name: str, classes: Sequence[str] | None = None) -> Array:
-    """Read labels by several annotators: a row per item, a column per annotator; an empty cell is missing.
+    """Read labels by several annotators: a row per item, a column per annotator.
 
-    A first row of ``.csv`` that holds other than labels is a header.
+    A cell is missing if it is empty, or a word for it such as NA that is no class. A first row of ``.csv``
+    that holds other than labels is a header.
     """
     path, _ = split_key(name)
     if path.suffix in (*ARRAYS, ".parquet"):
         return read_matrix(name, "labels")[0]
-    rows = [row for _, row in csv_rows(path)]
     known = set(classes or ())
+    rows = [
+        ["" if cell.lower() in _ABSENT and cell not in known else cell for cell in row]
+        for _, row in csv_rows(path)
+    ]
     if any(cell and cell not in known and not are_numbers([cell]) for cell in rows[0]):
         start = int(len(rows[0]) > 1 and rows[0][0].lower() in ID)
         rows = [row[start:] for row in rows[1:]]
     if not rows or len({len(row) for row in rows}) > 1:
         raise ValueError(f"{path} must have rows of one length, a cell for each annotator")
     cells = np.array(rows)
+    if [row[0] for row in rows] in (_places(len(rows)), _places(len(rows) + 1)[1:]) and not np.any(
+        cells[:, 1:] == rows[-1][0]
+    ):
+        raise ValueError(
+            f"{path} counts its rows in the first column; give that a header, such as id, or leave it out"
+        )
     if not all(are_numbers([cell]) for cell in cells.ravel() if cell):
         if classes is None:
             odd = next(cell for cell in cells.ravel() if cell and not are_numbers([cell]))

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 
 from nacp._types import Ints
-from nacp._validation import check_classes, check_count, check_labels
+from nacp._validation import check_classes, check_count, check_labels, plain_array
 
 
 def check_k(k: Any) -> int:
@@ -25,10 +25,10 @@ def number_of_classes(k: Any, classes: Sequence[Any] | None, *labels: Any) -> tu
         return check_k(len(classes)), ""
     if k is not None:
         return check_k(k), ""
-    arrays = [np.asarray(given) for given in labels]
-    if any(given.size == 0 or given.dtype.kind not in "iubf" for given in arrays):
+    arrays = [plain_array(given) for given in labels]
+    if any(given.dtype.kind not in "iubf" or not np.isfinite(given).any() for given in arrays):
         raise ValueError("k is not given, and the labels do not show it; pass k= or classes=")
-    seen = max(2, int(max(np.nanmax(given) for given in arrays)) + 1)
+    seen = max(2, int(max(given[np.isfinite(given)].max() for given in arrays)) + 1)
     return seen, f" (k = {seen}: the largest label plus one)"
 
 

@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from nacp._types import Array, Floats, Ints
-from nacp._validation import check_choice, check_fraction
+from nacp._validation import check_choice, check_fraction, is_missing, plain_array
 from nacp.estimation._labels import named, number_of_classes
 from nacp.estimation.exact import Kinds, exact_interval
 from nacp.estimation.result import NoiseEstimate
@@ -85,7 +85,7 @@ def noise_from_annotators(
 def _check_table(labels: Any, k: int | None, classes: Sequence[Any] | None) -> tuple[Ints, int, str]:
     """Return the labels as numbers, -1 where there is none; k; and where k comes from."""
     try:
-        given = np.asarray(labels)
+        given = plain_array(labels)
     except ValueError:
         raise ValueError(
             "labels must have the shape (n, annotators); found rows of different lengths: fill up with -1"
@@ -97,7 +97,7 @@ def _check_table(labels: Any, k: int | None, classes: Sequence[Any] | None) -> t
     if present.size == 0:
         raise ValueError("labels holds no label at all, only missing ones")
     if present.dtype.kind == "f":
-        if np.any(present != np.floor(present)):
+        if not np.all(np.isfinite(present) & (present == np.floor(present))):
             raise ValueError("labels must be whole numbers, with -1 or nan where there is none")
         present = present.astype(np.int64)
     k, remark = number_of_classes(k, classes, present)
@@ -110,7 +110,7 @@ def _missing(given: Array) -> Any:
     if given.dtype.kind == "f":
         return np.isnan(given) | (given == -1)
     if given.dtype.kind in "OU":
-        flat = [value is None or value in ("", -1) or value != value for value in given.ravel().tolist()]
+        flat = [is_missing(value) or value in ("", -1) for value in given.ravel().tolist()]
         return np.array(flat, dtype=bool).reshape(given.shape)
     return given == -1
 

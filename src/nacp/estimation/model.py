@@ -29,7 +29,6 @@ from nacp.noise import MatrixNoise, UniformNoise
 # Temperatures from a quarter to four. Between these log-probabilities are interpolated by cubic splines.
 _LOG_BETAS = np.linspace(-math.log(4), math.log(4), 41)
 _WIDEST = 0.5
-_SMALLEST_LOG = math.log(np.finfo(np.float32).tiny)
 
 
 def noise_from_model(
