@@ -11,6 +11,7 @@ import signal
 import subprocess
 import sys
 import time
+from dataclasses import asdict
 
 import numpy as np
 import pytest
@@ -643,3 +644,5 @@ def test_blocks_of_rows_give_the_sets_of_all_rows(files, monkeypatch):
     with np.load("sets.npz") as file:
         assert file["offsets"].tolist() == wanted.offsets.tolist()
         assert file["labels"].tolist() == wanted.labels.tolist()
+    measured = json.loads(done("evaluate", "cal.json", "test.npz", "test.npz", "--json"))
+    assert asdict(nacp.evaluate(wanted, files[1][1000:])).items() <= measured.items()

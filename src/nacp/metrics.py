@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from nacp import _kernels
-from nacp._types import Array, Floats, Ints
+from nacp._types import Array, Bools, Floats, Ints
 from nacp._validation import check_fraction, check_labels
 from nacp.noise import as_noise, check_estimate
 from nacp.noise.matrices import ClassMatrix
@@ -125,11 +125,15 @@ def evaluate(sets: PredictionSets, labels: ArrayLike, *, alpha: float | None = N
     if len(sets) == 0:
         raise ValueError("sets is empty: there is nothing to evaluate")
     level = sets.alpha if alpha is None else check_fraction("alpha", alpha)
-    covered, sizes = sets.contains(labels), sets.sizes
-    per_class = _means(given, covered)
+    return summarize(sets.contains(labels), sets.sizes, given, level)
+
+
+def summarize(covered: Bools, sizes: Ints, labels: Ints, level: float | None) -> Evaluation:
+    """Return the metrics of sets of which no more is known than their sizes and whether they cover."""
+    per_class = _means(labels, covered)
     per_size = _means(np.searchsorted(_SIZE_BOUNDS, sizes), covered)
     return Evaluation(
-        n=len(sets),
+        n=len(sizes),
         coverage=float(covered.mean()),
         mean_size=float(sizes.mean()),
         median_size=float(np.median(sizes)),

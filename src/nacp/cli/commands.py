@@ -8,11 +8,12 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated, Any, Literal, TypeAlias
 
+import numpy as np
 import typer
 
 import nacp
 from nacp._types import Array
-from nacp._validation import check_probs
+from nacp._validation import check_labels, check_probs
 from nacp.cli.inputs import read_calibration, read_lines, read_noise, read_points, read_rows
 from nacp.cli.noise import diagnose_command, noise_app
 from nacp.cli.options import Cal, Classes, Json, Labels, Normalize, Probs, Quiet, Truth, examples
@@ -28,6 +29,7 @@ from nacp.cli.terminal import (
     show_verdict,
 )
 from nacp.crossing import Rule
+from nacp.metrics import summarize
 from nacp.noise import UniformNoise
 from nacp.paper import figures
 from nacp.paper.experiments import (
@@ -236,8 +238,15 @@ def evaluate_command(
     model = read_calibration(calibration, probs, labels)
     with progress_of(f"reading {probs}", quiet):
         matrix, true, _ = read_points(probs, labels, model.classes, k=model.k)
-    with progress_of_passes("evaluating", len(matrix), quiet):
-        result = nacp.evaluate(model.predict_set(matrix), true)
+    numbers = check_labels(true, len(matrix), model.k, model.classes)
+    covered, sizes = np.empty(len(matrix), dtype=bool), np.empty(len(matrix), dtype=np.int64)
+    with progress_of("evaluating", quiet, len(matrix)) as said:
+        done = 0
+        for sets in _predicted(model, matrix):
+            rows = slice(done, done + len(sets))
+            covered[rows], sizes[rows] = sets.contains(true[rows]), sets.sizes
+            said(done := rows.stop)
+    result = summarize(covered, sizes, numbers, model.alpha)
     verdict = nacp.judge(model, result)
     intervals = {"coverage_interval": result.coverage_interval, "size_interval": result.size_interval}
     lines = [
