@@ -76,3 +76,21 @@ def test_the_search_finds_what_sorting_everything_finds_in_few_reads(score, make
         threshold, estimate = by_sorting_everything(scores, weights, 1 - alpha, rule)
         assert cal.native_threshold == threshold
         assert cal.estimate == pytest.approx(estimate, abs=1e-12)
+
+
+@pytest.mark.parametrize("rule", ["first", "last"])
+@pytest.mark.parametrize("score", SCORES.values(), ids=SCORES)
+@pytest.mark.parametrize("seed", range(4))
+def test_many_alphas_at_once_find_what_each_finds_alone(score, rule, seed):
+    """What is known up to a bound, for one alpha, may lie where another one has scanned all pairs."""
+    rng = np.random.default_rng(seed)
+    probs = rng.dirichlet(np.full(2 * K, 0.3), N)
+    clean = (probs.cumsum(axis=1) > rng.random((N, 1))).argmax(axis=1)
+    labels = nacp.UniformNoise(0.2).sample(clean, 2 * K, rng)
+    alphas = np.sort(rng.uniform(0.01, 0.5, 12)).tolist()
+    for rate in (0.1, 0.2):
+        options = {"noise": rate, "score": score, "guarantee": "none", "crossing": rule}
+        found = nacp.calibrate(probs, labels, alpha=alphas, **options)
+        for alpha, cal in zip(alphas, found, strict=True):
+            alone = nacp.calibrate(probs, labels, alpha=alpha, **options)
+            assert (cal.native_threshold, cal.estimate) == (alone.native_threshold, alone.estimate)

@@ -358,7 +358,9 @@ def _look_around(
         crude = np.where((crude < _CRUDE) & (not evidence.exact_bounds), crude, 0)
         for step in _stairs_above(rising, falling * (1.01 + crude) + doubt, high):
             (loose if crude[step] else rungs).add(float(scores[step]))
-    return Look(sorted(rungs), _cut_at(cells, rungs), sorted(loose - rungs)), expected > _SCAN_EASILY
+    # Where all pairs will be held, a bound for another target would hide what they say.
+    loose = {q for q in loose - rungs if not any(cell.low < q < cell.high for cell in cells)}
+    return Look(sorted(rungs), _cut_at(cells, rungs), sorted(loose)), expected > _SCAN_EASILY
 
 
 def _place(estimate: Floats, target: float, rule: Rule) -> int:
