@@ -85,7 +85,7 @@ def false_passes(noise, k, n, runs, deltas, rng):
         gains = (null_shares(noise, k, n, min(batch, runs - start), rng) - target) / width
         for i, delta in enumerate(deltas):
             bets = Bets(gains.shape[1], n, delta, 0.99 * width / (target - low))
-            bets.play(gains, 0)
+            bets.play(gains)
             passed[i] += np.count_nonzero(bets.won)
     return passed / runs
 

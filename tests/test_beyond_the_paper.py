@@ -1,6 +1,7 @@
 """The guarantees that go past the paper: against their definitions, and whether they come true."""
 
 import math
+import warnings
 from fractions import Fraction
 from itertools import pairwise, product
 
@@ -413,6 +414,37 @@ def test_too_few_points_are_told_how_many_would_do():
     assert cal.threshold == math.inf
 
 
+DOUBTFUL = {
+    "interval": nacp.UniformNoise(0.2, interval=(0.15, 0.25)),
+    "radius": nacp.MatrixNoise(PAIRS, radius=0.01),
+}
+
+
+@pytest.mark.parametrize(
+    ("noise", "guarantee"),
+    [
+        (noise, guarantee)
+        for noise in (NOISES | DOUBTFUL).values()
+        for guarantee in ("pac", "expected", "binomial")
+        if guarantee != "binomial" or isinstance(noise, nacp.UniformNoise)
+    ],
+)
+@every_score
+def test_many_alphas_at_once_find_what_each_finds_alone(score, noise, guarantee):
+    probs, _, labels = sample(700, noise, seed=5)
+    alphas = [0.02, 0.05, 0.1, 0.11, 0.3, 0.6]
+    options = {"noise": noise, "score": score, "guarantee": guarantee}
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", nacp.NoValidThresholdWarning)
+        found = nacp.calibrate(probs, labels, alpha=alphas, **options)
+        alone = [nacp.calibrate(probs, labels, alpha=alpha, **options) for alpha in alphas]
+    for one, other in zip(found, alone, strict=True):
+        assert one.native_threshold == other.native_threshold
+        assert (one.obstacle, one.note) == (other.obstacle, other.note)
+        assert one.estimate == pytest.approx(other.estimate, abs=1e-12)
+    assert np.isfinite([cal.threshold for cal in found[2:]]).all()
+
+
 # Whether it comes true
 
 
@@ -428,7 +460,7 @@ def test_a_threshold_that_covers_exactly_its_level_passes_with_probability_at_mo
     low, high = noise.range(K)
     gains = ((held * weights).sum(axis=1).reshape(n, runs) - 0.9) / (high - low)
     bets = Bets(runs, n, delta, 0.99 * (high - low) / (0.9 - low))
-    bets.play(gains, 0)
+    bets.play(gains)
     passed = bets.won.mean()
     assert passed <= delta + 4 * math.sqrt(delta * (1 - delta) / runs)
     assert passed >= delta / 2 - 4 * math.sqrt(delta / 2 / runs), "and it is not much too careful"

@@ -334,17 +334,28 @@ class Reading(ABC):
     def cuts(self, q: float) -> tuple[Array, Array]:
         """Return `keys` (rows, k) and `cuts` (rows, 1) or (1, 1): the sets at q are ``keys >= cuts``."""
 
-    def sums(self, rungs: Floats, weights: Array | None = None) -> Floats:
+    @abstractmethod
+    def sizes(self, q: float) -> Ints:
+        """Return how many labels of each row score at most q."""
+
+    @abstractmethod
+    def row_scores(self, low: float, high: float) -> tuple[Ints, Floats]:
+        """Return the scores that lie in (low, high], and whose row each is of."""
+
+    def sums(self, rungs: Floats, weights: Array | None = None) -> Array:
         """Return the weight of each row's set at each of the ascending `rungs`; by default its size."""
-        keys, cuts = self.cuts(rungs[0])
-        inside = keys >= cuts
-        base = inside.sum(axis=1) if weights is None else np.where(inside, weights, 0.0).sum(axis=1)
-        rows, columns, scores = self.events(rungs[0], rungs[-1])
+        found: Array | None = None
+        if weights is None:
+            base: Array = self.sizes(rungs[0])
+            rows, scores = self.row_scores(rungs[0], rungs[-1])
+        else:
+            keys, cuts = self.cuts(rungs[0])
+            base = np.where(keys >= cuts, weights, 0.0).sum(axis=1)
+            rows, columns, scores = self.events(rungs[0], rungs[-1])
+            found = weights[rows, columns]
         cells = rows * len(rungs) + np.searchsorted(rungs, scores, side="left")
-        found = None if weights is None else weights[rows, columns]
-        added = np.bincount(cells, found, minlength=len(keys) * len(rungs))
-        sums: Floats = np.cumsum(added.reshape(len(keys), len(rungs)), axis=1) + base[:, None]
-        return sums
+        added = np.bincount(cells, found, minlength=len(base) * len(rungs))
+        return np.cumsum(added.reshape(len(base), len(rungs)), axis=1) + base[:, None]
 
 
 class PointwiseReading(Reading):
@@ -391,6 +402,14 @@ class PointwiseReading(Reading):
 
     def cuts(self, q: float) -> tuple[Array, Array]:
         return self._keys, np.array([[self._cut(q)]])
+
+    def sizes(self, q: float) -> Ints:
+        sizes: Ints = np.count_nonzero(self._keys >= self._cut(q), axis=1)
+        return sizes
+
+    def row_scores(self, low: float, high: float) -> tuple[Ints, Floats]:
+        rows, _, scores = self.events(low, high)
+        return rows, scores
 
 
 class RankedReading(Reading):
@@ -508,8 +527,7 @@ class RankedReading(Reading):
         np.minimum(places, self._k, out=places)  # at infinity what the rows are filled up with counts too
         self._passed.update(zip(new.tolist(), places, strict=True))
 
-    def _places(self, q: float) -> Ints:
-        """Return how many labels of each row score at most q."""
+    def sizes(self, q: float) -> Ints:
         if q not in self._passed:
             self._learn(np.array([q]))
         return self._passed[q]
@@ -534,7 +552,7 @@ class RankedReading(Reading):
     def between(self, low: float, high: float) -> Floats:
         if self._stretches == 1:
             return self._only[(self._only > low) & (self._only <= high)]
-        start, stop = self._places(low), self._places(high)
+        start, stop = self.sizes(low), self.sizes(high)
         some = np.flatnonzero(stop > start)
         first = start[some] // self._step
         number = (stop[some] - 1) // self._step - first + 1
@@ -558,7 +576,11 @@ class RankedReading(Reading):
         return Events(rows[order], columns[order], self.between(low, high))
 
     def cuts(self, q: float) -> tuple[Array, Array]:
-        places = self._places(q)
+        places = self.sizes(q)
         cuts = self._at(np.arange(self._n), places - 1)
         cuts[places == 0] = np.inf
         return self._block, cuts[:, None]
+
+    def row_scores(self, low: float, high: float) -> tuple[Ints, Floats]:
+        number = self.sizes(high) - self.sizes(low)
+        return np.repeat(np.arange(self._n), number), self.between(low, high)

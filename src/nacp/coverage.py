@@ -332,10 +332,11 @@ class Evidence(Estimator):
         others = () if self._unlabelled is None else self._unlabelled.blocks()
         unlabelled = (read(block, self._score.draw(block)) for block in others)
         for reading in chain(labelled, unlabelled):
-            shares = reading.sums(rungs) / self.k
-            sums += shares.sum(axis=0)
-            squares += (shares**2).sum(axis=0)
-        return self.n + (0 if self._unlabelled is None else self._unlabelled.n), sums, squares
+            sizes = reading.sums(rungs)
+            sums += sizes.sum(axis=0)
+            squares += (sizes**2).sum(axis=0)
+        n = self.n + (0 if self._unlabelled is None else self._unlabelled.n)
+        return n, sums / self.k, squares / self.k**2
 
     def shares(self, rows: Ints | slice, rungs: Floats) -> Floats:
         """Return g_q(x, y), each row's share in F^c-hat, at ascending native thresholds: (rows, rungs).

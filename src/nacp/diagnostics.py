@@ -269,7 +269,7 @@ class _Region(NamedTuple):
         won = False
         if self.low < 0 < high:  # else no share can be negative, or none anything else
             bets = Bets(1, len(shares), level, 0.99 * width / high)
-            bets.play(-shares[:, None] / width, 0)
+            bets.play(-shares[:, None] / width)
             won = bool(bets.won[0])
         return Check(self.words, float(shares.mean()), error, won)
 

@@ -8,12 +8,14 @@ with probability at most delta (Ville). The theorem and its proof: docs/guarante
 """
 
 import math
+from bisect import bisect_right
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
 
-from nacp._types import Bools, Floats
+from nacp._types import Bools, Floats, Ints
 from nacp.coverage import Evidence
 from nacp.guarantees.base import Problem
 from nacp.guarantees.pointwise import PointwiseTest
@@ -57,25 +59,30 @@ class PAC(PointwiseTest):
     name: ClassVar[str] = "pac"
     takes_radius: ClassVar[bool] = True
 
-    def lowest_passing(self, evidence: Evidence, problem: Problem, grid: Floats, seed: int) -> float:
-        """Return the smallest threshold of an ascending grid from which on upwards all bets are won."""
+    def lowest_passing(
+        self, evidence: Evidence, problems: Sequence[Problem], grid: Floats, starts: Ints, seed: int
+    ) -> Ints:
+        """Return for each problem the place in the grid from which on upwards all bets are won."""
         low, high = evidence.range
-        target, width = 1 - problem.alpha, high - low
-        most = 0.99 * width / (target - low)
-        n = evidence.n
+        n, width = evidence.n, high - low
         order = np.random.default_rng(seed).permutation(n)
-        bets = Bets(len(grid), n, self.delta, most)
-        failed, done = -1, 0
-        while done < n and len(bets.open):
-            rows = order[done : done + max(1, _ENTRIES // max(evidence.k, len(bets.open)))]
-            shares = evidence.shares(rows, grid[bets.open])
-            bets.play((shares - target) / width, done)
-            done += len(rows)
+        # All bets are on the same points, so they are read once for all problems.
+        owner = np.repeat(np.arange(len(problems)), len(grid) - starts)
+        place = np.concatenate([np.arange(start, len(grid)) for start in starts])
+        target = 1 - np.array([problem.alpha for problem in problems])[owner]
+        bets = Bets(len(place), n, self.delta, 0.99 * width / (target - low))
+        failed = starts - 1
+        while bets.seen < n and len(bets.open):
+            rungs, column = np.unique(place[bets.open], return_inverse=True)
+            step = max(1, _ENTRIES // max(evidence.k, len(bets.open)))
+            rows = order[bets.seen : bets.stop_before(bets.seen + step)]
+            shares = [evidence.shares(rows[i : i + step], grid[rungs]) for i in range(0, len(rows), step)]
+            bets.play((np.concatenate(shares)[:, column] - target[bets.open]) / width)
             # What lies below a failure is settled too.
-            failed = int(np.flatnonzero(bets.lost).max(initial=-1))
-            bets.keep(bets.open > failed)
-        lowest = 1 + (int(bets.open[-1]) if len(bets.open) else failed)
-        return float(grid[lowest]) if lowest < len(grid) else math.inf
+            np.maximum.at(failed, owner[bets.lost], place[bets.lost])
+            bets.keep(place[bets.open] > failed[owner[bets.open]])
+        np.maximum.at(failed, owner[bets.open], place[bets.open])
+        return failed + 1
 
 
 class Bets:
@@ -89,7 +96,7 @@ class Bets:
         How many points there will be.
     delta : float
         A bet is won when its wealth has grown from 1 to 1/delta.
-    most : float
+    most : float or array of shape (number,)
         The largest stake; below 1 over the greatest possible loss.
 
     Attributes
@@ -98,29 +105,41 @@ class Bets:
         The numbers of the bets that are still open, ascending.
     won, lost : arrays of bool of shape (number,)
         Which bets have been won, and which given up.
+    seen : int
+        How many points there have been.
     """
 
-    def __init__(self, number: int, n: int, delta: float, most: float) -> None:
+    def __init__(self, number: int, n: int, delta: float, most: float | Floats) -> None:
         self.open = np.arange(number)
         self.won, self.lost = np.zeros((2, number), dtype=bool)
-        self._n, self._log_delta, self._most = n, math.log(delta), most
-        self._next = 0
+        self._n, self._log_delta = n, math.log(delta)
+        self._most = np.broadcast_to(most, number)
+        self.seen, self._stops = 0, [0]
+        while (seen := self._stops[-1]) < n:
+            self._stops.append(seen + max(1, min(seen // 8, (n - seen) // 64)))
         self._wealth, self._sums, self._stakes = np.zeros((3, number))
         self._squares = np.full(number, 0.25)
 
-    def play(self, gains: Floats, done: int) -> None:
-        """Bet on points one after the other; `gains` has a row for each point and a column for each open bet.
+    def stop_before(self, seen: int) -> int:
+        """Return the last number of points up to `seen`, or else the next, after which stakes change.
+
+        Bets end in the same way wherever one stops reading, if it is at such a place.
+        """
+        place = bisect_right(self._stops, seen) - 1
+        return self._stops[place if self._stops[place] > self.seen else bisect_right(self._stops, self.seen)]
+
+    def play(self, gains: Floats) -> None:
+        """Bet on the next points; `gains` has a row for each point and a column for each open bet.
 
         A stake is kept for a few points: for an eighth of those seen, or a 64th of those to come.
         """
         columns = np.arange(len(self.open))
         start = 0
         while start < len(gains) and len(columns):
-            seen = done + start
-            if seen == self._next:
-                self._next = seen + max(1, min(seen // 8, (self._n - seen) // 64))
-                self._stakes = self._new_stakes(seen)
-            stop = min(start + self._next - seen, len(gains))
+            place = bisect_right(self._stops, self.seen)
+            if self._stops[place - 1] == self.seen:
+                self._stakes = self._new_stakes()
+            stop = min(start + self._stops[place] - self.seen, len(gains))
             here = gains[start:stop, columns]
             path = np.cumsum(np.log1p(self._stakes * here), axis=0)
             path += self._wealth
@@ -135,14 +154,15 @@ class Bets:
                 self.lost[self.open[lost]] = True
                 columns = columns[~settled]
                 self.keep(~settled)
+            self.seen += stop - start
             start = stop
 
     def keep(self, which: Bools) -> None:
         """Forget the other bets."""
         self.open, self._wealth, self._stakes = self.open[which], self._wealth[which], self._stakes[which]
-        self._sums, self._squares = self._sums[which], self._squares[which]
+        self._sums, self._squares, self._most = self._sums[which], self._squares[which], self._most[which]
 
-    def _new_stakes(self, seen: int) -> Floats:
+    def _new_stakes(self) -> Floats:
         """Return the stakes that hedge "wealth 1/delta after n points", given how the bets stand.
 
         Any stakes that depend on the past only are valid; these make it cheap.
@@ -151,9 +171,9 @@ class Bets:
 
         reach = np.minimum(self._log_delta + self._wealth, 0.0) - math.log(1.05)
         z = ndtri_exp(reach)
-        variance = self._squares / (seen + 1)
+        variance = self._squares / (self.seen + 1)
         ratio = np.exp(-0.5 * z * z - reach) / math.sqrt(2 * math.pi)
-        hedge = ratio / np.sqrt(variance * (self._n - seen))
+        hedge = ratio / np.sqrt(variance * (self._n - self.seen))
         sure = self._sums > _SURE * np.sqrt(self._squares)
         growth = np.minimum(0.5 * self._sums / self._squares, 0.5 * self._most)
         stakes: Floats = np.where(sure, growth, np.minimum(hedge, self._most))

@@ -7,8 +7,9 @@ and its proof: docs/guarantees.md, T1 and T2.
 """
 
 import math
+from collections.abc import Generator, Sequence
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import ClassVar, NamedTuple
 
 import numpy as np
 
@@ -20,6 +21,14 @@ from nacp.guarantees.pointwise import PointwiseTest, floor
 _RUNGS = 24
 # How far below the top the crude look reaches: each step twice as far.
 _STAIRS = np.append(0, 1 << np.arange(16))
+
+
+class _Sizes(NamedTuple):
+    """The mean share of the k classes in n sets, and the mean of its square, at some thresholds."""
+
+    n: int
+    mean: Floats
+    square: Floats
 
 
 @dataclass(frozen=True)
@@ -52,44 +61,75 @@ class Binomial(PointwiseTest):
         problem.epsilon(self.name)
         return floor(0.95 * self.delta, deviation, problem.n)
 
-    def lowest_passing(self, evidence: Evidence, problem: Problem, grid: Floats, seed: int) -> float:
-        """Return the smallest threshold of an ascending grid from which on upwards all p-values are small."""
-        epsilon = problem.epsilon(self.name)
+    def lowest_passing(
+        self, evidence: Evidence, problems: Sequence[Problem], grid: Floats, starts: Ints, seed: int
+    ) -> Ints:
+        """Return for each problem the place in the grid from which on upwards all p-values are small."""
         hits = evidence.labels_upto(grid)
+        searches = [
+            self._search(problem, hits, start) for problem, start in zip(problems, starts, strict=True)
+        ]
+        found = np.zeros(len(problems), dtype=np.int64)
+        asked: dict[int, Ints] = {}
+
+        def go_on(i: int, known: _Sizes | None) -> None:
+            try:
+                asked[i] = next(searches[i]) if known is None else searches[i].send(known)
+            except StopIteration as end:
+                asked.pop(i, None)
+                found[i] = end.value
+
+        for i in range(len(searches)):
+            go_on(i, None)
+        while asked:
+            # What all of them want to know is read at once.
+            places = np.unique(np.concatenate(list(asked.values())))
+            total, sums, squares = evidence.set_sizes(grid[places])
+            for i, wanted in list(asked.items()):
+                at = np.searchsorted(places, wanted)
+                go_on(i, _Sizes(total, sums[at] / total, squares[at] / total))
+        return found
+
+    def _search(self, problem: Problem, hits: Ints, start: int) -> Generator[Ints, _Sizes, int]:
+        """Ask for the sizes of sets at places of the grid, and return from where on upwards all pass.
+
+        `hits` counts the labels up to each threshold; all before `start` have failed.
+        """
+        epsilon = problem.epsilon(self.name)
 
         def passes(places: Ints, bound: Array) -> Bools:
             p0 = (1 - epsilon) * (1 - problem.alpha) + epsilon * bound
-            return _upper_tail(evidence.n, hits[places], p0) <= 0.95 * self.delta
+            return _upper_tail(problem.n, hits[places], p0) <= 0.95 * self.delta
 
         def last_failure(places: Ints, passed: Bools) -> int:
-            return int(places[np.flatnonzero(~passed)].max(initial=-1))
+            return int(places[np.flatnonzero(~passed)].max(initial=start - 1))
 
         # All above `top` pass, whatever F^r is; `failed` fails, even if F^r were 0.
-        everywhere = np.arange(len(grid))
-        top = last_failure(everywhere, passes(everywhere, np.ones(len(grid))))
-        failed = last_failure(everywhere, passes(everywhere, np.zeros(len(grid))))
+        everywhere = np.arange(start, len(hits))
+        top = last_failure(everywhere, passes(everywhere, np.ones(len(everywhere))))
+        failed = last_failure(everywhere, passes(everywhere, np.zeros(len(everywhere))))
         crude = True
         while top > failed:
             if crude:
                 # A cell (a, b] passes if the labels up to its lowest threshold do with the bound at its
                 # highest.
-                ends = np.unique(np.maximum(max(failed, 0), top - _STAIRS))
-                total, sums, _ = evidence.set_sizes(grid[ends])
-                bound = _chernoff(sums / total, total, self._part)
+                ends = np.unique(np.maximum(max(failed, start), top - _STAIRS))
+                known = yield ends
+                bound = _chernoff(known.mean, known.n, self._part)
                 clear = passes(np.append(failed, ends[:-1]) + 1, bound)
                 lowered = max(last_failure(ends, clear), failed)
                 crude, top = lowered < top, lowered
             else:
                 places = np.arange(max(failed, top - _RUNGS) + 1, top + 1)
-                total, sums, squares = evidence.set_sizes(grid[places])
+                known = yield places
                 bound = np.minimum(
-                    _chernoff(sums / total, total, self._part),
-                    _bernstein(sums / total, squares / total, total, self._part),
+                    _chernoff(known.mean, known.n, self._part),
+                    _bernstein(known.mean, known.square, known.n, self._part),
                 )
                 worst = last_failure(places, passes(places, bound))
-                top, failed = (worst, worst) if worst >= 0 else (max(failed, top - _RUNGS), failed)
+                top, failed = (worst, worst) if worst >= start else (max(failed, top - _RUNGS), failed)
                 crude = True
-        return float(grid[failed + 1]) if failed + 1 < len(grid) else math.inf
+        return failed + 1
 
     @property
     def _part(self) -> float:

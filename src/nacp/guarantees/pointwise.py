@@ -13,7 +13,7 @@ from typing import ClassVar, Self
 
 import numpy as np
 
-from nacp._types import Floats
+from nacp._types import Floats, Ints
 from nacp._validation import check_fraction, set_checked
 from nacp.coverage import Evidence
 from nacp.crossing import Rule, find_crossings
@@ -101,8 +101,13 @@ class PointwiseTest(Guarantee):
         return floor(self.delta, deviation, problem.n)
 
     @abstractmethod
-    def lowest_passing(self, evidence: Evidence, problem: Problem, grid: Floats, seed: int) -> float:
-        """Return the smallest threshold of an ascending grid from which on upwards all pass the test."""
+    def lowest_passing(
+        self, evidence: Evidence, problems: Sequence[Problem], grid: Floats, starts: Ints, seed: int
+    ) -> Ints:
+        """Return for each problem the place in the ascending grid from which on upwards all pass the test.
+
+        Places before `starts`, which has one for each problem, have failed; the answer may be the end.
+        """
 
     def find(
         self, evidence: Evidence, problems: Sequence[Problem], crossing: Rule, seed: int
@@ -113,27 +118,41 @@ class PointwiseTest(Guarantee):
             grid = evidence.to_native(np.array(self.grid))
         # Where not even the estimate reaches 1 - alpha, a threshold is given up without a test: always safe.
         least = find_crossings(evidence, [1 - problem.alpha for problem in problems], "last")
-        found = []
-        for problem, at in zip(problems, least, strict=True):
-            hopeful = grid[grid >= at.threshold]
-            threshold = self.lowest_passing(evidence, problem, hopeful, seed) if len(hopeful) else math.inf
-            found.append(self._settle(evidence, problem, grid, threshold))
-        return found
-
-    def _settle(self, evidence: Evidence, problem: Problem, grid: Floats, threshold: float) -> Finding:
-        """Return the finding for a threshold that passed; infinite if its sets hold all classes."""
-        remedy = f"pass nacp.{type(self).__name__}(grid=...) with thresholds that suit this score"
+        starts = np.searchsorted(grid, [at.threshold for at in least])
+        places = self.lowest_passing(evidence, problems, grid, starts, seed)
         below = evidence.labels_upto(grid)
-        place = int(np.searchsorted(grid, threshold))
+        rungs, column = np.unique(np.minimum(places, len(grid) - 1), return_inverse=True)
+        _, random, clean = (values[column] for values in evidence.curve(grid[rungs]))
+        return [
+            self._settle(evidence, problem, grid, below, place, *estimates)
+            for problem, place, *estimates in zip(
+                problems, places.tolist(), random.tolist(), clean.tolist(), strict=True
+            )
+        ]
+
+    def _settle(
+        self,
+        evidence: Evidence,
+        problem: Problem,
+        grid: Floats,
+        below: Ints,
+        place: int,
+        random: float,
+        clean: float,
+    ) -> Finding:
+        """Return the finding for a place in the grid; infinite if it is the end, or sets hold all classes.
+
+        `below` counts the labels below each threshold; `random` and `clean` are F^r-hat and F^c-hat there, or
+        at the last one.
+        """
+        remedy = f"pass nacp.{type(self).__name__}(grid=...) with thresholds that suit this score"
         # Many labels between two thresholds, or true ones above them all: the grid does not suit the score.
         if place < len(grid):
             coarse = below[place] - (below[place - 1] if place else 0) > max(_COARSE * evidence.n, 1)
-            _, (random,), (clean,) = evidence.curve(np.array([threshold]))
             if random < 1:
                 note = f"the thresholds that were tested are coarse here: {remedy}" if coarse else None
-                return Finding(threshold, float(clean), float(clean) - (1 - problem.alpha), note=note)
+                return Finding(float(grid[place]), clean, clean - (1 - problem.alpha), note=note)
         else:
-            _, _, (clean,) = evidence.curve(grid[-1:])
             error = evidence.deviation(float(grid[-1])) / math.sqrt(evidence.n)
             coarse = clean + 3 * error < 1 - problem.alpha / 2
         needed = self.samples_needed(problem, problem.alpha / 2, problem.small_set_deviation)
