@@ -122,6 +122,13 @@ def test_bad_input_gets_a_sentence():
     probs, noisy, *_ = data(n=50)
     with pytest.raises(ValueError, match="test_labels needs test_probs"):
         nacp.make_report(probs, noisy, noise=0.2, test_labels=noisy)
+    for call in (nacp.make_report, nacp.compare):
+        with pytest.raises(ValueError, match="test_probs: probs is empty"):
+            call(probs, noisy, noise=0.2, test_probs=probs[:0])
+        with pytest.raises(ValueError, match="test_probs: probs has 99 columns"):
+            call(probs, noisy, noise=0.2, test_probs=np.full((5, 99), 1 / 99))
+        with pytest.raises(ValueError, match="test_labels: labels must lie from 0 to 99"):
+            call(probs, noisy, noise=0.2, test_probs=probs, test_labels=noisy + 100)
     for row in (50, -1, 1.5):
         with pytest.raises(ValueError, match=f"samples must be row numbers from 0 to 49; found {row}"):
             nacp.make_report(probs, noisy, noise=0.2, samples=[row])

@@ -180,6 +180,25 @@ def check_labels(labels: Any, n: int, k: int, classes: Sequence[Any] | None = No
     return given.astype(np.int64)
 
 
+def check_test(
+    test_probs: Any, test_labels: Any, classes: Sequence[Any] | None, **options: Any
+) -> tuple[Rows, Ints | None]:
+    """Check points on which sets are to be measured, and their labels if there are some.
+
+    `options` go to `check_probs`.
+    """
+    try:
+        rows = check_probs(test_probs, **options)
+    except ValueError as error:
+        raise ValueError(f"test_probs: {error}") from None
+    if test_labels is None:
+        return rows, None
+    try:
+        return rows, check_labels(test_labels, rows.n, rows.k, classes)
+    except ValueError as error:
+        raise ValueError(f"test_labels: {error}") from None
+
+
 def check_classes(classes: Any, k: int) -> tuple[Any, ...] | None:
     """Check the class names: k of them, all different."""
     if classes is None:

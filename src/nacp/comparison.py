@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from nacp._types import Floats
-from nacp._validation import check_classes, check_flag, check_fraction, check_labels, check_probs
+from nacp._validation import check_classes, check_flag, check_fraction, check_labels, check_probs, check_test
 from nacp.calibration import Calibration, NoValidThresholdWarning, calibrate
 from nacp.coverage import Evidence, inverse_for
 from nacp.crossing import Rule
@@ -217,6 +217,12 @@ def compare(
         names = check_classes(classes, checked.k)
         given = check_labels(labels, checked.n, checked.k, names)
         evidence = Evidence(checked, given, kind, inverse_for(model, checked.k))
+        tested, true = None, None
+        if test_probs is not None:
+            tested, true = check_test(
+                test_probs, test_labels, names, normalize=normalize, probabilities=kind.takes_probabilities,
+                k=checked.k,
+            )  # fmt: skip
         own: list[ComparisonRow] = []
         for guarantee in promised:
             own.append(
@@ -231,17 +237,10 @@ def compare(
         at = _thresholds(own)
         _, random, clean = evidence.curve(at)
         coverage = None
-        if test_probs is not None:
-            tested = check_probs(
-                test_probs, normalize=normalize, probabilities=kind.takes_probabilities, k=checked.k
-            )
-            true = (
-                np.zeros(tested.n, dtype=np.int64)
-                if test_labels is None
-                else check_labels(test_labels, tested.n, tested.k, names)
-            )
-            share, random, _ = Evidence(tested, true, kind, inverse_for(None, tested.k)).curve(at)
-            coverage = None if test_labels is None else share
+        if tested is not None:
+            labels_there = np.zeros(tested.n, dtype=np.int64) if true is None else true
+            share, random, _ = Evidence(tested, labels_there, kind, inverse_for(None, tested.k)).curve(at)
+            coverage = None if true is None else share
         rows += [_measured(row, at, clean, random * checked.k, coverage) for row in own]
     return Comparison(tuple(sorted(rows, key=lambda row: row._place)), float(alpha), checked.n, checked.k)
 

@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike
 
 from nacp._sensitivity import Sensitivity, sensitivity
 from nacp._types import Array, Floats, Ints
-from nacp._validation import Rows, check_labels, check_probs
+from nacp._validation import Rows, check_classes, check_labels, check_probs, check_test
 from nacp.calibration import Calibration, NoValidThresholdWarning, calibrate
 from nacp.comparison import Comparison, compare
 from nacp.coverage import CoverageCurve, curve_at
@@ -20,6 +20,7 @@ from nacp.diagnostics import Diagnosis, diagnose
 from nacp.estimation import NoiseEstimate
 from nacp.guarantees import GUARANTEES
 from nacp.metrics import ClassCoverage, coverage_by_class
+from nacp.scores import as_score
 
 ALPHAS = tuple(round(0.01 * i, 2) for i in range(1, 31))
 """Where the slider stops, besides the alpha that was asked for."""
@@ -103,6 +104,19 @@ def gather(
     """Compute what a report shows. `options` go to `calibrate`."""
     if test_labels is not None and test_probs is None:
         raise ValueError("test_labels needs test_probs, the probabilities of the same points")
+    shown, given = (probs, labels) if test_probs is None else (test_probs, test_labels)
+    how = {"normalize": options["normalize"], "probabilities": as_score(options["score"]).takes_probabilities}
+    rows, truth = check_probs(probs, **how), None
+    if test_probs is not None:
+        rows, truth = check_test(
+            test_probs, test_labels, check_classes(options["classes"], rows.k), k=rows.k, **how
+        )
+    chosen_rows = _check_samples(samples, rows.n)
+    if descriptions is not None and len(descriptions) != rows.n:
+        raise ValueError(
+            f"descriptions must have one text for each of {rows.n} points; found {len(descriptions)}"
+        )
+
     say("calibrating for every alpha of the slider")
     alphas = sorted({*ALPHAS, alpha})
     with warnings.catch_warnings():
@@ -110,15 +124,6 @@ def gather(
         calibrations = calibrate(probs, labels, noise=noise, alpha=alphas, **options)
     chosen = alphas.index(alpha)
     cal = calibrations[chosen]
-    shown, given = (probs, labels) if test_probs is None else (test_probs, test_labels)
-    rows = check_probs(shown, normalize=cal.normalize, probabilities=cal.score.takes_probabilities, k=cal.k)
-    truth = None if test_labels is None else check_labels(test_labels, rows.n, cal.k, cal.classes)
-    chosen_rows = _check_samples(samples, rows.n)
-    if descriptions is not None and len(descriptions) != rows.n:
-        raise ValueError(
-            f"descriptions must have one text for each of {rows.n} points; found {len(descriptions)}"
-        )
-
     say("measuring the sets")
     bounds = _bounds(cal.k)
     sizes, covered = _measure(rows, truth, calibrations)
