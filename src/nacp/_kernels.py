@@ -393,12 +393,17 @@ class PointwiseReading(Reading):
         scores = self._upto(high)
         return scores[(scores > low) & (scores <= high)]
 
-    def events(self, low: float, high: float) -> Events:
+    def _between(self, low: float, high: float) -> Ints:
+        """Return the flat places of the pairs that score in (low, high]."""
         inside = self._keys >= self._cut(high)
         if low > -np.inf:
             inside &= self._keys < self._cut(low)
-        rows, columns = np.nonzero(inside)
-        return Events(rows, columns, -self._keys[rows, columns].astype(np.float64))
+        return np.flatnonzero(inside)
+
+    def events(self, low: float, high: float) -> Events:
+        places = self._between(low, high)
+        rows, columns = np.divmod(places, self._keys.shape[1])
+        return Events(rows, columns, -self._keys.ravel()[places].astype(np.float64))
 
     def cuts(self, q: float) -> tuple[Array, Array]:
         return self._keys, np.array([[self._cut(q)]])
@@ -408,8 +413,8 @@ class PointwiseReading(Reading):
         return sizes
 
     def row_scores(self, low: float, high: float) -> tuple[Ints, Floats]:
-        rows, _, scores = self.events(low, high)
-        return rows, scores
+        places = self._between(low, high)
+        return places // self._keys.shape[1], -self._keys.ravel()[places].astype(np.float64)
 
 
 class RankedReading(Reading):
