@@ -21,6 +21,8 @@ from nacp.guarantees.base import Problem
 from nacp.guarantees.pointwise import PointwiseTest
 
 _ENTRIES = 1 << 18
+# Bets are judged when stakes change, and after so many points.
+_ROWS = 256
 # In standard errors: below the first a bet is given up, which is always safe; above the second it is a sure
 # thing, and half of the stake that would make wealth grow fastest is put on it.
 _HOPELESS, _SURE = -8.0, 6.0
@@ -114,16 +116,18 @@ class Bets:
         self.won, self.lost = np.zeros((2, number), dtype=bool)
         self._n, self._log_delta = n, math.log(delta)
         self._most = np.broadcast_to(most, number)
-        self.seen, self._stops = 0, [0]
+        self.seen, self._stops, self._changes = 0, [0], set()
         while (seen := self._stops[-1]) < n:
-            self._stops.append(seen + max(1, min(seen // 8, (n - seen) // 64)))
+            change = seen + max(1, min(seen // 8, (n - seen) // 64))
+            self._changes.add(seen)
+            self._stops += [*range(seen + _ROWS, change, _ROWS), change]
         self._wealth, self._sums, self._stakes = np.zeros((3, number))
         self._squares = np.full(number, 0.25)
 
     def stop_before(self, seen: int) -> int:
-        """Return the last number of points up to `seen`, or else the next, after which stakes change.
+        """Return the last number of points up to `seen`, or else the next, after which bets are judged.
 
-        Bets end in the same way wherever one stops reading, if it is at such a place.
+        They end in the same way wherever one stops reading, if it is at such a place.
         """
         place = bisect_right(self._stops, seen) - 1
         return self._stops[place if self._stops[place] > self.seen else bisect_right(self._stops, self.seen)]
@@ -137,7 +141,7 @@ class Bets:
         start = 0
         while start < len(gains) and len(columns):
             place = bisect_right(self._stops, self.seen)
-            if self._stops[place - 1] == self.seen:
+            if self.seen in self._changes:
                 self._stakes = self._new_stakes()
             stop = min(start + self._stops[place] - self.seen, len(gains))
             here = gains[start:stop, columns]

@@ -156,7 +156,7 @@ class PointwiseTest(Guarantee):
             error = evidence.deviation(float(grid[-1])) / math.sqrt(evidence.n)
             coarse = clean + 3 * error < 1 - problem.alpha / 2
         needed = self.samples_needed(problem, problem.alpha / 2, problem.small_set_deviation)
-        advice = f"; about {needed} points should do"
+        advice = "; no number of points would do" if needed is None else f"; about {needed} points should do"
         if coarse:
             advice = f", as its thresholds do not suit this score; {remedy}"
         why = f'with {problem.n} points no smaller sets pass the test of guarantee "{self.name}"{advice}'
