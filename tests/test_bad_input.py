@@ -192,6 +192,33 @@ def test_tables_of_pandas_are_taken_for_what_they_hold():
             assert calibrate(probs, labels, classes=frame.columns).threshold == plain.threshold
 
 
+def test_columns_that_are_named_by_the_classes_are_put_in_their_order():
+    frame, labels = pd.DataFrame(PROBS, columns=NAMES), pd.Series(NAMES)[LABELS]
+    turned = frame[["cat", "ant", "dog", "bee"]]
+    cal, other = (calibrate(probs, labels, classes=NAMES) for probs in (frame, turned))
+    assert other.threshold == cal.threshold
+    assert cal.predict_set(turned).to_lists() == cal.predict_set(frame).to_lists()
+    assert cal.evidence(turned, labels).labels.tolist() == LABELS.tolist()
+    options = {"noise": 0.1, "classes": NAMES, "scores": ["hps"]}
+    rows, others = (nacp.compare(p, labels, test_probs=p, **options).rows for p in (frame, turned))
+    assert [row.mean_size for row in rows] == [row.mean_size for row in others]
+    strange = frame.set_axis(list("wxyz"), axis=1)  # other names say nothing
+    assert cal.predict_set(strange).to_lists() == cal.predict_set(frame).to_lists()
+
+
+@pytest.mark.parametrize("score", ["hps", "aps"])
+def test_the_layout_of_an_array_plays_no_part(score):
+    """A row's u is hashed from it, so not even the last bit of a sum may depend on the layout."""
+    rng = np.random.default_rng(0)
+    counts = np.exp(4 * rng.standard_normal((500, 100)))
+    turned, labels = np.asfortranarray(counts), rng.integers(100, size=500)
+    cal, other = (calibrate(p, labels, score=score, normalize=True) for p in (counts, turned))
+    assert other.threshold == cal.threshold
+    sets = cal.predict_set(counts).to_lists()
+    assert cal.predict_set(turned).to_lists() == sets
+    assert [cal.predict_set(turned[i : i + 1]).to_lists()[0] for i in range(500)] == sets
+
+
 def test_labels_that_are_not_1_based_get_no_such_hint():
     assert "start at 1" not in complaint(calibrate, labels=LABELS * 5 + 1)
     assert "start at 1" not in complaint(calibrate, labels=LABELS - 1)

@@ -36,6 +36,7 @@ def files(tmp_path, monkeypatch):
     noisy = nacp.UniformNoise(0.2).sample(true, 4, rng)
     np.save("probs.npy", probs[:1000])
     np.save("labels.npy", noisy[:1000])
+    np.save("again.npy", true[:1000])
     np.savez("test.npz", probs=probs[1000:], labels=true[1000:], other=noisy[1000:])
     with open("probs.csv", "w", newline="") as file:
         csv.writer(file).writerows([NAMES, *probs[:1000].tolist()])
@@ -249,8 +250,8 @@ def test_a_wrong_file_gets_one_sentence(files, arguments, words):
         (["calibrate", "one.npy", "labels.npy", "--noise", "0.2"], "(for a binary classifier: 1 - p and p)"),
         (["plan", "--classes", "4", "--noise", "0.2", "--noise-confidence", "0.9"], "give --noise-interval"),
         (["plan", "--classes", "4", "--noise", "columns.npy"], "its columns do: transpose it"),
-        (["noise", "audit", "none-of.npy", "none-of.npy"], "give --k or --classes"),
-        (["noise", "audit", "labels.npy", "labels.npy", "--model", "groups"], "needs --groups FILE, the"),
+        (["noise", "audit", "none-of.npy", "again.npy"], "give --k or --classes"),
+        (["noise", "audit", "labels.npy", "again.npy", "--model", "groups"], "needs --groups FILE, the"),
         (["evaluate", "cal.json", "test.npz", "truth.csv"], "calibrate with --classes FILE"),
     ],
 )
@@ -350,6 +351,25 @@ def test_class_names_from_a_file_stay_with_the_calibration(files):
     with open("sets.jsonl") as file:
         assert {label for line in file for label in json.loads(line)} == set(NAMES)
     assert "pass" in done("evaluate", "cal.json", "test.npz", "truth.csv")
+
+
+def test_what_is_written_replaces_files_only_and_never_an_input(files):
+    work = ["calibrate", "probs.npy", "labels.npy", "--noise", "0.2", "-o"]
+    os.mkfifo("pipe")
+    assert "pipe is a device or a pipe" in done(*work, "pipe", code=2)
+    assert "labels.npy would overwrite what is read" in done(*work, "labels.npy", code=2)
+    assert "probs.npy would overwrite" in done(*work, "folder/../probs.npy", code=2)
+    assert "cannot be written to standard output" in done(*work, "-", code=2)
+    done(*work, "real.json")
+    os.symlink("real.json", "link.json")
+    done(*work, "link.json", "--alpha", "0.3")
+    assert os.path.islink("link.json")
+    assert nacp.load("real.json").alpha == 0.3
+    shutil.copy("probs.csv", "new.csv")
+    assert "new.csv would overwrite" in done("predict", "real.json", "new.csv", "-o", "new.csv", code=2)
+    assert "again.npy is given twice" in done("noise", "audit", "again.npy", "again.npy", code=2)
+    with pytest.raises(ValueError, match="pipe is not a file that could be replaced"):
+        nacp.load("real.json").save("pipe")
 
 
 def test_advice_that_only_python_can_follow_says_so(files):
@@ -605,7 +625,7 @@ def test_diagnoses_and_estimates_show_progress_too(files):
     done("calibrate", "probs.npy", "labels.npy", "--noise", "0.1")
     for words, *work in [
         ("diagnosing", "diagnose", "cal.json", "probs.npy", "labels.npy"),
-        ("estimating", "noise", "audit", "labels.npy", "labels.npy"),
+        ("estimating", "noise", "audit", "labels.npy", "again.npy"),
         ("estimating", "noise", "model", "probs.npy", "labels.npy"),
     ]:
         assert words in on_a_terminal(*work)

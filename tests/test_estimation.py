@@ -534,13 +534,41 @@ def test_words_for_missing_labels_and_a_column_of_row_numbers_are_noticed(files)
     done("annotators", "words.csv", "--k", "4", "-o", "words.json")
     assert nacp.estimation.load("words.json") == nacp.noise_from_annotators(files[2], k=4)
     Path("numbered.csv").write_text("\n".join(rows[1:]))
-    assert "counts its rows in the first column" in done("annotators", "numbered.csv", "--k", "4", code=2)
+    assert "seems to number its rows in the first column" in done(
+        "annotators", "numbered.csv", "--k", "4", code=2
+    )
     Path("classes.csv").write_text("0,0\n1,1\n2,2\n3,3\n")  # the first annotator may have said just that
     done("annotators", "classes.csv", "--k", "4")
     Path("na.csv").write_text("NA,NA\nZA,ZA\n" * 4)  # Namibia and South Africa
     Path("countries.txt").write_text("NA\nZA\n")
     done("annotators", "na.csv", "--classes", "countries.txt", "-o", "countries.json")
     assert nacp.estimation.load("countries.json").n == 8
+
+
+def test_annotators_as_pandas_writes_them(files):
+    table = pd.DataFrame(files[2]).mask(files[2] < 0).astype("Int64")
+    shuffled = table.sample(frac=1, random_state=0)
+    wanted = nacp.noise_from_annotators(files[2], k=4)
+    table.to_csv("index.csv")
+    shuffled.to_csv("shuffled.csv")
+    table.set_axis(["a", "b", "c"], axis=1).to_csv("named.csv", index=False)
+    shuffled.set_axis(["a", "b", "c"], axis=1).astype(float).to_parquet("shuffled.parquet")
+    for name in ("index.csv", "shuffled.csv", "named.csv", "shuffled.parquet"):
+        done("annotators", name, "-o", "found.json")
+        found = nacp.estimation.load("found.json")
+        assert (found.rate, found.n, found.k) == (wanted.rate, wanted.n, 4)
+    table.to_csv("bare.csv", index=False)
+    assert "begins with 0,1,2, which may be a header or labels" in done("annotators", "bare.csv", code=2)
+    shuffled.to_csv("loose.csv", header=False)
+    assert "seems to number its rows" in done("annotators", "loose.csv", code=2)
+    assert "give it without :a" in done("annotators", "named.csv:a", code=2)
+    Path("titled.csv").write_text("name\n" + "".join(f"{i}\n" for i in range(1, 5)))
+    (table + 1).set_axis(["a", "b", "c"], axis=1).to_csv("votes.csv", index=False)
+    done("annotators", "votes.csv", "--classes", "titled.csv", "-o", "found.json")
+    assert nacp.estimation.load("found.json").rate == wanted.rate
+    assert "--k is 7, but classes.txt holds 4 names" in done(
+        "annotators", "named.csv", "--k", "7", "--classes", "classes.txt", code=2
+    )
 
 
 def test_an_estimate_calibrates_and_is_diagnosed(files):

@@ -6,6 +6,7 @@ import json
 import sys
 
 import numpy as np
+import pandas as pd
 import pytest
 
 import nacp
@@ -109,7 +110,7 @@ def test_every_kind_of_file_holds_the_same_labels():
         assert inputs.read_labels(name, 40).tolist() == named, name
 
 
-@pytest.mark.parametrize("first", ["0", "2", "5", "1.5", "nan"])
+@pytest.mark.parametrize("first", ["0", "2", "5", "1.5"])
 def test_a_number_too_many_is_never_taken_for_a_header(first):
     """It may be a label, and then all others would belong to other rows."""
     np.save("p.npy", PROBS)
@@ -389,11 +390,86 @@ def test_labels_that_cannot_be_used_are_told_too(folder):
     write_csv("y.csv", [["id", "label"], ["1", "a"]])
     with pytest.raises(ValueError, match=r"holds no 'animal', but id, label; name one as y\.csv:name"):
         inputs.read_labels("y.csv:animal", 1)
-    with pytest.raises(ValueError, match="1 empty labels"):
+    with pytest.raises(ValueError, match=r"nulls\.parquet has no label in row \d; drop such rows"):
         inputs.read_labels("nulls.parquet", 2)
     (folder / "semicolons.csv").write_text("id;label\n0;ant\n1;bee\n")
     with pytest.raises(ValueError, match=r"semicolons\.csv: its columns seem to be separated by ';'"):
         inputs.read_labels("semicolons.csv", 2, NAMES)
+
+
+@pytest.mark.parametrize("cell", ["", "NA", "nan", "None"])
+@pytest.mark.parametrize("classes", [None, NAMES])
+def test_a_label_that_is_missing_is_told_by_its_row(cell, classes):
+    given = [NAMES[i] if classes else i for i in LABELS]
+    write_csv("y.csv", [["id", "label"], *enumerate([*given[:4], cell, *given[5:]])])
+    write_csv("bare.csv", [[each] for each in [*given[:4], cell or '""', *given[5:]]])
+    for name in ("y.csv", "y.csv:label", *(["bare.csv"] if cell else [])):
+        with pytest.raises(ValueError, match=r"csv has no label in row 4; drop such rows first"):
+            inputs.read_labels(name, 40, classes)
+
+
+def test_nothing_shifts_against_other_files(folder):
+    """What is missing in one file must not be closed up in silence."""
+    bad = {
+        "blank.csv": ("1\n\n2\n", "has an empty line, 2, above others"),
+        "short.csv": ("id,label\n0,3\n1\n2,0\n", "line 3 has 1 cells, not 2"),
+    }
+    for name, (text, words) in bad.items():
+        (folder / name).write_text(text)
+        with pytest.raises(ValueError, match=words):
+            inputs.read_labels(name)
+    (folder / "good.csv").write_text("1\n0\n2\n\n\n")
+    assert inputs.read_labels("good.csv").tolist() == [1, 0, 2]
+    for cell in ("", "NA", "0.0.1"):
+        (folder / "first.csv").write_text(f"0.7,{cell},0.3\n0.5,0.25,0.25\n")
+        with pytest.raises(ValueError, match=f"found {cell!r} in its first line"):
+            inputs.read_matrix("first.csv")
+
+
+def test_a_header_of_0_and_1_is_told_from_a_point_by_how_it_is_written(folder):
+    for below, header in {
+        "0.25,0.75\n1.0,0.0\n": True,  # as pandas writes it
+        "0.25,0.75\n": True,
+        "1,0\n0,1\n": False,
+        "": False,
+    }.items():
+        (folder / "two.csv").write_text("0,1\n" + below)
+        assert len(inputs.read_matrix("two.csv")[0]) == below.count("\n") + (not header)
+    (folder / "two.csv").write_text("0,1\n0.25,0.75\n1,0\n")
+    with pytest.raises(ValueError, match="may be a header or a point"):
+        inputs.read_matrix("two.csv")
+    (folder / "none.csv").write_text("0,1,2\n")
+    with pytest.raises(ValueError, match="has a header and nothing below it"):
+        inputs.read_matrix("none.csv")
+
+
+@pytest.mark.parametrize("start", [0, 1])
+def test_a_column_that_numbers_the_rows_is_no_class(start):
+    numbered = [[i, *row] for i, row in enumerate(PROBS.tolist(), start)]
+    write_csv("bare.csv", numbered)
+    write_csv("named.csv", [["image", *NAMES], *numbered])
+    for name in ("bare.csv", "named.csv"):
+        with pytest.raises(ValueError, match="seems to number its rows in the first column"):
+            inputs.read_matrix(name)
+
+
+def test_the_index_of_pandas_is_no_column(folder):
+    order = np.random.default_rng(0).permutation(40)
+    frame = pd.DataFrame(PROBS, columns=NAMES, index=order).assign(label=LABELS)
+    frame.to_parquet("all.parquet")
+    frame[["label"]].to_parquet("y.parquet")
+    pd.DataFrame(PROBS, columns=NAMES, index=pd.Index(order, name="who")).to_parquet("p.parquet")
+    for probs, labels in (("all.parquet", "all.parquet:label"), ("p.parquet", "y.parquet")):
+        matrix, given, names = inputs.read_points(probs, labels)
+        assert np.array_equal(matrix, PROBS)
+        assert names == NAMES
+        assert given.tolist() == [NAMES[i] for i in LABELS]
+
+
+def test_a_mark_of_byte_order_is_no_part_of_a_cell(monkeypatch):
+    text = "\ufeff" + "\n".join(",".join(map(repr, row)) for row in PROBS.tolist())
+    monkeypatch.setattr(sys, "stdin", io.StringIO(text))
+    assert np.array_equal(inputs.read_matrix("-")[0], PROBS)
 
 
 def test_a_label_that_is_no_class_is_told_with_its_file():

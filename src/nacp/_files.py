@@ -14,7 +14,9 @@ def write_whole(
     path: str | os.PathLike[str], mode: Literal["w", "wb"], write: Callable[[IO[Any]], object]
 ) -> None:
     """Let `write` fill a file; an interruption or an error leaves what was there before."""
-    target = Path(path)
+    target = Path(os.path.realpath(path))  # a link stays one
+    if target.exists() and not target.is_file():
+        raise ValueError(f"{path} is not a file that could be replaced; give the name of a file")
     partial = target.with_name(f".{target.name}.{os.getpid()}.partial")
     text = mode == "w"
     try:
@@ -23,7 +25,7 @@ def write_whole(
         partial.replace(target)
     except OSError as error:
         if error.filename == str(partial):  # a name that nobody gave
-            error.filename = str(target)
+            error.filename = str(path)
         raise
     finally:
         partial.unlink(missing_ok=True)

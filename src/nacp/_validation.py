@@ -43,9 +43,10 @@ class Rows:
             block = block.astype(np.float32)
         elif block.dtype not in (np.float32, np.float64):
             block = block.astype(np.float64)
+        block = np.ascontiguousarray(block)  # first: in which order a sum adds depends on the layout
         if self._normalize:
             block = block / block.sum(axis=1, dtype=np.float64, keepdims=True)
-        return np.ascontiguousarray(block)
+        return block
 
 
 def plain_array(values: Any) -> Array:
@@ -63,12 +64,25 @@ def is_missing(value: Any) -> bool:
 
 
 def check_probs(
-    probs: Any, *, normalize: bool = False, probabilities: bool = True, k: int | None = None
+    probs: Any,
+    *,
+    normalize: bool = False,
+    probabilities: bool = True,
+    k: int | None = None,
+    classes: Any = None,
 ) -> Rows:
-    """Check a matrix of probabilities (or of scores) and return it as rows to read from."""
+    """Check a matrix of probabilities (or of scores) and return it as rows to read from.
+
+    A table whose columns are named by the classes is put in their order.
+    """
     name = "probs" if probabilities else "scores (given in place of probs)"
     if normalize and not probabilities:
         raise ValueError(f"normalize=True divides probabilities by their sum; {name} are none")
+    columns = getattr(probs, "columns", None)
+    if columns is not None and classes is not None and np.ndim(classes) == 1:
+        names, wanted = list(columns), list(classes)
+        if names != wanted and len(names) == len(wanted) and set(names) == set(wanted):
+            probs = probs[wanted]
     try:
         matrix = plain_array(probs)
     except ValueError:
@@ -161,7 +175,11 @@ def check_labels(labels: Any, n: int, k: int, classes: Sequence[Any] | None = No
         try:
             return np.array([index[name] for name in given.tolist()], dtype=np.int64)
         except KeyError as error:
-            raise ValueError(f"labels holds {error.args[0]!r}, which is not in classes") from None
+            odd = error.args[0]
+            if is_missing(odd):
+                row = next(i for i, name in enumerate(given.tolist()) if is_missing(name))
+                raise ValueError(f"labels has none in row {row}; drop such rows first") from None
+            raise ValueError(f"labels holds {odd!r}, which is not in classes") from None
     if given.dtype.kind == "f" and np.isnan(given).any():
         raise ValueError(f"labels has none in row {int(np.argmax(np.isnan(given)))}; drop such rows first")
     if given.dtype.kind in "USO":
@@ -188,7 +206,7 @@ def check_test(
     `options` go to `check_probs`.
     """
     try:
-        rows = check_probs(test_probs, **options)
+        rows = check_probs(test_probs, classes=classes, **options)
     except ValueError as error:
         raise ValueError(f"test_probs: {error}") from None
     if test_labels is None:

@@ -15,6 +15,7 @@ from nacp._files import number, positive, read_document, rebuild, to_json, write
 from nacp._kernels import flat_sets
 from nacp._types import Array, Ints
 from nacp._validation import (
+    Rows,
     check_choice,
     check_classes,
     check_count,
@@ -196,11 +197,18 @@ class Calibration:
             if probs is not None or labels is not None:
                 raise ValueError("probs and labels belong together; pass both, or neither")
             return self._data("diagnosis", "pass probs and noisy labels too")
-        rows = check_probs(
-            probs, normalize=self.normalize, probabilities=self.score.takes_probabilities, k=self.k
-        )
+        rows = self._rows(probs)
         given = check_labels(labels, rows.n, rows.k, self.classes)
         return Evidence(rows, given, self.score, inverse_for(self.noise, self.k))
+
+    def _rows(self, probs: ArrayLike) -> Rows:
+        return check_probs(
+            probs,
+            normalize=self.normalize,
+            probabilities=self.score.takes_probabilities,
+            k=self.k,
+            classes=self.classes,
+        )
 
     def predict_set(self, probs: ArrayLike, *, allow_empty: bool = True) -> PredictionSets:
         """Return the prediction sets of new inputs.
@@ -217,12 +225,7 @@ class Calibration:
         -------
         PredictionSets
         """
-        rows = check_probs(
-            probs,
-            normalize=self.normalize,
-            probabilities=self.score.takes_probabilities,
-            k=self.k,
-        )
+        rows = self._rows(probs)
 
         def read(where: slice) -> tuple[Ints, Array]:
             block = rows[where]
@@ -448,7 +451,7 @@ def calibrate(
     if not alphas:
         raise ValueError("alpha is empty; pass one number or several")
     check_flag("normalize", normalize)
-    rows = check_probs(probs, normalize=normalize, probabilities=kind.takes_probabilities)
+    rows = check_probs(probs, normalize=normalize, probabilities=kind.takes_probabilities, classes=classes)
     check_estimate(noise, rows.k)
     names = check_classes(classes, rows.k)
     given = check_labels(labels, rows.n, rows.k, names)
@@ -462,7 +465,11 @@ def calibrate(
             raise ValueError(f'unlabelled points are of use to guarantee "binomial" only; found {promised!r}')
         try:
             extra = check_probs(
-                unlabelled, normalize=normalize, probabilities=kind.takes_probabilities, k=rows.k
+                unlabelled,
+                normalize=normalize,
+                probabilities=kind.takes_probabilities,
+                k=rows.k,
+                classes=classes,
             )
         except ValueError as error:
             raise ValueError(f"unlabelled: {error}") from None

@@ -212,7 +212,9 @@ def compare(
         raise ValueError("scores and guarantees must each hold at least one; found none")
     rows: list[ComparisonRow] = []
     for name, kind in kinds:
-        checked = check_probs(probs, normalize=normalize, probabilities=kind.takes_probabilities)
+        checked = check_probs(
+            probs, normalize=normalize, probabilities=kind.takes_probabilities, classes=classes
+        )
         check_estimate(noise, checked.k)
         names = check_classes(classes, checked.k)
         given = check_labels(labels, checked.n, checked.k, names)

@@ -476,7 +476,7 @@ def coverage_curve(
     ([0.667, 1.0], [0.333, 0.889], [0.778, 1.037])
     """
     kind = as_score(score)
-    rows = check_probs(probs, normalize=normalize, probabilities=kind.takes_probabilities)
+    rows = check_probs(probs, normalize=normalize, probabilities=kind.takes_probabilities, classes=classes)
     check_estimate(noise, rows.k)
     given = check_labels(labels, rows.n, rows.k, check_classes(classes, rows.k))
     evidence = Evidence(rows, given, kind, inverse_for(as_noise(noise), rows.k))

@@ -157,7 +157,7 @@ def calibrate_command(
     as_json: Json = False,
 ) -> None:
     """Find the threshold, and say what is promised."""
-    check_output(str(out))
+    check_output(str(out), inputs=(probs, labels, noise, classes))
     model = _noise(noise, noise_interval, noise_confidence)
     with progress_of(f"reading {probs}", quiet):
         matrix, given, names = read_points(probs, labels, names=classes)
@@ -196,7 +196,7 @@ def predict_command(
 ) -> None:
     """Write the prediction sets of new inputs, in the order of the rows, by class name if there are names."""
     model = read_calibration(calibration, probs)
-    check_output(out, SET_ENDINGS)
+    check_output(out, SET_ENDINGS, (probs, str(calibration)))
     with progress_of(f"reading {probs}", quiet):
         matrix, _ = read_rows(probs, model.classes, k=model.k)
     sizes = [0, 0]
@@ -238,7 +238,6 @@ def evaluate_command(
     model = read_calibration(calibration, probs, labels)
     with progress_of(f"reading {probs}", quiet):
         matrix, true, _ = read_points(probs, labels, model.classes, k=model.k)
-    numbers = check_labels(true, len(matrix), model.k, model.classes)
     covered, sizes = np.empty(len(matrix), dtype=bool), np.empty(len(matrix), dtype=np.int64)
     with progress_of("evaluating", quiet, len(matrix)) as said:
         done = 0
@@ -246,6 +245,7 @@ def evaluate_command(
             rows = slice(done, done + len(sets))
             covered[rows], sizes[rows] = sets.contains(true[rows]), sets.sizes
             said(done := rows.stop)
+    numbers = check_labels(true, len(matrix), model.k, model.classes)
     result = summarize(covered, sizes, numbers, model.alpha)
     verdict = nacp.judge(model, result)
     intervals = {"coverage_interval": result.coverage_interval, "size_interval": result.size_interval}
@@ -384,7 +384,7 @@ def report_command(
 
     One HTML file, which opens in a browser without a network.
     """
-    check_output(str(out))
+    check_output(str(out), inputs=(probs, labels, noise, classes, test_probs, test_labels, descriptions))
     model = _noise(noise, noise_interval, noise_confidence)
     with progress_of(f"reading {probs}", quiet):
         matrix, given, names = read_points(probs, labels, names=classes)

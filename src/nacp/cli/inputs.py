@@ -30,7 +30,8 @@ from nacp.cli.tables import (
 )
 from nacp.estimation import load as load_estimate
 
-_ABSENT = {"na", "n/a", "nan", "none", "null"}
+_TITLES = {"class", "classes", "name", "names", "label", "labels", "category", "categories"}
+_ABSENT = {"", "na", "n/a", "nan", "none", "null"}
 
 
 def read_matrix(
@@ -68,6 +69,11 @@ def read_matrix(
             f"{path} has no header, so its labels cannot be told from its probabilities: add a first line of "
             "names, or give the labels in a file of their own"
         )
+    n = len(matrix)
+    if matrix.shape[1] > 2 and n > 2 and np.array_equal(matrix[:, 0], np.arange(n) + matrix[0, 0]):
+        raise ValueError(
+            f"{path} seems to number its rows in the first column; call that id, or leave it out"
+        )
     return matrix, None if header is None or header == _places(len(header)) else header
 
 
@@ -90,6 +96,9 @@ def read_labels(name: str, rows: int | None = None, classes: Sequence[Any] | Non
         # number may be a label; it is a header only if all below it are words.
         if (many or are_whole(rest)) if word else (many and not any(are_numbers([cell]) for cell in rest)):
             values = rest
+    missing = next((i for i, cell in enumerate(values) if _is_absent(cell, classes)), None)
+    if missing is not None:
+        raise ValueError(f"{path} has no label in row {missing}; drop such rows first")
     if not are_whole(values) or (classes is not None and set(values) <= set(classes)):
         return np.array(values)
     numbers = np.array(values, dtype=np.float64).astype(np.int64)
@@ -114,7 +123,7 @@ def read_points(
         raise ValueError("standard input can be read once only: give a file for probs or for labels")
     try:
         matrix, known = read_rows(probs, classes, names, labels, k)
-        if matrix.ndim == 1:
+        if matrix.ndim != 2:
             raise ValueError(f"{probs} must hold a matrix of shape (n, k); found {matrix.shape}")
     except ValueError as error:
         path = split_key(probs)[0]
@@ -130,7 +139,8 @@ def read_points(
         hint = f"; if its first line is a header, give {labels}:HEADER" if headed else ""
         raise ValueError(f"{labels} holds {len(given)} labels, but {probs} has {len(matrix)} rows{hint}")
     if known is None and given.dtype.kind in "US" and given.size:
-        found = f"{labels} holds names such as {str(given.flat[0])!r}, but"
+        name = next((str(cell) for cell in given.flat if not are_whole([str(cell)])), str(given.flat[0]))
+        found = f"{labels} holds names such as {name!r}, but"
         if k is not None:
             raise ValueError(f"{found} the classes are known by number alone: calibrate with --classes FILE")
         raise ValueError(
@@ -192,10 +202,15 @@ def read_classes(name: str, k: int) -> list[str]:
 
 
 def read_class_list(name: str) -> list[str]:
-    """Read class names: a ``.json`` list, the last column of a ``.csv`` file, or else one per line."""
+    """Read class names: a ``.json`` list, the last column of a ``.csv`` file, or else one per line.
+
+    A first line of ``.csv`` that is called class, name, label or the like is a header.
+    """
     path = checked(Path(name))
     if path.suffix == ".csv":
-        read, _ = csv_column(path, None)
+        read, headed = csv_column(path, None)
+        if not headed and read[0].lower() in _TITLES:
+            del read[0]
     elif path.suffix == ".json":
         try:
             read = json.loads(path.read_text(encoding="utf-8"))
@@ -212,34 +227,46 @@ def read_annotations(name: str, classes: Sequence[str] | None = None) -> Array:
     """Read labels by several annotators: a row per item, a column per annotator.
 
     A cell is missing if it is empty, or a word for it such as NA that is no class. A first row of ``.csv``
-    that holds other than labels is a header.
+    that holds other than labels is a header, as is what pandas writes: an empty cell and numbers.
     """
-    path, _ = split_key(name)
+    path, key = split_key(name)
     if path.suffix in (*ARRAYS, ".parquet"):
         return read_matrix(name, "labels")[0]
-    known = set(classes or ())
-    rows = [
-        ["" if cell.lower() in _ABSENT and cell not in known else cell for cell in row]
-        for _, row in csv_rows(path)
-    ]
-    if any(cell and cell not in known and not are_numbers([cell]) for cell in rows[0]):
-        start = int(len(rows[0]) > 1 and rows[0][0].lower() in ID)
-        rows = [row[start:] for row in rows[1:]]
-    if not rows or len({len(row) for row in rows}) > 1:
-        raise ValueError(f"{path} must have rows of one length, a cell for each annotator")
-    cells = np.array(rows)
-    if [row[0] for row in rows] in (_places(len(rows)), _places(len(rows) + 1)[1:]) and not np.any(
-        cells[:, 1:] == rows[-1][0]
+    if key is not None:
+        raise ValueError(f"{path} is read whole, a column per annotator; give it without :{key}")
+    rows = [["" if _is_absent(cell, classes) else cell for cell in row] for _, row in csv_rows(path)]
+    known, first = set(classes or ()), rows[0]
+    if any(cell and cell not in known and not are_numbers([cell]) for cell in first) or (
+        len(first) > 1 and first == ["", *_places(len(first) - 1)]
     ):
+        start = int(len(first) > 1 and first[0].lower() in ID)
+        rows = [row[start:] for row in rows[1:]]
+    elif first == _places(len(first)) and first != [row[0] for row in rows[: len(first)]]:
         raise ValueError(
-            f"{path} counts its rows in the first column; give that a header, such as id, or leave it out"
+            f"{path} begins with {','.join(first)}, which may be a header or labels: add a header that names "
+            "the annotators, or put one in its place"
         )
-    if not all(are_numbers([cell]) for cell in cells.ravel() if cell):
+    if not rows:
+        raise ValueError(f"{path} has a header and nothing below it")
+    cells = np.array(rows)
+    if len(set(cells[:, 0].tolist())) == len(cells) > 2 * len(set(cells[:, 1:].ravel().tolist())):
+        raise ValueError(
+            f"{path} seems to number its rows in the first column; call that id, or leave it out"
+        )
+    given = [cell for cell in cells.ravel().tolist() if cell]
+    if not all(are_numbers([cell]) for cell in given):
         if classes is None:
-            odd = next(cell for cell in cells.ravel() if cell and not are_numbers([cell]))
-            raise ValueError(f"{path} holds names such as {str(odd)!r}: pass --classes FILE with all of them")
+            odd = next(cell for cell in given if not are_numbers([cell]))
+            raise ValueError(f"{path} holds names such as {odd!r}: pass --classes FILE with all of them")
+        return cells
+    if set(given) <= known:
         return cells
     return np.where(cells == "", "-1", cells).astype(np.float64)
+
+
+def _is_absent(cell: str, classes: Sequence[Any] | None) -> bool:
+    """Return whether a cell stands for no label at all."""
+    return cell.lower() in _ABSENT and cell not in (classes or ())
 
 
 def read_lines(name: str) -> list[str]:

@@ -70,7 +70,11 @@ def audit_command(
     as_json: Json = False,
 ) -> None:
     """From a sample whose labels were checked: exact interval."""
-    check_output(str(out))
+    check_output(str(out), inputs=(noisy, clean, classes, groups))
+    if noisy == clean:
+        raise ValueError(
+            f"{noisy} is given twice: name the columns, as in labels.csv:noisy labels.csv:checked"
+        )
     with progress_of(f"reading {noisy}", quiet) as say:
         names = None if classes is None else read_class_list(classes)
         given, true = _labels(noisy, names), _labels(clean, names)
@@ -107,11 +111,13 @@ def annotators_command(
     as_json: Json = False,
 ) -> None:
     """From several labels per item, none of them known to be right: exact interval."""
-    check_output(str(out))
+    check_output(str(out), inputs=(labels, classes))
     with progress_of(f"reading {labels}", quiet) as say:
         names = None if classes is None else read_class_list(classes)
         given = read_annotations(labels, names)
         if names is not None and given.dtype.kind not in "US":
+            if k is not None and k != len(names):
+                raise ValueError(f"--k is {k}, but {classes} holds {len(names)} names; give one of them")
             k, names = len(names), None
         say("estimating")
         found = nacp.noise_from_annotators(given, k=k, classes=names, model=model, confidence=confidence)
@@ -136,7 +142,7 @@ def model_command(
     as_json: Json = False,
 ) -> None:
     """From the classifier's probabilities alone: likelihood; the weakest source."""
-    check_output(str(out))
+    check_output(str(out), inputs=(probs, labels, classes))
     with progress_of(f"reading {probs}", quiet) as say:
         matrix, given, names = read_points(probs, labels, names=classes)
         say("estimating")

@@ -12,7 +12,7 @@ from typing import IO, Any, Literal
 import numpy as np
 
 from nacp._files import write_whole
-from nacp.cli.tables import STDIN, need
+from nacp.cli.tables import STDIN, need, split_key
 from nacp.sets import PredictionSets
 
 
@@ -29,14 +29,26 @@ def write_sets(blocks: Iterable[PredictionSets], name: str) -> None:
     write_whole(name, mode, lambda file: write(file, blocks))
 
 
-def check_output(name: str, endings: Iterable[str] = ()) -> None:
-    """Say what is wrong with a file that is to be written, before hours are spent on what goes into it."""
+def check_output(name: str, endings: Iterable[str] = (), inputs: Iterable[str | None] = ()) -> None:
+    """Say what is wrong with a file that is to be written, before hours are spent on what goes into it.
+
+    With `endings` it may be - for standard output. `inputs` are read, and must not be overwritten.
+    """
     path = Path(name)
     if endings and path.suffix not in endings and name != STDIN:
         *most, last = endings
         raise ValueError(f"{name} must end in {', '.join(most)} or {last}, or be - for standard output")
+    if name == STDIN:
+        if endings:
+            return
+        raise ValueError("this cannot be written to standard output: give a file; --json prints it")
     if path.is_dir():
         raise ValueError(f"{name} is a folder; give the name of a file in it")
+    if path.exists() and not path.is_file():
+        raise ValueError(f"{name} is a device or a pipe; give the name of a file")
+    read = [split_key(each)[0] for each in inputs if each is not None]
+    if path.exists() and any(each.exists() and path.samefile(each) for each in read):
+        raise ValueError(f"{name} would overwrite what is read; give another name")
     if not path.parent.is_dir():
         raise ValueError(f"{name} cannot be written: there is no folder {path.parent}")
     if path.suffix == ".parquet":

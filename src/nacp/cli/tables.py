@@ -105,22 +105,34 @@ def pick(path: Path, there: Sequence[str], key: str | None, usual: str) -> str:
 
 
 def csv_rows(path: Path) -> Iterator[tuple[int, list[str]]]:
-    """Hand out the rows that are not empty, with the numbers of their lines."""
+    """Hand out rows of one length, with the numbers of their lines; empty lines may only be the last ones."""
     name = "standard input" if str(path) == STDIN else str(path)
     if name == str(path) and path.suffix != ".csv" and not path.is_dir():
         raise ValueError(f"{path} cannot be read: {_READ}")
-    opened = sys.stdin if name != str(path) else checked(path).open(newline="", encoding="utf-8-sig")
+    opened = sys.stdin if name != str(path) else checked(path).open(newline="", encoding="utf-8")
     with opened as file:
-        reader = csv.reader(file)
+        reader = csv.reader(line.removeprefix("\ufeff") if i == 0 else line for i, line in enumerate(file))
+        empty, length = 0, 0
         try:
-            empty = True
             for row in reader:
-                if row:
-                    empty = False
-                    yield reader.line_num, [cell.strip() for cell in row]
+                if not row:
+                    empty = empty or reader.line_num
+                    continue
+                if empty and length:
+                    raise ValueError(
+                        f"{name} has an empty line, {empty}, above others: is something missing?"
+                    )
+                length = length or len(row)
+                if len(row) != length:
+                    raise ValueError(
+                        f"{name} must have rows of one length; line {reader.line_num} has {len(row)} cells, "
+                        f"not {length}"
+                    )
+                empty = 0
+                yield reader.line_num, [cell.strip() for cell in row]
         except (UnicodeDecodeError, csv.Error):
             raise ValueError(f"{name} cannot be read as .csv: it is not text") from None
-    if empty:
+    if not length:
         raise ValueError(f"{name} is empty")
 
 
@@ -133,16 +145,18 @@ def csv_matrix(path: Path, key: str | None, places: Places) -> tuple[Array, list
     if len(first) == 1:
         _refuse_separators(path, first)
     header = None if are_numbers(first) else first
+    if header is not None and any(are_numbers([cell]) and not cell.isdecimal() for cell in header):
+        odd = next(cell for cell in header if not are_numbers([cell]))
+        raise ValueError(f"{path} must hold one number per cell; found {odd!r} in its first line")
     wanted = list(range(len(first))) if header is None else places(header)
     values = array("d")
     if header is None:
         values.extend(map(float, first))
     pick = operator.itemgetter(*wanted, wanted[0])  # a tuple even if one is wanted
+    n, decimal = 0, 0
     for line, row in rows:
-        if len(row) != len(first):
-            raise ValueError(
-                f"{path} must have rows of one length; line {line} has {len(row)} cells, not {len(first)}"
-            )
+        n += 1
+        decimal += all(map(str.isdecimal, row))
         try:
             values.extend(map(float, pick(row)[:-1]))
         except ValueError:
@@ -153,21 +167,30 @@ def csv_matrix(path: Path, key: str | None, places: Places) -> tuple[Array, list
                 f"{_TEXT}"
             ) from None
     matrix = np.frombuffer(values, dtype=np.float64).reshape(-1, len(wanted))
-    if header is None and _numbers_are_a_header(first, matrix[1:]):
+    numbered = header is None and _numbers_are_a_header(path, first, n, decimal)
+    if n == 0 and (numbered or header is not None):
+        raise ValueError(f"{path} has a header and nothing below it")
+    if numbered:
         wanted = places(first)
         return matrix[1:, wanted], [first[i] for i in wanted]
     return matrix, None if header is None else [header[i] for i in wanted]
 
 
-def _numbers_are_a_header(first: list[str], below: Array) -> bool:
-    """Return whether a first row is a header: different whole numbers above others, which do not sum to 1.
+def _numbers_are_a_header(path: Path, first: list[str], n: int, decimal: int) -> bool:
+    """Return whether a first row of numbers is a header: different whole ones, which do not sum to 1, above
+    `n` rows that are not all like it; `decimal` of them are written without a point.
 
-    0 and 1 do; they are a header of two columns unless other rows are whole as well.
+    0 and 1 do sum to 1; they are a header of two columns if no other row is written like that.
     """
-    if len(set(first)) < max(len(first), 2) or not all(cell.isdecimal() for cell in first):
+    if len(set(first)) < max(len(first), 2) or not all(map(str.isdecimal, first)) or first == ["1", "0"]:
         return False
-    whole = np.all(below == np.rint(below), axis=1)
-    return not np.any(whole) if first == ["0", "1"] else first != ["1", "0"] and not np.all(whole)
+    if first != ["0", "1"]:
+        return n == 0 or decimal < n
+    if 0 < decimal < n:
+        raise ValueError(
+            f"{path} begins with 0,1, which may be a header or a point: name the columns, or write 0.0,1.0"
+        )
+    return n > 0 and decimal == 0
 
 
 def _refuse_separators(path: Path, cells: list[str]) -> None:
@@ -186,8 +209,6 @@ def csv_column(path: Path, key: str | None) -> tuple[list[str], bool]:
         numbered = len(rows[0]) > 1 and rows[0][0].lower() in ID
         return [row[-1] for row in rows[numbered:]], numbered
     place = rows[0].index(pick(path, rows[0], key, key))
-    if any(len(row) <= place for row in rows):
-        raise ValueError(f"{path} has rows without the column {key!r}")
     return [row[place] for row in rows[1:]], True
 
 
@@ -195,7 +216,7 @@ def parquet_matrix(path: Path, key: str | None, places: Places) -> tuple[Array, 
     """Read a column of lists, or the columns that are wanted and their names."""
     file, arrow = _parquet(path)
     schema = file.schema_arrow
-    there = list(schema.names)
+    there = _columns(schema)
     wanted = [pick(path, there, key, key)] if key else [there[i] for i in places(there)]
     types = [schema.field(name).type for name in wanted]
     if len(types) == 1 and (arrow.types.is_list(types[0]) or arrow.types.is_large_list(types[0])
@@ -224,12 +245,19 @@ def parquet_matrix(path: Path, key: str | None, places: Places) -> tuple[Array, 
 def parquet_column(path: Path, key: str | None) -> Array:
     """Read a column, the last if none is named."""
     file, _ = _parquet(path)
-    there = file.schema_arrow.names
+    there = _columns(file.schema_arrow)
     column = file.read(columns=[pick(path, there, key, there[-1])]).column(0)
     if column.null_count:
-        raise ValueError(f"{path} has {column.null_count} empty labels")
+        row = column.is_null().to_pylist().index(True)
+        raise ValueError(f"{path} has no label in row {row}; drop such rows first")
     found: Array = column.to_numpy()
     return found.astype(str) if found.dtype.kind == "O" else found
+
+
+def _columns(schema: Any) -> list[str]:
+    """Return the names of the columns but for those that pandas keeps its index in."""
+    index = (schema.pandas_metadata or {}).get("index_columns", [])
+    return [name for name in schema.names if name not in index]
 
 
 def _parquet(path: Path) -> tuple[Any, Any]:

@@ -87,7 +87,7 @@ def noise_from_model(
     check_fraction("confidence", confidence)
     check_choice("model", model, ("uniform", "matrix"))
     check_flag("normalize", normalize)
-    rows = check_probs(probs, normalize=normalize)
+    rows = check_probs(probs, normalize=normalize, classes=classes)
     labels = check_labels(noisy, rows.n, rows.k, check_classes(classes, rows.k))
     return _confident_learning(rows, labels) if model == "matrix" else _uniform(rows, labels, confidence)
 

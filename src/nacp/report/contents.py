@@ -106,7 +106,7 @@ def gather(
         raise ValueError("test_labels needs test_probs, the probabilities of the same points")
     shown, given = (probs, labels) if test_probs is None else (test_probs, test_labels)
     how = {"normalize": options["normalize"], "probabilities": as_score(options["score"]).takes_probabilities}
-    rows, truth = check_probs(probs, **how), None
+    rows, truth = check_probs(probs, classes=options["classes"], **how), None
     if test_probs is not None:
         rows, truth = check_test(
             test_probs, test_labels, check_classes(options["classes"], rows.k), k=rows.k, **how
