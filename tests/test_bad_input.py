@@ -202,6 +202,12 @@ def test_columns_that_are_named_by_the_classes_are_put_in_their_order():
     options = {"noise": 0.1, "classes": NAMES, "scores": ["hps"]}
     rows, others = (nacp.compare(p, labels, test_probs=p, **options).rows for p in (frame, turned))
     assert [row.mean_size for row in rows] == [row.mean_size for row in others]
+    numbered = frame.set_axis(list("0123"), axis=1)[list("2031")]  # as pandas reads a file
+    both = (calibrate(p, LABELS, classes=range(K)) for p in (frame, numbered))
+    assert len({each.threshold for each in both}) == 1
+    binary = pd.DataFrame({True: PROBS[:, 0], False: 1 - PROBS[:, 0]})
+    cal_two = calibrate(binary, LABELS > 0, classes=[False, True])
+    assert cal_two.predict_set(binary[:2]).to_lists() == cal_two.predict_set(binary).to_lists()[:2]
     strange = frame.set_axis(list("wxyz"), axis=1)  # other names say nothing
     assert cal.predict_set(strange).to_lists() == cal.predict_set(frame).to_lists()
 

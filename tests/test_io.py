@@ -444,13 +444,37 @@ def test_a_header_of_0_and_1_is_told_from_a_point_by_how_it_is_written(folder):
 
 
 @pytest.mark.parametrize("start", [0, 1])
-def test_a_column_that_numbers_the_rows_is_no_class(start):
-    numbered = [[i, *row] for i, row in enumerate(PROBS.tolist(), start)]
+@pytest.mark.parametrize("shuffled", [False, True])
+def test_a_column_that_numbers_the_rows_is_no_class(start, shuffled):
+    order = np.random.default_rng(0).permutation(40) if shuffled else np.arange(40)
+    numbered = [[i + start, *row] for i, row in zip(order.tolist(), PROBS.tolist(), strict=True)]
     write_csv("bare.csv", numbered)
     write_csv("named.csv", [["image", *NAMES], *numbered])
     for name in ("bare.csv", "named.csv"):
         with pytest.raises(ValueError, match="seems to number its rows in the first column"):
-            inputs.read_matrix(name)
+            inputs.read_rows(name)
+
+
+def test_numbers_that_are_data_are_not_taken_for_row_numbers_or_headers():
+    counts = np.random.default_rng(0).integers(0, 10**6, size=(40, 3))
+    write_csv("counts.csv", counts.tolist())
+    assert np.array_equal(inputs.read_rows("counts.csv")[0], counts)
+    write_csv("headed.csv", [range(3), *counts.tolist()])  # as pandas writes it
+    assert np.array_equal(inputs.read_rows("headed.csv", k=3)[0], counts)
+    write_csv("one.csv", [[3, 5, 2]])
+    assert inputs.read_rows("one.csv")[0].tolist() == [[3, 5, 2]]
+    write_csv("percent.csv", [[10, 0, 90], [33.3, 33.3, 33.4]])
+    with pytest.raises(ValueError, match="not the numbers of the 3 classes"):
+        inputs.read_rows("percent.csv", k=3)
+
+
+@pytest.mark.parametrize("names", [["-1", "1", "2"], ["0.0", "1.0", "2.0"], ["nan", "fra", "inf"]])
+def test_names_that_python_reads_as_numbers_are_names_in_a_header(names):
+    write_csv("p.csv", [[*names, "label"], *([*row, names[0]] for row in PROBS.tolist())])
+    matrix, given, classes = inputs.read_points("p.csv", "p.csv:label")
+    assert np.array_equal(matrix.astype(np.float32), PROBS)
+    assert classes == names
+    assert set(given.tolist()) == {names[0]}
 
 
 def test_the_index_of_pandas_is_no_column(folder):
@@ -459,7 +483,9 @@ def test_the_index_of_pandas_is_no_column(folder):
     frame.to_parquet("all.parquet")
     frame[["label"]].to_parquet("y.parquet")
     pd.DataFrame(PROBS, columns=NAMES, index=pd.Index(order, name="who")).to_parquet("p.parquet")
-    for probs, labels in (("all.parquet", "all.parquet:label"), ("p.parquet", "y.parquet")):
+    frame.set_index("label").to_parquet("of-labels.parquet")
+    pairs = [("all.parquet", "all.parquet:label"), ("p.parquet", "y.parquet")]
+    for probs, labels in [*pairs, ("p.parquet", "of-labels.parquet:label")]:
         matrix, given, names = inputs.read_points(probs, labels)
         assert np.array_equal(matrix, PROBS)
         assert names == NAMES

@@ -63,6 +63,16 @@ def is_missing(value: Any) -> bool:
     return value is None or type(value).__name__ in ("NAType", "NaTType") or bool(value != value)
 
 
+def _in_order(probs: Any, classes: Any) -> Any:
+    """Return a table of pandas with its columns in the order of the classes, if these are their names."""
+    if not hasattr(probs, "iloc") or not hasattr(probs, "columns") or not hasattr(classes, "__len__"):
+        return probs
+    names, wanted = ([str(name) for name in some] for some in (probs.columns, classes))
+    if names == wanted or len(set(names)) < len(names) or sorted(names) != sorted(wanted):
+        return probs
+    return probs.iloc[:, [names.index(name) for name in wanted]]
+
+
 def check_probs(
     probs: Any,
     *,
@@ -78,13 +88,8 @@ def check_probs(
     name = "probs" if probabilities else "scores (given in place of probs)"
     if normalize and not probabilities:
         raise ValueError(f"normalize=True divides probabilities by their sum; {name} are none")
-    columns = getattr(probs, "columns", None)
-    if columns is not None and classes is not None and np.ndim(classes) == 1:
-        names, wanted = list(columns), list(classes)
-        if names != wanted and len(names) == len(wanted) and set(names) == set(wanted):
-            probs = probs[wanted]
     try:
-        matrix = plain_array(probs)
+        matrix = plain_array(_in_order(probs, classes))
     except ValueError:
         raise ValueError(f"{name} must have the shape (n, k); found rows of different lengths") from None
     if matrix.ndim != 2:

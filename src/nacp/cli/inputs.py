@@ -30,6 +30,8 @@ from nacp.cli.tables import (
 )
 from nacp.estimation import load as load_estimate
 
+_NUMBERED = "seems to number its rows in the first column; call that id, or leave it out"
+_MANY = 20  # rows: with so many, a label for each of them is no label
 _TITLES = {"class", "classes", "name", "names", "label", "labels", "category", "categories"}
 _ABSENT = {"", "na", "n/a", "nan", "none", "null"}
 
@@ -68,11 +70,6 @@ def read_matrix(
         raise ValueError(
             f"{path} has no header, so its labels cannot be told from its probabilities: add a first line of "
             "names, or give the labels in a file of their own"
-        )
-    n = len(matrix)
-    if matrix.shape[1] > 2 and n > 2 and np.array_equal(matrix[:, 0], np.arange(n) + matrix[0, 0]):
-        raise ValueError(
-            f"{path} seems to number its rows in the first column; call that id, or leave it out"
         )
     return matrix, None if header is None or header == _places(len(header)) else header
 
@@ -168,7 +165,14 @@ def read_rows(
     is, and names say nothing.
     """
     matrix, header = read_matrix(probs, classes=classes, labels=labels)
+    if matrix.ndim == 2 and matrix.shape[1] > 2 and split_key(probs)[0].suffix not in ARRAYS:
+        _refuse_row_numbers(probs, matrix)
     if classes is None and k is not None:
+        if header is not None and are_whole(header) and sorted(header) != sorted(_places(k)):
+            raise ValueError(
+                f"{probs} begins with {few(header)}: these are no probabilities, and not the numbers of the "
+                f"{k} classes"
+            )
         if header is not None and sorted(header) == sorted(_places(k)):
             matrix = matrix[:, [header.index(place) for place in _places(k)]]
         return matrix, None
@@ -179,6 +183,18 @@ def read_rows(
     _refuse_missing(probs, header, classes)
     order = [header.index(str(name)) for name in classes]
     return matrix if order == list(range(len(order))) else matrix[:, order], classes
+
+
+def _refuse_row_numbers(name: str, matrix: Array) -> None:
+    """Refuse a first column that counts the rows, or has another whole number for each of many."""
+    n, first, *others = len(matrix), *matrix.T
+
+    def numbers(column: Array) -> bool:
+        return bool(np.all(column == np.rint(column))) and len(np.unique(column)) == n
+
+    counts = np.array_equal(first, np.arange(n) + first[0])
+    if n > 2 and numbers(first) and (counts or (n >= _MANY and not any(map(numbers, others)))):
+        raise ValueError(f"{name} {_NUMBERED}")
 
 
 def _refuse_missing(name: str, header: list[str], classes: Sequence[Any]) -> None:
@@ -236,12 +252,11 @@ def read_annotations(name: str, classes: Sequence[str] | None = None) -> Array:
         raise ValueError(f"{path} is read whole, a column per annotator; give it without :{key}")
     rows = [["" if _is_absent(cell, classes) else cell for cell in row] for _, row in csv_rows(path)]
     known, first = set(classes or ()), rows[0]
-    if any(cell and cell not in known and not are_numbers([cell]) for cell in first) or (
-        len(first) > 1 and first == ["", *_places(len(first) - 1)]
-    ):
+    of_pandas = first[0] == "" and _all_differ(first[1:]) and _all_differ([row[0] for row in rows[1:]])
+    if of_pandas or any(cell and cell not in known and not are_numbers([cell]) for cell in first):
         start = int(len(first) > 1 and first[0].lower() in ID)
         rows = [row[start:] for row in rows[1:]]
-    elif first == _places(len(first)) and first != [row[0] for row in rows[: len(first)]]:
+    elif len(first) > 1 and first == _places(len(first)):
         raise ValueError(
             f"{path} begins with {','.join(first)}, which may be a header or labels: add a header that names "
             "the annotators, or put one in its place"
@@ -249,10 +264,12 @@ def read_annotations(name: str, classes: Sequence[str] | None = None) -> Array:
     if not rows:
         raise ValueError(f"{path} has a header and nothing below it")
     cells = np.array(rows)
-    if len(set(cells[:, 0].tolist())) == len(cells) > 2 * len(set(cells[:, 1:].ravel().tolist())):
-        raise ValueError(
-            f"{path} seems to number its rows in the first column; call that id, or leave it out"
-        )
+    n, labels = len(cells), set(cells[:, 1:].ravel().tolist())
+    if _all_differ(cells[:, 0].tolist()) and (
+        n > 2 * len(labels)
+        or (n >= _MANY and not any(_all_differ(column) for column in cells.T[1:].tolist()))
+    ):
+        raise ValueError(f"{path} {_NUMBERED}")
     given = [cell for cell in cells.ravel().tolist() if cell]
     if not all(are_numbers([cell]) for cell in given):
         if classes is None:
@@ -262,6 +279,11 @@ def read_annotations(name: str, classes: Sequence[str] | None = None) -> Array:
     if set(given) <= known:
         return cells
     return np.where(cells == "", "-1", cells).astype(np.float64)
+
+
+def _all_differ(cells: list[str]) -> bool:
+    """Return whether no two of several cells are the same."""
+    return len(set(cells)) == len(cells) > 1
 
 
 def _is_absent(cell: str, classes: Sequence[Any] | None) -> bool:

@@ -115,7 +115,7 @@ def csv_rows(path: Path) -> Iterator[tuple[int, list[str]]]:
         empty, length = 0, 0
         try:
             for row in reader:
-                if not row:
+                if not row or (row[0] and not "".join(row).strip()):
                     empty = empty or reader.line_num
                     continue
                 if empty and length:
@@ -145,9 +145,8 @@ def csv_matrix(path: Path, key: str | None, places: Places) -> tuple[Array, list
     if len(first) == 1:
         _refuse_separators(path, first)
     header = None if are_numbers(first) else first
-    if header is not None and any(are_numbers([cell]) and not cell.isdecimal() for cell in header):
-        odd = next(cell for cell in header if not are_numbers([cell]))
-        raise ValueError(f"{path} must hold one number per cell; found {odd!r} in its first line")
+    if header is not None:
+        _refuse_holes(path, header)
     wanted = list(range(len(first))) if header is None else places(header)
     values = array("d")
     if header is None:
@@ -176,16 +175,25 @@ def csv_matrix(path: Path, key: str | None, places: Places) -> tuple[Array, list
     return matrix, None if header is None else [header[i] for i in wanted]
 
 
-def _numbers_are_a_header(path: Path, first: list[str], n: int, decimal: int) -> bool:
-    """Return whether a first row of numbers is a header: different whole ones, which do not sum to 1, above
-    `n` rows that are not all like it; `decimal` of them are written without a point.
+def _refuse_holes(path: Path, header: list[str]) -> None:
+    """Refuse a header that looks like a row of probabilities with a hole."""
+    numbers = [float(cell) for cell in header if are_numbers([cell])]
+    if numbers and ("" in header[1:] or any(0 < number < 1 for number in numbers)):
+        odd = next(cell for cell in header if not are_numbers([cell]))
+        raise ValueError(f"{path} must hold one number per cell; found {odd!r} in its first line")
 
-    0 and 1 do sum to 1; they are a header of two columns if no other row is written like that.
+
+def _numbers_are_a_header(path: Path, first: list[str], n: int, decimal: int) -> bool:
+    """Return whether a first row of numbers is a header.
+
+    It is if it says 0, 1, 2, ...; or if it has different whole numbers and there are rows below that are
+    written otherwise: `decimal` of the `n` rows below are whole numbers without a point. 1 and 0 are a
+    point; 0 and 1 are one if all rows look like that.
     """
     if len(set(first)) < max(len(first), 2) or not all(map(str.isdecimal, first)) or first == ["1", "0"]:
         return False
     if first != ["0", "1"]:
-        return n == 0 or decimal < n
+        return first == [str(i) for i in range(len(first))] or decimal < n
     if 0 < decimal < n:
         raise ValueError(
             f"{path} begins with 0,1, which may be a header or a point: name the columns, or write 0.0,1.0"
@@ -216,8 +224,8 @@ def parquet_matrix(path: Path, key: str | None, places: Places) -> tuple[Array, 
     """Read a column of lists, or the columns that are wanted and their names."""
     file, arrow = _parquet(path)
     schema = file.schema_arrow
-    there = _columns(schema)
-    wanted = [pick(path, there, key, key)] if key else [there[i] for i in places(there)]
+    there = _columns(path, schema)
+    wanted = [pick(path, schema.names, key, key)] if key else [there[i] for i in places(there)]
     types = [schema.field(name).type for name in wanted]
     if len(types) == 1 and (arrow.types.is_list(types[0]) or arrow.types.is_large_list(types[0])
                             or arrow.types.is_fixed_size_list(types[0])):  # fmt: skip
@@ -245,7 +253,7 @@ def parquet_matrix(path: Path, key: str | None, places: Places) -> tuple[Array, 
 def parquet_column(path: Path, key: str | None) -> Array:
     """Read a column, the last if none is named."""
     file, _ = _parquet(path)
-    there = _columns(file.schema_arrow)
+    there = file.schema_arrow.names if key else _columns(path, file.schema_arrow)
     column = file.read(columns=[pick(path, there, key, there[-1])]).column(0)
     if column.null_count:
         row = column.is_null().to_pylist().index(True)
@@ -254,10 +262,13 @@ def parquet_column(path: Path, key: str | None) -> Array:
     return found.astype(str) if found.dtype.kind == "O" else found
 
 
-def _columns(schema: Any) -> list[str]:
+def _columns(path: Path, schema: Any) -> list[str]:
     """Return the names of the columns but for those that pandas keeps its index in."""
     index = (schema.pandas_metadata or {}).get("index_columns", [])
-    return [name for name in schema.names if name not in index]
+    names = [name for name in schema.names if name not in index]
+    if not names or len(set(names)) < len(names):
+        raise ValueError(f"{path} must have columns with names of their own; found {few(names) or 'none'}")
+    return names
 
 
 def _parquet(path: Path) -> tuple[Any, Any]:
