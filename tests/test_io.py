@@ -463,6 +463,8 @@ def test_numbers_that_are_data_are_not_taken_for_row_numbers_or_headers():
     assert np.array_equal(inputs.read_rows("headed.csv", k=3)[0], counts)
     write_csv("one.csv", [[3, 5, 2]])
     assert inputs.read_rows("one.csv")[0].tolist() == [[3, 5, 2]]
+    write_parquet("none.parquet", a=np.zeros(0), b=np.zeros(0), c=np.zeros(0))
+    assert inputs.read_rows("none.parquet")[0].shape == (0, 3)
     write_csv("percent.csv", [[10, 0, 90], [33.3, 33.3, 33.4]])
     with pytest.raises(ValueError, match="not the numbers of the 3 classes"):
         inputs.read_rows("percent.csv", k=3)

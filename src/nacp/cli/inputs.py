@@ -192,8 +192,10 @@ def _refuse_row_numbers(name: str, matrix: Array) -> None:
     def numbers(column: Array) -> bool:
         return bool(np.all(column == np.rint(column))) and len(np.unique(column)) == n
 
+    if n < 3 or not numbers(first):
+        return
     counts = np.array_equal(first, np.arange(n) + first[0])
-    if n > 2 and numbers(first) and (counts or (n >= _MANY and not any(map(numbers, others)))):
+    if counts or (n >= _MANY and not any(map(numbers, others))):
         raise ValueError(f"{name} {_NUMBERED}")
 
 
