@@ -19,7 +19,7 @@ from typing import NamedTuple
 import numpy as np
 
 import nacp
-from nacp.guarantees.betting import Bets
+from nacp.guarantees.pac import Bets
 from nacp.paper import twins
 
 OUT = Path(__file__).parent.parent / "docs" / "guarantees-results.md"

@@ -11,7 +11,7 @@ from scipy.stats import binom, norm
 
 import nacp
 from nacp.guarantees.acnl import expected_excess
-from nacp.guarantees.betting import Bets
+from nacp.guarantees.pac import Bets
 from nacp.guarantees.pointwise import floor, threshold_grid
 from nacp.paper import twins
 

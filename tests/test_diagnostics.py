@@ -7,7 +7,7 @@ import pytest
 from scipy import stats
 
 import nacp
-from nacp.diagnostics import _cells, _fall
+from nacp.advice.diagnosis import _cells, _fall
 from nacp.paper import twins
 
 PAIRS = nacp.GroupNoise.other(np.arange(100) // 2, 0.2)

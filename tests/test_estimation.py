@@ -16,9 +16,9 @@ from nacp._validation import check_probs
 from nacp.cli import app
 from nacp.estimation.annotators import pair_distribution
 from nacp.estimation.audit import row_radii
-from nacp.estimation.exact import exact_interval, sum_distribution
 from nacp.estimation.model import Likelihood, best_rate, label_log_probs
 from nacp.noise import as_noise
+from nacp.stats.intervals import exact_interval, sum_distribution
 
 GROUPS = ["a", "a", "a", "b", "b", "c"]
 

@@ -11,7 +11,7 @@ import pytest
 
 import nacp
 from nacp.paper import twins
-from nacp.plotting import _ranges
+from nacp.show.displays import _ranges
 
 matplotlib.use("agg")
 from matplotlib import pyplot

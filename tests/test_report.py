@@ -12,7 +12,7 @@ import pytest
 
 import nacp
 from nacp.paper import twins
-from nacp.report.contents import ALPHAS
+from nacp.show.report.contents import ALPHAS
 
 BROWSER = shutil.which("chromium"), shutil.which("chromedriver")
 needs_browser = pytest.mark.skipif(

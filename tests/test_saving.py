@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import nacp
-from nacp._files import write_whole
+from nacp.files import write_whole
 from nacp.guarantees import GUARANTEES
 from nacp.noise import NOISES
 from nacp.scores import SCORES

@@ -3,11 +3,13 @@
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from nacp._sensitivity import Sensitivity, sensitivity
+from nacp.advice.comparison import Comparison, ComparisonRow, compare
+from nacp.advice.diagnosis import Diagnosis, compatible_radius, diagnose
+from nacp.advice.planning import Plan, plan
+from nacp.advice.sensitivity import Sensitivity, sensitivity
+from nacp.advice.theorems import NoisyComparison, compare_with_noisy_cp, threshold_bracket
 from nacp.calibration import Calibration, NoValidThresholdWarning, calibrate, load
-from nacp.comparison import Comparison, ComparisonRow, compare
 from nacp.coverage import CoverageCurve, coverage_curve
-from nacp.diagnostics import Diagnosis, compatible_radius, diagnose
 from nacp.estimation import (
     NoiseEstimate,
     noise_from_annotators,
@@ -28,15 +30,13 @@ from nacp.guarantees import (
 )
 from nacp.metrics import ClassCoverage, Evaluation, coverage_by_class, evaluate
 from nacp.noise import GroupNoise, MatrixNoise, Noise, RandomizedResponse, UniformNoise
-from nacp.planning import Plan, plan
 from nacp.scores import APS, HPS, RAPS, SAPS, Custom, Margin, Precomputed, Score, TopK
 from nacp.sets import PredictionSets
-from nacp.theorems import NoisyComparison, compare_with_noisy_cp, threshold_bracket
 from nacp.verdict import Verdict, judge
 
 if TYPE_CHECKING:
-    from nacp.plotting import CorrectionDisplay, CoverageDisplay, SensitivityDisplay, SetSizeDisplay
-    from nacp.report import Report, make_report
+    from nacp.show.displays import CorrectionDisplay, CoverageDisplay, SensitivityDisplay, SetSizeDisplay
+    from nacp.show.report import Report, make_report
     from nacp.sklearn import NoiseAwareClassifier
 
 __version__ = "0.1.0"
@@ -108,12 +108,12 @@ __all__ = [
 
 _ELSEWHERE = {
     "NoiseAwareClassifier": "nacp.sklearn",
-    "CorrectionDisplay": "nacp.plotting",
-    "CoverageDisplay": "nacp.plotting",
-    "Report": "nacp.report",
-    "make_report": "nacp.report",
-    "SensitivityDisplay": "nacp.plotting",
-    "SetSizeDisplay": "nacp.plotting",
+    "CorrectionDisplay": "nacp.show.displays",
+    "CoverageDisplay": "nacp.show.displays",
+    "Report": "nacp.show.report",
+    "make_report": "nacp.show.report",
+    "SensitivityDisplay": "nacp.show.displays",
+    "SetSizeDisplay": "nacp.show.displays",
 }
 
 

@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any, overload
 import numpy as np
 from numpy.typing import ArrayLike
 
-from nacp._files import number, positive, read_document, rebuild, to_json, write_document
 from nacp._kernels import flat_sets
 from nacp._types import Array, Ints
 from nacp._validation import (
@@ -26,6 +25,7 @@ from nacp._validation import (
 )
 from nacp.coverage import CoverageCurve, Evidence, curve_at, inverse_for
 from nacp.crossing import RULES, Rule
+from nacp.files import number, positive, read_document, rebuild, to_json, write_document
 from nacp.guarantees import GUARANTEES, Binomial, Finding, Guarantee, Problem, as_guarantee
 from nacp.guarantees.pointwise import floor
 from nacp.noise import NOISES, MatrixNoise, Noise, as_noise, check_estimate
@@ -33,7 +33,7 @@ from nacp.scores import SCORES, Custom, Score, as_score
 from nacp.sets import PredictionSets
 
 if TYPE_CHECKING:
-    from nacp.diagnostics import Diagnosis
+    from nacp.advice.diagnosis import Diagnosis
 
 _FORMAT = "nacp.calibration"
 _VERSION = 1
@@ -187,7 +187,7 @@ class Calibration:
         level: float = 0.05,
     ) -> "Diagnosis":
         """Ask whether the noise model can be right; see `nacp.diagnose`."""
-        from nacp.diagnostics import diagnose
+        from nacp.advice.diagnosis import diagnose
 
         return diagnose(self, probs, labels, audit_probs=audit_probs, audit_labels=audit_labels, level=level)
 
@@ -301,7 +301,7 @@ class Calibration:
         )
 
     def _repr_html_(self) -> str:
-        from nacp._html import card, facts, sentence
+        from nacp.show.html import card, facts, sentence
 
         noise = (
             "none: the labels are taken as they are" if self.noise is None else self.noise.describe(self.k)

@@ -83,7 +83,7 @@ class Evaluation:
         ]
 
     def _repr_html_(self) -> str:
-        from nacp._html import card, facts
+        from nacp.show.html import card, facts
 
         intervals = {"coverage": self.coverage_interval, "mean size": self.size_interval}
         told = [

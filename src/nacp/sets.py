@@ -124,7 +124,7 @@ class PredictionSets:
         return len(self.labels) / max(len(self), 1)
 
     def _repr_html_(self) -> str:
-        from nacp._html import card, sentence, table
+        from nacp.show.html import card, sentence, table
 
         first = [(i, len(self[i]), _listed(self[i])) for i in range(min(len(self), _SHOWN_ROWS))]
         more = f" The first {len(first)}:" if len(first) < len(self) else ""

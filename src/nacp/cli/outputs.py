@@ -11,8 +11,8 @@ from typing import IO, Any, Literal
 
 import numpy as np
 
-from nacp._files import write_whole
 from nacp.cli.tables import STDIN, need, split_key
+from nacp.files import write_whole
 from nacp.sets import PredictionSets
 
 

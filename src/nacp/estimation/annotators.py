@@ -18,9 +18,9 @@ from numpy.typing import ArrayLike
 from nacp._types import Array, Floats, Ints
 from nacp._validation import check_choice, check_fraction, is_missing, plain_array
 from nacp.estimation._labels import named, number_of_classes
-from nacp.estimation.exact import Kinds, exact_interval
 from nacp.estimation.result import NoiseEstimate
 from nacp.noise import MatrixNoise, UniformNoise
+from nacp.stats.intervals import Kinds, exact_interval
 
 _MOST = 10  # labels per item; more would add little, and the distribution of the pairs would take long
 _ASSUMED = (

@@ -14,10 +14,10 @@ from numpy.typing import ArrayLike
 from nacp._types import Floats, Ints
 from nacp._validation import check_choice, check_count, check_fraction
 from nacp.estimation._labels import named, number_of_classes
-from nacp.estimation.exact import Kinds, exact_interval
 from nacp.estimation.result import NoiseEstimate
 from nacp.metrics import exact_share
 from nacp.noise import GroupNoise, MatrixNoise, UniformNoise
+from nacp.stats.intervals import Kinds, exact_interval
 
 Model = Literal["auto", "uniform", "groups", "matrix"]
 

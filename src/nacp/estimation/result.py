@@ -4,8 +4,8 @@ import os
 from dataclasses import dataclass, fields
 from typing import Any
 
-from nacp._files import number, positive, read_document, rebuild, write_document
 from nacp._validation import check_confidence
+from nacp.files import number, positive, read_document, rebuild, write_document
 from nacp.noise import NOISES, Noise
 
 _FORMAT = "nacp-noise"

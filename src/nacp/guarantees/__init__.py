@@ -3,11 +3,11 @@
 from nacp._validation import check_fraction
 from nacp.guarantees.acnl import ACNL
 from nacp.guarantees.base import Corrected, Finding, Guarantee, Problem
-from nacp.guarantees.betting import PAC
 from nacp.guarantees.binomial import Binomial
 from nacp.guarantees.crcp import CRCP
 from nacp.guarantees.expected import Expected
 from nacp.guarantees.nacp import NACP
+from nacp.guarantees.pac import PAC
 from nacp.guarantees.split import SplitConformal
 from nacp.guarantees.uncorrected import Uncorrected
 

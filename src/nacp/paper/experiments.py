@@ -21,8 +21,8 @@ from typing import Literal, NamedTuple, TypeAlias
 import numpy as np
 
 import nacp
-from nacp._files import write_whole
 from nacp._types import Array, Floats, Ints
+from nacp.files import write_whole
 from nacp.guarantees import NACP, PAC, Corrected
 from nacp.noise import GroupNoise, Noise, UniformNoise
 from nacp.paper import printed
@@ -44,7 +44,8 @@ _KEPT = ("sizes", "coverages", "corrections")
 # What only shows results: a change there leaves them as they are.
 _SHOWS = (
     "cli/*.py",
-    "report/*.py",
+    "show/*.py",
+    "show/report/*.py",
     "paper/figures.py",
     "paper/reproduce.py",
     "paper/tables.py",

@@ -7,7 +7,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from nacp._files import write_whole
+from nacp.files import write_whole
 from nacp.paper.corrections import Correction
 from nacp.paper.experiments import ALPHA, CALIBRATION_SIZES, RATES, Experiment, Record
 

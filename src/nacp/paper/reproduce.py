@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Literal, NamedTuple, TypeAlias, get_args
 
 import nacp
-from nacp._files import write_text
+from nacp.files import write_text
 from nacp.paper import corrections, figures, tables
 from nacp.paper.experiments import EXPERIMENTS, Plan, Progress, run
 

@@ -10,13 +10,13 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import ArrayLike
 
-from nacp._sensitivity import Sensitivity, sensitivity
 from nacp._types import Array, Floats, Ints
 from nacp._validation import Rows, check_classes, check_labels, check_probs, check_test
+from nacp.advice.comparison import Comparison, compare
+from nacp.advice.diagnosis import Diagnosis, diagnose
+from nacp.advice.sensitivity import Sensitivity, sensitivity
 from nacp.calibration import Calibration, NoValidThresholdWarning, calibrate
-from nacp.comparison import Comparison, compare
 from nacp.coverage import CoverageCurve, curve_at
-from nacp.diagnostics import Diagnosis, diagnose
 from nacp.estimation import NoiseEstimate
 from nacp.guarantees import GUARANTEES
 from nacp.metrics import ClassCoverage, coverage_by_class

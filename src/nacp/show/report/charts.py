@@ -2,8 +2,8 @@
 
 from typing import TYPE_CHECKING, Any
 
-from nacp._sensitivity import Sensitivity
-from nacp.report.contents import Contents
+from nacp.advice.sensitivity import Sensitivity
+from nacp.show.report.contents import Contents
 
 if TYPE_CHECKING:
     from plotly.graph_objects import Figure

@@ -75,7 +75,7 @@ class Plan:
         )
 
     def _repr_html_(self) -> str:
-        from nacp._html import card, table
+        from nacp.show.html import card, table
 
         header, *rows = self._table
         return card("Plan", table(header, rows, left=(0, 3)))

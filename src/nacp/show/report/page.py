@@ -9,11 +9,11 @@ from importlib import resources
 from typing import Any
 
 from nacp._types import Floats
+from nacp.advice.comparison import ComparisonRow
 from nacp.calibration import Calibration
-from nacp.comparison import ComparisonRow
 from nacp.guarantees import Uncorrected
-from nacp.report import charts
-from nacp.report.contents import Contents, Sample, Step
+from nacp.show.report import charts
+from nacp.show.report.contents import Contents, Sample, Step
 
 
 def render(contents: Contents, title: str, version: str) -> str:
@@ -271,4 +271,4 @@ def _safe(text: str) -> str:
 
 
 def _asset(name: str) -> str:
-    return (resources.files("nacp.report") / name).read_text(encoding="utf-8")
+    return (resources.files("nacp.show.report") / name).read_text(encoding="utf-8")

@@ -21,7 +21,7 @@ def sum_distribution(kinds: Kinds) -> Floats:
 
     Examples
     --------
-    >>> from nacp.estimation.exact import sum_distribution
+    >>> from nacp.stats.intervals import sum_distribution
     >>> import numpy as np
     >>> sum_distribution([(np.array([0.5, 0.5]), 2)]).round(6).tolist()
     [0.25, 0.5, 0.25]
@@ -53,7 +53,7 @@ def exact_interval(total: int, kinds: Callable[[float], Kinds], confidence: floa
     --------
     Clopper and Pearson's interval for 1 of 10, a binomial proportion:
 
-    >>> from nacp.estimation.exact import exact_interval
+    >>> from nacp.stats.intervals import exact_interval
     >>> import numpy as np
     >>> low, high = exact_interval(1, lambda p: [(np.array([1 - p, p]), 10)], 0.95)
     >>> round(low, 4), round(high, 4)

@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING, Any, Self
 import numpy as np
 from numpy.typing import ArrayLike
 
-from nacp._sensitivity import Sensitivity, sensitivity
 from nacp._types import Bools, Floats, Ints
+from nacp.advice.planning import plan
+from nacp.advice.sensitivity import Sensitivity, sensitivity
 from nacp.calibration import Calibration
 from nacp.coverage import CoverageCurve
-from nacp.planning import plan
 from nacp.sets import PredictionSets
 
 if TYPE_CHECKING:

@@ -116,7 +116,7 @@ class Comparison:
         return "\n".join([*lines, "", *(f"{name}: {sentence}" for name, sentence in self.sentences)])
 
     def _repr_html_(self) -> str:
-        from nacp._html import card, sentence, table
+        from nacp.show.html import card, sentence, table
 
         header, *rows = self._table
         told = [sentence(text, name=name) for name, text in self.sentences]

@@ -8,12 +8,12 @@ from typing import Any
 
 from numpy.typing import ArrayLike
 
-from nacp._files import write_text
 from nacp._validation import check_fraction
 from nacp.crossing import Rule
+from nacp.files import write_text
 from nacp.guarantees import Guarantee
-from nacp.report.contents import Contents, gather
-from nacp.report.page import render
+from nacp.show.report.contents import Contents, gather
+from nacp.show.report.page import render
 
 
 @dataclass(frozen=True)

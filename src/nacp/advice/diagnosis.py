@@ -17,7 +17,7 @@ from numpy.typing import ArrayLike
 from nacp._types import Floats, Ints
 from nacp._validation import check_fraction
 from nacp.coverage import Evidence
-from nacp.guarantees.betting import Bets
+from nacp.guarantees.pac import Bets
 from nacp.metrics import evaluate
 
 if TYPE_CHECKING:

@@ -1,0 +1,113 @@
+"""Checks of single values: a fraction, a count, a choice. Rows and labels are checked in `nacp.points`."""
+
+import numbers
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from nacp._types import Floats
+from nacp.errors import InputError
+
+
+def check_fraction(name: str, value: Any) -> float:
+    """Check a number strictly between 0 and 1, such as alpha or delta."""
+    if not _is_number(value) or not 0 < value < 1:
+        raise InputError(name, "must lie strictly between 0 and 1", found=repr(value))
+    return float(value)
+
+
+def check_rate(value: Any, name: str = "rate") -> float:
+    """Check a noise rate in [0, 1)."""
+    if not _is_number(value) or not 0 <= value < 1:
+        raise InputError(name, "must lie in [0, 1)", found=repr(value))
+    return float(value)
+
+
+def check_interval(rate: float, interval: Any, confidence: Any) -> tuple[tuple[float, float] | None, float]:
+    """Check an interval around a noise rate, if there is one, and the probability that it holds the truth."""
+    if interval is None:
+        if confidence != 1:
+            raise InputError(
+                "confidence",
+                "is that of an interval, and there is none",
+                remedy="pass interval=(low, high) too",
+                spoken="give --noise-interval LOW HIGH too",
+            )
+        return None, 1.0
+    if np.shape(interval) != (2,):
+        raise InputError("interval", "must be two numbers, low and high", found=repr(interval))
+    low, high = (check_rate(end, "interval") for end in interval)
+    if not low <= rate <= high:
+        raise InputError("interval", f"must contain the rate {rate!r}", found=repr(interval))
+    return (low, high), check_confidence(confidence)
+
+
+def check_confidence(confidence: Any) -> float:
+    """Check a probability of being right, which may be 1."""
+    return 1.0 if confidence == 1 else check_fraction("confidence", confidence)
+
+
+def check_priors(priors: Any, k: int, name: str = "priors") -> Floats:
+    """Check class probabilities: k positive numbers that sum to 1."""
+    given = np.asarray(priors, dtype=np.float64)
+    if given.shape != (k,) or not np.all(given > 0) or abs(given.sum() - 1) > 1e-6:
+        raise InputError(
+            name,
+            f"must be {k} positive numbers that sum to 1",
+            found=f"shape {given.shape}, smallest {given.min(initial=np.inf):.4g}, sum {given.sum():.6g}",
+        )
+    return given
+
+
+def check_nonnegative(name: str, value: Any) -> float:
+    """Check a finite number of at least 0."""
+    if not _is_number(value) or not 0 <= value < np.inf:
+        raise InputError(name, "must be a number of at least 0", found=repr(value))
+    return float(value)
+
+
+def check_count(name: str, value: Any, least: int = 0) -> int:
+    """Check a whole number of at least so many."""
+    if not isinstance(value, numbers.Integral) or isinstance(value, bool) or value < least:
+        raise InputError(name, f"must be a whole number of at least {least}", found=repr(value))
+    return int(value)
+
+
+def check_seed(name: str, value: Any) -> int:
+    """Check a whole number."""
+    if not isinstance(value, numbers.Integral) or isinstance(value, bool):
+        raise InputError(name, "must be a whole number", found=repr(value))
+    return int(value)
+
+
+def check_flag(name: str, value: Any) -> bool:
+    """Check True or False."""
+    if not isinstance(value, bool | np.bool_):
+        raise InputError(name, "must be True or False", found=repr(value))
+    return bool(value)
+
+
+def check_choice(name: str, value: Any, choices: Sequence[str]) -> str:
+    """Check one of a few words."""
+    if value not in choices:
+        raise InputError(name, f"must be one of {', '.join(map(repr, choices))}", found=repr(value))
+    return str(value)
+
+
+def check_alphas(alpha: Any) -> list[float]:
+    """Check one alpha or several."""
+    alphas = [check_fraction("alpha", each) for each in np.atleast_1d(np.asarray(alpha, dtype=object))]
+    if not alphas:
+        raise InputError("alpha", "is empty", remedy="pass one number or several")
+    return alphas
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, numbers.Real) and not isinstance(value, bool | np.bool_)
+
+
+def set_checked(instance: object, **values: Any) -> None:
+    """Put checked values into the fields of a frozen dataclass."""
+    for name, value in values.items():
+        object.__setattr__(instance, name, value)

@@ -1,0 +1,63 @@
+"""One error for wrong input: it carries the argument, what was found, and what would do."""
+
+
+class InputError(ValueError):
+    """A wrong input, said in one sentence: ``argument problem; found …; remedy``.
+
+    Attributes
+    ----------
+    argument : str
+        The name of the argument in Python. The command line puts its own option's name there.
+    problem : str
+        What is wrong with it, or what it must be.
+    found : str or None
+        What was found.
+    remedy : str or None
+        What would do, for somebody who writes Python.
+    spoken : str or None
+        The same for somebody at the command line, where that is something else; empty if nothing would do.
+
+    Examples
+    --------
+    >>> import nacp
+    >>> try:
+    ...     nacp.UniformNoise(1.5)
+    ... except nacp.InputError as error:
+    ...     error.argument, error.problem, error.found
+    ('rate', 'must lie in [0, 1)', '1.5')
+    """
+
+    def __init__(
+        self,
+        argument: str,
+        problem: str,
+        *,
+        found: object = None,
+        remedy: str | None = None,
+        spoken: str | None = None,
+    ) -> None:
+        self.argument, self.problem = argument, problem
+        self.found = None if found is None else found if isinstance(found, str) else repr(found)
+        self.remedy, self.spoken = remedy, spoken
+        super().__init__(self.sentence(argument))
+
+    def sentence(self, name: str, *, spoken: bool = False) -> str:
+        """Return the sentence with another name for the argument, and the remedy of the command line."""
+        remedy = self.spoken if spoken and self.spoken is not None else self.remedy
+        parts = [f"{name} {self.problem}".strip(), self.found and f"found {self.found}", remedy]
+        return "; ".join(part for part in parts if part)
+
+    def about(self, argument: str) -> "InputError":
+        """Return the same error about an argument of another name."""
+        return InputError(
+            argument, self.problem, found=self.found, remedy=self.remedy, spoken=self.spoken
+        )
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return _rebuilt, (self.argument, self.problem, self.found, self.remedy, self.spoken)
+
+
+def _rebuilt(
+    argument: str, problem: str, found: str | None, remedy: str | None, spoken: str | None
+) -> InputError:
+    return InputError(argument, problem, found=found, remedy=remedy, spoken=spoken)

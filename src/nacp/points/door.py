@@ -1,0 +1,223 @@
+"""The door: rows and labels are checked here, once; what is behind it takes what the door returned."""
+
+import math
+import numbers
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from nacp._types import Array, Ints
+from nacp.engine import check
+from nacp.errors import InputError
+from nacp.points.arrays import Rows
+
+_SUM_TOLERANCE = {np.dtype(np.float16): 1e-2}
+_DEFAULT_SUM_TOLERANCE = 1e-3
+
+
+def open_points(
+    probs: Any,
+    labels: Any,
+    *,
+    probabilities: bool = True,
+    normalize: bool = False,
+    k: int | None = None,
+    classes: Any = None,
+    names: tuple[str, str] = ("probs", "labels"),
+) -> tuple[Rows, Ints, tuple[Any, ...] | None]:
+    """Check rows, their labels and the class names; return rows to read from, numbers, and the names."""
+    rows = open_rows(
+        probs, probabilities=probabilities, normalize=normalize, k=k, classes=classes, name=names[0]
+    )
+    known = check_classes(classes, rows.k)
+    return rows, check_labels(labels, rows.n, rows.k, known, name=names[1]), known
+
+
+def open_rows(
+    probs: Any,
+    *,
+    probabilities: bool = True,
+    normalize: bool = False,
+    k: int | None = None,
+    classes: Any = None,
+    name: str = "probs",
+) -> Rows:
+    """Check a matrix of probabilities (or of scores) and return it as rows to read from.
+
+    A table whose columns are named by the classes is put in their order.
+    """
+    what = "" if probabilities else "(scores, given in place of probabilities) "
+    if normalize and not probabilities:
+        raise InputError(
+            "normalize", "divides probabilities by their sum, and scores are not probabilities"
+        )
+    try:
+        matrix = plain_array(_in_order(probs, classes))
+    except ValueError:
+        raise InputError(name, f"{what}must have the shape (n, k)", found="rows of different lengths") from None
+    if matrix.ndim != 2:
+        raise InputError(name, f"{what}must have the shape (n, k)", found=f"{matrix.shape}")
+    if matrix.dtype.kind not in "fiub":
+        raise InputError(name, f"{what}must be an array of numbers", found=f"dtype {matrix.dtype}")
+    if matrix.size == 0:
+        raise InputError(name, f"{what}is empty: its shape is {matrix.shape}")
+    if matrix.shape[1] < 2:
+        raise InputError(
+            name,
+            f"{what}has one column; it needs one per class, so at least two",
+            remedy="for a binary classifier pass np.column_stack([1 - p, p])",
+            spoken="for a binary classifier give two columns, 1 - p and p",
+        )
+    if k is not None and matrix.shape[1] != k:
+        raise InputError(
+            name, f"{what}has {matrix.shape[1]} columns, but the calibration was made with {k} classes"
+        )
+    rows = Rows(matrix)
+    tolerance = _SUM_TOLERANCE.get(matrix.dtype, _DEFAULT_SUM_TOLERANCE)
+    for where in rows.slices():
+        block = rows[where]
+        if probabilities and not check(block, tolerance):
+            _explain(block, where.start, tolerance, normalize, name)
+        elif not probabilities and np.isnan(block).any():
+            raise InputError(name, f"{what}holds NaN, first in row {where.start + _first_nan(block)}")
+    return Rows(matrix, normalize)
+
+
+def _explain(block: Array, start: int, tolerance: float, normalize: bool, name: str) -> None:
+    """Say what is wrong with rows that are not probabilities, unless they are to be normalised."""
+    if np.isnan(block).any():
+        raise InputError(
+            name, f"holds NaN, first in row {start + _first_nan(block)}", remedy="drop or repair such rows first"
+        )
+    low, high = block.min(), block.max()
+    if np.isposinf(high):
+        row = start + int(np.argmax(np.isposinf(block).any(axis=1)))
+        raise InputError(name, f"holds infinity, first in row {row}", remedy="drop or repair such rows first")
+    with np.errstate(over="ignore"):
+        sums = block @ np.ones(block.shape[1], dtype=block.dtype)
+    if normalize and low >= 0:
+        if np.all(sums > 0):
+            return
+        raise InputError(name, f"has no mass in row {start + int(np.argmin(sums > 0))}: it is all zeros")
+    off = np.abs(sums - 1) > tolerance
+    row = int(np.argmax(off | (block.min(axis=1) < 0) | (block.max(axis=1) > 1)))
+    if high <= 0 and np.allclose(np.exp(block.astype(np.float64)).sum(axis=1), 1, atol=1e-3):
+        raise InputError(
+            name,
+            f"looks like log-probabilities (values from {low:.4g} to {high:.4g})",
+            remedy="pass np.exp(probs)",
+            spoken="make them probabilities first, by the exponential function",
+        )
+    if (low < 0 or high > 1) and off.any():
+        raise InputError(
+            name,
+            f"looks like logits (values from {low:.4g} to {high:.4g}, row {start + row} sums to {sums[row]:.4g})",
+            remedy="pass scipy.special.softmax(probs, axis=1)",
+            spoken="make them probabilities first, by softmax",
+        )
+    if low < 0 or high > 1:
+        raise InputError(
+            name,
+            "must lie between 0 and 1",
+            found=f"values from {low:.8g} to {high:.8g}, first in row {start + row}",
+        )
+    raise InputError(
+        name,
+        f"must have rows that sum to 1; row {start + row} sums to {sums[row]:.6g}",
+        remedy="pass normalize=True to divide by the row sums",
+        spoken="nacp calibrate --normalize divides by the row sums",
+    )
+
+
+def _first_nan(block: Array) -> int:
+    return int(np.argmax(np.isnan(block).any(axis=1)))
+
+
+def plain_array(values: Any) -> Array:
+    """Return an array; one of objects, as pandas makes of what may be missing, as numbers if they are."""
+    array = np.asarray(values)
+    if array.dtype.kind != "O":
+        return array
+    flat = [math.nan if is_missing(value) else value for value in array.ravel().tolist()]
+    if all(isinstance(value, numbers.Real) for value in flat):
+        return np.array(flat).reshape(array.shape)
+    return array
+
+
+def is_missing(value: Any) -> bool:
+    """Return whether it is None, NaN or what pandas has instead."""
+    return value is None or type(value).__name__ in ("NAType", "NaTType") or bool(value != value)
+
+
+def _in_order(probs: Any, classes: Any) -> Any:
+    """Return a table of pandas with its columns in the order of the classes, if these are their names."""
+    if not hasattr(probs, "iloc") or not hasattr(probs, "columns") or not hasattr(classes, "__len__"):
+        return probs
+    names, wanted = ([str(name) for name in some] for some in (probs.columns, classes))
+    if names == wanted or len(set(names)) < len(names) or sorted(names) != sorted(wanted):
+        return probs
+    return probs.iloc[:, [names.index(name) for name in wanted]]
+
+
+def check_labels(
+    labels: Any, n: int, k: int, classes: Sequence[Any] | None = None, *, name: str = "labels"
+) -> Ints:
+    """Check labels (numbers from 0 to k - 1, or names from `classes`) and return them as numbers."""
+    try:
+        array = plain_array(labels)
+    except ValueError:
+        raise InputError(name, f"must have the shape ({n},)", found="rows of different lengths") from None
+    if array.shape != (n,):
+        raise InputError(name, f"must have the shape ({n},), one per row of probs", found=f"{array.shape}")
+    if n == 0:
+        return np.zeros(0, dtype=np.int64)
+    if classes is not None:
+        index = {each: i for i, each in enumerate(classes)}
+        try:
+            return np.array([index[each] for each in array.tolist()], dtype=np.int64)
+        except KeyError as error:
+            odd = error.args[0]
+        if is_missing(odd):
+            raise _missing(name, next(i for i, each in enumerate(array.tolist()) if is_missing(each)))
+        raise InputError(name, f"holds {odd!r}, which is not in classes")
+    if array.dtype.kind == "f" and np.isnan(array).any():
+        raise _missing(name, int(np.argmax(np.isnan(array))))
+    if array.dtype.kind in "USO":
+        raise InputError(
+            name,
+            f"holds names such as {array.tolist()[0]!r}",
+            remedy="pass classes= with the k class names in the order of the columns of probs",
+            spoken="give --classes FILE with the class names in the order of the columns",
+        )
+    if array.dtype.kind not in "iub":
+        raise InputError(name, f"must be whole numbers from 0 to {k - 1}", found=f"dtype {array.dtype}")
+    low, high = int(array.min()), int(array.max())
+    if low < 0 or high >= k:
+        hint = " (do they start at 1? then subtract 1)" if low == 1 and high == k else ""
+        raise InputError(
+            name, f"must lie from 0 to {k - 1}, the columns of probs", found=f"{low} to {high}{hint}"
+        )
+    return array.astype(np.int64)
+
+
+def _missing(name: str, row: int) -> InputError:
+    return InputError(name, f"has no label in row {row}", remedy="drop such rows first")
+
+
+def check_classes(classes: Any, k: int) -> tuple[Any, ...] | None:
+    """Check the class names: k of them, all different."""
+    if classes is None:
+        return None
+    try:
+        names = tuple(name.item() if isinstance(name, np.generic) else name for name in classes)
+        distinct = len(set(names))
+    except TypeError:
+        raise InputError("classes", f"must hold {k} different names", found=repr(classes)) from None
+    if len(names) != k or distinct != k:
+        raise InputError(
+            "classes",
+            f"must hold {k} different names, one per column of probs",
+            found=f"{len(names)}, {distinct} of them different",
+        )
+    return names
