@@ -20,6 +20,8 @@ from typer.testing import CliRunner
 
 import nacp
 from nacp.cli import app
+from nacp.cli.errors import Commands
+from nacp.tuning import tuned
 
 run = CliRunner().invoke
 NAMES = ["ant", "bee", "cat", "dog"]
@@ -175,7 +177,10 @@ def test_sets_that_cover_too_little_fail(files):
             ["calibrate", "test.npz:more", "labels.npy", "--noise", "0.2"],
             "holds no 'more', but probs, labels",
         ),
-        (["calibrate", "probs.npy", "test.npz:other", "--noise", "2"], "noise rate must lie in [0, 1)"),
+        (
+            ["calibrate", "probs.npy", "test.npz:other", "--noise", "2"],
+            "Error: --noise must lie in [0, 1); found 2.0",
+        ),
         (["calibrate", "names.csv", "names.csv", "--noise", "0.2"], "one number per cell"),
         (["predict", "probs.npy", "probs.npy"], "probs.npy is not a calibration file"),
         (["predict", "probs.npy", "cal.json"], "the arguments look swapped"),
@@ -242,20 +247,23 @@ def test_a_wrong_file_gets_one_sentence(files, arguments, words):
     [
         (["calibrate", "logits.npy", "labels.npy", "--noise", "0.2"], "probabilities first, by softmax"),
         (["calibrate", "logs.npy", "labels.npy", "--noise", "0.2"], "first, by the exponential function"),
-        (["predict", "cal.json", "late.npy"], "(nacp calibrate --normalize divides by the row sums)"),
+        (["predict", "cal.json", "late.npy"], "; nacp calibrate --normalize divides by the row sums"),
         (
             ["compare", "probs.npy", "labels.npy", "--noise", "0", "--score", "precomputed", "--normalize"],
-            "--normalize divides probabilities",
+            "Error: --normalize divides probabilities",
         ),
-        (["calibrate", "one.npy", "labels.npy", "--noise", "0.2"], "(for a binary classifier: 1 - p and p)"),
+        (
+            ["calibrate", "one.npy", "labels.npy", "--noise", "0.2"],
+            "for a binary classifier give two columns, 1 - p and p",
+        ),
         (["plan", "--classes", "4", "--noise", "0.2", "--noise-confidence", "0.9"], "give --noise-interval"),
         (["plan", "--classes", "4", "--noise", "columns.npy"], "its columns do: transpose it"),
         (["plan", "--classes", "4", "--noise", "0.2", "--max-correction", "0"], "--max-correction must lie"),
-        (["plan", "--classes", "4", "--noise", "0.2", "--points", "0"], "Error: --points must be at least 1"),
+        (["plan", "--classes", "4", "--noise", "0.2", "--points", "0"], "Error: --points must be"),
         (["calibrate", "probs.npy", "labels.npy", "--noise", "0", "--score", "foo"], "'precomputed'\n"),
         (["calibrate", "probs.npy", "labels.npy", "--noise", "0", "--guarantee", "foo"], "'crcp'\n"),
         (["noise", "audit", "none-of.npy", "again.npy"], "give --k or --classes"),
-        (["noise", "audit", "labels.npy", "again.npy", "--model", "groups"], "needs --groups FILE, the"),
+        (["noise", "audit", "labels.npy", "again.npy", "--model", "groups"], "give --groups FILE too"),
         (["evaluate", "cal.json", "test.npz", "truth.csv"], "calibrate with --classes FILE"),
     ],
 )
@@ -272,6 +280,60 @@ def test_advice_is_about_the_command_line(files, arguments, words):
     assert not re.search(r"\bnp\.|scipy|\w=(True|\W)|\(P\)", said)
 
 
+WORK = ["calibrate", "probs.npy", "labels.npy", "--noise", "0.2"]
+
+
+@pytest.mark.parametrize(
+    ("start", "arguments"),
+    [
+        ("nan.npy holds NaN", ["calibrate", "nan.npy", "labels.npy", "--noise", "0.2"]),
+        ("nan.npy holds NaN", ["noise", "model", "nan.npy", "labels.npy"]),
+        ("fives.npy must lie from 0 to 3", ["calibrate", "probs.npy", "fives.npy", "--noise", "0.2"]),
+        ("fives.npy must lie from 0 to 3", ["noise", "audit", "fives.npy", "again.npy", "--k", "4"]),
+        ("fives.npy must lie from 0 to 3", ["noise", "model", "probs.npy", "fives.npy"]),
+        ("standard input must have rows that sum to 1", ["predict", "cal.json", "-"]),
+        ("--alpha must lie strictly between 0 and 1", [*WORK, "--alpha", "1"]),
+        ("--score must be one of", [*WORK, "--score", "foo"]),
+        ("--score must be one of", ["compare", *WORK[1:], "--score", "foo"]),
+        ("--guarantee must be", [*WORK, "--guarantee", "foo"]),
+        ("--delta", [*WORK, "--guarantee", "expected", "--delta", "0.01"]),
+        ("--noise-interval must contain the rate 0.2", [*WORK, "--noise-interval", "0.3", "0.4"]),
+        (
+            "--noise-confidence must lie",
+            [*WORK, "--noise-interval", "0.1", "0.4", "--noise-confidence", "2"],
+        ),
+        ("--confidence must lie", ["noise", "audit", "labels.npy", "again.npy", "--confidence", "2"]),
+        ("--level must lie", ["diagnose", "cal.json", "probs.npy", "labels.npy", "--level", "2"]),
+        ("--test-probs holds NaN", ["compare", *WORK[1:], "--test-probs", "nan.npy"]),
+        ("EPSILON must be", ["noise", "privacy", "--k", "4", "0"]),
+    ],
+)
+def test_an_argument_is_called_what_was_typed_for_it(files, start, arguments):
+    done(*WORK)
+    np.save("nan.npy", np.full((1000, 4), np.nan))
+    np.save("fives.npy", np.full(1000, 5))
+    result = run(app, arguments, input="0.5,0.5,0.5,0.5\n")
+    assert result.exit_code == 2
+    assert result.output.startswith(f"Error: {start}")
+
+
+def test_a_wrong_field_of_a_file_is_no_option(files):
+    done(*WORK)
+    with open("cal.json") as file:
+        document = json.load(file)
+    for name, value in {"n": 0, "alpha": 2, "k": 1}.items():
+        with open("bad.json", "w") as file:
+            json.dump(document | {name: value}, file)
+        said = done("evaluate", "bad.json", "test.npz", "test.npz", code=2)
+        assert said.startswith(f"Error: bad.json cannot be used: {name} must")
+    with open("four.json") as file:
+        estimate = json.load(file)
+    with open("bad.json", "w") as file:
+        json.dump(estimate | {"k": 0}, file)
+    said = done("plan", "--classes", "4", "--noise", "bad.json", code=2)
+    assert said.startswith("Error: bad.json cannot be used: k must")
+
+
 def test_plan_prints_what_the_function_finds():
     result = run(
         app, ["plan", "--classes", "100", "--noise", "0.2", "--points", "5000", "--max-correction", "0.02"]
@@ -286,8 +348,10 @@ def test_plan_prints_what_the_function_finds():
 @pytest.mark.parametrize(
     ("options", "words"),
     [
-        (["--classes", "100", "--noise", "1.5"], "noise rate must lie in [0, 1); found 1.5"),
-        (["--classes", "1", "--noise", "0.1"], "k must be at least 2"),
+        (["--classes", "100", "--noise", "1.5"], "Error: --noise must lie in [0, 1); found 1.5"),
+        (["--classes", "1", "--noise", "0.1"], "Error: --classes must be"),
+        (["--classes", "9", "--noise", "0.1", "--alpha", "2"], "Error: --alpha must lie strictly between"),
+        (["--classes", "9", "--noise", "0.1", "--delta", "0"], "Error: --delta must lie strictly between"),
     ],
 )
 def test_a_wrong_option_gets_one_sentence(options, words):
@@ -342,8 +406,17 @@ def test_commands_are_listed_in_the_order_of_use():
     assert "nacp diagnose rejects a noise model" in " ".join(said.replace("│", " ").split())
 
 
-def test_the_version_is_printed():
-    assert done("--version").strip() == f"nacp {nacp.__version__}"
+def test_a_new_command_needs_no_entry_in_a_table():
+    grown = typer.Typer(cls=Commands)
+    grown.command("zebra")(lambda: None)
+    grown.command("ape")(lambda: None)
+    said = run(grown, ["--help"])
+    assert said.exit_code == 0
+    assert said.output.index("zebra") < said.output.index("ape")  # the order of definition
+
+
+def test_the_version_and_the_engine_are_printed():
+    assert re.fullmatch(rf"nacp {re.escape(nacp.__version__)} \(engine: \w+\)\n", done("--version"))
 
 
 def test_class_names_from_a_file_stay_with_the_calibration(files):
@@ -379,7 +452,7 @@ def test_what_is_written_replaces_files_only_and_never_an_input(files):
 def test_advice_that_only_python_can_follow_says_so(files):
     np.save("near.npy", 5 - 1e-6 * files[0][:1000])  # scores that the usual thresholds do not tell apart
     work = ["calibrate", "near.npy", "labels.npy", "--noise", "0.2", "--score", "precomputed"]
-    assert "in Python, pass nacp.PAC(grid=...)" in done(*work)
+    assert "in Python: nacp.PAC(grid=...)" in done(*work)
 
 
 def test_options_reach_the_function(files):
@@ -537,13 +610,13 @@ def large(files):
     )
 
 
-def interrupted(arguments, ready):
+def interrupted(arguments, ready, start=HEARD):
     """Start a command, interrupt it when it is ready to be, and return how it ended."""
     process = subprocess.Popen(
-        [*HEARD, *arguments], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+        [*start, *arguments], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
         preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler),
     )  # fmt: skip
-    assert process.stdout.readline() == "on\n"
+    assert start is not HEARD or process.stdout.readline() == "on\n"
     while not ready() and process.poll() is None:
         time.sleep(0.01)
     time.sleep(0.05)
@@ -577,6 +650,20 @@ def test_ctrl_c_is_heard_at_any_time(large, delay):
         "new.json",
     ]
     ended = interrupted(work, lambda: time.monotonic() > start + delay)
+    assert ended == (130, "", "Interrupted.\n")
+    assert set(os.listdir()) == before
+
+
+def test_the_package_runs_as_a_module(large):
+    module = [sys.executable, "-m", "nacp"]
+    said = subprocess.run([*module, "--version"], capture_output=True, text=True, check=True).stdout
+    assert said == done("--version")
+    work = ["calibrate", "probs.npy", "missing.npy", "--noise", "0.2"]
+    ended = subprocess.run([*module, *work], capture_output=True, text=True)
+    assert (ended.returncode, ended.stdout, ended.stderr) == (2, "", "Error: missing.npy does not exist\n")
+    before = set(os.listdir())
+    work = ["predict", "large.json", "large.npy", "-o", "new.jsonl"]
+    ended = interrupted(work, lambda: len(os.listdir()) > len(before), module)
     assert ended == (130, "", "Interrupted.\n")
     assert set(os.listdir()) == before
 
@@ -657,16 +744,18 @@ def test_the_shell_completes_commands_and_options():
     assert "--install-completion" in done("--help")
 
 
-def test_blocks_of_rows_give_the_sets_of_all_rows(files, monkeypatch):
-    monkeypatch.setattr("nacp.cli.commands._ENTRIES", 4 * 37)
+def test_blocks_of_rows_give_the_sets_of_all_rows(files):
     done("calibrate", "probs.npy", "labels.npy", "--noise", "0.2", "--score", "aps")
-    for ending in ("jsonl", "npz"):
-        done("predict", "cal.json", "test.npz", "-o", f"sets.{ending}")
+    with tuned(written_entries=4 * 37):
+        for ending in ("jsonl", "npz"):
+            done("predict", "cal.json", "test.npz", "-o", f"sets.{ending}")
+        measured = json.loads(done("evaluate", "cal.json", "test.npz", "test.npz", "--json"))
+        said = done("predict", "cal.json", "late.npy", code=2)
+    assert said.startswith("Error: late.npy must have rows that sum to 1; row 999")
     wanted = nacp.load("cal.json").predict_set(files[0][1000:])
     with open("sets.jsonl") as file:
         assert [json.loads(line) for line in file] == wanted.to_lists()
     with np.load("sets.npz") as file:
         assert file["offsets"].tolist() == wanted.offsets.tolist()
         assert file["labels"].tolist() == wanted.labels.tolist()
-    measured = json.loads(done("evaluate", "cal.json", "test.npz", "test.npz", "--json"))
     assert asdict(nacp.evaluate(wanted, files[1][1000:])).items() <= measured.items()

@@ -40,10 +40,9 @@ def test_clean_labels_give_shares_with_the_exact_interval():
 @pytest.mark.parametrize("noise", [0.2, PAIRS, GROUPS], ids=["uniform", "pairs", "groups"])
 def test_noisy_labels_give_the_ratio_of_weighted_sums(noise):
     sets, labels = sets_and_labels(400, 1)
-    model = as_noise(noise)
-    noisy = model.sample(labels, K, 0)
+    noisy = as_noise(noise).sample(labels, K, 0)
     found = nacp.coverage_by_class(sets, noisy, noise=noise)
-    inverse, inside = np.linalg.inv(model.matrix(K).dense()), np.asarray(sets)
+    inverse, inside = np.linalg.inv(as_noise(noise).matrix(K).dense()), np.asarray(sets)
     weights = inverse[noisy]
     share = (weights * inside).sum(axis=0) / weights.sum(axis=0)
     np.testing.assert_allclose(found.coverage, np.clip(share, 0, 1), rtol=1e-9)
@@ -87,3 +86,5 @@ def test_an_estimate_for_other_classes_is_refused():
     estimate = nacp.noise_from_privacy(3.0, k=1000)
     with pytest.raises(ValueError, match="noise was estimated for 1000 classes, not for 10"):
         nacp.coverage_by_class(sets, labels, noise=estimate)
+    with pytest.raises(ValueError, match="noise is for 2 classes, not for 10"):
+        nacp.coverage_by_class(sets, labels, noise=np.eye(2))

@@ -12,13 +12,15 @@ from scipy import stats
 from typer.testing import CliRunner
 
 import nacp
-from nacp._validation import check_probs
 from nacp.cli import app
+from nacp.errors import InputError
 from nacp.estimation.annotators import pair_distribution
 from nacp.estimation.audit import row_radii
 from nacp.estimation.model import Likelihood, best_rate, label_log_probs
 from nacp.noise import as_noise
-from nacp.stats.intervals import exact_interval, sum_distribution
+from nacp.paper.splits import run_splits
+from nacp.points import open_rows
+from nacp.stats.intervals import exact_interval, exact_share, sum_distribution
 
 GROUPS = ["a", "a", "a", "b", "b", "c"]
 
@@ -43,6 +45,17 @@ def test_of_a_binomial_count_the_interval_is_that_of_clopper_and_pearson(count, 
     found = exact_interval(count, lambda p: [(np.array([1 - p, p]), n)], confidence)
     expected = stats.binomtest(count, n).proportion_ci(confidence, method="exact")
     np.testing.assert_allclose(found, expected, rtol=0, atol=1e-8)
+
+
+def test_shares_have_the_interval_of_clopper_and_pearson_each():
+    hits, trials = np.array([0, 1, 7, 20, 300, 0]), np.array([20, 20, 20, 20, 2000, 0])
+    low, high = exact_share(hits, trials, 0.025)
+    ends = [
+        stats.binomtest(*of).proportion_ci(0.95, method="exact")
+        for of in zip(hits[:-1], trials[:-1], strict=True)
+    ]
+    np.testing.assert_allclose(np.stack([low, high], axis=1)[:-1], ends, rtol=0, atol=1e-12)
+    assert np.isnan([low[-1], high[-1]]).all()
 
 
 def test_the_distribution_of_a_sum_is_the_convolution():
@@ -266,7 +279,7 @@ def test_the_likelihood_is_the_definition_at_any_temperature():
     rng = np.random.default_rng(0)
     probs, labels = calibrated(400, 6, rng, 0.5)
     fit = Likelihood(
-        label_log_probs(check_probs(probs), labels, np.exp(np.linspace(-1, 1, 41) * math.log(4))), 6
+        label_log_probs(open_rows(probs), labels, np.exp(np.linspace(-1, 1, 41) * math.log(4))), 6
     )
     for temperature in (0.26, 0.7, 1.0, 1.9, 3.9):
         hot = probs ** (1 / temperature)
@@ -408,11 +421,11 @@ def test_a_group_model_with_an_interval_needs_both_ends_to_pass():
 @pytest.mark.parametrize(
     ("call", "said"),
     [
-        (lambda: nacp.noise_from_audit([0, 1], [0, 1, 1]), r"noisy: labels must have the shape \(3,\)"),
+        (lambda: nacp.noise_from_audit([0, 1], [0, 1, 1]), r"noisy must have the shape \(3,\)"),
         (lambda: nacp.noise_from_audit([], [], k=3), "clean is empty"),
         (lambda: nacp.noise_from_audit(["a"], ["a"]), "pass k= or classes="),
-        (lambda: nacp.noise_from_audit([0, 5], [0, 1], k=3), "noisy: labels must lie from 0 to 2"),
-        (lambda: nacp.noise_from_audit([0, 1], [0, 1], model="groups"), "needs groups="),
+        (lambda: nacp.noise_from_audit([0, 5], [0, 1], k=3), "noisy must lie from 0 to 2"),
+        (lambda: nacp.noise_from_audit([0, 1], [0, 1], model="groups"), "pass groups= too"),
         (lambda: nacp.noise_from_audit([0, 1], [0, 1], k=2, groups=[1]), "each of the 2 classes; found 1"),
         (lambda: nacp.noise_from_audit([1, 0], [0, 1], k=2), "cannot be excluded"),
         (
@@ -421,25 +434,27 @@ def test_a_group_model_with_an_interval_needs_both_ends_to_pass():
             ),
             "1 of 2 labels lie outside",
         ),
-        (lambda: nacp.noise_from_audit([0, 1], [0, 1], k=1), "at least 2 classes"),
+        (lambda: nacp.noise_from_audit([0, 1], [0, 1], k=1), "k must be a whole number of at least 2"),
+        (lambda: nacp.noise_from_audit([0, 1], [0, 1], k=3, classes=["a", "b"]), "classes holds 2 names"),
         (lambda: nacp.noise_from_annotators([[0], [1]]), "with two or more"),
         (lambda: nacp.noise_from_annotators([[0, -1], [-1, 1]]), "no item with two labels"),
         (lambda: nacp.noise_from_annotators([[0, 1], [1, 0]]), "nothing can be said"),
         (lambda: nacp.noise_from_annotators([[0, 0.5]]), "whole numbers"),
         (lambda: nacp.noise_from_annotators([[0, np.inf]]), "whole numbers"),
-        (lambda: nacp.noise_from_audit([0, np.inf], [0, 1]), "noisy: labels must be whole numbers"),
-        (lambda: nacp.noise_from_audit([0, 1], [0, None]), "clean: labels has none in row 1"),
+        (lambda: nacp.noise_from_audit([0, np.inf], [0, 1]), "noisy must be whole numbers"),
+        (lambda: nacp.noise_from_audit([0, 1], [0, None]), "clean has no label in row 1"),
         (lambda: nacp.noise_from_annotators([[0, 1], [1]]), "fill up with -1"),
         (lambda: nacp.noise_from_annotators([[-1, -1]]), "only missing"),
-        (lambda: nacp.noise_from_model([[0.5, 0.5]], [2]), "labels must lie from 0 to 1"),
-        (lambda: nacp.noise_from_privacy(0.0, k=3), "privacy must be above 0"),
-        (lambda: nacp.noise_from_privacy(1.0, k=1), "at least 2 classes"),
+        (lambda: nacp.noise_from_model([[0.5, 0.5]], [2]), "noisy must lie from 0 to 1"),
+        (lambda: nacp.noise_from_privacy(0.0, k=3), "epsilon must be above 0"),
+        (lambda: nacp.noise_from_privacy("1", k=3), "epsilon must be a number"),
+        (lambda: nacp.noise_from_privacy(1.0, k=1), "k must be a whole number of at least 2"),
         (lambda: nacp.MatrixNoise(np.eye(2), confidence=0.9), "that of a radius"),
         (lambda: nacp.GroupNoise([0, 0], {0: 0.1}, interval=(0, 0.2)), "one rate for all groups"),
     ],
 )
 def test_wrong_input_gets_a_sentence(call, said):
-    with pytest.raises(ValueError, match=said):
+    with pytest.raises(InputError, match=said):
         call()
 
 
@@ -449,17 +464,28 @@ def test_wrong_input_gets_a_sentence(call, said):
         ({"format": "other"}, "not a noise file"),
         ({"version": 9}, "version 9"),
         ({"rate": 2.0}, "rate must lie"),
-        ({"noise": {"name": "odd"}}, "'odd' is not one of"),
-        ({"interval": [0.1]}, "cannot be used"),
-        ({"k": 0}, "k must be at least 1"),
+        ({"noise": {"name": "odd"}}, "noise must be one of .*; found 'odd'"),
+        ({"interval": [0.1]}, "interval must be two numbers"),
+        ({"k": 0}, "k must be a whole number of at least 2"),
+        ({"noise": {"name": "matrix", "P": [[1, 0], [0, 1]]}}, "noise is for 2 classes, not for 6"),
     ],
 )
 def test_a_file_from_elsewhere_is_refused(change, said, tmp_path):
     path = tmp_path / "noise.json"
     nacp.noise_from_privacy(2.0, k=6).save(path)
     path.write_text(json.dumps(json.loads(path.read_text()) | change))
-    with pytest.raises(ValueError, match=said):
+    with pytest.raises(InputError, match=said) as caught:
         nacp.estimation.load(path)
+    assert caught.value.argument == str(path)
+
+
+def test_files_say_what_they_are_alike_and_the_old_name_is_read(tmp_path):
+    path, estimate = tmp_path / "noise.json", nacp.noise_from_privacy(2.0, k=6)
+    estimate.save(path)
+    stored = json.loads(path.read_text())
+    assert stored["format"] == "nacp.noise"
+    path.write_text(json.dumps(stored | {"format": "nacp-noise"}))
+    assert nacp.estimation.load(path) == estimate
 
 
 # On the command line
@@ -524,8 +550,8 @@ def test_commands_do_what_the_functions_do(files, kind):
 def test_groups_come_from_a_file_and_names_need_classes(files):
     said = done("audit", "noisy.npy", "true.npy", "--k", "4", "--groups", "groups.txt")
     assert "outside of their group" in said
-    assert "pass --classes FILE" in done("audit", "names-noisy.csv", "names-true.csv", code=2)
-    assert "pass --classes FILE" in done("annotators", "names.csv", code=2)
+    assert "--classes FILE" in done("audit", "names-noisy.csv", "names-true.csv", code=2)
+    assert "--classes FILE" in done("annotators", "names.csv", code=2)
 
 
 def test_words_for_missing_labels_and_a_column_of_row_numbers_are_noticed(files):
@@ -623,7 +649,7 @@ def test_an_audit_of_labels_that_are_all_wrong_survives_a_file(tmp_path):
 
 
 def test_too_few_audited_labels_for_a_matrix_are_named():
-    with pytest.raises(ValueError, match="3 audited labels are too few for a matrix of 3 classes"):
+    with pytest.raises(ValueError, match="clean holds 3 labels, too few for a matrix of 3 classes"):
         nacp.noise_from_audit([1, 1, 1], [0, 1, 2], k=3, model="matrix")
 
 
@@ -645,6 +671,8 @@ def test_an_estimate_is_for_its_own_number_of_classes():
         lambda: nacp.compare(probs, labels, noise=estimate),
         lambda: nacp.plan(k=5, noise=estimate),
         lambda: nacp.coverage_curve(probs, labels, noise=estimate),
+        lambda: nacp.compare_with_noisy_cp(probs, labels, noise=estimate),
+        lambda: run_splits(probs, labels, noise=estimate, splits=1),
     ):
         with pytest.raises(ValueError, match="noise was estimated for 4 classes, not for 5"):
             refused()

@@ -10,7 +10,8 @@ import pandas as pd
 import pytest
 
 import nacp
-from nacp.cli import inputs, outputs
+from nacp.cli import inputs, models, outputs
+from nacp.errors import InputError
 
 NAMES = ["ant", "bee", "cat"]
 RNG = np.random.default_rng(0)
@@ -118,7 +119,7 @@ def test_a_number_too_many_is_never_taken_for_a_header(first):
     write_csv("y.csv", [[first], *([i] for i in LABELS)])
     for probs in ("p.npy", "p.csv"):
         words = f"y.csv holds 41 labels, but {probs} has 40 rows; if its first line is a header, give y.csv:"
-        with pytest.raises(ValueError, match=f"^{words}HEADER$"):
+        with pytest.raises(InputError, match=f"^{words}HEADER$"):
             inputs.read_points(probs, "y.csv")
         assert inputs.read_points(probs, f"y.csv:{first}")[1].shape == (40,)
 
@@ -170,7 +171,7 @@ def test_numbers_in_a_header_are_names_unless_they_are_the_places(header):
 def test_numbers_that_are_names_are_never_places():
     write_csv("p.csv", [range(1, 4), *PROBS.tolist()])
     np.save("y.npy", LABELS)  # 0, 1, 2
-    with pytest.raises(ValueError, match=r"y\.npy holds '0', which is none of the classes 1, 2, 3"):
+    with pytest.raises(InputError, match=r"y\.npy holds '0', which is none of the classes 1, 2, 3"):
         inputs.read_points("p.csv", "y.npy")
 
 
@@ -202,7 +203,7 @@ def test_one_table_may_hold_probabilities_and_labels(labels):
     assert np.array_equal(matrix.astype(np.float32), PROBS)
     assert given.tolist() == named
     assert classes == NAMES
-    with pytest.raises(ValueError, match="holds no 'fruit', but id, ant, bee, cat, animal"):
+    with pytest.raises(InputError, match="holds no 'fruit', but id, ant, bee, cat, animal"):
         inputs.read_points("all.csv", "all.csv:fruit")
 
 
@@ -237,7 +238,7 @@ def test_standard_input_is_csv(monkeypatch):
     monkeypatch.setattr(sys, "stdin", io.StringIO("\n".join(map(str, LABELS))))
     np.save("p.npy", PROBS)
     assert np.array_equal(inputs.read_points("p.npy", "-")[1], LABELS)
-    with pytest.raises(ValueError, match="once only"):
+    with pytest.raises(InputError, match="once only"):
         inputs.read_points("-", "-")
 
 
@@ -272,15 +273,15 @@ def test_noise_is_a_number_a_matrix_or_none():
     np.savez("c.npz", mine=P, other=PROBS)
     write_csv("d.csv", P.tolist())
     write_csv("e.csv", [["", *NAMES], *([name, *row] for name, row in zip(NAMES, P.tolist(), strict=True))])
-    assert inputs.read_noise("0.2") == 0.2
-    assert inputs.read_noise("none") is None
+    assert models.read_noise("0.2") == 0.2
+    assert models.read_noise("none") is None
     for name in ("a.npy", "b.npz", "c.npz:mine", "d.csv"):
-        assert np.array_equal(inputs.read_noise(name), P), name
+        assert np.array_equal(models.read_noise(name), P), name
     # The classes of a header may be in another order than those of the probabilities.
-    with pytest.raises(ValueError, match=r"e.csv has a header, .*; put its rows and columns in the order"):
-        inputs.read_noise("e.csv")
-    with pytest.raises(ValueError, match="noise is 'much'; it must be a rate such as"):
-        inputs.read_noise("much")
+    with pytest.raises(InputError, match=r"e.csv has a header, .*; put its rows and columns in the order"):
+        models.read_noise("e.csv")
+    with pytest.raises(InputError, match="noise is 'much'; it must be a rate such as"):
+        models.read_noise("much")
 
 
 @pytest.mark.parametrize("classes", [None, ("ä", "b,c", 'd"e')])
@@ -380,20 +381,21 @@ def damaged_files(folder):
 )
 def test_a_file_that_cannot_be_used_is_told_in_one_sentence(folder, name, words):
     damaged_files(folder)
-    with pytest.raises(ValueError, match=r"^[^\n]+$") as caught:
+    with pytest.raises(InputError, match=r"^[^\n]+$") as caught:
         inputs.read_matrix(name)
     assert words in str(caught.value)
+    assert caught.value.argument.startswith(name.removesuffix(":a"))
 
 
 def test_labels_that_cannot_be_used_are_told_too(folder):
     damaged_files(folder)
     write_csv("y.csv", [["id", "label"], ["1", "a"]])
-    with pytest.raises(ValueError, match=r"holds no 'animal', but id, label; name one as y\.csv:name"):
+    with pytest.raises(InputError, match=r"holds no 'animal', but id, label; name one as y\.csv:name"):
         inputs.read_labels("y.csv:animal", 1)
-    with pytest.raises(ValueError, match=r"nulls\.parquet has no label in row \d; drop such rows"):
+    with pytest.raises(InputError, match=r"nulls\.parquet has no label in row \d; drop such rows"):
         inputs.read_labels("nulls.parquet", 2)
     (folder / "semicolons.csv").write_text("id;label\n0;ant\n1;bee\n")
-    with pytest.raises(ValueError, match=r"semicolons\.csv: its columns seem to be separated by ';'"):
+    with pytest.raises(InputError, match=r"semicolons\.csv: its columns seem to be separated by ';'"):
         inputs.read_labels("semicolons.csv", 2, NAMES)
 
 
@@ -404,7 +406,7 @@ def test_a_label_that_is_missing_is_told_by_its_row(cell, classes):
     write_csv("y.csv", [["id", "label"], *enumerate([*given[:4], cell, *given[5:]])])
     write_csv("bare.csv", [[each] for each in [*given[:4], cell or '""', *given[5:]]])
     for name in ("y.csv", "y.csv:label", *(["bare.csv"] if cell else [])):
-        with pytest.raises(ValueError, match=r"csv has no label in row 4; drop such rows first"):
+        with pytest.raises(InputError, match=r"csv has no label in row 4; drop such rows first"):
             inputs.read_labels(name, 40, classes)
 
 
@@ -416,13 +418,13 @@ def test_nothing_shifts_against_other_files(folder):
     }
     for name, (text, words) in bad.items():
         (folder / name).write_text(text)
-        with pytest.raises(ValueError, match=words):
+        with pytest.raises(InputError, match=words):
             inputs.read_labels(name)
     (folder / "good.csv").write_text("1\n0\n2\n\n\n")
     assert inputs.read_labels("good.csv").tolist() == [1, 0, 2]
     for cell in ("", "NA", "0.0.1"):
         (folder / "first.csv").write_text(f"0.7,{cell},0.3\n0.5,0.25,0.25\n")
-        with pytest.raises(ValueError, match=f"found {cell!r} in its first line"):
+        with pytest.raises(InputError, match=f"found {cell!r} in its first line"):
             inputs.read_matrix("first.csv")
 
 
@@ -436,10 +438,10 @@ def test_a_header_of_0_and_1_is_told_from_a_point_by_how_it_is_written(folder):
         (folder / "two.csv").write_text("0,1\n" + below)
         assert len(inputs.read_matrix("two.csv")[0]) == below.count("\n") + (not header)
     (folder / "two.csv").write_text("0,1\n0.25,0.75\n1,0\n")
-    with pytest.raises(ValueError, match="may be a header or a point"):
+    with pytest.raises(InputError, match="may be a header or a point"):
         inputs.read_matrix("two.csv")
     (folder / "none.csv").write_text("0,1,2\n")
-    with pytest.raises(ValueError, match="has a header and nothing below it"):
+    with pytest.raises(InputError, match="has a header and nothing below it"):
         inputs.read_matrix("none.csv")
 
 
@@ -451,7 +453,7 @@ def test_a_column_that_numbers_the_rows_is_no_class(start, shuffled):
     write_csv("bare.csv", numbered)
     write_csv("named.csv", [["image", *NAMES], *numbered])
     for name in ("bare.csv", "named.csv"):
-        with pytest.raises(ValueError, match="seems to number its rows in the first column"):
+        with pytest.raises(InputError, match="seems to number its rows in the first column"):
             inputs.read_rows(name)
 
 
@@ -466,7 +468,7 @@ def test_numbers_that_are_data_are_not_taken_for_row_numbers_or_headers():
     write_parquet("none.parquet", a=np.zeros(0), b=np.zeros(0), c=np.zeros(0))
     assert inputs.read_rows("none.parquet")[0].shape == (0, 3)
     write_csv("percent.csv", [[10, 0, 90], [33.3, 33.3, 33.4]])
-    with pytest.raises(ValueError, match="not the numbers of the 3 classes"):
+    with pytest.raises(InputError, match="not the numbers of the 3 classes"):
         inputs.read_rows("percent.csv", k=3)
 
 
@@ -505,20 +507,20 @@ def test_a_label_that_is_no_class_is_told_with_its_file():
     write_csv("y.csv", [*([NAMES[i]] for i in LABELS[:-1]), ["catt"]])
     np.save("y.npy", np.append(LABELS[:-1], 3))
     for name, odd in (("y.csv", "'catt'"), ("y.npy", "'3'")):
-        with pytest.raises(ValueError, match=f"{name} holds {odd}, which is none of the classes ant, bee"):
+        with pytest.raises(InputError, match=f"{name} holds {odd}, which is none of the classes ant, bee"):
             inputs.read_points("p.csv", name)
 
 
 def test_a_class_without_a_column_is_named():
     rows = [["a.png", *row] for row in PROBS.tolist()]
     write_csv("p.csv", [["filename", "ant", "bee", "Cat"], *rows])
-    with pytest.raises(ValueError, match=r"p\.csv has no column 'cat'; its columns are filename, ant"):
+    with pytest.raises(InputError, match=r"p\.csv has no column 'cat'; its columns are filename, ant"):
         inputs.read_rows("p.csv", NAMES)
 
 
 def test_labels_beside_probabilities_need_a_header():
     write_csv("all.csv", [[*PROBS[i].tolist(), LABELS[i]] for i in range(40)])
-    with pytest.raises(ValueError, match=r"all\.csv has no header, .* add a first line of names"):
+    with pytest.raises(InputError, match=r"all\.csv has no header, .* add a first line of names"):
         inputs.read_points("all.csv", "all.csv")
 
 
@@ -534,7 +536,7 @@ def test_labels_beside_probabilities_need_a_header():
 )
 def test_class_names_that_cannot_be_used_are_told(folder, text, name, words):
     (folder / name).write_text(text)
-    with pytest.raises(ValueError, match=words):
+    with pytest.raises(InputError, match=words):
         inputs.read_classes(name, 3)
 
 
@@ -542,7 +544,7 @@ def test_class_names_that_cannot_be_used_are_told(folder, text, name, words):
 def test_a_missing_extra_is_named(folder, monkeypatch, module, name):
     (folder / name).write_bytes(b"something")
     monkeypatch.setitem(sys.modules, module, None)
-    with pytest.raises(ValueError, match=rf"needs {module}, .* pip install 'nacp\[io\]'"):
+    with pytest.raises(InputError, match=rf"needs {module}, .* pip install 'nacp\[io\]'"):
         inputs.read_matrix(name)
 
 
@@ -556,5 +558,5 @@ def test_a_missing_extra_is_named(folder, monkeypatch, module, name):
 )
 def test_an_output_that_cannot_be_written_is_told_before_the_work(folder, name, words):
     (folder / "sub.csv").mkdir()
-    with pytest.raises(ValueError, match=words):
+    with pytest.raises(InputError, match=words):
         outputs.check_output(name, outputs.SET_ENDINGS)

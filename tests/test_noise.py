@@ -1,8 +1,10 @@
 """What every noise model must do, whichever it is; and its named constructors."""
 
 import copy
+import dataclasses
 import json
 import math
+import pickle
 import tracemalloc
 from itertools import chain, combinations
 
@@ -10,8 +12,9 @@ import numpy as np
 import pytest
 
 import nacp
+from nacp.errors import InputError
 from nacp.guarantees import Problem
-from nacp.noise import NOISES, as_noise
+from nacp.noise import NOISES, as_noise, noise_for
 from nacp.noise.matrices import DenseMatrix
 
 K = 6
@@ -159,19 +162,171 @@ def test_a_model_describes_itself_in_a_few_words(noise):
     assert "\n" not in noise.describe(K)
 
 
-def test_matrix_noise_cannot_be_changed_from_outside():
-    given = P.copy()
-    noise = nacp.MatrixNoise(given)
-    given[0] = 1 / K
+# A model is a value
+
+WAYS_TO_COPY = {
+    "itself": lambda noise: noise,
+    "copy": copy.copy,
+    "deepcopy": copy.deepcopy,
+    "pickle": lambda noise: pickle.loads(pickle.dumps(noise)),
+    "replace": dataclasses.replace,
+}
+
+
+@every_model
+@pytest.mark.parametrize("way", WAYS_TO_COPY)
+def test_a_model_cannot_be_changed_and_neither_can_its_copies(noise, way):
+    again = WAYS_TO_COPY[way](noise)
+    assert again == noise
+    assert hash(again) == hash(noise)
+    for parameter in (each.name for each in dataclasses.fields(again) if each.init):
+        with pytest.raises(AttributeError):
+            setattr(again, parameter, getattr(again, parameter))
+        with pytest.raises(AttributeError):
+            delattr(again, parameter)
+    before = noise.matrix(K).dense(), noise.inverse(K).dense()
+    for matrix in (again.matrix(K), again.inverse(K)):
+        for array in (value for value in vars(matrix).values() if isinstance(value, np.ndarray)):
+            if array.flags.writeable:  # made for this call
+                array[...] = 0
+    np.testing.assert_array_equal((noise.matrix(K).dense(), noise.inverse(K).dense()), before)
+    assert again == noise
+
+
+@pytest.mark.parametrize("way", WAYS_TO_COPY)
+def test_the_matrix_of_matrix_noise_is_its_own_and_read_only(way):
+    source = P.copy()
+    noise = WAYS_TO_COPY[way](nacp.MatrixNoise(source, radius=0.1, confidence=0.9))
+    source[0] = 1 / K
     np.testing.assert_array_equal(noise.P, P)
-    with pytest.raises(ValueError, match="read-only"):
-        noise.P[0] = 1 / K
+    assert (noise.radius, noise.confidence) == (0.1, 0.9)
+    for array in (noise.P, noise.inverse(K).values):
+        with pytest.raises(ValueError, match="read-only"):
+            array[0] = 1 / K
+        with pytest.raises(ValueError, match="WRITEABLE"):
+            array.flags.writeable = True
+
+
+def test_what_is_equal_hashes_alike_whatever_its_bits():
+    minus = SPARSE.copy()
+    minus[SPARSE == 0] = -0.0
+    assert nacp.MatrixNoise(minus) == nacp.MatrixNoise(SPARSE)
+    assert hash(nacp.MatrixNoise(minus)) == hash(nacp.MatrixNoise(SPARSE))
+    models = {nacp.MatrixNoise(P), nacp.MatrixNoise(P, 0.1), nacp.MatrixNoise(P, 0.1, 0.9)}
+    assert len(models) == 3
+
+
+# Names of groups
 
 
 def test_groups_may_have_any_hashable_names():
     names = [("cat", 1), ("cat", 1), ("dog", 1), ("dog", 1)]
     expected = nacp.GroupNoise([0, 0, 1, 1], 0.2).matrix(4).dense()
     np.testing.assert_array_equal(nacp.GroupNoise(names, 0.2).matrix(4).dense(), expected)
+
+
+@pytest.mark.parametrize(
+    "names",
+    [
+        ("cat", "cat", "dog", "dog"),
+        (7, 7, 3, 3),
+        (0.5, 0.5, 1e300, 1e300),
+        (True, False, True, False),
+        (None, "0", 0, 1.5),
+        (1, True, 1.0, 2),
+        np.array([3, 3, 5, 5]),
+        list(np.array([3, 3, 5, 5])),
+        np.array(["a", "a", "b", "b"]),
+    ],
+    ids=str,
+)
+@pytest.mark.parametrize("rates", ["one", "each", "interval"])
+def test_names_of_groups_come_back_from_json_with_their_types(names, rates):
+    each = {name: 0.1 + 0.1 * g for g, name in enumerate(dict.fromkeys(names))}
+    noise = {
+        "one": lambda: nacp.GroupNoise(names, 0.2),
+        "each": lambda: nacp.GroupNoise(names, each),
+        "interval": lambda: nacp.GroupNoise(names, 0.2, interval=(0.1, 0.3), confidence=0.9),
+    }[rates]()
+    stored = json.loads(json.dumps(noise.to_dict()))
+    again = NOISES[stored.pop("name")](**stored)
+    assert again == noise
+    assert again.groups == noise.groups == tuple(names)
+    assert [type(name) for name in again.groups] == [type(name) for name in noise.groups]
+    assert again.rate == noise.rate
+
+
+@pytest.mark.parametrize("rate", [0.2, {("cat", 1): 0.1, float("inf"): 0.3}], ids=["one", "each"])
+def test_names_that_json_does_not_have_are_saved_by_number_and_that_is_said(rate):
+    noise = nacp.GroupNoise([("cat", 1), float("inf"), ("cat", 1), float("inf")], rate)
+    with pytest.warns(UserWarning, match=r"a group named \('cat', 1\) cannot be written .* saved by number"):
+        stored = json.loads(json.dumps(noise.to_dict()))
+    again = NOISES[stored.pop("name")](**stored)
+    assert again == noise
+    assert again.groups == ("0", "1", "0", "1")
+
+
+def test_groups_as_older_files_hold_them():
+    stored = {"groups": ["0", "0", "1", "1"], "rate": {"0": 0.1, "1": 0.2}}
+    noise = nacp.GroupNoise(["cat", "cat", "dog", "dog"], {"cat": 0.1, "dog": 0.2})
+    assert nacp.GroupNoise(**stored) == noise
+    assert nacp.GroupNoise(**stored) != nacp.GroupNoise(["cat", "cat", "dog", "dog"], 0.1)
+
+
+# What is not known of a model
+
+
+@every_model
+def test_a_model_without_interval_or_radius_is_known_exactly(noise):
+    doubt = noise.doubt
+    assert doubt.exact
+    assert doubt.ends == (noise,)
+    assert (doubt.radius, doubt.confidence, doubt.missing, doubt.words) == (0, 1, 0, "")
+    assert doubt.shift(noise.inverse(K)) == 0
+
+
+def test_an_interval_of_rates_has_two_ends_that_are_known_exactly():
+    for make in (nacp.UniformNoise, lambda *known: nacp.GroupNoise(GROUPS, *known)):
+        doubt = make(0.2, (0.1, 0.3), 0.95).doubt
+        assert doubt.ends == (make(0.1), make(0.3))
+        assert all(end.doubt.exact for end in doubt.ends)
+        assert not doubt.exact
+        assert (doubt.radius, doubt.confidence, doubt.missing) == (0, 0.95, 1 - 0.95)
+        assert doubt.words == " (95% sure)"
+        assert doubt.words in make(0.2, (0.1, 0.3), 0.95).describe(K)
+
+
+def test_a_radius_shifts_a_mean_by_no_more_than_two_rows_of_the_inverse_differ():
+    noise = nacp.MatrixNoise(P, radius=0.1, confidence=0.9)
+    assert not noise.doubt.exact
+    inverse = noise.inverse(K).dense()
+    subsets = chain.from_iterable(combinations(range(K), size) for size in range(K + 1))
+    sums = np.array([inverse[:, list(subset)].sum(axis=1) for subset in subsets])
+    close(noise.doubt.shift(noise.inverse(K)), 0.1 * np.ptp(sums, axis=1).max(), noise)
+
+
+# Too much noise for so few points
+
+
+@every_model
+@pytest.mark.parametrize("n", [1, 10, 100, 10_000])
+def test_every_model_is_refused_where_its_matrix_is(noise, n):
+    """The condition decides, not the kind of model."""
+    same = nacp.MatrixNoise(noise.matrix(K).dense())
+    found, expected = noise.informative(n, K), same.informative(n, K)
+    assert (found is None) == (expected is None)
+    if found is not None:
+        assert noise.condition(K) >= 2 * math.sqrt(n)
+        assert found.argument == "noise"
+        assert "too ill-conditioned" in found.problem
+
+
+def test_so_much_uniform_noise_that_labels_say_nothing_is_refused():
+    probs = np.random.default_rng(0).dirichlet(np.ones(K), size=200)
+    noise = nacp.UniformNoise(0.995)
+    for refused in (noise, 0.995, nacp.MatrixNoise(noise.matrix(K).dense()), nacp.GroupNoise([0] * K, 0.995)):
+        with pytest.raises(InputError, match="noise is too ill-conditioned for 200 points"):
+            nacp.calibrate(probs, probs.argmax(axis=1), noise=refused)
 
 
 # Many classes
@@ -266,6 +421,38 @@ def test_randomised_response_keeps_its_promise_of_privacy(privacy, k):
         assert matrix.diagonal[0] / other == pytest.approx(
             math.exp(privacy), rel=1e3 * k * np.finfo(float).eps
         )
+
+
+@pytest.mark.parametrize("noise", [MODELS["groups"], MODELS["matrix"], P], ids=["groups", "matrix", "array"])
+def test_a_model_of_so_many_classes_is_for_these_alone(noise):
+    assert noise_for(noise, K) == as_noise(noise)
+    for refused in (
+        lambda: noise_for(noise, K + 1),
+        lambda: as_noise(noise).matrix(K + 1),
+        lambda: as_noise(noise).inverse(K + 1),
+        lambda: as_noise(noise).sample([0], K + 1),
+    ):
+        with pytest.raises(InputError, match=f"noise is for {K} classes, not for {K + 1}"):
+            refused()
+
+
+def test_a_short_form_that_is_wrong_is_called_noise():
+    for wrong in (1.5, P[:2], P.T, [[1.0], [0.5, 0.5]], "uniform", nacp.UniformNoise):
+        with pytest.raises(InputError) as caught:
+            as_noise(wrong)
+        assert caught.value.argument == "noise"
+    for argument, make in {
+        "rate": lambda: nacp.UniformNoise(1.5),
+        "P": lambda: nacp.MatrixNoise(P[:2]),
+        "M": lambda: nacp.MatrixNoise.from_posterior(P.T, priors=EVEN),
+        "radius": lambda: nacp.MatrixNoise(P, radius=2),
+        "confidence": lambda: nacp.MatrixNoise(P, confidence=0.9),
+        "groups": lambda: nacp.GroupNoise([["a"], ["b"]], 0.1),
+        "privacy": lambda: nacp.RandomizedResponse(0),
+    }.items():
+        with pytest.raises(InputError) as caught:
+            make()
+        assert caught.value.argument == argument
 
 
 def test_short_forms_stand_for_models():

@@ -11,7 +11,7 @@ import pytest
 
 import nacp
 from nacp.paper import twins
-from nacp.show.displays import _ranges
+from nacp.show.displays.sizes import size_ranges
 
 matplotlib.use("agg")
 from matplotlib import pyplot
@@ -123,11 +123,29 @@ def test_the_bars_count_every_set_once(cal, data):
 
 @pytest.mark.parametrize("largest", [0, 1, 19, 20, 21, 64, 65, 1000])
 def test_the_ranges_hold_all_sizes_in_order(largest):
-    starts = _ranges(largest)
+    starts = size_ranges(largest)
     assert starts[0] == 0
     assert starts == sorted(set(starts))
     assert starts[-1] <= max(largest, 2)
     assert len(starts) <= 20
+
+
+def test_displays_need_nothing_of_the_paper():
+    code = "import nacp.show.displays, sys; print(*sys.modules)"
+    found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
+    assert not [name for name in found.split() if name.startswith("nacp.paper")]
+
+
+def test_the_sensitivity_lines_are_its_rows(data):
+    probs, _, noisy = data
+    cal = nacp.calibrate(probs[:N], noisy[:N], noise=0.2)
+    display = nacp.SensitivityDisplay.from_calibration(cal, probs[:N], noisy[:N], shifts=[-0.1, 0, 0.1])
+    rows = nacp.sensitivity(cal, probs[:N], noisy[:N], shifts=[-0.1, 0, 0.1]).rows
+    assert display.line_.get_xdata().tolist() == [row.rate for row in rows]
+    assert display.line_.get_ydata().tolist() == [row.coverage for row in rows]
+    assert display.believed_line_.get_ydata().tolist() == [row.estimate for row in rows]
+    assert display.size_line_.get_ydata().tolist() == [row.mean_size for row in rows]
+    display.figure_.canvas.draw()
 
 
 def test_importing_nacp_imports_no_extra():

@@ -1,6 +1,8 @@
 """`nacp reproduce`: the printed numbers, the committed results, and how a run behaves."""
 
 import csv
+import hashlib
+import json
 import math
 import os
 import re
@@ -10,6 +12,7 @@ import subprocess
 import sys
 import time
 from dataclasses import replace
+from importlib.metadata import version
 from multiprocessing import active_children
 from pathlib import Path
 
@@ -23,10 +26,12 @@ from nacp.guarantees.crcp import crcp_correction
 from nacp.guarantees.nacp import nacp_correction
 from nacp.paper import experiments, figures, printed, twins, workers
 from nacp.paper.corrections import figure1, table2
-from nacp.paper.experiments import Experiment, Moments, Plan
+from nacp.paper.experiments import Experiment, Run
 from nacp.paper.reproduce import NAMES, reproduce
+from nacp.paper.results import SHOWS, Moments, cell, code_digest, results_of, run_experiment
+from nacp.paper.sheets import Sheet, to_latex
 from nacp.paper.sources import folder_sources
-from nacp.paper.tables import Sheet, deviation, splits_sheet, to_latex
+from nacp.paper.tables import deviation, splits_sheet
 from nacp.paper.workers import compute
 
 DOCS = Path(__file__).parents[1] / "docs" / "reproduction"
@@ -78,7 +83,7 @@ def test_nacp_and_crcp_corrections_are_those_of_table_2_to_the_printed_digits(da
 
 def test_acnl_corrections_of_table_2_are_those_of_class_counts_that_occur():
     """ACNL depends on the rarest class of the split; the printed values lie within what splits give."""
-    rows = [row for row in table2(Plan(splits=300)) if row.method == "ACNL"]
+    rows = [row for row in table2(Run(splits=300)) if row.method == "ACNL"]
     assert len(rows) == 8
     for row in rows:
         assert abs(float(row.printed) - row.value.mean) < 3 * row.value.sd + 0.0005
@@ -95,7 +100,7 @@ def test_the_corrections_say_which_printed_sets_hold_all_classes():
 
 
 def test_figure_1_does_not_depend_on_k_for_nacp_and_does_for_the_others():
-    rows = figure1(Plan())
+    rows = figure1(Run())
     at = {(row.method, row.k, row.n): row.value.mean for row in rows}
     for n in (1000, 10_000, 100_000):
         assert at["NACP", 10, n] == at["NACP", 100, n] == at["NACP", 1000, n]
@@ -167,17 +172,17 @@ def test_the_draw_of_a_twin_is_the_most_ordinary_of_ten(name):
 @pytest.mark.parametrize("data", ["cifar10", "tinyimagenet"])
 def test_cells_that_no_network_could_change(data, tmp_path):
     """Noisy-CP at k (0.9 - 0.8 F^c)/0.2, NR-CP at the target, full sets if the correction exceeds 0.1."""
-    plan = Plan(splits=60)
-    settings = [s for s in experiments.table1(plan).settings if s.source.name == data and s.score != "raps"]
-    records = experiments.run(Experiment("some", "Some", settings), plan, tmp_path)
+    run = Run(splits=60)
+    settings = [s for s in experiments.table1(run).settings if s.source.name == data and s.score != "raps"]
+    records = run_experiment(Experiment("some", "Some", settings), run, tmp_path)
     assert len(records) == 2 * 6
     for record in records:
         n, k = record.n, record.k
         if record.method == "Noisy-CP":
             size = k * (0.9 - 0.8 * record.coverage.mean / 100) / 0.2
-            assert abs(record.size.mean - size) < 4 * k * math.sqrt(2.25 / n / plan.splits)
+            assert abs(record.size.mean - size) < 4 * k * math.sqrt(2.25 / n / run.splits)
         if record.method == "NR-CP":
-            assert abs(record.coverage.mean - 90) < 4 * 100 * math.sqrt(0.405 / n / plan.splits)
+            assert abs(record.coverage.mean - 90) < 4 * 100 * math.sqrt(0.405 / n / run.splits)
         if record.correction > 0.1:
             assert record.size == (k, 0)
             assert record.coverage == (100, 0)
@@ -187,12 +192,12 @@ def test_cells_that_no_network_could_change(data, tmp_path):
 
 def test_noise_drawn_once_is_the_same_for_all_splits():
     labels = np.arange(5000) % 10
-    once = Plan(noise_per="dataset")
+    once = Run(noise_per="dataset")
     drawn = once.fixed_noise(labels, 10, nacp.UniformNoise(0.2))
     np.testing.assert_array_equal(drawn, once.fixed_noise(labels, 10, nacp.UniformNoise(0.2)))
     # 0.2 * 9/10 of the labels change.
     assert abs(np.mean(drawn != labels) - 0.18) < 4 * math.sqrt(0.18 * 0.82 / 5000)
-    assert Plan().fixed_noise(labels, 10, nacp.UniformNoise(0.2)) is None
+    assert Run().fixed_noise(labels, 10, nacp.UniformNoise(0.2)) is None
 
 
 # How a run behaves.
@@ -207,74 +212,84 @@ def test_the_same_seed_gives_the_same_bytes_with_one_worker_and_two(folder, tmp_
     assert {"table1.md", "table1.csv", "table1.tex", "figure1.png", "figure1.svg"} <= set(map(str, files))
     for file in files:
         assert (tmp_path / "one" / file).read_bytes() == (tmp_path / "two" / file).read_bytes(), file
-    reproduce("table1", Plan(folder, 3, seed=1), tmp_path / "other")
+    reproduce("table1", Run(folder, 3, seed=1), tmp_path / "other")
     assert (tmp_path / "other" / "table1.csv").read_bytes() != (tmp_path / "one" / "table1.csv").read_bytes()
 
 
-def test_an_interrupted_run_goes_on_where_it_stopped(folder, tmp_path, monkeypatch):
+def test_an_interrupted_run_goes_on_where_it_stopped(folder, tmp_path):
     small_file(folder, "some")
-    computed = []
-    compute = experiments._compute
+    run, cells = Run(folder, 3), tmp_path / "out" / "cells"
+    first, second, third = experiments.table1(run).settings
+    for setting in (first, second):
+        results_of(setting, run, cells)
 
-    def interrupted(setting, plan, progress):
-        if len(computed) == 2:
-            raise KeyboardInterrupt
-        computed.append(setting.score)
-        return compute(setting, plan, progress)
+    def interrupted(title, splits):
+        raise KeyboardInterrupt
 
-    monkeypatch.setattr(experiments, "_compute", interrupted)
     with pytest.raises(KeyboardInterrupt):
-        reproduce("table1", Plan(folder, 3), tmp_path / "out")
-    monkeypatch.setattr(
-        experiments, "_compute", lambda *given: computed.append(given[0].score) or compute(*given)
-    )
-    resumed, _ = reproduce("table1", Plan(folder, 3), tmp_path / "out")
-    assert computed == ["aps", "raps", "hps"]
-    whole, _ = reproduce("table1", Plan(folder, 3), tmp_path / "other")
+        results_of(third, run, cells, interrupted)
+    finished = {path: path.stat().st_mtime_ns for path in cells.iterdir()}
+    assert set(finished) == {cell(setting, run, cells)[0] for setting in (first, second)}
+    resumed, _ = reproduce("table1", run, tmp_path / "out")
+    assert len(list(cells.iterdir())) == 3
+    assert all(path.stat().st_mtime_ns == written for path, written in finished.items())
+    whole, _ = reproduce("table1", run, tmp_path / "other")
     assert resumed == whole
 
 
 def test_a_damaged_cell_and_other_data_are_computed_anew(folder, tmp_path):
     small_file(folder, "some")
-    first, _ = reproduce("table1", Plan(folder, 3), tmp_path)
+    first, _ = reproduce("table1", Run(folder, 3), tmp_path)
     cell = next((tmp_path / "cells").iterdir())
     cell.write_bytes(cell.read_bytes()[:100])
-    assert reproduce("table1", Plan(folder, 3), tmp_path)[0] == first
+    assert reproduce("table1", Run(folder, 3), tmp_path)[0] == first
     probs, labels = twins.simulate("cifar10", n=400, random_state=2)
     before = read_csv(tmp_path / "table1.csv")
     np.savez(folder / "some.npz", probs=probs, labels=labels)
-    reproduce("table1", Plan(folder, 3), tmp_path)
+    reproduce("table1", Run(folder, 3), tmp_path)
     assert [row["size"] for row in read_csv(tmp_path / "table1.csv")] != [row["size"] for row in before]
 
 
-def test_results_are_kept_only_for_the_code_that_made_them(folder, tmp_path, monkeypatch):
-    small_file(folder, "some")
-    plan, package = Plan(folder, 3), tmp_path / "package"
-    setting = experiments.table1(plan).settings[0]
-    shutil.copytree(Path(nacp.__file__).parent, package)
-    monkeypatch.setattr(nacp, "__file__", str(package / "__init__.py"))
-
-    def file_for(changed=None):
+def test_results_are_kept_only_for_the_code_that_made_them(tmp_path):
+    def digest(changed=None):
+        """Of a copy of the package in which a file was changed, or added."""
+        package = tmp_path / str(changed).replace("/", "-")
+        shutil.copytree(Path(nacp.__file__).parent, package, ignore=shutil.ignore_patterns("__pycache__"))
         if changed:
             with (package / changed).open("a") as source:
                 source.write("# changed\n")
-        experiments._code.cache_clear()
-        return experiments.cell(setting, plan, tmp_path)[0]
+        return code_digest(package)
 
-    first = file_for()
-    assert file_for("cli/commands.py") == file_for("paper/tables.py") == first
-    assert file_for("crossing.py") not in (first, file_for("paper/splits.py"))
-    assert all(list(package.glob(pattern)) for pattern in experiments._SHOWS)
-    before = file_for()
-    monkeypatch.setattr(experiments, "version", lambda module: f"{module} 99")
-    assert file_for() != before
-    monkeypatch.undo()
-    experiments._code.cache_clear()
+    package = Path(nacp.__file__).parent
+    assert all((package / shown).exists() for shown in SHOWS)
+    same = digest()
+    assert same == code_digest(package)
+    for shown in ("cli/inputs.py", "show/style.py", "paper/tables.py"):
+        assert digest(shown) == same
+    others = ("paper/splits.py", "calibration.py", "engine/more.c", "data/more.txt")
+    assert len({same, *map(digest, others)}) == 5
+
+
+def test_results_are_kept_only_for_the_same_versions_seed_and_methods(tmp_path):
+    run = Run(splits=3)
+    setting = experiments.table1(run).settings[0]
+    unaware = [replace(method, noise_aware=False) for method in setting.methods]
+    path, key = cell(setting, run, tmp_path)
+    assert json.loads(key)["versions"] == [version(module) for module in ("nacp", "numpy", "scipy")]
+    assert hashlib.sha256(key.encode()).hexdigest().startswith(path.stem.rpartition("-")[2])
+    others = [
+        cell(setting, replace(run, seed=1), tmp_path),
+        cell(setting, replace(run, noise_per="dataset"), tmp_path),
+        cell(replace(setting, splits=4), run, tmp_path),
+        cell(replace(setting, methods=setting.methods[:-1]), run, tmp_path),
+        cell(replace(setting, methods=unaware), run, tmp_path),
+    ]
+    assert len({path, *(other for other, _ in others)}) == 6
 
 
 def test_a_file_that_cannot_be_finished_is_left_as_it_was(folder, tmp_path, monkeypatch):
     small_file(folder, "some")
-    reproduce("table1", Plan(folder, 3), tmp_path)
+    reproduce("table1", Run(folder, 3), tmp_path)
     before = {path.name: path.read_bytes() for path in tmp_path.glob("table1.*")}
 
     def interrupted(self, file, **options):
@@ -283,7 +298,7 @@ def test_a_file_that_cannot_be_finished_is_left_as_it_was(folder, tmp_path, monk
 
     monkeypatch.setattr("matplotlib.figure.Figure.savefig", interrupted)
     with pytest.raises(KeyboardInterrupt):
-        reproduce("table1", Plan(folder, 3), tmp_path)
+        reproduce("table1", Run(folder, 3), tmp_path)
     assert {path.name: path.read_bytes() for path in tmp_path.glob("table1.*")} == before
     assert not [path for path in tmp_path.rglob("*") if "partial" in path.name]
 
@@ -308,12 +323,12 @@ def test_workers_end_with_their_parent_and_what_was_finished_is_kept(folder, tmp
         assert process.wait(timeout=120) != 0
         wait_until(lambda: not group_is_alive(process.pid))
         assert end == "kill" or not re.search("Traceback|resource_tracker", process.stderr.read())
-    plan = Plan(folder, 400)
-    finished = [experiments.cell(s, plan, cells)[0].exists() for s in experiments.table1(plan).settings]
+    run = Run(folder, 400)
+    finished = [cell(s, run, cells)[0].exists() for s in experiments.table1(run).settings]
     assert 2 <= sum(finished) < 6
     kept = set(cells.glob("*.npz"))
-    settings = [s for s, done in zip(experiments.table1(plan).settings, finished, strict=True) if done]
-    assert experiments.run(Experiment("some", "Some", settings), plan, cells)
+    settings = [s for s, done in zip(experiments.table1(run).settings, finished, strict=True) if done]
+    assert run_experiment(Experiment("some", "Some", settings), run, cells)
     assert set(cells.glob("*.npz")) == kept
 
 
@@ -334,11 +349,11 @@ def group_is_alive(group):
 
 def test_what_goes_wrong_in_a_worker_is_said_by_the_parent(folder, tmp_path):
     small_file(folder, "some")
-    plan = Plan(folder, 3)
-    setting = replace(experiments.table1(plan).settings[0], calibration=1000)
+    run = Run(folder, 3)
+    setting = replace(experiments.table1(run).settings[0], calibration=1000)
     experiment = Experiment("some", "Some", [setting])
     with pytest.raises(ValueError, match=r"some\.npz: calibration must leave points on both sides"):
-        list(compute([experiment], plan, tmp_path))
+        list(compute([experiment], run, tmp_path))
 
 
 def test_workers_do_linear_algebra_in_one_thread(monkeypatch):
@@ -353,7 +368,7 @@ def test_workers_do_linear_algebra_in_one_thread(monkeypatch):
 def test_the_end_of_a_worker_gets_one_sentence(folder, tmp_path):
     probs, labels = twins.simulate("cifar100")
     np.savez(folder / "some.npz", probs=probs, labels=labels)
-    plan = Plan(folder, 400)
+    run = Run(folder, 400)
 
     ended = []
 
@@ -363,17 +378,17 @@ def test_the_end_of_a_worker_gets_one_sentence(folder, tmp_path):
             ended[0].kill()
 
     with pytest.raises(OSError, match="a worker was ended from outside, perhaps for want of memory"):
-        list(compute([experiments.table1(plan)], plan, tmp_path, 2, end_one))
+        list(compute([experiments.table1(run)], run, tmp_path, 2, end_one))
     assert ended
     assert not active_children()
 
 
 def test_progress_grows_to_one_and_a_setting_of_two_tables_is_computed_once(folder, tmp_path):
     small_file(folder, "imagenet")
-    plan = Plan(folder, 30)
-    tables = [experiments.table1(plan), experiments.table3(plan)]
+    run = Run(folder, 30)
+    tables = [experiments.table1(run), experiments.table3(run)]
     shares = []
-    assert list(compute(tables, plan, tmp_path / "cells", 2, lambda _, share: shares.append(share))) == tables
+    assert list(compute(tables, run, tmp_path / "cells", 2, lambda _, share: shares.append(share))) == tables
     assert shares == sorted(shares)
     assert shares[-1] == 1
     assert len(list((tmp_path / "cells").iterdir())) == 3
@@ -381,18 +396,18 @@ def test_progress_grows_to_one_and_a_setting_of_two_tables_is_computed_once(fold
 
 def test_csv_files_have_the_same_ids_and_the_difference_from_the_paper(folder, tmp_path):
     small_file(folder, "cifar10")
-    plan = Plan(folder, 3)
+    run = Run(folder, 3)
     rows = {}
     for name in ("table1", "table2", "figure1", "sweep-matrix"):
-        reproduce(name, plan, tmp_path)
+        reproduce(name, run, tmp_path)
         rows[name] = read_csv(tmp_path / f"{name}.csv")
         ids = ["data", "simulated", "n", "k", "rate", "setting", "score", "method"]
         assert list(rows[name][0])[:8] == ids
         assert len({tuple(row[i] for i in ids) for row in rows[name]}) == len(rows[name])
     assert all(row["size_diff_sd"] == "" for row in rows["table1"])  # not the paper's network
-    twin = experiments.table1(Plan(splits=3)).settings[0]
+    twin = experiments.table1(Run(splits=3)).settings[0]
     experiment = Experiment("some", "Some", [twin], versus_paper=True)
-    sheet = splits_sheet(experiment, experiments.run(experiment, Plan(splits=3), tmp_path), [])
+    sheet = splits_sheet(experiment, run_experiment(experiment, Run(splits=3), tmp_path), [])
     for row in sheet.records:
         for what in ("size", "coverage"):
             spread = math.sqrt(row[f"{what}_sd"] ** 2 + row[f"paper_{what}_sd"] ** 2)
@@ -400,11 +415,11 @@ def test_csv_files_have_the_same_ids_and_the_difference_from_the_paper(folder, t
 
 
 def test_what_is_run_is_called_what_is_known_of_it(folder, tmp_path):
-    text, _ = reproduce("table2", Plan(splits=2), tmp_path)
+    text, _ = reproduce("table2", Run(splits=2), tmp_path)
     assert all("simulated twin" in line for line in text.splitlines() if line.startswith("#"))
     assert "simulated twins of the paper's classifiers" in text
     small_file(folder, "cifar10")
-    text, _ = reproduce("table1", Plan(folder, 2), tmp_path)
+    text, _ = reproduce("table1", Run(folder, 2), tmp_path)
     assert "simulated" not in text
     assert text.startswith("# Table 1: data sets, scores and methods (data: data)\n")
     assert "not the paper's networks" in text
@@ -420,11 +435,11 @@ def test_labels_that_people_gave_are_used_as_they_are(folder, tmp_path):
         noise_matrix_kind=0.999999 * np.eye(10) + 1e-7,
         noise_matrix=np.eye(10),
     )
-    plan = Plan(folder, 3)
-    settings = experiments.sweep_matrix(plan).settings
-    assert [s.given for s in settings if s.source.name == "some"] == [None, None, "kind", None]
-    experiment = Experiment("some", "Some", [s for s in settings if s.given])
-    by_method = {record.method: record for record in experiments.run(experiment, plan, tmp_path)}
+    run = Run(folder, 3)
+    settings = experiments.sweep_matrix(run).settings
+    assert [s.human for s in settings if s.source.name == "some"] == [None, None, "kind", None]
+    experiment = Experiment("some", "Some", [s for s in settings if s.human])
+    by_method = {record.method: record for record in run_experiment(experiment, run, tmp_path)}
     assert by_method["NR-CP"].size.mean == pytest.approx(by_method["CP (oracle)"].size.mean, abs=0.05)
     assert by_method["Noisy-CP"].size == by_method["CP (oracle)"].size
 
@@ -509,7 +524,7 @@ def test_names_of_files_do_not_break_a_table(folder, tmp_path):
     """Nor do those of human labels: letters that LaTeX, Markdown or a figure would take for commands."""
     name = r"a_b%c&d#e$f{g}h^i~j\k|l"
     small_file(folder, name, **{f"noise_matrix_{name}": np.eye(10)})
-    text, (_, _, tex, *_) = reproduce("sweep-matrix", Plan(folder, 2), tmp_path)
+    text, (_, _, tex, *_) = reproduce("sweep-matrix", Run(folder, 2), tmp_path)
     written = r"a\_b\%c\&d\#e\$f\{g\}h\textasciicircum{}i\textasciitilde{}j\textbackslash{}k$|$l"
     assert tex.read_text().count(written) == 1 + 5  # the heading, and five methods
     rows = [line for line in text.splitlines() if line.startswith("|")]
@@ -619,10 +634,10 @@ def test_committed_real_results_relate_as_in_the_paper():
 @pytest.mark.skipif("NACP_BENCHMARK_DATA" not in os.environ, reason="NACP_BENCHMARK_DATA is not set")
 def test_real_classifiers_relate_as_in_the_paper(tmp_path):
     """NR-CP at the target within its standard error, NACP above it in every split, Noisy-CP near k/2."""
-    plan = Plan(Path(os.environ["NACP_BENCHMARK_DATA"]), splits=40)
-    settings = [s for s in experiments.table1(plan).settings if s.score == "hps"]
-    for record in experiments.run(Experiment("some", "Some", settings), plan, tmp_path):
+    run = Run(Path(os.environ["NACP_BENCHMARK_DATA"]), splits=40)
+    settings = [s for s in experiments.table1(run).settings if s.score == "hps"]
+    for record in run_experiment(Experiment("some", "Some", settings), run, tmp_path):
         if record.method == "NR-CP":
-            assert abs(record.coverage.mean - 90) < 4 * record.coverage.sd / math.sqrt(plan.splits)
+            assert abs(record.coverage.mean - 90) < 4 * record.coverage.sd / math.sqrt(run.splits)
         if record.method == "NACP":
             assert record.below == 0

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 import nacp
+from nacp.errors import InputError
 
 CLASSES = ("ant", "bee", "cat", "dog", "elk")
 K = len(CLASSES)
@@ -213,3 +214,16 @@ def test_no_sets_cannot_be_evaluated():
     for none in (SETS[:0], NAMED[:0]):
         with pytest.raises(ValueError, match="sets is empty: there is nothing to evaluate"):
             nacp.evaluate(none, [])
+
+
+def test_a_wrong_input_is_called_by_its_argument():
+    for argument, refused in {
+        "sets": lambda: nacp.evaluate([[0, 3]], [0]),
+        "labels": lambda: nacp.evaluate(SETS, [0, 1]),
+        "alpha": lambda: nacp.evaluate(SETS, [0] * 7, alpha=2),
+        "confidence": lambda: nacp.coverage_by_class(SETS, [0] * 7, confidence=2),
+        "copy": lambda: np.asarray(SETS, copy=False),
+    }.items():
+        with pytest.raises(InputError) as caught:
+            refused()
+        assert caught.value.argument == argument

@@ -173,6 +173,15 @@ def test_a_second_fit_drops_the_calibration_of_the_first():
         model.predict_set(X[TEST])
 
 
+def test_a_calibration_of_the_classifier_inside_is_not_its_own(model):
+    outer = aware(FrozenEstimator(model)).fit(X[TRAIN], Y[TRAIN])
+    assert not hasattr(outer, "calibration_")
+    with pytest.raises(NotFittedError, match="conformalize"):
+        outer.predict_set(X[TEST])
+    sets = outer.conformalize(X[CAL], NOISY).predict_set(X[TEST])
+    assert sets.to_lists() == model.predict_set(X[TEST]).to_lists()
+
+
 class Naming(LogisticRegression):
     """Knows the names of its columns, as after a fit on a data frame."""
 

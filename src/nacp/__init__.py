@@ -8,8 +8,10 @@ from nacp.advice.diagnosis import Diagnosis, compatible_radius, diagnose
 from nacp.advice.planning import Plan, plan
 from nacp.advice.sensitivity import Sensitivity, sensitivity
 from nacp.advice.theorems import NoisyComparison, compare_with_noisy_cp, threshold_bracket
-from nacp.calibration import Calibration, NoValidThresholdWarning, calibrate, load
-from nacp.coverage import CoverageCurve, coverage_curve
+from nacp.calibrate import NoValidThresholdWarning, calibrate, coverage_curve
+from nacp.calibration import Calibration
+from nacp.coverage import CoverageCurve, Tally
+from nacp.errors import InputError
 from nacp.estimation import (
     NoiseEstimate,
     noise_from_annotators,
@@ -17,6 +19,7 @@ from nacp.estimation import (
     noise_from_model,
     noise_from_privacy,
 )
+from nacp.files import load
 from nacp.guarantees import (
     ACNL,
     CRCP,
@@ -33,13 +36,23 @@ from nacp.noise import GroupNoise, MatrixNoise, Noise, RandomizedResponse, Unifo
 from nacp.scores import APS, HPS, RAPS, SAPS, Custom, Margin, Precomputed, Score, TopK
 from nacp.sets import PredictionSets
 from nacp.verdict import Verdict, judge
+from nacp.versions import __version__, show_versions
 
 if TYPE_CHECKING:
     from nacp.show.displays import CorrectionDisplay, CoverageDisplay, SensitivityDisplay, SetSizeDisplay
     from nacp.show.report import Report, make_report
     from nacp.sklearn import NoiseAwareClassifier
 
-__version__ = "0.1.0"
+# What needs an extra, and what few need, is imported when it is asked for.
+_ELSEWHERE = {
+    "NoiseAwareClassifier": "nacp.sklearn",
+    "CorrectionDisplay": "nacp.show.displays",
+    "CoverageDisplay": "nacp.show.displays",
+    "Report": "nacp.show.report",
+    "make_report": "nacp.show.report",
+    "SensitivityDisplay": "nacp.show.displays",
+    "SetSizeDisplay": "nacp.show.displays",
+}
 
 __all__ = [
     "ACNL",
@@ -64,6 +77,7 @@ __all__ = [
     "Expected",
     "GroupNoise",
     "Guarantee",
+    "InputError",
     "Margin",
     "MatrixNoise",
     "NoValidThresholdWarning",
@@ -81,10 +95,12 @@ __all__ = [
     "SensitivityDisplay",
     "SetSizeDisplay",
     "SplitConformal",
+    "Tally",
     "TopK",
     "Uncorrected",
     "UniformNoise",
     "Verdict",
+    "__version__",
     "calibrate",
     "compare",
     "compare_with_noisy_cp",
@@ -102,23 +118,12 @@ __all__ = [
     "noise_from_privacy",
     "plan",
     "sensitivity",
+    "show_versions",
     "threshold_bracket",
 ]
 
 
-_ELSEWHERE = {
-    "NoiseAwareClassifier": "nacp.sklearn",
-    "CorrectionDisplay": "nacp.show.displays",
-    "CoverageDisplay": "nacp.show.displays",
-    "Report": "nacp.show.report",
-    "make_report": "nacp.show.report",
-    "SensitivityDisplay": "nacp.show.displays",
-    "SetSizeDisplay": "nacp.show.displays",
-}
-
-
 def __getattr__(name: str) -> Any:
-    """Import what needs an extra, and what few need, only when it is asked for."""
     if name in _ELSEWHERE:
         return getattr(import_module(_ELSEWHERE[name]), name)
     if name == "datasets":

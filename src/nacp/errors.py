@@ -49,9 +49,7 @@ class InputError(ValueError):
 
     def about(self, argument: str) -> "InputError":
         """Return the same error about an argument of another name."""
-        return InputError(
-            argument, self.problem, found=self.found, remedy=self.remedy, spoken=self.spoken
-        )
+        return InputError(argument, self.problem, found=self.found, remedy=self.remedy, spoken=self.spoken)
 
     def __reduce__(self) -> tuple[object, ...]:
         return _rebuilt, (self.argument, self.problem, self.found, self.remedy, self.spoken)

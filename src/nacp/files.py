@@ -1,22 +1,159 @@
-"""Files written whole or not at all; and plain JSON with a format and a version, read with suspicion."""
+"""Save and load: files written whole or not at all; plain JSON with a version, read with suspicion."""
 
 import json
 import math
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
-from typing import IO, Any, Literal
+from typing import IO, Any, Literal, TypeAlias, TypeVar
 
-from nacp._validation import check_count
+from nacp.calibration import Calibration
+from nacp.checks import check_choice, check_count, check_flag, check_fraction
+from nacp.coverage import RULES
+from nacp.errors import InputError
+from nacp.guarantees import GUARANTEES
+from nacp.noise import NOISES
+from nacp.points import check_classes
+from nacp.scores import SCORES, Custom, Score, as_score
+
+File: TypeAlias = str | os.PathLike[str]
+
+_FORMAT = "nacp.calibration"
+_VERSION = 1
+_Member = TypeVar("_Member")
 
 
-def write_whole(
-    path: str | os.PathLike[str], mode: Literal["w", "wb"], write: Callable[[IO[Any]], object]
-) -> None:
+def save_calibration(cal: Calibration, path: File) -> None:
+    """Write a calibration to a JSON file; `load` reads it back. Its points and their tally are not in it.
+
+    Parameters
+    ----------
+    cal : Calibration
+        What to save.
+    path : path
+        The file; replaced if it exists.
+    """
+    odd = [name for name in cal.classes or () if not _storable(name)]
+    if odd:
+        raise InputError("classes", "must be text or numbers to be saved", found=repr(odd[0]))
+    write_document(
+        path,
+        {
+            "format": _FORMAT,
+            "version": _VERSION,
+            "alpha": cal.alpha,
+            "n": cal.n,
+            "k": cal.k,
+            "score": cal.score.to_dict(),
+            "noise": None if cal.noise is None else cal.noise.to_dict(),
+            "guarantee": cal.guarantee.to_dict(),
+            "crossing": cal.crossing,
+            "correction": to_json(cal.correction),
+            "threshold": to_json(cal.threshold),
+            "native_threshold": to_json(cal.native_threshold),
+            "estimate": to_json(cal.estimate),
+            "deviation": None if cal.deviation is None else to_json(cal.deviation),
+            "obstacle": cal.obstacle,
+            "gap": to_json(cal.gap),
+            "price_of_doubt": to_json(cal.price_of_doubt),
+            "note": cal.note,
+            "random_state": cal.random_state,
+            "classes": None if cal.classes is None else list(cal.classes),
+            "normalize": cal.normalize,
+        },
+    )
+
+
+def load(path: File, *, score: Score | Callable[..., Any] | None = None) -> Calibration:
+    """Read a calibration that `Calibration.save` wrote.
+
+    Parameters
+    ----------
+    path : path
+        A JSON file. Nothing in it is executed.
+    score : callable, optional
+        The function, if the calibration was made with a score function of one's own.
+
+    Returns
+    -------
+    Calibration
+
+    Examples
+    --------
+    >>> import os, tempfile
+    >>> import nacp
+    >>> cal = nacp.calibrate([[0.5, 0.5], [0.25, 0.75]], [0, 1], noise=None, alpha=0.5)
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     cal.save(os.path.join(folder, "cal.json"))
+    ...     nacp.load(os.path.join(folder, "cal.json")) == cal
+    True
+    """
+    document = read_document(path, "calibration file", (_FORMAT,), _VERSION)
+    with reading(path):
+        return _from_document(document, score)
+
+
+def _from_document(document: dict[str, Any], score: Any) -> Calibration:
+    stored = dict(document["score"])
+    if stored["name"] != Custom.name:
+        score = rebuild("score", SCORES, stored)
+    elif score is None:
+        raise InputError(
+            "score",
+            f"is one's own function, {stored['function']!r}, which is not in the file",
+            remedy="pass it as score=",
+            spoken="load it in Python, by nacp.load(..., score=...)",
+        )
+    else:
+        score = as_score(score)
+    k = check_count("k", document["k"], 2)
+    crossing: Any = check_choice("crossing", document["crossing"], RULES)
+    noise = None if document["noise"] is None else rebuild("noise", NOISES, document["noise"])
+    if noise is not None:
+        noise.check(k)
+    guarantee = rebuild("guarantee", GUARANTEES, document["guarantee"])
+    reason = guarantee.applies(noise, crossing)
+    if reason is not None:
+        raise InputError("guarantee", f'"{guarantee.name}" {reason}')
+    threshold, native = (number(name, document[name]) for name in ("threshold", "native_threshold"))
+    if threshold != native + score.offset:
+        raise InputError(
+            "threshold",
+            f"must be native_threshold {native!r} plus {score.offset!r}, the offset of {score!r}",
+            found=repr(threshold),
+        )
+    deviation = document.get("deviation")
+    return Calibration(
+        alpha=check_fraction("alpha", document["alpha"]),
+        n=check_count("n", document["n"], 1),
+        k=k,
+        score=score,
+        noise=noise,
+        guarantee=guarantee,
+        crossing=crossing,
+        correction=number("correction", document["correction"]),
+        native_threshold=native,
+        estimate=number("estimate", document["estimate"]),
+        deviation=None if deviation is None else number("deviation", deviation),
+        obstacle=_text("obstacle", document["obstacle"]),
+        gap=number("gap", document.get("gap", 0.0)),
+        price_of_doubt=number("price_of_doubt", document.get("price_of_doubt", 0.0)),
+        note=_text("note", document.get("note")),
+        random_state=check_count("random_state", document.get("random_state", 0)),
+        classes=check_classes(document["classes"], k),
+        normalize=check_flag("normalize", document["normalize"]),
+    )
+
+
+# What is common to all files of the library
+
+
+def write_whole(path: File, mode: Literal["w", "wb"], write: Callable[[IO[Any]], object]) -> None:
     """Let `write` fill a file; an interruption or an error leaves what was there before."""
     target = Path(os.path.realpath(path))  # a link stays one
     if target.exists() and not target.is_file():
-        raise ValueError(f"{path} is not a file that could be replaced; give the name of a file")
+        raise InputError(str(path), "is not a file that could be replaced", remedy="give the name of a file")
     partial = target.with_name(f".{target.name}.{os.getpid()}.partial")
     text = mode == "w"
     try:
@@ -31,64 +168,78 @@ def write_whole(
         partial.unlink(missing_ok=True)
 
 
-def write_text(path: str | os.PathLike[str], text: str) -> None:
+def write_text(path: File, text: str) -> None:
     """Write a text file, whole or not at all; the same bytes on every system."""
     write_whole(path, "w", lambda file: file.write(text))
 
 
-def write_document(path: str | os.PathLike[str], document: dict[str, Any]) -> None:
+def write_document(path: File, document: dict[str, Any]) -> None:
     """Write a JSON file, whole or not at all."""
     write_text(path, json.dumps(document, allow_nan=False, indent=1) + "\n")
 
 
-def read_document(
-    path: str | os.PathLike[str], format_name: str, version: int, what: str = "calibration file"
-) -> dict[str, Any]:
-    """Read a JSON file, and refuse any but of the given format and version."""
+def read_document(path: File, what: str, formats: Sequence[str], version: int) -> dict[str, Any]:
+    """Read a JSON file, and refuse all but this version of one of the formats; new files have the first."""
     try:
         document = json.loads(Path(path).read_text(encoding="utf-8"), parse_constant=_refuse_constant)
-    except (UnicodeDecodeError, json.JSONDecodeError, RecursionError, _NotANumberError) as error:
-        raise ValueError(f"{path} is not a {what}: it is not JSON ({error})") from None
-    if not isinstance(document, dict) or document.get("format") != format_name:
-        raise ValueError(f"{path} is not a {what}: it has no format {format_name!r}")
+    except (ValueError, RecursionError) as error:
+        raise InputError(str(path), f"is not a {what}: it is not JSON ({error})") from None
+    if not isinstance(document, dict) or document.get("format") not in formats:
+        raise InputError(str(path), f"is not a {what}: it has no format {formats[0]!r}")
     if document.get("version") != version:
-        raise ValueError(
-            f"{path} has version {document.get('version')!r} of the format; this nacp reads {version}"
+        raise InputError(
+            str(path), f"has version {document.get('version')!r} of the format; this nacp reads {version}"
         )
     return document
 
 
-class _NotANumberError(Exception):
-    """JSON has no NaN and no Infinity, although Python's reader takes them."""
-
-
 def _refuse_constant(name: str) -> float:
-    raise _NotANumberError(f"{name} is not a JSON number")
+    """Refuse NaN and Infinity, which JSON does not have, although Python's reader takes them."""
+    raise ValueError(f"{name} is not a JSON number")
+
+
+@contextmanager
+def reading(path: File) -> Iterator[None]:
+    """Say which file it is if one of its fields is missing or wrong."""
+    try:
+        yield
+    except InputError as error:
+        raise InputError(
+            str(path),
+            f"cannot be used: {error.argument} {error.problem}",
+            found=error.found,
+            remedy=error.remedy,
+            spoken=error.spoken,
+        ) from None
+    except KeyError as error:
+        raise InputError(str(path), f"cannot be used: it has no {error}") from None
+    except (TypeError, AttributeError, ValueError, OverflowError) as error:
+        raise InputError(str(path), f"cannot be used: {error}") from None
+
+
+def rebuild(name: str, table: dict[str, type[_Member]], stored: dict[str, Any]) -> _Member:
+    """Make the member of a family that its `to_dict` described."""
+    parameters = dict(stored)
+    return table[check_choice(name, parameters.pop("name"), tuple(table))](**parameters)
 
 
 def to_json(value: float) -> float | str:
     """Write infinity as a word: JSON has no number for it."""
-    return value if math.isfinite(value) else "inf"
+    return value if math.isfinite(value) else str(value)
 
 
 def number(name: str, value: Any) -> float:
     """Read what `to_json` wrote."""
-    if isinstance(value, bool) or math.isnan(float(value)):
-        raise ValueError(f"{name} must be a number; found {value!r}")
-    return float(value)
+    if value in ("inf", "-inf") or type(value) in (int, float):
+        return float(value)
+    raise InputError(name, "must be a number", found=repr(value))
 
 
-def positive(name: str, value: Any) -> int:
-    """Read a whole number of at least 1."""
-    if check_count(name, value) == 0:
-        raise ValueError(f"{name} must be at least 1; found 0")
-    return int(value)
+def _storable(name: Any) -> bool:
+    return name is None or isinstance(name, str | int) or (isinstance(name, float) and math.isfinite(name))
 
 
-def rebuild(table: dict[str, Any], stored: dict[str, Any]) -> Any:
-    """Make the member of a family that its `to_dict` described."""
-    parameters = dict(stored)
-    name = parameters.pop("name")
-    if name not in table:
-        raise ValueError(f"{name!r} is not one of {', '.join(map(repr, table))}")
-    return table[name](**parameters)
+def _text(name: str, value: Any) -> str | None:
+    if value is None or isinstance(value, str):
+        return value
+    raise InputError(name, "must be text or null", found=repr(value))

@@ -1,17 +1,19 @@
 """How prediction sets do: evaluate() on true labels, coverage_by_class() on noisy ones too."""
 
 from dataclasses import dataclass, fields
-from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from nacp import _kernels
 from nacp._types import Array, Bools, Floats, Ints
-from nacp._validation import check_fraction, check_labels
-from nacp.noise import as_noise, check_estimate
+from nacp.checks import check_fraction
+from nacp.errors import InputError
+from nacp.noise import NoiseLike, noise_for
 from nacp.noise.matrices import ClassMatrix
+from nacp.points import check_labels
+from nacp.points.arrays import row_slices
 from nacp.sets import PredictionSets
+from nacp.stats.intervals import exact_share
 
 # Sizes by which coverage is stratified, as in Angelopoulos et al. (2021), and the rest.
 _SIZE_BOUNDS = (1, 3, 10, 100, 1000)
@@ -120,12 +122,12 @@ def evaluate(sets: PredictionSets, labels: ArrayLike, *, alpha: float | None = N
     (0.666..., 1.0, 0.333..., 0.416...)
     """
     if not isinstance(sets, PredictionSets):
-        raise ValueError(f"sets must be PredictionSets, as from predict_set; found {type(sets).__name__}")
-    given = check_labels(labels, len(sets), sets.k, sets.classes)
+        raise InputError("sets", "must be PredictionSets, as from predict_set", found=type(sets).__name__)
+    numbers = check_labels(labels, len(sets), sets.k, sets.classes)
     if len(sets) == 0:
-        raise ValueError("sets is empty: there is nothing to evaluate")
+        raise InputError("sets", "is empty: there is nothing to evaluate")
     level = sets.alpha if alpha is None else check_fraction("alpha", alpha)
-    return summarize(sets.contains(labels), sets.sizes, given, level)
+    return summarize(sets.contains(labels), sets.sizes, numbers, level)
 
 
 def summarize(covered: Bools, sizes: Ints, labels: Ints, level: float | None) -> Evaluation:
@@ -164,7 +166,7 @@ class ClassCoverage:
     low, high : array of shape (k,)
         A confidence interval for it.
     count : array of shape (k,)
-        How many of the given labels name the class.
+        How many of the labels name the class.
     """
 
     coverage: Floats
@@ -179,7 +181,7 @@ class ClassCoverage:
 
 
 def coverage_by_class(
-    sets: PredictionSets, labels: ArrayLike, *, noise: Any = None, confidence: float = 0.95
+    sets: PredictionSets, labels: ArrayLike, *, noise: NoiseLike = None, confidence: float = 0.95
 ) -> ClassCoverage:
     """Return the coverage of each class, with an interval; from noisy labels too.
 
@@ -212,19 +214,18 @@ def coverage_by_class(
     >>> found.coverage.tolist(), found.worst_first().tolist()
     ([0.0, 0.5, 1.0], [0, 1, 2])
     """
-    given = check_labels(labels, len(sets), sets.k, sets.classes)
+    numbers = check_labels(labels, len(sets), sets.k, sets.classes)
     tail = (1 - check_fraction("confidence", confidence)) / 2
-    count = np.bincount(given, minlength=sets.k)
-    check_estimate(noise, sets.k)
-    model = as_noise(noise)
-    if model is None:
-        held = np.bincount(given[sets.contains(labels)], minlength=sets.k)
+    count = np.bincount(numbers, minlength=sets.k)
+    known = noise_for(noise, sets.k)
+    if known is None:
+        held = np.bincount(numbers[sets.contains(labels)], minlength=sets.k)
         return ClassCoverage(_share(held, count), *exact_share(held, count, tail), count)
-    return ClassCoverage(*_weighted_share(sets, given, count, model.inverse(sets.k), tail), count)
+    return ClassCoverage(*_weighted_share(sets, numbers, count, known.inverse(sets.k), tail), count)
 
 
 def _weighted_share(
-    sets: PredictionSets, given: Ints, count: Ints, inverse: ClassMatrix, tail: float
+    sets: PredictionSets, labels: Ints, count: Ints, inverse: ClassMatrix, tail: float
 ) -> tuple[Floats, Floats, Floats]:
     """Return the estimates ``sum w 1{l in C} / sum w`` with ``w = W[y, l]``, and intervals for them."""
     from scipy.special import ndtri
@@ -232,11 +233,11 @@ def _weighted_share(
     def weights(rows: Ints, columns: Array) -> Floats:
         return inverse.rest(rows, columns) + np.where(rows == columns, inverse.own[columns], 0.0)
 
-    inside = weights(np.repeat(given, sets.sizes), sets.labels)
+    inside = weights(np.repeat(labels, sets.sizes), sets.labels)
     held, held_squares = (np.bincount(sets.labels, w, minlength=sets.k) for w in (inside, inside**2))
     total, squares = np.zeros((2, sets.k))
     columns = np.arange(sets.k)
-    for rows in _kernels.row_slices(sets.k, sets.k):
+    for rows in row_slices(sets.k, sets.k):
         block = weights(columns[rows, None], columns)
         total += count[rows] @ block
         squares += count[rows] @ block**2
@@ -271,14 +272,3 @@ def _share(part: Array, total: Array) -> Floats:
     """Return part / total; nan where the total is not positive."""
     share: Floats = np.divide(part, total, out=np.full(len(total), np.nan), where=total > 0)
     return share
-
-
-def exact_share(hits: Ints, trials: Ints, tail: float) -> tuple[Floats, Floats]:
-    """Return the interval of Clopper and Pearson for a share of so many hits; nan without trials."""
-    from scipy.special import betaincinv
-
-    with np.errstate(invalid="ignore"):
-        low = np.where(hits > 0, betaincinv(np.maximum(hits, 1), trials - hits + 1, tail), 0.0)
-        high = np.where(hits < trials, betaincinv(hits + 1, np.maximum(trials - hits, 1), 1 - tail), 1.0)
-    seen = trials > 0
-    return np.where(seen, low, np.nan), np.where(seen, high, np.nan)

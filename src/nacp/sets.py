@@ -8,7 +8,8 @@ import numpy as np
 from numpy.typing import ArrayLike, DTypeLike
 
 from nacp._types import Array, Bools, Ints
-from nacp._validation import check_labels
+from nacp.errors import InputError
+from nacp.points import check_labels
 
 # In a notebook.
 _SHOWN_ROWS, _SHOWN_LABELS = 5, 10
@@ -73,8 +74,8 @@ class PredictionSets:
         -------
         array of bool of shape (n,)
         """
-        given = check_labels(labels, len(self), self.k, self.classes)
-        hits = np.flatnonzero(self.labels == np.repeat(given.astype(np.int32), self.sizes))
+        numbers = check_labels(labels, len(self), self.k, self.classes).astype(np.int32)
+        hits = np.flatnonzero(self.labels == np.repeat(numbers, self.sizes))
         contains = np.zeros(len(self), dtype=bool)
         contains[np.searchsorted(self.offsets, hits, side="right") - 1] = True
         return contains
@@ -89,7 +90,7 @@ class PredictionSets:
 
     def __array__(self, dtype: DTypeLike | None = None, copy: bool | None = None) -> Array:
         if copy is False:
-            raise ValueError("the boolean matrix is made on request, so it is always a copy")
+            raise InputError("copy", "must not be False: the boolean matrix is made on request")
         matrix = np.zeros((len(self), self.k), dtype=bool)
         matrix[np.repeat(np.arange(len(self)), self.sizes), self.labels] = True
         return matrix if dtype is None else matrix.astype(dtype)

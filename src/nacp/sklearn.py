@@ -1,19 +1,24 @@
 """NoiseAwareClassifier: a scikit-learn classifier with prediction sets. Needs the extra ``nacp[sklearn]``."""
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator, ClassifierMixin, MetaEstimatorMixin, clone
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
 from nacp._types import Array
 from nacp.calibration import Calibration, calibrate
-from nacp.crossing import Rule
+from nacp.coverage.crossing import Rule
+from nacp.guarantees import Guarantee
+from nacp.noise import NoiseLike
+from nacp.scores import Score
 from nacp.sets import PredictionSets
 
 
-def _estimator_has(method: str) -> Any:
+def _estimator_has(method: str) -> Callable[["NoiseAwareClassifier"], bool]:
     def check(self: "NoiseAwareClassifier") -> bool:
         getattr(getattr(self, "estimator_", self.estimator), method)
         return True
@@ -66,12 +71,12 @@ class NoiseAwareClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator): 
 
     def __init__(
         self,
-        estimator: Any,
+        estimator: BaseEstimator,
         *,
-        noise: Any,
+        noise: NoiseLike,
         alpha: float = 0.1,
-        conformity_score: Any = "hps",
-        guarantee: Any = None,
+        conformity_score: str | Score | Callable[..., Array] = "hps",
+        guarantee: str | Guarantee | None = None,
         delta: float | None = None,
         crossing: Rule = "last",
         random_state: int | None = None,
@@ -85,7 +90,7 @@ class NoiseAwareClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator): 
         self.crossing = crossing
         self.random_state = random_state
 
-    def fit(self, X: Any, y: Any, **fit_params: Any) -> "NoiseAwareClassifier":
+    def fit(self, X: object, y: ArrayLike, **fit_params: object) -> "NoiseAwareClassifier":
         """Fit the classifier.
 
         Parameters
@@ -103,14 +108,15 @@ class NoiseAwareClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator): 
         """
         self.estimator_ = clone(self.estimator).fit(X, y, **fit_params)
         self.classes_ = self.estimator_.classes_
-        for learned in ("n_features_in_", "feature_names_in_", "calibration_"):
-            if hasattr(self, learned):
-                delattr(self, learned)
+        # What belongs to an earlier fit goes. A calibration of the classifier inside is not ours.
+        self.__dict__.pop("calibration_", None)
+        for learned in ("n_features_in_", "feature_names_in_"):
+            self.__dict__.pop(learned, None)
             if hasattr(self.estimator_, learned):
                 setattr(self, learned, getattr(self.estimator_, learned))
         return self
 
-    def conformalize(self, X: Any, y: Any, unlabelled: Any = None) -> "NoiseAwareClassifier":
+    def conformalize(self, X: object, y: ArrayLike, unlabelled: object = None) -> "NoiseAwareClassifier":
         """Calibrate on inputs that the classifier was not fitted on, and their noisy labels.
 
         Parameters
@@ -142,7 +148,7 @@ class NoiseAwareClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator): 
         )
         return self
 
-    def predict_set(self, X: Any, *, allow_empty: bool = True) -> PredictionSets:
+    def predict_set(self, X: object, *, allow_empty: bool = True) -> PredictionSets:
         """Return the prediction sets of new inputs.
 
         Parameters
@@ -161,7 +167,7 @@ class NoiseAwareClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator): 
         )
         return self.calibration_.predict_set(self.predict_proba(X), allow_empty=allow_empty)
 
-    def predict(self, X: Any) -> Array:
+    def predict(self, X: object) -> Array:
         """Return the classifier's own predictions.
 
         Parameters
@@ -173,7 +179,7 @@ class NoiseAwareClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator): 
         return np.asarray(self.estimator_.predict(X))
 
     @available_if(_estimator_has("predict_proba"))  # type: ignore[untyped-decorator]
-    def predict_proba(self, X: Any) -> Array:
+    def predict_proba(self, X: object) -> Array:
         """Return the classifier's own probabilities.
 
         Parameters

@@ -35,6 +35,9 @@ class Tuning:
         Up to so many thresholds, pairs are counted by comparing; for more, each pair is looked up.
     bets_entries : int
         Points times bets that are played at once.
+    written_entries : int
+        Entries of the rows that the command line predicts and writes at once: 2^23 entries are 32 MB of
+        float32, and progress is shown some times a second.
     """
 
     block_entries: int = 1 << 18
@@ -45,6 +48,7 @@ class Tuning:
     compared_spans: int = 2
     counted_thresholds: int = 32
     bets_entries: int = 1 << 18
+    written_entries: int = 1 << 23
 
 
 _CURRENT: ContextVar[Tuning] = ContextVar("tuning", default=Tuning())

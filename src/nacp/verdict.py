@@ -6,10 +6,10 @@ from dataclasses import dataclass
 import numpy as np
 
 from nacp.calibration import Calibration
-from nacp.coverage import inverse_for
 from nacp.guarantees import Problem
 from nacp.guarantees.base import percent
 from nacp.metrics import REACH, Evaluation
+from nacp.noise import UniformNoise
 
 
 @dataclass(frozen=True)
@@ -95,7 +95,7 @@ def judge(calibration: Calibration, result: Evaluation) -> Verdict:
     on_average = calibration.guarantee.delta is None
     interval = result.coverage_interval
     if on_average:
-        inverse = inverse_for(calibration.noise, calibration.k)
+        inverse = (calibration.noise or UniformNoise(0.0)).inverse(calibration.k)
         counts = np.full(calibration.k, calibration.n / calibration.k)
         problem = Problem(alpha, calibration.n, calibration.noise, inverse, counts)
         variance = problem.small_set_deviation**2 / calibration.n + alpha * (1 - alpha) / result.n

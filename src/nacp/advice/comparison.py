@@ -1,22 +1,23 @@
 """compare(): all guarantees and scores side by side on one's own data."""
 
 import math
-import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from nacp._types import Floats
-from nacp._validation import check_classes, check_flag, check_fraction, check_labels, check_probs, check_test
-from nacp.calibration import Calibration, NoValidThresholdWarning, calibrate
-from nacp.coverage import Evidence, inverse_for
-from nacp.crossing import Rule
-from nacp.guarantees import GUARANTEES, Guarantee, SplitConformal, Uncorrected, as_guarantee
-from nacp.noise import Noise, as_noise, check_estimate
-from nacp.scores import as_score
+from nacp._types import Ints
+from nacp.calibrate import ScoreLike, calibrations, informative_noise
+from nacp.calibration import Calibration
+from nacp.checks import check_count, check_flag, check_fraction
+from nacp.coverage import Rule, Sample, Talk, together
+from nacp.errors import InputError
+from nacp.guarantees import GUARANTEES, Guarantee, as_guarantee, coverage_under
+from nacp.noise import Noise, NoiseLike
+from nacp.points import Rows, open_points, open_test
+from nacp.scores import Score, as_score
 
 _DELTA = 0.05
 
@@ -138,10 +139,10 @@ def compare(
     probs: ArrayLike,
     labels: ArrayLike,
     *,
-    noise: Any,
+    noise: NoiseLike,
     alpha: float = 0.1,
     delta: float | None = None,
-    scores: Sequence[Any] = ("hps", "aps", "raps"),
+    scores: Sequence[ScoreLike] = ("hps", "aps", "raps"),
     guarantees: Sequence[str | Guarantee] | None = None,
     test_probs: ArrayLike | None = None,
     test_labels: ArrayLike | None = None,
@@ -198,111 +199,115 @@ def compare(
     >>> found.rows[0].mean_size < found.rows[1].mean_size < found.rows[2].mean_size
     True
     """
-    model = as_noise(noise)
     check_fraction("alpha", alpha)
     check_flag("normalize", normalize)
+    seed = check_count("random_state", random_state)
     if test_labels is not None and test_probs is None:
-        raise ValueError("test_labels needs test_probs, the probabilities of the same points")
-    kinds = [(score if isinstance(score, str) else repr(score), as_score(score)) for score in scores]
-    promised = [
-        as_guarantee(each, _given_delta(each, delta))
-        for each in (GUARANTEES if guarantees is None else guarantees)
-    ]
-    if not kinds or not promised:
-        raise ValueError("scores and guarantees must each hold at least one; found none")
-    rows: list[ComparisonRow] = []
-    for name, kind in kinds:
-        checked = check_probs(
-            probs, normalize=normalize, probabilities=kind.takes_probabilities, classes=classes
-        )
-        check_estimate(noise, checked.k)
-        names = check_classes(classes, checked.k)
-        given = check_labels(labels, checked.n, checked.k, names)
-        evidence = Evidence(checked, given, kind, inverse_for(model, checked.k))
-        tested, true = None, None
+        raise InputError("test_labels", "needs test_probs, the probabilities of the same points")
+    named = [(score if isinstance(score, str) else repr(score), as_score(score)) for score in scores]
+    promised = [with_delta(each, delta) for each in (GUARANTEES if guarantees is None else guarantees)]
+    if not named or not promised:
+        raise InputError("scores" if not named else "guarantees", "is empty; it must hold at least one")
+    opened: dict[bool, tuple[Rows, Ints, tuple[Any, ...] | None]] = {}
+    tested: dict[bool, tuple[Rows, Ints | None]] = {}
+    for kind in {score.takes_probabilities for _, score in named}:
+        known = {"probabilities": kind, "normalize": normalize, "classes": classes}
+        opened[kind] = open_points(probs, labels, **known)
         if test_probs is not None:
-            tested, true = check_test(
-                test_probs, test_labels, names, normalize=normalize, probabilities=kind.takes_probabilities,
-                k=checked.k,
-            )  # fmt: skip
-        own: list[ComparisonRow] = []
-        for guarantee in promised:
-            own.append(
-                _row(
-                    name, guarantee, model, probs, labels,
-                    alpha=alpha, score=kind, classes=names, normalize=normalize, crossing=crossing,
-                    random_state=random_state,
-                )
-            )  # fmt: skip
+            tested[kind] = open_test(test_probs, test_labels, k=opened[kind][0].k, **known)
+    rows: list[ComparisonRow] = []
+    total = len(named) * len(promised)
+    for name, score in named:
+        points, numbers, names = opened[score.takes_probabilities]
+        sample = Sample(points, numbers, score)
+        model = informative_noise(noise, points.n, points.k)
+
+        def said(done: int = len(rows)) -> None:
             if progress is not None:
-                progress(len(rows) + len(own), len(kinds) * len(promised))
-        at = _thresholds(own)
-        _, random, clean = evidence.curve(at)
-        coverage = None
-        if tested is not None:
-            labels_there = np.zeros(tested.n, dtype=np.int64) if true is None else true
-            share, random, _ = Evidence(tested, labels_there, kind, inverse_for(None, tested.k)).curve(at)
-            coverage = None if true is None else share
-        rows += [_measured(row, at, clean, random * checked.k, coverage) for row in own]
-    return Comparison(tuple(sorted(rows, key=lambda row: row._place)), float(alpha), checked.n, checked.k)
+                progress(done, total)
+
+        asked = Asked(float(alpha), model, crossing, seed, names, normalize)
+        found = sample.ask(together([compared(name, sample, each, asked, said) for each in promised]))
+        if tested:
+            found = _measured(found, *tested[score.takes_probabilities], score)
+        rows += found
+    return Comparison(tuple(sorted(rows, key=lambda row: row._place)), float(alpha), points.n, points.k)
 
 
-def _given_delta(guarantee: str | Guarantee, delta: float | None) -> float | None:
-    """Return the delta to make a guarantee of a name with; a guarantee object has its own."""
+def with_delta(guarantee: str | Guarantee, delta: float | None = None) -> Guarantee:
+    """Return a guarantee of a name with the delta that is common to all, if it takes one."""
     if isinstance(guarantee, Guarantee):
-        return None
-    return _DELTA if delta is None else delta
+        return guarantee
+    takes = guarantee in GUARANTEES and GUARANTEES[guarantee].takes_delta()
+    return as_guarantee(guarantee, (_DELTA if delta is None else delta) if takes else None)
 
 
-def _row(
-    name: str, guarantee: Guarantee, noise: Noise | None, probs: Any, labels: Any, **options: Any
-) -> ComparisonRow:
-    """Calibrate, or say why not."""
-    ignores = isinstance(guarantee, SplitConformal)
+class Asked(NamedTuple):
+    """What all rows of a comparison have in common."""
+
+    alpha: float
+    noise: Noise | None
+    crossing: Rule
+    seed: int
+    classes: tuple[Any, ...] | None
+    normalize: bool
+
+
+def compared(
+    name: str, sample: Sample, guarantee: Guarantee, asked: Asked, said: Callable[[], None] = lambda: None
+) -> Talk[ComparisonRow]:
+    """Return what a guarantee makes of a sample, or why it does not apply."""
+    # "split" stands for ignoring the noise.
+    noise = None if guarantee.only_as_given else asked.noise
     row = ComparisonRow(
         score=name,
         guarantee=guarantee.name,
-        promise=guarantee.promise(options["alpha"]),
-        promises_truth=not isinstance(guarantee, Uncorrected) and (noise is None or not ignores),
+        promise=guarantee.promise(asked.alpha),
+        promises_truth=guarantee.promises_truth or (guarantee.only_as_given and asked.noise is None),
     )
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", NoValidThresholdWarning)  # told in the row
-            found: Calibration = calibrate(
-                probs, labels, noise=None if ignores else noise, guarantee=guarantee, **options
-            )
-    except ValueError as refusal:
-        return replace(row, reason=str(refusal))
+    reason = guarantee.applies(noise, asked.crossing)
+    if reason is not None:
+        said()
+        return replace(row, reason=reason)
+    (cal,) = yield from calibrations(
+        sample, guarantee, noise, [asked.alpha], asked.crossing, asked.seed,
+        classes=asked.classes, normalize=asked.normalize,
+    )  # fmt: skip
+    estimates = yield from coverage_under(sample, asked.noise).at(np.array([cal.native_threshold]))
+    said()
     return replace(
         row,
-        promise=found.promise,
-        threshold=found.threshold,
-        correction=found.correction,
-        estimate=None if ignores else found.estimate,
-        reason=found.obstacle,
-        note=found.note,
-        calibration=found,
+        promise=cal.promise,
+        threshold=cal.threshold,
+        correction=cal.correction,
+        estimate=cal.estimate if noise is asked.noise else float(estimates.clean[0]),
+        mean_size=float(estimates.random[0]) * sample.k,
+        reason=cal.obstacle,
+        note=cal.note,
+        calibration=cal,
     )
-
-
-def _thresholds(rows: Sequence[ComparisonRow]) -> Floats:
-    """Return the native thresholds of the rows, ascending."""
-    return np.unique([row.calibration.native_threshold for row in rows if row.calibration is not None])
 
 
 def _measured(
-    row: ComparisonRow, at: Floats, clean: Floats, sizes: Floats, coverage: Floats | None
-) -> ComparisonRow:
-    """Add to a row what was measured at its threshold."""
-    if row.calibration is None:
-        return row
-    place = int(np.searchsorted(at, row.calibration.native_threshold))
-    return replace(
-        row,
-        estimate=float(clean[place]) if row.estimate is None else row.estimate,
-        mean_size=float(sizes[place]),
-        coverage=None if coverage is None else float(coverage[place]),
-    )
+    rows: list[ComparisonRow], points: Rows, truth: Ints | None, score: Score
+) -> list[ComparisonRow]:
+    """Return the rows with what their thresholds do on test points."""
+    done = [row.calibration.native_threshold for row in rows if row.calibration is not None]
+    if not done:
+        return rows
+    labels = np.zeros(points.n, dtype=np.int64) if truth is None else truth
+    sample, at = Sample(points, labels, score), np.unique(done)
+    share, random, _ = sample.ask(coverage_under(sample, None).at(at))
+    place = {q: i for i, q in enumerate(at.tolist())}
+
+    def measured(row: ComparisonRow) -> ComparisonRow:
+        if row.calibration is None:
+            return row
+        i = place[row.calibration.native_threshold]
+        coverage = None if truth is None else float(share[i])
+        return replace(row, mean_size=float(random[i]) * points.k, coverage=coverage)
+
+    return [measured(row) for row in rows]
 
 
 def _shown(value: float | None, form: str) -> str:

@@ -7,24 +7,24 @@ way round: the level is exact. The proof: docs/estimation.md.
 """
 
 import math
-from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from nacp._types import Floats, Ints
-from nacp._validation import check_fraction
-from nacp.coverage import Evidence
-from nacp.guarantees.pac import Bets
+from nacp._types import Bools, Floats, Ints
+from nacp.calibration import Calibration
+from nacp.checks import check_fraction
+from nacp.coverage import Coverage, Question, Sample, Talk
+from nacp.engine import Block
+from nacp.errors import InputError
+from nacp.guarantees import coverage_under
 from nacp.metrics import evaluate
-
-if TYPE_CHECKING:
-    from nacp.calibration import Calibration
+from nacp.points import check_labels
+from nacp.stats.betting import Bets
 
 _THRESHOLDS = 200
-_ENTRIES = 1 << 18
 _ROUNDING = 1e-9
 _STEP = 0.005
 
@@ -105,7 +105,7 @@ class Diagnosis:
                 f"The noise model is rejected at {level}: under {self.model}, the share of true labels "
                 f"{worst.region} is estimated at {worst.share:.3f} ± {worst.error:.3f}, and no share is "
                 "negative. Do not rely on the promise. A rate may be overstated, a matrix transposed, or the "
-                "noise may depend on the input: nacp.compatible_radius says by how much at least."
+                "noise may depend on the input: nacp.compatible_radius (in Python) says by how much at least."
             )
         else:
             said = (
@@ -129,9 +129,9 @@ class Diagnosis:
 
 
 def diagnose(
-    cal: "Calibration",
-    probs: ArrayLike | None = None,
-    labels: ArrayLike | None = None,
+    cal: Calibration,
+    probs: ArrayLike,
+    labels: ArrayLike,
     *,
     audit_probs: ArrayLike | None = None,
     audit_labels: ArrayLike | None = None,
@@ -145,9 +145,9 @@ def diagnose(
     Parameters
     ----------
     cal : Calibration
-        From `calibrate`, with its data; one that was loaded needs `probs` and `labels`.
-    probs, labels : arrays of shape (n, k) and (n,), optional
-        Points with noisy labels; those of the calibration by default.
+        From `calibrate` or `load`.
+    probs, labels : arrays of shape (n, k) and (n,)
+        Points with noisy labels: those of the calibration, or others.
     audit_probs, audit_labels : arrays of shape (m, k) and (m,), optional
         Points with clean labels, on which coverage is compared with the promise.
     level : float, default=0.05
@@ -164,28 +164,50 @@ def diagnose(
     >>> from nacp.paper import twins
     >>> probs, labels = twins.simulate("cifar100", n=4000)
     >>> noisy = nacp.GroupNoise.other([i // 2 for i in range(100)], 0.2).sample(labels, 100, random_state=0)
-    >>> nacp.calibrate(probs, noisy, noise=0.4, guarantee="none").diagnose().rejected
+    >>> cal = nacp.calibrate(probs, noisy, noise=0.4, guarantee="none")
+    >>> nacp.diagnose(cal, probs, noisy).rejected
     True
     """
+    sample = _sample(cal, probs, labels)
+    return sample.ask(
+        diagnosis_of(sample, cal, audit_probs=audit_probs, audit_labels=audit_labels, level=level)
+    )
+
+
+def _sample(cal: Calibration, probs: ArrayLike, labels: ArrayLike) -> Sample:
+    rows = cal.open_rows(probs)
+    return Sample(rows, check_labels(labels, rows.n, rows.k, cal.classes), cal.score)
+
+
+def diagnosis_of(
+    sample: Sample,
+    cal: Calibration,
+    *,
+    audit_probs: ArrayLike | None = None,
+    audit_labels: ArrayLike | None = None,
+    level: float = 0.05,
+) -> Talk[Diagnosis]:
+    """Return the diagnosis of a calibration's noise model on a sample."""
     check_fraction("level", level)
-    noise, radius = cal.noise, 0.0 if cal.noise is None else cal.noise.radius
-    evidence, regions = _regions(cal, probs, labels, doubtful=radius > 0)
+    noise, radius = cal.noise, 0.0 if cal.noise is None else cal.noise.doubt.radius
+    regions = yield from _regions(sample, cal, doubtful=radius > 0)
     checks = tuple(region.check(level / len(regions), radius) for region in regions)
+    audit = yield from _audit(sample, cal, audit_probs, audit_labels, level)
     return Diagnosis(
         rejected=any(check.rejected for check in checks),
         level=level,
         model="labels taken as they are" if noise is None else noise.describe(cal.k),
         checks=checks,
-        audit=_audit(cal, evidence, audit_probs, audit_labels, level),
+        audit=audit,
         target=1 - cal.alpha,
         estimate=cal.estimate,
     )
 
 
 def compatible_radius(
-    cal: "Calibration",
-    probs: ArrayLike | None = None,
-    labels: ArrayLike | None = None,
+    cal: Calibration,
+    probs: ArrayLike,
+    labels: ArrayLike,
     *,
     level: float = 0.05,
 ) -> float:
@@ -212,11 +234,12 @@ def compatible_radius(
     >>> probs, labels = twins.simulate("cifar10", n=4000)
     >>> noisy = nacp.GroupNoise.other([0, 0, 1, 1, 2, 2, 3, 3, 4, 4], 0.2).sample(labels, 10, random_state=0)
     >>> cal = nacp.calibrate(probs, noisy, noise=0.2, guarantee="none")
-    >>> 0 < nacp.compatible_radius(cal) <= 0.18  # the rows differ by 0.18 in total variation
+    >>> 0 < nacp.compatible_radius(cal, probs, noisy) <= 0.18  # the rows differ by 0.18 in total variation
     True
     """
     check_fraction("level", level)
-    _, regions = _regions(cal, probs, labels, doubtful=True)
+    sample = _sample(cal, probs, labels)
+    regions = sample.ask(_regions(sample, cal, doubtful=True))
     steps = round(1 / _STEP)
     return (
         max(
@@ -229,24 +252,54 @@ def compatible_radius(
     )
 
 
-def _regions(
-    cal: "Calibration", probs: ArrayLike | None, labels: ArrayLike | None, *, doubtful: bool
-) -> tuple[Evidence, "list[_Region]"]:
+def _regions(sample: Sample, cal: Calibration, *, doubtful: bool) -> "Talk[list[_Region]]":
     """Return the regions to be tested: two found on each half of the points, with the shares of the other."""
-    evidence = cal.evidence(probs, labels)
-    if evidence.n < 2:
-        raise ValueError(f"a diagnosis takes two points or more; found {evidence.n}")
-    if cal.noise is not None:
-        # A smaller rate implies no more than a larger one does: the low end of an interval is tested.
-        evidence = evidence.under(cal.noise.ends()[0].inverse(cal.k))
-    order = np.random.default_rng(cal.random_state).permutation(evidence.n)
-    halves = order[: evidence.n // 2], order[evidence.n // 2 :]
-    favourites = evidence.favourites()
+    if sample.n < 2:
+        raise InputError("probs", "must hold two points or more for a diagnosis", found=f"{sample.n}")
+    # A smaller rate implies no more than a larger one does: the low end of an interval is tested.
+    coverage = coverage_under(sample, None if cal.noise is None else cal.noise.doubt.ends[0])
+    order = np.random.default_rng(cal.random_state).permutation(sample.n)
+    halves = order[: sample.n // 2], order[sample.n // 2 :]
+    favourites = FavouritesQuestion(sample.n)
+    yield [favourites]
+    falls = yield from _falls(coverage, halves, cal.score.offset, doubtful)
     found = []
-    for learn, test in (halves, halves[::-1]):
-        found.append(_fall(evidence, learn, test, cal.score.offset, doubtful))
-        found.append(_cells(evidence, learn, test, favourites))
-    return evidence, found
+    for fall, (learn, test) in zip(falls, (halves, halves[::-1]), strict=True):
+        found += [fall, _cells(coverage, learn, test, favourites.found)]
+    return found
+
+
+class FavouritesQuestion(Question):
+    """For each row the label with the lowest score."""
+
+    placed = True
+
+    def __init__(self, n: int) -> None:
+        self.found: Ints = np.empty(n, dtype=np.int64)
+
+    def see(self, block: Block, rows: slice | Ints) -> None:
+        self.found[rows] = block.placed.argmin(axis=1)
+
+
+class HalfQuestion(Question):
+    """The shares of one half of the points in F^c-hat at thresholds: their sums, or one by one with their doubts."""
+
+    def __init__(self, coverage: Coverage, half: Ints, thresholds: Floats, doubtful: bool | None = None) -> None:
+        self._coverage, self._thresholds, self._doubtful = coverage, thresholds, doubtful
+        self._inside: Bools = np.zeros(coverage.n, dtype=bool)
+        self._inside[half] = True
+        self.total = np.zeros(len(thresholds))
+        self.shares, self.doubts = np.zeros((2, 0 if doubtful is None else coverage.n, len(thresholds)))
+
+    def see(self, block: Block, rows: slice | Ints) -> None:
+        inside = self._inside[rows]
+        shares = self._coverage.shares(block, rows, self._thresholds)
+        if self._doubtful is None:
+            self.total += shares[inside].sum(axis=0)
+            return
+        self.shares[rows] = shares
+        if self._doubtful:
+            self.doubts[rows] = self._coverage.oscillation(block, self._thresholds)
 
 
 class _Region(NamedTuple):
@@ -274,31 +327,43 @@ class _Region(NamedTuple):
         return Check(self.words, float(shares.mean()), error, won)
 
 
-def _fall(evidence: Evidence, learn: Ints, test: Ints, offset: float, doubtful: bool) -> _Region:
-    """Find where F^c-hat falls most on some points, and return the others' shares in that increment."""
-    q = np.unique(np.quantile(evidence.scores_by_row[learn], np.linspace(0, 1, _THRESHOLDS), method="lower"))
-    total = sum(evidence.shares(rows, q).sum(axis=0) for rows in _blocks(learn, max(evidence.k, len(q))))
-    curve = np.concatenate([[0.0], total / len(learn), [1.0]])  # at -inf and +inf it is known
-    end = int(np.argmax(np.maximum.accumulate(curve) - curve))
-    start = int(np.argmax(curve[: end + 1]))
-    blurred = evidence.under(evidence.inverse, 1.0) if doubtful else evidence
+def _falls(
+    coverage: Coverage, halves: tuple[Ints, Ints], offset: float, doubtful: bool
+) -> "Talk[list[_Region]]":
+    """Find where F^c-hat falls most on each half, and return the other's shares in that increment."""
+    scores = coverage.sample.label_scores
+    grids = [
+        np.unique(np.quantile(scores[learn], np.linspace(0, 1, _THRESHOLDS), method="lower"))
+        for learn in halves
+    ]
+    sums = [HalfQuestion(coverage, learn, q) for learn, q in zip(halves, grids, strict=True)]
+    yield [*sums]
+    curves, places, tests = [], [], []
+    for learn, test, q, found in zip(halves, halves[::-1], grids, sums, strict=True):
+        curve = np.concatenate([[0.0], found.total / len(learn), [1.0]])  # at -inf and +inf it is known
+        end = int(np.argmax(np.maximum.accumulate(curve) - curve))
+        start = int(np.argmax(curve[: end + 1]))
+        inside = np.unique([place for place in (start, end) if 0 < place <= len(q)]).astype(int)
+        curves.append(curve)
+        places.append((start, end))
+        tests.append(HalfQuestion(coverage, test, q[inside - 1], doubtful))
+    yield [question for question in tests if len(question._thresholds)]
+    low, high = coverage.inverse.subset_range()
+    regions = []
+    for test, q, curve, ends, found in zip(halves[::-1], grids, curves, places, tests, strict=True):
 
-    def read(place: int) -> tuple[Floats, Floats]:
-        """Return the shares up to a place of the curve, and their doubts."""
-        if not 0 < place <= len(q):
-            return np.full(len(test), curve[place]), np.zeros(len(test))
-        at = q[place - 1 : place]
-        shares, less = (
-            np.concatenate([source.shares(rows, at)[:, 0] for rows in _blocks(test, evidence.k)])
-            for source in (evidence, blurred)
-        )
-        return shares, shares - less
+        def read(place: int, test: Ints = test, q: Floats = q, curve: Floats = curve, found: HalfQuestion = found) -> tuple[Floats, Floats]:
+            """Return the shares up to a place of the curve, and their doubts."""
+            if not 0 < place <= len(q):
+                return np.full(len(test), curve[place]), np.zeros(len(test))
+            column = np.searchsorted(found._thresholds, q[place - 1])
+            return found.shares[test, column], found.doubts[test, column]
 
-    (below, below_doubts), (above, above_doubts) = read(start), read(end)
-    low, high = evidence.inverse.subset_range()
-    ends = [q[place - 1] + offset if 0 < place <= len(q) else None for place in (start, end)]
-    doubts = below_doubts + above_doubts
-    return _Region(f"with a score {_between(*ends)}", above - below, doubts, low, high, 2 * (high - low))
+        (below, below_doubts), (above, above_doubts) = read(ends[0]), read(ends[1])
+        told = [q[place - 1] + offset if 0 < place <= len(q) else None for place in ends]
+        words = f"with a score {_between(*told)}"
+        regions.append(_Region(words, above - below, below_doubts + above_doubts, low, high, 2 * (high - low)))
+    return regions
 
 
 def _between(low: float | None, high: float | None) -> str:
@@ -310,11 +375,11 @@ def _between(low: float | None, high: float | None) -> str:
     return f"from {least} to {most}"
 
 
-def _cells(evidence: Evidence, learn: Ints, test: Ints, favourites: Ints) -> _Region:
+def _cells(coverage: Coverage, learn: Ints, test: Ints, favourites: Ints) -> _Region:
     """Find for which favourite and label the joint frequency comes out negative on some points, weigh these
     cells by how negative it is, and return the others' shares in them.
     """
-    inverse, labels, k = evidence.inverse, evidence.labels, evidence.k
+    inverse, labels, k = coverage.inverse, coverage.sample.labels, coverage.k
     (shares, doubts), low, high, largest = np.zeros((2, len(test))), 0.0, 0.0, 0.0
     for learnt, tested in zip(_by_class(favourites[learn], k), _by_class(favourites[test], k), strict=True):
         if not len(learnt):
@@ -336,31 +401,30 @@ def _by_class(values: Ints, k: int) -> list[Ints]:
     return np.split(order, np.cumsum(np.bincount(values, minlength=k))[:-1])
 
 
-def _blocks(rows: Ints, width: int) -> Iterator[Ints]:
-    step = max(1, _ENTRIES // width)
-    return (rows[i : i + step] for i in range(0, len(rows), step))
-
-
 def _audit(
-    cal: "Calibration",
-    evidence: Evidence,
+    sample: Sample,
+    cal: Calibration,
     probs: ArrayLike | None,
     labels: ArrayLike | None,
     level: float,
-) -> AuditCheck | None:
+) -> Talk[AuditCheck | None]:
     """Compare coverage of clean labels with the promise and with the estimate."""
     from scipy.special import ndtri
 
     if probs is None or labels is None:
         if probs is not None or labels is not None:
-            raise ValueError("audit_probs and audit_labels belong together; pass both, or neither")
+            missing = "audit_probs" if probs is None else "audit_labels"
+            raise InputError(missing, "is missing; audit_probs and audit_labels belong together")
         return None
     found = evaluate(cal.predict_set(probs), labels)
-    deviation = evidence.deviation(cal.native_threshold) if math.isfinite(cal.native_threshold) else 0.0
+    deviation = 0.0
+    if math.isfinite(cal.native_threshold):
+        coverage = coverage_under(sample, None if cal.noise is None else cal.noise.doubt.ends[0])
+        (deviation,) = yield from coverage.deviations(np.array([cal.native_threshold]))
     error = math.sqrt(deviation**2 / cal.n + cal.alpha * (1 - cal.alpha) / found.n)
     allowed = -float(ndtri(level)) * error
     # With doubt the estimate is that of the careful end, and more coverage is what it is for.
-    exactly = cal.noise is None or (len(cal.noise.ends()) == 1 and not cal.noise.radius)
+    exactly = cal.noise is None or cal.noise.doubt.exact
     return AuditCheck(
         coverage=found.coverage,
         error=error,

@@ -1,28 +1,33 @@
 """plan(): what each guarantee will cost, before labels are bought."""
 
-from dataclasses import dataclass
-from typing import Any, NamedTuple
+from dataclasses import dataclass, fields, is_dataclass
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from nacp._validation import check_count, check_fraction, check_labels, check_probs
-from nacp.coverage import Evidence
-from nacp.crossing import find_crossings
-from nacp.guarantees import ACNL, CRCP, NACP, PAC, Binomial, Expected, Guarantee, Problem
-from nacp.noise import UniformNoise, as_noise, check_estimate
+from nacp.calibrate import ScoreLike
+from nacp.checks import check_count, check_fraction
+from nacp.coverage import Sample
+from nacp.errors import InputError
+from nacp.guarantees import GUARANTEES, Guarantee, Problem, coverage_under
+from nacp.noise import NoiseLike, UniformNoise, noise_for
+from nacp.points import open_points
 from nacp.scores import as_score
 
 _PILOT = 50
 
 
 class PlanRow(NamedTuple):
-    """What one guarantee costs: the excess coverage at n, the n for a wanted excess, and what it promises."""
+    """What one guarantee costs: the excess coverage at n, the n for a wanted excess, and what it promises; or the
+    reason why it does not apply.
+    """
 
     guarantee: Guarantee
     correction: float
     n_needed: int | None
     promise: str
+    reason: str | None = None
 
 
 @dataclass(frozen=True, repr=False)
@@ -32,7 +37,7 @@ class Plan:
     Attributes
     ----------
     rows : list of PlanRow
-        From the cheapest to the dearest.
+        From the cheapest to the dearest; after them those that do not apply to this noise.
     alpha : float
         As given.
     n : int
@@ -56,13 +61,16 @@ class Plan:
     @property
     def cheapest(self) -> Guarantee:
         """The guarantee that costs least, among those that hold for nearly every calibration set."""
-        return next(row.guarantee for row in self.rows if row.guarantee.delta is not None)
+        return next(row.guarantee for row in self.rows if row.guarantee.delta is not None and row.reason is None)
 
     @property
     def _table(self) -> list[tuple[str, str, str, str]]:
         """The header and the rows, written out."""
         table = [("guarantee", f"excess at n={self.n}", f"n for {self.excess:g}", "promise")]
         for row in self.rows:
+            if row.reason is not None:
+                table.append((row.guarantee.name, "-", "-", row.reason))
+                continue
             needed = "never" if row.n_needed is None else f"{row.n_needed}"
             price = f"{row.correction:.2g}" if row.correction < self.alpha else "all classes"
             table.append((row.guarantee.name, price, needed, row.promise))
@@ -84,14 +92,14 @@ class Plan:
 def plan(
     *,
     k: int,
-    noise: Any,
+    noise: NoiseLike,
     alpha: float = 0.1,
     delta: float = 0.05,
     n: int = 1000,
     excess: float = 0.01,
     probs: ArrayLike | None = None,
     labels: ArrayLike | None = None,
-    score: Any = "hps",
+    score: ScoreLike = "hps",
 ) -> Plan:
     """Say what each guarantee will cost, before labels are bought.
 
@@ -131,52 +139,54 @@ def plan(
     >>> [f"{row.guarantee.name} {row.correction:.4f}" for row in found.rows[:4]]
     ['expected 0.0000', 'pac 0.0110', 'binomial 0.0110', 'nacp 0.0193']
     """
-    model = as_noise(noise) or UniformNoise(0.0)
+    check_count("k", k, 2)
+    check_count("n", n, 1)
     check_fraction("alpha", alpha)
     check_fraction("excess", excess)
-    for name, value, least in (("k", k, 2), ("n", n, 1)):
-        if check_count(name, value) < least:
-            raise ValueError(f"{name} must be at least {least}; found {value}")
-    check_estimate(noise, k)
+    check_fraction("delta", delta)
+    known = noise_for(noise, k) or UniformNoise(0.0)
     priors = np.full(k, 1 / k)
-    ends = [Problem(alpha, n, end, end.inverse(k), n * end.matrix(k).push(priors)) for end in model.ends()]
+    ends = [
+        Problem(alpha, n, end, end.inverse(k), n * end.matrix(k).push(priors)) for end in known.doubt.ends
+    ]
     if (probs is None) != (labels is None):
-        raise ValueError("a pilot sample needs both probs and labels")
+        raise InputError("probs" if probs is None else "labels", "is missing; a pilot sample needs both")
     deviations = [
         end.small_set_deviation if probs is None else _deviation(probs, labels, end, score) for end in ends
     ]
-    candidates = (
-        PAC(delta),
-        Binomial(delta),
-        NACP(delta),
-        Expected(),
-        ACNL(priors=priors),
-        CRCP(priors=priors),
-    )
-    doubt = model.radius * model.inverse(k).row_distance() if model.radius else 0.0
+    shift = known.doubt.shift(known.inverse(k))
     rows = []
-    for guarantee in candidates:
-        try:
-            guarantee.refuse(model, "last")
-            prices = [guarantee.price(*end) + doubt for end in zip(ends, deviations, strict=True)]
-        except ValueError:
-            continue  # not for this kind of noise
+    for kind in GUARANTEES.values():
+        if not kind.promises_truth:
+            continue
+        options = {"delta": delta, "priors": priors}
+        taken = {each.name for each in fields(kind)} if is_dataclass(kind) else set()
+        guarantee = kind(**{name: value for name, value in options.items() if name in taken})
+        reason = guarantee.applies(known, "last")
+        if reason is not None:
+            rows.append(PlanRow(guarantee, np.inf, None, guarantee.promise(alpha), reason))
+            continue
+        prices = [guarantee.price(*end) + shift for end in zip(ends, deviations, strict=True)]
         worst = int(np.argmax(prices))
         needed = None
-        if excess > doubt:
-            needed = guarantee.samples_needed(ends[worst], excess - doubt, deviations[worst])
-        rows.append(PlanRow(guarantee, prices[worst], needed, guarantee.promise_under(model, alpha)))
-    rows.sort(key=lambda row: row.correction)
+        if excess > shift:
+            needed = guarantee.samples_needed(ends[worst], excess - shift, deviations[worst])
+        rows.append(PlanRow(guarantee, prices[worst], needed, guarantee.promise_under(known, alpha)))
+    rows.sort(key=lambda row: (row.reason is not None, row.correction))
     return Plan(rows, alpha, n, excess, max(deviations))
 
 
-def _deviation(probs: Any, labels: Any, problem: Problem, score: Any) -> float:
+def _deviation(probs: ArrayLike | None, labels: ArrayLike | None, problem: Problem, score: ScoreLike) -> float:
     """Return the deviation at the uncorrected threshold of a pilot sample."""
-    kind = as_score(score)
-    rows = check_probs(probs, probabilities=kind.takes_probabilities)
+    how = as_score(score)
+    rows, numbers, _ = open_points(probs, labels, probabilities=how.takes_probabilities)
     if rows.k != problem.k or rows.n < _PILOT:
-        raise ValueError(
-            f"a pilot sample needs {_PILOT} rows or more and k = {problem.k} columns; found {rows.n, rows.k}"
-        )
-    evidence = Evidence(rows, check_labels(labels, rows.n, rows.k), kind, problem.inverse)
-    return evidence.deviation(find_crossings(evidence, [1 - problem.alpha], "last")[0].threshold)
+        raise InputError(
+            "probs", f"as a pilot sample needs {_PILOT} rows or more and k = {problem.k} columns",
+            found=f"{rows.n} and {rows.k}",
+        )  # fmt: skip
+    sample = Sample(rows, numbers, how)
+    coverage = coverage_under(sample, problem.noise)
+    (crossing,) = sample.ask(coverage.crossings([1 - problem.alpha], "last"))
+    (deviation,) = sample.ask(coverage.deviations(np.array([crossing.threshold])))
+    return deviation

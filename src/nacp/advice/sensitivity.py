@@ -2,16 +2,17 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from nacp.guarantees import Problem
+from nacp.calibration import Calibration
+from nacp.coverage import Sample, Talk, together
+from nacp.errors import InputError
+from nacp.guarantees import coverage_under, find
 from nacp.noise import GroupNoise, MatrixNoise, Noise, UniformFamily, UniformNoise
-
-if TYPE_CHECKING:
-    from nacp.calibration import Calibration
+from nacp.points import check_labels
 
 _SHIFTS = (-0.05, -0.03, -0.02, -0.01, 0.0, 0.01, 0.02, 0.03, 0.05)
 
@@ -72,9 +73,9 @@ class Sensitivity:
 
 
 def sensitivity(
-    cal: "Calibration",
-    probs: ArrayLike | None = None,
-    labels: ArrayLike | None = None,
+    cal: Calibration,
+    probs: ArrayLike,
+    labels: ArrayLike,
     *,
     shifts: Sequence[float] | None = None,
 ) -> Sensitivity:
@@ -87,9 +88,9 @@ def sensitivity(
     Parameters
     ----------
     cal : Calibration
-        From `calibrate`, with its data; one that was loaded needs `probs` and `labels`.
-    probs, labels : arrays of shape (n, k) and (n,), optional
-        Points with noisy labels; those of the calibration by default.
+        From `calibrate` or `load`.
+    probs, labels : arrays of shape (n, k) and (n,)
+        Points with noisy labels: those of the calibration, or others.
     shifts : sequence of float, optional
         By how much the stated rate is wrong; by default up to 0.05 both ways, as far as rates go.
 
@@ -104,37 +105,45 @@ def sensitivity(
     >>> probs, labels = twins.simulate("cifar100", n=4000)
     >>> noisy = nacp.UniformNoise(0.2).sample(labels, 100, random_state=0)
     >>> cal = nacp.calibrate(probs, noisy, noise=0.2, guarantee="none")
-    >>> low, right, high = nacp.sensitivity(cal, shifts=[-0.05, 0, 0.05]).rows
+    >>> low, right, high = nacp.sensitivity(cal, probs, noisy, shifts=[-0.05, 0, 0.05]).rows
     >>> high.coverage < 0.86 < right.coverage < low.coverage and low.mean_size > right.mean_size
     True
     """
     if cal.noise is None:
-        raise ValueError("noise is None in this calibration, so there is no rate that could be wrong")
-    evidence = cal.evidence(probs, labels)
+        raise InputError("noise", "is None in this calibration, so there is no rate that could be wrong")
+    rows = cal.open_rows(probs)
+    sample = Sample(rows, check_labels(labels, rows.n, rows.k, cal.classes), cal.score)
+    return sample.ask(sensitivity_of(sample, cal, shifts))
+
+
+def sensitivity_of(
+    sample: Sample, cal: Calibration, shifts: Sequence[float] | None = None
+) -> Talk[Sensitivity]:
+    """Return what a wrong rate does to a calibration of a sample."""
+    assert cal.noise is not None
     rate = _rate(cal.noise, cal.k)
     if rate == 0 and not isinstance(cal.noise, UniformFamily):
-        raise ValueError("noise holds no errors, so there is none that could be wrong")
+        raise InputError("noise", "holds no errors, so there is none that could be wrong")
     if shifts is None:
         shifts = [shift for shift in _SHIFTS if _possible(cal.noise, cal.k, rate, rate + shift)]
-    counts = np.bincount(evidence.labels, minlength=cal.k).astype(np.float64)
-    right = evidence.under(cal.noise.inverse(cal.k))
-    found = []
-    for shift in sorted(shifts):
-        noise = _moved(cal.noise, cal.k, rate, rate + shift)
-        inverse = noise.inverse(cal.k)
-        problem = Problem(cal.alpha, evidence.n, noise, inverse, counts)
-        (at,) = cal.guarantee.find(evidence.under(inverse), [problem], cal.crossing, cal.random_state)
-        q = np.array([at.threshold])
-        _, (random,), (clean,) = right.curve(q)
-        found.append(
-            Shifted(
-                rate + shift,
-                at.threshold + cal.score.offset,
-                at.estimate,
-                float(clean),
-                float(random) * cal.k,
-            )
+    right = coverage_under(sample, cal.noise)
+
+    def shifted(shift: float) -> Talk[Shifted]:
+        assert cal.noise is not None
+        stated = _moved(cal.noise, cal.k, rate, rate + shift)
+        ((finding, _, _),) = yield from find(
+            cal.guarantee, sample, stated, [cal.alpha], cal.crossing, cal.random_state
         )
+        estimates = yield from right.at(np.array([finding.threshold]))
+        return Shifted(
+            rate + shift,
+            finding.threshold + cal.score.offset,
+            finding.estimate,
+            float(estimates.clean[0]),
+            float(estimates.random[0]) * cal.k,
+        )
+
+    found = yield from together([shifted(shift) for shift in sorted(shifts)])
     return Sensitivity(tuple(found), rate, 1 - cal.alpha)
 
 

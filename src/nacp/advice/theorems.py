@@ -2,15 +2,18 @@
 
 import math
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from nacp._validation import check_fraction, check_labels, check_probs, check_rate
-from nacp.coverage import Evidence, inverse_for
-from nacp.crossing import ROUNDING, find_crossings
-from nacp.noise import UniformFamily, as_noise
+from nacp.calibrate import ScoreLike
+from nacp.checks import check_count, check_fraction, check_rate
+from nacp.coverage import Sample, Talk, together
+from nacp.coverage.crossing import ROUNDING
+from nacp.errors import InputError
+from nacp.guarantees import coverage_under
+from nacp.noise import Noise, NoiseLike, UniformFamily, noise_for
+from nacp.points import open_points
 from nacp.scores import as_score
 
 
@@ -49,9 +52,8 @@ def threshold_bracket(
     check_rate(epsilon, "epsilon")
     scores = np.sort(np.asarray(noisy_scores, dtype=np.float64))
     if scores.ndim != 1 or len(scores) == 0 or np.isnan(scores).any():
-        raise ValueError(f"noisy_scores must be n numbers in one dimension; found shape {scores.shape}")
-    if k < 2:
-        raise ValueError(f"k must be at least 2 classes; found {k!r}")
+        raise InputError("noisy_scores", "must be n numbers in one dimension", found=f"shape {scores.shape}")
+    check_count("k", k, 2)
     n = len(scores)
     shares = ((1 - alpha) * (1 - epsilon) / (1 - epsilon / k), 1 - alpha + alpha * epsilon)
     low, high = (scores[max(math.ceil(share * n - 1e-9), 1) - 1] for share in shares)
@@ -80,7 +82,7 @@ class NoisyComparison:
 
 
 def compare_with_noisy_cp(
-    probs: ArrayLike, labels: ArrayLike, *, noise: Any, alpha: float = 0.1, score: Any = "hps"
+    probs: ArrayLike, labels: ArrayLike, *, noise: NoiseLike, alpha: float = 0.1, score: ScoreLike = "hps"
 ) -> NoisyComparison:
     """Ask whether noise-aware sets are smaller than those of Noisy-CP here: Theorem 3.2.
 
@@ -109,20 +111,24 @@ def compare_with_noisy_cp(
     True
     """
     check_fraction("alpha", alpha)
-    kind, model = as_score(score), as_noise(noise)
-    if model is not None and not isinstance(model, UniformFamily):
-        raise ValueError(f"Theorem 3.2 is about uniform noise; noise is {model!r}")
-    rows = check_probs(probs, probabilities=kind.takes_probabilities)
-    given = check_labels(labels, rows.n, rows.k)
-    aware = Evidence(rows, given, kind, inverse_for(model, rows.k))
-    ignorant = Evidence(rows, given, kind, inverse_for(None, rows.k))
-    q = np.array([find_crossings(aware, [1 - alpha], "first")[0].threshold])
-    noisy_q = np.array([find_crossings(ignorant, [1 - alpha], "first")[0].threshold])
-    random = float(aware.curve(q)[1][0])
+    how = as_score(score)
+    rows, numbers, _ = open_points(probs, labels, probabilities=how.takes_probabilities)
+    known = noise_for(noise, rows.k)
+    if known is not None and not isinstance(known, UniformFamily):
+        raise InputError("noise", "must be uniform for Theorem 3.2", found=repr(known))
+    sample = Sample(rows, numbers, how)
+
+    def first(noise: Noise | None) -> Talk[tuple[float, float]]:
+        coverage = coverage_under(sample, noise)
+        (crossing,) = yield from coverage.crossings([1 - alpha], "first")
+        estimates = yield from coverage.at(np.array([crossing.threshold]))
+        return crossing.threshold, float(estimates.random[0])
+
+    (q, random), (noisy_q, noisy_random) = sample.ask(together([first(known), first(None)]))
     return NoisyComparison(
-        threshold=float(q[0] + kind.offset),
-        noisy_threshold=float(noisy_q[0] + kind.offset),
+        threshold=q + how.offset,
+        noisy_threshold=noisy_q + how.offset,
         random_coverage=random,
-        noisy_random_coverage=float(ignorant.curve(noisy_q)[1][0]),
+        noisy_random_coverage=noisy_random,
         smaller=random <= 1 - alpha + ROUNDING,
     )

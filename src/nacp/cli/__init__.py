@@ -1,5 +1,5 @@
 """The command ``nacp``: its commands, how it speaks, and its files."""
 
-from nacp.cli.commands import app
+from nacp.cli.main import app
 
 __all__ = ["app"]

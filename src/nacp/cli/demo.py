@@ -25,9 +25,9 @@ from nacp._types import Array, Ints
 from nacp.cli.outputs import check_output
 from nacp.cli.terminal import progress_of
 from nacp.datasets import Languages, load_languages
-from nacp.guarantees import PAC, Expected, Guarantee
+from nacp.guarantees import PAC, Expected
 from nacp.metrics import Evaluation
-from nacp.paper.methods import six_methods
+from nacp.paper.methods import aware, cost, six_methods
 
 NOISE = nacp.UniformNoise(0.2)
 ALPHA = 0.1
@@ -54,7 +54,7 @@ class Row(NamedTuple):
         return {
             "score": self.score,
             "method": self.method,
-            "correction": self.calibration.correction,
+            "correction": cost(self.calibration),
             "mean_size": self.result.mean_size,
             "coverage": self.result.coverage,
         }
@@ -102,24 +102,21 @@ def compare(calibration: Array, labels: dict[bool, Ints], test: Array, truth: In
 
     `labels` has the clean ones under True and the noisy ones under False.
     """
-    ours: list[tuple[str, bool, bool, Guarantee]] = [
-        ('nacp "expected"', False, True, Expected()),
-        ('nacp "pac"', False, True, PAC()),
-    ]
+    ours = [aware(Expected(), 'nacp "expected"'), aware(PAC(), 'nacp "pac"')]
     for score in SCORES:
-        for name, sees_clean, noise_aware, guarantee in [*six_methods(test.shape[1]), *ours]:
+        for method in [*six_methods(test.shape[1]), *ours]:
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore", nacp.NoValidThresholdWarning)  # shown as full sets
                 found = nacp.calibrate(
                     calibration,
-                    labels[sees_clean],
-                    noise=NOISE if noise_aware else None,
+                    labels[method.sees_clean],
+                    noise=NOISE if method.noise_aware else None,
                     alpha=ALPHA,
                     score=score,
-                    guarantee=guarantee,
+                    guarantee=method.guarantee,
                     random_state=0,
                 )
-            yield Row(score, name, found, nacp.evaluate(found.predict_set(test), truth))
+            yield Row(score, method.name, found, nacp.evaluate(found.predict_set(test), truth))
 
 
 def methods_table(rows: list[Row]) -> Table:
@@ -136,7 +133,7 @@ def methods_table(rows: list[Row]) -> Table:
     for method in dict.fromkeys(row.method for row in rows):
         own = [row for row in rows if row.method == method]
         sizes = [f"{row.result.mean_size:.2f} / {row.result.coverage:.1%}" for row in own]
-        table.add_row(method, f"{own[0].calibration.correction:.3f}", *sizes)
+        table.add_row(method, f"{cost(own[0].calibration):.3f}", *sizes)
     return table
 
 

@@ -1,16 +1,13 @@
-"""What the commands are given: probabilities, labels, names, noise and calibrations, from files."""
+"""The points that commands are given: probabilities, labels and class names, from files."""
 
 import json
 from collections.abc import Sequence
-from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from nacp._types import Array
-from nacp.calibration import Calibration
-from nacp.calibration import load as load_calibration
 from nacp.cli.tables import (
     ARRAYS,
     ID,
@@ -28,9 +25,8 @@ from nacp.cli.tables import (
     read_array,
     split_key,
 )
-from nacp.estimation import load as load_estimate
+from nacp.errors import InputError
 
-_NUMBERED = "seems to number its rows in the first column; call that id, or leave it out"
 _MANY = 20  # rows: with so many, a label for each of them is no label
 _TITLES = {"class", "classes", "name", "names", "label", "labels", "category", "categories"}
 _ABSENT = {"", "na", "n/a", "nan", "none", "null"}
@@ -67,9 +63,10 @@ def read_matrix(
     read = parquet_matrix if path.suffix == ".parquet" else csv_matrix
     matrix, header = read(path, key, places)
     if header is None and leave is not None and read is csv_matrix:
-        raise ValueError(
-            f"{path} has no header, so its labels cannot be told from its probabilities: add a first line of "
-            "names, or give the labels in a file of their own"
+        raise InputError(
+            str(path),
+            "has no header, so its labels cannot be told from its probabilities: add a first line of names, "
+            "or give the labels in a file of their own",
         )
     return matrix, None if header is None or header == _places(len(header)) else header
 
@@ -95,7 +92,7 @@ def read_labels(name: str, rows: int | None = None, classes: Sequence[Any] | Non
             values = rest
     missing = next((i for i, cell in enumerate(values) if _is_absent(cell, classes)), None)
     if missing is not None:
-        raise ValueError(f"{path} has no label in row {missing}; drop such rows first")
+        raise InputError(str(path), f"has no label in row {missing}", remedy="drop such rows first")
     if not are_whole(values) or (classes is not None and set(values) <= set(classes)):
         return np.array(values)
     numbers = np.array(values, dtype=np.float64).astype(np.int64)
@@ -117,39 +114,46 @@ def read_points(
     alone, as in `read_rows`.
     """
     if probs == labels == STDIN:
-        raise ValueError("standard input can be read once only: give a file for probs or for labels")
+        raise InputError("standard input", "can be read once only: give a file for probs or for labels")
     try:
         matrix, known = read_rows(probs, classes, names, labels, k)
         if matrix.ndim != 2:
-            raise ValueError(f"{probs} must hold a matrix of shape (n, k); found {matrix.shape}")
-    except ValueError as error:
+            raise InputError(probs, "must hold a matrix of shape (n, k)", found=matrix.shape)
+    except InputError:
         path = split_key(probs)[0]
         if labels != STDIN and path.is_file() and path != split_key(labels)[0] and _looks_like_probs(labels):
-            raise ValueError(
-                f"the arguments look swapped: {labels} holds a matrix, and {probs} does not; "
-                "probabilities come first, then labels"
+            raise InputError(
+                "the arguments",
+                f"look swapped: {labels} holds a matrix, and {probs} does not",
+                remedy="probabilities come first, then labels",
             ) from None
-        raise error from None
-    given = read_labels(labels, len(matrix), known)
-    if given.ndim == 1 and len(given) != len(matrix):
-        headed = len(given) == len(matrix) + 1 and labels.endswith(".csv")
-        hint = f"; if its first line is a header, give {labels}:HEADER" if headed else ""
-        raise ValueError(f"{labels} holds {len(given)} labels, but {probs} has {len(matrix)} rows{hint}")
-    if known is None and given.dtype.kind in "US" and given.size:
-        name = next((str(cell) for cell in given.flat if not are_whole([str(cell)])), str(given.flat[0]))
-        found = f"{labels} holds names such as {name!r}, but"
-        if k is not None:
-            raise ValueError(f"{found} the classes are known by number alone: calibrate with --classes FILE")
-        raise ValueError(
-            f"{found} the columns of {probs} have none: pass --classes FILE with the {matrix.shape[1]} names "
-            "in the order of the columns"
+        raise
+    read = read_labels(labels, len(matrix), known)
+    if read.ndim == 1 and len(read) != len(matrix):
+        headed = len(read) == len(matrix) + 1 and labels.endswith(".csv")
+        raise InputError(
+            labels,
+            f"holds {len(read)} labels, but {probs} has {len(matrix)} rows",
+            remedy=f"if its first line is a header, give {labels}:HEADER" if headed else None,
         )
-    if known is not None and given.ndim == 1:
+    if known is None and read.dtype.kind in "US" and read.size:
+        name = next((str(cell) for cell in read.flat if not are_whole([str(cell)])), str(read.flat[0]))
+        held = f"holds names such as {name!r}, but"
+        if k is not None:
+            raise InputError(
+                labels, f"{held} the classes are known by number alone: calibrate with --classes FILE"
+            )
+        raise InputError(
+            labels,
+            f"{held} the columns of {probs} have none: pass --classes FILE with the {matrix.shape[1]} names "
+            "in the order of the columns",
+        )
+    if known is not None and read.ndim == 1:
         allowed = set(known)
-        odd = next((label for label in given.tolist() if label not in allowed), None)
+        odd = next((label for label in read.tolist() if label not in allowed), None)
         if odd is not None:
-            raise ValueError(f"{labels} holds {odd!r}, which is none of the classes {few(known)}")
-    return matrix, given, known
+            raise InputError(labels, f"holds {odd!r}, which is none of the classes {few(known)}")
+    return matrix, read, known
 
 
 def read_rows(
@@ -169,9 +173,10 @@ def read_rows(
         _refuse_row_numbers(probs, matrix)
     if classes is None and k is not None:
         if header is not None and are_whole(header) and sorted(header) != sorted(_places(k)):
-            raise ValueError(
-                f"{probs} begins with {few(header)}: these are no probabilities, and not the numbers of the "
-                f"{k} classes"
+            raise InputError(
+                probs,
+                f"begins with {few(header)}: these are no probabilities, and not the numbers of the {k} "
+                "classes",
             )
         if header is not None and sorted(header) == sorted(_places(k)):
             matrix = matrix[:, [header.index(place) for place in _places(k)]]
@@ -185,6 +190,20 @@ def read_rows(
     return matrix if order == list(range(len(order))) else matrix[:, order], classes
 
 
+def read_test(
+    probs: str | None, labels: str | None, classes: Sequence[Any] | None, k: int
+) -> tuple[Array | None, Array | None]:
+    """Read the points on which sets are to be measured, if there are some, and their labels."""
+    if probs is None:
+        if labels is not None:
+            raise InputError("test_labels", "needs --test-probs, the probabilities of the same points")
+        return None, None
+    if labels is None:
+        return read_rows(probs, classes, k=k)[0], None
+    matrix, true, _ = read_points(probs, labels, classes, k=k)
+    return matrix, true
+
+
 def _refuse_row_numbers(name: str, matrix: Array) -> None:
     """Refuse a first column that counts the rows, or has another whole number for each of many."""
     n, first, *others = len(matrix), *matrix.T
@@ -196,14 +215,20 @@ def _refuse_row_numbers(name: str, matrix: Array) -> None:
         return
     counts = np.array_equal(first, np.arange(n) + first[0])
     if counts or (n >= _MANY and not any(map(numbers, others))):
-        raise ValueError(f"{name} {_NUMBERED}")
+        raise _numbered(name)
+
+
+def _numbered(name: str) -> InputError:
+    return InputError(
+        name, "seems to number its rows in the first column", remedy="call that id, or leave it out"
+    )
 
 
 def _refuse_missing(name: str, header: list[str], classes: Sequence[Any]) -> None:
     """Refuse columns of which none has the name of some class."""
     missing = next((str(each) for each in classes if str(each) not in header), None)
     if missing is not None:
-        raise ValueError(f"{name} has no column {missing!r}; its columns are {few(header)}")
+        raise InputError(name, f"has no column {missing!r}; its columns are {few(header)}")
 
 
 def read_classes(name: str, k: int) -> list[str]:
@@ -212,9 +237,10 @@ def read_classes(name: str, k: int) -> list[str]:
     if Path(name).suffix == ".csv" and len(names) == k + 1:
         del names[0]
     if len(names) != k or len(set(names)) != k:
-        raise ValueError(
-            f"{name} must hold {k} different names, one per column of probs; "
-            f"found {len(names)}, {len(set(names))} of them different"
+        raise InputError(
+            name,
+            f"must hold {k} different names, one per column of probs",
+            found=f"{len(names)}, {len(set(names))} of them different",
         )
     return names
 
@@ -233,9 +259,9 @@ def read_class_list(name: str) -> list[str]:
         try:
             read = json.loads(path.read_text(encoding="utf-8"))
         except ValueError as error:
-            raise ValueError(f"{path} cannot be read as JSON: {error}") from None
+            raise InputError(str(path), f"cannot be read as JSON: {error}") from None
         if not isinstance(read, list) or not all(isinstance(each, str) for each in read):
-            raise ValueError(f'{path} must hold a list of names, such as ["cat", "dog"]')
+            raise InputError(str(path), 'must hold a list of names, such as ["cat", "dog"]')
     else:
         read = read_lines(name)
     return [each.strip() for each in read]
@@ -251,7 +277,7 @@ def read_annotations(name: str, classes: Sequence[str] | None = None) -> Array:
     if path.suffix in (*ARRAYS, ".parquet"):
         return read_matrix(name, "labels")[0]
     if key is not None:
-        raise ValueError(f"{path} is read whole, a column per annotator; give it without :{key}")
+        raise InputError(str(path), "is read whole, a column per annotator", remedy=f"give it without :{key}")
     rows = [["" if _is_absent(cell, classes) else cell for cell in row] for _, row in csv_rows(path)]
     known, first = set(classes or ()), rows[0]
     of_pandas = first[0] == "" and _all_differ(first[1:]) and _all_differ([row[0] for row in rows[1:]])
@@ -259,26 +285,27 @@ def read_annotations(name: str, classes: Sequence[str] | None = None) -> Array:
         start = int(len(first) > 1 and first[0].lower() in ID)
         rows = [row[start:] for row in rows[1:]]
     elif len(first) > 1 and first == _places(len(first)):
-        raise ValueError(
-            f"{path} begins with {','.join(first)}, which may be a header or labels: add a header that names "
-            "the annotators, or put one in its place"
+        raise InputError(
+            str(path),
+            f"begins with {','.join(first)}, which may be a header or labels: add a header that names the "
+            "annotators, or put one in its place",
         )
     if not rows:
-        raise ValueError(f"{path} has a header and nothing below it")
+        raise InputError(str(path), "has a header and nothing below it")
     cells = np.array(rows)
     n, labels = len(cells), set(cells[:, 1:].ravel().tolist())
     if _all_differ(cells[:, 0].tolist()) and (
         n > 2 * len(labels)
         or (n >= _MANY and not any(_all_differ(column) for column in cells.T[1:].tolist()))
     ):
-        raise ValueError(f"{path} {_NUMBERED}")
-    given = [cell for cell in cells.ravel().tolist() if cell]
-    if not all(are_numbers([cell]) for cell in given):
+        raise _numbered(str(path))
+    filled = [cell for cell in cells.ravel().tolist() if cell]
+    if not all(are_numbers([cell]) for cell in filled):
         if classes is None:
-            odd = next(cell for cell in given if not are_numbers([cell]))
-            raise ValueError(f"{path} holds names such as {odd!r}: pass --classes FILE with all of them")
+            odd = next(cell for cell in filled if not are_numbers([cell]))
+            raise InputError(str(path), f"holds names such as {odd!r}: pass --classes FILE with all of them")
         return cells
-    if set(given) <= known:
+    if set(filled) <= known:
         return cells
     return np.where(cells == "", "-1", cells).astype(np.float64)
 
@@ -299,44 +326,7 @@ def read_lines(name: str) -> list[str]:
     try:
         return path.read_text(encoding="utf-8-sig").splitlines()
     except UnicodeDecodeError:
-        raise ValueError(f"{path} must be a text file, a line for each entry; it is not text") from None
-
-
-def read_noise(text: str) -> Any:
-    """Read a noise rate, a (k, k) matrix from a file (rows are the true class), what ``nacp noise`` wrote, or
-    "none": clean labels.
-    """
-    if text.lower() == "none":
-        return None
-    with suppress(ValueError):
-        return float(text)
-    if text.endswith(".json"):
-        return load_estimate(checked(Path(text)))
-    if split_key(text)[0].suffix not in (*ARRAYS, ".csv"):
-        raise ValueError(
-            f"noise is {text!r}; it must be a rate such as 0.2, a file of a (k, k) matrix (.npy, .npz, "
-            ".safetensors or .csv; rows are the true class), a .json file that nacp noise wrote, or "
-            '"none" for labels that are right'
-        )
-    matrix, header = read_matrix(text, "noise")
-    if header is not None:
-        raise ValueError(
-            f"{text} has a header, {few(header, 3)}; put its rows and columns in the order of the classes, "
-            "and leave the header out"
-        )
-    return matrix
-
-
-def read_calibration(path: Path, *others: str) -> Calibration:
-    """Read what ``nacp calibrate`` wrote, or say that it looks swapped with one of the other arguments."""
-    swapped = next((name for name in others if name.endswith(".json")), None)
-    if swapped is not None and path.suffix != ".json":
-        raise ValueError(
-            f"the arguments look swapped: the calibration comes first, and that seems to be {swapped}"
-        )
-    if path.is_dir():
-        raise ValueError(f"{path} is a folder; give the file that nacp calibrate wrote")
-    return load_calibration(path)
+        raise InputError(str(path), "must be a text file, a line for each entry; it is not text") from None
 
 
 def _looks_like_probs(name: str) -> bool:

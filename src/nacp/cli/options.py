@@ -1,9 +1,11 @@
-"""Arguments and options that several commands of ``nacp`` take, and the examples below their help."""
+"""Arguments and options that several commands of ``nacp`` take."""
 
 from pathlib import Path
 from typing import Annotated
 
 import typer
+
+from nacp.coverage.crossing import Rule
 
 _FILES = ".npy, .npz, .npz:name, .csv, .parquet, .safetensors, - for CSV on standard input"
 
@@ -29,11 +31,38 @@ Classes = Annotated[
         metavar="FILE",
     ),
 ]
+NoiseText = Annotated[
+    str,
+    typer.Option(
+        help="The rate of uniform label noise, a file of a (k, k) matrix (rows: the true class), what "
+        'nacp noise wrote (.json), or "none".',
+        show_default=False,
+    ),
+]
+Interval = Annotated[
+    tuple[float, float] | None,
+    typer.Option(help="Where the rate lies, if it is not known exactly.", metavar="LOW HIGH"),
+]
+Confidence = Annotated[float, typer.Option(help="The probability that it lies there.")]
+Alpha = Annotated[float, typer.Option(help="Sets are to cover with probability 1 - alpha.")]
+ScoreName = Annotated[str, typer.Option(help="hps, aps, raps, saps, margin, topk or precomputed.")]
+GuaranteeName = Annotated[
+    str | None,
+    typer.Option(
+        help="pac, binomial, expected, nacp, acnl, crcp, none or split.",
+        show_default="pac; split for noise none",
+    ),
+]
+Delta = Annotated[
+    float | None,
+    typer.Option(help="The probability with which the promise may fail.", show_default="the guarantee's"),
+]
+Crossing = Annotated[Rule, typer.Option(help="Where the estimate crosses the target.")]
+TestProbs = Annotated[
+    str | None, typer.Option(help="Points whose sets are to be measured.", show_default="the same points")
+]
+TestLabels = Annotated[str | None, typer.Option(help="Their true labels.")]
+Seed = Annotated[int, typer.Option(min=0, help="By which pac shuffles the points.")]
 Normalize = Annotated[bool, typer.Option("--normalize", help="Divide each row by its sum.")]
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="No progress bars.")]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
-
-
-def examples(*lines: str) -> str:
-    """Return the block of examples below the help; older versions of typer would join single lines."""
-    return "\n\n".join(["[bold]Examples[/bold]", *(f"[cyan]$ {line}[/cyan]" for line in lines)])

@@ -1,4 +1,4 @@
-"""Sets written to files, as they come; whole or not at all."""
+"""What commands write: sets, as they come, whole or not at all; and what is said of a calibration."""
 
 import csv
 import json
@@ -11,7 +11,9 @@ from typing import IO, Any, Literal
 
 import numpy as np
 
+from nacp.calibration import Calibration
 from nacp.cli.tables import STDIN, need, split_key
+from nacp.errors import InputError
 from nacp.files import write_whole
 from nacp.sets import PredictionSets
 
@@ -37,24 +39,24 @@ def check_output(name: str, endings: Iterable[str] = (), inputs: Iterable[str | 
     path = Path(name)
     if endings and path.suffix not in endings and name != STDIN:
         *most, last = endings
-        raise ValueError(f"{name} must end in {', '.join(most)} or {last}, or be - for standard output")
+        raise InputError(name, f"must end in {', '.join(most)} or {last}, or be - for standard output")
     if name == STDIN:
         if endings:
             return
-        raise ValueError("this cannot be written to standard output: give a file; --json prints it")
+        raise InputError("this", "cannot be written to standard output: give a file; --json prints it")
     if path.is_dir():
-        raise ValueError(f"{name} is a folder; give the name of a file in it")
+        raise InputError(name, "is a folder", remedy="give the name of a file in it")
     if path.exists() and not path.is_file():
-        raise ValueError(f"{name} is a device or a pipe; give the name of a file")
+        raise InputError(name, "is a device or a pipe", remedy="give the name of a file")
     read = [split_key(each)[0] for each in inputs if each is not None]
     if path.exists() and any(each.exists() and path.samefile(each) for each in read):
-        raise ValueError(f"{name} would overwrite what is read; give another name")
+        raise InputError(name, "would overwrite what is read", remedy="give another name")
     if not path.parent.is_dir():
-        raise ValueError(f"{name} cannot be written: there is no folder {path.parent}")
+        raise InputError(name, f"cannot be written: there is no folder {path.parent}")
     if path.suffix == ".parquet":
         need("pyarrow", path)
     if not os.access(path.parent, os.W_OK):
-        raise ValueError(f"{name} cannot be written: the folder {path.parent} is not yours to write to")
+        raise InputError(name, f"cannot be written: the folder {path.parent} is not yours to write to")
 
 
 def _write_jsonl(file: IO[str], blocks: Iterable[PredictionSets]) -> None:
@@ -98,3 +100,27 @@ _WRITERS: dict[str, tuple[Literal["w", "wb"], Callable[[IO[Any], Iterable[Predic
     ".npz": ("wb", _write_npz),
 }
 SET_ENDINGS = tuple(_WRITERS)
+
+
+def described(calibration: Calibration) -> dict[str, object]:
+    """Return what there is to know about a calibration."""
+    noise, classes = calibration.noise, calibration.classes
+    return {
+        "threshold": calibration.threshold,
+        "correction": calibration.correction,
+        "excess": calibration.excess,
+        "estimate": calibration.estimate,
+        "promise": calibration.promise,
+        "obstacle": calibration.obstacle,
+        "note": calibration.note,
+        "gap": calibration.gap,
+        "price_of_doubt": calibration.price_of_doubt,
+        "alpha": calibration.alpha,
+        "n": calibration.n,
+        "k": calibration.k,
+        "score": calibration.score.to_dict(),
+        "guarantee": calibration.guarantee.name,
+        "delta": calibration.guarantee.delta,
+        "noise": None if noise is None else noise.describe(calibration.k),
+        "classes": None if classes is None else list(classes),
+    }

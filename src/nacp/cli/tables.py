@@ -16,6 +16,7 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from nacp._types import Array
+from nacp.errors import InputError
 
 STDIN = "-"
 ARRAYS = (".npy", ".npz", ".safetensors")
@@ -38,11 +39,11 @@ def split_key(name: str) -> tuple[Path, str | None]:
 def checked(path: Path) -> Path:
     """Return a path at which there is a file with something in it."""
     if path.is_dir():
-        raise ValueError(f"{path} is a folder; give a file")
+        raise InputError(str(path), "is a folder", remedy="give a file")
     if not path.exists():
-        raise ValueError(f"{path} does not exist")
+        raise InputError(str(path), "does not exist")
     if path.is_file() and path.stat().st_size == 0:
-        raise ValueError(f"{path} is empty")
+        raise InputError(str(path), "is empty")
     return path
 
 
@@ -52,13 +53,17 @@ def need(module: str, path: Path) -> Any:
         return import_module(module)
     except ImportError:
         package = module.partition(".")[0]
-        raise ValueError(f"{path} needs {package}, which is not installed: pip install 'nacp[io]'") from None
+        raise InputError(
+            str(path), f"needs {package}, which is not installed: pip install 'nacp[io]'"
+        ) from None
 
 
 def read_array(path: Path, key: str | None, usual: str) -> Array:
     """Read an array: the one with the key, or the only one, or the usual one."""
     checked(path)
-    damaged = f"{path} cannot be read as {path.suffix}: it is damaged or holds something else than arrays"
+    damaged = InputError(
+        str(path), f"cannot be read as {path.suffix}: it is damaged or holds something else than arrays"
+    )
     if path.suffix == ".safetensors":
         return _read_safetensors(path, key, usual, damaged)
     unreadable = (ValueError, EOFError, TypeError, zipfile.BadZipFile, zlib.error)
@@ -66,33 +71,33 @@ def read_array(path: Path, key: str | None, usual: str) -> Array:
         try:
             return np.lib.format.open_memmap(path, mode="r")
         except unreadable:
-            raise ValueError(damaged) from None
+            raise damaged from None
     with ExitStack() as stack:
         opened = stack.enter_context(path.open("rb"))
         try:
             file = stack.enter_context(np.load(opened, allow_pickle=False))
         except unreadable:
-            raise ValueError(damaged) from None
+            raise damaged from None
         wanted = pick(path, file.files, key, usual)
         try:
             return np.asarray(file[wanted])
         except unreadable:
-            raise ValueError(damaged) from None
+            raise damaged from None
 
 
-def _read_safetensors(path: Path, key: str | None, usual: str, damaged: str) -> Array:
+def _read_safetensors(path: Path, key: str | None, usual: str, damaged: InputError) -> Array:
     module = need("safetensors", path)
     try:
         file = module.safe_open(path, framework="numpy")
     except module.SafetensorError:
-        raise ValueError(damaged) from None
+        raise damaged from None
     with file:
         wanted = pick(path, list(file.keys()), key, usual)
         try:
             return np.asarray(file.get_tensor(wanted))
         except (TypeError, AttributeError, module.SafetensorError):
-            raise ValueError(
-                f"{path}:{wanted} is of a type that NumPy does not have; save it as float32"
+            raise InputError(
+                f"{path}:{wanted}", "is of a type that NumPy does not have", remedy="save it as float32"
             ) from None
 
 
@@ -100,7 +105,9 @@ def pick(path: Path, there: Sequence[str], key: str | None, usual: str) -> str:
     """Return which of the names is meant: the key, or the only one, or the usual one."""
     wanted = key or (there[0] if len(there) == 1 else usual)
     if wanted not in there:
-        raise ValueError(f"{path} holds no {wanted!r}, but {few(there)}; name one as {path}:name")
+        raise InputError(
+            str(path), f"holds no {wanted!r}, but {few(there)}", remedy=f"name one as {path}:name"
+        )
     return wanted
 
 
@@ -108,7 +115,7 @@ def csv_rows(path: Path) -> Iterator[tuple[int, list[str]]]:
     """Hand out rows of one length, with the numbers of their lines; empty lines may only be the last ones."""
     name = "standard input" if str(path) == STDIN else str(path)
     if name == str(path) and path.suffix != ".csv" and not path.is_dir():
-        raise ValueError(f"{path} cannot be read: {_READ}")
+        raise InputError(str(path), f"cannot be read: {_READ}")
     opened = sys.stdin if name != str(path) else checked(path).open(newline="", encoding="utf-8")
     with opened as file:
         reader = csv.reader(line.removeprefix("\ufeff") if i == 0 else line for i, line in enumerate(file))
@@ -119,27 +126,26 @@ def csv_rows(path: Path) -> Iterator[tuple[int, list[str]]]:
                     empty = empty or reader.line_num
                     continue
                 if empty and length:
-                    raise ValueError(
-                        f"{name} has an empty line, {empty}, above others: is something missing?"
-                    )
+                    raise InputError(name, f"has an empty line, {empty}, above others: is something missing?")
                 length = length or len(row)
                 if len(row) != length:
-                    raise ValueError(
-                        f"{name} must have rows of one length; line {reader.line_num} has {len(row)} cells, "
-                        f"not {length}"
+                    raise InputError(
+                        name,
+                        f"must have rows of one length; line {reader.line_num} has {len(row)} cells, not "
+                        f"{length}",
                     )
                 empty = 0
                 yield reader.line_num, [cell.strip() for cell in row]
         except (UnicodeDecodeError, csv.Error):
-            raise ValueError(f"{name} cannot be read as .csv: it is not text") from None
+            raise InputError(name, "cannot be read as .csv: it is not text") from None
     if not length:
-        raise ValueError(f"{name} is empty")
+        raise InputError(name, "is empty")
 
 
 def csv_matrix(path: Path, key: str | None, places: Places) -> tuple[Array, list[str] | None]:
     """Read the columns that are wanted, all if there is no header, and their names."""
     if key is not None:
-        raise ValueError(f"{path} is one matrix; give it without :{key}")
+        raise InputError(str(path), "is one matrix", remedy=f"give it without :{key}")
     rows = csv_rows(path)
     _, first = next(rows)
     if len(first) == 1:
@@ -161,14 +167,16 @@ def csv_matrix(path: Path, key: str | None, places: Places) -> tuple[Array, list
         except ValueError:
             odd = next(cell for cell in pick(row) if not are_numbers([cell]))
             _refuse_separators(path, [odd])
-            raise ValueError(
-                f"{path} must hold one number per cell below its header; found {odd!r} in line {line}; "
-                f"{_TEXT}"
+            raise InputError(
+                str(path),
+                "must hold one number per cell below its header",
+                found=f"{odd!r} in line {line}",
+                remedy=_TEXT,
             ) from None
     matrix = np.frombuffer(values, dtype=np.float64).reshape(-1, len(wanted))
     numbered = header is None and _numbers_are_a_header(path, first, n, decimal)
     if n == 0 and (numbered or header is not None):
-        raise ValueError(f"{path} has a header and nothing below it")
+        raise InputError(str(path), "has a header and nothing below it")
     if numbered:
         wanted = places(first)
         return matrix[1:, wanted], [first[i] for i in wanted]
@@ -180,7 +188,7 @@ def _refuse_holes(path: Path, header: list[str]) -> None:
     numbers = [float(cell) for cell in header if are_numbers([cell])]
     if numbers and ("" in header[1:] or any(0 < number < 1 for number in numbers)):
         odd = next(cell for cell in header if not are_numbers([cell]))
-        raise ValueError(f"{path} must hold one number per cell; found {odd!r} in its first line")
+        raise InputError(str(path), "must hold one number per cell", found=f"{odd!r} in its first line")
 
 
 def _numbers_are_a_header(path: Path, first: list[str], n: int, decimal: int) -> bool:
@@ -195,8 +203,9 @@ def _numbers_are_a_header(path: Path, first: list[str], n: int, decimal: int) ->
     if first != ["0", "1"]:
         return first == [str(i) for i in range(len(first))] or decimal < n
     if 0 < decimal < n:
-        raise ValueError(
-            f"{path} begins with 0,1, which may be a header or a point: name the columns, or write 0.0,1.0"
+        raise InputError(
+            str(path),
+            "begins with 0,1, which may be a header or a point: name the columns, or write 0.0,1.0",
         )
     return n > 0 and decimal == 0
 
@@ -205,7 +214,9 @@ def _refuse_separators(path: Path, cells: list[str]) -> None:
     """Refuse cells if each of them looks like several."""
     for mark, name in ((";", "';'"), ("\t", "tabs")):
         if all(mark in cell for cell in cells):
-            raise ValueError(f"{path}: its columns seem to be separated by {name}; save it with commas")
+            raise InputError(
+                f"{path}:", f"its columns seem to be separated by {name}", remedy="save it with commas"
+            )
 
 
 def csv_column(path: Path, key: str | None) -> tuple[list[str], bool]:
@@ -232,13 +243,15 @@ def parquet_matrix(path: Path, key: str | None, places: Places) -> tuple[Array, 
         lists = file.read(columns=wanted).column(0).combine_chunks()
         flat, n = lists.flatten().to_numpy(zero_copy_only=False), len(lists)
         if n == 0 or len(flat) % n or len(set(arrow.compute.list_value_length(lists).to_pylist())) > 1:
-            raise ValueError(f"{path} must hold lists of one length in {wanted[0]!r}")
+            raise InputError(str(path), f"must hold lists of one length in {wanted[0]!r}")
         return flat.reshape(n, -1), None
     odd = [name for name, kind in zip(wanted, types, strict=True)
            if not (arrow.types.is_floating(kind) or arrow.types.is_integer(kind))]  # fmt: skip
     if odd:
-        raise ValueError(
-            f"{path} must hold numbers in all columns; {odd[0]!r} is {schema.field(odd[0]).type}; {_TEXT}"
+        raise InputError(
+            str(path),
+            f"must hold numbers in all columns; {odd[0]!r} is {schema.field(odd[0]).type}",
+            remedy=_TEXT,
         )
     narrow = all(arrow.types.is_float32(kind) or arrow.types.is_float16(kind) for kind in types)
     matrix = np.empty((file.metadata.num_rows, len(wanted)), dtype=np.float32 if narrow else np.float64)
@@ -257,7 +270,7 @@ def parquet_column(path: Path, key: str | None) -> Array:
     column = file.read(columns=[pick(path, there, key, there[-1])]).column(0)
     if column.null_count:
         row = column.is_null().to_pylist().index(True)
-        raise ValueError(f"{path} has no label in row {row}; drop such rows first")
+        raise InputError(str(path), f"has no label in row {row}", remedy="drop such rows first")
     found: Array = column.to_numpy()
     return found.astype(str) if found.dtype.kind == "O" else found
 
@@ -267,7 +280,7 @@ def _columns(path: Path, schema: Any) -> list[str]:
     index = (schema.pandas_metadata or {}).get("index_columns", [])
     names = [name for name in schema.names if name not in index]
     if not names or len(set(names)) < len(names):
-        raise ValueError(f"{path} must have columns with names of their own; found {few(names) or 'none'}")
+        raise InputError(str(path), "must have columns with names of their own", found=few(names) or "none")
     return names
 
 
@@ -278,7 +291,7 @@ def _parquet(path: Path) -> tuple[Any, Any]:
     try:
         return parquet.ParquetFile(path), arrow
     except arrow.ArrowInvalid:
-        raise ValueError(f"{path} cannot be read as .parquet: it is damaged or something else") from None
+        raise InputError(str(path), "cannot be read as .parquet: it is damaged or something else") from None
 
 
 def few(names: Sequence[Any], most: int = 10) -> str:

@@ -1,8 +1,7 @@
-"""How the command ``nacp`` speaks: sentences for errors, exit codes, progress bars and JSON."""
+"""How the command ``nacp`` speaks: progress bars, text and JSON."""
 
 import json
 import math
-import os
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -12,88 +11,8 @@ import typer
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeElapsedColumn
 from rich.text import Text
-from typer.core import TyperGroup
 
-from _nacp_command import begin
-from nacp._validation import WATCH
-
-FAILED, WRONG, INTERRUPTED, CLOSED = 1, 2, 130, 141
-_ORDER = [
-    "noise",
-    "plan",
-    "compare",
-    "calibrate",
-    "predict",
-    "evaluate",
-    "diagnose",
-    "report",
-    "demo",
-    "reproduce",
-]
-
-
-_SPOKEN = {
-    "pass np.exp(probs)": "make them probabilities first, by the exponential function",
-    "pass scipy.special.softmax(probs, axis=1)": "make them probabilities first, by softmax",
-    "pass normalize=True to divide by the row sums": "nacp calibrate --normalize divides by the row sums",
-    "normalize=True divides": "--normalize divides",
-    "pass nacp.": "in Python, pass nacp.",
-    "nacp.compatible_radius says": "in Python, nacp.compatible_radius says",
-    ", a score object such as nacp.RAPS(penalty=0.01), or a function from probabilities to scores": "",
-    " or a guarantee object such as nacp.ACNL(priors=...)": "",
-    "excess must lie": "--max-correction must lie",
-    "n must be at least 1": "--points must be at least 1",
-    "np.column_stack([1 - p, p])": "1 - p and p",
-    "pass interval=(low, high) too": "give --noise-interval LOW HIGH too",
-    "pass k= or classes=": "give --k or --classes",
-    "pass MatrixNoise.from_columns(P)": "transpose it",
-    'model="groups" needs groups=,': "--model groups needs --groups FILE,",
-}
-"""Advice for Python, and what it is on the command line."""
-
-
-class Commands(TyperGroup):
-    """The commands; what goes wrong in them becomes one sentence and an exit code.
-
-    2 for wrong input, as for a wrong option; 130 for Ctrl-C and 141 for a closed pipe, as in a shell.
-    """
-
-    def list_commands(self, ctx: Any) -> list[str]:
-        """Return the commands in the order of their use."""
-        return sorted(super().list_commands(ctx), key=_ORDER.index)
-
-    def invoke(self, ctx: Any) -> Any:
-        """Run a command."""
-        try:
-            begin()
-            result = super().invoke(ctx)
-            sys.stdout.flush()
-            return result
-        except KeyboardInterrupt:
-            typer.echo("Interrupted.", err=True)
-            raise typer.Exit(INTERRUPTED) from None
-        except BrokenPipeError:
-            # Nobody reads on. What is still in the buffer must go somewhere when Python ends.
-            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-            raise typer.Exit(CLOSED) from None
-        except OSError as error:
-            wrong(f"{error.filename}: {error.strerror}" if error.filename else str(error))
-        except MemoryError as error:
-            wrong(f"there is not enough memory ({error}); .npy files are read in blocks")
-        except (ValueError, ImportError) as error:
-            wrong(str(error))
-
-
-def wrong(sentence: str) -> None:
-    """Say what is wrong, and end."""
-    typer.echo(f"Error: {_spoken(sentence)}", err=True)
-    raise typer.Exit(WRONG) from None
-
-
-def _spoken(text: str) -> str:
-    for python, spoken in _SPOKEN.items():
-        text = text.replace(python, spoken)
-    return text
+from nacp.points import watching
 
 
 def progress_bar(quiet: bool) -> Progress:
@@ -137,16 +56,13 @@ def progress_of_passes(what: str, rows: int, quiet: bool) -> Iterator[None]:
             read += count
             bar.update(task, completed=read % rows, description=f"{what}, pass {read // rows + 1}")
 
-        token = WATCH.set(None if bar.disable else watch)
-        try:
+        with watching(None if bar.disable else watch):
             yield
-        finally:
-            WATCH.reset(token)
 
 
-def show(as_json: bool, document: Any, text: object, *, err: bool = False) -> None:
+def show(as_json: bool, document: object, text: object, *, err: bool = False) -> None:
     """Print a result: as JSON for machines, or as text."""
-    said = json.dumps(_plain(document), indent=1, ensure_ascii=False) if as_json else _spoken(str(text))
+    said = json.dumps(_plain(document), indent=1, ensure_ascii=False) if as_json else str(text)
     typer.echo(said, err=err)
 
 

@@ -16,10 +16,12 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from nacp._types import Array, Floats, Ints
-from nacp._validation import check_choice, check_fraction, is_missing, plain_array
-from nacp.estimation._labels import named, number_of_classes
+from nacp.checks import check_choice, check_fraction
+from nacp.errors import InputError
+from nacp.estimation._labels import number_of_classes
 from nacp.estimation.result import NoiseEstimate
 from nacp.noise import MatrixNoise, UniformNoise
+from nacp.points import check_labels, is_missing, plain_array
 from nacp.stats.intervals import Kinds, exact_interval
 
 _MOST = 10  # labels per item; more would add little, and the distribution of the pairs would take long
@@ -76,43 +78,51 @@ def noise_from_annotators(
     used = np.count_nonzero(table >= 0, axis=1)
     table = table[used >= 2]
     if len(table) == 0:
-        raise ValueError("labels holds no item with two labels; agreement needs at least one such item")
+        raise InputError("labels", "holds no item with two labels; agreement needs at least one such item")
     if model == "matrix":
         return _dawid_skene(table, k, remark)
     return _uniform(table, k, confidence, remark)
 
 
-def _check_table(labels: Any, k: int | None, classes: Sequence[Any] | None) -> tuple[Ints, int, str]:
+def _check_table(labels: ArrayLike, k: int | None, classes: Sequence[Any] | None) -> tuple[Ints, int, str]:
     """Return the labels as numbers, -1 where there is none; k; and where k comes from."""
     try:
-        given = plain_array(labels)
+        array = plain_array(labels)
     except ValueError:
-        raise ValueError(
-            "labels must have the shape (n, annotators); found rows of different lengths: fill up with -1"
+        raise InputError(
+            "labels",
+            "must have the shape (n, annotators)",
+            found="rows of different lengths",
+            remedy="fill up with -1",
         ) from None
-    if given.ndim != 2 or given.shape[1] < 2:
-        raise ValueError(f"labels must have the shape (n, annotators), with two or more; found {given.shape}")
-    missing = _missing(given)
-    present = given[~missing]
+    if array.ndim != 2 or array.shape[1] < 2:
+        raise InputError(
+            "labels", "must have the shape (n, annotators), with two or more", found=f"{array.shape}"
+        )
+    missing = _missing(array)
+    present = array[~missing]
     if present.size == 0:
-        raise ValueError("labels holds no label at all, only missing ones")
+        raise InputError("labels", "holds no label at all, only missing ones")
     if present.dtype.kind == "f":
-        if not np.all(np.isfinite(present) & (present == np.floor(present))):
-            raise ValueError("labels must be whole numbers, with -1 or nan where there is none")
+        odd = present[~(np.isfinite(present) & (present == np.floor(present)))]
+        if odd.size:
+            raise InputError(
+                "labels", "must be whole numbers, with -1 or nan where there is none", found=f"{odd[0]:.6g}"
+            )
         present = present.astype(np.int64)
     k, remark = number_of_classes(k, classes, present)
-    table = np.full(given.shape, -1, dtype=np.int64)
-    table[~missing] = named("labels of annotators", present, len(present), k, classes)
+    table = np.full(array.shape, -1, dtype=np.int64)
+    table[~missing] = check_labels(present, len(present), k, classes)
     return table, k, remark
 
 
-def _missing(given: Array) -> Any:
-    if given.dtype.kind == "f":
-        return np.isnan(given) | (given == -1)
-    if given.dtype.kind in "OU":
-        flat = [is_missing(value) or value in ("", -1) for value in given.ravel().tolist()]
-        return np.array(flat, dtype=bool).reshape(given.shape)
-    return given == -1
+def _missing(array: Array) -> Any:
+    if array.dtype.kind == "f":
+        return np.isnan(array) | (array == -1)
+    if array.dtype.kind in "OU":
+        flat = [is_missing(value) or value in ("", -1) for value in array.ravel().tolist()]
+        return np.array(flat, dtype=bool).reshape(array.shape)
+    return array == -1
 
 
 def _uniform(table: Ints, k: int, confidence: float, remark: str) -> NoiseEstimate:
@@ -131,9 +141,10 @@ def _uniform(table: Ints, k: int, confidence: float, remark: str) -> NoiseEstima
     low, high = exact_interval(agreeing, kinds, confidence)
     share = agreeing / pairs
     if low <= 0:
-        raise ValueError(
-            f"labels agree in {agreeing} of {pairs} pairs ({100 * share:.3g}%), which is what {k} classes at "
-            f"random ({100 / k:.3g}%) could give: nothing can be said about the noise"
+        raise InputError(
+            "labels",
+            f"agree in {agreeing} of {pairs} pairs ({100 * share:.3g}%), which is what {k} classes at random "
+            f"({100 / k:.3g}%) could give: nothing can be said about the noise",
         )
     kept = math.sqrt(max(share * k - 1, 0.0) / (k - 1))
     rate, interval = 1 - kept, (1 - high, 1 - low)

@@ -12,12 +12,13 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from nacp._types import Floats, Ints
-from nacp._validation import check_choice, check_count, check_fraction
-from nacp.estimation._labels import named, number_of_classes
+from nacp.checks import check_choice, check_count, check_fraction
+from nacp.errors import InputError
+from nacp.estimation._labels import number_of_classes
 from nacp.estimation.result import NoiseEstimate
-from nacp.metrics import exact_share
 from nacp.noise import GroupNoise, MatrixNoise, UniformNoise
-from nacp.stats.intervals import Kinds, exact_interval
+from nacp.points import check_labels
+from nacp.stats.intervals import Kinds, exact_interval, exact_share
 
 Model = Literal["auto", "uniform", "groups", "matrix"]
 
@@ -84,13 +85,20 @@ def noise_from_audit(
     check_count("random_state", random_state)
     k, remark = number_of_classes(k, classes, noisy, clean)
     if groups is None and model == "groups":
-        raise ValueError('model="groups" needs groups=, the group of each class')
+        raise InputError(
+            "groups",
+            "must name the group of each class, for noise inside groups",
+            remedy="pass groups= too",
+            spoken="give --groups FILE too",
+        )
     if groups is not None and len(groups) != k:
-        raise ValueError(f"groups must name the group of each of the {k} classes; found {len(groups)}")
+        raise InputError("groups", f"must name the group of each of the {k} classes", found=len(groups))
     n = np.size(clean)
     if n == 0:
-        raise ValueError("clean is empty; an audit needs at least one label")
-    audit = _Audit(named("noisy", noisy, n, k, classes), named("clean", clean, n, k, classes), k)
+        raise InputError("clean", "is empty; an audit needs at least one label")
+    audit = _Audit(
+        check_labels(noisy, n, k, classes, name="noisy"), check_labels(clean, n, k, classes, name="clean"), k
+    )
     structures = {"groups": groups, "uniform": [0] * k}
     reasons = []
     for name in structures if model == "auto" else [model]:
@@ -190,8 +198,10 @@ def _one_rate(
     """Return the uniform or the group model: the disagreements are a sum of binomial counts."""
     outside = np.count_nonzero(index[audit.noisy] != index[audit.clean])
     if outside:
-        raise ValueError(
-            f'model="groups" is refuted: {outside} of {audit.n} labels lie outside of their group; use "auto"'
+        raise InputError(
+            "model",
+            f'"groups" is refuted: {outside} of {audit.n} labels lie outside of their group',
+            remedy='use "auto"',
         )
     sizes, numbers = np.unique(np.bincount(index)[index[audit.clean]], return_counts=True)
     escape = 1 - 1 / sizes
@@ -202,13 +212,15 @@ def _one_rate(
         return [(np.array([1 - r, r]), int(m)) for r, m in zip(wrong, numbers, strict=True)]
 
     if not escape.any():
-        raise ValueError("groups must hold a group of two classes or more among the audited labels")
+        raise InputError("groups", "must hold a group of two classes or more among the audited labels")
     rate = disagreements / float(escape @ numbers)
     interval = exact_interval(disagreements, kinds, confidence)
     if interval[1] >= 1:
-        raise ValueError(
-            f"noisy and clean disagree in {disagreements} of {audit.n} items, so a rate of 1, labels that "
-            "say nothing, cannot be excluded; audit more items, if both hold labels of the same ones"
+        raise InputError(
+            "noisy",
+            f"and clean disagree in {disagreements} of {audit.n} items, so a rate of 1, labels that say "
+            "nothing, cannot be excluded",
+            remedy="audit more items, if both hold labels of the same ones",
         )
     noise = (
         UniformNoise(rate, interval, confidence)
@@ -250,11 +262,12 @@ def _matrix(audit: _Audit, confidence: float, why: str) -> NoiseEstimate:
         why += f"; {np.count_nonzero(~seen)} classes were never audited, so the radius promises nothing"
     try:
         noise = MatrixNoise(matrix, min(float(radii.max()), 1 - 1e-9), confidence)
-        noise.inverse(audit.k)
-    except ValueError as error:
-        raise ValueError(
-            f"{audit.n} audited labels are too few for a matrix of {audit.k} classes; audit more, or use "
-            f'model="uniform" ({error})'
+    except InputError as error:
+        raise InputError(
+            "clean",
+            f"holds {audit.n} labels, too few for a matrix of {audit.k} classes: theirs {error.problem}",
+            remedy='audit more, or use model="uniform"',
+            spoken="audit more, or give --model uniform",
         ) from None
     return NoiseEstimate(
         noise=noise,

@@ -14,17 +14,11 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from nacp._types import Floats, Ints
-from nacp._validation import (
-    Rows,
-    check_choice,
-    check_classes,
-    check_flag,
-    check_fraction,
-    check_labels,
-    check_probs,
-)
+from nacp.checks import check_choice, check_flag, check_fraction
+from nacp.errors import InputError
 from nacp.estimation.result import NoiseEstimate
 from nacp.noise import MatrixNoise, UniformNoise
+from nacp.points import Rows, open_points
 
 # Temperatures from a quarter to four. Between these log-probabilities are interpolated by cubic splines.
 _LOG_BETAS = np.linspace(-math.log(4), math.log(4), 41)
@@ -65,7 +59,7 @@ def noise_from_model(
 
     Raises
     ------
-    ValueError
+    InputError
         If the likelihood is so flat that the interval is wider than one half, or reaches 1.
 
     Notes
@@ -87,8 +81,9 @@ def noise_from_model(
     check_fraction("confidence", confidence)
     check_choice("model", model, ("uniform", "matrix"))
     check_flag("normalize", normalize)
-    rows = check_probs(probs, normalize=normalize, classes=classes)
-    labels = check_labels(noisy, rows.n, rows.k, check_classes(classes, rows.k))
+    rows, labels, _ = open_points(
+        probs, noisy, normalize=normalize, classes=classes, names=("probs", "noisy")
+    )
     return _confident_learning(rows, labels) if model == "matrix" else _uniform(rows, labels, confidence)
 
 
@@ -98,14 +93,17 @@ def _uniform(rows: Rows, labels: Ints, confidence: float) -> NoiseEstimate:
     interval = fit.interval(rate, confidence)
     found = f"{interval[0]:.3g} to {interval[1]:.3g}"
     if interval[1] - interval[0] > _WIDEST:
-        raise ValueError(
-            f"probs and noisy hardly determine the noise rate: the likelihood is flat from {found}; use more "
-            "points, a sharper classifier, or noise_from_audit"
+        raise InputError(
+            "probs",
+            f"and noisy hardly determine the noise rate: the likelihood is flat from {found}",
+            remedy="use more points, a sharper classifier, or noise_from_audit",
+            spoken="use more points, a sharper classifier, or nacp noise audit",
         )
     if interval[1] >= 1:
-        raise ValueError(
-            f"noisy may have nothing to do with probs: the noise rate lies in {found}; are their rows in the "
-            "same order?"
+        raise InputError(
+            "noisy",
+            f"may have nothing to do with probs: the noise rate lies in {found}",
+            remedy="are their rows in the same order?",
         )
     edge = (
         ", at the edge of what is tried: the classifier may be ill calibrated in another way"

@@ -1,6 +1,7 @@
 """Labels made private: the one case in which the noise is known exactly."""
 
-from nacp.estimation._labels import check_k
+from nacp.checks import check_count
+from nacp.errors import InputError
 from nacp.estimation.result import NoiseEstimate
 from nacp.noise import RandomizedResponse
 
@@ -29,17 +30,20 @@ def noise_from_privacy(epsilon: float, k: int) -> NoiseEstimate:
     >>> round(nacp.noise_from_privacy(8.0, k=1000).rate, 3)
     0.251
     """
-    classes = check_k(k)
-    noise = RandomizedResponse(epsilon)
-    rate = noise.epsilon(classes)
+    check_count("k", k, 2)
+    try:
+        noise = RandomizedResponse(epsilon)
+    except InputError as error:
+        raise error.about("epsilon") from None
+    rate = noise.epsilon(k)
     return NoiseEstimate(
         noise=noise,
         rate=rate,
         interval=(rate, rate),
         confidence=1.0,
-        wrong=rate * (1 - 1 / classes),
+        wrong=rate * (1 - 1 / k),
         n=0,
-        k=classes,
+        k=int(k),
         method="k-ary randomised response; nothing is estimated",
         assumption="each label was randomised on its own, and no other error was made before",
         why="the mechanism is uniform noise by design",

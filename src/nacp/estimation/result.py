@@ -4,11 +4,12 @@ import os
 from dataclasses import dataclass, fields
 from typing import Any
 
-from nacp._validation import check_confidence
-from nacp.files import number, positive, read_document, rebuild, write_document
+from nacp.checks import check_confidence, check_count
+from nacp.errors import InputError
+from nacp.files import number, read_document, reading, rebuild, write_document
 from nacp.noise import NOISES, Noise
 
-_FORMAT = "nacp-noise"
+_FORMAT, _OLD_FORMAT = "nacp.noise", "nacp-noise"
 _VERSION = 1
 
 
@@ -117,35 +118,36 @@ def load(path: str | os.PathLike[str]) -> NoiseEstimate:
     ...     nacp.estimation.load(os.path.join(folder, "noise.json")) == estimate
     True
     """
-    document = read_document(path, _FORMAT, _VERSION, "noise file")
-    try:
+    document = read_document(path, "noise file", (_FORMAT, _OLD_FORMAT), _VERSION)
+    with reading(path):
         return _from_document(document)
-    except (KeyError, TypeError, AttributeError, ValueError, OverflowError) as error:
-        reason = f"it has no {error}" if isinstance(error, KeyError) else error
-        raise ValueError(f"{path} cannot be used: {reason}") from None
 
 
 def _share(name: str, value: Any) -> float:
     """Read a share; all labels of an audit may be wrong."""
     found = number(name, value)
     if not 0 <= found <= 1:
-        raise ValueError(f"{name} must lie in [0, 1]; found {value!r}")
+        raise InputError(name, "must lie in [0, 1]", found=repr(value))
     return found
 
 
 def _from_document(document: dict[str, Any]) -> NoiseEstimate:
-    ends = document["interval"]
-    if ends is not None:
-        low, high = (number("interval", end) for end in ends)
-        ends = (low, high)
+    interval = document["interval"]
+    if interval is not None:
+        if not isinstance(interval, list) or len(interval) != 2:
+            raise InputError("interval", "must be two numbers or null", found=repr(interval))
+        interval = number("interval", interval[0]), number("interval", interval[1])
+    k = check_count("k", document["k"], 2)
+    noise = rebuild("noise", NOISES, document["noise"])
+    noise.check(k)
     return NoiseEstimate(
-        noise=rebuild(NOISES, document["noise"]),
+        noise=noise,
         rate=_share("rate", document["rate"]),
-        interval=ends,
+        interval=interval,
         confidence=check_confidence(document["confidence"]),
-        wrong=_share("share of wrong labels", document["wrong"]),
-        n=positive("n", document["n"]) if document["n"] else 0,
-        k=positive("k", document["k"]),
+        wrong=_share("wrong", document["wrong"]),
+        n=check_count("n", document["n"]),
+        k=k,
         method=str(document["method"]),
         assumption=str(document["assumption"]),
         why=str(document["why"]),

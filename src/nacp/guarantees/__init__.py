@@ -1,19 +1,21 @@
 """The guarantees, and the table of their names."""
 
-from nacp._validation import check_fraction
+from nacp.checks import check_fraction
+from nacp.errors import InputError
 from nacp.guarantees.acnl import ACNL
 from nacp.guarantees.base import Corrected, Finding, Guarantee, Problem
 from nacp.guarantees.binomial import Binomial
 from nacp.guarantees.crcp import CRCP
 from nacp.guarantees.expected import Expected
+from nacp.guarantees.finding import Found, coverage_under, find
 from nacp.guarantees.nacp import NACP
 from nacp.guarantees.pac import PAC
 from nacp.guarantees.split import SplitConformal
 from nacp.guarantees.uncorrected import Uncorrected
 
 __all__ = [
-    "ACNL", "CRCP", "NACP", "PAC", "Binomial", "Corrected", "Expected", "Finding", "Guarantee", "Problem",
-    "SplitConformal", "Uncorrected",
+    "ACNL", "CRCP", "NACP", "PAC", "Binomial", "Corrected", "Expected", "Finding", "Found", "Guarantee",
+    "Problem", "SplitConformal", "Uncorrected", "as_guarantee", "coverage_under", "find",
 ]  # fmt: skip
 
 GUARANTEES: dict[str, type[Guarantee]] = {
@@ -32,14 +34,23 @@ def as_guarantee(guarantee: str | Guarantee, delta: float | None = None) -> Guar
     """Return the guarantee that a name or a guarantee object stands for."""
     if isinstance(guarantee, Guarantee):
         if delta is not None:
-            raise ValueError(
-                f"delta is part of the guarantee object; pass it there, not beside {guarantee!r}"
+            raise InputError(
+                "delta", "is part of the guarantee object", remedy=f"pass it there, not beside {guarantee!r}"
             )
         return guarantee
     if not isinstance(guarantee, str) or guarantee.lower() not in GUARANTEES:
-        raise ValueError(
-            f"guarantee is {guarantee!r}; it must be one of {', '.join(map(repr, GUARANTEES))} "
-            "or a guarantee object such as nacp.ACNL(priors=...)"
+        raise InputError(
+            "guarantee",
+            f"must be one of {', '.join(map(repr, GUARANTEES))}",
+            found=repr(guarantee),
+            remedy="or pass a guarantee object such as nacp.ACNL(priors=...)",
+            spoken="",
         )
     kind = GUARANTEES[guarantee.lower()]
-    return kind() if delta is None else kind.with_delta(check_fraction("delta", delta))
+    if delta is None:
+        return kind()
+    if not kind.takes_delta():
+        raise InputError(
+            "delta", f'has no effect on guarantee "{kind.name}", which has no probability of failure'
+        )
+    return kind(delta=check_fraction("delta", delta))  # type: ignore[call-arg]  # it has the field

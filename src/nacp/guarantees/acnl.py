@@ -10,29 +10,7 @@ from nacp._types import Floats
 from nacp.guarantees.base import Problem
 from nacp.guarantees.priors import PriorGuarantee
 from nacp.noise.matrices import ClassMatrix
-
-
-def expected_excess(n: int) -> float:
-    """Return ``c(n) = E max_i (i/n - U_(i))`` of n ordered uniform variables.
-
-    In closed form ``n!/(2 n^(n+1)) sum_{j<n} n^j/j!``; the sum is e^n times a regularised
-    incomplete gamma function.
-
-    Parameters
-    ----------
-    n : int
-        The number of variables.
-
-    Examples
-    --------
-    >>> from nacp.guarantees.acnl import expected_excess
-    >>> round(expected_excess(1), 6), round(expected_excess(25000), 6)
-    (0.5, 0.003957)
-    """
-    from scipy.special import gammaincc  # takes as long to import as all the rest
-
-    log_factor = math.lgamma(n + 1) - (n + 1) * math.log(n) + n
-    return float(math.exp(log_factor) * gammaincc(n, n) / 2)
+from nacp.stats.bounds import expected_excess
 
 
 def acnl_correction(

@@ -1,16 +1,16 @@
-"""What a guarantee is: how a threshold is chosen from the evidence, and what that promises."""
+"""What a guarantee is: how a threshold is chosen from a sample, and what that promises."""
 
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
-from typing import Any, ClassVar, NamedTuple, Self
+from dataclasses import dataclass, fields, is_dataclass, replace
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
 from nacp._types import Floats
-from nacp.coverage import Evidence
-from nacp.crossing import ROUNDING, Rule, find_crossings
+from nacp.coverage import Coverage, Rule, Talk
+from nacp.coverage.crossing import ROUNDING
 from nacp.noise import Noise, UniformFamily, UniformNoise
 from nacp.noise.matrices import ClassMatrix
 
@@ -41,21 +41,32 @@ class Problem:
         """Return the same problem with n points and the labels in the same proportions."""
         return replace(self, n=n, counts=self.counts * (n / self.n))
 
-    def epsilon(self, guarantee: str) -> float:
-        """Return the rate of uniform noise, or say that `guarantee` needs it."""
+    @property
+    def epsilon(self) -> float:
+        """The rate of uniform noise; of other noise, which a guarantee does not apply to, there is none."""
         if self.noise is None:
             return 0.0
-        if isinstance(self.noise, UniformFamily):
-            return self.noise.epsilon(self.k)
-        raise ValueError(
-            f'guarantee "{guarantee}" holds for uniform noise only; noise is {self.noise!r}; '
-            'use "pac" or "expected", or "none" for no guarantee'
-        )
+        assert isinstance(self.noise, UniformFamily)
+        return self.noise.epsilon(self.k)
 
 
 class Finding(NamedTuple):
-    """A native threshold, F^c-hat there, by how much that had to exceed 1 - alpha, why it is infinite if it
-    is, by how much the promise may fall short, and what else the user should know.
+    """What a guarantee found.
+
+    Attributes
+    ----------
+    threshold, estimate : float
+        A native threshold, and F^c-hat there.
+    correction : float
+        What was added to the target 1 - alpha.
+    obstacle : str or None
+        Why the threshold is infinite, if it is.
+    gap : float
+        By how much the promise may fall short.
+    note : str or None
+        What else the user should know.
+    deviation : float or None
+        The standard deviation of one point's share at the threshold, where the guarantee looked at it.
     """
 
     threshold: float
@@ -64,26 +75,32 @@ class Finding(NamedTuple):
     obstacle: str | None = None
     gap: float = 0.0
     note: str | None = None
+    deviation: float | None = None
 
 
 class Guarantee(ABC):
     """A rule for the threshold and the promise that comes with it.
 
-    `robust` says whether the promise still holds for the larger of the thresholds found at both ends of
-    an interval of noise rates, `takes_radius` whether it holds for a matrix known up to a radius, and
-    `needs_last` whether it holds for the last crossing only.
+    A guarantee that may fail with some probability is a dataclass with a field `delta`. The class says
+    whether anything is promised about the true label (`promises_truth`), and for what that holds: `only_uniform` noise, only for labels taken as they are (`only_as_given`), only
+    for the last crossing (`needs_last`); and whether it still holds for the larger of the thresholds found
+    at both ends of an interval of noise rates (`takes_interval`) or for a matrix known up to a radius
+    (`takes_radius`).
     """
 
     name: ClassVar[str]
-    robust: ClassVar[bool] = False
-    takes_radius: ClassVar[bool] = False
+    promises_truth: ClassVar[bool] = True
+    only_uniform: ClassVar[bool] = False
+    only_as_given: ClassVar[bool] = False
     needs_last: ClassVar[bool] = False
+    takes_interval: ClassVar[bool] = False
+    takes_radius: ClassVar[bool] = False
     delta: float | None = None
 
     @abstractmethod
     def find(
-        self, evidence: Evidence, problems: Sequence[Problem], crossing: Rule, seed: int
-    ) -> list[Finding]:
+        self, coverage: Coverage, problems: Sequence[Problem], crossing: Rule, seed: int
+    ) -> Talk[list[Finding]]:
         """Return the threshold for each problem; these differ in alpha only."""
 
     @abstractmethod
@@ -95,19 +112,50 @@ class Guarantee(ABC):
         """Return by how much coverage will exceed 1 - alpha, if one point's share deviates by that much."""
 
     @classmethod
-    def with_delta(cls, delta: float) -> Self:
-        """Return the guarantee with that probability of failure; without effect where it has none."""
-        return cls()
+    def takes_delta(cls) -> bool:
+        """Return whether there is a probability of failure to choose."""
+        return is_dataclass(cls) and any(field.name == "delta" for field in fields(cls))
+
+    def applies(self, noise: Noise | None, crossing: Rule) -> str | None:
+        """Return why the promise would not hold, if it would not; asked before any row is read."""
+        if self.only_as_given and noise is not None:
+            return f"takes the labels as they are, with noise=None; noise is {noise!r}"
+        if self.only_uniform and not (noise is None or isinstance(noise, UniformFamily)):
+            return (
+                f'holds for uniform noise only; noise is {noise!r}: use "pac" or "expected", or "none" for no '
+                "guarantee"
+            )
+        if crossing != "last" and self.needs_last:
+            return f'judges thresholds from the largest down, so crossing="{crossing}" promises nothing: use "last"'
+        if noise is None or noise.doubt.exact:
+            return None
+        if crossing != "last":
+            return f'promises nothing with crossing="{crossing}" where noise is not known exactly: use "last"'
+        if (len(noise.doubt.ends) > 1 and not self.takes_interval) or (
+            noise.doubt.radius and not self.takes_radius
+        ):
+            return (
+                f'needs noise that is known exactly; noise is {noise!r}: use "pac" or "expected", or give the '
+                "rate or the matrix alone"
+            )
+        if self.delta is not None and self.delta + noise.doubt.missing >= 1:
+            return (
+                f"has nothing to promise with delta {self.delta:g} and confidence {noise.doubt.confidence:g} of "
+                "the noise: use a smaller delta or a surer interval"
+            )
+        return None
 
     def promise_under(self, noise: Noise | None, alpha: float) -> str:
         """Return in one sentence what holds if the noise is as stated with some confidence only.
 
-        What is missing to 1 adds to delta, or to alpha where there is no delta.
+        The probability that it is not adds to delta, or to alpha where there is no delta.
         """
-        doubt = 0.0 if noise is None else 1 - noise.confidence
+        missing = 0.0 if noise is None else noise.doubt.missing
+        if not missing:
+            return self.promise(alpha)
         if self.delta is None:
-            return self.promise(min(alpha + doubt, 1.0))
-        return (self.with_delta(self.delta + doubt) if doubt else self).promise(alpha)
+            return self.promise(min(alpha + missing, 1.0))
+        return replace(self, delta=self.delta + missing).promise(alpha)  # type: ignore[type-var]  # a dataclass
 
     def to_dict(self) -> dict[str, Any]:
         """Return the name and the parameters, for a file."""
@@ -115,28 +163,6 @@ class Guarantee(ABC):
             key: value.tolist() if isinstance(value, np.ndarray) else value
             for key, value in vars(self).items()
         }
-
-    def refuse(self, noise: Noise | None, crossing: Rule) -> None:
-        """Say why the promise would not hold, if it would not."""
-        doubtful = noise is not None and (len(noise.ends()) > 1 or noise.radius > 0)
-        if crossing != "last" and (self.needs_last or doubtful):
-            reason = "noise that is not known exactly" if not self.needs_last else f'guarantee "{self.name}"'
-            raise ValueError(
-                f'crossing="{crossing}" promises nothing with {reason}, where thresholds are judged from the '
-                'largest down; use crossing="last"'
-            )
-        if noise is None or not doubtful:
-            return
-        if (len(noise.ends()) > 1 and not self.robust) or (noise.radius and not self.takes_radius):
-            raise ValueError(
-                f'guarantee "{self.name}" needs noise that is known exactly; noise is {noise!r}: '
-                'use guarantee "pac" or "expected", or give the rate or the matrix alone'
-            )
-        if self.delta is not None and self.delta + 1 - noise.confidence >= 1:
-            raise ValueError(
-                f"delta {self.delta:g} and the confidence {noise.confidence:g} of the noise leave nothing to "
-                "promise; use a smaller delta or a surer interval"
-            )
 
     def samples_needed(self, problem: Problem, excess: float, deviation: float) -> int | None:
         """Return the least n at which the price is at most `excess`; None if none is found."""
@@ -172,16 +198,20 @@ class Corrected(Guarantee):
         return self.correction(problem)
 
     def find(
-        self, evidence: Evidence, problems: Sequence[Problem], crossing: Rule, seed: int
-    ) -> list[Finding]:
+        self, coverage: Coverage, problems: Sequence[Problem], crossing: Rule, seed: int
+    ) -> Talk[list[Finding]]:
         """Return where the estimate crosses the corrected target."""
         corrections = [self.correction(problem) for problem in problems]
         targets = [1 - p.alpha + delta for p, delta in zip(problems, corrections, strict=True)]
+        found = yield from coverage.crossings(targets, crossing)
+        deviations: Sequence[float | None] = [None] * len(found)
+        if self.delta is not None:
+            deviations = yield from coverage.deviations(np.array([at.threshold for at in found]))
         return [
-            Finding(*at, delta, None if at.threshold < np.inf else self._why(problem, delta))
-            for at, problem, delta in zip(
-                find_crossings(evidence, targets, crossing), problems, corrections, strict=True
+            Finding(
+                *at, delta, None if at.threshold < np.inf else self._why(problem, delta), deviation=deviation
             )
+            for at, problem, delta, deviation in zip(found, problems, corrections, deviations, strict=True)
         ]
 
     def _why(self, problem: Problem, correction: float) -> str:

@@ -6,29 +6,22 @@ U``, where U bounds F^r(q), the mean share of classes in a set, from above. F^r 
 and its proof: docs/guarantees.md, T1 and T2.
 """
 
-import math
-from collections.abc import Generator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import ClassVar, NamedTuple
+from typing import ClassVar
 
 import numpy as np
 
+from nacp import engine
 from nacp._types import Array, Bools, Floats, Ints
-from nacp.coverage import Evidence
+from nacp.coverage import Coverage, Question, Talk, together
+from nacp.engine import Block
 from nacp.guarantees.base import Problem
-from nacp.guarantees.pointwise import PointwiseTest, floor
+from nacp.guarantees.pointwise import PointwiseTest
+from nacp.stats.bounds import bernstein, chernoff, floor, upper_tail
 
-_RUNGS = 24
-# How far below the top the crude look reaches: each step twice as far.
-_STAIRS = np.append(0, 1 << np.arange(16))
-
-
-class _Sizes(NamedTuple):
-    """The mean share of the k classes in n sets, and the mean of its square, at some thresholds."""
-
-    n: int
-    mean: Floats
-    square: Floats
+# How many thresholds are looked at in one read; and in a first one, if there are unlabelled points.
+_THRESHOLDS, _COARSE_THRESHOLDS = 48, 256
 
 
 @dataclass(frozen=True)
@@ -54,116 +47,83 @@ class Binomial(PointwiseTest):
     """
 
     name: ClassVar[str] = "binomial"
+    only_uniform: ClassVar[bool] = True
     step: ClassVar[float] = 0.001  # most thresholds are settled without a look, so more of them cost little
 
     def price(self, problem: Problem, deviation: float) -> float:
         """Return ``z_{1-delta} deviation / sqrt(n)`` at 19/20 of delta, which the test comes close to."""
-        problem.epsilon(self.name)
         return floor(0.95 * self.delta, deviation, problem.n)
 
     def lowest_passing(
-        self, evidence: Evidence, problems: Sequence[Problem], grid: Floats, starts: Ints, seed: int
-    ) -> Ints:
+        self, coverage: Coverage, problems: Sequence[Problem], grid: Floats, starts: Ints, seed: int
+    ) -> Talk[Ints]:
         """Return for each problem the place in the grid from which on upwards all p-values are small."""
-        hits = evidence.labels_upto(grid)
         searches = [
-            self._search(problem, hits, start) for problem, start in zip(problems, starts, strict=True)
+            self._lowest(coverage, problem, grid, start)
+            for problem, start in zip(problems, starts.tolist(), strict=True)
         ]
-        found = np.zeros(len(problems), dtype=np.int64)
-        asked: dict[int, Ints] = {}
+        found = yield from together(searches)
+        return np.array(found, dtype=np.int64)
 
-        def go_on(i: int, known: _Sizes | None) -> None:
-            try:
-                asked[i] = next(searches[i]) if known is None else searches[i].send(known)
-            except StopIteration as end:
-                asked.pop(i, None)
-                found[i] = end.value
-
-        for i in range(len(searches)):
-            go_on(i, None)
-        while asked:
-            # What all of them want to know is read at once.
-            places = np.unique(np.concatenate(list(asked.values())))
-            total, sums, squares = evidence.set_sizes(grid[places])
-            for i, wanted in list(asked.items()):
-                at = np.searchsorted(places, wanted)
-                go_on(i, _Sizes(total, sums[at] / total, squares[at] / total))
-        return found
-
-    def _search(self, problem: Problem, hits: Ints, start: int) -> Generator[Ints, _Sizes, int]:
-        """Ask for the sizes of sets at places of the grid, and return from where on upwards all pass.
-
-        `hits` counts the labels up to each threshold; all before `start` have failed.
-        """
-        epsilon = problem.epsilon(self.name)
+    def _lowest(self, coverage: Coverage, problem: Problem, grid: Floats, start: int) -> Talk[int]:
+        hits = coverage.estimator.labels_upto(grid)
+        extra = coverage.sample.unlabelled
+        points = coverage.n + (0 if extra is None else extra.n)
+        epsilon, part = problem.epsilon, self.delta / 40  # of delta, for each of the two bounds of F^r
 
         def passes(places: Ints, bound: Array) -> Bools:
             p0 = (1 - epsilon) * (1 - problem.alpha) + epsilon * bound
-            return _upper_tail(problem.n, hits[places], p0) <= 0.95 * self.delta
+            return upper_tail(problem.n, hits[places], p0) <= 0.95 * self.delta
 
-        def last_failure(places: Ints, passed: Bools) -> int:
-            return int(places[np.flatnonzero(~passed)].max(initial=start - 1))
+        def last_failure(places: Ints, passed: Bools, least: int) -> int:
+            return int(places[np.flatnonzero(~passed)].max(initial=least))
 
-        # All above `top` pass, whatever F^r is; `failed` fails, even if F^r were 0.
-        everywhere = np.arange(start, len(hits))
-        top = last_failure(everywhere, passes(everywhere, np.ones(len(everywhere))))
-        failed = last_failure(everywhere, passes(everywhere, np.zeros(len(everywhere))))
-        crude = True
+        # F^r-hat lies between its values at the ends of a cell, so most thresholds are settled without a look.
+        everywhere = np.arange(start, len(grid))
+        if extra is None:
+            least, most = coverage.random_between(grid[everywhere])
+        else:
+            coarse = grid[start :: max(1, len(everywhere) // _COARSE_THRESHOLDS)]
+            sizes = SizesQuestion(coarse)
+            yield [sizes]
+            known = np.concatenate([[0.0], sizes.means(coarse)[0], [1.0]])
+            place = np.searchsorted(coarse, grid[everywhere], side="left")
+            least, most = known[place], known[place + 1]
+        top = last_failure(everywhere, passes(everywhere, chernoff(most, points, part)), start - 1)
+        failed = last_failure(everywhere, passes(everywhere, least), start - 1)
         while top > failed:
-            if crude:
-                # A cell (a, b] passes if the labels up to its lowest threshold do with the bound at its
-                # highest.
-                ends = np.unique(np.maximum(max(failed, start), top - _STAIRS))
-                known = yield ends
-                bound = _chernoff(known.mean, known.n, self._part)
-                clear = passes(np.append(failed, ends[:-1]) + 1, bound)
-                lowered = max(last_failure(ends, clear), failed)
-                crude, top = lowered < top, lowered
-            else:
-                places = np.arange(max(failed, top - _RUNGS) + 1, top + 1)
-                known = yield places
-                bound = np.minimum(
-                    _chernoff(known.mean, known.n, self._part),
-                    _bernstein(known.mean, known.square, known.n, self._part),
-                )
-                worst = last_failure(places, passes(places, bound))
-                top, failed = (worst, worst) if worst >= start else (max(failed, top - _RUNGS), failed)
-                crude = True
+            places = np.arange(max(failed, top - _THRESHOLDS) + 1, top + 1)
+            sizes = SizesQuestion(grid[places])
+            yield [sizes]
+            mean, square = sizes.means(grid[places])
+            bound = np.minimum(chernoff(mean, points, part), bernstein(mean, square, points, part))
+            worst = last_failure(places, passes(places, bound), start - 1)
+            top, failed = (worst, worst) if worst >= start else (max(failed, top - _THRESHOLDS), failed)
         return failed + 1
 
-    @property
-    def _part(self) -> float:
-        """The share of delta that each of the two bounds of F^r may fail with."""
-        return self.delta / 40
 
+class SizesQuestion(Question):
+    """The mean share of the k classes in the sets, and the mean of its square, at thresholds."""
 
-def _upper_tail(n: int, hits: Ints, p0: Array) -> Floats:
-    """Return ``P(Bin(n, p0) >= hits)``."""
-    from scipy.special import betainc
+    key = "sizes"
+    unlabelled = True
 
-    tail = np.ones(len(hits))
-    some = hits > 0
-    tail[some] = betainc(hits[some], n - hits[some] + 1, np.minimum(p0[some], 1.0))
-    return tail
+    def __init__(self, thresholds: Floats) -> None:
+        self._thresholds = thresholds
+        self._rows, self._k = 0, 0
 
+    def absorb(self, other: "SizesQuestion") -> None:
+        self._thresholds = np.union1d(self._thresholds, other._thresholds)
 
-def _chernoff(mean: Floats, n: int, delta: float) -> Floats:
-    """Return the largest u with ``n kl(mean, u) <= log(1/delta)``, an upper bound of a mean in [0, 1]."""
-    from scipy.special import rel_entr
+    def see(self, block: Block, rows: slice | Ints | None) -> None:
+        sizes = engine.profile(block, self._thresholds)
+        if not self._rows:
+            self._sums, self._squares = np.zeros((2, len(self._thresholds)))
+        self._rows, self._k = self._rows + len(sizes), block.shape[1]
+        self._sums += sizes.sum(axis=0)
+        self._squares += (sizes**2).sum(axis=0)
 
-    low, high = mean.copy(), np.ones_like(mean)
-    for _ in range(60):
-        middle = (low + high) / 2
-        inside = rel_entr(mean, middle) + rel_entr(1 - mean, 1 - middle) <= math.log(1 / delta) / n
-        low, high = np.where(inside, middle, low), np.where(inside, high, middle)
-    return high
-
-
-def _bernstein(mean: Floats, square: Floats, n: int, delta: float) -> Floats:
-    """Return the empirical Bernstein bound of an expectation in [0, 1] (Maurer and Pontil, 2009)."""
-    if n < 2:
-        return np.ones_like(mean)
-    variance = np.maximum(square - mean**2, 0) * n / (n - 1)
-    log = math.log(2 / delta)
-    bound: Floats = mean + np.sqrt(2 * variance * log / n) + 7 * log / (3 * (n - 1))
-    return bound
+    def means(self, thresholds: Floats) -> tuple[Floats, Floats]:
+        """Return both at some of the thresholds."""
+        at = np.searchsorted(self._thresholds, thresholds)
+        return self._sums[at] / self._k / self._rows, self._squares[at] / self._k**2 / self._rows

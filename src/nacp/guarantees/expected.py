@@ -13,11 +13,10 @@ from typing import ClassVar, Literal
 
 import numpy as np
 
-from nacp._validation import check_choice, set_checked
-from nacp.coverage import Evidence
-from nacp.crossing import Rule, find_crossings
-from nacp.guarantees.acnl import expected_excess
+from nacp.checks import check_choice, set_checked
+from nacp.coverage import Coverage, Rule, Talk, together
 from nacp.guarantees.base import Corrected, Finding, Problem, percent
+from nacp.stats.bounds import expected_excess
 
 _SMALL = 3.0
 
@@ -49,7 +48,7 @@ class Expected(Corrected):
 
     rule: Literal["exchange", "worst-case"] = "exchange"
     name: ClassVar[str] = "expected"
-    robust: ClassVar[bool] = True
+    takes_interval: ClassVar[bool] = True
     takes_radius: ClassVar[bool] = True
     needs_last: ClassVar[bool] = True
 
@@ -72,35 +71,42 @@ class Expected(Corrected):
         )
 
     def find(
-        self, evidence: Evidence, problems: Sequence[Problem], crossing: Rule, seed: int
-    ) -> list[Finding]:
+        self, coverage: Coverage, problems: Sequence[Problem], crossing: Rule, seed: int
+    ) -> Talk[list[Finding]]:
         """Return where the estimate crosses the corrected target, and the gap."""
         # What a radius may be wrong by is aimed at on top.
-        doubt = evidence.doubt
-        careful = [replace(problem, alpha=problem.alpha - doubt) for problem in problems]
-        found = super().find(evidence, careful, crossing, seed)
-        if doubt:
-            found = [_with_doubt(at, doubt) for at in found]
+        shift = coverage.shift
+        careful = [replace(problem, alpha=problem.alpha - shift) for problem in problems]
         if self.rule == "worst-case":
-            return found
-        _, high = evidence.range
-        lower = find_crossings(
-            evidence, [1 - p.alpha + (1 - p.alpha - high) / p.n for p in careful], crossing
+            found = yield from super().find(coverage, careful, crossing, seed)
+            return [_with_shift(at, shift) for at in found]
+        _, high = coverage.range
+        below = [1 - p.alpha + (1 - p.alpha - high) / p.n for p in careful]
+        found, lower = yield from together(
+            [super().find(coverage, careful, crossing, seed), coverage.crossings(below, crossing)]
         )
-        thresholds = [[least.threshold, at.threshold] for least, at in zip(lower, found, strict=True)]
-        losses = evidence.losses(np.array(thresholds).ravel()).reshape(-1, 2)
-        gaps = np.where(np.isfinite(thresholds).all(axis=1), np.diff(losses)[:, 0], 0.0)
-        for i, (problem, gap) in enumerate(zip(problems, gaps.tolist(), strict=True)):
-            if gap > min(_SMALL / problem.n, problem.alpha / 10):
-                # A larger threshold, so what the exchange rule promises holds all the more.
-                (found[i],) = Expected("worst-case").find(evidence, [problem], crossing, seed)
-                note = f"the gap, {gap:.2g}, is not small, so the threshold is that of the worst case"
-                found[i] = found[i]._replace(note=note)
-            found[i] = found[i]._replace(gap=gap)
+        thresholds = np.array(
+            [[least.threshold, at.threshold] for least, at in zip(lower, found, strict=True)]
+        )
+        losses = yield from coverage.losses(thresholds.ravel())
+        # With all classes in the sets, they cover.
+        gaps = np.where(thresholds[:, 1] < np.inf, np.diff(losses.reshape(-1, 2))[:, 0], 0.0)
+        large = [i for i, p in enumerate(problems) if gaps[i] > min(_SMALL / p.n, p.alpha / 10)]
+        if large:
+            # A larger threshold, so what the exchange rule promises holds all the more.
+            worst = yield from Expected("worst-case").find(
+                coverage, [problems[i] for i in large], crossing, seed
+            )
+            for i, at in zip(large, worst, strict=True):
+                note = f"the gap, {gaps[i]:.2g}, is not small, so the threshold is that of the worst case"
+                found[i] = at._replace(note=note)
+        shifted = [at if i in large else _with_shift(at, shift) for i, at in enumerate(found)]
+        return [at._replace(gap=gap) for at, gap in zip(shifted, gaps.tolist(), strict=True)]
+
+
+def _with_shift(found: Finding, shift: float) -> Finding:
+    """Return a finding for a target that was raised by `shift`, as one for the target itself."""
+    if not shift:
         return found
-
-
-def _with_doubt(found: Finding, doubt: float) -> Finding:
-    """Return a finding for a target that was raised by `doubt`, as one for the target itself."""
-    obstacle = found.obstacle and f"{found.obstacle}; the radius of the noise alone takes {doubt:.4g}"
-    return found._replace(correction=found.correction + doubt, obstacle=obstacle)
+    obstacle = found.obstacle and f"{found.obstacle}; the radius of the noise alone takes {shift:.4g}"
+    return found._replace(correction=found.correction + shift, obstacle=obstacle)

@@ -2,9 +2,9 @@
 
 import math
 from dataclasses import dataclass
-from typing import ClassVar, Self
+from typing import ClassVar
 
-from nacp._validation import check_fraction, set_checked
+from nacp.checks import check_fraction, set_checked
 from nacp.guarantees.base import Corrected, Problem, nearly_always
 
 
@@ -56,19 +56,15 @@ class NACP(Corrected):
 
     delta: float = 1e-3
     name: ClassVar[str] = "nacp"
-    robust: ClassVar[bool] = True
+    only_uniform: ClassVar[bool] = True
+    takes_interval: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         set_checked(self, delta=check_fraction("delta", self.delta))
 
-    @classmethod
-    def with_delta(cls, delta: float) -> Self:
-        """Return the guarantee with that probability of failure."""
-        return cls(delta)
-
     def correction(self, problem: Problem) -> float:
         """Return the correction of Theorem 3.3."""
-        return nacp_correction(problem.n, problem.epsilon(self.name), self.delta)
+        return nacp_correction(problem.n, problem.epsilon, self.delta)
 
     def promise(self, alpha: float) -> str:
         """Return in one sentence what holds for the sets."""

@@ -7,25 +7,19 @@ preset seed: under "F^c(q) < 1 - alpha" the wealth is a nonnegative supermarting
 with probability at most delta (Ville). The theorem and its proof: docs/guarantees.md, T1 and T3.
 """
 
-import math
-from bisect import bisect_right
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
 
-from nacp._types import Bools, Floats, Ints
-from nacp.coverage import Evidence
+from nacp._types import Floats, Ints
+from nacp.coverage import Coverage, Question, Talk
+from nacp.engine import Block
 from nacp.guarantees.base import Problem
 from nacp.guarantees.pointwise import PointwiseTest
-
-_ENTRIES = 1 << 18
-# Bets are judged when stakes change, and after so many points.
-_ROWS = 256
-# In standard errors: below the first a bet is given up, which is always safe; above the second it is a sure
-# thing, and half of the stake that would make wealth grow fastest is put on it.
-_HOPELESS, _SURE = -8.0, 6.0
+from nacp.stats.betting import Bets
+from nacp.tuning import tuning
 
 
 @dataclass(frozen=True)
@@ -62,123 +56,64 @@ class PAC(PointwiseTest):
     takes_radius: ClassVar[bool] = True
 
     def lowest_passing(
-        self, evidence: Evidence, problems: Sequence[Problem], grid: Floats, starts: Ints, seed: int
-    ) -> Ints:
+        self, coverage: Coverage, problems: Sequence[Problem], grid: Floats, starts: Ints, seed: int
+    ) -> Talk[Ints]:
         """Return for each problem the place in the grid from which on upwards all bets are won."""
-        low, high = evidence.range
-        n, width = evidence.n, high - low
-        order = np.random.default_rng(seed).permutation(n)
-        # All bets are on the same points, so they are read once for all problems.
-        owner = np.repeat(np.arange(len(problems)), len(grid) - starts)
-        place = np.concatenate([np.arange(start, len(grid)) for start in starts])
-        target = 1 - np.array([problem.alpha for problem in problems])[owner]
-        bets = Bets(len(place), n, self.delta, 0.99 * width / (target - low))
-        failed = starts - 1
-        while bets.seen < n and len(bets.open):
-            rungs, column = np.unique(place[bets.open], return_inverse=True)
-            step = max(1, _ENTRIES // max(evidence.k, len(bets.open)))
-            rows = order[bets.seen : bets.stop_before(bets.seen + step)]
-            shares = [evidence.shares(rows[i : i + step], grid[rungs]) for i in range(0, len(rows), step)]
-            bets.play((np.concatenate(shares)[:, column] - target[bets.open]) / width)
-            # What lies below a failure is settled too.
-            np.maximum.at(failed, owner[bets.lost], place[bets.lost])
-            bets.keep(place[bets.open] > failed[owner[bets.open]])
-        np.maximum.at(failed, owner[bets.open], place[bets.open])
-        return failed + 1
+        bets = BetsQuestion(self.delta, coverage, [problem.alpha for problem in problems], grid, starts, seed)
+        yield [bets]
+        return bets.settled()
 
 
-class Bets:
-    """Several bets that some mean is above 0, all on the same n points.
+class BetsQuestion(Question):
+    """Bets that F^c reaches 1 - alpha, at all places of a grid from some on: one for each alpha and place.
 
-    Parameters
-    ----------
-    number : int
-        How many bets.
-    n : int
-        How many points there will be.
-    delta : float
-        A bet is won when its wealth has grown from 1 to 1/delta.
-    most : float or array of shape (number,)
-        The largest stake; below 1 over the greatest possible loss.
-
-    Attributes
-    ----------
-    open : array of int
-        The numbers of the bets that are still open, ascending.
-    won, lost : arrays of bool of shape (number,)
-        Which bets have been won, and which given up.
-    seen : int
-        How many points there have been.
+    All bets are on the same points, so they are read once, in an order that was fixed before.
     """
 
-    def __init__(self, number: int, n: int, delta: float, most: float | Floats) -> None:
-        self.open = np.arange(number)
-        self.won, self.lost = np.zeros((2, number), dtype=bool)
-        self._n, self._log_delta = n, math.log(delta)
-        self._most = np.broadcast_to(most, number)
-        self.seen, self._stops, self._changes = 0, [0], set()
-        while (seen := self._stops[-1]) < n:
-            change = seen + max(1, min(seen // 8, (n - seen) // 64))
-            self._changes.add(seen)
-            self._stops += [*range(seen + _ROWS, change, _ROWS), change]
-        self._wealth, self._sums, self._stakes = np.zeros((3, number))
-        self._squares = np.full(number, 0.25)
+    def __init__(
+        self, delta: float, coverage: Coverage, alphas: list[float], grid: Floats, starts: Ints, seed: int
+    ) -> None:
+        self.seed, self.placed = seed, coverage.read_as is not None
+        low, high = coverage.range
+        self._coverage, self._grid, self._width = coverage, grid, high - low
+        self._owner = np.repeat(np.arange(len(alphas)), len(grid) - starts)
+        self._place = np.concatenate([np.arange(start, len(grid)) for start in starts])
+        self._target = 1 - np.array(alphas)[self._owner]
+        self._failed = starts - 1
+        self._bets = Bets(len(self._place), coverage.n, delta, 0.99 * self._width / (self._target - low))
+        self._waiting: list[Floats] = []  # gains of rows that came after the last place where bets are judged
+        self.done = not len(self._bets.open)
 
-    def stop_before(self, seen: int) -> int:
-        """Return the last number of points up to `seen`, or else the next, after which bets are judged.
+    def see(self, block: Block, rows: Ints) -> None:
+        bets = self._bets
+        thresholds, column = np.unique(self._place[bets.open], return_inverse=True)
+        shares = self._coverage.shares(block, rows, self._grid[thresholds])
+        waiting = sum(map(len, self._waiting))
+        played = 0
+        while played < len(shares):
+            # As many rows as may be played at once, up to a place where bets are judged.
+            step = max(1, tuning().bets_entries // max(len(bets.open), 1))
+            stop = bets.stop_before(bets.seen + waiting + step) - bets.seen - waiting
+            some = shares[played : played + max(stop, 1)]
+            gains = (some[:, column] - self._target[bets.open]) / self._width
+            played += len(some)
+            self._waiting.append(gains)
+            waiting += len(some)
+            if bets.seen + waiting not in bets.stops:
+                continue
+            open_before = bets.open
+            bets.play(np.concatenate(self._waiting))
+            self._waiting, waiting = [], 0
+            # What lies below a failure is settled too.
+            np.maximum.at(self._failed, self._owner[bets.lost], self._place[bets.lost])
+            bets.keep(self._place[bets.open] > self._failed[self._owner[bets.open]])
+            column = column[np.isin(open_before, bets.open, assume_unique=True)]
+            if not len(bets.open):
+                self.done = True
+                return
 
-        They end in the same way wherever one stops reading, if it is at such a place.
-        """
-        place = bisect_right(self._stops, seen) - 1
-        return self._stops[place if self._stops[place] > self.seen else bisect_right(self._stops, self.seen)]
-
-    def play(self, gains: Floats) -> None:
-        """Bet on the next points; `gains` has a row for each point and a column for each open bet.
-
-        A stake is kept for a few points: for an eighth of those seen, or a 64th of those to come.
-        """
-        columns = np.arange(len(self.open))
-        start = 0
-        while start < len(gains) and len(columns):
-            place = bisect_right(self._stops, self.seen)
-            if self.seen in self._changes:
-                self._stakes = self._new_stakes()
-            stop = min(start + self._stops[place] - self.seen, len(gains))
-            here = gains[start:stop, columns]
-            path = np.cumsum(np.log1p(self._stakes * here), axis=0)
-            path += self._wealth
-            self._wealth = path[-1]
-            self._squares += np.einsum("ij,ij->j", here, here)
-            self._sums += here.sum(axis=0)
-            won = path.max(axis=0) >= -self._log_delta
-            lost = (self._sums < _HOPELESS * np.sqrt(self._squares)) & ~won
-            settled = won | lost
-            if settled.any():
-                self.won[self.open[won]] = True
-                self.lost[self.open[lost]] = True
-                columns = columns[~settled]
-                self.keep(~settled)
-            self.seen += stop - start
-            start = stop
-
-    def keep(self, which: Bools) -> None:
-        """Forget the other bets."""
-        self.open, self._wealth, self._stakes = self.open[which], self._wealth[which], self._stakes[which]
-        self._sums, self._squares, self._most = self._sums[which], self._squares[which], self._most[which]
-
-    def _new_stakes(self) -> Floats:
-        """Return the stakes that hedge "wealth 1/delta after n points", given how the bets stand.
-
-        Any stakes that depend on the past only are valid; these make it cheap.
-        """
-        from scipy.special import ndtri_exp
-
-        reach = np.minimum(self._log_delta + self._wealth, 0.0) - math.log(1.05)
-        z = ndtri_exp(reach)
-        variance = self._squares / (self.seen + 1)
-        ratio = np.exp(-0.5 * z * z - reach) / math.sqrt(2 * math.pi)
-        hedge = ratio / np.sqrt(variance * (self._n - self.seen))
-        sure = self._sums > _SURE * np.sqrt(self._squares)
-        growth = np.minimum(0.5 * self._sums / self._squares, 0.5 * self._most)
-        stakes: Floats = np.where(sure, growth, np.minimum(hedge, self._most))
-        return stakes
+    def settled(self) -> Ints:
+        """Return for each alpha the place above the last one where a bet was not won."""
+        still = self._bets.open
+        np.maximum.at(self._failed, self._owner[still], self._place[still])
+        return self._failed + 1

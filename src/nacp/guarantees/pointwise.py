@@ -9,15 +9,16 @@ from abc import abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
-from typing import ClassVar, Self
+from typing import ClassVar
 
 import numpy as np
 
 from nacp._types import Floats, Ints
-from nacp._validation import check_fraction, set_checked
-from nacp.coverage import Evidence
-from nacp.crossing import Rule, find_crossings
+from nacp.checks import check_fraction, set_checked
+from nacp.coverage import Coverage, Rule, Talk
+from nacp.errors import InputError
 from nacp.guarantees.base import Finding, Guarantee, Problem, nearly_always
+from nacp.stats.bounds import floor
 
 _COARSE = 0.05
 
@@ -55,13 +56,6 @@ def threshold_grid(low: float, high: float, step: float) -> Floats:
     return grid
 
 
-def floor(delta: float, deviation: float, n: int) -> float:
-    """Return ``z_{1-delta} deviation / sqrt(n)``: what even a test that knew the deviation would cost."""
-    from scipy.special import ndtri
-
-    return max(0.0, -float(ndtri(delta))) * deviation / math.sqrt(n)
-
-
 @dataclass(frozen=True)
 class PointwiseTest(Guarantee):
     """For a fraction 1 - delta of calibration sets, clean coverage is at least 1 - alpha.
@@ -72,7 +66,7 @@ class PointwiseTest(Guarantee):
     delta: float = 0.05
     grid: tuple[float, ...] | None = field(default=None, repr=False)
     step: ClassVar[float] = 0.005
-    robust: ClassVar[bool] = True
+    takes_interval: ClassVar[bool] = True
     needs_last: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
@@ -84,13 +78,8 @@ class PointwiseTest(Guarantee):
         except (TypeError, ValueError):
             points = np.empty(0)
         if np.ndim(self.grid) != 1 or not len(points) or not np.isfinite(points).all():
-            raise ValueError(f"grid must be one or more finite numbers in a row; found {self.grid!r}")
+            raise InputError("grid", "must be one or more finite numbers in a row", found=repr(self.grid))
         set_checked(self, grid=tuple(points.tolist()))
-
-    @classmethod
-    def with_delta(cls, delta: float) -> Self:
-        """Return the guarantee with that probability of failure."""
-        return cls(delta)
 
     def promise(self, alpha: float) -> str:
         """Return in one sentence what holds for the sets."""
@@ -102,62 +91,68 @@ class PointwiseTest(Guarantee):
 
     @abstractmethod
     def lowest_passing(
-        self, evidence: Evidence, problems: Sequence[Problem], grid: Floats, starts: Ints, seed: int
-    ) -> Ints:
+        self, coverage: Coverage, problems: Sequence[Problem], grid: Floats, starts: Ints, seed: int
+    ) -> Talk[Ints]:
         """Return for each problem the place in the ascending grid from which on upwards all pass the test.
 
         Places before `starts`, which has one for each problem, have failed; the answer may be the end.
         """
 
     def find(
-        self, evidence: Evidence, problems: Sequence[Problem], crossing: Rule, seed: int
-    ) -> list[Finding]:
+        self, coverage: Coverage, problems: Sequence[Problem], crossing: Rule, seed: int
+    ) -> Talk[list[Finding]]:
         """Return the smallest threshold of the grid from which on upwards all pass."""
-        grid = threshold_grid(*evidence.span, self.step)
+        score = coverage.sample.score
+        grid = threshold_grid(*score.span, self.step)
         if self.grid is not None:
-            grid = evidence.to_native(np.array(self.grid))
+            grid = score.to_native(np.array(self.grid))
         # Where not even the estimate reaches 1 - alpha, a threshold is given up without a test: always safe.
-        least = find_crossings(evidence, [1 - problem.alpha for problem in problems], "last")
+        least = yield from coverage.crossings([1 - problem.alpha for problem in problems], "last")
         starts = np.searchsorted(grid, [at.threshold for at in least])
-        places = self.lowest_passing(evidence, problems, grid, starts, seed)
-        below = evidence.labels_upto(grid)
-        rungs, column = np.unique(np.minimum(places, len(grid) - 1), return_inverse=True)
-        _, random, clean = (values[column] for values in evidence.curve(grid[rungs]))
+        places = yield from self.lowest_passing(coverage, problems, grid, starts, seed)
+        thresholds = grid[np.minimum(places, len(grid) - 1)]
+        estimates, deviations = yield from coverage.at_with_deviations(thresholds)
+        below = coverage.estimator.labels_upto(grid)
         return [
-            self._settle(evidence, problem, grid, below, place, *estimates)
-            for problem, place, *estimates in zip(
-                problems, places.tolist(), random.tolist(), clean.tolist(), strict=True
+            self._settle(coverage.n, problem, grid, below, place, *values)
+            for problem, place, *values in zip(
+                problems,
+                places.tolist(),
+                estimates.random.tolist(),
+                estimates.clean.tolist(),
+                deviations,
+                strict=True,
             )
         ]
 
     def _settle(
         self,
-        evidence: Evidence,
+        n: int,
         problem: Problem,
         grid: Floats,
         below: Ints,
         place: int,
         random: float,
         clean: float,
+        deviation: float,
     ) -> Finding:
         """Return the finding for a place in the grid; infinite if it is the end, or sets hold all classes.
 
-        `below` counts the labels below each threshold; `random` and `clean` are F^r-hat and F^c-hat there, or
-        at the last one.
+        `below` counts the labels below each threshold; `random`, `clean` and `deviation` are F^r-hat, F^c-hat
+        and the deviation of a share there, or at the last one.
         """
-        remedy = f"pass nacp.{type(self).__name__}(grid=...) with thresholds that suit this score"
+        remedy = f"in Python, pass nacp.{type(self).__name__}(grid=...) with thresholds that suit this score"
         # Many labels between two thresholds, or true ones above them all: the grid does not suit the score.
         if place < len(grid):
-            coarse = below[place] - (below[place - 1] if place else 0) > max(_COARSE * evidence.n, 1)
+            coarse = below[place] - (below[place - 1] if place else 0) > max(_COARSE * n, 1)
             if random < 1:
                 note = f"the thresholds that were tested are coarse here: {remedy}" if coarse else None
-                return Finding(float(grid[place]), clean, clean - (1 - problem.alpha), note=note)
+                return Finding(float(grid[place]), clean, 0.0, note=note, deviation=deviation)
         else:
-            error = evidence.deviation(float(grid[-1])) / math.sqrt(evidence.n)
-            coarse = clean + 3 * error < 1 - problem.alpha / 2
+            coarse = clean + 3 * deviation / math.sqrt(n) < 1 - problem.alpha / 2
         needed = self.samples_needed(problem, problem.alpha / 2, problem.small_set_deviation)
         advice = "; no number of points would do" if needed is None else f"; about {needed} points should do"
         if coarse:
             advice = f", as its thresholds do not suit this score; {remedy}"
         why = f'with {problem.n} points no smaller sets pass the test of guarantee "{self.name}"{advice}'
-        return Finding(np.inf, 1.0, problem.alpha, why)
+        return Finding(np.inf, 1.0, 0.0, why, deviation=0.0)

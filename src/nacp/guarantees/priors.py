@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from nacp._types import Floats
-from nacp._validation import check_priors
+from nacp.checks import check_priors
 from nacp.guarantees.base import Corrected, Problem, percent
 from nacp.noise import UniformNoise
 

@@ -20,14 +20,12 @@ class SplitConformal(Corrected):
     'coverage of the given labels is at least 90% in expectation over calibration sets'
     """
 
+    promises_truth: ClassVar[bool] = False
     name: ClassVar[str] = "split"
+    only_as_given: ClassVar[bool] = True
 
     def correction(self, problem: Problem) -> float:
         """Return ``(1 - alpha)/n``."""
-        if problem.noise is not None:
-            raise ValueError(
-                f'guarantee "split" takes the labels as they are (noise=None); noise is {problem.noise!r}'
-            )
         return (1 - problem.alpha) / problem.n
 
     def promise(self, alpha: float) -> str:

@@ -17,6 +17,7 @@ class Uncorrected(Corrected):
     'no guarantee: coverage is near 90% on average, and about half of all calibration sets fall short'
     """
 
+    promises_truth: ClassVar[bool] = False
     name: ClassVar[str] = "none"
 
     def correction(self, problem: Problem) -> float:

@@ -1,22 +1,29 @@
 """The noise models, and the table of their names."""
 
-from typing import Any
+from typing import Any, Protocol, TypeAlias, TypeGuard
 
 import numpy as np
+from numpy.typing import ArrayLike
 
+from nacp.errors import InputError
 from nacp.noise.base import Noise
+from nacp.noise.doubt import Doubt
 from nacp.noise.groups import GroupNoise
 from nacp.noise.matrix import MatrixNoise
 from nacp.noise.privacy import RandomizedResponse
 from nacp.noise.uniform import UniformFamily, UniformNoise
 
 __all__ = [
+    "Doubt",
     "GroupNoise",
     "MatrixNoise",
     "Noise",
+    "NoiseLike",
     "RandomizedResponse",
     "UniformFamily",
     "UniformNoise",
+    "as_noise",
+    "noise_for",
 ]
 
 NOISES: dict[str, type[Noise]] = {
@@ -27,28 +34,72 @@ NOISES: dict[str, type[Noise]] = {
 }
 
 
-def as_noise(noise: Any) -> Noise | None:
-    """Return the noise model that a number, a matrix, a noise object or None stands for."""
+class Estimate(Protocol):
+    """A noise model that was estimated for k classes, such as `nacp.NoiseEstimate`."""
+
+    @property
+    def noise(self) -> Noise:
+        """The model."""
+
+    @property
+    def k(self) -> int:
+        """The number of classes that it was estimated for."""
+
+
+NoiseLike: TypeAlias = ArrayLike | Noise | Estimate | None
+"""What stands for a noise model: a rate, a matrix, a model, an estimate, or None for right labels."""
+
+
+def as_noise(noise: NoiseLike) -> Noise | None:
+    """Return the noise model that a number, a matrix, a noise object or None stands for.
+
+    Examples
+    --------
+    >>> from nacp.noise import as_noise
+    >>> as_noise(0.2), as_noise([[0.75, 0.25], [0.5, 0.5]])
+    (UniformNoise(rate=0.2), MatrixNoise(k=2, condition=5))
+    """
     if noise is None or isinstance(noise, Noise):
         return noise
-    # An estimate (nacp.estimation) carries its model.
-    carried = getattr(noise, "noise", None)
-    if isinstance(carried, Noise):
-        return carried
+    if _is_estimate(noise):
+        return noise.noise
     if isinstance(noise, str | type) or callable(noise):
-        raise ValueError(
-            f"noise is {noise!r}; it must be a rate, a (k, k) matrix, a noise model such as "
-            "nacp.UniformNoise(0.2), or None for labels taken as they are"
+        raise InputError(
+            "noise",
+            "must be a rate, a (k, k) matrix, a noise model such as nacp.UniformNoise(0.2), or None for "
+            "labels taken as they are",
+            found=repr(noise),
         )
-    if np.ndim(noise) == 0:
-        return UniformNoise(noise)
-    return MatrixNoise(noise)
+    plain: Any = noise
+    try:
+        return MatrixNoise(plain) if isinstance(plain, list) or np.ndim(plain) else UniformNoise(plain)
+    except InputError as error:
+        raise error.about("noise") from None
 
 
-def check_estimate(noise: Any, k: int) -> None:
-    """Refuse an estimate (nacp.estimation) that was made for another number of classes."""
-    if isinstance(getattr(noise, "noise", None), Noise) and noise.k != k:
-        raise ValueError(
-            f"noise was estimated for {noise.k} classes, not for {k}; estimate it for {k}, or state the "
-            "model itself, such as its rate"
+def noise_for(noise: NoiseLike, k: int) -> Noise | None:
+    """Return the noise model, and refuse one that is for another number of classes than k.
+
+    Examples
+    --------
+    >>> import nacp
+    >>> from nacp.noise import noise_for
+    >>> noise_for(nacp.noise_from_privacy(2.0, k=100), k=10)
+    Traceback (most recent call last):
+    nacp.errors.InputError: noise was estimated for 100 classes, not for 10; estimate it for 10, or state the
+    model itself, such as its rate
+    """
+    if _is_estimate(noise) and noise.k != k:
+        raise InputError(
+            "noise",
+            f"was estimated for {noise.k} classes, not for {k}",
+            remedy=f"estimate it for {k}, or state the model itself, such as its rate",
         )
+    found = as_noise(noise)
+    if found is not None:
+        found.check(k)
+    return found
+
+
+def _is_estimate(noise: NoiseLike) -> TypeGuard[Estimate]:
+    return isinstance(getattr(noise, "noise", None), Noise)

@@ -1,5 +1,6 @@
 """What a noise model is: how the noisy label comes from the true one, independently of x."""
 
+import math
 from abc import ABC, abstractmethod
 from typing import Any, ClassVar
 
@@ -7,25 +8,21 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from nacp._types import Ints
-from nacp._validation import check_labels
+from nacp.errors import InputError
+from nacp.noise.doubt import Doubt
 from nacp.noise.matrices import ClassMatrix
-
-
-def sure(confidence: float) -> str:
-    """Return how sure an interval or a radius is, in brackets; nothing if it is certain."""
-    return f" ({100 * confidence:.4g}% sure)" if confidence < 1 else ""
+from nacp.points import check_labels
 
 
 class Noise(ABC):
     """A noise model ``P[i, j] = p(noisy = j | true = i)``: rows are the true class."""
 
     name: ClassVar[str]
-    confidence: float = 1.0
-    radius: float = 0.0
 
-    def ends(self) -> "tuple[Noise, ...]":
-        """Return the models at both ends of an interval, or the model alone if it is known exactly."""
-        return (self,)
+    @property
+    def doubt(self) -> Doubt:
+        """What is not known of the model; here nothing."""
+        return Doubt((self,))
 
     @abstractmethod
     def matrix(self, k: int) -> ClassMatrix:
@@ -41,6 +38,16 @@ class Noise(ABC):
 
     @abstractmethod
     def _draw(self, labels: Ints, k: int, rng: np.random.Generator) -> Ints: ...
+
+    @property
+    def k(self) -> int | None:
+        """The number of classes that the model is for; None if it is for any."""
+        return None
+
+    def check(self, k: int) -> None:
+        """Refuse another number of classes than the model is for."""
+        if self.k is not None and self.k != k:
+            raise InputError("noise", f"is for {self.k} classes, not for {k}", found=repr(self))
 
     def inverse(self, k: int) -> ClassMatrix:
         """Return ``W = P^-1``, structured where the model has structure.
@@ -77,6 +84,29 @@ class Noise(ABC):
         positive, negative = inverse.row_sums()
         return float(np.max(np.abs(inverse.diagonal) + positive - negative))
 
+    def informative(self, n: int, k: int) -> InputError | None:
+        """Return why n points would say nothing: W is so large that their estimate could be anything.
+
+        None if they say enough.
+
+        Parameters
+        ----------
+        n : int
+            The number of points.
+        k : int
+            The number of classes.
+        """
+        condition = self.condition(k)
+        if condition < 2 * math.sqrt(n):
+            return None
+        return InputError(
+            "noise",
+            f"is too ill-conditioned for {n} points: with condition {condition:.3g} the estimated coverage "
+            f"is uncertain by {condition / (2 * math.sqrt(n)):.2g}",
+            remedy=f"use more than {math.ceil(condition**2 / 4)} points, or merge classes that are often "
+            "confused",
+        )
+
     def sample(
         self, labels: ArrayLike, k: int, random_state: int | np.random.Generator | None = None
     ) -> Ints:
@@ -95,6 +125,6 @@ class Noise(ABC):
         -------
         array of shape (n,)
         """
-        given = np.asarray(labels)
-        clean = check_labels(given, given.size, k)
+        self.check(k)
+        clean = check_labels(labels, np.size(labels), k)
         return self._draw(clean, k, np.random.default_rng(random_state))

@@ -1,19 +1,23 @@
 """Noise inside groups: a label is confused only with the labels of its own group."""
 
+import math
+import warnings
 from collections import Counter
-from collections.abc import Hashable, Sequence
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
 import numpy as np
 
 from nacp._types import Floats, Ints
-from nacp._validation import check_interval, check_rate, set_checked
-from nacp.noise.base import Noise, sure
+from nacp.checks import check_interval, check_rate, set_checked
+from nacp.errors import InputError
+from nacp.noise.base import Noise
+from nacp.noise.doubt import Doubt
 from nacp.noise.matrices import GroupedMatrix
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class GroupNoise(Noise):
     """With probability `rate` the label is replaced by one drawn from all labels of its own group.
 
@@ -21,12 +25,19 @@ class GroupNoise(Noise):
     ----------
     groups : sequence of length k
         The group that each class belongs to, as any hashable value.
-    rate : float or mapping from group to float
-        In [0, 1); one for all groups, or one for each.
+    rate : float, or mapping from group to float
+        In [0, 1); one for all groups, or one for each. In place of a mapping its pairs will do, as files
+        have them.
     interval : tuple of two floats, optional
         Where the one rate lies, if it is not known exactly; contains `rate`.
     confidence : float, default=1.0
         The probability that the interval contains the true rate. What is missing to 1 adds to delta.
+
+    Notes
+    -----
+    Two models are equal if they have the same matrix and the same doubt about it, whatever the groups are
+    called. A file keeps the names of the groups if they are text, numbers, True, False or None. Other names
+    are saved by number, with a warning; what is loaded is an equal model.
 
     Examples
     --------
@@ -39,38 +50,41 @@ class GroupNoise(Noise):
     """
 
     groups: tuple[Hashable, ...]
-    rate: float | dict[Hashable, float]
+    rate: float | Mapping[Hashable, float]
     interval: tuple[float, float] | None = None
     confidence: float = 1.0
     name: ClassVar[str] = "groups"
-    _index: Ints = field(init=False, repr=False)
-    _rates: Floats = field(init=False, repr=False)
+    _index: Ints = field(init=False)
+    _rates: Floats = field(init=False)
 
     def __post_init__(self) -> None:
-        groups = self.groups.tolist() if isinstance(self.groups, np.ndarray) else list(self.groups)
+        groups, rate = _plain(self.groups), _by_group(self.rate)
         if len(groups) < 2:
-            raise ValueError(f"groups must name the group of each class; found {len(groups)} entries")
-        names = list(dict.fromkeys(groups))
-        position = {name: g for g, name in enumerate(names)}
-        if isinstance(self.rate, dict):
-            if set(self.rate) != set(names):
-                raise ValueError(
-                    f"rate must hold one rate for each of the {len(names)} groups; "
-                    f"found {len(self.rate)} keys, {len(set(self.rate) & set(names))} of them groups"
+            raise InputError("groups", "must name the group of each class", found=f"{len(groups)} entries")
+        place = {name: g for g, name in enumerate(dict.fromkeys(groups))}
+        if isinstance(rate, dict):
+            if set(rate) != set(place):
+                raise InputError(
+                    "rate",
+                    f"must hold one rate for each of the {len(place)} groups",
+                    found=f"{len(rate)} keys, {len(set(rate) & set(place))} of them groups",
                 )
-            rates = [check_rate(self.rate[name]) for name in names]
             if self.interval is not None:
-                raise ValueError("interval is that of one rate for all groups; found a rate for each")
+                raise InputError("interval", "is that of one rate for all groups", found="a rate for each")
+            rates = np.array([rate[name] for name in place])
         else:
-            rates = [check_rate(self.rate)] * len(names)
-        interval, confidence = check_interval(rates[0], self.interval, self.confidence)
+            rates = np.full(len(place), rate)
+        interval, confidence = check_interval(float(rates[0]), self.interval, self.confidence)
+        index = np.array([place[name] for name in groups])
+        index.flags.writeable = rates.flags.writeable = False
         set_checked(
             self,
-            groups=tuple(groups),
+            groups=groups,
+            rate=rate,
             interval=interval,
             confidence=confidence,
-            _index=np.array([position[g] for g in groups]),
-            _rates=np.array(rates),
+            _index=index,
+            _rates=rates,
         )
 
     @classmethod
@@ -94,60 +108,107 @@ class GroupNoise(Noise):
         [0.8, 0.2, 0.0, 0.0]
         """
         share = check_rate(rate)
-        sizes = Counter(groups.tolist() if isinstance(groups, np.ndarray) else groups)
+        names = _plain(groups)
+        sizes = Counter(names)
         smallest = min((m for m in sizes.values() if m > 1), default=0)
         if smallest and share >= (smallest - 1) / smallest:
-            raise ValueError(
-                f"noise rate must lie in [0, {smallest - 1}/{smallest}) when it counts wrong labels in a "
-                f"group of {smallest} classes; found {rate!r}"
+            raise InputError(
+                "rate",
+                f"must lie in [0, {smallest - 1}/{smallest}) where it counts wrong labels in a group of "
+                f"{smallest} classes",
+                found=repr(rate),
             )
-        by_group = {name: share * m / (m - 1) if m > 1 else 0.0 for name, m in sizes.items()}
-        return cls(tuple(groups), by_group)
+        return cls(names, {name: share * m / (m - 1) if m > 1 else 0.0 for name, m in sizes.items()})
 
-    def ends(self) -> tuple[Noise, ...]:
-        """Return the models at both ends of the interval."""
-        return (self,) if self.interval is None else tuple(GroupNoise(self.groups, r) for r in self.interval)
+    @property
+    def doubt(self) -> Doubt:
+        """The models at both ends of the interval, and how sure it is."""
+        if self.interval is None:
+            return Doubt((self,))
+        return Doubt(tuple(GroupNoise(self.groups, r) for r in self.interval), confidence=self.confidence)
+
+    @property
+    def k(self) -> int:
+        """The number of classes."""
+        return len(self.groups)
 
     def matrix(self, k: int) -> GroupedMatrix:
         """Return P, group by group."""
-        self._check(k)
+        self.check(k)
         return GroupedMatrix(self._index, 1 - self._rates, self._rates / np.bincount(self._index))
 
     def describe(self, k: int) -> str:
         """Return the model in a few words."""
-        low, high = self._rates.min(), self._rates.max()
-        rate = f"rate {low:.4g}" if low == high else f"rates {low:.4g} to {high:.4g}"
         if self.interval is not None:
-            rate = f"rate {self.interval[0]:.4g} to {self.interval[1]:.4g}{sure(self.confidence)}"
+            low, high = self.interval
+            rate = f"rate {low:.4g} to {high:.4g}{self.doubt.words}"
+        else:
+            low, high = self._rates.min(), self._rates.max()
+            rate = f"rate {low:.4g}" if low == high else f"rates {low:.4g} to {high:.4g}"
         return f"label noise inside {len(self._rates)} groups of classes with {rate}"
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the name and the parameters, for a file; groups as numbers."""
-        stored = {"name": self.name, "groups": [str(g) for g in self._index]}
-        if self.interval is not None:
-            return stored | {"rate": self.rate, "interval": self.interval, "confidence": self.confidence}
-        return stored | {"rate": {str(g): rate for g, rate in enumerate(self._rates.tolist())}}
+        """Return the name and the parameters, for a file; groups by number if JSON has no such names."""
+        groups = list(self.groups)
+        odd = [name for name in groups if not _kept_by_json(name)]
+        if odd:
+            warnings.warn(
+                f"a group named {odd[0]!r} cannot be written to a file: the groups are saved by number",
+                stacklevel=2,
+            )
+            groups = [str(g) for g in self._index]
+        stored = {"name": self.name, "groups": groups}
+        if isinstance(self.rate, Mapping):
+            pairs = zip(dict.fromkeys(groups), self._rates.tolist(), strict=True)
+            return stored | {"rate": [list(pair) for pair in pairs]}
+        return stored | {"rate": self.rate, "interval": self.interval, "confidence": self.confidence}
 
     def __repr__(self) -> str:
-        return f"GroupNoise({self.describe(len(self.groups))})"
+        return f"GroupNoise({self.describe(self.k)})"
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return type(self), (self.groups, self.rate, self.interval, self.confidence)
+
+    def _compared(self) -> tuple[Hashable, ...]:
+        return tuple(self._index.tolist()), tuple(self._rates.tolist()), self.interval, self.confidence
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, GroupNoise) and self.to_dict() == other.to_dict()
+        return self._compared() == other._compared() if isinstance(other, GroupNoise) else NotImplemented
 
     def __hash__(self) -> int:
-        return hash((self._index.tobytes(), self._rates.tobytes()))
-
-    def _check(self, k: int) -> None:
-        if len(self.groups) != k:
-            raise ValueError(
-                f"noise: groups names the groups of {len(self.groups)} classes, but probs has {k} columns"
-            )
+        return hash(self._compared())
 
     def _draw(self, labels: Ints, k: int, rng: np.random.Generator) -> Ints:
-        self._check(k)
         members = np.argsort(self._index, kind="stable")
         sizes = np.bincount(self._index)
         start = np.cumsum(sizes) - sizes
         group = self._index[labels]
         drawn = members[start[group] + rng.integers(sizes[group])]
         return np.where(rng.random(len(labels)) < self._rates[group], drawn, labels)
+
+
+def _plain(groups: Iterable[Hashable]) -> tuple[Hashable, ...]:
+    """Return the names of the groups, NumPy's numbers and texts as Python's."""
+    try:
+        names = tuple(name.item() if isinstance(name, np.generic) else name for name in groups)
+        set(names)
+    except TypeError:
+        raise InputError(
+            "groups", "must be a sequence of names, numbers or other hashable values", found=repr(groups)
+        ) from None
+    return names
+
+
+def _by_group(rate: Any) -> float | dict[Hashable, float]:
+    """Return the one rate, or the rates by group."""
+    if not isinstance(rate, Mapping | list | tuple):
+        return check_rate(rate)
+    try:
+        return {group: check_rate(each) for group, each in dict(rate).items()}
+    except TypeError:
+        raise InputError("rate", "must be a number, or map each group to one", found=repr(rate)) from None
+
+
+def _kept_by_json(name: Hashable) -> bool:
+    """Return whether a name comes back from JSON as what it was, in value and type."""
+    return name is None or type(name) in (str, int, bool) or (type(name) is float and math.isfinite(name))

@@ -4,7 +4,8 @@ import math
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-from nacp._validation import check_nonnegative, set_checked
+from nacp.checks import check_nonnegative, set_checked
+from nacp.errors import InputError
 from nacp.noise.uniform import UniformFamily
 
 
@@ -32,7 +33,7 @@ class RandomizedResponse(UniformFamily):
     def __post_init__(self) -> None:
         set_checked(self, privacy=check_nonnegative("privacy", self.privacy))
         if self.privacy == 0:
-            raise ValueError("privacy must be above 0; at 0 the labels say nothing")
+            raise InputError("privacy", "must be above 0: at 0 the labels say nothing")
 
     def epsilon(self, k: int) -> float:
         """Return the rate of uniform noise for k classes."""

@@ -7,8 +7,10 @@ from typing import Any, ClassVar
 import numpy as np
 
 from nacp._types import Ints
-from nacp._validation import check_interval, check_rate, set_checked
-from nacp.noise.base import Noise, sure
+from nacp.checks import check_count, check_interval, check_rate, set_checked
+from nacp.errors import InputError
+from nacp.noise.base import Noise
+from nacp.noise.doubt import Doubt
 from nacp.noise.matrices import GroupedMatrix
 
 
@@ -21,7 +23,11 @@ class UniformFamily(Noise):
 
     def matrix(self, k: int) -> GroupedMatrix:
         """Return ``P = (1 - epsilon) I + epsilon / k`` (paper eq. 4)."""
-        epsilon = check_rate(self.epsilon(k), f"noise rate of {self!r} for {k} classes")
+        epsilon = self.epsilon(k)
+        if not 0 <= epsilon < 1:
+            raise InputError(
+                "noise", f"must have a rate in [0, 1) for {k} classes", found=f"{epsilon!r}, that of {self!r}"
+            )
         one_group = np.zeros(k, dtype=np.int64)
         return GroupedMatrix(one_group, np.array([1 - epsilon]), np.array([epsilon / k]))
 
@@ -70,9 +76,12 @@ class UniformNoise(UniformFamily):
         interval, confidence = check_interval(rate, self.interval, self.confidence)
         set_checked(self, rate=rate, interval=interval, confidence=confidence)
 
-    def ends(self) -> tuple[Noise, ...]:
-        """Return the models at both ends of the interval."""
-        return (self,) if self.interval is None else tuple(UniformNoise(rate) for rate in self.interval)
+    @property
+    def doubt(self) -> Doubt:
+        """The models at both ends of the interval, and how sure it is."""
+        if self.interval is None:
+            return Doubt((self,))
+        return Doubt(tuple(UniformNoise(rate) for rate in self.interval), confidence=self.confidence)
 
     @classmethod
     def other(cls, rate: float, k: int) -> "UniformNoise":
@@ -92,10 +101,11 @@ class UniformNoise(UniformFamily):
         UniformNoise(rate=0.3)
         """
         share = check_rate(rate)
-        if share >= (k - 1) / k:
-            raise ValueError(
-                f"noise rate must lie in [0, {k - 1}/{k}) when it counts wrong labels among "
-                f"k = {k} classes; found {rate!r}"
+        if share >= (check_count("k", k, 2) - 1) / k:
+            raise InputError(
+                "rate",
+                f"must lie in [0, {k - 1}/{k}) where it counts wrong labels among k = {k} classes",
+                found=repr(rate),
             )
         return cls(share * k / (k - 1))
 
@@ -112,7 +122,7 @@ class UniformNoise(UniformFamily):
         if self.interval is None:
             return f"uniform label noise with rate {self.rate:.4g}"
         low, high = self.interval
-        return f"uniform label noise with rate {low:.4g} to {high:.4g}{sure(self.confidence)}"
+        return f"uniform label noise with rate {low:.4g} to {high:.4g}{self.doubt.words}"
 
     def to_dict(self) -> dict[str, Any]:
         """Return the name and the parameters, for a file."""

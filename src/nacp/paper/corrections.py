@@ -9,8 +9,9 @@ from nacp._types import Ints
 from nacp.guarantees import Problem
 from nacp.noise import UniformNoise
 from nacp.paper import printed
-from nacp.paper.experiments import ALPHA, RATE, Moments, Plan
+from nacp.paper.experiments import ALPHA, RATE, Run
 from nacp.paper.methods import Method, our_methods, six_methods
+from nacp.paper.results import Moments
 from nacp.paper.sources import Source
 from nacp.paper.splits import draw_split
 
@@ -57,33 +58,33 @@ class Correction:
     source: Source | None = None
 
 
-def table2(plan: Plan) -> list[Correction]:
+def table2(run: Run) -> list[Correction]:
     """Return Table 2: the corrections for the data sets of Table 1, over the labels of the splits.
 
     Parameters
     ----------
-    plan : Plan
+    run : Run
         Which data, how many splits, and their seed.
 
     Examples
     --------
     >>> from nacp.paper.corrections import table2
-    >>> from nacp.paper.experiments import Plan
-    >>> [f"{row.method} {row.value.mean:.3f}" for row in table2(Plan(splits=2))[:3]]
+    >>> from nacp.paper.experiments import Run
+    >>> [f"{row.method} {row.value.mean:.3f}" for row in table2(Run(splits=2))[:3]]
     ['NACP 0.035', 'ACNL 0.031', 'CRCP 0.016']
     """
     rows: list[Correction] = []
-    for source in plan.sources():
+    for source in run.sources():
         labels = source.load().labels
         n, k = source.shape[0] // 2, source.shape[1]
         paper = printed.CORRECTIONS.get(source.printed_as)
         same = paper is not None and (paper.n, paper.k) == (n, k)
         for rate in TABLE2_RATES:
             noise = UniformNoise(rate)
-            fixed = plan.fixed_noise(labels, k, noise)
+            fixed = run.fixed_noise(labels, k, noise)
             drawn = (
-                draw_split(labels, k, noise if fixed is None else None, n, plan.seed, split)
-                for split in range(plan.splits)
+                draw_split(labels, k, noise if fixed is None else None, n, run.seed, split)
+                for split in range(run.splits)
             )
             counts = (
                 np.bincount((noisy if fixed is None else fixed)[chosen], minlength=k)
@@ -96,27 +97,27 @@ def table2(plan: Plan) -> list[Correction]:
     return rows
 
 
-def figure1(plan: Plan) -> list[Correction]:
+def figure1(run: Run) -> list[Correction]:
     """Return Figure 1: the corrections against n, for 10, 100 and 1000 equally frequent classes.
 
     And those of the guarantees past the paper: what their tests cost where sets are small.
 
     Parameters
     ----------
-    plan : Plan
+    run : Run
         Only its seed is used.
 
     Examples
     --------
     >>> from nacp.paper.corrections import figure1
-    >>> from nacp.paper.experiments import Plan
-    >>> {round(row.value.mean, 3) for row in figure1(Plan()) if row.method == "NACP" and row.n == 5000}
+    >>> from nacp.paper.experiments import Run
+    >>> {round(row.value.mean, 3) for row in figure1(Run()) if row.method == "NACP" and row.n == 5000}
     {0.043}
     """
     rows: list[Correction] = []
     for k in FIGURE1_CLASSES:
         for n in FIGURE1_SIZES:
-            rng = np.random.default_rng([plan.seed, k, n])
+            rng = np.random.default_rng([run.seed, k, n])
             counts = rng.multinomial(n, np.full(k, 1 / k), size=FIGURE1_DRAWS)
             rows += [
                 Correction(f"k = {k}", n, k, RATE, method, value, rarest)

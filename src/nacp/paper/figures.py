@@ -2,43 +2,24 @@
 
 import importlib.util
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, TypeVar
 
 from nacp.files import write_whole
 from nacp.paper.corrections import Correction
-from nacp.paper.experiments import ALPHA, CALIBRATION_SIZES, RATES, Experiment, Record
+from nacp.paper.experiments import ALPHA, CALIBRATION_SIZES, RATES, Experiment
+from nacp.paper.results import Record
+from nacp.show.style import RC, style_of
 
 if TYPE_CHECKING:
+    from matplotlib.artist import Artist
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-# Colours that are told apart by most eyes, and in grey by their markers.
-_STYLE = {
-    "CP (oracle)": ("#000000", "o"),
-    "Noisy-CP": ("#d55e00", "s"),
-    "NR-CP": ("#0072b2", "^"),
-    "ACNL": ("#e69f00", "v"),
-    "CRCP": ("#009e73", "D"),
-    "NACP": ("#cc79a7", "P"),
-    "pac": ("#d62728", "o"),
-    "binomial": ("#8c564b", "s"),
-    "expected": ("#17becf", "X"),
-}
-RC: Any = {
-    "font.size": 9,
-    "axes.titlesize": 9,
-    "figure.titlesize": 11,
-    "axes.spines.top": False,
-    "axes.spines.right": False,
-    "axes.grid": True,
-    "grid.alpha": 0.3,
-    "legend.frameon": False,
-    "svg.hashsalt": "nacp",
-    "svg.fonttype": "path",
-}
+_Item = TypeVar("_Item")
+_Key = TypeVar("_Key", bound=Hashable)
 
 
 def available() -> bool:
@@ -191,7 +172,7 @@ def _panels(title: str, columns: int, rows: int, height: float = 2.5) -> tuple["
 
 
 def _with_legend(figure: "Figure", panels: list["Axes"]) -> "Figure":
-    handles: dict[str, Any] = {}
+    handles: dict[str, Artist] = {}
     for axes in panels:
         for handle, label in zip(*axes.get_legend_handles_labels(), strict=True):
             handles.setdefault(label, handle)
@@ -204,23 +185,6 @@ def _line(axes: "Axes", method: str, x: Sequence[float], y: Sequence[float]) -> 
     axes.plot(x, y, color=colour, marker=marker, markersize=4, linewidth=1.2, label=method)
 
 
-def style_of(method: str) -> tuple[str, str]:
-    """Return the colour and the marker of a method, or of a guarantee by its name.
-
-    Parameters
-    ----------
-    method : str
-        Such as "NACP" or "pac".
-
-    Examples
-    --------
-    >>> from nacp.paper.figures import style_of
-    >>> style_of("nacp") == style_of("NACP")
-    True
-    """
-    return _STYLE.get(method) or _STYLE.get(method.upper(), ("#56b4e9", "X"))
-
-
 def _all_classes(axes: "Axes") -> None:
     axes.axhline(ALPHA, color="#555555", linewidth=0.8, linestyle=":", label="above: all classes")
 
@@ -229,8 +193,8 @@ def _heading(record: Record) -> str:
     return f"{record.setting.source.title}\n{record.setting.label or record.setting.score.upper()}"
 
 
-def _grouped(items: Sequence[Any], key: Callable[[Any], Any]) -> dict[Any, list[Any]]:
-    groups: dict[Any, list[Any]] = {}
+def _grouped(items: Sequence[_Item], key: Callable[[_Item], _Key]) -> dict[_Key, list[_Item]]:
+    groups: dict[_Key, list[_Item]] = {}
     for item in items:
         groups.setdefault(key(item), []).append(item)
     return groups

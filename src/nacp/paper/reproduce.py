@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Literal, NamedTuple, TypeAlias, get_args
 
 import nacp
 from nacp.files import write_text
-from nacp.paper import corrections, figures, tables
-from nacp.paper.experiments import EXPERIMENTS, Plan, Progress, run
+from nacp.paper import corrections, figures, sheets, tables
+from nacp.paper.experiments import EXPERIMENTS, Run
+from nacp.paper.results import run_experiment
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -22,29 +23,29 @@ _SWEPT = {"sweep-noise": "noise rate ε", "sweep-size": "calibration points"}
 
 
 class _Piece(NamedTuple):
-    sheet: tables.Sheet
+    sheet: sheets.Sheet
     draw: "Callable[[], Figure] | None"
 
 
-def origin(name: Name, plan: Plan) -> list[str]:
+def origin(name: Name, run: Run) -> list[str]:
     """Return how a table or figure is made: the command, the versions, the seed and the data.
 
     Parameters
     ----------
     name : str
         One of `NAMES`.
-    plan : Plan
+    run : Run
         What was asked for.
 
     Examples
     --------
-    >>> from nacp.paper.experiments import Plan
+    >>> from nacp.paper.experiments import Run
     >>> from nacp.paper.reproduce import origin
-    >>> print(origin("table1", Plan())[0])
+    >>> print(origin("table1", Run())[0])
     Made by `nacp reproduce table1 --splits 1000 --seed 0 --noise-per split`.
     """
-    data = "" if plan.folder is None else " --data DIR"
-    options = f"--splits {plan.splits} --seed {plan.seed} --noise-per {plan.noise_per}"
+    data = "" if run.folder is None else " --data DIR"
+    options = f"--splits {run.splits} --seed {run.seed} --noise-per {run.noise_per}"
     used = ["numpy", "scipy", *(["matplotlib"] if figures.available() else [])]
     versions = [f"nacp {nacp.__version__}", *(f"{module} {version(module)}" for module in used)]
     lines = [
@@ -53,25 +54,23 @@ def origin(name: Name, plan: Plan) -> list[str]:
     ]
     if name == "figure1":
         return [*lines, "No data: the formulas, and for ACNL the labels of equally frequent classes."]
-    if plan.folder is None:
+    if run.folder is None:
         return [*lines, "Data: simulated twins of the paper's classifiers, not the classifiers."]
-    sources = plan.sources(prefix="imagenet" if name == "table3" else "")
+    sources = run.sources(prefix="imagenet" if name == "table3" else "")
     return [*lines, *(f"Data: {source.name}.npz, {source.fingerprint}." for source in sources)]
 
 
-def reproduce(name: Name, plan: Plan, out: Path, progress: Progress | None = None) -> tuple[str, list[Path]]:
+def reproduce(name: Name, run: Run, out: Path) -> tuple[str, list[Path]]:
     """Make one table or figure of the paper, and write it to files.
 
     Parameters
     ----------
     name : str
         One of `NAMES`.
-    plan : Plan
+    run : Run
         Which data, how many splits, and their seed.
     out : Path
         The folder for the files; results of single settings are kept in its folder ``cells``.
-    progress : callable, optional
-        Called with a setting's title and the number of its splits that have been done.
 
     Returns
     -------
@@ -84,44 +83,44 @@ def reproduce(name: Name, plan: Plan, out: Path, progress: Progress | None = Non
     --------
     >>> from pathlib import Path
     >>> from tempfile import TemporaryDirectory
-    >>> from nacp.paper.experiments import Plan
+    >>> from nacp.paper.experiments import Run
     >>> from nacp.paper.reproduce import reproduce
     >>> with TemporaryDirectory() as folder:
-    ...     text, paths = reproduce("table2", Plan(splits=2), Path(folder))
+    ...     text, paths = reproduce("table2", Run(splits=2), Path(folder))
     >>> [path.name for path in paths]
     ['table2.md', 'table2.csv', 'table2.tex']
     """
-    made = origin(name, plan)
+    made = origin(name, run)
     if name in EXPERIMENTS:
-        piece = _splits(name, plan, made, out / "cells", progress)
+        piece = _splits(name, run, made, out / "cells")
     else:
-        piece = (_table2 if name == "table2" else _figure1)(plan, made)
+        piece = (_table2 if name == "table2" else _figure1)(run, made)
     out.mkdir(parents=True, exist_ok=True)
     paths = []
-    for ending, write in ((".md", tables.to_markdown), (".csv", tables.to_csv), (".tex", tables.to_latex)):
+    for ending, write in ((".md", sheets.to_markdown), (".csv", sheets.to_csv), (".tex", sheets.to_latex)):
         path = out / f"{name}{ending}"
         write_text(path, write(piece.sheet))
         paths.append(path)
     if piece.draw is not None and figures.available():
         paths += figures.save(piece.draw, out / name, made)
-    return tables.to_markdown(piece.sheet), paths
+    return sheets.to_markdown(piece.sheet), paths
 
 
-def _table2(plan: Plan, made: list[str]) -> _Piece:
-    title = plan.titled("Table 2: the corrections")
-    return _Piece(tables.corrections_sheet(title, corrections.table2(plan), made), None)
+def _table2(run: Run, made: list[str]) -> _Piece:
+    title = run.titled("Table 2: the corrections")
+    return _Piece(tables.corrections_sheet(title, corrections.table2(run), made), None)
 
 
-def _figure1(plan: Plan, made: list[str]) -> _Piece:
+def _figure1(run: Run, made: list[str]) -> _Piece:
     title = "Figure 1: the corrections against the number of calibration points, ε = 0.2, and ours"
-    rows = corrections.figure1(plan)
+    rows = corrections.figure1(run)
     sheet = tables.corrections_sheet(title, rows, made)
     return _Piece(sheet, lambda: figures.corrections_figure(rows, title))
 
 
-def _splits(name: Name, plan: Plan, made: list[str], cells: Path, progress: Progress | None) -> _Piece:
-    experiment = EXPERIMENTS[name](plan)
-    records = run(experiment, plan, cells, progress)
+def _splits(name: Name, run: Run, made: list[str], cells: Path) -> _Piece:
+    experiment = EXPERIMENTS[name](run)
+    records = run_experiment(experiment, run, cells)
     sheet = tables.splits_sheet(experiment, records, made)
     if name in _SWEPT:
         return _Piece(sheet, lambda: figures.sweep_figure(records, _SWEPT[name], experiment.title))

@@ -11,10 +11,10 @@ from pathlib import Path
 import numpy as np
 
 from nacp._types import Array, Ints
-from nacp._validation import check_labels, check_probs
-from nacp.coverage import inverse_for
+from nacp.errors import InputError
 from nacp.noise import MatrixNoise, Noise
 from nacp.paper import printed, twins
+from nacp.points import check_labels, open_rows
 
 
 @dataclass(frozen=True, eq=False)
@@ -122,13 +122,15 @@ def folder_sources(folder: Path) -> list[Source]:
     >>> from nacp.paper.sources import folder_sources
     >>> folder_sources(Path("no-such-folder"))
     Traceback (most recent call last):
-    ValueError: no-such-folder is not a folder; it must hold .npz files with probs and labels
+    nacp.errors.InputError: no-such-folder is not a folder; it must hold .npz files with probs and labels
     """
     if not folder.is_dir():
-        raise ValueError(f"{folder} is not a folder; it must hold .npz files with probs and labels")
+        raise InputError(
+            str(folder), "is not a folder", remedy="it must hold .npz files with probs and labels"
+        )
     found = [Source(path.stem, path) for path in sorted(folder.glob("*.npz")) if not _missing(path)]
     if not found:
-        raise ValueError(f"{folder} holds no .npz files with probs and labels")
+        raise InputError(str(folder), "holds no .npz files with probs and labels")
     known = [*printed.TITLES]
     return sorted(found, key=lambda s: known.index(s.name) if s.name in known else len(known))
 
@@ -162,10 +164,14 @@ def naming(source: Source) -> Iterator[None]:
     """Name the file, if there is one, in what is said to be wrong with its content."""
     try:
         yield
-    except (ValueError, zipfile.BadZipFile) as error:
-        if source.path is None or str(error).startswith(str(source.path)):
+    except InputError as error:
+        if source.path is None or error.argument.startswith(str(source.path)):
             raise
-        raise ValueError(f"{source.path}: {error}") from None
+        raise error.about(f"{source.path}: {error.argument}") from None
+    except (ValueError, zipfile.BadZipFile) as error:
+        if source.path is None:
+            raise
+        raise InputError(f"{source.path}:", str(error)) from None
 
 
 @contextmanager
@@ -174,9 +180,9 @@ def _open(path: Path) -> Iterator[np.lib.npyio.NpzFile]:
         try:
             file = np.load(opened, allow_pickle=False)
         except (OSError, ValueError, EOFError, zipfile.BadZipFile) as error:
-            raise ValueError(f"{path} cannot be read as .npz: {error}") from None
+            raise InputError(str(path), f"cannot be read as .npz: {error}") from None
         if not isinstance(file, np.lib.npyio.NpzFile):
-            raise ValueError(f"{path} cannot be read as .npz: it holds one array")
+            raise InputError(str(path), "cannot be read as .npz: it holds one array")
         with file:
             yield file
 
@@ -188,19 +194,19 @@ def _load(source: Source, fingerprint: str) -> Data:  # a file that was written 
         return Data(probs, labels, {})
     with _open(source.path) as file, naming(source):
         probs = file["probs"]
-        rows = check_probs(probs)
+        rows = open_rows(probs)
         if rows.n < 2:
-            raise ValueError("probs must have a row to calibrate with and one to test; found one row")
+            raise InputError("probs", "must have a row to calibrate with and one to test", found="one row")
         labels = check_labels(file["labels"], rows.n, rows.k)
         human: dict[str, tuple[Noise, Ints | None]] = {}
         for name in file.files:
             if not name.startswith("noise_matrix"):
                 continue
             noise = MatrixNoise(file[name])
-            inverse_for(noise, rows.k)  # refuses what cannot be inverted before hours of work, not after
+            noise.inverse(rows.k)  # refuses what cannot be inverted before hours of work, not after
             ending = name.removeprefix("noise_matrix")
-            given = (f"{prefix}noisy_labels{ending}" for prefix in ("human_sampled_", ""))
-            key = next((key for key in given if key in file.files), None)
+            names = (f"{prefix}noisy_labels{ending}" for prefix in ("human_sampled_", ""))
+            key = next((key for key in names if key in file.files), None)
             noisy = None if key is None else check_labels(file[key], rows.n, rows.k)
             human[ending.strip("_")] = (noise, noisy)
     return Data(probs, labels, human)

@@ -1,17 +1,15 @@
-"""Tables as Markdown, CSV and LaTeX: ours beside the paper's."""
+"""What the tables show: our results beside the paper's."""
 
-import csv
-import io
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 from itertools import groupby
-from typing import Any
 
 from nacp.noise import UniformNoise
 from nacp.paper import printed
 from nacp.paper.corrections import Correction
-from nacp.paper.experiments import ALPHA, Experiment, Moments, Record
+from nacp.paper.experiments import ALPHA, Experiment
+from nacp.paper.results import Moments, Record
+from nacp.paper.sheets import Sheet, Value
 
 _VERSUS_PAPER = (
     "Diff: = where ours agrees with the paper's printed digits, else "
@@ -28,31 +26,6 @@ _CORRECTIONS_READING = (
 )
 # What tells rows apart, in all CSV files by the same names.
 _IDS = ("data", "simulated", "n", "k", "rate", "setting", "score", "method")
-
-
-@dataclass(frozen=True)
-class Sheet:
-    """A table: sections of rows for the reader, and plain records for a program.
-
-    Attributes
-    ----------
-    title : str
-    columns : list of str
-    sections : list of (str, list of list of str)
-        A heading and its rows.
-    notes : list of str
-    origin : list of str
-        How it was made.
-    records : list of dict
-        The numbers in full, for the CSV file.
-    """
-
-    title: str
-    columns: list[str]
-    sections: list[tuple[str, list[list[str]]]]
-    notes: list[str]
-    origin: list[str]
-    records: list[dict[str, Any]]
 
 
 def deviation(ours: Moments, theirs: printed.Printed) -> str:
@@ -74,7 +47,7 @@ def deviation(ours: Moments, theirs: printed.Printed) -> str:
     Examples
     --------
     >>> from nacp.paper import printed
-    >>> from nacp.paper.experiments import Moments
+    >>> from nacp.paper.results import Moments
     >>> from nacp.paper.tables import deviation
     >>> paper = printed.CELLS["cifar100", "aps", "NACP"].size
     >>> paper.mean, paper.sd, deviation(Moments(9.04, 0.5), paper), deviation(Moments(8.0, 0.5), paper)
@@ -175,12 +148,12 @@ def _comparable(record: Record) -> tuple[bool, bool]:
     return twin, twin or (paper is not None and (paper.n, paper.k) == (record.n, record.k))
 
 
-def _plain(record: Record) -> dict[str, Any]:
+def _plain(record: Record) -> dict[str, Value]:
     setting, paper = record.setting, record.printed
     source, n, k = setting.source, record.n, record.k
     rate = setting.noise.rate if isinstance(setting.noise, UniformNoise) else None
     ids = (source.name, source.path is None, n, k, rate, setting.label, setting.score, record.method)
-    plain: dict[str, Any] = dict(zip(_IDS, ids, strict=True)) | {
+    plain: dict[str, Value] = dict(zip(_IDS, ids, strict=True)) | {
         "splits": setting.splits,
         "correction": record.correction,
         "size": record.size.mean,
@@ -218,9 +191,9 @@ def corrections_sheet(title: str, rows: Sequence[Correction], origin: list[str])
     Examples
     --------
     >>> from nacp.paper.corrections import table2
-    >>> from nacp.paper.experiments import Plan
+    >>> from nacp.paper.experiments import Run
     >>> from nacp.paper.tables import corrections_sheet
-    >>> corrections_sheet("Table 2", table2(Plan(splits=2)), []).sections[0][1][0]
+    >>> corrections_sheet("Table 2", table2(Run(splits=2)), []).sections[0][1][0]
     ['0.1', 'NACP', '0.0352', '0.035', '=', '']
     """
     notes = _Notes()
@@ -263,7 +236,7 @@ def _printed_correction(row: Correction) -> printed.Printed | None:
     return printed.Printed(float(row.printed), 0.0, 0.5 * 10.0 ** -len(row.printed.partition(".")[2]))
 
 
-def _plain_correction(row: Correction) -> dict[str, Any]:
+def _plain_correction(row: Correction) -> dict[str, Value]:
     source, paper = row.source, _printed_correction(row)
     data, simulated = ("", None) if source is None else (source.name, source.path is None)
     ids = (data, simulated, row.n, row.k, row.rate, "", "", row.method)
@@ -300,113 +273,3 @@ def _pair(mean: float, sd: float) -> str:
 
 def _correction(value: float) -> str:
     return f"{value:.4f}" if math.isfinite(value) else "∞"
-
-
-def to_markdown(sheet: Sheet) -> str:
-    """Return a table as Markdown, with columns that line up.
-
-    Parameters
-    ----------
-    sheet : Sheet
-        The table.
-
-    Examples
-    --------
-    >>> from nacp.paper.tables import Sheet, to_markdown
-    >>> print(to_markdown(Sheet("Title", ["a", "b"], [("Part", [["1", "2"]])], ["Note."], ["Made so."], [])))
-    # Title
-    <BLANKLINE>
-    ## Part
-    <BLANKLINE>
-    | a | b |
-    |---|---|
-    | 1 | 2 |
-    <BLANKLINE>
-    Note.
-    <BLANKLINE>
-    ---
-    Made so.
-    """
-    lines = [f"# {sheet.title}", ""]
-    for heading, rows in sheet.sections:
-        table = [[cell.replace("|", r"\|") for cell in row] for row in (sheet.columns, *rows)]
-        widths = [max(len(row[j]) for row in table) for j in range(len(sheet.columns))]
-        written = [
-            "| " + " | ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)) + " |"
-            for row in table
-        ]
-        written.insert(1, "|" + "|".join("-" * (width + 2) for width in widths) + "|")
-        lines += [f"## {heading}", "", *written, ""]
-    for note in sheet.notes:
-        lines += [note, ""]
-    return "\n".join([*lines, "---", *sheet.origin]) + "\n"
-
-
-def to_csv(sheet: Sheet) -> str:
-    """Return the records of a table as CSV; how it was made stands in front, after #.
-
-    Parameters
-    ----------
-    sheet : Sheet
-        The table.
-
-    Examples
-    --------
-    >>> from nacp.paper.tables import Sheet, to_csv
-    >>> print(to_csv(Sheet("Title", [], [], [], ["Made so."], [{"a": 1, "b": 0.5}])))
-    # Title
-    # Made so.
-    a,b
-    1,0.5
-    """
-    text = io.StringIO()
-    for line in (sheet.title, *sheet.origin):
-        text.write(f"# {line}\n")
-    names = list(dict.fromkeys(name for record in sheet.records for name in record))
-    writer = csv.DictWriter(text, names, lineterminator="\n")
-    writer.writeheader()
-    writer.writerows(sheet.records)
-    return text.getvalue()
-
-
-_LATEX = str.maketrans(
-    {
-        "%": r"\%", "&": r"\&", "#": r"\#", "_": r"\_", "$": r"\$", "{": r"\{", "}": r"\}",
-        "\\": r"\textbackslash{}", "~": r"\textasciitilde{}", "^": r"\textasciicircum{}",
-        "<": "$<$", ">": "$>$", "|": "$|$", "±": r"$\pm$", "≠": r"$\neq$", "∞": r"$\infty$", "²": "$^2$",
-        "Δ": r"$\Delta$", "ε": r"$\epsilon$", "α": r"$\alpha$", "δ": r"$\delta$",
-    }
-)  # fmt: skip
-
-
-def to_latex(sheet: Sheet) -> str:
-    """Return a table as LaTeX: one tabular for each section, without packages.
-
-    Parameters
-    ----------
-    sheet : Sheet
-        The table.
-
-    Examples
-    --------
-    >>> from nacp.paper.tables import Sheet, to_latex
-    >>> print(to_latex(Sheet("Title", ["Δ"], [("Part", [["1 ± 2"]])], [], ["Made so."], [])))
-    % Title
-    % Made so.
-    \\subsection*{Part}
-    \\begin{tabular}{l}
-    $\\Delta$ \\\\ \\hline
-    1 $\\pm$ 2 \\\\
-    \\end{tabular}
-    """
-    lines = [f"% {line}" for line in (sheet.title, *sheet.origin)]
-    for heading, rows in sheet.sections:
-        lines += [
-            rf"\subsection*{{{heading.translate(_LATEX)}}}",
-            rf"\begin{{tabular}}{{{'l' * len(sheet.columns)}}}",
-        ]
-        written = [
-            " & ".join(cell.translate(_LATEX) for cell in row) + r" \\" for row in (sheet.columns, *rows)
-        ]
-        lines += [written[0] + r" \hline", *written[1:], r"\end{tabular}"]
-    return "\n".join([*lines, *(rf"\par {note.translate(_LATEX)}" for note in sheet.notes)]) + "\n"

@@ -10,7 +10,7 @@ from typing import NamedTuple
 import numpy as np
 
 from nacp._types import Array, Ints
-from nacp._validation import check_choice
+from nacp.checks import check_choice
 
 
 class Twin(NamedTuple):

@@ -8,21 +8,23 @@ from concurrent.futures import ProcessPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager
 from multiprocessing import active_children, get_context, parent_process
+from multiprocessing.sharedctypes import Synchronized
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import TypeAlias
 
-from nacp.paper.experiments import Experiment, Plan, Setting, cell, results
+from nacp.paper.experiments import Experiment, Run, Setting
+from nacp.paper.results import cell, results_of
 
 Share: TypeAlias = Callable[[str, float], object]
 
 _POLL_SECONDS = 0.2
 _THREADS = ("OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "OMP_NUM_THREADS")
-_done: Any = None  # in a worker: the number of splits that all workers have done
+_done: "Synchronized[int] | None" = None  # in a worker: the number of splits that all workers have done
 
 
 def compute(
     experiments: Sequence[Experiment],
-    plan: Plan,
+    run: Run,
     cells: Path,
     workers: int = 1,
     progress: Share | None = None,
@@ -36,7 +38,7 @@ def compute(
     ----------
     experiments : sequence of Experiment
         What to run.
-    plan : Plan
+    run : Run
         That they were made with.
     cells : Path
         The folder of results that are kept.
@@ -50,15 +52,15 @@ def compute(
     --------
     >>> from pathlib import Path
     >>> from tempfile import TemporaryDirectory
-    >>> from nacp.paper.experiments import Experiment, Plan, table1
+    >>> from nacp.paper.experiments import Experiment, Run, table1
     >>> from nacp.paper.workers import compute
-    >>> plan = Plan(splits=5)
-    >>> first = Experiment("first", "The first row of Table 1", table1(plan).settings[:1])
+    >>> run = Run(splits=5)
+    >>> first = Experiment("first", "The first row of Table 1", table1(run).settings[:1])
     >>> with TemporaryDirectory() as folder:
-    ...     [experiment.name for experiment in compute([first], plan, Path(folder))]
+    ...     [experiment.name for experiment in compute([first], run, Path(folder))]
     ['first']
     """
-    by_cell = {cell(setting, plan, cells)[0]: setting for e in experiments for setting in e.settings}
+    by_cell = {cell(setting, run, cells)[0]: setting for e in experiments for setting in e.settings}
     total = sum(setting.splits for setting in by_cell.values())
     others = set(active_children())
     context = get_context("spawn")  # a fork of a process with threads may hang
@@ -66,10 +68,10 @@ def compute(
     pool = ProcessPoolExecutor(workers, context, _start, (done,))
     try:
         with _one_thread():
-            futures = {path: pool.submit(_work, setting, plan, cells) for path, setting in by_cell.items()}
+            futures = {path: pool.submit(_work, setting, run, cells) for path, setting in by_cell.items()}
         for experiment in experiments:
             for setting in experiment.settings:
-                future, waiting = futures[cell(setting, plan, cells)[0]], True
+                future, waiting = futures[cell(setting, run, cells)[0]], True
                 while waiting:
                     waiting = not wait([future], _POLL_SECONDS).done
                     if progress is not None:
@@ -104,7 +106,7 @@ def _one_thread() -> Iterator[None]:
                 os.environ[name] = value
 
 
-def _start(done: Any) -> None:
+def _start(done: "Synchronized[int]") -> None:
     """Prepare a worker: an interruption is the parent's affair, and its end is the worker's."""
     global _done
     _done = done
@@ -119,13 +121,14 @@ def _end_with_parent() -> None:
     os._exit(1)
 
 
-def _work(setting: Setting, plan: Plan, cells: Path) -> None:
+def _work(setting: Setting, run: Run, cells: Path) -> None:
     before = 0
 
     def report(_: str, splits: int) -> None:
         nonlocal before
+        assert _done is not None
         with _done.get_lock():
             _done.value += splits - before
         before = splits
 
-    results(setting, plan, cells, report)
+    results_of(setting, run, cells, report)

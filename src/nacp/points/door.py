@@ -34,6 +34,15 @@ def open_points(
     return rows, check_labels(labels, rows.n, rows.k, known, name=names[1]), known
 
 
+def open_test(probs: Any, labels: Any, *, k: int, **known: Any) -> tuple[Rows, Ints | None]:
+    """Check points on which sets are to be measured, and their labels if there are some."""
+    rows = open_rows(probs, k=k, name="test_probs", **known)
+    if labels is None:
+        return rows, None
+    names = check_classes(known.get("classes"), k)
+    return rows, check_labels(labels, rows.n, k, names, name="test_labels")
+
+
 def open_rows(
     probs: Any,
     *,
@@ -49,13 +58,13 @@ def open_rows(
     """
     what = "" if probabilities else "(scores, given in place of probabilities) "
     if normalize and not probabilities:
-        raise InputError(
-            "normalize", "divides probabilities by their sum, and scores are not probabilities"
-        )
+        raise InputError("normalize", "divides probabilities by their sum, and scores are not probabilities")
     try:
         matrix = plain_array(_in_order(probs, classes))
     except ValueError:
-        raise InputError(name, f"{what}must have the shape (n, k)", found="rows of different lengths") from None
+        raise InputError(
+            name, f"{what}must have the shape (n, k)", found="rows of different lengths"
+        ) from None
     if matrix.ndim != 2:
         raise InputError(name, f"{what}must have the shape (n, k)", found=f"{matrix.shape}")
     if matrix.dtype.kind not in "fiub":
@@ -88,7 +97,9 @@ def _explain(block: Array, start: int, tolerance: float, normalize: bool, name: 
     """Say what is wrong with rows that are not probabilities, unless they are to be normalised."""
     if np.isnan(block).any():
         raise InputError(
-            name, f"holds NaN, first in row {start + _first_nan(block)}", remedy="drop or repair such rows first"
+            name,
+            f"holds NaN, first in row {start + _first_nan(block)}",
+            remedy="drop or repair such rows first",
         )
     low, high = block.min(), block.max()
     if np.isposinf(high):

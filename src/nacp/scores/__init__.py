@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from typing import Any
 
+from nacp.errors import InputError
 from nacp.scores.aps import APS
 from nacp.scores.base import Score
 from nacp.scores.custom import Custom, Precomputed
@@ -35,7 +36,10 @@ def as_score(score: str | Score | Callable[..., Any]) -> Score:
         return SCORES[score.lower()]()
     if callable(score) and not isinstance(score, type):
         return Custom(score)
-    raise ValueError(
-        f"score is {score!r}; it must be one of {', '.join(map(repr, SCORES))}, a score object "
-        "such as nacp.RAPS(penalty=0.01), or a function from probabilities to scores"
+    raise InputError(
+        "score",
+        f"must be one of {', '.join(map(repr, SCORES))}",
+        found=repr(score),
+        remedy="or pass a score object such as nacp.RAPS(penalty=0.01), or a function from probabilities to scores",
+        spoken="",
     )

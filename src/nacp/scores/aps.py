@@ -1,11 +1,10 @@
 """APS, the adaptive prediction sets score: the mass of the labels at least as probable."""
 
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Any, ClassVar
 
-from nacp._types import Floats
-from nacp._validation import check_flag, check_seed, set_checked
-from nacp.scores.base import RankedScore, Ranks
+from nacp.checks import check_flag, check_seed, set_checked
+from nacp.scores.base import RankedScore
 
 
 @dataclass(frozen=True)
@@ -43,5 +42,5 @@ class APS(RankedScore):
             self, randomized=check_flag("randomized", self.randomized), seed=check_seed("seed", self.seed)
         )
 
-    def formula(self, ranks: Ranks) -> Floats:
+    def formula(self, ranks: Any) -> Any:
         return ranks.above + ranks.u * ranks.p if self.randomized else ranks.upto

@@ -1,21 +1,22 @@
 """What a score is: a number S(x, l) for every label l, small where the classifier believes in l.
 
-The prediction set of a threshold q is ``C_q(x) = {l : S(x, l) <= q}``. A score is added by writing
-its formula once, in terms of where a label stands in its row (`Ranks`); everything else, for given
-labels and for whole rows, follows from it.
+The prediction set of a threshold q is ``C_q(x) = {l : S(x, l) <= q}``. A score is its formula, written once in
+terms of where a label stands in its row; the engine does the rest (`nacp.engine`).
 """
 
 from abc import ABC, abstractmethod
+from functools import lru_cache
 from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from nacp._kernels import LabelRanks, PointwiseReading, RankedReading, Ranks, Reading, hashed_uniforms
-from nacp._types import Array, Floats, Ints
-from nacp._validation import check_labels, check_probs
+from nacp import engine
+from nacp._types import Array, Floats
+from nacp.engine import Scratch, Spec, traced
+from nacp.points import open_points, open_rows
 
-__all__ = ["PointwiseScore", "RankedScore", "Ranks", "Score"]
+__all__ = ["PointwiseScore", "RankedScore", "Score"]
 
 
 class Score(ABC):
@@ -30,6 +31,11 @@ class Score(ABC):
     span: ClassVar[tuple[float, float]] = (-np.inf, np.inf)
     takes_probabilities: ClassVar[bool] = True
 
+    @property
+    @abstractmethod
+    def spec(self) -> Spec:
+        """The score as data, for the engine."""
+
     def scores(self, probs: ArrayLike) -> Floats:
         """Return the scores of all labels.
 
@@ -42,10 +48,10 @@ class Score(ABC):
         -------
         array of shape (n, k), float64
         """
-        rows = check_probs(probs, probabilities=self.takes_probabilities)
+        rows, spec, scratch = open_rows(probs, probabilities=self.takes_probabilities), self.spec, Scratch()
         out = np.empty((rows.n, rows.k))
         for where in rows.slices():
-            out[where] = self.native_matrix(rows[where])
+            out[where] = engine.open_block(rows[where], spec, scratch).placed
         return out + self.offset
 
     def label_scores(self, probs: ArrayLike, labels: ArrayLike) -> Floats:
@@ -62,14 +68,13 @@ class Score(ABC):
         -------
         array of shape (n,), float64
         """
-        rows = check_probs(probs, probabilities=self.takes_probabilities)
-        given = check_labels(labels, rows.n, rows.k)
-
-        def read(where: slice) -> Floats:
-            block = rows[where]
-            return self.native_of_labels(block, given[where], self.draw(block))
-
-        return np.concatenate([read(where) for where in rows.slices()]) + self.offset
+        rows, numbers, _ = open_points(probs, labels, probabilities=self.takes_probabilities)
+        spec, scratch = self.spec, Scratch()
+        found = [
+            engine.label_scores(engine.open_block(rows[where], spec, scratch), numbers[where])
+            for where in rows.slices()
+        ]
+        return np.concatenate(found) + self.offset
 
     def to_native(self, thresholds: Floats) -> Floats:
         """Return thresholds on the native scale: the largest that do not exceed them on the score's own."""
@@ -83,35 +88,17 @@ class Score(ABC):
         """Return the name and the parameters, for a file."""
         return {"name": self.name} | dict(vars(self))
 
-    def draw(self, block: Array) -> Floats | None:
-        """Return the u of each row of a block, if the score is randomised."""
-        return None
-
-    def native_matrix(self, block: Array) -> Floats:
-        """Return the native scores of all labels of a block."""
-        return self.read(block, self.draw(block)).matrix()
-
-    @abstractmethod
-    def native_of_labels(self, block: Array, labels: Ints, u: Floats | None) -> Floats:
-        """Return the native scores of one given label per row of a block."""
-
-    @abstractmethod
-    def read(self, block: Array, u: Floats | None) -> Reading:
-        """Return a block ready to be asked about its native scores."""
-
 
 class PointwiseScore(Score):
-    """A score that needs no ranking: minus a key that each entry has for itself."""
+    """A score that needs no ranking; a subclass writes `formula`, in terms of ``entry.p`` alone."""
 
     @abstractmethod
-    def keys(self, block: Array) -> Array:
-        """Return minus the native scores, in the block's own floating-point width."""
+    def formula(self, entry: Any) -> Any:
+        """Return the native scores of entries, in their own floating-point width."""
 
-    def native_of_labels(self, block: Array, labels: Ints, u: Floats | None) -> Floats:
-        return -self.keys(block)[np.arange(len(block)), labels].astype(np.float64)
-
-    def read(self, block: Array, u: Floats | None) -> Reading:
-        return PointwiseReading(self.keys(block))
+    @property
+    def spec(self) -> Spec:
+        return Spec(traced(self.formula))
 
 
 class RankedScore(Score):
@@ -121,8 +108,16 @@ class RankedScore(Score):
     """
 
     @abstractmethod
-    def formula(self, ranks: Ranks) -> Floats:
-        """Return the scores of labels from where they stand in their rows."""
+    def formula(self, ranks: Any) -> Any:
+        """Return the scores of labels from where they stand in their rows (see `nacp.engine.formula`)."""
+
+    @property
+    def spec(self) -> Spec:
+        return _ranked_spec(self)
+
+    @property
+    def _seed(self) -> int | None:
+        return getattr(self, "seed", 0) if getattr(self, "randomized", False) else None
 
     def uniforms(self, probs: ArrayLike) -> Floats:
         """Return the u of each row: a hash of the row's own values, keyed by the seed.
@@ -137,17 +132,12 @@ class RankedScore(Score):
         array of shape (n,)
             Numbers in [0, 1); the same for the same row in any batch, order or process.
         """
-        rows = check_probs(probs)
+        rows = open_rows(probs)
         seed = getattr(self, "seed", 0)
-        return np.concatenate([hashed_uniforms(rows[where], seed) for where in rows.slices()])
+        found: list[Array] = [engine.uniforms(rows[where], seed) for where in rows.slices()]
+        return np.concatenate(found)
 
-    def draw(self, block: Array) -> Floats | None:
-        if not getattr(self, "randomized", False):
-            return None
-        return hashed_uniforms(block, getattr(self, "seed", 0))
 
-    def native_of_labels(self, block: Array, labels: Ints, u: Floats | None) -> Floats:
-        return self.formula(LabelRanks(block, labels, u)).astype(np.float64, copy=False)
-
-    def read(self, block: Array, u: Floats | None) -> Reading:
-        return RankedReading(block, self.formula, u)
+@lru_cache(maxsize=64)
+def _ranked_spec(score: RankedScore) -> Spec:
+    return Spec(traced(score.formula), ranked=True, seed=score._seed)

@@ -4,16 +4,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-import numpy as np
-
 from nacp._types import Array
-from nacp.scores.base import PointwiseScore
-
-
-def _negated(scores: Array) -> Array:
-    """Return minus the scores; the best possible one, -inf, as the lowest number, which orders alike."""
-    negated: Array = np.minimum(-scores, np.finfo(scores.dtype).max)
-    return negated
+from nacp.engine import Spec
+from nacp.scores.base import PointwiseScore, Score
 
 
 @dataclass(frozen=True)
@@ -32,12 +25,12 @@ class Precomputed(PointwiseScore):
     name: ClassVar[str] = "precomputed"
     takes_probabilities: ClassVar[bool] = False
 
-    def keys(self, block: Array) -> Array:
-        return _negated(block)
+    def formula(self, entry: Any) -> Any:
+        return entry.p
 
 
 @dataclass(frozen=True)
-class Custom(PointwiseScore):
+class Custom(Score):
     """A score computed by a function, lower is better.
 
     Parameters
@@ -57,16 +50,9 @@ class Custom(PointwiseScore):
     function: Callable[[Array], Array]
     name: ClassVar[str] = "custom"
 
-    def keys(self, block: Array) -> Array:
-        scores = np.asarray(self.function(block), dtype=np.float64)
-        if scores.shape != block.shape:
-            raise ValueError(
-                f"score returned an array of shape {scores.shape} for {block.shape} probabilities; "
-                "it must return one score per entry"
-            )
-        if np.isnan(scores).any():
-            raise ValueError("score returned NaN; it must return numbers (inf is allowed)")
-        return _negated(scores)
+    @property
+    def spec(self) -> Spec:
+        return Spec(of_rows=self.function)
 
     def to_dict(self) -> dict[str, Any]:
         """Return the name of the function; a file does not hold the function itself."""

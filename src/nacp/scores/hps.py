@@ -1,9 +1,8 @@
 """HPS, the homogeneous prediction sets score: 1 - p. Elsewhere called LAC or THR."""
 
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Any, ClassVar
 
-from nacp._types import Array
 from nacp.scores.base import PointwiseScore
 
 
@@ -26,5 +25,5 @@ class HPS(PointwiseScore):
     offset: ClassVar[float] = 1.0
     span: ClassVar[tuple[float, float]] = (-1.0, 0.0)
 
-    def keys(self, block: Array) -> Array:
-        return block
+    def formula(self, entry: Any) -> Any:
+        return -entry.p

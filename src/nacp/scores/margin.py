@@ -1,12 +1,11 @@
 """The margin score: how far a label lies behind the best other label."""
 
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 
-from nacp._types import Floats
-from nacp.scores.base import RankedScore, Ranks
+from nacp.scores.base import RankedScore
 
 
 @dataclass(frozen=True)
@@ -23,5 +22,5 @@ class Margin(RankedScore):
     name: ClassVar[str] = "margin"
     span: ClassVar[tuple[float, float]] = (-1.0, 1.0)
 
-    def formula(self, ranks: Ranks) -> Floats:
+    def formula(self, ranks: Any) -> Any:
         return np.where(ranks.p == ranks.top, ranks.second, ranks.top) - ranks.p

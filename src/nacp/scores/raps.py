@@ -1,14 +1,12 @@
 """RAPS, the regularised APS score: APS plus a price for every label past the first few."""
 
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 
-from nacp._types import Floats
-from nacp._validation import check_count, check_nonnegative, set_checked
+from nacp.checks import check_count, check_nonnegative, set_checked
 from nacp.scores.aps import APS
-from nacp.scores.base import Ranks
 
 
 @dataclass(frozen=True)
@@ -51,5 +49,5 @@ class RAPS(APS):
             self, penalty=check_nonnegative("penalty", self.penalty), free=check_count("free", self.free)
         )
 
-    def formula(self, ranks: Ranks) -> Floats:
+    def formula(self, ranks: Any) -> Any:
         return super().formula(ranks) + self.penalty * np.maximum(0, ranks.n_upto - self.free)

@@ -1,13 +1,12 @@
 """SAPS, the sorted APS score: only the largest probability and the rank count."""
 
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 
-from nacp._types import Floats
-from nacp._validation import check_flag, check_nonnegative, check_seed, set_checked
-from nacp.scores.base import RankedScore, Ranks
+from nacp.checks import check_flag, check_nonnegative, check_seed, set_checked
+from nacp.scores.base import RankedScore
 
 
 @dataclass(frozen=True)
@@ -48,7 +47,7 @@ class SAPS(RankedScore):
             penalty=check_nonnegative("penalty", self.penalty),
         )
 
-    def formula(self, ranks: Ranks) -> Floats:
+    def formula(self, ranks: Any) -> Any:
         u = ranks.u if self.randomized else 1.0
         g = ranks.n_above
         return np.where(g == 0, u * ranks.top, ranks.top + self.penalty * (g - 1 + u))

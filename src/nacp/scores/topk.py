@@ -1,12 +1,9 @@
 """The top-k score: the rank of a label, so that all sets have (nearly) the same size."""
 
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Any, ClassVar
 
-import numpy as np
-
-from nacp._types import Floats
-from nacp.scores.base import RankedScore, Ranks
+from nacp.scores.base import RankedScore
 
 
 @dataclass(frozen=True)
@@ -21,7 +18,7 @@ class TopK(RankedScore):
     """
 
     name: ClassVar[str] = "topk"
-    span: ClassVar[tuple[float, float]] = (0.0, np.inf)
+    span: ClassVar[tuple[float, float]] = (0.0, float("inf"))
 
-    def formula(self, ranks: Ranks) -> Floats:
-        return ranks.n_upto.astype(np.float64)
+    def formula(self, ranks: Any) -> Any:
+        return 1.0 * ranks.n_upto

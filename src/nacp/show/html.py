@@ -2,6 +2,10 @@
 
 from collections.abc import Iterable, Sequence
 from html import escape
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from nacp.calibration import Calibration
 
 _CARD = (
     "border:1px solid rgba(127,127,127,.35);border-radius:6px;padding:.6em .9em;max-width:60em;"
@@ -48,3 +52,23 @@ def sentence(text: str, *, name: str | None = None) -> str:
     """Return a paragraph, after a name in bold if there is one."""
     start = "" if name is None else f"<b>{escape(name)}</b>: "
     return f'<p style="margin:.3em 0">{start}{escape(text)}</p>'
+
+
+def calibration(cal: "Calibration") -> str:
+    """Return a card for a calibration."""
+    noise = "none: the labels are taken as they are" if cal.noise is None else cal.noise.describe(cal.k)
+    told = [
+        ("threshold", f"{cal.threshold:.6g}"),
+        ("estimated coverage", f"{cal.estimate:.4f}, for a target of {1 - cal.alpha:.6g}"),
+        ("score", repr(cal.score)),
+        ("guarantee", repr(cal.guarantee)),
+        ("noise", noise),
+        ("calibration points", f"{cal.n} of {cal.k} classes"),
+    ]
+    remarks = [("All classes", cal.obstacle), ("Note", cal.note)]
+    return card(
+        "Calibration",
+        facts(told),
+        sentence(f"{cal.promise}.", name="Promised"),
+        *(sentence(f"{remark}.", name=name) for name, remark in remarks if remark),
+    )

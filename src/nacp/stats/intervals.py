@@ -11,9 +11,40 @@ from typing import TypeAlias
 
 import numpy as np
 
-from nacp._types import Floats
+from nacp._types import Floats, Ints
 
 Kinds: TypeAlias = Sequence[tuple[Floats, int]]
+
+
+def exact_share(hits: Ints, trials: Ints, tail: float) -> tuple[Floats, Floats]:
+    """Return the interval of Clopper and Pearson for a share of so many hits; nan without trials.
+
+    Parameters
+    ----------
+    hits, trials : arrays of shape (m,)
+        How often it happened, and how often it could have.
+    tail : float
+        The probability that the interval leaves out on each side.
+
+    Returns
+    -------
+    low, high : arrays of shape (m,)
+
+    Examples
+    --------
+    >>> from nacp.stats.intervals import exact_share
+    >>> import numpy as np
+    >>> low, high = exact_share(np.array([1, 10]), np.array([10, 10]), 0.025)
+    >>> low.round(4).tolist(), high.round(4).tolist()
+    ([0.0025, 0.6915], [0.445, 1.0])
+    """
+    from scipy.special import betaincinv
+
+    with np.errstate(invalid="ignore"):
+        low = np.where(hits > 0, betaincinv(np.maximum(hits, 1), trials - hits + 1, tail), 0.0)
+        high = np.where(hits < trials, betaincinv(hits + 1, np.maximum(trials - hits, 1), 1 - tail), 1.0)
+    seen = trials > 0
+    return np.where(seen, low, np.nan), np.where(seen, high, np.nan)
 
 
 def sum_distribution(kinds: Kinds) -> Floats:

@@ -1,0 +1,282 @@
+"""calibrate(), the one door: open the points, find the threshold, return a Calibration."""
+
+import warnings
+from collections.abc import Callable, Sequence
+from typing import Any, TypeAlias, overload
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from nacp.calibration import Calibration
+from nacp.checks import check_alphas, check_choice, check_count, check_flag
+from nacp.coverage import RULES, CoverageCurve, Rule, Sample, Talk
+from nacp.errors import InputError
+from nacp.guarantees import Binomial, Guarantee, as_guarantee, coverage_under, find
+from nacp.noise import Noise, NoiseLike, as_noise, noise_for
+from nacp.points import open_points, open_rows
+from nacp.scores import Score, as_score
+
+ScoreLike: TypeAlias = str | Score | Callable[[Any], Any]
+"""What stands for a score: a name, a score object, or a function from probabilities to scores."""
+
+
+class NoValidThresholdWarning(UserWarning):
+    """No threshold keeps the promise with this calibration set, so the sets hold all classes."""
+
+
+@overload
+def calibrate(
+    probs: ArrayLike,
+    labels: ArrayLike,
+    *,
+    noise: NoiseLike,
+    alpha: float = 0.1,
+    score: ScoreLike = "hps",
+    guarantee: str | Guarantee | None = None,
+    delta: float | None = None,
+    crossing: Rule = "last",
+    classes: Any = None,
+    normalize: bool = False,
+    random_state: int | None = None,
+    unlabelled: ArrayLike | None = None,
+) -> Calibration: ...
+@overload
+def calibrate(
+    probs: ArrayLike,
+    labels: ArrayLike,
+    *,
+    noise: NoiseLike,
+    alpha: Sequence[float],
+    score: ScoreLike = "hps",
+    guarantee: str | Guarantee | None = None,
+    delta: float | None = None,
+    crossing: Rule = "last",
+    classes: Any = None,
+    normalize: bool = False,
+    random_state: int | None = None,
+    unlabelled: ArrayLike | None = None,
+) -> list[Calibration]: ...
+def calibrate(
+    probs: ArrayLike,
+    labels: ArrayLike,
+    *,
+    noise: NoiseLike,
+    alpha: float | Sequence[float] = 0.1,
+    score: ScoreLike = "hps",
+    guarantee: str | Guarantee | None = None,
+    delta: float | None = None,
+    crossing: Rule = "last",
+    classes: Any = None,
+    normalize: bool = False,
+    random_state: int | None = None,
+    unlabelled: ArrayLike | None = None,
+) -> Calibration | list[Calibration]:
+    """Find the threshold that clean labels would have given, from noisy ones.
+
+    Parameters
+    ----------
+    probs : array of shape (n, k)
+        The classifier's probabilities for the calibration points, in float16, float32 or float64. Never
+        copied whole, so a memory-mapped array is fine.
+    labels : array of shape (n,)
+        Their noisy labels: numbers from 0 to k - 1, or names from `classes`.
+    noise : float, array of shape (k, k), noise model or None
+        How the labels came to be wrong. A float is short for `UniformNoise`, a matrix for `MatrixNoise`.
+        ``None`` takes the labels as they are.
+    alpha : float or sequence of float, default=0.1
+        The sets are to contain the true class with probability 1 - alpha. Several at once share the work
+        and give a list.
+    score : str, score or callable, default="hps"
+        "hps" (also "lac", "thr"), "aps", "raps", "saps", "margin", "topk", a score object with other
+        parameters, a function from probabilities to scores, or "precomputed" if `probs` holds the scores.
+    guarantee : str or guarantee, optional
+        "pac", "binomial", "expected", "nacp", "acnl", "crcp", "none" or "split". By default "pac", and for
+        ``noise=None`` "split": split conformal prediction with its n + 1. "binomial" and "nacp" hold for
+        uniform noise only.
+    delta : float, optional
+        The probability with which the promise may fail, for guarantees that have one ("pac" and "binomial":
+        0.05, "nacp": 0.001); refused for the others.
+    crossing : {"last", "first"}, default="last"
+        "last": the smallest threshold from which on the estimate stays at or above the target (the paper's
+        "largest solution"). "first": the smallest threshold at which it reaches the target.
+    classes : sequence of length k, optional
+        The class names, in the order of the columns of `probs`.
+    normalize : bool, default=False
+        Divide each row of `probs` by its sum, here and in `predict_set`.
+    random_state : int, optional
+        The seed by which "pac" shuffles the rows, 0 by default; to be fixed before the labels are seen. The
+        other guarantees do not depend on it.
+    unlabelled : array of shape (m, k), optional
+        Probabilities of further points, without labels, which make "binomial" cheaper.
+
+    Returns
+    -------
+    Calibration, or a list of them if `alpha` is a sequence
+
+    Warns
+    -----
+    NoValidThresholdWarning
+        If no threshold keeps the promise; the sets then hold all classes.
+
+    See Also
+    --------
+    coverage_curve : The estimates behind the threshold.
+    evaluate : How sets do on clean labels.
+
+    References
+    ----------
+    Penso, Goldberger, Fetaya (2025), *Conformal prediction of classifiers with many classes based on noisy
+    labels*.
+
+    Examples
+    --------
+    >>> import nacp
+    >>> from nacp.paper import twins
+    >>> probs, labels = twins.simulate("cifar100", n=4000, random_state=0)
+    >>> noise = nacp.UniformNoise(0.2)
+    >>> noisy = noise.sample(labels, k=100, random_state=0)
+    >>> cal = nacp.calibrate(probs[:2000], noisy[:2000], noise=noise, guarantee="none", score="raps")
+    >>> sets = cal.predict_set(probs[2000:])
+    >>> result = nacp.evaluate(sets, labels[2000:])
+    >>> bool(abs(result.coverage - 0.9) < 0.03 and result.mean_size < 8)
+    True
+    """
+    how = as_score(score)
+    promised = as_guarantee(default_guarantee(as_noise(noise)) if guarantee is None else guarantee, delta)
+    check_choice("crossing", crossing, RULES)
+    reason = promised.applies(as_noise(noise), crossing)
+    if reason is not None:
+        raise InputError("guarantee", f'"{promised.name}" {reason}')
+    seed = 0 if random_state is None else check_count("random_state", random_state)
+    alphas = check_alphas(alpha)
+    check_flag("normalize", normalize)
+    if unlabelled is not None and not isinstance(promised, Binomial):
+        raise InputError(
+            "unlabelled", f'is of use to guarantee "binomial" only, and guarantee is {promised!r}'
+        )
+    known = {"probabilities": how.takes_probabilities, "normalize": normalize, "classes": classes}
+    rows, numbers, names = open_points(probs, labels, **known)
+    model = informative_noise(noise, rows.n, rows.k)
+    extra = None if unlabelled is None else open_rows(unlabelled, k=rows.k, name="unlabelled", **known)
+    sample = Sample(rows, numbers, how, extra)
+    found = sample.ask(
+        calibrations(sample, promised, model, alphas, crossing, seed, classes=names, normalize=normalize)
+    )
+    for cal in found:
+        if cal.obstacle is not None:
+            warnings.warn(
+                f"no threshold keeps the promise, so the sets hold all {cal.k} classes: {cal.obstacle}",
+                NoValidThresholdWarning,
+                stacklevel=2,
+            )
+    return found[0] if np.ndim(alpha) == 0 else found
+
+
+def default_guarantee(noise: Noise | None) -> str:
+    """Return the guarantee that is meant where none is named."""
+    return "split" if noise is None else "pac"
+
+
+def informative_noise(noise: NoiseLike, n: int, k: int) -> Noise | None:
+    """Return the noise model for k classes; refuse one under which n labels say nothing."""
+    model = noise_for(noise, k)
+    refusal = None if model is None else model.informative(n, k)
+    if refusal is not None:
+        raise refusal
+    return model
+
+
+def calibrations(
+    sample: Sample,
+    guarantee: Guarantee,
+    noise: Noise | None,
+    alphas: Sequence[float],
+    crossing: Rule,
+    seed: int,
+    *,
+    classes: tuple[Any, ...] | None,
+    normalize: bool,
+) -> Talk[list[Calibration]]:
+    """Return a calibration of a sample for each alpha; several guarantees may be found together."""
+    found = yield from find(guarantee, sample, noise, alphas, crossing, seed)
+    results = []
+    for alpha, (finding, coverage, price) in zip(alphas, found, strict=True):
+        tally = yield from coverage.tally()
+        results.append(
+            Calibration(
+                alpha=alpha,
+                n=sample.n,
+                k=sample.k,
+                score=sample.score,
+                noise=noise,
+                guarantee=guarantee,
+                crossing=crossing,
+                correction=finding.correction,
+                native_threshold=finding.threshold,
+                estimate=finding.estimate,
+                obstacle=finding.obstacle,
+                gap=finding.gap,
+                price_of_doubt=price,
+                note=finding.note,
+                random_state=seed,
+                classes=classes,
+                normalize=normalize,
+                deviation=finding.deviation,
+                tally=tally,
+            )
+        )
+    return results
+
+
+def coverage_curve(
+    probs: ArrayLike,
+    labels: ArrayLike,
+    *,
+    noise: NoiseLike,
+    score: ScoreLike = "hps",
+    thresholds: ArrayLike | None = None,
+    classes: Any = None,
+    normalize: bool = False,
+) -> CoverageCurve:
+    """Estimate the noisy, random and clean coverage at thresholds, exactly.
+
+    Parameters
+    ----------
+    probs, labels, noise, score, classes, normalize
+        As in `calibrate`.
+    thresholds : array of shape (m,), optional
+        Where to evaluate. By default at every distinct score of a noisy label; these are all the
+        candidates of a threshold unless the noise is a general matrix, when any of the n k scores
+        may be one.
+
+    Returns
+    -------
+    CoverageCurve
+
+    Examples
+    --------
+    >>> import nacp
+    >>> probs = [[0.5, 0.25, 0.25], [0.25, 0.5, 0.25], [0.125, 0.25, 0.625]]
+    >>> curve = nacp.coverage_curve(probs, [0, 1, 1], noise=0.25)
+    >>> curve.thresholds.tolist()
+    [0.5, 0.75]
+    >>> curve.noisy.round(3).tolist(), curve.random.round(3).tolist(), curve.clean.round(3).tolist()
+    ([0.667, 1.0], [0.333, 0.889], [0.778, 1.037])
+    """
+    how = as_score(score)
+    rows, numbers, _ = open_points(
+        probs, labels, probabilities=how.takes_probabilities, normalize=normalize, classes=classes
+    )
+    sample = Sample(rows, numbers, how)
+    coverage = coverage_under(sample, noise_for(noise, rows.k))
+    if thresholds is None:
+        sample.ask(coverage.tally())  # for the scores of the labels
+        native = np.unique(sample.label_scores)
+    else:
+        wanted = np.asarray(thresholds, dtype=np.float64)
+        if wanted.ndim != 1 or wanted.size == 0 or np.isnan(wanted).any():
+            raise InputError(
+                "thresholds", "must be one or more numbers in one dimension", found=repr(thresholds)
+            )
+        native = how.to_native(np.sort(wanted))
+    return CoverageCurve(native + how.offset, *sample.ask(coverage.at(native)))

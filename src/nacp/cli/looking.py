@@ -1,0 +1,123 @@
+"""What is looked at afterwards: ``nacp diagnose`` and ``nacp report``; and ``nacp demo``."""
+
+from dataclasses import asdict
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+import nacp
+from nacp.cli import options
+from nacp.cli.errors import FAILED, command
+from nacp.cli.inputs import read_lines, read_points, read_test
+from nacp.cli.models import read_calibration, read_noise
+from nacp.cli.outputs import check_output, described
+from nacp.cli.terminal import progress_of, show
+from nacp.errors import InputError
+
+app = typer.Typer()
+
+
+@command(
+    app,
+    "diagnose",
+    "nacp diagnose cal.json probs.npy labels.npy",
+    "nacp diagnose cal.json probs.npy labels.npy --audit-probs checked.npy --audit-labels truth.npy",
+)
+def diagnose_command(
+    calibration: options.Cal,
+    probs: options.Probs,
+    labels: options.Labels,
+    audit_probs: Annotated[str | None, typer.Option(help="Points whose true labels are known.")] = None,
+    audit_labels: Annotated[str | None, typer.Option(help="Their true labels.")] = None,
+    level: Annotated[float, typer.Option(help="The probability of rejecting a right model.")] = 0.05,
+    quiet: options.Quiet = False,
+    as_json: options.Json = False,
+) -> None:
+    """Ask whether the noise model of a calibration can be right, without a clean label.
+
+    The exit code is 1 if it is rejected, or if clean labels are covered too little.
+    """
+    if (audit_probs is None) != (audit_labels is None):
+        raise InputError("audit_probs", "and --audit-labels belong together", remedy="give both, or neither")
+    cal = read_calibration(calibration, probs, labels)
+    with progress_of(f"reading {probs}", quiet) as say:
+        matrix, noisy, _ = read_points(probs, labels, cal.classes, k=cal.k)
+        audited, true = None, None
+        if audit_probs is not None and audit_labels is not None:
+            audited, true, _ = read_points(audit_probs, audit_labels, cal.classes, k=cal.k)
+        say("diagnosing")
+        found = nacp.diagnose(cal, matrix, noisy, audit_probs=audited, audit_labels=true, level=level)
+    checks = [check._asdict() for check in found.checks]
+    audit = None if found.audit is None else found.audit._asdict()
+    show(as_json, asdict(found) | {"checks": checks, "audit": audit, "sentence": str(found)}, found)
+    if found.rejected or (found.audit is not None and found.audit.short):
+        raise typer.Exit(FAILED)
+
+
+@command(
+    app,
+    "report",
+    "nacp report probs.npy labels.npy --noise 0.2",
+    "nacp report cal.npz:probs cal.npz:noisy --noise 0.2 --score raps "
+    "--test-probs test.npz:probs --test-labels test.npz:labels",
+    "nacp report probs.csv labels.csv --noise 0.2 --descriptions texts.txt --title 'Our labels'",
+)
+def report_command(
+    probs: options.Probs,
+    labels: options.Labels,
+    noise: options.NoiseText,
+    out: Annotated[Path, typer.Option("-o", "--out", help="The file for the page.")] = Path("report.html"),
+    alpha: options.Alpha = 0.1,
+    score: options.ScoreName = "hps",
+    guarantee: options.GuaranteeName = None,
+    delta: options.Delta = None,
+    test_probs: options.TestProbs = None,
+    test_labels: options.TestLabels = None,
+    descriptions: Annotated[
+        str | None,
+        typer.Option(
+            help="Texts to show with sample rows: a line for each point that is measured.", metavar="FILE"
+        ),
+    ] = None,
+    title: Annotated[str, typer.Option(help="Of the page.")] = "Prediction sets from noisy labels",
+    classes: options.Classes = None,
+    noise_interval: options.Interval = None,
+    noise_confidence: options.Confidence = 1.0,
+    crossing: options.Crossing = "last",
+    normalize: options.Normalize = False,
+    seed: options.Seed = 0,
+    quiet: options.Quiet = False,
+    as_json: options.Json = False,
+) -> None:
+    """Make a page about a calibration: what it promises, what it costs, and how that depends on alpha.
+
+    One HTML file, which opens in a browser without a network.
+    """
+    check_output(str(out), inputs=(probs, labels, noise, classes, test_probs, test_labels, descriptions))
+    known = read_noise(noise, noise_interval, noise_confidence)
+    with progress_of(f"reading {probs}", quiet):
+        matrix, noisy, names = read_points(probs, labels, names=classes)
+        test, true = read_test(test_probs, test_labels, names, matrix.shape[1])
+        texts = None if descriptions is None else read_lines(descriptions)
+    with progress_of("calibrating", quiet) as say:
+        page = nacp.make_report(
+            matrix, noisy, noise=known, alpha=alpha, score=score, guarantee=guarantee, delta=delta,
+            crossing=crossing, classes=names, normalize=normalize, random_state=seed, test_probs=test,
+            test_labels=true, descriptions=texts, title=title, say=say,
+        )  # fmt: skip
+    page.save(out)
+    found = page.contents.calibration
+    show(as_json, described(found) | {"out": str(out)}, f"{found}\nWritten: {out}")
+
+
+@command(app, "demo", "nacp demo", "nacp demo --report languages.html")
+def demo_command(
+    report: Annotated[Path, typer.Option(help="The file for the report.")] = Path("nacp-demo.html"),
+    quiet: options.Quiet = False,
+    as_json: options.Json = False,
+) -> None:
+    """Train a classifier of 472 languages, spoil its calibration labels, and show what helps."""
+    from nacp.cli import demo  # takes longer to import than all the rest
+
+    demo.main(report, quiet=quiet, as_json=as_json)

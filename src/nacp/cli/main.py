@@ -1,0 +1,50 @@
+"""The command ``nacp``: its commands in the order of their use."""
+
+from typing import Annotated
+
+import typer
+
+import nacp
+from nacp.cli import calibrating, looking, noise, planning, reproducing
+from nacp.cli.errors import Commands, example_block
+from nacp.engine.choose import engine_name
+
+app = typer.Typer(
+    cls=Commands,
+    no_args_is_help=True,
+    rich_markup_mode="rich",
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+app.add_typer(noise.app, name="noise")
+for each in (planning, calibrating, looking, reproducing):
+    app.add_typer(each.app)
+
+
+def _version(wanted: bool) -> None:
+    if wanted:
+        typer.echo(f"nacp {nacp.__version__} (engine: {engine_name()})")
+        raise typer.Exit
+
+
+@app.callback(
+    epilog=example_block(
+        "nacp demo",
+        "nacp calibrate probs.npy labels.csv --noise 0.2 -o cal.json",
+        "nacp predict cal.json new.npy -o sets.jsonl",
+        "nacp calibrate --help",
+    )
+)
+def _nacp(
+    version: Annotated[
+        bool,
+        typer.Option(
+            "--version", callback=_version, is_eager=True, help="Print the version and which engine runs."
+        ),
+    ] = False,
+) -> None:
+    """Small prediction sets you can trust, from labels you cannot.
+
+    Exit codes: 0; 1 if nacp evaluate finds a promise broken or nacp diagnose
+    rejects a noise model; 2 for wrong input; 130 for Ctrl-C.
+    """

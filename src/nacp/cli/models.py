@@ -1,0 +1,62 @@
+"""The noise and the calibrations that commands are given: as numbers, as matrices, and as files."""
+
+from contextlib import suppress
+from pathlib import Path
+
+from nacp._types import Array
+from nacp.calibration import Calibration
+from nacp.cli.inputs import read_matrix
+from nacp.cli.tables import ARRAYS, checked, few, split_key
+from nacp.errors import InputError
+from nacp.estimation import NoiseEstimate
+from nacp.estimation import load as load_estimate
+from nacp.files import load as load_calibration
+from nacp.noise import NoiseLike, UniformNoise
+
+
+def read_noise(text: str, interval: tuple[float, float] | None = None, confidence: float = 1.0) -> NoiseLike:
+    """Read a noise rate, a (k, k) matrix from a file (rows are the true class), what ``nacp noise`` wrote, or
+    "none": clean labels. A rate may have an interval.
+    """
+    noise = _read_noise(text)
+    if interval is None and confidence == 1:
+        return noise
+    if not isinstance(noise, float):
+        raise InputError("noise_interval", f"is for a noise rate; --noise is {text}")
+    return UniformNoise(noise, interval, confidence)
+
+
+def _read_noise(text: str) -> float | Array | NoiseEstimate | None:
+    if text.lower() == "none":
+        return None
+    with suppress(ValueError):
+        return float(text)
+    if text.endswith(".json"):
+        return load_estimate(checked(Path(text)))
+    if split_key(text)[0].suffix not in (*ARRAYS, ".csv"):
+        raise InputError(
+            "noise",
+            f"is {text!r}; it must be a rate such as 0.2, a file of a (k, k) matrix (.npy, .npz, "
+            ".safetensors or .csv; rows are the true class), a .json file that nacp noise wrote, or "
+            '"none" for labels that are right',
+        )
+    matrix, header = read_matrix(text, "noise")
+    if header is not None:
+        raise InputError(
+            text,
+            f"has a header, {few(header, 3)}",
+            remedy="put its rows and columns in the order of the classes, and leave the header out",
+        )
+    return matrix
+
+
+def read_calibration(path: Path, *others: str) -> Calibration:
+    """Read what ``nacp calibrate`` wrote, or say that it looks swapped with one of the other arguments."""
+    swapped = next((name for name in others if name.endswith(".json")), None)
+    if swapped is not None and path.suffix != ".json":
+        raise InputError(
+            "the arguments", f"look swapped: the calibration comes first, and that seems to be {swapped}"
+        )
+    if path.is_dir():
+        raise InputError(str(path), "is a folder", remedy="give the file that nacp calibrate wrote")
+    return load_calibration(path)

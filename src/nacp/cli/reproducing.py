@@ -1,0 +1,104 @@
+"""``nacp reproduce``: the tables and figures of the paper."""
+
+import os
+from contextlib import closing
+from pathlib import Path
+from typing import Annotated, Literal, TypeAlias
+
+import typer
+
+from nacp.cli import options
+from nacp.cli.errors import command
+from nacp.cli.terminal import progress_bar, show
+from nacp.paper import figures
+from nacp.paper.experiments import (
+    DIRECT_SPLITS,
+    EXPERIMENTS,
+    SWEEP_SPLITS,
+    Experiment,
+    NoisePer,
+    NothingToRun,
+    Run,
+)
+from nacp.paper.reproduce import NAMES, Name, reproduce
+from nacp.paper.sources import left_out
+from nacp.paper.workers import compute
+
+app = typer.Typer()
+What: TypeAlias = Literal[Name, "all"]
+
+
+@command(
+    app,
+    "reproduce",
+    "nacp reproduce all",
+    "nacp reproduce table1 --splits 100 --out results",
+    "nacp reproduce all --data folder",
+)
+def reproduce_command(
+    what: Annotated[
+        What,
+        typer.Argument(metavar="WHAT", help="A table or figure of the paper, a sweep beyond it, or all."),
+    ],
+    data: Annotated[
+        Path | None,
+        typer.Option(help="A folder of .npz files with probs and labels. Simulated twins by default."),
+    ] = None,
+    splits: Annotated[
+        int,
+        typer.Option(
+            min=2,
+            help="Random splits of each data set; "
+            f"at most {SWEEP_SPLITS} in sweeps, {DIRECT_SPLITS} in guarantees.",
+        ),
+    ] = 1000,
+    out: Annotated[Path, typer.Option(help="The folder for the results.")] = Path("reproduction"),
+    seed: Annotated[int, typer.Option(min=0, help="Of the splits and of the label noise.")] = 0,
+    noise_per: Annotated[
+        NoisePer, typer.Option(help="Draw label noise for each split, or once for each data set.")
+    ] = "split",
+    workers: Annotated[int, typer.Option(min=1, help="How many processes compute.")] = min(
+        2, os.cpu_count() or 1
+    ),
+    quiet: options.Quiet = False,
+    as_json: options.Json = False,
+) -> None:
+    """Make the tables and figures of the paper again, beside the printed numbers.
+
+    An interrupted run goes on where it stopped. The same seed gives the same files, whatever the number of
+    workers.
+    """
+    run = Run(data, splits, seed, noise_per)
+    for sentence in left_out(run.folder) if run.folder else ():
+        typer.echo(sentence, err=True)
+    experiments: dict[Name, Experiment | None] = {}
+    for name in NAMES if what == "all" else (what,):
+        try:
+            experiments[name] = EXPERIMENTS[name](run) if name in EXPERIMENTS else None
+        except NothingToRun as nothing:
+            if what != "all":
+                raise
+            typer.echo(f"{nothing}: left out.", err=True)
+    bar = progress_bar(quiet)
+    task, made = bar.add_task("", total=1), []
+    ready = compute(
+        [experiment for experiment in experiments.values() if experiment is not None],
+        run,
+        out / "cells",
+        workers,
+        lambda title, share: bar.update(task, description=title, completed=share),
+    )
+    with bar, closing(ready):
+        for name, experiment in experiments.items():
+            if experiment is not None:
+                next(ready)
+            text, paths = reproduce(name, run, out)
+            made.append({"name": name, "files": [str(path) for path in paths]})
+            if not as_json:
+                bar.stop()
+                typer.echo(f"{text}\nWritten: {', '.join(map(str, paths))}\n")
+                bar.start()
+    if as_json:
+        show(True, made, "")
+    if not figures.available():
+        typer.echo("No figures were drawn: matplotlib is not installed (pip install 'nacp[plot]').", err=True)

@@ -1,0 +1,312 @@
+"""Coverage: what can be known of a sample under one W. Each method is a conversation with the sample."""
+
+from functools import cached_property
+from typing import NamedTuple
+
+import numpy as np
+
+from nacp import engine
+from nacp._types import Floats, Ints
+from nacp.coverage.crossing import Cell, Crossing, Rule, Search, cut
+from nacp.coverage.estimator import Estimator, pair_weights
+from nacp.coverage.sample import Question, Sample, Talk
+from nacp.coverage.tally import Tally
+from nacp.engine import Block, ByLabel
+from nacp.engine.cells import CELLS, EDGES
+from nacp.noise.matrices import ClassMatrix
+from nacp.tuning import tuning
+
+_ALL_EDGES = np.append(-np.inf, EDGES)
+
+
+class Estimates(NamedTuple):
+    """F^n-hat, F^r-hat and F^c-hat at some thresholds."""
+
+    noisy: Floats
+    random: Floats
+    clean: Floats
+
+
+class Coverage:
+    """The estimate of the clean coverage of a sample under one W.
+
+    Parameters
+    ----------
+    sample : Sample
+        The points.
+    inverse : ClassMatrix
+        W.
+    radius : float, default=0.0
+        How far W's inverse may be from the truth, row by row; each row's share is lowered by what that may
+        do to its mean.
+    points : int, optional
+        For how many points the unit of the weights must suffice; by default for those of the sample. Tallies
+        of parts of the points add up if they are made for the same number.
+    """
+
+    def __init__(
+        self, sample: Sample, inverse: ClassMatrix, radius: float = 0.0, points: int | None = None
+    ) -> None:
+        self.sample, self.inverse, self._radius = sample, inverse, radius
+        self.n, self.k, self._points = sample.n, sample.k, points or sample.n
+        # Where all pairs have the same weight, what is read does not depend on it.
+        self.read_as = None if inverse.constant_rest is not None else (id(inverse), self._points)
+        self._search: Search | None = None
+        self._held: list[WindowQuestion] = []
+
+    def weights(self, rows: slice | Ints) -> ByLabel | None:
+        """Return the weights of the pairs of some rows, for the engine; None if all are equal."""
+        return pair_weights(self.inverse, self.sample.labels[rows], self._points)
+
+    @cached_property
+    def estimator(self) -> Estimator:
+        """The estimate, given tallies; there after the first read."""
+        return Estimator(self.sample.label_scores, self.sample.labels, self.inverse, self._points)
+
+    def _known(self, cells: "list[Cell] | None" = None) -> Talk[Search]:
+        """Return what is known at the edges of all cells; the first time, read that, and some cells' pairs."""
+        if self._search is None:
+            tally = TallyQuestion(self)
+            windows = [WindowQuestion(self, cells)] if cells else []
+            yield [tally, *windows]
+            self._held += windows
+            if self._search is None:  # else another conversation learnt it just before
+                self._search = Search(self.estimator)
+                self._search.learn(_ALL_EDGES, tally.found)
+        return self._search
+
+    def crossings(self, targets: list[float], rule: Rule) -> Talk[list[Crossing]]:
+        """Return one crossing for each target; at infinity where none qualifies.
+
+        "first": the smallest q with ``F^c-hat(q) >= target``. "last": the smallest q such that the same holds
+        for all q' >= q, the paper's "largest solution".
+        """
+        hinted = self._hint(targets, rule) if self._search is None else None
+        search = yield from self._known(hinted)
+        while True:
+            answers = [search.locate(target, rule) for target in targets]
+            wanted = dict.fromkeys(cell for answer in answers if isinstance(answer, list) for cell in answer)
+            if not wanted:
+                return [answer for answer in answers if isinstance(answer, Crossing)]
+            yield from self._look_into(search, list(wanted))
+
+    def _look_into(self, search: Search, cells: list[Cell]) -> Talk[None]:
+        """Collect the pairs of cells, as many as may be held; cut the others."""
+        held = [(cell, window) for window in self._held for cell in cells if window.holds(cell)]
+        if not held:
+            numbers = np.cumsum([search.pairs_in(cell) for cell in cells])
+            fitting = int(np.searchsorted(numbers, tuning().collected_pairs, side="right"))
+            collected, others = cells[:fitting], cells[fitting:]
+            edges = cut(others) if others else _ALL_EDGES[:1]
+            window, finer = WindowQuestion(self, collected), TallyQuestion(self, edges)
+            yield [question for question, some in ((window, collected), (finer, others)) if some]
+            if others:
+                search.learn(edges, finer.found)
+            held = [(cell, window) for cell in collected]
+            self._held = [*self._held[-1:], window]
+        for cell, window in held:
+            search.look_into(cell, window.scores, window.weights)
+
+    def _hint(self, targets: list[float], rule: Rule) -> list[Cell]:
+        """Guess from a few rows in which cells the targets are crossed; a wrong guess costs a read."""
+        block, rows = self.sample.few(tuning().hint_rows)
+        labels = self.sample.labels[rows]
+        estimator = Estimator(engine.label_scores(block, labels), labels, self.inverse)
+        search = Search(estimator)
+        search.learn(_ALL_EDGES, engine.tally(block, None, pair_weights(self.inverse, labels, len(rows))))
+        clean = estimator.clean(search.edges[:-1], (search.upto[1] - search.upto[2])[:-1])
+        _, most = self.inverse.subset_range()
+        spans = []
+        for target in targets:
+            # One point's share has about this variance where the sets are small.
+            error = np.sqrt(max(target * (most - target), 0.01) / len(rows)) * tuning().hint_errors
+            low, high = (_place(clean, end, rule) for end in (target - error, min(target + error, 1.0)))
+            low, high = max(min(low, high) - 1, 0), min(max(low, high) + 1, len(clean) - 1)
+            pairs = (search.upto[0, high] - search.upto[0, low]) * (self.n / len(rows))
+            if pairs <= tuning().collected_pairs / len(targets) and low < high:
+                spans.append(Cell(float(search.edges[low]), float(search.edges[high])))
+        return spans
+
+    def at(self, thresholds: Floats) -> Talk[Estimates]:
+        """Return the three estimates at native thresholds."""
+        q, where = np.unique(thresholds, return_inverse=True)
+        upto = yield from self._upto(q)
+        clean = self.estimator.clean(q, upto[1] - upto[2])
+        found = Estimates(self.estimator.labels_upto(q) / self.n, upto[0] / (self.n * self.k), clean)
+        return Estimates(*(values[where] for values in found))
+
+    def at_with_deviations(self, thresholds: Floats) -> Talk[tuple[Estimates, list[float]]]:
+        """Return the three estimates, and the standard deviation of a row's share, at native thresholds."""
+        moments = MomentsQuestion(self, thresholds)
+        estimates = self.at(thresholds)
+        try:
+            asked = next(estimates)
+        except StopIteration as end:
+            yield [moments]
+            return end.value, moments.deviations(thresholds)
+        yield [*asked, moments]
+        found = yield from estimates
+        return found, moments.deviations(thresholds)
+
+    def deviations(self, thresholds: Floats) -> Talk[list[float]]:
+        """Return the standard deviation of a row's share at native thresholds."""
+        moments = MomentsQuestion(self, thresholds)
+        yield [moments]
+        return moments.deviations(thresholds)
+
+    def random_between(self, thresholds: Floats) -> tuple[Floats, Floats]:
+        """Return F^r-hat at the ends of the cells in which native thresholds lie; known after a crossing is."""
+        assert self._search is not None
+        place = np.searchsorted(self._search.edges, thresholds, side="left")
+        random = self._search.upto[0] / (self.n * self.k)
+        return random[place - 1], random[place]
+
+    def losses(self, thresholds: Floats) -> Talk[Floats]:
+        """Return psi-hat, the mean sum of ``max(-W[y, l], 0)`` over the sets, at native thresholds."""
+        q, where = np.unique(thresholds, return_inverse=True)
+        upto = yield from self._upto(q)
+        found: Floats = self.estimator.falling(q, upto[2])[where] / self.n
+        return found
+
+    def _upto(self, q: Floats) -> Talk[Ints]:
+        """Return pairs, gains and losses up to ascending thresholds."""
+        if self._search is None:
+            counts = TallyQuestion(self, np.append(-np.inf, q))
+            yield [counts]
+            return np.cumsum(self.estimator.weighed(counts.found), axis=1)
+        while isinstance(answer := self._search.tallied(q), list):
+            yield from self._look_into(self._search, list(dict.fromkeys(answer)))
+        return answer
+
+    def tally(self) -> Talk[Tally]:
+        """Return what is known of all cells."""
+        tally = TallyQuestion(self)
+        yield [tally]
+        return self.estimator.tally(tally.found)
+
+    @property
+    def shift(self) -> float:
+        """The most by which a mean of shares may be wrong because of the radius."""
+        return self._radius * self.inverse.row_distance() if self._radius else 0.0
+
+    @property
+    def range(self) -> tuple[float, float]:
+        """The least and the greatest that one row's share can be."""
+        low, high = self.inverse.subset_range()
+        return low - self.shift, high
+
+    def shares(self, block: Block, rows: slice | Ints, thresholds: Floats) -> Floats:
+        """Return g_q(x, y), each row's share in F^c-hat, at ascending native thresholds: (rows, thresholds).
+
+        Less ``radius osc_q(x)`` if W is known up to a radius: that is how much g's mean may be wrong.
+        """
+        shares = self._known_shares(block, rows, thresholds)
+        return shares - self._radius * self.oscillation(block, thresholds) if self._radius else shares
+
+    def oscillation(self, block: Block, thresholds: Floats) -> Floats:
+        """Return ``max_j h_j - min_j h_j`` of ``h_j = sum of W[j, l] over the set``: (rows, thresholds)."""
+        sizes = engine.profile(block, thresholds).astype(np.int64)
+        order, matrix = np.argsort(block.placed, axis=1, kind="stable"), self.inverse.dense()
+        found = np.empty(sizes.shape)
+        step = max(1, tuning().block_entries // (2 * self.k**2))
+        for start in range(0, len(order), step):
+            some = slice(start, start + step)
+            # By how much the rows' sums over the first so many classes differ, for 0 classes and more.
+            spread = np.zeros((len(order[some]), self.k + 1))
+            spread[:, 1:] = np.ptp(np.cumsum(matrix[:, order[some]], axis=2), axis=0)
+            found[some] = np.take_along_axis(spread, sizes[some], axis=1)
+        return found
+
+    def _known_shares(self, block: Block, rows: slice | Ints, thresholds: Floats) -> Floats:
+        labels, inverse = self.sample.labels[rows], self.inverse
+        hit = self.sample.label_scores[rows][:, None] <= thresholds
+        own: Floats = np.where(hit, inverse.own[labels][:, None], 0.0)
+        if inverse.constant_rest == 0:
+            return own
+        if inverse.constant_rest is not None:
+            return own + inverse.constant_rest * engine.profile(block, thresholds)
+        return own + engine.profile(block, thresholds, ByLabel(labels, inverse))
+
+
+def _place(estimate: Floats, target: float, rule: Rule) -> int:
+    """Return the first place where an estimate reaches the target, or from which on it stays there."""
+    reached = estimate >= target
+    if rule == "first":
+        return int(np.argmax(reached)) if reached.any() else len(estimate)
+    return len(estimate) - int(np.argmax(~reached[::-1])) if not reached.all() else 0
+
+
+class TallyQuestion(Question):
+    """Pairs, gains and losses of all cells, or between some edges."""
+
+    def __init__(self, coverage: Coverage, edges: Floats | None = None) -> None:
+        self._coverage, self._edges = coverage, edges
+        if edges is None:
+            self.key, self.lasting = ("tally", coverage.read_as), True
+        self.placed = coverage.read_as is not None
+        self.found: Ints = np.zeros((3, CELLS if edges is None else len(edges) - 1), dtype=np.int64)
+
+    def see(self, block: Block, rows: slice | Ints) -> None:
+        self.found += engine.tally(block, self._edges, self._coverage.weights(rows))
+
+
+class MomentsQuestion(Question):
+    """The mean of the rows' shares in F^c-hat, and of their squares, at native thresholds."""
+
+    def __init__(self, coverage: Coverage, thresholds: Floats) -> None:
+        self._coverage, self._thresholds = coverage, np.unique(thresholds)
+        self.placed = coverage.read_as is not None
+        self._sums, self._squares = np.zeros((2, len(self._thresholds)))
+
+    def see(self, block: Block, rows: slice | Ints) -> None:
+        shares = self._coverage.shares(block, rows, self._thresholds)
+        self._sums += shares.sum(axis=0)
+        self._squares += (shares**2).sum(axis=0)
+
+    def deviations(self, thresholds: Floats) -> list[float]:
+        """Return the standard deviations at some of the thresholds."""
+        mean, square = self._sums / self._coverage.n, self._squares / self._coverage.n
+        found = np.sqrt(np.maximum(square - mean**2, 0))[np.searchsorted(self._thresholds, thresholds)]
+        return [float(each) for each in found]
+
+
+class WindowQuestion(Question):
+    """The pairs that score in some intervals, in any order."""
+
+    def __init__(self, coverage: Coverage, spans: list[Cell]) -> None:
+        self._coverage = coverage
+        self.key = ("window", coverage.read_as)
+        self.placed = coverage.read_as is not None
+        self._spans = _merged(spans)
+        self._parts: list[engine.Pairs] = []
+
+    def absorb(self, other: "WindowQuestion") -> None:
+        self._spans = _merged([*self._spans, *other._spans])
+
+    def see(self, block: Block, rows: slice | Ints) -> None:
+        self._parts.append(engine.window(block, self._spans, self._coverage.weights(rows)))
+
+    def holds(self, cell: Cell) -> bool:
+        """Return whether all pairs of a cell were collected."""
+        return any(span.low <= cell.low and cell.high <= span.high for span in self._spans)
+
+    @cached_property
+    def scores(self) -> Floats:
+        """The native scores of the pairs."""
+        return np.concatenate([part.scores for part in self._parts])
+
+    @cached_property
+    def weights(self) -> Ints:
+        """Their weights, if these are not all equal."""
+        return np.concatenate([part.weights for part in self._parts])
+
+
+def _merged(spans: list[Cell]) -> list[Cell]:
+    """Return the union of intervals, as disjoint ones."""
+    merged: list[Cell] = []
+    for span in sorted(spans):
+        if merged and span.low <= merged[-1].high:
+            merged[-1] = Cell(merged[-1].low, max(span.high, merged[-1].high))
+        else:
+            merged.append(span)
+    return merged

@@ -1,0 +1,208 @@
+"""Where the estimated clean coverage crosses the target: exactly, by a radix search over the scores.
+
+``F^c-hat`` is a difference of two functions that rise with the threshold. One read of the rows gives both at
+the edge of every cell, so inside a cell (a, b] it lies between ``rising(a) - falling(b)`` and ``rising(b) -
+falling(a)``. Only the cells in which the target may be crossed are looked into: their pairs are collected if
+they are few, else they are tallied by their next bits. Nothing is decided by a tolerance in q.
+
+How many reads: one tallies all cells. Each of the others settles the open cells that it collects and cuts every
+one that it does not into two or more by the bits of its scores. Scores have 64 bits, so there are 65 reads at
+the most; while no more than 16 cells are open at once, which then are cut in 4,096, there are 7; and mostly one
+or two.
+"""
+
+import math
+from typing import Literal, NamedTuple, TypeAlias
+
+import numpy as np
+
+from nacp._types import Floats, Ints
+from nacp.coverage.estimator import Estimator
+from nacp.tuning import tuning
+
+Rule: TypeAlias = Literal["first", "last"]
+RULES: tuple[Rule, Rule] = ("first", "last")
+
+# An estimate this close below the target counts as reaching it: the size of the rounding errors in F^c-hat,
+# so that 0.9 reached exactly in decimals is not missed in binary.
+ROUNDING = 1e-12
+
+
+class Cell(NamedTuple):
+    """The thresholds in (low, high]."""
+
+    low: float
+    high: float
+
+
+class Scan(NamedTuple):
+    """What was found in a cell: its distinct scores; at its low end and at each of them F^c-hat, and pairs, gains
+    and losses up to there.
+    """
+
+    scores: Floats
+    coverage: Floats
+    upto: Ints
+
+    def crosses(self, target: float, rule: Rule) -> bool:
+        """Return whether the target is crossed, seen from below (first) or from above (last)."""
+        if rule == "first":
+            return float(self.coverage[1:].max(initial=-np.inf)) >= target - ROUNDING
+        return float(self.coverage[:-1].min(initial=np.inf)) < target - ROUNDING
+
+    def crossing(self, target: float, rule: Rule) -> "Crossing":
+        """Return where."""
+        reached = self.coverage >= target - ROUNDING
+        if rule == "first":
+            i = int(np.argmax(reached[1:]))
+        else:
+            i = len(self.scores) - 1 - int(np.argmax(~reached[:-1][::-1]))
+            if not reached[i + 1]:  # not even with all classes: rows of P that sum to 1 only roughly
+                return NOWHERE
+        return Crossing(float(self.scores[i]), float(self.coverage[i + 1]))
+
+
+class Crossing(NamedTuple):
+    """A native threshold, and F^c-hat there."""
+
+    threshold: float
+    estimate: float
+
+
+NOWHERE = Crossing(np.inf, 1.0)
+EVERYWHERE = Crossing(-np.inf, 0.0)
+
+
+class Search:
+    """What is known of the pairs under one W: tallies up to the edges of cells, and the cells looked into.
+
+    Parameters
+    ----------
+    estimator : Estimator
+        The estimate, given tallies.
+    """
+
+    def __init__(self, estimator: Estimator) -> None:
+        self.estimator = estimator
+        self.edges: Floats = np.array([-np.inf, np.inf])
+        self.upto: Ints = np.zeros((3, 2), dtype=np.int64)  # pairs, gains and losses up to each edge
+        self._scans: dict[Cell, Scan] = {}
+
+    def learn(self, edges: Floats, tally: Ints) -> None:
+        """Add the tallies of cells ``(edges[i], edges[i + 1]]``; the first edge is known. Empty ones are joined."""
+        weighed = self.estimator.weighed(tally)
+        upto = self.upto[:, [np.searchsorted(self.edges, edges[0])]] + np.cumsum(weighed, axis=1)
+        some = tally[0] > 0
+        some[:-1] |= some[1:]  # the low end of a cell that holds pairs is an edge, too
+        new = some & ~np.isin(edges[1:], self.edges[:-1])
+        merged = np.concatenate([self.edges[:-1], edges[1:][new]])
+        order = np.argsort(merged)
+        self.edges = merged[order]
+        self.upto = np.concatenate([self.upto[:, :-1], upto[:, new]], axis=1)[:, order]
+        if self.edges[-1] < np.inf:
+            self.edges = np.append(self.edges, np.inf)
+            self.upto = np.append(self.upto, self.upto[:, -1:], axis=1)
+
+    def locate(self, target: float, rule: Rule) -> Crossing | list[Cell]:
+        """Return the crossing, or the cells that have to be looked into before it is known, in order."""
+        if target > 1 + ROUNDING:
+            return NOWHERE
+        # A cell is skipped only if it stays clear of the bar by more than these bounds round.
+        n = self.estimator.n
+        bar, slack = (target - ROUNDING) * n, ROUNDING * n / 8
+        rising = self.estimator.rising(self.edges, self.upto[1])
+        falling = self.estimator.falling(self.edges, self.upto[2])
+        if rule == "first":
+            candidates = np.flatnonzero(rising[1:] - falling[:-1] >= bar - slack)
+        else:
+            candidates = np.flatnonzero(rising[:-1] - falling[1:] < bar + slack)[::-1]
+        # At the edges F^c-hat is known: nothing matters beyond a cell at whose far end it is past the target.
+        clean = self.estimator.clean(self.edges, self.upto[1] - self.upto[2])
+        clean[-1] = 1.0
+        past = clean[1:] >= target - ROUNDING if rule == "first" else clean[:-1] < target - ROUNDING
+        unseen: list[Cell] = []
+        for j in candidates[: int(np.argmax(past[candidates])) + 1 if past[candidates].any() else None]:
+            cell = Cell(float(self.edges[j]), float(self.edges[j + 1]))
+            scan = self._scans.get(cell) or self._without_pairs(cell, j)
+            if scan is None:
+                unseen.append(cell)
+            elif not unseen and scan.crosses(target, rule):
+                return scan.crossing(target, rule)
+        return unseen or (EVERYWHERE if target <= 0 else NOWHERE)
+
+    def pairs_in(self, cell: Cell) -> int:
+        """Return how many pairs score in a cell."""
+        low, high = np.searchsorted(self.edges, cell)
+        return int(self.upto[0, high] - self.upto[0, low])
+
+    def tallied(self, thresholds: Floats) -> Ints | list[Cell]:
+        """Return pairs, gains and losses up to thresholds, or the cells that have to be looked into before."""
+        found, unseen = np.empty((3, len(thresholds)), dtype=np.int64), []
+        for i, q in enumerate(thresholds.tolist()):
+            j = int(np.searchsorted(self.edges, q, side="left"))
+            if self.edges[j] == q or self.upto[0, j] == self.upto[0, j - 1]:
+                found[:, i] = self.upto[:, j]
+                continue
+            cell = Cell(float(self.edges[j - 1]), float(self.edges[j]))
+            scan = self._scans.get(cell)
+            if scan is None:
+                unseen.append(cell)
+            else:
+                found[:, i] = scan.upto[:, np.searchsorted(scan.scores, q, side="right")]
+        return unseen or found
+
+    def look_into(self, cell: Cell, scores: Floats, weights: Ints) -> None:
+        """Follow F^c-hat through a cell, from all pairs that score in it (or more), in any order."""
+        inside = np.flatnonzero((scores > cell.low) & (scores <= cell.high))
+        order = np.argsort(scores[inside])
+        some = weights if self.estimator.constant is not None else weights[inside][order]
+        self._scans[cell] = self._scan(cell, scores[inside][order], some)
+
+    def _scan(self, cell: Cell, scores: Floats, weights: Ints) -> Scan:
+        """Follow F^c-hat through a cell, from its pairs in ascending order."""
+        estimator = self.estimator
+        base = self.upto[:, np.searchsorted(self.edges, cell.low)]
+        start, stop = estimator.labels_upto(np.array(cell))
+        own = estimator.label_scores[start:stop]
+        merged = np.sort(np.concatenate([scores, own]))
+        last = np.flatnonzero(merged[1:] != merged[:-1])
+        last = np.append(last, np.arange(len(merged))[-1:])
+        distinct = merged[last]
+        # How many labels and how many pairs lie below each distinct score, and below them all.
+        labels = np.zeros(len(distinct) + 1, dtype=np.int64)
+        np.cumsum(np.bincount(np.searchsorted(distinct, own), minlength=len(distinct)), out=labels[1:])
+        pairs = np.append(0, last + 1) - labels
+        weighed = estimator.weights(len(scores), weights)
+        gains, net = (np.append(0, np.cumsum(part))[pairs] for part in (np.maximum(weighed, 0), weighed))
+        upto = base[:, None] + np.stack([pairs, gains, gains - net])
+        return Scan(distinct, estimator.clean_of(start + labels, upto[1] - upto[2]), upto)
+
+    def _without_pairs(self, cell: Cell, j: int) -> Scan | None:
+        """Return the scan of a cell whose pairs need not be collected: without weight, or of one score only."""
+        if self.estimator.constant == 0:
+            return self._scan(cell, np.empty(0), np.empty(0, dtype=np.int64))
+        if math.nextafter(cell.low, math.inf) != cell.high:
+            return None
+        at, upto = np.array(cell), self.upto[:, j : j + 2]
+        clean = self.estimator.clean(at, upto[1] - upto[2])
+        if cell.high == math.inf:  # all classes are in the sets, so F^c-hat is 1
+            clean[1] = 1.0
+        self._scans[cell] = Scan(at[1:], clean, upto)
+        return self._scans[cell]
+
+
+def cut(cells: list[Cell]) -> Floats:
+    """Return edges that part cells evenly in the bits of their scores, and their own edges: ascending."""
+    pieces = max(2, tuning().new_cells // len(cells))
+    edges: list[Floats] = []
+    for cell in cells:
+        low, high = (int(np.float64(q).view(np.int64)) for q in cell)
+        low, high = (b if b >= 0 else -(b & (2**63 - 1)) for b in (low, high))  # in the order of the floats
+        steps = (
+            [low + (high - low) * i // pieces for i in range(1, pieces)]
+            if high - low > pieces
+            else range(low + 1, high)
+        )
+        bits = np.array([b if b >= 0 else -b - 2**63 for b in steps], dtype=np.int64)
+        edges += [np.array(cell), bits.view(np.float64)]
+    return np.unique(np.concatenate(edges))

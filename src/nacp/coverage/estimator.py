@@ -1,0 +1,130 @@
+"""The estimator: F^c-hat from the scores of the given labels and from tallies of all pairs.
+
+One estimator serves every noise model: ``F^c-hat(q) = mean_i sum_{l in C_q(x_i)} W[y_i, l]``, a signed,
+weighted ECDF over all n k scores (paper eqs. 5 to 8 and 13 to 16). With ``W = diag(own) + rest`` it has two
+parts: the given labels' scores, which are few and kept, and all pairs, which are only ever counted.
+
+The weights are rounded once, to whole multiples of a unit at which no sum can overflow. Integer sums do
+not depend on the order, so every route to a threshold gives the same one; where all weights are equal, as
+in uniform noise, they are counts and nothing is rounded. Else F^c-hat is off by at most 2^-63 n k times the
+largest row sum of W: 1e-11 at 10^8 points times classes, and far less where the errors cancel.
+"""
+
+import numpy as np
+
+from nacp._types import Floats, Ints
+from nacp.coverage.tally import Tally
+from nacp.engine import ByLabel
+from nacp.engine.cells import EDGES
+from nacp.noise.matrices import ClassMatrix
+
+
+class Estimator:
+    """The estimate of the clean coverage under one W, for points with given labels.
+
+    Parameters
+    ----------
+    label_scores : array of shape (n,)
+        The native scores of the given labels.
+    labels : array of shape (n,)
+        The given labels.
+    inverse : ClassMatrix
+        W.
+    points : int, optional
+        For how many points the unit of the weights must suffice; by default for n.
+    """
+
+    def __init__(
+        self, label_scores: Floats, labels: Ints, inverse: ClassMatrix, points: int | None = None
+    ) -> None:
+        self.n, self.k = len(labels), inverse.k
+        points = points or self.n
+        order = np.argsort(label_scores)
+        self.label_scores: Floats = label_scores[order]
+
+        own = inverse.own
+        self._own_value = float(own[0])
+        self._own_unit, own_weights = _whole(own, np.abs(own).max(), np.abs(own).max(), points)
+        weights = own_weights[labels[order]]
+        self._gains = np.concatenate([[0], np.cumsum(np.maximum(weights, 0))])
+        self._losses = np.concatenate([[0], np.cumsum(np.maximum(-weights, 0))])
+        self._own = self._gains - self._losses
+
+        self.unit, self.constant = rest_unit(inverse, points)
+        diagonal = inverse.diagonal - own
+        totals = np.stack(inverse.row_sums()) + np.stack([np.maximum(diagonal, 0), np.minimum(diagonal, 0)])
+        counts = np.bincount(labels, minlength=self.k)
+        self._totals: Floats = np.abs(totals @ counts) * (1 + 1e-9)
+
+    def labels_upto(self, q: Floats) -> Ints:
+        """Return how many given labels score at most q."""
+        return np.searchsorted(self.label_scores, q, side="right")
+
+    def rising(self, q: Floats, gains: Ints) -> Floats:
+        """Return the part of n F^c-hat that rises with q; `gains` is that of the pairs."""
+        rest = np.where(np.isposinf(q), self._totals[0], gains * self.unit)
+        return self._gains[self.labels_upto(q)] * self._own_unit + rest
+
+    def falling(self, q: Floats, losses: Ints) -> Floats:
+        """Return the part of n F^c-hat that falls with q; `losses` is that of the pairs."""
+        rest = np.where(np.isposinf(q), self._totals[1], losses * self.unit)
+        return self._losses[self.labels_upto(q)] * self._own_unit + rest
+
+    def clean(self, q: Floats, net: Ints) -> Floats:
+        """Return F^c-hat at q; `net` is the weight of the pairs that score at most q."""
+        return self.clean_of(self.labels_upto(q), net)
+
+    def clean_of(self, labels: Ints, net: Ints) -> Floats:
+        """Return F^c-hat where so many labels, and pairs of such a weight, score at most q."""
+        clean: Floats = (self._own[labels] * self._own_unit + net * self.unit) / self.n
+        return clean
+
+    def weighed(self, tally: Ints) -> Ints:
+        """Return pairs, gains and losses; where all weights are equal, these follow from the pairs."""
+        if self.constant is None:
+            return tally
+        pairs = tally[0]
+        return np.stack([pairs, pairs * max(self.constant, 0), pairs * max(-self.constant, 0)])
+
+    def tally(self, counted: Ints) -> Tally:
+        """Return what was counted in all cells as a tally; equal weights are counted, not added."""
+        cells = np.flatnonzero(counted[0])
+        labels = np.diff(self.labels_upto(EDGES), prepend=0)[cells]
+        if self.constant is None:
+            own = np.diff(self._own[self.labels_upto(EDGES)], prepend=0)[cells]
+            _, gains, losses = counted[:, cells]
+            units = self._own_unit, self.unit
+        else:
+            own, pairs = labels, counted[0, cells]
+            gains, losses = pairs * (self.constant > 0), pairs * (self.constant < 0)
+            units = self._own_value, abs(self.constant) * self.unit
+        return Tally(self.n, self.k, cells, labels, counted[0, cells], own, gains, losses, units)
+
+    def weights(self, pairs: int, weights: Ints) -> Ints:
+        """Return the weights of so many pairs: these ones, or all the same."""
+        return weights if self.constant is None else np.broadcast_to(np.int64(self.constant), pairs)
+
+
+def rest_unit(inverse: ClassMatrix, n: int) -> tuple[float, int | None]:
+    """Return the unit of the pairs' weights, and the weight of all of them where it is one."""
+    largest, row_sum = inverse.rest_bounds()
+    unit, _ = _whole(np.zeros(1), largest, row_sum, n)
+    constant = inverse.constant_rest
+    return unit, None if constant is None else round(constant / unit)
+
+
+def pair_weights(inverse: ClassMatrix, labels: Ints, n: int) -> ByLabel | None:
+    """Return the weights of the pairs of rows with such labels, for the engine; None if all are equal."""
+    unit, constant = rest_unit(inverse, n)
+    return ByLabel(labels, inverse, unit) if constant is None else None
+
+
+def _whole(values: Floats, largest: float, row_sum: float, n: int) -> tuple[float, Ints]:
+    """Return a unit at which n sums of at most `row_sum` fit into int64, and the values in it.
+
+    The largest value is a whole number of units, so equal values are not rounded at all.
+    """
+    if largest == 0:
+        return 1.0, np.zeros(len(values), dtype=np.int64)
+    unit = largest / np.floor(min(2.0**52, 2.0**62 * largest / (n * row_sum)))
+    return float(unit), np.rint(values / unit).astype(np.int64)

@@ -1,0 +1,170 @@
+"""Sample: points with given labels, as one score sees them. Whatever wants to know of the rows asks it.
+
+Work on rows is a conversation: a generator yields the questions that it has, and is sent on when they are
+answered. Several conversations go on `together`, and all that they want to know next is read at once.
+"""
+
+from abc import ABC, abstractmethod
+from collections.abc import Generator, Hashable, Sequence
+from typing import Any, TypeAlias, TypeVar
+
+import numpy as np
+
+from nacp import engine
+from nacp._types import Floats, Ints
+from nacp.engine import Block, Scratch
+from nacp.points import Rows
+from nacp.scores import Score
+
+T = TypeVar("T")
+
+
+class Question(ABC):
+    """What somebody wants to know of the rows; it collects its answer block by block.
+
+    Attributes
+    ----------
+    key : hashable or None
+        Questions with the same key are read for as one.
+    lasting : bool
+        Whether the answer is kept for the next question with the same key.
+    placed : bool
+        Whether it needs the scores in the places of the labels.
+    seed : int or None
+        Rows are to come in the order that is shuffled by this seed; None if the order plays no part.
+    unlabelled : bool
+        Whether it is about unlabelled points, too.
+    done : bool
+        Whether it needs no further blocks.
+    """
+
+    key: Hashable = None
+    lasting: bool = False
+    placed: bool = False
+    seed: int | None = None
+    unlabelled: bool = False
+    done: bool = False
+
+    @abstractmethod
+    def see(self, block: Block, rows: Any) -> None:
+        """Take in one block; `rows` says which rows these are (slice or numbers), None for unlabelled ones."""
+
+    def absorb(self, other: Any) -> None:
+        """Ask what a question with the same key asks, too."""
+
+    def take(self, other: Any) -> None:
+        """Take over the answer of a question with the same key."""
+        vars(self).update(vars(other))
+
+
+Talk: TypeAlias = Generator[list[Question], None, T]
+
+
+def together(talks: Sequence[Talk[T]]) -> Talk[list[T]]:
+    """Let several conversations go on at once: what they want to know next is one list of questions."""
+    found: dict[int, T] = {}
+    asked: dict[int, list[Question]] = {}
+
+    def go_on(i: int) -> None:
+        try:
+            asked[i] = next(talks[i])
+        except StopIteration as end:
+            asked.pop(i, None)
+            found[i] = end.value
+
+    for i in range(len(talks)):
+        go_on(i)
+    while asked:
+        yield [question for questions in asked.values() for question in questions]
+        for i in list(asked):
+            go_on(i)
+    return [found[i] for i in range(len(talks))]
+
+
+class Sample:
+    """Points with given labels: checked and opened once, and read as often as somebody has a question.
+
+    Parameters
+    ----------
+    rows : Rows
+        As the door returned them.
+    labels : array of shape (n,)
+        The given labels, as numbers.
+    score : Score
+        How pairs are scored.
+    unlabelled : Rows, optional
+        Further points, without labels.
+    """
+
+    def __init__(self, rows: Rows, labels: Ints, score: Score, unlabelled: Rows | None = None) -> None:
+        self.rows, self.labels, self.score, self.unlabelled = rows, labels, score, unlabelled
+        self.n, self.k, self.spec = rows.n, rows.k, score.spec
+        self.seen_as: dict[Hashable, Any] = {}  # coverages by noise model, so that they are made once
+        self._label_scores: Floats | None = None
+        self._answered: dict[Hashable, Question] = {}
+
+    @property
+    def label_scores(self) -> Floats:
+        """The native scores of the given labels, in the order of the rows; there after the first read."""
+        assert self._label_scores is not None
+        return self._label_scores
+
+    def ask(self, talk: Talk[T]) -> T:
+        """Carry on a conversation to its end, and return what comes out."""
+        try:
+            while True:
+                self.read(next(talk))
+        except StopIteration as end:
+            found: T = end.value
+            return found
+
+    def read(self, questions: Sequence[Question]) -> None:
+        """Answer questions: all at once, but for different orders of the rows."""
+        groups: dict[Hashable, list[Question]] = {}
+        for question in questions:
+            groups.setdefault(id(question) if question.key is None else question.key, []).append(question)
+        new = {key: group for key, group in groups.items() if key not in self._answered}
+        for first, *others in new.values():
+            for other in others:
+                first.absorb(other)
+        asked = [group[0] for group in new.values()]
+        seeds = sorted({question.seed for question in asked if question.seed is not None}) or [None]
+        for i, seed in enumerate(seeds if asked or self._label_scores is None else ()):
+            # Where the order plays no part, the first one will do.
+            self._read([q for q in asked if q.seed == seed or (q.seed is None and i == 0)], seed)
+        self._answered |= {key: group[0] for key, group in new.items() if group[0].lasting}
+        for key, group in groups.items():
+            first = self._answered.get(key, group[0])
+            for other in group:
+                if other is not first:
+                    other.take(first)
+
+    def _read(self, questions: Sequence[Question], seed: int | None) -> None:
+        order = None if seed is None else np.random.default_rng(seed).permutation(self.n)
+        first = self._label_scores is None
+        scores = np.empty(self.n) if first else self.label_scores
+        scratch = Scratch()
+        for where in self.rows.slices():
+            open_questions = [question for question in questions if not question.done]
+            if not open_questions and not first:
+                break
+            rows = where if order is None else order[where]
+            block = engine.open_block(self.rows[rows], self.spec, scratch)
+            if any(question.placed for question in open_questions):
+                _ = block.placed  # for all of them, instead of once in order and once in place
+            if first:
+                scores[rows] = engine.label_scores(block, self.labels[rows])
+            for question in open_questions:
+                question.see(block, rows)
+        self._label_scores = scores
+        extra = [question for question in questions if question.unlabelled]
+        for where in self.unlabelled.slices() if self.unlabelled is not None and extra else ():
+            block = engine.open_block(self.unlabelled[where], self.spec, scratch)
+            for question in extra:
+                question.see(block, None)
+
+    def few(self, number: int) -> tuple[Block, Ints]:
+        """Return some evenly spaced rows as one block, and which they are."""
+        step = max(1, self.n // number)
+        chosen = np.arange(step // 2, self.n, step)
+        return engine.open_block(self.rows[chosen], self.spec), chosen

@@ -1,0 +1,22 @@
+"""What is done to one block of rows: a few verbs, described in `nacp.engine.contract`."""
+
+from nacp.engine.choose import (
+    Block,
+    check,
+    engine_name,
+    label_scores,
+    open_block,
+    profile,
+    sets,
+    tally,
+    uniforms,
+    window,
+)
+from nacp.engine.contract import ByEntry, ByLabel, Pairs, PerLabel, PerRow, Spec
+from nacp.engine.formula import traced
+from nacp.engine.scratch import Scratch
+
+__all__ = [
+    "Block", "ByEntry", "ByLabel", "Pairs", "PerLabel", "PerRow", "Scratch", "Spec", "check", "engine_name", "label_scores",
+    "open_block", "profile", "sets", "tally", "traced", "uniforms", "window",
+]  # fmt: skip

@@ -1,0 +1,109 @@
+"""What an engine is: a few verbs, each a pure function of one block of rows.
+
+A block never needs another block, so blocks may be read in any order, by threads, from files or on a cluster:
+map the verb, add what comes out. The verbs, as the NumPy engine (`nacp.engine.numpy`) defines them:
+
+=============  ========================================================================================
+check          whether rows are probabilities
+uniforms       one u per row, a hash of the row
+open_block     the rows, ready to be asked about their scores
+label_scores   the score of one given label per row
+tally          whole numbers per cell: pairs, and their positive and negative weight
+window         the pairs that score in some intervals, with their weights
+profile        per row, the weight of the set at several thresholds
+sets           the labels in the sets
+=============  ========================================================================================
+
+Weights of pairs are all equal (None), by the row's given label (`ByLabel`), or by entry (`ByEntry`). A threshold
+is one number, one per label (`PerLabel`) or one per row (`PerRow`).
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import NamedTuple, Protocol, TypeAlias
+
+import numpy as np
+
+from nacp._types import Array, Floats, Ints
+from nacp.engine.formula import Formula
+
+
+@dataclass(frozen=True)
+class Spec:
+    """A score, as data.
+
+    Attributes
+    ----------
+    formula : Expression or callable
+        The native score of a label. Of a ranked score in terms of where the label stands in its row; of a
+        pointwise one in terms of ``p`` alone, the entry as it is.
+    ranked : bool
+        Whether the score rises (or stays) as one goes down the row from the most to the least probable label.
+    seed : int or None
+        The key of the hash that gives each row its u; None if the score is not randomised.
+    of_rows : callable or None
+        In place of a formula: a function from a block to its native scores. For the NumPy engine only.
+    """
+
+    formula: Formula | None = None
+    ranked: bool = False
+    seed: int | None = None
+    of_rows: Callable[[Array], Array] | None = None
+
+
+class Table(Protocol):
+    """A k x k matrix of weights, of which entries can be asked for; structured ones need not be written out."""
+
+    def rest(self, rows: Ints, columns: Ints) -> Floats:
+        """Return the entries at the given places."""
+
+
+@dataclass(frozen=True)
+class ByLabel:
+    """A pair's weight is ``table[label of its row, label]``; as a whole multiple of `unit`, if there is one."""
+
+    labels: Ints
+    table: Table
+    unit: float | None = None
+
+    def at(self, rows: Ints, columns: Ints) -> Array:
+        """Return the weights of the pairs of so many rows and columns, which are broadcast."""
+        weights = self.table.rest(self.labels[rows], columns)
+        return weights if self.unit is None else np.rint(weights / self.unit).astype(np.int64)
+
+
+@dataclass(frozen=True)
+class ByEntry:
+    """A pair's weight is the entry of a matrix of the block's shape; whole numbers for a tally."""
+
+    values: Array
+
+    def at(self, rows: Ints, columns: Ints) -> Array:
+        """Return the weights of the pairs of so many rows and columns, which are broadcast."""
+        found: Array = self.values[rows, columns]
+        return found
+
+
+Weights: TypeAlias = ByLabel | ByEntry | None
+
+
+class PerLabel(NamedTuple):
+    """One threshold for each label: shape (k,); of several, shape (thresholds, k)."""
+
+    values: Floats
+
+
+class PerRow(NamedTuple):
+    """One threshold for each row: shape (rows,); of several, shape (thresholds, rows)."""
+
+    values: Floats
+
+
+Thresholds: TypeAlias = Floats | PerLabel | PerRow
+
+
+class Pairs(NamedTuple):
+    """Pairs (row, label): their native scores, and their whole-number weights if these are not all equal."""
+
+    scores: Floats
+    weights: Ints

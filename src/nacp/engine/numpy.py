@@ -1,0 +1,326 @@
+"""The NumPy engine: always there, and the definition of what the verbs return. See `nacp.engine.contract`."""
+
+from functools import cached_property
+from typing import NamedTuple
+
+import numpy as np
+
+from nacp._types import Array, Bools, Floats, Ints
+from nacp.engine.cells import CELLS, EDGES, cells_of
+from nacp.engine.contract import Pairs, PerLabel, PerRow, Spec, Thresholds, Weights
+from nacp.engine.formula import Expression
+from nacp.engine.hashing import hashed_uniforms
+from nacp.engine.ranks import Ranks, evaluate
+from nacp.engine.scratch import Scratch
+from nacp.errors import InputError
+from nacp.tuning import tuning
+
+NAME = "numpy"
+
+
+def check(values: Array, tolerance: float) -> bool:
+    """Return whether rows are probabilities: none negative or above 1, and each row sums to 1."""
+    with np.errstate(invalid="ignore", over="ignore"):
+        sums = values @ np.ones(values.shape[1], dtype=values.dtype)
+    if not values.min() >= 0 or not np.all(np.abs(sums - 1) <= tolerance):
+        return False
+    # Where nothing is negative and no row sums to more than 1, no entry exceeds 1.
+    return bool(sums.max() <= 1 + 8 * np.finfo(values.dtype).eps or values.max() <= 1)
+
+
+def uniforms(values: Array, seed: int) -> Floats:
+    """Return one u in [0, 1) per row."""
+    return hashed_uniforms(values, seed)
+
+
+class Block:
+    """A block of rows, opened: native scores, in the places of the labels or in any order within the row.
+
+    What is computed lies in scratch memory: it holds until the next block is opened with the same scratch.
+    """
+
+    def __init__(self, values: Array, spec: Spec, scratch: Scratch) -> None:
+        self.values, self.spec, self.scratch = values, spec, scratch
+        self.shape: tuple[int, int] = values.shape
+
+    @cached_property
+    def u(self) -> Floats | None:
+        """The rows' uniform numbers, if the score is randomised."""
+        return None if self.spec.seed is None else uniforms(self.values, self.spec.seed)
+
+    @cached_property
+    def descending(self) -> Array:
+        """The rows in descending order."""
+        held = self.scratch.get("ascending", self.shape, self.values.dtype)
+        np.copyto(held, self.values)
+        held.sort(axis=1)
+        return held[:, ::-1]
+
+    @cached_property
+    def placed(self) -> Array:
+        """The scores in the places of the labels."""
+        if not self.spec.ranked:
+            return self._pointwise()
+        vars(self).pop("along", None)  # it lies where the formula is evaluated again
+        values, columns = _sorted_columns(self.values)
+        placed = self.scratch.get("placed", self.shape, np.float64)
+        np.put_along_axis(placed, columns, self._ranked(values), axis=1)
+        return placed
+
+    @cached_property
+    def along(self) -> Array:
+        """The scores of each row from the most probable label down, if the score is ranked; else as placed."""
+        return self._ranked(self.descending) if self.spec.ranked else self.placed
+
+    def scores(self, *, placed: bool) -> Array:
+        """Return the scores: as placed if that matters or they are there already, else in any order."""
+        return self.placed if placed or "placed" in vars(self) else self.along
+
+    def cells(self, *, placed: bool) -> Ints:
+        """Return the cells of the same scores, flat."""
+        scores = self.scores(placed=placed)
+        if getattr(self, "_celled", None) is not scores:
+            self._celled, self._cells = scores, cells_of(scores, self.scratch)
+        return self._cells
+
+    def _ranked(self, values: Array) -> Array:
+        ranks = Ranks(values, self.u, self.scratch)
+        formula = self.spec.formula
+        if isinstance(formula, Expression):
+            scores = evaluate(formula, ranks, self.scratch)
+        else:
+            assert formula is not None
+            scores = formula(ranks)
+        return np.broadcast_to(np.asarray(scores, dtype=np.float64), self.shape)
+
+    def _pointwise(self) -> Array:
+        if isinstance(self.spec.formula, Expression):
+            scores: Array = evaluate(self.spec.formula, _Entries(self.values), self.scratch)
+        else:
+            assert self.spec.of_rows is not None
+            scores = self._checked(self.spec.of_rows(self.values))
+        if np.isneginf(scores.min()):  # the best possible score, as the lowest number, which orders alike
+            scores = np.maximum(scores, np.finfo(scores.dtype).min)
+        return scores
+
+    def _checked(self, found: Array) -> Array:
+        scores = np.asarray(found, dtype=np.float64)
+        if scores.shape != self.shape:
+            raise InputError(
+                "score",
+                f"returned an array of shape {scores.shape} for {self.shape} probabilities; it must return one "
+                "score per entry",
+            )
+        if np.isnan(scores).any():
+            raise InputError("score", "returned NaN; it must return numbers (inf is allowed)")
+        return scores
+
+
+class _Entries(NamedTuple):
+    """The one quantity of a pointwise score."""
+
+    p: Array
+
+
+def open_block(values: Array, spec: Spec, scratch: Scratch | None = None) -> Block:
+    """Return rows ready to be asked about their scores."""
+    return Block(values, spec, Scratch() if scratch is None else scratch)
+
+
+def label_scores(block: Block, labels: Ints) -> Floats:
+    """Return the native score of one given label per row."""
+    rows = np.arange(len(labels))
+    if not block.spec.ranked or "placed" in vars(block):
+        return block.placed[rows, labels].astype(np.float64)
+    # Equal probabilities have equal scores, so the first of them stands for all.
+    higher = block.scratch.get("higher", block.shape, np.bool_)
+    np.greater(block.values, block.values[rows, labels][:, None], out=higher)
+    return block.along[rows, np.count_nonzero(higher, axis=1)]
+
+
+def tally(block: Block, edges: Floats | None = None, weights: Weights = None) -> Ints:
+    """Return pairs, gains and losses, shape (3, cells): their number, positive and negative weight.
+
+    With `edges`, for the cells ``(edges[i], edges[i + 1]]``; without, for all cells of `nacp.engine.cells`.
+    Where all weights are equal, gains and losses are 0.
+    """
+    placed = weights is not None
+    if edges is None:
+        cells, number, flat = block.cells(placed=placed), CELLS, None
+    elif weights is None and len(edges) <= tuning().counted_thresholds:
+        return _counted(block.scores(placed=False), edges)
+    else:
+        scores = block.scores(placed=placed).reshape(-1)
+        flat = _inside(block, [(float(edges[0]), float(edges[-1]))], placed=placed)
+        cells, number = np.searchsorted(edges, scores[flat], side="left") - 1, len(edges) - 1
+    found = np.zeros((3, number), dtype=np.int64)
+    pairs = np.bincount(cells)
+    found[0, : len(pairs)] = pairs
+    if weights is not None:
+        weighed = _weights(block, weights, flat)
+        np.add.at(found[1], cells, weighed)
+        np.minimum(weighed, 0, out=weighed)
+        np.subtract.at(found[2], cells, weighed)
+        found[1] += found[2]
+    return found
+
+
+def _counted(scores: Array, edges: Floats) -> Ints:
+    """Return the tally between a few edges, by comparing all scores with each."""
+    most = [np.count_nonzero(scores <= _down(scores.dtype, q)) for q in edges]
+    found = np.zeros((3, len(edges) - 1), dtype=np.int64)
+    found[0] = np.diff(most)
+    return found
+
+
+def _weights(block: Block, weights: Weights, flat: Ints | None) -> Ints:
+    """Return the whole-number weights of pairs, flat, as an array of their own."""
+    assert weights is not None
+    rows, k = np.arange(len(block.values)), block.shape[1]
+    if flat is None:
+        return np.array(weights.at(rows[:, None], np.arange(k)), dtype=np.int64).ravel()
+    return np.array(weights.at(*np.divmod(flat, k)), dtype=np.int64)
+
+
+def window(block: Block, spans: list[tuple[float, float]], weights: Weights = None) -> Pairs:
+    """Return the pairs that score in one of some intervals (low, high], which are ascending and disjoint.
+
+    Pairs without weight are left out, if weights are not all equal.
+    """
+    placed = weights is not None
+    flat = _inside(block, spans, placed=placed)
+    scores = block.scores(placed=placed).reshape(-1)[flat].astype(np.float64)
+    if weights is None:
+        return Pairs(scores, np.empty(0, dtype=np.int64))
+    weighed = _weights(block, weights, flat)
+    kept = weighed != 0
+    return Pairs(scores[kept], weighed[kept])
+
+
+def _inside(block: Block, spans: list[tuple[float, float]], *, placed: bool) -> Ints:
+    """Return the flat places of the scores in ascending intervals (low, high]."""
+    scores = block.scores(placed=placed).reshape(-1)
+    if len(spans) <= tuning().compared_spans:
+        inside = block.scratch.get("inside", scores.shape, np.bool_)
+        inside[:] = False
+        part = block.scratch.get("part", scores.shape, np.bool_)
+        for low, high in spans:
+            within = np.greater(scores, _down(scores.dtype, low), out=part)
+            within &= scores <= _down(scores.dtype, high)
+            inside |= within
+        return np.flatnonzero(inside)
+    lows, highs = np.transpose(spans)
+    wanted = np.zeros(CELLS, dtype=bool)
+    for first, last in zip(
+        np.searchsorted(EDGES, lows, side="right"), np.searchsorted(EDGES, highs, side="left"), strict=True
+    ):
+        wanted[first : last + 1] = True
+    held = block.scratch.get("inside", scores.shape, np.bool_)
+    flat = np.flatnonzero(np.take(wanted, block.cells(placed=placed), out=held, mode="clip"))
+    # Cells may reach beyond the intervals.
+    found = scores[flat]
+    place = np.searchsorted(highs, found, side="left")
+    exact = place < len(highs)
+    exact[exact] = found[exact] > lows[place[exact]]
+    return flat[exact]
+
+
+def profile(block: Block, thresholds: Thresholds, weights: Weights = None) -> Array:
+    """Return the weight of each row's set at each threshold, shape (rows, thresholds); by default its size.
+
+    Thresholds that are one number each must ascend.
+    """
+    if isinstance(thresholds, PerLabel | PerRow):
+        found = [_weighed(_below(block, each), block, weights) for each in _each(thresholds)]
+        return np.stack(found, axis=1)
+    placed = weights is not None
+    scores = block.scores(placed=placed)
+    base = _weighed(scores <= _down(scores.dtype, float(thresholds[0])), block, weights)
+    if len(thresholds) == 1:
+        return base[:, None]
+    flat = _inside(block, [(float(thresholds[0]), float(thresholds[-1]))], placed=placed)
+    scores = scores.reshape(-1)[flat]
+    rows, columns = np.divmod(flat, block.shape[1])
+    cells = rows * len(thresholds) + np.searchsorted(thresholds, scores, side="left")
+    added = np.bincount(
+        cells, None if weights is None else weights.at(rows, columns), minlength=base.size * len(thresholds)
+    ).reshape(-1, len(thresholds))
+    return np.cumsum(added, axis=1, out=added) + base[:, None]
+
+
+def _weighed(inside: Bools, block: Block, weights: Weights) -> Array:
+    """Return the weight of each row's entries that are inside."""
+    if weights is None:
+        return np.count_nonzero(inside, axis=1)
+    rows, columns = np.arange(len(inside))[:, None], np.arange(block.shape[1])
+    return np.where(inside, weights.at(rows, columns), 0).sum(axis=1)
+
+
+def _each(thresholds: PerLabel | PerRow) -> list[PerLabel] | list[PerRow]:
+    kind = type(thresholds)
+    return [kind(values) for values in np.atleast_2d(thresholds.values)]
+
+
+def _below(block: Block, threshold: float | PerLabel | PerRow) -> Bools:
+    """Return which scores, in the places of the labels, are at most a threshold."""
+    if isinstance(threshold, PerLabel):
+        return block.placed.astype(np.float64, copy=False) <= threshold.values
+    if isinstance(threshold, PerRow):
+        return block.placed.astype(np.float64, copy=False) <= threshold.values[:, None]
+    below: Bools = block.placed <= _down(block.placed.dtype, threshold)
+    return below
+
+
+def sets(
+    block: Block, threshold: float | PerLabel | PerRow, *, allow_empty: bool = True
+) -> tuple[Ints, Ints]:
+    """Return the sizes of the sets, and their labels row after row.
+
+    Without `allow_empty`, a set that would be empty gets the most probable label, and those as probable.
+    """
+    if not block.spec.ranked or isinstance(threshold, PerLabel):
+        inside = _below(block, threshold)
+        if not allow_empty:
+            best = block.values.max(axis=1, keepdims=True) if block.spec.ranked else None
+            lowest = (
+                block.placed == block.placed.min(axis=1, keepdims=True)
+                if best is None
+                else block.values == best
+            )
+            inside |= lowest & ~inside.any(axis=1, keepdims=True)
+    else:
+        # In the order of a row: so many labels, which is all those above a probability.
+        q = threshold.values[:, None] if isinstance(threshold, PerRow) else threshold
+        sizes = np.count_nonzero(block.along <= q, axis=1)
+        if not allow_empty:
+            sizes = np.maximum(sizes, 1)
+        cuts = block.descending[np.arange(len(sizes)), sizes - 1]
+        cuts[sizes == 0] = np.inf
+        held = block.scratch.get("inside", block.shape, np.bool_)
+        inside = np.greater_equal(block.values, cuts[:, None], out=held)
+    flat = np.flatnonzero(inside)
+    starts = np.searchsorted(flat, np.arange(len(inside) + 1) * block.shape[1])
+    sizes = np.diff(starts)
+    return sizes, flat - np.repeat(np.arange(len(inside)) * block.shape[1], sizes)
+
+
+def _down(dtype: np.dtype[np.floating], q: float) -> np.floating:
+    """Return the largest value of `dtype` not above q, so that ``s <= q`` keeps its meaning."""
+    with np.errstate(over="ignore"):
+        rounded = dtype.type(q)
+        # As Python floats: NumPy would round q before it compares.
+        return rounded if float(rounded) <= q else np.nextafter(rounded, dtype.type(-np.inf))
+
+
+def _sorted_columns(block: Array) -> tuple[Array, Ints]:
+    """Return the rows in descending order, and the columns that the entries came from."""
+    if block.dtype == np.float32:
+        # Nonnegative floats are ordered as their bits are: one sort of (inverted bits, column) words.
+        words = np.invert((block + np.float32(0)).view(np.uint32)).astype(np.uint64)
+        words <<= np.uint64(32)
+        words |= np.arange(block.shape[1], dtype=np.uint64)
+        words.sort(axis=1)
+        columns = (words & np.uint64(0xFFFFFFFF)).astype(np.int64)
+        return np.invert((words >> np.uint64(32)).astype(np.uint32)).view(np.float32), columns
+    order = np.argsort(np.negative(block), axis=1)
+    return np.take_along_axis(block, order, axis=1), order

@@ -1,0 +1,69 @@
+"""Bounds for means and tails of counts."""
+
+import math
+
+import numpy as np
+
+from nacp._types import Array, Floats, Ints
+
+
+def floor(delta: float, deviation: float, n: int) -> float:
+    """Return ``z_{1-delta} deviation / sqrt(n)``: what even a test that knew the deviation would cost."""
+    from scipy.special import ndtri
+
+    return max(0.0, -float(ndtri(delta))) * deviation / math.sqrt(n)
+
+
+def expected_excess(n: int) -> float:
+    """Return ``c(n) = E max_i (i/n - U_(i))`` of n ordered uniform variables.
+
+    In closed form ``n!/(2 n^(n+1)) sum_{j<n} n^j/j!``; the sum is e^n times a regularised
+    incomplete gamma function.
+
+    Parameters
+    ----------
+    n : int
+        The number of variables.
+
+    Examples
+    --------
+    >>> from nacp.stats.bounds import expected_excess
+    >>> round(expected_excess(1), 6), round(expected_excess(25000), 6)
+    (0.5, 0.003957)
+    """
+    from scipy.special import gammaincc  # takes as long to import as all the rest
+
+    log_factor = math.lgamma(n + 1) - (n + 1) * math.log(n) + n
+    return float(math.exp(log_factor) * gammaincc(n, n) / 2)
+
+
+def upper_tail(n: int, hits: Ints, p0: Array) -> Floats:
+    """Return ``P(Bin(n, p0) >= hits)``."""
+    from scipy.special import betainc
+
+    tail = np.ones(len(hits))
+    some = hits > 0
+    tail[some] = betainc(hits[some], n - hits[some] + 1, np.minimum(p0[some], 1.0))
+    return tail
+
+
+def chernoff(mean: Floats, n: int, delta: float) -> Floats:
+    """Return the largest u with ``n kl(mean, u) <= log(1/delta)``, an upper bound of a mean in [0, 1]."""
+    from scipy.special import rel_entr
+
+    low, high = mean.copy(), np.ones_like(mean)
+    for _ in range(60):
+        middle = (low + high) / 2
+        inside = rel_entr(mean, middle) + rel_entr(1 - mean, 1 - middle) <= math.log(1 / delta) / n
+        low, high = np.where(inside, middle, low), np.where(inside, high, middle)
+    return high
+
+
+def bernstein(mean: Floats, square: Floats, n: int, delta: float) -> Floats:
+    """Return the empirical Bernstein bound of an expectation in [0, 1] (Maurer and Pontil, 2009)."""
+    if n < 2:
+        return np.ones_like(mean)
+    variance = np.maximum(square - mean**2, 0) * n / (n - 1)
+    log = math.log(2 / delta)
+    bound: Floats = mean + np.sqrt(2 * variance * log / n) + 7 * log / (3 * (n - 1))
+    return bound

@@ -1,0 +1,30 @@
+"""Which nacp runs, and on what."""
+
+import platform
+from importlib.metadata import PackageNotFoundError, version
+
+from nacp.engine import engine_name
+
+__version__ = "0.1.0"
+
+_MENTIONED = ("numpy", "scipy", "scikit-learn", "torch", "matplotlib", "plotly", "pyarrow", "safetensors")
+
+
+def show_versions() -> None:
+    """Print the versions of nacp and of what it uses, and which engine runs; for reports of bugs.
+
+    Examples
+    --------
+    >>> import nacp
+    >>> nacp.show_versions()
+    nacp          0.1.0
+    engine        numpy
+    python        ...
+    """
+    found = {"nacp": __version__, "engine": engine_name(), "python": platform.python_version()}
+    for name in _MENTIONED:
+        try:
+            found[name] = version(name)
+        except PackageNotFoundError:
+            found[name] = "not installed"
+    print("\n".join(f"{name:<14}{said}" for name, said in found.items()))
