@@ -214,7 +214,10 @@ def test_sets_that_cover_too_little_fail(files):
         (["calibrate", "probs.npy", "names.csv", "--noise", "0.2"], "pass --classes FILE with the 4 names"),
         (["calibrate", "probs.npy", "labels.npy", "--noise", "0.2", "-o", "no/cal.json"], "no folder no"),
         (["calibrate", "probs.npy", "labels.npy", "--noise", "0.2", "-o", "folder"], "folder is a folder"),
-        (["calibrate", "probs.npy", "labels.npy", "--noise", "wide.npy"], "must have the shape (k, k)"),
+        (
+            ["calibrate", "probs.npy", "labels.npy", "--noise", "wide.npy"],
+            "must be a noise matrix of the shape (k, k)",
+        ),
         (["calibrate", "probs.npy", "labels.npy", "--noise", "a lot"], "noise is 'a lot'"),
         (
             ["calibrate", "probs.npy", "labels.npy", "--noise", "none", "--noise-interval", "0.1", "0.2"],
@@ -260,8 +263,14 @@ def test_a_wrong_file_gets_one_sentence(files, arguments, words):
         (["plan", "--classes", "4", "--noise", "columns.npy"], "its columns do: transpose it"),
         (["plan", "--classes", "4", "--noise", "0.2", "--max-correction", "0"], "--max-correction must lie"),
         (["plan", "--classes", "4", "--noise", "0.2", "--points", "0"], "Error: --points must be"),
-        (["calibrate", "probs.npy", "labels.npy", "--noise", "0", "--score", "foo"], "'precomputed'\n"),
-        (["calibrate", "probs.npy", "labels.npy", "--noise", "0", "--guarantee", "foo"], "'crcp'\n"),
+        (
+            ["calibrate", "probs.npy", "labels.npy", "--noise", "0", "--score", "foo"],
+            "'precomputed'; found 'foo'\n",
+        ),
+        (
+            ["calibrate", "probs.npy", "labels.npy", "--noise", "0", "--guarantee", "foo"],
+            "'crcp'; found 'foo'\n",
+        ),
         (["noise", "audit", "none-of.npy", "again.npy"], "give --k or --classes"),
         (["noise", "audit", "labels.npy", "again.npy", "--model", "groups"], "give --groups FILE too"),
         (["evaluate", "cal.json", "test.npz", "truth.csv"], "calibrate with --classes FILE"),
@@ -452,7 +461,7 @@ def test_what_is_written_replaces_files_only_and_never_an_input(files):
 def test_advice_that_only_python_can_follow_says_so(files):
     np.save("near.npy", 5 - 1e-6 * files[0][:1000])  # scores that the usual thresholds do not tell apart
     work = ["calibrate", "near.npy", "labels.npy", "--noise", "0.2", "--score", "precomputed"]
-    assert "in Python: nacp.PAC(grid=...)" in done(*work)
+    assert "in Python, pass nacp.PAC(grid=...)" in done(*work)
 
 
 def test_options_reach_the_function(files):

@@ -10,8 +10,9 @@ from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
 from nacp._types import Array
-from nacp.calibration import Calibration, calibrate
-from nacp.coverage.crossing import Rule
+from nacp.calibrate import calibrate
+from nacp.calibration import Calibration
+from nacp.coverage import Rule
 from nacp.guarantees import Guarantee
 from nacp.noise import NoiseLike
 from nacp.scores import Score

@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from nacp.coverage.crossing import Rule
+from nacp.coverage import Rule
 
 _FILES = ".npy, .npz, .npz:name, .csv, .parquet, .safetensors, - for CSV on standard input"
 

@@ -81,7 +81,7 @@ class Coverage:
         "first": the smallest q with ``F^c-hat(q) >= target``. "last": the smallest q such that the same holds
         for all q' >= q, the paper's "largest solution".
         """
-        hinted = self._hint(targets, rule) if self._search is None else None
+        hinted = self._hint([t for t in targets if t <= 1], rule) if self._search is None else None
         search = yield from self._known(hinted)
         while True:
             answers = [search.locate(target, rule) for target in targets]
@@ -107,25 +107,30 @@ class Coverage:
         for cell, window in held:
             search.look_into(cell, window.scores, window.weights)
 
-    def _hint(self, targets: list[float], rule: Rule) -> list[Cell]:
-        """Guess from a few rows in which cells the targets are crossed; a wrong guess costs a read."""
+    @cached_property
+    def _glance(self) -> tuple[Search, int]:
+        """What a few rows say of the cells, and how many they are."""
         block, rows = self.sample.few(tuning().hint_rows)
         labels = self.sample.labels[rows]
-        estimator = Estimator(engine.label_scores(block, labels), labels, self.inverse)
-        search = Search(estimator)
+        search = Search(Estimator(engine.label_scores(block, labels), labels, self.inverse))
         search.learn(_ALL_EDGES, engine.tally(block, None, pair_weights(self.inverse, labels, len(rows))))
-        clean = estimator.clean(search.edges[:-1], (search.upto[1] - search.upto[2])[:-1])
+        return search, len(rows)
+
+    def _hint(self, targets: list[float], rule: Rule) -> list[Cell]:
+        """Guess from a few rows in which cells the targets are crossed; a wrong guess costs a read."""
+        search, rows = self._glance
+        clean = search.estimator.clean(search.edges[:-1], (search.upto[1] - search.upto[2])[:-1])
         _, most = self.inverse.subset_range()
-        spans = []
+        cells = []
         for target in targets:
             # One point's share has about this variance where the sets are small.
-            error = np.sqrt(max(target * (most - target), 0.01) / len(rows)) * tuning().hint_errors
-            low, high = (_place(clean, end, rule) for end in (target - error, min(target + error, 1.0)))
-            low, high = max(min(low, high) - 1, 0), min(max(low, high) + 1, len(clean) - 1)
-            pairs = (search.upto[0, high] - search.upto[0, low]) * (self.n / len(rows))
+            error = np.sqrt(max(target * (most - target), 0.01) / rows) * tuning().hint_errors
+            ends = [_place(clean, end, rule) for end in (target - error, min(target + error, 1.0))]
+            low, high = max(min(ends) - 1, 0), min(max(ends) + 1, len(clean) - 1)
+            pairs = (search.upto[0, high] - search.upto[0, low]) * (self.n / rows)
             if pairs <= tuning().collected_pairs / len(targets) and low < high:
-                spans.append(Cell(float(search.edges[low]), float(search.edges[high])))
-        return spans
+                cells.append(Cell(float(search.edges[low]), float(search.edges[high])))
+        return cells
 
     def at(self, thresholds: Floats) -> Talk[Estimates]:
         """Return the three estimates at native thresholds."""

@@ -183,18 +183,13 @@ def _weights(block: Block, weights: Weights, flat: Ints | None) -> Ints:
 
 
 def window(block: Block, spans: list[tuple[float, float]], weights: Weights = None) -> Pairs:
-    """Return the pairs that score in one of some intervals (low, high], which are ascending and disjoint.
-
-    Pairs without weight are left out, if weights are not all equal.
-    """
+    """Return the pairs that score in one of some intervals (low, high], which are ascending and disjoint."""
     placed = weights is not None
     flat = _inside(block, spans, placed=placed)
     scores = block.scores(placed=placed).reshape(-1)[flat].astype(np.float64)
     if weights is None:
         return Pairs(scores, np.empty(0, dtype=np.int64))
-    weighed = _weights(block, weights, flat)
-    kept = weighed != 0
-    return Pairs(scores[kept], weighed[kept])
+    return Pairs(scores, _weights(block, weights, flat))
 
 
 def _inside(block: Block, spans: list[tuple[float, float]], *, placed: bool) -> Ints:

@@ -1,33 +1,38 @@
 """The split engine: many random calibration/test splits, with the work that they share done once.
 
-Once per score: the scores of all pairs; how many of each row's lie below the rungs of a ladder; and the pairs
-themselves where the thresholds of the splits will fall. A split then is a 0/1 mask over the rows, so its
-tallies are one product with the counts, and its thresholds are found by the same search as in `calibrate`, on
-the same numbers. Where a split has to look at other pairs, they are collected then, and kept for the next.
-Thresholds under noise that is not uniform are found by `calibrate`'s own route.
+Once per score: the scores of all pairs; how many of each row's lie below some edges; and the pairs themselves
+where the thresholds of the splits will fall. A split then is a 0/1 mask over the rows, so its tallies are one
+product with the counts, and its thresholds are found by the same search as in `calibrate`, on the same numbers.
+Where a split has to look at other pairs, they are collected then, and kept for the next. Thresholds under noise
+that is not uniform are found by `calibrate`'s own route.
 """
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import groupby
-from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
 
+from nacp import engine
 from nacp._types import Array, Bools, Floats, Ints
-from nacp._validation import Rows, check_choice, check_fraction, check_labels, check_probs
-from nacp.coverage import Estimator, Evidence, inverse_for
-from nacp.crossing import NOWHERE, ROUNDING, RULES, Cell, Crossing, Ladder, Rule, find_crossings
-from nacp.guarantees import Corrected, Problem
-from nacp.noise import Noise, as_noise
+from nacp.calibrate import ScoreLike
+from nacp.checks import check_alphas, check_choice, check_count
+from nacp.coverage import RULES, Coverage, Crossing, Rule, Sample
+from nacp.coverage.crossing import ROUNDING, Cell, Search
+from nacp.coverage.estimator import Estimator
+from nacp.engine import Scratch
+from nacp.errors import InputError
+from nacp.guarantees import Corrected, Guarantee, Problem
+from nacp.noise import Noise, NoiseLike, UniformNoise, noise_for
 from nacp.noise.matrices import ClassMatrix
 from nacp.paper.methods import Method, six_methods
+from nacp.points import Rows, check_labels, open_points
 from nacp.scores import Precomputed, Score, as_score
 
 _BATCH = 64
 _CELL_PAIRS = 1 << 15
-_LADDER = 64
+_EDGES = 64
 _FINE = 8
 # How far from the target the estimate on all rows may be at a split's threshold, in standard deviations.
 _SPREAD = 5.0
@@ -72,9 +77,9 @@ def run_splits(
     probs: ArrayLike,
     labels: ArrayLike,
     *,
-    noise: Any,
+    noise: NoiseLike,
     alpha: float | Sequence[float] = 0.1,
-    score: Any = "hps",
+    score: ScoreLike = "hps",
     methods: Sequence[Method] | None = None,
     splits: int = 1000,
     calibration: int | None = None,
@@ -125,26 +130,28 @@ def run_splits(
     >>> bool(abs(found.coverages[2].mean() - 0.9) < 0.02)
     True
     """
-    kind, model = as_score(score), as_noise(noise)
-    rows = check_probs(probs, probabilities=kind.takes_probabilities)
-    clean = check_labels(labels, rows.n, rows.k)
-    alphas = [check_fraction("alpha", a) for a in np.atleast_1d(np.asarray(alpha, dtype=object))]
+    how = as_score(score)
+    rows, clean, _ = open_points(probs, labels, probabilities=how.takes_probabilities)
+    model = noise_for(noise, rows.k)
+    if model is not None and not model.doubt.exact:
+        raise InputError("noise", "must be known exactly: it is drawn from", found=repr(model))
+    alphas = check_alphas(alpha)
     check_choice("crossing", crossing, RULES)
-    n = rows.n // 2 if calibration is None else calibration
-    if not 0 < n < rows.n:
-        raise ValueError(f"calibration must leave points on both sides: 1 to {rows.n - 1}; found {n}")
-    inverse = inverse_for(model, rows.k)
-    given = None if noisy_labels is None else check_labels(noisy_labels, rows.n, rows.k)
+    n = rows.n // 2 if calibration is None else check_count("calibration", calibration, 1)
+    if n >= rows.n:
+        raise InputError("calibration", f"must leave points for testing: 1 to {rows.n - 1}", found=f"{n}")
+    given = None if noisy_labels is None else check_labels(noisy_labels, rows.n, rows.k, name="noisy_labels")
     chosen_methods = six_methods(rows.k) if methods is None else list(methods)
+    others = [method.name for method in chosen_methods if not shares_work(method.guarantee)]
+    if others:
+        raise InputError("methods", f"must cross a corrected target; {others} are to be calibrated one by one")
 
     def draw(split: int) -> tuple[Bools, Ints]:
         if given is None:
             return draw_split(clean, rows.k, model, n, random_state, split)
         return draw_split(clean, rows.k, None, n, random_state, split)[0], given
 
-    if tests := [method.name for method in chosen_methods if not isinstance(method.guarantee, Corrected)]:
-        raise ValueError(f"splits are for methods with a correction; {tests} are to be calibrated one by one")
-    runner = _Runner(rows, clean, kind, model, inverse, chosen_methods, alphas, crossing, n)
+    runner = _Runner(rows, clean, how, model, chosen_methods, alphas, crossing, n)
     runner.prepare(*draw(0))
     shape = (len(chosen_methods), len(alphas), splits)
     out = SplitResults(chosen_methods, alphas, *(np.empty(shape) for _ in range(4)))
@@ -155,13 +162,18 @@ def run_splits(
         tallies = np.rint(masks @ runner.counts).astype(np.int64)
         for split, (mask, noisy), tally in zip(numbers, drawn, tallies, strict=True):
             for m, a, correction, q, size, coverage in runner.run(mask, noisy, tally):
-                out.thresholds[m, a, split] = q + kind.offset
+                out.thresholds[m, a, split] = q + how.offset
                 out.sizes[m, a, split] = size
                 out.coverages[m, a, split] = coverage
                 out.corrections[m, a, split] = correction
             if progress is not None:
                 progress(split + 1)
     return out
+
+
+def shares_work(guarantee: Guarantee) -> bool:
+    """Return whether thresholds of a guarantee are crossings of a corrected target, and nothing else."""
+    return type(guarantee).find is Corrected.find
 
 
 class _Runner:
@@ -173,17 +185,18 @@ class _Runner:
         clean: Ints,
         score: Score,
         noise: Noise | None,
-        inverse: ClassMatrix,
         methods: list[Method],
         alphas: list[float],
         crossing: Rule,
         n: int,
     ) -> None:
-        self.rows, self.clean, self.noise, self.inverse = rows, clean, noise, inverse
+        self.rows, self.clean, self.noise = rows, clean, noise
+        self.inverses = {aware: _inverse(noise if aware else None, rows.k) for aware in (False, True)}
         self.methods, self.alphas, self.crossing, self.n = methods, alphas, crossing, n
         self.scores = np.empty((rows.n, rows.k))
+        spec, scratch = score.spec, Scratch()
         for where in rows.slices():
-            self.scores[where] = score.native_matrix(rows[where])
+            self.scores[where] = engine.open_block(rows[where], spec, scratch).placed
         self.clean_scores = self._gather(clean)
 
     def _gather(self, labels: Ints) -> Floats:
@@ -192,7 +205,7 @@ class _Runner:
     def _targets(self, counts: Ints, method: Method) -> list[tuple[float, float]]:
         """Return correction and target for each alpha, given how often each label occurs."""
         noise = self.noise if method.noise_aware else None
-        inverse = inverse_for(noise, self.rows.k)
+        inverse = self.inverses[method.noise_aware]
         problems = [
             Problem(alpha, self.n, noise, inverse, counts.astype(np.float64)) for alpha in self.alphas
         ]
@@ -201,21 +214,21 @@ class _Runner:
         return [(c, 1 - a + c) for a, c in zip(self.alphas, corrections, strict=True)]
 
     def prepare(self, mask: Bools, noisy: Ints) -> None:
-        """Make the ladder, the counts of each row below its rungs, and the windows of pairs."""
-        noisy_scores = self._gather(noisy)
-        pooled = np.sort(noisy_scores)
+        """Choose the edges, count each row's scores below them, and collect the pairs in the windows."""
+        pooled = np.sort(self._gather(noisy))
+        all_scores = Rows(self.scores)
+        samples = {seen: Sample(all_scores, seen_labels, Precomputed()) for seen, seen_labels in ((True, self.clean), (False, noisy))}
         windows = []
         for method in self.methods:
             labels = self.clean if method.sees_clean else noisy
             for _, target in self._targets(np.bincount(labels[mask], minlength=self.rows.k), method):
-                if target > 1 + ROUNDING:
-                    continue
-                windows.append(self._window_for(target, method, labels))
+                if target <= 1 + ROUNDING:
+                    windows.append(self._window_for(target, samples[method.sees_clean], method.noise_aware))
         self.windows = _merged(windows)
         self.pair_scores, self.pair_rows = self._collect(self.windows)
         self.further: dict[Cell, tuple[Floats, Array]] = {}
         # Finer on the side from which the search comes, where each cell must be shown not to cross.
-        quantiles = pooled[np.linspace(0, len(pooled) - 1, _LADDER * _FINE).astype(int)]
+        quantiles = pooled[np.linspace(0, len(pooled) - 1, _EDGES * _FINE).astype(int)]
         if self.crossing == "last":
             fine = quantiles > (self.windows[0].low if self.windows else -np.inf)
         else:
@@ -226,26 +239,25 @@ class _Runner:
         outside = [q for q in quantiles.tolist() if not any(w.low < q < w.high for w in self.windows)]
         cut = np.searchsorted(self.pair_scores, self.pair_scores[_CELL_PAIRS::_CELL_PAIRS], side="right") - 1
         inside = self.pair_scores[cut].tolist() if len(self.pair_scores) else []
-        self.rungs: Floats = np.unique([*edges, *outside, *inside])
-        self.counts = np.empty((self.rows.n, len(self.rungs)))
-        width = len(self.rungs) + 1
+        self.edges: Floats = np.unique([*edges, *outside, *inside])
+        self.counts = np.empty((self.rows.n, len(self.edges)))
+        width = len(self.edges) + 1
         for where in self.rows.slices():
             block = self.scores[where]
-            cells = np.searchsorted(self.rungs, block.ravel(), side="left")
+            cells = np.searchsorted(self.edges, block.ravel(), side="left")
             cells += np.repeat(np.arange(len(block)) * width, self.rows.k)
             by_cell = np.bincount(cells, minlength=len(block) * width).reshape(len(block), width)
             self.counts[where] = np.cumsum(by_cell[:, :-1], axis=1)
         self.totals: Ints = np.rint(self.counts.sum(axis=0)).astype(np.int64)
 
-    def _window_for(self, target: float, method: Method, labels: Ints) -> Cell:
+    def _window_for(self, target: float, every: Sample, aware: bool) -> Cell:
         """Return where the thresholds of the splits will fall: where all rows nearly reach the target."""
-        inverse = self.inverse if method.noise_aware else inverse_for(None, self.rows.k)
-        every = Evidence(Rows(self.scores, normalize=False), labels, Precomputed(), inverse)
+        inverse = self.inverses[aware]
         # The variance of one point's share in the estimate where the sets are small: F^c (hi - F^c).
         hi = max(inverse.subset_range()[1], 1.0)
         spread = _SPREAD * np.sqrt(target * (hi - target) / self.n)
         ends = [max(target - spread, target / 2), min(target + spread, (1 + target) / 2)]
-        low, high = find_crossings(every, ends, self.crossing)
+        low, high = every.ask(Coverage(every, inverse).crossings(ends, self.crossing))
         return Cell(low.threshold, high.threshold)
 
     def _collect(self, windows: list[Cell]) -> tuple[Floats, Array]:
@@ -267,10 +279,13 @@ class _Runner:
         """Yield method, alpha, correction, threshold, test size and test coverage for one split."""
         noisy_scores = self._gather(noisy)
         tested_scores = np.sort(self.clean_scores[~mask])
-        seen = sorted(range(len(self.methods)), key=lambda m: self.methods[m][1:3])
-        for (sees_clean, aware), group in groupby(seen, key=lambda m: self.methods[m][1:3]):
+
+        def sees(m: int) -> tuple[bool, bool]:
+            return self.methods[m].sees_clean, self.methods[m].noise_aware
+
+        for (sees_clean, aware), group in groupby(sorted(range(len(self.methods)), key=sees), key=sees):
             labels, scores = (self.clean, self.clean_scores) if sees_clean else (noisy, noisy_scores)
-            inverse = self.inverse if aware else inverse_for(None, self.rows.k)
+            inverse = self.inverses[aware]
             counts = np.bincount(labels[mask], minlength=self.rows.k)
             wanted = [
                 (m, a, correction, target)
@@ -279,30 +294,28 @@ class _Runner:
             ]
             targets = [target for *_, target in wanted]
             if inverse.constant_rest is None:
-                subset = Rows(self.scores[mask], normalize=False)
-                every = Evidence(subset, labels[mask], Precomputed(), inverse)
-                found = find_crossings(every, targets, self.crossing)
+                sample = Sample(Rows(self.scores[mask]), labels[mask], Precomputed())
+                found = sample.ask(Coverage(sample, inverse).crossings(targets, self.crossing))
             else:
-                estimator = Estimator(scores[mask], labels[mask], inverse)
-                ladder = Ladder(estimator)
-                if estimator.needs_pairs:
-                    ladder.learn(self.rungs.tolist(), estimator.tally(tally))
-                found = [self._locate(ladder, target, mask) for target in targets]
+                search = Search(Estimator(scores[mask], labels[mask], inverse))
+                counts = np.diff(tally, prepend=0, append=self.n * self.rows.k)
+                search.learn(
+                    np.concatenate([[-np.inf], self.edges, [np.inf]]), np.stack([counts, 0 * counts, 0 * counts])
+                )
+                found = [self._locate(search, target, mask) for target in targets]
             for (m, a, correction, _), (q, _) in zip(wanted, found, strict=True):
                 size = self._test_size(q, mask, self.totals - tally)
                 covered = np.searchsorted(tested_scores, q, side="right")
                 yield m, a, correction, q, size, float(covered) / len(tested_scores)
 
-    def _locate(self, ladder: Ladder, target: float, mask: Bools) -> Crossing:
-        if target > 1 + ROUNDING:
-            return NOWHERE
-        while not isinstance(answer := ladder.locate(target, self.crossing), Crossing):
+    def _locate(self, search: Search, target: float, mask: Bools) -> Crossing:
+        while not isinstance(answer := search.locate(target, self.crossing), Crossing):
             scores, rows = self._pairs(answer[0])
-            ladder.scan(answer[0], ladder.evidence.window(scores[mask[rows]]))
+            search.look_into(answer[0], scores[mask[rows]], np.empty(0, dtype=np.int64))
         return answer
 
     def _pairs(self, cell: Cell) -> tuple[Floats, Array]:
-        """Return the scores in a cell between two rungs, ascending, and the rows that they belong to."""
+        """Return the scores in a cell between two edges, ascending, and the rows that they belong to."""
         if any(w.low <= cell.low and cell.high <= w.high for w in self.windows):
             inside = slice(*np.searchsorted(self.pair_scores, cell, side="right"))
             return self.pair_scores[inside], self.pair_rows[inside]
@@ -314,12 +327,16 @@ class _Runner:
         """Return the mean size of the test sets at q."""
         if q == np.inf:
             return float(self.rows.k)
-        rungs = [-np.inf, *self.rungs.tolist(), np.inf]
-        j = int(np.searchsorted(self.rungs, q, side="right"))
-        scores, rows = self._pairs(Cell(rungs[j], rungs[j + 1]))
+        edges = [-np.inf, *self.edges.tolist(), np.inf]
+        j = int(np.searchsorted(self.edges, q, side="right"))
+        scores, rows = self._pairs(Cell(edges[j], edges[j + 1]))
         above = rows[: np.searchsorted(scores, q, side="right")]
         below = int(tested[j - 1]) if j > 0 else 0
         return float(below + int(np.count_nonzero(~mask[above]))) / (len(mask) - self.n)
+
+
+def _inverse(noise: Noise | None, k: int) -> ClassMatrix:
+    return (UniformNoise(0.0) if noise is None else noise).inverse(k)
 
 
 def _merged(windows: list[Cell]) -> list[Cell]:

@@ -1,6 +1,5 @@
 """What a report shows, as numbers: every alpha of the slider, the curves, the classes, a few sets."""
 
-import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
@@ -10,17 +9,24 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import ArrayLike
 
-from nacp._types import Array, Floats, Ints
-from nacp._validation import Rows, check_classes, check_labels, check_probs, check_test
-from nacp.advice.comparison import Comparison, compare
-from nacp.advice.diagnosis import Diagnosis, diagnose
-from nacp.advice.sensitivity import Sensitivity, sensitivity
-from nacp.calibration import Calibration, NoValidThresholdWarning, calibrate
-from nacp.coverage import CoverageCurve, curve_at
+from nacp import engine
+from nacp._types import Bools, Floats, Ints
+from nacp.advice.comparison import Asked, Comparison, compared, with_delta
+from nacp.advice.diagnosis import Diagnosis, diagnosis_of
+from nacp.advice.sensitivity import Sensitivity, sensitivity_of
+from nacp.calibrate import ScoreLike, calibrations, default_guarantee, informative_noise
+from nacp.calibration import Calibration
+from nacp.checks import check_choice, check_count, check_flag
+from nacp.coverage import RULES, CoverageCurve, Question, Rule, Sample, Talk, together
+from nacp.engine import Block
+from nacp.errors import InputError
 from nacp.estimation import NoiseEstimate
-from nacp.guarantees import GUARANTEES
+from nacp.guarantees import GUARANTEES, Guarantee, as_guarantee, coverage_under
 from nacp.metrics import ClassCoverage, coverage_by_class
+from nacp.noise import NoiseLike, as_noise
+from nacp.points import open_points, open_test
 from nacp.scores import as_score
+from nacp.sets import PredictionSets
 
 ALPHAS = tuple(round(0.01 * i, 2) for i in range(1, 31))
 """Where the slider stops, besides the alpha that was asked for."""
@@ -45,7 +51,7 @@ class Step:
 
 
 @dataclass(frozen=True)
-class Sample:
+class Shown:
     """One row: its likeliest labels by ascending score, and how many of them each step's set holds.
 
     `label` is the one that was given, if there is one, and `place` is where it stands.
@@ -74,7 +80,7 @@ class Contents:
     curve: CoverageCurve
     bins: tuple[str, ...]
     classes: ClassCoverage
-    samples: tuple[Sample, ...]
+    samples: tuple[Shown, ...]
     costs: Comparison
     measured_on: Literal["calibration", "test"]
     tested: int
@@ -92,76 +98,157 @@ def gather(
     probs: ArrayLike,
     labels: ArrayLike,
     *,
-    noise: Any,
+    noise: NoiseLike,
     alpha: float,
+    score: ScoreLike,
+    guarantee: str | Guarantee | None,
+    delta: float | None,
+    crossing: Rule,
+    classes: Any,
+    normalize: bool,
+    random_state: int | None,
     test_probs: ArrayLike | None,
     test_labels: ArrayLike | None,
     samples: Sequence[int] | None,
     descriptions: Sequence[str] | None,
     say: Callable[[str], None],
-    **options: Any,
 ) -> Contents:
-    """Compute what a report shows. `options` go to `calibrate`."""
+    """Compute what a report shows: rows are opened once, and all that is asked of them goes on together."""
     if test_labels is not None and test_probs is None:
-        raise ValueError("test_labels needs test_probs, the probabilities of the same points")
-    shown, given = (probs, labels) if test_probs is None else (test_probs, test_labels)
-    how = {"normalize": options["normalize"], "probabilities": as_score(options["score"]).takes_probabilities}
-    rows, truth = check_probs(probs, classes=options["classes"], **how), None
+        raise InputError("test_labels", "needs test_probs, the probabilities of the same points")
+    how = as_score(score)
+    promised = as_guarantee(default_guarantee(as_noise(noise)) if guarantee is None else guarantee, delta)
+    check_choice("crossing", crossing, RULES)
+    reason = promised.applies(as_noise(noise), crossing)
+    if reason is not None:
+        raise InputError("guarantee", f'"{promised.name}" {reason}')
+    seed = 0 if random_state is None else check_count("random_state", random_state)
+    known = {
+        "probabilities": how.takes_probabilities,
+        "normalize": check_flag("normalize", normalize),
+        "classes": classes,
+    }
+    rows, numbers, names = open_points(probs, labels, **known)
+    model = informative_noise(noise, rows.n, rows.k)
+    sample, shown = Sample(rows, numbers, how), None
+    truth: Ints | None = None
     if test_probs is not None:
-        rows, truth = check_test(
-            test_probs, test_labels, check_classes(options["classes"], rows.k), k=rows.k, **how
-        )
-    chosen_rows = _check_samples(samples, rows.n)
-    if descriptions is not None and len(descriptions) != rows.n:
-        raise ValueError(
-            f"descriptions must have one text for each of {rows.n} points; found {len(descriptions)}"
+        test_rows, truth = open_test(test_probs, test_labels, k=rows.k, **known)
+        shown = Sample(test_rows, np.zeros(test_rows.n, dtype=np.int64) if truth is None else truth, how)
+    measured = sample if shown is None else shown
+    chosen_rows = _check_samples(samples, measured.n)
+    if descriptions is not None and len(descriptions) != measured.n:
+        raise InputError(
+            "descriptions", f"must have one text for each of {measured.n} points", found=f"{len(descriptions)}"
         )
 
     say("calibrating for every alpha of the slider")
     alphas = sorted({*ALPHAS, alpha})
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", NoValidThresholdWarning)  # the page says it
-        calibrations = calibrate(probs, labels, noise=noise, alpha=alphas, **options)
     chosen = alphas.index(alpha)
-    cal = calibrations[chosen]
+    asked = Asked(alpha, model, crossing, seed, names, normalize)
+    others = [
+        promised if name == promised.name else with_delta(name, promised.delta) for name in GUARANTEES
+    ]
+    steps, *costs = sample.ask(
+        together(
+            [
+                calibrations(
+                    sample, promised, model, alphas, crossing, seed, classes=names, normalize=normalize
+                ),
+                *(compared(repr(how), sample, each, asked) for each in others),
+            ]
+        )
+    )
+    cal = steps[chosen]
     say("measuring the sets")
-    bounds = _bounds(cal.k)
-    sizes, covered = _measure(rows, truth, calibrations)
-    say("coverage by class")
-    if test_labels is None:
-        by_class = coverage_by_class(cal.predict_set(probs), labels, noise=noise)
+    sets = SetsQuestion([each.native_threshold for each in steps], chosen, measured.n, cal)
+    comparing = [row.calibration.native_threshold for row in costs if row.calibration is not None]
+    talks: list[Talk[Any]] = [_asked([sets])]
+    if shown is None:
+        talks += _judgements(sample, cal)
+        (_, curve, *judged) = sample.ask(together([talks[0], _curve(sample, steps, chosen), *talks[1:]]))
     else:
-        by_class = coverage_by_class(cal.predict_set(shown), test_labels)
-    say("what each guarantee costs")
-    costs = compare(
-        probs, labels, noise=noise, alpha=alpha, delta=cal.guarantee.delta, scores=[cal.score],
-        guarantees=[cal.guarantee if name == cal.guarantee.name else name for name in GUARANTEES],
-        test_probs=test_probs, test_labels=test_labels, classes=cal.classes, normalize=cal.normalize,
-        crossing=cal.crossing, random_state=cal.random_state,
-    )  # fmt: skip
-    say("whether the noise model can be right, and what if not")
+        shown_coverage = coverage_under(shown, None)
+        _, there = shown.ask(together([talks[0], shown_coverage.at(np.unique(comparing))]))
+        place = {q: i for i, q in enumerate(np.unique(comparing).tolist())}
+        for i, row in enumerate(costs):
+            if row.calibration is not None:
+                at = place[row.calibration.native_threshold]
+                coverage = None if truth is None else float(there.noisy[at])
+                costs[i] = replace(row, mean_size=float(there.random[at]) * rows.k, coverage=coverage)
+        audit = (None, None) if truth is None else (test_probs, test_labels)
+        curve, *judged = sample.ask(
+            together([_curve(sample, steps, chosen), *_judgements(sample, cal, *audit)])
+        )
+    say("coverage by class, and whether the noise model can be right")
+    diagnosis = next((each for each in judged if isinstance(each, Diagnosis)), None)
+    by_class = (
+        coverage_by_class(sets.sets(), labels, noise=noise)
+        if shown is None
+        else coverage_by_class(cal.predict_set(probs), labels, noise=noise)
+        if truth is None
+        else coverage_by_class(sets.sets(), test_labels)
+    )
+    covered = None if truth is None or shown is None else _covered(shown, steps)
+    bounds = _bounds(cal.k)
+    given = numbers if shown is None else truth
     return Contents(
-        steps=_steps(calibrations, sizes, covered, bounds),
+        steps=_steps(steps, sets.sizes, covered, bounds),
         chosen=chosen,
-        curve=_curve(calibrations, chosen),
+        curve=curve,
         bins=_names(bounds),
         classes=by_class,
-        samples=tuple(_sample(rows, row, cal, sizes, descriptions, given) for row in chosen_rows),
-        costs=costs,
-        measured_on="calibration" if test_probs is None else "test",
-        tested=0 if truth is None else rows.n,
+        samples=tuple(_sample(measured, row, cal, sets.sizes, descriptions, given) for row in chosen_rows),
+        costs=Comparison(tuple(sorted(costs, key=lambda row: row._place)), alpha, cal.n, cal.k),
+        measured_on="calibration" if shown is None else "test",
+        tested=0 if truth is None else measured.n,
         estimate=noise if isinstance(noise, NoiseEstimate) else None,
-        diagnosis=(
-            diagnose(cal, audit_probs=None if truth is None else shown, audit_labels=test_labels)
-            if cal.noise is not None and cal.n > 1
-            else None
-        ),
-        sensitivity=sensitivity(cal) if _has_errors(cal) else None,
+        diagnosis=diagnosis,
+        sensitivity=next((each for each in judged if isinstance(each, Sensitivity)), None),
     )
 
 
-def _has_errors(cal: Calibration) -> bool:
-    return cal.noise is not None and bool((cal.noise.matrix(cal.k).diagonal < 1).any())
+def _judgements(
+    sample: Sample, cal: Calibration, probs: ArrayLike | None = None, labels: ArrayLike | None = None
+) -> list[Talk[Any]]:
+    """Ask whether the noise model can be right, and what if it is not; where there is one."""
+    found: list[Talk[Any]] = []
+    if cal.noise is not None and cal.n > 1:
+        found.append(diagnosis_of(sample, cal, audit_probs=probs, audit_labels=labels))
+    if cal.noise is not None and bool((cal.noise.matrix(cal.k).diagonal < 1).any()):
+        found.append(sensitivity_of(sample, cal))
+    return found
+
+
+def _asked(questions: list[Question]) -> Talk[None]:
+    yield questions
+
+
+class SetsQuestion(Question):
+    """The size of each row's set by each calibration, and the sets of one of them."""
+
+    def __init__(self, thresholds: list[float], chosen: int, n: int, cal: Calibration) -> None:
+        self._natives, self._chosen, self._cal = np.array(thresholds), chosen, cal
+        self._q, self._place = np.unique(self._natives, return_inverse=True)
+        self.sizes: Ints = np.empty((n, len(thresholds)), dtype=np.int64)
+        self._labels: list[Ints] = []
+
+    def see(self, block: Block, rows: slice | Ints) -> None:
+        self.sizes[rows] = engine.profile(block, self._q)[:, self._place]
+        self._labels.append(engine.sets(block, float(self._natives[self._chosen]))[1].astype(np.int32))
+
+    def sets(self) -> PredictionSets:
+        """Return the sets of the chosen calibration."""
+        offsets = np.concatenate([[0], np.cumsum(self.sizes[:, self._chosen])])
+        cal = self._cal
+        return PredictionSets(
+            offsets, np.concatenate(self._labels), k=cal.k, classes=cal.classes, alpha=cal.alpha
+        )
+
+
+def _covered(shown: Sample, steps: list[Calibration]) -> Bools:
+    """Return whether each row's set by each calibration holds the true label."""
+    return shown.label_scores[:, None] <= np.array([each.native_threshold for each in steps])
 
 
 def _check_samples(samples: Sequence[int] | None, n: int) -> list[int]:
@@ -174,25 +261,8 @@ def _check_samples(samples: Sequence[int] | None, n: int) -> list[int]:
     return list(samples)
 
 
-def _measure(rows: Rows, truth: Ints | None, calibrations: list[Calibration]) -> tuple[Ints, Array | None]:
-    """Return the size of each row's set by each calibration, and whether it holds the true label."""
-    score = calibrations[0].score
-    natives = np.array([each.native_threshold for each in calibrations])
-    order = np.argsort(natives)
-    sizes = np.empty((rows.n, len(natives)), dtype=np.int64)
-    covered = None if truth is None else np.empty(sizes.shape, dtype=bool)
-    for where in rows.slices():
-        block = rows[where]
-        u = score.draw(block)
-        sizes[where][:, order] = score.read(block, u).sums(natives[order])
-        if covered is not None and truth is not None:
-            covered[where] = score.native_of_labels(block, truth[where], u)[:, None] <= natives
-    sizes[:, np.isposinf(natives)] = rows.k
-    return sizes, covered
-
-
 def _steps(
-    calibrations: list[Calibration], sizes: Ints, covered: Array | None, bounds: Ints
+    calibrations: list[Calibration], sizes: Ints, covered: Bools | None, bounds: Ints
 ) -> tuple[Step, ...]:
     return tuple(
         Step(
@@ -215,32 +285,38 @@ def _names(bounds: Ints) -> tuple[str, ...]:
     return tuple(str(high) if high - low == 1 else f"{low + 1}–{high}" for low, high in pairs)
 
 
-def _curve(calibrations: list[Calibration], chosen: int) -> CoverageCurve:
+def _curve(sample: Sample, steps: list[Calibration], chosen: int) -> Talk[CoverageCurve]:
     """Return the curve at evenly spaced ranks of the labels' scores, and at every step's threshold."""
-    cal = calibrations[chosen]
-    evidence = cal._data("curve")
-    ranks = np.linspace(0, evidence.n - 1, min(_CURVE_POINTS, evidence.n)).astype(int)
-    natives = np.array([each.native_threshold for each in calibrations])
-    at = np.unique(np.concatenate([evidence.label_scores[ranks], natives[np.isfinite(natives)]]))
-    return curve_at(evidence, at, cal.score.offset)
+    cal = steps[chosen]
+    ends = [cal.noise] if cal.noise is None else cal.noise.doubt.ends
+    scores = np.sort(sample.label_scores)
+    ranks = np.linspace(0, sample.n - 1, min(_CURVE_POINTS, sample.n)).astype(int)
+    natives = np.array([each.native_threshold for each in steps])
+    at = np.unique(np.concatenate([scores[ranks], natives[np.isfinite(natives)]]))
+    estimates = yield from coverage_under(sample, ends[0]).at(at)
+    return CoverageCurve(at + cal.score.offset, *estimates)
 
 
 def _sample(
-    rows: Rows, row: int, cal: Calibration, sizes: Ints, descriptions: Sequence[str] | None, given: Any
-) -> Sample:
-    block = rows[np.array([row])]
-    scores = cal.score.native_matrix(block)[0]
-    order = np.lexsort((-block[0], scores))
+    measured: Sample,
+    row: int,
+    cal: Calibration,
+    sizes: Ints,
+    descriptions: Sequence[str] | None,
+    labels: Ints | None,
+) -> "Shown":
+    values = measured.rows[np.array([row])]
+    scores = engine.open_block(values, measured.spec).placed[0]
+    order = np.lexsort((-values[0], scores))
     first = order[:_MOST_LABELS]
     names = cal.classes or range(cal.k)
-    sample = Sample(
+    shown = Shown(
         row,
         None if descriptions is None else str(descriptions[row]),
         [names[i] for i in first.tolist()],
-        block[0][first].astype(np.float64),
+        values[0][first].astype(np.float64),
         sizes[row],
     )
-    if given is None:
-        return sample
-    (number,) = check_labels(np.asarray(given)[[row]], 1, cal.k, cal.classes)
-    return replace(sample, label=names[number], place=int(np.flatnonzero(order == number)[0]))
+    if labels is None:
+        return shown
+    return replace(shown, label=names[labels[row]], place=int(np.flatnonzero(order == labels[row])[0]))

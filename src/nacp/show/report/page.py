@@ -13,7 +13,7 @@ from nacp.advice.comparison import ComparisonRow
 from nacp.calibration import Calibration
 from nacp.guarantees import Uncorrected
 from nacp.show.report import charts
-from nacp.show.report.contents import Contents, Sample, Step
+from nacp.show.report.contents import Contents, Shown, Step
 
 
 def render(contents: Contents, title: str, version: str) -> str:
@@ -76,7 +76,7 @@ def _added(cal: Calibration) -> str:
         return ""
     return (
         "To keep this, sets are chosen whose estimated coverage is "
-        f"{cal.effective_correction:.4f} above the coverage asked for."
+        f"{cal.excess:.4f} above the coverage asked for."
     )
 
 
@@ -170,7 +170,7 @@ def _samples(contents: Contents) -> str:
     )
 
 
-def _sample(contents: Contents, i: int, sample: Sample) -> str:
+def _sample(contents: Contents, i: int, sample: Shown) -> str:
     size = int(sample.sizes[contents.chosen])
     missing = ""
     if sample.label is not None:

@@ -8,8 +8,8 @@ from typing import Any
 
 from numpy.typing import ArrayLike
 
-from nacp._validation import check_fraction
-from nacp.crossing import Rule
+from nacp.checks import check_fraction
+from nacp.coverage import Rule
 from nacp.files import write_text
 from nacp.guarantees import Guarantee
 from nacp.show.report.contents import Contents, gather
@@ -108,7 +108,7 @@ def make_report(
         raise ImportError(
             "the report is drawn by plotly, which is missing: pip install 'nacp[report]'"
         ) from None
-    from nacp import __version__
+    from nacp.versions import __version__
 
     contents = gather(
         probs, labels, noise=noise, alpha=check_fraction("alpha", alpha), score=score, guarantee=guarantee,
