@@ -8,7 +8,7 @@ at all differs by more than the 1e-12 that the library calls rounding.
 
 import math
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, nullcontext
+from contextlib import nullcontext
 from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import Any
@@ -18,10 +18,11 @@ import oracle
 import pytest
 
 import nacp
-from nacp import _kernels, crossing
 from nacp.guarantees.acnl import acnl_correction, expected_excess
 from nacp.guarantees.crcp import crcp_correction
 from nacp.guarantees.nacp import nacp_correction
+from nacp.noise import as_noise
+from nacp.tuning import tuned
 
 ALPHAS = (0.01, 0.05, 0.1, 0.25, 0.3, 0.5, 0.8)
 CROSSINGS = {"first": oracle.first_crossing, "last": oracle.last_crossing}
@@ -117,7 +118,11 @@ def dyadic_matrix(rng: np.random.Generator, n: int, k: int) -> np.ndarray:
 
 
 def _uniform(rate: str) -> Callable[..., tuple[Any, list[list[Fraction]]]]:
-    return lambda rng, n, k: (float(rate), oracle.uniform_matrix(Fraction(rate), k))
+    def make(rng: np.random.Generator, n: int, k: int) -> tuple[Any, list[list[Fraction]]]:
+        usable = rate if n > 1 else "0.2"  # one label says nothing under much noise, and is refused
+        return float(usable), oracle.uniform_matrix(Fraction(usable), k)
+
+    return make
 
 
 def _groups(rng: np.random.Generator, n: int, k: int) -> tuple[Any, list[list[Fraction]]]:
@@ -140,37 +145,15 @@ NOISES = {
 }
 
 
-@contextmanager
-def patched(**values: Any) -> Iterator[None]:
-    """Give the constants of the search and of the kernels other values."""
-    with pytest.MonkeyPatch.context() as patch:
-        for name, value in values.items():
-            for module in (crossing, _kernels):
-                if hasattr(module, name):
-                    patch.setattr(module, name, value)
-        yield
-
-
-def general_search(scan_limit: int = 4, pilot_pairs: int = 8, block_entries: int = 16) -> Any:
-    """Treat a small input as the library treats a large one.
-
-    Not scanned at once but searched, in blocks of few rows, and with sorted rows cut into stretches.
-    """
-    return patched(
-        SCAN_ALL=scan_limit,
-        SCAN_LIMIT=scan_limit,
-        _PILOT_PAIRS=pilot_pairs,
-        BLOCK_ENTRIES=block_entries,
-        stretch_for=lambda k: 2,
-    )
-
-
-def full_scan() -> Any:
-    """Sort all scores of all labels, and look at each."""
-    return patched(SCAN_ALL=1 << 40, SCAN_LIMIT=1 << 40, stretch_for=lambda k: k)
-
-
-ROUTES = (nullcontext, general_search)
+# How rows are read: the numbers that tune it may be any, and small inputs are read like large ones. Cells with
+# more pairs than may be collected are cut by their next bits, in two or in many, down to single numbers.
+ROUTES = {
+    "usual": {},
+    "all collected": {"block_entries": 1, "collected_pairs": 1 << 60, "hint_rows": 1, "compared_spans": 0},
+    "some collected": {"block_entries": 16, "collected_pairs": 4, "new_cells": 2, "compared_spans": 0},
+    "cut in two": {"block_entries": 16, "collected_pairs": 0, "new_cells": 2, "hint_rows": 1},
+    "cut in many": {"collected_pairs": 0, "new_cells": 64, "hint_rows": 3, "counted_thresholds": 0},
+}
 
 
 def thresholds_of(probs: np.ndarray, labels: np.ndarray, **options: Any) -> list[float]:
@@ -270,7 +253,7 @@ def test_coverage_curves_count_real_valued_scores_as_they_are_reported(case):
 
 @pytest.mark.parametrize("noise_kind", NOISES)
 @pytest.mark.parametrize("case", SCORES.values(), ids=SCORES)
-def test_thresholds_and_sets_are_the_definitions_by_either_route(case, noise_kind):
+def test_thresholds_and_sets_are_the_definitions_by_every_route(case, noise_kind):
     for rng, probs, labels in small_problems(case, seed=7, count=16):
         n, k = probs.shape
         noise, P = NOISES[noise_kind](rng, n, k)
@@ -280,8 +263,8 @@ def test_thresholds_and_sets_are_the_definitions_by_either_route(case, noise_kin
             options = {"noise": noise, "score": case.score, "alpha": alphas, "crossing": rule}
             exact = [cross(rows, labels, W, 1 - Fraction(str(alpha))) for alpha in alphas]
             sets = [[oracle.in_set(row, q) for row in rows] for q in exact]
-            for route in ROUTES:
-                with route():
+            for route in ROUTES.values():
+                with tuned(**route):
                     calibrations = nacp.calibrate(probs, labels, guarantee="none", **options)
                     assert [cal.threshold for cal in calibrations] == [float(q) for q in exact]
                     assert [members(cal.predict_set(probs)) for cal in calibrations] == sets
@@ -293,8 +276,8 @@ def test_with_a_matrix_the_target_may_be_reached_beyond_the_last_noisy_score(rul
     P = np.array([[13, 3, 0], [0, 13, 3], [3, 0, 13]]) / 16
     scores, labels = np.array([[1.0, 0.0, 2.0]] * 3), np.array([0, 0, 0])
     options = {"noise": P, "score": "precomputed", "alpha": [0.05, 0.1], "crossing": rule}
-    for route in ROUTES:
-        with route():
+    for route in ROUTES.values():
+        with tuned(**route):
             assert thresholds_of(scores, labels, **options) == [2.0, 1.0]
 
 
@@ -381,8 +364,8 @@ def test_sets_of_new_rows_are_the_labels_that_score_at_most_the_threshold(case):
         cal = nacp.calibrate(probs, labels, noise=0.2, alpha=alpha, score=case.score, guarantee="none")
         expected = [oracle.in_set(row, cal.threshold) for row in case.exact(new)]
         filled = [labels or most_probable for labels, most_probable in zip(expected, best, strict=True)]
-        for route in ROUTES:
-            with route():
+        for route in ROUTES.values():
+            with tuned(**route):
                 assert members(cal.predict_set(new)) == expected
                 assert members(cal.predict_set(new, allow_empty=False)) == filled
         empty += expected.count(set())
@@ -429,8 +412,8 @@ def test_infinite_scores_are_ordered_like_any_others(infinity, rule, noise_kind)
         if extreme in finite:
             continue
         compared += 1
-        for route in ROUTES:
-            with route():
+        for route in ROUTES.values():
+            with tuned(**route):
                 assert thresholds_of(infinite, labels, **options) == finite
     assert compared > 0
 
@@ -446,24 +429,47 @@ MEDIUM_NOISES = {
 }
 
 
+def by_sorting_everything(scores: np.ndarray, weights: np.ndarray, target: float, rule: str) -> float:
+    """The threshold by its definition: F^c-hat is a signed, weighted ECDF over all n k scores."""
+    order = np.argsort(scores, axis=None)
+    distinct, last = np.unique(scores.ravel()[order][::-1], return_index=True)
+    exact = np.cumsum(weights.ravel()[order].astype(np.longdouble))  # float64 would round by 1e-12
+    reached = exact[scores.size - 1 - last] / len(scores) >= target - 1e-12
+    if rule == "last":
+        reached = np.logical_and.accumulate(reached[::-1])[::-1]
+    return float(distinct[np.argmax(reached)])
+
+
+MEDIUM_ROUTES = {
+    "usual": {},
+    "in blocks": {"block_entries": 3000, "hint_rows": 16, "compared_spans": 0},
+    "some collected": {"block_entries": 3000, "collected_pairs": 64, "new_cells": 32, "hint_rows": 1},
+    "cut": {"collected_pairs": 0, "new_cells": 512, "hint_rows": 1, "counted_thresholds": 0},
+}
+
+
 @pytest.mark.parametrize("noise_kind", MEDIUM_NOISES)
 @pytest.mark.parametrize("case", SCORES.values(), ids=SCORES)
-def test_every_search_finds_what_a_scan_of_all_scores_finds_bit_for_bit(case, noise_kind):
+def test_every_route_finds_what_sorting_all_scores_finds_bit_for_bit(case, noise_kind):
     rng = np.random.default_rng(13)
     shapes = ((200, 50, np.float64), (2000, 10, np.float32), (500, 20, np.float16), (200, 300, np.float32))
     for n, k, dtype in shapes:
         probs = softmax_rows(rng, n, k).astype(dtype)
         labels = np.where(rng.random(n) < 0.3, rng.integers(k, size=n), probs.argmax(axis=1))
         noise = MEDIUM_NOISES[noise_kind](rng, k)
+        scores = -probs.astype(np.float64) if case.name == "hps" else case.score.scores(probs)
+        weights = np.eye(k)[labels] if noise is None else as_noise(noise).inverse(k).dense()[labels]
+        alphas = [0.02, 0.1, 0.4]
         for rule in CROSSINGS:
-            options = {"noise": noise, "score": case.score, "alpha": [0.02, 0.1, 0.4], "crossing": rule}
+            options = {"noise": noise, "score": case.score, "alpha": alphas, "crossing": rule}
             found = []
-            search = general_search(scan_limit=64, pilot_pairs=512, block_entries=3000)
-            for route in (full_scan(), nullcontext(), search):
-                with route:
-                    found.append(nacp.calibrate(probs, labels, guarantee="none", **options))
-            scanned, *searched = [[(q.native_threshold, q.estimate) for q in route] for route in found]
-            assert searched == [scanned, scanned]
+            for route in MEDIUM_ROUTES.values():
+                with tuned(**route):
+                    cals = nacp.calibrate(probs, labels, guarantee="none", **options)
+                found.append([(cal.native_threshold, cal.estimate) for cal in cals])
+            assert found == found[:1] * len(MEDIUM_ROUTES)
+            sorted_out = [by_sorting_everything(scores, weights, 1 - alpha, rule) for alpha in alphas]
+            assert [threshold for threshold, _ in found[0]] == sorted_out
 
 
 # Corrections

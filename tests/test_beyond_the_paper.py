@@ -203,7 +203,7 @@ def test_the_worst_case_costs_the_norm_of_w_times_the_expected_excess():
 @pytest.mark.parametrize("guarantee", ["pac", "binomial", "expected"])
 def test_the_first_crossing_is_refused(guarantee):
     probs, _, labels = sample(50, NOISES["uniform"])
-    with pytest.raises(ValueError, match=rf'crossing="first".*"{guarantee}".*use crossing="last"'):
+    with pytest.raises(ValueError, match=rf'"{guarantee}" .*crossing="first" promises nothing: use "last"'):
         nacp.calibrate(probs, labels, noise=0.2, guarantee=guarantee, crossing="first")
 
 
@@ -225,7 +225,7 @@ def test_only_pac_and_expected_take_a_radius(guarantee):
     ("make", "words"),
     [
         (lambda: nacp.UniformNoise(0.2, interval=(0.3, 0.4)), "interval must contain the rate 0.2"),
-        (lambda: nacp.UniformNoise(0.2, interval=(0.1, 1.4)), "end of the interval"),
+        (lambda: nacp.UniformNoise(0.2, interval=(0.1, 1.4)), r"interval must lie in \[0, 1\); found 1.4"),
         (lambda: nacp.UniformNoise(0.2, confidence=0.9), "pass interval="),
         (lambda: nacp.UniformNoise(0.2, interval=0.1), "interval must be two numbers"),
         (lambda: nacp.PAC(grid="abc"), "grid must be"),
@@ -238,8 +238,8 @@ def test_only_pac_and_expected_take_a_radius(guarantee):
         (lambda: nacp.PAC(grid=()), "grid must be"),
         (lambda: nacp.PAC(grid=(math.nan,)), "grid must be"),
         (lambda: nacp.Expected("best"), "rule must be one of 'exchange', 'worst-case'"),
-        (lambda: nacp.plan(k=1, noise=0.1), "k must be at least 2"),
-        (lambda: nacp.plan(k=10, noise=0.1, probs=np.full((3, 10), 0.1)), "both probs and labels"),
+        (lambda: nacp.plan(k=1, noise=0.1), "k must be a whole number of at least 2; found 1"),
+        (lambda: nacp.plan(k=10, noise=0.1, probs=np.full((3, 10), 0.1)), "labels is missing; a pilot sample needs both"),
     ],
 )
 def test_a_wrong_parameter_gets_a_sentence(make, words):
@@ -251,7 +251,7 @@ def test_unlabelled_points_are_checked_and_are_for_binomial_only():
     probs, _, labels = sample(50, NOISES["uniform"])
     with pytest.raises(ValueError, match='"binomial" only'):
         nacp.calibrate(probs, labels, noise=0.2, guarantee="pac", unlabelled=probs)
-    with pytest.raises(ValueError, match="unlabelled: probs has 5 columns"):
+    with pytest.raises(ValueError, match="unlabelled has 5 columns, .* 6 classes"):
         nacp.calibrate(probs, labels, noise=0.2, guarantee="binomial", unlabelled=probs[:, :5])
 
 
@@ -372,15 +372,19 @@ def test_a_radius_takes_the_oscillation_off_every_share():
 def test_under_doubt_the_first_crossing_is_refused(guarantee):
     probs, _, labels = sample(50, NOISES["uniform"])
     noise = nacp.UniformNoise(0.2, interval=(0.1, 0.3))
-    with pytest.raises(ValueError, match='use crossing="last"'):
+    with pytest.raises(ValueError, match='crossing="first".*: use "last"'):
         nacp.calibrate(probs, labels, noise=noise, guarantee=guarantee, crossing="first")
 
 
 def test_under_doubt_estimate_and_curve_are_those_of_the_same_rate():
     probs, _, labels = sample(3000, NOISES["uniform"])
     cal = nacp.calibrate(probs, labels, noise=nacp.UniformNoise(0.2, interval=(0.15, 0.25)), alpha=0.2)
-    at = np.searchsorted(cal.curve.thresholds, cal.threshold)
-    assert cal.curve.clean[at] == pytest.approx(cal.estimate)
+    ends = [nacp.calibrate(probs, labels, noise=rate, alpha=0.2) for rate in (0.15, 0.25)]
+    binding = max(ends, key=lambda end: end.threshold)
+    assert cal.estimate == binding.estimate
+    assert cal.tally == binding.tally
+    curve = nacp.coverage_curve(probs, labels, noise=binding.noise, thresholds=cal.curve.thresholds)
+    np.testing.assert_allclose(cal.curve.clean, curve.clean, atol=1e-12)
     assert "labels per set" in str(cal)
 
 
@@ -400,7 +404,7 @@ def test_scores_that_the_grid_does_not_suit_are_named_and_a_grid_of_ones_own_hel
     shifted = nacp.calibrate(31 - probs, labels, guarantee="pac", **options)
     assert "PAC(grid=" in shifted.note
     for scores in (1001 - probs, (1 - probs) * 1e10):
-        with pytest.warns(nacp.NoValidThresholdWarning, match=r"do not suit this score; pass nacp.PAC"):
+        with pytest.warns(nacp.NoValidThresholdWarning, match=r"do not suit this score; .*pass nacp\.PAC\(grid="):
             nacp.calibrate(scores, labels, guarantee="pac", **options)
     own = nacp.PAC(0.05, tuple(1000 + np.linspace(0, 1, 2000)))
     fitting = nacp.calibrate(1001 - probs, labels, guarantee=own, **options)
@@ -609,10 +613,11 @@ def test_a_calibration_reports_how_near_its_limit_the_promise_is():
     cal = nacp.calibrate(probs, labels, noise=NOISES["random"], delta=0.05)
     deviation = shares(probs, labels, NOISES["random"], nacp.HPS(), cal.threshold).std()
     assert cal.guarantee == nacp.PAC(0.05), "the default"
-    assert cal.effective_correction == cal.estimate - 0.9
+    assert cal.excess == cal.estimate - 0.9
+    assert cal.correction == 0, "nothing was added to the target"
     assert cal.deviation == pytest.approx(deviation)
     assert cal.floor == pytest.approx(norm.isf(0.05) * deviation / math.sqrt(3000))
-    assert cal.tightness == cal.effective_correction / cal.floor
+    assert cal.tightness == cal.excess / cal.floor
     tiny = nacp.calibrate(probs, labels, noise=NOISES["random"], delta=0.6)
     assert math.isnan(tiny.tightness)
     with pytest.raises(ValueError, match="no delta"):
@@ -642,7 +647,7 @@ def test_the_plan_foretells_what_calibration_costs(noise):
     found = nacp.plan(k=K, noise=noise, n=n, probs=probs, labels=labels, delta=0.01)
     assert isinstance(found.cheapest, nacp.PAC)
     assert [row.correction for row in found.rows] == sorted(row.correction for row in found.rows)
-    paid = nacp.calibrate(probs, labels, noise=noise, guarantee="pac", delta=0.01).effective_correction
+    paid = nacp.calibrate(probs, labels, noise=noise, guarantee="pac", delta=0.01).excess
     price = next(row.correction for row in found.rows if row.guarantee.name == "pac")
     assert price == pytest.approx(paid, rel=0.4)
     for row in found.rows:
@@ -667,13 +672,18 @@ def test_the_plan_counts_what_a_radius_and_a_confidence_cost():
         {row.guarantee.name: row for row in nacp.plan(k=K, noise=noise, n=2000, excess=0.05).rows}
         for noise in (nacp.MatrixNoise(PAIRS), nacp.MatrixNoise(PAIRS, radius=0.01))
     )
+    refused = {name: doubtful.pop(name).reason for name in ("binomial", "nacp", "acnl", "crcp")}
+    assert "uniform noise only" in refused["binomial"]
+    assert "known exactly" in refused["acnl"]
     assert set(doubtful) == {"pac", "expected"}
     doubt = 0.01 * widest_oscillation(np.linalg.inv(PAIRS))
     for name, row in doubtful.items():
         assert row.correction == pytest.approx(exactly[name].correction + doubt)
         assert row.n_needed > exactly[name].n_needed
     rows = nacp.plan(k=K, noise=nacp.UniformNoise(0.2, interval=(0.1, 0.3), confidence=0.98), delta=0.1).rows
-    promises = {row.guarantee.name: row.promise for row in rows}
+    assert [row.guarantee.name for row in rows if row.reason is not None] == ["acnl", "crcp"]
+    assert all("known exactly" in row.reason for row in rows[-2:]), "what is refused comes last"
+    promises = {row.guarantee.name: row.promise for row in rows[:-2]}
     assert set(promises) == {"pac", "binomial", "nacp", "expected"}
     assert "at least 88% of calibration sets" in promises["pac"]
     assert "at least 88% in expectation" in promises["expected"]

@@ -7,8 +7,11 @@ import pytest
 from scipy import stats
 
 import nacp
-from nacp.advice.diagnosis import _cells, _fall
+from nacp.advice.diagnosis import FavouritesQuestion, _cells, _falls
+from nacp.coverage import Sample
+from nacp.guarantees import coverage_under
 from nacp.paper import twins
+from nacp.points import open_points
 
 PAIRS = nacp.GroupNoise.other(np.arange(100) // 2, 0.2)
 
@@ -35,7 +38,7 @@ def diagnosed(population, true, claimed, n, rng, **options):
     k = probs.shape[1]
     noisy = true.sample(labels[some], k, rng)
     cal = nacp.calibrate(probs[some], noisy, noise=claimed, guarantee="none")
-    return cal.diagnose(**options)
+    return cal.diagnose(probs[some], noisy, **options)
 
 
 @pytest.mark.parametrize(
@@ -86,7 +89,7 @@ def test_a_right_model_is_rejected_no_more_often_than_the_level_allows(noise, sc
         probs /= probs.sum(axis=1, keepdims=True)
         noisy = noise.sample(true, 4, rng)
         cal = nacp.calibrate(probs, noisy, noise=noise, score=score, guarantee="none")
-        rejected += nacp.diagnose(cal, level=level).rejected
+        rejected += nacp.diagnose(cal, probs, noisy, level=level).rejected
     assert stats.binom.sf(rejected - 1, runs, level) > 1e-4
 
 
@@ -98,12 +101,14 @@ def test_shares_of_the_test_points_are_those_of_the_definition():
     labels = rng.integers(k, size=n)
     noise = nacp.MatrixNoise(asymmetric(k))
     inverse = np.linalg.inv(noise.P)
-    cal = nacp.calibrate(probs, labels, noise=noise, guarantee="none", score="hps")
-    evidence = cal.evidence()
+    sample = Sample(*open_points(probs, labels)[:2], nacp.HPS())
+    coverage, favourites = coverage_under(sample, noise), FavouritesQuestion(n)
+    sample.read([favourites])
     learn, test = np.arange(n)[::2], np.arange(n)[1::2]
     best = probs.argmax(axis=1)
 
-    region = _cells(evidence, learn, test, evidence.favourites())
+    assert (favourites.found == best).all()
+    region = _cells(coverage, learn, test, best)
     joint = np.zeros((k, k))
     for i in learn:
         joint[best[i]] += inverse[labels[i]]
@@ -117,7 +122,7 @@ def test_shares_of_the_test_points_are_those_of_the_definition():
     def curve(rows, q):
         return np.mean([inverse[labels[i], probs[i] >= 1 - q].sum() for i in rows])
 
-    region = _fall(evidence, learn, test, 1.0, True)
+    region, _ = sample.ask(_falls(coverage, (learn, test), 1.0, doubtful=True))
     candidates = np.quantile(1 - probs[learn, labels[learn]], np.linspace(0, 1, 200), method="lower")
     values = [(-1, 0.0), *((q, curve(learn, q + 1e-12)) for q in np.unique(candidates)), (2, 1.0)]
     falls = {(a, b): x - y for i, (a, x) in enumerate(values) for b, y in values[i:]}
@@ -146,7 +151,7 @@ def test_of_an_interval_the_low_end_is_tested(population):
     noisy = uniform(0.2).sample(labels, 100, rng)
     for low, rejected in ((0.18, False), (0.29, True)):
         cal = nacp.calibrate(probs, noisy, noise=uniform(0.3, interval=(low, 0.32), confidence=0.95))
-        assert cal.diagnose().rejected is rejected
+        assert cal.diagnose(probs, noisy).rejected is rejected
 
 
 def test_a_radius_forgives_what_lies_inside_it():
@@ -158,7 +163,7 @@ def test_a_radius_forgives_what_lies_inside_it():
     claimed = nacp.UniformNoise.other(0.1, 4).matrix(4).dense()
     for radius, rejected in ((0.0, True), (0.1, False)):  # the rows differ by 0.067 in total variation
         cal = nacp.calibrate(probs, noisy, noise=nacp.MatrixNoise(claimed, radius=radius), alpha=0.5)
-        assert cal.diagnose().rejected is rejected
+        assert cal.diagnose(probs, noisy).rejected is rejected
 
 
 @pytest.mark.parametrize("rate", [0.1, 0.3])
@@ -172,32 +177,31 @@ def test_the_compatible_radius_is_no_larger_than_the_true_distance(rate):
         true = rng.integers(4, size=2000)
         probs = 0.9 * np.eye(4)[true] + 0.025
         noisy = nacp.GroupNoise.other([0, 0, 1, 1], rate).sample(true, 4, rng)
-        found.append(nacp.compatible_radius(nacp.calibrate(probs, noisy, noise=claimed, guarantee="none")))
+        cal = nacp.calibrate(probs, noisy, noise=claimed, guarantee="none")
+        found.append(nacp.compatible_radius(cal, probs, noisy))
     above = sum(radius > distance + 0.005 for radius in found)
     assert stats.binom.sf(above - 1, 20, 0.05) > 1e-4
     assert np.mean(found) > distance / 4
 
 
-def test_a_loaded_calibration_needs_points(population, tmp_path):
+def test_a_loaded_calibration_is_diagnosed_as_it_was_before(population, tmp_path):
     probs, labels = (part[:3000] for part in population)
     noisy = PAIRS.sample(labels, 100, random_state=0)
     cal = nacp.calibrate(probs, noisy, noise=0.4, guarantee="none")
     cal.save(tmp_path / "cal.json")
     again = nacp.load(tmp_path / "cal.json")
-    with pytest.raises(ValueError, match="pass probs and noisy labels too"):
-        again.diagnose()
-    with pytest.raises(ValueError, match="belong together"):
-        again.diagnose(probs)
-    assert again.diagnose(probs, noisy) == cal.diagnose()
-    assert nacp.sensitivity(again, probs, noisy) == nacp.sensitivity(cal)
+    assert again.diagnose(probs, noisy) == cal.diagnose(probs, noisy)
+    assert nacp.compatible_radius(again, probs, noisy) == nacp.compatible_radius(cal, probs, noisy) > 0
+    assert nacp.sensitivity(again, probs, noisy) == nacp.sensitivity(cal, probs, noisy)
 
 
 def test_labels_taken_as_they_are_are_never_rejected(population):
     probs, labels = (part[:1000] for part in population)
-    found = nacp.calibrate(probs, labels, noise=None).diagnose()
+    found = nacp.calibrate(probs, labels, noise=None).diagnose(probs, labels)
     assert not found.rejected
-    with pytest.raises(ValueError, match="two points"):
-        nacp.calibrate(probs[:1], labels[:1], noise=None, alpha=0.6).diagnose()
+    one = probs[:1], labels[:1]
+    with pytest.raises(ValueError, match="probs must hold two points or more for a diagnosis; found 1"):
+        nacp.calibrate(*one, noise=None, alpha=0.6).diagnose(*one)
 
 
 def test_clean_labels_are_compared_with_the_promise(population):
@@ -206,14 +210,18 @@ def test_clean_labels_are_compared_with_the_promise(population):
     noisy = noise.sample(labels[:5000], 100, random_state=1)
     for stated, short, generous in ((0.2, False, False), (0.28, True, False), (0.1, False, True)):
         cal = nacp.calibrate(probs[:5000], noisy, noise=stated, guarantee="none")
-        found = cal.diagnose(audit_probs=probs[5000:9000], audit_labels=labels[5000:9000])
+        found = cal.diagnose(
+            probs[:5000], noisy, audit_probs=probs[5000:9000], audit_labels=labels[5000:9000]
+        )
         covered = nacp.evaluate(cal.predict_set(probs[5000:9000]), labels[5000:9000]).coverage
         assert found.audit.coverage == covered
-        assert found.audit.error == pytest.approx(math.sqrt(cal.deviation**2 / 5000 + 0.09 / 4000))
+        sets = cal.predict_set(probs[:5000])
+        shares = (sets.contains(noisy) - stated * sets.sizes / 100) / (1 - stated)
+        assert found.audit.error == pytest.approx(math.sqrt(shares.var() / 5000 + 0.09 / 4000))
         assert (found.audit.short, found.audit.generous) == (short, generous)
         assert f"{covered:.4f}" in str(found)
     with pytest.raises(ValueError, match="audit_probs and audit_labels belong together"):
-        cal.diagnose(audit_probs=probs)
+        cal.diagnose(probs[:5000], noisy, audit_probs=probs)
 
 
 # Sensitivity
@@ -223,7 +231,7 @@ def test_sensitivity_calibrates_again_and_judges_by_the_right_rate(population):
     probs, labels = (part[:4000] for part in population)
     noisy = nacp.UniformNoise(0.2).sample(labels, 100, random_state=2)
     cal = nacp.calibrate(probs, noisy, noise=0.2)
-    found = nacp.sensitivity(cal, shifts=[0.05, -0.05, 0.0])
+    found = nacp.sensitivity(cal, probs, noisy, shifts=[0.05, -0.05, 0.0])
     assert [row.rate for row in found.rows] == pytest.approx([0.15, 0.2, 0.25])
     for row in found.rows:
         again = nacp.calibrate(probs, noisy, noise=row.rate)
@@ -248,10 +256,8 @@ def test_sensitivity_calibrates_again_and_judges_by_the_right_rate(population):
 def test_overstating_any_noise_covers_less(population, noise):
     probs, labels = (part[:4000] for part in population)
     noisy = noise.sample(labels, 100, random_state=3)
-    found = nacp.sensitivity(
-        nacp.calibrate(probs, noisy, noise=noise, guarantee="none"), shifts=[-0.03, 0, 0.03]
-    )
-    low, right, high = found.rows
+    cal = nacp.calibrate(probs, noisy, noise=noise, guarantee="none")
+    low, right, high = nacp.sensitivity(cal, probs, noisy, shifts=[-0.03, 0, 0.03]).rows
     assert high.coverage < right.coverage < low.coverage
     assert high.mean_size < right.mean_size < low.mean_size
 
@@ -259,11 +265,11 @@ def test_overstating_any_noise_covers_less(population, noise):
 def test_sensitivity_says_what_cannot_be():
     probs, labels = twins.simulate("cifar10", n=500)
     with pytest.raises(ValueError, match="noise is None"):
-        nacp.sensitivity(nacp.calibrate(probs, labels, noise=None))
-    with pytest.raises(ValueError, match="noise rate must lie"):
-        nacp.sensitivity(nacp.calibrate(probs, labels, noise=0.02), shifts=[-0.1])
-    with pytest.raises(ValueError, match="holds no errors"):
-        nacp.sensitivity(nacp.calibrate(probs, labels, noise=np.eye(10)), shifts=[0.1])
+        nacp.sensitivity(nacp.calibrate(probs, labels, noise=None), probs, labels)
+    with pytest.raises(ValueError, match="rate must lie in .0, 1.; found -0.08"):
+        nacp.sensitivity(nacp.calibrate(probs, labels, noise=0.02), probs, labels, shifts=[-0.1])
+    with pytest.raises(ValueError, match="noise holds no errors"):
+        nacp.sensitivity(nacp.calibrate(probs, labels, noise=np.eye(10)), probs, labels, shifts=[0.1])
 
 
 def test_the_display_draws_what_was_found():
@@ -273,10 +279,10 @@ def test_the_display_draws_what_was_found():
 
     probs, labels = twins.simulate("cifar10", n=500)
     cal = nacp.calibrate(probs, labels, noise=0.02, guarantee="none")
-    display = nacp.SensitivityDisplay.from_calibration(cal)
+    display = nacp.SensitivityDisplay.from_calibration(cal, probs, labels)
     rates, covered = display.line_.get_data()
     assert min(rates) == pytest.approx(0)
-    assert list(covered) == [row.coverage for row in nacp.sensitivity(cal).rows]
+    assert list(covered) == [row.coverage for row in nacp.sensitivity(cal, probs, labels).rows]
     pyplot.close(display.figure_)
 
 
@@ -290,8 +296,8 @@ def test_the_display_draws_what_was_found():
 )
 def test_default_shifts_stop_where_the_model_ends(noise):
     rng = np.random.default_rng(0)
-    probs = rng.dirichlet(np.ones(4), 400)
-    cal = nacp.calibrate(probs, rng.integers(0, 4, 400), noise=noise, guarantee="none")
-    rows = nacp.sensitivity(cal).rows
+    probs, labels = rng.dirichlet(np.ones(4), 400), rng.integers(0, 4, 400)
+    cal = nacp.calibrate(probs, labels, noise=noise, guarantee="none")
+    rows = nacp.sensitivity(cal, probs, labels).rows
     assert 1 < len(rows) < 9
     assert any(row.threshold == cal.threshold for row in rows)

@@ -103,8 +103,10 @@ def test_the_noise_model_is_examined(report):
     probs, noisy, test_probs, test_labels = data()
     cal = quiet_calibrate(alpha=0.125, score="raps")
     contents = report.contents
-    assert contents.diagnosis == cal.diagnose(audit_probs=test_probs, audit_labels=test_labels)
-    assert contents.sensitivity == nacp.sensitivity(cal)
+    assert contents.diagnosis == cal.diagnose(
+        probs, noisy, audit_probs=test_probs, audit_labels=test_labels
+    )
+    assert contents.sensitivity == nacp.sensitivity(cal, probs, noisy)
     assert "Diagnosis.</strong> The noise model is not rejected" in report.html
     assert "Estimated.</strong>" not in report.html
 
@@ -123,11 +125,11 @@ def test_bad_input_gets_a_sentence():
     with pytest.raises(ValueError, match="test_labels needs test_probs"):
         nacp.make_report(probs, noisy, noise=0.2, test_labels=noisy)
     for call in (nacp.make_report, nacp.compare):
-        with pytest.raises(ValueError, match="test_probs: probs is empty"):
+        with pytest.raises(ValueError, match="test_probs is empty"):
             call(probs, noisy, noise=0.2, test_probs=probs[:0])
-        with pytest.raises(ValueError, match="test_probs: probs has 99 columns"):
+        with pytest.raises(ValueError, match="test_probs has 99 columns"):
             call(probs, noisy, noise=0.2, test_probs=np.full((5, 99), 1 / 99))
-        with pytest.raises(ValueError, match="test_labels: labels must lie from 0 to 99"):
+        with pytest.raises(ValueError, match="test_labels must lie from 0 to 99"):
             call(probs, noisy, noise=0.2, test_probs=probs, test_labels=noisy + 100)
     for row in (50, -1, 1.5):
         with pytest.raises(ValueError, match=f"samples must be row numbers from 0 to 49; found {row}"):

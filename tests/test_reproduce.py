@@ -352,7 +352,7 @@ def test_what_goes_wrong_in_a_worker_is_said_by_the_parent(folder, tmp_path):
     run = Run(folder, 3)
     setting = replace(experiments.table1(run).settings[0], calibration=1000)
     experiment = Experiment("some", "Some", [setting])
-    with pytest.raises(ValueError, match=r"some\.npz: calibration must leave points on both sides"):
+    with pytest.raises(ValueError, match=r"some\.npz: calibration must leave points for testing"):
         list(compute([experiment], run, tmp_path))
 
 

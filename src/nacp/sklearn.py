@@ -10,12 +10,11 @@ from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
 from nacp._types import Array
-from nacp.calibrate import calibrate
+from nacp.calibrate import ScoreLike, calibrate
 from nacp.calibration import Calibration
 from nacp.coverage import Rule
 from nacp.guarantees import Guarantee
 from nacp.noise import NoiseLike
-from nacp.scores import Score
 from nacp.sets import PredictionSets
 
 
@@ -76,7 +75,7 @@ class NoiseAwareClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator): 
         *,
         noise: NoiseLike,
         alpha: float = 0.1,
-        conformity_score: str | Score | Callable[..., Array] = "hps",
+        conformity_score: ScoreLike = "hps",
         guarantee: str | Guarantee | None = None,
         delta: float | None = None,
         crossing: Rule = "last",

@@ -1,7 +1,6 @@
 """Which nacp runs, and on what."""
 
 import platform
-from importlib.metadata import PackageNotFoundError, version
 
 from nacp.engine import engine_name
 
@@ -21,6 +20,11 @@ def show_versions() -> None:
     engine        numpy
     python        ...
     """
+    from importlib.metadata import PackageNotFoundError, version  # which imports a lot
+
+    import platform
+    from importlib.metadata import PackageNotFoundError, version
+
     found = {"nacp": __version__, "engine": engine_name(), "python": platform.python_version()}
     for name in _MENTIONED:
         try:

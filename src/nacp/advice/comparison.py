@@ -3,6 +3,7 @@
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from itertools import count
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -216,16 +217,16 @@ def compare(
         if test_probs is not None:
             tested[kind] = open_test(test_probs, test_labels, k=opened[kind][0].k, **known)
     rows: list[ComparisonRow] = []
-    total = len(named) * len(promised)
+    total, done = len(named) * len(promised), count(1)
+
+    def said() -> None:
+        if progress is not None:
+            progress(next(done), total)
+
     for name, score in named:
         points, numbers, names = opened[score.takes_probabilities]
         sample = Sample(points, numbers, score)
         model = informative_noise(noise, points.n, points.k)
-
-        def said(done: int = len(rows)) -> None:
-            if progress is not None:
-                progress(done, total)
-
         asked = Asked(float(alpha), model, crossing, seed, names, normalize)
         found = sample.ask(together([compared(name, sample, each, asked, said) for each in promised]))
         if tested:

@@ -249,7 +249,8 @@ class TallyQuestion(Question):
         if edges is None:
             self.key, self.lasting = ("tally", coverage.read_as), True
         self.placed = coverage.read_as is not None
-        self.found: Ints = np.zeros((3, CELLS if edges is None else len(edges) - 1), dtype=np.int64)
+        number = CELLS if edges is None else len(edges) - 1
+        self.found: Ints = np.zeros((3 if self.placed else 1, number), dtype=np.int64)
 
     def see(self, block: Block, rows: slice | Ints) -> None:
         self.found += engine.tally(block, self._edges, self._coverage.weights(rows))

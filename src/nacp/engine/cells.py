@@ -1,10 +1,12 @@
 """Cells: fixed intervals of scores, known before any data. A score's cell is given by its leading bits.
 
-A cell holds the scores that agree in their exponent and in the first seven bits of their mantissa; from 1/2 to
-1, in those of 1 - s, which is exact there. So cells are fine near 0, where the scores -p of improbable labels
-lie, and near 1, where the masses of many labels do. Scores closer than 2^-64 to 0 or 2^-46 to 1, and those
-beyond 2^64, share a cell. Cell i holds the scores in ``(EDGES[i - 1], EDGES[i]]``.
+Of the score as float32: its exponent and the first seven bits of its mantissa; from 1/2 to 1 those of 1 - s and
+above 1 those of s - 1, which are exact. So cells are fine near 0, where the scores -p of improbable labels lie,
+and near 1, where the masses of many labels do. Rounding keeps the order, so cells are intervals: cell i holds the
+scores in ``(EDGES[i - 1], EDGES[i]]``. Scores very close to 0 or to 1 share a cell, and so do very large ones.
 """
+
+from functools import lru_cache
 
 import numpy as np
 
@@ -12,67 +14,102 @@ from nacp._types import Array, Floats, Ints
 from nacp.engine.scratch import Scratch
 
 _BITS = 7
-_NEAR_ZERO, _NEAR_ONE, _FAR = -64, -46, 64
-_HALF = (-1 - _NEAR_ZERO) * 2**_BITS + 1  # how many cells from 0 to 1/2, and from there to 1
-_MIRRORED = (-1 - _NEAR_ONE) * 2**_BITS + 1
-_ABOVE = _FAR * 2**_BITS
-_ZERO = (_FAR - _NEAR_ZERO) * 2**_BITS  # the place of the cell around 0, after those of negative scores
-_ONE = _ZERO + _HALF + _MIRRORED  # the place of the last cell up to 1
+_SHIFT = 23 - _BITS
+# Exponents where cells begin and end: of negative scores, of those up to 1/2, of 1 - s, of s - 1.
+_NEGATIVE, _POSITIVE, _BELOW_ONE, _ABOVE_ONE = (-64, 64), (-40, -1), (-17, -1), (-16, 20)
 
 
-def _starts(exponent: int, count: int) -> Floats:
-    """Return the least magnitudes with so many successive leading bits, from a power of two on."""
-    first = (1023 + exponent) << _BITS
-    return ((first + np.arange(count)) << (52 - _BITS)).view(np.float64)
+def _starts(exponents: tuple[int, int]) -> Array:
+    """Return the least float32 magnitudes with successive leading bits, from one power of two to another."""
+    codes = np.arange((127 + exponents[0]) << _BITS, ((127 + exponents[1]) << _BITS) + 1)
+    return (codes.astype(np.int32) << _SHIFT).view(np.float32)
 
 
 def _edges() -> Floats:
-    negative = -_starts(_NEAR_ZERO, _ZERO)[::-1]
-    below_half = np.nextafter(_starts(_NEAR_ZERO, _HALF), 0)
-    below_one = np.append(1 - _starts(_NEAR_ONE, _MIRRORED)[::-1], 1.0)
-    above_one = np.append(np.nextafter(_starts(0, _ABOVE + 1)[1:], 0), np.inf)
-    return np.concatenate([negative, below_half, below_one, above_one])
+    """Return the largest score of each cell."""
+    below_one, above_one = _starts(_BELOW_ONE), _starts(_ABOVE_ONE)
+    tops = np.concatenate(
+        [
+            -_starts(_NEGATIVE)[::-1],
+            np.nextafter(_starts(_POSITIVE), np.float32(0)),
+            1 - below_one[::-1],
+            [1],
+            np.nextafter(1 + above_one, np.float32(0)),
+            [np.finfo(np.float32).max],
+        ]
+    ).astype(np.float32)
+    # Float64 scores that round to it belong to the cell, too.
+    between = (tops.astype(np.float64) + np.nextafter(tops, np.float32(np.inf)).astype(np.float64)) / 2
+    edges = np.where(between.astype(np.float32) <= tops, between, np.nextafter(between, -np.inf))
+    edges[-1] = np.inf
+    return edges
 
 
-EDGES: Floats = _edges()
+with np.errstate(over="ignore"):
+    EDGES: Floats = _edges()
 EDGES.flags.writeable = False
 CELLS = len(EDGES)
 
 
-def cells_of(scores: Array, scratch: Scratch) -> Ints:
-    """Return the place of each score's cell, flat; the same for float32 and float64."""
+def codes_of(scores: Array, scratch: Scratch) -> tuple[Ints, Ints]:
+    """Return a small number for each score, flat, and a table from these numbers to cells."""
     flat = scores.reshape(-1)
-    out = scratch.get("cells", flat.shape, np.intp)
+    if flat.dtype != np.float32:
+        rounded = scratch.get("rounded", flat.shape, np.float32)
+        with np.errstate(over="ignore"):
+            np.copyto(rounded, flat, casting="same_kind")
+        flat = rounded
     if flat.max(initial=0) <= 0:
-        return np.subtract(_ZERO, _leading(flat, _NEAR_ZERO, _ZERO, out, scratch), out=out)
-    mirrored = np.subtract(flat.dtype.type(1), flat, out=scratch.get("mirrored", flat.shape, flat.dtype))
-    upper = np.greater_equal(flat, 0.5, out=scratch.get("upper", flat.shape, np.bool_))
-    # From 1/2 on the number of a cell falls with 1 - s, so it is counted from the other end.
-    np.minimum(mirrored, flat, out=mirrored)
-    outside = np.flatnonzero(mirrored < 0)
-    _leading(mirrored, _NEAR_ZERO, _HALF, out, scratch)
-    turned = np.subtract(_ONE - _ZERO + _SHIFTED, out, out=scratch.get("turned", flat.shape, np.intp))
-    np.minimum(turned, _ONE - _ZERO, out=turned)
-    np.copyto(out, turned, where=upper)
-    out += _ZERO
-    if len(outside):
-        beyond = flat[outside]
-        high = _leading(beyond, 0, _ABOVE + 1, None, None) + _ONE
-        low = _ZERO - _leading(beyond, _NEAR_ZERO, _ZERO, None, None)
-        out[outside] = np.where(beyond > 1, high, low)
-    return out
+        magnitude = np.abs(flat, out=scratch.get("magnitude", flat.shape, np.float32)).view(np.int32)
+        return np.right_shift(magnitude, _SHIFT, out=magnitude), _negative_table()
+    # 4 times the leading bits of the distance from 0 or 1, and whether it is from 0, below 1 or above 1.
+    near = np.subtract(np.float32(1), flat, out=scratch.get("magnitude", flat.shape, np.float32))
+    np.abs(near, out=near)
+    np.minimum(near, flat, out=near)
+    negative = np.flatnonzero(near < 0)
+    bits = near.view(np.int32)
+    np.right_shift(bits, _SHIFT - 2, out=bits)
+    np.bitwise_and(bits, -4, out=bits)
+    np.clip(bits, _LEAST, _MOST, out=bits)
+    side = scratch.get("side", flat.shape, np.bool_)
+    other = scratch.get("other", flat.shape, np.bool_)
+    np.greater_equal(flat, np.float32(0.5), out=side)
+    np.greater(flat, np.float32(1), out=other)
+    sides = np.add(side.view(np.int8), other.view(np.int8), out=side.view(np.int8))
+    bits += sides
+    bits -= _LEAST
+    if len(negative):
+        bits[negative] = (np.abs(flat[negative]).view(np.int32) >> _SHIFT) + _FIRST_NEGATIVE
+    return bits, _table()
 
 
-# Near 1 cells begin at 2^-46 and not at 2^-64: so many places less.
-_SHIFTED = (_NEAR_ONE - _NEAR_ZERO) * 2**_BITS
+def cells_of(scores: Array, scratch: Scratch) -> Ints:
+    """Return the cell of each score, flat; the same for float32 and float64."""
+    codes, table = codes_of(scores, scratch)
+    return table[codes]
 
 
-def _leading(values: Array, exponent: int, most: int, out: Ints | None, scratch: Scratch | None) -> Ints:
-    """Return the leading bits of magnitudes, counted from a power of two on: from 0 to `most`."""
-    single = values.dtype == np.float32
-    whole, shift, bias = (np.int32, 23 - _BITS, 127) if single else (np.int64, 52 - _BITS, 1023)
-    held = None if scratch is None else scratch.get("magnitude", values.shape, values.dtype)
-    bits = np.abs(values, out=held).view(whole)
-    bits = np.right_shift(bits, shift, out=bits)
-    found = np.subtract(bits, ((bias + exponent) << _BITS) - 1, out=out, casting="unsafe")
-    return np.clip(found, 0, most, out=found)
+_LEAST, _MOST = (((127 + _POSITIVE[0]) << _BITS) - 1) << 2, (127 + _ABOVE_ONE[1]) << (_BITS + 2)
+_FIRST_NEGATIVE = _MOST - _LEAST + 4
+
+
+@lru_cache(maxsize=1)
+def _negative_table() -> Ints:
+    """The cells of negative scores, by the leading bits of their magnitude."""
+    magnitudes = (np.arange(1 << (8 + _BITS), dtype=np.int32) << _SHIFT).view(np.float32)
+    with np.errstate(invalid="ignore"):
+        return np.searchsorted(EDGES, -np.nan_to_num(magnitudes.astype(np.float64), nan=np.inf), side="left")
+
+
+@lru_cache(maxsize=1)
+def _table() -> Ints:
+    """The cells of all scores, by their codes."""
+    bits = np.arange(_LEAST, _MOST + 4)
+    near = ((bits >> 2).astype(np.int32) << _SHIFT).view(np.float32).astype(np.float64)
+    near[bits >> 2 == _LEAST >> 2] = 0.0
+    scores = np.choose(bits & 3, [near, 1 - near, 1 + near, 1 + near])
+    scores[(bits & 3 == 2) & (near == 0)] = np.nextafter(1.0, 2)
+    cells = np.searchsorted(EDGES, scores, side="left")
+    # Just above 1 there is a cell of its own.
+    cells[(bits & 3 == 2)] = np.maximum(cells[bits & 3 == 2], np.searchsorted(EDGES, 1.0, side="left") + 1)
+    return np.concatenate([cells, _negative_table()])

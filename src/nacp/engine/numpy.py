@@ -6,11 +6,11 @@ from typing import NamedTuple
 import numpy as np
 
 from nacp._types import Array, Bools, Floats, Ints
-from nacp.engine.cells import CELLS, EDGES, cells_of
+from nacp.engine.cells import CELLS, EDGES, codes_of
 from nacp.engine.contract import Pairs, PerLabel, PerRow, Spec, Thresholds, Weights
 from nacp.engine.formula import Expression
 from nacp.engine.hashing import hashed_uniforms
-from nacp.engine.ranks import Ranks, evaluate
+from nacp.engine.ranks import Ranks, evaluate, tied_rows
 from nacp.engine.scratch import Scratch
 from nacp.errors import InputError
 from nacp.tuning import tuning
@@ -76,22 +76,35 @@ class Block:
         """Return the scores: as placed if that matters or they are there already, else in any order."""
         return self.placed if placed or "placed" in vars(self) else self.along
 
-    def cells(self, *, placed: bool) -> Ints:
-        """Return the cells of the same scores, flat."""
+    def codes(self, *, placed: bool) -> tuple[Ints, Ints]:
+        """Return small numbers for the same scores, flat, and the table of the cells that they stand for."""
         scores = self.scores(placed=placed)
-        if getattr(self, "_celled", None) is not scores:
-            self._celled, self._cells = scores, cells_of(scores, self.scratch)
-        return self._cells
+        if getattr(self, "_coded", None) is not scores:
+            self._coded, self._codes = scores, codes_of(scores, self.scratch)
+        return self._codes
 
     def _ranked(self, values: Array) -> Array:
-        ranks = Ranks(values, self.u, self.scratch)
-        formula = self.spec.formula
+        """Return the scores of rows in descending order."""
+        tied = tied_rows(values, self.scratch)
+        if len(tied) > len(values) // 2:
+            return self._evaluated(values, self.u, self.scratch, tied=True)
+        scores = self._evaluated(values, self.u, self.scratch, tied=False)
+        if len(tied):
+            u = None if self.u is None else self.u[tied]
+            if not scores.flags.writeable:
+                scores = scores.copy()
+            scores[tied] = self._evaluated(values[tied], u, Scratch(), tied=True)
+        return scores
+
+    def _evaluated(self, values: Array, u: Floats | None, scratch: Scratch, *, tied: bool) -> Array:
+        ranks, formula = Ranks(values, u, scratch, tied=tied), self.spec.formula
         if isinstance(formula, Expression):
-            scores = evaluate(formula, ranks, self.scratch)
+            scores = evaluate(formula, ranks, scratch)
         else:
             assert formula is not None
             scores = formula(ranks)
-        return np.broadcast_to(np.asarray(scores, dtype=np.float64), self.shape)
+        scores = np.asarray(scores, dtype=np.float64)
+        return scores if scores.shape == values.shape else np.broadcast_to(scores, values.shape)
 
     def _pointwise(self) -> Array:
         if isinstance(self.spec.formula, Expression):
@@ -142,35 +155,35 @@ def tally(block: Block, edges: Floats | None = None, weights: Weights = None) ->
     """Return pairs, gains and losses, shape (3, cells): their number, positive and negative weight.
 
     With `edges`, for the cells ``(edges[i], edges[i + 1]]``; without, for all cells of `nacp.engine.cells`.
-    Where all weights are equal, gains and losses are 0.
+    Where all weights are equal, the pairs alone, shape (1, cells).
     """
     placed = weights is not None
     if edges is None:
-        cells, number, flat = block.cells(placed=placed), CELLS, None
+        (cells, table), number, flat = block.codes(placed=placed), CELLS, None
     elif weights is None and len(edges) <= tuning().counted_thresholds:
         return _counted(block.scores(placed=False), edges)
     else:
         scores = block.scores(placed=placed).reshape(-1)
         flat = _inside(block, [(float(edges[0]), float(edges[-1]))], placed=placed)
         cells, number = np.searchsorted(edges, scores[flat], side="left") - 1, len(edges) - 1
-    found = np.zeros((3, number), dtype=np.int64)
-    pairs = np.bincount(cells)
-    found[0, : len(pairs)] = pairs
+        table = np.arange(number)
+    sums = [np.bincount(cells)]
     if weights is not None:
-        weighed = _weights(block, weights, flat)
-        np.add.at(found[1], cells, weighed)
-        np.minimum(weighed, 0, out=weighed)
-        np.subtract.at(found[2], cells, weighed)
-        found[1] += found[2]
+        weighed, (gains, losses) = _weights(block, weights, flat), np.zeros((2, len(sums[0])), dtype=np.int64)
+        np.add.at(gains, cells, weighed)
+        np.subtract.at(losses, cells, np.minimum(weighed, 0, out=weighed))
+        sums += [gains + losses, losses]
+    some = np.flatnonzero(sums[0])
+    found = np.zeros((len(sums), number), dtype=np.int64)
+    for total, part in zip(found, sums, strict=True):
+        np.add.at(total, table[some], part[some])
     return found
 
 
 def _counted(scores: Array, edges: Floats) -> Ints:
     """Return the tally between a few edges, by comparing all scores with each."""
     most = [np.count_nonzero(scores <= _down(scores.dtype, q)) for q in edges]
-    found = np.zeros((3, len(edges) - 1), dtype=np.int64)
-    found[0] = np.diff(most)
-    return found
+    return np.diff(most)[None]
 
 
 def _weights(block: Block, weights: Weights, flat: Ints | None) -> Ints:
@@ -196,14 +209,15 @@ def _inside(block: Block, spans: list[tuple[float, float]], *, placed: bool) -> 
     """Return the flat places of the scores in ascending intervals (low, high]."""
     scores = block.scores(placed=placed).reshape(-1)
     if len(spans) <= tuning().compared_spans:
-        inside = block.scratch.get("inside", scores.shape, np.bool_)
-        inside[:] = False
-        part = block.scratch.get("part", scores.shape, np.bool_)
-        for low, high in spans:
-            within = np.greater(scores, _down(scores.dtype, low), out=part)
-            within &= scores <= _down(scores.dtype, high)
-            inside |= within
-        return np.flatnonzero(inside)
+        parts = [block.scratch.get(f"inside{i}", scores.shape, np.bool_) for i in range(2 * len(spans))]
+        for i, (low, high) in enumerate(spans):
+            above, within = parts[2 * i : 2 * i + 2]
+            np.greater(scores, _down(scores.dtype, low), out=above)
+            np.less_equal(scores, _down(scores.dtype, high), out=within)
+            within &= above
+            if i:
+                within |= parts[2 * i - 1]
+        return np.flatnonzero(parts[-1]) if parts else np.empty(0, dtype=np.int64)
     lows, highs = np.transpose(spans)
     wanted = np.zeros(CELLS, dtype=bool)
     for first, last in zip(
@@ -211,7 +225,8 @@ def _inside(block: Block, spans: list[tuple[float, float]], *, placed: bool) -> 
     ):
         wanted[first : last + 1] = True
     held = block.scratch.get("inside", scores.shape, np.bool_)
-    flat = np.flatnonzero(np.take(wanted, block.cells(placed=placed), out=held, mode="clip"))
+    codes, table = block.codes(placed=placed)
+    flat = np.flatnonzero(np.take(wanted[table], codes, out=held, mode="clip"))
     # Cells may reach beyond the intervals.
     found = scores[flat]
     place = np.searchsorted(highs, found, side="left")

@@ -27,11 +27,30 @@ def on_grid(p: Array, out: Floats | None = None) -> Floats:
     return grid
 
 
-class Ranks:
-    """The quantities of rows in descending order: arrays that broadcast to (rows, k)."""
+def tied_rows(values: Array, scratch: Scratch) -> Ints:
+    """Return which of the rows, in descending order, hold equal probabilities."""
+    equal = scratch.get("equal", (len(values), values.shape[1] - 1), np.bool_)
+    np.equal(values[:, 1:], values[:, :-1], out=equal)
+    return np.flatnonzero(equal.any(axis=1))
 
-    def __init__(self, values: Array, u: Floats | None, scratch: Scratch) -> None:
-        self._values, self._u, self._scratch = values, u, scratch
+
+class Ranks:
+    """The quantities of rows in descending order: arrays that broadcast to (rows, k).
+
+    Parameters
+    ----------
+    values : array of shape (rows, k)
+        The rows.
+    u : array of shape (rows,) or None
+        Their uniform numbers.
+    scratch : Scratch
+        Where results lie.
+    tied : bool
+        Whether rows may hold equal probabilities; if not, less has to be computed.
+    """
+
+    def __init__(self, values: Array, u: Floats | None, scratch: Scratch, *, tied: bool) -> None:
+        self._values, self._u, self._scratch, self._tied = values, u, scratch, tied
 
     @property
     def u(self) -> Floats:
@@ -49,59 +68,37 @@ class Ranks:
         return np.cumsum(self.p, axis=1, out=self._scratch.get("cumulated", self.p.shape, np.float64))
 
     @cached_property
-    def _ties(self) -> tuple[Ints, Ints, Ints]:
-        """Rows that hold equal probabilities; there, each entry's first and last equal."""
-        equal = self._scratch.get("equal", (len(self._values), self._values.shape[1] - 1), np.bool_)
-        np.equal(self._values[:, 1:], self._values[:, :-1], out=equal)
-        tied = np.flatnonzero(equal.any(axis=1))
+    def n_above(self) -> Ints:
+        """The number of labels that are strictly more probable: the place of the first equal one."""
+        place = np.arange(self._values.shape[1])[None]
+        if not self._tied:
+            return place
+        first = np.repeat(place, len(self._values), axis=0)
+        first[:, 1:][self._values[:, 1:] == self._values[:, :-1]] = 0
+        return np.maximum.accumulate(first, axis=1)
+
+    @cached_property
+    def n_upto(self) -> Ints:
+        """The number of labels that are at least as probable: the place of the last equal one, and 1."""
         width = self._values.shape[1]
-        place = np.broadcast_to(np.arange(width), (len(tied), width))
-        first, last = place.copy(), place.copy()
-        first[:, 1:][equal[tied]] = 0
-        last[:, :-1][equal[tied]] = width
-        first = np.maximum.accumulate(first, axis=1)
-        last = np.minimum.accumulate(last[:, ::-1], axis=1)[:, ::-1]
-        return tied, first, last
+        place = np.arange(1, width + 1)[None]
+        if not self._tied:
+            return place
+        last = np.repeat(place, len(self._values), axis=0)
+        last[:, :-1][self._values[:, 1:] == self._values[:, :-1]] = width
+        return np.minimum.accumulate(last[:, ::-1], axis=1)[:, ::-1]
 
     @cached_property
     def above(self) -> Floats:
         """The mass of the labels that are strictly more probable."""
         above = self._scratch.get("above", self.p.shape, np.float64)
         np.subtract(self._cumulated, self.p, out=above)
-        tied, first, _ = self._ties
-        if len(tied):
-            above[tied] = np.take_along_axis(above[tied], first, axis=1)
-        return above
+        return np.take_along_axis(above, self.n_above, axis=1) if self._tied else above
 
     @cached_property
     def upto(self) -> Floats:
         """The mass of the labels that are at least as probable."""
-        upto = self._cumulated
-        tied, _, last = self._ties
-        if len(tied):
-            upto = upto.copy()
-            upto[tied] = np.take_along_axis(upto[tied], last, axis=1)
-        return upto
-
-    @cached_property
-    def n_above(self) -> Ints:
-        """The number of labels that are strictly more probable."""
-        tied, first, _ = self._ties
-        return self._numbers(tied, first)
-
-    @cached_property
-    def n_upto(self) -> Ints:
-        """The number of labels that are at least as probable."""
-        tied, _, last = self._ties
-        return self._numbers(tied, last) + 1
-
-    def _numbers(self, tied: Ints, replaced: Ints) -> Ints:
-        one_row = np.arange(self._values.shape[1])[None]
-        if not len(tied):
-            return one_row
-        numbers = np.repeat(one_row, len(self._values), axis=0)
-        numbers[tied] = replaced
-        return numbers
+        return np.take_along_axis(self._cumulated, self.n_upto - 1, axis=1) if self._tied else self._cumulated
 
     @property
     def top(self) -> Floats:

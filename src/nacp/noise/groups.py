@@ -50,7 +50,7 @@ class GroupNoise(Noise):
     """
 
     groups: tuple[Hashable, ...]
-    rate: float | Mapping[Hashable, float]
+    rate: float | dict[Hashable, float]
     interval: tuple[float, float] | None = None
     confidence: float = 1.0
     name: ClassVar[str] = "groups"
@@ -158,7 +158,7 @@ class GroupNoise(Noise):
             )
             groups = [str(g) for g in self._index]
         stored = {"name": self.name, "groups": groups}
-        if isinstance(self.rate, Mapping):
+        if isinstance(self.rate, dict):
             pairs = zip(dict.fromkeys(groups), self._rates.tolist(), strict=True)
             return stored | {"rate": [list(pair) for pair in pairs]}
         return stored | {"rate": self.rate, "interval": self.interval, "confidence": self.confidence}

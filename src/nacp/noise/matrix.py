@@ -111,7 +111,7 @@ class MatrixNoise(Noise):
         [[0.75, 0.25], [0.25, 0.75]]
         """
         if (priors is None) == (noisy_priors is None):
-            raise InputError("priors", "or noisy_priors must be given, and not both")
+            raise InputError("priors", "or noisy_priors must be given, exactly one of them")
         posterior = _check_matrix(M, "M", rows="the noisy class")
         _inverted(posterior, "M")
         k = len(posterior)

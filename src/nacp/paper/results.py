@@ -20,12 +20,11 @@ import numpy as np
 import nacp
 from nacp._types import Array, Floats, Ints
 from nacp.files import write_whole
-from nacp.guarantees import Corrected
 from nacp.paper import printed
 from nacp.paper.experiments import ALPHA, Experiment, Run, Setting
 from nacp.paper.methods import cost
 from nacp.paper.sources import naming
-from nacp.paper.splits import draw_split, run_splits
+from nacp.paper.splits import draw_split, run_splits, shares_work
 
 _KEPT = ("sizes", "coverages", "corrections")
 # What only shows results: a change there leaves them as they are.
@@ -215,7 +214,7 @@ def _compute(setting: Setting, run: Run, progress: Progress | None) -> dict[str,
         noisy = data.human[setting.human][1]
     else:
         noisy = run.fixed_noise(data.labels, data.probs.shape[1], setting.noise)
-    if not all(isinstance(method.guarantee, Corrected) for method in setting.methods):
+    if not all(shares_work(method.guarantee) for method in setting.methods):
         return _one_by_one(setting, run, data.probs, data.labels, noisy, progress)
     found = run_splits(
         data.probs,

@@ -300,7 +300,7 @@ class _Runner:
                 search = Search(Estimator(scores[mask], labels[mask], inverse))
                 counts = np.diff(tally, prepend=0, append=self.n * self.rows.k)
                 search.learn(
-                    np.concatenate([[-np.inf], self.edges, [np.inf]]), np.stack([counts, 0 * counts, 0 * counts])
+                    np.concatenate([[-np.inf], self.edges, [np.inf]]), counts[None]
                 )
                 found = [self._locate(search, target, mask) for target in targets]
             for (m, a, correction, _), (q, _) in zip(wanted, found, strict=True):

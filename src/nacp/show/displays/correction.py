@@ -69,7 +69,7 @@ class CorrectionDisplay(Display):
         ax: "Axes | None" = None,
         **line: Any,
     ) -> Self:
-        """Draw what `plan` says of calibration sets of several sizes.
+        """Draw what `plan` says of calibration sets of several sizes, for the guarantees that apply.
 
         Parameters
         ----------
@@ -84,9 +84,8 @@ class CorrectionDisplay(Display):
         """
         plans = [plan(k=k, noise=noise, alpha=alpha, delta=delta, n=n) for n in sizes]
         found: dict[str, list[float]] = {}
-        for each in plans:
-            for row in each.rows:
-                found.setdefault(row.guarantee.name, []).append(row.correction)
+        for row in (row for each in plans for row in each.rows if row.reason is None):
+            found.setdefault(row.guarantee.name, []).append(row.correction)
         ordered = sorted(found.items(), key=lambda item: item[1][-1])
         corrections = {name: np.array(values) for name, values in ordered}
         return cls(np.array(sizes), corrections, alpha).plot(ax, **line)

@@ -257,7 +257,7 @@ def _check_samples(samples: Sequence[int] | None, n: int) -> list[int]:
         return [int(row) for row in np.linspace(0, n - 1, min(_SAMPLES, n))]
     for row in samples:
         if not isinstance(row, Integral) or not 0 <= row < n:
-            raise ValueError(f"samples must be row numbers from 0 to {n - 1}; found {row}")
+            raise InputError("samples", f"must be row numbers from 0 to {n - 1}", found=f"{row}")
     return list(samples)
 
 
