@@ -17,7 +17,7 @@ import numpy as np
 from guarantees import pair_flips, random_noise
 
 import nacp
-from nacp._validation import check_probs
+from nacp.points import open_rows
 from nacp.estimation.audit import row_radii
 from nacp.estimation.model import best_rate, label_log_probs
 from nacp.paper import twins
@@ -145,7 +145,7 @@ def bias(runs):
             probs, true = calibrated(n, k, rng, 1 / k)
             noisy = nacp.UniformNoise(rate).sample(true, k, rng)
             given = spoil(probs, rng)
-            own = np.exp(label_log_probs(check_probs(given), noisy, np.ones(1)))[0]
+            own = np.exp(label_log_probs(open_rows(given), noisy, np.ones(1)))[0]
             plain.append(best_rate(own, k))
             try:
                 estimate = nacp.noise_from_model(given, noisy)
@@ -402,7 +402,7 @@ def power(runs):
                 some = np.sort(rng.choice(len(labels), n, replace=False))
                 noisy = true.sample(labels[some], 100, rng)
                 cal = nacp.calibrate(probs[some], noisy, noise=claimed, guarantee="none")
-                rejected += cal.diagnose().rejected
+                rejected += nacp.diagnose(cal, probs[some], noisy).rejected
             cells.append(f"{rejected / runs:.3f}")
         rows.append(cells)
         log(str(cells))
@@ -429,8 +429,9 @@ def null_level(runs):
                 true = rng.integers(10, size=n)
                 probs = np.eye(10)[true] + 0.01 * rng.random((n, 10))
                 probs /= probs.sum(axis=1, keepdims=True)
-                cal = nacp.calibrate(probs, noise.sample(true, 10, rng), noise=noise, guarantee="none")
-                rejected += cal.diagnose().rejected
+                noisy = noise.sample(true, 10, rng)
+                cal = nacp.calibrate(probs, noisy, noise=noise, guarantee="none")
+                rejected += nacp.diagnose(cal, probs, noisy).rejected
             cells.append(f"{rejected / runs:.4f}")
         rows.append(cells)
         log(str(cells))

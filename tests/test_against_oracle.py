@@ -145,14 +145,14 @@ NOISES = {
 }
 
 
-# How rows are read: the numbers that tune it may be any, and small inputs are read like large ones. Cells with
-# more pairs than may be collected are cut by their next bits, in two or in many, down to single numbers.
+# How rows are read: small inputs like large ones. Cells that hold more pairs than may be collected are cut by
+# their next bits, in two or in many, down to single numbers.
 ROUTES = {
     "usual": {},
     "all collected": {"block_entries": 1, "collected_pairs": 1 << 60, "hint_rows": 1, "compared_spans": 0},
     "some collected": {"block_entries": 16, "collected_pairs": 4, "new_cells": 2, "compared_spans": 0},
-    "cut in two": {"block_entries": 16, "collected_pairs": 0, "new_cells": 2, "hint_rows": 1},
-    "cut in many": {"collected_pairs": 0, "new_cells": 64, "hint_rows": 3, "counted_thresholds": 0},
+    "cut in two": {"collected_pairs": 0, "new_cells": 2, "hint_rows": 1, "compared_spans": 0},
+    "cut in many": {"block_entries": 16, "collected_pairs": 0, "new_cells": 64, "counted_thresholds": 0},
 }
 
 

@@ -7,7 +7,7 @@ import pytest
 from scipy import stats
 
 import nacp
-from nacp.advice.diagnosis import FavouritesQuestion, _cells, _falls
+from nacp.advice import regions
 from nacp.coverage import Sample
 from nacp.guarantees import coverage_under
 from nacp.paper import twins
@@ -102,13 +102,13 @@ def test_shares_of_the_test_points_are_those_of_the_definition():
     noise = nacp.MatrixNoise(asymmetric(k))
     inverse = np.linalg.inv(noise.P)
     sample = Sample(*open_points(probs, labels)[:2], nacp.HPS())
-    coverage, favourites = coverage_under(sample, noise), FavouritesQuestion(n)
+    coverage, favourites = coverage_under(sample, noise), regions.FavouritesQuestion(n)
     sample.read([favourites])
     learn, test = np.arange(n)[::2], np.arange(n)[1::2]
     best = probs.argmax(axis=1)
 
     assert (favourites.found == best).all()
-    region = _cells(coverage, learn, test, best)
+    region = regions.cells(coverage, learn, test, best)
     joint = np.zeros((k, k))
     for i in learn:
         joint[best[i]] += inverse[labels[i]]
@@ -122,7 +122,7 @@ def test_shares_of_the_test_points_are_those_of_the_definition():
     def curve(rows, q):
         return np.mean([inverse[labels[i], probs[i] >= 1 - q].sum() for i in rows])
 
-    region, _ = sample.ask(_falls(coverage, (learn, test), 1.0, doubtful=True))
+    region, _ = sample.ask(regions.falls(coverage, (learn, test), 1.0, doubtful=True))
     candidates = np.quantile(1 - probs[learn, labels[learn]], np.linspace(0, 1, 200), method="lower")
     values = [(-1, 0.0), *((q, curve(learn, q + 1e-12)) for q in np.unique(candidates)), (2, 1.0)]
     falls = {(a, b): x - y for i, (a, x) in enumerate(values) for b, y in values[i:]}
@@ -266,7 +266,7 @@ def test_sensitivity_says_what_cannot_be():
     probs, labels = twins.simulate("cifar10", n=500)
     with pytest.raises(ValueError, match="noise is None"):
         nacp.sensitivity(nacp.calibrate(probs, labels, noise=None), probs, labels)
-    with pytest.raises(ValueError, match="rate must lie in .0, 1.; found -0.08"):
+    with pytest.raises(ValueError, match=r"rate must lie in \[0, 1\); found -0\.08"):
         nacp.sensitivity(nacp.calibrate(probs, labels, noise=0.02), probs, labels, shifts=[-0.1])
     with pytest.raises(ValueError, match="noise holds no errors"):
         nacp.sensitivity(nacp.calibrate(probs, labels, noise=np.eye(10)), probs, labels, shifts=[0.1])

@@ -51,8 +51,8 @@ class Calibration:
     random_state : int
         The seed by which "pac" shuffled the points.
     deviation : float or None
-        The standard deviation of one point's share g in the estimate, at the threshold, if the guarantee has a
-        delta.
+        The standard deviation of one point's share g in the estimate, at the threshold, if the guarantee has
+        a delta.
     tally : Tally or None
         What was counted: the curve comes from it. A calibration from a file has none.
 
@@ -179,8 +179,9 @@ class Calibration:
         probs : array of shape (m, k)
             Class probabilities, from the same classifier.
         allow_empty : bool, default=True
-            ``False`` puts the most probable label into every set that would be empty, and with it those that are
-            just as probable (of scores of one's own: those with the lowest score); coverage can only rise.
+            ``False`` puts the most probable label into every set that would be empty, and with it those that
+            are just as probable (of scores of one's own: those with the lowest score); coverage can only
+            rise.
 
         Returns
         -------

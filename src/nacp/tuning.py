@@ -51,7 +51,8 @@ class Tuning:
     written_entries: int = 1 << 23
 
 
-_CURRENT: ContextVar[Tuning] = ContextVar("tuning", default=Tuning())
+_DEFAULT = Tuning()
+_CURRENT: ContextVar[Tuning] = ContextVar("tuning", default=_DEFAULT)
 
 
 def tuning() -> Tuning:

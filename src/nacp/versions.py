@@ -22,9 +22,6 @@ def show_versions() -> None:
     """
     from importlib.metadata import PackageNotFoundError, version  # which imports a lot
 
-    import platform
-    from importlib.metadata import PackageNotFoundError, version
-
     found = {"nacp": __version__, "engine": engine_name(), "python": platform.python_version()}
     for name in _MENTIONED:
         try:

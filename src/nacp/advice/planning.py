@@ -19,8 +19,9 @@ _PILOT = 50
 
 
 class PlanRow(NamedTuple):
-    """What one guarantee costs: the excess coverage at n, the n for a wanted excess, and what it promises; or the
-    reason why it does not apply.
+    """What one guarantee costs: the excess coverage at n, the n for a wanted excess, and what it promises.
+
+    Or the reason why it does not apply.
     """
 
     guarantee: Guarantee
@@ -61,7 +62,9 @@ class Plan:
     @property
     def cheapest(self) -> Guarantee:
         """The guarantee that costs least, among those that hold for nearly every calibration set."""
-        return next(row.guarantee for row in self.rows if row.guarantee.delta is not None and row.reason is None)
+        return next(
+            row.guarantee for row in self.rows if row.guarantee.delta is not None and row.reason is None
+        )
 
     @property
     def _table(self) -> list[tuple[str, str, str, str]]:
@@ -160,7 +163,7 @@ def plan(
         if not kind.promises_truth:
             continue
         options = {"delta": delta, "priors": priors}
-        taken = {each.name for each in fields(kind)} if is_dataclass(kind) else set()
+        taken: list[str] = [each.name for each in fields(kind)] if is_dataclass(kind) else []
         guarantee = kind(**{name: value for name, value in options.items() if name in taken})
         reason = guarantee.applies(known, "last")
         if reason is not None:
@@ -176,7 +179,9 @@ def plan(
     return Plan(rows, alpha, n, excess, max(deviations))
 
 
-def _deviation(probs: ArrayLike | None, labels: ArrayLike | None, problem: Problem, score: ScoreLike) -> float:
+def _deviation(
+    probs: ArrayLike | None, labels: ArrayLike | None, problem: Problem, score: ScoreLike
+) -> float:
     """Return the deviation at the uncorrected threshold of a pilot sample."""
     how = as_score(score)
     rows, numbers, _ = open_points(probs, labels, probabilities=how.takes_probabilities)

@@ -3,10 +3,10 @@
 from nacp.coverage.coverage import Coverage, Estimates
 from nacp.coverage.crossing import RULES, Crossing, Rule
 from nacp.coverage.curve import CoverageCurve
-from nacp.coverage.sample import Question, Sample, Talk, together
+from nacp.coverage.sample import Question, Sample, Talk, both, together
 from nacp.coverage.tally import Tally
 
 __all__ = [
-    "RULES", "Coverage", "CoverageCurve", "Crossing", "Estimates", "Question", "Rule", "Sample", "Talk", "Tally",
-    "together",
+    "RULES", "Coverage", "CoverageCurve", "Crossing", "Estimates", "Question", "Rule", "Sample", "Talk",
+    "Tally", "both", "together",
 ]  # fmt: skip

@@ -9,7 +9,7 @@ from nacp import engine
 from nacp._types import Floats, Ints
 from nacp.coverage.crossing import Cell, Crossing, Rule, Search, cut
 from nacp.coverage.estimator import Estimator, pair_weights
-from nacp.coverage.sample import Question, Sample, Talk
+from nacp.coverage.sample import Question, Sample, Talk, both
 from nacp.coverage.tally import Tally
 from nacp.engine import Block, ByLabel
 from nacp.engine.cells import CELLS, EDGES
@@ -64,7 +64,7 @@ class Coverage:
         return Estimator(self.sample.label_scores, self.sample.labels, self.inverse, self._points)
 
     def _known(self, cells: "list[Cell] | None" = None) -> Talk[Search]:
-        """Return what is known at the edges of all cells; the first time, read that, and some cells' pairs."""
+        """Return what is known at the edges of all cells; first read that, and the pairs of some cells."""
         if self._search is None:
             tally = TallyQuestion(self)
             windows = [WindowQuestion(self, cells)] if cells else []
@@ -110,11 +110,15 @@ class Coverage:
     @cached_property
     def _glance(self) -> tuple[Search, int]:
         """What a few rows say of the cells, and how many they are."""
-        block, rows = self.sample.few(tuning().hint_rows)
-        labels = self.sample.labels[rows]
-        search = Search(Estimator(engine.label_scores(block, labels), labels, self.inverse))
-        search.learn(_ALL_EDGES, engine.tally(block, None, pair_weights(self.inverse, labels, len(rows))))
-        return search, len(rows)
+        scores, chosen, tally = [], [], TallyQuestion(self)
+        for block, rows in self.sample.few(tuning().hint_rows):
+            tally.see(block, rows)
+            scores.append(engine.label_scores(block, self.sample.labels[rows]))
+            chosen.append(rows)
+        labels = self.sample.labels[np.concatenate(chosen)]
+        search = Search(Estimator(np.concatenate(scores), labels, self.inverse, self._points))
+        search.learn(_ALL_EDGES, tally.found)
+        return search, len(labels)
 
     def _hint(self, targets: list[float], rule: Rule) -> list[Cell]:
         """Guess from a few rows in which cells the targets are crossed; a wrong guess costs a read."""
@@ -142,16 +146,8 @@ class Coverage:
 
     def at_with_deviations(self, thresholds: Floats) -> Talk[tuple[Estimates, list[float]]]:
         """Return the three estimates, and the standard deviation of a row's share, at native thresholds."""
-        moments = MomentsQuestion(self, thresholds)
-        estimates = self.at(thresholds)
-        try:
-            asked = next(estimates)
-        except StopIteration as end:
-            yield [moments]
-            return end.value, moments.deviations(thresholds)
-        yield [*asked, moments]
-        found = yield from estimates
-        return found, moments.deviations(thresholds)
+        found = yield from both(self.at(thresholds), self.deviations(thresholds))
+        return found
 
     def deviations(self, thresholds: Floats) -> Talk[list[float]]:
         """Return the standard deviation of a row's share at native thresholds."""
@@ -160,7 +156,7 @@ class Coverage:
         return moments.deviations(thresholds)
 
     def random_between(self, thresholds: Floats) -> tuple[Floats, Floats]:
-        """Return F^r-hat at the ends of the cells in which native thresholds lie; known after a crossing is."""
+        """Return F^r-hat at the ends of the cells of native thresholds; known when a crossing is."""
         assert self._search is not None
         place = np.searchsorted(self._search.edges, thresholds, side="left")
         random = self._search.upto[0] / (self.n * self.k)

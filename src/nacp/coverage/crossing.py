@@ -5,10 +5,10 @@ the edge of every cell, so inside a cell (a, b] it lies between ``rising(a) - fa
 falling(a)``. Only the cells in which the target may be crossed are looked into: their pairs are collected if
 they are few, else they are tallied by their next bits. Nothing is decided by a tolerance in q.
 
-How many reads: one tallies all cells. Each of the others settles the open cells that it collects and cuts every
-one that it does not into two or more by the bits of its scores. Scores have 64 bits, so there are 65 reads at
-the most; while no more than 16 cells are open at once, which then are cut in 4,096, there are 7; and mostly one
-or two.
+How many reads: one tallies all cells. Each of the others settles the open cells that it collects and cuts
+every one that it does not into two or more by the bits of its scores. Scores have 64 bits, so there are 65
+reads at the most; while no more than 16 cells are open at once, which then are cut in 4,096, there are 7; and
+mostly one or two.
 """
 
 import math
@@ -36,8 +36,9 @@ class Cell(NamedTuple):
 
 
 class Scan(NamedTuple):
-    """What was found in a cell: its distinct scores; at its low end and at each of them F^c-hat, and pairs, gains
-    and losses up to there.
+    """What was found in a cell: its distinct scores, and F^c-hat at its low end and at each of them.
+
+    `upto` has the pairs, gains and losses up to there.
     """
 
     scores: Floats
@@ -89,7 +90,10 @@ class Search:
         self._scans: dict[Cell, Scan] = {}
 
     def learn(self, edges: Floats, tally: Ints) -> None:
-        """Add the tallies of cells ``(edges[i], edges[i + 1]]``; the first edge is known. Empty ones are joined."""
+        """Add the tallies of cells ``(edges[i], edges[i + 1]]``, of which the first edge is known.
+
+        Neighbouring cells without pairs are joined.
+        """
         weighed = self.estimator.weighed(tally)
         upto = self.upto[:, [np.searchsorted(self.edges, edges[0])]] + np.cumsum(weighed, axis=1)
         some = tally[0] > 0
@@ -136,7 +140,7 @@ class Search:
         return int(self.upto[0, high] - self.upto[0, low])
 
     def tallied(self, thresholds: Floats) -> Ints | list[Cell]:
-        """Return pairs, gains and losses up to thresholds, or the cells that have to be looked into before."""
+        """Return pairs, gains and losses up to thresholds, or the cells to be looked into before."""
         found, unseen = np.empty((3, len(thresholds)), dtype=np.int64), []
         for i, q in enumerate(thresholds.tolist()):
             j = int(np.searchsorted(self.edges, q, side="left"))
@@ -178,7 +182,7 @@ class Search:
         return Scan(distinct, estimator.clean_of(start + labels, upto[1] - upto[2]), upto)
 
     def _without_pairs(self, cell: Cell, j: int) -> Scan | None:
-        """Return the scan of a cell whose pairs need not be collected: without weight, or of one score only."""
+        """Return the scan of a cell whose pairs need not be collected: no weight, or one score only."""
         if self.estimator.constant == 0:
             return self._scan(cell, np.empty(0), np.empty(0, dtype=np.int64))
         if math.nextafter(cell.low, math.inf) != cell.high:

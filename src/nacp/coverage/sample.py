@@ -5,7 +5,7 @@ answered. Several conversations go on `together`, and all that they want to know
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Generator, Hashable, Sequence
+from collections.abc import Generator, Hashable, Iterator, Sequence
 from typing import Any, TypeAlias, TypeVar
 
 import numpy as np
@@ -14,9 +14,12 @@ from nacp import engine
 from nacp._types import Floats, Ints
 from nacp.engine import Block, Scratch
 from nacp.points import Rows
+from nacp.points.arrays import row_slices
 from nacp.scores import Score
 
 T = TypeVar("T")
+A = TypeVar("A")
+B = TypeVar("B")
 
 
 class Question(ABC):
@@ -47,9 +50,9 @@ class Question(ABC):
 
     @abstractmethod
     def see(self, block: Block, rows: Any) -> None:
-        """Take in one block; `rows` says which rows these are (slice or numbers), None for unlabelled ones."""
+        """Take in one block; `rows` says which rows these are, None that they have no labels."""
 
-    def absorb(self, other: Any) -> None:
+    def absorb(self, other: Any) -> None:  # noqa: B027  (most have nothing to absorb)
         """Ask what a question with the same key asks, too."""
 
     def take(self, other: Any) -> None:
@@ -79,6 +82,13 @@ def together(talks: Sequence[Talk[T]]) -> Talk[list[T]]:
         for i in list(asked):
             go_on(i)
     return [found[i] for i in range(len(talks))]
+
+
+def both(first: Talk[A], second: Talk[B]) -> Talk[tuple[A, B]]:
+    """Let two conversations go on at once."""
+    talks: list[Talk[Any]] = [first, second]
+    found = yield from together(talks)
+    return found[0], found[1]
 
 
 class Sample:
@@ -128,7 +138,7 @@ class Sample:
             for other in others:
                 first.absorb(other)
         asked = [group[0] for group in new.values()]
-        seeds = sorted({question.seed for question in asked if question.seed is not None}) or [None]
+        seeds: list[Any] = sorted({q.seed for q in asked if q.seed is not None}) or [None]
         for i, seed in enumerate(seeds if asked or self._label_scores is None else ()):
             # Where the order plays no part, the first one will do.
             self._read([q for q in asked if q.seed == seed or (q.seed is None and i == 0)], seed)
@@ -158,13 +168,17 @@ class Sample:
                 question.see(block, rows)
         self._label_scores = scores
         extra = [question for question in questions if question.unlabelled]
-        for where in self.unlabelled.slices() if self.unlabelled is not None and extra else ():
+        if self.unlabelled is None or not extra:
+            return
+        for where in self.unlabelled.slices():
             block = engine.open_block(self.unlabelled[where], self.spec, scratch)
             for question in extra:
                 question.see(block, None)
 
-    def few(self, number: int) -> tuple[Block, Ints]:
-        """Return some evenly spaced rows as one block, and which they are."""
-        step = max(1, self.n // number)
-        chosen = np.arange(step // 2, self.n, step)
-        return engine.open_block(self.rows[chosen], self.spec), chosen
+    def few(self, number: int) -> Iterator[tuple[Block, Ints]]:
+        """Hand out some evenly spaced rows, block by block, and which they are: a 16th of them at the most."""
+        step = max(1, self.n // number, min(16, self.n // 32))
+        chosen, scratch = np.arange(step // 2, self.n, step), Scratch()
+        for where in row_slices(len(chosen), self.k):
+            rows = chosen[where]
+            yield engine.open_block(self.rows[rows], self.spec, scratch), rows

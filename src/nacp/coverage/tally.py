@@ -1,6 +1,6 @@
-"""A tally: whole numbers per cell, which add up. All that calibration knows of the rows, but for their order."""
+"""A tally: whole numbers per cell, which add up. All that calibration knows of rows, but their order."""
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -12,7 +12,7 @@ from nacp.errors import InputError
 
 @dataclass(frozen=True, eq=False)
 class Tally:
-    """What was counted in each of the fixed cells of `nacp.engine.cells`; tallies of other points add by ``+``.
+    """What was counted in each of the fixed cells of `nacp.engine.cells`; tallies add by ``+``.
 
     Attributes
     ----------
@@ -55,7 +55,7 @@ class Tally:
             place = np.searchsorted(cells, part.cells)
             for name, total in sums.items():
                 total[place] += getattr(part, name)
-        return replace(self, n=self.n + other.n, cells=cells, **sums)
+        return Tally(self.n + other.n, self.k, cells, units=self.units, **sums)
 
     def __eq__(self, other: object) -> bool:
         return (

@@ -17,6 +17,6 @@ from nacp.engine.formula import traced
 from nacp.engine.scratch import Scratch
 
 __all__ = [
-    "Block", "ByEntry", "ByLabel", "Pairs", "PerLabel", "PerRow", "Scratch", "Spec", "check", "engine_name", "label_scores",
-    "open_block", "profile", "sets", "tally", "traced", "uniforms", "window",
+    "Block", "ByEntry", "ByLabel", "Pairs", "PerLabel", "PerRow", "Scratch", "Spec", "check", "engine_name",
+    "label_scores", "open_block", "profile", "sets", "tally", "traced", "uniforms", "window",
 ]  # fmt: skip

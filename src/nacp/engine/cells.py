@@ -1,9 +1,10 @@
 """Cells: fixed intervals of scores, known before any data. A score's cell is given by its leading bits.
 
-Of the score as float32: its exponent and the first seven bits of its mantissa; from 1/2 to 1 those of 1 - s and
-above 1 those of s - 1, which are exact. So cells are fine near 0, where the scores -p of improbable labels lie,
-and near 1, where the masses of many labels do. Rounding keeps the order, so cells are intervals: cell i holds the
-scores in ``(EDGES[i - 1], EDGES[i]]``. Scores very close to 0 or to 1 share a cell, and so do very large ones.
+Of the score as float32: its exponent and the first seven bits of its mantissa; from 1/2 to 1 those of 1 - s
+and above 1 those of s - 1, which are exact. So cells are fine near 0, where the scores -p of improbable
+labels lie, and near 1, where the masses of many labels do. Rounding keeps the order, so cells are intervals:
+cell i holds the scores in ``(EDGES[i - 1], EDGES[i]]``. Scores very close to 0 or to 1 share a cell, and so
+do very large ones.
 """
 
 from functools import lru_cache
@@ -51,7 +52,7 @@ EDGES.flags.writeable = False
 CELLS = len(EDGES)
 
 
-def codes_of(scores: Array, scratch: Scratch) -> tuple[Ints, Ints]:
+def codes_of(scores: Array, scratch: Scratch) -> tuple[Array, Ints]:
     """Return a small number for each score, flat, and a table from these numbers to cells."""
     flat = scores.reshape(-1)
     if flat.dtype != np.float32:

@@ -14,8 +14,8 @@ profile        per row, the weight of the set at several thresholds
 sets           the labels in the sets
 =============  ========================================================================================
 
-Weights of pairs are all equal (None), by the row's given label (`ByLabel`), or by entry (`ByEntry`). A threshold
-is one number, one per label (`PerLabel`) or one per row (`PerRow`).
+Weights of pairs are all equal (None), by the row's given label (`ByLabel`), or by entry (`ByEntry`). A
+threshold is one number, one per label (`PerLabel`) or one per row (`PerRow`).
 """
 
 from collections.abc import Callable
@@ -52,7 +52,7 @@ class Spec:
 
 
 class Table(Protocol):
-    """A k x k matrix of weights, of which entries can be asked for; structured ones need not be written out."""
+    """A k x k matrix of weights, whose entries can be asked for; it need not be written out."""
 
     def rest(self, rows: Ints, columns: Ints) -> Floats:
         """Return the entries at the given places."""
@@ -60,7 +60,7 @@ class Table(Protocol):
 
 @dataclass(frozen=True)
 class ByLabel:
-    """A pair's weight is ``table[label of its row, label]``; as a whole multiple of `unit`, if there is one."""
+    """A pair's weight is ``table[label of its row, label]``; in multiples of `unit`, if there is one."""
 
     labels: Ints
     table: Table

@@ -5,8 +5,8 @@ it returns itself as an expression, a small tree that any engine can evaluate. W
 way (a formula that looks at the numbers, with an ``if`` say) stays a Python function, for the NumPy engine.
 
 The quantities: ``p`` the label's probability, ``above`` and ``upto`` the mass of the labels that are strictly
-and at least as probable, ``n_above`` and ``n_upto`` their numbers, ``top`` and ``second`` the row's two largest
-probabilities, ``u`` the row's uniform number.
+and at least as probable, ``n_above`` and ``n_upto`` their numbers, ``top`` and ``second`` the row's two
+largest probabilities, ``u`` the row's uniform number.
 """
 
 from collections.abc import Callable

@@ -1,5 +1,6 @@
 """The NumPy engine: always there, and the definition of what the verbs return. See `nacp.engine.contract`."""
 
+from collections.abc import Sequence
 from functools import cached_property
 from typing import NamedTuple
 
@@ -69,14 +70,14 @@ class Block:
 
     @cached_property
     def along(self) -> Array:
-        """The scores of each row from the most probable label down, if the score is ranked; else as placed."""
+        """The scores of each row from the most probable label down; as placed if the score is not ranked."""
         return self._ranked(self.descending) if self.spec.ranked else self.placed
 
     def scores(self, *, placed: bool) -> Array:
         """Return the scores: as placed if that matters or they are there already, else in any order."""
         return self.placed if placed or "placed" in vars(self) else self.along
 
-    def codes(self, *, placed: bool) -> tuple[Ints, Ints]:
+    def codes(self, *, placed: bool) -> tuple[Array, Ints]:
         """Return small numbers for the same scores, flat, and the table of the cells that they stand for."""
         scores = self.scores(placed=placed)
         if getattr(self, "_coded", None) is not scores:
@@ -121,8 +122,8 @@ class Block:
         if scores.shape != self.shape:
             raise InputError(
                 "score",
-                f"returned an array of shape {scores.shape} for {self.shape} probabilities; it must return one "
-                "score per entry",
+                f"returned an array of shape {scores.shape} for {self.shape} probabilities; it must return "
+                "one score per entry",
             )
         if np.isnan(scores).any():
             raise InputError("score", "returned NaN; it must return numbers (inf is allowed)")
@@ -148,7 +149,8 @@ def label_scores(block: Block, labels: Ints) -> Floats:
     # Equal probabilities have equal scores, so the first of them stands for all.
     higher = block.scratch.get("higher", block.shape, np.bool_)
     np.greater(block.values, block.values[rows, labels][:, None], out=higher)
-    return block.along[rows, np.count_nonzero(higher, axis=1)]
+    found: Floats = block.along[rows, np.count_nonzero(higher, axis=1)]
+    return found
 
 
 def tally(block: Block, edges: Floats | None = None, weights: Weights = None) -> Ints:
@@ -195,7 +197,7 @@ def _weights(block: Block, weights: Weights, flat: Ints | None) -> Ints:
     return np.array(weights.at(*np.divmod(flat, k)), dtype=np.int64)
 
 
-def window(block: Block, spans: list[tuple[float, float]], weights: Weights = None) -> Pairs:
+def window(block: Block, spans: Sequence[tuple[float, float]], weights: Weights = None) -> Pairs:
     """Return the pairs that score in one of some intervals (low, high], which are ascending and disjoint."""
     placed = weights is not None
     flat = _inside(block, spans, placed=placed)
@@ -205,7 +207,7 @@ def window(block: Block, spans: list[tuple[float, float]], weights: Weights = No
     return Pairs(scores, _weights(block, weights, flat))
 
 
-def _inside(block: Block, spans: list[tuple[float, float]], *, placed: bool) -> Ints:
+def _inside(block: Block, spans: Sequence[tuple[float, float]], *, placed: bool) -> Ints:
     """Return the flat places of the scores in ascending intervals (low, high]."""
     scores = block.scores(placed=placed).reshape(-1)
     if len(spans) <= tuning().compared_spans:
@@ -261,14 +263,15 @@ def profile(block: Block, thresholds: Thresholds, weights: Weights = None) -> Ar
 def _weighed(inside: Bools, block: Block, weights: Weights) -> Array:
     """Return the weight of each row's entries that are inside."""
     if weights is None:
-        return np.count_nonzero(inside, axis=1)
+        sizes: Array = np.count_nonzero(inside, axis=1)
+        return sizes
     rows, columns = np.arange(len(inside))[:, None], np.arange(block.shape[1])
-    return np.where(inside, weights.at(rows, columns), 0).sum(axis=1)
+    sums: Array = np.where(inside, weights.at(rows, columns), 0).sum(axis=1)
+    return sums
 
 
-def _each(thresholds: PerLabel | PerRow) -> list[PerLabel] | list[PerRow]:
-    kind = type(thresholds)
-    return [kind(values) for values in np.atleast_2d(thresholds.values)]
+def _each(thresholds: PerLabel | PerRow) -> list[PerLabel | PerRow]:
+    return [type(thresholds)(values) for values in np.atleast_2d(thresholds.values)]
 
 
 def _below(block: Block, threshold: float | PerLabel | PerRow) -> Bools:

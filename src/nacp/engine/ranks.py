@@ -1,8 +1,8 @@
 """Where labels stand in their rows: the quantities of which scores are made, and formulas evaluated on them.
 
-Sums of probabilities are exact in any order, because every probability is first put on the grid of multiples of
-2^-52: the partial sums of a row stay below 2, where float64 holds all such multiples. Sorted or not, in one
-block or in many, the bits are the same.
+Sums of probabilities are exact in any order, because every probability is first put on the grid of multiples
+of 2^-52: the partial sums of a row stay below 2, where float64 holds all such multiples. Sorted or not, in
+one block or in many, the bits are the same.
 """
 
 from functools import cached_property
@@ -112,7 +112,7 @@ class Ranks:
 
 
 def evaluate(formula: Expression, quantities: Any, scratch: Scratch, place: str = "") -> Any:
-    """Return the value of an expression; each of its operations has a place of its own in the scratch memory."""
+    """Return the value of an expression; each operation has a place of its own in the scratch memory."""
     if not formula.parts:
         return getattr(quantities, formula.name)
     parts = [

@@ -82,10 +82,10 @@ class Guarantee(ABC):
     """A rule for the threshold and the promise that comes with it.
 
     A guarantee that may fail with some probability is a dataclass with a field `delta`. The class says
-    whether anything is promised about the true label (`promises_truth`), and for what that holds: `only_uniform` noise, only for labels taken as they are (`only_as_given`), only
-    for the last crossing (`needs_last`); and whether it still holds for the larger of the thresholds found
-    at both ends of an interval of noise rates (`takes_interval`) or for a matrix known up to a radius
-    (`takes_radius`).
+    whether anything is promised about the true label (`promises_truth`), and for what that holds:
+    `only_uniform` noise, only for labels taken as they are (`only_as_given`), only for the last crossing
+    (`needs_last`); and whether it still holds for the larger of the thresholds found at both ends of an
+    interval of noise rates (`takes_interval`) or for a matrix known up to a radius (`takes_radius`).
     """
 
     name: ClassVar[str]
@@ -122,11 +122,14 @@ class Guarantee(ABC):
             return f"takes the labels as they are, with noise=None; noise is {noise!r}"
         if self.only_uniform and not (noise is None or isinstance(noise, UniformFamily)):
             return (
-                f'holds for uniform noise only; noise is {noise!r}: use "pac" or "expected", or "none" for no '
-                "guarantee"
+                f'holds for uniform noise only; noise is {noise!r}: use "pac" or "expected", or "none" '
+                "for no guarantee"
             )
         if crossing != "last" and self.needs_last:
-            return f'judges thresholds from the largest down, so crossing="{crossing}" promises nothing: use "last"'
+            return (
+                f'judges thresholds from the largest down, so crossing="{crossing}" promises nothing: '
+                'use "last"'
+            )
         if noise is None or noise.doubt.exact:
             return None
         if crossing != "last":
@@ -135,13 +138,13 @@ class Guarantee(ABC):
             noise.doubt.radius and not self.takes_radius
         ):
             return (
-                f'needs noise that is known exactly; noise is {noise!r}: use "pac" or "expected", or give the '
-                "rate or the matrix alone"
+                f'needs noise that is known exactly; noise is {noise!r}: use "pac" or "expected", or give '
+                "the rate or the matrix alone"
             )
         if self.delta is not None and self.delta + noise.doubt.missing >= 1:
             return (
-                f"has nothing to promise with delta {self.delta:g} and confidence {noise.doubt.confidence:g} of "
-                "the noise: use a smaller delta or a surer interval"
+                f"has nothing to promise with delta {self.delta:g} and confidence "
+                f"{noise.doubt.confidence:g} of the noise: use a smaller delta or a surer interval"
             )
         return None
 

@@ -78,19 +78,27 @@ class Binomial(PointwiseTest):
         def last_failure(places: Ints, passed: Bools, least: int) -> int:
             return int(places[np.flatnonzero(~passed)].max(initial=least))
 
-        # F^r-hat lies between its values at the ends of a cell, so most thresholds are settled without a look.
-        everywhere = np.arange(start, len(grid))
+        def settle(places: Ints, least: Floats, most: Floats) -> tuple[int, int]:
+            """Return above which place all pass, and which fails, whatever F^r-hat is between two bounds."""
+            top = last_failure(places, passes(places, chernoff(most, points, part)), start - 1)
+            return top, last_failure(places, passes(places, least), start - 1)
+
+        # F^r-hat lies between its values at the ends of a cell, so most thresholds are settled without a
+        # look; and where a cell holds many of them, or unlabelled points count too, by a look at a few.
+        places = np.arange(start, len(grid))
         if extra is None:
-            least, most = coverage.random_between(grid[everywhere])
+            top, failed = settle(places, *coverage.random_between(grid[places]))
         else:
-            coarse = grid[start :: max(1, len(everywhere) // _COARSE_THRESHOLDS)]
+            top, failed = settle(places, np.zeros(len(places)), np.ones(len(places)))
+        if top - failed > _COARSE_THRESHOLDS:
+            places = np.arange(failed + 1, top + 1)
+            coarse = grid[places[:: len(places) // _COARSE_THRESHOLDS]]
             sizes = SizesQuestion(coarse)
             yield [sizes]
             known = np.concatenate([[0.0], sizes.means(coarse)[0], [1.0]])
-            place = np.searchsorted(coarse, grid[everywhere], side="left")
-            least, most = known[place], known[place + 1]
-        top = last_failure(everywhere, passes(everywhere, chernoff(most, points, part)), start - 1)
-        failed = last_failure(everywhere, passes(everywhere, least), start - 1)
+            above = np.searchsorted(coarse, grid[places], side="right")
+            top, worst = settle(places, known[above], known[np.searchsorted(coarse, grid[places]) + 1])
+            failed = max(failed, worst)
         while top > failed:
             places = np.arange(max(failed, top - _THRESHOLDS) + 1, top + 1)
             sizes = SizesQuestion(grid[places])

@@ -14,7 +14,7 @@ from typing import ClassVar, Literal
 import numpy as np
 
 from nacp.checks import check_choice, set_checked
-from nacp.coverage import Coverage, Rule, Talk, together
+from nacp.coverage import Coverage, Rule, Talk, both
 from nacp.guarantees.base import Corrected, Finding, Problem, percent
 from nacp.stats.bounds import expected_excess
 
@@ -82,8 +82,8 @@ class Expected(Corrected):
             return [_with_shift(at, shift) for at in found]
         _, high = coverage.range
         below = [1 - p.alpha + (1 - p.alpha - high) / p.n for p in careful]
-        found, lower = yield from together(
-            [super().find(coverage, careful, crossing, seed), coverage.crossings(below, crossing)]
+        found, lower = yield from both(
+            super().find(coverage, careful, crossing, seed), coverage.crossings(below, crossing)
         )
         thresholds = np.array(
             [[least.threshold, at.threshold] for least, at in zip(lower, found, strict=True)]

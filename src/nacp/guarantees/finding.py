@@ -1,7 +1,7 @@
 """Findings: a guarantee at work on a sample, also where the noise is not known exactly.
 
-This is the one place where a guarantee meets an interval of noise rates or a radius. It is found at each end of
-the interval, and the larger threshold is taken: what passes at both ends passes between them
+This is the one place where a guarantee meets an interval of noise rates or a radius. It is found at each end
+of the interval, and the larger threshold is taken: what passes at both ends passes between them
 (docs/guarantees.md). A radius is in the coverage that each end is asked about.
 """
 

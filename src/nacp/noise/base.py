@@ -126,5 +126,6 @@ class Noise(ABC):
         array of shape (n,)
         """
         self.check(k)
-        clean = check_labels(labels, np.size(labels), k)
+        given = np.asarray(labels)
+        clean = check_labels(given, given.size, k)
         return self._draw(clean, k, np.random.default_rng(random_state))

@@ -1,10 +1,10 @@
 """The split engine: many random calibration/test splits, with the work that they share done once.
 
-Once per score: the scores of all pairs; how many of each row's lie below some edges; and the pairs themselves
-where the thresholds of the splits will fall. A split then is a 0/1 mask over the rows, so its tallies are one
-product with the counts, and its thresholds are found by the same search as in `calibrate`, on the same numbers.
-Where a split has to look at other pairs, they are collected then, and kept for the next. Thresholds under noise
-that is not uniform are found by `calibrate`'s own route.
+Once per score: the scores of all pairs; how many of each row's lie below some edges; and the pairs
+themselves where the thresholds of the splits will fall. A split then is a 0/1 mask over the rows, so its
+tallies are one product with the counts, and its thresholds are found by the same search as in `calibrate`, on
+the same numbers. Where a split has to look at other pairs, they are collected then, and kept for the next.
+Thresholds under noise that is not uniform are found by `calibrate`'s own route.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -144,7 +144,9 @@ def run_splits(
     chosen_methods = six_methods(rows.k) if methods is None else list(methods)
     others = [method.name for method in chosen_methods if not shares_work(method.guarantee)]
     if others:
-        raise InputError("methods", f"must cross a corrected target; {others} are to be calibrated one by one")
+        raise InputError(
+            "methods", f"must cross a corrected target; {others} are to be calibrated one by one"
+        )
 
     def draw(split: int) -> tuple[Bools, Ints]:
         if given is None:
@@ -217,7 +219,10 @@ class _Runner:
         """Choose the edges, count each row's scores below them, and collect the pairs in the windows."""
         pooled = np.sort(self._gather(noisy))
         all_scores = Rows(self.scores)
-        samples = {seen: Sample(all_scores, seen_labels, Precomputed()) for seen, seen_labels in ((True, self.clean), (False, noisy))}
+        samples = {
+            seen: Sample(all_scores, seen_labels, Precomputed())
+            for seen, seen_labels in ((True, self.clean), (False, noisy))
+        }
         windows = []
         for method in self.methods:
             labels = self.clean if method.sees_clean else noisy
@@ -299,9 +304,7 @@ class _Runner:
             else:
                 search = Search(Estimator(scores[mask], labels[mask], inverse))
                 counts = np.diff(tally, prepend=0, append=self.n * self.rows.k)
-                search.learn(
-                    np.concatenate([[-np.inf], self.edges, [np.inf]]), counts[None]
-                )
+                search.learn(np.concatenate([[-np.inf], self.edges, [np.inf]]), counts[None])
                 found = [self._locate(search, target, mask) for target in targets]
             for (m, a, correction, _), (q, _) in zip(wanted, found, strict=True):
                 size = self._test_size(q, mask, self.totals - tally)

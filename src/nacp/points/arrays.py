@@ -14,7 +14,7 @@ _WATCH: ContextVar[Callable[[int], object] | None] = ContextVar("watch", default
 
 @contextmanager
 def watching(told: Callable[[int], object] | None) -> Iterator[None]:
-    """Have a function told how many rows each block has that is read: for progress bars, and to count reads."""
+    """Have a function told how many rows each block has that is read: for progress, and to count reads."""
     token = _WATCH.set(told)
     try:
         yield

@@ -123,7 +123,8 @@ def _explain(block: Array, start: int, tolerance: float, normalize: bool, name: 
     if (low < 0 or high > 1) and off.any():
         raise InputError(
             name,
-            f"looks like logits (values from {low:.4g} to {high:.4g}, row {start + row} sums to {sums[row]:.4g})",
+            f"looks like logits (values from {low:.4g} to {high:.4g}, row {start + row} sums to "
+            f"{sums[row]:.4g})",
             remedy="pass scipy.special.softmax(probs, axis=1)",
             spoken="make them probabilities first, by softmax",
         )

@@ -40,6 +40,7 @@ def as_score(score: str | Score | Callable[..., Any]) -> Score:
         "score",
         f"must be one of {', '.join(map(repr, SCORES))}",
         found=repr(score),
-        remedy="or pass a score object such as nacp.RAPS(penalty=0.01), or a function from probabilities to scores",
+        remedy="or pass a score object such as nacp.RAPS(penalty=0.01), or a function from probabilities to "
+        "scores",
         spoken="",
     )

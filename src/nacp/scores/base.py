@@ -1,7 +1,7 @@
 """What a score is: a number S(x, l) for every label l, small where the classifier believes in l.
 
-The prediction set of a threshold q is ``C_q(x) = {l : S(x, l) <= q}``. A score is its formula, written once in
-terms of where a label stands in its row; the engine does the rest (`nacp.engine`).
+The prediction set of a threshold q is ``C_q(x) = {l : S(x, l) <= q}``. A score is its formula, written once
+in terms of where a label stands in its row; the engine does the rest (`nacp.engine`).
 """
 
 from abc import ABC, abstractmethod

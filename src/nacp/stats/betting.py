@@ -1,8 +1,9 @@
 """Bets that a mean is above 0, by which hypotheses are tested: valid whatever the distribution is (Ville).
 
-The wealth of a gambler who stakes on bounded numbers of mean 0 or less is a nonnegative supermartingale, so it
-grows from 1 to 1/delta with probability at most delta. The stakes hedge "wealth 1/delta after n points", which
-makes the test cost about as much as the normal approximation, which is not valid, would: docs/guarantees.md, T3.
+The wealth of a gambler who stakes on bounded numbers of mean 0 or less is a nonnegative supermartingale, so
+it grows from 1 to 1/delta with probability at most delta. The stakes hedge "wealth 1/delta after n points",
+which makes the test cost about as much as the normal approximation, which is not valid, would:
+docs/guarantees.md, T3.
 """
 
 import math
@@ -42,8 +43,8 @@ class Bets:
     seen : int
         How many points there have been.
     stops : frozenset of int
-        After how many points bets are judged. Points are to be played in parts that end there: then it does not
-        matter in which.
+        After how many points bets are judged. Points are to be played in parts that end there: then it does
+        not matter in which.
     """
 
     def __init__(self, number: int, n: int, delta: float, most: float | Floats) -> None:

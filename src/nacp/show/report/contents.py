@@ -11,13 +11,13 @@ from numpy.typing import ArrayLike
 
 from nacp import engine
 from nacp._types import Bools, Floats, Ints
-from nacp.advice.comparison import Asked, Comparison, compared, with_delta
+from nacp.advice.comparison import Asked, Comparison, ComparisonRow, compared, with_delta
 from nacp.advice.diagnosis import Diagnosis, diagnosis_of
 from nacp.advice.sensitivity import Sensitivity, sensitivity_of
 from nacp.calibrate import ScoreLike, calibrations, default_guarantee, informative_noise
 from nacp.calibration import Calibration
 from nacp.checks import check_choice, check_count, check_flag
-from nacp.coverage import RULES, CoverageCurve, Question, Rule, Sample, Talk, together
+from nacp.coverage import RULES, CoverageCurve, Question, Rule, Sample, Talk, both, together
 from nacp.engine import Block
 from nacp.errors import InputError
 from nacp.estimation import NoiseEstimate
@@ -139,56 +139,39 @@ def gather(
     chosen_rows = _check_samples(samples, measured.n)
     if descriptions is not None and len(descriptions) != measured.n:
         raise InputError(
-            "descriptions", f"must have one text for each of {measured.n} points", found=f"{len(descriptions)}"
+            "descriptions",
+            f"must have one text for each of {measured.n} points",
+            found=f"{len(descriptions)}",
         )
 
     say("calibrating for every alpha of the slider")
     alphas = sorted({*ALPHAS, alpha})
     chosen = alphas.index(alpha)
     asked = Asked(alpha, model, crossing, seed, names, normalize)
-    others = [
-        promised if name == promised.name else with_delta(name, promised.delta) for name in GUARANTEES
-    ]
-    steps, *costs = sample.ask(
-        together(
-            [
-                calibrations(
-                    sample, promised, model, alphas, crossing, seed, classes=names, normalize=normalize
-                ),
-                *(compared(repr(how), sample, each, asked) for each in others),
-            ]
-        )
+    others = [promised if name == promised.name else with_delta(name, promised.delta) for name in GUARANTEES]
+    slider = calibrations(sample, promised, model, alphas, crossing, seed, classes=names, normalize=normalize)
+    steps, costs = sample.ask(
+        both(slider, together([compared(repr(how), sample, each, asked) for each in others]))
     )
     cal = steps[chosen]
     say("measuring the sets")
     sets = SetsQuestion([each.native_threshold for each in steps], chosen, measured.n, cal)
-    comparing = [row.calibration.native_threshold for row in costs if row.calibration is not None]
-    talks: list[Talk[Any]] = [_asked([sets])]
-    if shown is None:
-        talks += _judgements(sample, cal)
-        (_, curve, *judged) = sample.ask(together([talks[0], _curve(sample, steps, chosen), *talks[1:]]))
+    drawn = _curve(sample, steps, chosen)
+    audit: tuple[ArrayLike | None, ArrayLike | None] = (None, None)
+    if shown is not None:
+        costs = _on_test(shown, costs, sets, truth)
+        if truth is not None:
+            audit = test_probs, test_labels
     else:
-        shown_coverage = coverage_under(shown, None)
-        _, there = shown.ask(together([talks[0], shown_coverage.at(np.unique(comparing))]))
-        place = {q: i for i, q in enumerate(np.unique(comparing).tolist())}
-        for i, row in enumerate(costs):
-            if row.calibration is not None:
-                at = place[row.calibration.native_threshold]
-                coverage = None if truth is None else float(there.noisy[at])
-                costs[i] = replace(row, mean_size=float(there.random[at]) * rows.k, coverage=coverage)
-        audit = (None, None) if truth is None else (test_probs, test_labels)
-        curve, *judged = sample.ask(
-            together([_curve(sample, steps, chosen), *_judgements(sample, cal, *audit)])
-        )
+        drawn = _after(sets, drawn)
+    curve, judged = sample.ask(both(drawn, together(_judgements(sample, cal, *audit))))
     say("coverage by class, and whether the noise model can be right")
     diagnosis = next((each for each in judged if isinstance(each, Diagnosis)), None)
-    by_class = (
-        coverage_by_class(sets.sets(), labels, noise=noise)
-        if shown is None
-        else coverage_by_class(cal.predict_set(probs), labels, noise=noise)
-        if truth is None
-        else coverage_by_class(sets.sets(), test_labels)
-    )
+    if test_labels is not None:
+        by_class = coverage_by_class(sets.sets(), test_labels)
+    else:
+        own = sets.sets() if shown is None else cal.predict_set(probs)
+        by_class = coverage_by_class(own, labels, noise=noise)
     covered = None if truth is None or shown is None else _covered(shown, steps)
     bounds = _bounds(cal.k)
     given = numbers if shown is None else truth
@@ -220,8 +203,28 @@ def _judgements(
     return found
 
 
-def _asked(questions: list[Question]) -> Talk[None]:
-    yield questions
+def _after(question: Question, talk: Talk[CoverageCurve]) -> Talk[CoverageCurve]:
+    """Ask a question before a conversation."""
+    yield [question]
+    return (yield from talk)
+
+
+def _on_test(
+    shown: Sample, costs: list[ComparisonRow], sets: Question, truth: Ints | None
+) -> list[ComparisonRow]:
+    """Measure sets on test points, and return the rows with what their thresholds do there."""
+    at = np.unique([row.calibration.native_threshold for row in costs if row.calibration is not None])
+    shown.read([sets])
+    found = shown.ask(coverage_under(shown, None).at(at))
+
+    def measured(row: ComparisonRow) -> ComparisonRow:
+        if row.calibration is None:
+            return row
+        i = int(np.searchsorted(at, row.calibration.native_threshold))
+        coverage = None if truth is None else float(found.noisy[i])
+        return replace(row, mean_size=float(found.random[i]) * shown.k, coverage=coverage)
+
+    return [measured(row) for row in costs]
 
 
 class SetsQuestion(Question):

@@ -1,0 +1,191 @@
+"""Regions of (x, label) pairs in which a noise model puts a negative share of true labels: where to look, and
+the test. Half of the points show where, the other half are for the test, and the other way round.
+"""
+
+import math
+from typing import NamedTuple
+
+import numpy as np
+
+from nacp._types import Bools, Floats, Ints
+from nacp.calibration import Calibration
+from nacp.coverage import Coverage, Question, Sample, Talk
+from nacp.engine import Block
+from nacp.errors import InputError
+from nacp.guarantees import coverage_under
+from nacp.stats.betting import Bets
+
+_THRESHOLDS = 200
+_ROUNDING = 1e-9
+
+
+class Check(NamedTuple):
+    """One test: an estimated share of true labels, which must not be negative.
+
+    Attributes
+    ----------
+    region : str
+        Of what the share is.
+    share, error : float
+        The estimate and its standard error.
+    rejected : bool
+        Whether it is significantly negative.
+    """
+
+    region: str
+    share: float
+    error: float
+    rejected: bool
+
+
+def regions_of(sample: Sample, cal: Calibration, *, doubtful: bool) -> "Talk[list[Region]]":
+    """Return the regions to be tested: two found on each half of the points, with the shares of the other."""
+    if sample.n < 2:
+        raise InputError("probs", "must hold two points or more for a diagnosis", found=f"{sample.n}")
+    # A smaller rate implies no more than a larger one does: the low end of an interval is tested.
+    coverage = coverage_under(sample, None if cal.noise is None else cal.noise.doubt.ends[0])
+    order = np.random.default_rng(cal.random_state).permutation(sample.n)
+    halves = order[: sample.n // 2], order[sample.n // 2 :]
+    favourites = FavouritesQuestion(sample.n)
+    yield [favourites]
+    by_score = yield from falls(coverage, halves, cal.score.offset, doubtful)
+    found = []
+    for fall, (learn, test) in zip(by_score, (halves, halves[::-1]), strict=True):
+        found += [fall, cells(coverage, learn, test, favourites.found)]
+    return found
+
+
+class FavouritesQuestion(Question):
+    """For each row the label with the lowest score."""
+
+    placed = True
+
+    def __init__(self, n: int) -> None:
+        self.found: Ints = np.empty(n, dtype=np.int64)
+
+    def see(self, block: Block, rows: slice | Ints) -> None:
+        self.found[rows] = block.placed.argmin(axis=1)
+
+
+class HalfQuestion(Question):
+    """The shares of half of the points in F^c-hat at thresholds: summed up, or each with its doubt."""
+
+    def __init__(
+        self, coverage: Coverage, half: Ints, thresholds: Floats, doubtful: bool | None = None
+    ) -> None:
+        self._coverage, self._thresholds, self._doubtful = coverage, thresholds, doubtful
+        self._inside: Bools = np.zeros(coverage.n, dtype=bool)
+        self._inside[half] = True
+        self.total = np.zeros(len(thresholds))
+        self.shares, self.doubts = np.zeros((2, 0 if doubtful is None else coverage.n, len(thresholds)))
+
+    def see(self, block: Block, rows: slice | Ints) -> None:
+        inside = self._inside[rows]
+        shares = self._coverage.shares(block, rows, self._thresholds)
+        if self._doubtful is None:
+            self.total += shares[inside].sum(axis=0)
+            return
+        self.shares[rows] = shares
+        if self._doubtful:
+            self.doubts[rows] = self._coverage.oscillation(block, self._thresholds)
+
+
+class Region(NamedTuple):
+    """A region in words; each test point's share in it, and by how much a radius of 1 would blur it; the
+    least and the most that a share can be, and the most that it can be blurred.
+    """
+
+    words: str
+    shares: Floats
+    doubts: Floats
+    low: float
+    high: float
+    most_doubt: float
+
+    def check(self, level: float, radius: float) -> Check:
+        """Bet that the mean share is negative, even with what the radius allows."""
+        shares, high = self.shares + radius * self.doubts, self.high + radius * self.most_doubt
+        width = high - self.low
+        error = float(shares.std()) / math.sqrt(len(shares))
+        won = False
+        if self.low < 0 < high:  # else no share can be negative, or none anything else
+            bets = Bets(1, len(shares), level, 0.99 * width / high)
+            bets.play(-shares[:, None] / width)
+            won = bool(bets.won[0])
+        return Check(self.words, float(shares.mean()), error, won)
+
+
+def falls(
+    coverage: Coverage, halves: tuple[Ints, Ints], offset: float, doubtful: bool
+) -> "Talk[list[Region]]":
+    """Find where F^c-hat falls most on each half, and return the other's shares in that increment."""
+    scores = coverage.sample.label_scores
+    grids = [
+        np.unique(np.quantile(scores[learn], np.linspace(0, 1, _THRESHOLDS), method="lower"))
+        for learn in halves
+    ]
+    sums = [HalfQuestion(coverage, learn, q) for learn, q in zip(halves, grids, strict=True)]
+    yield [*sums]
+    curves, places, tests = [], [], []
+    for learn, test, q, found in zip(halves, halves[::-1], grids, sums, strict=True):
+        curve = np.concatenate([[0.0], found.total / len(learn), [1.0]])  # at -inf and +inf it is known
+        end = int(np.argmax(np.maximum.accumulate(curve) - curve))
+        start = int(np.argmax(curve[: end + 1]))
+        inside = np.unique([place for place in (start, end) if 0 < place <= len(q)]).astype(int)
+        curves.append(curve)
+        places.append((start, end))
+        tests.append(HalfQuestion(coverage, test, q[inside - 1], doubtful))
+    yield [question for question in tests if len(question._thresholds)]
+    low, high = coverage.inverse.subset_range()
+    regions = []
+    for test, q, curve, ends, found in zip(halves[::-1], grids, curves, places, tests, strict=True):
+
+        def read(
+            place: int, test: Ints = test, q: Floats = q, curve: Floats = curve, found: HalfQuestion = found
+        ) -> tuple[Floats, Floats]:
+            """Return the shares up to a place of the curve, and their doubts."""
+            if not 0 < place <= len(q):
+                return np.full(len(test), curve[place]), np.zeros(len(test))
+            column = np.searchsorted(found._thresholds, q[place - 1])
+            return found.shares[test, column], found.doubts[test, column]
+
+        (below, below_doubts), (above, above_doubts) = read(ends[0]), read(ends[1])
+        told = [q[place - 1] + offset if 0 < place <= len(q) else None for place in ends]
+        words = f"with a score {_between(*told)}"
+        regions.append(Region(words, above - below, below_doubts + above_doubts, low, high, 2 * (high - low)))
+    return regions
+
+
+def _between(low: float | None, high: float | None) -> str:
+    """Write an interval with as many digits as tell its ends apart; None is an end that is infinite."""
+    if low is None or high is None:
+        return "anywhere" if low is high else f"above {low:.4g}" if high is None else f"up to {high:.4g}"
+    told = ((f"{low:.{digits}g}", f"{high:.{digits}g}") for digits in range(4, 18))
+    least, most = next((pair for pair in told if pair[0] != pair[1]), (str(low), str(high)))
+    return f"from {least} to {most}"
+
+
+def cells(coverage: Coverage, learn: Ints, test: Ints, favourites: Ints) -> Region:
+    """Find for which favourite and label the joint frequency comes out negative on some points, weigh these
+    cells by how negative it is, and return the others' shares in them.
+    """
+    inverse, labels, k = coverage.inverse, coverage.sample.labels, coverage.k
+    (shares, doubts), low, high, largest = np.zeros((2, len(test))), 0.0, 0.0, 0.0
+    for learnt, tested in zip(_by_class(favourites[learn], k), _by_class(favourites[test], k), strict=True):
+        if not len(learnt):
+            continue
+        joint = inverse.push(np.bincount(labels[learn[learnt]], minlength=k).astype(np.float64))
+        weights = np.where(joint < -_ROUNDING * len(learnt), -joint, 0.0)
+        table = inverse.pull(weights)  # the share of a point with this favourite, for each label
+        shares[tested], doubts[tested] = table[labels[test[tested]]], np.ptp(table)
+        low, high = min(low, table.min()), max(high, table.max())
+        largest = max(largest, weights.max())
+    unit = largest or 1.0
+    words = "in some pairs of the classifier's favourite and a true class (weighted)"
+    return Region(words, shares / unit, doubts / unit, low / unit, high / unit, (high - low) / unit)
+
+
+def _by_class(values: Ints, k: int) -> list[Ints]:
+    """Return for each class the places where it occurs."""
+    order = np.argsort(values, kind="stable")
+    return np.split(order, np.cumsum(np.bincount(values, minlength=k))[:-1])
