@@ -8,6 +8,7 @@ from scipy import stats
 
 import nacp
 from nacp.scores import SCORES, as_score
+from nacp.tuning import tuned
 
 
 def doubled_minus(p):
@@ -125,14 +126,15 @@ NOISES = [nacp.UniformNoise(0.2), nacp.GroupNoise([0, 0, 0, 1, 1, 2, 2], 0.2)]
 
 @every_score
 @pytest.mark.parametrize("noise", NOISES, ids=["uniform", "groups"])
-def test_no_result_depends_on_the_size_of_the_blocks(score, noise, monkeypatch):
+def test_no_result_depends_on_the_size_of_the_blocks(score, noise):
     matrix = given(score, softmax_rows(60, 7))
     labels = labels_for(matrix)
     reference = everything(score, matrix, labels, noise)
     for entries in (1, 7 * 13, 1 << 30):
-        monkeypatch.setattr("nacp._kernels.BLOCK_ENTRIES", entries)
-        for found, expected in zip(everything(score, matrix, labels, noise), reference, strict=True):
-            np.testing.assert_array_equal(found, expected)
+        with tuned(block_entries=entries):
+            found = everything(score, matrix, labels, noise)
+        for each, expected in zip(found, reference, strict=True):
+            np.testing.assert_array_equal(each, expected)
 
 
 @every_score
@@ -237,14 +239,14 @@ def test_u_of_one_seed_says_nothing_about_u_of_another_nor_about_the_row(uniform
     assert np.abs(correlations).max() < 5 / np.sqrt(ROWS)
 
 
-def test_u_is_the_same_for_the_same_row_in_any_batch_order_and_width(uniform_rows, monkeypatch):
+def test_u_is_the_same_for_the_same_row_in_any_batch_order_and_width(uniform_rows):
     aps, order = nacp.APS(seed=3), np.random.default_rng(6).permutation(ROWS)
     u = aps.uniforms(uniform_rows)
     np.testing.assert_array_equal(aps.uniforms(uniform_rows[order]), u[order])
     np.testing.assert_array_equal(aps.uniforms(uniform_rows.astype(np.float64)), u)
     np.testing.assert_array_equal(aps.uniforms(np.asfortranarray(uniform_rows)), u)
-    monkeypatch.setattr("nacp._kernels.BLOCK_ENTRIES", 1)
-    np.testing.assert_array_equal(aps.uniforms(uniform_rows[:100]), u[:100])
+    with tuned(block_entries=1):
+        np.testing.assert_array_equal(aps.uniforms(uniform_rows[:100]), u[:100])
 
 
 def test_u_of_float16_rows_is_that_of_the_same_numbers_in_float32(uniform_rows):

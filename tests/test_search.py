@@ -1,10 +1,19 @@
-"""The search at sizes where it has to search: exact, and in few reads of the matrix."""
+"""The search at sizes where it has to search: exact, and in few reads of the rows.
+
+The bound (`nacp.coverage.crossing`): one read tallies all cells, and each of the others cuts every open cell
+that it does not settle, in two at the least. Scores have 64 bits, so there are 65 reads at the most; where
+open cells are cut in 4,096 (while no more than 16 are open at once) there are 7.
+"""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 import numpy as np
 import pytest
 
 import nacp
-from nacp.coverage import Evidence
+from nacp.points import watching
+from nacp.tuning import tuned
 
 N, K = 3000, 150
 SCORES = {"hps": nacp.HPS(), "aps": nacp.APS(), "aps-det": nacp.APS(randomized=False), "raps": nacp.RAPS()}
@@ -33,56 +42,144 @@ NOISES = {
 }
 
 
-def by_sorting_everything(scores, weights, target, rule):
-    """The definition: a signed, weighted ECDF over all n k scores."""
+def by_sorting_everything(scores, weights, targets, rule):
+    """The definition: a signed, weighted ECDF over all n k scores. Thresholds, and the estimates there."""
     order = np.argsort(scores, axis=None)
     distinct, last = np.unique(scores.ravel()[order][::-1], return_index=True)
-    exact = np.cumsum(
-        weights.ravel()[order].astype(np.longdouble)
-    )  # in float64 the sum itself rounds by 1e-12
-    estimate = (exact[scores.size - 1 - last] / N).astype(np.float64)
-    reached = estimate >= target - 1e-12
-    if rule == "first":
+    exact = np.cumsum(weights.ravel()[order].astype(np.longdouble))  # float64 would round by 1e-12
+    estimate = (exact[scores.size - 1 - last] / len(scores)).astype(np.float64)
+    for target in targets:
+        reached = estimate >= target - 1e-12
+        if rule == "last":
+            reached = np.logical_and.accumulate(reached[::-1])[::-1]
         place = int(np.argmax(reached))
-    else:
-        place = len(reached) - int(np.argmax(~reached[::-1])) if not reached.all() else 0
-    return distinct[place], estimate[place]
+        yield distinct[place], estimate[place]
+
+
+class Reads:
+    """How often all of n rows were read."""
+
+    def __init__(self, n: int) -> None:
+        self._n, self._rows = n, 0
+
+    def see(self, rows: int) -> None:
+        self._rows += rows
+
+    def __int__(self) -> int:
+        """Less than n rows more are looked at for a hint."""
+        return self._rows // self._n
+
+
+@contextmanager
+def searched(n: int) -> Iterator[Reads]:
+    """Count the reads of calibrate() after the one that checks the rows."""
+    reads = Reads(n)
+    reads.see(-n)
+    with watching(reads.see):
+        yield reads
+
+
+def make_points(make, noise, seed=7):
+    rng = np.random.default_rng(seed)
+    probs = make(rng)
+    probs = (probs / probs.sum(axis=1, keepdims=True)).astype(np.float32)
+    return probs, noise.sample(np.argmax(probs * rng.random((N, K)), axis=1), K, random_state=8)
+
+
+ALPHAS = (0.01, 0.1, 0.4)
 
 
 @pytest.mark.parametrize("rule", ["first", "last"])
 @pytest.mark.parametrize("noise", NOISES.values(), ids=NOISES)
 @pytest.mark.parametrize("make", [smooth, mostly_zeros, nearly_certain])
 @pytest.mark.parametrize("score", SCORES.values(), ids=SCORES)
-def test_the_search_finds_what_sorting_everything_finds_in_few_reads(score, make, noise, rule, monkeypatch):
-    rng = np.random.default_rng(7)
-    probs = make(rng)
-    probs = (probs / probs.sum(axis=1, keepdims=True)).astype(np.float32)
-    labels = noise.sample(np.argmax(probs * rng.random((N, K)), axis=1), K, random_state=8)
+def test_the_search_finds_what_sorting_everything_finds_in_few_reads(score, make, noise, rule):
+    probs, labels = make_points(make, noise)
     scores = score.scores(probs) - score.offset if score.offset == 0 else -probs.astype(np.float64)
     weights = noise.inverse(K).dense()[labels]
-    reads = []
-    sweep = Evidence.sweep
-    monkeypatch.setattr(
-        Evidence, "sweep", lambda *args, **options: reads.append(1) or sweep(*args, **options)
-    )
-    for alpha in (0.01, 0.1, 0.4):
-        reads.clear()
-        cal = nacp.calibrate(
-            probs, labels, noise=noise, alpha=alpha, score=score, guarantee="none", crossing=rule
-        )
-        # The first look, and then each read cuts the open range in 13 or scans a part as large as may be
-        # held: 64 bits are used up after 18 cuts, and the 450,000 pairs after one scan.
-        assert len(reads) <= 20
-        threshold, estimate = by_sorting_everything(scores, weights, 1 - alpha, rule)
+    expected = by_sorting_everything(scores, weights, [1 - alpha for alpha in ALPHAS], rule)
+    for alpha, (threshold, estimate) in zip(ALPHAS, expected, strict=True):
+        with searched(N) as reads:
+            cal = nacp.calibrate(
+                probs, labels, noise=noise, alpha=alpha, score=score, guarantee="none", crossing=rule
+            )
+        # All 450,000 pairs may be held, so after the tally one read collects what is open.
+        assert int(reads) <= 2
         assert cal.native_threshold == threshold
         assert cal.estimate == pytest.approx(estimate, abs=1e-12)
+
+
+# How many reads there may be, where pairs are not to be collected or few of them are.
+BOUNDS = {
+    "in two": (65, {"collected_pairs": 0, "new_cells": 2}),
+    "in two, and few collected": (65, {"collected_pairs": 16, "new_cells": 2}),
+    "in many": (7, {"collected_pairs": 0, "new_cells": 1 << 16}),
+    "in many, and some collected": (7, {"collected_pairs": 1000, "new_cells": 1 << 16}),
+}
+
+
+@pytest.mark.parametrize(("most", "how"), BOUNDS.values(), ids=BOUNDS)
+@pytest.mark.parametrize("noise", NOISES.values(), ids=NOISES)
+@pytest.mark.parametrize("make", [smooth, mostly_zeros])
+@pytest.mark.parametrize("score", [nacp.HPS(), nacp.RAPS()], ids=["hps", "raps"])
+def test_however_cells_are_cut_there_are_no_more_reads_than_bits(score, make, noise, most, how):
+    probs, labels = (part[:600] for part in make_points(make, noise))
+    options = {"noise": noise, "alpha": [0.1, 0.4], "score": score, "guarantee": "none"}
+    usual = nacp.calibrate(probs, labels, **options)
+    with tuned(hint_rows=1, **how), searched(600) as reads:
+        found = nacp.calibrate(probs, labels, **options)
+    assert 2 <= int(reads) <= most
+    for cal, same in zip(found, usual, strict=True):
+        assert (cal.native_threshold, cal.estimate) == (same.native_threshold, same.estimate)
+        assert cal.tally == same.tally
+
+
+@pytest.mark.parametrize("rule", ["first", "last"])
+@pytest.mark.parametrize("noise", [NOISES["uniform .2"], NOISES["matrix"]], ids=["uniform", "matrix"])
+def test_numbers_of_all_sizes_are_told_apart_within_the_bound(noise, rule):
+    """Scores whose cells hold the most bits: next to 0, beyond 2^64, neighbours, and infinite ones."""
+    rng = np.random.default_rng(3)
+    sizes = np.concatenate([[0.0, np.inf, 1e300, 1e19], 2.0 ** np.arange(-1074, -60, 7)])
+    numbers = np.concatenate([sizes, -sizes, np.nextafter(0.3, [0, 1]), np.nextafter(1.0, [0, 2])])
+    scores = numbers[rng.integers(len(numbers), size=(600, K))]
+    labels = rng.integers(K, size=600)
+    alphas = [0.05, 0.3, 0.5, 0.6, 0.99]
+    finite = np.maximum(scores, np.finfo(float).min)  # which stands for minus infinity
+    weights, targets = noise.inverse(K).dense()[labels], [1 - alpha for alpha in alphas]
+    expected = [threshold for threshold, _ in by_sorting_everything(finite, weights, targets, rule)]
+    for most, how in BOUNDS.values():
+        with tuned(hint_rows=1, **how), searched(600) as reads:
+            found = nacp.calibrate(
+                scores,
+                labels,
+                noise=noise,
+                score="precomputed",
+                guarantee="none",
+                alpha=alphas,
+                crossing=rule,
+            )
+        assert int(reads) <= most
+        assert [cal.native_threshold for cal in found] == expected
+
+
+def test_a_hint_that_is_right_saves_a_read_and_one_that_is_wrong_costs_none():
+    probs, labels = make_points(smooth, NOISES["uniform .2"])
+    options = {"noise": 0.2, "guarantee": "none", "score": "aps"}
+    reads = []
+    for hint in ({}, {"hint_errors": 0.0, "hint_rows": 1}):
+        with tuned(**hint), searched(N) as counted:
+            cal = nacp.calibrate(probs, labels, **options)
+        reads.append((int(counted), cal.native_threshold))
+    (right, threshold), (wrong, same) = reads
+    assert (right, wrong) == (1, 2)
+    assert same == threshold
 
 
 @pytest.mark.parametrize("rule", ["first", "last"])
 @pytest.mark.parametrize("score", SCORES.values(), ids=SCORES)
 @pytest.mark.parametrize("seed", range(4))
 def test_many_alphas_at_once_find_what_each_finds_alone(score, rule, seed):
-    """What is known up to a bound, for one alpha, may lie where another one has scanned all pairs."""
+    """And in no more reads than one: what is open for all of them is collected at once."""
     rng = np.random.default_rng(seed)
     probs = rng.dirichlet(np.full(2 * K, 0.3), N)
     clean = (probs.cumsum(axis=1) > rng.random((N, 1))).argmax(axis=1)
@@ -90,7 +187,9 @@ def test_many_alphas_at_once_find_what_each_finds_alone(score, rule, seed):
     alphas = np.sort(rng.uniform(0.01, 0.5, 12)).tolist()
     for rate in (0.1, 0.2):
         options = {"noise": rate, "score": score, "guarantee": "none", "crossing": rule}
-        found = nacp.calibrate(probs, labels, alpha=alphas, **options)
+        with searched(N) as reads:
+            found = nacp.calibrate(probs, labels, alpha=alphas, **options)
+        assert int(reads) <= 2
         for alpha, cal in zip(alphas, found, strict=True):
             alone = nacp.calibrate(probs, labels, alpha=alpha, **options)
             assert (cal.native_threshold, cal.estimate) == (alone.native_threshold, alone.estimate)

@@ -6,6 +6,7 @@ import pytest
 import nacp
 from nacp.paper import splits, twins
 from nacp.paper.methods import six_methods
+from nacp.tuning import tuned
 
 
 @pytest.mark.filterwarnings("ignore::nacp.NoValidThresholdWarning")
@@ -85,12 +86,12 @@ def test_other_noise_takes_the_route_of_calibrate(noise, given, score):
             assert found.sizes[m, 0, split] == pytest.approx(result.mean_size, rel=1e-15)
 
 
-def test_a_threshold_outside_of_what_was_prepared_is_found_all_the_same(monkeypatch):
-    """Windows of no width leave every split to the ladder, and to pairs that are collected when needed."""
+def test_a_threshold_outside_of_what_was_prepared_is_found_all_the_same():
+    """Windows of no width leave every split to pairs that are collected when they are needed."""
     probs, labels = twins.simulate("cifar10", n=1000, random_state=4)
     usual = splits.run_splits(probs, labels, noise=0.3, splits=5)
-    monkeypatch.setattr(splits, "_SPREAD", 0.0)
-    direct = splits.run_splits(probs, labels, noise=0.3, splits=5)
+    with tuned(split_errors=0.0):
+        direct = splits.run_splits(probs, labels, noise=0.3, splits=5)
     np.testing.assert_array_equal(direct.thresholds, usual.thresholds)
     np.testing.assert_array_equal(direct.sizes, usual.sizes)
 
@@ -105,7 +106,7 @@ def test_the_noise_is_drawn_anew_for_each_split():
 
 def test_bad_splits_are_refused():
     probs, labels = twins.simulate("cifar10", n=100)
-    with pytest.raises(ValueError, match="calibration must leave points on both sides"):
+    with pytest.raises(ValueError, match="calibration must leave points for testing: 1 to 99; found 100"):
         splits.run_splits(probs, labels, noise=0.2, calibration=100)
-    with pytest.raises(ValueError, match="labels"):
+    with pytest.raises(ValueError, match=r"noisy_labels must have the shape \(100,\).*found \(50,\)"):
         splits.run_splits(probs, labels, noise=0.2, noisy_labels=labels[:50])

@@ -29,12 +29,13 @@ class Tuning:
         the guess is right nine times in ten, for 2% of the time of a read.
     hint_errors : float
         How far around the guess, in standard errors of the hint.
-    compared_spans : int
-        Up to so many intervals are looked for by comparing all scores; more of them by the scores' cells.
     counted_thresholds : int
         Up to so many thresholds, pairs are counted by comparing; for more, each pair is looked up.
     bets_entries : int
         Points times bets that are played at once.
+    split_errors : float
+        How far from the target the estimate on all rows may be at the threshold of one split, in standard
+        deviations, for its pairs to be collected beforehand (`nacp.paper.splits`).
     written_entries : int
         Entries of the rows that the command line predicts and writes at once: 2^23 entries are 32 MB of
         float32, and progress is shown some times a second.
@@ -44,10 +45,10 @@ class Tuning:
     collected_pairs: int = 1 << 20
     new_cells: int = 1 << 16
     hint_rows: int = 512
-    hint_errors: float = 3.0
-    compared_spans: int = 2
+    hint_errors: float = 2.0
     counted_thresholds: int = 32
     bets_entries: int = 1 << 18
+    split_errors: float = 5.0
     written_entries: int = 1 << 23
 
 

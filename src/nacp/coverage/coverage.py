@@ -8,15 +8,13 @@ import numpy as np
 from nacp import engine
 from nacp._types import Floats, Ints
 from nacp.coverage.crossing import Cell, Crossing, Rule, Search, cut
-from nacp.coverage.estimator import Estimator, pair_weights
+from nacp.coverage.estimator import Estimator, rest_unit
 from nacp.coverage.sample import Question, Sample, Talk, both
 from nacp.coverage.tally import Tally
 from nacp.engine import Block, ByLabel
-from nacp.engine.cells import CELLS, EDGES
+from nacp.engine.cells import CELLS, ENDS
 from nacp.noise.matrices import ClassMatrix
 from nacp.tuning import tuning
-
-_ALL_EDGES = np.append(-np.inf, EDGES)
 
 
 class Estimates(NamedTuple):
@@ -49,6 +47,7 @@ class Coverage:
     ) -> None:
         self.sample, self.inverse, self._radius = sample, inverse, radius
         self.n, self.k, self._points = sample.n, sample.k, points or sample.n
+        self._unit, _ = rest_unit(inverse, self._points)
         # Where all pairs have the same weight, what is read does not depend on it.
         self.read_as = None if inverse.constant_rest is not None else (id(inverse), self._points)
         self._search: Search | None = None
@@ -56,7 +55,9 @@ class Coverage:
 
     def weights(self, rows: slice | Ints) -> ByLabel | None:
         """Return the weights of the pairs of some rows, for the engine; None if all are equal."""
-        return pair_weights(self.inverse, self.sample.labels[rows], self._points)
+        if self.read_as is None:
+            return None
+        return ByLabel(self.sample.labels[rows], self.inverse, self._unit)
 
     @cached_property
     def estimator(self) -> Estimator:
@@ -72,7 +73,7 @@ class Coverage:
             self._held += windows
             if self._search is None:  # else another conversation learnt it just before
                 self._search = Search(self.estimator)
-                self._search.learn(_ALL_EDGES, tally.found)
+                self._search.learn(ENDS, tally.found)
         return self._search
 
     def crossings(self, targets: list[float], rule: Rule) -> Talk[list[Crossing]]:
@@ -97,13 +98,15 @@ class Coverage:
             numbers = np.cumsum([search.pairs_in(cell) for cell in cells])
             fitting = int(np.searchsorted(numbers, tuning().collected_pairs, side="right"))
             collected, others = cells[:fitting], cells[fitting:]
-            edges = cut(others) if others else _ALL_EDGES[:1]
+            edges = cut(others) if others else ENDS[:1]
             window, finer = WindowQuestion(self, collected), TallyQuestion(self, edges)
             yield [question for question, some in ((window, collected), (finer, others)) if some]
             if others:
                 search.learn(edges, finer.found)
             held = [(cell, window) for cell in collected]
-            self._held = [*self._held[-1:], window]
+            if collected:  # another conversation may hold the same pairs
+                others = [other for other in self._held if other.parts is not window.parts]
+                self._held = [*others[-1:], window]
         for cell, window in held:
             search.look_into(cell, window.scores, window.weights)
 
@@ -117,7 +120,7 @@ class Coverage:
             chosen.append(rows)
         labels = self.sample.labels[np.concatenate(chosen)]
         search = Search(Estimator(np.concatenate(scores), labels, self.inverse, self._points))
-        search.learn(_ALL_EDGES, tally.found)
+        search.learn(ENDS, tally.found)
         return search, len(labels)
 
     def _hint(self, targets: list[float], rule: Rule) -> list[Cell]:
@@ -280,13 +283,13 @@ class WindowQuestion(Question):
         self.key = ("window", coverage.read_as)
         self.placed = coverage.read_as is not None
         self._spans = _merged(spans)
-        self._parts: list[engine.Pairs] = []
+        self.parts: list[engine.Pairs] = []
 
     def absorb(self, other: "WindowQuestion") -> None:
         self._spans = _merged([*self._spans, *other._spans])
 
     def see(self, block: Block, rows: slice | Ints) -> None:
-        self._parts.append(engine.window(block, self._spans, self._coverage.weights(rows)))
+        self.parts.append(engine.window(block, self._spans, self._coverage.weights(rows)))
 
     def holds(self, cell: Cell) -> bool:
         """Return whether all pairs of a cell were collected."""
@@ -295,12 +298,12 @@ class WindowQuestion(Question):
     @cached_property
     def scores(self) -> Floats:
         """The native scores of the pairs."""
-        return np.concatenate([part.scores for part in self._parts])
+        return np.concatenate([part.scores for part in self.parts])
 
     @cached_property
     def weights(self) -> Ints:
         """Their weights, if these are not all equal."""
-        return np.concatenate([part.weights for part in self._parts])
+        return np.concatenate([part.weights for part in self.parts])
 
 
 def _merged(spans: list[Cell]) -> list[Cell]:

@@ -14,7 +14,6 @@ import numpy as np
 
 from nacp._types import Floats, Ints
 from nacp.coverage.tally import Tally
-from nacp.engine import ByLabel
 from nacp.engine.cells import EDGES
 from nacp.noise.matrices import ClassMatrix
 
@@ -111,12 +110,6 @@ def rest_unit(inverse: ClassMatrix, n: int) -> tuple[float, int | None]:
     unit, _ = _whole(np.zeros(1), largest, row_sum, n)
     constant = inverse.constant_rest
     return unit, None if constant is None else round(constant / unit)
-
-
-def pair_weights(inverse: ClassMatrix, labels: Ints, n: int) -> ByLabel | None:
-    """Return the weights of the pairs of rows with such labels, for the engine; None if all are equal."""
-    unit, constant = rest_unit(inverse, n)
-    return ByLabel(labels, inverse, unit) if constant is None else None
 
 
 def _whole(values: Floats, largest: float, row_sum: float, n: int) -> tuple[float, Ints]:

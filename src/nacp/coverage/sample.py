@@ -176,7 +176,7 @@ class Sample:
                 question.see(block, None)
 
     def few(self, number: int) -> Iterator[tuple[Block, Ints]]:
-        """Hand out some evenly spaced rows, block by block, and which they are: a 16th of them at the most."""
+        """Hand out some evenly spaced rows by blocks, and which they are: a 16th of them at the most."""
         step = max(1, self.n // number, min(16, self.n // 32))
         chosen, scratch = np.arange(step // 2, self.n, step), Scratch()
         for where in row_slices(len(chosen), self.k):

@@ -50,6 +50,7 @@ with np.errstate(over="ignore"):
     EDGES: Floats = _edges()
 EDGES.flags.writeable = False
 CELLS = len(EDGES)
+ENDS: Floats = np.append(-np.inf, EDGES)  # cell i holds the scores in (ENDS[i], ENDS[i + 1]]
 
 
 def codes_of(scores: Array, scratch: Scratch) -> tuple[Array, Ints]:
@@ -61,27 +62,31 @@ def codes_of(scores: Array, scratch: Scratch) -> tuple[Array, Ints]:
             np.copyto(rounded, flat, casting="same_kind")
         flat = rounded
     if flat.max(initial=0) <= 0:
-        magnitude = np.abs(flat, out=scratch.get("magnitude", flat.shape, np.float32)).view(np.int32)
-        return np.right_shift(magnitude, _SHIFT, out=magnitude), _negative_table()
-    # 4 times the leading bits of the distance from 0 or 1, and whether it is from 0, below 1 or above 1.
+        return negated_codes(np.abs(flat, out=scratch.get("magnitude", flat.shape, np.float32)), scratch)
+    # The leading bits of the distance from 0 or 1, by whether it is from 0, below 1 or above 1.
     near = np.subtract(np.float32(1), flat, out=scratch.get("magnitude", flat.shape, np.float32))
     np.abs(near, out=near)
     np.minimum(near, flat, out=near)
-    negative = np.flatnonzero(near < 0)
+    negative = np.flatnonzero(near < 0) if near.min() < 0 else ()
     bits = near.view(np.int32)
-    np.right_shift(bits, _SHIFT - 2, out=bits)
-    np.bitwise_and(bits, -4, out=bits)
+    np.right_shift(bits, _SHIFT, out=bits)
     np.clip(bits, _LEAST, _MOST, out=bits)
+    bits -= _LEAST
     side = scratch.get("side", flat.shape, np.bool_)
     other = scratch.get("other", flat.shape, np.bool_)
     np.greater_equal(flat, np.float32(0.5), out=side)
     np.greater(flat, np.float32(1), out=other)
     sides = np.add(side.view(np.int8), other.view(np.int8), out=side.view(np.int8))
-    bits += sides
-    bits -= _LEAST
+    bits += np.multiply(sides, np.int32(_STEP), out=scratch.get("codes", flat.shape, np.int32))
     if len(negative):
         bits[negative] = (np.abs(flat[negative]).view(np.int32) >> _SHIFT) + _FIRST_NEGATIVE
     return bits, _table()
+
+
+def negated_codes(values: Array, scratch: Scratch) -> tuple[Array, Ints]:
+    """Return the same of minus some float32 values that are not negative."""
+    codes = scratch.get("codes", values.shape, np.int32)
+    return np.right_shift(values.view(np.int32), _SHIFT, out=codes).reshape(-1), _negative_table()
 
 
 def cells_of(scores: Array, scratch: Scratch) -> Ints:
@@ -90,8 +95,9 @@ def cells_of(scores: Array, scratch: Scratch) -> Ints:
     return table[codes]
 
 
-_LEAST, _MOST = (((127 + _POSITIVE[0]) << _BITS) - 1) << 2, (127 + _ABOVE_ONE[1]) << (_BITS + 2)
-_FIRST_NEGATIVE = _MOST - _LEAST + 4
+_LEAST, _MOST = ((127 + _POSITIVE[0]) << _BITS) - 1, (127 + _ABOVE_ONE[1]) << _BITS
+_STEP = _MOST - _LEAST + 1
+_FIRST_NEGATIVE = 3 * _STEP
 
 
 @lru_cache(maxsize=1)
@@ -105,12 +111,10 @@ def _negative_table() -> Ints:
 @lru_cache(maxsize=1)
 def _table() -> Ints:
     """The cells of all scores, by their codes."""
-    bits = np.arange(_LEAST, _MOST + 4)
-    near = ((bits >> 2).astype(np.int32) << _SHIFT).view(np.float32).astype(np.float64)
-    near[bits >> 2 == _LEAST >> 2] = 0.0
-    scores = np.choose(bits & 3, [near, 1 - near, 1 + near, 1 + near])
-    scores[(bits & 3 == 2) & (near == 0)] = np.nextafter(1.0, 2)
-    cells = np.searchsorted(EDGES, scores, side="left")
-    # Just above 1 there is a cell of its own.
-    cells[(bits & 3 == 2)] = np.maximum(cells[bits & 3 == 2], np.searchsorted(EDGES, 1.0, side="left") + 1)
-    return np.concatenate([cells, _negative_table()])
+    near = (np.arange(_LEAST, _MOST + 1, dtype=np.int32) << _SHIFT).view(np.float32).astype(np.float64)
+    near[0] = 0.0
+    just_above = (
+        np.searchsorted(EDGES, 1.0, side="left") + 1
+    )  # a cell of its own, whose least score rounds to 1
+    cells = [np.searchsorted(EDGES, scores, side="left") for scores in (near, 1 - near, 1 + near)]
+    return np.concatenate([*cells[:2], np.maximum(cells[2], just_above), _negative_table()])

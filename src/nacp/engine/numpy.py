@@ -7,7 +7,7 @@ from typing import NamedTuple
 import numpy as np
 
 from nacp._types import Array, Bools, Floats, Ints
-from nacp.engine.cells import CELLS, EDGES, codes_of
+from nacp.engine.cells import CELLS, EDGES, ENDS, codes_of, negated_codes
 from nacp.engine.contract import Pairs, PerLabel, PerRow, Spec, Thresholds, Weights
 from nacp.engine.formula import Expression
 from nacp.engine.hashing import hashed_uniforms
@@ -43,6 +43,8 @@ class Block:
     def __init__(self, values: Array, spec: Spec, scratch: Scratch) -> None:
         self.values, self.spec, self.scratch = values, spec, scratch
         self.shape: tuple[int, int] = values.shape
+        self._coded: Array | None = None
+        self._codes: tuple[Array, Ints] | None = None
 
     @cached_property
     def u(self) -> Floats | None:
@@ -79,10 +81,29 @@ class Block:
 
     def codes(self, *, placed: bool) -> tuple[Array, Ints]:
         """Return small numbers for the same scores, flat, and the table of the cells that they stand for."""
+        if self._is_minus_p and self.values.dtype == np.float32:
+            if self._codes is None:
+                self._codes = negated_codes(self.values, self.scratch)
+            return self._codes
         scores = self.scores(placed=placed)
-        if getattr(self, "_coded", None) is not scores:
+        if self._codes is None or self._coded is not scores:
             self._coded, self._codes = scores, codes_of(scores, self.scratch)
         return self._codes
+
+    def at(self, flat: Ints, *, placed: bool) -> Floats:
+        """Return the same scores at some flat places; of a pointwise score, computed there alone."""
+        formula = self.spec.formula
+        if self.spec.ranked or not isinstance(formula, Expression) or "placed" in vars(self):
+            found: Array = self.scores(placed=placed).reshape(-1)[flat]
+        else:
+            found = _lowest_finite(evaluate(formula, _Entries(self.values.reshape(-1)[flat]), Scratch()))
+        return found.astype(np.float64)
+
+    @property
+    def _is_minus_p(self) -> bool:
+        """Whether the score is -p, whose cells need no arithmetic."""
+        formula = self.spec.formula
+        return not self.spec.ranked and isinstance(formula, Expression) and repr(formula) == "negative(p)"
 
     def _ranked(self, values: Array) -> Array:
         """Return the scores of rows in descending order."""
@@ -113,9 +134,7 @@ class Block:
         else:
             assert self.spec.of_rows is not None
             scores = self._checked(self.spec.of_rows(self.values))
-        if np.isneginf(scores.min()):  # the best possible score, as the lowest number, which orders alike
-            scores = np.maximum(scores, np.finfo(scores.dtype).min)
-        return scores
+        return scores if self._is_minus_p else _lowest_finite(scores)
 
     def _checked(self, found: Array) -> Array:
         scores = np.asarray(found, dtype=np.float64)
@@ -128,6 +147,14 @@ class Block:
         if np.isnan(scores).any():
             raise InputError("score", "returned NaN; it must return numbers (inf is allowed)")
         return scores
+
+
+def _lowest_finite(scores: Array) -> Array:
+    """Return scores with the best possible one, -inf, as the lowest number, which orders alike."""
+    if not np.isneginf(scores.min(initial=0)):
+        return scores
+    lifted: Array = np.maximum(scores, np.finfo(scores.dtype).min)
+    return lifted
 
 
 class _Entries(NamedTuple):
@@ -145,11 +172,14 @@ def label_scores(block: Block, labels: Ints) -> Floats:
     """Return the native score of one given label per row."""
     rows = np.arange(len(labels))
     if not block.spec.ranked or "placed" in vars(block):
-        return block.placed[rows, labels].astype(np.float64)
-    # Equal probabilities have equal scores, so the first of them stands for all.
-    higher = block.scratch.get("higher", block.shape, np.bool_)
-    np.greater(block.values, block.values[rows, labels][:, None], out=higher)
-    found: Floats = block.along[rows, np.count_nonzero(higher, axis=1)]
+        return block.at(rows * block.shape[1] + labels, placed=True)
+    # Equal probabilities have equal scores, so the first of them stands for all: it is found by bisection.
+    own, low, high = block.values[rows, labels], np.zeros(len(rows), int), np.full(len(rows), block.shape[1])
+    while (low < high).any():
+        middle = (low + high) // 2
+        higher = block.descending[rows, np.minimum(middle, block.shape[1] - 1)] > own
+        low, high = np.where(higher & (low < high), middle + 1, low), np.where(higher, high, middle)
+    found: Floats = block.along[rows, low]
     return found
 
 
@@ -201,7 +231,7 @@ def window(block: Block, spans: Sequence[tuple[float, float]], weights: Weights 
     """Return the pairs that score in one of some intervals (low, high], which are ascending and disjoint."""
     placed = weights is not None
     flat = _inside(block, spans, placed=placed)
-    scores = block.scores(placed=placed).reshape(-1)[flat].astype(np.float64)
+    scores = block.at(flat, placed=placed)
     if weights is None:
         return Pairs(scores, np.empty(0, dtype=np.int64))
     return Pairs(scores, _weights(block, weights, flat))
@@ -209,28 +239,35 @@ def window(block: Block, spans: Sequence[tuple[float, float]], weights: Weights 
 
 def _inside(block: Block, spans: Sequence[tuple[float, float]], *, placed: bool) -> Ints:
     """Return the flat places of the scores in ascending intervals (low, high]."""
-    scores = block.scores(placed=placed).reshape(-1)
-    if len(spans) <= tuning().compared_spans:
-        parts = [block.scratch.get(f"inside{i}", scores.shape, np.bool_) for i in range(2 * len(spans))]
-        for i, (low, high) in enumerate(spans):
-            above, within = parts[2 * i : 2 * i + 2]
-            np.greater(scores, _down(scores.dtype, low), out=above)
-            np.less_equal(scores, _down(scores.dtype, high), out=within)
-            within &= above
-            if i:
-                within |= parts[2 * i - 1]
-        return np.flatnonzero(parts[-1]) if parts else np.empty(0, dtype=np.int64)
+    if not len(spans):
+        return np.empty(0, dtype=np.int64)
     lows, highs = np.transpose(spans)
+    size = (block.values.size,)
+    inside = block.scratch.get("inside", size, np.bool_)
+    if len(spans) == 1 and block._codes is None:
+        scores = block.scores(placed=placed).reshape(-1)
+        above = np.greater(
+            scores, _down(scores.dtype, lows[0]), out=block.scratch.get("above low", size, np.bool_)
+        )
+        np.less_equal(scores, _down(scores.dtype, highs[0]), out=inside)
+        return np.flatnonzero(np.logical_and(inside, above, out=inside))
+    firsts, lasts = np.searchsorted(EDGES, lows, side="right"), np.searchsorted(EDGES, highs, side="left")
     wanted = np.zeros(CELLS, dtype=bool)
-    for first, last in zip(
-        np.searchsorted(EDGES, lows, side="right"), np.searchsorted(EDGES, highs, side="left"), strict=True
-    ):
+    for first, last in zip(firsts, lasts, strict=True):
         wanted[first : last + 1] = True
-    held = block.scratch.get("inside", scores.shape, np.bool_)
     codes, table = block.codes(placed=placed)
-    flat = np.flatnonzero(np.take(wanted[table], codes, out=held, mode="clip"))
-    # Cells may reach beyond the intervals.
-    found = scores[flat]
+    some = np.flatnonzero(wanted[table])
+    if len(some) and some[-1] - some[0] + 1 == len(some):
+        above = np.greater_equal(codes, int(some[0]), out=block.scratch.get("above low", size, np.bool_))
+        np.less_equal(codes, int(some[-1]), out=inside)
+        np.logical_and(inside, above, out=inside)
+    else:
+        np.take(wanted[table], codes, out=inside, mode="clip")
+    flat = np.flatnonzero(inside)
+    if np.array_equal(EDGES[lasts], highs) and np.array_equal(ENDS[firsts], lows):
+        return flat
+    # The cells at the ends reach beyond the intervals.
+    found = block.at(flat, placed=placed)
     place = np.searchsorted(highs, found, side="left")
     exact = place < len(highs)
     exact[exact] = found[exact] > lows[place[exact]]

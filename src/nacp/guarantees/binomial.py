@@ -75,38 +75,33 @@ class Binomial(PointwiseTest):
             p0 = (1 - epsilon) * (1 - problem.alpha) + epsilon * bound
             return upper_tail(problem.n, hits[places], p0) <= 0.95 * self.delta
 
-        def last_failure(places: Ints, passed: Bools, least: int) -> int:
-            return int(places[np.flatnonzero(~passed)].max(initial=least))
-
-        def settle(places: Ints, least: Floats, most: Floats) -> tuple[int, int]:
-            """Return above which place all pass, and which fails, whatever F^r-hat is between two bounds."""
-            top = last_failure(places, passes(places, chernoff(most, points, part)), start - 1)
-            return top, last_failure(places, passes(places, least), start - 1)
+        def unsettled(places: Ints, least: Floats, most: Floats) -> Ints:
+            """Return the places above the last that fails, but for those that pass, whatever F^r-hat is."""
+            nonlocal failed
+            failed = int(places[~passes(places, least)].max(initial=failed))
+            return places[~passes(places, chernoff(most, points, part)) & (places > failed)]
 
         # F^r-hat lies between its values at the ends of a cell, so most thresholds are settled without a
         # look; and where a cell holds many of them, or unlabelled points count too, by a look at a few.
-        places = np.arange(start, len(grid))
+        failed, places = start - 1, np.arange(start, len(grid))
         if extra is None:
-            top, failed = settle(places, *coverage.random_between(grid[places]))
-        else:
-            top, failed = settle(places, np.zeros(len(places)), np.ones(len(places)))
-        if top - failed > _COARSE_THRESHOLDS:
-            places = np.arange(failed + 1, top + 1)
-            coarse = grid[places[:: len(places) // _COARSE_THRESHOLDS]]
+            places = unsettled(places, *coverage.random_between(grid[places]))
+        if len(places) > _COARSE_THRESHOLDS:
+            coarse = grid[places[:: -(len(places) // _COARSE_THRESHOLDS)]][::-1]
             sizes = SizesQuestion(coarse)
             yield [sizes]
-            known = np.concatenate([[0.0], sizes.means(coarse)[0], [1.0]])
-            above = np.searchsorted(coarse, grid[places], side="right")
-            top, worst = settle(places, known[above], known[np.searchsorted(coarse, grid[places]) + 1])
-            failed = max(failed, worst)
-        while top > failed:
-            places = np.arange(max(failed, top - _THRESHOLDS) + 1, top + 1)
-            sizes = SizesQuestion(grid[places])
+            known = np.append(0.0, sizes.means(coarse)[0])
+            below, above = (np.searchsorted(coarse, grid[places], side=side) for side in ("right", "left"))
+            places = unsettled(places, known[below], known[above + 1])
+        while len(places):
+            places, some = places[:-_THRESHOLDS], places[-_THRESHOLDS:]
+            sizes = SizesQuestion(grid[some])
             yield [sizes]
-            mean, square = sizes.means(grid[places])
+            mean, square = sizes.means(grid[some])
             bound = np.minimum(chernoff(mean, points, part), bernstein(mean, square, points, part))
-            worst = last_failure(places, passes(places, bound), start - 1)
-            top, failed = (worst, worst) if worst >= start else (max(failed, top - _THRESHOLDS), failed)
+            failing = some[~passes(some, bound)]
+            if len(failing):
+                return int(failing[-1]) + 1
         return failed + 1
 
 

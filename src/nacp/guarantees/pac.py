@@ -13,6 +13,7 @@ from typing import ClassVar
 
 import numpy as np
 
+from nacp import engine
 from nacp._types import Floats, Ints
 from nacp.coverage import Coverage, Question, Talk
 from nacp.engine import Block
@@ -85,6 +86,16 @@ class BetsQuestion(Question):
         self.done = not len(self._bets.open)
 
     def see(self, block: Block, rows: Ints) -> None:
+        start = 0
+        while start < len(rows) and not self.done:
+            # Many thresholds are open at first, and few soon: no more rows than have room for all of them.
+            thresholds = len(np.unique(self._place[self._bets.open]))
+            part = slice(start, start + max(1, tuning().bets_entries // max(thresholds, 1)))
+            whole = start == 0 and part.stop >= len(rows)
+            self._play(block if whole else engine.open_block(block.values[part], block.spec), rows[part])
+            start = part.stop
+
+    def _play(self, block: Block, rows: Ints) -> None:
         bets = self._bets
         thresholds, column = np.unique(self._place[bets.open], return_inverse=True)
         shares = self._coverage.shares(block, rows, self._grid[thresholds])

@@ -29,13 +29,12 @@ from nacp.noise.matrices import ClassMatrix
 from nacp.paper.methods import Method, six_methods
 from nacp.points import Rows, check_labels, open_points
 from nacp.scores import Precomputed, Score, as_score
+from nacp.tuning import tuning
 
 _BATCH = 64
 _CELL_PAIRS = 1 << 15
 _EDGES = 64
 _FINE = 8
-# How far from the target the estimate on all rows may be at a split's threshold, in standard deviations.
-_SPREAD = 5.0
 
 
 @dataclass(frozen=True, eq=False)
@@ -260,7 +259,7 @@ class _Runner:
         inverse = self.inverses[aware]
         # The variance of one point's share in the estimate where the sets are small: F^c (hi - F^c).
         hi = max(inverse.subset_range()[1], 1.0)
-        spread = _SPREAD * np.sqrt(target * (hi - target) / self.n)
+        spread = tuning().split_errors * np.sqrt(target * (hi - target) / self.n)
         ends = [max(target - spread, target / 2), min(target + spread, (1 + target) / 2)]
         low, high = every.ask(Coverage(every, inverse).crossings(ends, self.crossing))
         return Cell(low.threshold, high.threshold)
