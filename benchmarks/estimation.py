@@ -17,10 +17,12 @@ import numpy as np
 from guarantees import pair_flips, random_noise
 
 import nacp
-from nacp.points import open_rows
+from nacp.coverage import Sample
 from nacp.estimation.audit import row_radii
 from nacp.estimation.model import best_rate, label_log_probs
+from nacp.guarantees import coverage_under
 from nacp.paper import twins
+from nacp.points import open_rows
 
 OUT = Path(__file__).parent.parent / "docs" / "estimation-results.md"
 HEAD = "# Noise estimation, measured\n\nMade by `make estimation`; see [estimation.md](estimation.md).\n"
@@ -330,6 +332,13 @@ def _audited(noisy, clean, k):
     return attempt(lambda: nacp.noise_from_audit(noisy, clean, k=k))
 
 
+def deviation(cal, probs, labels):
+    """Return the standard deviation of one point's share in the estimate, at the threshold."""
+    sample = Sample(cal.open_rows(probs), labels, cal.score)
+    (found,) = sample.ask(coverage_under(sample, cal.noise).deviations(np.array([cal.native_threshold])))
+    return found
+
+
 class _Setting:
     """One label set, split several times."""
 
@@ -338,22 +347,25 @@ class _Setting:
         self.firsts, self.seconds = firsts, seconds
 
     def calibrated(self, models, guarantee=None, clean=False):
+        """Yield calibrations, with the points that they were made of."""
         labels = self.clean if clean else self.noisy
         for c, model in zip(self.firsts, models, strict=False):
-            yield nacp.calibrate(self.probs[c], labels[c], noise=model, alpha=ALPHA, guarantee=guarantee)
+            points = self.probs[c], labels[c]
+            yield nacp.calibrate(*points, noise=model, alpha=ALPHA, guarantee=guarantee), points
 
     def measure(self, models, guarantee=None, clean=False):
         """Return mean coverage and size on clean labels, and the standard error of one coverage."""
         found = []
-        for cal, t in zip(self.calibrated(models, guarantee, clean), self.seconds, strict=False):
+        for (cal, points), t in zip(self.calibrated(models, guarantee, clean), self.seconds, strict=False):
             result = nacp.evaluate(cal.predict_set(self.probs[t]), self.clean[t])
-            error = math.sqrt(cal.deviation**2 / cal.n + ALPHA * (1 - ALPHA) / len(t))
+            error = math.sqrt(deviation(cal, *points) ** 2 / cal.n + ALPHA * (1 - ALPHA) / len(t))
             found.append((result.coverage, result.mean_size, error))
         return np.mean(found, axis=0)
 
     def radii(self, models):
         """Return the least radii that `diagnose` does not reject; 0 where it rejects nothing."""
-        return np.array([nacp.compatible_radius(cal) for cal in self.calibrated(models, "none")])
+        made = self.calibrated(models, "none")
+        return np.array([nacp.compatible_radius(cal, *points) for cal, points in made])
 
     def repair(self, models):
         """Return the smallest radius that brings coverage back, on the first split."""

@@ -235,7 +235,11 @@ def matrix_table(scale):
         if k == 10 and human_noise() is not None:
             cases["CIFAR-10N worst"] = human_noise()
         for name, noise in cases.items():
-            others = {row.guarantee.name: row.correction for row in nacp.plan(k=k, noise=noise, n=n).rows}
+            others = {
+                row.guarantee.name: row.correction
+                for row in nacp.plan(k=k, noise=noise, n=n).rows
+                if row.reason is None
+            }
             *found, plain = excesses(twin, n, noise, [*map(nacp.PAC, deltas), nacp.Expected()], runs)
             for delta, pac in zip(deltas, found, strict=True):
                 lines.append(

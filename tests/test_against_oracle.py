@@ -150,7 +150,7 @@ NOISES = {
 ROUTES = {
     "usual": {},
     "all collected": {"block_entries": 1, "collected_pairs": 1 << 60, "hint_rows": 1},
-    "some collected": {"block_entries": 16, "collected_pairs": 4, "new_cells": 2},
+    "some collected": {"block_entries": 16, "collected_pairs": 4, "new_cells": 16},
     "cut in two": {"collected_pairs": 0, "new_cells": 2, "hint_rows": 1},
     "cut in many": {"block_entries": 16, "collected_pairs": 0, "new_cells": 64, "counted_thresholds": 0},
 }
@@ -184,9 +184,14 @@ def test_uniforms_are_the_keyed_hash_of_the_row_exactly(case):
 
 @pytest.mark.parametrize("case", SCORES.values(), ids=SCORES)
 def test_minus_zero_is_zero(case):
-    for _, probs, _ in small_problems(case, seed=19, count=60):
-        signed = np.where(probs == 0, -0.0, probs)
+    for _, probs, labels in small_problems(case, seed=19, count=60):
+        signed = np.where(probs == 0, probs.dtype.type(-0.0), probs)
         assert case.score.scores(signed).tolist() == case.score.scores(probs).tolist()
+        found, expected = (
+            thresholds_of(some, labels, noise=0.2, score=case.score, alpha=[0.1, 0.5])
+            for some in (signed, probs)
+        )
+        assert found == expected
 
 
 @pytest.mark.parametrize("case", RANDOMIZED.values(), ids=RANDOMIZED)

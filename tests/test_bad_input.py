@@ -166,7 +166,12 @@ BAD_LABELS = {
     "one-hot": (np.eye(K)[LABELS], f"({N},)", f"({N}, {K})"),
     "nothing": (None, f"({N},)", "()"),
     "floats": (LABELS.astype(float), "whole numbers", "0 to 3", "float64"),
-    "nan": (np.where(LABELS == 0, np.nan, LABELS), "no label in row", f"{np.argmin(LABELS)}", "drop such rows"),
+    "nan": (
+        np.where(LABELS == 0, np.nan, LABELS),
+        "no label in row",
+        f"{np.argmin(LABELS)}",
+        "drop such rows",
+    ),
     "infinite": (np.where(LABELS == 0, np.inf, LABELS), "whole numbers", "float64"),
     "missing": (pd.Series(LABELS, dtype="Int64").mask(LABELS == 0), "no label in row", "drop such rows"),
     "None": (np.where(LABELS == 0, None, LABELS), "no label in row", "drop such rows"),
@@ -578,7 +583,12 @@ def test_smaller_doors_speak_too():
         complaint(nacp.evaluate, np.ones((3, K), dtype=bool), [0, 1, 2]), "sets", "PredictionSets", "ndarray"
     )
     says(complaint(nacp.threshold_bracket, [0.5, np.nan], epsilon=0.2, k=10, alpha=0.1), "noisy_scores")
-    says(complaint(nacp.threshold_bracket, [0.5], epsilon=0.2, k=0, alpha=0.1), "k must be", "at least 2", "found 0")
+    says(
+        complaint(nacp.threshold_bracket, [0.5], epsilon=0.2, k=0, alpha=0.1),
+        "k must be",
+        "at least 2",
+        "found 0",
+    )
     says(complaint(calibrate, noise="uniform"), "noise", "'uniform'", "a rate")
     says(complaint(calibrate, noise=nacp.UniformNoise), "noise", "UniformNoise", "a rate")
     says(complaint(calibrate, labels=[[0], [1, 2]]), "labels", "different lengths")

@@ -239,7 +239,10 @@ def test_only_pac_and_expected_take_a_radius(guarantee):
         (lambda: nacp.PAC(grid=(math.nan,)), "grid must be"),
         (lambda: nacp.Expected("best"), "rule must be one of 'exchange', 'worst-case'"),
         (lambda: nacp.plan(k=1, noise=0.1), "k must be a whole number of at least 2; found 1"),
-        (lambda: nacp.plan(k=10, noise=0.1, probs=np.full((3, 10), 0.1)), "labels is missing; a pilot sample needs both"),
+        (
+            lambda: nacp.plan(k=10, noise=0.1, probs=np.full((3, 10), 0.1)),
+            "labels is missing; a pilot sample needs both",
+        ),
     ],
 )
 def test_a_wrong_parameter_gets_a_sentence(make, words):
@@ -251,7 +254,7 @@ def test_unlabelled_points_are_checked_and_are_for_binomial_only():
     probs, _, labels = sample(50, NOISES["uniform"])
     with pytest.raises(ValueError, match='"binomial" only'):
         nacp.calibrate(probs, labels, noise=0.2, guarantee="pac", unlabelled=probs)
-    with pytest.raises(ValueError, match="unlabelled has 5 columns, .* 6 classes"):
+    with pytest.raises(ValueError, match=r"unlabelled has 5 columns, .* 6 classes"):
         nacp.calibrate(probs, labels, noise=0.2, guarantee="binomial", unlabelled=probs[:, :5])
 
 
@@ -372,7 +375,7 @@ def test_a_radius_takes_the_oscillation_off_every_share():
 def test_under_doubt_the_first_crossing_is_refused(guarantee):
     probs, _, labels = sample(50, NOISES["uniform"])
     noise = nacp.UniformNoise(0.2, interval=(0.1, 0.3))
-    with pytest.raises(ValueError, match='crossing="first".*: use "last"'):
+    with pytest.raises(ValueError, match=r'crossing="first".*: use "last"'):
         nacp.calibrate(probs, labels, noise=noise, guarantee=guarantee, crossing="first")
 
 
@@ -404,7 +407,9 @@ def test_scores_that_the_grid_does_not_suit_are_named_and_a_grid_of_ones_own_hel
     shifted = nacp.calibrate(31 - probs, labels, guarantee="pac", **options)
     assert "PAC(grid=" in shifted.note
     for scores in (1001 - probs, (1 - probs) * 1e10):
-        with pytest.warns(nacp.NoValidThresholdWarning, match=r"do not suit this score; .*pass nacp\.PAC\(grid="):
+        with pytest.warns(
+            nacp.NoValidThresholdWarning, match=r"do not suit this score; .*pass nacp\.PAC\(grid="
+        ):
             nacp.calibrate(scores, labels, guarantee="pac", **options)
     own = nacp.PAC(0.05, tuple(1000 + np.linspace(0, 1, 2000)))
     fitting = nacp.calibrate(1001 - probs, labels, guarantee=own, **options)

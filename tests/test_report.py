@@ -103,9 +103,7 @@ def test_the_noise_model_is_examined(report):
     probs, noisy, test_probs, test_labels = data()
     cal = quiet_calibrate(alpha=0.125, score="raps")
     contents = report.contents
-    assert contents.diagnosis == cal.diagnose(
-        probs, noisy, audit_probs=test_probs, audit_labels=test_labels
-    )
+    assert contents.diagnosis == cal.diagnose(probs, noisy, audit_probs=test_probs, audit_labels=test_labels)
     assert contents.sensitivity == nacp.sensitivity(cal, probs, noisy)
     assert "Diagnosis.</strong> The noise model is not rejected" in report.html
     assert "Estimated.</strong>" not in report.html

@@ -51,7 +51,7 @@ class Coverage:
         # Where all pairs have the same weight, what is read does not depend on it.
         self.read_as = None if inverse.constant_rest is not None else (id(inverse), self._points)
         self._search: Search | None = None
-        self._held: list[WindowQuestion] = []
+        self._held: list[WindowQuestion] = sample.held.setdefault(self.read_as, [])
 
     def weights(self, rows: slice | Ints) -> ByLabel | None:
         """Return the weights of the pairs of some rows, for the engine; None if all are equal."""
@@ -70,7 +70,8 @@ class Coverage:
             tally = TallyQuestion(self)
             windows = [WindowQuestion(self, cells)] if cells else []
             yield [tally, *windows]
-            self._held += windows
+            for window in windows:
+                self._hold(window)
             if self._search is None:  # else another conversation learnt it just before
                 self._search = Search(self.estimator)
                 self._search.learn(ENDS, tally.found)
@@ -104,11 +105,19 @@ class Coverage:
             if others:
                 search.learn(edges, finer.found)
             held = [(cell, window) for cell in collected]
-            if collected:  # another conversation may hold the same pairs
-                others = [other for other in self._held if other.parts is not window.parts]
-                self._held = [*others[-1:], window]
+            if collected:
+                self._hold(window)
         for cell, window in held:
             search.look_into(cell, window.scores, window.weights)
+
+    def _hold(self, window: "WindowQuestion") -> None:
+        """Keep pairs for whoever weighs them alike: so many that twice as many as one read collects fit."""
+        kept, room = [window], 2 * tuning().collected_pairs - window.size
+        for other in self._held:
+            if other.parts is not window.parts and other.size <= room:
+                kept.append(other)
+                room -= other.size
+        self._held[:] = kept
 
     @cached_property
     def _glance(self) -> tuple[Search, int]:
@@ -290,6 +299,11 @@ class WindowQuestion(Question):
 
     def see(self, block: Block, rows: slice | Ints) -> None:
         self.parts.append(engine.window(block, self._spans, self._coverage.weights(rows)))
+
+    @property
+    def size(self) -> int:
+        """How many pairs were collected."""
+        return sum(len(part.scores) for part in self.parts)
 
     def holds(self, cell: Cell) -> bool:
         """Return whether all pairs of a cell were collected."""

@@ -110,6 +110,7 @@ class Sample:
         self.rows, self.labels, self.score, self.unlabelled = rows, labels, score, unlabelled
         self.n, self.k, self.spec = rows.n, rows.k, score.spec
         self.seen_as: dict[Hashable, Any] = {}  # coverages by noise model, so that they are made once
+        self.held: dict[Hashable, list[Any]] = {}  # pairs that were collected, by how they are weighed
         self._label_scores: Floats | None = None
         self._answered: dict[Hashable, Question] = {}
 
@@ -152,7 +153,8 @@ class Sample:
     def _read(self, questions: Sequence[Question], seed: int | None) -> None:
         order = None if seed is None else np.random.default_rng(seed).permutation(self.n)
         first = self._label_scores is None
-        scores = np.empty(self.n) if first else self.label_scores
+        if self._label_scores is None:
+            self._label_scores = np.empty(self.n)  # filled block by block, before questions see the block
         scratch = Scratch()
         for where in self.rows.slices():
             open_questions = [question for question in questions if not question.done]
@@ -163,10 +165,9 @@ class Sample:
             if any(question.placed for question in open_questions):
                 _ = block.placed  # for all of them, instead of once in order and once in place
             if first:
-                scores[rows] = engine.label_scores(block, self.labels[rows])
+                self._label_scores[rows] = engine.label_scores(block, self.labels[rows])
             for question in open_questions:
                 question.see(block, rows)
-        self._label_scores = scores
         extra = [question for question in questions if question.unlabelled]
         if self.unlabelled is None or not extra:
             return

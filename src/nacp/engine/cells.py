@@ -86,7 +86,8 @@ def codes_of(scores: Array, scratch: Scratch) -> tuple[Array, Ints]:
 def negated_codes(values: Array, scratch: Scratch) -> tuple[Array, Ints]:
     """Return the same of minus some float32 values that are not negative."""
     codes = scratch.get("codes", values.shape, np.int32)
-    return np.right_shift(values.view(np.int32), _SHIFT, out=codes).reshape(-1), _negative_table()
+    np.right_shift(values.view(np.uint32), _SHIFT, out=codes.view(np.uint32))  # unsigned: -0.0 comes last
+    return codes.reshape(-1), _negative_table()
 
 
 def cells_of(scores: Array, scratch: Scratch) -> Ints:
@@ -102,8 +103,8 @@ _FIRST_NEGATIVE = 3 * _STEP
 
 @lru_cache(maxsize=1)
 def _negative_table() -> Ints:
-    """The cells of negative scores, by the leading bits of their magnitude."""
-    magnitudes = (np.arange(1 << (8 + _BITS), dtype=np.int32) << _SHIFT).view(np.float32)
+    """The cells of negative scores, by the leading bits of their magnitude; the last one is that of -0.0."""
+    magnitudes = (np.arange((1 << (8 + _BITS)) + 1, dtype=np.uint32) << _SHIFT).view(np.float32)
     with np.errstate(invalid="ignore"):
         return np.searchsorted(EDGES, -np.nan_to_num(magnitudes.astype(np.float64), nan=np.inf), side="left")
 

@@ -35,7 +35,8 @@ class Expression(NDArrayOperatorsMixin):
     parts: tuple["Expression | float", ...] = ()
 
     def __array_ufunc__(self, ufunc: Any, method: str, *inputs: Any, **options: Any) -> "Expression":
-        return self._of(ufunc.__name__, inputs, method != "__call__" or bool(options))
+        foreign = ufunc.nout != 1 or getattr(np, ufunc.__name__, None) is not ufunc
+        return self._of(ufunc.__name__, inputs, not own or method != "__call__" or bool(options))
 
     def __array_function__(self, function: Any, types: Any, inputs: Any, options: Any) -> "Expression":
         return self._of(function.__name__, inputs, function is not np.where or bool(options))

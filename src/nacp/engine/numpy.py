@@ -108,15 +108,15 @@ class Block:
     def _ranked(self, values: Array) -> Array:
         """Return the scores of rows in descending order."""
         tied = tied_rows(values, self.scratch)
-        if len(tied) > len(values) // 2:
-            return self._evaluated(values, self.u, self.scratch, tied=True)
-        scores = self._evaluated(values, self.u, self.scratch, tied=False)
-        if len(tied):
+        most = len(tied) > len(values) // 2
+        scores = self._evaluated(values, self.u, self.scratch, tied=most)
+        if len(tied) and not most:
             u = None if self.u is None else self.u[tied]
             if not scores.flags.writeable:
                 scores = scores.copy()
             scores[tied] = self._evaluated(values[tied], u, Scratch(), tied=True)
-        return scores
+        # The lowest score of a row is that of its most probable label.
+        return _lowest_finite(scores) if np.isneginf(scores[:, 0]).any() else scores
 
     def _evaluated(self, values: Array, u: Floats | None, scratch: Scratch, *, tied: bool) -> Array:
         ranks, formula = Ranks(values, u, scratch, tied=tied), self.spec.formula

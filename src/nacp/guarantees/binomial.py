@@ -75,24 +75,24 @@ class Binomial(PointwiseTest):
             p0 = (1 - epsilon) * (1 - problem.alpha) + epsilon * bound
             return upper_tail(problem.n, hits[places], p0) <= 0.95 * self.delta
 
-        def unsettled(places: Ints, least: Floats, most: Floats) -> Ints:
-            """Return the places above the last that fails, but for those that pass, whatever F^r-hat is."""
-            nonlocal failed
+        failed, places = start - 1, np.arange(start, len(grid))
+
+        def settle(places: Ints, failed: int, least: Floats, most: Floats) -> tuple[Ints, int]:
+            """Return the last place that fails for sure, and those above it that do not pass for sure."""
             failed = int(places[~passes(places, least)].max(initial=failed))
-            return places[~passes(places, chernoff(most, points, part)) & (places > failed)]
+            return places[~passes(places, chernoff(most, points, part)) & (places > failed)], failed
 
         # F^r-hat lies between its values at the ends of a cell, so most thresholds are settled without a
         # look; and where a cell holds many of them, or unlabelled points count too, by a look at a few.
-        failed, places = start - 1, np.arange(start, len(grid))
         if extra is None:
-            places = unsettled(places, *coverage.random_between(grid[places]))
+            places, failed = settle(places, failed, *coverage.random_between(grid[places]))
         if len(places) > _COARSE_THRESHOLDS:
             coarse = grid[places[:: -(len(places) // _COARSE_THRESHOLDS)]][::-1]
             sizes = SizesQuestion(coarse)
             yield [sizes]
             known = np.append(0.0, sizes.means(coarse)[0])
             below, above = (np.searchsorted(coarse, grid[places], side=side) for side in ("right", "left"))
-            places = unsettled(places, known[below], known[above + 1])
+            places, failed = settle(places, failed, known[below], known[above + 1])
         while len(places):
             places, some = places[:-_THRESHOLDS], places[-_THRESHOLDS:]
             sizes = SizesQuestion(grid[some])

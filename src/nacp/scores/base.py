@@ -5,7 +5,6 @@ in terms of where a label stands in its row; the engine does the rest (`nacp.eng
 """
 
 from abc import ABC, abstractmethod
-from functools import lru_cache
 from typing import Any, ClassVar
 
 import numpy as np
@@ -113,7 +112,7 @@ class RankedScore(Score):
 
     @property
     def spec(self) -> Spec:
-        return _ranked_spec(self)
+        return Spec(traced(self.formula), ranked=True, seed=self._seed)
 
     @property
     def _seed(self) -> int | None:
@@ -136,8 +135,3 @@ class RankedScore(Score):
         seed = getattr(self, "seed", 0)
         found: list[Array] = [engine.uniforms(rows[where], seed) for where in rows.slices()]
         return np.concatenate(found)
-
-
-@lru_cache(maxsize=64)
-def _ranked_spec(score: RankedScore) -> Spec:
-    return Spec(traced(score.formula), ranked=True, seed=score._seed)
