@@ -12,7 +12,7 @@ from nacp.errors import InputError
 
 @dataclass(frozen=True, eq=False)
 class Tally:
-    """What was counted in each of the fixed cells of `nacp.engine.cells`; tallies add by ``+``.
+    """What was counted in each of the fixed cells of scores; tallies add by ``+``.
 
     Attributes
     ----------
