@@ -35,7 +35,7 @@ class Expression(NDArrayOperatorsMixin):
     parts: tuple["Expression | float", ...] = ()
 
     def __array_ufunc__(self, ufunc: Any, method: str, *inputs: Any, **options: Any) -> "Expression":
-        own = getattr(np, ufunc.__name__, None) is ufunc and ufunc.nout == 1
+        own = ufunc.nout == 1 and getattr(np, ufunc.__name__, None) is ufunc
         return self._of(ufunc.__name__, inputs, not own or method != "__call__" or bool(options))
 
     def __array_function__(self, function: Any, types: Any, inputs: Any, options: Any) -> "Expression":

@@ -108,7 +108,7 @@ class RankedScore(Score):
 
     @abstractmethod
     def formula(self, ranks: Any) -> Any:
-        """Return the scores of labels from where they stand in their rows (see ``nacp/engine/formula.py``)."""
+        """Return the scores of labels from where they stand in their rows: ``nacp/engine/formula.py``."""
 
     @property
     def spec(self) -> Spec:
