@@ -188,17 +188,15 @@ class Calibration:
         PredictionSets
         """
         rows, spec, scratch = self.open_rows(probs), self.score.spec, Scratch()
-        found = [
-            engine.sets(
-                engine.open_block(rows[where], spec, scratch), self.native_threshold, allow_empty=allow_empty
-            )
-            for where in rows.slices()
-        ]
-        sizes = np.concatenate([part for part, _ in found])
-        labels = np.concatenate([part.astype(np.int32) for _, part in found])
+        sizes, labels = [], []
+        for where in rows.slices():
+            block = engine.open_block(rows[where], spec, scratch)
+            size, label = engine.sets(block, self.native_threshold, allow_empty=allow_empty)
+            sizes.append(size)
+            labels.append(label.astype(np.int32))
         return PredictionSets(
-            np.concatenate([[0], np.cumsum(sizes)]),
-            labels,
+            np.concatenate([[0], np.cumsum(np.concatenate(sizes))]),
+            np.concatenate(labels),
             k=self.k,
             classes=self.classes,
             alpha=self.alpha,
