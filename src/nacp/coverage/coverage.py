@@ -51,7 +51,7 @@ class Coverage:
         # Where all pairs have the same weight, what is read does not depend on it.
         self.read_as = None if inverse.constant_rest is not None else (id(inverse), self._points)
         self._search: Search | None = None
-        self._held: list[WindowQuestion] = sample.held.setdefault(self.read_as, [])
+        self._held: list[Window] = sample.held.setdefault(self.read_as, [])
 
     def weights(self, rows: slice | Ints) -> ByLabel | None:
         """Return the weights of the pairs of some rows, for the engine; None if all are equal."""
@@ -70,8 +70,8 @@ class Coverage:
             tally = TallyQuestion(self)
             windows = [WindowQuestion(self, cells)] if cells else []
             yield [tally, *windows]
-            for window in windows:
-                self._hold(window)
+            for question in windows:
+                self._hold(question.window)
             if self._search is None:  # else another conversation learnt it just before
                 self._search = Search(self.estimator)
                 self._search.learn(ENDS, tally.found)
@@ -100,21 +100,21 @@ class Coverage:
             fitting = int(np.searchsorted(numbers, tuning().collected_pairs, side="right"))
             collected, others = cells[:fitting], cells[fitting:]
             edges = cut(others) if others else ENDS[:1]
-            window, finer = WindowQuestion(self, collected), TallyQuestion(self, edges)
-            yield [question for question, some in ((window, collected), (finer, others)) if some]
+            pairs, finer = WindowQuestion(self, collected), TallyQuestion(self, edges)
+            yield [question for question, some in ((pairs, collected), (finer, others)) if some]
             if others:
                 search.learn(edges, finer.found)
-            held = [(cell, window) for cell in collected]
+            held = [(cell, pairs.window) for cell in collected]
             if collected:
-                self._hold(window)
+                self._hold(pairs.window)
         for cell, window in held:
-            search.look_into(cell, window.scores, window.weights)
+            search.look_into(cell, *window.ascending)
 
-    def _hold(self, window: "WindowQuestion") -> None:
+    def _hold(self, window: "Window") -> None:
         """Keep pairs for whoever weighs them alike: so many that twice as many as one read collects fit."""
         kept, room = [window], 2 * tuning().collected_pairs - window.size
         for other in self._held:
-            if other.parts is not window.parts and other.size <= room:
+            if other is not window and other.size <= room:
                 kept.append(other)
                 room -= other.size
         self._held[:] = kept
@@ -137,15 +137,16 @@ class Coverage:
         search, rows = self._glance
         clean = search.estimator.clean(search.edges[:-1], (search.upto[1] - search.upto[2])[:-1])
         _, most = self.inverse.subset_range()
-        cells = []
+        cells: list[Cell] = []
         for target in targets:
             # One point's share has about this variance where the sets are small.
             error = np.sqrt(max(target * (most - target), 0.01) / rows) * tuning().hint_errors
             ends = [_place(clean, end, rule) for end in (target - error, min(target + error, 1.0))]
             low, high = max(min(ends) - 1, 0), min(max(ends) + 1, len(clean) - 1)
-            pairs = (search.upto[0, high] - search.upto[0, low]) * (self.n / rows)
-            if pairs <= tuning().collected_pairs / len(targets) and low < high:
-                cells.append(Cell(float(search.edges[low]), float(search.edges[high])))
+            wanted = _merged([*cells, Cell(float(search.edges[low]), float(search.edges[high]))])
+            pairs = sum(search.pairs_in(cell) for cell in wanted) * (self.n / rows)
+            if low < high and pairs <= tuning().collected_pairs:
+                cells = wanted
         return cells
 
     def at(self, thresholds: Floats) -> Talk[Estimates]:
@@ -284,40 +285,48 @@ class MomentsQuestion(Question):
         return [float(each) for each in found]
 
 
-class WindowQuestion(Question):
-    """The pairs that score in some intervals, in any order."""
+class Window:
+    """Pairs that were collected: all that score in some intervals."""
 
-    def __init__(self, coverage: Coverage, spans: list[Cell]) -> None:
-        self._coverage = coverage
-        self.key = ("window", coverage.read_as)
-        self.placed = coverage.read_as is not None
-        self._spans = _merged(spans)
-        self.parts: list[engine.Pairs] = []
-
-    def absorb(self, other: "WindowQuestion") -> None:
-        self._spans = _merged([*self._spans, *other._spans])
-
-    def see(self, block: Block, rows: slice | Ints) -> None:
-        self.parts.append(engine.window(block, self._spans, self._coverage.weights(rows)))
+    def __init__(self, spans: list[Cell]) -> None:
+        self.spans, self.parts = _merged(spans), list[engine.Pairs]()
 
     @property
     def size(self) -> int:
-        """How many pairs were collected."""
+        """How many pairs they are."""
         return sum(len(part.scores) for part in self.parts)
 
     def holds(self, cell: Cell) -> bool:
         """Return whether all pairs of a cell were collected."""
-        return any(span.low <= cell.low and cell.high <= span.high for span in self._spans)
+        return any(span.low <= cell.low and cell.high <= span.high for span in self.spans)
 
     @cached_property
-    def scores(self) -> Floats:
-        """The native scores of the pairs."""
-        return np.concatenate([part.scores for part in self.parts])
+    def ascending(self) -> engine.Pairs:
+        """The pairs, in the order of their scores."""
+        scores, weights = (np.concatenate(each) for each in zip(*self.parts, strict=True))
+        self.parts = [engine.Pairs(scores, weights)]
+        if len(weights):
+            order = np.argsort(scores)
+            weights[:] = weights[order]
+            scores[:] = scores[order]
+        else:
+            scores.sort()
+        return self.parts[0]
 
-    @cached_property
-    def weights(self) -> Ints:
-        """Their weights, if these are not all equal."""
-        return np.concatenate([part.weights for part in self.parts])
+
+class WindowQuestion(Question):
+    """The pairs that score in some intervals."""
+
+    def __init__(self, coverage: Coverage, spans: list[Cell]) -> None:
+        self._coverage, self.window = coverage, Window(spans)
+        self.key = ("window", coverage.read_as)
+        self.placed = coverage.read_as is not None
+
+    def absorb(self, other: "WindowQuestion") -> None:
+        self.window.spans = _merged([*self.window.spans, *other.window.spans])
+
+    def see(self, block: Block, rows: slice | Ints) -> None:
+        self.window.parts.append(engine.window(block, self.window.spans, self._coverage.weights(rows)))
 
 
 def _merged(spans: list[Cell]) -> list[Cell]:

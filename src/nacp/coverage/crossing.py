@@ -88,12 +88,14 @@ class Search:
         self.edges: Floats = np.array([-np.inf, np.inf])
         self.upto: Ints = np.zeros((3, 2), dtype=np.int64)  # pairs, gains and losses up to each edge
         self._scans: dict[Cell, Scan] = {}
+        self._known: tuple[Floats, Floats, Floats] | None = None
 
     def learn(self, edges: Floats, tally: Ints) -> None:
         """Add the tallies of cells ``(edges[i], edges[i + 1]]``, of which the first edge is known.
 
         Neighbouring cells without pairs are joined.
         """
+        self._known = None
         weighed = self.estimator.weighed(tally)
         upto = self.upto[:, [np.searchsorted(self.edges, edges[0])]] + np.cumsum(weighed, axis=1)
         some = tally[0] > 0
@@ -114,15 +116,12 @@ class Search:
         # A cell is skipped only if it stays clear of the bar by more than these bounds round.
         n = self.estimator.n
         bar, slack = (target - ROUNDING) * n, ROUNDING * n / 8
-        rising = self.estimator.rising(self.edges, self.upto[1])
-        falling = self.estimator.falling(self.edges, self.upto[2])
+        rising, falling, clean = self._at_edges()
         if rule == "first":
             candidates = np.flatnonzero(rising[1:] - falling[:-1] >= bar - slack)
         else:
             candidates = np.flatnonzero(rising[:-1] - falling[1:] < bar + slack)[::-1]
         # At the edges F^c-hat is known: nothing matters beyond a cell at whose far end it is past the target.
-        clean = self.estimator.clean(self.edges, self.upto[1] - self.upto[2])
-        clean[-1] = 1.0
         past = clean[1:] >= target - ROUNDING if rule == "first" else clean[:-1] < target - ROUNDING
         unseen: list[Cell] = []
         for j in candidates[: int(np.argmax(past[candidates])) + 1 if past[candidates].any() else None]:
@@ -133,6 +132,16 @@ class Search:
             elif not unseen and scan.crosses(target, rule):
                 return scan.crossing(target, rule)
         return unseen or (EVERYWHERE if target <= 0 else NOWHERE)
+
+    def _at_edges(self) -> tuple[Floats, Floats, Floats]:
+        """Return the rising and the falling part of F^c-hat at all edges, times n, and itself."""
+        if self._known is None:
+            _, gains, losses = self.upto
+            clean = self.estimator.clean(self.edges, gains - losses)
+            clean[-1] = 1.0
+            rising, falling = self.estimator.rising(self.edges, gains), self.estimator.falling(self.edges, losses)
+            self._known = rising, falling, clean
+        return self._known
 
     def pairs_in(self, cell: Cell) -> int:
         """Return how many pairs score in a cell."""
@@ -156,11 +165,9 @@ class Search:
         return unseen or found
 
     def look_into(self, cell: Cell, scores: Floats, weights: Ints) -> None:
-        """Follow F^c-hat through a cell, from all pairs that score in it (or more), in any order."""
-        inside = np.flatnonzero((scores > cell.low) & (scores <= cell.high))
-        order = np.argsort(scores[inside])
-        some = weights if self.estimator.constant is not None else weights[inside][order]
-        self._scans[cell] = self._scan(cell, scores[inside][order], some)
+        """Follow F^c-hat through a cell, from all pairs that score in it (or more), in ascending order."""
+        inside = slice(*np.searchsorted(scores, cell, side="right"))
+        self._scans[cell] = self._scan(cell, scores[inside], weights[inside] if len(weights) else weights)
 
     def _scan(self, cell: Cell, scores: Floats, weights: Ints) -> Scan:
         """Follow F^c-hat through a cell, from its pairs in ascending order."""

@@ -7,7 +7,7 @@ from typing import NamedTuple
 import numpy as np
 
 from nacp._types import Array, Bools, Floats, Ints
-from nacp.engine.cells import CELLS, EDGES, ENDS, codes_of, negated_codes
+from nacp.engine.cells import CELLS, codes_between, codes_of, negated_codes
 from nacp.engine.contract import Pairs, PerLabel, PerRow, Spec, Thresholds, Weights
 from nacp.engine.formula import Expression
 from nacp.engine.hashing import hashed_uniforms
@@ -54,10 +54,10 @@ class Block:
     @cached_property
     def descending(self) -> Array:
         """The rows in descending order."""
-        held = self.scratch.get("ascending", self.shape, self.values.dtype)
-        np.copyto(held, self.values)
+        held = self.scratch.get("descending", self.shape, self.values.dtype)
+        np.negative(self.values, out=held)
         held.sort(axis=1)
-        return held[:, ::-1]
+        return np.negative(held, out=held)
 
     @cached_property
     def placed(self) -> Array:
@@ -81,7 +81,7 @@ class Block:
 
     def codes(self, *, placed: bool) -> tuple[Array, Ints]:
         """Return small numbers for the same scores, flat, and the table of the cells that they stand for."""
-        if self._is_minus_p and self.values.dtype == np.float32:
+        if self.codes_are_bits:
             if self._codes is None:
                 self._codes = negated_codes(self.values, self.scratch)
             return self._codes
@@ -99,11 +99,16 @@ class Block:
             found = _lowest_finite(evaluate(formula, _Entries(self.values.reshape(-1)[flat]), Scratch()))
         return found.astype(np.float64)
 
-    @property
+    @cached_property
     def _is_minus_p(self) -> bool:
-        """Whether the score is -p, whose cells need no arithmetic."""
+        """Whether the score is -p."""
         formula = self.spec.formula
         return not self.spec.ranked and isinstance(formula, Expression) and repr(formula) == "negative(p)"
+
+    @property
+    def codes_are_bits(self) -> bool:
+        """Whether cells need no arithmetic: they are the leading bits of the rows themselves."""
+        return self._is_minus_p and self.values.dtype == np.float32
 
     def _ranked(self, values: Array) -> Array:
         """Return the scores of rows in descending order."""
@@ -241,30 +246,24 @@ def _inside(block: Block, spans: Sequence[tuple[float, float]], *, placed: bool)
     """Return the flat places of the scores in ascending intervals (low, high]."""
     if not len(spans):
         return np.empty(0, dtype=np.int64)
-    lows, highs = np.transpose(spans)
-    size = (block.values.size,)
-    inside = block.scratch.get("inside", size, np.bool_)
-    if len(spans) == 1 and block._codes is None:
+    (lows, highs), size = np.transpose(spans), (block.values.size,)
+    inside, above = (block.scratch.get(name, size, np.bool_) for name in ("inside", "above low"))
+    if len(spans) == 1 and not block.codes_are_bits:
         scores = block.scores(placed=placed).reshape(-1)
-        above = np.greater(
-            scores, _down(scores.dtype, lows[0]), out=block.scratch.get("above low", size, np.bool_)
-        )
+        np.greater(scores, _down(scores.dtype, lows[0]), out=above)
         np.less_equal(scores, _down(scores.dtype, highs[0]), out=inside)
         return np.flatnonzero(np.logical_and(inside, above, out=inside))
-    firsts, lasts = np.searchsorted(EDGES, lows, side="right"), np.searchsorted(EDGES, highs, side="left")
-    wanted = np.zeros(CELLS, dtype=bool)
-    for first, last in zip(firsts, lasts, strict=True):
-        wanted[first : last + 1] = True
-    codes, table = block.codes(placed=placed)
-    some = np.flatnonzero(wanted[table])
+    codes, _ = block.codes(placed=placed)
+    wanted, whole = codes_between(tuple(spans), negated=block.codes_are_bits)
+    some = np.flatnonzero(wanted)
     if len(some) and some[-1] - some[0] + 1 == len(some):
-        above = np.greater_equal(codes, int(some[0]), out=block.scratch.get("above low", size, np.bool_))
+        np.greater_equal(codes, int(some[0]), out=above)
         np.less_equal(codes, int(some[-1]), out=inside)
         np.logical_and(inside, above, out=inside)
     else:
-        np.take(wanted[table], codes, out=inside, mode="clip")
+        np.take(wanted, codes, out=inside, mode="clip")
     flat = np.flatnonzero(inside)
-    if np.array_equal(EDGES[lasts], highs) and np.array_equal(ENDS[firsts], lows):
+    if whole:
         return flat
     # The cells at the ends reach beyond the intervals.
     found = block.at(flat, placed=placed)

@@ -29,9 +29,10 @@ def on_grid(p: Array, out: Floats | None = None) -> Floats:
 
 def tied_rows(values: Array, scratch: Scratch) -> Ints:
     """Return which of the rows, in descending order, hold equal probabilities."""
-    equal = scratch.get("equal", (len(values), values.shape[1] - 1), np.bool_)
-    np.equal(values[:, 1:], values[:, :-1], out=equal)
-    return np.flatnonzero(equal.any(axis=1))
+    flat = values.reshape(-1)
+    equal = np.equal(flat[1:], flat[:-1], out=scratch.get("equal", (flat.size - 1,), np.bool_))
+    places = np.flatnonzero(equal) + 1
+    return np.unique(places[places % values.shape[1] > 0] // values.shape[1])  # not where a row begins
 
 
 class Ranks:
@@ -64,8 +65,13 @@ class Ranks:
         return on_grid(self._values, self._scratch.get("p", self._values.shape, np.float64))
 
     @cached_property
-    def _cumulated(self) -> Floats:
-        return np.cumsum(self.p, axis=1, out=self._scratch.get("cumulated", self.p.shape, np.float64))
+    def _mass(self) -> Floats:
+        """The mass of the first so many labels, from none to all."""
+        rows, k = self._values.shape
+        mass = self._scratch.get("mass", (rows, k + 1), np.float64)
+        mass[:, 0] = 0
+        np.cumsum(self.p, axis=1, out=mass[:, 1:])
+        return mass
 
     @cached_property
     def n_above(self) -> Ints:
@@ -88,17 +94,15 @@ class Ranks:
         last[:, :-1][self._values[:, 1:] == self._values[:, :-1]] = width
         return np.minimum.accumulate(last[:, ::-1], axis=1)[:, ::-1]
 
-    @cached_property
+    @property
     def above(self) -> Floats:
         """The mass of the labels that are strictly more probable."""
-        above = self._scratch.get("above", self.p.shape, np.float64)
-        np.subtract(self._cumulated, self.p, out=above)
-        return np.take_along_axis(above, self.n_above, axis=1) if self._tied else above
+        return np.take_along_axis(self._mass, self.n_above, axis=1) if self._tied else self._mass[:, :-1]
 
-    @cached_property
+    @property
     def upto(self) -> Floats:
         """The mass of the labels that are at least as probable."""
-        return np.take_along_axis(self._cumulated, self.n_upto - 1, axis=1) if self._tied else self._cumulated
+        return np.take_along_axis(self._mass, self.n_upto, axis=1) if self._tied else self._mass[:, 1:]
 
     @property
     def top(self) -> Floats:
@@ -120,12 +124,17 @@ def evaluate(formula: Expression, quantities: Any, scratch: Scratch, place: str 
         for i, part in enumerate(formula.parts)
     ]
     operation = getattr(np, formula.name)
-    shape = np.broadcast_shapes(*map(np.shape, parts))
-    if formula.name == "where" or formula.name in _IN_PLACE:
-        held = scratch.get(f"formula{place}", shape, np.result_type(*parts[-2:]))
-        if formula.name != "where":
-            return operation(*parts, out=held)
-        held[...] = parts[2]
-        np.copyto(held, parts[1], where=parts[0])
-        return held
-    return operation(*parts)
+    shape, dtype = np.broadcast_shapes(*map(np.shape, parts)), np.result_type(*parts[-2:])
+    if formula.name in _IN_PLACE:
+        # In the place of a part that is not needed any more, if there is one.
+        for written, part in zip(formula.parts, parts, strict=True):
+            if isinstance(written, Expression) and written.name in _IN_PLACE:
+                if part.shape == shape and part.dtype == dtype:
+                    return operation(*parts, out=part)
+        return operation(*parts, out=scratch.get(f"formula{place}", shape, dtype))
+    if formula.name != "where":
+        return operation(*parts)
+    held = scratch.get(f"formula{place}", shape, dtype)
+    held[...] = parts[2]
+    np.copyto(held, parts[1], where=parts[0])
+    return held
