@@ -149,10 +149,16 @@ NOISES = {
 # their next bits, in two or in many, down to single numbers.
 ROUTES = {
     "usual": {},
-    "all collected": {"block_entries": 1, "collected_pairs": 1 << 60, "hint_rows": 1},
-    "some collected": {"block_entries": 16, "collected_pairs": 4, "new_cells": 16},
-    "cut in two": {"collected_pairs": 0, "new_cells": 2, "hint_rows": 1},
-    "cut in many": {"block_entries": 16, "collected_pairs": 0, "new_cells": 64, "counted_thresholds": 0},
+    "all collected": {"hint_pairs": 0, "block_entries": 1, "collected_pairs": 1 << 60, "hint_rows": 1},
+    "some collected": {"hint_pairs": 0, "block_entries": 16, "collected_pairs": 4, "new_cells": 16},
+    "cut in two": {"hint_pairs": 0, "collected_pairs": 0, "new_cells": 2, "hint_rows": 1},
+    "cut in many": {
+        "hint_pairs": 0,
+        "block_entries": 16,
+        "collected_pairs": 0,
+        "new_cells": 64,
+        "counted_thresholds": 0,
+    },
 }
 
 
@@ -447,9 +453,15 @@ def by_sorting_everything(scores: np.ndarray, weights: np.ndarray, target: float
 
 MEDIUM_ROUTES = {
     "usual": {},
-    "in blocks": {"block_entries": 3000, "hint_rows": 16},
-    "some collected": {"block_entries": 3000, "collected_pairs": 64, "new_cells": 32, "hint_rows": 1},
-    "cut": {"collected_pairs": 0, "new_cells": 512, "hint_rows": 1, "counted_thresholds": 0},
+    "in blocks": {"hint_pairs": 0, "block_entries": 3000, "hint_rows": 16},
+    "some collected": {
+        "hint_pairs": 0,
+        "block_entries": 3000,
+        "collected_pairs": 64,
+        "new_cells": 32,
+        "hint_rows": 1,
+    },
+    "cut": {"hint_pairs": 0, "collected_pairs": 0, "new_cells": 512, "hint_rows": 1, "counted_thresholds": 0},
 }
 
 

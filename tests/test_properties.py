@@ -133,6 +133,7 @@ readings = st.fixed_dictionaries(
         "block_entries": st.sampled_from([1, 7, 1 << 18]),
         "collected_pairs": st.sampled_from([0, 4, 1 << 20]),
         "new_cells": st.sampled_from([2, 64]),
+        "hint_pairs": st.sampled_from([0, 1 << 17]),
         "hint_rows": st.sampled_from([1, 512]),
         "counted_thresholds": st.sampled_from([0, 32]),
     }

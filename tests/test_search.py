@@ -1,8 +1,9 @@
 """The search at sizes where it has to search: exact, and in few reads of the rows.
 
-The bound (`nacp.coverage.crossing`): one read tallies all cells, and each of the others cuts every open cell
-that it does not settle, in two at the least. Scores have 64 bits, so there are 65 reads at the most; where
-open cells are cut in 4,096 (while no more than 16 are open at once) there are 7.
+The bound (`nacp.coverage.crossing`): after the labels were scored, one read tallies all cells, and each of
+the others cuts every open cell that it does not settle, in two at the least. Scores have 64 bits, so there
+are 65 reads at the most; where open cells are cut in 4,096 (while no more than 16 are open at once) there are
+7.
 """
 
 from collections.abc import Iterator
@@ -72,9 +73,9 @@ class Reads:
 
 @contextmanager
 def searched(n: int) -> Iterator[Reads]:
-    """Count the reads of calibrate() after the one that checks the rows."""
+    """Count the reads of calibrate() after those that check the rows and score the labels."""
     reads = Reads(n)
-    reads.see(-n)
+    reads.see(-2 * n)
     with watching(reads.see):
         yield reads
 
@@ -126,7 +127,7 @@ def test_however_cells_are_cut_there_are_no_more_reads_than_bits(score, make, no
     probs, labels = (part[:600] for part in make_points(make, noise))
     options = {"noise": noise, "alpha": [0.1, 0.4], "score": score, "guarantee": "none"}
     usual = nacp.calibrate(probs, labels, **options)
-    with tuned(hint_rows=1, **how), searched(600) as reads:
+    with tuned(hint_pairs=0, hint_rows=1, **how), searched(600) as reads:
         found = nacp.calibrate(probs, labels, **options)
     assert 2 <= int(reads) <= most
     for cal, same in zip(found, usual, strict=True):
@@ -148,7 +149,7 @@ def test_numbers_of_all_sizes_are_told_apart_within_the_bound(noise, rule):
     weights, targets = noise.inverse(K).dense()[labels], [1 - alpha for alpha in alphas]
     expected = [threshold for threshold, _ in by_sorting_everything(finite, weights, targets, rule)]
     for most, how in BOUNDS.values():
-        with tuned(hint_rows=1, **how), searched(600) as reads:
+        with tuned(hint_pairs=0, hint_rows=1, **how), searched(600) as reads:
             found = nacp.calibrate(
                 scores,
                 labels,
@@ -163,8 +164,8 @@ def test_numbers_of_all_sizes_are_told_apart_within_the_bound(noise, rule):
 
 
 def test_a_hint_that_is_right_saves_a_read_and_one_that_is_wrong_costs_none():
-    probs, labels = make_points(smooth, NOISES["uniform .2"])
-    options = {"noise": 0.2, "guarantee": "none", "score": "aps"}
+    probs, labels = make_points(smooth, NOISES["uniform .8"])
+    options = {"noise": 0.8, "guarantee": "none", "score": "aps"}
     reads = []
     for hint in ({}, {"hint_errors": 0.0, "hint_rows": 1}):
         with tuned(**hint), searched(N) as counted:

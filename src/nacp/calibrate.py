@@ -141,26 +141,26 @@ def calibrate(
     >>> bool(abs(result.coverage - 0.9) < 0.03 and result.mean_size < 8)
     True
     """
-    how = as_score(score)
-    promised = as_guarantee(default_guarantee(as_noise(noise)) if guarantee is None else guarantee, delta)
+    score = as_score(score)
+    guarantee = as_guarantee(default_guarantee(as_noise(noise)) if guarantee is None else guarantee, delta)
     check_choice("crossing", crossing, RULES)
-    reason = promised.applies(as_noise(noise), crossing)
+    reason = guarantee.applies(as_noise(noise), crossing)
     if reason is not None:
-        raise InputError("guarantee", f'"{promised.name}" {reason}')
+        raise InputError("guarantee", f'"{guarantee.name}" {reason}')
     seed = 0 if random_state is None else check_count("random_state", random_state)
     alphas = check_alphas(alpha)
     check_flag("normalize", normalize)
-    if unlabelled is not None and not isinstance(promised, Binomial):
+    if unlabelled is not None and not isinstance(guarantee, Binomial):
         raise InputError(
-            "unlabelled", f'is of use to guarantee "binomial" only, and guarantee is {promised!r}'
+            "unlabelled", f'is of use to guarantee "binomial" only, and guarantee is {guarantee!r}'
         )
-    known = {"probabilities": how.takes_probabilities, "normalize": normalize, "classes": classes}
-    rows, numbers, names = open_points(probs, labels, **known)
-    model = informative_noise(noise, rows.n, rows.k)
-    extra = None if unlabelled is None else open_rows(unlabelled, k=rows.k, name="unlabelled", **known)
-    sample = Sample(rows, numbers, how, extra)
+    options = {"probabilities": score.takes_probabilities, "normalize": normalize, "classes": classes}
+    rows, numbers, names = open_points(probs, labels, **options)
+    noise = informative_noise(noise, rows.n, rows.k)
+    extra = None if unlabelled is None else open_rows(unlabelled, k=rows.k, name="unlabelled", **options)
+    sample = Sample(rows, numbers, score, extra)
     found = sample.ask(
-        calibrations(sample, promised, model, alphas, crossing, seed, classes=names, normalize=normalize)
+        calibrations(sample, guarantee, noise, alphas, crossing, seed, classes=names, normalize=normalize)
     )
     for cal in found:
         if cal.obstacle is not None:
@@ -179,11 +179,11 @@ def default_guarantee(noise: Noise | None) -> str:
 
 def informative_noise(noise: NoiseLike, n: int, k: int) -> Noise | None:
     """Return the noise model for k classes; refuse one under which n labels say nothing."""
-    model = noise_for(noise, k)
-    refusal = None if model is None else model.informative(n, k)
+    noise = noise_for(noise, k)
+    refusal = None if noise is None else noise.informative(n, k)
     if refusal is not None:
         raise refusal
-    return model
+    return noise
 
 
 def calibrations(
@@ -263,11 +263,11 @@ def coverage_curve(
     >>> curve.noisy.round(3).tolist(), curve.random.round(3).tolist(), curve.clean.round(3).tolist()
     ([0.667, 1.0], [0.333, 0.889], [0.778, 1.037])
     """
-    how = as_score(score)
+    score = as_score(score)
     rows, numbers, _ = open_points(
-        probs, labels, probabilities=how.takes_probabilities, normalize=normalize, classes=classes
+        probs, labels, probabilities=score.takes_probabilities, normalize=normalize, classes=classes
     )
-    sample = Sample(rows, numbers, how)
+    sample = Sample(rows, numbers, score)
     coverage = coverage_under(sample, noise_for(noise, rows.k))
     if thresholds is None:
         sample.ask(coverage.tally())  # for the scores of the labels
@@ -278,5 +278,5 @@ def coverage_curve(
             raise InputError(
                 "thresholds", "must be one or more numbers in one dimension", found=repr(thresholds)
             )
-        native = how.to_native(np.sort(wanted))
-    return CoverageCurve(native + how.offset, *sample.ask(coverage.at(native)))
+        native = score.to_native(np.sort(wanted))
+    return CoverageCurve(native + score.offset, *sample.ask(coverage.at(native)))

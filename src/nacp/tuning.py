@@ -22,16 +22,19 @@ class Tuning:
         entries are 1 MB of float32. With 2^17 and 2^19 it took 1.0 to 1.5 times as long, with 2^16 and 2^20
         1.2 to 2.3 times.
     collected_pairs : int
-        How many pairs one read may collect in all. They are held in memory: 8 MB for 2^20
+        How many pairs one read may collect in all. They are held in memory: 16 MB for 2^21
         scores, and as much for their weights.
     new_cells : int
         Into how many cells one read may cut the cells that hold too many pairs to be collected.
+    hint_pairs : int
+        Up to so many pairs, all are collected in the first read; from there on it takes a hint which.
     hint_rows : int
-        So many rows are looked at first, to guess which cells the first read should collect; 512 are 2% of
-        25,000. On 60 samples of 10,000 x 100 one read was enough 58 times with HPS, 9 times with APS, where
-        the cells next to 1 hold so many pairs that they have to be looked into.
+        So many rows, but a 16th of them at the most, are looked at first to guess which cells the first read
+        should collect. With 1,024 rows 30 values of alpha took 2.0 times as long as one with APS, with 2,048
+        1.4 times: a guess that is too wide is not collected at once.
     hint_errors : float
-        How far around the guess, in standard errors of the hint.
+        How far around the guess, in standard errors of the hint. With 2, one of six values of alpha needed a
+        further read, with 4 none.
     counted_thresholds : int
         Up to so many thresholds, pairs are counted by comparing; for more, each pair is looked up.
     bets_entries : int
@@ -45,10 +48,11 @@ class Tuning:
     """
 
     block_entries: int = 1 << 18
-    collected_pairs: int = 1 << 20
+    collected_pairs: int = 1 << 21
     new_cells: int = 1 << 16
-    hint_rows: int = 512
-    hint_errors: float = 2.0
+    hint_pairs: int = 1 << 17
+    hint_rows: int = 2048
+    hint_errors: float = 4.0
     counted_thresholds: int = 32
     bets_entries: int = 1 << 18
     split_errors: float = 5.0

@@ -206,18 +206,18 @@ def compare(
     if test_labels is not None and test_probs is None:
         raise InputError("test_labels", "needs test_probs, the probabilities of the same points")
     named = [(score if isinstance(score, str) else repr(score), as_score(score)) for score in scores]
-    promised = [with_delta(each, delta) for each in (GUARANTEES if guarantees is None else guarantees)]
-    if not named or not promised:
+    wanted = [with_delta(each, delta) for each in (GUARANTEES if guarantees is None else guarantees)]
+    if not named or not wanted:
         raise InputError("scores" if not named else "guarantees", "is empty; it must hold at least one")
     opened: dict[bool, tuple[Rows, Ints, tuple[Any, ...] | None]] = {}
     tested: dict[bool, tuple[Rows, Ints | None]] = {}
     for kind in {score.takes_probabilities for _, score in named}:
-        known = {"probabilities": kind, "normalize": normalize, "classes": classes}
-        opened[kind] = open_points(probs, labels, **known)
+        options = {"probabilities": kind, "normalize": normalize, "classes": classes}
+        opened[kind] = open_points(probs, labels, **options)
         if test_probs is not None:
-            tested[kind] = open_test(test_probs, test_labels, k=opened[kind][0].k, **known)
+            tested[kind] = open_test(test_probs, test_labels, k=opened[kind][0].k, **options)
     rows: list[ComparisonRow] = []
-    total, done = len(named) * len(promised), count(1)
+    total, done = len(named) * len(wanted), count(1)
 
     def said() -> None:
         if progress is not None:
@@ -226,9 +226,9 @@ def compare(
     for name, score in named:
         points, numbers, names = opened[score.takes_probabilities]
         sample = Sample(points, numbers, score)
-        model = informative_noise(noise, points.n, points.k)
-        asked = Asked(float(alpha), model, crossing, seed, names, normalize)
-        found = sample.ask(together([compared(name, sample, each, asked, said) for each in promised]))
+        noise = informative_noise(noise, points.n, points.k)
+        asked = Asked(float(alpha), noise, crossing, seed, names, normalize)
+        found = sample.ask(together([compared(name, sample, each, asked, said) for each in wanted]))
         if tested:
             found = _measured(found, *tested[score.takes_probabilities], score)
         rows += found

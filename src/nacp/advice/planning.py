@@ -147,17 +147,17 @@ def plan(
     check_fraction("alpha", alpha)
     check_fraction("excess", excess)
     check_fraction("delta", delta)
-    known = noise_for(noise, k) or UniformNoise(0.0)
+    noise = noise_for(noise, k) or UniformNoise(0.0)
     priors = np.full(k, 1 / k)
     ends = [
-        Problem(alpha, n, end, end.inverse(k), n * end.matrix(k).push(priors)) for end in known.doubt.ends
+        Problem(alpha, n, end, end.inverse(k), n * end.matrix(k).push(priors)) for end in noise.doubt.ends
     ]
     if (probs is None) != (labels is None):
         raise InputError("probs" if probs is None else "labels", "is missing; a pilot sample needs both")
     deviations = [
         end.small_set_deviation if probs is None else _deviation(probs, labels, end, score) for end in ends
     ]
-    shift = known.doubt.shift(known.inverse(k))
+    shift = noise.doubt.shift(noise.inverse(k))
     rows = []
     for kind in GUARANTEES.values():
         if not kind.promises_truth:
@@ -165,7 +165,7 @@ def plan(
         options = {"delta": delta, "priors": priors}
         taken: list[str] = [each.name for each in fields(kind)] if is_dataclass(kind) else []
         guarantee = kind(**{name: value for name, value in options.items() if name in taken})
-        reason = guarantee.applies(known, "last")
+        reason = guarantee.applies(noise, "last")
         if reason is not None:
             rows.append(PlanRow(guarantee, np.inf, None, guarantee.promise(alpha), reason))
             continue
@@ -174,7 +174,7 @@ def plan(
         needed = None
         if excess > shift:
             needed = guarantee.samples_needed(ends[worst], excess - shift, deviations[worst])
-        rows.append(PlanRow(guarantee, prices[worst], needed, guarantee.promise_under(known, alpha)))
+        rows.append(PlanRow(guarantee, prices[worst], needed, guarantee.promise_under(noise, alpha)))
     rows.sort(key=lambda row: (row.reason is not None, row.correction))
     return Plan(rows, alpha, n, excess, max(deviations))
 
@@ -183,14 +183,14 @@ def _deviation(
     probs: ArrayLike | None, labels: ArrayLike | None, problem: Problem, score: ScoreLike
 ) -> float:
     """Return the deviation at the uncorrected threshold of a pilot sample."""
-    how = as_score(score)
-    rows, numbers, _ = open_points(probs, labels, probabilities=how.takes_probabilities)
+    score = as_score(score)
+    rows, numbers, _ = open_points(probs, labels, probabilities=score.takes_probabilities)
     if rows.k != problem.k or rows.n < _PILOT:
         raise InputError(
             "probs", f"as a pilot sample needs {_PILOT} rows or more and k = {problem.k} columns",
             found=f"{rows.n} and {rows.k}",
         )  # fmt: skip
-    sample = Sample(rows, numbers, how)
+    sample = Sample(rows, numbers, score)
     coverage = coverage_under(sample, problem.noise)
     (crossing,) = sample.ask(coverage.crossings([1 - problem.alpha], "last"))
     (deviation,) = sample.ask(coverage.deviations(np.array([crossing.threshold])))

@@ -111,12 +111,12 @@ def compare_with_noisy_cp(
     True
     """
     check_fraction("alpha", alpha)
-    how = as_score(score)
-    rows, numbers, _ = open_points(probs, labels, probabilities=how.takes_probabilities)
-    known = noise_for(noise, rows.k)
-    if known is not None and not isinstance(known, UniformFamily):
-        raise InputError("noise", "must be uniform for Theorem 3.2", found=repr(known))
-    sample = Sample(rows, numbers, how)
+    score = as_score(score)
+    rows, numbers, _ = open_points(probs, labels, probabilities=score.takes_probabilities)
+    noise = noise_for(noise, rows.k)
+    if noise is not None and not isinstance(noise, UniformFamily):
+        raise InputError("noise", "must be uniform for Theorem 3.2", found=repr(noise))
+    sample = Sample(rows, numbers, score)
 
     def first(noise: Noise | None) -> Talk[tuple[float, float]]:
         coverage = coverage_under(sample, noise)
@@ -124,10 +124,10 @@ def compare_with_noisy_cp(
         estimates = yield from coverage.at(np.array([crossing.threshold]))
         return crossing.threshold, float(estimates.random[0])
 
-    (q, random), (noisy_q, noisy_random) = sample.ask(together([first(known), first(None)]))
+    (q, random), (noisy_q, noisy_random) = sample.ask(together([first(noise), first(None)]))
     return NoisyComparison(
-        threshold=q + how.offset,
-        noisy_threshold=noisy_q + how.offset,
+        threshold=q + score.offset,
+        noisy_threshold=noisy_q + score.offset,
         random_coverage=random,
         noisy_random_coverage=noisy_random,
         smaller=random <= 1 - alpha + ROUNDING,

@@ -51,6 +51,7 @@ class Coverage:
         # Where all pairs have the same weight, what is read does not depend on it.
         self.read_as = None if inverse.constant_rest is not None else (id(inverse), self._points)
         self._search: Search | None = None
+        self._tally: Tally | None = None
         self._held: list[Window] = sample.held.setdefault(self.read_as, [])
 
     def weights(self, rows: slice | Ints) -> ByLabel | None:
@@ -61,7 +62,7 @@ class Coverage:
 
     @cached_property
     def estimator(self) -> Estimator:
-        """The estimate, given tallies; there after the first read."""
+        """The estimate, given tallies."""
         return Estimator(self.sample.label_scores, self.sample.labels, self.inverse, self._points)
 
     def _known(self, cells: "list[Cell] | None" = None) -> Talk[Search]:
@@ -119,33 +120,29 @@ class Coverage:
                 room -= other.size
         self._held[:] = kept
 
-    @cached_property
-    def _glance(self) -> tuple[Search, int]:
-        """What a few rows say of the cells, and how many they are."""
-        scores, chosen, tally = [], [], TallyQuestion(self)
-        for block, rows in self.sample.few(tuning().hint_rows):
-            tally.see(block, rows)
-            scores.append(engine.label_scores(block, self.sample.labels[rows]))
-            chosen.append(rows)
-        labels = self.sample.labels[np.concatenate(chosen)]
-        search = Search(Estimator(np.concatenate(scores), labels, self.inverse, self._points))
-        search.learn(ENDS, tally.found)
-        return search, len(labels)
-
     def _hint(self, targets: list[float], rule: Rule) -> list[Cell]:
-        """Guess from a few rows in which cells the targets are crossed; a wrong guess costs a read."""
-        search, rows = self._glance
-        clean = search.estimator.clean(search.edges[:-1], (search.upto[1] - search.upto[2])[:-1])
-        _, most = self.inverse.subset_range()
+        """Guess from all labels and a few rows in which cells targets are crossed; an error costs a read."""
+        if self.n * self.k <= tuning().hint_pairs:
+            return [Cell(-np.inf, np.inf)]
+        if self.read_as not in self.sample.glanced:
+            parts = [TallyQuestion(self) for _ in range(8)]
+            rows = self.sample.glance(parts, tuning().hint_rows)
+            self.sample.glanced[self.read_as] = rows, np.stack([part.found for part in parts])
+        rows, tallies = self.sample.glanced[self.read_as]
+        search = Search(self.estimator)
+        search.learn(ENDS, tallies.sum(axis=0) * self.n // rows)
+        clean = self.estimator.clean(search.edges, search.upto[1] - search.upto[2])[:-1]
+        # The labels' part is known; the error of the pairs' part shows in how the few rows' parts differ.
+        net = np.stack([np.subtract(*self.estimator.weighed(tally)[1:]) for tally in tallies])
+        net = np.cumsum(net, axis=1)[:, np.searchsorted(ENDS[1:], search.edges[:-1])]
+        scale = tuning().hint_errors * np.sqrt(len(tallies)) / rows * self.estimator.unit
+        error = np.std(net.astype(np.float64), axis=0, ddof=1) * scale
         cells: list[Cell] = []
         for target in targets:
-            # One point's share has about this variance where the sets are small.
-            error = np.sqrt(max(target * (most - target), 0.01) / rows) * tuning().hint_errors
-            ends = [_place(clean, end, rule) for end in (target - error, min(target + error, 1.0))]
-            low, high = max(min(ends) - 1, 0), min(max(ends) + 1, len(clean) - 1)
+            ends = [_place(clean + error, target, rule), _place(clean - error, target, rule)]
+            low, high = max(min(ends) - 2, 0), min(max(ends) + 1, len(clean) - 1)
             wanted = _merged([*cells, Cell(float(search.edges[low]), float(search.edges[high]))])
-            pairs = sum(search.pairs_in(cell) for cell in wanted) * (self.n / rows)
-            if low < high and pairs <= tuning().collected_pairs:
+            if low < high and sum(map(search.pairs_in, wanted)) <= tuning().collected_pairs:
                 cells = wanted
         return cells
 
@@ -194,9 +191,11 @@ class Coverage:
 
     def tally(self) -> Talk[Tally]:
         """Return what is known of all cells."""
-        tally = TallyQuestion(self)
-        yield [tally]
-        return self.estimator.tally(tally.found)
+        if self._tally is None:
+            tally = TallyQuestion(self)
+            yield [tally]
+            self._tally = self.estimator.tally(tally.found)
+        return self._tally
 
     @property
     def shift(self) -> float:

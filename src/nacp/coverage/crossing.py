@@ -5,10 +5,10 @@ the edge of every cell, so inside a cell (a, b] it lies between ``rising(a) - fa
 falling(a)``. Only the cells in which the target may be crossed are looked into: their pairs are collected if
 they are few, else they are tallied by their next bits. Nothing is decided by a tolerance in q.
 
-How many reads: one tallies all cells. Each of the others settles the open cells that it collects and cuts
-every one that it does not into two or more by the bits of its scores. Scores have 64 bits, so there are 65
-reads at the most; while no more than 16 cells are open at once, which then are cut in 4,096, there are 7; and
-mostly one or two.
+How many reads, once the labels are scored: one tallies all cells. Each other one settles the open cells that
+it collects and cuts every one that it does not into two or more by the bits of its scores. Scores have 64
+bits, so there are 65 reads at the most; while no more than 16 cells are open at once, which then are cut in
+4,096, there are 7; and mostly one or two.
 """
 
 import math
@@ -139,7 +139,10 @@ class Search:
             _, gains, losses = self.upto
             clean = self.estimator.clean(self.edges, gains - losses)
             clean[-1] = 1.0
-            rising, falling = self.estimator.rising(self.edges, gains), self.estimator.falling(self.edges, losses)
+            rising, falling = (
+                self.estimator.rising(self.edges, gains),
+                self.estimator.falling(self.edges, losses),
+            )
             self._known = rising, falling, clean
         return self._known
 

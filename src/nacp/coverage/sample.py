@@ -5,7 +5,8 @@ answered. Several conversations go on `together`, and all that they want to know
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Generator, Hashable, Iterator, Sequence
+from collections.abc import Generator, Hashable, Sequence
+from functools import cached_property
 from typing import Any, TypeAlias, TypeVar
 
 import numpy as np
@@ -110,15 +111,18 @@ class Sample:
         self.rows, self.labels, self.score, self.unlabelled = rows, labels, score, unlabelled
         self.n, self.k, self.spec = rows.n, rows.k, score.spec
         self.seen_as: dict[Hashable, Any] = {}  # coverages by noise model, so that they are made once
+        self.glanced: dict[Hashable, tuple[int, Ints]] = {}  # how many rows, and their tallies, for a hint
         self.held: dict[Hashable, list[Any]] = {}  # pairs that were collected, by how they are weighed
-        self._label_scores: Floats | None = None
         self._answered: dict[Hashable, Question] = {}
 
-    @property
+    @cached_property
     def label_scores(self) -> Floats:
-        """The native scores of the given labels, in the order of the rows; there after the first read."""
-        assert self._label_scores is not None
-        return self._label_scores
+        """The native scores of the given labels, in the order of the rows."""
+        scores, scratch = np.empty(self.n), Scratch()
+        for where in self.rows.slices():
+            block = engine.open_block(self.rows[where], self.spec, scratch)
+            scores[where] = engine.label_scores(block, self.labels[where])
+        return scores
 
     def ask(self, talk: Talk[T]) -> T:
         """Carry on a conversation to its end, and return what comes out."""
@@ -140,7 +144,7 @@ class Sample:
                 first.absorb(other)
         asked = [group[0] for group in new.values()]
         seeds: list[Any] = sorted({q.seed for q in asked if q.seed is not None}) or [None]
-        for i, seed in enumerate(seeds if asked or self._label_scores is None else ()):
+        for i, seed in enumerate(seeds if asked else ()):
             # Where the order plays no part, the first one will do.
             self._read([q for q in asked if q.seed == seed or (q.seed is None and i == 0)], seed)
         self._answered |= {key: group[0] for key, group in new.items() if group[0].lasting}
@@ -152,20 +156,15 @@ class Sample:
 
     def _read(self, questions: Sequence[Question], seed: int | None) -> None:
         order = None if seed is None else np.random.default_rng(seed).permutation(self.n)
-        first = self._label_scores is None
-        if self._label_scores is None:
-            self._label_scores = np.empty(self.n)  # filled block by block, before questions see the block
         scratch = Scratch()
         for where in self.rows.slices():
             open_questions = [question for question in questions if not question.done]
-            if not open_questions and not first:
+            if not open_questions:
                 break
             rows = where if order is None else order[where]
             block = engine.open_block(self.rows[rows], self.spec, scratch)
             if any(question.placed for question in open_questions):
                 _ = block.placed  # for all of them, instead of once in order and once in place
-            if first:
-                self._label_scores[rows] = engine.label_scores(block, self.labels[rows])
             for question in open_questions:
                 question.see(block, rows)
         extra = [question for question in questions if question.unlabelled]
@@ -176,10 +175,12 @@ class Sample:
             for question in extra:
                 question.see(block, None)
 
-    def few(self, number: int) -> Iterator[tuple[Block, Ints]]:
-        """Hand out some evenly spaced rows by blocks, and which they are: a 16th of them at the most."""
+    def glance(self, questions: Sequence[Question], number: int) -> int:
+        """Let questions share some evenly spaced rows, a 16th of all at the most; return how many."""
         step = max(1, self.n // number, min(16, self.n // 32))
         chosen, scratch = np.arange(step // 2, self.n, step), Scratch()
-        for where in row_slices(len(chosen), self.k):
-            rows = chosen[where]
-            yield engine.open_block(self.rows[rows], self.spec, scratch), rows
+        for i, question in enumerate(questions):
+            some = chosen[i :: len(questions)]
+            for where in row_slices(len(some), self.k):
+                question.see(engine.open_block(self.rows[some[where]], self.spec, scratch), some[where])
+        return len(chosen)

@@ -1,9 +1,10 @@
 """Cells: fixed intervals of scores, known before any data. A score's cell is given by its leading bits.
 
 Of the score, or from 1/2 on of its distance from 1, rounded to float32: the sign, the exponent and the first
-seven bits of the mantissa. So cells are fine near 0, where the scores -p of improbable labels lie, and near 1,
-where the masses of many labels do. Rounding keeps the order, so cells are intervals: cell i holds the scores
-in ``(EDGES[i - 1], EDGES[i]]``. Scores very close to 0 or to 1 share a cell, and so do very large ones.
+seven bits of the mantissa. So cells are fine near 0, where the scores -p of improbable labels lie, and near
+1, where the masses of many labels do. Rounding keeps the order, so cells are intervals: cell i holds the
+scores in ``(EDGES[i - 1], EDGES[i]]``. Scores very close to 0 or to 1 share a cell, and so do very large
+ones.
 """
 
 from functools import lru_cache
@@ -33,7 +34,9 @@ def _edges() -> Floats:
     below = 1 - _limits(_BELOW_ONE)[::-1]
     below = np.where(1 - below >= _limits(_BELOW_ONE)[::-1], below, np.nextafter(below, 0))
     above = np.nextafter(1 + _limits(_ABOVE_ONE), 0)
-    above = np.where(np.nextafter(above, np.inf) - 1 < _limits(_ABOVE_ONE), np.nextafter(above, np.inf), above)
+    above = np.where(
+        np.nextafter(above, np.inf) - 1 < _limits(_ABOVE_ONE), np.nextafter(above, np.inf), above
+    )
     positive = np.nextafter(_limits(_POSITIVE), 0)
     return np.concatenate([-_limits(_NEGATIVE)[::-1], positive, below, [1], above, [np.inf]])
 
@@ -70,7 +73,7 @@ def negated_codes(values: Array, scratch: Scratch) -> tuple[Array, Ints]:
 
 @lru_cache(maxsize=16)
 def codes_between(spans: tuple[tuple[float, float], ...], *, negated: bool) -> tuple[Bools, bool]:
-    """Return which codes stand for cells that meet intervals (low, high], and whether these are whole cells."""
+    """Return which codes stand for cells that meet intervals (low, high], and whether in whole."""
     lows, highs = np.transpose(spans)
     firsts, lasts = np.searchsorted(EDGES, lows, side="right"), np.searchsorted(EDGES, highs, side="left")
     cells = np.zeros(CELLS, dtype=bool)

@@ -54,8 +54,8 @@ class Spec:
 class Table(Protocol):
     """A k x k matrix of weights, whose entries can be asked for; it need not be written out."""
 
-    def rest(self, rows: Ints, columns: Ints) -> Floats:
-        """Return the entries at the given places."""
+    def rest(self, rows: Ints, columns: Ints | None = None) -> Floats:
+        """Return the entries at the given places; without columns, whole rows. As a new array."""
 
 
 @dataclass(frozen=True)
@@ -67,9 +67,18 @@ class ByLabel:
     unit: float | None = None
 
     def at(self, rows: Ints, columns: Ints) -> Array:
-        """Return the weights of the pairs of so many rows and columns, which are broadcast."""
-        weights = self.table.rest(self.labels[rows], columns)
-        return weights if self.unit is None else np.rint(weights / self.unit).astype(np.int64)
+        """Return the weights of the pairs of so many rows and columns."""
+        return self._in_units(self.table.rest(self.labels[rows], columns))
+
+    def all(self) -> Array:
+        """Return the weights of all pairs: (rows, k)."""
+        return self._in_units(self.table.rest(self.labels))
+
+    def _in_units(self, weights: Floats) -> Array:
+        if self.unit is None:
+            return weights
+        weights /= self.unit
+        return np.rint(weights, out=weights).astype(np.int64)
 
 
 @dataclass(frozen=True)
@@ -79,9 +88,13 @@ class ByEntry:
     values: Array
 
     def at(self, rows: Ints, columns: Ints) -> Array:
-        """Return the weights of the pairs of so many rows and columns, which are broadcast."""
+        """Return the weights of the pairs of so many rows and columns."""
         found: Array = self.values[rows, columns]
         return found
+
+    def all(self) -> Array:
+        """Return the weights of all pairs: (rows, k)."""
+        return self.values
 
 
 Weights: TypeAlias = ByLabel | ByEntry | None

@@ -8,10 +8,10 @@ import numpy as np
 
 from nacp._types import Array, Bools, Floats, Ints
 from nacp.engine.cells import CELLS, codes_between, codes_of, negated_codes
-from nacp.engine.contract import Pairs, PerLabel, PerRow, Spec, Thresholds, Weights
+from nacp.engine.contract import ByEntry, ByLabel, Pairs, PerLabel, PerRow, Spec, Thresholds, Weights
 from nacp.engine.formula import Expression
 from nacp.engine.hashing import hashed_uniforms
-from nacp.engine.ranks import Ranks, evaluate, tied_rows
+from nacp.engine.ranks import LabelRanks, Ranks, evaluate, rounds_once, tied_rows
 from nacp.engine.scratch import Scratch
 from nacp.errors import InputError
 from nacp.tuning import tuning
@@ -64,10 +64,11 @@ class Block:
         """The scores in the places of the labels."""
         if not self.spec.ranked:
             return self._pointwise()
-        vars(self).pop("along", None)  # it lies where the formula is evaluated again
-        values, columns = _sorted_columns(self.values)
+        for name in ("along", "descending"):  # they lie where this is computed
+            vars(self).pop(name, None)
+        values, places = _sorted_places(self.values, self.scratch)
         placed = self.scratch.get("placed", self.shape, np.float64)
-        np.put_along_axis(placed, columns, self._ranked(values), axis=1)
+        placed.reshape(-1)[places.reshape(-1)] = self._ranked(values).reshape(-1)
         return placed
 
     @cached_property
@@ -175,16 +176,15 @@ def open_block(values: Array, spec: Spec, scratch: Scratch | None = None) -> Blo
 
 def label_scores(block: Block, labels: Ints) -> Floats:
     """Return the native score of one given label per row."""
-    rows = np.arange(len(labels))
-    if not block.spec.ranked or "placed" in vars(block):
+    rows, formula = np.arange(len(labels)), block.spec.formula
+    if not block.spec.ranked:
         return block.at(rows * block.shape[1] + labels, placed=True)
-    # Equal probabilities have equal scores, so the first of them stands for all: it is found by bisection.
-    own, low, high = block.values[rows, labels], np.zeros(len(rows), int), np.full(len(rows), block.shape[1])
-    while (low < high).any():
-        middle = (low + high) // 2
-        higher = block.descending[rows, np.minimum(middle, block.shape[1] - 1)] > own
-        low, high = np.where(higher & (low < high), middle + 1, low), np.where(higher, high, middle)
-    found: Floats = block.along[rows, low]
+    label = LabelRanks(block.values, labels, block.u, block.scratch)
+    if isinstance(formula, Expression) and rounds_once(formula):
+        found: Floats = _lowest_finite(evaluate(formula, label, Scratch()).astype(np.float64).reshape(-1))
+        return found
+    # Equal probabilities have equal scores, so the first of them stands for all.
+    found = block.along[rows, label.n_above[:, 0]]
     return found
 
 
@@ -208,7 +208,7 @@ def tally(block: Block, edges: Floats | None = None, weights: Weights = None) ->
     if weights is not None:
         weighed, (gains, losses) = _weights(block, weights, flat), np.zeros((2, len(sums[0])), dtype=np.int64)
         np.add.at(gains, cells, weighed)
-        np.subtract.at(losses, cells, np.minimum(weighed, 0, out=weighed))
+        np.subtract.at(losses, cells, np.minimum(weighed, 0))
         sums += [gains + losses, losses]
     some = np.flatnonzero(sums[0])
     found = np.zeros((len(sums), number), dtype=np.int64)
@@ -223,13 +223,10 @@ def _counted(scores: Array, edges: Floats) -> Ints:
     return np.diff(most)[None]
 
 
-def _weights(block: Block, weights: Weights, flat: Ints | None) -> Ints:
-    """Return the whole-number weights of pairs, flat, as an array of their own."""
-    assert weights is not None
-    rows, k = np.arange(len(block.values)), block.shape[1]
-    if flat is None:
-        return np.array(weights.at(rows[:, None], np.arange(k)), dtype=np.int64).ravel()
-    return np.array(weights.at(*np.divmod(flat, k)), dtype=np.int64)
+def _weights(block: Block, weights: ByLabel | ByEntry, flat: Ints | None) -> Ints:
+    """Return the whole-number weights of pairs, flat."""
+    found = weights.all() if flat is None else weights.at(*np.divmod(flat, block.shape[1]))
+    return found.astype(np.int64, copy=False).reshape(-1)
 
 
 def window(block: Block, spans: Sequence[tuple[float, float]], weights: Weights = None) -> Pairs:
@@ -301,8 +298,7 @@ def _weighed(inside: Bools, block: Block, weights: Weights) -> Array:
     if weights is None:
         sizes: Array = np.count_nonzero(inside, axis=1)
         return sizes
-    rows, columns = np.arange(len(inside))[:, None], np.arange(block.shape[1])
-    sums: Array = np.where(inside, weights.at(rows, columns), 0).sum(axis=1)
+    sums: Array = np.where(inside, weights.all(), 0).sum(axis=1)
     return sums
 
 
@@ -361,15 +357,21 @@ def _down(dtype: np.dtype[np.floating], q: float) -> np.floating:
         return rounded if float(rounded) <= q else np.nextafter(rounded, dtype.type(-np.inf))
 
 
-def _sorted_columns(block: Array) -> tuple[Array, Ints]:
-    """Return the rows in descending order, and the columns that the entries came from."""
-    if block.dtype == np.float32:
-        # Nonnegative floats are ordered as their bits are: one sort of (inverted bits, column) words.
-        words = np.invert((block + np.float32(0)).view(np.uint32)).astype(np.uint64)
-        words <<= np.uint64(32)
-        words |= np.arange(block.shape[1], dtype=np.uint64)
-        words.sort(axis=1)
-        columns = (words & np.uint64(0xFFFFFFFF)).astype(np.int64)
-        return np.invert((words >> np.uint64(32)).astype(np.uint32)).view(np.float32), columns
-    order = np.argsort(np.negative(block), axis=1)
-    return np.take_along_axis(block, order, axis=1), order
+def _sorted_places(values: Array, scratch: Scratch) -> tuple[Array, Ints]:
+    """Return the rows in descending order, and the flat places in the block that the entries came from."""
+    places = np.arange(values.size).reshape(values.shape)
+    if values.dtype != np.float32:
+        order = places[:, :1] + np.argsort(np.negative(values), axis=1)
+        return values.reshape(-1)[order], order
+    # Nonnegative floats are ordered as their bits are: one sort of words (inverted bits, place).
+    bits = np.add(values, np.float32(0), out=scratch.get("descending", values.shape, np.float32)).view(
+        np.uint32
+    )
+    words = scratch.get("words", values.shape, np.uint64)
+    np.copyto(words, np.invert(bits, out=bits))
+    words <<= np.uint64(32)
+    words |= places.view(np.uint64)
+    words.sort(axis=1)
+    np.right_shift(words, np.uint64(32), out=bits, casting="unsafe")
+    words &= np.uint64(0xFFFFFFFF)
+    return np.invert(bits, out=bits).view(np.float32), words.view(np.int64)

@@ -16,6 +16,8 @@ from nacp.engine.scratch import Scratch
 
 # Operations whose results go into memory that is used again; the others allocate their own.
 _IN_PLACE = {"add", "subtract", "multiply", "negative", "maximum", "minimum"}
+_COMPARED = {"equal", "not_equal", "less", "less_equal", "greater", "greater_equal"}
+_EXACT = {*_IN_PLACE, *_COMPARED, "divide", "sqrt", "absolute", "where"}
 
 
 def on_grid(p: Array, out: Floats | None = None) -> Floats:
@@ -115,11 +117,86 @@ class Ranks:
         return on_grid(self._values[:, 1:2])
 
 
+class LabelRanks:
+    """The same quantities of one label per row, arrays of shape (rows, 1): nothing has to be sorted for that.
+
+    Parameters
+    ----------
+    values : array of shape (rows, k)
+        The rows, in the order of the labels.
+    labels : array of shape (rows,)
+        The labels.
+    u : array of shape (rows,) or None
+        The rows' uniform numbers.
+    scratch : Scratch
+        Where results lie.
+    """
+
+    def __init__(self, values: Array, labels: Ints, u: Floats | None, scratch: Scratch) -> None:
+        self._values, self._u, self._scratch = values, u, scratch
+        self._own = values[np.arange(len(labels)), labels][:, None]
+
+    @property
+    def u(self) -> Floats:
+        """The rows' uniform numbers."""
+        assert self._u is not None
+        return self._u[:, None]
+
+    @property
+    def p(self) -> Floats:
+        """The labels' probabilities."""
+        return on_grid(self._own)
+
+    @property
+    def n_above(self) -> Ints:
+        """The number of labels that are strictly more probable."""
+        return np.count_nonzero(self._values > self._own, axis=1, keepdims=True)
+
+    @property
+    def n_upto(self) -> Ints:
+        """The number of labels that are at least as probable."""
+        return np.count_nonzero(self._values >= self._own, axis=1, keepdims=True)
+
+    @property
+    def above(self) -> Floats:
+        """The mass of the labels that are strictly more probable."""
+        return self._mass(np.greater)
+
+    @property
+    def upto(self) -> Floats:
+        """The mass of the labels that are at least as probable."""
+        return self._mass(np.greater_equal)
+
+    def _mass(self, compare: Any) -> Floats:
+        chosen = self._scratch.get("chosen", self._values.shape, self._values.dtype)
+        compare(self._values, self._own, out=chosen, casting="unsafe")
+        np.multiply(chosen, self._values, out=chosen)
+        grid = on_grid(chosen, self._scratch.get("p", chosen.shape, np.float64))
+        sums: Floats = grid.sum(axis=1, keepdims=True)
+        return sums
+
+    @property
+    def top(self) -> Floats:
+        """The largest probability of each row."""
+        return on_grid(self._values.max(axis=1, keepdims=True))
+
+    @property
+    def second(self) -> Floats:
+        """The second largest."""
+        return on_grid(-np.sort(-self._values, axis=1)[:, 1:2])
+
+
+def rounds_once(formula: Expression) -> bool:
+    """Return whether all operations round once and correctly, so that bits depend on the numbers alone."""
+    parts = [part for part in formula.parts if isinstance(part, Expression)]
+    return (not formula.parts or formula.name in _EXACT) and all(map(rounds_once, parts))
+
+
 def evaluate(formula: Expression, quantities: Any, scratch: Scratch, place: str = "") -> Any:
     """Return the value of an expression; each operation has a place of its own in the scratch memory."""
     if not formula.parts:
         return getattr(quantities, formula.name)
-    parts = [
+    parts: list[Any] = [
         evaluate(part, quantities, scratch, f"{place}{i}") if isinstance(part, Expression) else part
         for i, part in enumerate(formula.parts)
     ]
@@ -128,9 +205,9 @@ def evaluate(formula: Expression, quantities: Any, scratch: Scratch, place: str 
     if formula.name in _IN_PLACE:
         # In the place of a part that is not needed any more, if there is one.
         for written, part in zip(formula.parts, parts, strict=True):
-            if isinstance(written, Expression) and written.name in _IN_PLACE:
-                if part.shape == shape and part.dtype == dtype:
-                    return operation(*parts, out=part)
+            computed = isinstance(written, Expression) and written.name in _IN_PLACE
+            if computed and (part.shape, part.dtype) == (shape, dtype):
+                return operation(*parts, out=part)
         return operation(*parts, out=scratch.get(f"formula{place}", shape, dtype))
     if formula.name != "where":
         return operation(*parts)

@@ -31,8 +31,8 @@ class ClassMatrix(ABC):
         """The k entries of a diagonal part: the matrix is ``diag(own) + rest``."""
 
     @abstractmethod
-    def rest(self, rows: Ints, columns: Ints) -> Floats:
-        """Return the entries of the rest at the given places."""
+    def rest(self, rows: Ints, columns: Ints | None = None) -> Floats:
+        """Return the entries of the rest at the given places; without columns, whole rows. As a new array."""
 
     @property
     def constant_rest(self) -> float | None:
@@ -119,7 +119,9 @@ class GroupedMatrix(ClassMatrix):
     def own(self) -> Floats:
         return self.own_by_group[self.groups]
 
-    def rest(self, rows: Ints, columns: Ints) -> Floats:
+    def rest(self, rows: Ints, columns: Ints | None = None) -> Floats:
+        if columns is None:
+            rows, columns = rows[:, None], np.arange(self.k)
         group = self.groups[rows]
         return np.where(group == self.groups[columns], self.shared[group], 0.0)
 
@@ -185,8 +187,12 @@ class DenseMatrix(ClassMatrix):
     def own(self) -> Floats:
         return self.diagonal
 
-    def rest(self, rows: Ints, columns: Ints) -> Floats:
-        return np.where(rows == columns, 0.0, self.values[rows, columns])
+    def rest(self, rows: Ints, columns: Ints | None = None) -> Floats:
+        if columns is not None:
+            return np.where(rows == columns, 0.0, self.values[rows, columns])
+        whole = self.values[rows]
+        whole[np.arange(len(rows)), rows] = 0.0
+        return whole
 
     def rest_bounds(self) -> tuple[float, float]:
         size = np.abs(self._off_diagonal())

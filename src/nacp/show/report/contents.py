@@ -116,25 +116,25 @@ def gather(
     """Compute what a report shows: rows are opened once, and all that is asked of them goes on together."""
     if test_labels is not None and test_probs is None:
         raise InputError("test_labels", "needs test_probs, the probabilities of the same points")
-    how = as_score(score)
-    promised = as_guarantee(default_guarantee(as_noise(noise)) if guarantee is None else guarantee, delta)
+    score = as_score(score)
+    guarantee = as_guarantee(default_guarantee(as_noise(noise)) if guarantee is None else guarantee, delta)
     check_choice("crossing", crossing, RULES)
-    reason = promised.applies(as_noise(noise), crossing)
+    reason = guarantee.applies(as_noise(noise), crossing)
     if reason is not None:
-        raise InputError("guarantee", f'"{promised.name}" {reason}')
+        raise InputError("guarantee", f'"{guarantee.name}" {reason}')
     seed = 0 if random_state is None else check_count("random_state", random_state)
-    known = {
-        "probabilities": how.takes_probabilities,
+    options = {
+        "probabilities": score.takes_probabilities,
         "normalize": check_flag("normalize", normalize),
         "classes": classes,
     }
-    rows, numbers, names = open_points(probs, labels, **known)
-    model = informative_noise(noise, rows.n, rows.k)
-    sample, shown = Sample(rows, numbers, how), None
+    rows, numbers, names = open_points(probs, labels, **options)
+    noise = informative_noise(noise, rows.n, rows.k)
+    sample, shown = Sample(rows, numbers, score), None
     truth: Ints | None = None
     if test_probs is not None:
-        test_rows, truth = open_test(test_probs, test_labels, k=rows.k, **known)
-        shown = Sample(test_rows, np.zeros(test_rows.n, dtype=np.int64) if truth is None else truth, how)
+        test_rows, truth = open_test(test_probs, test_labels, k=rows.k, **options)
+        shown = Sample(test_rows, np.zeros(test_rows.n, dtype=np.int64) if truth is None else truth, score)
     measured = sample if shown is None else shown
     chosen_rows = _check_samples(samples, measured.n)
     if descriptions is not None and len(descriptions) != measured.n:
@@ -147,11 +147,15 @@ def gather(
     say("calibrating for every alpha of the slider")
     alphas = sorted({*ALPHAS, alpha})
     chosen = alphas.index(alpha)
-    asked = Asked(alpha, model, crossing, seed, names, normalize)
-    others = [promised if name == promised.name else with_delta(name, promised.delta) for name in GUARANTEES]
-    slider = calibrations(sample, promised, model, alphas, crossing, seed, classes=names, normalize=normalize)
+    asked = Asked(alpha, noise, crossing, seed, names, normalize)
+    others = [
+        guarantee if name == guarantee.name else with_delta(name, guarantee.delta) for name in GUARANTEES
+    ]
+    slider = calibrations(
+        sample, guarantee, noise, alphas, crossing, seed, classes=names, normalize=normalize
+    )
     steps, costs = sample.ask(
-        both(slider, together([compared(repr(how), sample, each, asked) for each in others]))
+        both(slider, together([compared(repr(score), sample, each, asked) for each in others]))
     )
     cal = steps[chosen]
     say("measuring the sets")
