@@ -7,13 +7,16 @@ from typing import Any, TypeAlias, overload
 import numpy as np
 from numpy.typing import ArrayLike
 
+from nacp._types import Ints
 from nacp.calibration import Calibration
 from nacp.checks import check_alphas, check_choice, check_count, check_flag
 from nacp.coverage import RULES, CoverageCurve, Rule, Sample, Talk
+from nacp.coverage.audited import AuditedCoverage
 from nacp.errors import InputError
 from nacp.guarantees import Binomial, Guarantee, as_guarantee, coverage_under, find
-from nacp.noise import Noise, NoiseLike, as_noise, noise_for
-from nacp.points import open_points, open_rows
+from nacp.noise import UNSAID, Noise, NoiseLike, UniformNoise, Unsaid, as_noise, noise_for
+from nacp.points import Audit, Rows, check_classes, check_labels, deal, open_clean, open_points, open_rows
+from nacp.points.arrays import row_slices
 from nacp.scores import Score, as_score
 
 ScoreLike: TypeAlias = str | Score | Callable[[Any], Any]
@@ -27,9 +30,10 @@ class NoValidThresholdWarning(UserWarning):
 @overload
 def calibrate(
     probs: ArrayLike,
-    labels: ArrayLike,
+    labels: ArrayLike | None,
     *,
-    noise: NoiseLike,
+    noise: NoiseLike | Unsaid = ...,
+    clean: Any = None,
     alpha: float = 0.1,
     score: ScoreLike = "hps",
     guarantee: str | Guarantee | None = None,
@@ -43,9 +47,10 @@ def calibrate(
 @overload
 def calibrate(
     probs: ArrayLike,
-    labels: ArrayLike,
+    labels: ArrayLike | None,
     *,
-    noise: NoiseLike,
+    noise: NoiseLike | Unsaid = ...,
+    clean: Any = None,
     alpha: Sequence[float],
     score: ScoreLike = "hps",
     guarantee: str | Guarantee | None = None,
@@ -58,9 +63,10 @@ def calibrate(
 ) -> list[Calibration]: ...
 def calibrate(
     probs: ArrayLike,
-    labels: ArrayLike,
+    labels: ArrayLike | None,
     *,
-    noise: NoiseLike,
+    noise: NoiseLike | Unsaid = UNSAID,
+    clean: Any = None,
     alpha: float | Sequence[float] = 0.1,
     score: ScoreLike = "hps",
     guarantee: str | Guarantee | None = None,
@@ -79,10 +85,15 @@ def calibrate(
         The classifier's probabilities for the calibration points, in float16, float32 or float64. Never
         copied whole, so a memory-mapped array is fine.
     labels : array of shape (n,)
-        Their noisy labels: numbers from 0 to k - 1, or names from `classes`.
+        Their noisy labels: numbers from 0 to k - 1, or names from `classes`. ``None`` with `clean`: only the
+        checked labels are used.
     noise : float, array of shape (k, k), noise model or None
         How the labels came to be wrong. A float is short for `UniformNoise`, a matrix for `MatrixNoise`.
-        ``None`` takes the labels as they are.
+        ``None`` takes the labels as they are. With `clean` it may be left out: there it only shapes a guess,
+        and so the size of the sets; the promise does not depend on it.
+    clean : array of shape (n,) or pair (rows, labels), optional
+        True labels of points that were picked at random and checked: -1, NaN, None or masked where a label
+        was not checked. With them nothing is assumed about the noise. For "pac", "expected" and "none".
     alpha : float or sequence of float, default=0.1
         The sets are to contain the true class with probability 1 - alpha. Several at once share the work
         and give a list.
@@ -142,26 +153,45 @@ def calibrate(
     True
     """
     score = as_score(score)
-    guarantee = as_guarantee(default_guarantee(as_noise(noise)) if guarantee is None else guarantee, delta)
     check_choice("crossing", crossing, RULES)
-    reason = guarantee.applies(as_noise(noise), crossing)
-    if reason is not None:
-        raise InputError("guarantee", f'"{guarantee.name}" {reason}')
     seed = 0 if random_state is None else check_count("random_state", random_state)
     alphas = check_alphas(alpha)
     check_flag("normalize", normalize)
-    if unlabelled is not None and not isinstance(guarantee, Binomial):
-        raise InputError(
-            "unlabelled", f'is of use to guarantee "binomial" only, and guarantee is {guarantee!r}'
-        )
     options = {"probabilities": score.takes_probabilities, "normalize": normalize, "classes": classes}
-    rows, numbers, names = open_points(probs, labels, **options)
-    noise = informative_noise(noise, rows.n, rows.k)
-    extra = None if unlabelled is None else open_rows(unlabelled, k=rows.k, name="unlabelled", **options)
-    sample = Sample(rows, numbers, score, extra)
-    found = sample.ask(
-        calibrations(sample, guarantee, noise, alphas, crossing, seed, classes=names, normalize=normalize)
-    )
+    if clean is not None:
+        guarantee = _for_checked(guarantee, delta, crossing, unlabelled)
+        rows, numbers, names, audit = _open_checked(probs, labels, clean, seed, **options)
+        shaping = None if isinstance(noise, Unsaid) else noise_for(noise, rows.k) or UniformNoise(0.0)
+        sample = Sample(rows, numbers, score)
+        found = sample.ask(
+            checked_calibrations(
+                sample, audit, guarantee, shaping, alphas, seed, classes=names, normalize=normalize
+            )
+        )
+    elif isinstance(noise, Unsaid) or labels is None:
+        raise InputError(
+            "labels" if labels is None else "noise",
+            "can be left out only where some labels were checked",
+            remedy="pass these as clean="
+            + ("" if labels is None else ", or noise=None for labels that are right"),
+        )
+    else:
+        named = default_guarantee(as_noise(noise)) if guarantee is None else guarantee
+        guarantee = as_guarantee(named, delta)
+        reason = guarantee.applies(as_noise(noise), crossing)
+        if reason is not None:
+            raise InputError("guarantee", f'"{guarantee.name}" {reason}')
+        if unlabelled is not None and not isinstance(guarantee, Binomial):
+            raise InputError(
+                "unlabelled", f'is of use to guarantee "binomial" only, and guarantee is {guarantee!r}'
+            )
+        rows, numbers, names = open_points(probs, labels, **options)
+        noise = informative_noise(noise, rows.n, rows.k)
+        extra = None if unlabelled is None else open_rows(unlabelled, k=rows.k, name="unlabelled", **options)
+        sample = Sample(rows, numbers, score, extra)
+        found = sample.ask(
+            calibrations(sample, guarantee, noise, alphas, crossing, seed, classes=names, normalize=normalize)
+        )
     for cal in found:
         if cal.obstacle is not None:
             warnings.warn(
@@ -170,6 +200,93 @@ def calibrate(
                 stacklevel=2,
             )
     return found[0] if np.ndim(alpha) == 0 else found
+
+
+def _for_checked(
+    guarantee: str | Guarantee | None, delta: float | None, crossing: Rule, unlabelled: Any
+) -> Guarantee:
+    """Return the guarantee to be found from checked labels; refuse what cannot be."""
+    found = as_guarantee("pac" if guarantee is None else guarantee, delta)
+    if not found.takes_checked:
+        raise InputError(
+            "guarantee",
+            f'"{found.name}" cannot be found from checked labels',
+            remedy='use "pac", "expected" or "none"',
+        )
+    if crossing != "last":
+        raise InputError("crossing", 'must be "last" with checked labels', found=repr(crossing))
+    if unlabelled is not None:
+        raise InputError("unlabelled", "is of no use with checked labels")
+    return found
+
+
+def _open_checked(
+    probs: Any, labels: Any, clean: Any, seed: int, **options: Any
+) -> tuple[Rows, Ints, tuple[Any, ...] | None, Audit]:
+    """Open points of which some were checked; without noisy labels, these alone."""
+    rows = open_rows(probs, **options)
+    names = check_classes(options["classes"], rows.k)
+    checked, true = open_clean(clean, rows.n, rows.k, names)
+    if labels is not None:
+        numbers = check_labels(labels, rows.n, rows.k, names)
+        return rows, numbers, names, deal(rows.n, checked, true, seed)
+    return rows.some(checked), true, names, deal(len(checked), np.arange(len(checked)), true, seed)
+
+
+def checked_calibrations(
+    sample: Sample,
+    audit: Audit,
+    guarantee: Guarantee,
+    noise: Noise | None,
+    alphas: Sequence[float],
+    seed: int,
+    *,
+    classes: tuple[Any, ...] | None,
+    normalize: bool,
+) -> Talk[list[Calibration]]:
+    """Return a calibration for each alpha from a sample some of whose labels were checked.
+
+    The noise shapes the guess; None stands for uniform noise at a rate that the pilot suggests.
+    """
+    if noise is None:
+        noise = UniformNoise(_likely_rate(sample, audit))
+    coverage = AuditedCoverage(sample, audit, noise.matrix(sample.k))
+    found = yield from guarantee.find_checked(coverage, alphas)
+    return [
+        Calibration(
+            alpha=alpha,
+            n=sample.n,
+            k=sample.k,
+            score=sample.score,
+            noise=None,
+            guarantee=guarantee,
+            crossing="last",
+            correction=finding.correction,
+            native_threshold=finding.threshold,
+            estimate=finding.estimate,
+            obstacle=finding.obstacle,
+            random_state=seed,
+            classes=classes,
+            normalize=normalize,
+            deviation=finding.deviation,
+            checked=len(audit.rows),
+        )
+        for alpha, finding in zip(alphas, found, strict=True)
+    ]
+
+
+def _likely_rate(sample: Sample, audit: Audit) -> float:
+    """Return the rate of uniform noise at which the labels' mean probability would be what it is."""
+    if not len(audit.pilot) or not sample.score.takes_probabilities:
+        return 0.2
+    own = square = 0.0
+    for where in row_slices(len(audit.pilot), sample.k):
+        rows = audit.pilot[where]
+        block = sample.rows[rows].astype(np.float64)
+        own += float(block[np.arange(len(rows)), sample.labels[rows]].sum())
+        square += float((block**2).sum())
+    chance = len(audit.pilot) / sample.k
+    return float(np.clip(1 - (own - chance) / max(square - chance, 1e-9), 0.02, 0.9))
 
 
 def default_guarantee(noise: Noise | None) -> str:

@@ -53,6 +53,8 @@ class Calibration:
     deviation : float or None
         The standard deviation of one point's share g in the estimate, at the threshold, if the guarantee has
         a delta.
+    checked : int or None
+        How many labels were checked, if the threshold comes from these.
     tally : Tally or None
         What was counted: the curve comes from it. A calibration from a file has none.
 
@@ -90,6 +92,7 @@ class Calibration:
     classes: tuple[Any, ...] | None = field(default=None, repr=False)
     normalize: bool = False
     deviation: float | None = None
+    checked: int | None = None
     tally: Tally | None = field(default=None, repr=False, compare=False)
 
     @property
@@ -110,6 +113,11 @@ class Calibration:
     def assumptions(self) -> str:
         """What the promise rests on, in words."""
         assumed = "calibration and new points come independently from one distribution"
+        if self.checked is not None:
+            return (
+                f"{assumed}; the {self.checked} checked points were picked at random and checked rightly; "
+                "nothing about how the other labels are wrong"
+            )
         if self.noise is None:
             return assumed
         independent = "" if self.noise.doubt.radius else ", independent of the input given the true class"
@@ -125,7 +133,7 @@ class Calibration:
         """``z_{1-delta} deviation / sqrt(n)``: what even a test that knew the deviation would cost."""
         if self.guarantee.delta is None or self.deviation is None:
             raise InputError("guarantee", f'"{self.guarantee.name}" has no delta, so there is no floor')
-        return floor(self.guarantee.delta, self.deviation, self.n)
+        return floor(self.guarantee.delta, self.deviation, self.checked or self.n)
 
     @property
     def tightness(self) -> float:
@@ -138,6 +146,8 @@ class Calibration:
 
         `coverage_curve` has them at any threshold, from the calibration points.
         """
+        if self.checked is not None:
+            raise InputError("clean", "was given: an estimate from checked labels has no curve")
         if self.tally is None:
             raise InputError(
                 "tally",
@@ -216,6 +226,9 @@ class Calibration:
 
     def __str__(self) -> str:
         named = "given" if self.noise is None else "noisy"
+        source = f"{self.n} {named} labels of {self.k} classes"
+        if self.checked is not None:
+            source = f"{self.n} labels of {self.k} classes, {self.checked} of them checked"
         if self.obstacle is not None:
             sets, said = f"Sets of all {self.k} classes ({self.obstacle})", ""
         else:
@@ -228,7 +241,7 @@ class Calibration:
         if self.note:
             said += f" Note: {self.note}."
         return (
-            f"{sets}, S = {self.score!r}, from {self.n} {named} labels of {self.k} classes.\n"
+            f"{sets}, S = {self.score!r}, from {source}.\n"
             f"Promised ({self.guarantee!r}): {self.promise}.{said} Assumed: {self.assumptions}."
         )
 

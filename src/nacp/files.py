@@ -61,6 +61,7 @@ def save_calibration(cal: Calibration, path: File) -> None:
             "random_state": cal.random_state,
             "classes": None if cal.classes is None else list(cal.classes),
             "normalize": cal.normalize,
+            "checked": cal.checked,
         },
     )
 
@@ -123,7 +124,7 @@ def _from_document(document: dict[str, Any], score: Any) -> Calibration:
             f"must be native_threshold {native!r} plus {score.offset!r}, the offset of {score!r}",
             found=repr(threshold),
         )
-    deviation = document.get("deviation")
+    deviation, checked = document.get("deviation"), document.get("checked")
     return Calibration(
         alpha=check_fraction("alpha", document["alpha"]),
         n=check_count("n", document["n"], 1),
@@ -135,6 +136,7 @@ def _from_document(document: dict[str, Any], score: Any) -> Calibration:
         correction=number("correction", document["correction"]),
         native_threshold=native,
         estimate=number("estimate", document["estimate"]),
+        checked=None if checked is None else check_count("checked", checked, 1),
         deviation=None if deviation is None else number("deviation", deviation),
         obstacle=_text("obstacle", document["obstacle"]),
         gap=number("gap", document.get("gap", 0.0)),

@@ -34,8 +34,8 @@ class Question(ABC):
         Whether the answer is kept for the next question with the same key.
     placed : bool
         Whether it needs the scores in the places of the labels.
-    seed : int or None
-        Rows are to come in the order that is shuffled by this seed; None if the order plays no part.
+    order : array of int or None
+        The rows that it is about, in the order in which they are to come; None for all in any order.
     unlabelled : bool
         Whether it is about unlabelled points, too.
     done : bool
@@ -45,7 +45,7 @@ class Question(ABC):
     key: Hashable = None
     lasting: bool = False
     placed: bool = False
-    seed: int | None = None
+    order: Ints | None = None
     unlabelled: bool = False
     done: bool = False
 
@@ -114,6 +114,7 @@ class Sample:
         self.glanced: dict[Hashable, tuple[int, Ints]] = {}  # how many rows, and their tallies, for a hint
         self.held: dict[Hashable, list[Any]] = {}  # pairs that were collected, by how they are weighed
         self._answered: dict[Hashable, Question] = {}
+        self._orders: dict[int, Ints] = {}
 
     @cached_property
     def label_scores(self) -> Floats:
@@ -143,10 +144,12 @@ class Sample:
             for other in others:
                 first.absorb(other)
         asked = [group[0] for group in new.values()]
-        seeds: list[Any] = sorted({q.seed for q in asked if q.seed is not None}) or [None]
-        for i, seed in enumerate(seeds if asked else ()):
-            # Where the order plays no part, the first one will do.
-            self._read([q for q in asked if q.seed == seed or (q.seed is None and i == 0)], seed)
+        orders = {id(q.order): q.order for q in asked}
+        whole = next((each for each in orders.values() if each is not None and len(each) == self.n), None)
+        for order in orders.values():
+            if order is None and whole is not None:
+                continue  # where the order plays no part, that one will do
+            self._read([q for q in asked if q.order is order or (q.order is None and order is whole)], order)
         self._answered |= {key: group[0] for key, group in new.items() if group[0].lasting}
         for key, group in groups.items():
             first = self._answered.get(key, group[0])
@@ -154,10 +157,15 @@ class Sample:
                 if other is not first:
                     other.take(first)
 
-    def _read(self, questions: Sequence[Question], seed: int | None) -> None:
-        order = None if seed is None else np.random.default_rng(seed).permutation(self.n)
+    def shuffled(self, seed: int) -> Ints:
+        """Return all rows in the order that a seed shuffles them into."""
+        if seed not in self._orders:
+            self._orders[seed] = np.random.default_rng(seed).permutation(self.n)
+        return self._orders[seed]
+
+    def _read(self, questions: Sequence[Question], order: Ints | None) -> None:
         scratch = Scratch()
-        for where in self.rows.slices():
+        for where in row_slices(self.n if order is None else len(order), self.k):
             open_questions = [question for question in questions if not question.done]
             if not open_questions:
                 break

@@ -10,6 +10,7 @@ import numpy as np
 
 from nacp._types import Floats
 from nacp.coverage import Coverage, Rule, Talk
+from nacp.coverage.audited import AuditedCoverage
 from nacp.coverage.crossing import ROUNDING
 from nacp.noise import Noise, UniformFamily, UniformNoise
 from nacp.noise.matrices import ClassMatrix
@@ -85,7 +86,8 @@ class Guarantee(ABC):
     whether anything is promised about the true label (`promises_truth`), and for what that holds:
     `only_uniform` noise, only for labels taken as they are (`only_as_given`), only for the last crossing
     (`needs_last`); and whether it still holds for the larger of the thresholds found at both ends of an
-    interval of noise rates (`takes_interval`) or for a matrix known up to a radius (`takes_radius`).
+    interval of noise rates (`takes_interval`) or for a matrix known up to a radius (`takes_radius`). One that
+    can be found from checked labels, whatever the noise is, says so (`takes_checked`).
     """
 
     name: ClassVar[str]
@@ -95,6 +97,7 @@ class Guarantee(ABC):
     needs_last: ClassVar[bool] = False
     takes_interval: ClassVar[bool] = False
     takes_radius: ClassVar[bool] = False
+    takes_checked: ClassVar[bool] = False
     delta: float | None = None
 
     @abstractmethod
@@ -102,6 +105,10 @@ class Guarantee(ABC):
         self, coverage: Coverage, problems: Sequence[Problem], crossing: Rule, seed: int
     ) -> Talk[list[Finding]]:
         """Return the threshold for each problem; these differ in alpha only."""
+
+    def find_checked(self, coverage: AuditedCoverage, alphas: Sequence[float]) -> Talk[list[Finding]]:
+        """Return the threshold for each alpha where some labels were checked, if it `takes_checked` ones."""
+        raise NotImplementedError
 
     @abstractmethod
     def promise(self, alpha: float) -> str:

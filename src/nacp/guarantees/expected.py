@@ -15,6 +15,8 @@ import numpy as np
 
 from nacp.checks import check_choice, set_checked
 from nacp.coverage import Coverage, Rule, Talk, both
+from nacp.coverage.audited import AuditedCoverage
+from nacp.guarantees.audited import exchange
 from nacp.guarantees.base import Corrected, Finding, Problem, percent
 from nacp.stats.bounds import expected_excess
 
@@ -51,6 +53,7 @@ class Expected(Corrected):
     takes_interval: ClassVar[bool] = True
     takes_radius: ClassVar[bool] = True
     needs_last: ClassVar[bool] = True
+    takes_checked: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         set_checked(self, rule=check_choice("rule", self.rule, ("exchange", "worst-case")))
@@ -69,6 +72,10 @@ class Expected(Corrected):
             f"coverage of the true label is at least {percent(1 - alpha)} "
             f"in expectation over calibration sets{gap}"
         )
+
+    def find_checked(self, coverage: AuditedCoverage, alphas: Sequence[float]) -> Talk[list[Finding]]:
+        """Return the threshold of split conformal prediction on the checked labels."""
+        return exchange(coverage, alphas)
 
     def find(
         self, coverage: Coverage, problems: Sequence[Problem], crossing: Rule, seed: int

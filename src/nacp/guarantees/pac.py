@@ -16,8 +16,10 @@ import numpy as np
 from nacp import engine
 from nacp._types import Floats, Ints
 from nacp.coverage import Coverage, Question, Talk
+from nacp.coverage.audited import AuditedCoverage
 from nacp.engine import Block
-from nacp.guarantees.base import Problem
+from nacp.guarantees.audited import bet
+from nacp.guarantees.base import Finding, Problem
 from nacp.guarantees.pointwise import PointwiseTest
 from nacp.stats.betting import Bets
 from nacp.tuning import tuning
@@ -55,6 +57,11 @@ class PAC(PointwiseTest):
 
     name: ClassVar[str] = "pac"
     takes_radius: ClassVar[bool] = True
+    takes_checked: ClassVar[bool] = True
+
+    def find_checked(self, coverage: AuditedCoverage, alphas: Sequence[float]) -> Talk[list[Finding]]:
+        """Return the smallest threshold from which on upwards all bets on checked labels are won."""
+        return bet(coverage, alphas, self.delta, self.thresholds(coverage.sample.score))
 
     def lowest_passing(
         self, coverage: Coverage, problems: Sequence[Problem], grid: Floats, starts: Ints, seed: int
@@ -74,7 +81,7 @@ class BetsQuestion(Question):
     def __init__(
         self, delta: float, coverage: Coverage, alphas: list[float], grid: Floats, starts: Ints, seed: int
     ) -> None:
-        self.seed, self.placed = seed, coverage.read_as is not None
+        self.order, self.placed = coverage.sample.shuffled(seed), coverage.read_as is not None
         low, high = coverage.range
         self._coverage, self._grid, self._width = coverage, grid, high - low
         self._owner = np.repeat(np.arange(len(alphas)), len(grid) - starts)

@@ -18,6 +18,7 @@ from nacp.checks import check_fraction, set_checked
 from nacp.coverage import Coverage, Rule, Talk
 from nacp.errors import InputError
 from nacp.guarantees.base import Finding, Guarantee, Problem, nearly_always
+from nacp.scores import Score
 from nacp.stats.bounds import floor
 
 _COARSE = 0.05
@@ -89,6 +90,12 @@ class PointwiseTest(Guarantee):
         """Return ``z_{1-delta} deviation / sqrt(n)``, which the test comes close to."""
         return floor(self.delta, deviation, problem.n)
 
+    def thresholds(self, score: Score) -> Floats:
+        """Return the native thresholds that are tested, ascending."""
+        if self.grid is not None:
+            return score.to_native(np.array(self.grid))
+        return threshold_grid(*score.span, self.step)
+
     @abstractmethod
     def lowest_passing(
         self, coverage: Coverage, problems: Sequence[Problem], grid: Floats, starts: Ints, seed: int
@@ -102,10 +109,7 @@ class PointwiseTest(Guarantee):
         self, coverage: Coverage, problems: Sequence[Problem], crossing: Rule, seed: int
     ) -> Talk[list[Finding]]:
         """Return the smallest threshold of the grid from which on upwards all pass."""
-        score = coverage.sample.score
-        grid = threshold_grid(*score.span, self.step)
-        if self.grid is not None:
-            grid = score.to_native(np.array(self.grid))
+        grid = self.thresholds(coverage.sample.score)
         # Where not even the estimate reaches 1 - alpha, a threshold is given up without a test: always safe.
         least = yield from coverage.crossings([1 - problem.alpha for problem in problems], "last")
         starts = np.searchsorted(grid, [at.threshold for at in least])

@@ -1,9 +1,15 @@
 """No correction: the target is reached by the estimate, and on average about reached by the truth."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
-from nacp.guarantees.base import Corrected, Problem, percent
+from nacp.coverage import Talk
+from nacp.coverage.audited import AuditedCoverage
+from nacp.guarantees.audited import cross
+from nacp.guarantees.base import Corrected, Finding, Problem, percent
+from nacp.guarantees.pac import PAC
+from nacp.guarantees.pointwise import threshold_grid
 
 
 @dataclass(frozen=True)
@@ -18,11 +24,16 @@ class Uncorrected(Corrected):
     """
 
     promises_truth: ClassVar[bool] = False
+    takes_checked: ClassVar[bool] = True
     name: ClassVar[str] = "none"
 
     def correction(self, problem: Problem) -> float:
         """Return 0."""
         return 0.0
+
+    def find_checked(self, coverage: AuditedCoverage, alphas: Sequence[float]) -> Talk[list[Finding]]:
+        """Return where the estimate from checked labels reaches 1 - alpha."""
+        return cross(coverage, alphas, threshold_grid(*coverage.sample.score.span, PAC.step))
 
     def promise(self, alpha: float) -> str:
         """Return in one sentence what holds for the sets."""

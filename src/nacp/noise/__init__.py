@@ -1,5 +1,6 @@
 """The noise models, and the table of their names."""
 
+from enum import Enum
 from typing import Any, Protocol, TypeAlias, TypeGuard
 
 import numpy as np
@@ -14,6 +15,7 @@ from nacp.noise.privacy import RandomizedResponse
 from nacp.noise.uniform import UniformFamily, UniformNoise
 
 __all__ = [
+    "UNSAID",
     "Doubt",
     "GroupNoise",
     "MatrixNoise",
@@ -22,6 +24,7 @@ __all__ = [
     "RandomizedResponse",
     "UniformFamily",
     "UniformNoise",
+    "Unsaid",
     "as_noise",
     "noise_for",
 ]
@@ -48,6 +51,15 @@ class Estimate(Protocol):
 
 NoiseLike: TypeAlias = ArrayLike | Noise | Estimate | None
 """What stands for a noise model: a rate, a matrix, a model, an estimate, or None for right labels."""
+
+
+class Unsaid(Enum):
+    """That no noise was named: not the same as None, which says that labels are right."""
+
+    UNSAID = "unsaid"
+
+
+UNSAID = Unsaid.UNSAID
 
 
 def as_noise(noise: NoiseLike) -> Noise | None:

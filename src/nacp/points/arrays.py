@@ -37,6 +37,10 @@ class Rows:
         self._normalize = normalize
         self.n, self.k = matrix.shape
 
+    def some(self, rows: Ints) -> "Rows":
+        """Return some of the rows."""
+        return Rows(self._matrix[rows], self._normalize)
+
     def slices(self) -> Iterator[slice]:
         """Cut the rows into blocks."""
         return row_slices(self.n, self.k)

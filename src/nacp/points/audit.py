@@ -1,0 +1,104 @@
+"""Checked labels, as the door returns them: which points were checked, and how they are dealt into rounds."""
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from nacp._types import Floats, Ints
+from nacp.errors import InputError
+from nacp.points.door import check_labels, is_missing
+
+PILOT_SHARE, PILOT_MOST = 10, 1000
+
+
+@dataclass(frozen=True, eq=False)
+class Audit:
+    """Some points with their true labels, and the points that each of them stands for.
+
+    Attributes
+    ----------
+    rows, labels : arrays of shape (m,)
+        The checked points, in the order of the rounds, and their true labels.
+    weights : array of shape (m,)
+        One over the size of the batch times the probability that the point was drawn from it: 1 if all were
+        equally probable.
+    order, starts : arrays of int
+        All points by batches, the checked one first, and where each batch begins.
+    pilot : array of int
+        Points that are in no batch: they may shape the guess and the bounds.
+    heaviest : float
+        The largest weight that there may be.
+    chosen : bool
+        Whether the points were drawn by a plan.
+    """
+
+    rows: Ints
+    labels: Ints
+    weights: Floats
+    order: Ints
+    starts: Ints
+    pilot: Ints
+    heaviest: float = 1.0
+    chosen: bool = False
+
+
+def open_clean(clean: Any, n: int, k: int, classes: Any = None) -> tuple[Ints, Ints]:
+    """Check true labels, missing where none was checked, or a pair (rows, labels); return rows and labels."""
+    if isinstance(clean, tuple) and len(clean) == 2 and np.ndim(clean[0]) == 1 and np.ndim(clean[1]) == 1:
+        rows, given = np.asarray(clean[0]), list(np.asarray(clean[1], dtype=object))
+        if rows.dtype == bool or rows.dtype.kind not in "iu" or len(rows) != len(given):
+            raise InputError(
+                "clean",
+                "as a pair must hold the numbers of the checked rows and as many labels",
+                found=f"{len(rows)} rows of dtype {rows.dtype} and {len(given)} labels",
+            )
+        if len(rows) and (rows.min() < 0 or rows.max() >= n):
+            raise InputError(
+                "clean", f"has rows that must lie from 0 to {n - 1}", found=f"{rows.min()} to {rows.max()}"
+            )
+        if len(np.unique(rows)) < len(rows):
+            values, counts = np.unique(rows, return_counts=True)
+            raise InputError("clean", f"has row {values[np.argmax(counts)]} more than once")
+    else:
+        masked = np.ma.getmaskarray(clean) if isinstance(clean, np.ma.MaskedArray) else None
+        try:
+            every = list(np.asarray(clean, dtype=object))
+        except ValueError:
+            every = []
+        if np.ndim(clean) != 1 or len(every) != n:
+            raise InputError(
+                "clean",
+                f"must have the shape ({n},), one per row of probs, with -1 where the label was not checked; "
+                "or be a pair (rows, labels)",
+                found=f"the shape {np.shape(clean)}",
+            )
+        there = [not is_missing(each) and not (_is_number(each) and each == -1) for each in every]
+        if masked is not None:
+            there = [each and not hidden for each, hidden in zip(there, masked.tolist(), strict=True)]
+        rows = np.flatnonzero(there)
+        given = [every[row] for row in rows]
+    if not len(rows):
+        raise InputError("clean", "has no checked label at all")
+    if all(_is_number(each) and float(each).is_integer() for each in given):
+        given = [int(each) for each in given]
+    return rows.astype(np.int64), check_labels(np.array(given), len(rows), k, classes, name="clean")
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, int | float | np.number) and not isinstance(value, bool)
+
+
+def deal(n: int, rows: Ints, labels: Ints, seed: int) -> Audit:
+    """Deal points into batches, at random: each holds one of the checked points, which were picked at random.
+
+    A tenth of the others, but 1,000 at the most, are in none.
+    """
+    rng = np.random.default_rng(seed)
+    order = rng.permutation(len(rows))
+    others = rng.permutation(np.setdiff1d(np.arange(n), rows, assume_unique=True))
+    pilot, rest = np.split(others, [min(len(others) // PILOT_SHARE, PILOT_MOST)])
+    parts = np.array_split(rest, len(rows))
+    starts = np.cumsum([0] + [len(part) + 1 for part in parts[:-1]])
+    dealt = np.concatenate([np.append(row, part) for row, part in zip(rows[order], parts, strict=True)])
+    return Audit(rows[order], labels[order], np.ones(len(rows)), dealt, starts, pilot)
