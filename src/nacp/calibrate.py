@@ -7,16 +7,14 @@ from typing import Any, TypeAlias, overload
 import numpy as np
 from numpy.typing import ArrayLike
 
-from nacp._types import Ints
 from nacp.calibration import Calibration
+from nacp.checked import checked_calibrations, for_checked, guessing_noise, open_checked
 from nacp.checks import check_alphas, check_choice, check_count, check_flag
 from nacp.coverage import RULES, CoverageCurve, Rule, Sample, Talk
-from nacp.coverage.audited import AuditedCoverage
 from nacp.errors import InputError
 from nacp.guarantees import Binomial, Guarantee, as_guarantee, coverage_under, find
-from nacp.noise import UNSAID, Noise, NoiseLike, UniformNoise, Unsaid, as_noise, noise_for
-from nacp.points import Audit, Rows, check_classes, check_labels, deal, open_clean, open_points, open_rows
-from nacp.points.arrays import row_slices
+from nacp.noise import UNSAID, Noise, NoiseLike, Unsaid, as_noise, noise_for
+from nacp.points import open_points, open_rows
 from nacp.scores import Score, as_score
 
 ScoreLike: TypeAlias = str | Score | Callable[[Any], Any]
@@ -159,10 +157,10 @@ def calibrate(
     check_flag("normalize", normalize)
     options = {"probabilities": score.takes_probabilities, "normalize": normalize, "classes": classes}
     if clean is not None:
-        guarantee = _for_checked(guarantee, delta, crossing, unlabelled)
-        rows, numbers, names, audit = _open_checked(probs, labels, clean, seed, **options)
-        shaping = None if isinstance(noise, Unsaid) else noise_for(noise, rows.k) or UniformNoise(0.0)
+        guarantee = for_checked(guarantee, delta, crossing, unlabelled)
+        rows, numbers, names, audit = open_checked(probs, labels, clean, seed, **options)
         sample = Sample(rows, numbers, score)
+        shaping = guessing_noise(sample, noise, audit.pilot)
         found = sample.ask(
             checked_calibrations(
                 sample, audit, guarantee, shaping, alphas, seed, classes=names, normalize=normalize
@@ -200,93 +198,6 @@ def calibrate(
                 stacklevel=2,
             )
     return found[0] if np.ndim(alpha) == 0 else found
-
-
-def _for_checked(
-    guarantee: str | Guarantee | None, delta: float | None, crossing: Rule, unlabelled: Any
-) -> Guarantee:
-    """Return the guarantee to be found from checked labels; refuse what cannot be."""
-    found = as_guarantee("pac" if guarantee is None else guarantee, delta)
-    if not found.takes_checked:
-        raise InputError(
-            "guarantee",
-            f'"{found.name}" cannot be found from checked labels',
-            remedy='use "pac", "expected" or "none"',
-        )
-    if crossing != "last":
-        raise InputError("crossing", 'must be "last" with checked labels', found=repr(crossing))
-    if unlabelled is not None:
-        raise InputError("unlabelled", "is of no use with checked labels")
-    return found
-
-
-def _open_checked(
-    probs: Any, labels: Any, clean: Any, seed: int, **options: Any
-) -> tuple[Rows, Ints, tuple[Any, ...] | None, Audit]:
-    """Open points of which some were checked; without noisy labels, these alone."""
-    rows = open_rows(probs, **options)
-    names = check_classes(options["classes"], rows.k)
-    checked, true = open_clean(clean, rows.n, rows.k, names)
-    if labels is not None:
-        numbers = check_labels(labels, rows.n, rows.k, names)
-        return rows, numbers, names, deal(rows.n, checked, true, seed)
-    return rows.some(checked), true, names, deal(len(checked), np.arange(len(checked)), true, seed)
-
-
-def checked_calibrations(
-    sample: Sample,
-    audit: Audit,
-    guarantee: Guarantee,
-    noise: Noise | None,
-    alphas: Sequence[float],
-    seed: int,
-    *,
-    classes: tuple[Any, ...] | None,
-    normalize: bool,
-) -> Talk[list[Calibration]]:
-    """Return a calibration for each alpha from a sample some of whose labels were checked.
-
-    The noise shapes the guess; None stands for uniform noise at a rate that the pilot suggests.
-    """
-    if noise is None:
-        noise = UniformNoise(_likely_rate(sample, audit))
-    coverage = AuditedCoverage(sample, audit, noise.matrix(sample.k))
-    found = yield from guarantee.find_checked(coverage, alphas)
-    return [
-        Calibration(
-            alpha=alpha,
-            n=sample.n,
-            k=sample.k,
-            score=sample.score,
-            noise=None,
-            guarantee=guarantee,
-            crossing="last",
-            correction=finding.correction,
-            native_threshold=finding.threshold,
-            estimate=finding.estimate,
-            obstacle=finding.obstacle,
-            random_state=seed,
-            classes=classes,
-            normalize=normalize,
-            deviation=finding.deviation,
-            checked=len(audit.rows),
-        )
-        for alpha, finding in zip(alphas, found, strict=True)
-    ]
-
-
-def _likely_rate(sample: Sample, audit: Audit) -> float:
-    """Return the rate of uniform noise at which the labels' mean probability would be what it is."""
-    if not len(audit.pilot) or not sample.score.takes_probabilities:
-        return 0.2
-    own = square = 0.0
-    for where in row_slices(len(audit.pilot), sample.k):
-        rows = audit.pilot[where]
-        block = sample.rows[rows].astype(np.float64)
-        own += float(block[np.arange(len(rows)), sample.labels[rows]].sum())
-        square += float((block**2).sum())
-    chance = len(audit.pilot) / sample.k
-    return float(np.clip(1 - (own - chance) / max(square - chance, 1e-9), 0.02, 0.9))
 
 
 def default_guarantee(noise: Noise | None) -> str:

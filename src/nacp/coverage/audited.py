@@ -1,12 +1,13 @@
 """AuditedCoverage: what can be known of a sample some of whose labels were checked, whatever the noise is."""
 
+import math
 from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
 
 from nacp import engine
-from nacp._types import Bools, Floats, Ints
+from nacp._types import Floats, Ints
 from nacp.coverage.sample import Question, Sample, Talk
 from nacp.engine import Block, ByEntry, Scratch
 from nacp.noise.matrices import ClassMatrix
@@ -53,10 +54,6 @@ class AuditedCoverage:
             scores[some] = engine.label_scores(block, self.audit.labels[some])
         return scores
 
-    def hits(self, thresholds: Floats) -> Bools:
-        """Return whether the true labels of the checked points lie in the sets: (m, thresholds)."""
-        return self.checked_scores[:, None] <= thresholds
-
     def guess(self, block: Block, rows: Ints, thresholds: Floats) -> Floats:
         """Return the guess that the true label is in the set, at ascending thresholds: (rows, thresholds)."""
         labels = self.sample.labels[rows]
@@ -81,10 +78,8 @@ class AuditedCoverage:
 
     def checked_quantile(self, level: float) -> float:
         """Return the score up to which a share `level` of the true labels lies, by the checked points."""
-        order = np.argsort(self.checked_scores)
-        share = np.cumsum(self.audit.weights[order]) / self.m
-        place = int(np.searchsorted(share, level))
-        return float(self.checked_scores[order][place]) if place < self.m else np.inf
+        place = max(math.ceil(level * self.m), 1) - 1
+        return float(np.sort(self.checked_scores)[place])
 
     def at(self, thresholds: Floats) -> Talk[AuditedEstimates]:
         """Return the estimate, with the lambda that suits it best, at ascending native thresholds."""
@@ -101,8 +96,8 @@ class GuessQuestion(Question):
         self._round = np.full(coverage.n, -1)
         self._round[coverage.audit.rows] = np.arange(coverage.m)
         self._sums, self._squares = np.zeros((2, len(thresholds)))
-        # Of weighted hits a and guesses b of the checked points: a, b, a a, a b, b b.
-        self._moments = np.zeros((5, len(thresholds)))
+        # Of hits a and guesses b of the checked points: a, b, a b, b b.
+        self._moments = np.zeros((4, len(thresholds)))
         self.placed = True
 
     def see(self, block: Block, rows: slice | Ints) -> None:
@@ -121,21 +116,20 @@ class GuessQuestion(Question):
         rounds = self._round[rows]
         some = np.flatnonzero(rounds >= 0)
         if len(some):
-            weights = coverage.audit.weights[rounds[some], None]
-            a = weights * (coverage.checked_scores[rounds[some], None] <= self._thresholds)
-            b = weights * guess[some]
-            self._moments += np.stack([part.sum(axis=0) for part in (a, b, a * a, a * b, b * b)])
+            a = coverage.checked_scores[rounds[some], None] <= self._thresholds
+            b = guess[some]
+            self._moments += np.stack([part.sum(axis=0) for part in (a, b, a * b, b * b)])
 
     def estimates(self) -> AuditedEstimates:
         """Return the estimate, which is ``mean a - lambda (mean b - mean guess)``."""
         coverage = self._coverage
-        a, b, aa, ab, bb = self._moments / coverage.m
+        a, b, ab, bb = self._moments / coverage.m
         mean = self._sums / coverage.n
         variance = np.maximum(self._squares / coverage.n - mean**2, 0)
         spread = np.maximum(bb - b * b, 0)
         # The mean guess is known from n points, so a guess is worth the less the more of them are checked.
         share = 1 - coverage.m / coverage.n
         use = np.divide(share * (ab - a * b), spread, out=np.zeros_like(a), where=spread > 0).clip(0, 1)
-        rest = np.maximum(aa - a * a - 2 * use * (ab - a * b) + use**2 * spread, 0)
+        rest = np.maximum(a - a * a - 2 * use * (ab - a * b) + use**2 * spread, 0)
         deviations = np.sqrt(rest + use**2 * variance * coverage.m / coverage.n)
         return AuditedEstimates(np.clip(a - use * (b - mean), 0.0, 1.0), deviations)

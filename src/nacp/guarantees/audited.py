@@ -16,7 +16,7 @@ from nacp.coverage.sample import Question, Talk
 from nacp.engine import Block
 from nacp.guarantees.base import Finding
 from nacp.stats.bounds import chernoff
-from nacp.stats.hedging import HedgedBets
+from nacp.stats.hedging import HedgedBets, batch_floor
 from nacp.tuning import tuning
 
 # The share of delta for the chance that the mean guess is below the bound that the pilot gives for it.
@@ -50,7 +50,7 @@ def bet(
 
 
 def cross(coverage: AuditedCoverage, alphas: Sequence[float], grid: Floats) -> Talk[list[Finding]]:
-    """Return for each alpha the smallest threshold of the grid from which on the estimate reaches its goal."""
+    """Return for each alpha the smallest threshold of the grid from which on the estimate is enough."""
     low = 1 - max(alphas) - 4 * _ERRORS * math.sqrt(max(alphas) / coverage.m)
     start = int(np.searchsorted(grid, coverage.checked_quantile(max(low, 0.0))))
     tested = grid[start:]
@@ -101,33 +101,26 @@ class RoundsQuestion(Question):
         self._place = np.concatenate([np.arange(start, len(grid)) for start in starts])
         self._failed = starts - 1
         self._ends = np.append(audit.starts[1:], len(audit.order))
-        least, price = self._bounds(int(np.diff(self._ends, prepend=0).min()), delta)
+        least, price = self._bounds(delta)
         share = 1.0 if not least.any() else 1 - _PILOT_SHARE
         targets = 1 - np.array(alphas)[self._owner]
-        self._bets = HedgedBets(targets, coverage.m, delta * share, least, price, audit.heaviest)
+        guessed = len(audit.order) > coverage.m
+        self._bets = HedgedBets(targets, coverage.m, delta * share, least, price, guessed)
         self._rows, self._round = 0, 0
         self._partial: tuple[Floats, Floats] | None = None  # the checked point's guess, and the batch's sum
         self.done = not len(self._place)
 
-    def _bounds(self, size: int, delta: float) -> tuple[Floats, Floats]:
-        """Return below which the mean guess of a batch counts as that, and what this may add to its mean.
-
-        The pilot says that the mean guess is at least `bound`, but for a share of delta. Of all variables in
-        [0, 1] with such a mean, means of `size` of them fall below a number the furthest if they are 0 or 1.
-        """
-        from scipy.special import bdtr
-
-        pilot = self._coverage.audit.pilot
-        if not len(pilot) or not len(self._place):
+    def _bounds(self, delta: float) -> tuple[Floats, Floats]:
+        """Return the floor for the mean guess of a batch, and its price, from what the pilot says of it."""
+        coverage = self._coverage
+        if not len(coverage.audit.pilot) or not len(self._place):
             return np.zeros(len(self._place)), np.zeros(len(self._place))
         places, which = np.unique(self._place, return_inverse=True)
-        mean = self._coverage.guesses(pilot, self._grid[places])
-        bound = 1 - chernoff(1 - mean, len(pilot), _PILOT_SHARE * delta)
-        least = np.maximum(bound - 4 * np.sqrt(bound * (1 - bound) / size), 0.0)
-        most = np.floor(least * size)
-        price = least * bdtr(most, size, bound)
-        price -= np.where(most >= 1, bound * bdtr(np.maximum(most - 1, 0), max(size - 1, 0), bound), 0.0)
-        return least[which], np.maximum(price, 0.0)[which]
+        mean = coverage.guesses(coverage.audit.pilot, self._grid[places])
+        bound = 1 - chernoff(1 - mean, len(coverage.audit.pilot), _PILOT_SHARE * delta)
+        size = int(np.diff(self._ends, prepend=0).min())
+        least, price = batch_floor(bound, size, math.log(1 / delta) / coverage.m)
+        return least[which], price[which]
 
     def see(self, block: Block, rows: Ints) -> None:
         start = 0
@@ -157,7 +150,7 @@ class RoundsQuestion(Question):
                 break
             size = end - audit.starts[self._round]
             hit = self._coverage.checked_scores[self._round] <= self._grid[places[column]]
-            bets.play(hit.astype(np.float64), first, total / size, float(audit.weights[self._round]))
+            bets.play(hit.astype(np.float64), first, total / size)
             self._round += 1
             # What is not open any more was won, or given up; what lies below a failure is settled, too.
             gone = np.setdiff1d(open_before, bets.open, assume_unique=True)

@@ -13,6 +13,6 @@ from nacp.points.door import (
 )
 
 __all__ = [
-    "Audit", "Rows", "check_classes", "check_labels", "deal", "is_missing", "open_clean", "open_points",
-    "open_rows", "open_test", "plain_array", "watching",
+    "Audit", "Rows", "check_classes", "check_labels", "deal", "is_missing",
+    "open_clean", "open_points", "open_rows", "open_test", "plain_array", "watching",
 ]  # fmt: skip

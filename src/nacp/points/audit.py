@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from nacp._types import Floats, Ints
+from nacp._types import Ints
 from nacp.errors import InputError
 from nacp.points.door import check_labels, is_missing
 
@@ -20,27 +20,17 @@ class Audit:
     ----------
     rows, labels : arrays of shape (m,)
         The checked points, in the order of the rounds, and their true labels.
-    weights : array of shape (m,)
-        One over the size of the batch times the probability that the point was drawn from it: 1 if all were
-        equally probable.
     order, starts : arrays of int
         All points by batches, the checked one first, and where each batch begins.
     pilot : array of int
         Points that are in no batch: they may shape the guess and the bounds.
-    heaviest : float
-        The largest weight that there may be.
-    chosen : bool
-        Whether the points were drawn by a plan.
     """
 
     rows: Ints
     labels: Ints
-    weights: Floats
     order: Ints
     starts: Ints
     pilot: Ints
-    heaviest: float = 1.0
-    chosen: bool = False
 
 
 def open_clean(clean: Any, n: int, k: int, classes: Any = None) -> tuple[Ints, Ints]:
@@ -101,4 +91,4 @@ def deal(n: int, rows: Ints, labels: Ints, seed: int) -> Audit:
     parts = np.array_split(rest, len(rows))
     starts = np.cumsum([0] + [len(part) + 1 for part in parts[:-1]])
     dealt = np.concatenate([np.append(row, part) for row, part in zip(rows[order], parts, strict=True)])
-    return Audit(rows[order], labels[order], np.ones(len(rows)), dealt, starts, pilot)
+    return Audit(rows[order], labels[order], dealt, starts, pilot)

@@ -1,9 +1,9 @@
 """Bets on few rounds, each with a checked label, a guess of it, and the mean guess of many points.
 
 In a round a label is checked: `hit` says whether it lies in the set. `guess` is any guess of that, and `mean`
-the guesses' mean over a batch from which the checked point was drawn with the probability 1 / (size weight).
-So the mean of ``Z = mean + weight (hit - guess)`` is coverage, whatever the labels' noise is and however bad
-the guess, and so it is with lambda times the guess. The better the guess, the less Z varies.
+the guesses' mean over a batch of points, from which the checked one was drawn at random. So the expectation
+of ``Z = hit - lambda (guess - mean)`` is coverage, whatever the labels' noise is and however bad the guess.
+The better it is, the less Z varies.
 
 Wealth grows by ``1 + stake (Z - target)``; a bet is won at 1/delta, which under "coverage < target" happens
 with probability at most delta (Ville). Lambda and the stakes come from earlier rounds. The stakes hedge
@@ -35,8 +35,8 @@ class HedgedBets:
     least, price : arrays of shape (number,)
         The mean guess counts as `least` where it is smaller, and is lowered by `price`, the most by which
         that raises its expectation. A loss is then bounded more tightly.
-    heaviest : float
-        The largest weight that a round may have.
+    guessed : bool, default=True
+        Whether there are guesses; if not, lambda is 0.
 
     Attributes
     ----------
@@ -49,7 +49,7 @@ class HedgedBets:
     --------
     >>> import numpy as np
     >>> from nacp.stats.hedging import HedgedBets
-    >>> bets = HedgedBets(np.array([0.8]), 60, 0.1, np.zeros(1), np.zeros(1))
+    >>> bets = HedgedBets(np.array([0.8]), 60, 0.1, np.zeros(1), np.zeros(1), guessed=False)
     >>> for _ in range(60):
     ...     bets.play(np.ones(1), np.zeros(1), np.zeros(1))
     >>> bets.won.tolist()
@@ -63,28 +63,27 @@ class HedgedBets:
         delta: float,
         least: Floats,
         price: Floats,
-        heaviest: float = 1.0,
+        guessed: bool = True,
     ) -> None:
         self.open = np.arange(len(targets))
         self.won = np.zeros(len(targets), dtype=bool)
-        self._delta, self._heaviest, self._left = delta, heaviest, rounds
+        self._delta, self._left = delta, rounds
         self._target, self._least, self._price = targets, least, price
         self._wealth = np.ones(len(targets))
         # Sums over rounds: of lambda's numerator and denominator, and of (Z - target)^2.
-        self._shared = np.full(len(targets), _ROUNDS * _LAMBDA * _SQUARE)
+        self._shared = np.full(len(targets), _ROUNDS * _SQUARE * (_LAMBDA if guessed else 0.0))
         self._guessed = np.full(len(targets), _ROUNDS * _SQUARE)
         self._squares = _ROUNDS * _VARIANCE * targets * (1 - targets)
         self._seen = _ROUNDS
 
-    def play(self, hit: Floats, guess: Floats, mean: Floats, weight: float = 1.0) -> None:
+    def play(self, hit: Floats, guess: Floats, mean: Floats) -> None:
         """Bet on one round; the arrays have an entry for each open bet."""
         use = np.clip(self._shared / self._guessed, 0.0, 1.0)
         stake = self._stakes(use)
-        counted = np.maximum(mean, self._least) - self._price
-        over = weight * hit - use * (weight * guess - counted) - self._target
+        over = hit - use * (guess - np.maximum(mean, self._least) + self._price) - self._target
         self._wealth = self._wealth * (1 + stake * over)
-        apart = weight * guess - mean
-        self._shared += (weight * hit - self._target) * apart
+        apart = guess - mean
+        self._shared += (hit - self._target) * apart
         self._guessed += apart**2
         self._squares += over**2
         self._seen += 1
@@ -113,8 +112,35 @@ class HedgedBets:
         miss = _at_most(allowed - worth, rest - worth, rate)
         expected = self._target * hit + rate * miss
         hedge = np.divide(hit - miss, expected, out=np.zeros_like(hit), where=expected > 0)
-        most = 0.99 / (self._target + use * np.maximum(self._heaviest - self._least + self._price, 0.0))
-        return np.minimum(hedge, most)
+        loss = self._target + use * (1 - self._least + self._price)  # a miss where the guess was 1
+        return np.minimum(hedge, 0.99 / loss)
+
+
+def batch_floor(bound: Floats, size: int, worth: float) -> tuple[Floats, Floats]:
+    """Return a floor for the mean of `size` guesses, and by how much counting at least that raises its mean.
+
+    The guesses lie in [0, 1], with a mean of at least `bound`. Of all such variables those that are 0 or 1
+    raise it the most, with the mean `bound` itself. The larger the floor the smaller is the greatest loss,
+    which is worth `worth`, and the larger the price.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> least, price = batch_floor(np.array([0.9]), 20, 0.01)
+    >>> bool(0.6 < least[0] < 0.9), bool(0 < price[0] < 0.001)
+    (True, True)
+    """
+    from scipy.special import bdtr
+
+    steps = np.array([2.0, 2.5, 3.0, 4.0, 6.0])[:, None]
+    least = np.maximum(bound - steps * np.sqrt(bound * (1 - bound) / size), 0.0)
+    most = np.floor(least * size)
+    price = least * bdtr(most, size, bound)
+    price -= np.where(most >= 1, bound * bdtr(np.maximum(most - 1, 0), max(size - 1, 0), bound), 0.0)
+    price = np.maximum(price, 0.0)
+    best = np.argmin(price + worth * (1 - least), axis=0)[None]
+    least, price = (np.take_along_axis(part, best, axis=0)[0] for part in (least, price))
+    return least, price
 
 
 def _at_most(failures: Floats, trials: Floats, rate: Floats) -> Floats:
