@@ -768,3 +768,36 @@ def test_blocks_of_rows_give_the_sets_of_all_rows(files):
         assert file["offsets"].tolist() == wanted.offsets.tolist()
         assert file["labels"].tolist() == wanted.labels.tolist()
     assert asdict(nacp.evaluate(wanted, files[1][1000:])).items() <= measured.items()
+
+
+def test_checked_labels_are_a_file_like_the_labels(tmp_path, monkeypatch):
+    """As an array with -1, as a table with empty cells, by number and by name: one and the same threshold."""
+    monkeypatch.chdir(tmp_path)
+    rng = np.random.default_rng(0)
+    probs = rng.dirichlet(np.full(4, 0.2), 800)
+    truth = (probs.cumsum(axis=1) > rng.random((800, 1))).argmax(axis=1)
+    noisy = nacp.UniformNoise(0.3).sample(truth, 4, random_state=1)
+    clean, names = np.where(np.arange(800) % 4 == 0, truth, -1), ["ant", "bee", "cow", "dog"]
+    for name, array in {"probs": probs, "labels": noisy, "clean": clean}.items():
+        np.save(f"{name}.npy", array)
+    (tmp_path / "names.txt").write_text("\n".join(names) + "\n")
+    for file, shown in {"numbers.csv": range(4), "named.csv": names}.items():
+        cells = ["" if each < 0 else shown[each] for each in clean]
+        (tmp_path / file).write_text("id,true\n" + "".join(f"{i},{cell}\n" for i, cell in enumerate(cells)))
+    expected = nacp.calibrate(probs, noisy, clean=clean).threshold
+    for options in (
+        ["--clean", "clean.npy"], ["--clean", "numbers.csv"], ["--clean", "numbers.csv:true"],
+        ["--clean", "named.csv", "--classes", "names.txt"],
+        ["--clean", "clean.npy", "--classes", "names.txt"],
+    ):  # fmt: skip
+        said = json.loads(done("calibrate", "probs.npy", "labels.npy", *options, "--json", "--quiet"))
+        assert said["threshold"] == expected
+        assert said["checked"] == 200
+    assert nacp.load("cal.json").checked == 200
+    np.save("odd.npy", np.where(clean == 3, 9, clean))
+    for options, words in {
+        ("--clean", "odd.npy"): "--clean must lie from 0 to 3",
+        (): "--noise must be given",
+        ("--clean", "clean.npy", "--guarantee", "nacp"): "--guarantee",
+    }.items():
+        assert words in done("calibrate", "probs.npy", "labels.npy", *options, code=2)

@@ -63,6 +63,16 @@ def test_its_sets_are_those_of_calibrate(model):
     assert model.predict_set(X[TEST], allow_empty=False).sizes.min() == 1
 
 
+def test_checked_labels_go_to_calibrate_as_they_are():
+    probs = LogisticRegression().fit(X[TRAIN], Y[TRAIN]).predict_proba(X)
+    rows = np.arange(0, len(NOISY), 3)
+    clean = (rows, Y[CAL][rows])
+    model = aware(guarantee="pac").fit(X[TRAIN], Y[TRAIN]).conformalize(X[CAL], NOISY, y_clean=clean)
+    cal = nacp.calibrate(probs[CAL], NOISY, clean=clean, noise=NOISE)
+    assert model.calibration_.threshold == cal.threshold
+    assert model.calibration_.checked == len(rows)
+
+
 # The parameter may not be called `score`: that is the method by which scikit-learn rates a classifier.
 SCORE = next(name for name in aware().get_params(deep=False) if "score" in name)
 OPTIONS = [

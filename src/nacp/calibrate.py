@@ -166,12 +166,11 @@ def calibrate(
                 sample, audit, guarantee, shaping, alphas, seed, classes=names, normalize=normalize
             )
         )
-    elif isinstance(noise, Unsaid) or labels is None:
+    elif isinstance(noise, Unsaid):
         raise InputError(
-            "labels" if labels is None else "noise",
+            "noise",
             "can be left out only where some labels were checked",
-            remedy="pass these as clean="
-            + ("" if labels is None else ", or noise=None for labels that are right"),
+            remedy="pass these as clean=, or noise=None for labels that are right",
         )
     else:
         named = default_guarantee(as_noise(noise)) if guarantee is None else guarantee

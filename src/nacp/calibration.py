@@ -107,6 +107,8 @@ class Calibration:
     @property
     def promise(self) -> str:
         """What is guaranteed, in one sentence."""
+        if self.checked is not None:
+            return self.guarantee.promise_checked(self.alpha)
         return self.guarantee.promise_under(self.noise, self.alpha)
 
     @property

@@ -116,7 +116,9 @@ class NoiseAwareClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator): 
                 setattr(self, learned, getattr(self.estimator_, learned))
         return self
 
-    def conformalize(self, X: object, y: ArrayLike, unlabelled: object = None) -> "NoiseAwareClassifier":
+    def conformalize(
+        self, X: object, y: ArrayLike, unlabelled: object = None, y_clean: object = None
+    ) -> "NoiseAwareClassifier":
         """Calibrate on inputs that the classifier was not fitted on, and their noisy labels.
 
         Parameters
@@ -127,6 +129,9 @@ class NoiseAwareClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator): 
             Their noisy labels.
         unlabelled : array-like of shape (m, features), optional
             Further inputs, without labels, which make the guarantee "binomial" cheaper.
+        y_clean : array-like of shape (n,) or pair (rows, labels), optional
+            True labels of inputs that were picked at random and checked, missing for the others, as `clean`
+            of `calibrate`: `noise` then only shapes a guess.
 
         Returns
         -------
@@ -137,6 +142,7 @@ class NoiseAwareClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator): 
             self.predict_proba(X),
             np.asarray(y),
             noise=self.noise,
+            clean=y_clean,
             alpha=self.alpha,
             score=self.conformity_score,
             guarantee=self.guarantee,

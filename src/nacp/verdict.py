@@ -96,9 +96,10 @@ def judge(calibration: Calibration, result: Evaluation) -> Verdict:
     interval = result.coverage_interval
     if on_average:
         inverse = (calibration.noise or UniformNoise(0.0)).inverse(calibration.k)
-        counts = np.full(calibration.k, calibration.n / calibration.k)
-        problem = Problem(alpha, calibration.n, calibration.noise, inverse, counts)
-        variance = problem.small_set_deviation**2 / calibration.n + alpha * (1 - alpha) / result.n
+        points = calibration.checked or calibration.n
+        counts = np.full(calibration.k, points / calibration.k)
+        problem = Problem(alpha, points, calibration.noise, inverse, counts)
+        variance = problem.small_set_deviation**2 / points + alpha * (1 - alpha) / result.n
         reach = REACH * math.sqrt(variance)
         interval = max(result.coverage - reach, 0.0), min(result.coverage + reach, 1.0)
     return Verdict(

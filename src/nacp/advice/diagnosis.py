@@ -166,6 +166,10 @@ def diagnosis_of(
 ) -> Talk[Diagnosis]:
     """Return the diagnosis of a calibration's noise model on a sample."""
     check_fraction("level", level)
+    if cal.checked is not None:
+        raise InputError(
+            "cal", "rests on checked labels and assumes nothing about the noise, so there is no model to test"
+        )
     noise, radius = cal.noise, 0.0 if cal.noise is None else cal.noise.doubt.radius
     regions = yield from regions_of(sample, cal, doubtful=radius > 0)
     checks = tuple(region.check(level / len(regions), radius) for region in regions)

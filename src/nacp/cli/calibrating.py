@@ -13,13 +13,14 @@ import nacp
 from nacp._types import Array
 from nacp.cli import options
 from nacp.cli.errors import FAILED, command
-from nacp.cli.inputs import read_points, read_rows
+from nacp.cli.inputs import read_clean, read_points, read_rows
 from nacp.cli.models import read_calibration, read_noise
 from nacp.cli.outputs import SET_ENDINGS, check_output, described, write_sets
 from nacp.cli.tables import STDIN
 from nacp.cli.terminal import progress_of, progress_of_passes, show, show_verdict
 from nacp.errors import InputError
 from nacp.metrics import summarize
+from nacp.noise import UNSAID
 from nacp.points import check_labels, open_rows
 from nacp.tuning import tuning
 
@@ -34,11 +35,13 @@ app = typer.Typer()
     "nacp calibrate points.csv points.csv:label --noise 0.2",
     "nacp calibrate probs.npy labels.csv --noise matrix.csv --classes names.txt",
     "nacp calibrate probs.npy labels.npy --noise 0.2 --noise-interval 0.15 0.25",
+    "nacp calibrate probs.npy labels.csv --clean checked.csv",
 )
 def calibrate_command(
     probs: options.Probs,
     labels: options.Labels,
-    noise: options.NoiseText,
+    noise: options.NoiseText = "",
+    clean: options.Clean = None,
     out: Annotated[Path, typer.Option("-o", "--out", help="The file for the calibration.")] = Path(
         "cal.json"
     ),
@@ -56,18 +59,19 @@ def calibrate_command(
     as_json: options.Json = False,
 ) -> None:
     """Find the threshold, and say what is promised."""
-    check_output(str(out), inputs=(probs, labels, noise, classes))
-    known = read_noise(noise, noise_interval, noise_confidence)
+    check_output(str(out), inputs=(probs, labels, noise, classes, clean))
+    known = read_noise(noise, noise_interval, noise_confidence) if noise or clean is None else UNSAID
     with progress_of(f"reading {probs}", quiet):
         matrix, noisy, names = read_points(probs, labels, names=classes)
+        checked = None if clean is None else read_clean(clean, len(matrix), names)
     with (
         warnings.catch_warnings(),
         progress_of_passes("calibrating", len(matrix), quiet),
     ):
         warnings.simplefilter("ignore", nacp.NoValidThresholdWarning)  # said below
         found = nacp.calibrate(
-            matrix, noisy, noise=known, alpha=alpha, score=score, guarantee=guarantee, delta=delta,
-            crossing=crossing, classes=names, normalize=normalize, random_state=seed,
+            matrix, noisy, noise=known, clean=checked, alpha=alpha, score=score, guarantee=guarantee,
+            delta=delta, crossing=crossing, classes=names, normalize=normalize, random_state=seed,
         )  # fmt: skip
     found.save(out)
     if found.obstacle is not None:

@@ -26,6 +26,7 @@ from nacp.cli.tables import (
     split_key,
 )
 from nacp.errors import InputError
+from nacp.points import is_missing
 
 _MANY = 20  # rows: with so many, a label for each of them is no label
 _TITLES = {"class", "classes", "name", "names", "label", "labels", "category", "categories"}
@@ -71,7 +72,27 @@ def read_matrix(
     return matrix, None if header is None or header == _places(len(header)) else header
 
 
-def read_labels(name: str, rows: int | None = None, classes: Sequence[Any] | None = None) -> Array:
+def read_clean(name: str, rows: int, classes: Sequence[Any] | None = None) -> Array:
+    """Read true labels of points some of which were checked: like labels, -1 or empty where one was not."""
+    read = read_labels(name, rows, gaps=True)
+    if read.shape != (rows,):
+        raise InputError(
+            name, f"must hold {rows} labels, -1 or empty where none was checked", found=read.shape
+        )
+    there = [i for i, each in enumerate(read) if not is_missing(each) and str(each) not in ("-1", "-1.0")]
+    cells = [str(read[i]) for i in there]
+    values = np.array(cells)
+    if are_whole(cells) and (classes is None or not set(cells) <= set(classes)):
+        numbers = np.array(cells, dtype=np.float64).astype(np.int64)
+        values = numbers if classes is None else _named(numbers, classes)
+    found = np.full(rows, None, dtype=object)
+    found[there] = values.tolist()
+    return found
+
+
+def read_labels(
+    name: str, rows: int | None = None, classes: Sequence[Any] | None = None, *, gaps: bool = False
+) -> Array:
     """Read labels, numbers or names: from an array, or from one column of a table.
 
     Of several arrays it is "labels", of several columns the last, unless ``file.csv:column`` names one. The
@@ -91,6 +112,8 @@ def read_labels(name: str, rows: int | None = None, classes: Sequence[Any] | Non
         if (many or are_whole(rest)) if word else (many and not any(are_numbers([cell]) for cell in rest)):
             values = rest
     missing = next((i for i, cell in enumerate(values) if _is_absent(cell, classes)), None)
+    if gaps:
+        return np.array([None if _is_absent(cell, classes) else cell for cell in values], dtype=object)
     if missing is not None:
         raise InputError(str(path), f"has no label in row {missing}", remedy="drop such rows first")
     if not are_whole(values) or (classes is not None and set(values) <= set(classes)):

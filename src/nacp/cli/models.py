@@ -18,6 +18,12 @@ def read_noise(text: str, interval: tuple[float, float] | None = None, confidenc
     """Read a noise rate, a (k, k) matrix from a file (rows are the true class), what ``nacp noise`` wrote, or
     "none": clean labels. A rate may have an interval.
     """
+    if not text:
+        raise InputError(
+            "noise",
+            'must be given: a rate, a file of a matrix or "none" for labels that are right; or, where some '
+            "labels were checked, --clean FILE",
+        )
     noise = _read_noise(text)
     if interval is None and confidence == 1:
         return noise

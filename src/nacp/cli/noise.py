@@ -52,7 +52,7 @@ def audit_command(
     classes: options.Classes = None,
     model: Annotated[
         Literal["auto", "uniform", "groups", "matrix"],
-        typer.Option(help="auto: the simplest that is not refuted."),
+        typer.Option(help="auto: the groups if they are given and not refuted, else a matrix."),
     ] = "auto",
     groups: Annotated[
         str | None, typer.Option(help="The group of each class: one per line.", metavar="FILE")

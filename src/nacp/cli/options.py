@@ -39,6 +39,14 @@ NoiseText = Annotated[
         show_default=False,
     ),
 ]
+Clean = Annotated[
+    str | None,
+    typer.Option(
+        help="True labels, -1 or empty where a label was not checked; nothing is then assumed about noise.",
+        metavar="FILE",
+        show_default=False,
+    ),
+]
 Interval = Annotated[
     tuple[float, float] | None,
     typer.Option(help="Where the rate lies, if it is not known exactly.", metavar="LOW HIGH"),

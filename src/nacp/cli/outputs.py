@@ -118,6 +118,7 @@ def described(calibration: Calibration) -> dict[str, object]:
         "alpha": calibration.alpha,
         "n": calibration.n,
         "k": calibration.k,
+        "checked": calibration.checked,
         "score": calibration.score.to_dict(),
         "guarantee": calibration.guarantee.name,
         "delta": calibration.guarantee.delta,

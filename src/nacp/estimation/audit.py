@@ -52,8 +52,8 @@ def noise_from_audit(
     classes : sequence of length k, optional
         The class names.
     model : {"auto", "uniform", "groups", "matrix"}, default="auto"
-        "auto" takes the first of groups (if given), uniform and matrix that the audit does not refute at
-        level 1%, and says why.
+        "auto" takes the groups, if they are given and the audit does not refute them at level 1%, else a
+        matrix. Uniform noise has to be asked for: a small audit does not refute it where it is wrong.
     groups : sequence of length k, optional
         The group that each class belongs to, for noise that stays inside groups.
     confidence : float, default=0.95
@@ -70,13 +70,17 @@ def noise_from_audit(
     A matrix needs many labels of every class. The radius is the largest over the rows, so a class that was
     never audited makes it 1, which promises nothing.
 
+    People err where the classifier errs, so a noise model, however well it is estimated, may be the wrong
+    thing to assume. Where the audited points are among the calibration points, ``calibrate(clean=...)`` takes
+    the audited labels themselves, and assumes nothing about the noise.
+
     Examples
     --------
     >>> import numpy as np
     >>> import nacp
     >>> clean = np.arange(1000) % 10
     >>> noisy = nacp.UniformNoise(0.2).sample(clean, 10, random_state=0)
-    >>> estimate = nacp.noise_from_audit(noisy, clean, k=10)
+    >>> estimate = nacp.noise_from_audit(noisy, clean, k=10, model="uniform")
     >>> type(estimate.noise).__name__, estimate.interval[0] < 0.2 < estimate.interval[1]
     ('UniformNoise', True)
     """
@@ -101,15 +105,15 @@ def noise_from_audit(
     )
     structures = {"groups": groups, "uniform": [0] * k}
     reasons = []
-    for name in structures if model == "auto" else [model]:
+    for name in ["groups"] if model == "auto" else [model]:
         structure = structures.get(name)
         if structure is None:
             continue
         place = {group: i for i, group in enumerate(dict.fromkeys(structure))}
         index = np.array([place[group] for group in structure])
-        chosen = "asked for"
+        refuted = audit.refutes(index, random_state)
+        chosen = f"asked for ({refuted.reason})"
         if model == "auto":
-            refuted = audit.refutes(index, random_state)
             if refuted.p <= _LEVEL:
                 reasons.append(f"{name} is refuted ({refuted.reason})")
                 continue
@@ -266,8 +270,8 @@ def _matrix(audit: _Audit, confidence: float, why: str) -> NoiseEstimate:
         raise InputError(
             "clean",
             f"holds {audit.n} labels, too few for a matrix of {audit.k} classes: theirs {error.problem}",
-            remedy='audit more, or use model="uniform"',
-            spoken="audit more, or give --model uniform",
+            remedy='pass them to calibrate(clean=...), which needs no noise model; or say model="uniform"',
+            spoken="give them to nacp calibrate --clean, which needs no noise model; or say --model uniform",
         ) from None
     return NoiseEstimate(
         noise=noise,

@@ -167,6 +167,10 @@ class Guarantee(ABC):
             return self.promise(min(alpha + missing, 1.0))
         return replace(self, delta=self.delta + missing).promise(alpha)  # type: ignore[type-var]  # a dataclass
 
+    def promise_checked(self, alpha: float) -> str:
+        """Return in one sentence what holds if the threshold comes from checked labels."""
+        return self.promise(alpha)
+
     def to_dict(self) -> dict[str, Any]:
         """Return the name and the parameters, for a file."""
         return {"name": self.name} | {

@@ -73,6 +73,10 @@ class Expected(Corrected):
             f"in expectation over calibration sets{gap}"
         )
 
+    def promise_checked(self, alpha: float) -> str:
+        """Return the same without a gap."""
+        return Expected("worst-case").promise(alpha)
+
     def find_checked(self, coverage: AuditedCoverage, alphas: Sequence[float]) -> Talk[list[Finding]]:
         """Return the threshold of split conformal prediction on the checked labels."""
         return exchange(coverage, alphas)

@@ -57,6 +57,8 @@ def sentence(text: str, *, name: str | None = None) -> str:
 def calibration(cal: "Calibration") -> str:
     """Return a card for a calibration."""
     noise = "none: the labels are taken as they are" if cal.noise is None else cal.noise.describe(cal.k)
+    if cal.checked is not None:
+        noise = f"nothing is assumed: {cal.checked} labels were checked"
     told = [
         ("threshold", f"{cal.threshold:.6g}"),
         ("estimated coverage", f"{cal.estimate:.4f}, for a target of {1 - cal.alpha:.6g}"),
