@@ -122,14 +122,14 @@ def test_noisy_labels_come_with_the_frequencies_of_the_matrix(noise):
 def test_sampling_is_reproducible_and_touches_nothing(noise):
     clean = np.arange(600) % K
     # The old global generator is looked at on purpose: it must not move.
-    before, state = clean.copy(), np.random.get_state()[1].copy()  # noqa: NPY002
+    before, state = clean.copy(), np.random.get_state()[1].copy()  # noqa: NPY002  (it must not be touched)
     first = noise.sample(clean, K, random_state=3)
     np.testing.assert_array_equal(noise.sample(clean, K, random_state=3), first)
     np.testing.assert_array_equal(noise.sample(clean, K, random_state=np.random.default_rng(3)), first)
     if noise.condition(K) > 1:
         assert (noise.sample(clean, K, random_state=4) != first).any()
     np.testing.assert_array_equal(clean, before)
-    np.testing.assert_array_equal(np.random.get_state()[1], state)  # noqa: NPY002
+    np.testing.assert_array_equal(np.random.get_state()[1], state)  # noqa: NPY002  (the same)
 
 
 @every_model

@@ -88,7 +88,7 @@ class Diagnosis:
             said = (
                 f"The noise model is not rejected at {level}: nothing contradicts it; no share of true "
                 "labels comes out negative, up to sampling errors. An understated rate cannot be seen in "
-                "this way; it makes sets too large, not too small."
+                "this way: of uniform noise it makes sets too large; of a matrix it may make them too small."
             )
         if self.audit is None:
             return said

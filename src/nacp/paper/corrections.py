@@ -91,7 +91,7 @@ def table2(run: Run) -> list[Correction]:
                 for chosen, noisy in drawn
             )
             for method, value, rarest in _corrections(n, k, rate, counts):
-                cell = paper.corrections[method, rate] if paper is not None and same else None
+                cell = paper.corrections.get((method, rate)) if paper is not None and same else None
                 doubt = printed.CORRECTION_DOUBTS.get((source.printed_as, method, rate)) if same else None
                 rows.append(Correction(source.title, n, k, rate, method, value, rarest, cell, doubt, source))
     return rows
