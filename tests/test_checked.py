@@ -237,6 +237,8 @@ def test_all_ways_to_say_which_labels_were_checked(form):
     rows, labels = open_clean(form(full), 50, 4)
     assert rows.tolist() == list(range(3, 20))
     assert labels.tolist() == (np.arange(17) % 4).tolist()
+    backwards = open_clean((rows[::-1], labels[::-1]), 50, 4)
+    assert [part.tolist() for part in backwards] == [rows.tolist(), labels.tolist()]
     names = ("a", "b", "c", "d")
     named = [None if each < 0 else names[each] for each in full]
     assert open_clean(named, 50, 4, names)[1].tolist() == labels.tolist()

@@ -50,6 +50,8 @@ def open_clean(clean: Any, n: int, k: int, classes: Any = None) -> tuple[Ints, I
         if len(np.unique(rows)) < len(rows):
             values, counts = np.unique(rows, return_counts=True)
             raise InputError("clean", f"has row {values[np.argmax(counts)]} more than once")
+        order = np.argsort(rows)
+        rows, given = rows[order], [given[i] for i in order]
     else:
         masked = np.ma.getmaskarray(clean) if isinstance(clean, np.ma.MaskedArray) else None
         try:
