@@ -143,7 +143,7 @@ def by_definition(probs, noisy, rows, truth, score, rate, alpha, delta, seed):
 @pytest.mark.parametrize("m", [40, 120, 500])
 def test_the_threshold_is_that_of_the_definition(score, m):
     probs, truth, noisy = points(600, 6, 3)
-    rows = np.random.default_rng(4).choice(600, m, replace=False)
+    rows = np.sort(np.random.default_rng(4).choice(600, m, replace=False))
     for alpha, seed in ((0.1, 0), (0.3, 1)):
         cal = nacp.calibrate(
             probs, noisy, clean=(rows, truth[rows]), noise=0.2, alpha=alpha, score=score,
