@@ -88,7 +88,8 @@ def calibrate(
     noise : float, array of shape (k, k), noise model or None
         How the labels came to be wrong. A float is short for `UniformNoise`, a matrix for `MatrixNoise`.
         ``None`` takes the labels as they are. With `clean` it may be left out: there it only shapes a guess,
-        and so the size of the sets; the promise does not depend on it.
+        and so the size of the sets; the promise does not depend on it, if it was not made from the same
+        checked labels.
     clean : array of shape (n,) or pair (rows, labels), optional
         True labels of points that were picked at random and checked: -1, NaN, None or masked where a label
         was not checked. With them nothing is assumed about the noise. For "pac", "expected" and "none".
