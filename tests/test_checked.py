@@ -128,7 +128,7 @@ def by_definition(probs, noisy, rows, truth, score, rate, alpha, delta, seed):
         )
         least, price = batch_floor(bound, size, math.log(1 / delta) / len(rows))
         bets = HedgedBets(
-            np.array([1 - alpha]), len(rows), delta * (0.999 if least.any() else 1), least, price
+            np.array([1 - alpha]), len(rows), delta * (0.999 if len(audit.pilot) else 1), least, price
         )
         for part, s in zip(parts, own, strict=True):
             if len(bets.open):

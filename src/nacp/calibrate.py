@@ -161,7 +161,7 @@ def calibrate(
         guarantee = for_checked(guarantee, delta, crossing, unlabelled)
         rows, numbers, names, audit = open_checked(probs, labels, clean, seed, **options)
         sample = Sample(rows, numbers, score)
-        shaping = guessing_noise(sample, noise, audit.pilot)
+        shaping = guessing_noise(sample, noise, audit.shaping)
         found = sample.ask(
             checked_calibrations(
                 sample, audit, guarantee, shaping, alphas, seed, classes=names, normalize=normalize

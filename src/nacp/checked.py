@@ -92,20 +92,20 @@ def checked_calibrations(
     ]
 
 
-def guessing_noise(sample: Sample, noise: NoiseLike | Unsaid, pilot: Ints) -> Noise:
+def guessing_noise(sample: Sample, noise: NoiseLike | Unsaid, few: Ints) -> Noise:
     """Return the noise that shapes the guess: as given, or uniform at a rate that a few points suggest.
 
     That is the rate at which the mean probability of the given labels would be what it is.
     """
     if not isinstance(noise, Unsaid):
         return noise_for(noise, sample.k) or UniformNoise(0.0)
-    if not len(pilot) or not sample.score.takes_probabilities:
+    if not len(few) or not sample.score.takes_probabilities:
         return UniformNoise(0.2)
     own = square = 0.0
-    for where in row_slices(len(pilot), sample.k):
-        rows = pilot[where]
+    for where in row_slices(len(few), sample.k):
+        rows = few[where]
         block = sample.rows[rows].astype(np.float64)
         own += float(block[np.arange(len(rows)), sample.labels[rows]].sum())
         square += float((block**2).sum())
-    chance = len(pilot) / sample.k
+    chance = len(few) / sample.k
     return UniformNoise(float(np.clip(1 - (own - chance) / max(square - chance, 1e-9), 0.02, 0.9)))

@@ -102,7 +102,7 @@ class RoundsQuestion(Question):
         self._failed = starts - 1
         self._ends = np.append(audit.starts[1:], len(audit.order))
         least, price = self._bounds(delta)
-        share = 1.0 if not least.any() else 1 - _PILOT_SHARE
+        share = 1 - _PILOT_SHARE if len(audit.pilot) else 1.0
         targets = 1 - np.array(alphas)[self._owner]
         guessed = len(audit.order) > coverage.m
         self._bets = HedgedBets(targets, coverage.m, delta * share, least, price, guessed)

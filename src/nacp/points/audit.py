@@ -22,14 +22,15 @@ class Audit:
         The checked points, in the order of the rounds, and their true labels.
     order, starts : arrays of int
         All points by batches, the checked one first, and where each batch begins.
-    pilot : array of int
-        Points that are in no batch: they may shape the guess and the bounds.
+    shaping, pilot : arrays of int
+        Points that are in no batch: some may shape the guess, and the others say what its mean is.
     """
 
     rows: Ints
     labels: Ints
     order: Ints
     starts: Ints
+    shaping: Ints
     pilot: Ints
 
 
@@ -84,13 +85,15 @@ def _is_number(value: Any) -> bool:
 def deal(n: int, rows: Ints, labels: Ints, seed: int) -> Audit:
     """Deal points into batches, at random: each holds one of the checked points, which were picked at random.
 
-    A tenth of the others, but 1,000 at the most, are in none.
+    A tenth of the others, but 1,000 at the most, are in none. The guess must not depend on what bounds its
+    mean, so these are two parts.
     """
     rng = np.random.default_rng(seed)
     order = rng.permutation(len(rows))
     others = rng.permutation(np.setdiff1d(np.arange(n), rows, assume_unique=True))
-    pilot, rest = np.split(others, [min(len(others) // PILOT_SHARE, PILOT_MOST)])
+    aside = min(len(others) // PILOT_SHARE, PILOT_MOST)
+    shaping, pilot, rest = np.split(others, [aside // 2, aside])
     parts = np.array_split(rest, len(rows))
     starts = np.cumsum([0] + [len(part) + 1 for part in parts[:-1]])
     dealt = np.concatenate([np.append(row, part) for row, part in zip(rows[order], parts, strict=True)])
-    return Audit(rows[order], labels[order], dealt, starts, pilot)
+    return Audit(rows[order], labels[order], dealt, starts, shaping, pilot)

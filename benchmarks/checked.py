@@ -1,0 +1,197 @@
+"""``make guarantees``: what are checked labels worth where people made the others? Writes
+docs/checked-results.md.
+
+Run ``python benchmarks/checked.py --data FOLDER``, or set NACP_BENCHMARK_DATA to that folder. It must hold
+cifar10.npz, cifar10n.npz and cifar100n.npz with human labels; nothing is written where it is not named.
+"""
+
+import argparse
+import math
+import os
+import sys
+import time
+import warnings
+from concurrent.futures import ProcessPoolExecutor
+from pathlib import Path
+
+import numpy as np
+from scipy.stats import binom
+
+import nacp
+
+OUT = Path(__file__).parent.parent / "docs" / "checked-results.md"
+ALPHA = DELTA = 0.1
+CONFIDENCE = 0.95  # of the audit's interval or radius; "pac" then has the rest of delta
+N = 5000
+CHECKED = (50, 100, 300, 1000)
+BINOMIAL, CLEAN = "checked alone, binomial", '`clean=`, "pac"'
+AUDIT, RATE, MATRIX = "audit, as it comes", "audit, one rate", "audit, matrix taken as exact"
+NOISY, ORACLE = "noisy labels as they are", "oracle, 5,000 clean labels"
+
+
+def human(folder):
+    """Yield the label sets: name, probabilities, true labels, noisy labels."""
+    with np.load(folder / "cifar10.npz") as data:
+        noisy = data["human_sampled_noisy_labels"].astype(int)
+        yield "CIFAR-10H", data["probs"], data["labels"].astype(int), noisy
+    with np.load(folder / "cifar10n.npz") as data:
+        for kind in ("aggre", "random1", "worse"):
+            noisy = data[f"noisy_labels_{kind}"].astype(int)
+            yield f"CIFAR-10N {kind}", data["probs"], data["labels"].astype(int), noisy
+    with np.load(folder / "cifar100n.npz") as data:
+        yield "CIFAR-100N", data["probs"], data["labels"].astype(int), data["noisy_labels"].astype(int)
+
+
+def binomial(scores):
+    """Return the threshold of the exact binomial test on checked labels alone."""
+    m = len(scores)
+    rank = int(np.argmax(binom.sf(np.arange(m + 2) - 1, m, 1 - ALPHA) <= DELTA))
+    return np.sort(scores)[rank - 1] if rank <= m else np.inf
+
+
+def audited(way, probs, noisy, rows, true, score):
+    """Return the threshold of "pac" with a noise model from the checked labels, and whether it refused."""
+    model, delta = "auto", DELTA
+    if way in (AUDIT, RATE):
+        delta -= 1 - CONFIDENCE
+    if way != AUDIT:
+        model = "uniform" if way == RATE else "matrix"
+    k = probs.shape[1]
+    try:
+        noise = nacp.noise_from_audit(noisy[rows], true, k=k, model=model, confidence=CONFIDENCE).noise
+        if way == MATRIX:
+            noise = nacp.MatrixNoise(noise.P)
+        with warnings.catch_warnings():
+            warnings.simplefilter("error", nacp.NoValidThresholdWarning)
+            cal = nacp.calibrate(probs, noisy, noise=noise, alpha=ALPHA, score=score, delta=delta)
+    except (nacp.InputError, nacp.NoValidThresholdWarning):
+        return np.inf, True
+    return cal.threshold, False
+
+
+class Scores:
+    """A label set with one score; it tells what a threshold does on the points that do not calibrate."""
+
+    def __init__(self, probs, true, noisy, score):
+        self.probs, self.true, self.noisy, self.score = probs, true, noisy, score
+        self.every = score.scores(probs)
+        self.own = self.every[np.arange(len(true)), true]
+        self._sorted = np.sort(self.every, axis=None), np.sort(self.own)
+
+    def deal(self, repeat):
+        """Draw the calibration points; any number of the first ones are a random sample of them."""
+        self.points = np.random.default_rng([41, repeat]).permutation(len(self.true))[:N]
+
+    def measure(self, threshold):
+        """Return coverage and mean size on the other points."""
+        inside = (self.every[self.points], self.own[self.points])
+        counts = [
+            np.searchsorted(whole, threshold, side="right") - np.count_nonzero(part <= threshold)
+            for whole, part in zip(self._sorted, inside, strict=True)
+        ]
+        left = len(self.true) - N
+        return counts[1] / left, counts[0] / left
+
+    def found(self, repeat, with_audit):
+        """Yield (m, method, threshold, refused) for one draw of calibration points."""
+        self.deal(repeat)
+        probs, true, noisy = self.probs[self.points], self.true[self.points], self.noisy[self.points]
+        options = {"alpha": ALPHA, "score": self.score}
+        for name, labels in ((NOISY, noisy), (ORACLE, true)):
+            cal = nacp.calibrate(probs, labels, noise=None, guarantee="split", **options)
+            yield 0, name, cal.threshold, False
+        for m in CHECKED:
+            yield m, BINOMIAL, binomial(self.own[self.points[:m]]), False
+            rows = np.arange(m)
+            cal = nacp.calibrate(
+                probs, noisy, clean=(rows, true[rows]), delta=DELTA, random_state=repeat, **options
+            )
+            yield m, CLEAN, cal.threshold, cal.obstacle is not None
+            for way in (AUDIT, RATE, MATRIX) if with_audit else ():
+                yield m, way, *audited(way, probs, noisy, rows, true[rows], self.score)
+
+
+def measured(scores, repeats, audits):
+    """Return for each m and method what came of the repeats: coverage, size, refused."""
+    found = {}
+    for repeat in range(repeats):
+        for m, name, threshold, refused in scores.found(repeat, repeat < audits):
+            found.setdefault((m, name), []).append((*scores.measure(threshold), refused))
+    return found
+
+
+def rows_of(found, left):
+    """Return the rows of a table."""
+    error = math.sqrt(ALPHA * (1 - ALPHA) / left)
+    base = {m: np.mean([each[0] for each in found[m, BINOMIAL]]) - (1 - ALPHA) for m in CHECKED}
+    for (m, name), results in sorted(found.items(), key=lambda item: item[0][0]):
+        coverage, size, refused = np.array(results).T
+        ratio = f"{(coverage.mean() - (1 - ALPHA)) / base[m]:.2f}" if m else ""
+        yield (
+            f"{m:,}" if m else "–", name, len(coverage), f"{coverage.mean():.4f}", f"{size.mean():.3f}",
+            f"{np.mean(coverage < 1 - ALPHA - 2 * error):.2f}", ratio, int(refused.sum()) or "",
+        )  # fmt: skip
+
+
+def table(rows):
+    header = ("m", "method", "runs", "coverage", "size", "short", "excess / binomial", "refused")
+    lines = ["| " + " | ".join(header) + " |", "|---" * len(header) + "|"]
+    return "\n".join(lines + ["| " + " | ".join(map(str, row)) + " |" for row in rows])
+
+
+def head(repeats, audits):
+    return f"""# Checked labels, measured
+
+Made by `python benchmarks/checked.py --repeats {repeats} --audits {audits}` (part of `make guarantees`) with
+NACP_BENCHMARK_DATA set; see [guarantees.md](guarantees.md), A1. All labels were given by people.
+
+{repeats} draws of {N:,} calibration points, the first m of which are checked; all other points of a file
+are the test. α = {ALPHA:g}. Each promise may fail with probability {DELTA:g}.
+
+- *Checked alone, binomial*: the r-th smallest score of the m checked labels, r the least with
+  P(Bin(m, 0.9) ≥ r) ≤ 0.1.
+- *`clean=`, "pac"*: `calibrate(probs, noisy, clean=(rows, labels), delta=0.1)`; no word about the noise.
+- *Audit*: "pac" with `noise_from_audit` of the same m labels; only {audits} runs, as they are slow. *As it
+  comes*: a matrix with its radius. *One rate*: `model="uniform"`, with its interval. Both leave half of the
+  {DELTA:g} to "pac". *Matrix taken as exact*: `model="matrix"` without its radius.
+- *Noisy labels as they are* and *oracle*: split conformal prediction. It promises a mean, so that some runs
+  are short is no failure.
+
+Short: the share of runs whose coverage on the test points is below 0.9 by more than two standard errors of
+that coverage. Excess / binomial: mean coverage less 0.9, over that of the binomial test. Refused: in how many
+runs there was no threshold, or no noise model; the sets then hold all classes.
+"""
+
+
+def section(name, probs, true, noisy, score, repeats, audits):
+    """Measure one label set with one score; return the section of the page."""
+    warnings.simplefilter("ignore", nacp.NoValidThresholdWarning)
+    start = time.perf_counter()
+    found = measured(Scores(probs, true, noisy, score), repeats, audits)
+    title = f"{name} ({np.mean(noisy != true):.0%} wrong), {score.name.upper()}"
+    print(f"  {title}: {time.perf_counter() - start:.0f} s", file=sys.stderr, flush=True)
+    return f"\n## {title}\n\n{table(rows_of(found, len(true) - N))}\n"
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--data", default=os.environ.get("NACP_BENCHMARK_DATA"), help="the folder of files")
+    parser.add_argument("--repeats", type=int, default=100)
+    parser.add_argument("--audits", type=int, default=30, help="repeats with a noise model from the audit")
+    parser.add_argument("--workers", type=int, default=2)
+    options = parser.parse_args()
+    if options.data is None:
+        print("  neither --data nor NACP_BENCHMARK_DATA is set: nothing is measured", file=sys.stderr)
+        return
+    runs = options.repeats, min(options.audits, options.repeats)
+    with ProcessPoolExecutor(options.workers) as pool:
+        sections = [
+            pool.submit(section, *data, score, *runs)
+            for data in human(Path(options.data))
+            for score in (nacp.HPS(), nacp.APS())
+        ]
+        OUT.write_text(head(*runs) + "".join(each.result() for each in sections), encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()
