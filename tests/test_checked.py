@@ -251,6 +251,12 @@ BAD = {
     "twice": (lambda c: ([3, 3], [1, 2]), "has row 3 more than once"),
     "row out of range": (lambda c: ([3, 50], [1, 2]), "must lie from 0 to 49"),
     "different lengths": (lambda c: ([3, 4, 5], [1, 2]), "3 rows"),
+    "one number": (lambda c: 3, "must have the shape (50,)"),
+    "text": (lambda c: "abc", "must have the shape (50,)"),
+    "ragged": (lambda c: [[1], [1, 2]] * 25, "must have the shape (50,)"),
+    "ragged pair": (lambda c: ([[0], [1, 2]], [0, 1]), "must have the shape (50,)"),
+    "no pairs": (lambda c: ([], []), "has no checked label at all"),
+    "a mask": (lambda c: c >= 0, "not whether they were checked"),
     "halves": (lambda c: np.where(c >= 0, 0.5, -1.0), "whole numbers"),
 }
 
@@ -290,6 +296,22 @@ def test_checked_labels_alone_are_enough():
     assert alone.checked == alone.n == 300
     split = nacp.calibrate(probs, None, clean=(rows, truth[rows]), guarantee="expected")
     assert split.native_threshold == nacp.calibrate(probs[rows], truth[rows], noise=None).native_threshold
+
+
+def test_a_class_called_minus_one_is_a_label():
+    clean = [-1, 1, None, -1]
+    rows, labels = open_clean(clean, 4, 2, (-1, 1))
+    assert rows.tolist() == [0, 1, 3]
+    assert labels.tolist() == [0, 1, 0]
+
+
+@pytest.mark.parametrize("n", [101, 130, 300])
+def test_noisy_labels_do_not_make_sets_infinite_that_checked_labels_alone_would_not(n):
+    probs, truth, noisy = points(n, 5, 16)
+    checked = (np.arange(100), truth[:100])
+    alone = nacp.calibrate(probs, None, clean=checked, alpha=0.05)
+    assert alone.threshold < 1
+    assert nacp.calibrate(probs, noisy, clean=checked, alpha=0.05).threshold < 1
 
 
 def test_few_checked_labels_say_how_many_are_needed():

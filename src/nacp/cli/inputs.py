@@ -79,7 +79,8 @@ def read_clean(name: str, rows: int, classes: Sequence[Any] | None = None) -> Ar
         raise InputError(
             name, f"must hold {rows} labels, -1 or empty where none was checked", found=read.shape
         )
-    there = [i for i, each in enumerate(read) if not is_missing(each) and str(each) not in ("-1", "-1.0")]
+    absent = () if classes is not None and "-1" in map(str, classes) else ("-1", "-1.0")
+    there = [i for i, each in enumerate(read) if not is_missing(each) and str(each) not in absent]
     cells = [str(read[i]) for i in there]
     values = np.array(cells)
     if are_whole(cells) and (classes is None or not set(cells) <= set(classes)):

@@ -36,9 +36,10 @@ class Audit:
 
 def open_clean(clean: Any, n: int, k: int, classes: Any = None) -> tuple[Ints, Ints]:
     """Check true labels, missing where none was checked, or a pair (rows, labels); return rows and labels."""
-    if isinstance(clean, tuple) and len(clean) == 2 and np.ndim(clean[0]) == 1 and np.ndim(clean[1]) == 1:
-        rows, given = np.asarray(clean[0]), list(np.asarray(clean[1], dtype=object))
-        if rows.dtype == bool or rows.dtype.kind not in "iu" or len(rows) != len(given):
+    pair = _pair(clean)
+    if pair is not None:
+        rows, given = pair
+        if len(rows) != len(given) or (len(rows) and rows.dtype.kind not in "iu"):
             raise InputError(
                 "clean",
                 "as a pair must hold the numbers of the checked rows and as many labels",
@@ -54,28 +55,53 @@ def open_clean(clean: Any, n: int, k: int, classes: Any = None) -> tuple[Ints, I
         order = np.argsort(rows)
         rows, given = rows[order], [given[i] for i in order]
     else:
-        masked = np.ma.getmaskarray(clean) if isinstance(clean, np.ma.MaskedArray) else None
-        try:
-            every = list(np.asarray(clean, dtype=object))
-        except ValueError:
-            every = []
-        if np.ndim(clean) != 1 or len(every) != n:
+        every = _objects(clean)
+        if every.shape != (n,):
             raise InputError(
                 "clean",
                 f"must have the shape ({n},), one per row of probs, with -1 where the label was not checked; "
                 "or be a pair (rows, labels)",
-                found=f"the shape {np.shape(clean)}",
+                found=f"the shape {every.shape}",
             )
-        there = [not is_missing(each) and not (_is_number(each) and each == -1) for each in every]
-        if masked is not None:
-            there = [each and not hidden for each, hidden in zip(there, masked.tolist(), strict=True)]
-        rows = np.flatnonzero(there)
+        if any(isinstance(each, bool | np.bool_) for each in every):
+            raise InputError(
+                "clean", "must hold labels, not whether they were checked", found="True or False"
+            )
+        # Where -1 is the name of a class, it is a label.
+        absent = -1 not in (classes or ())
+        hidden = np.ma.getmaskarray(clean) if isinstance(clean, np.ma.MaskedArray) else np.zeros(n, bool)
+        rows = np.array(
+            [
+                i
+                for i, each in enumerate(every)
+                if not (hidden[i] or is_missing(each) or (absent and _is_number(each) and each == -1))
+            ],
+            dtype=np.int64,
+        )
         given = [every[row] for row in rows]
     if not len(rows):
         raise InputError("clean", "has no checked label at all")
     if all(_is_number(each) and float(each).is_integer() for each in given):
         given = [int(each) for each in given]
     return rows.astype(np.int64), check_labels(np.array(given), len(rows), k, classes, name="clean")
+
+
+def _pair(clean: Any) -> tuple[Ints, list[Any]] | None:
+    """Return rows and labels, if that is what was given: two sequences, each of one dimension."""
+    if not isinstance(clean, tuple) or len(clean) != 2:
+        return None
+    rows, given = (_objects(part) for part in clean)
+    return (np.array(rows.tolist()), given.tolist()) if rows.ndim == given.ndim == 1 else None
+
+
+def _objects(values: Any) -> Any:
+    """Return an array of whatever was given; of no dimension, if it is not a regular one."""
+    try:
+        array = np.asarray(values, dtype=object)
+    except (ValueError, TypeError):
+        return np.array(None)
+    ragged = any(isinstance(each, list | tuple | np.ndarray) for each in array.flat)
+    return np.array(None) if ragged else array
 
 
 def _is_number(value: Any) -> bool:

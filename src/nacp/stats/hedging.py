@@ -78,8 +78,11 @@ class HedgedBets:
 
     def play(self, hit: Floats, guess: Floats, mean: Floats) -> None:
         """Bet on one round; the arrays have an entry for each open bet."""
+        stake = self._stakes()
+        # No more than 0.99 may be lost, by a miss where the guess was 1: it is lambda that gives way.
+        room = np.divide(0.99, stake, out=np.full_like(stake, np.inf), where=stake > 0) - self._target
         use = np.clip(self._shared / self._guessed, 0.0, 1.0)
-        stake = self._stakes(use)
+        use = np.minimum(use, np.maximum(room, 0.0) / (1 - self._least + self._price))
         over = hit - use * (guess - np.maximum(mean, self._least) + self._price) - self._target
         self._wealth = self._wealth * (1 + stake * over)
         apart = guess - mean
@@ -101,7 +104,7 @@ class HedgedBets:
         self._shared, self._guessed = self._shared[which], self._guessed[which]
         self._squares = self._squares[which]
 
-    def _stakes(self, use: Floats) -> Floats:
+    def _stakes(self) -> Floats:
         """Return the stakes for this round."""
         rate = 1 - self._target
         # So many labels, checked without a guess, would vary as one round does.
@@ -112,8 +115,7 @@ class HedgedBets:
         miss = _at_most(allowed - worth, rest - worth, rate)
         expected = self._target * hit + rate * miss
         hedge = np.divide(hit - miss, expected, out=np.zeros_like(hit), where=expected > 0)
-        loss = self._target + use * (1 - self._least + self._price)  # a miss where the guess was 1
-        return np.minimum(hedge, 0.99 / loss)
+        return np.minimum(hedge, 0.99 / self._target)
 
 
 def batch_floor(bound: Floats, size: int, worth: float) -> tuple[Floats, Floats]:
