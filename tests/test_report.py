@@ -109,7 +109,7 @@ def test_the_noise_model_is_examined(report):
     assert "Estimated.</strong>" not in report.html
 
     estimate = nacp.noise_from_audit(
-        noisy[:400], twins.simulate("cifar100", n=3000, random_state=3)[1][:400], k=100
+        noisy[:400], twins.simulate("cifar100", n=3000, random_state=3)[1][:400], k=100, model="uniform"
     )
     page = nacp.make_report(probs, noisy, noise=estimate).html
     assert "Estimated.</strong> Uniform label noise" in page

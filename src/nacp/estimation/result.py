@@ -44,7 +44,7 @@ class NoiseEstimate:
     Examples
     --------
     >>> import nacp
-    >>> print(nacp.noise_from_audit([0] * 10 + [1] * 90, [0] * 8 + [1] * 92, k=2))
+    >>> print(nacp.noise_from_audit([0] * 10 + [1] * 90, [0] * 8 + [1] * 92, k=2, model="uniform"))
     Uniform label noise with rate 0.0048... to 0.14... (95% sure); the best single value is 0.04, that is
     2% of labels wrong. From 100 items, 2 classes.
     ...
