@@ -129,6 +129,7 @@ def gather(
         "classes": classes,
     }
     rows, numbers, names = open_points(probs, labels, **options)
+    estimate = noise if isinstance(noise, NoiseEstimate) else None
     noise = informative_noise(noise, rows.n, rows.k)
     sample, shown = Sample(rows, numbers, score), None
     truth: Ints | None = None
@@ -189,7 +190,7 @@ def gather(
         costs=Comparison(tuple(sorted(costs, key=lambda row: row._place)), alpha, cal.n, cal.k),
         measured_on="calibration" if shown is None else "test",
         tested=0 if truth is None else measured.n,
-        estimate=noise if isinstance(noise, NoiseEstimate) else None,
+        estimate=estimate,
         diagnosis=diagnosis,
         sensitivity=next((each for each in judged if isinstance(each, Sensitivity)), None),
     )
