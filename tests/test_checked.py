@@ -323,6 +323,13 @@ def test_few_checked_labels_say_how_many_are_needed():
         nacp.calibrate(probs, noisy, clean=([1, 2], truth[1:3]), guarantee="expected")
 
 
+def test_infinite_scores_are_not_called_too_few_labels():
+    probs, truth, noisy = points(300, 4, 17)
+    own = nacp.Custom(lambda p: np.where(p > 0.9, 1 - p, np.inf))
+    with pytest.warns(nacp.NoValidThresholdWarning, match="infinite score"):
+        nacp.calibrate(probs, noisy, clean=truth, guarantee="expected", score=own)
+
+
 def test_a_calibration_says_what_it_rests_on_and_survives_a_file(tmp_path):
     probs, truth, noisy = points(500, 4, 15)
     clean = np.where(np.arange(500) < 200, truth, -1)

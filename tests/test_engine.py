@@ -16,7 +16,7 @@ from scipy.special import expit
 import nacp
 from nacp import engine
 from nacp.engine import ByEntry, ByLabel, PerLabel, PerRow, Scratch, Spec, traced
-from nacp.engine.cells import CELLS, EDGES, cells_of
+from nacp.engine.cells import CELLS, EDGES, codes_of
 from nacp.engine.formula import Expression, Symbols
 from nacp.noise.matrices import DenseMatrix, GroupedMatrix
 from nacp.scores.base import RankedScore
@@ -491,6 +491,12 @@ def numbers() -> dict[str, np.ndarray]:
         "zeros": np.array([0.0, -0.0]),
         "none": np.array([]),
     }
+
+
+def cells_of(scores, scratch):
+    """The cell of each score, flat."""
+    codes, table = codes_of(scores, scratch)
+    return table[codes]
 
 
 @pytest.mark.parametrize("kind", numbers())

@@ -83,12 +83,6 @@ def codes_between(spans: tuple[tuple[float, float], ...], *, negated: bool) -> t
     return cells[_negative_table() if negated else _table()], whole
 
 
-def cells_of(scores: Array, scratch: Scratch) -> Ints:
-    """Return the cell of each score, flat; the same for float32 and float64."""
-    codes, table = codes_of(scores, scratch)
-    return table[codes]
-
-
 @lru_cache(maxsize=1)
 def _table() -> Ints:
     """The cells by codes: of scores below 1/2 that are not negative, of negative ones, up to 1, and above."""

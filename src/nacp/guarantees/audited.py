@@ -78,12 +78,14 @@ def exchange(coverage: AuditedCoverage, alphas: Sequence[float]) -> Talk[list[Fi
     found = yield from coverage.at(finite)
     estimates = iter(found.clean[where[:-1]].tolist())
     results = []
-    for alpha, threshold in zip(alphas, thresholds.tolist(), strict=True):
+    for alpha, rank, threshold in zip(alphas, ranks, thresholds.tolist(), strict=True):
         if threshold < np.inf:
             results.append(Finding(threshold, next(estimates), (1 - alpha) / m))
-        else:
+            continue
+        why = "too many of the checked labels have an infinite score"
+        if rank > m:
             why = f"{m} checked labels are too few: {math.ceil(1 / alpha) - 1} are needed"
-            results.append(Finding(np.inf, 1.0, (1 - alpha) / m, why))
+        results.append(Finding(np.inf, 1.0, (1 - alpha) / m, why))
     return results
 
 

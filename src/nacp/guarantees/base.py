@@ -108,7 +108,7 @@ class Guarantee(ABC):
 
     def find_checked(self, coverage: AuditedCoverage, alphas: Sequence[float]) -> Talk[list[Finding]]:
         """Return the threshold for each alpha where some labels were checked, if it `takes_checked` ones."""
-        raise NotImplementedError
+        raise NotImplementedError  # never asked: one that does not take them is refused before
 
     @abstractmethod
     def promise(self, alpha: float) -> str:
