@@ -10,7 +10,9 @@ from nacp.advice.sensitivity import Sensitivity, sensitivity
 from nacp.advice.theorems import NoisyComparison, compare_with_noisy_cp, threshold_bracket
 from nacp.calibrate import NoValidThresholdWarning, calibrate, coverage_curve
 from nacp.calibration import Calibration
+from nacp.checked import choose_audit
 from nacp.coverage import CoverageCurve, Tally
+from nacp.coverage.audit import AuditPlan
 from nacp.errors import InputError
 from nacp.estimation import (
     NoiseEstimate,
@@ -63,6 +65,7 @@ __all__ = [
     "PAC",
     "RAPS",
     "SAPS",
+    "AuditPlan",
     "Binomial",
     "Calibration",
     "ClassCoverage",
@@ -102,6 +105,7 @@ __all__ = [
     "Verdict",
     "__version__",
     "calibrate",
+    "choose_audit",
     "compare",
     "compare_with_noisy_cp",
     "compatible_radius",

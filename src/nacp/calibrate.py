@@ -1,8 +1,8 @@
 """calibrate(), the one door: open the points, find the threshold, return a Calibration."""
 
 import warnings
-from collections.abc import Callable, Sequence
-from typing import Any, TypeAlias, overload
+from collections.abc import Sequence
+from typing import Any, overload
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -11,14 +11,13 @@ from nacp.calibration import Calibration
 from nacp.checked import checked_calibrations, for_checked, guessing_noise, open_checked
 from nacp.checks import check_alphas, check_choice, check_count, check_flag
 from nacp.coverage import RULES, CoverageCurve, Rule, Sample, Talk
+from nacp.coverage.audit import AuditPlan
 from nacp.errors import InputError
 from nacp.guarantees import Binomial, Guarantee, as_guarantee, coverage_under, find
 from nacp.noise import UNSAID, Noise, NoiseLike, Unsaid, as_noise, noise_for
 from nacp.points import open_points, open_rows
-from nacp.scores import Score, as_score
-
-ScoreLike: TypeAlias = str | Score | Callable[[Any], Any]
-"""What stands for a score: a name, a score object, or a function from probabilities to scores."""
+from nacp.scores import ScoreLike as ScoreLike
+from nacp.scores import as_score
 
 
 class NoValidThresholdWarning(UserWarning):
@@ -32,6 +31,7 @@ def calibrate(
     *,
     noise: NoiseLike | Unsaid = ...,
     clean: Any = None,
+    audit: AuditPlan | None = None,
     alpha: float = 0.1,
     score: ScoreLike = "hps",
     guarantee: str | Guarantee | None = None,
@@ -49,6 +49,7 @@ def calibrate(
     *,
     noise: NoiseLike | Unsaid = ...,
     clean: Any = None,
+    audit: AuditPlan | None = None,
     alpha: Sequence[float],
     score: ScoreLike = "hps",
     guarantee: str | Guarantee | None = None,
@@ -65,6 +66,7 @@ def calibrate(
     *,
     noise: NoiseLike | Unsaid = UNSAID,
     clean: Any = None,
+    audit: AuditPlan | None = None,
     alpha: float | Sequence[float] = 0.1,
     score: ScoreLike = "hps",
     guarantee: str | Guarantee | None = None,
@@ -87,12 +89,15 @@ def calibrate(
         checked labels are used.
     noise : float, array of shape (k, k), noise model or None
         How the labels came to be wrong. A float is short for `UniformNoise`, a matrix for `MatrixNoise`.
-        ``None`` takes the labels as they are. With `clean` it may be left out: there it only shapes a guess,
-        and so the size of the sets; the promise does not depend on it, if it was not made from the same
-        checked labels.
+        ``None`` takes the labels as they are. With `clean` it may be left out: there it only says where to
+        part the points, which the size of the sets depends on a little, and the promise not at all, if it was
+        not made from the same checked labels.
     clean : array of shape (n,) or pair (rows, labels), optional
         True labels of points that were picked at random and checked: -1, NaN, None or masked where a label
-        was not checked. With them nothing is assumed about the noise. For "pac", "expected" and "none".
+        was not checked, "?" where it was and could not be decided, which counts as a miss. With them nothing
+        is assumed about the noise. For "pac", "expected" and "none".
+    audit : AuditPlan, optional
+        If the checked points were not picked at random but by `choose_audit`: its plan.
     alpha : float or sequence of float, default=0.1
         The sets are to contain the true class with probability 1 - alpha. Several at once share the work
         and give a list.
@@ -158,15 +163,15 @@ def calibrate(
     check_flag("normalize", normalize)
     options = {"probabilities": score.takes_probabilities, "normalize": normalize, "classes": classes}
     if clean is not None:
-        guarantee = for_checked(guarantee, delta, crossing, unlabelled)
-        rows, numbers, names, audit = open_checked(probs, labels, clean, seed, **options)
+        guarantee = for_checked(guarantee, delta, crossing, unlabelled, audit)
+        rows, numbers, names, dealt = open_checked(probs, labels, clean, score, seed, audit, **options)
         sample = Sample(rows, numbers, score)
-        shaping = guessing_noise(sample, noise, audit.shaping)
-        found = sample.ask(
-            checked_calibrations(
-                sample, audit, guarantee, shaping, alphas, seed, classes=names, normalize=normalize
-            )
+        guessed = guessing_noise(sample, noise, dealt.pilot)
+        found = checked_calibrations(
+            sample, dealt, guarantee, guessed, alphas, seed, classes=names, normalize=normalize
         )
+    elif audit is not None:
+        raise InputError("audit", "is of use with checked labels only", remedy="pass these as clean=")
     elif isinstance(noise, Unsaid):
         raise InputError(
             "noise",

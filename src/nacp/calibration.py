@@ -55,6 +55,8 @@ class Calibration:
         a delta.
     checked : int or None
         How many labels were checked, if the threshold comes from these.
+    planned : int or None
+        How many the plan of `choose_audit` wanted to be checked, if there was one.
     tally : Tally or None
         What was counted: the curve comes from it. A calibration from a file has none.
 
@@ -93,6 +95,7 @@ class Calibration:
     normalize: bool = False
     deviation: float | None = None
     checked: int | None = None
+    planned: int | None = None
     tally: Tally | None = field(default=None, repr=False, compare=False)
 
     @property
@@ -116,8 +119,13 @@ class Calibration:
         """What the promise rests on, in words."""
         assumed = "calibration and new points come independently from one distribution"
         if self.checked is not None:
+            picked = "picked at random"
+            if self.planned is not None:
+                picked = "picked by the plan of choose_audit"
+                if self.planned > self.checked:
+                    picked += f", of whose {self.planned} the others were left out at random,"
             return (
-                f"{assumed}; the {self.checked} checked points were picked at random and checked rightly; "
+                f"{assumed}; the {self.checked} checked points were {picked} and checked rightly; "
                 "nothing about how the other labels are wrong"
             )
         if self.noise is None:

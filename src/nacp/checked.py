@@ -1,31 +1,32 @@
-"""Calibration where some labels were checked: points are opened, a guess is shaped, a threshold is found."""
+"""Calibration where some labels were checked; and which labels should be."""
 
 from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from nacp._types import Ints
 from nacp.calibration import Calibration
-from nacp.coverage import Rule, Sample, Talk
+from nacp.checks import check_count, check_fraction
+from nacp.coverage import Rule, Sample
+from nacp.coverage.audit import Audit, AuditPlan, deal, pilot_size, planned
 from nacp.coverage.audited import AuditedCoverage
 from nacp.errors import InputError
+from nacp.files import rebuild
 from nacp.guarantees import Guarantee, as_guarantee
-from nacp.noise import Noise, NoiseLike, UniformNoise, Unsaid, noise_for
-from nacp.points import (
-    Audit,
-    Rows,
-    check_classes,
-    check_labels,
-    deal,
-    open_clean,
-    open_rows,
-)
+from nacp.noise import UNSAID, Noise, NoiseLike, UniformNoise, Unsaid, noise_for
+from nacp.points import Rows, check_classes, check_labels, open_clean, open_points, open_rows
 from nacp.points.arrays import row_slices
+from nacp.scores import SCORES, Score, ScoreLike, as_score
+
+# Of the labels to check, so many lie outside of the pilot's sets, if there are enough of these: they must
+# suffice even if their share is so many standard deviations smaller than in the pilot. With few, none do.
+_OUTSIDE, _SURELY, _FEWEST = 0.4, 4.0, 3
 
 
 def for_checked(
-    guarantee: str | Guarantee | None, delta: float | None, crossing: Rule, unlabelled: Any
+    guarantee: str | Guarantee | None, delta: float | None, crossing: Rule, unlabelled: Any, audit: Any
 ) -> Guarantee:
     """Return the guarantee to be found from checked labels; refuse what cannot be."""
     found = as_guarantee("pac" if guarantee is None else guarantee, delta)
@@ -35,6 +36,12 @@ def for_checked(
             f'"{found.name}" cannot be found from checked labels',
             remedy='use "pac", "expected" or "none"',
         )
+    if audit is not None and found.name == "expected":
+        raise InputError(
+            "guarantee", '"expected" needs checked labels that were picked at random', remedy='use "pac"'
+        )
+    if getattr(found, "grid", None) is not None:
+        raise InputError("guarantee", f"has a grid, which is of no use with checked labels: {found!r}")
     if crossing != "last":
         raise InputError("crossing", 'must be "last" with checked labels', found=repr(crossing))
     if unlabelled is not None:
@@ -43,7 +50,13 @@ def for_checked(
 
 
 def open_checked(
-    probs: Any, labels: Any, clean: Any, seed: int, **options: Any
+    probs: Any,
+    labels: Any,
+    clean: Any,
+    score: Score,
+    seed: int,
+    plan: AuditPlan | None = None,
+    **options: Any,
 ) -> tuple[Rows, Ints, tuple[Any, ...] | None, Audit]:
     """Open points of which some were checked; without noisy labels, these alone."""
     rows = open_rows(probs, **options)
@@ -51,8 +64,33 @@ def open_checked(
     checked, true = open_clean(clean, rows.n, rows.k, names)
     if labels is not None:
         numbers = check_labels(labels, rows.n, rows.k, names)
-        return rows, numbers, names, deal(rows.n, checked, true, seed)
-    return rows.some(checked), true, names, deal(len(checked), np.arange(len(checked)), true, seed)
+        if plan is not None:
+            return rows, numbers, names, _by_plan(plan, rows, score, checked, true)
+        return rows, numbers, names, deal(rows.n, rows.k, checked, true, seed)
+    if plan is not None:
+        raise InputError("labels", "is None, and the audit was chosen by these labels")
+    order = np.arange(len(checked))
+    return rows.some(checked), np.maximum(true, 0), names, deal(len(checked), rows.k, order, true, seed)
+
+
+def _by_plan(plan: AuditPlan, rows: Rows, score: Score, checked: Ints, true: Ints) -> Audit:
+    """Return the audit that followed a plan, in whole or in part."""
+    if not isinstance(plan, AuditPlan):
+        raise InputError("audit", "must be what nacp.choose_audit returned", found=repr(plan))
+    if (plan.n, plan.k) != (rows.n, rows.k):
+        raise InputError(
+            "audit", f"was chosen from {plan.n} points of {plan.k} classes", found=f"{rows.n} and {rows.k}"
+        )
+    if plan.score != score:
+        raise InputError(
+            "score", f"must be {plan.score!r}, for which the audit was chosen", found=repr(score)
+        )
+    strange = np.setdiff1d(checked, plan.rows)
+    if len(strange):
+        raise InputError(
+            "clean", f"has row {strange[0]}, which the audit did not choose", remedy="leave such rows out"
+        )
+    return Audit(checked, true, *planned(plan.n, plan.pilot, plan.random_state), plan)
 
 
 def checked_calibrations(
@@ -65,10 +103,12 @@ def checked_calibrations(
     *,
     classes: tuple[Any, ...] | None,
     normalize: bool,
-) -> Talk[list[Calibration]]:
+) -> list[Calibration]:
     """Return a calibration for each alpha from a sample some of whose labels were checked."""
     coverage = AuditedCoverage(sample, audit, noise.matrix(sample.k))
-    found = yield from guarantee.find_checked(coverage, alphas)
+    found = guarantee.find_checked(coverage, alphas)
+    undecided = int(np.count_nonzero(audit.labels < 0))
+    note = f"{undecided} labels that could not be decided count as misses" if undecided else None
     return [
         Calibration(
             alpha=alpha,
@@ -82,18 +122,20 @@ def checked_calibrations(
             native_threshold=finding.threshold,
             estimate=finding.estimate,
             obstacle=finding.obstacle,
+            note=note,
             random_state=seed,
             classes=classes,
             normalize=normalize,
             deviation=finding.deviation,
             checked=len(audit.rows),
+            planned=None if audit.plan is None else len(audit.plan),
         )
         for alpha, finding in zip(alphas, found, strict=True)
     ]
 
 
 def guessing_noise(sample: Sample, noise: NoiseLike | Unsaid, few: Ints) -> Noise:
-    """Return the noise that shapes the guess: as given, or uniform at a rate that a few points suggest.
+    """Return the noise by which the pilot is judged: as given, or uniform at a rate that few points suggest.
 
     That is the rate at which the mean probability of the given labels would be what it is.
     """
@@ -109,3 +151,123 @@ def guessing_noise(sample: Sample, noise: NoiseLike | Unsaid, few: Ints) -> Nois
         square += float((block**2).sum())
     chance = len(few) / sample.k
     return UniformNoise(float(np.clip(1 - (own - chance) / max(square - chance, 1e-9), 0.02, 0.9)))
+
+
+def choose_audit(
+    probs: ArrayLike,
+    labels: ArrayLike,
+    *,
+    budget: int,
+    alpha: float = 0.1,
+    score: ScoreLike = "hps",
+    noise: NoiseLike | Unsaid = UNSAID,
+    classes: Any = None,
+    normalize: bool = False,
+    random_state: int = 0,
+) -> AuditPlan:
+    """Choose which labels to check, so that `calibrate` learns the most from them.
+
+    Most of what a random audit checks tells little: a label that lies inside of the prediction set is mostly
+    right. So two fifths of the checks go to points whose label lies outside of the set that a few points, the
+    pilot, suggest. Within the two strata the points are picked at random.
+
+    Parameters
+    ----------
+    probs, labels, score, classes, normalize
+        As in `calibrate`, to which the same are passed later.
+    budget : int
+        How many labels can be checked.
+    alpha : float, default=0.1
+        For which alpha. The plan may be used for others; it is then a little less good.
+    noise : float, array of shape (k, k) or noise model, optional
+        What is thought of the noise; it only says where to part the points. By default a guess.
+    random_state : int, default=0
+        The seed by which points are picked.
+
+    Returns
+    -------
+    AuditPlan
+        Its `rows` are to be checked; then ``calibrate(probs, labels, clean=..., audit=plan)``. Rows that
+        remain unchecked are taken to be left out at random; a label that cannot be decided is ``"?"``, and
+        counts as a miss.
+
+    See Also
+    --------
+    calibrate : What the checked labels are for.
+    plan : How many labels to check.
+
+    Examples
+    --------
+    >>> import nacp
+    >>> from nacp.paper import twins
+    >>> probs, truth = twins.simulate("cifar10", n=4000, random_state=0)
+    >>> noisy = nacp.UniformNoise(0.1).sample(truth, k=10, random_state=0)
+    >>> plan = nacp.choose_audit(probs, noisy, budget=200)
+    >>> print(plan)
+    200 of 4,000 labels to check: 80 of points whose label lies outside of the pilot's prediction set, and 120
+    of points whose label lies inside.
+    >>> cal = nacp.calibrate(probs, noisy, clean=(plan.rows, truth[plan.rows]), audit=plan)
+    >>> cal.checked
+    200
+    """
+    score, seed = as_score(score), check_count("random_state", random_state)
+    check_fraction("alpha", alpha)
+    rows, numbers, _ = open_points(
+        probs, labels, probabilities=score.takes_probabilities, normalize=normalize, classes=classes
+    )
+    aside = pilot_size(rows.n, rows.k)
+    check_count("budget", budget, 1)
+    if budget > rows.n - aside or aside < 1:
+        raise InputError(
+            "budget", f"must be at most {rows.n - aside} for {rows.n} points, of which {aside} are the pilot",
+            found=f"{budget}", remedy="check all labels, and pass them as clean=" if aside else "check all",
+        )  # fmt: skip
+    pilot, others = planned(rows.n, aside, seed)
+    sample = Sample(rows, numbers, score)
+    matrix = guessing_noise(sample, noise, pilot).matrix(rows.k)
+    audit = Audit(pilot[:0], pilot[:0], pilot, others)
+    found = AuditedCoverage(sample, audit, matrix).pilot(alpha, budget)
+    share = found.outside[0] / aside
+    surely = share - _SURELY * np.sqrt(share * (1 - share) * (1 / len(others) + 1 / aside))
+    number = min(round(_OUTSIDE * budget), int(surely * len(others)))
+    if number < _FEWEST:  # nothing to choose between: a random audit
+        number, found = 0, found._replace(threshold=np.inf)
+    return _picked(sample, alpha, seed, found.threshold, aside, number, budget)
+
+
+def _picked(
+    sample: Sample, alpha: float, seed: int, threshold: float, aside: int, number: int, budget: int
+) -> AuditPlan:
+    """Pick so many points outside of the pilot's sets, and the others inside."""
+    _, others = planned(sample.n, aside, seed)
+    outside = sample.label_scores[others] > threshold
+    parts = [others[outside][:number], others[~outside][: budget - number]]
+    if sum(map(len, parts)) < budget:
+        raise InputError(
+            "budget", f"cannot be met: {int(outside.sum())} points lie outside of the pilot's sets and "
+            f"{int((~outside).sum())} inside", found=f"{budget}", remedy="check labels picked at random",
+        )  # fmt: skip
+    order = np.random.default_rng([seed, 1]).permutation(budget)
+    rows, first = np.concatenate(parts)[order], (np.arange(budget) < number)[order]
+    return AuditPlan(rows, first, alpha, sample.score, seed, sample.n, sample.k, threshold, aside)
+
+
+def same_audit(
+    document: dict[str, Any], probs: Any, labels: Any, *, classes: Any = None, normalize: bool = False
+) -> AuditPlan:
+    """Return the plan that `AuditPlan.to_dict` described, for the same points."""
+    try:
+        score = rebuild("score", SCORES, document["score"])
+        number, inside = map(int, document["checks"])
+        seed, aside, n, k = (int(document[name]) for name in ("random_state", "pilot", "n", "k"))
+        alpha, threshold = float(document["alpha"]), float(document["threshold"])
+    except (KeyError, TypeError, ValueError, InputError):
+        raise InputError("audit", "has a plan that cannot be read") from None
+    rows, numbers, _ = open_points(
+        probs, labels, probabilities=score.takes_probabilities, normalize=normalize, classes=classes
+    )
+    if (n, k) != (rows.n, rows.k) or not 0 <= aside < n:
+        raise InputError(
+            "audit", f"was chosen from {n} points of {k} classes", found=f"{rows.n} and {rows.k}"
+        )
+    return _picked(Sample(rows, numbers, score), alpha, seed, threshold, aside, number, number + inside)

@@ -62,6 +62,7 @@ def save_calibration(cal: Calibration, path: File) -> None:
             "classes": None if cal.classes is None else list(cal.classes),
             "normalize": cal.normalize,
             "checked": cal.checked,
+            "planned": cal.planned,
         },
     )
 
@@ -124,7 +125,7 @@ def _from_document(document: dict[str, Any], score: Any) -> Calibration:
             f"must be native_threshold {native!r} plus {score.offset!r}, the offset of {score!r}",
             found=repr(threshold),
         )
-    deviation, checked = document.get("deviation"), document.get("checked")
+    deviation, checked, planned = (document.get(name) for name in ("deviation", "checked", "planned"))
     return Calibration(
         alpha=check_fraction("alpha", document["alpha"]),
         n=check_count("n", document["n"], 1),
@@ -137,6 +138,7 @@ def _from_document(document: dict[str, Any], score: Any) -> Calibration:
         native_threshold=native,
         estimate=number("estimate", document["estimate"]),
         checked=None if checked is None else check_count("checked", checked, 1),
+        planned=None if planned is None else check_count("planned", planned, 1),
         deviation=None if deviation is None else number("deviation", deviation),
         obstacle=_text("obstacle", document["obstacle"]),
         gap=number("gap", document.get("gap", 0.0)),

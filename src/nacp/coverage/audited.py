@@ -1,41 +1,57 @@
-"""AuditedCoverage: what can be known of a sample some of whose labels were checked, whatever the noise is."""
+"""AuditedCoverage: what checked labels say of coverage, whatever the noise is.
 
-import math
+The given label says something of where the true one is: points whose given label lies outside of a pilot's
+prediction set miss their true label more often. So points are parted into two strata, outside and inside of
+that set; coverage is known better from the share of each stratum and the hits in it than from the hits alone.
+"""
+
 from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
 
 from nacp import engine
-from nacp._types import Floats, Ints
-from nacp.coverage.sample import Question, Sample, Talk
-from nacp.engine import Block, ByEntry, Scratch
+from nacp._types import Bools, Floats
+from nacp.coverage.audit import Audit
+from nacp.coverage.sample import Sample
+from nacp.engine import Scratch
+from nacp.errors import InputError
 from nacp.noise.matrices import ClassMatrix
-from nacp.points.audit import Audit
-from nacp.tuning import tuning
+from nacp.points.arrays import row_slices
+
+# Strata are of use if they make the predicted variance of the estimate this many times smaller, at the least.
+_WORTHWHILE = 1.12
+# The pilot aims above the target by so many times 1/sqrt(m): about where the threshold will be.
+_BEYOND = 0.3
 
 
-class AuditedEstimates(NamedTuple):
-    """F^c-hat at some thresholds, and the standard deviation of one checked point's share in it."""
+class Pilot(NamedTuple):
+    """Where points are parted, how many of the pilot lie outside, and what coverage it predicts in both."""
 
-    clean: Floats
-    deviations: Floats
+    threshold: float
+    outside: tuple[int, int]
+    predicted: tuple[float, float]
+
+
+class Strata(NamedTuple):
+    """Which checked points lie outside, and how many of how many points do: of the counted, of the pilot."""
+
+    outside: Bools
+    counted: tuple[int, int]
+    pilot: tuple[int, int]
 
 
 class AuditedCoverage:
-    """The estimate of the clean coverage from checked labels and a guess of them for all points.
-
-    The guess is the probability of the set under the classifier and a noise model, given the noisy label:
-    ``f = sum over l in C_q of p_l P[l, y] / sum over l of p_l P[l, y]``. It may be as wrong as it likes.
+    """What can be known of the clean coverage from checked labels.
 
     Parameters
     ----------
     sample : Sample
-        All points, with their noisy labels.
+        All points, with their given labels.
     audit : Audit
-        The checked ones.
+        The checked ones, and what the others are for.
     matrix : ClassMatrix
-        P, which shapes the guess.
+        P, by which the pilot's threshold is chosen. It may be as wrong as it likes.
     """
 
     def __init__(self, sample: Sample, audit: Audit, matrix: ClassMatrix) -> None:
@@ -44,92 +60,93 @@ class AuditedCoverage:
 
     @cached_property
     def checked_scores(self) -> Floats:
-        """The native scores of the true labels of the checked points, in the order of the rounds."""
-        rows, scratch = self.sample.rows, Scratch()
-        scores = np.empty(self.m)
-        step = max(1, tuning().block_entries // self.k)
-        for start in range(0, self.m, step):
-            some = slice(start, start + step)
-            block = engine.open_block(rows[self.audit.rows[some]], self.sample.spec, scratch)
-            scores[some] = engine.label_scores(block, self.audit.labels[some])
-        return scores
+        """The native scores of the true labels of the checked points; infinite where nobody could decide."""
+        scores, scratch = np.empty(self.m), Scratch()
+        for some in row_slices(self.m, self.k):
+            block = engine.open_block(self.sample.rows[self.audit.rows[some]], self.sample.spec, scratch)
+            scores[some] = engine.label_scores(block, np.maximum(self.audit.labels[some], 0))
+        return np.where(self.audit.labels < 0, np.inf, scores)
 
-    def guess(self, block: Block, rows: Ints, thresholds: Floats) -> Floats:
-        """Return the guess that the true label is in the set, at ascending thresholds: (rows, thresholds)."""
-        labels = self.sample.labels[rows]
+    def strata(self, alpha: float) -> Strata | None:
+        """Return the strata for an alpha; None where they would be of no use."""
+        audit, scores = self.audit, self.sample.label_scores
+        if audit.plan is not None:
+            outside = scores > audit.plan.native_threshold
+            if not np.array_equal(outside[audit.plan.rows], audit.plan.outside):
+                raise InputError("audit", "was chosen from other points than these")
+            if not outside.any():  # a plan that picks at random
+                return None
+            found = Strata(
+                outside[audit.rows], _counts(outside[audit.counted]), _counts(outside[audit.pilot])
+            )
+            if found.outside.all() or not found.outside.any():
+                side = "inside" if found.outside.all() else "outside"
+                raise InputError(
+                    "clean", f"has no label of a point that lies {side} of the pilot's sets",
+                    remedy="check some of those that the audit chose",
+                )  # fmt: skip
+            return found
+        if not len(audit.pilot):
+            return None
+        pilot = self.pilot(alpha, self.m)
+        outside = scores > pilot.threshold
+        found = Strata(outside[audit.rows], _counts(outside[audit.counted]), pilot.outside)
+        return found if _worthwhile(found, pilot.predicted, self.m) else None
+
+    def pilot(self, alpha: float, m: int) -> Pilot:
+        """Part the points where the pilot's sets hold the true label with about 1 - alpha, by its own lights.
+
+        The classifier, a noise model and the given label say how probable each label is.
+        """
+        rows, target = self.audit.pilot, min(1 - alpha + _BEYOND / np.sqrt(m), 1 - alpha / 4)
+        labels, own = self.sample.labels[rows], self.sample.label_scores[rows]
         if not self.sample.score.takes_probabilities:
-            return (self.sample.label_scores[rows][:, None] <= thresholds).astype(np.float64)
+            kept = float(
+                self._matrix.rest(np.arange(self.k), np.arange(self.k)).mean() + self._matrix.own.mean()
+            )
+            threshold = float(np.quantile(own, target * kept, method="lower"))
+            return Pilot(threshold, _counts(own > threshold), (0.0, 1.0))
+        block = engine.open_block(self.sample.rows[rows], self.sample.spec)
         probable = block.values * self._matrix.rest(np.arange(self.k)[None], labels[:, None])
         places = np.arange(len(labels)), labels
         probable[places] += block.values[places] * self._matrix.own[labels]
         total = probable.sum(axis=1, keepdims=True)
         probable = np.divide(probable, total, out=np.full_like(probable, 1 / self.k), where=total > 0)
-        return np.clip(engine.profile(block, thresholds, ByEntry(probable)), 0.0, 1.0)
+        order = np.argsort(block.placed, axis=None)
+        reached = np.cumsum(probable.reshape(-1)[order])
+        place = min(int(np.searchsorted(reached, target * len(rows))), len(order) - 1)
+        threshold = float(block.placed.reshape(-1)[order[place]])
+        inside = np.where(block.placed <= threshold, probable, 0.0).sum(axis=1)
+        outside = own > threshold
+        predicted = [float(inside[some].mean()) if some.any() else 0.5 for some in (outside, ~outside)]
+        return Pilot(threshold, _counts(outside), (predicted[0], predicted[1]))
 
-    def guesses(self, rows: Ints, thresholds: Floats) -> Floats:
-        """Return the mean guess over some points, at ascending thresholds."""
-        total, scratch = np.zeros(len(thresholds)), Scratch()
-        step = max(1, min(tuning().block_entries // self.k, tuning().bets_entries // max(len(thresholds), 1)))
-        for start in range(0, len(rows), step):
-            some = rows[start : start + step]
-            block = engine.open_block(self.sample.rows[some], self.sample.spec, scratch)
-            total += self.guess(block, some, thresholds).sum(axis=0)
-        return total / max(len(rows), 1)
-
-    def checked_quantile(self, level: float) -> float:
-        """Return the score up to which a share `level` of the true labels lies, by the checked points."""
-        place = max(math.ceil(level * self.m), 1) - 1
-        return float(np.sort(self.checked_scores)[place])
-
-    def at(self, thresholds: Floats) -> Talk[AuditedEstimates]:
-        """Return the estimate, with the lambda that suits it best, at ascending native thresholds."""
-        question = GuessQuestion(self, thresholds)
-        yield [question]
-        return question.estimates()
+    def estimates(self, thresholds: Floats, strata: Strata | None) -> tuple[Floats, Floats]:
+        """Return F^c-hat at thresholds, and the standard deviation of one checked point's share in it."""
+        hit = self.checked_scores <= thresholds[:, None]
+        if strata is None:
+            clean = hit.mean(axis=1)
+            return clean, np.sqrt(clean * (1 - clean))
+        w = strata.counted[0] / strata.counted[1]
+        sides = [hit[:, side] for side in (strata.outside, ~strata.outside)]
+        (p0, p1), (n0, n1) = (side.mean(axis=1) for side in sides), (side.shape[1] for side in sides)
+        variance = w**2 * p0 * (1 - p0) / n0 + (1 - w) ** 2 * p1 * (1 - p1) / n1
+        variance += w * (1 - w) * (p1 - p0) ** 2 / strata.counted[1]
+        return w * p0 + (1 - w) * p1, np.sqrt(variance * self.m)
 
 
-class GuessQuestion(Question):
-    """The moments of the guess over all points, and of guess and truth over the checked ones."""
+def _counts(outside: Bools) -> tuple[int, int]:
+    return int(np.count_nonzero(outside)), len(outside)
 
-    def __init__(self, coverage: AuditedCoverage, thresholds: Floats) -> None:
-        self._coverage, self._thresholds = coverage, thresholds
-        self._round = np.full(coverage.n, -1)
-        self._round[coverage.audit.rows] = np.arange(coverage.m)
-        self._sums, self._squares = np.zeros((2, len(thresholds)))
-        # Of hits a and guesses b of the checked points: a, b, a b, b b.
-        self._moments = np.zeros((4, len(thresholds)))
-        self.placed = True
 
-    def see(self, block: Block, rows: slice | Ints) -> None:
-        numbers = np.arange(self._coverage.n)[rows]
-        step = max(1, tuning().bets_entries // len(self._thresholds))
-        for start in range(0, len(numbers), step):
-            some = slice(start, start + step)
-            part = block if len(numbers) <= step else engine.open_block(block.values[some], block.spec)
-            self._add(part, numbers[some])
-
-    def _add(self, block: Block, rows: Ints) -> None:
-        coverage = self._coverage
-        guess = coverage.guess(block, rows, self._thresholds)
-        self._sums += guess.sum(axis=0)
-        self._squares += (guess**2).sum(axis=0)
-        rounds = self._round[rows]
-        some = np.flatnonzero(rounds >= 0)
-        if len(some):
-            a = coverage.checked_scores[rounds[some], None] <= self._thresholds
-            b = guess[some]
-            self._moments += np.stack([part.sum(axis=0) for part in (a, b, a * b, b * b)])
-
-    def estimates(self) -> AuditedEstimates:
-        """Return the estimate, which is ``mean a - lambda (mean b - mean guess)``."""
-        coverage = self._coverage
-        a, b, ab, bb = self._moments / coverage.m
-        mean = self._sums / coverage.n
-        variance = np.maximum(self._squares / coverage.n - mean**2, 0)
-        spread = np.maximum(bb - b * b, 0)
-        # The mean guess is known from n points, so a guess is worth the less the more of them are checked.
-        share = 1 - coverage.m / coverage.n
-        use = np.divide(share * (ab - a * b), spread, out=np.zeros_like(a), where=spread > 0).clip(0, 1)
-        rest = np.maximum(a - a * a - 2 * use * (ab - a * b) + use**2 * spread, 0)
-        deviations = np.sqrt(rest + use**2 * variance * coverage.m / coverage.n)
-        return AuditedEstimates(np.clip(a - use * (b - mean), 0.0, 1.0), deviations)
+def _worthwhile(strata: Strata, predicted: tuple[float, float], m: int) -> bool:
+    """Return whether strata are of use, by what the pilot predicts; the checked labels have no say in it."""
+    n0, n1 = int(np.count_nonzero(strata.outside)), int(np.count_nonzero(~strata.outside))
+    count, points = strata.counted
+    if min(n0, n1, count, points - count) < 3:
+        return False
+    w, (p0, p1) = count / points, predicted
+    plain = w * p0 + (1 - w) * p1
+    variance = w**2 * (p0 * (1 - p0) + 0.5 / n0) / n0 + (1 - w) ** 2 * (p1 * (1 - p1) + 0.5 / n1) / n1
+    variance += w * (1 - w) * (p1 - p0) ** 2 / points
+    return bool(plain * (1 - plain) / m >= _WORTHWHILE * variance)

@@ -106,7 +106,7 @@ class Guarantee(ABC):
     ) -> Talk[list[Finding]]:
         """Return the threshold for each problem; these differ in alpha only."""
 
-    def find_checked(self, coverage: AuditedCoverage, alphas: Sequence[float]) -> Talk[list[Finding]]:
+    def find_checked(self, coverage: AuditedCoverage, alphas: Sequence[float]) -> list[Finding]:
         """Return the threshold for each alpha where some labels were checked, if it `takes_checked` ones."""
         raise NotImplementedError  # never asked: one that does not take them is refused before
 

@@ -77,7 +77,7 @@ class Expected(Corrected):
         """Return the same without a gap."""
         return Expected("worst-case").promise(alpha)
 
-    def find_checked(self, coverage: AuditedCoverage, alphas: Sequence[float]) -> Talk[list[Finding]]:
+    def find_checked(self, coverage: AuditedCoverage, alphas: Sequence[float]) -> list[Finding]:
         """Return the threshold of split conformal prediction on the checked labels."""
         return exchange(coverage, alphas)
 

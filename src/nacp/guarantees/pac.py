@@ -18,7 +18,7 @@ from nacp._types import Floats, Ints
 from nacp.coverage import Coverage, Question, Talk
 from nacp.coverage.audited import AuditedCoverage
 from nacp.engine import Block
-from nacp.guarantees.audited import bet
+from nacp.guarantees.audited import exact
 from nacp.guarantees.base import Finding, Problem
 from nacp.guarantees.pointwise import PointwiseTest
 from nacp.stats.betting import Bets
@@ -59,9 +59,9 @@ class PAC(PointwiseTest):
     takes_radius: ClassVar[bool] = True
     takes_checked: ClassVar[bool] = True
 
-    def find_checked(self, coverage: AuditedCoverage, alphas: Sequence[float]) -> Talk[list[Finding]]:
-        """Return the smallest threshold from which on upwards all bets on checked labels are won."""
-        return bet(coverage, alphas, self.delta, self.thresholds(coverage.sample.score))
+    def find_checked(self, coverage: AuditedCoverage, alphas: Sequence[float]) -> list[Finding]:
+        """Return the smallest threshold from which on upwards all exact tests on checked labels pass."""
+        return exact(coverage, alphas, self.delta)
 
     def lowest_passing(
         self, coverage: Coverage, problems: Sequence[Problem], grid: Floats, starts: Ints, seed: int

@@ -4,12 +4,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
-from nacp.coverage import Talk
 from nacp.coverage.audited import AuditedCoverage
 from nacp.guarantees.audited import cross
 from nacp.guarantees.base import Corrected, Finding, Problem, percent
-from nacp.guarantees.pac import PAC
-from nacp.guarantees.pointwise import threshold_grid
 
 
 @dataclass(frozen=True)
@@ -31,9 +28,9 @@ class Uncorrected(Corrected):
         """Return 0."""
         return 0.0
 
-    def find_checked(self, coverage: AuditedCoverage, alphas: Sequence[float]) -> Talk[list[Finding]]:
+    def find_checked(self, coverage: AuditedCoverage, alphas: Sequence[float]) -> list[Finding]:
         """Return where the estimate from checked labels reaches 1 - alpha."""
-        return cross(coverage, alphas, threshold_grid(*coverage.sample.score.span, PAC.step))
+        return cross(coverage, alphas)
 
     def promise(self, alpha: float) -> str:
         """Return in one sentence what holds for the sets."""

@@ -1,7 +1,7 @@
 """Where rows come from: checked once at the door, then served block by block."""
 
 from nacp.points.arrays import Rows, watching
-from nacp.points.audit import Audit, deal, open_clean
+from nacp.points.audit import open_clean
 from nacp.points.door import (
     check_classes,
     check_labels,
@@ -13,6 +13,6 @@ from nacp.points.door import (
 )
 
 __all__ = [
-    "Audit", "Rows", "check_classes", "check_labels", "deal", "is_missing",
-    "open_clean", "open_points", "open_rows", "open_test", "plain_array", "watching",
+    "Rows", "check_classes", "check_labels", "is_missing", "open_clean", "open_points", "open_rows",
+    "open_test", "plain_array", "watching",
 ]  # fmt: skip

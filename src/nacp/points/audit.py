@@ -1,6 +1,5 @@
-"""Checked labels, as the door returns them: which points were checked, and how they are dealt into rounds."""
+"""Checked labels, as the door returns them."""
 
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -9,29 +8,7 @@ from nacp._types import Ints
 from nacp.errors import InputError
 from nacp.points.door import check_labels, is_missing
 
-PILOT_SHARE, PILOT_MOST = 10, 1000
-
-
-@dataclass(frozen=True, eq=False)
-class Audit:
-    """Some points with their true labels, and the points that each of them stands for.
-
-    Attributes
-    ----------
-    rows, labels : arrays of shape (m,)
-        The checked points, in the order of the rounds, and their true labels.
-    order, starts : arrays of int
-        All points by batches, the checked one first, and where each batch begins.
-    shaping, pilot : arrays of int
-        Points that are in no batch: some may shape the guess, and the others say what its mean is.
-    """
-
-    rows: Ints
-    labels: Ints
-    order: Ints
-    starts: Ints
-    shaping: Ints
-    pilot: Ints
+UNDECIDED = "?"
 
 
 def open_clean(clean: Any, n: int, k: int, classes: Any = None) -> tuple[Ints, Ints]:
@@ -81,9 +58,19 @@ def open_clean(clean: Any, n: int, k: int, classes: Any = None) -> tuple[Ints, I
         given = [every[row] for row in rows]
     if not len(rows):
         raise InputError("clean", "has no checked label at all")
-    if all(_is_number(each) and float(each).is_integer() for each in given):
-        given = [int(each) for each in given]
-    return rows.astype(np.int64), check_labels(np.array(given), len(rows), k, classes, name="clean")
+    decided = [i for i, each in enumerate(given) if not _is_undecided(each, classes)]
+    known = [given[i] for i in decided]
+    if all(_is_number(each) and float(each).is_integer() for each in known):
+        known = [int(each) for each in known]
+    labels = np.full(len(rows), -1)
+    if known:
+        labels[decided] = check_labels(np.array(known), len(known), k, classes, name="clean")
+    return rows.astype(np.int64), labels
+
+
+def _is_undecided(value: Any, classes: Any) -> bool:
+    """Return whether a label says that the checker could not decide."""
+    return isinstance(value, str) and value == UNDECIDED and UNDECIDED not in (classes or ())
 
 
 def _pair(clean: Any) -> tuple[Ints, list[Any]] | None:
@@ -106,20 +93,3 @@ def _objects(values: Any) -> Any:
 
 def _is_number(value: Any) -> bool:
     return isinstance(value, int | float | np.number) and not isinstance(value, bool)
-
-
-def deal(n: int, rows: Ints, labels: Ints, seed: int) -> Audit:
-    """Deal points into batches, at random: each holds one of the checked points, which were picked at random.
-
-    A tenth of the others, but 1,000 at the most, are in none. The guess must not depend on what bounds its
-    mean, so these are two parts.
-    """
-    rng = np.random.default_rng(seed)
-    order = rng.permutation(len(rows))
-    others = rng.permutation(np.setdiff1d(np.arange(n), rows, assume_unique=True))
-    aside = min(len(others) // PILOT_SHARE, PILOT_MOST)
-    shaping, pilot, rest = np.split(others, [aside // 2, aside])
-    parts = np.array_split(rest, len(rows))
-    starts = np.cumsum([0] + [len(part) + 1 for part in parts[:-1]])
-    dealt = np.concatenate([np.append(row, part) for row, part in zip(rows[order], parts, strict=True)])
-    return Audit(rows[order], labels[order], dealt, starts, shaping, pilot)

@@ -1,7 +1,7 @@
 """The scores, and the table of their names."""
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, TypeAlias
 
 from nacp.errors import InputError
 from nacp.scores.aps import APS
@@ -13,7 +13,10 @@ from nacp.scores.raps import RAPS
 from nacp.scores.saps import SAPS
 from nacp.scores.topk import TopK
 
-__all__ = ["APS", "HPS", "RAPS", "SAPS", "Custom", "Margin", "Precomputed", "Score", "TopK"]
+__all__ = ["APS", "HPS", "RAPS", "SAPS", "Custom", "Margin", "Precomputed", "Score", "ScoreLike", "TopK"]
+
+ScoreLike: TypeAlias = str | Score | Callable[[Any], Any]
+"""What stands for a score: a name, a score object, or a function from probabilities to scores."""
 
 SCORES: dict[str, type[Score]] = {
     "hps": HPS,

@@ -1,0 +1,143 @@
+"""``nacp audit``: which labels to check, and what was found, in a file that a person fills in."""
+
+import csv
+import json
+from pathlib import Path
+from typing import IO, Annotated, Any
+
+import numpy as np
+import typer
+
+import nacp
+from nacp._types import Array, Ints
+from nacp.checked import same_audit
+from nacp.cli import options
+from nacp.cli.errors import command, example_block
+from nacp.cli.inputs import read_points
+from nacp.cli.models import read_noise
+from nacp.cli.outputs import check_output
+from nacp.cli.tables import csv_rows
+from nacp.cli.terminal import progress_of, show
+from nacp.errors import InputError
+from nacp.files import write_whole
+from nacp.noise import UNSAID
+
+app = typer.Typer(no_args_is_help=True, rich_markup_mode="rich")
+
+_LIKELY = 3
+_ROW, _GIVEN, _PROBABLE, _CHECKED, _PLAN = "row", "given", "most probable", "checked", "plan"
+
+
+@app.callback(
+    epilog=example_block(
+        "nacp audit choose probs.npy labels.csv --budget 300 -o to-check.csv",
+        "nacp calibrate probs.npy labels.csv --audit to-check.csv",
+    )
+)
+def _audit() -> None:
+    """Have some labels checked, for --audit of nacp calibrate."""
+
+
+@command(
+    app,
+    "choose",
+    "nacp audit choose probs.npy labels.csv --budget 300 -o to-check.csv",
+    "nacp audit choose probs.npy labels.csv --budget 300 --items texts.csv",
+)
+def choose_command(
+    probs: options.Probs,
+    labels: options.Labels,
+    budget: Annotated[int, typer.Option(help="How many labels can be checked.", show_default=False)],
+    out: Annotated[Path, typer.Option("-o", "--out", help="The file to fill in: .csv.")] = Path(
+        "to-check.csv"
+    ),
+    items: Annotated[
+        str | None,
+        typer.Option(
+            help="A .csv table with a header and a row per point (ids, texts, file names) to carry along.",
+            metavar="FILE",
+        ),
+    ] = None,
+    alpha: options.Alpha = 0.1,
+    score: options.ScoreName = "hps",
+    noise: options.NoiseText = "",
+    classes: options.Classes = None,
+    normalize: options.Normalize = False,
+    seed: options.Seed = 0,
+    quiet: options.Quiet = False,
+    as_json: options.Json = False,
+) -> None:
+    """Choose which labels to check, and write a table to fill in.
+
+    Write the true label into the column "checked". Leave it empty where you
+    did not look; what is left empty must not be the hard ones. Write ? where
+    you looked and cannot decide: that counts as a miss, which is safe.
+    """
+    check_output(str(out), (".csv",), (probs, labels, noise, classes, items))
+    known = read_noise(noise) if noise else UNSAID
+    with progress_of(f"reading {probs}", quiet):
+        matrix, given, names = read_points(probs, labels, names=classes)
+        carried = _items(items, len(matrix))
+    with progress_of("choosing", quiet):
+        plan = nacp.choose_audit(
+            matrix, given, budget=budget, alpha=alpha, score=score, noise=known, classes=names,
+            normalize=normalize, random_state=seed,
+        )  # fmt: skip
+    write_whole(out, "w", lambda file: _write(file, plan, matrix, given, names, carried))
+    document = plan.to_dict() | {"rows": plan.rows.tolist(), "out": str(out)}
+    show(as_json, document, f'{plan}\nFill in the column "{_CHECKED}". Written: {out}')
+
+
+def _items(name: str | None, rows: int) -> list[list[str]]:
+    """Read a table to carry along: its header, and a row for each point."""
+    if name is None:
+        return [[]] + [[]] * rows
+    read = [cells for _, cells in csv_rows(Path(name))]
+    if len(read) != rows + 1:
+        raise InputError(name, f"must have a header and {rows} rows", found=f"{len(read)} lines")
+    return read
+
+
+def _write(
+    file: IO[Any], plan: nacp.AuditPlan, matrix: Array, given: Array, names: Any, items: list[list[str]]
+) -> None:
+    """Write the table: a row for each label to check."""
+    writer, said = csv.writer(file), json.dumps(plan.to_dict())
+    writer.writerow([_ROW, *items[0], _GIVEN, _PROBABLE, _CHECKED, _PLAN])
+    called = np.arange(matrix.shape[1]) if names is None else names
+    for row in plan.rows.tolist():
+        scores = np.asarray(matrix[row])
+        likely = np.argsort(scores if plan.score.name == "precomputed" else -scores, kind="stable")[:_LIKELY]
+        probable = "; ".join(f"{called[i]} {scores[i]:.2g}" for i in likely)
+        writer.writerow([row, *items[row + 1], given[row], probable, "", said])
+
+
+def read_audit(
+    name: str, matrix: Array, given: Array, names: Any, normalize: bool
+) -> tuple[nacp.AuditPlan, tuple[Ints, list[Any]]]:
+    """Read a table that ``nacp audit choose`` wrote and a person filled in: the plan, and what was checked."""
+    lines = csv_rows(Path(name))
+    _, header = next(lines, (0, []))
+    missing = [column for column in (_ROW, _CHECKED, _PLAN) if column not in header]
+    if missing:
+        raise InputError(name, f'has no column "{missing[0]}"', remedy="fill in what nacp audit choose wrote")
+    places = [header.index(column) for column in (_ROW, _CHECKED, _PLAN)]
+    cells = [[line[place] for place in places] for _, line in lines]
+    filled = [(row, label) for row, label, _ in cells if label]
+    if not filled:
+        raise InputError(name, f'has nothing in its column "{_CHECKED}"')
+    plans = {plan for *_, plan in cells if plan}
+    if len(plans) != 1:
+        raise InputError(name, f"must hold one plan, not {len(plans)}", remedy="leave that column as it was")
+    try:
+        document, rows = json.loads(plans.pop()), np.array([int(row) for row, _ in filled])
+    except ValueError:
+        raise InputError(
+            name, "has a row or a plan that cannot be read", remedy="leave these columns"
+        ) from None
+    found: list[Any] = [label for _, label in filled]
+    if names is None or not set(found) <= {*map(str, names), "?"}:
+        found = [int(label) if label.isdecimal() else label for label in found]
+        if names is not None:
+            found = [names[each] if isinstance(each, int) and each < len(names) else each for each in found]
+    return same_audit(document, matrix, given, classes=names, normalize=normalize), (rows, found)

@@ -1,0 +1,111 @@
+"""An audit: which points were checked, by what plan, and what the others are for."""
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from nacp._types import Bools, Ints
+from nacp.scores import Score
+
+# The pilot: a tenth of the points, so many and so many entries at the most.
+_PILOT_SHARE, _PILOT_MOST, _PILOT_ENTRIES = 10, 500, 1 << 22
+
+
+@dataclass(frozen=True, eq=False)
+class AuditPlan:
+    """Which labels to check; made by `choose_audit`. Print it.
+
+    Points lie in two strata: those whose given label lies outside of a pilot's prediction set, where most
+    misses are, and those inside. In each of them so many are picked at random.
+
+    Attributes
+    ----------
+    rows : array of shape (m,)
+        The rows to check, in the order in which to check them.
+    outside : array of bool of shape (m,)
+        Whether their given label lies outside of the pilot's set.
+    alpha, score, random_state
+        As given to `choose_audit`.
+    n, k : int
+        The numbers of points and of classes.
+    native_threshold : float
+        The pilot's threshold.
+    pilot : int
+        From how many points it comes; these are not checked.
+    """
+
+    rows: Ints
+    outside: Bools
+    alpha: float
+    score: Score
+    random_state: int
+    n: int
+    k: int
+    native_threshold: float
+    pilot: int
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    def __str__(self) -> str:
+        number = int(self.outside.sum())
+        return (
+            f"{len(self):,} of {self.n:,} labels to check: {number:,} of points whose label lies outside of "
+            f"the pilot's prediction set, and {len(self) - number:,} of points whose label lies inside."
+        )
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return what a file needs to keep of the plan, besides its rows."""
+        number = int(self.outside.sum())
+        return {
+            "n": self.n,
+            "k": self.k,
+            "alpha": self.alpha,
+            "score": self.score.to_dict(),
+            "random_state": self.random_state,
+            "threshold": repr(self.native_threshold),  # JSON has no infinity
+            "pilot": self.pilot,
+            "checks": [number, len(self) - number],
+        }
+
+
+@dataclass(frozen=True, eq=False)
+class Audit:
+    """Some points with their true labels, and the others.
+
+    Attributes
+    ----------
+    rows, labels : arrays of shape (m,)
+        The checked points and their true labels; -1 where the checker could not decide.
+    pilot : array of int
+        Points that say where to part the others into strata, and are used for nothing else.
+    counted : array of int
+        Points whose strata are counted.
+    plan : AuditPlan or None
+        By which the checked points were chosen; None if they were picked at random.
+    """
+
+    rows: Ints
+    labels: Ints
+    pilot: Ints
+    counted: Ints
+    plan: AuditPlan | None = None
+
+
+def deal(n: int, k: int, rows: Ints, labels: Ints, seed: int) -> Audit:
+    """Deal the points of a random audit: some of those that were not checked are the pilot."""
+    others = np.random.default_rng(seed).permutation(np.setdiff1d(np.arange(n), rows, assume_unique=True))
+    pilot, counted = np.split(others, [pilot_size(len(others), k)])
+    return Audit(rows, labels, pilot, counted)
+
+
+def pilot_size(n: int, k: int) -> int:
+    """Return how many of n points are the pilot."""
+    return min(n // _PILOT_SHARE, _PILOT_MOST, max(_PILOT_ENTRIES // k, 20))
+
+
+def planned(n: int, pilot: int, seed: int) -> tuple[Ints, Ints]:
+    """Return the pilot of a plan, and all other points, in random order."""
+    pilot_rows, others = np.split(np.random.default_rng(seed).permutation(n), [pilot])
+    return pilot_rows, others

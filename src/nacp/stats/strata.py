@@ -1,0 +1,231 @@
+"""Exact tests that a share reaches a target: of all points alike, and of points in two strata.
+
+Points lie outside (stratum 0) or inside (stratum 1) of something. With probabilities p0 and p1 they are hits,
+and a share w of all points lies outside, so ``F = w p0 + (1 - w) p1`` of all points are hits. Known are the
+hits X0 and X1 among n0 and n1 points, and that N0 of N other points lie outside. The test passes if
+``X1 >= k(X0, N0)``. It is exact: the probability that it passes is bounded for all p0, p1 and w under which F
+is below the target. The statement and its proof: docs/guarantees.md, A1.
+"""
+
+import math
+
+import numpy as np
+
+from nacp._types import Bools, Floats, Ints
+from nacp.stats.intervals import exact_share
+
+# The share of delta for the chance that w lies outside of its interval.
+_DOUBT = 0.01
+# The counts N0 are told apart by bins of so many standard deviations. Bins that lie lower than a pilot sample
+# allows with this probability never pass.
+_BIN, _UNLIKELY = 0.5, 1e-6
+# Cells of (p0, p1) are so small that F differs by this part of its standard error from end to end; but there
+# are no more than so many in one direction, and so many of w.
+_SLACK, _MOST_CELLS, _SHARES = 0.01, 1600, 200
+# What is left out of sums, and rounding: added to the bound.
+_NEGLIGIBLE, _LEFT_OUT = 1e-12, 1e-7
+
+
+def hits_needed(m: int, target: float, delta: float) -> int:
+    """Return the least number of hits among m that a share below the target reaches with at most delta.
+
+    It is m + 1 where even m hits would not do.
+
+    Examples
+    --------
+    >>> hits_needed(100, 0.9, 0.1), hits_needed(20, 0.9, 0.1)
+    (95, 21)
+    """
+    from scipy.special import bdtrc
+
+    counts = np.arange(1, m + 1)
+    enough = np.flatnonzero(bdtrc(counts - 1, m, target) <= delta)
+    return int(counts[enough[0]]) if len(enough) else m + 1
+
+
+def hits_needed_inside(
+    checked: tuple[int, int], outside: int, points: int, pilot: tuple[int, int], target: float, delta: float
+) -> Ints:
+    """Return k: the test passes if of the checked points inside ``X1 >= k[X0]`` are hits.
+
+    Parameters
+    ----------
+    checked : tuple of two ints
+        n0 and n1: how many points were checked outside and inside.
+    outside, points : int
+        N0 and N: how many of how many other points lie outside.
+    pilot : tuple of two ints
+        The same of a sample apart from all these.
+    target, delta : float
+        The test passes with probability at most delta if F is below the target.
+
+    Examples
+    --------
+    Where 15% of all points lie outside, and 45 of 60 of these are hits, one of 60 inside may be a miss.
+
+    >>> k = hits_needed_inside((60, 60), 600, 4000, (60, 400), 0.9, 0.1)
+    >>> int(k[45])
+    59
+    """
+    strata = _Strata(checked, outside, points, pilot, target, delta)
+    return strata.hits_needed()[:, strata.bin]
+
+
+class _Strata:
+    """The test for one set of counts; `hits_needed` has a column for each bin of N0."""
+
+    def __init__(
+        self, checked: tuple[int, int], outside: int, points: int, pilot: tuple[int, int], target: float,
+        delta: float,
+    ) -> None:  # fmt: skip
+        self.n0, self.n1 = checked
+        self.points, self.target = points, target
+        self.delta = delta * (1 - _DOUBT)
+        (self.low,), (self.high,) = exact_share(np.array([outside]), np.array([points]), delta * _DOUBT / 2)
+        (least,), _ = exact_share(np.array(pilot[:1]), np.array(pilot[1:]), _UNLIKELY)
+        self._make_bins(outside, 0.0 if math.isnan(least) else float(least))
+        self._make_cells()
+
+    def _make_bins(self, outside: int, least: float) -> None:
+        """Cut N0 into bins of equal width in standard deviations, the same whatever N0 turns out to be."""
+        from scipy.special import bdtr
+
+        width, reach = _BIN / (2 * math.sqrt(self.points)), 4 / _BIN
+        first = math.floor(math.asin(math.sqrt(min(least, self.low))) / width)
+        last = math.ceil(min(math.asin(math.sqrt(self.high)) / width + reach, math.pi / 2 / width))
+        angles = np.minimum(np.arange(first, last + 1) * width, math.pi / 2)
+        # Bin j holds the counts in (edges[j], edges[j + 1]]; the first of all bins also holds 0.
+        edges = np.floor(self.points * np.sin(angles) ** 2)
+        edges[0] = -1 if first == 0 else edges[0]
+        self.shares = np.clip(np.sin((angles[1:] + angles[:-1]) / 2) ** 2, 1e-9, 1 - 1e-9)
+        self.bin = int(np.clip(np.searchsorted(edges, outside, side="left") - 1, 0, len(self.shares) - 1))
+        self._grid = np.linspace(self.low, self.high, _SHARES + 1)
+        below = np.where(edges < 0, 0.0, bdtr(np.maximum(edges, 0), self.points, self._grid[:, None]))
+        self._chances = np.diff(below, axis=1)
+        self._beyond = float((1 - below[:, -1] + below[:, 0]).max())
+
+    def _make_cells(self) -> None:
+        """Cut the values of (p0, p1) into cells; find the smallest w at which each can miss the target."""
+        from scipy.special import bdtr, bdtrc
+
+        middle, target = min(max((self.low + self.high) / 2, 1e-3), 1 - 1e-3), self.target
+        p0 = np.linspace(0.05, target, 12)
+        p1 = np.clip((target - middle * p0) / (1 - middle), 0.01, 0.999)
+        error = float(np.median(np.sqrt(self._variance(p0, p1, middle))))
+        least = max(0.0, (target - self.high) / (1 - self.high)) if self.high < 1 else 0.0
+        # Those of p1 are finer near 1, where the error is smallest.
+        lengths = middle, 1.5 * (1 - middle) * (1 - least)
+        steps = [min(max(math.ceil(each / (_SLACK * error)), 50), _MOST_CELLS) for each in lengths]
+        ends0 = np.linspace(0, 1, steps[0] + 1)
+        ends1 = 1 - (1 - least) * np.linspace(1, 0, steps[1] + 1) ** 1.5
+        self._outside = np.diff(bdtr(np.arange(self.n0 + 1), self.n0, ends0[1:, None]), axis=1, prepend=0.0)
+        counts = np.arange(self.n1 + 2)[:, None]
+        self._inside = np.where(counts > 0, bdtrc(np.maximum(counts - 1, 0), self.n1, ends1[1:]), 1.0)
+        self._inside[-1] = 0.0
+        low0, low1 = ends0[:-1, None], ends1[:-1]
+        with np.errstate(divide="ignore", invalid="ignore"):
+            smallest = np.where(low1 > low0, (low1 - target) / (low1 - low0), np.inf)
+        missed = low1 - self.low * (low1 - low0) <= target  # at the smallest w of all
+        smallest = np.where(missed, self.low, smallest)
+        width = max(self.high - self.low, 1e-12)
+        self._which = np.clip(np.floor((smallest - self.low) / width * _SHARES - 1e-9), 0, _SHARES).astype(
+            int
+        )
+        # Cells further down than the last one that misses the target at all w have a smaller probability.
+        columns = np.arange(len(low1))
+        last = np.where(missed, columns, 0).max(axis=1, keepdims=True)
+        self._null: Bools = (smallest <= self.high) & (columns >= last)
+
+    def _variance(self, p0: Floats, p1: Floats, w: Floats | float) -> Floats:
+        """Return the variance of F's estimate; half a point more in each stratum keeps it from 0."""
+        found: Floats = (
+            w**2 * (p0 * (1 - p0) + 0.5 / self.n0) / self.n0
+            + (1 - w) ** 2 * (p1 * (1 - p1) + 0.5 / self.n1) / self.n1
+            + w * (1 - w) * (p1 - p0) ** 2 / self.points
+        )
+        return found
+
+    def _distance(self, x0: Ints, x1: Ints) -> Floats:
+        """Return by how many standard errors F's estimate exceeds the target, for each bin of N0.
+
+        The error is that of the most likely p0, p1 and (nearly) w at which F is the target.
+        """
+        shares, target = self.shares, self.target
+        over = shares * x0 / self.n0 + (1 - shares) * x1 / self.n1 - target
+        w = shares + 0 * over
+        for _ in range(2):
+            p0, p1 = self._likeliest(x0, x1, w)
+            variance = self._variance(p0, p1, w)
+            shift = np.maximum(over, 0) * w * (1 - w) * (p1 - p0) / self.points / variance
+            w = np.clip(shares + shift, 1e-9, 1 - 1e-9)
+        found: Floats = over / np.sqrt(variance)
+        return found
+
+    def _likeliest(self, x0: Ints, x1: Ints, w: Floats) -> tuple[Floats, Floats]:
+        """Return the most likely p0 and p1 at which F is the target, by bisection."""
+        low, high = np.maximum(0.0, (self.target - 1 + w) / w), np.minimum(1.0, self.target / w)
+        for _ in range(13):
+            p0 = (low + high) / 2
+            p1 = (self.target - w * p0) / (1 - w)
+            with np.errstate(divide="ignore", invalid="ignore"):
+                rise = (x0 - self.n0 * p0) / (p0 * (1 - p0))
+                rise -= w / (1 - w) * (x1 - self.n1 * p1) / (p1 * (1 - p1))
+            low, high = np.where(rise > 0, p0, low), np.where(rise > 0, high, p0)
+        p0 = (low + high) / 2
+        return p0, np.clip((self.target - w * p0) / (1 - w), 0.0, 1.0)
+
+    def _at_distance(self, cutoff: float) -> Ints:
+        """Return k for all X0 and bins: the least X1 that is far enough from the target.
+
+        It does not rise with X0 nor fall with N0, and rises with the cutoff.
+        """
+        x0 = np.arange(self.n0 + 1)[:, None]
+        low = np.full((self.n0 + 1, len(self.shares)), -1)
+        high = np.full_like(low, self.n1 + 1)
+        while (high - low).max() > 1:
+            middle = (low + high) // 2
+            far = self._distance(x0, np.maximum(middle, 0)) >= cutoff
+            low, high = np.where(far, low, middle), np.where(far, middle, high)
+        return np.maximum.accumulate(np.minimum.accumulate(np.maximum(high, 0), axis=0), axis=1)
+
+    def _chance(self, k: Ints) -> float:
+        """Return a bound of the probability that the test passes, over all p0, p1 and w that miss the target.
+
+        In each cell: p0 and p1 at their upper ends, and the smallest w at which their lower ends miss it.
+        """
+        worst = 0.0
+        bins = np.flatnonzero(self._chances.max(axis=0) > _NEGLIGIBLE)
+        for start in range(0, len(self._outside), 48):
+            rows = slice(start, start + 48)
+            columns = np.flatnonzero(self._null[rows].any(axis=0))
+            if not len(columns):
+                continue
+            across = slice(columns[0], columns[-1] + 1)
+            likely = np.flatnonzero(self._outside[rows].max(axis=0) > _NEGLIGIBLE)
+            some = slice(likely[0], likely[-1] + 1)
+            which, total = self._which[rows, across], 0.0
+            for b in bins:
+                passed = self._outside[rows, some] @ self._inside[k[some, b], across]
+                total = total + passed * self._chances[which, b]
+            worst = max(worst, float(np.where(self._null[rows, across], total, 0.0).max()))
+        return worst + self._beyond + _LEFT_OUT
+
+    def hits_needed(self) -> Ints:
+        """Return k for all X0 and bins, with the least cutoff found at which the bound is at most delta."""
+        from scipy.special import ndtri
+
+        goal = -float(ndtri(self.delta))
+        low, high, cutoff = 0.0, 12.0, goal + 0.05
+        best = np.full((self.n0 + 1, len(self.shares)), self.n1 + 1)
+        while high - low > 0.008:
+            k = self._at_distance(cutoff)
+            chance = self._chance(k)
+            if chance <= self.delta:
+                high, best = cutoff, k
+            else:
+                low = cutoff
+            # As if the distance were normal; else by halves.
+            cutoff += goal + float(ndtri(min(max(chance, 1e-9), 1 - 1e-9))) + 0.004 * (chance > self.delta)
+            if not low + 0.002 < cutoff < high - 0.002:
+                cutoff = (low + high) / 2
+        return best
