@@ -1,4 +1,4 @@
-"""Checked labels: the exact tests at every null, the threshold by its definition, coverage whatever the noise."""
+"""Checked labels: the exact tests at every null, the threshold by its definition, coverage under any noise."""
 
 import math
 import warnings
@@ -8,7 +8,7 @@ import pytest
 from scipy.stats import binom
 
 import nacp
-from nacp.coverage.audit import deal, pilot_size
+from nacp.coverage.audit import pilot_size
 from nacp.points import open_clean
 from nacp.stats.strata import hits_needed, hits_needed_inside
 
@@ -342,3 +342,115 @@ def test_a_calibration_says_what_it_rests_on_and_survives_a_file(tmp_path):
     assert nacp.load(tmp_path / "cal.json") == cal
     with pytest.raises(nacp.InputError, match="has no curve"):
         _ = cal.curve
+
+
+def test_what_could_not_be_decided_counts_as_a_miss():
+    probs, truth, noisy = points(900, 4, 31)
+    rows = np.arange(200)
+    clean = truth[rows].astype(object)
+    clean[[3, 40, 77]] = "?"
+    cal = nacp.calibrate(probs, noisy, clean=(rows, clean), alpha=0.2, delta=0.1)
+    assert (
+        cal.threshold
+        >= nacp.calibrate(probs, noisy, clean=(rows, truth[rows]), alpha=0.2, delta=0.1).threshold
+    )
+    assert "could not be decided count as misses: 3" in cal.note
+    named = open_clean(["?", None, "!"], 3, 2, ("?", "!"))
+    assert [part.tolist() for part in named] == [[0, 2], [0, 1]]
+
+
+PLAN = {"budget": 80, "alpha": 0.2}
+
+
+def test_a_plan_picks_at_random_in_two_strata_and_never_from_the_pilot():
+    probs, _, noisy = points(2000, 5, 32)
+    plan = nacp.choose_audit(probs, noisy, random_state=3, **PLAN)
+    assert len(np.unique(plan.rows)) == len(plan) == 80
+    scores = -probs[np.arange(2000), noisy].astype(np.float64)
+    assert np.array_equal(scores[plan.rows] > plan.native_threshold, plan.outside)
+    assert plan.outside.sum() == 32
+    pilot = np.random.default_rng(3).permutation(2000)[: plan.pilot]
+    assert not set(pilot) & set(plan.rows)
+    # Each point of a stratum is as likely as any other: over many seeds, by the classes of the points.
+    picked = np.zeros(2000)
+    for seed in range(200):
+        picked[nacp.choose_audit(probs, noisy, noise=0.2, random_state=seed, **PLAN).rows] += 1
+    outside = scores > plan.native_threshold
+    for stratum in (outside, ~outside):
+        halves = picked[stratum & (np.arange(2000) < 1000)], picked[stratum & (np.arange(2000) >= 1000)]
+        apart = halves[0].mean() - halves[1].mean()
+        error = math.sqrt(sum(part.mean() / part.size for part in halves))  # as of Poisson counts
+        assert abs(apart) <= 4 * error
+
+
+def test_the_promise_holds_for_chosen_checks_under_noise_that_depends_on_the_input():
+    delta, alpha, runs, n = 0.1, 0.2, 200, 500
+    probs, truth, noisy = points(40_000, 5, 33)
+    own = np.sort(1 - probs[np.arange(len(truth)), truth].astype(np.float64))
+    rng = np.random.default_rng(34)
+    coverages, left = [], []
+    for run in range(runs):
+        some = rng.choice(len(truth), n, replace=False)
+        plan = nacp.choose_audit(probs[some], noisy[some], random_state=run, **PLAN)
+        options = {"alpha": alpha, "delta": delta, "audit": plan}
+        rows = plan.rows
+        cal = nacp.calibrate(probs[some], noisy[some], clean=(rows, truth[some][rows]), **options)
+        coverages.append(np.searchsorted(own, cal.threshold, side="right") / len(own))
+        rows = rows[rng.random(len(rows)) < 0.7]  # the rest stays unchecked, at random
+        cal = nacp.calibrate(probs[some], noisy[some], clean=(rows, truth[some][rows]), **options)
+        left.append(np.searchsorted(own, cal.threshold, side="right") / len(own))
+        assert "of whose 80 the others were left out at random" in cal.assumptions
+    for found in (coverages, left):
+        short = np.mean(np.array(found) < 1 - alpha - 0.002)
+        assert short <= delta + 4 * math.sqrt(delta * (1 - delta) / runs)
+
+
+def test_wrong_plans_get_one_clear_sentence():
+    probs, truth, noisy = points(1000, 5, 35)
+    plan = nacp.choose_audit(probs, noisy, **PLAN)
+    clean = (plan.rows, truth[plan.rows])
+    strange = np.setdiff1d(np.arange(1000), plan.rows)[:1]
+    inside = plan.rows[~plan.outside]
+    wrong = {
+        "audit": [
+            ((probs[:900], noisy[:900]), {"clean": ([1], [0])}, "was chosen from 1000 points of 5 classes"),
+            ((probs[::-1], noisy[::-1]), {"clean": clean}, "was chosen from other points than these"),
+            ((probs, noisy), {"clean": clean, "audit": 5}, "must be what nacp.choose_audit returned"),
+            ((probs, noisy), {"noise": 0.2}, "is of use with checked labels only"),
+        ],
+        "clean": [
+            ((probs, noisy), {"clean": (strange, truth[strange])}, "which the audit did not choose"),
+            ((probs, noisy), {"clean": (inside, truth[inside])}, "no label of a point that lies outside"),
+        ],
+        "guarantee": [((probs, noisy), {"clean": clean, "guarantee": "expected"}, "picked at random")],
+        "score": [((probs, noisy), {"clean": clean, "score": "aps"}, "for which the audit was chosen")],
+        "labels": [((probs, None), {"clean": clean}, "is None")],
+    }
+    for argument, cases in wrong.items():
+        for given, options, said in cases:
+            with pytest.raises(nacp.InputError, match=said) as caught:
+                nacp.calibrate(*given, **({"audit": plan} | options))
+            assert caught.value.argument == argument
+    for budget in (0, 901, 2.5):
+        with pytest.raises(nacp.InputError) as caught:
+            nacp.choose_audit(probs, noisy, budget=budget)
+        assert caught.value.argument == "budget"
+
+
+def test_a_plan_without_points_outside_is_a_random_audit():
+    probs = np.tile([[0.97, 0.03]], (600, 1))
+    labels = np.zeros(600, dtype=int)
+    plan = nacp.choose_audit(probs, labels, budget=100)
+    assert not plan.outside.any()
+    clean = (plan.rows, labels[plan.rows])
+    cal = nacp.calibrate(probs, labels, clean=clean, audit=plan)
+    assert cal.threshold == nacp.calibrate(probs, None, clean=clean).threshold
+
+
+def test_a_calibration_by_a_plan_is_saved_whole(tmp_path):
+    probs, truth, noisy = points(1000, 5, 36)
+    plan = nacp.choose_audit(probs, noisy, **PLAN)
+    cal = nacp.calibrate(probs, noisy, clean=(plan.rows[5:], truth[plan.rows[5:]]), audit=plan, alpha=0.2)
+    cal.save(tmp_path / "cal.json")
+    assert nacp.load(tmp_path / "cal.json") == cal
+    assert (cal.checked, cal.planned) == (75, 80)

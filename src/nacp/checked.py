@@ -108,7 +108,7 @@ def checked_calibrations(
     coverage = AuditedCoverage(sample, audit, noise.matrix(sample.k))
     found = guarantee.find_checked(coverage, alphas)
     undecided = int(np.count_nonzero(audit.labels < 0))
-    note = f"{undecided} labels that could not be decided count as misses" if undecided else None
+    note = f"labels that could not be decided count as misses: {undecided}" if undecided else None
     return [
         Calibration(
             alpha=alpha,

@@ -91,7 +91,7 @@ def choose_command(
 def _items(name: str | None, rows: int) -> list[list[str]]:
     """Read a table to carry along: its header, and a row for each point."""
     if name is None:
-        return [[]] + [[]] * rows
+        return [list[str]() for _ in range(rows + 1)]
     read = [cells for _, cells in csv_rows(Path(name))]
     if len(read) != rows + 1:
         raise InputError(name, f"must have a header and {rows} rows", found=f"{len(read)} lines")
@@ -115,7 +115,7 @@ def _write(
 def read_audit(
     name: str, matrix: Array, given: Array, names: Any, normalize: bool
 ) -> tuple[nacp.AuditPlan, tuple[Ints, list[Any]]]:
-    """Read a table that ``nacp audit choose`` wrote and a person filled in: the plan, and what was checked."""
+    """Read a table that ``nacp audit choose`` wrote and a person filled in: the plan and the labels."""
     lines = csv_rows(Path(name))
     _, header = next(lines, (0, []))
     missing = [column for column in (_ROW, _CHECKED, _PLAN) if column not in header]

@@ -4,7 +4,7 @@ import warnings
 from collections.abc import Callable, Iterator
 from dataclasses import asdict
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import numpy as np
 import typer
@@ -12,6 +12,7 @@ import typer
 import nacp
 from nacp._types import Array
 from nacp.cli import options
+from nacp.cli.auditing import read_audit
 from nacp.cli.errors import FAILED, command
 from nacp.cli.inputs import read_clean, read_points, read_rows
 from nacp.cli.models import read_calibration, read_noise
@@ -36,12 +37,14 @@ app = typer.Typer()
     "nacp calibrate probs.npy labels.csv --noise matrix.csv --classes names.txt",
     "nacp calibrate probs.npy labels.npy --noise 0.2 --noise-interval 0.15 0.25",
     "nacp calibrate probs.npy labels.csv --clean checked.csv",
+    "nacp calibrate probs.npy labels.csv --audit to-check.csv",
 )
 def calibrate_command(
     probs: options.Probs,
     labels: options.Labels,
     noise: options.NoiseText = "",
     clean: options.Clean = None,
+    audit: options.Audit = None,
     out: Annotated[Path, typer.Option("-o", "--out", help="The file for the calibration.")] = Path(
         "cal.json"
     ),
@@ -59,19 +62,29 @@ def calibrate_command(
     as_json: options.Json = False,
 ) -> None:
     """Find the threshold, and say what is promised."""
-    check_output(str(out), inputs=(probs, labels, noise, classes, clean))
-    known = read_noise(noise, noise_interval, noise_confidence) if noise or clean is None else UNSAID
+    check_output(str(out), inputs=(probs, labels, noise, classes, clean, audit))
+    if clean is not None and audit is not None:
+        raise InputError("audit", "holds checked labels, and so does --clean", remedy="give one of them")
+    known = (
+        read_noise(noise, noise_interval, noise_confidence)
+        if noise or (clean is None and audit is None)
+        else UNSAID
+    )
     with progress_of(f"reading {probs}", quiet):
         matrix, noisy, names = read_points(probs, labels, names=classes)
-        checked = None if clean is None else read_clean(clean, len(matrix), names)
+        checked: Any = None if clean is None else read_clean(clean, len(matrix), names)
+        plan = None
+        if audit is not None:
+            plan, checked = read_audit(audit, matrix, noisy, names, normalize)
     with (
         warnings.catch_warnings(),
         progress_of_passes("calibrating", len(matrix), quiet),
     ):
         warnings.simplefilter("ignore", nacp.NoValidThresholdWarning)  # said below
         found = nacp.calibrate(
-            matrix, noisy, noise=known, clean=checked, alpha=alpha, score=score, guarantee=guarantee,
-            delta=delta, crossing=crossing, classes=names, normalize=normalize, random_state=seed,
+            matrix, noisy, noise=known, clean=checked, audit=plan, alpha=alpha, score=score,
+            guarantee=guarantee, delta=delta, crossing=crossing, classes=names, normalize=normalize,
+            random_state=seed,
         )  # fmt: skip
     found.save(out)
     if found.obstacle is not None:

@@ -47,6 +47,14 @@ Clean = Annotated[
         show_default=False,
     ),
 ]
+Audit = Annotated[
+    str | None,
+    typer.Option(
+        help="What nacp audit choose wrote, filled in: true labels of the points that it chose.",
+        metavar="FILE",
+        show_default=False,
+    ),
+]
 Interval = Annotated[
     tuple[float, float] | None,
     typer.Option(help="Where the rate lies, if it is not known exactly.", metavar="LOW HIGH"),
