@@ -24,7 +24,7 @@ ALPHA = DELTA = 0.1
 CONFIDENCE = 0.95  # of the audit's interval or radius; "pac" then has the rest of delta
 N = 5000
 CHECKED = (50, 100, 300, 1000)
-BINOMIAL, CLEAN = "checked alone, binomial", '`clean=`, "pac"'
+BINOMIAL, CLEAN, CHOSEN = "checked alone, binomial", '`clean=`, "pac"', "`choose_audit`"
 AUDIT, RATE, MATRIX = "audit, as it comes", "audit, one rate", "audit, matrix taken as exact"
 NOISY, ORACLE = "noisy labels as they are", "oracle, 5,000 clean labels"
 
@@ -107,6 +107,11 @@ class Scores:
                 probs, noisy, clean=(rows, true[rows]), delta=DELTA, random_state=repeat, **options
             )
             yield m, CLEAN, cal.threshold, cal.obstacle is not None
+            plan = nacp.choose_audit(probs, noisy, budget=m, random_state=repeat, **options)
+            cal = nacp.calibrate(
+                probs, noisy, clean=(plan.rows, true[plan.rows]), audit=plan, delta=DELTA, **options
+            )
+            yield m, CHOSEN, cal.threshold, cal.obstacle is not None
             for way in (AUDIT, RATE, MATRIX) if with_audit else ():
                 yield m, way, *audited(way, probs, noisy, rows, true[rows], self.score)
 
@@ -126,15 +131,18 @@ def rows_of(found, left):
     base = {m: np.mean([each[0] for each in found[m, BINOMIAL]]) - (1 - ALPHA) for m in CHECKED}
     for (m, name), results in sorted(found.items(), key=lambda item: item[0][0]):
         coverage, size, refused = np.array(results).T
-        ratio = f"{(coverage.mean() - (1 - ALPHA)) / base[m]:.2f}" if m else ""
+        ratio = worth = ""
+        if m:
+            part = (coverage.mean() - (1 - ALPHA)) / base[m]
+            ratio, worth = f"{part:.2f}", f"{part**-2:.1f}" if name in (CLEAN, CHOSEN) else ""
         yield (
             f"{m:,}" if m else "–", name, len(coverage), f"{coverage.mean():.4f}", f"{size.mean():.3f}",
-            f"{np.mean(coverage < 1 - ALPHA - 2 * error):.2f}", ratio, int(refused.sum()) or "",
+            f"{np.mean(coverage < 1 - ALPHA - 2 * error):.2f}", ratio, worth, int(refused.sum()) or "",
         )  # fmt: skip
 
 
 def table(rows):
-    header = ("m", "method", "runs", "coverage", "size", "short", "excess / binomial", "refused")
+    header = ("m", "method", "runs", "coverage", "size", "short", "excess / binomial", "worth", "refused")
     lines = ["| " + " | ".join(header) + " |", "|---" * len(header) + "|"]
     return "\n".join(lines + ["| " + " | ".join(map(str, row)) + " |" for row in rows])
 
@@ -151,6 +159,8 @@ are the test. α = {ALPHA:g}. Each promise may fail with probability {DELTA:g}.
 - *Checked alone, binomial*: the r-th smallest score of the m checked labels, r the least with
   P(Bin(m, 0.9) ≥ r) ≤ 0.1.
 - *`clean=`, "pac"*: `calibrate(probs, noisy, clean=(rows, labels), delta=0.1)`; no word about the noise.
+- *`choose_audit`*: m other labels, which `nacp.choose_audit(probs, noisy, budget=m)` chose, and
+  `calibrate(..., audit=plan)`.
 - *Audit*: "pac" with `noise_from_audit` of the same m labels; only {audits} runs, as they are slow. *As it
   comes*: a matrix with its radius. *One rate*: `model="uniform"`, with its interval. Both leave half of the
   {DELTA:g} to "pac". *Matrix taken as exact*: `model="matrix"` without its radius.
@@ -158,8 +168,9 @@ are the test. α = {ALPHA:g}. Each promise may fail with probability {DELTA:g}.
   are short is no failure.
 
 Short: the share of runs whose coverage on the test points is below 0.9 by more than two standard errors of
-that coverage. Excess / binomial: mean coverage less 0.9, over that of the binomial test. Refused: in how many
-runs there was no threshold, or no noise model; the sets then hold all classes.
+that coverage. Excess / binomial: mean coverage less 0.9, over that of the binomial test. Worth: how many
+labels, checked at random and used alone, one of these is worth; one over the square of that ratio. Refused:
+in how many runs there was no threshold, or no noise model; the sets then hold all classes.
 """
 
 

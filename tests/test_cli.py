@@ -399,6 +399,7 @@ def test_commands_are_listed_in_the_order_of_use():
     said = done("--help")
     order = [
         "noise",
+        "audit",
         "plan",
         "compare",
         "calibrate",
@@ -801,3 +802,79 @@ def test_checked_labels_are_a_file_like_the_labels(tmp_path, monkeypatch):
         ("--clean", "clean.npy", "--guarantee", "nacp"): "--guarantee",
     }.items():
         assert words in done("calibrate", "probs.npy", "labels.npy", *options, code=2)
+
+
+def fill(truth, source="to-check.csv", out="filled.csv", names=None, leave=(), change=None):
+    """Fill in what `nacp audit choose` wrote, as a person would."""
+    with open(source, newline="") as file:
+        header, *rows = csv.reader(file)
+    place = header.index("checked")
+    for i, row in enumerate(rows):
+        if i not in leave:
+            label = truth[int(row[0])]
+            row[place] = NAMES[label] if names else str(label)
+    if change is not None:
+        change(header, rows)
+    with open(out, "w", newline="") as file:
+        csv.writer(file).writerows([header, *rows])
+
+
+@pytest.mark.parametrize(("probs", "labels"), [("probs.npy", "labels.npy"), ("probs.csv", "names.csv")])
+def test_an_audit_is_chosen_filled_in_and_used(files, probs, labels):
+    matrix, true, noisy = files
+    with open("items.csv", "w", newline="") as file:
+        csv.writer(file).writerows([["id", "text"], *([f"i{i}", f'a, "b" {i}'] for i in range(1000))])
+    said = done("audit", "choose", probs, labels, "--budget", "90", "--items", "items.csv", "--noise", "0.2")
+    plan = nacp.choose_audit(matrix[:1000], noisy[:1000], budget=90, noise=0.2)
+    assert str(plan) in said
+    with open("to-check.csv", newline="") as file:
+        rows = list(csv.DictReader(file))
+    assert [int(row["row"]) for row in rows] == plan.rows.tolist()
+    assert all(row["id"] == f"i{row['row']}" and row["text"] == f'a, "b" {row["row"]}' for row in rows)
+    named = labels == "names.csv"
+    first = int(rows[0]["row"])
+    assert rows[0]["given"] == (NAMES[noisy[first]] if named else str(noisy[first]))
+    top = int(np.argmax(matrix[first]))
+    assert rows[0]["most probable"].startswith(NAMES[top] if named else str(top))
+    fill(true, names=named, leave=range(70, 90))
+    done("calibrate", probs, labels, "--audit", "filled.csv", "--alpha", "0.2", "-o", "cal.json")
+    some = plan.rows[:70]
+    cal = nacp.calibrate(matrix[:1000], noisy[:1000], clean=(some, true[some]), audit=plan, alpha=0.2)
+    loaded = nacp.load("cal.json")
+    assert (loaded.checked, loaded.planned) == (70, 90)
+    assert loaded.native_threshold == cal.native_threshold
+
+
+def test_an_audit_that_was_filled_in_wrongly_gets_one_sentence(files):
+    _, true, _ = files
+    done("audit", "choose", "probs.npy", "labels.npy", "--budget", "60")
+
+    def cell(column, value):
+        def change(header, rows):
+            rows[4][header.index(column)] = value
+
+        return change
+
+    def drop(header, rows):
+        header[header.index("plan")] = "plans"
+
+    wrong = {
+        "has nothing in its column": {"leave": range(60)},
+        'has no column "plan"': {"change": drop},
+        "must hold one plan, not 2": {"change": cell("plan", "{}")},
+        "a row or a plan that cannot be read": {"change": cell("row", "x")},
+        "which the audit did not choose": {"change": cell("row", "1")},
+        "must lie from 0 to 3": {"change": cell("checked", "7")},
+    }
+    plan = nacp.choose_audit(files[0][:1000], files[2][:1000], budget=60)
+    assert 1 not in plan.rows
+    for words, options in wrong.items():
+        fill(true, **options)
+        assert words in done("calibrate", "probs.npy", "labels.npy", "--audit", "filled.csv", code=2)
+    fill(true)
+    said = done("calibrate", "test.npz", "test.npz:other", "--audit", "filled.csv", code=2)
+    assert "was chosen from other points than these" in said
+    both = ("--audit", "filled.csv", "--clean", "again.npy")
+    assert "give one of them" in done("calibrate", "probs.npy", "labels.npy", *both, code=2)
+    fill(true, change=cell("checked", "?"))
+    assert "count as misses: 1" in done("calibrate", "probs.npy", "labels.npy", "--audit", "filled.csv")

@@ -10,7 +10,7 @@ from nacp._types import Ints
 from nacp.calibration import Calibration
 from nacp.checks import check_count, check_fraction
 from nacp.coverage import Rule, Sample
-from nacp.coverage.audit import Audit, AuditPlan, deal, pilot_size, planned
+from nacp.coverage.audit import Audit, AuditPlan, deal, digest, pilot_size, planned
 from nacp.coverage.audited import AuditedCoverage
 from nacp.errors import InputError
 from nacp.files import rebuild
@@ -22,7 +22,7 @@ from nacp.scores import SCORES, Score, ScoreLike, as_score
 
 # Of the labels to check, so many lie outside of the pilot's sets, if there are enough of these: they must
 # suffice even if their share is so many standard deviations smaller than in the pilot. With few, none do.
-_OUTSIDE, _SURELY, _FEWEST = 0.4, 4.0, 3
+_OUTSIDE, _SURELY, _FEWEST = 0.4, 3.0, 3
 
 
 def for_checked(
@@ -249,7 +249,8 @@ def _picked(
         )  # fmt: skip
     order = np.random.default_rng([seed, 1]).permutation(budget)
     rows, first = np.concatenate(parts)[order], (np.arange(budget) < number)[order]
-    return AuditPlan(rows, first, alpha, sample.score, seed, sample.n, sample.k, threshold, aside)
+    seen = digest(sample.labels, sample.label_scores)
+    return AuditPlan(rows, first, alpha, sample.score, seed, sample.n, sample.k, threshold, aside, seen)
 
 
 def same_audit(
@@ -270,4 +271,7 @@ def same_audit(
         raise InputError(
             "audit", f"was chosen from {n} points of {k} classes", found=f"{rows.n} and {rows.k}"
         )
-    return _picked(Sample(rows, numbers, score), alpha, seed, threshold, aside, number, number + inside)
+    sample = Sample(rows, numbers, score)
+    if document.get("digest") != digest(numbers, sample.label_scores):
+        raise InputError("audit", "was chosen from other points than these, or with other labels")
+    return _picked(sample, alpha, seed, threshold, aside, number, number + inside)

@@ -1,11 +1,12 @@
 """An audit: which points were checked, by what plan, and what the others are for."""
 
 from dataclasses import dataclass
+from hashlib import sha256
 from typing import Any
 
 import numpy as np
 
-from nacp._types import Bools, Ints
+from nacp._types import Bools, Floats, Ints
 from nacp.scores import Score
 
 # The pilot: a tenth of the points, so many and so many entries at the most.
@@ -33,6 +34,8 @@ class AuditPlan:
         The pilot's threshold.
     pilot : int
         From how many points it comes; these are not checked.
+    digest : str
+        Of the labels and their scores, so that a plan is not used for other points.
     """
 
     rows: Ints
@@ -44,6 +47,7 @@ class AuditPlan:
     k: int
     native_threshold: float
     pilot: int
+    digest: str
 
     def __len__(self) -> int:
         return len(self.rows)
@@ -66,6 +70,7 @@ class AuditPlan:
             "random_state": self.random_state,
             "threshold": repr(self.native_threshold),  # JSON has no infinity
             "pilot": self.pilot,
+            "digest": self.digest,
             "checks": [number, len(self) - number],
         }
 
@@ -91,6 +96,13 @@ class Audit:
     pilot: Ints
     counted: Ints
     plan: AuditPlan | None = None
+
+
+def digest(labels: Ints, scores: Floats) -> str:
+    """Return a short digest of labels and their scores."""
+    found = sha256(np.ascontiguousarray(labels, dtype=np.int64).tobytes())
+    found.update(np.ascontiguousarray(scores, dtype=np.float64).tobytes())
+    return found.hexdigest()[:16]
 
 
 def deal(n: int, k: int, rows: Ints, labels: Ints, seed: int) -> Audit:

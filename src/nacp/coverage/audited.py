@@ -12,7 +12,7 @@ import numpy as np
 
 from nacp import engine
 from nacp._types import Bools, Floats
-from nacp.coverage.audit import Audit
+from nacp.coverage.audit import Audit, digest
 from nacp.coverage.sample import Sample
 from nacp.engine import Scratch
 from nacp.errors import InputError
@@ -71,9 +71,9 @@ class AuditedCoverage:
         """Return the strata for an alpha; None where they would be of no use."""
         audit, scores = self.audit, self.sample.label_scores
         if audit.plan is not None:
+            if digest(self.sample.labels, scores) != audit.plan.digest:
+                raise InputError("audit", "was chosen from other points than these, or with other labels")
             outside = scores > audit.plan.native_threshold
-            if not np.array_equal(outside[audit.plan.rows], audit.plan.outside):
-                raise InputError("audit", "was chosen from other points than these")
             if not outside.any():  # a plan that picks at random
                 return None
             found = Strata(

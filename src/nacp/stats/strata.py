@@ -21,9 +21,10 @@ _DOUBT = 0.01
 _BIN, _UNLIKELY = 0.5, 1e-6
 # Cells of (p0, p1) are so small that F differs by this part of its standard error from end to end; but there
 # are no more than so many in one direction, and so many of w.
-_SLACK, _MOST_CELLS, _SHARES = 0.01, 1600, 200
+_SLACK, _MOST_CELLS, _SHARES = 0.015, 1600, 200
 # What is left out of sums, and rounding: added to the bound.
 _NEGLIGIBLE, _LEFT_OUT = 1e-12, 1e-7
+_ROWS = 48  # cells of p0 that are looked at together
 
 
 def hits_needed(m: int, target: float, delta: float) -> int:
@@ -68,6 +69,8 @@ def hits_needed_inside(
     59
     """
     strata = _Strata(checked, outside, points, pilot, target, delta)
+    if strata.bin < 0:  # hardly ever: the pilot excludes it
+        return np.full(checked[0] + 1, checked[1] + 1)
     return strata.hits_needed()[:, strata.bin]
 
 
@@ -91,14 +94,15 @@ class _Strata:
         from scipy.special import bdtr
 
         width, reach = _BIN / (2 * math.sqrt(self.points)), 4 / _BIN
-        first = math.floor(math.asin(math.sqrt(min(least, self.low))) / width)
+        first = math.floor(math.asin(math.sqrt(least)) / width)
         last = math.ceil(min(math.asin(math.sqrt(self.high)) / width + reach, math.pi / 2 / width))
+        last = max(last, first + 1)
         angles = np.minimum(np.arange(first, last + 1) * width, math.pi / 2)
         # Bin j holds the counts in (edges[j], edges[j + 1]]; the first of all bins also holds 0.
         edges = np.floor(self.points * np.sin(angles) ** 2)
         edges[0] = -1 if first == 0 else edges[0]
         self.shares = np.clip(np.sin((angles[1:] + angles[:-1]) / 2) ** 2, 1e-9, 1 - 1e-9)
-        self.bin = int(np.clip(np.searchsorted(edges, outside, side="left") - 1, 0, len(self.shares) - 1))
+        self.bin = int(np.searchsorted(edges, outside, side="left")) - 1
         self._grid = np.linspace(self.low, self.high, _SHARES + 1)
         below = np.where(edges < 0, 0.0, bdtr(np.maximum(edges, 0), self.points, self._grid[:, None]))
         self._chances = np.diff(below, axis=1)
@@ -134,6 +138,7 @@ class _Strata:
         # Cells further down than the last one that misses the target at all w have a smaller probability.
         columns = np.arange(len(low1))
         last = np.where(missed, columns, 0).max(axis=1, keepdims=True)
+        self._worst = dict.fromkeys(range(0, len(low0), _ROWS), 0.0)  # where to look first
         self._null: Bools = (smallest <= self.high) & (columns >= last)
 
     def _variance(self, p0: Floats, p1: Floats, w: Floats | float) -> Floats:
@@ -195,8 +200,8 @@ class _Strata:
         """
         worst = 0.0
         bins = np.flatnonzero(self._chances.max(axis=0) > _NEGLIGIBLE)
-        for start in range(0, len(self._outside), 48):
-            rows = slice(start, start + 48)
+        for start in sorted(self._worst, key=self._worst.__getitem__, reverse=True):
+            rows = slice(start, start + _ROWS)
             columns = np.flatnonzero(self._null[rows].any(axis=0))
             if not len(columns):
                 continue
@@ -207,7 +212,10 @@ class _Strata:
             for b in bins:
                 passed = self._outside[rows, some] @ self._inside[k[some, b], across]
                 total = total + passed * self._chances[which, b]
-            worst = max(worst, float(np.where(self._null[rows, across], total, 0.0).max()))
+            self._worst[start] = float(np.where(self._null[rows, across], total, 0.0).max())
+            worst = max(worst, self._worst[start])
+            if worst > self.delta:  # that is too much, whatever comes
+                break
         return worst + self._beyond + _LEFT_OUT
 
     def hits_needed(self) -> Ints:
@@ -217,7 +225,7 @@ class _Strata:
         goal = -float(ndtri(self.delta))
         low, high, cutoff = 0.0, 12.0, goal + 0.05
         best = np.full((self.n0 + 1, len(self.shares)), self.n1 + 1)
-        while high - low > 0.008:
+        while high - low > 0.01:
             k = self._at_distance(cutoff)
             chance = self._chance(k)
             if chance <= self.delta:
