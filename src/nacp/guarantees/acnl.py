@@ -72,14 +72,12 @@ class ACNL(PriorGuarantee):
     name: ClassVar[str] = "acnl"
 
     def correction(self, problem: Problem) -> float:
-        """Return the correction, infinite where a class is absent."""
         if self.obstacle(problem):
             return math.inf
         true, noisy = self.frequencies(problem)
         return acnl_correction(problem.n, problem.counts.min(), problem.inverse, true, noisy)
 
     def obstacle(self, problem: Problem) -> str | None:
-        """Say which class is absent, or has no positive frequency."""
         true, _ = self.frequencies(problem)
         if self.absent(problem):
             return self.absent(problem)

@@ -208,7 +208,6 @@ class Corrected(Guarantee):
         return None
 
     def price(self, problem: Problem, deviation: float) -> float:
-        """Return the correction."""
         return self.correction(problem)
 
     def find(

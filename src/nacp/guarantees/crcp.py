@@ -64,14 +64,12 @@ class CRCP(PriorGuarantee):
     name: ClassVar[str] = "crcp"
 
     def correction(self, problem: Problem) -> float:
-        """Return the correction, infinite where a class frequency is unknown."""
         if self.obstacle(problem):
             return math.inf
         _, noisy = self.frequencies(problem)
         return crcp_correction(problem.n, problem.inverse, noisy)
 
     def obstacle(self, problem: Problem) -> str | None:
-        """Say which class is absent, unless the frequencies were given."""
         missing = self.absent(problem)
         return f"{missing}; or pass nacp.CRCP(priors=...)" if missing and self.priors is None else None
 

@@ -66,7 +66,6 @@ class Expected(Corrected):
         return (1 - problem.alpha - low) / problem.n
 
     def promise(self, alpha: float) -> str:
-        """Return in one sentence what holds for the sets."""
         gap = "" if self.rule == "worst-case" else ", less a gap that is estimated"
         return (
             f"coverage of the true label is at least {percent(1 - alpha)} "

@@ -63,9 +63,7 @@ class NACP(Corrected):
         set_checked(self, delta=check_fraction("delta", self.delta))
 
     def correction(self, problem: Problem) -> float:
-        """Return the correction of Theorem 3.3."""
         return nacp_correction(problem.n, problem.epsilon, self.delta)
 
     def promise(self, alpha: float) -> str:
-        """Return in one sentence what holds for the sets."""
         return nearly_always(self.delta, alpha)

@@ -50,7 +50,6 @@ class PriorGuarantee(Corrected):
         )
 
     def promise(self, alpha: float) -> str:
-        """Return in one sentence what holds for the sets."""
         return (
             f"coverage of the true label is at least {percent(1 - alpha)} "
             "in expectation over calibration sets"

@@ -122,23 +122,19 @@ class GroupNoise(Noise):
 
     @property
     def doubt(self) -> Doubt:
-        """The models at both ends of the interval, and how sure it is."""
         if self.interval is None:
             return Doubt((self,))
         return Doubt(tuple(GroupNoise(self.groups, r) for r in self.interval), confidence=self.confidence)
 
     @property
     def k(self) -> int:
-        """The number of classes."""
         return len(self.groups)
 
     def matrix(self, k: int) -> GroupedMatrix:
-        """Return P, group by group."""
         self.check(k)
         return GroupedMatrix(self._index, 1 - self._rates, self._rates / np.bincount(self._index))
 
     def describe(self, k: int) -> str:
-        """Return the model in a few words."""
         if self.interval is not None:
             low, high = self.interval
             rate = f"rate {low:.4g} to {high:.4g}{self.doubt.words}"

@@ -2,7 +2,7 @@
 
 import math
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import ClassVar
 
 from nacp.checks import check_nonnegative, set_checked
 from nacp.errors import InputError
@@ -36,17 +36,11 @@ class RandomizedResponse(UniformFamily):
             raise InputError("privacy", "must be above 0: at 0 the labels say nothing")
 
     def epsilon(self, k: int) -> float:
-        """Return the rate of uniform noise for k classes."""
         kept = math.exp(min(self.privacy, 700.0))
         return k / (kept + k - 1)
 
     def describe(self, k: int) -> str:
-        """Return the model in a few words."""
         return (
             f"labels randomised for privacy {self.privacy:.4g} "
             f"(uniform label noise with rate {self.epsilon(k):.4g})"
         )
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return the name and the parameters, for a file."""
-        return {"name": self.name, "privacy": self.privacy}
