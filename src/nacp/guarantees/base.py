@@ -52,31 +52,15 @@ class Problem:
 
 
 class Finding(NamedTuple):
-    """What a guarantee found.
+    """What a guarantee found."""
 
-    Attributes
-    ----------
-    threshold, estimate : float
-        A native threshold, and F^c-hat there.
-    correction : float
-        What was added to the target 1 - alpha.
-    obstacle : str or None
-        Why the threshold is infinite, if it is.
-    gap : float
-        By how much the promise may fall short.
-    note : str or None
-        What else the user should know.
-    deviation : float or None
-        The standard deviation of one point's share at the threshold, where the guarantee looked at it.
-    """
-
-    threshold: float
-    estimate: float
-    correction: float
-    obstacle: str | None = None
-    gap: float = 0.0
-    note: str | None = None
-    deviation: float | None = None
+    threshold: float  # a native one
+    estimate: float  # F^c-hat there
+    correction: float  # what was added to the target 1 - alpha
+    obstacle: str | None = None  # why the threshold is infinite, if it is
+    gap: float = 0.0  # by how much the promise may fall short
+    note: str | None = None  # what else the user should know
+    deviation: float | None = None  # of one point's share at the threshold, where the guarantee looked at it
 
 
 class Guarantee(ABC):
@@ -244,6 +228,11 @@ class Corrected(Guarantee):
 def percent(fraction: float) -> str:
     """Write 0.999 as 99.9%."""
     return f"{100 * fraction:.6g}%"
+
+
+def on_average(alpha: float, less: str = "", of: str = "the true label") -> str:
+    """Return the sentence that promises coverage in expectation."""
+    return f"coverage of {of} is at least {percent(1 - alpha)}{less} in expectation over calibration sets"
 
 
 def nearly_always(delta: float, alpha: float) -> str:

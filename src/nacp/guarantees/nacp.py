@@ -9,18 +9,7 @@ from nacp.guarantees.base import Corrected, Problem, nearly_always
 
 
 def nacp_correction(n: int, epsilon: float, delta: float) -> float:
-    """Return ``sqrt(log(4/delta) / (2 n h^2))`` with ``h = (1 - epsilon)/(1 + epsilon)``.
-
-    Paper, Theorem 3.3.
-
-    Parameters
-    ----------
-    n : int
-        The number of calibration points.
-    epsilon : float
-        The rate of uniform noise.
-    delta : float
-        The probability with which the promise may fail.
+    """Return ``sqrt(log(4/delta) / (2 n h^2))`` with ``h = (1 - epsilon)/(1 + epsilon)``: Theorem 3.3.
 
     Examples
     --------

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import ClassVar
 
-from nacp.guarantees.base import Corrected, Problem, percent
+from nacp.guarantees.base import Corrected, Problem, on_average
 
 
 @dataclass(frozen=True)
@@ -28,7 +28,4 @@ class SplitConformal(Corrected):
         return (1 - problem.alpha) / problem.n
 
     def promise(self, alpha: float) -> str:
-        return (
-            f"coverage of the given labels is at least {percent(1 - alpha)} "
-            "in expectation over calibration sets"
-        )
+        return on_average(alpha, of="the given labels")
