@@ -112,11 +112,8 @@ class RankedScore(Score):
 
     @property
     def spec(self) -> Spec:
-        return Spec(traced(self.formula), ranked=True, seed=self._seed)
-
-    @property
-    def _seed(self) -> int | None:
-        return getattr(self, "seed", 0) if getattr(self, "randomized", False) else None
+        seed = getattr(self, "seed", 0) if getattr(self, "randomized", False) else None
+        return Spec(traced(self.formula), ranked=True, seed=seed)
 
     def uniforms(self, probs: ArrayLike) -> Floats:
         """Return the u of each row: a hash of the row's own values, keyed by the seed.

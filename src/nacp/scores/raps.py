@@ -36,8 +36,6 @@ class RAPS(APS):
     [[0.5, 2.0, 2.0]]
     """
 
-    randomized: bool = True
-    seed: int = 0
     penalty: float = 0.01
     free: int = 5
     name: ClassVar[str] = "raps"
