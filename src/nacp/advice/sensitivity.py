@@ -121,9 +121,12 @@ def sensitivity_of(
 ) -> Talk[Sensitivity]:
     """Return what a wrong rate does to a calibration of a sample."""
     assert cal.noise is not None
-    rate = _rate(cal.noise, cal.k)
-    if rate == 0 and not isinstance(cal.noise, UniformFamily):
-        raise InputError("noise", "holds no errors, so there is none that could be wrong")
+    if isinstance(cal.noise, UniformFamily):
+        rate = cal.noise.epsilon(cal.k)
+    else:
+        rate = float(1 - cal.noise.matrix(cal.k).diagonal.mean())
+        if rate == 0:
+            raise InputError("noise", "holds no errors, so there is none that could be wrong")
     if shifts is None:
         shifts = [shift for shift in _SHIFTS if _possible(cal.noise, cal.k, rate, rate + shift)]
     right = coverage_under(sample, cal.noise)
@@ -145,12 +148,6 @@ def sensitivity_of(
 
     found = yield from together([shifted(shift) for shift in sorted(shifts)])
     return Sensitivity(tuple(found), rate, 1 - cal.alpha)
-
-
-def _rate(noise: Noise, k: int) -> float:
-    if isinstance(noise, UniformFamily):
-        return noise.epsilon(k)
-    return float(1 - noise.matrix(k).diagonal.mean())
 
 
 def _possible(noise: Noise, k: int, rate: float, other: float) -> bool:

@@ -38,10 +38,6 @@ class Problem:
         coverage = 1 - self.alpha
         return math.sqrt(max(coverage * noise.matrix(self.k).mean_square(self.inverse) - coverage**2, 0.0))
 
-    def resized(self, n: int) -> "Problem":
-        """Return the same problem with n points and the labels in the same proportions."""
-        return replace(self, n=n, counts=self.counts * (n / self.n))
-
     @property
     def epsilon(self) -> float:
         """The rate of uniform noise; of other noise, which a guarantee does not apply to, there is none."""
@@ -166,7 +162,8 @@ class Guarantee(ABC):
         """Return the least n at which the price is at most `excess`; None if none is found."""
 
         def enough(n: int) -> bool:
-            return self.price(problem.resized(n), deviation) <= excess + ROUNDING
+            resized = replace(problem, n=n, counts=problem.counts * (n / problem.n))
+            return self.price(resized, deviation) <= excess + ROUNDING
 
         high = problem.n
         while not enough(high):
