@@ -25,8 +25,7 @@ class Found(NamedTuple):
 
 def coverage_under(sample: Sample, noise: Noise | None, radius: float = 0.0) -> Coverage:
     """Return the coverage of a sample under a noise model; the same one for the same model."""
-    if noise is None:
-        noise = UniformNoise(0.0)
+    noise = noise or UniformNoise(0.0)
     if (noise, radius) not in sample.seen_as:
         sample.seen_as[noise, radius] = Coverage(sample, noise.inverse(sample.k), radius)
     found: Coverage = sample.seen_as[noise, radius]

@@ -4,7 +4,7 @@ import math
 from dataclasses import dataclass
 from typing import ClassVar
 
-from nacp.checks import check_fraction, set_checked
+from nacp.checks import check_fields, check_fraction
 from nacp.guarantees.base import Corrected, Problem, nearly_always
 
 
@@ -49,7 +49,7 @@ class NACP(Corrected):
     takes_interval: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
-        set_checked(self, delta=check_fraction("delta", self.delta))
+        check_fields(self, delta=check_fraction)
 
     def correction(self, problem: Problem) -> float:
         return nacp_correction(problem.n, problem.epsilon, self.delta)

@@ -4,7 +4,7 @@ import math
 from dataclasses import dataclass
 from typing import ClassVar
 
-from nacp.checks import check_nonnegative, set_checked
+from nacp.checks import check_fields, check_nonnegative
 from nacp.errors import InputError
 from nacp.noise.uniform import UniformFamily
 
@@ -31,7 +31,7 @@ class RandomizedResponse(UniformFamily):
     name: ClassVar[str] = "randomized-response"
 
     def __post_init__(self) -> None:
-        set_checked(self, privacy=check_nonnegative("privacy", self.privacy))
+        check_fields(self, privacy=check_nonnegative)
         if self.privacy == 0:
             raise InputError("privacy", "must be above 0: at 0 the labels say nothing")
 
