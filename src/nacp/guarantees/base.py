@@ -119,19 +119,18 @@ class Guarantee(ABC):
             )
         if noise is None or noise.doubt.exact:
             return None
+        doubt = noise.doubt
         if crossing != "last":
             return f'promises nothing with crossing="{crossing}" where noise is not known exactly: use "last"'
-        if (len(noise.doubt.ends) > 1 and not self.takes_interval) or (
-            noise.doubt.radius and not self.takes_radius
-        ):
+        if (len(doubt.ends) > 1 and not self.takes_interval) or (doubt.radius and not self.takes_radius):
             return (
                 f'needs noise that is known exactly; noise is {noise!r}: use "pac" or "expected", or give '
                 "the rate or the matrix alone"
             )
-        if self.delta is not None and self.delta + noise.doubt.missing >= 1:
+        if self.delta is not None and self.delta + doubt.missing >= 1:
             return (
-                f"has nothing to promise with delta {self.delta:g} and confidence "
-                f"{noise.doubt.confidence:g} of the noise: use a smaller delta or a surer interval"
+                f"has nothing to promise with delta {self.delta:g} and confidence {doubt.confidence:g} of "
+                "the noise: use a smaller delta or a surer interval"
             )
         return None
 
