@@ -224,15 +224,12 @@ def _weighted_share(
     """Return the estimates ``sum w 1{l in C} / sum w`` with ``w = W[y, l]``, and intervals for them."""
     from scipy.special import ndtri
 
-    def weights(rows: Ints, columns: Array) -> Floats:
-        return inverse.rest(rows, columns) + np.where(rows == columns, inverse.own[columns], 0.0)
-
-    inside = weights(np.repeat(labels, sets.sizes), sets.labels)
+    inside = inverse.entries(np.repeat(labels, sets.sizes), sets.labels)
     held, held_squares = (np.bincount(sets.labels, w, minlength=sets.k) for w in (inside, inside**2))
     total, squares = np.zeros((2, sets.k))
     columns = np.arange(sets.k)
     for rows in row_slices(sets.k, sets.k):
-        block = weights(columns[rows, None], columns)
+        block = inverse.entries(columns[rows, None], columns)
         total += count[rows] @ block
         squares += count[rows] @ block**2
     share = np.clip(_share(held, total), 0, 1)

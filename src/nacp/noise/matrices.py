@@ -9,21 +9,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from nacp._types import Floats, Ints
+from nacp._types import Array, Floats, Ints
 
 
 class ClassMatrix(ABC):
     """A k x k matrix."""
-
-    @property
-    @abstractmethod
-    def k(self) -> int:
-        """The number of classes."""
-
-    @property
-    @abstractmethod
-    def diagonal(self) -> Floats:
-        """The k diagonal entries."""
 
     @property
     @abstractmethod
@@ -38,6 +28,21 @@ class ClassMatrix(ABC):
     def constant_rest(self) -> float | None:
         """The value of the rest where it is the same everywhere, else None."""
         return None
+
+    @property
+    def k(self) -> int:
+        """The number of classes."""
+        return len(self.own)
+
+    def entries(self, rows: Ints, columns: Array) -> Floats:
+        """Return the entries at the given places."""
+        return self.rest(rows, columns) + np.where(rows == columns, self.own[columns], 0.0)
+
+    @property
+    def diagonal(self) -> Floats:
+        """The k diagonal entries."""
+        every = np.arange(self.k)
+        return self.entries(every, every)
 
     @abstractmethod
     def rest_bounds(self) -> tuple[float, float]:
@@ -69,7 +74,8 @@ class ClassMatrix(ABC):
 
     def dense(self) -> Floats:
         """Return the matrix written out; for small k."""
-        return self.rest(np.arange(self.k)) + np.diag(self.own)
+        every = np.arange(self.k)
+        return self.entries(every[:, None], every)
 
     def subset_range(self) -> tuple[float, float]:
         """Return the least and the greatest sum over any subset of a row."""
@@ -103,17 +109,9 @@ class GroupedMatrix(ClassMatrix):
     shared: Floats
 
     @property
-    def k(self) -> int:
-        return len(self.groups)
-
-    @property
     def sizes(self) -> Ints:
         """The number of classes in each group."""
         return np.bincount(self.groups, minlength=len(self.shared))
-
-    @property
-    def diagonal(self) -> Floats:
-        return (self.own_by_group + self.shared)[self.groups]
 
     @property
     def own(self) -> Floats:
@@ -169,16 +167,8 @@ class DenseMatrix(ClassMatrix):
     values: Floats
 
     @property
-    def k(self) -> int:
-        return len(self.values)
-
-    @property
-    def diagonal(self) -> Floats:
-        return np.diagonal(self.values)
-
-    @property
     def own(self) -> Floats:
-        return self.diagonal
+        return np.diagonal(self.values)
 
     def rest(self, rows: Ints, columns: Ints | None = None) -> Floats:
         if columns is not None:
