@@ -15,8 +15,6 @@ from nacp._types import Array, Floats
 from nacp.engine import Scratch, Spec, traced
 from nacp.points import open_points, open_rows
 
-__all__ = ["PointwiseScore", "RankedScore", "Score"]
-
 
 class Score(ABC):
     """A conformity score: larger is worse.
