@@ -1,7 +1,7 @@
 """Checks of single values: a fraction, a count, a choice. Rows and labels are checked in `nacp.points`."""
 
 import numbers
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -105,6 +105,11 @@ def check_alphas(alpha: Any) -> list[float]:
 
 def _is_number(value: Any) -> bool:
     return isinstance(value, numbers.Real) and not isinstance(value, bool | np.bool_)
+
+
+def check_fields(instance: object, **checks: Callable[[str, Any], Any]) -> None:
+    """Check fields of a frozen dataclass, and put in what the checks return."""
+    set_checked(instance, **{name: check(name, getattr(instance, name)) for name, check in checks.items()})
 
 
 def set_checked(instance: object, **values: Any) -> None:

@@ -1,5 +1,7 @@
 """One error for wrong input: it carries the argument, what was found, and what would do."""
 
+from functools import partial
+
 
 class InputError(ValueError):
     """A wrong input, said in one sentence: ``argument problem; found …; remedy``.
@@ -47,15 +49,11 @@ class InputError(ValueError):
         parts = [f"{name} {self.problem}".strip(), self.found and f"found {self.found}", remedy]
         return "; ".join(part for part in parts if part)
 
-    def about(self, argument: str) -> "InputError":
-        """Return the same error about an argument of another name."""
-        return InputError(argument, self.problem, found=self.found, remedy=self.remedy, spoken=self.spoken)
+    def about(self, argument: str, problem: str | None = None) -> "InputError":
+        """Return the same error about an argument of another name, or with the problem put in other words."""
+        problem = self.problem if problem is None else problem
+        return InputError(argument, problem, found=self.found, remedy=self.remedy, spoken=self.spoken)
 
     def __reduce__(self) -> tuple[object, ...]:
-        return _rebuilt, (self.argument, self.problem, self.found, self.remedy, self.spoken)
-
-
-def _rebuilt(
-    argument: str, problem: str, found: str | None, remedy: str | None, spoken: str | None
-) -> InputError:
-    return InputError(argument, problem, found=found, remedy=remedy, spoken=spoken)
+        told = partial(InputError, found=self.found, remedy=self.remedy, spoken=self.spoken)
+        return told, (self.argument, self.problem)

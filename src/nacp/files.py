@@ -21,50 +21,21 @@ File: TypeAlias = str | os.PathLike[str]
 
 _FORMAT = "nacp.calibration"
 _VERSION = 1
+_FIELDS = (
+    "alpha", "n", "k", "score", "noise", "guarantee", "crossing", "correction", "threshold",
+    "native_threshold", "estimate", "deviation", "obstacle", "gap", "price_of_doubt", "note",
+    "random_state", "classes", "normalize", "checked", "planned",
+)  # fmt: skip
 _Member = TypeVar("_Member")
 
 
 def save_calibration(cal: Calibration, path: File) -> None:
-    """Write a calibration to a JSON file; `load` reads it back. Its points and their tally are not in it.
-
-    Parameters
-    ----------
-    cal : Calibration
-        What to save.
-    path : path
-        The file; replaced if it exists.
-    """
+    """Write a calibration to a JSON file; `load` reads it back. Its points and their tally are not in it."""
     odd = [name for name in cal.classes or () if not _storable(name)]
     if odd:
         raise InputError("classes", "must be text or numbers to be saved", found=repr(odd[0]))
-    write_document(
-        path,
-        {
-            "format": _FORMAT,
-            "version": _VERSION,
-            "alpha": cal.alpha,
-            "n": cal.n,
-            "k": cal.k,
-            "score": cal.score.to_dict(),
-            "noise": None if cal.noise is None else cal.noise.to_dict(),
-            "guarantee": cal.guarantee.to_dict(),
-            "crossing": cal.crossing,
-            "correction": to_json(cal.correction),
-            "threshold": to_json(cal.threshold),
-            "native_threshold": to_json(cal.native_threshold),
-            "estimate": to_json(cal.estimate),
-            "deviation": None if cal.deviation is None else to_json(cal.deviation),
-            "obstacle": cal.obstacle,
-            "gap": to_json(cal.gap),
-            "price_of_doubt": to_json(cal.price_of_doubt),
-            "note": cal.note,
-            "random_state": cal.random_state,
-            "classes": None if cal.classes is None else list(cal.classes),
-            "normalize": cal.normalize,
-            "checked": cal.checked,
-            "planned": cal.planned,
-        },
-    )
+    values = {name: _plain(getattr(cal, name)) for name in _FIELDS}
+    write_document(path, {"format": _FORMAT, "version": _VERSION} | values)
 
 
 def load(path: File, *, score: Score | Callable[..., Any] | None = None) -> Calibration:
@@ -208,13 +179,7 @@ def reading(path: File) -> Iterator[None]:
     try:
         yield
     except InputError as error:
-        raise InputError(
-            str(path),
-            f"cannot be used: {error.argument} {error.problem}",
-            found=error.found,
-            remedy=error.remedy,
-            spoken=error.spoken,
-        ) from None
+        raise error.about(str(path), f"cannot be used: {error.argument} {error.problem}") from None
     except KeyError as error:
         raise InputError(str(path), f"cannot be used: it has no {error}") from None
     except (TypeError, AttributeError, ValueError, OverflowError) as error:
@@ -227,13 +192,15 @@ def rebuild(name: str, table: dict[str, type[_Member]], stored: dict[str, Any]) 
     return table[check_choice(name, parameters.pop("name"), tuple(table))](**parameters)
 
 
-def to_json(value: float) -> float | str:
-    """Write infinity as a word: JSON has no number for it."""
-    return value if math.isfinite(value) else str(value)
+def _plain(value: Any) -> Any:
+    """Return what JSON can hold: for a member of a family its parameters, for infinity a word."""
+    if hasattr(value, "to_dict"):
+        return value.to_dict()
+    return str(value) if isinstance(value, float) and not math.isfinite(value) else value
 
 
 def number(name: str, value: Any) -> float:
-    """Read what `to_json` wrote."""
+    """Read a number, or infinity as a word."""
     if value in ("inf", "-inf") or type(value) in (int, float):
         return float(value)
     raise InputError(name, "must be a number", found=repr(value))

@@ -73,28 +73,22 @@ class Evaluation:
         return max(self.mean_size - reach, 0.0), self.mean_size + reach
 
     def __str__(self) -> str:
-        return "\n".join(f"{name:<26}{value}" for name, value in self._told)
+        return "\n".join(f"{name:<26}{value}" for name, value in self._told().items())
 
-    @property
-    def _told(self) -> list[tuple[str, str]]:
-        """The metrics by name, written out."""
+    def _told(self) -> dict[str, str]:
+        """Return the metrics by name, written out."""
         shown = {each.name: getattr(self, each.name) for each in fields(self) if each.name != "size_error"}
-        return [
-            (name.replace("_", " "), "-" if value is None else format(value, ".6g"))
-            for name, value in shown.items()
-        ]
+        return {
+            name.replace("_", " "): "-" if value is None else f"{value:.6g}" for name, value in shown.items()
+        }
 
     def _repr_html_(self) -> str:
         from nacp.show.html import card, facts
 
-        intervals = {"coverage": self.coverage_interval, "mean size": self.size_interval}
-        told = [
-            (name, f"{value} (95%: {intervals[name][0]:.6g} to {intervals[name][1]:.6g})")
-            if name in intervals
-            else (name, value)
-            for name, value in self._told
-        ]
-        return card("Evaluation", facts(told))
+        told = self._told()
+        for name, (low, high) in (("coverage", self.coverage_interval), ("mean size", self.size_interval)):
+            told[name] += f" (95%: {low:.6g} to {high:.6g})"
+        return card("Evaluation", facts(told.items()))
 
 
 def evaluate(sets: PredictionSets, labels: ArrayLike, *, alpha: float | None = None) -> Evaluation:
@@ -230,15 +224,12 @@ def _weighted_share(
     """Return the estimates ``sum w 1{l in C} / sum w`` with ``w = W[y, l]``, and intervals for them."""
     from scipy.special import ndtri
 
-    def weights(rows: Ints, columns: Array) -> Floats:
-        return inverse.rest(rows, columns) + np.where(rows == columns, inverse.own[columns], 0.0)
-
-    inside = weights(np.repeat(labels, sets.sizes), sets.labels)
+    inside = inverse.entries(np.repeat(labels, sets.sizes), sets.labels)
     held, held_squares = (np.bincount(sets.labels, w, minlength=sets.k) for w in (inside, inside**2))
     total, squares = np.zeros((2, sets.k))
     columns = np.arange(sets.k)
     for rows in row_slices(sets.k, sets.k):
-        block = weights(columns[rows, None], columns)
+        block = inverse.entries(columns[rows, None], columns)
         total += count[rows] @ block
         squares += count[rows] @ block**2
     share = np.clip(_share(held, total), 0, 1)

@@ -84,10 +84,6 @@ class PredictionSets:
         """Return the sets as lists of class names, or of numbers if there are no names."""
         return list(self)
 
-    def _named(self, labels: Array) -> list[Any]:
-        numbers: list[Any] = labels.tolist()
-        return numbers if self.classes is None else [self.classes[i] for i in numbers]
-
     def __array__(self, dtype: DTypeLike | None = None, copy: bool | None = None) -> Array:
         if copy is False:
             raise InputError("copy", "must not be False: the boolean matrix is made on request")
@@ -115,7 +111,8 @@ class PredictionSets:
                 offsets, self.labels[places], k=self.k, classes=self.classes, alpha=self.alpha
             )
         i = range(len(self))[int(row)]
-        return self._named(self.labels[self.offsets[i] : self.offsets[i + 1]])
+        numbers: list[Any] = self.labels[self.offsets[i] : self.offsets[i + 1]].tolist()
+        return numbers if self.classes is None else [self.classes[number] for number in numbers]
 
     def __repr__(self) -> str:
         return f"PredictionSets(n={len(self)}, k={self.k}, mean size {self._mean_size:.4g})"

@@ -1,6 +1,5 @@
 """NoiseAwareClassifier: a scikit-learn classifier with prediction sets. Needs the extra ``nacp[sklearn]``."""
 
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -18,12 +17,8 @@ from nacp.noise import NoiseLike
 from nacp.sets import PredictionSets
 
 
-def _estimator_has(method: str) -> Callable[["NoiseAwareClassifier"], bool]:
-    def check(self: "NoiseAwareClassifier") -> bool:
-        getattr(getattr(self, "estimator_", self.estimator), method)
-        return True
-
-    return check
+def _has_probabilities(model: "NoiseAwareClassifier") -> bool:
+    return bool(getattr(model, "estimator_", model.estimator).predict_proba)
 
 
 # scikit-learn comes without types: hence what is ignored here and at `predict_proba`.
@@ -184,7 +179,7 @@ class NoiseAwareClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator): 
         check_is_fitted(self, "estimator_")
         return np.asarray(self.estimator_.predict(X))
 
-    @available_if(_estimator_has("predict_proba"))  # type: ignore[untyped-decorator]
+    @available_if(_has_probabilities)  # type: ignore[untyped-decorator]
     def predict_proba(self, X: object) -> Array:
         """Return the classifier's own probabilities.
 

@@ -3,6 +3,7 @@ the test. Half of the points show where, the other half are for the test, and th
 """
 
 import math
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -68,26 +69,37 @@ class FavouritesQuestion(Question):
 
 
 class HalfQuestion(Question):
-    """The shares of half of the points in F^c-hat at thresholds: summed up, or each with its doubt."""
+    """The shares of half of the points in F^c-hat at thresholds, summed up."""
 
-    def __init__(
-        self, coverage: Coverage, half: Ints, thresholds: Floats, doubtful: bool | None = None
-    ) -> None:
-        self._coverage, self._thresholds, self._doubtful = coverage, thresholds, doubtful
+    def __init__(self, coverage: Coverage, half: Ints, thresholds: Floats) -> None:
+        self._coverage, self._thresholds = coverage, thresholds
         self._inside: Bools = np.zeros(coverage.n, dtype=bool)
         self._inside[half] = True
         self.total = np.zeros(len(thresholds))
-        self.shares, self.doubts = np.zeros((2, 0 if doubtful is None else coverage.n, len(thresholds)))
 
     def see(self, block: Block, rows: slice | Ints) -> None:
-        inside = self._inside[rows]
         shares = self._coverage.shares(block, rows, self._thresholds)
-        if self._doubtful is None:
-            self.total += shares[inside].sum(axis=0)
-            return
-        self.shares[rows] = shares
+        self.total += shares[self._inside[rows]].sum(axis=0)
+
+
+class EndsQuestion(Question):
+    """Each point's shares in F^c-hat at both ends of an interval, and by how much a radius of 1 would blur
+    them; an end that is infinite is None, and the shares there are known.
+    """
+
+    def __init__(
+        self, coverage: Coverage, ends: Sequence[float | None], known: Floats, doubtful: bool
+    ) -> None:
+        self._coverage, self.ends, self._doubtful = coverage, ends, doubtful
+        self.shares, self.doubts = np.tile(known, (coverage.n, 1)), np.zeros((coverage.n, 2))
+        self._thresholds = np.array([end for end in ends if end is not None])
+        self._columns = slice(0, 1) if ends[1] is None else slice(2 - len(self._thresholds), 2)
+        self.done = not len(self._thresholds)
+
+    def see(self, block: Block, rows: slice | Ints) -> None:
+        self.shares[rows, self._columns] = self._coverage.shares(block, rows, self._thresholds)
         if self._doubtful:
-            self.doubts[rows] = self._coverage.oscillation(block, self._thresholds)
+            self.doubts[rows, self._columns] = self._coverage.oscillation(block, self._thresholds)
 
 
 class Region(NamedTuple):
@@ -126,33 +138,21 @@ def falls(
     ]
     sums = [HalfQuestion(coverage, learn, q) for learn, q in zip(halves, grids, strict=True)]
     yield [*sums]
-    curves, places, tests = [], [], []
-    for learn, test, q, found in zip(halves, halves[::-1], grids, sums, strict=True):
+    falling = []
+    for learn, q, found in zip(halves, grids, sums, strict=True):
         curve = np.concatenate([[0.0], found.total / len(learn), [1.0]])  # at -inf and +inf it is known
         end = int(np.argmax(np.maximum.accumulate(curve) - curve))
         start = int(np.argmax(curve[: end + 1]))
-        inside = np.unique([place for place in (start, end) if 0 < place <= len(q)]).astype(int)
-        curves.append(curve)
-        places.append((start, end))
-        tests.append(HalfQuestion(coverage, test, q[inside - 1], doubtful))
-    yield [question for question in tests if len(question._thresholds)]
+        places = [None, *q.tolist(), None]
+        falling.append(EndsQuestion(coverage, (places[start], places[end]), curve[[start, end]], doubtful))
+    yield [*falling]
     low, high = coverage.inverse.subset_range()
     regions = []
-    for test, q, curve, ends, found in zip(halves[::-1], grids, curves, places, tests, strict=True):
-
-        def read(
-            place: int, test: Ints = test, q: Floats = q, curve: Floats = curve, found: HalfQuestion = found
-        ) -> tuple[Floats, Floats]:
-            """Return the shares up to a place of the curve, and their doubts."""
-            if not 0 < place <= len(q):
-                return np.full(len(test), curve[place]), np.zeros(len(test))
-            column = np.searchsorted(found._thresholds, q[place - 1])
-            return found.shares[test, column], found.doubts[test, column]
-
-        (below, below_doubts), (above, above_doubts) = read(ends[0]), read(ends[1])
-        told = [q[place - 1] + offset if 0 < place <= len(q) else None for place in ends]
-        words = f"with a score {_between(*told)}"
-        regions.append(Region(words, above - below, below_doubts + above_doubts, low, high, 2 * (high - low)))
+    for test, fall in zip(halves[::-1], falling, strict=True):
+        below, above = fall.shares[test].T
+        words = f"with a score {_between(*(None if end is None else end + offset for end in fall.ends))}"
+        doubts = fall.doubts[test].sum(axis=1)
+        regions.append(Region(words, above - below, doubts, low, high, 2 * (high - low)))
     return regions
 
 

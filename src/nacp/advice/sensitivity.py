@@ -120,17 +120,20 @@ def sensitivity_of(
     sample: Sample, cal: Calibration, shifts: Sequence[float] | None = None
 ) -> Talk[Sensitivity]:
     """Return what a wrong rate does to a calibration of a sample."""
-    assert cal.noise is not None
-    rate = _rate(cal.noise, cal.k)
-    if rate == 0 and not isinstance(cal.noise, UniformFamily):
-        raise InputError("noise", "holds no errors, so there is none that could be wrong")
+    noise = cal.noise
+    assert noise is not None
+    if isinstance(noise, UniformFamily):
+        rate = noise.epsilon(cal.k)
+    else:
+        rate = float(1 - noise.matrix(cal.k).diagonal.mean())
+        if rate == 0:
+            raise InputError("noise", "holds no errors, so there is none that could be wrong")
     if shifts is None:
-        shifts = [shift for shift in _SHIFTS if _possible(cal.noise, cal.k, rate, rate + shift)]
-    right = coverage_under(sample, cal.noise)
+        shifts = [shift for shift in _SHIFTS if _possible(noise, cal.k, rate, rate + shift)]
+    right = coverage_under(sample, noise)
 
     def shifted(shift: float) -> Talk[Shifted]:
-        assert cal.noise is not None
-        stated = _moved(cal.noise, cal.k, rate, rate + shift)
+        stated = _moved(noise, cal.k, rate, rate + shift)
         ((finding, _, _),) = yield from find(
             cal.guarantee, sample, stated, [cal.alpha], cal.crossing, cal.random_state
         )
@@ -145,12 +148,6 @@ def sensitivity_of(
 
     found = yield from together([shifted(shift) for shift in sorted(shifts)])
     return Sensitivity(tuple(found), rate, 1 - cal.alpha)
-
-
-def _rate(noise: Noise, k: int) -> float:
-    if isinstance(noise, UniformFamily):
-        return noise.epsilon(k)
-    return float(1 - noise.matrix(k).diagonal.mean())
 
 
 def _possible(noise: Noise, k: int, rate: float, other: float) -> bool:

@@ -169,13 +169,6 @@ def pair_distribution(most: int, k: int) -> Callable[[float, int], Floats]:
 
     Its arguments are s, the probability with which an annotator's label is not replaced, and m <= `most`.
 
-    Parameters
-    ----------
-    most : int
-        The largest number of labels.
-    k : int
-        The number of classes.
-
     Examples
     --------
     >>> from nacp.estimation.annotators import pair_distribution

@@ -6,7 +6,7 @@ taken, by a test that is exact. The proofs: docs/estimation.md.
 """
 
 from collections.abc import Hashable, Sequence
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -103,33 +103,26 @@ def noise_from_audit(
     audit = _Audit(
         check_labels(noisy, n, k, classes, name="noisy"), check_labels(clean, n, k, classes, name="clean"), k
     )
-    structures = {"groups": groups, "uniform": [0] * k}
-    reasons = []
-    for name in ["groups"] if model == "auto" else [model]:
-        structure = structures.get(name)
-        if structure is None:
-            continue
-        place = {group: i for i, group in enumerate(dict.fromkeys(structure))}
-        index = np.array([place[group] for group in structure])
-        refuted = audit.refutes(index, random_state)
-        chosen = f"asked for ({refuted.reason})"
-        if model == "auto":
-            if refuted.p <= _LEVEL:
-                reasons.append(f"{name} is refuted ({refuted.reason})")
-                continue
-            chosen = (
-                f"the audit does not refute it ({refuted.reason}), though {int(audit.wrong.sum())} wrong "
-                "labels need not show all there is"
-            )
-        why = "; ".join([*reasons, f"{name}: {chosen}{remark}"])
-        return _one_rate(audit, structure if name == "groups" else None, index, confidence, why)
-    why = "; ".join([*reasons, f"a matrix{'' if model == 'auto' else ': asked for'}{remark}"])
-    return _matrix(audit, confidence, why)
-
-
-class _Refutation(NamedTuple):
-    p: float
-    reason: str
+    if model == "matrix":
+        return _matrix(audit, confidence, f"a matrix: asked for{remark}")
+    if model == "uniform":
+        index = np.zeros(k, dtype=np.int64)
+        _, told = audit.refutes(index, random_state)
+        return _one_rate(audit, None, index, confidence, f"uniform: asked for ({told}){remark}")
+    if groups is None:
+        return _matrix(audit, confidence, f"a matrix{remark}")
+    place = {group: i for i, group in enumerate(dict.fromkeys(groups))}
+    index = np.array([place[group] for group in groups])
+    p, told = audit.refutes(index, random_state)
+    chosen = f"asked for ({told})"
+    if model == "auto":
+        if p <= _LEVEL:
+            return _matrix(audit, confidence, f"groups is refuted ({told}); a matrix{remark}")
+        chosen = (
+            f"the audit does not refute it ({told}), though {int(audit.wrong.sum())} wrong labels need not "
+            "show all there is"
+        )
+    return _one_rate(audit, groups, index, confidence, f"groups: {chosen}{remark}")
 
 
 class _Audit:
@@ -139,20 +132,20 @@ class _Audit:
         self.noisy, self.clean, self.k, self.n = noisy, clean, k, len(clean)
         self.wrong = noisy != clean
 
-    def refutes(self, index: Ints, seed: int) -> _Refutation:
-        """Return an exact p-value of "one rate, and wrong labels equally likely inside each group".
+    def refutes(self, index: Ints, seed: int) -> tuple[float, str]:
+        """Return an exact p-value of "one rate, wrong labels equally likely inside each group", and words.
 
         Given how many labels are wrong in groups of each size, any items of that size are as likely to be the
         wrong ones as any others, and any wrong label in the group is as likely as any other: what was
         counted is compared with draws from that. The statistic is the likelihood of the best matrix. With
         groups of several sizes, half of the level is for the test that one rate fits them all.
         """
-        if np.any(index[self.noisy] != index[self.clean]):
-            outside = int(np.count_nonzero(index[self.noisy] != index[self.clean]))
-            return _Refutation(0.0, f"{outside} of {self.n} labels lie outside of their group")
+        outside = self.outside(index)
+        if outside:
+            return 0.0, f"{outside} of {self.n} labels lie outside of their group"
         by_size = np.bincount(index)[index[self.clean]]
         if not self._one_rate_fits(by_size):
-            return _Refutation(0.0, "no one rate fits groups of all sizes")
+            return 0.0, "no one rate fits groups of all sizes"
         rng = np.random.default_rng(seed)
         members = np.argsort(index, kind="stable")
         sizes = np.bincount(index)
@@ -171,7 +164,11 @@ class _Audit:
             shifted = (place[self.clean[items]] - starts[mine] + step) % sizes[mine]
             drawn += self._fit(items, members[starts[mine] + shifted]) >= seen - 1e-9
         p = min(1.0, (1 if len(alike) == 1 else 2) * (1 + drawn) / (1 + _DRAWS))
-        return _Refutation(p, f"exact test of the spread of wrong labels: p = {p:.2g}")
+        return p, f"exact test of the spread of wrong labels: p = {p:.2g}"
+
+    def outside(self, index: Ints) -> int:
+        """Return how many labels lie outside of their group."""
+        return int(np.count_nonzero(index[self.noisy] != index[self.clean]))
 
     def _one_rate_fits(self, by_size: Ints) -> bool:
         """Return whether the exact intervals of the rate, one from the groups of each size, have a point in
@@ -200,7 +197,7 @@ def _one_rate(
     audit: _Audit, groups: Sequence[Hashable] | None, index: Ints, confidence: float, why: str
 ) -> NoiseEstimate:
     """Return the uniform or the group model: the disagreements are a sum of binomial counts."""
-    outside = np.count_nonzero(index[audit.noisy] != index[audit.clean])
+    outside = audit.outside(index)
     if outside:
         raise InputError(
             "model",
@@ -290,15 +287,9 @@ def _matrix(audit: _Audit, confidence: float, why: str) -> NoiseEstimate:
 def row_radii(counts: Floats, level: float) -> Floats:
     """Return, for each row of counts, a bound of the total variation from its distribution.
 
-    The smaller of two bounds, each of which fails with probability at most half of `level`: that of
+    The smaller of two bounds, each of which fails in a row with probability at most half of `level`: that of
     Weissman et al. (2003), and the sum over the cells that were seen of how far each may lie below its
     frequency (Clopper-Pearson), which is the better one where few cells were seen.
-
-    Parameters
-    ----------
-    counts : array of shape (rows, k)
-    level : float
-        The probability with which the bound of one row may fail.
 
     Examples
     --------

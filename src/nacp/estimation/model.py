@@ -141,14 +141,7 @@ def label_log_probs(rows: Rows, labels: Ints, betas: Floats) -> Floats:
 
 
 def best_rate(probs: Floats, k: int) -> float:
-    """Return the rate with the largest likelihood, given the labels' probabilities: it is concave.
-
-    Parameters
-    ----------
-    probs : array of shape (n,)
-        What the classifier gave the noisy labels.
-    k : int
-        The number of classes.
+    """Return the rate with the largest likelihood, given the noisy labels' probabilities: it is concave.
 
     Examples
     --------
@@ -173,12 +166,7 @@ def best_rate(probs: Floats, k: int) -> float:
 class Likelihood:
     """The log-likelihood of a noise rate and a temperature, ``sum log((1 - e) p_T + e/k)``.
 
-    Parameters
-    ----------
-    log_probs : array of shape (len(_LOG_BETAS), n)
-        From `label_log_probs`.
-    k : int
-        The number of classes.
+    The labels' log-probabilities come from `label_log_probs`, at `_LOG_BETAS`.
     """
 
     def __init__(self, log_probs: Floats, k: int) -> None:

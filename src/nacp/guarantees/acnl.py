@@ -18,18 +18,8 @@ def acnl_correction(
 ) -> float:
     """Return the correction of ACNL; paper section 4, with n_* in both places.
 
-    ``V = M^-1`` for ``M[j, i] = p(true = i | noisy = j)``, so ``V[i, l] = W[l, i] noisy[l]/true[i]``.
-
-    Parameters
-    ----------
-    n : int
-        The number of calibration points.
-    smallest_count : float
-        n_*: how often the rarest noisy class occurs.
-    inverse : ClassMatrix
-        W.
-    true, noisy : array of shape (k,)
-        The frequencies of the true and of the noisy classes.
+    ``V = M^-1`` for ``M[j, i] = p(true = i | noisy = j)``, so ``V[i, l] = W[l, i] noisy[l]/true[i]``, with
+    the frequencies of the true and of the noisy classes; n_* is the count of the rarest noisy one.
 
     Examples
     --------
@@ -72,20 +62,16 @@ class ACNL(PriorGuarantee):
     name: ClassVar[str] = "acnl"
 
     def correction(self, problem: Problem) -> float:
-        """Return the correction, infinite where a class is absent."""
         if self.obstacle(problem):
             return math.inf
         true, noisy = self.frequencies(problem)
         return acnl_correction(problem.n, problem.counts.min(), problem.inverse, true, noisy)
 
     def obstacle(self, problem: Problem) -> str | None:
-        """Say which class is absent, or has no positive frequency."""
-        true, _ = self.frequencies(problem)
-        if self.absent(problem):
-            return self.absent(problem)
-        if true.min() <= 0:
-            return (
-                f'guarantee "acnl" needs positive class frequencies; the estimate for class '
-                f"{int(true.argmin())} is {true.min():.3g}: pass nacp.ACNL(priors=...)"
-            )
-        return None
+        absent, (true, _) = self.absent(problem), self.frequencies(problem)
+        if absent is not None or true.min() > 0:
+            return absent
+        return (
+            f'guarantee "acnl" needs positive class frequencies; the estimate for class '
+            f"{int(true.argmin())} is {true.min():.3g}: pass nacp.ACNL(priors=...)"
+        )

@@ -38,10 +38,6 @@ class Problem:
         coverage = 1 - self.alpha
         return math.sqrt(max(coverage * noise.matrix(self.k).mean_square(self.inverse) - coverage**2, 0.0))
 
-    def resized(self, n: int) -> "Problem":
-        """Return the same problem with n points and the labels in the same proportions."""
-        return replace(self, n=n, counts=self.counts * (n / self.n))
-
     @property
     def epsilon(self) -> float:
         """The rate of uniform noise; of other noise, which a guarantee does not apply to, there is none."""
@@ -52,31 +48,15 @@ class Problem:
 
 
 class Finding(NamedTuple):
-    """What a guarantee found.
+    """What a guarantee found."""
 
-    Attributes
-    ----------
-    threshold, estimate : float
-        A native threshold, and F^c-hat there.
-    correction : float
-        What was added to the target 1 - alpha.
-    obstacle : str or None
-        Why the threshold is infinite, if it is.
-    gap : float
-        By how much the promise may fall short.
-    note : str or None
-        What else the user should know.
-    deviation : float or None
-        The standard deviation of one point's share at the threshold, where the guarantee looked at it.
-    """
-
-    threshold: float
-    estimate: float
-    correction: float
-    obstacle: str | None = None
-    gap: float = 0.0
-    note: str | None = None
-    deviation: float | None = None
+    threshold: float  # a native one
+    estimate: float  # F^c-hat there
+    correction: float  # what was added to the target 1 - alpha
+    obstacle: str | None = None  # why the threshold is infinite, if it is
+    gap: float = 0.0  # by how much the promise may fall short
+    note: str | None = None  # what else the user should know
+    deviation: float | None = None  # of one point's share at the threshold, where the guarantee looked at it
 
 
 class Guarantee(ABC):
@@ -139,19 +119,18 @@ class Guarantee(ABC):
             )
         if noise is None or noise.doubt.exact:
             return None
+        doubt = noise.doubt
         if crossing != "last":
             return f'promises nothing with crossing="{crossing}" where noise is not known exactly: use "last"'
-        if (len(noise.doubt.ends) > 1 and not self.takes_interval) or (
-            noise.doubt.radius and not self.takes_radius
-        ):
+        if (len(doubt.ends) > 1 and not self.takes_interval) or (doubt.radius and not self.takes_radius):
             return (
                 f'needs noise that is known exactly; noise is {noise!r}: use "pac" or "expected", or give '
                 "the rate or the matrix alone"
             )
-        if self.delta is not None and self.delta + noise.doubt.missing >= 1:
+        if self.delta is not None and self.delta + doubt.missing >= 1:
             return (
-                f"has nothing to promise with delta {self.delta:g} and confidence "
-                f"{noise.doubt.confidence:g} of the noise: use a smaller delta or a surer interval"
+                f"has nothing to promise with delta {self.delta:g} and confidence {doubt.confidence:g} of "
+                "the noise: use a smaller delta or a surer interval"
             )
         return None
 
@@ -182,7 +161,8 @@ class Guarantee(ABC):
         """Return the least n at which the price is at most `excess`; None if none is found."""
 
         def enough(n: int) -> bool:
-            return self.price(problem.resized(n), deviation) <= excess + ROUNDING
+            resized = replace(problem, n=n, counts=problem.counts * (n / problem.n))
+            return self.price(resized, deviation) <= excess + ROUNDING
 
         high = problem.n
         while not enough(high):
@@ -208,7 +188,6 @@ class Corrected(Guarantee):
         return None
 
     def price(self, problem: Problem, deviation: float) -> float:
-        """Return the correction."""
         return self.correction(problem)
 
     def find(
@@ -245,6 +224,11 @@ class Corrected(Guarantee):
 def percent(fraction: float) -> str:
     """Write 0.999 as 99.9%."""
     return f"{100 * fraction:.6g}%"
+
+
+def on_average(alpha: float, less: str = "", of: str = "the true label") -> str:
+    """Return the sentence that promises coverage in expectation."""
+    return f"coverage of {of} is at least {percent(1 - alpha)}{less} in expectation over calibration sets"
 
 
 def nearly_always(delta: float, alpha: float) -> str:

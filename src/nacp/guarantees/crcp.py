@@ -7,7 +7,7 @@ from typing import ClassVar
 import numpy as np
 
 from nacp._types import Floats
-from nacp.guarantees.base import Problem, percent
+from nacp.guarantees.base import Problem, on_average
 from nacp.guarantees.priors import PriorGuarantee
 from nacp.noise.matrices import ClassMatrix
 
@@ -17,15 +17,6 @@ def crcp_correction(n: int, inverse: ClassMatrix, noisy: Floats) -> float:
 
     In terms of W, ``w1_i = (W[i, i] - 1) noisy_i`` and ``w2_ij = W[j, i] noisy_j``: the true class
     frequencies cancel, and what is left is a sum over the rows of W.
-
-    Parameters
-    ----------
-    n : int
-        The number of calibration points.
-    inverse : ClassMatrix
-        W.
-    noisy : array of shape (k,)
-        The frequencies of the noisy classes.
 
     Examples
     --------
@@ -64,20 +55,14 @@ class CRCP(PriorGuarantee):
     name: ClassVar[str] = "crcp"
 
     def correction(self, problem: Problem) -> float:
-        """Return the correction, infinite where a class frequency is unknown."""
         if self.obstacle(problem):
             return math.inf
         _, noisy = self.frequencies(problem)
         return crcp_correction(problem.n, problem.inverse, noisy)
 
     def obstacle(self, problem: Problem) -> str | None:
-        """Say which class is absent, unless the frequencies were given."""
         missing = self.absent(problem)
         return f"{missing}; or pass nacp.CRCP(priors=...)" if missing and self.priors is None else None
 
     def promise(self, alpha: float) -> str:
-        """Return in one sentence what holds for the sets; the formula has no term for the n + 1st point."""
-        return (
-            f"coverage of the true label is at least {percent(1 - alpha)} less 1/(n + 1) "
-            "in expectation over calibration sets"
-        )
+        return on_average(alpha, less=" less 1/(n + 1)")  # the formula has no term for the n + 1st point

@@ -17,7 +17,7 @@ from nacp.checks import check_choice, set_checked
 from nacp.coverage import Coverage, Rule, Talk, both
 from nacp.coverage.audited import AuditedCoverage
 from nacp.guarantees.audited import exchange
-from nacp.guarantees.base import Corrected, Finding, Problem, percent
+from nacp.guarantees.base import Corrected, Finding, Problem, on_average
 from nacp.stats.bounds import expected_excess
 
 _SMALL = 3.0
@@ -66,12 +66,8 @@ class Expected(Corrected):
         return (1 - problem.alpha - low) / problem.n
 
     def promise(self, alpha: float) -> str:
-        """Return in one sentence what holds for the sets."""
         gap = "" if self.rule == "worst-case" else ", less a gap that is estimated"
-        return (
-            f"coverage of the true label is at least {percent(1 - alpha)} "
-            f"in expectation over calibration sets{gap}"
-        )
+        return f"{on_average(alpha)}{gap}"
 
     def promise_checked(self, alpha: float) -> str:
         """Return the same without a gap."""

@@ -16,27 +16,16 @@ from nacp.noise import Noise, UniformNoise
 
 
 class Found(NamedTuple):
-    """What was found for one alpha.
-
-    Attributes
-    ----------
-    finding : Finding
-        The threshold.
-    coverage : Coverage
-        Under which noise it was found: at which end of an interval.
-    price_of_doubt : float
-        How many labels more the sets hold on average because the noise is not known exactly.
-    """
+    """What was found for one alpha."""
 
     finding: Finding
-    coverage: Coverage
-    price_of_doubt: float = 0.0
+    coverage: Coverage  # under which noise: at which end of an interval
+    price_of_doubt: float = 0.0  # labels more in a set, on average, as the noise is not known exactly
 
 
 def coverage_under(sample: Sample, noise: Noise | None, radius: float = 0.0) -> Coverage:
     """Return the coverage of a sample under a noise model; the same one for the same model."""
-    if noise is None:
-        noise = UniformNoise(0.0)
+    noise = noise or UniformNoise(0.0)
     if (noise, radius) not in sample.seen_as:
         sample.seen_as[noise, radius] = Coverage(sample, noise.inverse(sample.k), radius)
     found: Coverage = sample.seen_as[noise, radius]

@@ -4,23 +4,12 @@ import math
 from dataclasses import dataclass
 from typing import ClassVar
 
-from nacp.checks import check_fraction, set_checked
+from nacp.checks import check_fields, check_fraction
 from nacp.guarantees.base import Corrected, Problem, nearly_always
 
 
 def nacp_correction(n: int, epsilon: float, delta: float) -> float:
-    """Return ``sqrt(log(4/delta) / (2 n h^2))`` with ``h = (1 - epsilon)/(1 + epsilon)``.
-
-    Paper, Theorem 3.3.
-
-    Parameters
-    ----------
-    n : int
-        The number of calibration points.
-    epsilon : float
-        The rate of uniform noise.
-    delta : float
-        The probability with which the promise may fail.
+    """Return ``sqrt(log(4/delta) / (2 n h^2))`` with ``h = (1 - epsilon)/(1 + epsilon)``: Theorem 3.3.
 
     Examples
     --------
@@ -60,12 +49,10 @@ class NACP(Corrected):
     takes_interval: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
-        set_checked(self, delta=check_fraction("delta", self.delta))
+        check_fields(self, delta=check_fraction)
 
     def correction(self, problem: Problem) -> float:
-        """Return the correction of Theorem 3.3."""
         return nacp_correction(problem.n, problem.epsilon, self.delta)
 
     def promise(self, alpha: float) -> str:
-        """Return in one sentence what holds for the sets."""
         return nearly_always(self.delta, alpha)

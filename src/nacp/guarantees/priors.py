@@ -7,7 +7,7 @@ from numpy.typing import ArrayLike
 
 from nacp._types import Floats
 from nacp.checks import check_priors
-from nacp.guarantees.base import Corrected, Problem, percent
+from nacp.guarantees.base import Corrected, Problem, on_average
 from nacp.noise import UniformNoise
 
 
@@ -50,8 +50,4 @@ class PriorGuarantee(Corrected):
         )
 
     def promise(self, alpha: float) -> str:
-        """Return in one sentence what holds for the sets."""
-        return (
-            f"coverage of the true label is at least {percent(1 - alpha)} "
-            "in expectation over calibration sets"
-        )
+        return on_average(alpha)

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import ClassVar
 
-from nacp.guarantees.base import Corrected, Problem, percent
+from nacp.guarantees.base import Corrected, Problem, on_average
 
 
 @dataclass(frozen=True)
@@ -25,12 +25,7 @@ class SplitConformal(Corrected):
     only_as_given: ClassVar[bool] = True
 
     def correction(self, problem: Problem) -> float:
-        """Return ``(1 - alpha)/n``."""
         return (1 - problem.alpha) / problem.n
 
     def promise(self, alpha: float) -> str:
-        """Return in one sentence what holds for the sets."""
-        return (
-            f"coverage of the given labels is at least {percent(1 - alpha)} "
-            "in expectation over calibration sets"
-        )
+        return on_average(alpha, of="the given labels")

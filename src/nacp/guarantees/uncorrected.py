@@ -25,7 +25,6 @@ class Uncorrected(Corrected):
     name: ClassVar[str] = "none"
 
     def correction(self, problem: Problem) -> float:
-        """Return 0."""
         return 0.0
 
     def find_checked(self, coverage: AuditedCoverage, alphas: Sequence[float]) -> list[Finding]:
@@ -33,7 +32,6 @@ class Uncorrected(Corrected):
         return cross(coverage, alphas)
 
     def promise(self, alpha: float) -> str:
-        """Return in one sentence what holds for the sets."""
         return (
             f"no guarantee: coverage is near {percent(1 - alpha)} on average, "
             "and about half of all calibration sets fall short"

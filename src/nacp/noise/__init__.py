@@ -15,19 +15,9 @@ from nacp.noise.privacy import RandomizedResponse
 from nacp.noise.uniform import UniformFamily, UniformNoise
 
 __all__ = [
-    "UNSAID",
-    "Doubt",
-    "GroupNoise",
-    "MatrixNoise",
-    "Noise",
-    "NoiseLike",
-    "RandomizedResponse",
-    "UniformFamily",
-    "UniformNoise",
-    "Unsaid",
-    "as_noise",
-    "noise_for",
-]
+    "UNSAID", "Doubt", "GroupNoise", "MatrixNoise", "Noise", "NoiseLike", "RandomizedResponse",
+    "UniformFamily", "UniformNoise", "Unsaid", "as_noise", "noise_for",
+]  # fmt: skip
 
 NOISES: dict[str, type[Noise]] = {
     "uniform": UniformNoise,

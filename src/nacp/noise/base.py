@@ -21,7 +21,7 @@ class Noise(ABC):
 
     @property
     def doubt(self) -> Doubt:
-        """What is not known of the model; here nothing."""
+        """What is not known of the model: its rate, within an interval, or its matrix, within a radius."""
         return Doubt((self,))
 
     @abstractmethod
@@ -32,9 +32,9 @@ class Noise(ABC):
     def describe(self, k: int) -> str:
         """Return the model in a few words."""
 
-    @abstractmethod
     def to_dict(self) -> dict[str, Any]:
         """Return the name and the parameters, for a file."""
+        return {"name": self.name} | vars(self)
 
     @abstractmethod
     def _draw(self, labels: Ints, k: int, rng: np.random.Generator) -> Ints: ...

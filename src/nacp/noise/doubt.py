@@ -13,15 +13,8 @@ if TYPE_CHECKING:
 class Doubt:
     """What is not known of a noise model; every model says it by its property ``doubt``.
 
-    Attributes
-    ----------
-    ends : tuple of Noise
-        The models at both ends of an interval of rates; the model alone where there is no interval. What
-        must hold for the true model must hold for each of them.
-    radius : float
-        How far each row of the true matrix may be from the model's, in total variation.
-    confidence : float
-        The probability that the truth lies within the interval, or within the radius.
+    What must hold for the true model must hold for each of the `ends`, and for every matrix whose rows are
+    within the `radius` of the model's, in total variation; that is where the truth lies, with `confidence`.
 
     Examples
     --------
@@ -33,7 +26,7 @@ class Doubt:
     (False, 0.05, ' (95% sure)')
     """
 
-    ends: "tuple[Noise, ...]"
+    ends: "tuple[Noise, ...]"  # of an interval of rates; the model alone where there is none
     radius: float = 0.0
     confidence: float = 1.0
 
@@ -53,11 +46,5 @@ class Doubt:
         return f" ({100 * self.confidence:.4g}% sure)" if self.confidence < 1 else ""
 
     def shift(self, inverse: ClassMatrix) -> float:
-        """Return by how much a mean of sums over rows of W may be wrong because of the radius.
-
-        Parameters
-        ----------
-        inverse : ClassMatrix
-            W, the inverse of the noise matrix.
-        """
+        """Return by how much a mean of sums over rows of W, the inverse, may be wrong for the radius."""
         return self.radius * inverse.row_distance() if self.radius else 0.0

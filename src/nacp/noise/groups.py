@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from nacp._types import Floats, Ints
+from nacp._types import Ints
 from nacp.checks import check_interval, check_rate, set_checked
 from nacp.errors import InputError
 from nacp.noise.base import Noise
@@ -17,7 +17,7 @@ from nacp.noise.doubt import Doubt
 from nacp.noise.matrices import GroupedMatrix
 
 
-@dataclass(frozen=True, eq=False, repr=False)
+@dataclass(frozen=True, repr=False)
 class GroupNoise(Noise):
     """With probability `rate` the label is replaced by one drawn from all labels of its own group.
 
@@ -49,13 +49,13 @@ class GroupNoise(Noise):
     [[0.9, 0.1, 0.0, 0.0], [0.1, 0.9, 0.0, 0.0], [0.0, 0.0, 0.9, 0.1], [0.0, 0.0, 0.1, 0.9]]
     """
 
-    groups: tuple[Hashable, ...]
-    rate: float | dict[Hashable, float]
+    groups: tuple[Hashable, ...] = field(compare=False)
+    rate: float | dict[Hashable, float] = field(compare=False)
     interval: tuple[float, float] | None = None
     confidence: float = 1.0
     name: ClassVar[str] = "groups"
-    _index: Ints = field(init=False)
-    _rates: Floats = field(init=False)
+    _index: tuple[int, ...] = field(init=False)  # the number of each class's group
+    _rates: tuple[float, ...] = field(init=False)  # by that number
 
     def __post_init__(self) -> None:
         groups, rate = _plain(self.groups), _by_group(self.rate)
@@ -71,21 +71,12 @@ class GroupNoise(Noise):
                 )
             if self.interval is not None:
                 raise InputError("interval", "is that of one rate for all groups", found="a rate for each")
-            rates = np.array([rate[name] for name in place])
+            rates = tuple(rate[name] for name in place)
         else:
-            rates = np.full(len(place), rate)
-        interval, confidence = check_interval(float(rates[0]), self.interval, self.confidence)
-        index = np.array([place[name] for name in groups])
-        index.flags.writeable = rates.flags.writeable = False
-        set_checked(
-            self,
-            groups=groups,
-            rate=rate,
-            interval=interval,
-            confidence=confidence,
-            _index=index,
-            _rates=rates,
-        )
+            rates = (rate,) * len(place)
+        interval, confidence = check_interval(rates[0], self.interval, self.confidence)
+        set_checked(self, groups=groups, rate=rate, interval=interval, confidence=confidence)
+        set_checked(self, _index=tuple(place[name] for name in groups), _rates=rates)
 
     @classmethod
     def other(cls, groups: Sequence[Hashable], rate: float) -> "GroupNoise":
@@ -122,28 +113,25 @@ class GroupNoise(Noise):
 
     @property
     def doubt(self) -> Doubt:
-        """The models at both ends of the interval, and how sure it is."""
         if self.interval is None:
             return Doubt((self,))
         return Doubt(tuple(GroupNoise(self.groups, r) for r in self.interval), confidence=self.confidence)
 
     @property
     def k(self) -> int:
-        """The number of classes."""
         return len(self.groups)
 
     def matrix(self, k: int) -> GroupedMatrix:
-        """Return P, group by group."""
         self.check(k)
-        return GroupedMatrix(self._index, 1 - self._rates, self._rates / np.bincount(self._index))
+        index, rates = np.array(self._index), np.array(self._rates)
+        return GroupedMatrix(index, 1 - rates, rates / np.bincount(index))
 
     def describe(self, k: int) -> str:
-        """Return the model in a few words."""
         if self.interval is not None:
             low, high = self.interval
             rate = f"rate {low:.4g} to {high:.4g}{self.doubt.words}"
         else:
-            low, high = self._rates.min(), self._rates.max()
+            low, high = min(self._rates), max(self._rates)
             rate = f"rate {low:.4g}" if low == high else f"rates {low:.4g} to {high:.4g}"
         return f"label noise inside {len(self._rates)} groups of classes with {rate}"
 
@@ -159,32 +147,21 @@ class GroupNoise(Noise):
             groups = [str(g) for g in self._index]
         stored = {"name": self.name, "groups": groups}
         if isinstance(self.rate, dict):
-            pairs = zip(dict.fromkeys(groups), self._rates.tolist(), strict=True)
+            pairs = zip(dict.fromkeys(groups), self._rates, strict=True)
             return stored | {"rate": [list(pair) for pair in pairs]}
         return stored | {"rate": self.rate, "interval": self.interval, "confidence": self.confidence}
 
     def __repr__(self) -> str:
         return f"GroupNoise({self.describe(self.k)})"
 
-    def __reduce__(self) -> tuple[Any, ...]:
-        return type(self), (self.groups, self.rate, self.interval, self.confidence)
-
-    def _compared(self) -> tuple[Hashable, ...]:
-        return tuple(self._index.tolist()), tuple(self._rates.tolist()), self.interval, self.confidence
-
-    def __eq__(self, other: object) -> bool:
-        return self._compared() == other._compared() if isinstance(other, GroupNoise) else NotImplemented
-
-    def __hash__(self) -> int:
-        return hash(self._compared())
-
     def _draw(self, labels: Ints, k: int, rng: np.random.Generator) -> Ints:
-        members = np.argsort(self._index, kind="stable")
-        sizes = np.bincount(self._index)
+        index = np.array(self._index)
+        members = np.argsort(index, kind="stable")
+        sizes = np.bincount(index)
         start = np.cumsum(sizes) - sizes
-        group = self._index[labels]
+        group = index[labels]
         drawn = members[start[group] + rng.integers(sizes[group])]
-        return np.where(rng.random(len(labels)) < self._rates[group], drawn, labels)
+        return np.where(rng.random(len(labels)) < np.array(self._rates)[group], drawn, labels)
 
 
 def _plain(groups: Iterable[Hashable]) -> tuple[Hashable, ...]:

@@ -9,21 +9,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from nacp._types import Floats, Ints
+from nacp._types import Array, Floats, Ints
 
 
 class ClassMatrix(ABC):
     """A k x k matrix."""
-
-    @property
-    @abstractmethod
-    def k(self) -> int:
-        """The number of classes."""
-
-    @property
-    @abstractmethod
-    def diagonal(self) -> Floats:
-        """The k diagonal entries."""
 
     @property
     @abstractmethod
@@ -38,6 +28,21 @@ class ClassMatrix(ABC):
     def constant_rest(self) -> float | None:
         """The value of the rest where it is the same everywhere, else None."""
         return None
+
+    @property
+    def k(self) -> int:
+        """The number of classes."""
+        return len(self.own)
+
+    def entries(self, rows: Ints, columns: Array) -> Floats:
+        """Return the entries at the given places."""
+        return self.rest(rows, columns) + np.where(rows == columns, self.own[columns], 0.0)
+
+    @property
+    def diagonal(self) -> Floats:
+        """The k diagonal entries."""
+        every = np.arange(self.k)
+        return self.entries(every, every)
 
     @abstractmethod
     def rest_bounds(self) -> tuple[float, float]:
@@ -67,9 +72,10 @@ class ClassMatrix(ABC):
     def inverse(self) -> "ClassMatrix":
         """Return the inverse, of the same structure."""
 
-    @abstractmethod
     def dense(self) -> Floats:
         """Return the matrix written out; for small k."""
+        every = np.arange(self.k)
+        return self.entries(every[:, None], every)
 
     def subset_range(self) -> tuple[float, float]:
         """Return the least and the greatest sum over any subset of a row."""
@@ -103,17 +109,9 @@ class GroupedMatrix(ClassMatrix):
     shared: Floats
 
     @property
-    def k(self) -> int:
-        return len(self.groups)
-
-    @property
     def sizes(self) -> Ints:
         """The number of classes in each group."""
         return np.bincount(self.groups, minlength=len(self.shared))
-
-    @property
-    def diagonal(self) -> Floats:
-        return (self.own_by_group + self.shared)[self.groups]
 
     @property
     def own(self) -> Floats:
@@ -138,13 +136,11 @@ class GroupedMatrix(ClassMatrix):
         return np.maximum(total, 0), np.minimum(total, 0)
 
     def column_sums(self, weights: Floats) -> Floats:
-        return (np.abs(self.shared) * self._by_group(weights))[self.groups] - (
-            np.abs(self.shared)[self.groups] * weights
-        )
+        size = np.abs(self.shared)
+        return (size * self._by_group(weights))[self.groups] - size[self.groups] * weights
 
     def push(self, weights: Floats) -> Floats:
-        shared: Floats = (self.shared * self._by_group(weights))[self.groups]
-        return self.own * weights + shared
+        return self.own * weights + (self.shared * self._by_group(weights))[self.groups]
 
     def pull(self, values: Floats) -> Floats:
         return self.push(values)  # symmetric
@@ -160,13 +156,8 @@ class GroupedMatrix(ClassMatrix):
         own, shared = self.own_by_group, self.shared
         return GroupedMatrix(self.groups, 1 / own, -shared / (own * (own + self.sizes * shared)))
 
-    def dense(self) -> Floats:
-        same = self.groups[:, None] == self.groups[None, :]
-        return np.where(same, self.shared[self.groups], 0.0) + np.diag(self.own)
-
     def _by_group(self, weights: Floats) -> Floats:
-        sums: Floats = np.bincount(self.groups, weights, minlength=len(self.shared)).astype(np.float64)
-        return sums
+        return np.bincount(self.groups, weights, minlength=len(self.shared)).astype(np.float64)
 
 
 @dataclass(frozen=True, eq=False)
@@ -176,16 +167,8 @@ class DenseMatrix(ClassMatrix):
     values: Floats
 
     @property
-    def k(self) -> int:
-        return len(self.values)
-
-    @property
-    def diagonal(self) -> Floats:
-        return np.diagonal(self.values)
-
-    @property
     def own(self) -> Floats:
-        return self.diagonal
+        return np.diagonal(self.values)
 
     def rest(self, rows: Ints, columns: Ints | None = None) -> Floats:
         if columns is not None:
@@ -195,15 +178,15 @@ class DenseMatrix(ClassMatrix):
         return whole
 
     def rest_bounds(self) -> tuple[float, float]:
-        size = np.abs(self._off_diagonal())
+        size = np.abs(self.rest(np.arange(self.k)))
         return float(size.max()), float(size.sum(axis=1).max())
 
     def row_sums(self) -> tuple[Floats, Floats]:
-        off = self._off_diagonal()
+        off = self.rest(np.arange(self.k))
         return np.maximum(off, 0).sum(axis=1), np.minimum(off, 0).sum(axis=1)
 
     def column_sums(self, weights: Floats) -> Floats:
-        return weights @ np.abs(self._off_diagonal())
+        return weights @ np.abs(self.rest(np.arange(self.k)))
 
     def push(self, weights: Floats) -> Floats:
         return weights @ self.values
@@ -219,8 +202,3 @@ class DenseMatrix(ClassMatrix):
 
     def dense(self) -> Floats:
         return self.values.copy()
-
-    def _off_diagonal(self) -> Floats:
-        off = self.values.copy()
-        np.fill_diagonal(off, 0)
-        return off

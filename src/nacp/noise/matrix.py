@@ -130,31 +130,25 @@ class MatrixNoise(Noise):
 
     @property
     def doubt(self) -> Doubt:
-        """The radius, and how sure it is."""
         return Doubt((self,), self.radius, self.confidence)
 
     @property
     def k(self) -> int:
-        """The number of classes."""
         return len(self.P)
 
     def matrix(self, k: int) -> DenseMatrix:
-        """Return P."""
         self.check(k)
         return DenseMatrix(self.P)
 
     def inverse(self, k: int) -> DenseMatrix:
-        """Return ``W = P^-1``."""
         self.check(k)
         return self._inverse
 
     def describe(self, k: int) -> str:
-        """Return the model in a few words."""
         within = f", each row within {self.radius:.4g} of it{self.doubt.words}" if self.radius else ""
         return f"label noise by a {k} x {k} matrix of condition {self.condition(k):.3g}{within}"
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the name and the parameters, for a file."""
         return {"name": self.name, "P": self.P.tolist(), "radius": self.radius, "confidence": self.confidence}
 
     def __repr__(self) -> str:

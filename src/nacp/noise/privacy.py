@@ -2,9 +2,9 @@
 
 import math
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import ClassVar
 
-from nacp.checks import check_nonnegative, set_checked
+from nacp.checks import check_fields, check_nonnegative
 from nacp.errors import InputError
 from nacp.noise.uniform import UniformFamily
 
@@ -31,22 +31,16 @@ class RandomizedResponse(UniformFamily):
     name: ClassVar[str] = "randomized-response"
 
     def __post_init__(self) -> None:
-        set_checked(self, privacy=check_nonnegative("privacy", self.privacy))
+        check_fields(self, privacy=check_nonnegative)
         if self.privacy == 0:
             raise InputError("privacy", "must be above 0: at 0 the labels say nothing")
 
     def epsilon(self, k: int) -> float:
-        """Return the rate of uniform noise for k classes."""
         kept = math.exp(min(self.privacy, 700.0))
         return k / (kept + k - 1)
 
     def describe(self, k: int) -> str:
-        """Return the model in a few words."""
         return (
             f"labels randomised for privacy {self.privacy:.4g} "
             f"(uniform label noise with rate {self.epsilon(k):.4g})"
         )
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return the name and the parameters, for a file."""
-        return {"name": self.name, "privacy": self.privacy}

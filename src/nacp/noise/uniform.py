@@ -2,7 +2,7 @@
 
 from abc import abstractmethod
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 
@@ -78,7 +78,6 @@ class UniformNoise(UniformFamily):
 
     @property
     def doubt(self) -> Doubt:
-        """The models at both ends of the interval, and how sure it is."""
         if self.interval is None:
             return Doubt((self,))
         return Doubt(tuple(UniformNoise(rate) for rate in self.interval), confidence=self.confidence)
@@ -114,16 +113,10 @@ class UniformNoise(UniformFamily):
         return f"UniformNoise({', '.join(f'{name}={value!r}' for name, value in known.items())})"
 
     def epsilon(self, k: int) -> float:
-        """Return the rate."""
         return self.rate
 
     def describe(self, k: int) -> str:
-        """Return the model in a few words."""
         if self.interval is None:
             return f"uniform label noise with rate {self.rate:.4g}"
         low, high = self.interval
         return f"uniform label noise with rate {low:.4g} to {high:.4g}{self.doubt.words}"
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return the name and the parameters, for a file."""
-        return {"name": self.name} | vars(self)

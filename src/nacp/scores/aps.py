@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-from nacp.checks import check_flag, check_seed, set_checked
+from nacp.checks import check_fields, check_flag, check_seed
 from nacp.scores.base import RankedScore
 
 
@@ -38,9 +38,7 @@ class APS(RankedScore):
     span: ClassVar[tuple[float, float]] = (0.0, 1.0)
 
     def __post_init__(self) -> None:
-        set_checked(
-            self, randomized=check_flag("randomized", self.randomized), seed=check_seed("seed", self.seed)
-        )
+        check_fields(self, randomized=check_flag, seed=check_seed)
 
     def formula(self, ranks: Any) -> Any:
         return ranks.above + ranks.u * ranks.p if self.randomized else ranks.upto

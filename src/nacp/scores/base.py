@@ -15,8 +15,6 @@ from nacp._types import Array, Floats
 from nacp.engine import Scratch, Spec, traced
 from nacp.points import open_points, open_rows
 
-__all__ = ["PointwiseScore", "RankedScore", "Score"]
-
 
 class Score(ABC):
     """A conformity score: larger is worse.
@@ -112,11 +110,8 @@ class RankedScore(Score):
 
     @property
     def spec(self) -> Spec:
-        return Spec(traced(self.formula), ranked=True, seed=self._seed)
-
-    @property
-    def _seed(self) -> int | None:
-        return getattr(self, "seed", 0) if getattr(self, "randomized", False) else None
+        seed = getattr(self, "seed", 0) if getattr(self, "randomized", False) else None
+        return Spec(traced(self.formula), ranked=True, seed=seed)
 
     def uniforms(self, probs: ArrayLike) -> Floats:
         """Return the u of each row: a hash of the row's own values, keyed by the seed.

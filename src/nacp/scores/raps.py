@@ -5,7 +5,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from nacp.checks import check_count, check_nonnegative, set_checked
+from nacp.checks import check_count, check_fields, check_nonnegative
 from nacp.scores.aps import APS
 
 
@@ -36,8 +36,6 @@ class RAPS(APS):
     [[0.5, 2.0, 2.0]]
     """
 
-    randomized: bool = True
-    seed: int = 0
     penalty: float = 0.01
     free: int = 5
     name: ClassVar[str] = "raps"
@@ -45,9 +43,7 @@ class RAPS(APS):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        set_checked(
-            self, penalty=check_nonnegative("penalty", self.penalty), free=check_count("free", self.free)
-        )
+        check_fields(self, penalty=check_nonnegative, free=check_count)
 
     def formula(self, ranks: Any) -> Any:
         return super().formula(ranks) + self.penalty * np.maximum(0, ranks.n_upto - self.free)

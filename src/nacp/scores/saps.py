@@ -5,7 +5,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from nacp.checks import check_flag, check_nonnegative, check_seed, set_checked
+from nacp.checks import check_fields, check_flag, check_nonnegative, check_seed
 from nacp.scores.base import RankedScore
 
 
@@ -40,12 +40,7 @@ class SAPS(RankedScore):
     span: ClassVar[tuple[float, float]] = (0.0, np.inf)
 
     def __post_init__(self) -> None:
-        set_checked(
-            self,
-            randomized=check_flag("randomized", self.randomized),
-            seed=check_seed("seed", self.seed),
-            penalty=check_nonnegative("penalty", self.penalty),
-        )
+        check_fields(self, randomized=check_flag, seed=check_seed, penalty=check_nonnegative)
 
     def formula(self, ranks: Any) -> Any:
         u = ranks.u if self.randomized else 1.0

@@ -32,11 +32,6 @@ RC: dict[Any, Any] = {  # matplotlib lists its keys one by one
 def style_of(method: str) -> tuple[str, str]:
     """Return the colour and the marker of a method, or of a guarantee by its name.
 
-    Parameters
-    ----------
-    method : str
-        Such as "NACP" or "pac".
-
     Examples
     --------
     >>> from nacp.show.style import style_of

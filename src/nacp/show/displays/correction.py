@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
 
@@ -56,6 +56,7 @@ class CorrectionDisplay(Display):
     alpha: float
 
     lines_: "dict[str, Line2D]" = field(init=False, repr=False)
+    _title: ClassVar[str] = "What a guarantee costs"
 
     @classmethod
     def from_noise(
@@ -90,24 +91,14 @@ class CorrectionDisplay(Display):
         corrections = {name: np.array(values) for name, values in ordered}
         return cls(np.array(sizes), corrections, alpha).plot(ax, **line)
 
-    def plot(self, ax: "Axes | None" = None, **line: Any) -> Self:
-        """Draw.
-
-        Parameters
-        ----------
-        ax : matplotlib Axes, optional
-            Where to draw; on a new figure by default.
-        **line
-            For all lines, as in `matplotlib.axes.Axes.plot`.
-        """
-        ax = self._start(ax, "What a guarantee costs")
+    def _draw(self, ax: "Axes", style: dict[str, Any]) -> None:
         self.lines_ = {}
         for i, (name, values) in enumerate(self.corrections.items()):
             colour, marker = style_of(name)
             # Some cost nearly the same, so every other line is dashed.
-            style: dict[str, Any] = {"linestyle": "-" if i % 2 else "--", "linewidth": 1.4, "label": name}
-            style |= {"color": colour, "marker": marker, "markersize": 4}
-            (self.lines_[name],) = ax.plot(self.sizes, values, **(style | line))
+            look = {"linestyle": "-" if i % 2 else "--", "linewidth": 1.4, "label": name}
+            look |= {"color": colour, "marker": marker, "markersize": 4}
+            (self.lines_[name],) = ax.plot(self.sizes, values, **(look | style))
         top = ax.get_ylim()[1]
         ax.axhspan(self.alpha, max(top, 2 * self.alpha), color=GREY, alpha=0.12, linewidth=0)
         ax.annotate(
@@ -115,5 +106,3 @@ class CorrectionDisplay(Display):
             xytext=(-4, 3), textcoords="offset points", ha="right", va="bottom", color="#555555", fontsize=8,
         )  # fmt: skip
         ax.set(xscale="log", yscale="log", xlabel="calibration points", ylabel="excess coverage")
-        self._finish()
-        return self

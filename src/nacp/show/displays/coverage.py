@@ -1,7 +1,7 @@
 """CoverageDisplay: the estimates against the threshold."""
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
 
@@ -62,6 +62,7 @@ class CoverageDisplay(Display):
     line_: "Line2D" = field(init=False, repr=False)
     noisy_line_: "Line2D" = field(init=False, repr=False)
     random_line_: "Line2D" = field(init=False, repr=False)
+    _title: ClassVar[str] = "How many labels the sets cover"
 
     @classmethod
     def from_calibration(cls, calibration: Calibration, *, ax: "Axes | None" = None, **line: Any) -> Self:
@@ -79,17 +80,7 @@ class CoverageDisplay(Display):
         cal = calibration
         return cls(cal.curve, cal.alpha, cal.threshold, cal.estimate).plot(ax, **line)
 
-    def plot(self, ax: "Axes | None" = None, **line: Any) -> Self:
-        """Draw.
-
-        Parameters
-        ----------
-        ax : matplotlib Axes, optional
-            Where to draw; on a new figure by default.
-        **line
-            For the line of F^c, as in `matplotlib.axes.Axes.plot`.
-        """
-        ax = self._start(ax, "How many labels the sets cover")
+    def _draw(self, ax: "Axes", style: dict[str, Any]) -> None:
         chosen = self.threshold if self.threshold is not None and np.isfinite(self.threshold) else None
         q, curve = self.curve.thresholds, self.curve
         shown = self._show_thresholds(ax, q, chosen)
@@ -100,8 +91,8 @@ class CoverageDisplay(Display):
         (self.random_line_,) = ax.plot(
             q[shown], curve.random[shown], color=GREY, label="all classes: mean size / k", **steps
         )
-        style = steps | {"color": BLUE, "linewidth": 2.2, "label": "true labels, estimated"} | line
-        (self.line_,) = ax.plot(q[shown], curve.clean[shown], **style)
+        look = steps | {"color": BLUE, "linewidth": 2.2, "label": "true labels, estimated"} | style
+        (self.line_,) = ax.plot(q[shown], curve.clean[shown], **look)
         if self.alpha is not None:
             target = 1 - self.alpha
             ax.axhline(target, color="black", linewidth=0.9, linestyle=":", label=f"target {target:g}")
@@ -117,8 +108,6 @@ class CoverageDisplay(Display):
         elif self.threshold is not None:
             ax.plot([], [], linestyle="none", label="no threshold will do: all classes")
         ax.set(xlabel="threshold", ylabel="share in the sets", ylim=(-0.02, 1.04))
-        self._finish()
-        return self
 
     @staticmethod
     def _show_thresholds(ax: "Axes", q: Floats, chosen: float | None) -> Bools:

@@ -79,18 +79,12 @@ class SensitivityDisplay(Display):
         """
         return cls(sensitivity(calibration, probs, labels, shifts=shifts)).plot(ax, **line)
 
-    def plot(self, ax: "Axes | None" = None, **line: Any) -> Self:
-        """Draw.
+    @property
+    def _title(self) -> str:
+        return f"If the noise rate is {self.result.rate:.3g} in truth"
 
-        Parameters
-        ----------
-        ax : matplotlib Axes, optional
-            Where to draw; on a new figure by default.
-        **line
-            For the line of coverage in truth, as in `matplotlib.axes.Axes.plot`.
-        """
+    def _draw(self, ax: "Axes", style: dict[str, Any]) -> None:
         right, target = self.result.rate, self.result.target
-        ax = self._start(ax, f"If the noise rate is {right:.3g} in truth")
         rates, coverage, believed, sizes = np.array(
             [(row.rate, row.coverage, row.estimate, row.mean_size) for row in self.result.rows]
         ).T
@@ -100,18 +94,11 @@ class SensitivityDisplay(Display):
         )
         other.set(ylabel="labels per set", ylim=(0, None))
         other.grid(False)
-        style: dict[str, Any] = {
-            "color": BLUE,
-            "marker": "o",
-            "linewidth": 2.2,
-            "label": "coverage in truth",
-        }
-        (self.line_,) = ax.plot(rates, coverage, **(style | line))
+        look: dict[str, Any] = {"color": BLUE, "marker": "o", "linewidth": 2.2, "label": "coverage in truth"}
+        (self.line_,) = ax.plot(rates, coverage, **(look | style))
         (self.believed_line_,) = ax.plot(
             rates, believed, color=ORANGE, linestyle="--", label="coverage as believed"
         )
         ax.axhline(target, color="black", linewidth=0.9, linestyle=":", label=f"target {target:g}")
         ax.axvline(right, color=GREY, linewidth=0.9)
         ax.set(xlabel="stated noise rate", ylabel="coverage")
-        self._finish()
-        return self

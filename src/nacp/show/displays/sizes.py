@@ -1,7 +1,7 @@
 """SetSizeDisplay: how large the sets are."""
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -51,6 +51,7 @@ class SetSizeDisplay(Display):
     sizes: Ints
 
     bars_: "BarContainer" = field(init=False, repr=False)
+    _title: ClassVar[str] = "How large the sets are"
 
     @classmethod
     def from_sets(cls, sets: PredictionSets, *, ax: "Axes | None" = None, **bars: Any) -> Self:
@@ -86,25 +87,15 @@ class SetSizeDisplay(Display):
         """
         return cls.from_sets(calibration.predict_set(probs), ax=ax, **bars)
 
-    def plot(self, ax: "Axes | None" = None, **bars: Any) -> Self:
-        """Draw.
-
-        Parameters
-        ----------
-        ax : matplotlib Axes, optional
-            Where to draw; on a new figure by default.
-        **bars
-            As in `matplotlib.axes.Axes.bar`.
-        """
-        ax = self._start(ax, "How large the sets are")
+    def _draw(self, ax: "Axes", style: dict[str, Any]) -> None:
         starts = size_ranges(int(self.sizes.max(initial=0)))
         places = np.searchsorted(starts, self.sizes, side="right") - 1
         shares = np.bincount(places, minlength=len(starts)) / max(len(self.sizes), 1)
         mean = "no sets"
         if len(self.sizes):
             mean = f"mean {self.sizes.mean():.3g}, median {np.median(self.sizes):g}"
-        style: dict[str, Any] = {"color": BLUE, "width": 0.85, "label": mean} | bars
-        self.bars_ = ax.bar(np.arange(len(starts)), shares, **style)
+        look: dict[str, Any] = {"color": BLUE, "width": 0.85, "label": mean} | style
+        self.bars_ = ax.bar(np.arange(len(starts)), shares, **look)
         ends = [*(start - 1 for start in starts[1:]), int(self.sizes.max(initial=0))]
         names = [f"{a}" if a >= b else f"{a}–{b}" for a, b in zip(starts, ends, strict=True)]
         crowded = sum(map(len, names)) > 40
@@ -112,8 +103,6 @@ class SetSizeDisplay(Display):
         ax.grid(False, axis="x")
         ax.set_axisbelow(True)
         ax.set(xlabel="labels in the set", ylabel="share of sets")
-        self._finish()
-        return self
 
 
 def size_ranges(largest: int) -> list[int]:
