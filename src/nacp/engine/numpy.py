@@ -11,7 +11,7 @@ from nacp.engine.cells import CELLS, codes_between, codes_of, negated_codes
 from nacp.engine.contract import ByEntry, ByLabel, Pairs, PerLabel, PerRow, Spec, Thresholds, Weights
 from nacp.engine.formula import Expression
 from nacp.engine.hashing import hashed_uniforms
-from nacp.engine.ranks import LabelRanks, Ranks, evaluate, rounds_once, tied_rows
+from nacp.engine.ranks import LabelRanks, Ranks, descending_rows, evaluate, rounds_once, sorted_places, tied_rows
 from nacp.engine.scratch import Scratch
 from nacp.errors import InputError
 from nacp.tuning import tuning
@@ -40,8 +40,8 @@ class Block:
     What is computed lies in scratch memory: it holds until the next block is opened with the same scratch.
     """
 
-    def __init__(self, values: Array, spec: Spec, scratch: Scratch) -> None:
-        self.values, self.spec, self.scratch = values, spec, scratch
+    def __init__(self, values: Array, spec: Spec, scratch: Scratch, u: Floats | None = None) -> None:
+        self.values, self.spec, self.scratch, self._u = values, spec, scratch, u
         self.shape: tuple[int, int] = values.shape
         self._coded: Array | None = None
         self._codes: tuple[Array, Ints] | None = None
@@ -49,15 +49,14 @@ class Block:
     @cached_property
     def u(self) -> Floats | None:
         """The rows' uniform numbers, if the score is randomised."""
-        return None if self.spec.seed is None else uniforms(self.values, self.spec.seed)
+        if self.spec.seed is None:
+            return None
+        return uniforms(self.values, self.spec.seed) if self._u is None else self._u
 
     @cached_property
     def descending(self) -> Array:
         """The rows in descending order."""
-        held = self.scratch.get("descending", self.shape, self.values.dtype)
-        np.negative(self.values, out=held)
-        held.sort(axis=1)
-        return np.negative(held, out=held)
+        return descending_rows(self.values, self.scratch)
 
     @cached_property
     def placed(self) -> Array:
@@ -66,7 +65,7 @@ class Block:
             return self._pointwise()
         for name in ("along", "descending"):  # they lie where this is computed
             vars(self).pop(name, None)
-        values, places = _sorted_places(self.values, self.scratch)
+        values, places = sorted_places(self.values, self.scratch)
         placed = self.scratch.get("placed", self.shape, np.float64)
         placed.reshape(-1)[places.reshape(-1)] = self._ranked(values).reshape(-1)
         return placed
@@ -101,7 +100,7 @@ class Block:
         return found.astype(np.float64)
 
     @cached_property
-    def _is_minus_p(self) -> bool:
+    def is_minus_p(self) -> bool:
         """Whether the score is -p."""
         formula = self.spec.formula
         return not self.spec.ranked and isinstance(formula, Expression) and repr(formula) == "negative(p)"
@@ -109,7 +108,7 @@ class Block:
     @property
     def codes_are_bits(self) -> bool:
         """Whether cells need no arithmetic: they are the leading bits of the rows themselves."""
-        return self._is_minus_p and self.values.dtype == np.float32
+        return self.is_minus_p and self.values.dtype == np.float32
 
     def _ranked(self, values: Array) -> Array:
         """Return the scores of rows in descending order."""
@@ -140,7 +139,7 @@ class Block:
         else:
             assert self.spec.of_rows is not None
             scores = self._checked(self.spec.of_rows(self.values))
-        return scores if self._is_minus_p else _lowest_finite(scores)
+        return scores if self.is_minus_p else _lowest_finite(scores)
 
     def _checked(self, found: Array) -> Array:
         scores = np.asarray(found, dtype=np.float64)
@@ -169,9 +168,11 @@ class _Entries(NamedTuple):
     p: Array
 
 
-def open_block(values: Array, spec: Spec, scratch: Scratch | None = None) -> Block:
-    """Return rows ready to be asked about their scores."""
-    return Block(values, spec, Scratch() if scratch is None else scratch)
+def open_block(
+    values: Array, spec: Spec, scratch: Scratch | None = None, u: Floats | None = None
+) -> Block:
+    """Return rows ready to be asked about their scores; `u` are their uniform numbers, if these are known."""
+    return Block(values, spec, Scratch() if scratch is None else scratch, u)
 
 
 def label_scores(block: Block, labels: Ints) -> Floats:
@@ -204,16 +205,17 @@ def tally(block: Block, edges: Floats | None = None, weights: Weights = None) ->
         flat = _inside(block, [(float(edges[0]), float(edges[-1]))], placed=placed)
         cells, number = np.searchsorted(edges, scores[flat], side="left") - 1, len(edges) - 1
         table = np.arange(number)
-    sums = [np.bincount(cells)]
+    sums = np.bincount(cells)[None]
     if weights is not None:
-        weighed, (gains, losses) = _weights(block, weights, flat), np.zeros((2, len(sums[0])), dtype=np.int64)
-        np.add.at(gains, cells, weighed)
-        np.subtract.at(losses, cells, np.minimum(weighed, 0))
-        sums += [gains + losses, losses]
-    some = np.flatnonzero(sums[0])
+        weighed = _weights(block, weights, flat)
+        signed = np.multiply(weighed < 0, sums.size, out=block.scratch.get("signed", cells.shape, np.int64))
+        gains_and_losses = np.zeros(2 * sums.size, dtype=np.int64)
+        np.add.at(gains_and_losses, np.add(signed, cells, out=signed), np.abs(weighed))
+        sums = np.append(sums, gains_and_losses.reshape(2, -1), axis=0)
+    some = np.flatnonzero(sums[0] > 0)
     found = np.zeros((len(sums), number), dtype=np.int64)
-    for total, part in zip(found, sums, strict=True):
-        np.add.at(total, table[some], part[some])
+    for total, part in zip(found, sums[:, some], strict=True):
+        np.add.at(total, table[some], part)
     return found
 
 
@@ -244,21 +246,15 @@ def _inside(block: Block, spans: Sequence[tuple[float, float]], *, placed: bool)
     if not len(spans):
         return np.empty(0, dtype=np.int64)
     (lows, highs), size = np.transpose(spans), (block.values.size,)
-    inside, above = (block.scratch.get(name, size, np.bool_) for name in ("inside", "above low"))
-    if len(spans) == 1 and not block.codes_are_bits:
-        scores = block.scores(placed=placed).reshape(-1)
-        np.greater(scores, _down(scores.dtype, lows[0]), out=above)
-        np.less_equal(scores, _down(scores.dtype, highs[0]), out=inside)
+    inside = block.scratch.get("inside", size, np.bool_)
+    if len(spans) == 1:
+        _compared(block, np.less_equal, highs[0], inside, placed=placed)
+        above = block.scratch.get("above low", size, np.bool_)
+        _compared(block, np.greater, lows[0], above, placed=placed)
         return np.flatnonzero(np.logical_and(inside, above, out=inside))
     codes, _ = block.codes(placed=placed)
     wanted, whole = codes_between(tuple(spans), negated=block.codes_are_bits)
-    some = np.flatnonzero(wanted)
-    if len(some) and some[-1] - some[0] + 1 == len(some):
-        np.greater_equal(codes, int(some[0]), out=above)
-        np.less_equal(codes, int(some[-1]), out=inside)
-        np.logical_and(inside, above, out=inside)
-    else:
-        np.take(wanted, codes, out=inside, mode="clip")
+    np.take(wanted, codes, out=inside, mode="clip")
     flat = np.flatnonzero(inside)
     if whole:
         return flat
@@ -268,6 +264,16 @@ def _inside(block: Block, spans: Sequence[tuple[float, float]], *, placed: bool)
     exact = place < len(highs)
     exact[exact] = found[exact] > lows[place[exact]]
     return flat[exact]
+
+
+def _compared(block: Block, compare: np.ufunc, q: float, out: Bools, *, placed: bool) -> None:
+    """Compare scores with a number; if they are -p, the rows with minus the number."""
+    if block.is_minus_p:
+        mirrored = {np.less_equal: np.greater_equal, np.greater: np.less}[compare]
+        mirrored(block.values.reshape(-1), -_down(block.values.dtype, q), out=out)
+    else:
+        scores = block.scores(placed=placed).reshape(-1)
+        compare(scores, _down(scores.dtype, q), out=out)
 
 
 def profile(block: Block, thresholds: Thresholds, weights: Weights = None) -> Array:
@@ -355,23 +361,3 @@ def _down(dtype: np.dtype[np.floating], q: float) -> np.floating:
         rounded = dtype.type(q)
         # As Python floats: NumPy would round q before it compares.
         return rounded if float(rounded) <= q else np.nextafter(rounded, dtype.type(-np.inf))
-
-
-def _sorted_places(values: Array, scratch: Scratch) -> tuple[Array, Ints]:
-    """Return the rows in descending order, and the flat places in the block that the entries came from."""
-    places = np.arange(values.size).reshape(values.shape)
-    if values.dtype != np.float32:
-        order = places[:, :1] + np.argsort(np.negative(values), axis=1)
-        return values.reshape(-1)[order], order
-    # Nonnegative floats are ordered as their bits are: one sort of words (inverted bits, place).
-    bits = np.add(values, np.float32(0), out=scratch.get("descending", values.shape, np.float32)).view(
-        np.uint32
-    )
-    words = scratch.get("words", values.shape, np.uint64)
-    np.copyto(words, np.invert(bits, out=bits))
-    words <<= np.uint64(32)
-    words |= places.view(np.uint64)
-    words.sort(axis=1)
-    np.right_shift(words, np.uint64(32), out=bits, casting="unsafe")
-    words &= np.uint64(0xFFFFFFFF)
-    return np.invert(bits, out=bits).view(np.float32), words.view(np.int64)
