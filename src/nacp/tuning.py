@@ -35,6 +35,9 @@ class Tuning:
     hint_errors : float
         How far around the guess, in standard errors of the hint. With 2, one of six values of alpha needed a
         further read, with 4 none.
+    written_weights : int
+        Up to so many entries of W, all are written out as whole numbers before rows are read: 8 MB. With 1,000
+        classes a matrix took 1.2 times as long without.
     counted_thresholds : int
         Up to so many thresholds, pairs are counted by comparing; for more, each pair is looked up.
     bets_entries : int
@@ -51,8 +54,9 @@ class Tuning:
     collected_pairs: int = 1 << 21
     new_cells: int = 1 << 16
     hint_pairs: int = 1 << 17
-    hint_rows: int = 2048
+    hint_rows: int = 512
     hint_errors: float = 4.0
+    written_weights: int = 1 << 20
     counted_thresholds: int = 32
     bets_entries: int = 1 << 18
     split_errors: float = 5.0

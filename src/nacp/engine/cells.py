@@ -50,7 +50,7 @@ CELLS = len(EDGES)
 ENDS: Floats = np.append(-np.inf, EDGES)  # cell i holds the scores in (ENDS[i], ENDS[i + 1]]
 
 
-def codes_of(scores: Array, scratch: Scratch) -> tuple[Ints, Ints]:
+def codes_of(scores: Array, scratch: Scratch) -> tuple[Array, Ints]:
     """Return a small number for each score, flat, and a table from these numbers to cells."""
     flat = scores.reshape(-1)
     lower = np.less(flat, _HALF, out=scratch.get("lower", flat.shape, np.bool_))
@@ -59,21 +59,21 @@ def codes_of(scores: Array, scratch: Scratch) -> tuple[Ints, Ints]:
         np.subtract(1, flat, out=nearer, casting="same_kind")
         np.copyto(nearer, flat, where=lower, casting="same_kind")
     # Their sign tells the negative ones from others, and those above 1; a bit more those below 1/2.
-    codes = _leading_bits(nearer, scratch)
+    codes = scratch.get("codes", flat.shape, np.int64)
+    np.copyto(codes, _leading_bits(nearer))
     np.add(codes, 2 * _CODES, out=codes, where=lower)
     return codes, _table()
 
 
-def negated_codes(values: Array, scratch: Scratch) -> tuple[Ints, Ints]:
+def negated_codes(values: Array) -> tuple[Array, Ints]:
     """Return the same of minus some float32 values that are not negative."""
-    return _leading_bits(values.reshape(-1), scratch), _negative_table()  # unsigned: -0.0 comes last
+    return _leading_bits(values.reshape(-1)), _negative_table()  # unsigned: -0.0 comes last
 
 
-def _leading_bits(values: Array, scratch: Scratch) -> Ints:
+def _leading_bits(values: Array) -> Array:
     """Return the sign, the exponent and the first bits of the mantissa of float32 values: the high half."""
-    codes = scratch.get("codes", values.shape, np.int64)
-    np.copyto(codes, values.view(np.uint16)[_HIGH::2])
-    return codes
+    halves: Array = values.view(np.uint16)[_HIGH::2]
+    return halves
 
 
 @lru_cache(maxsize=16)

@@ -82,9 +82,7 @@ class Block:
     def codes(self, *, placed: bool) -> tuple[Array, Ints]:
         """Return small numbers for the same scores, flat, and the table of the cells that they stand for."""
         if self.codes_are_bits:
-            if self._codes is None:
-                self._codes = negated_codes(self.values, self.scratch)
-            return self._codes
+            return negated_codes(self.values)
         scores = self.scores(placed=placed)
         if self._codes is None or self._coded is not scores:
             self._coded, self._codes = scores, codes_of(scores, self.scratch)
@@ -92,6 +90,8 @@ class Block:
 
     def at(self, flat: Ints, *, placed: bool) -> Floats:
         """Return the same scores at some flat places; of a pointwise score, computed there alone."""
+        if self.is_minus_p:
+            return np.negative(self.values.reshape(-1)[flat], dtype=np.float64)
         formula = self.spec.formula
         if self.spec.ranked or not isinstance(formula, Expression) or "placed" in vars(self):
             found: Array = self.scores(placed=placed).reshape(-1)[flat]
@@ -201,17 +201,19 @@ def tally(block: Block, edges: Floats | None = None, weights: Weights = None) ->
     elif weights is None and len(edges) <= tuning().counted_thresholds:
         return _counted(block.scores(placed=False), edges)
     else:
-        scores = block.scores(placed=placed).reshape(-1)
-        flat = _inside(block, [(float(edges[0]), float(edges[-1]))], placed=placed)
-        cells, number = np.searchsorted(edges, scores[flat], side="left") - 1, len(edges) - 1
+        flat, scores = _inside(block, [(float(edges[0]), float(edges[-1]))], placed=placed)
+        cells, number = np.searchsorted(edges, scores, side="left") - 1, len(edges) - 1
         table = np.arange(number)
     sums = np.bincount(cells)[None]
     if weights is not None:
-        weighed = _weights(block, weights, flat)
-        signed = np.multiply(weighed < 0, sums.size, out=block.scratch.get("signed", cells.shape, np.int64))
-        gains_and_losses = np.zeros(2 * sums.size, dtype=np.int64)
-        np.add.at(gains_and_losses, np.add(signed, cells, out=signed), np.abs(weighed))
-        sums = np.append(sums, gains_and_losses.reshape(2, -1), axis=0)
+        # Gains and losses are added up at once: those of cell c at c, and at c plus the number of cells.
+        weighed, signed = _weights(block, weights, flat), block.scratch.get("signed", cells.shape, np.int64)
+        np.right_shift(weighed, 63, out=signed)  # -1 for a loss
+        signed &= sums.size
+        signed += cells
+        gains, losses = added = np.zeros((2, sums.size), dtype=np.int64)
+        np.add.at(added.reshape(-1), signed, weighed)
+        sums = np.stack([sums[0], gains, -losses])
     some = np.flatnonzero(sums[0] > 0)
     found = np.zeros((len(sums), number), dtype=np.int64)
     for total, part in zip(found, sums[:, some], strict=True):
@@ -234,36 +236,34 @@ def _weights(block: Block, weights: ByLabel | ByEntry, flat: Ints | None) -> Int
 def window(block: Block, spans: Sequence[tuple[float, float]], weights: Weights = None) -> Pairs:
     """Return the pairs that score in one of some intervals (low, high], which are ascending and disjoint."""
     placed = weights is not None
-    flat = _inside(block, spans, placed=placed)
-    scores = block.at(flat, placed=placed)
+    flat, scores = _inside(block, spans, placed=placed)
     if weights is None:
         return Pairs(scores, np.empty(0, dtype=np.int64))
     return Pairs(scores, _weights(block, weights, flat))
 
 
-def _inside(block: Block, spans: Sequence[tuple[float, float]], *, placed: bool) -> Ints:
-    """Return the flat places of the scores in ascending intervals (low, high]."""
-    if not len(spans):
-        return np.empty(0, dtype=np.int64)
-    (lows, highs), size = np.transpose(spans), (block.values.size,)
-    inside = block.scratch.get("inside", size, np.bool_)
-    if len(spans) == 1:
-        _compared(block, np.less_equal, highs[0], inside, placed=placed)
-        above = block.scratch.get("above low", size, np.bool_)
+def _inside(block: Block, spans: Sequence[tuple[float, float]], *, placed: bool) -> tuple[Ints, Floats]:
+    """Return the flat places of the scores in ascending intervals (low, high], and these scores."""
+    (lows, highs), size = np.reshape(spans, (-1, 2)).T, block.values.size
+    if not len(highs):
+        return np.empty(0, dtype=np.int64), np.empty(0)
+    # Sets are small: what lies below the highest end is mostly little, and looked at one by one.
+    inside = block.scratch.get("inside", (size,), np.bool_)
+    _compared(block, np.less_equal, highs[-1], inside, placed=placed)
+    if np.count_nonzero(inside) > size // 8:
+        above = block.scratch.get("above low", (size,), np.bool_)
         _compared(block, np.greater, lows[0], above, placed=placed)
-        return np.flatnonzero(np.logical_and(inside, above, out=inside))
-    codes, _ = block.codes(placed=placed)
-    wanted, whole = codes_between(tuple(spans), negated=block.codes_are_bits)
-    np.take(wanted, codes, out=inside, mode="clip")
+        np.logical_and(inside, above, out=inside)
     flat = np.flatnonzero(inside)
-    if whole:
-        return flat
-    # The cells at the ends reach beyond the intervals.
+    if len(spans) > 1:
+        wanted, whole = codes_between(tuple(spans), negated=block.codes_are_bits)
+        codes, _ = block.codes(placed=placed)
+        flat = flat[wanted[codes[flat]]]
+        if whole:
+            return flat, block.at(flat, placed=placed)
     found = block.at(flat, placed=placed)
-    place = np.searchsorted(highs, found, side="left")
-    exact = place < len(highs)
-    exact[exact] = found[exact] > lows[place[exact]]
-    return flat[exact]
+    exact = found > lows[np.searchsorted(highs, found, side="left")]
+    return flat[exact], found[exact]
 
 
 def _compared(block: Block, compare: np.ufunc, q: float, out: Bools, *, placed: bool) -> None:
@@ -289,10 +289,9 @@ def profile(block: Block, thresholds: Thresholds, weights: Weights = None) -> Ar
     base = _weighed(scores <= _down(scores.dtype, float(thresholds[0])), block, weights)
     if len(thresholds) == 1:
         return base[:, None]
-    flat = _inside(block, [(float(thresholds[0]), float(thresholds[-1]))], placed=placed)
-    scores = scores.reshape(-1)[flat]
+    flat, inside = _inside(block, [(float(thresholds[0]), float(thresholds[-1]))], placed=placed)
     rows, columns = np.divmod(flat, block.shape[1])
-    cells = rows * len(thresholds) + np.searchsorted(thresholds, scores, side="left")
+    cells = rows * len(thresholds) + np.searchsorted(thresholds, inside, side="left")
     added = np.bincount(
         cells, None if weights is None else weights.at(rows, columns), minlength=base.size * len(thresholds)
     ).reshape(-1, len(thresholds))
