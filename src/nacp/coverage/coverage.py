@@ -131,6 +131,7 @@ class Coverage:
 
     def _hint(self, targets: list[float], rule: Rule) -> list[Cell]:
         """Guess from all labels and a few rows in which cells targets are crossed; an error costs a read."""
+        search = Search(self.estimator)
         if self.n * self.k <= tuning().hint_pairs:
             return [Cell(-np.inf, np.inf)]
         if self.read_as not in self.sample.glanced:
@@ -138,7 +139,6 @@ class Coverage:
             rows = self.sample.glance(parts, tuning().hint_rows * min(len(targets), 4))
             self.sample.glanced[self.read_as] = rows, np.stack([part.found for part in parts])
         rows, tallies = self.sample.glanced[self.read_as]
-        search = Search(self.estimator)
         search.learn(ENDS, tallies.sum(axis=0) * self.n // rows)
         clean = self.estimator.clean(search.edges, search.upto[1] - search.upto[2])[:-1]
         # The labels' part is known; the error of the pairs' part shows in how the few rows' parts differ.
@@ -185,7 +185,7 @@ class Coverage:
         """Return psi-hat, the mean sum of ``max(-W[y, l], 0)`` over the sets, at native thresholds."""
         q, where = np.unique(thresholds, return_inverse=True)
         upto = yield from self._upto(q)
-        found: Floats = self.estimator.falling(q, upto[2])[where] / self.n
+        found: Floats = self.estimator.parts(q, *upto[1:])[1][where] / self.n
         return found
 
     def _upto(self, q: Floats) -> Talk[Ints]:
