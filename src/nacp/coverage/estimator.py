@@ -65,10 +65,8 @@ class Estimator:
         `gains` and `losses` are those of the pairs that score at most q.
         """
         labels, every = self.labels_upto(q), np.isposinf(q)
-        rising, falling = (
-            own[labels] * self._own_unit + np.where(every, total, rest * self.unit)
-            for own, total, rest in zip((self._gains, self._losses), self._totals, (gains, losses), strict=True)
-        )
+        rising = self._gains[labels] * self._own_unit + np.where(every, self._totals[0], gains * self.unit)
+        falling = self._losses[labels] * self._own_unit + np.where(every, self._totals[1], losses * self.unit)
         return rising, falling, self.clean_of(labels, gains - losses)
 
     def clean(self, q: Floats, net: Ints) -> Floats:

@@ -11,7 +11,15 @@ from nacp.engine.cells import CELLS, codes_between, codes_of, negated_codes
 from nacp.engine.contract import ByEntry, ByLabel, Pairs, PerLabel, PerRow, Spec, Thresholds, Weights
 from nacp.engine.formula import Expression
 from nacp.engine.hashing import hashed_uniforms
-from nacp.engine.ranks import LabelRanks, Ranks, descending_rows, evaluate, rounds_once, sorted_places, tied_rows
+from nacp.engine.ranks import (
+    LabelRanks,
+    Ranks,
+    descending_rows,
+    evaluate,
+    rounds_once,
+    sorted_places,
+    tied_rows,
+)
 from nacp.engine.scratch import Scratch
 from nacp.errors import InputError
 from nacp.tuning import tuning
@@ -45,6 +53,13 @@ class Block:
         self.shape: tuple[int, int] = values.shape
         self._coded: Array | None = None
         self._codes: tuple[Array, Ints] | None = None
+
+    def part(self, rows: slice) -> "Block":
+        """Return some of the rows as a block, with the scores that are there already."""
+        part = Block(self.values[rows], self.spec, Scratch(), None if self.u is None else self.u[rows])
+        for name in {"placed", "along"} & vars(self).keys():
+            vars(part)[name] = vars(self)[name][rows]
+        return part
 
     @cached_property
     def u(self) -> Floats | None:
@@ -168,9 +183,7 @@ class _Entries(NamedTuple):
     p: Array
 
 
-def open_block(
-    values: Array, spec: Spec, scratch: Scratch | None = None, u: Floats | None = None
-) -> Block:
+def open_block(values: Array, spec: Spec, scratch: Scratch | None = None, u: Floats | None = None) -> Block:
     """Return rows ready to be asked about their scores; `u` are their uniform numbers, if these are known."""
     return Block(values, spec, Scratch() if scratch is None else scratch, u)
 
@@ -249,10 +262,10 @@ def _inside(block: Block, spans: Sequence[tuple[float, float]], *, placed: bool)
         return np.empty(0, dtype=np.int64), np.empty(0)
     # Sets are small: what lies below the highest end is mostly little, and looked at one by one.
     inside = block.scratch.get("inside", (size,), np.bool_)
-    _compared(block, np.less_equal, highs[-1], inside, placed=placed)
+    _compare(block, highs[-1], inside, placed=placed)
     if np.count_nonzero(inside) > size // 8:
         above = block.scratch.get("above low", (size,), np.bool_)
-        _compared(block, np.greater, lows[0], above, placed=placed)
+        _compare(block, lows[0], above, placed=placed, above=True)
         np.logical_and(inside, above, out=inside)
     flat = np.flatnonzero(inside)
     if len(spans) > 1:
@@ -262,18 +275,18 @@ def _inside(block: Block, spans: Sequence[tuple[float, float]], *, placed: bool)
         if whole:
             return flat, block.at(flat, placed=placed)
     found = block.at(flat, placed=placed)
-    exact = found > lows[np.searchsorted(highs, found, side="left")]
+    exact = found > (lows[0] if len(spans) == 1 else lows[np.searchsorted(highs, found, side="left")])
     return flat[exact], found[exact]
 
 
-def _compared(block: Block, compare: np.ufunc, q: float, out: Bools, *, placed: bool) -> None:
-    """Compare scores with a number; if they are -p, the rows with minus the number."""
+def _compare(block: Block, q: float, out: Bools, *, placed: bool, above: bool = False) -> None:
+    """Say which scores are at most q, or above it; where they are -p, by comparing the rows with -q."""
     if block.is_minus_p:
-        mirrored = {np.less_equal: np.greater_equal, np.greater: np.less}[compare]
-        mirrored(block.values.reshape(-1), -_down(block.values.dtype, q), out=out)
+        p, limit = block.values.reshape(-1), -_down(block.values.dtype, q)
+        (np.less if above else np.greater_equal)(p, limit, out=out)
     else:
         scores = block.scores(placed=placed).reshape(-1)
-        compare(scores, _down(scores.dtype, q), out=out)
+        (np.greater if above else np.less_equal)(scores, _down(scores.dtype, q), out=out)
 
 
 def profile(block: Block, thresholds: Thresholds, weights: Weights = None) -> Array:
@@ -284,9 +297,9 @@ def profile(block: Block, thresholds: Thresholds, weights: Weights = None) -> Ar
     if isinstance(thresholds, PerLabel | PerRow):
         found = [_weighed(_below(block, each), block, weights) for each in _each(thresholds)]
         return np.stack(found, axis=1)
-    placed = weights is not None
-    scores = block.scores(placed=placed)
-    base = _weighed(scores <= _down(scores.dtype, float(thresholds[0])), block, weights)
+    placed, low = weights is not None, block.scratch.get("inside", (block.values.size,), np.bool_)
+    _compare(block, float(thresholds[0]), low, placed=placed)
+    base = _weighed(low.reshape(block.shape), block, weights)
     if len(thresholds) == 1:
         return base[:, None]
     flat, inside = _inside(block, [(float(thresholds[0]), float(thresholds[-1]))], placed=placed)
