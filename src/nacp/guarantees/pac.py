@@ -112,8 +112,8 @@ class BetsQuestion(Question):
         while played < len(shares):
             # As many rows as may be played at once, up to a place where bets are judged.
             step = max(1, tuning().bets_entries // max(len(bets.open), 1))
-            stop = bets.stop_before(bets.seen + waiting + step) - bets.seen - waiting
-            some = shares[played : played + max(stop, 1)]
+            stop = bets.stop_before(bets.seen + step) - bets.seen - waiting
+            some = shares[played : played + stop]
             gains = (some[:, column] - self._target[bets.open]) / self._width
             played += len(some)
             self._waiting.append(gains)
