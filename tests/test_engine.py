@@ -18,6 +18,7 @@ from nacp import engine
 from nacp.engine import ByEntry, ByLabel, PerLabel, PerRow, Scratch, Spec, traced
 from nacp.engine.cells import CELLS, EDGES, codes_of
 from nacp.engine.formula import Expression, Symbols
+from nacp.engine.ranks import descending_rows, sorted_places
 from nacp.noise.matrices import DenseMatrix, GroupedMatrix
 from nacp.scores.base import RankedScore
 from nacp.tuning import tuned
@@ -491,6 +492,40 @@ def numbers() -> dict[str, np.ndarray]:
         "zeros": np.array([0.0, -0.0]),
         "none": np.array([]),
     }
+
+
+def rows_to_sort(kind, k):
+    """Rows whose entries differ a lot, or only in bits that a short word has no room for."""
+    rng = np.random.default_rng(k)
+    far, near = rng.dirichlet(np.full(k, 0.1), size=40), 1 / k * (1 + rng.uniform(0, 1e-6, (40, k)))
+    rows = {"far": far, "near": near, "few near": np.where(np.arange(40)[:, None] % 9, far, near)}[kind]
+    rows = rows.astype(np.float32)
+    rows[::3][rows[::3] < 1e-3] = -0.0
+    return rows
+
+
+@pytest.mark.parametrize("k", [2, 3, 10, 1000, 4096, 4097])
+@pytest.mark.parametrize("kind", ["far", "near", "few near"])
+def test_rows_are_sorted_with_their_places(kind, k):
+    rows = rows_to_sort(kind, k)
+    expected = -np.sort(-rows.astype(np.float64), axis=1)
+    for values in (rows, rows.astype(np.float64)):
+        found, places = sorted_places(values, Scratch())
+        np.testing.assert_array_equal(found, expected)
+        np.testing.assert_array_equal(values.reshape(-1)[places], expected)
+        np.testing.assert_array_equal(np.sort(places, axis=1).ravel(), np.arange(rows.size))
+        np.testing.assert_array_equal(descending_rows(values, Scratch()), expected)
+
+
+@pytest.mark.parametrize("placed", [False, True])
+def test_a_part_of_a_block_has_its_scores_whether_they_were_there_before_or_not(placed):
+    values = np.random.default_rng(2).dirichlet(np.full(6, 0.5), size=9).astype(np.float32)
+    for score in (nacp.HPS(), nacp.APS(), nacp.RAPS()):
+        whole, some = engine.open_block(values, score.spec), slice(2, 7)
+        expected = engine.open_block(values[some], score.spec).scores(placed=placed)
+        np.testing.assert_array_equal(whole.part(some).scores(placed=placed), expected)
+        whole.scores(placed=placed)
+        np.testing.assert_array_equal(whole.part(some).scores(placed=placed), expected)
 
 
 def cells_of(scores, scratch):

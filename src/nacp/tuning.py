@@ -29,12 +29,15 @@ class Tuning:
     hint_pairs : int
         Up to so many pairs, all are collected in the first read; from there on it takes a hint which.
     hint_rows : int
-        So many rows, but a 16th of them at the most, are looked at first to guess which cells the first read
-        should collect. With 1,024 rows 30 values of alpha took 2.0 times as long as one with APS, with 2,048
-        1.4 times: a guess that is too wide is not collected at once.
+        So many rows for each target, of four at the most, but a 16th of all rows at the most, are looked at
+        first to guess which cells the first read should collect. With half as many, 30 values of alpha took
+        2.0 times as long as one with APS: a guess that is too wide is not collected at once.
     hint_errors : float
         How far around the guess, in standard errors of the hint. With 2, one of six values of alpha needed a
         further read, with 4 none.
+    written_weights : int
+        Up to so many entries of W, all are written out as whole numbers before rows are read: 8 MB. With a
+        matrix for 1,000 classes HPS took 1.1 times as long without.
     counted_thresholds : int
         Up to so many thresholds, pairs are counted by comparing; for more, each pair is looked up.
     bets_entries : int
@@ -51,8 +54,9 @@ class Tuning:
     collected_pairs: int = 1 << 21
     new_cells: int = 1 << 16
     hint_pairs: int = 1 << 17
-    hint_rows: int = 2048
+    hint_rows: int = 512
     hint_errors: float = 4.0
+    written_weights: int = 1 << 20
     counted_thresholds: int = 32
     bets_entries: int = 1 << 18
     split_errors: float = 5.0

@@ -1,5 +1,6 @@
 """Coverage: what can be known of a sample under one W. Each method is a conversation with the sample."""
 
+from dataclasses import dataclass
 from functools import cached_property
 from typing import NamedTuple
 
@@ -13,6 +14,7 @@ from nacp.coverage.sample import Question, Sample, Talk, both
 from nacp.coverage.tally import Tally
 from nacp.engine import Block, ByLabel
 from nacp.engine.cells import CELLS, ENDS
+from nacp.engine.contract import Table
 from nacp.noise.matrices import ClassMatrix
 from nacp.tuning import tuning
 
@@ -58,7 +60,14 @@ class Coverage:
         """Return the weights of the pairs of some rows, for the engine; None if all are equal."""
         if self.read_as is None:
             return None
-        return ByLabel(self.sample.labels[rows], self.inverse, self._unit)
+        return ByLabel(self.sample.labels[rows], *self._table)
+
+    @cached_property
+    def _table(self) -> tuple[Table, float | None]:
+        """The weights by label, and their unit; none where they are written out as whole numbers."""
+        if self.k**2 > min(tuning().written_weights, self.n * self.k):
+            return self.inverse, self._unit
+        return Whole(np.rint(self.inverse.rest(np.arange(self.k)) / self._unit).astype(np.int64)), None
 
     @cached_property
     def estimator(self) -> Estimator:
@@ -122,14 +131,14 @@ class Coverage:
 
     def _hint(self, targets: list[float], rule: Rule) -> list[Cell]:
         """Guess from all labels and a few rows in which cells targets are crossed; an error costs a read."""
+        search = Search(self.estimator)
         if self.n * self.k <= tuning().hint_pairs:
             return [Cell(-np.inf, np.inf)]
         if self.read_as not in self.sample.glanced:
             parts = [TallyQuestion(self) for _ in range(8)]
-            rows = self.sample.glance(parts, tuning().hint_rows)
+            rows = self.sample.glance(parts, tuning().hint_rows * min(len(targets), 4))
             self.sample.glanced[self.read_as] = rows, np.stack([part.found for part in parts])
         rows, tallies = self.sample.glanced[self.read_as]
-        search = Search(self.estimator)
         search.learn(ENDS, tallies.sum(axis=0) * self.n // rows)
         clean = self.estimator.clean(search.edges, search.upto[1] - search.upto[2])[:-1]
         # The labels' part is known; the error of the pairs' part shows in how the few rows' parts differ.
@@ -176,7 +185,7 @@ class Coverage:
         """Return psi-hat, the mean sum of ``max(-W[y, l], 0)`` over the sets, at native thresholds."""
         q, where = np.unique(thresholds, return_inverse=True)
         upto = yield from self._upto(q)
-        found: Floats = self.estimator.falling(q, upto[2])[where] / self.n
+        found: Floats = self.estimator.parts(q, *upto[1:])[1][where] / self.n
         return found
 
     def _upto(self, q: Floats) -> Talk[Ints]:
@@ -239,6 +248,18 @@ class Coverage:
         if inverse.constant_rest is not None:
             return own + inverse.constant_rest * engine.profile(block, thresholds)
         return own + engine.profile(block, thresholds, ByLabel(labels, inverse))
+
+
+@dataclass(frozen=True)
+class Whole:
+    """A table of weights that are whole numbers, written out."""
+
+    values: Ints
+
+    def rest(self, rows: Ints, columns: Ints | None = None) -> Ints:
+        """Return the entries at the given places; without columns, whole rows."""
+        found: Ints = self.values[rows] if columns is None else self.values[rows, columns]
+        return found
 
 
 def _place(estimate: Floats, target: float, rule: Rule) -> int:

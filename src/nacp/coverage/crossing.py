@@ -96,15 +96,20 @@ class Search:
         Neighbouring cells without pairs are joined.
         """
         self._known = None
-        weighed = self.estimator.weighed(tally)
-        upto = self.upto[:, [np.searchsorted(self.edges, edges[0])]] + np.cumsum(weighed, axis=1)
-        some = tally[0] > 0
-        some[:-1] |= some[1:]  # the low end of a cell that holds pairs is an edge, too
-        new = some & ~np.isin(edges[1:], self.edges[:-1])
-        merged = np.concatenate([self.edges[:-1], edges[1:][new]])
+        held = np.flatnonzero(tally[0] > 0)
+        sums = np.zeros((3, len(held) + 1), dtype=np.int64)
+        np.cumsum(self.estimator.weighed(tally[:, held]), axis=1, out=sums[:, 1:])
+        ends = np.zeros(len(edges), dtype=bool)
+        ends[held] = ends[held + 1] = True  # of each cell that holds pairs
+        place = np.flatnonzero(ends)
+        known = self.edges[np.searchsorted(self.edges, edges[place])] == edges[place]
+        place = place[~known | (edges[place] == np.inf)]
+        start = self.upto[:, [np.searchsorted(self.edges, edges[0])]]
+        upto = start + sums[:, np.searchsorted(held, place, side="left")]
+        merged = np.concatenate([self.edges[:-1], edges[place]])
         order = np.argsort(merged)
         self.edges = merged[order]
-        self.upto = np.concatenate([self.upto[:, :-1], upto[:, new]], axis=1)[:, order]
+        self.upto = np.concatenate([self.upto[:, :-1], upto], axis=1)[:, order]
         if self.edges[-1] < np.inf:
             self.edges = np.append(self.edges, np.inf)
             self.upto = np.append(self.upto, self.upto[:, -1:], axis=1)
@@ -136,14 +141,8 @@ class Search:
     def _at_edges(self) -> tuple[Floats, Floats, Floats]:
         """Return the rising and the falling part of F^c-hat at all edges, times n, and itself."""
         if self._known is None:
-            _, gains, losses = self.upto
-            clean = self.estimator.clean(self.edges, gains - losses)
-            clean[-1] = 1.0
-            rising, falling = (
-                self.estimator.rising(self.edges, gains),
-                self.estimator.falling(self.edges, losses),
-            )
-            self._known = rising, falling, clean
+            self._known = self.estimator.parts(self.edges, *self.upto[1:])
+            self._known[2][-1] = 1.0
         return self._known
 
     def pairs_in(self, cell: Cell) -> int:

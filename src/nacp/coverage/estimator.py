@@ -14,7 +14,7 @@ import numpy as np
 
 from nacp._types import Floats, Ints
 from nacp.coverage.tally import Tally
-from nacp.engine.cells import EDGES
+from nacp.engine.cells import EDGES, ENDS
 from nacp.noise.matrices import ClassMatrix
 
 
@@ -59,15 +59,15 @@ class Estimator:
         """Return how many given labels score at most q."""
         return np.searchsorted(self.label_scores, q, side="right")
 
-    def rising(self, q: Floats, gains: Ints) -> Floats:
-        """Return the part of n F^c-hat that rises with q; `gains` is that of the pairs."""
-        rest = np.where(np.isposinf(q), self._totals[0], gains * self.unit)
-        return self._gains[self.labels_upto(q)] * self._own_unit + rest
+    def parts(self, q: Floats, gains: Ints, losses: Ints) -> tuple[Floats, Floats, Floats]:
+        """Return the part of n F^c-hat that rises with q, the one that falls, and F^c-hat.
 
-    def falling(self, q: Floats, losses: Ints) -> Floats:
-        """Return the part of n F^c-hat that falls with q; `losses` is that of the pairs."""
-        rest = np.where(np.isposinf(q), self._totals[1], losses * self.unit)
-        return self._losses[self.labels_upto(q)] * self._own_unit + rest
+        `gains` and `losses` are those of the pairs that score at most q.
+        """
+        labels, every = self.labels_upto(q), np.isposinf(q)
+        rising = self._gains[labels] * self._own_unit + np.where(every, self._totals[0], gains * self.unit)
+        falling = self._losses[labels] * self._own_unit + np.where(every, self._totals[1], losses * self.unit)
+        return rising, falling, self.clean_of(labels, gains - losses)
 
     def clean(self, q: Floats, net: Ints) -> Floats:
         """Return F^c-hat at q; `net` is the weight of the pairs that score at most q."""
@@ -87,10 +87,11 @@ class Estimator:
 
     def tally(self, counted: Ints) -> Tally:
         """Return what was counted in all cells as a tally; equal weights are counted, not added."""
-        cells = np.flatnonzero(counted[0])
-        labels = np.diff(self.labels_upto(EDGES), prepend=0)[cells]
+        cells = np.flatnonzero(counted[0] > 0)
+        below, upto = self.labels_upto(ENDS[cells]), self.labels_upto(EDGES[cells])
+        labels = upto - below
         if self.constant is None:
-            own = np.diff(self._own[self.labels_upto(EDGES)], prepend=0)[cells]
+            own = self._own[upto] - self._own[below]
             _, gains, losses = counted[:, cells]
             units = self._own_unit, self.unit
         else:

@@ -115,15 +115,22 @@ class Sample:
         self.held: dict[Hashable, list[Any]] = {}  # pairs that were collected, by how they are weighed
         self._answered: dict[Hashable, Question] = {}
         self._orders: dict[int, Ints] = {}
+        self._u: Floats | None = None  # the rows' uniform numbers, once they are known
 
     @cached_property
     def label_scores(self) -> Floats:
         """The native scores of the given labels, in the order of the rows."""
-        scores, scratch = np.empty(self.n), Scratch()
+        scores, scratch, u = np.empty(self.n), Scratch(), np.empty(self.n)
         for where in self.rows.slices():
-            block = engine.open_block(self.rows[where], self.spec, scratch)
+            block = self._open(where, scratch)
             scores[where] = engine.label_scores(block, self.labels[where])
+            u[where] = 0 if block.u is None else block.u
+        self._u = u
         return scores
+
+    def _open(self, rows: slice | Ints, scratch: Scratch) -> Block:
+        u = None if self._u is None else self._u[rows]
+        return engine.open_block(self.rows[rows], self.spec, scratch, u)
 
     def ask(self, talk: Talk[T]) -> T:
         """Carry on a conversation to its end, and return what comes out."""
@@ -170,7 +177,7 @@ class Sample:
             if not open_questions:
                 break
             rows = where if order is None else order[where]
-            block = engine.open_block(self.rows[rows], self.spec, scratch)
+            block = self._open(rows, scratch)
             if any(question.placed for question in open_questions):
                 _ = block.placed  # for all of them, instead of once in order and once in place
             for question in open_questions:
@@ -190,5 +197,5 @@ class Sample:
         for i, question in enumerate(questions):
             some = chosen[i :: len(questions)]
             for where in row_slices(len(some), self.k):
-                question.see(engine.open_block(self.rows[some[where]], self.spec, scratch), some[where])
+                question.see(self._open(some[where], scratch), some[where])
         return len(chosen)

@@ -7,6 +7,7 @@ scores in ``(EDGES[i - 1], EDGES[i]]``. Scores very close to 0 or to 1 share a c
 ones.
 """
 
+import sys
 from functools import lru_cache
 
 import numpy as np
@@ -16,6 +17,8 @@ from nacp.engine.scratch import Scratch
 
 _BITS = 7
 _SHIFT = 23 - _BITS
+_HIGH = int(sys.byteorder == "little")  # which half of a float32 holds its leading 16 bits
+_HALF = 0.5 - 2.0**-26  # from here on, scores are rounded to 1/2 and more
 _CODES = 1 << (8 + _BITS)  # the leading bits of a magnitude
 # Exponents where cells begin and end: of negative scores, of those up to 1/2, of 1 - s, of s - 1.
 _NEGATIVE, _POSITIVE, _BELOW_ONE, _ABOVE_ONE = (-64, 64), (-40, -1), (-40, -1), (-40, 20)
@@ -50,25 +53,27 @@ ENDS: Floats = np.append(-np.inf, EDGES)  # cell i holds the scores in (ENDS[i],
 def codes_of(scores: Array, scratch: Scratch) -> tuple[Array, Ints]:
     """Return a small number for each score, flat, and a table from these numbers to cells."""
     flat = scores.reshape(-1)
-    score = scratch.get("rounded", flat.shape, np.float32)
-    nearer = scratch.get("distance", flat.shape, np.float32)
+    lower = np.less(flat, _HALF, out=scratch.get("lower", flat.shape, np.bool_))
+    nearer = scratch.get("nearer", flat.shape, np.float32)
     with np.errstate(over="ignore"):
-        np.copyto(score, flat, casting="same_kind")
         np.subtract(1, flat, out=nearer, casting="same_kind")
-    np.minimum(score, nearer, out=nearer)
-    codes = scratch.get("codes", flat.shape, np.int32)
-    np.right_shift(nearer.view(np.uint32), _SHIFT, out=codes.view(np.uint32))
-    # Their sign tells the negative ones from others, and those above 1; a bit more those from 1/2 on.
-    upper = np.greater_equal(score, np.float32(0.5), out=scratch.get("upper", flat.shape, np.bool_))
-    codes += np.multiply(upper.view(np.int8), np.int32(2 * _CODES), out=score.view(np.int32))
+        np.copyto(nearer, flat, where=lower, casting="same_kind")
+    # Their sign tells the negative ones from others, and those above 1; a bit more those below 1/2.
+    codes = scratch.get("codes", flat.shape, np.int64)
+    np.copyto(codes, _leading_bits(nearer))
+    np.add(codes, 2 * _CODES, out=codes, where=lower)
     return codes, _table()
 
 
-def negated_codes(values: Array, scratch: Scratch) -> tuple[Array, Ints]:
+def negated_codes(values: Array) -> tuple[Array, Ints]:
     """Return the same of minus some float32 values that are not negative."""
-    codes = scratch.get("codes", values.shape, np.int32)
-    np.right_shift(values.view(np.uint32), _SHIFT, out=codes.view(np.uint32))  # unsigned: -0.0 comes last
-    return codes.reshape(-1), _negative_table()
+    return _leading_bits(values.reshape(-1)), _negative_table()  # unsigned: -0.0 comes last
+
+
+def _leading_bits(values: Array) -> Array:
+    """Return the sign, the exponent and the first bits of the mantissa of float32 values: the high half."""
+    halves: Array = values.view(np.uint16)[_HIGH::2]
+    return halves
 
 
 @lru_cache(maxsize=16)
@@ -85,17 +90,17 @@ def codes_between(spans: tuple[tuple[float, float], ...], *, negated: bool) -> t
 
 @lru_cache(maxsize=1)
 def _table() -> Ints:
-    """The cells by codes: of scores below 1/2 that are not negative, of negative ones, up to 1, and above."""
+    """The cells by codes: of scores from 1/2 to 1, above, below 1/2 but not negative, and negative."""
     values = (np.arange(_CODES, dtype=np.uint32) << _SHIFT).view(np.float32)
     magnitudes = np.nan_to_num(values, nan=np.inf, posinf=np.inf).astype(np.float64)
     tiny = magnitudes < 2.0 ** _ABOVE_ONE[0]
     distances = np.where(tiny, 0, magnitudes)
-    cells = [np.searchsorted(EDGES, s) for s in (magnitudes, -magnitudes, 1 - distances, 1 + distances)]
-    cells[3][tiny] += 1  # s - 1 is not 0 there
+    cells = [np.searchsorted(EDGES, s) for s in (1 - distances, 1 + distances, magnitudes, -magnitudes)]
+    cells[1][tiny] += 1  # s - 1 is not 0 there
     return np.concatenate(cells)
 
 
 @lru_cache(maxsize=1)
 def _negative_table() -> Ints:
     """The cells of negative scores by the leading bits of their magnitude, at last that of -0.0."""
-    return np.append(_table()[_CODES : 2 * _CODES], np.searchsorted(EDGES, 0.0))
+    return np.append(_table()[3 * _CODES :], np.searchsorted(EDGES, 0.0))

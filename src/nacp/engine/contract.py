@@ -54,7 +54,7 @@ class Spec:
 class Table(Protocol):
     """A k x k matrix of weights, whose entries can be asked for; it need not be written out."""
 
-    def rest(self, rows: Ints, columns: Ints | None = None) -> Floats:
+    def rest(self, rows: Ints, columns: Ints | None = None) -> Array:
         """Return the entries at the given places; without columns, whole rows. As a new array."""
 
 
@@ -74,7 +74,7 @@ class ByLabel:
         """Return the weights of all pairs: (rows, k)."""
         return self._in_units(self.table.rest(self.labels))
 
-    def _in_units(self, weights: Floats) -> Array:
+    def _in_units(self, weights: Array) -> Array:
         if self.unit is None:
             return weights
         weights /= self.unit

@@ -11,7 +11,15 @@ from nacp.engine.cells import CELLS, codes_between, codes_of, negated_codes
 from nacp.engine.contract import ByEntry, ByLabel, Pairs, PerLabel, PerRow, Spec, Thresholds, Weights
 from nacp.engine.formula import Expression
 from nacp.engine.hashing import hashed_uniforms
-from nacp.engine.ranks import LabelRanks, Ranks, evaluate, rounds_once, tied_rows
+from nacp.engine.ranks import (
+    LabelRanks,
+    Ranks,
+    descending_rows,
+    evaluate,
+    rounds_once,
+    sorted_places,
+    tied_rows,
+)
 from nacp.engine.scratch import Scratch
 from nacp.errors import InputError
 from nacp.tuning import tuning
@@ -40,24 +48,30 @@ class Block:
     What is computed lies in scratch memory: it holds until the next block is opened with the same scratch.
     """
 
-    def __init__(self, values: Array, spec: Spec, scratch: Scratch) -> None:
-        self.values, self.spec, self.scratch = values, spec, scratch
+    def __init__(self, values: Array, spec: Spec, scratch: Scratch, u: Floats | None = None) -> None:
+        self.values, self.spec, self.scratch, self._u = values, spec, scratch, u
         self.shape: tuple[int, int] = values.shape
         self._coded: Array | None = None
         self._codes: tuple[Array, Ints] | None = None
 
+    def part(self, rows: slice) -> "Block":
+        """Return some of the rows as a block, with the scores that are there already."""
+        part = Block(self.values[rows], self.spec, Scratch(), None if self.u is None else self.u[rows])
+        for name in {"placed", "along"} & vars(self).keys():
+            vars(part)[name] = vars(self)[name][rows]
+        return part
+
     @cached_property
     def u(self) -> Floats | None:
         """The rows' uniform numbers, if the score is randomised."""
-        return None if self.spec.seed is None else uniforms(self.values, self.spec.seed)
+        if self.spec.seed is None:
+            return None
+        return uniforms(self.values, self.spec.seed) if self._u is None else self._u
 
     @cached_property
     def descending(self) -> Array:
         """The rows in descending order."""
-        held = self.scratch.get("descending", self.shape, self.values.dtype)
-        np.negative(self.values, out=held)
-        held.sort(axis=1)
-        return np.negative(held, out=held)
+        return descending_rows(self.values, self.scratch)
 
     @cached_property
     def placed(self) -> Array:
@@ -66,7 +80,7 @@ class Block:
             return self._pointwise()
         for name in ("along", "descending"):  # they lie where this is computed
             vars(self).pop(name, None)
-        values, places = _sorted_places(self.values, self.scratch)
+        values, places = sorted_places(self.values, self.scratch)
         placed = self.scratch.get("placed", self.shape, np.float64)
         placed.reshape(-1)[places.reshape(-1)] = self._ranked(values).reshape(-1)
         return placed
@@ -83,9 +97,7 @@ class Block:
     def codes(self, *, placed: bool) -> tuple[Array, Ints]:
         """Return small numbers for the same scores, flat, and the table of the cells that they stand for."""
         if self.codes_are_bits:
-            if self._codes is None:
-                self._codes = negated_codes(self.values, self.scratch)
-            return self._codes
+            return negated_codes(self.values)
         scores = self.scores(placed=placed)
         if self._codes is None or self._coded is not scores:
             self._coded, self._codes = scores, codes_of(scores, self.scratch)
@@ -93,6 +105,8 @@ class Block:
 
     def at(self, flat: Ints, *, placed: bool) -> Floats:
         """Return the same scores at some flat places; of a pointwise score, computed there alone."""
+        if self.is_minus_p:
+            return np.negative(self.values.reshape(-1)[flat], dtype=np.float64)
         formula = self.spec.formula
         if self.spec.ranked or not isinstance(formula, Expression) or "placed" in vars(self):
             found: Array = self.scores(placed=placed).reshape(-1)[flat]
@@ -101,7 +115,7 @@ class Block:
         return found.astype(np.float64)
 
     @cached_property
-    def _is_minus_p(self) -> bool:
+    def is_minus_p(self) -> bool:
         """Whether the score is -p."""
         formula = self.spec.formula
         return not self.spec.ranked and isinstance(formula, Expression) and repr(formula) == "negative(p)"
@@ -109,7 +123,7 @@ class Block:
     @property
     def codes_are_bits(self) -> bool:
         """Whether cells need no arithmetic: they are the leading bits of the rows themselves."""
-        return self._is_minus_p and self.values.dtype == np.float32
+        return self.is_minus_p and self.values.dtype == np.float32
 
     def _ranked(self, values: Array) -> Array:
         """Return the scores of rows in descending order."""
@@ -140,7 +154,7 @@ class Block:
         else:
             assert self.spec.of_rows is not None
             scores = self._checked(self.spec.of_rows(self.values))
-        return scores if self._is_minus_p else _lowest_finite(scores)
+        return scores if self.is_minus_p else _lowest_finite(scores)
 
     def _checked(self, found: Array) -> Array:
         scores = np.asarray(found, dtype=np.float64)
@@ -169,9 +183,9 @@ class _Entries(NamedTuple):
     p: Array
 
 
-def open_block(values: Array, spec: Spec, scratch: Scratch | None = None) -> Block:
-    """Return rows ready to be asked about their scores."""
-    return Block(values, spec, Scratch() if scratch is None else scratch)
+def open_block(values: Array, spec: Spec, scratch: Scratch | None = None, u: Floats | None = None) -> Block:
+    """Return rows ready to be asked about their scores; `u` are their uniform numbers, if these are known."""
+    return Block(values, spec, Scratch() if scratch is None else scratch, u)
 
 
 def label_scores(block: Block, labels: Ints) -> Floats:
@@ -200,20 +214,23 @@ def tally(block: Block, edges: Floats | None = None, weights: Weights = None) ->
     elif weights is None and len(edges) <= tuning().counted_thresholds:
         return _counted(block.scores(placed=False), edges)
     else:
-        scores = block.scores(placed=placed).reshape(-1)
-        flat = _inside(block, [(float(edges[0]), float(edges[-1]))], placed=placed)
-        cells, number = np.searchsorted(edges, scores[flat], side="left") - 1, len(edges) - 1
+        flat, scores = _inside(block, [(float(edges[0]), float(edges[-1]))], placed=placed)
+        cells, number = np.searchsorted(edges, scores, side="left") - 1, len(edges) - 1
         table = np.arange(number)
-    sums = [np.bincount(cells)]
+    sums = np.bincount(cells)[None]
     if weights is not None:
-        weighed, (gains, losses) = _weights(block, weights, flat), np.zeros((2, len(sums[0])), dtype=np.int64)
-        np.add.at(gains, cells, weighed)
-        np.subtract.at(losses, cells, np.minimum(weighed, 0))
-        sums += [gains + losses, losses]
-    some = np.flatnonzero(sums[0])
+        # Gains and losses are added up at once: those of cell c at c, and at c plus the number of cells.
+        weighed, signed = _weights(block, weights, flat), block.scratch.get("signed", cells.shape, np.int64)
+        np.right_shift(weighed, 63, out=signed)  # -1 for a loss
+        signed &= sums.size
+        signed += cells
+        gains, losses = added = np.zeros((2, sums.size), dtype=np.int64)
+        np.add.at(added.reshape(-1), signed, weighed)
+        sums = np.stack([sums[0], gains, -losses])
+    some = np.flatnonzero(sums[0] > 0)
     found = np.zeros((len(sums), number), dtype=np.int64)
-    for total, part in zip(found, sums, strict=True):
-        np.add.at(total, table[some], part[some])
+    for total, part in zip(found, sums[:, some], strict=True):
+        np.add.at(total, table[some], part)
     return found
 
 
@@ -232,42 +249,44 @@ def _weights(block: Block, weights: ByLabel | ByEntry, flat: Ints | None) -> Int
 def window(block: Block, spans: Sequence[tuple[float, float]], weights: Weights = None) -> Pairs:
     """Return the pairs that score in one of some intervals (low, high], which are ascending and disjoint."""
     placed = weights is not None
-    flat = _inside(block, spans, placed=placed)
-    scores = block.at(flat, placed=placed)
+    flat, scores = _inside(block, spans, placed=placed)
     if weights is None:
         return Pairs(scores, np.empty(0, dtype=np.int64))
     return Pairs(scores, _weights(block, weights, flat))
 
 
-def _inside(block: Block, spans: Sequence[tuple[float, float]], *, placed: bool) -> Ints:
-    """Return the flat places of the scores in ascending intervals (low, high]."""
-    if not len(spans):
-        return np.empty(0, dtype=np.int64)
-    (lows, highs), size = np.transpose(spans), (block.values.size,)
-    inside, above = (block.scratch.get(name, size, np.bool_) for name in ("inside", "above low"))
-    if len(spans) == 1 and not block.codes_are_bits:
-        scores = block.scores(placed=placed).reshape(-1)
-        np.greater(scores, _down(scores.dtype, lows[0]), out=above)
-        np.less_equal(scores, _down(scores.dtype, highs[0]), out=inside)
-        return np.flatnonzero(np.logical_and(inside, above, out=inside))
-    codes, _ = block.codes(placed=placed)
-    wanted, whole = codes_between(tuple(spans), negated=block.codes_are_bits)
-    some = np.flatnonzero(wanted)
-    if len(some) and some[-1] - some[0] + 1 == len(some):
-        np.greater_equal(codes, int(some[0]), out=above)
-        np.less_equal(codes, int(some[-1]), out=inside)
+def _inside(block: Block, spans: Sequence[tuple[float, float]], *, placed: bool) -> tuple[Ints, Floats]:
+    """Return the flat places of the scores in ascending intervals (low, high], and these scores."""
+    (lows, highs), size = np.reshape(spans, (-1, 2)).T, block.values.size
+    if not len(highs):
+        return np.empty(0, dtype=np.int64), np.empty(0)
+    # Sets are small: what lies below the highest end is mostly little, and looked at one by one.
+    inside = block.scratch.get("inside", (size,), np.bool_)
+    _compare(block, highs[-1], inside, placed=placed)
+    if np.count_nonzero(inside) > size // 8:
+        above = block.scratch.get("above low", (size,), np.bool_)
+        _compare(block, lows[0], above, placed=placed, above=True)
         np.logical_and(inside, above, out=inside)
-    else:
-        np.take(wanted, codes, out=inside, mode="clip")
     flat = np.flatnonzero(inside)
-    if whole:
-        return flat
-    # The cells at the ends reach beyond the intervals.
+    if len(spans) > 1:
+        wanted, whole = codes_between(tuple(spans), negated=block.codes_are_bits)
+        codes, _ = block.codes(placed=placed)
+        flat = flat[wanted[codes[flat]]]
+        if whole:
+            return flat, block.at(flat, placed=placed)
     found = block.at(flat, placed=placed)
-    place = np.searchsorted(highs, found, side="left")
-    exact = place < len(highs)
-    exact[exact] = found[exact] > lows[place[exact]]
-    return flat[exact]
+    exact = found > (lows[0] if len(spans) == 1 else lows[np.searchsorted(highs, found, side="left")])
+    return flat[exact], found[exact]
+
+
+def _compare(block: Block, q: float, out: Bools, *, placed: bool, above: bool = False) -> None:
+    """Say which scores are at most q, or above it; where they are -p, by comparing the rows with -q."""
+    if block.is_minus_p:
+        p, limit = block.values.reshape(-1), -_down(block.values.dtype, q)
+        (np.less if above else np.greater_equal)(p, limit, out=out)
+    else:
+        scores = block.scores(placed=placed).reshape(-1)
+        (np.greater if above else np.less_equal)(scores, _down(scores.dtype, q), out=out)
 
 
 def profile(block: Block, thresholds: Thresholds, weights: Weights = None) -> Array:
@@ -278,15 +297,14 @@ def profile(block: Block, thresholds: Thresholds, weights: Weights = None) -> Ar
     if isinstance(thresholds, PerLabel | PerRow):
         found = [_weighed(_below(block, each), block, weights) for each in _each(thresholds)]
         return np.stack(found, axis=1)
-    placed = weights is not None
-    scores = block.scores(placed=placed)
-    base = _weighed(scores <= _down(scores.dtype, float(thresholds[0])), block, weights)
+    placed, low = weights is not None, block.scratch.get("inside", (block.values.size,), np.bool_)
+    _compare(block, float(thresholds[0]), low, placed=placed)
+    base = _weighed(low.reshape(block.shape), block, weights)
     if len(thresholds) == 1:
         return base[:, None]
-    flat = _inside(block, [(float(thresholds[0]), float(thresholds[-1]))], placed=placed)
-    scores = scores.reshape(-1)[flat]
+    flat, inside = _inside(block, [(float(thresholds[0]), float(thresholds[-1]))], placed=placed)
     rows, columns = np.divmod(flat, block.shape[1])
-    cells = rows * len(thresholds) + np.searchsorted(thresholds, scores, side="left")
+    cells = rows * len(thresholds) + np.searchsorted(thresholds, inside, side="left")
     added = np.bincount(
         cells, None if weights is None else weights.at(rows, columns), minlength=base.size * len(thresholds)
     ).reshape(-1, len(thresholds))
@@ -355,23 +373,3 @@ def _down(dtype: np.dtype[np.floating], q: float) -> np.floating:
         rounded = dtype.type(q)
         # As Python floats: NumPy would round q before it compares.
         return rounded if float(rounded) <= q else np.nextafter(rounded, dtype.type(-np.inf))
-
-
-def _sorted_places(values: Array, scratch: Scratch) -> tuple[Array, Ints]:
-    """Return the rows in descending order, and the flat places in the block that the entries came from."""
-    places = np.arange(values.size).reshape(values.shape)
-    if values.dtype != np.float32:
-        order = places[:, :1] + np.argsort(np.negative(values), axis=1)
-        return values.reshape(-1)[order], order
-    # Nonnegative floats are ordered as their bits are: one sort of words (inverted bits, place).
-    bits = np.add(values, np.float32(0), out=scratch.get("descending", values.shape, np.float32)).view(
-        np.uint32
-    )
-    words = scratch.get("words", values.shape, np.uint64)
-    np.copyto(words, np.invert(bits, out=bits))
-    words <<= np.uint64(32)
-    words |= places.view(np.uint64)
-    words.sort(axis=1)
-    np.right_shift(words, np.uint64(32), out=bits, casting="unsafe")
-    words &= np.uint64(0xFFFFFFFF)
-    return np.invert(bits, out=bits).view(np.float32), words.view(np.int64)

@@ -20,6 +20,11 @@ _COMPARED = {"equal", "not_equal", "less", "less_equal", "greater", "greater_equ
 _EXACT = {*_IN_PLACE, *_COMPARED, "divide", "sqrt", "absolute", "where"}
 
 
+# Rows of so many columns at the most are sorted by words of 32 bits: with 12 bits for the column, 20 are left
+# for the value. After so many rounds of swaps, rows that are still out of order are sorted anew.
+_MOST_COLUMNS, _SWAPS = 1 << 12, 4
+
+
 def on_grid(p: Array, out: Floats | None = None) -> Floats:
     """Round to multiples of 2^-52; the identity for float32 values of at least 2^-29."""
     grid: Floats = np.empty(p.shape) if out is None else out
@@ -27,6 +32,57 @@ def on_grid(p: Array, out: Floats | None = None) -> Floats:
     grid += 1.0
     grid -= 1.0
     return grid
+
+
+def descending_rows(values: Array, scratch: Scratch) -> Array:
+    """Return the rows in descending order."""
+    held = scratch.get("descending", values.shape, values.dtype)
+    np.add(values, values.dtype.type(0), out=held)  # -0.0 is 0.0
+    # Floats that are not negative are ordered as their bits are, and whole numbers are sorted faster.
+    bits = held.view(f"i{values.itemsize}")
+    np.invert(bits, out=bits)
+    bits.sort(axis=1)
+    np.invert(bits, out=bits)
+    return held
+
+
+def sorted_places(values: Array, scratch: Scratch) -> tuple[Array, Ints]:
+    """Return the rows in descending order, and the flat places in the block that the entries came from."""
+    k = values.shape[1]
+    starts, columns = np.arange(len(values))[:, None] * k, (1 << (k - 1).bit_length()) - 1
+    if values.dtype != np.float32 or k > _MOST_COLUMNS:
+        places = starts + np.argsort(-values, axis=1)
+        return values.reshape(-1)[places], places
+    # One sort of short words: the leading bits of a value (which is below 2), inverted, and its column.
+    words, places = (scratch.get("words", values.shape, dtype) for dtype in (np.uint32, np.int64))
+    np.add(values, np.float32(0), out=words.view(np.float32))  # -0.0 is 0.0
+    words <<= 2
+    words |= np.uint32(columns)
+    np.invert(words, out=words)
+    words |= np.arange(k, dtype=np.uint32)
+    words.sort(axis=1)
+    words &= np.uint32(columns)
+    np.add(words, starts, out=places, casting="unsafe")
+    found = scratch.get("descending", values.shape, np.float32)
+    np.take(values.reshape(-1), places, out=found, mode="clip")
+    _swap_neighbours(found, places, values)
+    return found, places
+
+
+def _swap_neighbours(found: Array, places: Ints, values: Array) -> None:
+    """Put entries in descending order, and their places along; they are out of order here and there only."""
+    k, flat, places_of = found.shape[1], found.reshape(-1), places.reshape(-1)
+    wrong = np.flatnonzero(flat[:-1] < flat[1:])
+    for _ in range(_SWAPS):
+        wrong = wrong[wrong % k < k - 1]  # not where a row ends
+        first = wrong[np.diff(wrong, prepend=-2) > 1]  # of three that ascend, the first two
+        for each in (flat, places_of):
+            each[first], each[first + 1] = each[first + 1], each[first]
+        near = np.unique(np.clip([wrong - 1, wrong, wrong + 1], 0, flat.size - 2))
+        wrong = near[flat[near] < flat[near + 1]]
+    rows = np.unique(wrong[wrong % k < k - 1] // k)
+    places[rows] = np.argsort(-values[rows], axis=1) + rows[:, None] * k
+    found[rows] = values.reshape(-1)[places[rows]]
 
 
 def tied_rows(values: Array, scratch: Scratch) -> Ints:
@@ -70,10 +126,13 @@ class Ranks:
     def _mass(self) -> Floats:
         """The mass of the first so many labels, from none to all."""
         rows, k = self._values.shape
+        # Whole numbers are added up several times faster than floats, and converted without rounding.
+        whole = self._scratch.get("whole mass", (rows, k + 1), np.int64)
+        whole[:, 0] = 0
+        np.multiply(self.p, 2.0**52, out=whole[:, 1:], casting="unsafe")
+        np.cumsum(whole[:, 1:], axis=1, out=whole[:, 1:])
         mass = self._scratch.get("mass", (rows, k + 1), np.float64)
-        mass[:, 0] = 0
-        np.cumsum(self.p, axis=1, out=mass[:, 1:])
-        return mass
+        return np.multiply(whole, 2.0**-52, out=mass)
 
     @cached_property
     def n_above(self) -> Ints:

@@ -13,7 +13,6 @@ from typing import ClassVar
 
 import numpy as np
 
-from nacp import engine
 from nacp._types import Floats, Ints
 from nacp.coverage import Coverage, Question, Talk
 from nacp.coverage.audited import AuditedCoverage
@@ -99,7 +98,9 @@ class BetsQuestion(Question):
             thresholds = len(np.unique(self._place[self._bets.open]))
             part = slice(start, start + max(1, tuning().bets_entries // max(thresholds, 1)))
             whole = start == 0 and part.stop >= len(rows)
-            self._play(block if whole else engine.open_block(block.values[part], block.spec), rows[part])
+            if not whole and block.spec.ranked:
+                block.scores(placed=self.placed)  # of all rows at once, not of each part
+            self._play(block if whole else block.part(part), rows[part])
             start = part.stop
 
     def _play(self, block: Block, rows: Ints) -> None:
@@ -111,8 +112,8 @@ class BetsQuestion(Question):
         while played < len(shares):
             # As many rows as may be played at once, up to a place where bets are judged.
             step = max(1, tuning().bets_entries // max(len(bets.open), 1))
-            stop = bets.stop_before(bets.seen + waiting + step) - bets.seen - waiting
-            some = shares[played : played + max(stop, 1)]
+            stop = bets.stop_before(bets.seen + step) - bets.seen - waiting
+            some = shares[played : played + stop]
             gains = (some[:, column] - self._target[bets.open]) / self._width
             played += len(some)
             self._waiting.append(gains)
