@@ -13,7 +13,7 @@ from nacp.checks import check_alphas, check_choice, check_count, check_flag
 from nacp.coverage import RULES, CoverageCurve, Rule, Sample, Talk
 from nacp.errors import InputError
 from nacp.guarantees import Binomial, Guarantee, as_guarantee, coverage_under, find
-from nacp.noise import UNSAID, Noise, NoiseLike, Unsaid, as_noise, noise_for
+from nacp.noise import UNSAID, Noise, NoiseBasis, NoiseLike, Unsaid, as_noise, basis_of, noise_for
 from nacp.points import open_points, open_rows
 from nacp.scores import Score, as_score
 
@@ -95,7 +95,9 @@ def calibrate(
         was not checked. With them nothing is assumed about the noise. For "pac", "expected" and "none".
     alpha : float or sequence of float, default=0.1
         The sets are to contain the true class with probability 1 - alpha. Several at once share the work
-        and give a list.
+        and give a list. A promise with a delta holds for each alpha by itself; that all are kept at once, or
+        one that is chosen afterwards, takes delta divided by their number. "nacp" holds for all alphas at
+        once.
     score : str, score or callable, default="hps"
         "hps" (also "lac", "thr"), "aps", "raps", "saps", "margin", "topk", a score object with other
         parameters, a function from probabilities to scores, or "precomputed" if `probs` holds the scores.
@@ -184,11 +186,22 @@ def calibrate(
                 "unlabelled", f'is of use to guarantee "binomial" only, and guarantee is {guarantee!r}'
             )
         rows, numbers, names = open_points(probs, labels, **options)
+        basis = basis_of(noise)
         noise = informative_noise(noise, rows.n, rows.k)
         extra = None if unlabelled is None else open_rows(unlabelled, k=rows.k, name="unlabelled", **options)
         sample = Sample(rows, numbers, score, extra)
         found = sample.ask(
-            calibrations(sample, guarantee, noise, alphas, crossing, seed, classes=names, normalize=normalize)
+            calibrations(
+                sample,
+                guarantee,
+                noise,
+                alphas,
+                crossing,
+                seed,
+                classes=names,
+                normalize=normalize,
+                basis=basis,
+            )
         )
     for cal in found:
         if cal.obstacle is not None:
@@ -224,6 +237,7 @@ def calibrations(
     *,
     classes: tuple[Any, ...] | None,
     normalize: bool,
+    basis: NoiseBasis | None = None,
 ) -> Talk[list[Calibration]]:
     """Return a calibration of a sample for each alpha; several guarantees may be found together."""
     found = yield from find(guarantee, sample, noise, alphas, crossing, seed)
@@ -250,6 +264,8 @@ def calibrations(
                 classes=classes,
                 normalize=normalize,
                 deviation=finding.deviation,
+                noise_basis=basis,
+                alphas=len(alphas),
                 tally=tally,
             )
         )

@@ -13,7 +13,7 @@ from nacp.coverage import CoverageCurve, Rule, Tally
 from nacp.engine import Scratch
 from nacp.errors import InputError
 from nacp.guarantees import Guarantee
-from nacp.noise import Noise
+from nacp.noise import Noise, NoiseBasis
 from nacp.points import Rows, open_rows
 from nacp.scores import Score
 from nacp.sets import PredictionSets
@@ -55,6 +55,10 @@ class Calibration:
         a delta.
     checked : int or None
         How many labels were checked, if the threshold comes from these.
+    noise_basis : NoiseBasis or None
+        What a noise model that was estimated rests on: `promise` and `assumptions` say it.
+    alphas : int
+        How many alphas were calibrated at once. The promise holds for each of them by itself.
     tally : Tally or None
         What was counted: the curve comes from it. A calibration from a file has none.
 
@@ -93,6 +97,8 @@ class Calibration:
     normalize: bool = False
     deviation: float | None = None
     checked: int | None = None
+    noise_basis: NoiseBasis | None = None
+    alphas: int = field(default=1, compare=False)
     tally: Tally | None = field(default=None, repr=False, compare=False)
 
     @property
@@ -108,8 +114,17 @@ class Calibration:
     def promise(self) -> str:
         """What is guaranteed, in one sentence."""
         if self.checked is not None:
-            return self.guarantee.promise_checked(self.alpha)
-        return self.guarantee.promise_under(self.noise, self.alpha)
+            said = self.guarantee.promise_checked(self.alpha)
+        else:
+            said = self.guarantee.promise_under(self.noise, self.alpha)
+        if self.noise_basis is not None and self.noise_basis.caveat and self.guarantee.promises_truth:
+            said += f", {self.noise_basis.caveat}"
+        if self.alphas > 1 and self.guarantee.delta is not None:
+            together = (
+                f"each of the {self.alphas} alphas by itself (for all at once, pass delta/{self.alphas})"
+            )
+            said += f", for {'all alphas at once' if self.guarantee.all_alphas else together}"
+        return said
 
     @property
     def assumptions(self) -> str:
@@ -123,7 +138,8 @@ class Calibration:
         if self.noise is None:
             return assumed
         independent = "" if self.noise.doubt.radius else ", independent of the input given the true class"
-        return f"{assumed}; {self.noise.describe(self.k)}{independent}"
+        said = f"{assumed}; {self.noise.describe(self.k)}{independent}"
+        return said if self.noise_basis is None else f"{said}; {self.noise_basis.assumption}"
 
     @property
     def excess(self) -> float:

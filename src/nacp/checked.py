@@ -87,6 +87,7 @@ def checked_calibrations(
             normalize=normalize,
             deviation=finding.deviation,
             checked=len(audit.rows),
+            alphas=len(alphas),
         )
         for alpha, finding in zip(alphas, found, strict=True)
     ]

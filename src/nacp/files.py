@@ -13,7 +13,7 @@ from nacp.checks import check_choice, check_count, check_flag, check_fraction
 from nacp.coverage import RULES
 from nacp.errors import InputError
 from nacp.guarantees import GUARANTEES
-from nacp.noise import NOISES
+from nacp.noise import NOISES, NoiseBasis
 from nacp.points import check_classes
 from nacp.scores import SCORES, Custom, Score, as_score
 
@@ -62,6 +62,8 @@ def save_calibration(cal: Calibration, path: File) -> None:
             "classes": None if cal.classes is None else list(cal.classes),
             "normalize": cal.normalize,
             "checked": cal.checked,
+            "noise_basis": None if cal.noise_basis is None else cal.noise_basis._asdict(),
+            "alphas": cal.alphas,
         },
     )
 
@@ -142,6 +144,8 @@ def _from_document(document: dict[str, Any], score: Any) -> Calibration:
         gap=number("gap", document.get("gap", 0.0)),
         price_of_doubt=number("price_of_doubt", document.get("price_of_doubt", 0.0)),
         note=_text("note", document.get("note")),
+        noise_basis=_basis(document.get("noise_basis")),
+        alphas=check_count("alphas", document.get("alphas", 1), 1),
         random_state=check_count("random_state", document.get("random_state", 0)),
         classes=check_classes(document["classes"], k),
         normalize=check_flag("normalize", document["normalize"]),
@@ -239,6 +243,15 @@ def number(name: str, value: Any) -> float:
 
 def _storable(name: Any) -> bool:
     return name is None or isinstance(name, str | int) or (isinstance(name, float) and math.isfinite(name))
+
+
+def _basis(stored: Any) -> NoiseBasis | None:
+    if stored is None:
+        return None
+    found = NoiseBasis(**stored)
+    if not all(isinstance(each, str) for each in found):
+        raise InputError("noise_basis", "must hold texts", found=repr(stored))
+    return found
 
 
 def _text(name: str, value: Any) -> str | None:

@@ -7,7 +7,7 @@ from typing import ClassVar
 import numpy as np
 
 from nacp._types import Floats
-from nacp.guarantees.base import Problem, percent
+from nacp.guarantees.base import Problem
 from nacp.guarantees.priors import PriorGuarantee
 from nacp.noise.matrices import ClassMatrix
 
@@ -57,11 +57,13 @@ class CRCP(PriorGuarantee):
     Examples
     --------
     >>> import nacp
-    >>> nacp.CRCP().promise(0.1)
-    'coverage of the true label is at least 90% less 1/(n + 1) in expectation over calibration sets'
+    >>> nacp.CRCP(priors=[0.5, 0.5]).promise(0.1)
+    'coverage of the true label is at least 90% less 1/(n + 1) in expectation over calibration sets, if the
+    class frequencies are as stated'
     """
 
     name: ClassVar[str] = "crcp"
+    _less: ClassVar[str] = " less 1/(n + 1)"  # the formula has no term for the n + 1st point
 
     def correction(self, problem: Problem) -> float:
         """Return the correction, infinite where a class frequency is unknown."""
@@ -74,10 +76,3 @@ class CRCP(PriorGuarantee):
         """Say which class is absent, unless the frequencies were given."""
         missing = self.absent(problem)
         return f"{missing}; or pass nacp.CRCP(priors=...)" if missing and self.priors is None else None
-
-    def promise(self, alpha: float) -> str:
-        """Return in one sentence what holds for the sets; the formula has no term for the n + 1st point."""
-        return (
-            f"coverage of the true label is at least {percent(1 - alpha)} less 1/(n + 1) "
-            "in expectation over calibration sets"
-        )

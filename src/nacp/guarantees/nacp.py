@@ -5,7 +5,12 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from nacp.checks import check_fraction, set_checked
+from nacp.coverage import Rule
 from nacp.guarantees.base import Corrected, Problem, nearly_always
+from nacp.noise import Noise
+
+# Massart's one-sided inequality is used down to a tail of e delta / 4, and it holds up to one half.
+_LARGEST_DELTA = 2 / math.e
 
 
 def nacp_correction(n: int, epsilon: float, delta: float) -> float:
@@ -36,7 +41,9 @@ def nacp_correction(n: int, epsilon: float, delta: float) -> float:
 class NACP(Corrected):
     """For a fraction 1 - delta of calibration sets, clean coverage is at least 1 - alpha.
 
-    For uniform noise. The correction depends on n, the noise rate and delta, not on k.
+    For uniform noise. The correction depends on n, the noise rate and delta, not on k. The promise holds for
+    all alphas at once, as the proof bounds the error of the estimate at all thresholds; it needs a delta of at
+    most 2/e, about 0.73 (docs/theory.md).
 
     Parameters
     ----------
@@ -58,9 +65,16 @@ class NACP(Corrected):
     name: ClassVar[str] = "nacp"
     only_uniform: ClassVar[bool] = True
     takes_interval: ClassVar[bool] = True
+    all_alphas: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         set_checked(self, delta=check_fraction("delta", self.delta))
+
+    def applies(self, noise: Noise | None, crossing: Rule) -> str | None:
+        """Return why the promise would not hold; also where delta is beyond what the proof covers."""
+        if self.delta > _LARGEST_DELTA:
+            return f"is proved for a delta of at most 2/e, about 0.73; delta is {self.delta:g}"
+        return super().applies(noise, crossing)
 
     def correction(self, problem: Problem) -> float:
         """Return the correction of Theorem 3.3."""

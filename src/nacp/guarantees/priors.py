@@ -1,6 +1,7 @@
 """Class frequencies for the guarantees that need them: given, or estimated from the noisy labels."""
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -16,6 +17,7 @@ class PriorGuarantee(Corrected):
     """A guarantee in expectation whose correction depends on the class frequencies."""
 
     priors: ArrayLike | None = None
+    _less: ClassVar[str] = ""
 
     def __post_init__(self) -> None:
         if self.priors is not None:
@@ -50,8 +52,9 @@ class PriorGuarantee(Corrected):
         )
 
     def promise(self, alpha: float) -> str:
-        """Return in one sentence what holds for the sets."""
+        """Return in one sentence what holds for the sets; the proofs take the class frequencies as known."""
+        known = "estimated from the labels are exact" if self.priors is None else "are as stated"
         return (
-            f"coverage of the true label is at least {percent(1 - alpha)} "
-            "in expectation over calibration sets"
+            f"coverage of the true label is at least {percent(1 - alpha)}{self._less} "
+            f"in expectation over calibration sets, if the class frequencies {known}"
         )
