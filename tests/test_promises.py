@@ -1,4 +1,4 @@
-"""What a promise rests on is said where it is made: an estimate's assumptions, several alphas, frequencies."""
+"""What a promise rests on is said where it is made: what an estimate assumed, several alphas, frequencies."""
 
 import json
 import math

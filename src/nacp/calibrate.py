@@ -14,7 +14,7 @@ from nacp.coverage import RULES, CoverageCurve, Rule, Sample, Talk
 from nacp.errors import InputError
 from nacp.guarantees import Binomial, Guarantee, as_guarantee, coverage_under, find
 from nacp.noise import UNSAID, Noise, NoiseBasis, NoiseLike, Unsaid, as_noise, basis_of, noise_for
-from nacp.points import open_points, open_rows
+from nacp.points import check_classes, check_given, open_points, open_rows
 from nacp.scores import Score, as_score
 
 ScoreLike: TypeAlias = str | Score | Callable[[Any], Any]
@@ -82,9 +82,12 @@ def calibrate(
     probs : array of shape (n, k)
         The classifier's probabilities for the calibration points, in float16, float32 or float64. Never
         copied whole, so a memory-mapped array is fine.
-    labels : array of shape (n,)
+    labels : array of shape (n,) or (n, a)
         Their noisy labels: numbers from 0 to k - 1, or names from `classes`. ``None`` with `clean`: only the
-        checked labels are used.
+        checked labels are used. Several for each point, as from annotators, are a column each, with -1, NaN,
+        None or masked where one is missing; they share the point, and need not be independent of each other,
+        but `noise` must be that of each of them. For "pac", "expected", "none" and "split", without `clean`.
+        To stack them as rows of their own would void every promise.
     noise : float, array of shape (k, k), noise model or None
         How the labels came to be wrong. A float is short for `UniformNoise`, a matrix for `MatrixNoise`.
         ``None`` takes the labels as they are. With `clean` it may be left out: there it only shapes a guess,
@@ -185,7 +188,16 @@ def calibrate(
             raise InputError(
                 "unlabelled", f'is of use to guarantee "binomial" only, and guarantee is {guarantee!r}'
             )
-        rows, numbers, names = open_points(probs, labels, **options)
+        rows = open_rows(probs, **options)
+        names = check_classes(classes, rows.k)
+        numbers = check_given(labels, rows.n, rows.k, names)
+        if numbers.ndim == 2 and not guarantee.takes_several:
+            raise InputError(
+                "guarantee",
+                f'"{guarantee.name}" holds for one label for each point, and labels has the shape '
+                f"{numbers.shape}",
+                remedy='use "pac", "expected" or "none", or pass one label for each point',
+            )
         basis = basis_of(noise)
         noise = informative_noise(noise, rows.n, rows.k)
         extra = None if unlabelled is None else open_rows(unlabelled, k=rows.k, name="unlabelled", **options)
@@ -266,6 +278,7 @@ def calibrations(
                 deviation=finding.deviation,
                 noise_basis=basis,
                 alphas=len(alphas),
+                several=None if sample.parts is None else int(np.count_nonzero(sample.parts)),
                 tally=tally,
             )
         )

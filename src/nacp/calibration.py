@@ -57,6 +57,8 @@ class Calibration:
         How many labels were checked, if the threshold comes from these.
     noise_basis : NoiseBasis or None
         What a noise model that was estimated rests on: `promise` and `assumptions` say it.
+    several : int or None
+        How many labels the points have in all, if they have several each.
     alphas : int
         How many alphas were calibrated at once. The promise holds for each of them by itself.
     tally : Tally or None
@@ -98,6 +100,7 @@ class Calibration:
     deviation: float | None = None
     checked: int | None = None
     noise_basis: NoiseBasis | None = None
+    several: int | None = None
     alphas: int = field(default=1, compare=False)
     tally: Tally | None = field(default=None, repr=False, compare=False)
 
@@ -139,6 +142,8 @@ class Calibration:
             return assumed
         independent = "" if self.noise.doubt.radius else ", independent of the input given the true class"
         said = f"{assumed}; {self.noise.describe(self.k)}{independent}"
+        if self.several is not None:
+            said += ", for each label of a point, whatever its others are"
         return said if self.noise_basis is None else f"{said}; {self.noise_basis.assumption}"
 
     @property
@@ -245,6 +250,8 @@ class Calibration:
     def __str__(self) -> str:
         named = "given" if self.noise is None else "noisy"
         source = f"{self.n} {named} labels of {self.k} classes"
+        if self.several is not None:
+            source = f"{self.several} {named} labels of {self.n} points in {self.k} classes"
         if self.checked is not None:
             source = f"{self.n} labels of {self.k} classes, {self.checked} of them checked"
         if self.obstacle is not None:

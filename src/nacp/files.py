@@ -63,6 +63,7 @@ def save_calibration(cal: Calibration, path: File) -> None:
             "normalize": cal.normalize,
             "checked": cal.checked,
             "noise_basis": None if cal.noise_basis is None else cal.noise_basis._asdict(),
+            "several": cal.several,
             "alphas": cal.alphas,
         },
     )
@@ -126,7 +127,7 @@ def _from_document(document: dict[str, Any], score: Any) -> Calibration:
             f"must be native_threshold {native!r} plus {score.offset!r}, the offset of {score!r}",
             found=repr(threshold),
         )
-    deviation, checked = document.get("deviation"), document.get("checked")
+    deviation, checked, several = (document.get(name) for name in ("deviation", "checked", "several"))
     return Calibration(
         alpha=check_fraction("alpha", document["alpha"]),
         n=check_count("n", document["n"], 1),
@@ -145,6 +146,7 @@ def _from_document(document: dict[str, Any], score: Any) -> Calibration:
         price_of_doubt=number("price_of_doubt", document.get("price_of_doubt", 0.0)),
         note=_text("note", document.get("note")),
         noise_basis=_basis(document.get("noise_basis")),
+        several=None if several is None else check_count("several", several, 1),
         alphas=check_count("alphas", document.get("alphas", 1), 1),
         random_state=check_count("random_state", document.get("random_state", 0)),
         classes=check_classes(document["classes"], k),

@@ -88,8 +88,8 @@ class Guarantee(ABC):
     (`needs_last`); and whether it still holds for the larger of the thresholds found at both ends of an
     interval of noise rates (`takes_interval`) or for a matrix known up to a radius (`takes_radius`). One that
     can be found from checked labels, whatever the noise is, says so (`takes_checked`), and so does one that
-    holds for shares averaged over several labels of a point (`takes_several`). One with a delta holds for each
-    alpha by itself, if it does not say that it holds for all at once (`all_alphas`).
+    holds for shares averaged over several labels of a point (`takes_several`). One with a delta holds for
+    each alpha by itself, if it does not say that it holds for all at once (`all_alphas`).
     """
 
     name: ClassVar[str]

@@ -42,8 +42,8 @@ class NACP(Corrected):
     """For a fraction 1 - delta of calibration sets, clean coverage is at least 1 - alpha.
 
     For uniform noise. The correction depends on n, the noise rate and delta, not on k. The promise holds for
-    all alphas at once, as the proof bounds the error of the estimate at all thresholds; it needs a delta of at
-    most 2/e, about 0.73 (docs/theory.md).
+    all alphas at once, as the proof bounds the error of the estimate at all thresholds; it needs a delta of
+    at most 2/e, about 0.73 (docs/theory.md).
 
     Parameters
     ----------

@@ -11,8 +11,10 @@ from nacp.points.door import (
     open_test,
     plain_array,
 )
+from nacp.points.several import check_given, number_table, open_table, present_labels
 
 __all__ = [
-    "Audit", "Rows", "check_classes", "check_labels", "deal", "is_missing",
-    "open_clean", "open_points", "open_rows", "open_test", "plain_array", "watching",
+    "Audit", "Rows", "check_classes", "check_given", "check_labels", "deal", "is_missing",
+    "number_table", "open_clean", "open_points", "open_rows", "open_table", "open_test", "plain_array",
+    "present_labels", "watching",
 ]  # fmt: skip
