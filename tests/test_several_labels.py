@@ -1,4 +1,4 @@
-"""Several labels for each point: their shares are averaged, by the definition, and "pac" keeps its promise."""
+"""Several labels for each point: their shares are averaged, and "pac" keeps its promise."""
 
 import math
 from fractions import Fraction

@@ -14,7 +14,7 @@ from nacp.coverage import RULES, CoverageCurve, Rule, Sample, Talk
 from nacp.errors import InputError
 from nacp.guarantees import Binomial, Guarantee, as_guarantee, coverage_under, find
 from nacp.noise import UNSAID, Noise, NoiseBasis, NoiseLike, Unsaid, as_noise, basis_of, noise_for
-from nacp.points import check_classes, check_given, open_points, open_rows
+from nacp.points import check_classes, check_given, open_points, open_rows, warn_of_repeats
 from nacp.scores import Score, as_score
 
 ScoreLike: TypeAlias = str | Score | Callable[[Any], Any]
@@ -132,6 +132,8 @@ def calibrate(
     -----
     NoValidThresholdWarning
         If no threshold keeps the promise; the sets then hold all classes.
+    RepeatedRowsWarning
+        If rows repeat each other as stacked labels of the same items do.
 
     See Also
     --------
@@ -165,6 +167,7 @@ def calibrate(
     if clean is not None:
         guarantee = for_checked(guarantee, delta, crossing, unlabelled)
         rows, numbers, names, audit = open_checked(probs, labels, clean, seed, **options)
+        warn_of_repeats(rows)
         sample = Sample(rows, numbers, score)
         shaping = guessing_noise(sample, noise, audit.shaping)
         found = sample.ask(
@@ -191,6 +194,7 @@ def calibrate(
         rows = open_rows(probs, **options)
         names = check_classes(classes, rows.k)
         numbers = check_given(labels, rows.n, rows.k, names)
+        warn_of_repeats(rows)
         if numbers.ndim == 2 and not guarantee.takes_several:
             raise InputError(
                 "guarantee",
@@ -278,6 +282,7 @@ def calibrations(
                 deviation=finding.deviation,
                 noise_basis=basis,
                 alphas=len(alphas),
+                widths=sample.rows.widths,
                 several=None if sample.parts is None else int(np.count_nonzero(sample.parts)),
                 tally=tally,
             )

@@ -14,7 +14,7 @@ from nacp.engine import Scratch
 from nacp.errors import InputError
 from nacp.guarantees import Guarantee
 from nacp.noise import Noise, NoiseBasis
-from nacp.points import Rows, open_rows
+from nacp.points import Rows, Widths, open_rows
 from nacp.scores import Score
 from nacp.sets import PredictionSets
 from nacp.stats.bounds import floor
@@ -59,6 +59,9 @@ class Calibration:
         What a noise model that was estimated rests on: `promise` and `assumptions` say it.
     several : int or None
         How many labels the points have in all, if they have several each.
+    widths : Widths or None
+        How wide the numbers were: `predict_set` rounds wider ones alike, and refuses narrower ones. None in
+        files from before this was kept.
     alphas : int
         How many alphas were calibrated at once. The promise holds for each of them by itself.
     tally : Tally or None
@@ -101,6 +104,7 @@ class Calibration:
     checked: int | None = None
     noise_basis: NoiseBasis | None = None
     several: int | None = None
+    widths: Widths | None = None
     alphas: int = field(default=1, compare=False)
     tally: Tally | None = field(default=None, repr=False, compare=False)
 
@@ -202,6 +206,7 @@ class Calibration:
             k=self.k,
             classes=self.classes,
             name=name,
+            widths=self.widths,
         )
 
     def predict_set(self, probs: ArrayLike, *, allow_empty: bool = True) -> PredictionSets:
@@ -210,7 +215,8 @@ class Calibration:
         Parameters
         ----------
         probs : array of shape (m, k)
-            Class probabilities, from the same classifier.
+            Class probabilities, from the same classifier, and as wide as those that calibrated: wider ones
+            are rounded, and narrower ones refused.
         allow_empty : bool, default=True
             ``False`` puts the most probable label into every set that would be empty, and with it those that
             are just as probable (of scores of one's own: those with the lowest score); coverage can only

@@ -88,6 +88,7 @@ def checked_calibrations(
             deviation=finding.deviation,
             checked=len(audit.rows),
             alphas=len(alphas),
+            widths=sample.rows.widths,
         )
         for alpha, finding in zip(alphas, found, strict=True)
     ]

@@ -14,7 +14,7 @@ from nacp.coverage import RULES
 from nacp.errors import InputError
 from nacp.guarantees import GUARANTEES
 from nacp.noise import NOISES, NoiseBasis
-from nacp.points import check_classes
+from nacp.points import Widths, check_classes
 from nacp.scores import SCORES, Custom, Score, as_score
 
 File: TypeAlias = str | os.PathLike[str]
@@ -64,6 +64,7 @@ def save_calibration(cal: Calibration, path: File) -> None:
             "checked": cal.checked,
             "noise_basis": None if cal.noise_basis is None else cal.noise_basis._asdict(),
             "several": cal.several,
+            "widths": None if cal.widths is None else list(cal.widths),
             "alphas": cal.alphas,
         },
     )
@@ -146,6 +147,7 @@ def _from_document(document: dict[str, Any], score: Any) -> Calibration:
         price_of_doubt=number("price_of_doubt", document.get("price_of_doubt", 0.0)),
         note=_text("note", document.get("note")),
         noise_basis=_basis(document.get("noise_basis")),
+        widths=_widths(document.get("widths")),
         several=None if several is None else check_count("several", several, 1),
         alphas=check_count("alphas", document.get("alphas", 1), 1),
         random_state=check_count("random_state", document.get("random_state", 0)),
@@ -254,6 +256,13 @@ def _basis(stored: Any) -> NoiseBasis | None:
     if not all(isinstance(each, str) for each in found):
         raise InputError("noise_basis", "must hold texts", found=repr(stored))
     return found
+
+
+def _widths(stored: Any) -> Widths | None:
+    if stored is None:
+        return None
+    least, given = (check_choice("widths", each, ("float16", "float32", "float64")) for each in stored)
+    return Widths(least, given)
 
 
 def _text(name: str, value: Any) -> str | None:
