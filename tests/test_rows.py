@@ -105,10 +105,10 @@ def test_sure_rows_of_a_balanced_sample_are_not_blamed():
 
 @pytest.fixture(scope="module")
 def atoms():
-    """Probabilities in tenths and sevenths, so that thresholds lie on values that many rows share."""
+    """Probabilities in sevenths and twentieths, so that thresholds lie on values that many rows share."""
     rng = np.random.default_rng(2)
     k, n = 4, 4000
-    parts = rng.choice([7, 10], size=n)
+    parts = rng.choice([7, 20], size=n)
     counts = np.array(
         [rng.multinomial(m, w) for m, w in zip(parts, rng.dirichlet(np.ones(k), n), strict=True)]
     )
