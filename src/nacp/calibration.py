@@ -63,7 +63,8 @@ class Calibration:
         How wide the numbers were: `predict_set` rounds wider ones alike, and refuses narrower ones. None in
         files from before this was kept.
     alphas : int
-        How many alphas were calibrated at once. The promise holds for each of them by itself.
+        How many alphas were calibrated at once. The promise holds for each of them by itself; `assumptions`
+        says so.
     tally : Tally or None
         What was counted: the curve comes from it. A calibration from a file has none.
 
@@ -126,29 +127,26 @@ class Calibration:
             said = self.guarantee.promise_under(self.noise, self.alpha)
         if self.noise_basis is not None and self.noise_basis.caveat and self.guarantee.promises_truth:
             said += f", {self.noise_basis.caveat}"
-        if self.alphas > 1 and self.guarantee.delta is not None:
-            together = (
-                f"each of the {self.alphas} alphas by itself (for all at once, pass delta/{self.alphas})"
-            )
-            said += f", for {'all alphas at once' if self.guarantee.all_alphas else together}"
         return said
 
     @property
     def assumptions(self) -> str:
-        """What the promise rests on, in words."""
-        assumed = "calibration and new points come independently from one distribution"
+        """What the promise rests on, in words; of several alphas, whether it holds for all at once."""
+        said = ["calibration and new points come independently from one distribution"]
         if self.checked is not None:
-            return (
-                f"{assumed}; the {self.checked} checked points were picked at random and checked rightly; "
-                "nothing about how the other labels are wrong"
-            )
-        if self.noise is None:
-            return assumed
-        independent = "" if self.noise.doubt.radius else ", independent of the input given the true class"
-        said = f"{assumed}; {self.noise.describe(self.k)}{independent}"
-        if self.several is not None:
-            said += ", for each label of a point, whatever its others are"
-        return said if self.noise_basis is None else f"{said}; {self.noise_basis.assumption}"
+            said.append(f"the {self.checked} checked points were picked at random and checked rightly")
+            said.append("nothing about how the other labels are wrong")
+        elif self.noise is not None:
+            independent = "" if self.noise.doubt.radius else ", independent of the input given the true class"
+            each = "" if self.several is None else ", for each label of a point, whatever its others are"
+            said.append(f"{self.noise.describe(self.k)}{independent}{each}")
+        if self.noise_basis is not None:
+            said.append(self.noise_basis.assumption)
+        if self.alphas > 1 and self.guarantee.delta is not None:
+            alone = f"each by itself, not all at once (for that, pass delta/{self.alphas})"
+            hold = "all at once" if self.guarantee.all_alphas else alone
+            said.append(f"the promises for {self.alphas} alphas hold {hold}")
+        return "; ".join(said)
 
     @property
     def excess(self) -> float:

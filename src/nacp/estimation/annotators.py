@@ -27,7 +27,7 @@ from nacp.stats.intervals import Kinds, exact_interval
 _MOST = 10  # labels per item; more would add little, and the distribution of the pairs would take long
 _ASSUMED = (
     "annotators err independently of each other given the true class, and the labels to calibrate with are "
-    "those of one annotator for each item, not votes"
+    "theirs, not votes"
 )
 
 

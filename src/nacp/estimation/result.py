@@ -7,7 +7,7 @@ from typing import Any
 from nacp.checks import check_confidence, check_count, check_flag
 from nacp.errors import InputError
 from nacp.files import number, read_document, reading, rebuild, write_document
-from nacp.noise import NOISES, Noise, NoiseBasis
+from nacp.noise import NOISES, MatrixNoise, Noise, NoiseBasis
 
 _FORMAT, _OLD_FORMAT = "nacp.noise", "nacp-noise"
 _VERSION = 1
@@ -89,10 +89,11 @@ class NoiseEstimate:
         else:
             said += f", that is {100 * self.wrong:.3g}% of labels wrong"
         source = f" From {self.n} items, {self.k} classes." if self.n else f" {self.k} classes."
+        exact = self.confidence == 1 and self.interval is not None
         doubt = " In doubt state the smaller rate: overstating it gives too little coverage."
         return (
             f"{said}.{source}\nMethod: {self.method}.\nAssumed: {self.assumption}.\nModel: {self.why}."
-            f"{'' if self.confidence == 1 and self.interval else doubt}"
+            f"{'' if exact or isinstance(self.noise, MatrixNoise) else doubt}"
         )
 
     def save(self, path: str | os.PathLike[str]) -> None:

@@ -5,9 +5,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from nacp.checks import check_fraction, set_checked
-from nacp.coverage import Rule
 from nacp.guarantees.base import Corrected, Problem, nearly_always
-from nacp.noise import Noise
 
 # Massart's one-sided inequality is used down to a tail of e delta / 4, and it holds up to one half.
 _LARGEST_DELTA = 2 / math.e
@@ -70,16 +68,11 @@ class NACP(Corrected):
     def __post_init__(self) -> None:
         set_checked(self, delta=check_fraction("delta", self.delta))
 
-    def applies(self, noise: Noise | None, crossing: Rule) -> str | None:
-        """Return why the promise would not hold; also where delta is beyond what the proof covers."""
-        if self.delta > _LARGEST_DELTA:
-            return f"is proved for a delta of at most 2/e, about 0.73; delta is {self.delta:g}"
-        return super().applies(noise, crossing)
-
     def correction(self, problem: Problem) -> float:
         """Return the correction of Theorem 3.3."""
         return nacp_correction(problem.n, problem.epsilon, self.delta)
 
     def promise(self, alpha: float) -> str:
-        """Return in one sentence what holds for the sets."""
-        return nearly_always(self.delta, alpha)
+        """Return in one sentence what holds for the sets, as far as that is proved."""
+        proved = "" if self.delta <= _LARGEST_DELTA else "; this is proved for a delta of at most 0.73 only"
+        return nearly_always(self.delta, alpha) + proved

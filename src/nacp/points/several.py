@@ -19,12 +19,19 @@ def check_given(labels: Any, n: int, k: int, classes: Any = None) -> Ints:
     [[0, -1], [2, 1]]
     """
     try:
-        several = np.ndim(labels) == 2
+        several = np.ndim(labels) == 2 and np.shape(labels)[1] > 1
     except ValueError:  # rows of different lengths
         several = True
     if not several:
         return check_labels(labels, n, k, classes)
     array, missing = open_table(labels, classes)
+    if array.shape[1] == k and np.isin(array, (0, 1)).all() and (array.sum(axis=1) == 1).all():
+        raise InputError(
+            "labels",
+            f"must have the shape ({n},), and not a 1 for the label and 0 for the others",
+            found=f"{array.shape}",
+            remedy="pass labels.argmax(axis=1)",
+        )
     if len(array) != n:
         raise InputError("labels", f"must have {n} rows, one per row of probs", found=f"{array.shape}")
     empty = missing.all(axis=1)
@@ -32,8 +39,7 @@ def check_given(labels: Any, n: int, k: int, classes: Any = None) -> Ints:
         raise InputError(
             "labels", f"has no label in row {int(empty.argmax())}", remedy="drop such rows first"
         )
-    table = number_table(array, missing, k, classes)
-    return table[:, 0] if table.shape[1] == 1 else table
+    return number_table(array, missing, k, classes)
 
 
 def open_table(labels: Any, classes: Any = None) -> tuple[Array, Bools]:
