@@ -128,6 +128,10 @@ def test_missing_labels_may_be_written_in_any_way(tmp_path):
     assert found.threshold == cal.threshold
     found.save(tmp_path / "cal.json")
     assert nacp.load(tmp_path / "cal.json") == found
+    numbered = tuple(range(-1, probs.shape[1] - 1))  # there -1 is a class
+    shifted = np.where(gaps, None, labels - 1)
+    found = nacp.calibrate(probs, shifted, noise=0.25, guarantee="none", classes=numbered)
+    assert found.threshold == cal.threshold
 
 
 @pytest.mark.parametrize("guarantee", ["binomial", "nacp", "acnl", "crcp"])

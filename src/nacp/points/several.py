@@ -55,15 +55,14 @@ def open_table(labels: Any, classes: Any = None) -> tuple[Array, Bools]:
             found="rows of different lengths" if not array.size else f"the shape {array.shape}",
             remedy="fill up with -1",
         )
+    gaps = {"", -1} - set(classes if classes is not None else ())  # what is the name of a class is a label
     if array.dtype.kind == "f":
-        missing = np.isnan(array) | (array == -1)
+        missing = np.isnan(array) | (array == -1 if -1 in gaps else False)
     elif array.dtype.kind in "OU":
-        named = set(classes if classes is not None else ())  # where -1 is the name of a class, it is a label
-        gaps = {"", -1} - named
         flat = [is_missing(value) or value in gaps for value in array.ravel().tolist()]
         missing = np.array(flat, dtype=bool).reshape(array.shape)
     else:
-        missing = array == -1
+        missing = (array == -1) if -1 in gaps else np.zeros(array.shape, dtype=bool)
     if isinstance(labels, np.ma.MaskedArray):
         missing |= np.ma.getmaskarray(labels)
     return array, missing
