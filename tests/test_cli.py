@@ -878,3 +878,24 @@ def test_an_audit_that_was_filled_in_wrongly_gets_one_sentence(files):
     assert "give one of them" in done("calibrate", "probs.npy", "labels.npy", *both, code=2)
     fill(true, change=cell("checked", "?"))
     assert "count as misses: 1" in done("calibrate", "probs.npy", "labels.npy", "--audit", "filled.csv")
+
+
+def test_rows_that_repeat_items_are_told(files):
+    probs, labels = np.load("probs.npy"), np.load("labels.npy")
+    np.save("stacked.npy", np.repeat(probs, 3, axis=0))
+    np.save("thrice.npy", np.repeat(labels, 3))
+    found = run(app, ["calibrate", "stacked.npy", "thrice.npy", "--noise", "0.2", "--quiet"])
+    assert found.exit_code == 0
+    assert found.stderr.startswith("Warning: rows of probs come about 3 times each")
+    assert "repeats.py" not in found.stderr, "a sentence, not a line of code"
+
+
+def test_narrower_numbers_than_those_that_calibrated_are_refused(files):
+    assert (
+        run(app, ["calibrate", "probs.npy", "labels.npy", "--noise", "0.2", "-o", "cal.json"]).exit_code == 0
+    )
+    np.save("narrow.npy", np.load("probs.npy").astype(np.float32))
+    found = run(app, ["predict", "cal.json", "narrow.npy"])
+    assert found.exit_code == 2
+    assert "is float32, but the calibration was made with float64" in " ".join(found.stderr.split())
+    assert "calibrate with a file of float32, too" in " ".join(found.stderr.split())

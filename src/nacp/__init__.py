@@ -35,6 +35,7 @@ from nacp.guarantees import (
 )
 from nacp.metrics import ClassCoverage, Evaluation, coverage_by_class, evaluate
 from nacp.noise import GroupNoise, MatrixNoise, Noise, RandomizedResponse, UniformNoise
+from nacp.points import RepeatedRowsWarning
 from nacp.scores import APS, HPS, RAPS, SAPS, Custom, Margin, Precomputed, Score, TopK
 from nacp.sets import PredictionSets
 from nacp.verdict import Verdict, judge
@@ -92,6 +93,7 @@ __all__ = [
     "Precomputed",
     "PredictionSets",
     "RandomizedResponse",
+    "RepeatedRowsWarning",
     "Report",
     "Score",
     "Sensitivity",

@@ -14,8 +14,8 @@ from nacp.coverage import RULES, CoverageCurve, Rule, Sample, Talk
 from nacp.coverage.audit import AuditPlan
 from nacp.errors import InputError
 from nacp.guarantees import Binomial, Guarantee, as_guarantee, coverage_under, find
-from nacp.noise import UNSAID, Noise, NoiseLike, Unsaid, as_noise, noise_for
-from nacp.points import open_points, open_rows
+from nacp.noise import UNSAID, Noise, NoiseBasis, NoiseLike, Unsaid, as_noise, basis_of, noise_for
+from nacp.points import check_classes, check_given, open_points, open_rows, warn_of_repeats
 from nacp.scores import ScoreLike as ScoreLike
 from nacp.scores import as_score
 
@@ -84,9 +84,12 @@ def calibrate(
     probs : array of shape (n, k)
         The classifier's probabilities for the calibration points, in float16, float32 or float64. Never
         copied whole, so a memory-mapped array is fine.
-    labels : array of shape (n,)
+    labels : array of shape (n,) or (n, a)
         Their noisy labels: numbers from 0 to k - 1, or names from `classes`. ``None`` with `clean`: only the
-        checked labels are used.
+        checked labels are used. Several for each point, as from annotators, are a column each, with -1, NaN,
+        None or masked where one is missing; they share the point, and need not be independent of each other,
+        but `noise` must be that of each of them. For "pac", "expected", "none" and "split", without `clean`.
+        To stack them as rows of their own would void every promise.
     noise : float, array of shape (k, k), noise model or None
         How the labels came to be wrong. A float is short for `UniformNoise`, a matrix for `MatrixNoise`.
         ``None`` takes the labels as they are. With `clean` it may be left out: there it only says where to
@@ -100,7 +103,9 @@ def calibrate(
         If the checked points were not picked at random but by `choose_audit`: its plan.
     alpha : float or sequence of float, default=0.1
         The sets are to contain the true class with probability 1 - alpha. Several at once share the work
-        and give a list.
+        and give a list. A promise with a delta holds for each alpha by itself; that all are kept at once, or
+        one that is chosen afterwards, takes delta divided by their number. "nacp" holds for all alphas at
+        once.
     score : str, score or callable, default="hps"
         "hps" (also "lac", "thr"), "aps", "raps", "saps", "margin", "topk", a score object with other
         parameters, a function from probabilities to scores, or "precomputed" if `probs` holds the scores.
@@ -132,6 +137,8 @@ def calibrate(
     -----
     NoValidThresholdWarning
         If no threshold keeps the promise; the sets then hold all classes.
+    RepeatedRowsWarning
+        If rows repeat each other as stacked labels of the same items do.
 
     See Also
     --------
@@ -165,6 +172,7 @@ def calibrate(
     if clean is not None:
         guarantee = for_checked(guarantee, delta, crossing, unlabelled, audit)
         rows, numbers, names, dealt = open_checked(probs, labels, clean, score, seed, audit, **options)
+        warn_of_repeats(rows)
         sample = Sample(rows, numbers, score)
         guessed = guessing_noise(sample, noise, dealt.pilot)
         found = checked_calibrations(
@@ -188,12 +196,33 @@ def calibrate(
             raise InputError(
                 "unlabelled", f'is of use to guarantee "binomial" only, and guarantee is {guarantee!r}'
             )
-        rows, numbers, names = open_points(probs, labels, **options)
+        rows = open_rows(probs, **options)
+        names = check_classes(classes, rows.k)
+        numbers = check_given(labels, rows.n, rows.k, names)
+        warn_of_repeats(rows)
+        if numbers.ndim == 2 and not guarantee.takes_several:
+            raise InputError(
+                "guarantee",
+                f'"{guarantee.name}" holds for one label for each point, and labels has the shape '
+                f"{numbers.shape}",
+                remedy='use "pac", "expected" or "none", or pass one label for each point',
+            )
+        basis = basis_of(noise)
         noise = informative_noise(noise, rows.n, rows.k)
         extra = None if unlabelled is None else open_rows(unlabelled, k=rows.k, name="unlabelled", **options)
         sample = Sample(rows, numbers, score, extra)
         found = sample.ask(
-            calibrations(sample, guarantee, noise, alphas, crossing, seed, classes=names, normalize=normalize)
+            calibrations(
+                sample,
+                guarantee,
+                noise,
+                alphas,
+                crossing,
+                seed,
+                classes=names,
+                normalize=normalize,
+                basis=basis,
+            )
         )
     for cal in found:
         if cal.obstacle is not None:
@@ -229,6 +258,7 @@ def calibrations(
     *,
     classes: tuple[Any, ...] | None,
     normalize: bool,
+    basis: NoiseBasis | None = None,
 ) -> Talk[list[Calibration]]:
     """Return a calibration of a sample for each alpha; several guarantees may be found together."""
     found = yield from find(guarantee, sample, noise, alphas, crossing, seed)
@@ -255,6 +285,10 @@ def calibrations(
                 classes=classes,
                 normalize=normalize,
                 deviation=finding.deviation,
+                noise_basis=basis,
+                alphas=len(alphas),
+                widths=sample.rows.widths,
+                several=None if sample.parts is None else int(np.count_nonzero(sample.parts)),
                 tally=tally,
             )
         )

@@ -13,8 +13,8 @@ from nacp.coverage import CoverageCurve, Rule, Tally
 from nacp.engine import Scratch
 from nacp.errors import InputError
 from nacp.guarantees import Guarantee
-from nacp.noise import Noise
-from nacp.points import Rows, open_rows
+from nacp.noise import Noise, NoiseBasis
+from nacp.points import Rows, Widths, open_rows
 from nacp.scores import Score
 from nacp.sets import PredictionSets
 from nacp.stats.bounds import floor
@@ -57,6 +57,16 @@ class Calibration:
         How many labels were checked, if the threshold comes from these.
     planned : int or None
         How many the plan of `choose_audit` wanted to be checked, if there was one.
+    noise_basis : NoiseBasis or None
+        What a noise model that was estimated rests on: `promise` and `assumptions` say it.
+    several : int or None
+        How many labels the points have in all, if they have several each.
+    widths : Widths or None
+        How wide the numbers were: `predict_set` rounds wider ones alike, and refuses narrower ones. None in
+        files from before this was kept.
+    alphas : int
+        How many alphas were calibrated at once. The promise holds for each of them by itself; `assumptions`
+        says so.
     tally : Tally or None
         What was counted: the curve comes from it. A calibration from a file has none.
 
@@ -96,6 +106,10 @@ class Calibration:
     deviation: float | None = None
     checked: int | None = None
     planned: int | None = None
+    noise_basis: NoiseBasis | None = None
+    several: int | None = None
+    widths: Widths | None = None
+    alphas: int = field(default=1, compare=False)
     tally: Tally | None = field(default=None, repr=False, compare=False)
 
     @property
@@ -111,27 +125,36 @@ class Calibration:
     def promise(self) -> str:
         """What is guaranteed, in one sentence."""
         if self.checked is not None:
-            return self.guarantee.promise_checked(self.alpha)
-        return self.guarantee.promise_under(self.noise, self.alpha)
+            said = self.guarantee.promise_checked(self.alpha)
+        else:
+            said = self.guarantee.promise_under(self.noise, self.alpha)
+        if self.noise_basis is not None and self.noise_basis.caveat and self.guarantee.promises_truth:
+            said += f", {self.noise_basis.caveat}"
+        return said
 
     @property
     def assumptions(self) -> str:
-        """What the promise rests on, in words."""
-        assumed = "calibration and new points come independently from one distribution"
+        """What the promise rests on, in words; of several alphas, whether it holds for all at once."""
+        said = ["calibration and new points come independently from one distribution"]
         if self.checked is not None:
             picked = "picked at random"
             if self.planned is not None:
                 picked = "picked by the plan of choose_audit"
                 if self.planned > self.checked:
                     picked += f", of whose {self.planned} the others were left out at random,"
-            return (
-                f"{assumed}; the {self.checked} checked points were {picked} and checked rightly; "
-                "nothing about how the other labels are wrong"
-            )
-        if self.noise is None:
-            return assumed
-        independent = "" if self.noise.doubt.radius else ", independent of the input given the true class"
-        return f"{assumed}; {self.noise.describe(self.k)}{independent}"
+            said.append(f"the {self.checked} checked points were {picked} and checked rightly")
+            said.append("nothing about how the other labels are wrong")
+        elif self.noise is not None:
+            independent = "" if self.noise.doubt.radius else ", independent of the input given the true class"
+            each = "" if self.several is None else ", for each label of a point, whatever its others are"
+            said.append(f"{self.noise.describe(self.k)}{independent}{each}")
+        if self.noise_basis is not None:
+            said.append(self.noise_basis.assumption)
+        if self.alphas > 1 and self.guarantee.delta is not None:
+            alone = f"each by itself, not all at once (for that, pass delta/{self.alphas})"
+            hold = "all at once" if self.guarantee.all_alphas else alone
+            said.append(f"the promises for {self.alphas} alphas hold {hold}")
+        return "; ".join(said)
 
     @property
     def excess(self) -> float:
@@ -189,6 +212,7 @@ class Calibration:
             k=self.k,
             classes=self.classes,
             name=name,
+            widths=self.widths,
         )
 
     def predict_set(self, probs: ArrayLike, *, allow_empty: bool = True) -> PredictionSets:
@@ -197,7 +221,8 @@ class Calibration:
         Parameters
         ----------
         probs : array of shape (m, k)
-            Class probabilities, from the same classifier.
+            Class probabilities, from the same classifier, and as wide as those that calibrated: wider ones
+            are rounded, and narrower ones refused.
         allow_empty : bool, default=True
             ``False`` puts the most probable label into every set that would be empty, and with it those that
             are just as probable (of scores of one's own: those with the lowest score); coverage can only
@@ -237,6 +262,8 @@ class Calibration:
     def __str__(self) -> str:
         named = "given" if self.noise is None else "noisy"
         source = f"{self.n} {named} labels of {self.k} classes"
+        if self.several is not None:
+            source = f"{self.several} {named} labels of {self.n} points in {self.k} classes"
         if self.checked is not None:
             source = f"{self.n} labels of {self.k} classes, {self.checked} of them checked"
         if self.obstacle is not None:

@@ -129,6 +129,8 @@ def checked_calibrations(
             deviation=finding.deviation,
             checked=len(audit.rows),
             planned=None if audit.plan is None else len(audit.plan),
+            alphas=len(alphas),
+            widths=sample.rows.widths,
         )
         for alpha, finding in zip(alphas, found, strict=True)
     ]

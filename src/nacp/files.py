@@ -13,8 +13,8 @@ from nacp.checks import check_choice, check_count, check_flag, check_fraction
 from nacp.coverage import RULES
 from nacp.errors import InputError
 from nacp.guarantees import GUARANTEES
-from nacp.noise import NOISES
-from nacp.points import check_classes
+from nacp.noise import NOISES, NoiseBasis
+from nacp.points import Widths, check_classes
 from nacp.scores import SCORES, Custom, Score, as_score
 
 File: TypeAlias = str | os.PathLike[str]
@@ -24,7 +24,7 @@ _VERSION = 1
 _FIELDS = (
     "alpha", "n", "k", "score", "noise", "guarantee", "crossing", "correction", "threshold",
     "native_threshold", "estimate", "deviation", "obstacle", "gap", "price_of_doubt", "note",
-    "random_state", "classes", "normalize", "checked", "planned",
+    "random_state", "classes", "normalize", "checked", "planned", "noise_basis", "several", "widths", "alphas",
 )  # fmt: skip
 _Member = TypeVar("_Member")
 
@@ -96,7 +96,9 @@ def _from_document(document: dict[str, Any], score: Any) -> Calibration:
             f"must be native_threshold {native!r} plus {score.offset!r}, the offset of {score!r}",
             found=repr(threshold),
         )
-    deviation, checked, planned = (document.get(name) for name in ("deviation", "checked", "planned"))
+    deviation, checked, planned, several = (
+        document.get(name) for name in ("deviation", "checked", "planned", "several")
+    )
     return Calibration(
         alpha=check_fraction("alpha", document["alpha"]),
         n=check_count("n", document["n"], 1),
@@ -115,6 +117,10 @@ def _from_document(document: dict[str, Any], score: Any) -> Calibration:
         gap=number("gap", document.get("gap", 0.0)),
         price_of_doubt=number("price_of_doubt", document.get("price_of_doubt", 0.0)),
         note=_text("note", document.get("note")),
+        noise_basis=_basis(document.get("noise_basis")),
+        widths=_widths(document.get("widths")),
+        several=None if several is None else check_count("several", several, 1),
+        alphas=check_count("alphas", document.get("alphas", 1), 1),
         random_state=check_count("random_state", document.get("random_state", 0)),
         classes=check_classes(document["classes"], k),
         normalize=check_flag("normalize", document["normalize"]),
@@ -196,6 +202,8 @@ def _plain(value: Any) -> Any:
     """Return what JSON can hold: for a member of a family its parameters, for infinity a word."""
     if hasattr(value, "to_dict"):
         return value.to_dict()
+    if isinstance(value, NoiseBasis):
+        return value._asdict()
     return str(value) if isinstance(value, float) and not math.isfinite(value) else value
 
 
@@ -208,6 +216,22 @@ def number(name: str, value: Any) -> float:
 
 def _storable(name: Any) -> bool:
     return name is None or isinstance(name, str | int) or (isinstance(name, float) and math.isfinite(name))
+
+
+def _basis(stored: Any) -> NoiseBasis | None:
+    if stored is None:
+        return None
+    found = NoiseBasis(**stored)
+    if not all(isinstance(each, str) for each in found):
+        raise InputError("noise_basis", "must hold texts", found=repr(stored))
+    return found
+
+
+def _widths(stored: Any) -> Widths | None:
+    if stored is None:
+        return None
+    least, given = (check_choice("widths", each, ("float16", "float32", "float64")) for each in stored)
+    return Widths(least, given)
 
 
 def _text(name: str, value: Any) -> str | None:

@@ -16,7 +16,7 @@ from nacp.checks import check_count, check_flag, check_fraction
 from nacp.coverage import Rule, Sample, Talk, together
 from nacp.errors import InputError
 from nacp.guarantees import GUARANTEES, Guarantee, as_guarantee, coverage_under
-from nacp.noise import Noise, NoiseLike
+from nacp.noise import Noise, NoiseBasis, NoiseLike, basis_of
 from nacp.points import Rows, open_points, open_test
 from nacp.scores import Score, as_score
 
@@ -217,7 +217,7 @@ def compare(
         if test_probs is not None:
             tested[kind] = open_test(test_probs, test_labels, k=opened[kind][0].k, **options)
     rows: list[ComparisonRow] = []
-    total, done = len(named) * len(wanted), count(1)
+    total, done, basis = len(named) * len(wanted), count(1), basis_of(noise)
 
     def said() -> None:
         if progress is not None:
@@ -227,7 +227,7 @@ def compare(
         points, numbers, names = opened[score.takes_probabilities]
         sample = Sample(points, numbers, score)
         noise = informative_noise(noise, points.n, points.k)
-        asked = Asked(float(alpha), noise, crossing, seed, names, normalize)
+        asked = Asked(float(alpha), noise, crossing, seed, names, normalize, basis)
         found = sample.ask(together([compared(name, sample, each, asked, said) for each in wanted]))
         if tested:
             found = _measured(found, *tested[score.takes_probabilities], score)
@@ -252,6 +252,7 @@ class Asked(NamedTuple):
     seed: int
     classes: tuple[Any, ...] | None
     normalize: bool
+    basis: NoiseBasis | None = None
 
 
 def compared(
@@ -272,7 +273,7 @@ def compared(
         return replace(row, reason=reason)
     (cal,) = yield from calibrations(
         sample, guarantee, noise, [asked.alpha], asked.crossing, asked.seed,
-        classes=asked.classes, normalize=asked.normalize,
+        classes=asked.classes, normalize=asked.normalize, basis=asked.basis if noise is not None else None,
     )  # fmt: skip
     estimates = yield from coverage_under(sample, asked.noise).at(np.array([cal.native_threshold]))
     said()

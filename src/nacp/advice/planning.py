@@ -140,7 +140,7 @@ def plan(
     >>> found.cheapest
     PAC(delta=0.001)
     >>> [f"{row.guarantee.name} {row.correction:.4f}" for row in found.rows[:4]]
-    ['expected 0.0000', 'pac 0.0110', 'binomial 0.0110', 'nacp 0.0193']
+    ['expected 0.0000', 'pac 0.0110', 'binomial 0.0113', 'nacp 0.0193']
     """
     check_count("k", k, 2)
     check_count("n", n, 1)

@@ -1,5 +1,6 @@
 """What a wrong noise rate does to the sets."""
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
@@ -66,10 +67,19 @@ class Sensitivity:
             f"{row.rate:>12.4g}{row.threshold:>12.6g}{row.estimate:>10.4f}{row.coverage:>10.4f}{row.mean_size:>11.4g}"
             for row in self.rows
         ]
-        return "\n".join(lines) + (
-            f"\nIf the rate is {self.rate:.4g} in truth. To overstate it gives too little coverage, to "
-            "understate it larger sets than need be: in doubt state the smaller one."
-        )
+        return "\n".join(lines) + f"\nIf the rate is {self.rate:.4g} in truth. {self.advice}."
+
+    @property
+    def advice(self) -> str:
+        """What to do in doubt: a smaller rate of uniform noise is careful, but of a matrix it need not be."""
+        right = next((row.coverage for row in self.rows if math.isclose(row.rate, self.rate)), self.target)
+        least = min(right, self.target) - 1e-9
+        if all(row.coverage >= least for row in self.rows if row.rate < self.rate):
+            return (
+                "To overstate it gives too little coverage, to understate it larger sets than need be: in "
+                "doubt state the smaller one"
+            )
+        return "To understate it gives too little coverage, too: no rate is the careful one"
 
 
 def sensitivity(

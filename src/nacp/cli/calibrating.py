@@ -81,6 +81,8 @@ def calibrate_command(
         progress_of_passes("calibrating", len(matrix), quiet),
     ):
         warnings.simplefilter("ignore", nacp.NoValidThresholdWarning)  # said below
+        warnings.simplefilter("always", nacp.RepeatedRowsWarning)
+        warnings.showwarning = lambda message, *_, **__: typer.echo(f"Warning: {message}.", err=True)
         found = nacp.calibrate(
             matrix, noisy, noise=known, clean=checked, audit=plan, alpha=alpha, score=score,
             guarantee=guarantee, delta=delta, crossing=crossing, classes=names, normalize=normalize,

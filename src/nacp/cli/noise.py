@@ -62,7 +62,7 @@ def audit_command(
     quiet: options.Quiet = False,
     as_json: options.Json = False,
 ) -> None:
-    """From a sample whose labels were checked: exact interval."""
+    """From a sample whose labels were checked. If they are calibration points: nacp calibrate --clean."""
     check_output(str(out), inputs=(noisy, clean, classes, groups))
     if noisy == clean:
         raise InputError(noisy, "is given twice: name the columns, as in labels.csv:noisy labels.csv:checked")

@@ -12,7 +12,7 @@ from nacp.coverage.crossing import Cell, Crossing, Rule, Search, cut
 from nacp.coverage.estimator import Estimator, rest_unit
 from nacp.coverage.sample import Question, Sample, Talk, both
 from nacp.coverage.tally import Tally
-from nacp.engine import Block, ByLabel
+from nacp.engine import Block, ByEntry, ByLabel
 from nacp.engine.cells import CELLS, ENDS
 from nacp.engine.contract import Table
 from nacp.noise.matrices import ClassMatrix
@@ -56,10 +56,12 @@ class Coverage:
         self._tally: Tally | None = None
         self._held: list[Window] = sample.held.setdefault(self.read_as, [])
 
-    def weights(self, rows: slice | Ints) -> ByLabel | None:
+    def weights(self, rows: slice | Ints) -> ByLabel | ByEntry | None:
         """Return the weights of the pairs of some rows, for the engine; None if all are equal."""
         if self.read_as is None:
             return None
+        if self.sample.parts is not None:
+            return ByEntry(np.rint(self._mean_rest(rows) / self._unit).astype(np.int64))
         return ByLabel(self.sample.labels[rows], *self._table)
 
     @cached_property
@@ -69,10 +71,18 @@ class Coverage:
             return self.inverse, self._unit
         return Whole(np.rint(self.inverse.rest(np.arange(self.k)) / self._unit).astype(np.int64)), None
 
+    def _mean_rest(self, rows: slice | Ints) -> Floats:
+        """Return the mean of the rows of W's rest that belong to several labels of each point."""
+        assert self.sample.parts is not None
+        labels, parts = self.sample.labels[rows].T, self.sample.parts[rows].T
+        total: Floats = sum(p[:, None] * self.inverse.rest(y) for y, p in zip(labels, parts, strict=True))
+        return total
+
     @cached_property
     def estimator(self) -> Estimator:
         """The estimate, given tallies."""
-        return Estimator(self.sample.label_scores, self.sample.labels, self.inverse, self._points)
+        sample = self.sample
+        return Estimator(sample.label_scores, sample.labels, self.inverse, self._points, sample.parts)
 
     def _known(self, cells: "list[Cell] | None" = None) -> Talk[Search]:
         """Return what is known at the edges of all cells; first read that, and the pairs of some cells."""
@@ -160,7 +170,8 @@ class Coverage:
         q, where = np.unique(thresholds, return_inverse=True)
         upto = yield from self._upto(q)
         clean = self.estimator.clean(q, upto[1] - upto[2])
-        found = Estimates(self.estimator.labels_upto(q) / self.n, upto[0] / (self.n * self.k), clean)
+        labels = len(self.estimator.label_scores)
+        found = Estimates(self.estimator.labels_upto(q) / labels, upto[0] / (self.n * self.k), clean)
         return Estimates(*(values[where] for values in found))
 
     def at_with_deviations(self, thresholds: Floats) -> Talk[tuple[Estimates, list[float]]]:
@@ -240,14 +251,18 @@ class Coverage:
         return found
 
     def _known_shares(self, block: Block, rows: slice | Ints, thresholds: Floats) -> Floats:
-        labels, inverse = self.sample.labels[rows], self.inverse
-        hit = self.sample.label_scores[rows][:, None] <= thresholds
-        own: Floats = np.where(hit, inverse.own[labels][:, None], 0.0)
+        labels, inverse, parts = self.sample.labels[rows], self.inverse, self.sample.parts
+        hit = self.sample.label_scores[rows][..., None] <= thresholds
+        if parts is None:
+            own: Floats = np.where(hit, inverse.own[labels][:, None], 0.0)
+        else:
+            own = np.einsum("ra,raq->rq", parts[rows] * inverse.own[labels], hit)
         if inverse.constant_rest == 0:
             return own
         if inverse.constant_rest is not None:
             return own + inverse.constant_rest * engine.profile(block, thresholds)
-        return own + engine.profile(block, thresholds, ByLabel(labels, inverse))
+        weights = ByLabel(labels, inverse) if parts is None else ByEntry(self._mean_rest(rows))
+        return own + engine.profile(block, thresholds, weights)
 
 
 @dataclass(frozen=True)

@@ -23,28 +23,40 @@ class Estimator:
 
     Parameters
     ----------
-    label_scores : array of shape (n,)
-        The native scores of the given labels.
-    labels : array of shape (n,)
-        The given labels.
+    label_scores, labels : arrays of shape (n,) or (n, a)
+        The native scores of the given labels, and these.
     inverse : ClassMatrix
         W.
     points : int, optional
         For how many points the unit of the weights must suffice; by default for n.
+    parts : array of shape (n, a), optional
+        Of several labels for each point, the part of each: 0 where it is missing, and 1 in all.
     """
 
     def __init__(
-        self, label_scores: Floats, labels: Ints, inverse: ClassMatrix, points: int | None = None
+        self,
+        label_scores: Floats,
+        labels: Ints,
+        inverse: ClassMatrix,
+        points: int | None = None,
+        parts: Floats | None = None,
     ) -> None:
         self.n, self.k = len(labels), inverse.k
-        points = points or self.n
+        points, self._parts = points or self.n, None
+        if parts is not None:
+            some = parts > 0
+            label_scores, labels, self._parts = label_scores[some], labels[some], parts[some]
         order = np.argsort(label_scores)
         self.label_scores: Floats = label_scores[order]
 
         own = inverse.own
         self._own_value = float(own[0])
-        self._own_unit, own_weights = _whole(own, np.abs(own).max(), np.abs(own).max(), points)
-        weights = own_weights[labels[order]]
+        if self._parts is None:
+            self._own_unit, own_weights = _whole(own, np.abs(own).max(), np.abs(own).max(), points)
+            weights = own_weights[labels[order]]
+        else:
+            each = own[labels] * self._parts
+            self._own_unit, weights = _whole(each[order], np.abs(each).max(), np.abs(own).max(), points)
         self._gains = np.concatenate([[0], np.cumsum(np.maximum(weights, 0))])
         self._losses = np.concatenate([[0], np.cumsum(np.maximum(-weights, 0))])
         self._own = self._gains - self._losses
@@ -52,7 +64,7 @@ class Estimator:
         self.unit, self.constant = rest_unit(inverse, points)
         diagonal = inverse.diagonal - own
         totals = np.stack(inverse.row_sums()) + np.stack([np.maximum(diagonal, 0), np.minimum(diagonal, 0)])
-        counts = np.bincount(labels, minlength=self.k)
+        counts = np.bincount(labels, self._parts, minlength=self.k)
         self._totals: Floats = np.abs(totals @ counts) * (1 + 1e-9)
 
     def labels_upto(self, q: Floats) -> Ints:
@@ -89,16 +101,16 @@ class Estimator:
         """Return what was counted in all cells as a tally; equal weights are counted, not added."""
         cells = np.flatnonzero(counted[0] > 0)
         below, upto = self.labels_upto(ENDS[cells]), self.labels_upto(EDGES[cells])
-        labels = upto - below
+        own = labels = upto - below
+        own_unit, unit, pairs = self._own_value, self.unit, counted[0, cells]
+        if self.constant is None or self._parts is not None:
+            own, own_unit = self._own[upto] - self._own[below], self._own_unit
         if self.constant is None:
-            own = self._own[upto] - self._own[below]
             _, gains, losses = counted[:, cells]
-            units = self._own_unit, self.unit
         else:
-            own, pairs = labels, counted[0, cells]
             gains, losses = pairs * (self.constant > 0), pairs * (self.constant < 0)
-            units = self._own_value, abs(self.constant) * self.unit
-        return Tally(self.n, self.k, cells, labels, counted[0, cells], own, gains, losses, units)
+            unit = abs(self.constant) * self.unit
+        return Tally(self.n, self.k, cells, labels, pairs, own, gains, losses, (own_unit, unit))
 
     def weights(self, pairs: int, weights: Ints) -> Ints:
         """Return the weights of so many pairs: these ones, or all the same."""

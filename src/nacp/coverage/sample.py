@@ -99,8 +99,9 @@ class Sample:
     ----------
     rows : Rows
         As the door returned them.
-    labels : array of shape (n,)
-        The given labels, as numbers.
+    labels : array of shape (n,) or (n, a)
+        The given labels, as numbers; of several for each point, -1 where one is missing. These share the
+        point: each has the same part in its share of an estimate.
     score : Score
         How pairs are scored.
     unlabelled : Rows, optional
@@ -108,7 +109,12 @@ class Sample:
     """
 
     def __init__(self, rows: Rows, labels: Ints, score: Score, unlabelled: Rows | None = None) -> None:
-        self.rows, self.labels, self.score, self.unlabelled = rows, labels, score, unlabelled
+        self.rows, self.score, self.unlabelled = rows, score, unlabelled
+        # The part that each of several labels has in its point: 0 where it is missing.
+        self.parts: Floats | None = None
+        if labels.ndim == 2:
+            self.parts = (labels >= 0) / np.count_nonzero(labels >= 0, axis=1, keepdims=True)
+        self.labels: Ints = labels if self.parts is None else np.maximum(labels, 0)
         self.n, self.k, self.spec = rows.n, rows.k, score.spec
         self.seen_as: dict[Hashable, Any] = {}  # coverages by noise model, so that they are made once
         self.glanced: dict[Hashable, tuple[int, Ints]] = {}  # how many rows, and their tallies, for a hint
@@ -120,10 +126,14 @@ class Sample:
     @cached_property
     def label_scores(self) -> Floats:
         """The native scores of the given labels, in the order of the rows."""
-        scores, scratch, u = np.empty(self.n), Scratch(), np.empty(self.n)
+        scores, scratch, u = np.empty(self.labels.shape), Scratch(), np.empty(self.n)
         for where in self.rows.slices():
             block = self._open(where, scratch)
-            scores[where] = engine.label_scores(block, self.labels[where])
+            if self.parts is None:
+                scores[where] = engine.label_scores(block, self.labels[where])
+            else:
+                columns = self.labels[where].T
+                scores[where] = np.stack([engine.label_scores(block, each) for each in columns], axis=1)
             u[where] = 0 if block.u is None else block.u
         self._u = u
         return scores
@@ -131,6 +141,12 @@ class Sample:
     def _open(self, rows: slice | Ints, scratch: Scratch) -> Block:
         u = None if self._u is None else self._u[rows]
         return engine.open_block(self.rows[rows], self.spec, scratch, u)
+
+    @property
+    def class_counts(self) -> Floats:
+        """How many points have each class as their label, or in part."""
+        parts = None if self.parts is None else self.parts.ravel()
+        return np.bincount(self.labels.ravel(), parts, minlength=self.k).astype(np.float64)
 
     def ask(self, talk: Talk[T]) -> T:
         """Carry on a conversation to its end, and return what comes out."""

@@ -70,7 +70,7 @@ class Tally:
         """Return F^n-hat, F^r-hat and F^c-hat at the upper edges of the cells, on the scale of a score."""
         own, net = (np.cumsum(part) for part in (self.own, self.gains - self.losses))
         clean: Floats = (own * self.units[0] + net * self.units[1]) / self.n
-        noisy, random = np.cumsum(self.hits) / self.n, np.cumsum(self.pairs) / (self.n * self.k)
+        noisy, random = np.cumsum(self.hits) / self.hits.sum(), np.cumsum(self.pairs) / (self.n * self.k)
         finite = self.cells < CELLS - 1
         return CoverageCurve(EDGES[self.cells][finite] + offset, noisy[finite], random[finite], clean[finite])
 

@@ -15,19 +15,19 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import ArrayLike
 
-from nacp._types import Array, Floats, Ints
+from nacp._types import Floats, Ints
 from nacp.checks import check_choice, check_fraction
 from nacp.errors import InputError
 from nacp.estimation._labels import number_of_classes
 from nacp.estimation.result import NoiseEstimate
 from nacp.noise import MatrixNoise, UniformNoise
-from nacp.points import check_labels, is_missing, plain_array
+from nacp.points import number_table, open_table, present_labels
 from nacp.stats.intervals import Kinds, exact_interval
 
 _MOST = 10  # labels per item; more would add little, and the distribution of the pairs would take long
 _ASSUMED = (
     "annotators err independently of each other given the true class, and the labels to calibrate with are "
-    "those of one annotator for each item, not votes"
+    "theirs, not votes"
 )
 
 
@@ -86,43 +86,13 @@ def noise_from_annotators(
 
 def _check_table(labels: ArrayLike, k: int | None, classes: Sequence[Any] | None) -> tuple[Ints, int, str]:
     """Return the labels as numbers, -1 where there is none; k; and where k comes from."""
-    try:
-        array = plain_array(labels)
-    except ValueError:
-        raise InputError(
-            "labels",
-            "must have the shape (n, annotators)",
-            found="rows of different lengths",
-            remedy="fill up with -1",
-        ) from None
-    if array.ndim != 2 or array.shape[1] < 2:
+    array, missing = open_table(labels, classes)
+    if array.shape[1] < 2:
         raise InputError(
             "labels", "must have the shape (n, annotators), with two or more", found=f"{array.shape}"
         )
-    missing = _missing(array)
-    present = array[~missing]
-    if present.size == 0:
-        raise InputError("labels", "holds no label at all, only missing ones")
-    if present.dtype.kind == "f":
-        odd = present[~(np.isfinite(present) & (present == np.floor(present)))]
-        if odd.size:
-            raise InputError(
-                "labels", "must be whole numbers, with -1 or nan where there is none", found=f"{odd[0]:.6g}"
-            )
-        present = present.astype(np.int64)
-    k, remark = number_of_classes(k, classes, present)
-    table = np.full(array.shape, -1, dtype=np.int64)
-    table[~missing] = check_labels(present, len(present), k, classes)
-    return table, k, remark
-
-
-def _missing(array: Array) -> Any:
-    if array.dtype.kind == "f":
-        return np.isnan(array) | (array == -1)
-    if array.dtype.kind in "OU":
-        flat = [is_missing(value) or value in ("", -1) for value in array.ravel().tolist()]
-        return np.array(flat, dtype=bool).reshape(array.shape)
-    return array == -1
+    k, remark = number_of_classes(k, classes, present_labels(array, missing))
+    return number_table(array, missing, k, classes), k, remark
 
 
 def _uniform(table: Ints, k: int, confidence: float, remark: str) -> NoiseEstimate:

@@ -24,6 +24,7 @@ Model = Literal["auto", "uniform", "groups", "matrix"]
 
 _LEVEL = 0.01
 _DRAWS = 199
+_INSTEAD = "as clean labels of calibration points, the same labels need no noise model"
 _ASSUMED = (
     "the audited items are a random sample of those labelled in the same way, their second labels are right"
 )
@@ -72,7 +73,8 @@ def noise_from_audit(
 
     People err where the classifier errs, so a noise model, however well it is estimated, may be the wrong
     thing to assume. Where the audited points are among the calibration points, ``calibrate(clean=...)`` takes
-    the audited labels themselves, and assumes nothing about the noise.
+    the audited labels themselves, and assumes nothing about the noise. That is better even where the noise is
+    uniform: the interval of the rate costs more than the audited labels alone would (docs/estimation.md).
 
     Examples
     --------
@@ -108,7 +110,7 @@ def noise_from_audit(
     if model == "uniform":
         index = np.zeros(k, dtype=np.int64)
         _, told = audit.refutes(index, random_state)
-        return _one_rate(audit, None, index, confidence, f"uniform: asked for ({told}){remark}")
+        return _one_rate(audit, None, index, confidence, f"uniform: asked for ({told}){remark}; {_INSTEAD}")
     if groups is None:
         return _matrix(audit, confidence, f"a matrix{remark}")
     place = {group: i for i, group in enumerate(dict.fromkeys(groups))}
@@ -122,7 +124,7 @@ def noise_from_audit(
             f"the audit does not refute it ({told}), though {int(audit.wrong.sum())} wrong labels need not "
             "show all there is"
         )
-    return _one_rate(audit, groups, index, confidence, f"groups: {chosen}{remark}")
+    return _one_rate(audit, groups, index, confidence, f"groups: {chosen}{remark}; {_INSTEAD}")
 
 
 class _Audit:
@@ -261,6 +263,7 @@ def _matrix(audit: _Audit, confidence: float, why: str) -> NoiseEstimate:
     )
     if not seen.all():
         why += f"; {np.count_nonzero(~seen)} classes were never audited, so the radius promises nothing"
+    why += f"; {_INSTEAD}"
     try:
         noise = MatrixNoise(matrix, min(float(radii.max()), 1 - 1e-9), confidence)
     except InputError as error:

@@ -123,6 +123,7 @@ def _uniform(rows: Rows, labels: Ints, confidence: float) -> NoiseEstimate:
         "checked without true labels; every class has the same rate, and any class is as likely to replace "
         "the true one",
         why=f"uniform: the likelihood shows one rate, with temperature {math.exp(-log_beta):.3g}{edge}",
+        approximate=True,
     )
 
 

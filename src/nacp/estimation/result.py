@@ -4,10 +4,10 @@ import os
 from dataclasses import dataclass, fields
 from typing import Any
 
-from nacp.checks import check_confidence, check_count
+from nacp.checks import check_confidence, check_count, check_flag
 from nacp.errors import InputError
 from nacp.files import number, read_document, reading, rebuild, write_document
-from nacp.noise import NOISES, Noise
+from nacp.noise import NOISES, MatrixNoise, Noise, NoiseBasis
 
 _FORMAT, _OLD_FORMAT = "nacp.noise", "nacp-noise"
 _VERSION = 1
@@ -40,6 +40,8 @@ class NoiseEstimate:
         What must be true for it to hold, in a sentence.
     why : str
         Why this model was chosen, in a sentence.
+    approximate : bool
+        Whether the interval holds approximately only.
 
     Examples
     --------
@@ -60,6 +62,19 @@ class NoiseEstimate:
     method: str
     assumption: str
     why: str
+    approximate: bool = False
+
+    @property
+    def basis(self) -> NoiseBasis:
+        """What a promise that is made with it rests on."""
+        assumed = self.assumption
+        if self.n and self.confidence < 1:
+            assumed += "; the noise was estimated from other points than these"
+        if self.approximate:
+            return NoiseBasis(assumed, "if the interval of the noise, which is approximate, holds")
+        if self.interval is None:
+            return NoiseBasis(assumed, "if the noise is exactly as estimated, which no interval vouches for")
+        return NoiseBasis(assumed, "")
 
     def __str__(self) -> str:
         model = self.noise.describe(self.k)
@@ -74,10 +89,11 @@ class NoiseEstimate:
         else:
             said += f", that is {100 * self.wrong:.3g}% of labels wrong"
         source = f" From {self.n} items, {self.k} classes." if self.n else f" {self.k} classes."
+        exact = self.confidence == 1 and self.interval is not None
         doubt = " In doubt state the smaller rate: overstating it gives too little coverage."
         return (
             f"{said}.{source}\nMethod: {self.method}.\nAssumed: {self.assumption}.\nModel: {self.why}."
-            f"{'' if self.confidence == 1 and self.interval else doubt}"
+            f"{'' if exact or isinstance(self.noise, MatrixNoise) else doubt}"
         )
 
     def save(self, path: str | os.PathLike[str]) -> None:
@@ -151,4 +167,8 @@ def _from_document(document: dict[str, Any]) -> NoiseEstimate:
         method=str(document["method"]),
         assumption=str(document["assumption"]),
         why=str(document["why"]),
+        # Files from before it was a field of its own say it in the method.
+        approximate=check_flag(
+            "approximate", document.get("approximate", "(approximate)" in str(document["method"]))
+        ),
     )

@@ -56,7 +56,8 @@ class ACNL(PriorGuarantee):
     --------
     >>> import nacp
     >>> nacp.ACNL().promise(0.1)
-    'coverage of the true label is at least 90% in expectation over calibration sets'
+    'coverage of the true label is at least 90% in expectation over calibration sets, if the class
+    frequencies estimated from the labels are exact'
     """
 
     name: ClassVar[str] = "acnl"

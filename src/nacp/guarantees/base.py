@@ -67,7 +67,9 @@ class Guarantee(ABC):
     `only_uniform` noise, only for labels taken as they are (`only_as_given`), only for the last crossing
     (`needs_last`); and whether it still holds for the larger of the thresholds found at both ends of an
     interval of noise rates (`takes_interval`) or for a matrix known up to a radius (`takes_radius`). One that
-    can be found from checked labels, whatever the noise is, says so (`takes_checked`).
+    can be found from checked labels, whatever the noise is, says so (`takes_checked`), and so does one that
+    holds for shares averaged over several labels of a point (`takes_several`). One with a delta holds for
+    each alpha by itself, if it does not say that it holds for all at once (`all_alphas`).
     """
 
     name: ClassVar[str]
@@ -78,6 +80,8 @@ class Guarantee(ABC):
     takes_interval: ClassVar[bool] = False
     takes_radius: ClassVar[bool] = False
     takes_checked: ClassVar[bool] = False
+    takes_several: ClassVar[bool] = False
+    all_alphas: ClassVar[bool] = False
     delta: float | None = None
 
     @abstractmethod

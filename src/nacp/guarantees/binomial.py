@@ -51,8 +51,14 @@ class Binomial(PointwiseTest):
     step: ClassVar[float] = 0.001  # most thresholds are settled without a look, so more of them cost little
 
     def price(self, problem: Problem, deviation: float) -> float:
-        """Return ``z_{1-delta} deviation / sqrt(n)`` at 19/20 of delta, which the test comes close to."""
-        return floor(0.95 * self.delta, deviation, problem.n)
+        """Return ``z_{1-delta} deviation / sqrt(n)`` at 19/20 of delta, and what the bound U of F^r costs.
+
+        That is ``epsilon (U - F^r)/(1 - epsilon)``, here for sets of one label.
+        """
+        epsilon, one = problem.epsilon, np.array([1 / problem.k])
+        bound = _random_bound(one, one**2, problem.n, self.delta)[0]
+        more = epsilon * float(bound - one[0]) / (1 - epsilon)
+        return floor(0.95 * self.delta, deviation, problem.n) + more
 
     def lowest_passing(
         self, coverage: Coverage, problems: Sequence[Problem], grid: Floats, starts: Ints, seed: int
@@ -98,11 +104,15 @@ class Binomial(PointwiseTest):
             sizes = SizesQuestion(grid[some])
             yield [sizes]
             mean, square = sizes.means(grid[some])
-            bound = np.minimum(chernoff(mean, points, part), bernstein(mean, square, points, part))
-            failing = some[~passes(some, bound)]
+            failing = some[~passes(some, _random_bound(mean, square, points, self.delta))]
             if len(failing):
                 return int(failing[-1]) + 1
         return failed + 1
+
+
+def _random_bound(mean: Floats, square: Floats, points: int, delta: float) -> Floats:
+    """Return U, from the mean share of all classes in a set and that of its square: fails with delta/20."""
+    return np.minimum(chernoff(mean, points, delta / 40), bernstein(mean, square, points, delta / 40))
 
 
 class SizesQuestion(Question):

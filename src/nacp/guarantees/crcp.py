@@ -7,7 +7,7 @@ from typing import ClassVar
 import numpy as np
 
 from nacp._types import Floats
-from nacp.guarantees.base import Problem, on_average
+from nacp.guarantees.base import Problem
 from nacp.guarantees.priors import PriorGuarantee
 from nacp.noise.matrices import ClassMatrix
 
@@ -48,11 +48,13 @@ class CRCP(PriorGuarantee):
     Examples
     --------
     >>> import nacp
-    >>> nacp.CRCP().promise(0.1)
-    'coverage of the true label is at least 90% less 1/(n + 1) in expectation over calibration sets'
+    >>> nacp.CRCP(priors=[0.5, 0.5]).promise(0.1)
+    'coverage of the true label is at least 90% less 1/(n + 1) in expectation over calibration sets, if the
+    class frequencies are as stated'
     """
 
     name: ClassVar[str] = "crcp"
+    _less: ClassVar[str] = " less 1/(n + 1)"  # the formula has no term for the n + 1st point
 
     def correction(self, problem: Problem) -> float:
         if self.obstacle(problem):
@@ -63,6 +65,3 @@ class CRCP(PriorGuarantee):
     def obstacle(self, problem: Problem) -> str | None:
         missing = self.absent(problem)
         return f"{missing}; or pass nacp.CRCP(priors=...)" if missing and self.priors is None else None
-
-    def promise(self, alpha: float) -> str:
-        return on_average(alpha, less=" less 1/(n + 1)")  # the formula has no term for the n + 1st point

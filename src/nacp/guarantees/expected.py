@@ -54,6 +54,7 @@ class Expected(Corrected):
     takes_radius: ClassVar[bool] = True
     needs_last: ClassVar[bool] = True
     takes_checked: ClassVar[bool] = True
+    takes_several: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         set_checked(self, rule=check_choice("rule", self.rule, ("exchange", "worst-case")))

@@ -41,7 +41,7 @@ def find(
     seed: int,
 ) -> Talk[list[Found]]:
     """Return what a guarantee finds for each alpha."""
-    counts = np.bincount(sample.labels, minlength=sample.k).astype(np.float64)
+    counts = sample.class_counts
 
     def under(end: Noise | None, radius: float = 0.0) -> Talk[list[Finding]]:
         coverage = coverage_under(sample, end, radius)

@@ -7,6 +7,9 @@ from typing import ClassVar
 from nacp.checks import check_fields, check_fraction
 from nacp.guarantees.base import Corrected, Problem, nearly_always
 
+# Massart's one-sided inequality is used down to a tail of e delta / 4, and it holds up to one half.
+_LARGEST_DELTA = 2 / math.e
+
 
 def nacp_correction(n: int, epsilon: float, delta: float) -> float:
     """Return ``sqrt(log(4/delta) / (2 n h^2))`` with ``h = (1 - epsilon)/(1 + epsilon)``: Theorem 3.3.
@@ -25,7 +28,9 @@ def nacp_correction(n: int, epsilon: float, delta: float) -> float:
 class NACP(Corrected):
     """For a fraction 1 - delta of calibration sets, clean coverage is at least 1 - alpha.
 
-    For uniform noise. The correction depends on n, the noise rate and delta, not on k.
+    For uniform noise. The correction depends on n, the noise rate and delta, not on k. The promise holds for
+    all alphas at once, as the proof bounds the error of the estimate at all thresholds; it needs a delta of
+    at most 2/e, about 0.73 (docs/theory.md).
 
     Parameters
     ----------
@@ -47,6 +52,7 @@ class NACP(Corrected):
     name: ClassVar[str] = "nacp"
     only_uniform: ClassVar[bool] = True
     takes_interval: ClassVar[bool] = True
+    all_alphas: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         check_fields(self, delta=check_fraction)
@@ -55,4 +61,6 @@ class NACP(Corrected):
         return nacp_correction(problem.n, problem.epsilon, self.delta)
 
     def promise(self, alpha: float) -> str:
-        return nearly_always(self.delta, alpha)
+        """Return in one sentence what holds for the sets, as far as that is proved."""
+        proved = "" if self.delta <= _LARGEST_DELTA else "; this is proved for a delta of at most 0.73 only"
+        return nearly_always(self.delta, alpha) + proved

@@ -57,6 +57,7 @@ class PAC(PointwiseTest):
     name: ClassVar[str] = "pac"
     takes_radius: ClassVar[bool] = True
     takes_checked: ClassVar[bool] = True
+    takes_several: ClassVar[bool] = True
 
     def find_checked(self, coverage: AuditedCoverage, alphas: Sequence[float]) -> list[Finding]:
         """Return the smallest threshold from which on upwards all exact tests on checked labels pass."""

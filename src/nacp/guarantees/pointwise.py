@@ -116,7 +116,7 @@ class PointwiseTest(Guarantee):
         places = yield from self.lowest_passing(coverage, problems, grid, starts, seed)
         thresholds = grid[np.minimum(places, len(grid) - 1)]
         estimates, deviations = yield from coverage.at_with_deviations(thresholds)
-        below = coverage.estimator.labels_upto(grid)
+        below = coverage.estimator.labels_upto(grid) * coverage.n // len(coverage.estimator.label_scores)
         return [
             self._settle(coverage.n, problem, grid, below, place, *values)
             for problem, place, *values in zip(

@@ -1,6 +1,7 @@
 """Class frequencies for the guarantees that need them: given, or estimated from the noisy labels."""
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -16,6 +17,7 @@ class PriorGuarantee(Corrected):
     """A guarantee in expectation whose correction depends on the class frequencies."""
 
     priors: ArrayLike | None = None
+    _less: ClassVar[str] = ""
 
     def __post_init__(self) -> None:
         if self.priors is not None:
@@ -50,4 +52,5 @@ class PriorGuarantee(Corrected):
         )
 
     def promise(self, alpha: float) -> str:
-        return on_average(alpha)
+        known = "estimated from the labels are exact" if self.priors is None else "are as stated"
+        return f"{on_average(alpha, less=self._less)}, if the class frequencies {known}"

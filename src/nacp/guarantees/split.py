@@ -23,6 +23,7 @@ class SplitConformal(Corrected):
     promises_truth: ClassVar[bool] = False
     name: ClassVar[str] = "split"
     only_as_given: ClassVar[bool] = True
+    takes_several: ClassVar[bool] = True
 
     def correction(self, problem: Problem) -> float:
         return (1 - problem.alpha) / problem.n

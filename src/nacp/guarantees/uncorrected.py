@@ -22,6 +22,7 @@ class Uncorrected(Corrected):
 
     promises_truth: ClassVar[bool] = False
     takes_checked: ClassVar[bool] = True
+    takes_several: ClassVar[bool] = True
     name: ClassVar[str] = "none"
 
     def correction(self, problem: Problem) -> float:

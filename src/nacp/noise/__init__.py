@@ -1,7 +1,7 @@
 """The noise models, and the table of their names."""
 
 from enum import Enum
-from typing import Any, Protocol, TypeAlias, TypeGuard
+from typing import Any, NamedTuple, Protocol, TypeAlias, TypeGuard
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -15,8 +15,8 @@ from nacp.noise.privacy import RandomizedResponse
 from nacp.noise.uniform import UniformFamily, UniformNoise
 
 __all__ = [
-    "UNSAID", "Doubt", "GroupNoise", "MatrixNoise", "Noise", "NoiseLike", "RandomizedResponse",
-    "UniformFamily", "UniformNoise", "Unsaid", "as_noise", "noise_for",
+    "UNSAID", "Doubt", "GroupNoise", "MatrixNoise", "Noise", "NoiseBasis", "NoiseLike", "RandomizedResponse",
+    "UniformFamily", "UniformNoise", "Unsaid", "as_noise", "basis_of", "noise_for",
 ]  # fmt: skip
 
 NOISES: dict[str, type[Noise]] = {
@@ -25,6 +25,21 @@ NOISES: dict[str, type[Noise]] = {
     "groups": GroupNoise,
     "randomized-response": RandomizedResponse,
 }
+
+
+class NoiseBasis(NamedTuple):
+    """What an estimated noise model rests on.
+
+    Attributes
+    ----------
+    assumption : str
+        What must be true for the estimate to hold.
+    caveat : str
+        What the promise leaves open beyond that, as "if ..."; empty if its interval says all.
+    """
+
+    assumption: str
+    caveat: str
 
 
 class Estimate(Protocol):
@@ -37,6 +52,10 @@ class Estimate(Protocol):
     @property
     def k(self) -> int:
         """The number of classes that it was estimated for."""
+
+    @property
+    def basis(self) -> NoiseBasis:
+        """What it rests on."""
 
 
 NoiseLike: TypeAlias = ArrayLike | Noise | Estimate | None
@@ -101,6 +120,20 @@ def noise_for(noise: NoiseLike, k: int) -> Noise | None:
     if found is not None:
         found.check(k)
     return found
+
+
+def basis_of(noise: NoiseLike) -> NoiseBasis | None:
+    """Return what an estimate rests on; of a model that was stated, nothing is known.
+
+    Examples
+    --------
+    >>> import nacp
+    >>> from nacp.noise import basis_of
+    >>> basis_of(nacp.noise_from_privacy(2.0, k=100)).assumption
+    'each label was randomised on its own, and no other error was made before'
+    >>> basis_of(0.2)
+    """
+    return noise.basis if _is_estimate(noise) else None
 
 
 def _is_estimate(noise: NoiseLike) -> TypeGuard[Estimate]:

@@ -13,7 +13,7 @@ from nacp.noise.base import Noise
 from nacp.noise.doubt import Doubt
 from nacp.noise.matrices import DenseMatrix
 
-_ROW_TOLERANCE = 1e-4
+_ROW_TOLERANCE, _ROUNDING = 1e-4, 1e-12
 _SINGULAR = 1e12
 
 
@@ -25,7 +25,8 @@ class MatrixNoise(Noise):
     ----------
     P : array of shape (k, k)
         ``P[i, j] = p(noisy = j | true = i)``: rows are the true class and sum to 1. For the other
-        conventions see `from_columns` and `from_posterior`. A copy is kept, which cannot be changed.
+        conventions see `from_columns` and `from_posterior`. A copy is kept, which cannot be changed; rows
+        that sum to 1 only up to 0.0001 are divided by their sums.
     radius : float, default=0.0
         How far each row of the true matrix may be from P's, in total variation. Also covers noise that
         depends on the input, within that radius of P. The guarantees "pac" and "expected" can make use of
@@ -202,6 +203,9 @@ def _check_matrix(P: ArrayLike, name: str = "P", rows: str = "the true class") -
             remedy="its columns do: transpose it (MatrixNoise.from_columns does)" if turned else None,
             spoken="its columns do: transpose it" if turned else None,
         )
+    # Rows that sum to 1 but for rounding stay as they are, to the last bit.
+    rough = np.abs(sums - 1) > _ROUNDING
+    matrix[rough] /= sums[rough, None]
     return matrix
 
 

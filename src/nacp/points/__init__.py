@@ -1,6 +1,6 @@
 """Where rows come from: checked once at the door, then served block by block."""
 
-from nacp.points.arrays import Rows, watching
+from nacp.points.arrays import Rows, Widths, watching
 from nacp.points.audit import open_clean
 from nacp.points.door import (
     check_classes,
@@ -11,8 +11,11 @@ from nacp.points.door import (
     open_test,
     plain_array,
 )
+from nacp.points.repeats import RepeatedRowsWarning, warn_of_repeats
+from nacp.points.several import check_given, number_table, open_table, present_labels
 
 __all__ = [
-    "Rows", "check_classes", "check_labels", "is_missing", "open_clean", "open_points", "open_rows",
-    "open_test", "plain_array", "watching",
+    "RepeatedRowsWarning", "Rows", "Widths", "check_classes", "check_given", "check_labels", "is_missing",
+    "number_table", "open_clean", "open_points", "open_rows", "open_table", "open_test", "plain_array",
+    "present_labels", "warn_of_repeats", "watching",
 ]  # fmt: skip

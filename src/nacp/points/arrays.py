@@ -3,12 +3,15 @@
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
+from typing import NamedTuple
 
 import numpy as np
 
 from nacp._types import Array, Ints
 from nacp.tuning import tuning
 
+_WIDTHS = [np.dtype(each) for each in (np.float16, np.float32, np.float64)]
+_GLANCE = 32
 _WATCH: ContextVar[Callable[[int], object] | None] = ContextVar("watch", default=None)
 
 
@@ -29,17 +32,58 @@ def row_slices(n: int, k: int) -> Iterator[slice]:
         yield slice(start, min(start + step, n))
 
 
-class Rows:
-    """A checked (n, k) matrix, handed out block by block: C-contiguous, in float32 or float64."""
+class Widths(NamedTuple):
+    """How wide the numbers are that a threshold was found with: "float16", "float32" or "float64".
 
-    def __init__(self, matrix: Array, normalize: bool = False) -> None:
+    Attributes
+    ----------
+    least : str
+        The narrowest width that holds them all exactly. Narrower rows would be other rows.
+    given : str
+        That in which they came. Wider rows are rounded to it.
+    """
+
+    least: str
+    given: str
+
+
+class Rows:
+    """A checked (n, k) matrix, handed out block by block: C-contiguous, in float32 or float64.
+
+    Parameters
+    ----------
+    matrix : array of shape (n, k)
+        The rows.
+    normalize : bool, default=False
+        Whether to divide each by its sum.
+    width : str, optional
+        To what wider numbers are rounded first.
+    """
+
+    def __init__(self, matrix: Array, normalize: bool = False, width: str | None = None) -> None:
         self._matrix = matrix
         self._normalize = normalize
+        self._width = None if width is None else np.dtype(width)
         self.n, self.k = matrix.shape
+
+    @property
+    def widths(self) -> Widths:
+        """How wide the numbers are, by their type and by a few rows all over."""
+        given = self._matrix.dtype if self._matrix.dtype in _WIDTHS else np.dtype(np.float64)
+        some = self._matrix[:: max(1, self.n // _GLANCE)]
+        with np.errstate(over="ignore"):
+            fits = (each for each in _WIDTHS if each == given or np.array_equal(some, some.astype(each)))
+            return Widths(next(fits).name, given.name)
 
     def some(self, rows: Ints) -> "Rows":
         """Return some of the rows."""
         return Rows(self._matrix[rows], self._normalize)
+
+    def peek(self, rows: slice | Ints, columns: Ints) -> Array:
+        """Return some columns of some rows, as they came; nobody is told."""
+        where = (rows, columns) if isinstance(rows, slice) else np.ix_(rows, columns)
+        found: Array = self._matrix[where]
+        return found
 
     def slices(self) -> Iterator[slice]:
         """Cut the rows into blocks."""
@@ -50,6 +94,9 @@ class Rows:
         told = _WATCH.get()
         if told is not None:
             told(len(block))
+        if self._width is not None and block.dtype.itemsize > self._width.itemsize:
+            with np.errstate(over="ignore"):
+                block = block.astype(self._width)
         if block.dtype == np.float16:
             block = block.astype(np.float32)
         elif block.dtype not in (np.float32, np.float64):

@@ -10,7 +10,7 @@ import numpy as np
 from nacp._types import Array, Ints
 from nacp.engine import check
 from nacp.errors import InputError
-from nacp.points.arrays import Rows
+from nacp.points.arrays import Rows, Widths
 
 _SUM_TOLERANCE = {np.dtype(np.float16): 1e-2}
 _DEFAULT_SUM_TOLERANCE = 1e-3
@@ -51,10 +51,12 @@ def open_rows(
     k: int | None = None,
     classes: Any = None,
     name: str = "probs",
+    widths: Widths | None = None,
 ) -> Rows:
     """Check a matrix of probabilities (or of scores) and return it as rows to read from.
 
-    A table whose columns are named by the classes is put in their order.
+    A table whose columns are named by the classes is put in their order. Where a threshold was found with
+    numbers of certain widths, narrower ones are refused, and wider ones rounded.
     """
     what = "" if probabilities else "(scores, given in place of probabilities) "
     if normalize and not probabilities:
@@ -82,6 +84,14 @@ def open_rows(
         raise InputError(
             name, f"{what}has {matrix.shape[1]} columns, but the calibration was made with {k} classes"
         )
+    if widths is not None and matrix.dtype.kind == "f" and matrix.itemsize < np.dtype(widths.least).itemsize:
+        raise InputError(
+            name,
+            f"{what}is {matrix.dtype}, but the calibration was made with {widths.given}: rounding may move "
+            "labels across the threshold",
+            remedy=f"calibrate with {matrix.dtype} too, or pass {widths.given} that was never rounded",
+            spoken=f"calibrate with a file of {matrix.dtype}, too",
+        )
     rows = Rows(matrix)
     tolerance = _SUM_TOLERANCE.get(matrix.dtype, _DEFAULT_SUM_TOLERANCE)
     for where in rows.slices():
@@ -90,7 +100,7 @@ def open_rows(
             _explain(block, where.start, tolerance, normalize, name)
         elif not probabilities and np.isnan(block).any():
             raise InputError(name, f"{what}holds NaN, first in row {where.start + _first_nan(block)}")
-    return Rows(matrix, normalize)
+    return Rows(matrix, normalize, None if widths is None or matrix.dtype.kind != "f" else widths.given)
 
 
 def _explain(block: Array, start: int, tolerance: float, normalize: bool, name: str) -> None:

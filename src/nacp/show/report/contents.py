@@ -23,7 +23,7 @@ from nacp.errors import InputError
 from nacp.estimation import NoiseEstimate
 from nacp.guarantees import GUARANTEES, Guarantee, as_guarantee, coverage_under
 from nacp.metrics import ClassCoverage, coverage_by_class
-from nacp.noise import NoiseLike, as_noise
+from nacp.noise import NoiseLike, as_noise, basis_of
 from nacp.points import open_points, open_test
 from nacp.scores import as_score
 from nacp.sets import PredictionSets
@@ -130,6 +130,7 @@ def gather(
     }
     rows, numbers, names = open_points(probs, labels, **options)
     estimate = noise if isinstance(noise, NoiseEstimate) else None
+    basis = basis_of(noise)
     noise = informative_noise(noise, rows.n, rows.k)
     sample, shown = Sample(rows, numbers, score), None
     truth: Ints | None = None
@@ -148,12 +149,12 @@ def gather(
     say("calibrating for every alpha of the slider")
     alphas = sorted({*ALPHAS, alpha})
     chosen = alphas.index(alpha)
-    asked = Asked(alpha, noise, crossing, seed, names, normalize)
+    asked = Asked(alpha, noise, crossing, seed, names, normalize, basis)
     others = [
         guarantee if name == guarantee.name else with_delta(name, guarantee.delta) for name in GUARANTEES
     ]
     slider = calibrations(
-        sample, guarantee, noise, alphas, crossing, seed, classes=names, normalize=normalize
+        sample, guarantee, noise, alphas, crossing, seed, classes=names, normalize=normalize, basis=basis
     )
     steps, costs = sample.ask(
         both(slider, together([compared(repr(score), sample, each, asked) for each in others]))

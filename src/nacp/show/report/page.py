@@ -145,10 +145,7 @@ def _noise(contents: Contents) -> str:
         [f"{row.rate:.3g}", f"{row.coverage:.4f}", f"{row.estimate:.4f}", f"{row.mean_size:.2f}"]
         for row in found.rows
     ]
-    caption = (
-        f"If the noise rate is {found.rate:.3g} in truth and another one is stated: to overstate it gives "
-        "too little coverage, to understate it larger sets than need be. In doubt state the smaller one."
-    )
+    caption = f"If the noise rate is {found.rate:.3g} in truth and another one is stated. {found.advice}."
     name = "sensitivity-caption"
     return (
         f"{text}<figure><div id='sensitivity-chart' class='chart' role='img' aria-labelledby='{name}'></div>"

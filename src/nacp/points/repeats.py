@@ -1,0 +1,93 @@
+"""Rows that repeat each other: labels of one item that were stacked are noticed, where that is beyond doubt.
+
+A few rows are looked at, so many that repeats show (two of 4 sqrt(n) rows are the same if each comes twice).
+If they do, 64 of them are counted among all rows. Trees and quantised models repeat rows rightly: of these
+some come often and some seldom. Stacked labels of items come equally often, or one after the other.
+"""
+
+import math
+import warnings
+
+import numpy as np
+
+from nacp._types import Array, Floats, Ints
+from nacp.engine import uniforms
+from nacp.points.arrays import Rows
+
+_LOOKED_AT, _COLUMNS, _COUNTED, _LEAST, _MOST = 256, 16, 64, 30, 32
+
+
+class RepeatedRowsWarning(UserWarning):
+    """Rows repeat each other as the labels of items that were stacked; points are not independent then."""
+
+
+def warn_of_repeats(rows: Rows) -> None:
+    """Warn if rows look like items that were repeated, once for each of their labels."""
+    times = repeats(rows)
+    if times is not None:
+        warnings.warn(
+            f"rows of probs come about {times:.2g} times each, as if the labels of each item had been "
+            "stacked: every promise assumes independent points. Pass one row for each item, and its labels "
+            "in as many columns",
+            RepeatedRowsWarning,
+            stacklevel=3,
+        )
+
+
+def repeats(rows: Rows) -> float | None:
+    """Return how often a row comes on average, if rows were repeated item by item beyond doubt.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from nacp.points.arrays import Rows
+    >>> from nacp.points.repeats import repeats
+    >>> probs = np.random.default_rng(0).dirichlet(np.ones(10), size=100)
+    >>> repeats(Rows(np.repeat(probs, 3, axis=0))), repeats(Rows(probs))
+    (3.0, None)
+    """
+    n, rng = rows.n, np.random.default_rng(0)
+    number = min(n, max(_LOOKED_AT, int(4 * math.sqrt(n))))
+    looked = np.arange(n) if number == n else np.unique(rng.integers(n, size=number))
+    columns = np.unique(np.linspace(0, rows.k - 1, min(rows.k, _COLUMNS)).astype(np.int64))
+    some = rows.peek(looked, columns)
+    keys = uniforms(some, 0)
+    if n < _LEAST or len(keys) - len(np.unique(keys)) < 3:
+        return None
+    # Rows with three different values or more, of which others cannot be the same by chance alone.
+    values = np.sort(some, axis=1)
+    rich = np.count_nonzero(np.diff(values, axis=1), axis=1) >= min(2, rows.k - 1)
+    chosen = rng.permutation(len(looked))[:_COUNTED]
+    chosen = np.sort(chosen[rich[chosen]])
+    if 2 * len(chosen) < min(_COUNTED, len(looked)):
+        return None
+    places = _places(rows, columns, some[chosen], keys[chosen])
+    times = np.array([len(each) for each in places])
+    sizes, counts = np.unique(times, return_counts=True)
+    usual = int(sizes[counts.argmax()])
+    regular = usual > 1 and counts.max() >= 0.9 * len(times) and n > usual * rows.k
+    runs = np.array([1 < len(each) <= _MOST and np.ptp(each) == len(each) - 1 for each in places])
+    in_order = _sorted(np.hstack([some, values])[chosen])
+    in_runs = 2 * np.count_nonzero(runs) > len(runs) and runs[times > 1].all() and not in_order
+    # A row that comes often is looked at often.
+    return 1 / float(np.mean(1 / times)) if regular or in_runs else None
+
+
+def _places(rows: Rows, columns: Ints, some: Array, keys: Floats) -> list[Ints]:
+    """Return where the same rows are: the column that tells most of them apart, then all of the columns."""
+    telling = int(np.argmax([len(np.unique(column)) for column in some.T]))
+    found: list[list[Ints]] = [[] for _ in keys]
+    for where in rows.slices():
+        column = rows.peek(where, columns[telling : telling + 1])[:, 0]
+        same = np.flatnonzero(np.isin(column, some[:, telling])) + where.start
+        if len(same):
+            own = uniforms(rows.peek(same, columns), 0)
+            for key, each in zip(keys.tolist(), found, strict=True):
+                each.append(same[own == key])
+    return [np.concatenate(each) for each in found]
+
+
+def _sorted(values: Array) -> bool:
+    """Return whether rows are in the order of one of their values."""
+    steps = np.diff(values, axis=0)
+    return bool((((steps >= 0).all(axis=0) | (steps <= 0).all(axis=0)) & steps.any(axis=0)).any())

@@ -1,0 +1,220 @@
+"""Several labels for each point: their shares are averaged, and "pac" keeps its promise."""
+
+import math
+from fractions import Fraction
+
+import numpy as np
+import oracle
+import pytest
+
+import nacp
+from nacp.coverage import Sample
+from nacp.guarantees import coverage_under
+from nacp.points import open_rows
+
+PART = 64
+NOISES = {
+    "uniform": lambda k: (0.25, oracle.uniform_matrix(Fraction(1, 4), k)),
+    "groups": lambda k: (
+        nacp.GroupNoise([i % 2 for i in range(k)], rate=0.25),
+        oracle.group_matrix([i % 2 for i in range(k)], Fraction(1, 4)),
+    ),
+    "matrix": lambda k: (
+        np.eye(k) * 0.75 + np.roll(np.eye(k), 1, axis=1) * 0.25,
+        (np.eye(k) * 0.75 + np.roll(np.eye(k), 1, axis=1) * 0.25).tolist(),
+    ),
+    "none": lambda k: (None, oracle.identity(k)),
+}
+
+
+def problem(seed):
+    """Rows of multiples of 1/64 with ties, and up to four labels for each, some of them missing."""
+    rng = np.random.default_rng(seed)
+    n, k, a = int(rng.integers(8, 20)), int(rng.integers(2, 6)), int(rng.integers(2, 5))
+    probs = np.array([rng.multinomial(PART, w) for w in rng.dirichlet(np.ones(k), size=n)]) / PART
+    labels = rng.integers(k, size=(n, a))
+    labels[rng.random(labels.shape) < 0.3] = -1
+    labels[np.arange(n), rng.integers(a, size=n)] = rng.integers(k, size=n)
+    return probs, labels
+
+
+def averaged(W, labels):
+    """The mean of the rows of W that belong to the labels of each point, as a row for each point."""
+    rows = []
+    for given in labels.tolist():
+        own = [W[y] for y in given if y >= 0]
+        rows.append([sum(column, Fraction(0)) / len(own) for column in zip(*own, strict=True)])
+    return rows
+
+
+@pytest.mark.parametrize("noise", NOISES)
+@pytest.mark.parametrize("crossing", ["first", "last"])
+@pytest.mark.parametrize("name", ["hps", "aps"])
+def test_the_threshold_is_where_the_averaged_shares_cross(noise, crossing, name):
+    score = nacp.HPS() if name == "hps" else nacp.APS(randomized=False)
+    for seed in range(12):
+        probs, labels = problem(seed)
+        given, P = NOISES[noise](probs.shape[1])
+        W = averaged(oracle.inverse(P), labels)
+        rows = [oracle.scores(name, row) for row in probs]
+        find = oracle.last_crossing if crossing == "last" else oracle.first_crossing
+        for alpha in (0.137, 0.291):
+            cal = nacp.calibrate(
+                probs, labels, noise=given, alpha=alpha, score=score, guarantee="none", crossing=crossing
+            )
+            expected = find(rows, range(len(W)), W, 1 - oracle.exact(alpha))
+            if expected is None:
+                assert cal.threshold == math.inf
+                continue
+            assert oracle.exact(cal.threshold) == expected
+            estimate = oracle.clean_coverage(rows, range(len(W)), W, expected)
+            assert cal.estimate == pytest.approx(float(estimate), abs=1e-12)
+
+
+@pytest.mark.parametrize("noise", ["uniform", "groups", "matrix"])
+def test_shares_and_the_curve_by_their_definition(noise):
+    for seed in range(6):
+        probs, labels = problem(seed)
+        given, P = NOISES[noise](probs.shape[1])
+        W = averaged(oracle.inverse(P), labels)
+        rows = [oracle.scores("hps", row) for row in probs]
+        sample = Sample(open_rows(probs), labels, nacp.HPS())
+        coverage = coverage_under(sample, nacp.noise.as_noise(given))
+        for q in (0.3, 0.6, 0.9):
+            shares = [
+                float(sum(W[i][label] for label in oracle.in_set(row, q))) for i, row in enumerate(rows)
+            ]
+            at = np.array([q - 1])
+            assert sample.ask(coverage.deviations(at)) == pytest.approx([np.std(shares)], abs=1e-12)
+            assert sample.ask(coverage.at(at)).clean == pytest.approx([np.mean(shares)], abs=1e-12)
+        cal = nacp.calibrate(probs, labels, noise=given, guarantee="none")
+        for q, clean in zip(cal.curve.thresholds, cal.curve.clean, strict=True):
+            # The curve is at the edges of cells, where no score of a multiple of 1/64 lies.
+            found = oracle.clean_coverage(rows, range(len(W)), W, oracle.exact(q))
+            assert clean == pytest.approx(float(found), abs=1e-12)
+
+
+@pytest.mark.parametrize("guarantee", ["pac", "expected", "none"])
+@pytest.mark.parametrize(
+    "noise", [0.2, 0.8 * np.eye(5) + 0.2 * np.roll(np.eye(5), 1, axis=1)], ids=["u", "m"]
+)
+def test_the_same_label_several_times_is_one_label(guarantee, noise):
+    rng = np.random.default_rng(0)
+    probs = rng.dirichlet(np.full(5, 0.3), size=400)
+    labels = nacp.UniformNoise(0.2).sample(probs.argmax(axis=1), 5, rng)
+    once = nacp.calibrate(probs, labels, noise=noise, guarantee=guarantee)
+    table = np.stack([labels, np.full(400, -1), labels, labels], axis=1)
+    several = nacp.calibrate(probs, table, noise=noise, guarantee=guarantee)
+    assert several.threshold == once.threshold
+    assert several.estimate == pytest.approx(once.estimate, abs=1e-12)
+    assert several.promise == once.promise
+    assert (several.n, several.several) == (400, 1200)
+    assert "for each label of a point" in several.assumptions
+    assert "1200 noisy labels of 400 points" in str(several)
+
+
+def test_missing_labels_may_be_written_in_any_way(tmp_path):
+    probs, labels = problem(3)
+    names = tuple("abcdef"[: probs.shape[1]])
+    gaps = labels < 0
+    cal = nacp.calibrate(probs, labels, noise=0.25, guarantee="none")
+    floats = np.where(gaps, np.nan, labels)
+    masked = np.ma.masked_array(np.maximum(labels, 0), gaps)
+    objects = np.where(gaps, None, labels.astype(object))
+    named = [[None if y < 0 else names[y] for y in row] for row in labels.tolist()]
+    for table in (floats, masked, objects, labels.tolist()):
+        assert nacp.calibrate(probs, table, noise=0.25, guarantee="none") == cal
+    found = nacp.calibrate(probs, named, noise=0.25, guarantee="none", classes=names)
+    assert found.threshold == cal.threshold
+    found.save(tmp_path / "cal.json")
+    assert nacp.load(tmp_path / "cal.json") == found
+    numbered = tuple(range(-1, probs.shape[1] - 1))  # there -1 is a class
+    shifted = np.where(gaps, None, labels - 1)
+    found = nacp.calibrate(probs, shifted, noise=0.25, guarantee="none", classes=numbered)
+    assert found.threshold == cal.threshold
+
+
+@pytest.mark.parametrize("guarantee", ["binomial", "nacp", "acnl", "crcp"])
+def test_what_holds_for_one_label_only_is_refused(guarantee):
+    probs, labels = problem(1)
+    with pytest.raises(nacp.InputError, match=rf'"{guarantee}" holds for one label for each point'):
+        nacp.calibrate(probs, labels, noise=0.25, guarantee=guarantee)
+
+
+def test_wrong_tables_get_a_sentence():
+    probs, labels = problem(1)
+    n, k = probs.shape
+    empty = labels.copy()
+    empty[4] = -1
+    cases = [
+        (empty, r"has no label in row 4"),
+        (np.eye(k, dtype=int)[np.abs(labels[:, 0]) % k], r"and not a 1 for the label and 0 for the others"),
+        (labels[:-1], rf"must have {n} rows, one per row of probs"),
+        (labels + k, r"must lie from 0"),
+        ([row[: 1 + i % 2] for i, row in enumerate(labels.tolist())], r"rows of different lengths"),
+        (np.where(labels < 0, np.nan, labels + 0.5), r"must be whole numbers"),
+    ]
+    for table, said in cases:
+        with pytest.raises(nacp.InputError, match=said):
+            nacp.calibrate(probs, table, noise=0.25)
+    with pytest.raises(nacp.InputError, match="must have the shape"):
+        nacp.calibrate(probs, labels, clean=np.zeros(n, int))
+
+
+# The promise
+
+
+GRID = tuple(np.linspace(0.6, 1, 81))
+N, K, RATE, ALPHA, DELTA, RUNS = 300, 4, 0.2, 0.2, 0.1, 400
+
+
+def world(rng, annotators):
+    """Scores under which F^c(q) = q, and labels of annotators who often make the same error.
+
+    Each of them, by itself, errs with uniform noise.
+    """
+    true = rng.integers(K, size=N)
+    scores = np.full((N, K), 2.0)
+    scores[np.arange(N), true] = rng.random(N)
+    labels = np.stack([nacp.UniformNoise(RATE).sample(true, K, rng) for _ in range(annotators)], axis=1)
+    alike = rng.random(N) < 0.5
+    labels[alike] = labels[alike, :1]
+    return scores, labels
+
+
+def thresholds(way):
+    rng, found = np.random.default_rng(5), []
+    for _ in range(RUNS):
+        scores, labels = world(rng, 3)
+        if way == "stacked":
+            scores, labels = np.repeat(scores, 3, axis=0), labels.ravel()
+        elif way == "one":
+            labels = labels[:, 0]
+        cal = nacp.calibrate(
+            scores, labels, noise=RATE, alpha=ALPHA, guarantee=nacp.PAC(DELTA, GRID), score="precomputed"
+        )
+        found.append(min(cal.threshold, 1.0))
+    return np.array(found)
+
+
+@pytest.mark.filterwarnings("ignore::nacp.NoValidThresholdWarning")
+def test_pac_keeps_its_promise_with_several_labels_and_breaks_it_with_stacked_rows():
+    error = math.sqrt(DELTA * (1 - DELTA) / RUNS)
+    several, one, stacked = (thresholds(way) for way in ("averaged", "one", "stacked"))
+    assert np.mean(several < 1 - ALPHA) <= DELTA + 3 * error
+    assert np.mean(stacked < 1 - ALPHA) > DELTA + 3 * error
+    gain = one - several
+    assert gain.mean() > 3 * gain.std() / math.sqrt(RUNS), "more labels, smaller sets"
+
+
+@pytest.mark.filterwarnings("ignore::nacp.NoValidThresholdWarning")
+def test_expected_keeps_its_promise_with_several_labels():
+    rng, found = np.random.default_rng(6), []
+    for _ in range(RUNS):
+        scores, labels = world(rng, 3)
+        cal = nacp.calibrate(
+            scores, labels, noise=RATE, alpha=ALPHA, guarantee="expected", score="precomputed"
+        )
+        found.append(min(cal.threshold, 1.0))
+    assert np.mean(found) > 1 - ALPHA - 3 * np.std(found) / math.sqrt(RUNS)
+    assert np.mean(found) < 1 - ALPHA + 0.01 + 3 * np.std(found) / math.sqrt(RUNS), "and costs about 1/n"
