@@ -21,6 +21,7 @@ from typer.testing import CliRunner
 import nacp
 from nacp.cli import app
 from nacp.cli.errors import Commands
+from nacp.cli.inputs import read_clean
 from nacp.tuning import tuned
 
 run = CliRunner().invoke
@@ -784,9 +785,18 @@ def test_checked_labels_are_a_file_like_the_labels(tmp_path, monkeypatch):
     for file, shown in {"numbers.csv": range(4), "named.csv": names}.items():
         cells = ["" if each < 0 else shown[each] for each in clean]
         (tmp_path / file).write_text("id,true\n" + "".join(f"{i},{cell}\n" for i, cell in enumerate(cells)))
+        lines = "".join(f"{cell}\n" for cell in cells)
+        (tmp_path / f"lines-{file}").write_text(lines)
+        (tmp_path / f"headed-{file}").write_text(f"true\n{lines}\n\n")
+        (tmp_path / f"longer-{file}").write_text(f"{lines}\n")
     expected = nacp.calibrate(probs, noisy, clean=clean).threshold
+    (tmp_path / "empty-first.csv").write_text("\n".join(["", *map(str, truth[1:9]), *[""] * 793]))
+    found, forms = read_clean("empty-first.csv", 800).tolist(), ("lines", "headed", "longer")
+    assert found == [None, *truth[1:9].tolist(), *[None] * 791]
     for options in (
         ["--clean", "clean.npy"], ["--clean", "numbers.csv"], ["--clean", "numbers.csv:true"],
+        *(["--clean", f"{form}-numbers.csv"] for form in forms),
+        *(["--clean", f"{form}-named.csv", "--classes", "names.txt"] for form in forms),
         ["--clean", "named.csv", "--classes", "names.txt"],
         ["--clean", "clean.npy", "--classes", "names.txt"],
     ):  # fmt: skip
@@ -795,9 +805,34 @@ def test_checked_labels_are_a_file_like_the_labels(tmp_path, monkeypatch):
         assert said["checked"] == 200
     assert nacp.load("cal.json").checked == 200
     np.save("odd.npy", np.where(clean == 3, 9, clean))
+    (tmp_path / "short.csv").write_text("1\n\n2\n")
     for options, words in {
         ("--clean", "odd.npy"): "--clean must lie from 0 to 3",
         (): "--noise must be given",
         ("--clean", "clean.npy", "--guarantee", "nacp"): "--guarantee",
+        ("--clean", "clean.npy", "--noise-interval", "0.1", "0.2"): "--noise-interval is of a noise",
+        ("--clean", "clean.npy", "--noise-confidence", "0.9"): "--noise-confidence is of a noise",
+        ("--clean", "short.csv"): "must hold 800 labels",
     }.items():
         assert words in done("calibrate", "probs.npy", "labels.npy", *options, code=2)
+
+
+def test_diagnose_sets_checked_labels_against_the_model(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    rng = np.random.default_rng(0)
+    probs = rng.dirichlet(np.full(4, 0.2), 2000)
+    truth = (probs.cumsum(axis=1) > rng.random((2000, 1))).argmax(axis=1)
+    noisy = nacp.UniformNoise(0.3).sample(truth, 4, random_state=1)
+    clean = np.where(np.arange(2000) % 4 == 0, truth, -1)
+    for name, array in {"probs": probs, "labels": noisy, "clean": clean}.items():
+        np.save(f"{name}.npy", array)
+    for rate, code in ((0.3, 0), (0.02, 1)):
+        done("calibrate", "probs.npy", "labels.npy", "--noise", str(rate), "--quiet")
+        found = nacp.load("cal.json").diagnose(probs, noisy, clean=clean)
+        assert found.claim.generous == bool(code)
+        options = ["diagnose", "cal.json", "probs.npy", "labels.npy", "--clean", "clean.npy", "--quiet"]
+        assert done(*options, code=code).strip() == str(found)
+        assert json.loads(done(*options, "--json", code=code))["claim"] == found.claim._asdict()
+    done("calibrate", "probs.npy", "labels.npy", "--clean", "clean.npy", "--quiet")
+    said = done("diagnose", "cal.json", "probs.npy", "labels.npy", "--clean", "clean.npy", code=2)
+    assert "no model to test; diagnose a calibration that was made with --noise" in said

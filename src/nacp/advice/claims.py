@@ -61,9 +61,7 @@ class ClaimCheck(NamedTuple):
             return f"{said}: it claims too much. Do not rely on its promise; {use}."
         if self.generous:
             return f"{said}: it claims too little, and sets are larger than need be; {use}."
-        return (
-            f"{said}: no contradiction, as far as so many labels can tell. To be independent of the model, {use}."
-        )
+        return f"{said}: no contradiction, as far as so many labels can tell. Not to depend on it, {use}."
 
 
 def claim_of(sample: Sample, cal: Calibration, rows: Ints, truth: Ints, level: float) -> Talk[ClaimCheck]:

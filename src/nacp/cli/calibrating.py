@@ -14,13 +14,12 @@ from nacp._types import Array
 from nacp.cli import options
 from nacp.cli.errors import FAILED, command
 from nacp.cli.inputs import read_clean, read_points, read_rows
-from nacp.cli.models import read_calibration, read_noise
+from nacp.cli.models import read_calibration, read_noise_beside
 from nacp.cli.outputs import SET_ENDINGS, check_output, described, write_sets
 from nacp.cli.tables import STDIN
 from nacp.cli.terminal import progress_of, progress_of_passes, show, show_verdict
 from nacp.errors import InputError
 from nacp.metrics import summarize
-from nacp.noise import UNSAID
 from nacp.points import check_labels, open_rows
 from nacp.tuning import tuning
 
@@ -60,7 +59,7 @@ def calibrate_command(
 ) -> None:
     """Find the threshold, and say what is promised."""
     check_output(str(out), inputs=(probs, labels, noise, classes, clean))
-    known = read_noise(noise, noise_interval, noise_confidence) if noise or clean is None else UNSAID
+    known = read_noise_beside(clean, noise, noise_interval, noise_confidence)
     with progress_of(f"reading {probs}", quiet):
         matrix, noisy, names = read_points(probs, labels, names=classes)
         checked = None if clean is None else read_clean(clean, len(matrix), names)

@@ -9,7 +9,7 @@ import typer
 import nacp
 from nacp.cli import options
 from nacp.cli.errors import FAILED, command
-from nacp.cli.inputs import read_lines, read_points, read_test
+from nacp.cli.inputs import read_clean, read_lines, read_points, read_test
 from nacp.cli.models import read_calibration, read_noise
 from nacp.cli.outputs import check_output, described
 from nacp.cli.terminal import progress_of, show
@@ -22,20 +22,29 @@ app = typer.Typer()
     app,
     "diagnose",
     "nacp diagnose cal.json probs.npy labels.npy",
+    "nacp diagnose cal.json probs.npy labels.npy --clean checked.csv",
     "nacp diagnose cal.json probs.npy labels.npy --audit-probs checked.npy --audit-labels truth.npy",
 )
 def diagnose_command(
     calibration: options.Cal,
     probs: options.Probs,
     labels: options.Labels,
-    audit_probs: Annotated[str | None, typer.Option(help="Points whose true labels are known.")] = None,
+    clean: Annotated[
+        str | None,
+        typer.Option(
+            help="True labels of some of these points, -1 or empty where a label was not checked.",
+            metavar="FILE",
+        ),
+    ] = None,
+    audit_probs: Annotated[str | None, typer.Option(help="Other points, with known true labels.")] = None,
     audit_labels: Annotated[str | None, typer.Option(help="Their true labels.")] = None,
     level: Annotated[float, typer.Option(help="The probability of rejecting a right model.")] = 0.05,
     quiet: options.Quiet = False,
     as_json: options.Json = False,
 ) -> None:
-    """Ask whether the noise model of a calibration can be right, without a clean label.
+    """Ask whether the noise model of a calibration can be right.
 
+    Without a clean label, by what the model implies; with --clean, against checked labels, too.
     The exit code is 1 if it is rejected, or if clean labels are covered too little.
     """
     if (audit_probs is None) != (audit_labels is None):
@@ -43,14 +52,18 @@ def diagnose_command(
     cal = read_calibration(calibration, probs, labels)
     with progress_of(f"reading {probs}", quiet) as say:
         matrix, noisy, _ = read_points(probs, labels, cal.classes, k=cal.k)
+        checked = None if clean is None else read_clean(clean, len(matrix), cal.classes)
         audited, true = None, None
         if audit_probs is not None and audit_labels is not None:
             audited, true, _ = read_points(audit_probs, audit_labels, cal.classes, k=cal.k)
         say("diagnosing")
-        found = nacp.diagnose(cal, matrix, noisy, audit_probs=audited, audit_labels=true, level=level)
+        found = nacp.diagnose(
+            cal, matrix, noisy, clean=checked, audit_probs=audited, audit_labels=true, level=level
+        )
     checks = [check._asdict() for check in found.checks]
-    audit = None if found.audit is None else found.audit._asdict()
-    show(as_json, asdict(found) | {"checks": checks, "audit": audit, "sentence": str(found)}, found)
+    audit, claim = (None if each is None else each._asdict() for each in (found.audit, found.claim))
+    document = asdict(found) | {"checks": checks, "audit": audit, "claim": claim, "sentence": str(found)}
+    show(as_json, document, found)
     if found.rejected or (found.audit is not None and found.audit.short):
         raise typer.Exit(FAILED)
 
