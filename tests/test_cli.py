@@ -836,3 +836,23 @@ def test_diagnose_sets_checked_labels_against_the_model(tmp_path, monkeypatch):
     done("calibrate", "probs.npy", "labels.npy", "--clean", "clean.npy", "--quiet")
     said = done("diagnose", "cal.json", "probs.npy", "labels.npy", "--clean", "clean.npy", code=2)
     assert "no model to test; diagnose a calibration that was made with --noise" in said
+
+
+def test_compare_with_checked_labels_prints_what_the_function_finds(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    rng = np.random.default_rng(0)
+    probs = rng.dirichlet(np.full(4, 0.2), 600)
+    truth = (probs.cumsum(axis=1) > rng.random((600, 1))).argmax(axis=1)
+    noisy = nacp.UniformNoise(0.3).sample(truth, 4, random_state=1)
+    clean = np.where(np.arange(600) % 4 == 0, truth, -1)
+    for name, array in {"probs": probs, "labels": noisy, "clean": clean}.items():
+        np.save(f"{name}.npy", array)
+    for options, given in ((["--noise", "0.3"], {"noise": 0.3}), ([], {})):
+        command = ["compare", "probs.npy", "labels.npy", "--clean", "clean.npy", "--score", "hps", *options]
+        found = nacp.compare(probs, noisy, clean=clean, scores=["hps"], **given)
+        assert done(*command).strip() == str(found)
+        rows = json.loads(done(*command, "--json"))["rows"]
+        assert [row["labels"] for row in rows] == [row.labels for row in found.rows]
+        assert rows[0]["checked_estimate"] == found.rows[0].checked_estimate
+    said = done("compare", "probs.npy", "labels.npy", code=2)
+    assert "--noise must be given" in said

@@ -165,6 +165,13 @@ def test_compare_checks_once_and_reads_at_most_five_times_for_each_score(points)
     assert rows_read(nacp.compare, probs, noisy, noise=0.2) <= (1 + 3 * 5) * N
 
 
+@pytest.mark.parametrize("given", [{}, {"noise": 0.2}], ids=["no model", "a model"])
+def test_with_checked_labels_compare_reads_at_most_eight_times_for_each_score(points, given):
+    probs, labels, noisy = points
+    clean = (np.arange(0, N, 10), labels[::10])
+    assert rows_read(nacp.compare, probs, noisy, clean=clean, **given) <= (1 + 3 * 8) * N
+
+
 @pytest.mark.parametrize("noise", [0.2, INTERVAL, MATRIX], ids=["uniform", "interval", "matrix"])
 def test_a_report_reads_at_most_twenty_times(points, noise):
     pytest.importorskip("plotly")

@@ -168,11 +168,7 @@ def calibrate(
             )
         )
     elif isinstance(noise, Unsaid):
-        raise InputError(
-            "noise",
-            "can be left out only where some labels were checked",
-            remedy="pass these as clean=, or noise=None for labels that are right",
-        )
+        raise noise_is_missing()
     else:
         named = default_guarantee(as_noise(noise)) if guarantee is None else guarantee
         guarantee = as_guarantee(named, delta)
@@ -198,6 +194,15 @@ def calibrate(
                 stacklevel=2,
             )
     return found[0] if np.ndim(alpha) == 0 else found
+
+
+def noise_is_missing() -> InputError:
+    """Return what to say where nothing is said of the noise, and no labels were checked."""
+    return InputError(
+        "noise",
+        "can be left out only where some labels were checked",
+        remedy="pass these as clean=, or noise=None for labels that are right",
+    )
 
 
 def default_guarantee(noise: Noise | None) -> str:

@@ -129,9 +129,10 @@ def read_labels(
 
 def _without_last_gaps(values: list[str], number: int) -> list[str]:
     """Leave out empty cells at the end, down to a number: they may be labels not checked, or nothing."""
-    while len(values) > number and values[-1] == "":
-        values = values[:-1]
-    return values
+    end = len(values)
+    while end > number and values[end - 1] == "":
+        end -= 1
+    return values[:end]
 
 
 def read_points(

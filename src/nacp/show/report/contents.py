@@ -11,7 +11,8 @@ from numpy.typing import ArrayLike
 
 from nacp import engine
 from nacp._types import Bools, Floats, Ints
-from nacp.advice.comparison import Asked, Comparison, ComparisonRow, compared, with_delta
+from nacp.advice.compared import Asked, ComparisonRow, compared, with_delta
+from nacp.advice.comparison import Comparison
 from nacp.advice.diagnosis import Diagnosis, diagnosis_of
 from nacp.advice.sensitivity import Sensitivity, sensitivity_of
 from nacp.calibrate import ScoreLike, calibrations, default_guarantee, informative_noise

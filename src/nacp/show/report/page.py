@@ -9,7 +9,7 @@ from importlib import resources
 from typing import Any
 
 from nacp._types import Floats
-from nacp.advice.comparison import ComparisonRow
+from nacp.advice.compared import ComparisonRow
 from nacp.calibration import Calibration
 from nacp.guarantees import Uncorrected
 from nacp.show.report import charts
