@@ -8,7 +8,7 @@ import nacp
 from nacp.cli import options
 from nacp.cli.errors import command
 from nacp.cli.inputs import read_clean, read_points, read_test
-from nacp.cli.models import read_noise, read_noise_beside
+from nacp.cli.models import read_noise_beside
 from nacp.cli.terminal import progress_of, show
 
 app = typer.Typer()
@@ -19,27 +19,40 @@ app = typer.Typer()
     "plan",
     "nacp plan --classes 1000 --noise 0.2 --alpha 0.1 --max-correction 0.02",
     "nacp plan --classes 10 --noise matrix.npy --points 5000",
+    "nacp plan --classes 10 --noise 0.1 --points 5000 --checked 500",
 )
 def plan_command(
     classes: Annotated[int, typer.Option(help="The number of classes.", show_default=False)],
-    noise: options.NoiseText,
+    noise: options.NoiseText = "",
     alpha: options.Alpha = 0.1,
     delta: Annotated[float, typer.Option(help="The probability with which a promise may fail.")] = 0.05,
     points: Annotated[int, typer.Option(help="The number of calibration points to plan for.")] = 1000,
     max_correction: Annotated[
         float, typer.Option(help="Also say how many points it takes to cover no more than this too much.")
     ] = 0.01,
+    checked: Annotated[
+        int | None,
+        typer.Option(help="The number of labels to plan to check, of the points.", show_default="300"),
+    ] = None,
     noise_interval: options.Interval = None,
     noise_confidence: options.Confidence = 1.0,
     quiet: options.Quiet = False,
     as_json: options.Json = False,
 ) -> None:
-    """Say what each guarantee will cost, before labels are bought."""
-    known = read_noise(noise, noise_interval, noise_confidence)
+    """Say what each guarantee will cost, before labels are bought or checked."""
+    known = read_noise_beside("", noise, noise_interval, noise_confidence)
     with progress_of("planning", quiet):
-        found = nacp.plan(k=classes, noise=known, alpha=alpha, delta=delta, n=points, excess=max_correction)
-    rows = [row._asdict() | {"guarantee": row.guarantee.name} for row in found.rows]
-    document = {"k": classes, "n": points, "alpha": alpha, "max_correction": max_correction, "rows": rows}
+        found = nacp.plan(
+            k=classes, noise=known, alpha=alpha, delta=delta, n=points, excess=max_correction, checked=checked
+        )
+    rows, checked_rows = (
+        [row._asdict() | {"guarantee": row.guarantee.name} for row in some]
+        for some in (found.rows, found.checked_rows)
+    )
+    document = {
+        "k": classes, "n": points, "alpha": alpha, "max_correction": max_correction, "rows": rows,
+        "checked": found.checked, "checked_rows": checked_rows, "assumed": found.assumed,
+    }  # fmt: skip
     show(as_json, document, found)
 
 

@@ -1,0 +1,206 @@
+"""How many labels to check: what checked labels cost alone, beside noisy ones, and where they are chosen.
+
+Alone, the cost is that of the exact binomial test, and exact. Noisy labels make each checked one worth more:
+``1 / (1 - rho^2 (1 - m/n))`` labels, rho being the correlation of a guess with the truth (docs/guarantees.md,
+A1). Both that and the worth of chosen ones are limits for many labels.
+"""
+
+import math
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from nacp import engine
+from nacp._types import Floats, Ints
+from nacp.advice.compared import ALONE, CHECKED
+from nacp.calibrate import ScoreLike
+from nacp.checked import guessing_noise, open_checked
+from nacp.coverage import Sample
+from nacp.coverage.audited import AuditedCoverage
+from nacp.guarantees import PAC, Expected, Guarantee
+from nacp.noise import Noise, NoiseLike, Unsaid
+from nacp.points import deal, open_points
+from nacp.scores import as_score
+from nacp.stats.counts import binomial_excess, binomial_needed
+
+CHOSEN = "checked, chosen"
+
+
+class Informed(NamedTuple):
+    """What noisy labels say of the true ones, at the threshold that covers 1 - alpha.
+
+    Attributes
+    ----------
+    rho2 : float
+        The squared correlation of the best guess with whether the true label is in the set.
+    outside : float
+        How often the noisy label is not in the set.
+    covered_outside, covered_inside : float
+        How often the true label is in the set where the noisy one is not, and where it is.
+    assumed : str
+        Where these come from.
+    """
+
+    rho2: float
+    outside: float
+    covered_outside: float
+    covered_inside: float
+    assumed: str
+
+
+class CheckedCost(NamedTuple):
+    """What a guarantee costs with m checked labels, and how many it takes for a wanted excess."""
+
+    guarantee: Guarantee
+    labels: str
+    excess: float
+    needed: int | None
+    reason: str | None = None
+
+
+def costs_of_checking(
+    m: int, n: int, alpha: float, delta: float, excess: float, informed: Informed | None
+) -> list[CheckedCost]:
+    """Return what m checked labels of n cost: alone, with the noisy ones, and chosen."""
+    pac, base = PAC(delta), binomial_excess(m, alpha, delta)
+    alone = binomial_needed(excess, alpha, delta)
+    rows = [
+        CheckedCost(Expected(), ALONE, *_split(m, alpha, excess)),
+        CheckedCost(pac, ALONE, base, alone),
+    ]
+    if informed is None:
+        why = "give noise, such as the share of wrong labels, or a pilot sample"
+        return rows + [CheckedCost(pac, which, math.inf, None, why) for which in (CHECKED, CHOSEN)]
+    known = informed
+
+    def random(number: int) -> float:
+        return 1 / (1 - known.rho2 * (1 - min(number, n) / n))
+
+    def chosen(number: int) -> float:
+        return max(strata_worth(known, alpha, number, n), random(number))
+
+    for which, worth in ((CHECKED, random), (CHOSEN, chosen)):
+        cost = base if base >= alpha else base / math.sqrt(worth(m))
+        rows.append(CheckedCost(pac, which, cost, _needed(alone, n, worth, alpha, delta)))
+    return rows
+
+
+def strata_worth(informed: Informed, alpha: float, m: int, n: int) -> float:
+    """Return what a checked label is worth if half of m are checked where the noisy label is outside its set.
+
+    That is alpha (1 - alpha) / m over the variance of ``w0 p0 + w1 p1``, the shares of the two strata being
+    estimated from n noisy labels, their coverages from m/2 checked ones (or all, if a stratum has fewer).
+    """
+    w0, p0, p1 = informed.outside, informed.covered_outside, informed.covered_inside
+    w1 = 1 - w0
+    first = min(m / 2, max(w0 * n, 1.0))
+    second = max(min(m - first, w1 * n), 1.0)
+    variance = w0**2 * p0 * (1 - p0) / first + w1**2 * p1 * (1 - p1) / second + w0 * w1 * (p1 - p0) ** 2 / n
+    return float(alpha * (1 - alpha) / (m * variance)) if variance > 0 else n / m
+
+
+def _needed(
+    alone: int | None, n: int, worth: Callable[[int], float], alpha: float, delta: float
+) -> int | None:
+    """Return the least number that is worth as much as `alone` labels; all of these if n are too few."""
+    least = binomial_needed(alpha, alpha, delta)
+    if alone is None or least is None or alone >= n:
+        return alone
+    low, high = min(least, alone) - 1, alone
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (low, middle) if middle * worth(middle) >= alone else (middle, high)
+    return high
+
+
+def _split(m: int, alpha: float, excess: float) -> tuple[float, int | None]:
+    """Return what split conformal prediction costs with m labels, and the least m at which it is enough."""
+
+    def cost(numbers: Floats) -> Floats:
+        ranks = np.ceil((numbers + 1) * (1 - alpha) - 1e-9)
+        return np.where(ranks <= numbers, ranks / (numbers + 1) - (1 - alpha), alpha)
+
+    some = np.arange(1.0, min(1 / excess, 1e6) + 1 / alpha + 2)
+    places = np.flatnonzero(cost(some) <= excess + 1e-12)
+    return float(cost(np.array([float(m)]))[0]), int(some[places[0]]) if len(places) else math.ceil(
+        1 / excess
+    )
+
+
+def informed_by_share(wrong: float, alpha: float) -> Informed:
+    """Return what noisy labels say if so many are wrong, wherever the true label is, and outside of the sets.
+
+    Then the noisy label is in the set if it is right and the true one is.
+    """
+    inside = (1 - alpha) * (1 - wrong)
+    rho2 = alpha * (1 - wrong) / (1 - inside)
+    said = f"{100 * wrong:.3g}% of labels are wrong, on hard and easy inputs alike, and then not in the sets"
+    return Informed(rho2, 1 - inside, (1 - alpha) * wrong / (1 - inside), 1.0, said)
+
+
+def informed_by_pilot(
+    probs: ArrayLike, labels: ArrayLike, clean: Any, noise: NoiseLike | Unsaid, alpha: float, score: ScoreLike
+) -> Informed:
+    """Return what noisy labels say on a pilot sample: against checked labels, or as the classifier has it."""
+    score = as_score(score)
+    options: dict[str, Any] = {
+        "probabilities": score.takes_probabilities,
+        "normalize": False,
+        "classes": None,
+    }
+    believed = clean is None
+    if believed:
+        rows, numbers, _ = open_points(probs, labels, **options)
+        audit = deal(rows.n, np.zeros(1, dtype=np.int64), numbers[:1], 0)  # only guesses are asked for
+    else:
+        rows, numbers, _, audit = open_checked(probs, labels, clean, 0, **options)
+    sample = Sample(rows, numbers, score)
+    matrix = _shaping(sample, noise, audit.shaping).matrix(sample.k)
+    coverage = AuditedCoverage(sample, audit, matrix)
+    if believed:
+        grid = np.unique(np.quantile(sample.label_scores, np.linspace(0, 1, 200), method="higher"))
+        means = coverage.guesses(np.arange(sample.n), grid)
+        threshold = float(grid[min(int(np.searchsorted(means, 1 - alpha)), len(grid) - 1)])
+        which = np.arange(sample.n)
+        guess = truth = _guesses(coverage, which, threshold)
+        spread = float(truth.mean() * (1 - truth.mean()))
+        rho2 = float(truth.var()) / spread if spread > 0 else 0.0
+        said = f"the classifier's probabilities are right on the {sample.n:,} points of the pilot sample"
+    else:
+        threshold, which = coverage.checked_quantile(1 - alpha), audit.rows
+        guess = _guesses(coverage, which, threshold)
+        truth = (coverage.checked_scores <= threshold).astype(np.float64)
+        rho2 = _squared_correlation(guess, truth)
+        said = f"what {len(which):,} checked labels of the pilot sample say of the others"
+    inside = sample.label_scores <= threshold
+    out, within = (
+        float((truth[part].sum() + 0.5) / (part.sum() + 1)) for part in (~inside[which], inside[which])
+    )
+    return Informed(min(rho2, 0.999), float(1 - inside.mean()), out, within, said)
+
+
+def _shaping(sample: Sample, noise: NoiseLike | Unsaid, few: Ints) -> Noise:
+    return guessing_noise(sample, noise, few if len(few) else np.arange(sample.n))
+
+
+def _guesses(coverage: AuditedCoverage, rows: Ints, threshold: float) -> Floats:
+    """Return the guesses that the true labels of some rows are in their sets."""
+    sample = coverage.sample
+    parts = []
+    for where in sample.rows.some(rows).slices():
+        block = engine.open_block(sample.rows[rows[where]], sample.spec)
+        parts.append(coverage.guess(block, rows[where], np.array([threshold]))[:, 0])
+    return np.concatenate(parts)
+
+
+def _squared_correlation(guess: Floats, truth: Floats) -> float:
+    """Return the squared correlation, less what chance adds to it; 0 if it is negative."""
+    m, spread = len(truth), float(guess.var() * truth.var())
+    if m < 3 or spread == 0:
+        return 0.0
+    shared = float(np.mean((guess - guess.mean()) * (truth - truth.mean())))
+    if shared <= 0:
+        return 0.0
+    return max(1 - (1 - shared**2 / spread) * (m - 1) / (m - 2), 0.0)
