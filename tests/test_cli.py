@@ -856,3 +856,38 @@ def test_compare_with_checked_labels_prints_what_the_function_finds(tmp_path, mo
         assert rows[0]["checked_estimate"] == found.rows[0].checked_estimate
     said = done("compare", "probs.npy", "labels.npy", code=2)
     assert "--noise must be given" in said
+
+
+def test_report_with_checked_labels_is_that_of_the_function(tmp_path, monkeypatch):
+    pytest.importorskip("plotly")
+    monkeypatch.chdir(tmp_path)
+    rng = np.random.default_rng(0)
+    probs = rng.dirichlet(np.full(4, 0.2), 400)
+    truth = (probs.cumsum(axis=1) > rng.random((400, 1))).argmax(axis=1)
+    noisy = nacp.UniformNoise(0.3).sample(truth, 4, random_state=1)
+    clean = np.where(np.arange(400) % 4 == 0, truth, -1)
+    for name, array in {"probs": probs, "labels": noisy, "clean": clean}.items():
+        np.save(f"{name}.npy", array)
+    for options, given in (([], {}), (["--noise", "0.3"], {"noise": 0.3})):
+        said = done("report", "probs.npy", "labels.npy", "--clean", "clean.npy", *options, "--quiet")
+        expected = nacp.make_report(probs, noisy, clean=clean, **given, random_state=0)
+        assert said.startswith(str(expected.contents.calibration))
+        assert (tmp_path / "report.html").read_text() == expected.html
+    assert "--noise-interval is of a noise rate" in done(
+        "report", "probs.npy", "labels.npy", "--clean", "clean.npy", "--noise-interval", "0.1", "0.2", code=2
+    )
+
+
+def test_plan_says_how_many_labels_to_check():
+    command = ["plan", "--classes", "10", "--points", "5000", "--checked", "500"]
+    assert done(*command).strip() == str(nacp.plan(k=10, n=5000, checked=500))
+    document = json.loads(done(*command, "--noise", "0.1", "--json"))
+    found = nacp.plan(k=10, n=5000, checked=500, noise=0.1)
+    assert document["checked"] == 500
+    assert document["assumed"] == found.assumed
+    for row, expected in zip(document["checked_rows"], found.checked_rows, strict=True):
+        assert (row["labels"], row["n_needed"]) == (expected.labels, expected.n_needed)
+    assert "--noise-interval is of a noise rate" in done(*command, "--noise-interval", "0.1", "0.2", code=2)
+    assert "--checked must be at most n = 100" in done(
+        "plan", "--classes", "4", "--points", "100", "--checked", "300", code=2
+    )

@@ -182,6 +182,19 @@ def test_a_report_reads_at_most_twenty_times(points, noise):
         assert rows_read(nacp.make_report, probs, noisy, noise=noise, **test) <= 20 * n
 
 
+@pytest.mark.parametrize(
+    "given", [{}, {"noise": 0.2}, {"noise": INTERVAL}], ids=["no model", "a model", "doubt"]
+)
+def test_a_report_with_checked_labels_reads_at_most_twenty_times(points, given):
+    pytest.importorskip("plotly")
+    n = N // 3
+    probs, labels, noisy = (part[:n] for part in points)
+    test_probs, test_labels, _ = (part[-n:] for part in points)
+    clean = (np.arange(0, n, 10), labels[::10])
+    for test in ({}, {"test_probs": test_probs, "test_labels": test_labels}):
+        assert rows_read(nacp.make_report, probs, noisy, clean=clean, **given, **test) <= 20 * n
+
+
 @pytest.mark.parametrize("guarantee", ["pac", "expected", "none"])
 @pytest.mark.parametrize("score", ["hps", "aps"])
 @pytest.mark.parametrize("noise", [0.2, INTERVAL, MATRIX], ids=["uniform", "interval", "matrix"])

@@ -9,7 +9,7 @@ import numpy as np
 
 from nacp.calibrate import calibrations
 from nacp.calibration import Calibration
-from nacp.checked import checked_calibrations
+from nacp.checked import checked_calibrations, for_checked
 from nacp.coverage import Rule, Sample, Talk, together
 from nacp.coverage.audited import AuditedCoverage
 from nacp.guarantees import GUARANTEES, Guarantee, as_guarantee, coverage_under
@@ -81,6 +81,13 @@ class ComparisonRow:
         promises = self.threshold is None, self.reason is not None, not self.promises_truth
         return *promises, self.labels == NOISY, size
 
+    def said(self, audited: bool) -> str:
+        """Return what is promised, or why nothing is; beside checked labels also what that rests on."""
+        if self.reason is not None or not (audited and self.promises_truth):
+            return self.reason or self.promise
+        assumed = "if the noise model is right" if self.labels == NOISY else "whatever the noise is"
+        return f"{self.promise}, {assumed}"
+
 
 def with_delta(guarantee: str | Guarantee, delta: float | None = None) -> Guarantee:
     """Return a guarantee of a name with the delta that is common to all, if it takes one."""
@@ -102,6 +109,25 @@ class Asked(NamedTuple):
     unsaid: bool = False
     audited: AuditedCoverage | None = None
     shaping: Noise = UniformNoise(0.0)
+
+
+def plans_of(
+    wanted: Sequence[Guarantee], crossing: Rule, *, by_model: bool, checked: bool, named: bool = True
+) -> list[tuple[Guarantee, str]]:
+    """Return which guarantees are to be found from which labels.
+
+    Without a noise model noisy labels are only taken as they are. What can then not be found is listed all
+    the same if it was named.
+    """
+    plans = [(each, NOISY) for each in wanted if by_model or each.only_as_given]
+    if not checked:
+        return plans
+    for each in wanted:
+        if each.takes_checked:
+            plans += [(for_checked(each, None, crossing, None), where) for where in labels_used(each)]
+        elif named and not by_model and not each.only_as_given:
+            plans.append((each, CHECKED))
+    return plans
 
 
 def labels_used(guarantee: Guarantee) -> tuple[str, ...]:

@@ -9,17 +9,9 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from nacp._types import Ints
-from nacp.advice.compared import (
-    CHECKED,
-    NOISY,
-    Asked,
-    ComparisonRow,
-    compared_all,
-    labels_used,
-    with_delta,
-)
+from nacp.advice.compared import NOISY, Asked, ComparisonRow, compared_all, plans_of, with_delta
 from nacp.calibrate import ScoreLike, informative_noise, noise_is_missing
-from nacp.checked import for_checked, guessing_noise, open_checked
+from nacp.checked import guessing_noise, open_checked
 from nacp.checks import check_count, check_flag, check_fraction
 from nacp.coverage import Rule, Sample
 from nacp.coverage.audited import AuditedCoverage
@@ -58,7 +50,7 @@ class Comparison:
     def _table(self) -> list[list[str]]:
         """The header and the rows, written out."""
         tested = any(row.coverage is not None for row in self.rows)
-        audited = self._audited
+        audited = self.audited
         header = ["score", "guarantee", *["labels"] * audited, "threshold", "estimate"]
         table = [[*header, *["by checked"] * audited, *["coverage"] * tested, "mean size"]]
         for row in self.rows:
@@ -68,12 +60,12 @@ class Comparison:
         return table
 
     @property
-    def _audited(self) -> bool:
+    def audited(self) -> bool:
         """Whether there are checked labels."""
         return any(row.labels != NOISY for row in self.rows)
 
     def __str__(self) -> str:
-        table, words = self._table, 2 + self._audited
+        table, words = self._table, 2 + self.audited
         widths = [max(map(len, column)) for column in zip(*table, strict=True)]
         lines = [
             "  ".join(
@@ -88,19 +80,15 @@ class Comparison:
 
         header, *rows = self._table
         told = [sentence(text, name=name) for name, text in self.sentences]
-        return card("Comparison", table(header, rows, left=range(2 + self._audited)), *told)
+        return card("Comparison", table(header, rows, left=range(2 + self.audited)), *told)
 
     @property
     def sentences(self) -> list[tuple[str, str]]:
         """What each guarantee promises, or why it does not, and what else should be known: each said once."""
         told: dict[tuple[str, str], None] = {}
         for row in self.rows:
-            name, promise = row.guarantee, row.promise
-            if self._audited:
-                name += f" ({row.labels})"
-                assumed = "whatever the noise is" if row.labels != NOISY else "if the noise model is right"
-                promise += f", {assumed}" if row.promises_truth else ""
-            told[name, row.reason or promise] = None
+            name = f"{row.guarantee} ({row.labels})" if self.audited else row.guarantee
+            told[name, row.said(self.audited)] = None
         for row in self.rows:
             if row.note is not None:
                 told[f"{row.guarantee} with {row.score}", row.note] = None
@@ -191,13 +179,9 @@ def compare(
     if not named or not wanted:
         raise InputError("scores" if not named else "guarantees", "is empty; it must hold at least one")
     unsaid = isinstance(noise, Unsaid)
-    plans = [(each, NOISY) for each in wanted if not unsaid or each.only_as_given]
-    if clean is not None:
-        for each in wanted:
-            if each.takes_checked:
-                plans += [(for_checked(each, None, crossing, None), where) for where in labels_used(each)]
-            elif unsaid and guarantees is not None and not each.only_as_given:
-                plans.append((each, CHECKED))
+    plans = plans_of(
+        wanted, crossing, by_model=not unsaid, checked=clean is not None, named=guarantees is not None
+    )
     opened: dict[bool, tuple[Rows, Ints, tuple[Any, ...] | None, Audit | None]] = {}
     tested: dict[bool, tuple[Rows, Ints | None]] = {}
     for kind in {score.takes_probabilities for _, score in named}:

@@ -10,7 +10,7 @@ import nacp
 from nacp.cli import options
 from nacp.cli.errors import FAILED, command
 from nacp.cli.inputs import read_clean, read_lines, read_points, read_test
-from nacp.cli.models import read_calibration, read_noise
+from nacp.cli.models import read_calibration, read_noise_beside
 from nacp.cli.outputs import check_output, described
 from nacp.cli.terminal import progress_of, show
 from nacp.errors import InputError
@@ -74,12 +74,14 @@ def diagnose_command(
     "nacp report probs.npy labels.npy --noise 0.2",
     "nacp report cal.npz:probs cal.npz:noisy --noise 0.2 --score raps "
     "--test-probs test.npz:probs --test-labels test.npz:labels",
+    "nacp report probs.npy labels.csv --clean checked.csv",
     "nacp report probs.csv labels.csv --noise 0.2 --descriptions texts.txt --title 'Our labels'",
 )
 def report_command(
     probs: options.Probs,
     labels: options.Labels,
-    noise: options.NoiseText,
+    noise: options.NoiseText = "",
+    clean: options.Clean = None,
     out: Annotated[Path, typer.Option("-o", "--out", help="The file for the page.")] = Path("report.html"),
     alpha: options.Alpha = 0.1,
     score: options.ScoreName = "hps",
@@ -107,17 +109,20 @@ def report_command(
 
     One HTML file, which opens in a browser without a network.
     """
-    check_output(str(out), inputs=(probs, labels, noise, classes, test_probs, test_labels, descriptions))
-    known = read_noise(noise, noise_interval, noise_confidence)
+    check_output(
+        str(out), inputs=(probs, labels, noise, clean, classes, test_probs, test_labels, descriptions)
+    )
+    known = read_noise_beside(clean, noise, noise_interval, noise_confidence)
     with progress_of(f"reading {probs}", quiet):
         matrix, noisy, names = read_points(probs, labels, names=classes)
+        checked = None if clean is None else read_clean(clean, len(matrix), names)
         test, true = read_test(test_probs, test_labels, names, matrix.shape[1])
         texts = None if descriptions is None else read_lines(descriptions)
     with progress_of("calibrating", quiet) as say:
         page = nacp.make_report(
-            matrix, noisy, noise=known, alpha=alpha, score=score, guarantee=guarantee, delta=delta,
-            crossing=crossing, classes=names, normalize=normalize, random_state=seed, test_probs=test,
-            test_labels=true, descriptions=texts, title=title, say=say,
+            matrix, noisy, noise=known, clean=checked, alpha=alpha, score=score, guarantee=guarantee,
+            delta=delta, crossing=crossing, classes=names, normalize=normalize, random_state=seed,
+            test_probs=test, test_labels=true, descriptions=texts, title=title, say=say,
         )  # fmt: skip
     page.save(out)
     found = page.contents.calibration
