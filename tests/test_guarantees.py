@@ -316,3 +316,26 @@ def test_a_promise_on_average_is_kept_without_noise_and_with_few_points(guarante
     assert "in expectation" in cal.promise
     allowed = 1 / (n + 1) if guarantee == "crcp" else 0  # as its promise says
     assert coverage.mean() >= 0.5 - allowed - 4 * standard_error(coverage)
+
+
+@pytest.mark.parametrize("guarantee", ["pac", "none"])
+def test_with_checked_labels_it_is_said_where_the_fixed_thresholds_do_not_suit_a_score(guarantee):
+    rng = np.random.default_rng(0)
+    probs = rng.dirichlet(np.full(4, 0.3), 600)
+    truth = (probs.cumsum(axis=1) > rng.random((600, 1))).argmax(axis=1)
+    options = {"clean": truth, "guarantee": guarantee, "score": "precomputed"}
+    fine = nacp.calibrate(1 - probs, truth, **options)
+    assert fine.note is None
+    coarse = nacp.calibrate(1000 - probs, truth, **options)  # between thresholds that are 5 apart
+    assert "coarse" in coarse.note
+    assert "nacp.PAC(grid=...)" in coarse.note
+    assert "Note: the thresholds" in str(coarse)
+    if guarantee == "pac":
+        suiting = nacp.PAC(grid=tuple(1000 - np.linspace(0, 1, 300)))
+        cal = nacp.calibrate(1000 - probs, truth, **(options | {"guarantee": suiting}))
+        assert cal.note is None
+        assert cal.threshold - 999 == pytest.approx(fine.threshold, abs=0.01)
+    with pytest.warns(
+        nacp.NoValidThresholdWarning, match=r"do not suit this score; in Python, pass nacp.PAC"
+    ):
+        nacp.calibrate(1e15 - 1e12 * probs, truth, **options)

@@ -82,6 +82,7 @@ def checked_calibrations(
             native_threshold=finding.threshold,
             estimate=finding.estimate,
             obstacle=finding.obstacle,
+            note=finding.note,
             random_state=seed,
             classes=classes,
             normalize=normalize,

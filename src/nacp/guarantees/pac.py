@@ -20,7 +20,7 @@ from nacp.coverage.audited import AuditedCoverage
 from nacp.engine import Block
 from nacp.guarantees.audited import bet
 from nacp.guarantees.base import Finding, Problem
-from nacp.guarantees.pointwise import PointwiseTest
+from nacp.guarantees.pointwise import PointwiseTest, say_where_coarse
 from nacp.stats.betting import Bets
 from nacp.tuning import tuning
 
@@ -61,7 +61,9 @@ class PAC(PointwiseTest):
 
     def find_checked(self, coverage: AuditedCoverage, alphas: Sequence[float]) -> Talk[list[Finding]]:
         """Return the smallest threshold from which on upwards all bets on checked labels are won."""
-        return bet(coverage, alphas, self.delta, self.thresholds(coverage.sample.score))
+        grid = self.thresholds(coverage.sample.score)
+        found = yield from bet(coverage, alphas, self.delta, grid)
+        return say_where_coarse(found, alphas, coverage.checked_scores, grid)
 
     def lowest_passing(
         self, coverage: Coverage, problems: Sequence[Problem], grid: Floats, starts: Ints, seed: int

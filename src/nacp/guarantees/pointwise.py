@@ -57,6 +57,28 @@ def threshold_grid(low: float, high: float, step: float) -> Floats:
     return grid
 
 
+def say_where_coarse(
+    found: Sequence[Finding], alphas: Sequence[float], scores: Floats, grid: Floats
+) -> list[Finding]:
+    """Return what was found from checked labels, and say where the grid does not suit their scores."""
+    remedy = "in Python, pass nacp.PAC(grid=...) with thresholds that suit this score"
+    m, results = len(scores), []
+    for finding, alpha in zip(found, alphas, strict=True):
+        place = int(np.searchsorted(grid, finding.threshold))
+        if place < len(grid):
+            below = -np.inf if place == 0 else grid[place - 1]
+            between = np.count_nonzero((scores > below) & (scores <= grid[place]))
+            note = f"the thresholds that were tested are coarse here: {remedy}"
+            results.append(finding._replace(note=note) if between > max(_COARSE * m, 2) else finding)
+            continue
+        covered = np.count_nonzero(scores <= grid[-1]) / m if len(grid) else 0.0
+        if covered + 3 * math.sqrt(covered * (1 - covered) / m) < 1 - alpha / 2:
+            why = f"{finding.obstacle}, as the thresholds that were tested do not suit this score; {remedy}"
+            finding = finding._replace(obstacle=why)
+        results.append(finding)
+    return results
+
+
 @dataclass(frozen=True)
 class PointwiseTest(Guarantee):
     """For a fraction 1 - delta of calibration sets, clean coverage is at least 1 - alpha.

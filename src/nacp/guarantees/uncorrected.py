@@ -9,7 +9,7 @@ from nacp.coverage.audited import AuditedCoverage
 from nacp.guarantees.audited import cross
 from nacp.guarantees.base import Corrected, Finding, Problem, percent
 from nacp.guarantees.pac import PAC
-from nacp.guarantees.pointwise import threshold_grid
+from nacp.guarantees.pointwise import say_where_coarse, threshold_grid
 
 
 @dataclass(frozen=True)
@@ -33,7 +33,9 @@ class Uncorrected(Corrected):
 
     def find_checked(self, coverage: AuditedCoverage, alphas: Sequence[float]) -> Talk[list[Finding]]:
         """Return where the estimate from checked labels reaches 1 - alpha."""
-        return cross(coverage, alphas, threshold_grid(*coverage.sample.score.span, PAC.step))
+        grid = threshold_grid(*coverage.sample.score.span, PAC.step)
+        found = yield from cross(coverage, alphas, grid)
+        return say_where_coarse(found, alphas, coverage.checked_scores, grid)
 
     def promise(self, alpha: float) -> str:
         """Return in one sentence what holds for the sets."""
