@@ -408,5 +408,8 @@ def test_a_calibration_from_checked_labels_has_no_model_to_test():
     rng = np.random.default_rng(25)
     probs, truth, noisy = checked_points(300, rng)
     cal = nacp.calibrate(probs, noisy, clean=truth)
+    for call in (nacp.diagnose, nacp.compatible_radius):
+        with pytest.raises(nacp.InputError, match="made with noise= and without clean="):
+            call(cal, probs, noisy)
     with pytest.raises(nacp.InputError, match="made with noise= and without clean="):
         nacp.diagnose(cal, probs, noisy, clean=truth)

@@ -186,13 +186,7 @@ def diagnosis_of(
 ) -> Talk[Diagnosis]:
     """Return the diagnosis of a calibration's noise model on a sample."""
     check_fraction("level", level)
-    if cal.checked is not None:
-        raise InputError(
-            "cal",
-            "rests on checked labels and assumes nothing about the noise, so there is no model to test",
-            remedy="diagnose a calibration that was made with noise= and without clean=",
-            spoken="diagnose a calibration that was made with --noise and without --clean",
-        )
+    _refuse_checked(cal)
     noise, radius = cal.noise, 0.0 if cal.noise is None else cal.noise.doubt.radius
     found, claim = yield from both(
         regions_of(sample, cal, doubtful=radius > 0),
@@ -212,6 +206,16 @@ def diagnosis_of(
         estimate=cal.estimate,
         claim=claim,
     )
+
+
+def _refuse_checked(cal: Calibration) -> None:
+    if cal.checked is not None:
+        raise InputError(
+            "cal",
+            "rests on checked labels and assumes nothing about the noise, so there is no model to test",
+            remedy="diagnose a calibration that was made with noise= and without clean=",
+            spoken="diagnose a calibration that was made with --noise and without --clean",
+        )
 
 
 def _nothing() -> Talk[None]:
@@ -254,6 +258,7 @@ def compatible_radius(
     True
     """
     check_fraction("level", level)
+    _refuse_checked(cal)
     sample = _sample(cal, probs, labels)
     regions = sample.ask(regions_of(sample, cal, doubtful=True))
     steps = round(1 / _STEP)
