@@ -12,7 +12,7 @@ from nacp.calibration import Calibration
 from nacp.checked import checked_calibrations, for_checked
 from nacp.coverage import Rule, Sample, Talk, together
 from nacp.coverage.audited import AuditedCoverage
-from nacp.guarantees import GUARANTEES, Guarantee, as_guarantee, coverage_under
+from nacp.guarantees import GUARANTEES, Expected, Guarantee, as_guarantee, coverage_under
 from nacp.noise import Noise, UniformNoise
 from nacp.points import deal
 
@@ -135,9 +135,9 @@ def labels_used(guarantee: Guarantee) -> tuple[str, ...]:
 
     "expected" is found from the checked labels alone in any case.
     """
-    return (
-        (CHECKED, ALONE) if guarantee.delta is not None else (CHECKED if guarantee.name == "none" else ALONE,)
-    )
+    if isinstance(guarantee, Expected):
+        return (ALONE,)
+    return (CHECKED, ALONE) if guarantee.promises_truth else (CHECKED,)
 
 
 def compared_all(
@@ -192,21 +192,10 @@ def compared(
     )  # fmt: skip
     estimates = yield from coverage_under(sample, asked.noise).at(np.array([cal.native_threshold]))
     said()
-    return replace(
-        row,
-        promise=cal.promise,
-        threshold=cal.threshold,
-        correction=cal.correction,
-        estimate=None
-        if asked.unsaid
-        else cal.estimate
-        if noise is asked.noise
-        else float(estimates.clean[0]),
-        mean_size=float(estimates.random[0]) * sample.k,
-        reason=cal.obstacle,
-        note=cal.note,
-        calibration=cal,
-    )
+    estimate = None if asked.unsaid else float(estimates.clean[0])
+    if noise is asked.noise and not asked.unsaid:
+        estimate = cal.estimate
+    return _filled(row, cal, estimate, float(estimates.random[0]) * sample.k)
 
 
 def compared_checked(
@@ -247,13 +236,18 @@ def compared_checked(
         )
     estimates = yield from coverage_under(sample, asked.noise).at(np.array([cal.native_threshold]))
     said()
+    return _filled(row, cal, cal.estimate, float(estimates.random[0]) * sample.k)
+
+
+def _filled(row: ComparisonRow, cal: Calibration, estimate: float | None, size: float) -> ComparisonRow:
+    """Return a row with what was found."""
     return replace(
         row,
         promise=cal.promise,
         threshold=cal.threshold,
         correction=cal.correction,
-        estimate=cal.estimate,
-        mean_size=float(estimates.random[0]) * sample.k,
+        estimate=estimate,
+        mean_size=size,
         reason=cal.obstacle,
         note=cal.note,
         calibration=cal,
