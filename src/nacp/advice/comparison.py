@@ -10,6 +10,7 @@ from numpy.typing import ArrayLike
 
 from nacp._types import Ints
 from nacp.advice.compared import NOISY, Asked, ComparisonRow, compared_all, plans_of, with_delta
+from nacp.advice.text import aligned
 from nacp.calibrate import ScoreLike, informative_noise, noise_is_missing
 from nacp.checked import guessing_noise, open_checked
 from nacp.checks import check_count, check_flag, check_fraction
@@ -65,14 +66,7 @@ class Comparison:
         return any(row.labels != NOISY for row in self.rows)
 
     def __str__(self) -> str:
-        table, words = self._table, 2 + self.audited
-        widths = [max(map(len, column)) for column in zip(*table, strict=True)]
-        lines = [
-            "  ".join(
-                f"{cell:{'<' if i < words else '>'}{widths[i]}}" for i, cell in enumerate(line)
-            ).rstrip()
-            for line in table
-        ]
+        lines = aligned(self._table, 2 + self.audited)
         return "\n".join([*lines, "", *(f"{name}: {sentence}" for name, sentence in self.sentences)])
 
     def _repr_html_(self) -> str:

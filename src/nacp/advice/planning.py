@@ -10,6 +10,7 @@ from numpy.typing import ArrayLike
 
 from nacp.advice.checking import costs_of_checking, informed_by_pilot, informed_by_share
 from nacp.advice.compared import NOISY
+from nacp.advice.text import aligned
 from nacp.calibrate import ScoreLike
 from nacp.checks import check_count, check_fraction
 from nacp.coverage import Sample
@@ -123,18 +124,10 @@ class Plan:
         return said
 
     def __str__(self) -> str:
-        parts = []
-        for title, table in self._tables:
-            widths = [max(map(len, column)) for column in zip(*table, strict=True)]
-            words = len(widths) - 2
-            lines = [
-                "  ".join(
-                    f"{cell:{'<' if i < words else '>'}{width}}"
-                    for i, (cell, width) in enumerate(zip(line, widths, strict=True))
-                ).rstrip()
-                for line in table
-            ]
-            parts.append("\n".join([textwrap.fill(title, _WIDTH), *lines]))
+        parts = [
+            "\n".join([textwrap.fill(title, _WIDTH), *aligned(table, len(table[0]) - 2)])
+            for title, table in self._tables
+        ]
         parts.append("\n".join(textwrap.fill(each, _WIDTH) for each in self.sentences))
         return "\n\n".join(parts)
 
