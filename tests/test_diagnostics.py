@@ -1,6 +1,7 @@
 """Is the noise model right? The test has its level, and power; and what a wrong rate does."""
 
 import math
+import warnings
 
 import numpy as np
 import pytest
@@ -374,6 +375,26 @@ def test_checked_labels_see_noise_that_depends_on_the_input_and_noise_that_is_un
     found = nacp.diagnose(nacp.calibrate(probs, uniform, noise=doubtful), probs, uniform, clean=clean)
     assert not found.rejected
     assert "claims at least" in str(found)
+
+
+def test_a_radius_that_holds_the_noise_saves_a_model_from_checked_labels():
+    """Noise that depends on the input, within a radius of the model, and against it."""
+    rng = np.random.default_rng(26)
+    probs, truth, _ = checked_points(6000, rng)
+    order = np.argsort(-probs, axis=1)
+    # A label that is wrong anyhow: the likeliest one is named where the true one is unlikely.
+    unlikely = probs[np.arange(6000), truth] < 0.3
+    noisy = np.where(unlikely & (rng.random(6000) < 0.3), order[:, 0], truth)
+    rows = rng.choice(6000, 2000, replace=False)
+    found = []
+    for radius in (0.0, 0.3):
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", nacp.NoValidThresholdWarning)
+            cal = nacp.calibrate(probs, noisy, noise=nacp.MatrixNoise(0.9 * np.eye(4) + 0.025, radius))
+        found.append(nacp.diagnose(cal, probs, noisy, clean=(rows, truth[rows])).claim)
+    assert found[0].short
+    assert not found[1].short
+    assert not found[1].generous
 
 
 def test_the_sentence_holds_the_estimates_at_the_threshold():

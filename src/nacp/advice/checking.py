@@ -22,6 +22,7 @@ from nacp.coverage.audited import AuditedCoverage
 from nacp.guarantees import PAC, Expected, Guarantee
 from nacp.noise import Noise, NoiseLike, Unsaid
 from nacp.points import deal, open_points
+from nacp.points.arrays import row_slices
 from nacp.scores import as_score
 from nacp.stats.counts import binomial_excess, binomial_needed
 
@@ -189,7 +190,7 @@ def _guesses(coverage: AuditedCoverage, rows: Ints, threshold: float) -> Floats:
     """Return the guesses that the true labels of some rows are in their sets."""
     sample = coverage.sample
     parts = []
-    for where in sample.rows.some(rows).slices():
+    for where in row_slices(len(rows), sample.k):
         block = engine.open_block(sample.rows[rows[where]], sample.spec)
         parts.append(coverage.guess(block, rows[where], np.array([threshold]))[:, 0])
     return np.concatenate(parts)

@@ -20,8 +20,8 @@ from nacp.noise import Noise, UniformNoise
 from nacp.points import deal
 from nacp.stats.betting import Bets
 
-# So many parts are all points; one of them says at which threshold to compare.
-_PARTS = 5
+# A fifth of the points, but so many at the most, says at which threshold to compare.
+_PARTS, _MOST = 5, 2000
 
 
 class ClaimCheck(NamedTuple):
@@ -68,10 +68,11 @@ def claim_of(sample: Sample, cal: Calibration, rows: Ints, truth: Ints, level: f
     """Compare what a calibration's noise model claims with the true labels of some rows, picked at random."""
     noise = UniformNoise(0.0) if cal.noise is None else cal.noise
     ends, doubtful = noise.doubt.ends, noise.doubt.radius > 0
-    learn, checked, others = _parts(sample.n, len(rows), rows, cal.random_state)
+    learn, checked, others = _parts(sample.n, rows, cal.random_state)
     tested = _threshold(sample, cal, ends[0], learn)
     at = np.array([cal.native_threshold if math.isfinite(cal.native_threshold) else tested])
-    audited = AuditedCoverage(sample, deal(sample.n, rows, truth, cal.random_state), noise.matrix(sample.k))
+    audit = deal(sample.n, rows, truth, cal.random_state)
+    audited = AuditedCoverage(sample, audit, noise.matrix(sample.k))
     coverages = [coverage_under(sample, end) for end in ends]
     shares = [HalfQuestion(each, learn, np.array([tested]), doubtful) for each in coverages]
     talks: list[Talk[Any]] = [
@@ -81,9 +82,11 @@ def claim_of(sample: Sample, cal: Calibration, rows: Ints, truth: Ints, level: f
     values = [(float(each.clean[0]), deviations[0]) for each, deviations in claims]
     claim, deviation = min(values)
     short, generous = True, True
-    hits = _hits(sample, rows[checked], truth[checked], tested)
+    scores = np.empty(sample.n)
+    scores[audit.rows] = audited.checked_scores
+    hits = (scores[checked] <= tested).astype(np.float64)
     batch = np.concatenate([np.arange(len(checked)), np.arange(len(others)) % max(len(checked), 1)])
-    members = np.concatenate([rows[checked], others])
+    members = np.concatenate([checked, others])
     for coverage, question in zip(coverages, shares, strict=True):
         low, high = coverage.inverse.subset_range()
         more = noise.doubt.shift(coverage.inverse)
@@ -103,14 +106,14 @@ def claim_of(sample: Sample, cal: Calibration, rows: Ints, truth: Ints, level: f
     )
 
 
-def _parts(n: int, m: int, rows: Ints, seed: int) -> tuple[Ints, Ints, Ints]:
-    """Deal all points, at random: rows that say where to compare, the places of the checked rows that are
-    compared, and the rows with which these are compared. The first are unchecked, as far as there are enough.
+def _parts(n: int, rows: Ints, seed: int) -> tuple[Ints, Ints, Ints]:
+    """Deal all rows, at random: those that say where to compare, the checked ones that are compared, and
+    those with which these are compared. The first are unchecked, as far as there are enough.
     """
     rng = np.random.default_rng(seed)
-    checked, others = rng.permutation(m), rng.permutation(np.setdiff1d(np.arange(n), rows))
-    aside = n // _PARTS
-    learn = np.concatenate([others, rows[checked]])[:aside]
+    checked, others = (rng.permutation(part) for part in (rows, np.setdiff1d(np.arange(n), rows)))
+    aside = min(n // _PARTS, _MOST)
+    learn = np.concatenate([others, checked])[:aside]
     return learn, checked[max(aside - len(others), 0) :], others[aside:]
 
 
@@ -131,12 +134,6 @@ def _threshold(sample: Sample, cal: Calibration, noise: Noise, learn: Ints) -> f
         return corrected.threshold
 
     return few.ask(found())
-
-
-def _hits(sample: Sample, rows: Ints, truth: Ints, threshold: float) -> Floats:
-    """Return 1 for each row whose true label is in the set, else 0."""
-    few = Sample(sample.rows.some(rows), truth, sample.score)
-    return (few.label_scores <= threshold).astype(np.float64)
 
 
 def _asking(questions: list[Question]) -> Talk[None]:
