@@ -81,17 +81,25 @@ def pilot(n, seed):
 def test_a_pilot_says_how_much_the_noisy_labels_do():
     """Where the classifier is right, what it believes is what checked labels show."""
     probs, truth, noisy = pilot(20_000, 3)
-    believed = informed_by_pilot(probs, noisy, None, 0.1, 0.1, "hps")
-    shown = informed_by_pilot(probs, noisy, truth, 0.1, 0.1, "hps")
+    believed = informed_by_pilot(probs, noisy, None, 0.1, 6, 0.1, "hps")
+    shown = informed_by_pilot(probs, noisy, truth, 0.1, 6, 0.1, "hps")
     assert believed.rho2 == pytest.approx(shown.rho2, abs=0.03)
     for name in ("outside", "covered_outside", "covered_inside"):
         assert getattr(believed, name) == pytest.approx(getattr(shown, name), abs=0.03)
-    assert informed_by_pilot(probs, noisy, truth, UNSAID, 0.1, "hps").rho2 == pytest.approx(
+    assert informed_by_pilot(probs, noisy, truth, UNSAID, 6, 0.1, "hps").rho2 == pytest.approx(
         shown.rho2, abs=0.03
     )
     useless = np.random.default_rng(4).integers(6, size=20_000)
-    nothing = informed_by_pilot(0.999 / 6 + 1e-3 * probs, useless, truth, 0.9, 0.1, "hps")
+    nothing = informed_by_pilot(0.999 / 6 + 1e-3 * probs, useless, truth, 0.9, 6, 0.1, "hps")
     assert nothing.rho2 < 0.02
+
+
+def test_scores_of_ones_own_need_checked_labels_beside_them():
+    probs, truth, noisy = pilot(500, 7)
+    options = {"k": 6, "probs": 1 - probs, "labels": noisy, "score": "precomputed"}
+    assert nacp.plan(**options).assumed is None
+    assert nacp.plan(noise=0.1, **options).assumed == nacp.plan(k=6, noise=0.1).assumed
+    assert "500 checked labels" in nacp.plan(clean=truth, **options).assumed
 
 
 def test_the_plan_foretells_what_checked_labels_cost():
@@ -175,6 +183,8 @@ def test_a_printed_plan_fits_80_columns_and_has_separators(noise):
         ({"clean": [1, 2]}, "clean"),
         ({"labels": [1, 2]}, "probs"),
         ({"excess": 0.0}, "excess"),
+        ({"probs": np.full((60, 5), 0.2), "labels": np.zeros(60, dtype=int)}, "probs"),
+        ({"probs": np.full((9, 4), 0.25), "labels": np.zeros(9, dtype=int)}, "probs"),
     ],
 )
 def test_what_cannot_be_planned_is_said(options, argument):

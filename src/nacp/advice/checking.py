@@ -19,14 +19,16 @@ from nacp.calibrate import ScoreLike
 from nacp.checked import guessing_noise, open_checked
 from nacp.coverage import Sample
 from nacp.coverage.audited import AuditedCoverage
+from nacp.errors import InputError
 from nacp.guarantees import PAC, Expected, Guarantee
 from nacp.noise import Noise, NoiseLike, Unsaid
-from nacp.points import deal, open_points
+from nacp.points import Rows, deal, open_points
 from nacp.points.arrays import row_slices
 from nacp.scores import as_score
 from nacp.stats.counts import binomial_excess, binomial_needed
 
 CHOSEN = "checked, chosen"
+_PILOT = 50
 
 
 class Informed(NamedTuple):
@@ -141,8 +143,23 @@ def informed_by_share(wrong: float, alpha: float) -> Informed:
     return Informed(rho2, 1 - inside, (1 - alpha) * wrong / (1 - inside), 1.0, said)
 
 
+def check_pilot(rows: Rows, k: int) -> None:
+    """Refuse a pilot sample that is too small, or of other classes."""
+    if rows.k != k or rows.n < _PILOT:
+        raise InputError(
+            "probs", f"as a pilot sample needs {_PILOT} rows or more and k = {k} columns",
+            found=f"{rows.n} and {rows.k}",
+        )  # fmt: skip
+
+
 def informed_by_pilot(
-    probs: ArrayLike, labels: ArrayLike, clean: Any, noise: NoiseLike | Unsaid, alpha: float, score: ScoreLike
+    probs: ArrayLike,
+    labels: ArrayLike,
+    clean: Any,
+    noise: NoiseLike | Unsaid,
+    k: int,
+    alpha: float,
+    score: ScoreLike,
 ) -> Informed:
     """Return what noisy labels say on a pilot sample: against checked labels, or as the classifier has it."""
     score = as_score(score)
@@ -157,6 +174,7 @@ def informed_by_pilot(
         audit = deal(rows.n, np.zeros(1, dtype=np.int64), numbers[:1], 0)  # only guesses are asked for
     else:
         rows, numbers, _, audit = open_checked(probs, labels, clean, 0, **options)
+    check_pilot(rows, k)
     sample = Sample(rows, numbers, score)
     matrix = _shaping(sample, noise, audit.shaping).matrix(sample.k)
     coverage = AuditedCoverage(sample, audit, matrix)

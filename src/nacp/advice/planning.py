@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike
 
-from nacp.advice.checking import costs_of_checking, informed_by_pilot, informed_by_share
+from nacp.advice.checking import check_pilot, costs_of_checking, informed_by_pilot, informed_by_share
 from nacp.advice.compared import NOISY
 from nacp.advice.text import aligned
 from nacp.calibrate import ScoreLike
@@ -20,7 +20,7 @@ from nacp.noise import UNSAID, Noise, NoiseLike, UniformNoise, Unsaid, noise_for
 from nacp.points import open_points
 from nacp.scores import as_score
 
-_PILOT, _CHECKED, _WIDTH = 50, 300, 80
+_CHECKED, _WIDTH = 300, 80
 
 
 class PlanRow(NamedTuple):
@@ -225,8 +225,10 @@ def plan(
     if known is not None:
         rows, deviation = _noisy_rows(known, k, alpha, delta, n, excess, probs, labels, score)
     informed = None
-    if probs is not None and labels is not None:
-        informed = informed_by_pilot(probs, labels, clean, noise, alpha, score)
+    # Scores of one's own say nothing of how probable labels are: they need checked ones beside them.
+    telling = clean is not None or as_score(score).takes_probabilities
+    if probs is not None and labels is not None and telling:
+        informed = informed_by_pilot(probs, labels, clean, noise, k, alpha, score)
     elif known is not None:
         informed = informed_by_share(float(1 - known.matrix(k).diagonal.mean()), alpha)
     checked_rows = [
@@ -287,11 +289,7 @@ def _deviation(
     """Return the deviation at the uncorrected threshold of a pilot sample."""
     score = as_score(score)
     rows, numbers, _ = open_points(probs, labels, probabilities=score.takes_probabilities)
-    if rows.k != problem.k or rows.n < _PILOT:
-        raise InputError(
-            "probs", f"as a pilot sample needs {_PILOT} rows or more and k = {problem.k} columns",
-            found=f"{rows.n} and {rows.k}",
-        )  # fmt: skip
+    check_pilot(rows, problem.k)
     sample = Sample(rows, numbers, score)
     coverage = coverage_under(sample, problem.noise)
     (crossing,) = sample.ask(coverage.crossings([1 - problem.alpha], "last"))
