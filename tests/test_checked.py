@@ -384,7 +384,7 @@ def test_a_plan_picks_at_random_in_two_strata_and_never_from_the_pilot():
 
 
 def test_the_promise_holds_for_chosen_checks_under_noise_that_depends_on_the_input():
-    delta, alpha, runs, n = 0.1, 0.2, 120, 500
+    delta, alpha, runs, n = 0.1, 0.2, 100, 2000
     probs, truth, noisy = points(40_000, 5, 33)
     own = np.sort(1 - probs[np.arange(len(truth)), truth].astype(np.float64))
     rng = np.random.default_rng(34)

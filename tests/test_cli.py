@@ -21,6 +21,7 @@ from typer.testing import CliRunner
 import nacp
 from nacp.cli import app
 from nacp.cli.errors import Commands
+from nacp.cli.inputs import read_clean
 from nacp.tuning import tuned
 
 run = CliRunner().invoke
@@ -785,9 +786,18 @@ def test_checked_labels_are_a_file_like_the_labels(tmp_path, monkeypatch):
     for file, shown in {"numbers.csv": range(4), "named.csv": names}.items():
         cells = ["" if each < 0 else shown[each] for each in clean]
         (tmp_path / file).write_text("id,true\n" + "".join(f"{i},{cell}\n" for i, cell in enumerate(cells)))
+        lines = "".join(f"{cell}\n" for cell in cells)
+        (tmp_path / f"lines-{file}").write_text(lines)
+        (tmp_path / f"headed-{file}").write_text(f"true\n{lines}\n\n")
+        (tmp_path / f"longer-{file}").write_text(f"{lines}\n")
     expected = nacp.calibrate(probs, noisy, clean=clean).threshold
+    (tmp_path / "empty-first.csv").write_text("\n".join(["", *map(str, truth[1:9]), *[""] * 793]))
+    found, forms = read_clean("empty-first.csv", 800).tolist(), ("lines", "headed", "longer")
+    assert found == [None, *truth[1:9].tolist(), *[None] * 791]
     for options in (
         ["--clean", "clean.npy"], ["--clean", "numbers.csv"], ["--clean", "numbers.csv:true"],
+        *(["--clean", f"{form}-numbers.csv"] for form in forms),
+        *(["--clean", f"{form}-named.csv", "--classes", "names.txt"] for form in forms),
         ["--clean", "named.csv", "--classes", "names.txt"],
         ["--clean", "clean.npy", "--classes", "names.txt"],
     ):  # fmt: skip
@@ -796,10 +806,14 @@ def test_checked_labels_are_a_file_like_the_labels(tmp_path, monkeypatch):
         assert said["checked"] == 200
     assert nacp.load("cal.json").checked == 200
     np.save("odd.npy", np.where(clean == 3, 9, clean))
+    (tmp_path / "short.csv").write_text("1\n\n2\n")
     for options, words in {
         ("--clean", "odd.npy"): "--clean must lie from 0 to 3",
         (): "--noise must be given",
         ("--clean", "clean.npy", "--guarantee", "nacp"): "--guarantee",
+        ("--clean", "clean.npy", "--noise-interval", "0.1", "0.2"): "--noise-interval is of a noise",
+        ("--clean", "clean.npy", "--noise-confidence", "0.9"): "--noise-confidence is of a noise",
+        ("--clean", "short.csv"): "must hold 800 labels",
     }.items():
         assert words in done("calibrate", "probs.npy", "labels.npy", *options, code=2)
 
@@ -899,3 +913,79 @@ def test_narrower_numbers_than_those_that_calibrated_are_refused(files):
     assert found.exit_code == 2
     assert "is float32, but the calibration was made with float64" in " ".join(found.stderr.split())
     assert "calibrate with a file of float32, too" in " ".join(found.stderr.split())
+
+
+def test_diagnose_sets_checked_labels_against_the_model(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    rng = np.random.default_rng(0)
+    probs = rng.dirichlet(np.full(4, 0.2), 2000)
+    truth = (probs.cumsum(axis=1) > rng.random((2000, 1))).argmax(axis=1)
+    noisy = nacp.UniformNoise(0.3).sample(truth, 4, random_state=1)
+    clean = np.where(np.arange(2000) % 4 == 0, truth, -1)
+    for name, array in {"probs": probs, "labels": noisy, "clean": clean}.items():
+        np.save(f"{name}.npy", array)
+    for rate, code in ((0.3, 0), (0.02, 1)):
+        done("calibrate", "probs.npy", "labels.npy", "--noise", str(rate), "--quiet")
+        found = nacp.load("cal.json").diagnose(probs, noisy, clean=clean)
+        assert found.claim.generous == bool(code)
+        options = ["diagnose", "cal.json", "probs.npy", "labels.npy", "--clean", "clean.npy", "--quiet"]
+        assert done(*options, code=code).strip() == str(found)
+        assert json.loads(done(*options, "--json", code=code))["claim"] == found.claim._asdict()
+    done("calibrate", "probs.npy", "labels.npy", "--clean", "clean.npy", "--quiet")
+    said = done("diagnose", "cal.json", "probs.npy", "labels.npy", "--clean", "clean.npy", code=2)
+    assert "no model to test; diagnose a calibration that was made with --noise" in said
+
+
+def test_compare_with_checked_labels_prints_what_the_function_finds(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    rng = np.random.default_rng(0)
+    probs = rng.dirichlet(np.full(4, 0.2), 600)
+    truth = (probs.cumsum(axis=1) > rng.random((600, 1))).argmax(axis=1)
+    noisy = nacp.UniformNoise(0.3).sample(truth, 4, random_state=1)
+    clean = np.where(np.arange(600) % 4 == 0, truth, -1)
+    for name, array in {"probs": probs, "labels": noisy, "clean": clean}.items():
+        np.save(f"{name}.npy", array)
+    for options, given in ((["--noise", "0.3"], {"noise": 0.3}), ([], {})):
+        command = ["compare", "probs.npy", "labels.npy", "--clean", "clean.npy", "--score", "hps", *options]
+        found = nacp.compare(probs, noisy, clean=clean, scores=["hps"], **given)
+        assert done(*command).strip() == str(found)
+        rows = json.loads(done(*command, "--json"))["rows"]
+        assert [row["labels"] for row in rows] == [row.labels for row in found.rows]
+        assert rows[0]["checked_estimate"] == found.rows[0].checked_estimate
+    said = done("compare", "probs.npy", "labels.npy", code=2)
+    assert "--noise must be given" in said
+
+
+def test_report_with_checked_labels_is_that_of_the_function(tmp_path, monkeypatch):
+    pytest.importorskip("plotly")
+    monkeypatch.chdir(tmp_path)
+    rng = np.random.default_rng(0)
+    probs = rng.dirichlet(np.full(4, 0.2), 400)
+    truth = (probs.cumsum(axis=1) > rng.random((400, 1))).argmax(axis=1)
+    noisy = nacp.UniformNoise(0.3).sample(truth, 4, random_state=1)
+    clean = np.where(np.arange(400) % 4 == 0, truth, -1)
+    for name, array in {"probs": probs, "labels": noisy, "clean": clean}.items():
+        np.save(f"{name}.npy", array)
+    for options, given in (([], {}), (["--noise", "0.3"], {"noise": 0.3})):
+        said = done("report", "probs.npy", "labels.npy", "--clean", "clean.npy", *options, "--quiet")
+        expected = nacp.make_report(probs, noisy, clean=clean, **given, random_state=0)
+        assert said.startswith(str(expected.contents.calibration))
+        assert (tmp_path / "report.html").read_text() == expected.html
+    assert "--noise-interval is of a noise rate" in done(
+        "report", "probs.npy", "labels.npy", "--clean", "clean.npy", "--noise-interval", "0.1", "0.2", code=2
+    )
+
+
+def test_plan_says_how_many_labels_to_check():
+    command = ["plan", "--classes", "10", "--points", "5000", "--checked", "500"]
+    assert done(*command).strip() == str(nacp.plan(k=10, n=5000, checked=500))
+    document = json.loads(done(*command, "--noise", "0.1", "--json"))
+    found = nacp.plan(k=10, n=5000, checked=500, noise=0.1)
+    assert document["checked"] == 500
+    assert document["assumed"] == found.assumed
+    for row, expected in zip(document["checked_rows"], found.checked_rows, strict=True):
+        assert (row["labels"], row["n_needed"]) == (expected.labels, expected.n_needed)
+    assert "--noise-interval is of a noise rate" in done(*command, "--noise-interval", "0.1", "0.2", code=2)
+    assert "--checked must be at most n = 100" in done(
+        "plan", "--classes", "4", "--points", "100", "--checked", "300", code=2
+    )

@@ -1,6 +1,7 @@
 """`compare` says of every cell what `calibrate`, `predict_set` and `evaluate` say of it."""
 
 import warnings
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -186,3 +187,75 @@ def test_bad_input_is_an_error_not_a_row(data, change, words):
     probs, _, noisy = data
     with pytest.raises(ValueError, match=words):
         nacp.compare(probs[:N], noisy[:N], **({"noise": 0.2, "scores": ["hps"]} | change))
+
+
+# Checked labels
+
+
+@pytest.mark.parametrize("noise", [None, NOISE], ids=["no model", "a model"])
+def test_with_checked_labels_every_cell_is_what_calibrating_alone_gives(data, noise):
+    probs, truth, noisy = (part[:N] for part in data)
+    rows = np.random.default_rng(3).choice(N, 200, replace=False)
+    clean, given = (rows, truth[rows]), {} if noise is None else {"noise": noise}
+    found = nacp.compare(probs, noisy, clean=clean, scores=["hps", "aps"], **given)
+    kept = [row.labels != "noisy" for row in found.rows if row.promises_truth and row.reason is None]
+    assert kept == sorted(kept, reverse=True)
+    by_model = [name for name in GUARANTEES if noise is not None or name == "split"]
+    assert len(found.rows) == 2 * (len(by_model) + 4)
+    for row in found.rows:
+        options = {"score": row.score, "guarantee": row.guarantee}
+        if GUARANTEES[row.guarantee].takes_delta():
+            options["delta"] = 0.05
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", nacp.NoValidThresholdWarning)
+            if row.labels == "noisy":
+                known = None if row.guarantee == "split" else noise
+                cal = nacp.calibrate(probs, noisy, noise=known, **options)
+            else:
+                labels = None if row.labels == "checked" else noisy
+                cal = nacp.calibrate(probs, labels, clean=clean, **given, **options)
+        # In which order rows are read may change the last bit of a sum.
+        assert row.estimate is None or row.labels == "noisy" or row.estimate == pytest.approx(cal.estimate)
+        if row.calibration.deviation is not None:
+            assert row.calibration.deviation == pytest.approx(cal.deviation, abs=1e-12)
+        same = {"estimate": cal.estimate, "deviation": cal.deviation}
+        assert replace(row.calibration, **same) == cal
+        assert (row.threshold, row.promise, row.reason) == (cal.threshold, cal.promise, cal.obstacle)
+        sizes = cal.predict_set(probs).sizes
+        assert row.mean_size == pytest.approx(sizes.mean(), rel=1e-12)
+        if row.labels == "checked, noisy":
+            assert row.checked_estimate == pytest.approx(row.estimate, abs=1e-12)
+    told = {f"{row.guarantee} ({row.labels})": row.promises_truth for row in found.rows}
+    assert {name for name, _ in found.sentences} == set(told)
+    for name, said in found.sentences:
+        assert ("whatever the noise is" in said) == (told[name] and "(noisy)" not in name)
+    assert any("if the noise model is right" in said for _, said in found.sentences) == (noise is not None)
+    split = next(row for row in found.rows if row.guarantee == "split")
+    assert not split.promises_truth
+    assert (split.estimate is None) == (noise is None)
+
+
+def test_all_thresholds_are_judged_by_the_checked_labels(data):
+    """Where all labels were checked, that is the share of true labels in the sets."""
+    probs, truth, noisy = (part[:N] for part in data)
+    for row in nacp.compare(probs, noisy, clean=truth, noise=0.5, scores=["hps"]).rows:
+        if row.calibration is not None:
+            covered = row.calibration.predict_set(probs).contains(truth).mean()
+            assert row.checked_estimate == pytest.approx(covered, abs=1e-12)
+
+
+def test_what_cannot_be_compared_with_checked_labels_is_said(data):
+    probs, truth, noisy = (part[:N] for part in data)
+    found = nacp.compare(probs, noisy, clean=truth, scores=["hps"], guarantees=["pac", "nacp"])
+    assert found.rows[-1].guarantee == "nacp"
+    assert found.rows[-1].reason == "cannot be found from checked labels, and no noise model is given"
+    for argument, wrong in {
+        "noise": {"clean": None},
+        "labels": {"labels": None},
+        "crossing": {"crossing": "first"},
+        "clean": {"clean": truth[:-1]},
+    }.items():
+        options = {"labels": noisy, "clean": truth} | wrong
+        with pytest.raises(nacp.InputError) as caught:
+            nacp.compare(probs, **options)
+        assert caught.value.argument == argument

@@ -1,6 +1,7 @@
 """Is the noise model right? The test has its level, and power; and what a wrong rate does."""
 
 import math
+import warnings
 
 import numpy as np
 import pytest
@@ -12,6 +13,7 @@ from nacp.coverage import Sample
 from nacp.guarantees import coverage_under
 from nacp.paper import twins
 from nacp.points import open_points
+from nacp.stats.betting import Bets
 
 PAIRS = nacp.GroupNoise.other(np.arange(100) // 2, 0.2)
 
@@ -301,3 +303,134 @@ def test_default_shifts_stop_where_the_model_ends(noise):
     rows = nacp.sensitivity(cal, probs, labels).rows
     assert 1 < len(rows) < 9
     assert any(row.threshold == cal.threshold for row in rows)
+
+
+# Checked labels
+
+
+def checked_points(n, rng, noise=None, k=4):
+    """Points with true labels as probable as they look, and noisy ones: by a model, or where it is hard."""
+    probs = rng.dirichlet(np.full(k, 0.5), n)
+    truth = (probs.cumsum(axis=1) > rng.random((n, 1))).argmax(axis=1)
+    if noise is not None:
+        return probs, truth, noise.sample(truth, k, rng)
+    second = np.argsort(-probs, axis=1)[:, 1]
+    wrong = rng.random(n) < np.where(probs.max(axis=1) < 0.75, 0.5, 0.03)
+    return probs, truth, np.where(wrong, second, truth)
+
+
+@pytest.mark.parametrize(("m", "size"), [(40, 1), (40, 8), (300, 4)])
+def test_a_claim_that_is_right_is_refuted_as_seldom_as_the_level_allows(m, size):
+    """At the exact null, 20,000 times: hits less mean shares of batches; bets on both sides."""
+    rng = np.random.default_rng(20)
+    runs, level, rate, k, coverage = 20_000, 0.1, 0.4, 5, 0.9
+    low, high = nacp.UniformNoise(rate).inverse(k).subset_range()
+    apart = np.zeros((m, runs))
+    for member in range(size):
+        hit = rng.random((m, runs)) < coverage  # of the true label in a set of two labels
+        other = rng.random((m, runs)) < rate * np.where(hit, 1 - 2 / k, 2 / k)
+        noisy = hit ^ other  # whether the noisy label is in it
+        share = (noisy - rate * 2 / k) / (1 - rate)
+        apart += (hit if member == 0 else 0) - share / size
+    for gains, loss, gain in ((-apart, 1 - low, high), (apart, high, 1 - low)):
+        bets = Bets(runs, m, level, 0.99 * (loss + gain) / loss)
+        bets.play(gains / (loss + gain))
+        assert bets.won.mean() <= level + 4 * math.sqrt(level * (1 - level) / runs)
+
+
+@pytest.mark.parametrize(("n", "m"), [(120, 40), (100, 100)], ids=["some checked", "all checked"])
+@pytest.mark.parametrize(
+    "noise", [nacp.UniformNoise(0.3), nacp.MatrixNoise(asymmetric(4))], ids=["uniform", "matrix"]
+)
+def test_a_right_model_is_refuted_by_checked_labels_no_more_often_than_the_level_allows(noise, n, m):
+    """The threshold comes from the same points, and the labels compared are checked ones."""
+    rng = np.random.default_rng(21)
+    runs, level, refuted = 200, 0.2, 0
+    for _ in range(runs):
+        probs, truth, noisy = checked_points(n, rng, noise)
+        rows = rng.choice(n, m, replace=False)
+        cal = nacp.calibrate(probs, noisy, noise=noise, guarantee="none", alpha=0.3)
+        claim = nacp.diagnose(cal, probs, noisy, clean=(rows, truth[rows]), level=level).claim
+        refuted += claim.short or claim.generous
+    assert refuted / runs <= level / 2 + 4 * math.sqrt(level / 2 * (1 - level / 2) / runs)
+
+
+def test_checked_labels_see_noise_that_depends_on_the_input_and_noise_that_is_understated():
+    rng = np.random.default_rng(22)
+    probs, truth, noisy = checked_points(4000, rng)
+    clean = np.where(rng.random(4000) < 0.2, truth, -1)
+    cal = nacp.calibrate(probs, noisy, noise=0.5, guarantee="none")
+    found = nacp.diagnose(cal, probs, noisy, clean=clean)
+    assert found.claim.short
+    assert found.rejected
+    assert "it claims too much" in str(found)
+    uniform = nacp.UniformNoise(0.4).sample(truth, 4, rng)
+    understated = nacp.calibrate(probs, uniform, noise=0.1, guarantee="none")
+    found = nacp.diagnose(understated, probs, uniform, clean=clean)
+    assert not any(check.rejected for check in found.checks)
+    assert found.claim.generous
+    assert found.rejected
+    assert str(found).startswith("The noise model is rejected at level 5%, by checked labels")
+    doubtful = nacp.UniformNoise(0.1, interval=(0.05, 0.5))
+    found = nacp.diagnose(nacp.calibrate(probs, uniform, noise=doubtful), probs, uniform, clean=clean)
+    assert not found.rejected
+    assert "claims at least" in str(found)
+
+
+def test_a_radius_that_holds_the_noise_saves_a_model_from_checked_labels():
+    """Noise that depends on the input, within a radius of the model, and against it."""
+    rng = np.random.default_rng(26)
+    probs, truth, _ = checked_points(6000, rng)
+    order = np.argsort(-probs, axis=1)
+    # A label that is wrong anyhow: the likeliest one is named where the true one is unlikely.
+    unlikely = probs[np.arange(6000), truth] < 0.3
+    noisy = np.where(unlikely & (rng.random(6000) < 0.3), order[:, 0], truth)
+    rows = rng.choice(6000, 2000, replace=False)
+    found = []
+    for radius in (0.0, 0.3):
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", nacp.NoValidThresholdWarning)
+            cal = nacp.calibrate(probs, noisy, noise=nacp.MatrixNoise(0.9 * np.eye(4) + 0.025, radius))
+        found.append(nacp.diagnose(cal, probs, noisy, clean=(rows, truth[rows])).claim)
+    assert found[0].short
+    assert not found[1].short
+    assert not found[1].generous
+
+
+def test_the_sentence_holds_the_estimates_at_the_threshold():
+    rng = np.random.default_rng(23)
+    probs, truth, noisy = checked_points(500, rng, nacp.UniformNoise(0.2))
+    cal = nacp.calibrate(probs, noisy, noise=0.2)
+    sets = np.asarray(cal.predict_set(probs))
+    shares = (sets[np.arange(500), noisy] - 0.2 * sets.mean(axis=1)) / 0.8
+    hits = sets[np.arange(500), truth]
+    claim = nacp.diagnose(cal, probs, noisy, clean=truth).claim
+    assert claim.claim == pytest.approx(shares.mean(), abs=1e-12)
+    assert claim.claim_error == pytest.approx(shares.std() / math.sqrt(500), abs=1e-12)
+    assert claim.found == pytest.approx(hits.mean(), abs=1e-12)  # all were checked, so nothing is guessed
+    assert claim.error == pytest.approx(hits.std() / math.sqrt(500), abs=1e-12)
+    said = f"claims {100 * shares.mean():.1f}%, the 500 checked labels say {100 * hits.mean():.1f}% ± "
+    assert said in str(claim)
+
+
+def test_where_sets_hold_all_classes_and_with_few_points_there_is_an_answer():
+    rng = np.random.default_rng(24)
+    probs, truth, noisy = checked_points(30, rng, nacp.UniformNoise(0.2))
+    with pytest.warns(nacp.NoValidThresholdWarning):
+        cal = nacp.calibrate(probs, noisy, noise=0.2)
+    for some in (30, 4, 2):
+        for clean in (truth[:some], ([1], truth[1:2])):
+            found = nacp.diagnose(cal, probs[:some], noisy[:some], clean=clean)
+            assert not found.rejected
+            assert 0 <= found.claim.found <= 1
+
+
+def test_a_calibration_from_checked_labels_has_no_model_to_test():
+    rng = np.random.default_rng(25)
+    probs, truth, noisy = checked_points(300, rng)
+    cal = nacp.calibrate(probs, noisy, clean=truth)
+    for call in (nacp.diagnose, nacp.compatible_radius):
+        with pytest.raises(nacp.InputError, match="made with noise= and without clean="):
+            call(cal, probs, noisy)
+    with pytest.raises(nacp.InputError, match="made with noise= and without clean="):
+        nacp.diagnose(cal, probs, noisy, clean=truth)

@@ -316,3 +316,16 @@ def test_a_promise_on_average_is_kept_without_noise_and_with_few_points(guarante
     assert "in expectation" in cal.promise
     allowed = 1 / (n + 1) if guarantee == "crcp" else 0  # as its promise says
     assert coverage.mean() >= 0.5 - allowed - 4 * standard_error(coverage)
+
+
+@pytest.mark.parametrize("guarantee", ["pac", "none", "expected"])
+def test_with_checked_labels_any_scale_of_scores_will_do(guarantee):
+    rng = np.random.default_rng(0)
+    probs = rng.dirichlet(np.full(4, 0.3), 600).round(9)
+    truth = (probs.cumsum(axis=1) > rng.random((600, 1))).argmax(axis=1)
+    options = {"clean": truth, "guarantee": guarantee, "score": "precomputed"}
+    cal = nacp.calibrate(1 - probs, truth, **options)
+    far = nacp.calibrate(1000 - probs, truth, **options)
+    assert far.threshold - 999 == pytest.approx(cal.threshold, abs=1e-9)
+    with pytest.raises(nacp.InputError, match="a grid, which is of no use"):
+        nacp.calibrate(1 - probs, truth, clean=truth, guarantee=nacp.PAC(grid=(0.5,)), score="precomputed")

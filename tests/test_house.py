@@ -165,6 +165,13 @@ def test_compare_checks_once_and_reads_at_most_five_times_for_each_score(points)
     assert rows_read(nacp.compare, probs, noisy, noise=0.2) <= (1 + 3 * 5) * N
 
 
+@pytest.mark.parametrize("given", [{}, {"noise": 0.2}], ids=["no model", "a model"])
+def test_with_checked_labels_compare_reads_at_most_eight_times_for_each_score(points, given):
+    probs, labels, noisy = points
+    clean = (np.arange(0, N, 10), labels[::10])
+    assert rows_read(nacp.compare, probs, noisy, clean=clean, **given) <= (1 + 3 * 8) * N
+
+
 @pytest.mark.parametrize("noise", [0.2, INTERVAL, MATRIX], ids=["uniform", "interval", "matrix"])
 def test_a_report_reads_at_most_twenty_times(points, noise):
     pytest.importorskip("plotly")
@@ -173,6 +180,19 @@ def test_a_report_reads_at_most_twenty_times(points, noise):
     test_probs, test_labels, _ = (part[-n:] for part in points)
     for test in ({}, {"test_probs": test_probs}, {"test_probs": test_probs, "test_labels": test_labels}):
         assert rows_read(nacp.make_report, probs, noisy, noise=noise, **test) <= 20 * n
+
+
+@pytest.mark.parametrize(
+    "given", [{}, {"noise": 0.2}, {"noise": INTERVAL}], ids=["no model", "a model", "doubt"]
+)
+def test_a_report_with_checked_labels_reads_at_most_twenty_times(points, given):
+    pytest.importorskip("plotly")
+    n = N // 3
+    probs, labels, noisy = (part[:n] for part in points)
+    test_probs, test_labels, _ = (part[-n:] for part in points)
+    clean = (np.arange(0, n, 10), labels[::10])
+    for test in ({}, {"test_probs": test_probs, "test_labels": test_labels}):
+        assert rows_read(nacp.make_report, probs, noisy, clean=clean, **given, **test) <= 20 * n
 
 
 @pytest.mark.parametrize("guarantee", ["pac", "expected", "none"])

@@ -1,5 +1,6 @@
 """The report: its numbers are those of `calibrate`, and the page works in a real browser."""
 
+import html
 import json
 import math
 import os
@@ -118,10 +119,59 @@ def test_the_noise_model_is_examined(report):
     assert nacp.make_report(probs, noisy, noise=0.0).contents.sensitivity is None
 
 
+@pytest.mark.parametrize("noise", [None, NOISE, nacp.UniformNoise(0.2, interval=(0.1, 0.3))], ids=repr)
+@pytest.mark.parametrize("guarantee", ["pac", "expected", "none"])
+def test_with_checked_labels_all_steps_rest_on_these_and_the_noise_model_is_judged(guarantee, noise):
+    probs, noisy, *_ = data(n=600)
+    truth = twins.simulate("cifar100", n=1200, random_state=3)[1][:600]
+    names = [f"class {i}" for i in range(100)]
+    labels, rows = np.array(names)[noisy], np.arange(0, 600, 3)
+    given = {"clean": (rows, np.array(names)[truth[rows]]), "classes": names, "guarantee": guarantee}
+    if noise is not None:
+        given["noise"] = noise
+    report = nacp.make_report(probs, labels, **given)
+    contents, cal = report.contents, report.contents.calibration
+    assert cal.checked == 200
+    assert all(step.calibration.checked == 200 for step in contents.steps)
+    for step in contents.steps[::6]:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", nacp.NoValidThresholdWarning)
+            alone = nacp.calibrate(probs, labels, alpha=step.calibration.alpha, **given)
+        assert step.calibration.threshold == alone.threshold
+    assert "200 of them checked" in report.html
+    assert f"say that {100 * cal.estimate:.1f}%" in report.html
+    assert "Measured on the 200 checked points" in report.html
+    sets = cal.predict_set(probs[rows])
+    assert contents.classes.count.tolist() == np.bincount(truth[rows], minlength=100).tolist()
+    covered = np.bincount(truth[rows], sets.contains(np.array(names)[truth[rows]]), minlength=100)
+    np.testing.assert_allclose(np.nan_to_num(contents.classes.coverage) * contents.classes.count, covered)
+    # The curve is that of checked labels, and goes through the threshold.
+    place = np.searchsorted(contents.curve.thresholds, cal.threshold)
+    if math.isfinite(cal.threshold):
+        assert contents.curve.clean[place] == pytest.approx(
+            next(row.checked_estimate for row in contents.costs.rows if row.threshold == cal.threshold)
+        )
+    if noise is None:
+        assert contents.diagnosis is None
+        return
+    by_model = {row.guarantee: row.calibration for row in contents.costs.rows if row.labels == "noisy"}
+    model = by_model[guarantee] or by_model["pac"]
+    assert model.checked is None
+    assert str(contents.diagnosis.claim) in html.unescape(report.html)
+    found = nacp.diagnose(model, probs, labels, clean=given["clean"])
+    assert contents.diagnosis.claim.claim == pytest.approx(found.claim.claim)
+    assert contents.diagnosis.claim.found == pytest.approx(found.claim.found)
+    assert contents.diagnosis.rejected == found.rejected
+
+
 def test_bad_input_gets_a_sentence():
     probs, noisy, *_ = data(n=50)
     with pytest.raises(ValueError, match="test_labels needs test_probs"):
         nacp.make_report(probs, noisy, noise=0.2, test_labels=noisy)
+    with pytest.raises(ValueError, match="noise can be left out only where some labels were checked"):
+        nacp.make_report(probs, noisy)
+    with pytest.raises(ValueError, match="labels must be given"):
+        nacp.make_report(probs, None, clean=noisy)
     for call in (nacp.make_report, nacp.compare):
         with pytest.raises(ValueError, match="test_probs is empty"):
             call(probs, noisy, noise=0.2, test_probs=probs[:0])

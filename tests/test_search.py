@@ -194,3 +194,11 @@ def test_many_alphas_at_once_find_what_each_finds_alone(score, rule, seed):
         for alpha, cal in zip(alphas, found, strict=True):
             alone = nacp.calibrate(probs, labels, alpha=alpha, **options)
             assert (cal.native_threshold, cal.estimate) == (alone.native_threshold, alone.estimate)
+
+
+def test_targets_above_one_alone_need_no_hint():
+    probs, labels = twins.simulate("cifar100", n=3000, random_state=0)
+    noisy = nacp.UniformNoise(0.2).sample(labels, 100, random_state=0)
+    with pytest.warns(nacp.NoValidThresholdWarning, match="above 1"):
+        cal = nacp.calibrate(probs, noisy, noise=0.2, guarantee="acnl")
+    assert cal.threshold == np.inf

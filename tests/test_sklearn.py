@@ -71,6 +71,17 @@ def test_checked_labels_go_to_calibrate_as_they_are():
     cal = nacp.calibrate(probs[CAL], NOISY, clean=clean, noise=NOISE)
     assert model.calibration_.threshold == cal.threshold
     assert model.calibration_.checked == len(rows)
+    # Nothing need be said of the noise then, labels may have names, and the noisy ones may be left out.
+    unsaid = nacp.NoiseAwareClassifier(LogisticRegression()).fit(X[TRAIN], NAMES[Y[TRAIN]])
+    partly = np.full(len(NOISY), None, dtype=object)
+    partly[rows] = NAMES[Y[CAL][rows]]
+    for y in (NOISY, None):
+        alone = nacp.calibrate(probs[CAL], y, clean=clean)
+        names = None if y is None else NAMES[y]
+        found = clone(unsaid).fit(X[TRAIN], NAMES[Y[TRAIN]]).conformalize(X[CAL], names, y_clean=partly)
+        assert found.calibration_.threshold == alone.threshold
+    with pytest.raises(nacp.InputError, match="noise can be left out only where some labels were checked"):
+        unsaid.conformalize(X[CAL], NAMES[NOISY])
 
 
 # The parameter may not be called `score`: that is the method by which scikit-learn rates a classifier.

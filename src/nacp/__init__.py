@@ -3,7 +3,8 @@
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from nacp.advice.comparison import Comparison, ComparisonRow, compare
+from nacp.advice.compared import ComparisonRow
+from nacp.advice.comparison import Comparison, compare
 from nacp.advice.diagnosis import Diagnosis, compatible_radius, diagnose
 from nacp.advice.planning import Plan, plan
 from nacp.advice.sensitivity import Sensitivity, sensitivity

@@ -170,8 +170,8 @@ def calibrate(
     check_flag("normalize", normalize)
     options = {"probabilities": score.takes_probabilities, "normalize": normalize, "classes": classes}
     if clean is not None:
-        guarantee = for_checked(guarantee, delta, crossing, unlabelled, audit)
-        rows, numbers, names, dealt = open_checked(probs, labels, clean, score, seed, audit, **options)
+        guarantee = for_checked(guarantee, delta, crossing, unlabelled, audit, score)
+        rows, numbers, names, dealt = open_checked(probs, labels, clean, seed, audit, **options)
         warn_of_repeats(rows)
         sample = Sample(rows, numbers, score)
         guessed = guessing_noise(sample, noise, dealt.pilot)
@@ -181,11 +181,7 @@ def calibrate(
     elif audit is not None:
         raise InputError("audit", "is of use with checked labels only", remedy="pass these as clean=")
     elif isinstance(noise, Unsaid):
-        raise InputError(
-            "noise",
-            "can be left out only where some labels were checked",
-            remedy="pass these as clean=, or noise=None for labels that are right",
-        )
+        raise noise_is_missing()
     else:
         named = default_guarantee(as_noise(noise)) if guarantee is None else guarantee
         guarantee = as_guarantee(named, delta)
@@ -232,6 +228,15 @@ def calibrate(
                 stacklevel=2,
             )
     return found[0] if np.ndim(alpha) == 0 else found
+
+
+def noise_is_missing() -> InputError:
+    """Return what to say where nothing is said of the noise, and no labels were checked."""
+    return InputError(
+        "noise",
+        "can be left out only where some labels were checked",
+        remedy="pass these as clean=, or noise=None for labels that are right",
+    )
 
 
 def default_guarantee(noise: Noise | None) -> str:

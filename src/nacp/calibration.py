@@ -194,6 +194,7 @@ class Calibration:
         probs: ArrayLike,
         labels: ArrayLike,
         *,
+        clean: Any = None,
         audit_probs: ArrayLike | None = None,
         audit_labels: ArrayLike | None = None,
         level: float = 0.05,
@@ -201,7 +202,9 @@ class Calibration:
         """Ask whether the noise model can be right; see `nacp.diagnose`."""
         from nacp.advice.diagnosis import diagnose
 
-        return diagnose(self, probs, labels, audit_probs=audit_probs, audit_labels=audit_labels, level=level)
+        return diagnose(
+            self, probs, labels, clean=clean, audit_probs=audit_probs, audit_labels=audit_labels, level=level
+        )
 
     def open_rows(self, probs: ArrayLike, name: str = "probs") -> Rows:
         """Check rows that are to be seen as the calibration points were."""

@@ -21,12 +21,17 @@ from nacp.points.arrays import row_slices
 from nacp.scores import SCORES, Score, ScoreLike, as_score
 
 # Of the labels to check, so many lie outside of the pilot's sets, if there are enough of these: they must
-# suffice even if their share is so many standard deviations smaller than in the pilot. With few, none do.
-_OUTSIDE, _SURELY, _FEWEST = 0.4, 3.0, 3
+# suffice even if their share is so many standard deviations smaller than in the pilot.
+CHOSEN_OUTSIDE, _SURELY, _FEWEST = 0.4, 3.0, 3
 
 
 def for_checked(
-    guarantee: str | Guarantee | None, delta: float | None, crossing: Rule, unlabelled: Any, audit: Any
+    guarantee: str | Guarantee | None,
+    delta: float | None,
+    crossing: Rule,
+    unlabelled: Any,
+    audit: Any = None,
+    score: Score | None = None,
 ) -> Guarantee:
     """Return the guarantee to be found from checked labels; refuse what cannot be."""
     found = as_guarantee("pac" if guarantee is None else guarantee, delta)
@@ -35,6 +40,12 @@ def for_checked(
             "guarantee",
             f'"{found.name}" cannot be found from checked labels',
             remedy='use "pac", "expected" or "none"',
+        )
+    if audit is not None and not isinstance(audit, AuditPlan):
+        raise InputError("audit", "must be what nacp.choose_audit returned", found=repr(audit))
+    if audit is not None and audit.score != score:
+        raise InputError(
+            "score", f"must be {audit.score!r}, for which the audit was chosen", found=repr(score)
         )
     if audit is not None and found.name == "expected":
         raise InputError(
@@ -50,13 +61,7 @@ def for_checked(
 
 
 def open_checked(
-    probs: Any,
-    labels: Any,
-    clean: Any,
-    score: Score,
-    seed: int,
-    plan: AuditPlan | None = None,
-    **options: Any,
+    probs: Any, labels: Any, clean: Any, seed: int, plan: AuditPlan | None = None, **options: Any
 ) -> tuple[Rows, Ints, tuple[Any, ...] | None, Audit]:
     """Open points of which some were checked; without noisy labels, these alone."""
     rows = open_rows(probs, **options)
@@ -65,7 +70,7 @@ def open_checked(
     if labels is not None:
         numbers = check_labels(labels, rows.n, rows.k, names)
         if plan is not None:
-            return rows, numbers, names, _by_plan(plan, rows, score, checked, true)
+            return rows, numbers, names, _by_plan(plan, rows, checked, true)
         return rows, numbers, names, deal(rows.n, rows.k, checked, true, seed)
     if plan is not None:
         raise InputError("labels", "is None, and the audit was chosen by these labels")
@@ -73,17 +78,11 @@ def open_checked(
     return rows.some(checked), np.maximum(true, 0), names, deal(len(checked), rows.k, order, true, seed)
 
 
-def _by_plan(plan: AuditPlan, rows: Rows, score: Score, checked: Ints, true: Ints) -> Audit:
+def _by_plan(plan: AuditPlan, rows: Rows, checked: Ints, true: Ints) -> Audit:
     """Return the audit that followed a plan, in whole or in part."""
-    if not isinstance(plan, AuditPlan):
-        raise InputError("audit", "must be what nacp.choose_audit returned", found=repr(plan))
     if (plan.n, plan.k) != (rows.n, rows.k):
         raise InputError(
             "audit", f"was chosen from {plan.n} points of {plan.k} classes", found=f"{rows.n} and {rows.k}"
-        )
-    if plan.score != score:
-        raise InputError(
-            "score", f"must be {plan.score!r}, for which the audit was chosen", found=repr(score)
         )
     strange = np.setdiff1d(checked, plan.rows)
     if len(strange):
@@ -231,8 +230,8 @@ def choose_audit(
     found = AuditedCoverage(sample, audit, matrix).pilot(alpha, budget)
     share = found.outside[0] / aside
     surely = share - _SURELY * np.sqrt(share * (1 - share) * (1 / len(others) + 1 / aside))
-    number = min(round(_OUTSIDE * budget), int(surely * len(others)))
-    if number < _FEWEST:  # nothing to choose between: a random audit
+    number = min(round(CHOSEN_OUTSIDE * budget), int(surely * len(others)))
+    if number < max(share * budget, _FEWEST):  # a random audit would check more of them
         number, found = 0, found._replace(threshold=np.inf)
     return _picked(sample, alpha, seed, found.threshold, aside, number, budget)
 

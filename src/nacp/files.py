@@ -24,7 +24,8 @@ _VERSION = 1
 _FIELDS = (
     "alpha", "n", "k", "score", "noise", "guarantee", "crossing", "correction", "threshold",
     "native_threshold", "estimate", "deviation", "obstacle", "gap", "price_of_doubt", "note",
-    "random_state", "classes", "normalize", "checked", "planned", "noise_basis", "several", "widths", "alphas",
+    "random_state", "classes", "normalize", "checked", "planned", "noise_basis", "several", "widths",
+    "alphas",
 )  # fmt: skip
 _Member = TypeVar("_Member")
 

@@ -13,7 +13,7 @@ from nacp.calibrate import ScoreLike, calibrate
 from nacp.calibration import Calibration
 from nacp.coverage import Rule
 from nacp.guarantees import Guarantee
-from nacp.noise import NoiseLike
+from nacp.noise import UNSAID, NoiseLike
 from nacp.sets import PredictionSets
 
 
@@ -31,7 +31,7 @@ class NoiseAwareClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator): 
         Any scikit-learn classifier with ``predict_proba``. It is cloned and fitted by `fit`; wrap a fitted
         one in ``sklearn.frozen.FrozenEstimator`` to keep it as it is.
     noise, alpha, guarantee, delta, crossing, random_state
-        As in `nacp.calibrate`.
+        As in `nacp.calibrate`. `noise` may be left out ("unsaid") where `conformalize` gets checked labels.
     conformity_score : str, score or callable, default="hps"
         The `score` of `nacp.calibrate`; a scikit-learn classifier has a method of that name.
 
@@ -68,7 +68,7 @@ class NoiseAwareClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator): 
         self,
         estimator: BaseEstimator,
         *,
-        noise: NoiseLike,
+        noise: NoiseLike | str = UNSAID.value,
         alpha: float = 0.1,
         conformity_score: ScoreLike = "hps",
         guarantee: str | Guarantee | None = None,
@@ -112,7 +112,7 @@ class NoiseAwareClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator): 
         return self
 
     def conformalize(
-        self, X: object, y: ArrayLike, unlabelled: object = None, y_clean: object = None
+        self, X: object, y: ArrayLike | None, unlabelled: object = None, y_clean: object = None
     ) -> "NoiseAwareClassifier":
         """Calibrate on inputs that the classifier was not fitted on, and their noisy labels.
 
@@ -121,12 +121,12 @@ class NoiseAwareClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator): 
         X : array-like of shape (n, features)
             Calibration inputs.
         y : array-like of shape (n,)
-            Their noisy labels.
+            Their noisy labels; ``None`` to use checked labels alone.
         unlabelled : array-like of shape (m, features), optional
             Further inputs, without labels, which make the guarantee "binomial" cheaper.
         y_clean : array-like of shape (n,) or pair (rows, labels), optional
             True labels of inputs that were picked at random and checked, missing for the others, as `clean`
-            of `calibrate`: `noise` then only shapes a guess.
+            of `calibrate`: nothing is then assumed about the noise, and `noise` only shapes a guess.
 
         Returns
         -------
@@ -135,8 +135,8 @@ class NoiseAwareClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator): 
         check_is_fitted(self, "estimator_")
         self.calibration_: Calibration = calibrate(
             self.predict_proba(X),
-            np.asarray(y),
-            noise=self.noise,
+            None if y is None else np.asarray(y),
+            noise=UNSAID if isinstance(self.noise, str) and self.noise == UNSAID.value else self.noise,
             clean=y_clean,
             alpha=self.alpha,
             score=self.conformity_score,

@@ -1,77 +1,27 @@
 """compare(): all guarantees and scores side by side on one's own data."""
 
-import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from itertools import count
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from nacp._types import Ints
-from nacp.calibrate import ScoreLike, calibrations, informative_noise
-from nacp.calibration import Calibration
+from nacp.advice.compared import NOISY, Asked, ComparisonRow, compared_all, plans_of, with_delta
+from nacp.advice.text import aligned
+from nacp.calibrate import ScoreLike, informative_noise, noise_is_missing
+from nacp.checked import guessing_noise, open_checked
 from nacp.checks import check_count, check_flag, check_fraction
-from nacp.coverage import Rule, Sample, Talk, together
+from nacp.coverage import Rule, Sample
+from nacp.coverage.audit import Audit
+from nacp.coverage.audited import AuditedCoverage
 from nacp.errors import InputError
-from nacp.guarantees import GUARANTEES, Guarantee, as_guarantee, coverage_under
-from nacp.noise import Noise, NoiseBasis, NoiseLike, basis_of
+from nacp.guarantees import GUARANTEES, Guarantee, coverage_under
+from nacp.noise import UNSAID, NoiseLike, Unsaid, basis_of
 from nacp.points import Rows, open_points, open_test
 from nacp.scores import Score, as_score
-
-_DELTA = 0.05
-
-
-@dataclass(frozen=True)
-class ComparisonRow:
-    """One score with one guarantee: what came out.
-
-    Attributes
-    ----------
-    score, guarantee : str
-        Their names. The guarantee "split" ignores the noise: it takes the labels as they are.
-    promise : str
-        What is promised, in one sentence.
-    promises_truth : bool
-        Whether that is about the true label; "none" promises nothing, and "split" is about the given label.
-    threshold : float or None
-        Infinite if no threshold keeps the promise; None if the guarantee was refused, as are the next four.
-    correction : float or None
-        What the guarantee added to the target.
-    estimate : float or None
-        The estimated coverage of the true label at the threshold, by the noise model, at the less favourable
-        end of an interval. It is also given for "split", which does not know of the noise.
-    mean_size : float or None
-        The mean size of the sets of the test points, or of the calibration points if there are none.
-    coverage : float or None
-        The share of test labels in their sets; None without test labels.
-    reason : str or None
-        Why the threshold is infinite or the guarantee was refused.
-    note : str or None
-        What else should be known about the threshold.
-    calibration : Calibration or None
-        All of it, ready for `Calibration.predict_set`.
-    """
-
-    score: str
-    guarantee: str
-    promise: str
-    promises_truth: bool
-    threshold: float | None = None
-    correction: float | None = None
-    estimate: float | None = None
-    mean_size: float | None = None
-    coverage: float | None = None
-    reason: str | None = None
-    note: str | None = None
-    calibration: Calibration | None = None
-
-    @property
-    def _place(self) -> tuple[bool, bool, bool, float]:
-        """Where the row stands: promises that are kept first, by size; then the others."""
-        size = math.inf if self.mean_size is None else self.mean_size
-        return self.threshold is None, self.reason is not None, not self.promises_truth, size
 
 
 @dataclass(frozen=True, repr=False)
@@ -81,8 +31,9 @@ class Comparison:
     Attributes
     ----------
     rows : tuple of ComparisonRow
-        Promises about the true label by the size of their sets, the smallest first. After them what promises
-        nothing about it, then sets of all classes, then what was refused.
+        Promises about the true label by the size of their sets, the smallest first; those that rest on
+        checked labels before those that rest on a noise model. After them what promises nothing about it,
+        then sets of all classes, then what was refused.
     alpha : float
         As given.
     n, k : int
@@ -101,20 +52,22 @@ class Comparison:
     def _table(self) -> list[list[str]]:
         """The header and the rows, written out."""
         tested = any(row.coverage is not None for row in self.rows)
-        table = [["score", "guarantee", "threshold", "estimate", *["coverage"] * tested, "mean size"]]
+        audited = self.audited
+        header = ["score", "guarantee", *["labels"] * audited, "threshold", "estimate"]
+        table = [[*header, *["by checked"] * audited, *["coverage"] * tested, "mean size"]]
         for row in self.rows:
-            numbers = [_shown(row.threshold, ".6g"), _shown(row.estimate, ".4f")]
-            numbers += [_shown(row.coverage, ".4f")] * tested
-            table.append([row.score, row.guarantee, *numbers, _shown(row.mean_size, ".2f")])
+            cells = [row.score, row.guarantee, *[row.labels] * audited, _shown(row.threshold, ".6g")]
+            cells += [_shown(row.estimate, ".4f"), *[_shown(row.checked_estimate, ".4f")] * audited]
+            table.append([*cells, *[_shown(row.coverage, ".4f")] * tested, _shown(row.mean_size, ".2f")])
         return table
 
+    @property
+    def audited(self) -> bool:
+        """Whether there are checked labels."""
+        return any(row.labels != NOISY for row in self.rows)
+
     def __str__(self) -> str:
-        table = self._table
-        widths = [max(map(len, column)) for column in zip(*table, strict=True)]
-        lines = [
-            "  ".join(f"{cell:{'<' if i < 2 else '>'}{widths[i]}}" for i, cell in enumerate(line)).rstrip()
-            for line in table
-        ]
+        lines = aligned(self._table, 2 + self.audited)
         return "\n".join([*lines, "", *(f"{name}: {sentence}" for name, sentence in self.sentences)])
 
     def _repr_html_(self) -> str:
@@ -122,14 +75,15 @@ class Comparison:
 
         header, *rows = self._table
         told = [sentence(text, name=name) for name, text in self.sentences]
-        return card("Comparison", table(header, rows, left=(0, 1)), *told)
+        return card("Comparison", table(header, rows, left=range(2 + self.audited)), *told)
 
     @property
     def sentences(self) -> list[tuple[str, str]]:
         """What each guarantee promises, or why it does not, and what else should be known: each said once."""
         told: dict[tuple[str, str], None] = {}
         for row in self.rows:
-            told[row.guarantee, row.reason or row.promise] = None
+            name = f"{row.guarantee} ({row.labels})" if self.audited else row.guarantee
+            told[name, row.said(self.audited)] = None
         for row in self.rows:
             if row.note is not None:
                 told[f"{row.guarantee} with {row.score}", row.note] = None
@@ -140,7 +94,8 @@ def compare(
     probs: ArrayLike,
     labels: ArrayLike,
     *,
-    noise: NoiseLike,
+    noise: NoiseLike | Unsaid = UNSAID,
+    clean: Any = None,
     alpha: float = 0.1,
     delta: float | None = None,
     scores: Sequence[ScoreLike] = ("hps", "aps", "raps"),
@@ -163,6 +118,10 @@ def compare(
     ----------
     probs, labels, noise, alpha, classes, normalize, crossing, random_state
         As in `calibrate`.
+    clean : array of shape (n,) or pair (rows, labels), optional
+        True labels of points that were picked at random and checked, as in `calibrate`. There are rows for
+        these, with the noisy labels and alone, and every threshold is also judged by them. `noise` may then
+        be left out; rows that come from it assume it.
     delta : float, optional
         The probability with which a promise may fail; 0.05 for all guarantees by default, so that they can
         be compared. A guarantee object has its own.
@@ -203,91 +162,52 @@ def compare(
     check_fraction("alpha", alpha)
     check_flag("normalize", normalize)
     seed = check_count("random_state", random_state)
+    if clean is None:
+        if isinstance(noise, Unsaid):
+            raise noise_is_missing()
+    elif labels is None:
+        raise InputError("labels", "must be given", remedy="calibrate(probs, None, clean=...) needs none")
     if test_labels is not None and test_probs is None:
         raise InputError("test_labels", "needs test_probs, the probabilities of the same points")
     named = [(score if isinstance(score, str) else repr(score), as_score(score)) for score in scores]
     wanted = [with_delta(each, delta) for each in (GUARANTEES if guarantees is None else guarantees)]
     if not named or not wanted:
         raise InputError("scores" if not named else "guarantees", "is empty; it must hold at least one")
-    opened: dict[bool, tuple[Rows, Ints, tuple[Any, ...] | None]] = {}
+    unsaid = isinstance(noise, Unsaid)
+    plans = plans_of(
+        wanted, crossing, by_model=not unsaid, checked=clean is not None, named=guarantees is not None
+    )
+    opened: dict[bool, tuple[Rows, Ints, tuple[Any, ...] | None, Audit | None]] = {}
     tested: dict[bool, tuple[Rows, Ints | None]] = {}
     for kind in {score.takes_probabilities for _, score in named}:
         options = {"probabilities": kind, "normalize": normalize, "classes": classes}
-        opened[kind] = open_points(probs, labels, **options)
+        if clean is None:
+            opened[kind] = *open_points(probs, labels, **options), None
+        else:
+            opened[kind] = open_checked(probs, labels, clean, seed, **options)
         if test_probs is not None:
             tested[kind] = open_test(test_probs, test_labels, k=opened[kind][0].k, **options)
     rows: list[ComparisonRow] = []
-    total, done, basis = len(named) * len(wanted), count(1), basis_of(noise)
+    total, done, basis = len(named) * len(plans), count(1), basis_of(noise)
 
     def said() -> None:
         if progress is not None:
             progress(next(done), total)
 
     for name, score in named:
-        points, numbers, names = opened[score.takes_probabilities]
+        points, numbers, names, audit = opened[score.takes_probabilities]
         sample = Sample(points, numbers, score)
-        noise = informative_noise(noise, points.n, points.k)
-        asked = Asked(float(alpha), noise, crossing, seed, names, normalize, basis)
-        found = sample.ask(together([compared(name, sample, each, asked, said) for each in wanted]))
+        known = None if isinstance(noise, Unsaid) else informative_noise(noise, points.n, points.k)
+        asked = Asked(float(alpha), known, crossing, seed, names, normalize, basis, unsaid)
+        if audit is not None:
+            guessed = guessing_noise(sample, noise, audit.pilot)
+            audited = AuditedCoverage(sample, audit, guessed.matrix(points.k))
+            asked = asked._replace(audited=audited, guessed=guessed)
+        found = sample.ask(compared_all(name, sample, plans, asked, said))
         if tested:
             found = _measured(found, *tested[score.takes_probabilities], score)
         rows += found
     return Comparison(tuple(sorted(rows, key=lambda row: row._place)), float(alpha), points.n, points.k)
-
-
-def with_delta(guarantee: str | Guarantee, delta: float | None = None) -> Guarantee:
-    """Return a guarantee of a name with the delta that is common to all, if it takes one."""
-    if isinstance(guarantee, Guarantee):
-        return guarantee
-    takes = guarantee in GUARANTEES and GUARANTEES[guarantee].takes_delta()
-    return as_guarantee(guarantee, (_DELTA if delta is None else delta) if takes else None)
-
-
-class Asked(NamedTuple):
-    """What all rows of a comparison have in common."""
-
-    alpha: float
-    noise: Noise | None
-    crossing: Rule
-    seed: int
-    classes: tuple[Any, ...] | None
-    normalize: bool
-    basis: NoiseBasis | None = None
-
-
-def compared(
-    name: str, sample: Sample, guarantee: Guarantee, asked: Asked, said: Callable[[], None] = lambda: None
-) -> Talk[ComparisonRow]:
-    """Return what a guarantee makes of a sample, or why it does not apply."""
-    # "split" stands for ignoring the noise.
-    noise = None if guarantee.only_as_given else asked.noise
-    row = ComparisonRow(
-        score=name,
-        guarantee=guarantee.name,
-        promise=guarantee.promise(asked.alpha),
-        promises_truth=guarantee.promises_truth or (guarantee.only_as_given and asked.noise is None),
-    )
-    reason = guarantee.applies(noise, asked.crossing)
-    if reason is not None:
-        said()
-        return replace(row, reason=reason)
-    (cal,) = yield from calibrations(
-        sample, guarantee, noise, [asked.alpha], asked.crossing, asked.seed,
-        classes=asked.classes, normalize=asked.normalize, basis=asked.basis if noise is not None else None,
-    )  # fmt: skip
-    estimates = yield from coverage_under(sample, asked.noise).at(np.array([cal.native_threshold]))
-    said()
-    return replace(
-        row,
-        promise=cal.promise,
-        threshold=cal.threshold,
-        correction=cal.correction,
-        estimate=cal.estimate if noise is asked.noise else float(estimates.clean[0]),
-        mean_size=float(estimates.random[0]) * sample.k,
-        reason=cal.obstacle,
-        note=cal.note,
-        calibration=cal,
-    )
 
 
 def _measured(

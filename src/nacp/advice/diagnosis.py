@@ -1,4 +1,4 @@
-"""Can the noise model be right? What it implies is tested, without a clean label.
+"""Can the noise model be right? What it implies is tested, without a clean label; and against checked ones.
 
 If the model is right, ``sum over l of W[y, l] h(x, l)`` has the mean ``E h(x, true label)`` for every h,
 which is not negative if h is not. So a region of (x, label) pairs whose estimated share is negative
@@ -8,19 +8,21 @@ way round: the level is exact. The proof: docs/estimation.md.
 
 import math
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
 
+from nacp._types import Ints
+from nacp.advice.claims import ClaimCheck, claim_of
 from nacp.advice.regions import Check, regions_of
 from nacp.calibration import Calibration
 from nacp.checks import check_fraction
-from nacp.coverage import Sample, Talk
+from nacp.coverage import Sample, Talk, both
 from nacp.errors import InputError
 from nacp.guarantees import coverage_under
 from nacp.metrics import evaluate
-from nacp.points import check_labels
+from nacp.points import check_labels, open_clean
 
 _STEP = 0.005
 
@@ -63,6 +65,8 @@ class Diagnosis:
         Coverage on clean labels, if there were any.
     target, estimate : float
         The target 1 - alpha and the estimated coverage of the calibration.
+    claim : ClaimCheck or None
+        What the model claims and what checked labels say, if some were given.
     """
 
     rejected: bool
@@ -72,11 +76,12 @@ class Diagnosis:
     audit: AuditCheck | None
     target: float
     estimate: float
+    claim: ClaimCheck | None = None
 
     def __str__(self) -> str:
         level = f"level {100 * self.level:.4g}%"
-        if self.rejected:
-            rejected = [check for check in self.checks if check.rejected]
+        rejected = [check for check in self.checks if check.rejected]
+        if rejected:
             worst = min(rejected, key=lambda check: check.share / (check.error or 1))
             said = (
                 f"The noise model is rejected at {level}: under {self.model}, the share of true labels "
@@ -84,12 +89,16 @@ class Diagnosis:
                 "negative. Do not rely on the promise. A rate may be overstated, a matrix transposed, or the "
                 "noise may depend on the input: nacp.compatible_radius (in Python) says by how much at least."
             )
+        elif self.rejected:
+            said = f"The noise model is rejected at {level}, by checked labels: {self.model}."
         else:
             said = (
                 f"The noise model is not rejected at {level}: nothing contradicts it; no share of true "
                 "labels comes out negative, up to sampling errors. An understated rate cannot be seen in "
                 "this way: of uniform noise it makes sets too large; of a matrix it may make them too small."
             )
+        if self.claim is not None:
+            said = f"{said}\n{self.claim}"
         if self.audit is None:
             return said
         found = f"Coverage of the clean labels is {self.audit.coverage:.4f} ± {self.audit.error:.4f}"
@@ -110,6 +119,7 @@ def diagnose(
     probs: ArrayLike,
     labels: ArrayLike,
     *,
+    clean: Any = None,
     audit_probs: ArrayLike | None = None,
     audit_labels: ArrayLike | None = None,
     level: float = 0.05,
@@ -125,8 +135,12 @@ def diagnose(
         From `calibrate` or `load`.
     probs, labels : arrays of shape (n, k) and (n,)
         Points with noisy labels: those of the calibration, or others.
+    clean : array of shape (n,) or pair (rows, labels), optional
+        True labels of some of these points, picked at random, as in `calibrate`: what the model claims of
+        coverage at the threshold is set against what they say. That sees understated noise, too. Half of
+        the level goes to this test.
     audit_probs, audit_labels : arrays of shape (m, k) and (m,), optional
-        Points with clean labels, on which coverage is compared with the promise.
+        Other points with clean labels, on which coverage is compared with the promise.
     level : float, default=0.05
         A right model is rejected with at most this probability, exactly (to which the doubt about an interval
         of rates or a radius adds what its confidence lacks to 1).
@@ -144,10 +158,15 @@ def diagnose(
     >>> cal = nacp.calibrate(probs, noisy, noise=0.4, guarantee="none")
     >>> nacp.diagnose(cal, probs, noisy).rejected
     True
+    >>> nacp.diagnose(cal, probs, noisy, clean=(range(300), labels[:300])).claim.short
+    True
     """
     sample = _sample(cal, probs, labels)
+    checked = None if clean is None else open_clean(clean, sample.n, sample.k, cal.classes)
     return sample.ask(
-        diagnosis_of(sample, cal, audit_probs=audit_probs, audit_labels=audit_labels, level=level)
+        diagnosis_of(
+            sample, cal, checked=checked, audit_probs=audit_probs, audit_labels=audit_labels, level=level
+        )
     )
 
 
@@ -160,29 +179,49 @@ def diagnosis_of(
     sample: Sample,
     cal: Calibration,
     *,
+    checked: tuple[Ints, Ints] | None = None,
     audit_probs: ArrayLike | None = None,
     audit_labels: ArrayLike | None = None,
     level: float = 0.05,
 ) -> Talk[Diagnosis]:
     """Return the diagnosis of a calibration's noise model on a sample."""
     check_fraction("level", level)
-    if cal.checked is not None:
-        raise InputError(
-            "cal", "rests on checked labels and assumes nothing about the noise, so there is no model to test"
-        )
+    _refuse_checked(cal)
     noise, radius = cal.noise, 0.0 if cal.noise is None else cal.noise.doubt.radius
-    regions = yield from regions_of(sample, cal, doubtful=radius > 0)
-    checks = tuple(region.check(level / len(regions), radius) for region in regions)
+    found, claim = yield from both(
+        regions_of(sample, cal, doubtful=radius > 0),
+        _nothing() if checked is None else claim_of(sample, cal, *checked, level / 2),
+    )
+    share = level / len(found) / (1 if claim is None else 2)
+    checks = tuple(region.check(share, radius) for region in found)
     audit = yield from _audit(sample, cal, audit_probs, audit_labels, level)
     return Diagnosis(
-        rejected=any(check.rejected for check in checks),
+        rejected=any(check.rejected for check in checks)
+        or (claim is not None and (claim.short or claim.generous)),
         level=level,
         model="labels taken as they are" if noise is None else noise.describe(cal.k),
         checks=checks,
         audit=audit,
         target=1 - cal.alpha,
         estimate=cal.estimate,
+        claim=claim,
     )
+
+
+def _refuse_checked(cal: Calibration) -> None:
+    if cal.checked is not None:
+        raise InputError(
+            "cal",
+            "rests on checked labels and assumes nothing about the noise, so there is no model to test",
+            remedy="diagnose a calibration that was made with noise= and without clean=",
+            spoken="diagnose a calibration that was made with --noise and without --clean",
+        )
+
+
+def _nothing() -> Talk[None]:
+    """A conversation without a question."""
+    return
+    yield []
 
 
 def compatible_radius(
@@ -219,6 +258,7 @@ def compatible_radius(
     True
     """
     check_fraction("level", level)
+    _refuse_checked(cal)
     sample = _sample(cal, probs, labels)
     regions = sample.ask(regions_of(sample, cal, doubtful=True))
     steps = round(1 / _STEP)

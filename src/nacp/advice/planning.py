@@ -1,27 +1,33 @@
 """plan(): what each guarantee will cost, before labels are bought."""
 
-from dataclasses import dataclass, fields, is_dataclass
-from typing import NamedTuple
+import math
+import textwrap
+from dataclasses import dataclass, field, fields, is_dataclass
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
 
+from nacp.advice.checking import check_pilot, costs_of_checking, informed_by_pilot, informed_by_share
+from nacp.advice.compared import NOISY
+from nacp.advice.text import aligned
 from nacp.calibrate import ScoreLike
 from nacp.checks import check_count, check_fraction
 from nacp.coverage import Sample
 from nacp.errors import InputError
 from nacp.guarantees import GUARANTEES, Guarantee, Problem, coverage_under
-from nacp.noise import NoiseLike, UniformNoise, noise_for
+from nacp.noise import UNSAID, Noise, NoiseLike, UniformNoise, Unsaid, noise_for
 from nacp.points import open_points
 from nacp.scores import as_score
 
-_PILOT = 50
+_CHECKED, _WIDTH = 300, 80
 
 
 class PlanRow(NamedTuple):
-    """What one guarantee costs: the excess coverage at n, the n for a wanted excess, and what it promises.
+    """What one guarantee costs: the excess coverage, the labels for a wanted excess, and what it promises.
 
-    Or the reason why it does not apply.
+    Or the reason why it does not apply. `labels` are those that are counted, "noisy" or checked ones:
+    "checked" alone, "checked, noisy" beside noisy ones, "checked, chosen" where one chooses which to check.
     """
 
     guarantee: Guarantee
@@ -29,6 +35,7 @@ class PlanRow(NamedTuple):
     n_needed: int | None
     promise: str
     reason: str | None = None
+    labels: str = NOISY
 
 
 @dataclass(frozen=True, repr=False)
@@ -47,7 +54,13 @@ class Plan:
         The excess coverage that `PlanRow.n_needed` is for.
     deviation : float
         The standard deviation of one point's share in the estimate; from the pilot sample, or as it is where
-        sets are small.
+        sets are small; nan if no noise was named.
+    checked_rows : list of PlanRow
+        The same for checked labels, whatever the noise is; `PlanRow.n_needed` is how many to check.
+    checked : int
+        The number of checked labels that their corrections are for.
+    assumed : str or None
+        What the rows for checked labels beside noisy ones, and for chosen ones, rest on.
     """
 
     rows: list[PlanRow]
@@ -55,6 +68,9 @@ class Plan:
     n: int
     excess: float
     deviation: float
+    checked_rows: list[PlanRow] = field(default_factory=list)
+    checked: int = 0
+    assumed: str | None = None
 
     def __repr__(self) -> str:
         return str(self)
@@ -63,45 +79,79 @@ class Plan:
     def cheapest(self) -> Guarantee:
         """The guarantee that costs least, among those that hold for nearly every calibration set."""
         return next(
-            row.guarantee for row in self.rows if row.guarantee.delta is not None and row.reason is None
+            row.guarantee
+            for row in [*self.rows, *self.checked_rows]
+            if row.guarantee.delta is not None and row.reason is None
         )
 
     @property
-    def _table(self) -> list[tuple[str, str, str, str]]:
-        """The header and the rows, written out."""
-        table = [("guarantee", f"excess at n={self.n}", f"n for {self.excess:g}", "promise")]
-        for row in self.rows:
-            if row.reason is not None:
-                table.append((row.guarantee.name, "-", "-", row.reason))
-                continue
-            needed = "never" if row.n_needed is None else f"{row.n_needed}"
-            price = f"{row.correction:.2g}" if row.correction < self.alpha else "all classes"
-            table.append((row.guarantee.name, price, needed, row.promise))
-        return table
+    def _tables(self) -> list[tuple[str, list[tuple[str, ...]]]]:
+        """What each table is about, its header and its rows, written out."""
+        tables: list[tuple[str, list[tuple[str, ...]]]] = []
+        wanted = f"labels for {self.excess:g}"
+        if self.rows:
+            title = f"With a noise model, if it is right: {self.n:,} noisy labels, alpha = {self.alpha:g}."
+            noisy = [(row.guarantee.name, *self._numbers(row)) for row in self.rows]
+            tables.append((title, [("guarantee", "excess", wanted), *noisy]))
+        if self.checked_rows:
+            title = (
+                f"With {self.checked:,} checked labels of {self.n:,}, whatever the noise is, "
+                f"alpha = {self.alpha:g}."
+            )
+            rows = [(row.guarantee.name, row.labels, *self._numbers(row)) for row in self.checked_rows]
+            tables.append((title, [("guarantee", "labels", "excess", wanted), *rows]))
+        return tables
+
+    def _numbers(self, row: PlanRow) -> tuple[str, str]:
+        if row.reason is not None:
+            return "-", "-"
+        price = f"{row.correction:.2g}" if row.correction < self.alpha else "all classes"
+        return price, "never" if row.n_needed is None else f"{row.n_needed:,}"
+
+    @property
+    def sentences(self) -> list[str]:
+        """What is promised, what does not apply and what is assumed: each said once."""
+        told: dict[str, dict[str, None]] = {}
+        for row in [*self.rows, *self.checked_rows]:
+            name = row.guarantee.name if row.labels == NOISY else f"{row.guarantee.name} ({row.labels})"
+            told.setdefault(row.reason or row.promise, {})[name] = None
+        said = [f"{', '.join(names)}: {sentence}." for sentence, names in told.items()]
+        if self.assumed is not None:
+            said.append(
+                f"Assumed of checked labels beside noisy ones, and of chosen ones: {self.assumed}. What they "
+                "cost then is a limit for many labels; with few it is more."
+            )
+        return said
 
     def __str__(self) -> str:
-        return "\n".join(
-            f"{name:12s} {price:>18s} {needed:>14s}  {promise}"
-            for name, price, needed, promise in self._table
-        )
+        parts = [
+            "\n".join([textwrap.fill(title, _WIDTH), *aligned(table, len(table[0]) - 2)])
+            for title, table in self._tables
+        ]
+        parts.append("\n".join(textwrap.fill(each, _WIDTH) for each in self.sentences))
+        return "\n\n".join(parts)
 
     def _repr_html_(self) -> str:
-        from nacp.show.html import card, table
+        from nacp.show.html import card, sentence, table
 
-        header, *rows = self._table
-        return card("Plan", table(header, rows, left=(0, 3)))
+        parts = []
+        for title, (header, *rows) in self._tables:
+            parts += [sentence(title), table(header, rows, left=range(len(header) - 2))]
+        return card("Plan", *parts, *map(sentence, self.sentences))
 
 
 def plan(
     *,
     k: int,
-    noise: NoiseLike,
+    noise: NoiseLike | Unsaid = UNSAID,
     alpha: float = 0.1,
     delta: float = 0.05,
     n: int = 1000,
     excess: float = 0.01,
+    checked: int | None = None,
     probs: ArrayLike | None = None,
     labels: ArrayLike | None = None,
+    clean: Any = None,
     score: ScoreLike = "hps",
 ) -> Plan:
     """Say what each guarantee will cost, before labels are bought.
@@ -112,9 +162,9 @@ def plan(
     ----------
     k : int
         The number of classes; taken to be equally frequent.
-    noise : float, array of shape (k, k) or noise model
+    noise : float, array of shape (k, k) or noise model, optional
         As in `calibrate`. Of an interval, the worse end counts; a radius comes on top, times the
-        greatest distance between two rows of W.
+        greatest distance between two rows of W. Without it there are rows for checked labels only.
     alpha : float, default=0.1
         The sets are to contain the true class with probability 1 - alpha.
     delta : float, default=0.05
@@ -122,10 +172,18 @@ def plan(
     n : int, default=1000
         The number of calibration points to plan for.
     excess : float, default=0.01
-        Also find the number of points at which the cost is this much.
+        Also find the number of points, or of checked labels, at which the cost is this much.
+    checked : int, optional
+        The number of labels to plan to check, of the n; by default 300, or all if there are fewer. Alone,
+        their cost is exact: that of the binomial test, for scores without ties. Beside noisy labels it is a
+        limit for many, and rests on how much the noisy ones say: by the share of wrong labels that `noise`
+        has, or by the pilot sample. So it does for labels that are chosen to be checked, half of them where
+        the noisy label is not in the set.
     probs, labels : arrays, optional
         A pilot sample with noisy labels, from which the deviation of one point's share is taken. Without it
         the sets are taken to be small, which is where they should be.
+    clean : array or pair (rows, labels), optional
+        Checked labels of the pilot sample, as in `calibrate`.
     score : str or score, default="hps"
         The score, for the pilot sample.
 
@@ -141,19 +199,65 @@ def plan(
     PAC(delta=0.001)
     >>> [f"{row.guarantee.name} {row.correction:.4f}" for row in found.rows[:4]]
     ['expected 0.0000', 'pac 0.0110', 'binomial 0.0113', 'nacp 0.0193']
+
+    How many labels should be checked?
+
+    >>> for row in nacp.plan(k=10, noise=0.1, n=10_000, checked=500).checked_rows[1:]:
+    ...     print(f"{row.labels:16}{row.correction:.4f}  {row.n_needed:,}")
+    checked         ...
+    checked, noisy  ...
+    checked, chosen ...
     """
     check_count("k", k, 2)
     check_count("n", n, 1)
     check_fraction("alpha", alpha)
     check_fraction("excess", excess)
     check_fraction("delta", delta)
-    noise = noise_for(noise, k) or UniformNoise(0.0)
+    checked = min(_CHECKED, n) if checked is None else check_count("checked", checked, 1)
+    if checked > n:
+        raise InputError("checked", f"must be at most n = {n}, of which labels are checked", found=checked)
+    if (probs is None) != (labels is None):
+        raise InputError("probs" if probs is None else "labels", "is missing; a pilot sample needs both")
+    if clean is not None and probs is None:
+        raise InputError("clean", "is of a pilot sample, which needs probs and labels, too")
+    known = None if isinstance(noise, Unsaid) else noise_for(noise, k) or UniformNoise(0.0)
+    rows, deviation = list[PlanRow](), math.nan
+    if known is not None:
+        rows, deviation = _noisy_rows(known, k, alpha, delta, n, excess, probs, labels, score)
+    informed = None
+    # Scores of one's own say nothing of how probable labels are: they need checked ones beside them.
+    telling = clean is not None or as_score(score).takes_probabilities
+    if probs is not None and labels is not None and telling:
+        informed = informed_by_pilot(probs, labels, clean, noise, k, alpha, score)
+    elif known is not None:
+        informed = informed_by_share(float(1 - known.matrix(k).diagonal.mean()), alpha)
+    checked_rows = [
+        PlanRow(
+            cost.guarantee, cost.excess, cost.needed, cost.guarantee.promise_checked(alpha), cost.reason,
+            cost.labels,
+        )
+        for cost in costs_of_checking(checked, n, alpha, delta, excess, informed)
+    ]  # fmt: skip
+    assumed = None if informed is None else informed.assumed
+    return Plan(rows, alpha, n, excess, deviation, checked_rows, checked, assumed)
+
+
+def _noisy_rows(
+    noise: Noise,
+    k: int,
+    alpha: float,
+    delta: float,
+    n: int,
+    excess: float,
+    probs: ArrayLike | None,
+    labels: ArrayLike | None,
+    score: ScoreLike,
+) -> tuple[list[PlanRow], float]:
+    """Return what each guarantee costs with a noise model, and the deviation of one point's share."""
     priors = np.full(k, 1 / k)
     ends = [
         Problem(alpha, n, end, end.inverse(k), n * end.matrix(k).push(priors)) for end in noise.doubt.ends
     ]
-    if (probs is None) != (labels is None):
-        raise InputError("probs" if probs is None else "labels", "is missing; a pilot sample needs both")
     deviations = [
         end.small_set_deviation if probs is None else _deviation(probs, labels, end, score) for end in ends
     ]
@@ -176,7 +280,7 @@ def plan(
             needed = guarantee.samples_needed(ends[worst], excess - shift, deviations[worst])
         rows.append(PlanRow(guarantee, prices[worst], needed, guarantee.promise_under(noise, alpha)))
     rows.sort(key=lambda row: (row.reason is not None, row.correction))
-    return Plan(rows, alpha, n, excess, max(deviations))
+    return rows, max(deviations)
 
 
 def _deviation(
@@ -185,11 +289,7 @@ def _deviation(
     """Return the deviation at the uncorrected threshold of a pilot sample."""
     score = as_score(score)
     rows, numbers, _ = open_points(probs, labels, probabilities=score.takes_probabilities)
-    if rows.k != problem.k or rows.n < _PILOT:
-        raise InputError(
-            "probs", f"as a pilot sample needs {_PILOT} rows or more and k = {problem.k} columns",
-            found=f"{rows.n} and {rows.k}",
-        )  # fmt: skip
+    check_pilot(rows, problem.k)
     sample = Sample(rows, numbers, score)
     coverage = coverage_under(sample, problem.noise)
     (crossing,) = sample.ask(coverage.crossings([1 - problem.alpha], "last"))

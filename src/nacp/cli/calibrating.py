@@ -15,13 +15,12 @@ from nacp.cli import options
 from nacp.cli.auditing import read_audit
 from nacp.cli.errors import FAILED, command
 from nacp.cli.inputs import read_clean, read_points, read_rows
-from nacp.cli.models import read_calibration, read_noise
+from nacp.cli.models import read_calibration, read_noise_beside
 from nacp.cli.outputs import SET_ENDINGS, check_output, described, write_sets
 from nacp.cli.tables import STDIN
 from nacp.cli.terminal import progress_of, progress_of_passes, show, show_verdict
 from nacp.errors import InputError
 from nacp.metrics import summarize
-from nacp.noise import UNSAID
 from nacp.points import check_labels, open_rows
 from nacp.tuning import tuning
 
@@ -65,11 +64,7 @@ def calibrate_command(
     check_output(str(out), inputs=(probs, labels, noise, classes, clean, audit))
     if clean is not None and audit is not None:
         raise InputError("audit", "holds checked labels, and so does --clean", remedy="give one of them")
-    known = (
-        read_noise(noise, noise_interval, noise_confidence)
-        if noise or (clean is None and audit is None)
-        else UNSAID
-    )
+    known = read_noise_beside(clean or audit, noise, noise_interval, noise_confidence)
     with progress_of(f"reading {probs}", quiet):
         matrix, noisy, names = read_points(probs, labels, names=classes)
         checked: Any = None if clean is None else read_clean(clean, len(matrix), names)

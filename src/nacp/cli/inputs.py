@@ -74,7 +74,7 @@ def read_matrix(
 
 def read_clean(name: str, rows: int, classes: Sequence[Any] | None = None) -> Array:
     """Read true labels of points some of which were checked: like labels, -1 or empty where one was not."""
-    read = read_labels(name, rows, gaps=True)
+    read = read_labels(name, rows, classes, gaps=True)
     if read.shape != (rows,):
         raise InputError(
             name, f"must hold {rows} labels, -1 or empty where none was checked", found=read.shape
@@ -103,24 +103,36 @@ def read_labels(
     path, key = split_key(name)
     if path.suffix in ARRAYS or path.suffix == ".parquet":
         read = parquet_column(path, key) if path.suffix == ".parquet" else read_array(path, key, "labels")
-        return read if classes is None or read.dtype.kind not in "iu" else _named(read, classes)
-    values, headed = csv_column(path, key)
-    if not headed and values[0] not in (classes or ()):
-        word, rest = not are_numbers(values[:1]), values[1:]
+        return read if gaps or classes is None or read.dtype.kind not in "iu" else _named(read, classes)
+    values, headed = csv_column(path, key, gaps=gaps)
+    may_be_header = not headed and values[0] not in (classes or ()) and not (gaps and values[0] == "")
+    if gaps and rows is not None:
+        values = _without_last_gaps(values, rows + may_be_header)
+    if may_be_header:
+        word, rest = not are_numbers(values[:1]), [cell for cell in values[1:] if cell or not gaps]
         many = rows is None or len(values) == rows + 1
         # A word that is no class is a header if there is a label too many, or if numbers are below it. A
         # number may be a label; it is a header only if all below it are words.
         if (many or are_whole(rest)) if word else (many and not any(are_numbers([cell]) for cell in rest)):
-            values = rest
-    missing = next((i for i, cell in enumerate(values) if _is_absent(cell, classes)), None)
+            values = values[1:]
     if gaps:
-        return np.array([None if _is_absent(cell, classes) else cell for cell in values], dtype=object)
+        left = values if rows is None else _without_last_gaps(values, rows)
+        return np.array([None if _is_absent(cell, classes) else cell for cell in left], dtype=object)
+    missing = next((i for i, cell in enumerate(values) if _is_absent(cell, classes)), None)
     if missing is not None:
         raise InputError(str(path), f"has no label in row {missing}", remedy="drop such rows first")
     if not are_whole(values) or (classes is not None and set(values) <= set(classes)):
         return np.array(values)
     numbers = np.array(values, dtype=np.float64).astype(np.int64)
     return numbers if classes is None else _named(numbers, classes)
+
+
+def _without_last_gaps(values: list[str], number: int) -> list[str]:
+    """Leave out empty cells at the end, down to a number: they may be labels not checked, or nothing."""
+    end = len(values)
+    while end > number and values[end - 1] == "":
+        end -= 1
+    return values[:end]
 
 
 def read_points(

@@ -9,8 +9,8 @@ import typer
 import nacp
 from nacp.cli import options
 from nacp.cli.errors import FAILED, command
-from nacp.cli.inputs import read_lines, read_points, read_test
-from nacp.cli.models import read_calibration, read_noise
+from nacp.cli.inputs import read_clean, read_lines, read_points, read_test
+from nacp.cli.models import read_calibration, read_noise_beside
 from nacp.cli.outputs import check_output, described
 from nacp.cli.terminal import progress_of, show
 from nacp.errors import InputError
@@ -22,20 +22,29 @@ app = typer.Typer()
     app,
     "diagnose",
     "nacp diagnose cal.json probs.npy labels.npy",
+    "nacp diagnose cal.json probs.npy labels.npy --clean checked.csv",
     "nacp diagnose cal.json probs.npy labels.npy --audit-probs checked.npy --audit-labels truth.npy",
 )
 def diagnose_command(
     calibration: options.Cal,
     probs: options.Probs,
     labels: options.Labels,
-    audit_probs: Annotated[str | None, typer.Option(help="Points whose true labels are known.")] = None,
+    clean: Annotated[
+        str | None,
+        typer.Option(
+            help="True labels of some of these points, -1 or empty where a label was not checked.",
+            metavar="FILE",
+        ),
+    ] = None,
+    audit_probs: Annotated[str | None, typer.Option(help="Other points, with known true labels.")] = None,
     audit_labels: Annotated[str | None, typer.Option(help="Their true labels.")] = None,
     level: Annotated[float, typer.Option(help="The probability of rejecting a right model.")] = 0.05,
     quiet: options.Quiet = False,
     as_json: options.Json = False,
 ) -> None:
-    """Ask whether the noise model of a calibration can be right, without a clean label.
+    """Ask whether the noise model of a calibration can be right.
 
+    Without a clean label, by what the model implies; with --clean, against checked labels, too.
     The exit code is 1 if it is rejected, or if clean labels are covered too little.
     """
     if (audit_probs is None) != (audit_labels is None):
@@ -43,14 +52,18 @@ def diagnose_command(
     cal = read_calibration(calibration, probs, labels)
     with progress_of(f"reading {probs}", quiet) as say:
         matrix, noisy, _ = read_points(probs, labels, cal.classes, k=cal.k)
+        checked = None if clean is None else read_clean(clean, len(matrix), cal.classes)
         audited, true = None, None
         if audit_probs is not None and audit_labels is not None:
             audited, true, _ = read_points(audit_probs, audit_labels, cal.classes, k=cal.k)
         say("diagnosing")
-        found = nacp.diagnose(cal, matrix, noisy, audit_probs=audited, audit_labels=true, level=level)
+        found = nacp.diagnose(
+            cal, matrix, noisy, clean=checked, audit_probs=audited, audit_labels=true, level=level
+        )
     checks = [check._asdict() for check in found.checks]
-    audit = None if found.audit is None else found.audit._asdict()
-    show(as_json, asdict(found) | {"checks": checks, "audit": audit, "sentence": str(found)}, found)
+    audit, claim = (None if each is None else each._asdict() for each in (found.audit, found.claim))
+    document = asdict(found) | {"checks": checks, "audit": audit, "claim": claim, "sentence": str(found)}
+    show(as_json, document, found)
     if found.rejected or (found.audit is not None and found.audit.short):
         raise typer.Exit(FAILED)
 
@@ -61,12 +74,14 @@ def diagnose_command(
     "nacp report probs.npy labels.npy --noise 0.2",
     "nacp report cal.npz:probs cal.npz:noisy --noise 0.2 --score raps "
     "--test-probs test.npz:probs --test-labels test.npz:labels",
+    "nacp report probs.npy labels.csv --clean checked.csv",
     "nacp report probs.csv labels.csv --noise 0.2 --descriptions texts.txt --title 'Our labels'",
 )
 def report_command(
     probs: options.Probs,
     labels: options.Labels,
-    noise: options.NoiseText,
+    noise: options.NoiseText = "",
+    clean: options.Clean = None,
     out: Annotated[Path, typer.Option("-o", "--out", help="The file for the page.")] = Path("report.html"),
     alpha: options.Alpha = 0.1,
     score: options.ScoreName = "hps",
@@ -94,17 +109,20 @@ def report_command(
 
     One HTML file, which opens in a browser without a network.
     """
-    check_output(str(out), inputs=(probs, labels, noise, classes, test_probs, test_labels, descriptions))
-    known = read_noise(noise, noise_interval, noise_confidence)
+    check_output(
+        str(out), inputs=(probs, labels, noise, clean, classes, test_probs, test_labels, descriptions)
+    )
+    known = read_noise_beside(clean, noise, noise_interval, noise_confidence)
     with progress_of(f"reading {probs}", quiet):
         matrix, noisy, names = read_points(probs, labels, names=classes)
+        checked = None if clean is None else read_clean(clean, len(matrix), names)
         test, true = read_test(test_probs, test_labels, names, matrix.shape[1])
         texts = None if descriptions is None else read_lines(descriptions)
     with progress_of("calibrating", quiet) as say:
         page = nacp.make_report(
-            matrix, noisy, noise=known, alpha=alpha, score=score, guarantee=guarantee, delta=delta,
-            crossing=crossing, classes=names, normalize=normalize, random_state=seed, test_probs=test,
-            test_labels=true, descriptions=texts, title=title, say=say,
+            matrix, noisy, noise=known, clean=checked, alpha=alpha, score=score, guarantee=guarantee,
+            delta=delta, crossing=crossing, classes=names, normalize=normalize, random_state=seed,
+            test_probs=test, test_labels=true, descriptions=texts, title=title, say=say,
         )  # fmt: skip
     page.save(out)
     found = page.contents.calibration

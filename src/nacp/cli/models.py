@@ -11,7 +11,7 @@ from nacp.errors import InputError
 from nacp.estimation import NoiseEstimate
 from nacp.estimation import load as load_estimate
 from nacp.files import load as load_calibration
-from nacp.noise import NoiseLike, UniformNoise
+from nacp.noise import UNSAID, NoiseLike, UniformNoise, Unsaid
 
 
 def read_noise(text: str, interval: tuple[float, float] | None = None, confidence: float = 1.0) -> NoiseLike:
@@ -30,6 +30,18 @@ def read_noise(text: str, interval: tuple[float, float] | None = None, confidenc
     if not isinstance(noise, float):
         raise InputError("noise_interval", f"is for a noise rate; --noise is {text}")
     return UniformNoise(noise, interval, confidence)
+
+
+def read_noise_beside(
+    clean: str | None, text: str, interval: tuple[float, float] | None, confidence: float
+) -> NoiseLike | Unsaid:
+    """Read the noise as `read_noise` does; where labels were checked it may be left out."""
+    if text or clean is None:
+        return read_noise(text, interval, confidence)
+    if interval is not None or confidence != 1:
+        name = "noise_confidence" if interval is None else "noise_interval"
+        raise InputError(name, "is of a noise rate, and there is no --noise", remedy="give --noise, too")
+    return UNSAID
 
 
 def _read_noise(text: str) -> float | Array | NoiseEstimate | None:

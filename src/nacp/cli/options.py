@@ -42,7 +42,7 @@ NoiseText = Annotated[
 Clean = Annotated[
     str | None,
     typer.Option(
-        help="True labels, -1 where a label was not checked; nothing is then assumed about noise.",
+        help="True labels, -1 or empty where one was not checked; nothing is then assumed of noise.",
         metavar="FILE",
         show_default=False,
     ),

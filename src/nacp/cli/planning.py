@@ -7,8 +7,8 @@ import typer
 import nacp
 from nacp.cli import options
 from nacp.cli.errors import command
-from nacp.cli.inputs import read_points, read_test
-from nacp.cli.models import read_noise
+from nacp.cli.inputs import read_clean, read_points, read_test
+from nacp.cli.models import read_noise_beside
 from nacp.cli.terminal import progress_of, show
 
 app = typer.Typer()
@@ -19,27 +19,40 @@ app = typer.Typer()
     "plan",
     "nacp plan --classes 1000 --noise 0.2 --alpha 0.1 --max-correction 0.02",
     "nacp plan --classes 10 --noise matrix.npy --points 5000",
+    "nacp plan --classes 10 --noise 0.1 --points 5000 --checked 500",
 )
 def plan_command(
     classes: Annotated[int, typer.Option(help="The number of classes.", show_default=False)],
-    noise: options.NoiseText,
+    noise: options.NoiseText = "",
     alpha: options.Alpha = 0.1,
     delta: Annotated[float, typer.Option(help="The probability with which a promise may fail.")] = 0.05,
     points: Annotated[int, typer.Option(help="The number of calibration points to plan for.")] = 1000,
     max_correction: Annotated[
         float, typer.Option(help="Also say how many points it takes to cover no more than this too much.")
     ] = 0.01,
+    checked: Annotated[
+        int | None,
+        typer.Option(help="The number of labels to plan to check, of the points.", show_default="300"),
+    ] = None,
     noise_interval: options.Interval = None,
     noise_confidence: options.Confidence = 1.0,
     quiet: options.Quiet = False,
     as_json: options.Json = False,
 ) -> None:
-    """Say what each guarantee will cost, before labels are bought."""
-    known = read_noise(noise, noise_interval, noise_confidence)
+    """Say what each guarantee will cost, before labels are bought or checked."""
+    known = read_noise_beside("", noise, noise_interval, noise_confidence)
     with progress_of("planning", quiet):
-        found = nacp.plan(k=classes, noise=known, alpha=alpha, delta=delta, n=points, excess=max_correction)
-    rows = [row._asdict() | {"guarantee": row.guarantee.name} for row in found.rows]
-    document = {"k": classes, "n": points, "alpha": alpha, "max_correction": max_correction, "rows": rows}
+        found = nacp.plan(
+            k=classes, noise=known, alpha=alpha, delta=delta, n=points, excess=max_correction, checked=checked
+        )
+    rows, checked_rows = (
+        [row._asdict() | {"guarantee": row.guarantee.name} for row in some]
+        for some in (found.rows, found.checked_rows)
+    )
+    document = {
+        "k": classes, "n": points, "alpha": alpha, "max_correction": max_correction, "rows": rows,
+        "checked": found.checked, "checked_rows": checked_rows, "assumed": found.assumed,
+    }  # fmt: skip
     show(as_json, document, found)
 
 
@@ -48,12 +61,14 @@ def plan_command(
     "compare",
     "nacp compare probs.npy labels.npy --noise 0.2",
     "nacp compare probs.npy labels.npy --noise 0.2 --score hps --guarantee pac --guarantee nacp",
+    "nacp compare probs.npy labels.csv --clean checked.csv",
     "nacp compare probs.npy labels.npy --noise 0.2 --test-probs test.npy --test-labels truth.npy",
 )
 def compare_command(
     probs: options.Probs,
     labels: options.Labels,
-    noise: options.NoiseText,
+    noise: options.NoiseText = "",
+    clean: options.Clean = None,
     alpha: options.Alpha = 0.1,
     delta: Annotated[
         float, typer.Option(help="The probability with which a promise may fail, for all that have one.")
@@ -77,19 +92,22 @@ def compare_command(
     """Set all guarantees and scores side by side on your own data.
 
     Promises about the true label come first, the smallest sets first among them.
-    "split" ignores the noise. The best of many promises is not as sure as
-    each of them: choose on other points than you calibrate on, or divide
-    delta by the number of rows.
+    "split" ignores the noise. With --clean, thresholds also come from checked
+    labels, and all are judged by them; those from --noise assume it. The best
+    of many promises is not as sure as each of them: choose on other points than
+    you calibrate on, or divide delta by the number of rows.
     """
-    known = read_noise(noise, noise_interval, noise_confidence)
+    known = read_noise_beside(clean, noise, noise_interval, noise_confidence)
     with progress_of(f"reading {probs}", quiet):
         matrix, noisy, names = read_points(probs, labels, names=classes)
+        checked = None if clean is None else read_clean(clean, len(matrix), names)
         test, true = read_test(test_probs, test_labels, names, matrix.shape[1])
     with progress_of("comparing", quiet, 100) as done:
         found = nacp.compare(
-            matrix, noisy, noise=known, alpha=alpha, delta=delta, scores=score or ("hps", "aps", "raps"),
-            guarantees=guarantee, test_probs=test, test_labels=true, classes=names, normalize=normalize,
-            random_state=seed, progress=lambda at, total: done(100 * at // total),
+            matrix, noisy, noise=known, clean=checked, alpha=alpha, delta=delta,
+            scores=score or ("hps", "aps", "raps"), guarantees=guarantee, test_probs=test, test_labels=true,
+            classes=names, normalize=normalize, random_state=seed,
+            progress=lambda at, total: done(100 * at // total),
         )  # fmt: skip
     rows = [{name: value for name, value in vars(row).items() if name != "calibration"} for row in found.rows]
     show(as_json, {"n": found.n, "k": found.k, "alpha": alpha, "delta": delta, "rows": rows}, found)

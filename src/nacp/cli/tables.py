@@ -111,8 +111,11 @@ def pick(path: Path, there: Sequence[str], key: str | None, usual: str) -> str:
     return wanted
 
 
-def csv_rows(path: Path) -> Iterator[tuple[int, list[str]]]:
-    """Hand out rows of one length, with the numbers of their lines; empty lines may only be the last ones."""
+def csv_rows(path: Path, *, gaps: bool = False) -> Iterator[tuple[int, list[str]]]:
+    """Hand out rows of one length, with the numbers of their lines; empty lines may only be the last ones.
+
+    With `gaps`, an empty line among rows of one cell is an empty cell.
+    """
     name = "standard input" if str(path) == STDIN else str(path)
     if name == str(path) and path.suffix != ".csv" and not path.is_dir():
         raise InputError(str(path), f"cannot be read: {_READ}")
@@ -122,7 +125,9 @@ def csv_rows(path: Path) -> Iterator[tuple[int, list[str]]]:
         empty, length = 0, 0
         try:
             for row in reader:
-                if not row or (row[0] and not "".join(row).strip()):
+                if gaps and length <= 1 and not "".join(row).strip() and len(row) <= 1:
+                    row = [""]
+                elif not row or (row[0] and not "".join(row).strip()):
                     empty = empty or reader.line_num
                     continue
                 if empty and length:
@@ -219,9 +224,9 @@ def _refuse_separators(path: Path, cells: list[str]) -> None:
             )
 
 
-def csv_column(path: Path, key: str | None) -> tuple[list[str], bool]:
+def csv_column(path: Path, key: str | None, *, gaps: bool = False) -> tuple[list[str], bool]:
     """Return the cells of a column, the last if none is named, and whether its header is left out."""
-    rows = [row for _, row in csv_rows(path)]
+    rows = [row for _, row in csv_rows(path, gaps=gaps)]
     if all(len(row) == 1 for row in rows):
         _refuse_separators(path, [row[0] for row in rows])
     if key is None:

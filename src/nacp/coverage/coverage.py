@@ -144,6 +144,8 @@ class Coverage:
         search = Search(self.estimator)
         if self.n * self.k <= tuning().hint_pairs:
             return [Cell(-np.inf, np.inf)]
+        if not targets:
+            return []
         if self.read_as not in self.sample.glanced:
             parts = [TallyQuestion(self) for _ in range(8)]
             rows = self.sample.glance(parts, tuning().hint_rows * min(len(targets), 4))

@@ -122,7 +122,7 @@ def noise_for(noise: NoiseLike, k: int) -> Noise | None:
     return found
 
 
-def basis_of(noise: NoiseLike) -> NoiseBasis | None:
+def basis_of(noise: NoiseLike | Unsaid) -> NoiseBasis | None:
     """Return what an estimate rests on; of a model that was stated, nothing is known.
 
     Examples
@@ -136,5 +136,5 @@ def basis_of(noise: NoiseLike) -> NoiseBasis | None:
     return noise.basis if _is_estimate(noise) else None
 
 
-def _is_estimate(noise: NoiseLike) -> TypeGuard[Estimate]:
+def _is_estimate(noise: NoiseLike | Unsaid) -> TypeGuard[Estimate]:
     return isinstance(getattr(noise, "noise", None), Noise)

@@ -11,19 +11,29 @@ from numpy.typing import ArrayLike
 
 from nacp import engine
 from nacp._types import Bools, Floats, Ints
-from nacp.advice.comparison import Asked, Comparison, ComparisonRow, compared, with_delta
+from nacp.advice.compared import NOISY, Asked, ComparisonRow, compared_all, plans_of, with_delta
+from nacp.advice.comparison import Comparison
 from nacp.advice.diagnosis import Diagnosis, diagnosis_of
 from nacp.advice.sensitivity import Sensitivity, sensitivity_of
-from nacp.calibrate import ScoreLike, calibrations, default_guarantee, informative_noise
+from nacp.calibrate import (
+    ScoreLike,
+    calibrations,
+    default_guarantee,
+    informative_noise,
+    noise_is_missing,
+)
 from nacp.calibration import Calibration
+from nacp.checked import checked_calibrations, for_checked, guessing_noise, open_checked
 from nacp.checks import check_choice, check_count, check_flag
 from nacp.coverage import RULES, CoverageCurve, Question, Rule, Sample, Talk, both, together
+from nacp.coverage.audit import Audit
+from nacp.coverage.audited import AuditedCoverage
 from nacp.engine import Block
 from nacp.errors import InputError
 from nacp.estimation import NoiseEstimate
 from nacp.guarantees import GUARANTEES, Guarantee, as_guarantee, coverage_under
 from nacp.metrics import ClassCoverage, coverage_by_class
-from nacp.noise import NoiseLike, as_noise, basis_of
+from nacp.noise import NoiseLike, Unsaid, as_noise, basis_of
 from nacp.points import open_points, open_test
 from nacp.scores import as_score
 from nacp.sets import PredictionSets
@@ -72,7 +82,8 @@ class Contents:
 
     Sizes and samples are those of the test points if there are some, else of the calibration points; `tested`
     is how many test points have true labels. `estimate` is where the noise model came from, if it was
-    estimated; for labels taken as they are there is neither a diagnosis nor a sensitivity.
+    estimated; for labels taken as they are there is neither a diagnosis nor a sensitivity. Where labels were
+    checked, the calibrations come from these, and the diagnosis is of the noise model given beside them.
     """
 
     steps: tuple[Step, ...]
@@ -98,7 +109,8 @@ def gather(
     probs: ArrayLike,
     labels: ArrayLike,
     *,
-    noise: NoiseLike,
+    noise: NoiseLike | Unsaid,
+    clean: Any,
     alpha: float,
     score: ScoreLike,
     guarantee: str | Guarantee | None,
@@ -117,21 +129,33 @@ def gather(
     if test_labels is not None and test_probs is None:
         raise InputError("test_labels", "needs test_probs, the probabilities of the same points")
     score = as_score(score)
-    guarantee = as_guarantee(default_guarantee(as_noise(noise)) if guarantee is None else guarantee, delta)
     check_choice("crossing", crossing, RULES)
-    reason = guarantee.applies(as_noise(noise), crossing)
-    if reason is not None:
-        raise InputError("guarantee", f'"{guarantee.name}" {reason}')
+    if clean is not None:
+        guarantee = for_checked(guarantee, delta, crossing, None)
+        if labels is None:
+            raise InputError("labels", "must be given: a report is about noisy labels, too")
+    elif isinstance(noise, Unsaid):
+        raise noise_is_missing()
+    else:
+        named = default_guarantee(as_noise(noise)) if guarantee is None else guarantee
+        guarantee = as_guarantee(named, delta)
+        reason = guarantee.applies(as_noise(noise), crossing)
+        if reason is not None:
+            raise InputError("guarantee", f'"{guarantee.name}" {reason}')
     seed = 0 if random_state is None else check_count("random_state", random_state)
     options = {
         "probabilities": score.takes_probabilities,
         "normalize": check_flag("normalize", normalize),
         "classes": classes,
     }
-    rows, numbers, names = open_points(probs, labels, **options)
+    audit: Audit | None = None
+    if clean is None:
+        rows, numbers, names = open_points(probs, labels, **options)
+    else:
+        rows, numbers, names, audit = open_checked(probs, labels, clean, seed, **options)
     estimate = noise if isinstance(noise, NoiseEstimate) else None
     basis = basis_of(noise)
-    noise = informative_noise(noise, rows.n, rows.k)
+    known = None if isinstance(noise, Unsaid) else informative_noise(noise, rows.n, rows.k)
     sample, shown = Sample(rows, numbers, score), None
     truth: Ints | None = None
     if test_probs is not None:
@@ -149,35 +173,49 @@ def gather(
     say("calibrating for every alpha of the slider")
     alphas = sorted({*ALPHAS, alpha})
     chosen = alphas.index(alpha)
-    asked = Asked(alpha, noise, crossing, seed, names, normalize, basis)
+    asked = Asked(alpha, known, crossing, seed, names, normalize, basis, isinstance(noise, Unsaid))
+    each_time: dict[str, Any] = {"classes": names, "normalize": normalize}
+    if audit is not None:
+        guessed = guessing_noise(sample, noise, audit.pilot)
+        audited = AuditedCoverage(sample, audit, guessed.matrix(rows.k))
+        asked = asked._replace(audited=audited, guessed=guessed)
     others = [
         guarantee if name == guarantee.name else with_delta(name, guarantee.delta) for name in GUARANTEES
     ]
-    slider = calibrations(
-        sample, guarantee, noise, alphas, crossing, seed, classes=names, normalize=normalize, basis=basis
-    )
-    steps, costs = sample.ask(
-        both(slider, together([compared(repr(score), sample, each, asked) for each in others]))
-    )
+    plans = plans_of(others, crossing, by_model=not asked.unsaid, checked=audit is not None, named=False)
+    table = compared_all(repr(score), sample, plans, asked)
+    if audit is None:
+        slider = calibrations(sample, guarantee, known, alphas, crossing, seed, basis=basis, **each_time)
+        steps, costs = sample.ask(both(slider, table))
+    else:
+        steps = checked_calibrations(sample, audit, guarantee, guessed, alphas, seed, **each_time)
+        costs = sample.ask(table)
     cal = steps[chosen]
     say("measuring the sets")
     sets = SetsQuestion([each.native_threshold for each in steps], chosen, measured.n, cal)
-    drawn = _curve(sample, steps, chosen)
-    audit: tuple[ArrayLike | None, ArrayLike | None] = (None, None)
+    drawn = _curve(sample, steps, chosen, asked.audited)
+    judged_on: tuple[ArrayLike | None, ArrayLike | None] = (None, None)
     if shown is not None:
         costs = _on_test(shown, costs, sets, truth)
         if truth is not None:
-            audit = test_probs, test_labels
+            judged_on = test_probs, test_labels
     else:
         drawn = _after(sets, drawn)
-    curve, judged = sample.ask(both(drawn, together(_judgements(sample, cal, *audit))))
+    judgements = (
+        _judgements(sample, cal, *judged_on) if audit is None else _claims(sample, costs, guarantee, audit)
+    )
+    curve, judged = sample.ask(both(drawn, together(judgements)))
     say("coverage by class, and whether the noise model can be right")
     diagnosis = next((each for each in judged if isinstance(each, Diagnosis)), None)
     if test_labels is not None:
         by_class = coverage_by_class(sets.sets(), test_labels)
     else:
         own = sets.sets() if shown is None else cal.predict_set(probs)
-        by_class = coverage_by_class(own, labels, noise=noise)
+        if audit is None:
+            by_class = coverage_by_class(own, labels, noise=known)
+        else:
+            true = audit.labels.tolist() if names is None else [names[i] for i in audit.labels]
+            by_class = coverage_by_class(own[audit.rows], true)
     covered = None if truth is None or shown is None else _covered(shown, steps)
     bounds = _bounds(cal.k)
     given = numbers if shown is None else truth
@@ -207,6 +245,18 @@ def _judgements(
     if cal.noise is not None and bool((cal.noise.matrix(cal.k).diagonal < 1).any()):
         found.append(sensitivity_of(sample, cal))
     return found
+
+
+def _claims(
+    sample: Sample, costs: list[ComparisonRow], guarantee: Guarantee, audit: Audit
+) -> list[Talk[Any]]:
+    """Ask what checked labels say of the noise model, where one is given beside them."""
+    wanted = list(dict.fromkeys([guarantee.name, "pac"]))  # "none" does not take an interval
+    by_model = [row for row in costs if row.labels == NOISY and row.guarantee in wanted]
+    by_model.sort(key=lambda row: wanted.index(row.guarantee))
+    found = [row.calibration for row in by_model if row.calibration is not None][: sample.n > 1]
+    order = np.argsort(audit.rows)
+    return [diagnosis_of(sample, cal, checked=(audit.rows[order], audit.labels[order])) for cal in found]
 
 
 def _after(question: Question, talk: Talk[CoverageCurve]) -> Talk[CoverageCurve]:
@@ -294,7 +344,9 @@ def _names(bounds: Ints) -> tuple[str, ...]:
     return tuple(str(high) if high - low == 1 else f"{low + 1}–{high}" for low, high in pairs)
 
 
-def _curve(sample: Sample, steps: list[Calibration], chosen: int) -> Talk[CoverageCurve]:
+def _curve(
+    sample: Sample, steps: list[Calibration], chosen: int, audited: AuditedCoverage | None
+) -> Talk[CoverageCurve]:
     """Return the curve at evenly spaced ranks of the labels' scores, and at every step's threshold."""
     cal = steps[chosen]
     ends = [cal.noise] if cal.noise is None else cal.noise.doubt.ends
@@ -302,8 +354,12 @@ def _curve(sample: Sample, steps: list[Calibration], chosen: int) -> Talk[Covera
     ranks = np.linspace(0, sample.n - 1, min(_CURVE_POINTS, sample.n)).astype(int)
     natives = np.array([each.native_threshold for each in steps])
     at = np.unique(np.concatenate([scores[ranks], natives[np.isfinite(natives)]]))
-    estimates = yield from coverage_under(sample, ends[0]).at(at)
-    return CoverageCurve(at + cal.score.offset, *estimates)
+    if audited is None:
+        estimates = yield from coverage_under(sample, ends[0]).at(at)
+        return CoverageCurve(at + cal.score.offset, *estimates)
+    plain = yield from coverage_under(sample, None).at(at)
+    clean, _ = audited.estimates(at, audited.strata(cal.alpha))
+    return CoverageCurve(at + cal.score.offset, plain.noisy, plain.random, clean)
 
 
 def _sample(

@@ -9,7 +9,7 @@ from importlib import resources
 from typing import Any
 
 from nacp._types import Floats
-from nacp.advice.comparison import ComparisonRow
+from nacp.advice.compared import labels_used
 from nacp.calibration import Calibration
 from nacp.guarantees import Uncorrected
 from nacp.show.report import charts
@@ -95,6 +95,8 @@ def _step(contents: Contents, i: int) -> dict[str, Any]:
 
 def _opening(cal: Calibration) -> str:
     wrong = "" if cal.noise is None else ", some of them wrong"
+    if cal.checked is not None:
+        wrong = f", {cal.checked:,} of them checked"
     made = f"{cal.n:,} labels of {cal.k:,} classes{wrong}"
     return f"Calibrated on {made}. Score: <code>{_safe(repr(cal.score))}</code>."
 
@@ -108,29 +110,32 @@ def _promise(cal: Calibration) -> str:
 
 
 def _costs(contents: Contents) -> str:
-    tested = any(row.coverage is not None for row in contents.costs.rows)
-    header = ["guarantee", "labels per set", "estimated", *["on test points"] * tested, "what it says"]
-    rows = [
-        [row.guarantee, _number(row.mean_size, ".2f"), _number(row.estimate, ".4f")]
+    rows, audited = contents.costs.rows, contents.costs.audited
+    tested = any(row.coverage is not None for row in rows)
+    header = ["guarantee", *["from labels"] * audited, "labels per set", "estimated"]
+    header += [*["by checked labels"] * audited, *["on test points"] * tested, "what it says"]
+    written = [
+        [row.guarantee, *[row.labels] * audited, _number(row.mean_size, ".2f"), _number(row.estimate, ".4f")]
+        + [_number(row.checked_estimate, ".4f")] * audited
         + [_number(row.coverage, ".4f")] * tested
-        + [_sentence(_said(row))]
-        for row in contents.costs.rows
+        + [_sentence(row.said(audited))]
+        for row in rows
     ]
-    name = contents.calibration.guarantee.name
+    guarantee = contents.calibration.guarantee
+    mine = [guarantee.name, *labels_used(guarantee)[:1]] if audited else [guarantee.name]
     intro = f"With the same score, at alpha = {contents.calibration.alpha:g}."
-    table = _scroll("Guarantees", header, rows, lambda row: row[0] == name)
+    table = _scroll("Guarantees", header, written, lambda row: row[: len(mine)] == mine)
     return f"<p class='soft'>{intro}</p>{table}"
-
-
-def _said(row: ComparisonRow) -> str:
-    return row.reason if row.reason is not None else row.promise
 
 
 def _noise(contents: Contents) -> str:
     """Return where the noise model comes from, whether it can be right, and what if it is wrong."""
-    if contents.calibration.noise is None:
+    cal = contents.calibration
+    alpha = f"At alpha = {cal.alpha:g}."
+    if cal.checked is not None:
+        return _checked(contents, cal.checked, alpha)
+    if cal.noise is None:
         return "<p>The labels are taken as they are.</p>"
-    alpha = f"At alpha = {contents.calibration.alpha:g}."
     said = {"Estimated": contents.estimate, "Diagnosis": contents.diagnosis}
     text = f"<p class='soft'>{alpha}</p>" + "".join(
         f"<p class='lines'><strong>{name}.</strong> {_safe(str(what))}</p>"
@@ -153,6 +158,21 @@ def _noise(contents: Contents) -> str:
         "<details><summary>The same in numbers</summary>"
         f"{_scroll('Coverage by stated rate', header, rows)}</details>"
     )
+
+
+def _checked(contents: Contents, checked: int, alpha: str) -> str:
+    """Return that no noise model is needed, what checked labels say, and of a model given beside them."""
+    cal = contents.calibration
+    error = "" if not cal.deviation else f" ± {100 * cal.deviation / math.sqrt(checked):.1f}%"
+    said = (
+        f"No noise model is needed: the promise rests on {checked:,} checked labels. At the threshold they "
+        f"say that {100 * cal.estimate:.1f}%{error} of the true labels are in the sets."
+    )
+    text = f"<p class='soft'>{alpha}</p><p>{_safe(said)}</p>"
+    if contents.diagnosis is None:
+        return text
+    model = "The noise model that was given only helps to make these sets small. Taken by itself:"
+    return f"{text}<p>{model}</p><p class='lines'>{_safe(str(contents.diagnosis))}</p>"
 
 
 def _samples(contents: Contents) -> str:
@@ -190,6 +210,8 @@ def _classes(contents: Contents) -> str:
     found, cal = contents.classes, contents.calibration
     if contents.tested:
         how = f"Measured on {contents.tested:,} test points with true labels, with exact intervals."
+    elif cal.checked is not None:
+        how = f"Measured on the {cal.checked:,} checked points, with exact intervals."
     elif cal.noise is None:
         how = "Measured on the calibration points, with exact intervals."
     else:

@@ -12,6 +12,7 @@ from nacp.checks import check_fraction
 from nacp.coverage import Rule
 from nacp.files import write_text
 from nacp.guarantees import Guarantee
+from nacp.noise import UNSAID, NoiseLike, Unsaid
 from nacp.show.report.contents import Contents, gather
 from nacp.show.report.page import render
 
@@ -52,7 +53,8 @@ def make_report(
     probs: ArrayLike,
     labels: ArrayLike,
     *,
-    noise: Any,
+    noise: NoiseLike | Unsaid = UNSAID,
+    clean: Any = None,
     alpha: float = 0.1,
     score: Any = "hps",
     guarantee: str | Guarantee | None = None,
@@ -76,6 +78,9 @@ def make_report(
     ----------
     probs, labels, noise, alpha, score, guarantee, delta, crossing, classes, normalize, random_state
         As in `calibrate`. A slider goes from 0.01 to 0.3 and has the given alpha on it.
+    clean : array of shape (n,) or pair (rows, labels), optional
+        True labels of points that were picked at random and checked, as in `calibrate`. All calibrations then
+        come from these, and assume nothing about the noise; a `noise` that is given is judged by them.
     test_probs : array of shape (m, k), optional
         Probabilities of other points; sizes and sample sets are then theirs.
     test_labels : array of shape (m,), optional
@@ -111,9 +116,10 @@ def make_report(
     from nacp.versions import __version__
 
     contents = gather(
-        probs, labels, noise=noise, alpha=check_fraction("alpha", alpha), score=score, guarantee=guarantee,
-        delta=delta, crossing=crossing, classes=classes, normalize=normalize, random_state=random_state,
-        test_probs=test_probs, test_labels=test_labels, samples=samples, descriptions=descriptions, say=say,
+        probs, labels, noise=noise, clean=clean, alpha=check_fraction("alpha", alpha), score=score,
+        guarantee=guarantee, delta=delta, crossing=crossing, classes=classes, normalize=normalize,
+        random_state=random_state, test_probs=test_probs, test_labels=test_labels, samples=samples,
+        descriptions=descriptions, say=say,
     )  # fmt: skip
     say("drawing")
     return Report(render(contents, title, __version__), contents)

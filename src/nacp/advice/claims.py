@@ -1,0 +1,154 @@
+"""What a noise model claims of coverage, against what checked labels say.
+
+If the model is right, a point's share g in F^c-hat and whether its true label is in the set have the same
+mean, at any threshold that does not depend on the points compared. Each checked label is set against the mean
+share of a batch of points, and bets are placed on the differences. The proof: docs/estimation.md.
+"""
+
+import math
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from nacp._types import Floats, Ints
+from nacp.advice.regions import EndsQuestion
+from nacp.calibration import Calibration
+from nacp.coverage import Question, Sample, Talk, together
+from nacp.coverage.audit import deal
+from nacp.coverage.audited import AuditedCoverage
+from nacp.guarantees import Problem, coverage_under
+from nacp.noise import Noise, UniformNoise
+from nacp.stats.betting import Bets
+
+# A fifth of the points, but so many at the most, says at which threshold to compare.
+_PARTS, _MOST = 5, 2000
+
+
+class ClaimCheck(NamedTuple):
+    """Coverage of the true label at the threshold: by the noise model, and by checked labels.
+
+    Attributes
+    ----------
+    checked : int
+        How many labels were checked.
+    claim, claim_error : float
+        What the model claims, and its standard error if it is right.
+    at_least : bool
+        Whether it claims at least that much, because it is known up to an interval or a radius only.
+    found, error : float
+        What the checked labels say, whatever the noise is, and the standard error of that (at least 1 over
+        their number).
+    short, generous : bool
+        Whether the model claims significantly too much, or too little.
+    """
+
+    checked: int
+    claim: float
+    claim_error: float
+    at_least: bool
+    found: float
+    error: float
+    short: bool
+    generous: bool
+
+    def __str__(self) -> str:
+        said = (
+            f"At the threshold the noise model claims {'at least ' * self.at_least}{100 * self.claim:.1f}%, "
+            f"the {self.checked:,} checked labels say {100 * self.found:.1f}% ± {100 * self.error:.1f}%"
+        )
+        use = "calibrate with these labels, clean= (--clean), which assumes nothing about the noise"
+        if self.short:
+            return f"{said}: it claims too much. Do not rely on its promise; {use}."
+        if self.generous:
+            return f"{said}: it claims too little, and sets are larger than need be; {use}."
+        return f"{said}: no contradiction, as far as so many labels can tell. Not to depend on it, {use}."
+
+
+def claim_of(sample: Sample, cal: Calibration, rows: Ints, truth: Ints, level: float) -> Talk[ClaimCheck]:
+    """Compare what a calibration's noise model claims with the true labels of some rows, picked at random."""
+    noise = UniformNoise(0.0) if cal.noise is None else cal.noise
+    ends, doubtful = noise.doubt.ends, noise.doubt.radius > 0
+    learn, checked, others = _parts(sample.n, rows, cal.random_state)
+    tested = _threshold(sample, cal, ends[0], learn)
+    at = np.array([cal.native_threshold if math.isfinite(cal.native_threshold) else tested])
+    audit = deal(sample.n, sample.k, rows, truth, cal.random_state)
+    audited = AuditedCoverage(sample, audit, noise.matrix(sample.k))
+    coverages = [coverage_under(sample, end) for end in ends]
+    shares = [EndsQuestion(each, (tested, None), np.zeros(2), doubtful) for each in coverages]
+    talks: list[Talk[Any]] = [_asking([*shares]), *(each.at_with_deviations(at) for each in coverages)]
+    _, *claims = yield from together(talks)
+    (found,), (spread,) = audited.estimates(at, audited.strata(cal.alpha))
+    values = [(float(each.clean[0]), deviations[0]) for each, deviations in claims]
+    claim, deviation = min(values)
+    short, generous = True, True
+    scores = np.empty(sample.n)
+    scores[audit.rows] = audited.checked_scores
+    hits = (scores[checked] <= tested).astype(np.float64)
+    batch = np.concatenate([np.arange(len(checked)), np.arange(len(others)) % max(len(checked), 1)])
+    members = np.concatenate([checked, others])
+    for coverage, question in zip(coverages, shares, strict=True):
+        low, high = coverage.inverse.subset_range()
+        more = noise.doubt.shift(coverage.inverse)
+        apart = hits - _means(question.shares[members, 0], batch)
+        blur = noise.doubt.radius * _means(question.doubts[members, 0], batch) if doubtful else 0.0
+        short &= _won(-apart - blur, 1 - low + more, high, level / 2)
+        generous &= _won(apart - blur, high + more, 1 - low, level / 2)
+    return ClaimCheck(
+        checked=len(rows),
+        claim=claim,
+        claim_error=deviation / math.sqrt(sample.n),
+        at_least=not noise.doubt.exact,
+        found=float(found),
+        error=max(float(spread), 1 / math.sqrt(len(rows))) / math.sqrt(len(rows)),
+        short=short,
+        generous=generous,
+    )
+
+
+def _parts(n: int, rows: Ints, seed: int) -> tuple[Ints, Ints, Ints]:
+    """Deal all rows, at random: those that say where to compare, the checked ones that are compared, and
+    those with which these are compared. The first are unchecked, as far as there are enough.
+    """
+    rng = np.random.default_rng(seed)
+    checked, others = (rng.permutation(part) for part in (rows, np.setdiff1d(np.arange(n), rows)))
+    aside = min(n // _PARTS, _MOST)
+    learn = np.concatenate([others, checked])[:aside]
+    return learn, checked[max(aside - len(others), 0) :], others[aside:]
+
+
+def _threshold(sample: Sample, cal: Calibration, noise: Noise, learn: Ints) -> float:
+    """Return about the threshold of a calibration, as found on a few of the points."""
+    if not len(learn):
+        return math.inf
+    few = Sample(sample.rows.some(learn), sample.labels[learn], sample.score)
+    coverage = coverage_under(few, noise)
+    counts = np.bincount(few.labels, minlength=few.k).astype(np.float64)
+    problem = Problem(cal.alpha, cal.n, noise, coverage.inverse, counts * (cal.n / few.n))
+
+    def found() -> Talk[float]:
+        (plain,) = yield from coverage.crossings([1 - cal.alpha], "last")
+        (deviation,) = yield from coverage.deviations(np.array([plain.threshold]))
+        price = min(cal.guarantee.price(problem, deviation), cal.alpha / 2)
+        (corrected,) = yield from coverage.crossings([1 - cal.alpha + price], "last")
+        return corrected.threshold
+
+    return few.ask(found())
+
+
+def _asking(questions: list[Question]) -> Talk[None]:
+    yield questions
+
+
+def _means(values: Floats, batch: Ints) -> Floats:
+    """Return the mean value of each batch."""
+    found: Floats = np.bincount(batch, values) / np.bincount(batch)
+    return found
+
+
+def _won(gains: Floats, loss: float, gain: float, level: float) -> bool:
+    """Bet that the mean of some numbers is above 0; `loss` and `gain` are the most that each can be."""
+    if not len(gains):
+        return False
+    bets = Bets(1, len(gains), level, 0.99 * (loss + gain) / loss)
+    bets.play(gains[:, None] / (loss + gain))
+    return bool(bets.won[0])

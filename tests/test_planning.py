@@ -1,0 +1,192 @@
+"""How many labels to check: the exact test's cost, what noisy labels add, and what the plan says of it."""
+
+import math
+
+import numpy as np
+import pytest
+from scipy.stats import binom
+
+import nacp
+from nacp.advice.checking import Informed, informed_by_pilot, informed_by_share, strata_worth
+from nacp.noise import UNSAID
+from nacp.stats.counts import allowed_misses, binomial_excess, binomial_needed
+
+
+@pytest.mark.parametrize("delta", [0.01, 0.05, 0.3, 0.45])
+@pytest.mark.parametrize("alpha", [0.02, 0.1, 0.4])
+def test_the_exact_cost_and_the_least_number_are_those_of_every_m_in_turn(alpha, delta):
+    sizes, misses, excess = np.arange(1, 3000), -1, []
+    for m in sizes:
+        # One label more never lets fewer misses pass.
+        while binom.cdf(misses + 1, m, alpha) <= delta:
+            misses += 1
+        excess.append(alpha if misses < 0 else (m - misses) / (m + 1) - (1 - alpha))
+        if m in (1, 2, 30, 59, 100, 777, 2999):
+            assert allowed_misses(m, alpha, delta) == misses
+            assert binomial_excess(m, alpha, delta) == excess[-1]
+    for wanted in np.geomspace(excess[-1] + 2 / 3000, 0.99 * alpha, 12):
+        first = int(sizes[np.array(excess) <= wanted + 1e-12][0])
+        assert binomial_needed(float(wanted), alpha, delta) == first
+
+
+def test_the_exact_cost_is_what_the_binomial_test_costs():
+    """Uniform scores: coverage of a threshold is the threshold itself."""
+    rng = np.random.default_rng(0)
+    for m, alpha, delta in ((60, 0.1, 0.1), (300, 0.1, 0.05), (100, 0.3, 0.01)):
+        rank = m - allowed_misses(m, alpha, delta)
+        covered = np.sort(rng.random((4000, m)), axis=1)[:, rank - 1]
+        error = covered.std() / math.sqrt(4000)
+        assert abs(covered.mean() - (1 - alpha) - binomial_excess(m, alpha, delta)) <= 4 * error
+        short = (covered < 1 - alpha).mean()
+        assert short <= delta + 4 * math.sqrt(delta / 4000)
+
+
+def test_a_huge_number_is_found_at_once():
+    """About (z / excess)^2 alpha (1 - alpha)."""
+    needed = binomial_needed(1e-5, 0.1, 0.05)
+    assert needed == pytest.approx((1.6448536 / 1e-5) ** 2 * 0.09, rel=1e-3)
+
+
+@pytest.mark.parametrize("wrong", [0.05, 0.2, 0.4])
+def test_what_a_share_of_wrong_labels_implies_is_what_simulated_ones_show(wrong):
+    rng, n, alpha = np.random.default_rng(1), 400_000, 0.1
+    truth, right = rng.random(n) < 1 - alpha, rng.random(n) >= wrong
+    noisy = truth & right  # in the set
+    found = informed_by_share(wrong, alpha)
+    assert found.outside == pytest.approx(1 - noisy.mean(), abs=0.005)
+    assert found.covered_outside == pytest.approx(truth[~noisy].mean(), abs=0.01)
+    assert found.covered_inside == truth[noisy].mean() == 1
+
+
+def test_the_worth_of_chosen_labels_is_that_of_the_estimate_from_two_strata():
+    """With so many labels that those which have not been seen do not matter."""
+    rng, runs = np.random.default_rng(2), 20_000
+    informed, m, n = Informed(0.2, 0.6, 0.97, ""), 20_000, 200_000
+    outside = rng.binomial(n, 0.2, runs) / n
+    estimate = outside * rng.binomial(m // 2, 0.6, runs) / (m // 2)
+    estimate += (1 - outside) * rng.binomial(m // 2, 0.97, runs) / (m // 2)
+    alpha = 1 - (0.2 * 0.6 + 0.8 * 0.97)
+    worth = alpha * (1 - alpha) / m / estimate.var()
+    assert strata_worth(informed, alpha, m, n, 0.5) == pytest.approx(
+        worth, rel=4 * math.sqrt(2 / runs) + 0.005
+    )
+
+
+def pilot(n, seed):
+    """Points whose probabilities are right, with uniform noise."""
+    rng = np.random.default_rng(seed)
+    probs = rng.dirichlet(np.full(6, 0.25), n)
+    truth = (probs.cumsum(axis=1) > rng.random((n, 1))).argmax(axis=1)
+    return probs, truth, nacp.UniformNoise(0.1).sample(truth, 6, rng)
+
+
+def test_a_pilot_says_how_much_the_noisy_labels_do():
+    """Where the classifier is right, what it believes is what checked labels show."""
+    probs, truth, noisy = pilot(20_000, 3)
+    believed = informed_by_pilot(probs, noisy, None, 0.1, 6, 0.1, "hps")
+    shown = informed_by_pilot(probs, noisy, truth, 0.1, 6, 0.1, "hps")
+    for name in ("outside", "covered_outside", "covered_inside"):
+        assert getattr(believed, name) == pytest.approx(getattr(shown, name), abs=0.03)
+    assert informed_by_pilot(probs, noisy, truth, UNSAID, 6, 0.1, "hps")[:3] == shown[:3]
+    useless = np.random.default_rng(4).integers(6, size=20_000)
+    nothing = informed_by_pilot(probs, useless, truth, 0.9, 6, 0.1, "hps")
+    assert nothing.covered_inside - nothing.covered_outside < 0.1
+
+
+def test_scores_of_ones_own_need_checked_labels_beside_them():
+    probs, truth, noisy = pilot(500, 7)
+    options = {"k": 6, "probs": 1 - probs, "labels": noisy, "score": "precomputed"}
+    assert nacp.plan(**options).assumed is None
+    assert nacp.plan(noise=0.1, **options).assumed == nacp.plan(k=6, noise=0.1).assumed
+    assert "500 checked labels" in nacp.plan(clean=truth, **options).assumed
+
+
+def test_the_plan_foretells_what_checked_labels_cost():
+    """The excess of "pac" over many calibration sets: alone nearly exactly, beside noisy ones at least."""
+    m, n, alpha, delta, runs = 200, 1000, 0.1, 0.1, 60
+    probs, truth, noisy = pilot(60_000, 5)
+    own = np.sort(1 - probs[np.arange(60_000), truth])
+    plan = nacp.plan(
+        k=6, noise=0.1, n=n, checked=m, alpha=alpha, delta=delta,
+        probs=probs[:5000], labels=noisy[:5000], clean=truth[:5000],
+    )  # fmt: skip
+    planned = {row.labels: row.correction for row in plan.checked_rows if row.guarantee.name == "pac"}
+    rng, found = np.random.default_rng(6), {"checked": [], "checked, noisy": []}
+    for _ in range(runs):
+        some, rows = rng.choice(60_000, n, replace=False), np.arange(m)
+        for which, labels in (("checked", None), ("checked, noisy", noisy[some])):
+            cal = nacp.calibrate(
+                probs[some], labels, clean=(rows, truth[some][:m]), noise=0.1, alpha=alpha, delta=delta
+            )
+            covered = np.searchsorted(own, cal.threshold, side="right") / len(own)
+            found[which].append(covered - (1 - alpha))
+    for which, cost in found.items():
+        error = np.std(cost) / math.sqrt(runs)
+        assert np.mean(cost) >= planned[which] - 4 * error
+    assert np.mean(found["checked"]) <= 1.03 * planned["checked"] + 4 * np.std(found["checked"]) / math.sqrt(
+        runs
+    )
+    assert planned["checked, chosen"] <= planned["checked, noisy"] < planned["checked"]
+
+
+def test_as_many_labels_as_the_plan_wants_are_enough():
+    for noise in (0.05, 0.3):
+        rows = nacp.plan(k=10, noise=noise, n=20_000, excess=0.01).checked_rows
+        for row in rows:
+            again = nacp.plan(k=10, noise=noise, n=20_000, checked=row.n_needed).checked_rows
+            cost = next(
+                each.correction
+                for each in again
+                if (each.labels, each.guarantee) == (row.labels, row.guarantee)
+            )
+            # Exact alone. Scaled, it is off by what the exact cost is beyond z sqrt(alpha (1 - alpha) / m).
+            assert cost <= 0.01 + (0 if row.labels == "checked" else 1.5 / row.n_needed) + 1e-12
+        assert [row.n_needed for row in rows[1:]] == sorted((row.n_needed for row in rows[1:]), reverse=True)
+
+
+def test_the_plan_without_noise_is_about_checked_labels_alone_and_says_what_is_missing():
+    found = nacp.plan(k=10, checked=22, delta=0.1)
+    assert found.rows == []
+    assert math.isnan(found.deviation)
+    assert found.cheapest == nacp.PAC(0.1)
+    alone = found.checked_rows[1]
+    assert alone.correction == pytest.approx(22 / 23 - 0.9)
+    assert all("give noise" in row.reason for row in found.checked_rows[2:])
+    assert nacp.plan(k=10, checked=21, delta=0.1).checked_rows[1].correction == 0.1
+    assert "all classes" in str(nacp.plan(k=10, checked=21, delta=0.1))
+
+
+@pytest.mark.parametrize(
+    "noise",
+    [
+        0.2,
+        nacp.UniformNoise(0.2, interval=(0.1, 0.3), confidence=0.98),
+        nacp.GroupNoise([0, 0, 1, 1], 0.3),
+        nacp.MatrixNoise(np.full((4, 4), 0.1) + 0.6 * np.eye(4), radius=0.05),
+    ],
+    ids=["uniform", "interval", "groups", "radius"],
+)
+def test_a_printed_plan_fits_80_columns_and_has_separators(noise):
+    text = str(nacp.plan(k=4, noise=noise, n=25_000, checked=2500, excess=0.002))
+    assert max(map(len, text.splitlines())) <= 80
+    assert "25,000 noisy labels" in text
+    assert "2,500 checked labels of 25,000" in text
+    assert f"{binomial_needed(0.002, 0.1, 0.05):,}" in text
+
+
+@pytest.mark.parametrize(
+    ("options", "argument"),
+    [
+        ({"checked": 0}, "checked"),
+        ({"checked": 1001}, "checked"),
+        ({"clean": [1, 2]}, "clean"),
+        ({"labels": [1, 2]}, "probs"),
+        ({"excess": 0.0}, "excess"),
+        ({"probs": np.full((60, 5), 0.2), "labels": np.zeros(60, dtype=int)}, "probs"),
+        ({"probs": np.full((9, 4), 0.25), "labels": np.zeros(9, dtype=int)}, "probs"),
+    ],
+)
+def test_what_cannot_be_planned_is_said(options, argument):
+    with pytest.raises(nacp.InputError) as caught:
+        nacp.plan(k=4, **options)
+    assert caught.value.argument == argument
