@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 
 import nacp
+from nacp.paper import twins
 from nacp.points import watching
 from nacp.tuning import tuned
 
