@@ -8,9 +8,12 @@ import pytest
 from scipy.stats import binom
 
 import nacp
-from nacp.coverage.audit import pilot_size
-from nacp.points import open_clean
-from nacp.stats.strata import hits_needed, hits_needed_inside
+from nacp.coverage import Sample
+from nacp.coverage.audit import deal, pilot_size
+from nacp.coverage.audited import AuditedCoverage
+from nacp.points import open_clean, open_rows
+from nacp.stats.counts import allowed_misses
+from nacp.stats.strata import hits_needed_inside
 
 
 def passes_inside(counts, points, pilot, target, delta):
@@ -66,7 +69,7 @@ def test_more_hits_never_fail_where_fewer_pass():
 @pytest.mark.parametrize("m", [1, 20, 100, 999])
 def test_the_binomial_test_needs_the_least_number_that_is_rare_enough(m):
     for target, delta in ((0.9, 0.1), (0.5, 0.01)):
-        needed = hits_needed(m, target, delta)
+        needed = m - allowed_misses(m, 1 - target, delta)
         assert needed == m + 1 or binom.sf(needed - 1, m, target) <= delta
         assert binom.sf(needed - 2, m, target) > delta
 
@@ -119,7 +122,7 @@ def scores_of(probs, score):
 
 
 @pytest.mark.parametrize("score", [nacp.HPS(), nacp.APS(), nacp.RAPS(randomized=False)], ids=repr)
-@pytest.mark.parametrize("m", [60, 200])
+@pytest.mark.parametrize("m", [120, 250])
 def test_the_threshold_is_that_of_the_definition(score, m):
     probs, truth, noisy = points(2000, 6, 3)
     rows = np.sort(np.random.default_rng(4).choice(2000, m, replace=False))
@@ -196,13 +199,13 @@ def test_the_estimate_is_unbiased_and_strata_make_it_sharper():
 
 def test_noisy_labels_help_where_they_say_something_and_never_cost_much():
     """Against the exact binomial test on the checked labels alone, on the same points."""
-    alpha, delta, runs, n, m = 0.1, 0.1, 100, 1500, 80
+    alpha, delta, runs, n, m = 0.1, 0.1, 100, 1500, 120
     probs, truth, noisy = points(60_000, 5, 21)
     own = 1 - probs[np.arange(len(truth)), truth].astype(np.float64)
     every = np.sort(own)
     rng = np.random.default_rng(22)
     useless = rng.permutation(noisy)
-    needed = hits_needed(m, 1 - alpha, delta)
+    needed = m - allowed_misses(m, alpha, delta)
     excess = {"alone": [], "noisy": [], "useless": []}
     for run in range(runs):
         some = rng.choice(len(truth), n, replace=False)
@@ -454,3 +457,35 @@ def test_a_calibration_by_a_plan_is_saved_whole(tmp_path):
     cal.save(tmp_path / "cal.json")
     assert nacp.load(tmp_path / "cal.json") == cal
     assert (cal.checked, cal.planned) == (75, 80)
+
+
+def test_whether_there_are_strata_is_decided_by_the_pilot_alone():
+    """The binomial test where few of the checked points happen to lie outside would pass too often."""
+    probs, truth, noisy = points(1500, 5, 37)
+    rows = np.arange(100)
+    audit = deal(1500, 5, rows, truth[rows], 0)
+    score, matrix = nacp.HPS(), nacp.UniformNoise(0.2).matrix(5)
+    likely, unlikely = probs.argmax(axis=1), probs.argmin(axis=1)
+    found = []
+    for checked in (noisy[:100], likely[:100], unlikely[:100]):  # as they are, all inside, all outside
+        labels = np.concatenate([checked, noisy[100:]])
+        sample = Sample(open_rows(probs), labels, score)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", nacp.AuditWarning)
+            found.append(AuditedCoverage(sample, audit, matrix).strata(0.1))
+    assert all(each is not None for each in found)
+    assert {each.pilot for each in found} == {found[0].pilot}
+    assert (hits_needed_inside((0, 100), 300, 1260, (30, 140), 0.9, 0.1) == 101).all()  # and never falls back
+    assert (hits_needed_inside((100, 0), 300, 1260, (30, 140), 0.9, 0.1) == 1).all()
+
+
+def test_rows_of_a_plan_without_the_plan_are_noticed():
+    probs, truth, noisy = points(4000, 5, 38)
+    plan = nacp.choose_audit(probs, noisy, budget=400)
+    assert plan.outside.any()
+    clean = (plan.rows, truth[plan.rows])
+    with pytest.warns(nacp.AuditWarning, match="do not look like a random sample"):
+        nacp.calibrate(probs, noisy, clean=clean)
+    nacp.calibrate(probs, noisy, clean=clean, audit=plan)
+    rows = np.random.default_rng(0).choice(4000, 400, replace=False)
+    nacp.calibrate(probs, noisy, clean=(rows, truth[rows]))

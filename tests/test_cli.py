@@ -885,6 +885,15 @@ def test_an_audit_that_was_filled_in_wrongly_gets_one_sentence(files):
     for words, options in wrong.items():
         fill(true, **options)
         assert words in done("calibrate", "probs.npy", "labels.npy", "--audit", "filled.csv", code=2)
+    with open("items.csv", "w", newline="") as file:
+        csv.writer(file).writerows([["id", "checked"], *([i, 1] for i in range(1000))])
+    choose = ("audit", "choose", "probs.npy", "labels.npy", "--budget", "60")
+    assert 'has a column "checked"' in done(*choose, "--items", "items.csv", code=2)
+    assert "must end in .csv" in done(*choose, "-o", "-", code=2)
+    fill(
+        true, change=lambda header, rows: rows[4].__setitem__(header.index("checked"), "2.0")
+    )  # a spreadsheet's
+    done("calibrate", "probs.npy", "labels.npy", "--audit", "filled.csv")
     fill(true)
     said = done("calibrate", "test.npz", "test.npz:other", "--audit", "filled.csv", code=2)
     assert "was chosen from other points than these" in said

@@ -13,7 +13,7 @@ from nacp.calibrate import NoValidThresholdWarning, calibrate, coverage_curve
 from nacp.calibration import Calibration
 from nacp.checked import choose_audit
 from nacp.coverage import CoverageCurve, Tally
-from nacp.coverage.audit import AuditPlan
+from nacp.coverage.audit import AuditPlan, AuditWarning
 from nacp.errors import InputError
 from nacp.estimation import (
     NoiseEstimate,
@@ -68,6 +68,7 @@ __all__ = [
     "RAPS",
     "SAPS",
     "AuditPlan",
+    "AuditWarning",
     "Binomial",
     "Calibration",
     "ClassCoverage",

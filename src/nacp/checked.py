@@ -22,7 +22,7 @@ from nacp.scores import SCORES, Score, ScoreLike, as_score
 
 # Of the labels to check, so many lie outside of the pilot's sets, if there are enough of these: they must
 # suffice even if their share is so many standard deviations smaller than in the pilot.
-CHOSEN_OUTSIDE, _SURELY, _FEWEST = 0.4, 3.0, 3
+CHOSEN_OUTSIDE, _SURELY, _FEWEST = 0.4, 4.0, 3
 
 
 def for_checked(
@@ -47,7 +47,7 @@ def for_checked(
         raise InputError(
             "score", f"must be {audit.score!r}, for which the audit was chosen", found=repr(score)
         )
-    if audit is not None and found.name == "expected":
+    if audit is not None and audit.outside.any() and found.name == "expected":
         raise InputError(
             "guarantee", '"expected" needs checked labels that were picked at random', remedy='use "pac"'
         )
@@ -246,7 +246,7 @@ def _picked(
     if sum(map(len, parts)) < budget:
         raise InputError(
             "budget", f"cannot be met: {int(outside.sum())} points lie outside of the pilot's sets and "
-            f"{int((~outside).sum())} inside", found=f"{budget}", remedy="check labels picked at random",
+            f"{int((~outside).sum())} inside", found=f"{budget}", remedy="choose fewer labels",
         )  # fmt: skip
     order = np.random.default_rng([seed, 1]).permutation(budget)
     rows, first = np.concatenate(parts)[order], (np.arange(budget) < number)[order]

@@ -25,6 +25,7 @@ from nacp.noise import NoiseLike, Unsaid
 from nacp.points import Rows, open_points
 from nacp.scores import as_score
 from nacp.stats.counts import binomial_excess, binomial_needed
+from nacp.stats.strata import strata_variance
 
 CHOSEN = "checked, chosen"
 _PILOT, _ENTRIES, _MANY = 50, 1 << 22, 10**9
@@ -97,9 +98,7 @@ def strata_worth(informed: Informed, alpha: float, m: int, n: int, share: float)
     w1 = 1 - w0
     first = max(min(m * share, w0 * n), 1.0)
     second = max(min(m - first, w1 * n), 1.0)
-    variance = w0**2 * (p0 * (1 - p0) + 0.5 / first) / first + w1**2 * (p1 * (1 - p1) + 0.5 / second) / second
-    variance += w0 * w1 * (p1 - p0) ** 2 / n
-    return float(alpha * (1 - alpha) / (m * variance))
+    return float(alpha * (1 - alpha) / (m * strata_variance(w0, p0, p1, first, second, n)))
 
 
 def _needed(

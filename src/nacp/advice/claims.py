@@ -40,6 +40,9 @@ class ClaimCheck(NamedTuple):
         their number).
     short, generous : bool
         Whether the model claims significantly too much, or too little.
+    undecided : int
+        How many of the checked labels could not be decided. They count as misses in what the checked labels
+        say, and for the model when it is judged.
     """
 
     checked: int
@@ -50,12 +53,15 @@ class ClaimCheck(NamedTuple):
     error: float
     short: bool
     generous: bool
+    undecided: int = 0
 
     def __str__(self) -> str:
         said = (
             f"At the threshold the noise model claims {'at least ' * self.at_least}{100 * self.claim:.1f}%, "
             f"the {self.checked:,} checked labels say {100 * self.found:.1f}% ± {100 * self.error:.1f}%"
         )
+        if self.undecided:
+            said += f" (undecided, counted as misses: {self.undecided:,})"
         use = "calibrate with these labels, clean= (--clean), which assumes nothing about the noise"
         if self.short:
             return f"{said}: it claims too much. Do not rely on its promise; {use}."
@@ -83,16 +89,18 @@ def claim_of(sample: Sample, cal: Calibration, rows: Ints, truth: Ints, level: f
     short, generous = True, True
     scores = np.empty(sample.n)
     scores[audit.rows] = audited.checked_scores
-    hits = (scores[checked] <= tested).astype(np.float64)
+    # What could not be decided counts for the model in both tests.
+    hits, unknown = scores[checked] <= tested, np.isin(checked, audit.rows[audit.labels < 0])
+    least, most = hits.astype(np.float64), (hits | unknown).astype(np.float64)
     batch = np.concatenate([np.arange(len(checked)), np.arange(len(others)) % max(len(checked), 1)])
     members = np.concatenate([checked, others])
     for coverage, question in zip(coverages, shares, strict=True):
         low, high = coverage.inverse.subset_range()
         more = noise.doubt.shift(coverage.inverse)
-        apart = hits - _means(question.shares[members, 0], batch)
+        mean = _means(question.shares[members, 0], batch)
         blur = noise.doubt.radius * _means(question.doubts[members, 0], batch) if doubtful else 0.0
-        short &= _won(-apart - blur, 1 - low + more, high, level / 2)
-        generous &= _won(apart - blur, high + more, 1 - low, level / 2)
+        short &= _won(mean - most - blur, 1 - low + more, high, level / 2)
+        generous &= _won(least - mean - blur, high + more, 1 - low, level / 2)
     return ClaimCheck(
         checked=len(rows),
         claim=claim,
@@ -102,6 +110,7 @@ def claim_of(sample: Sample, cal: Calibration, rows: Ints, truth: Ints, level: f
         error=max(float(spread), 1 / math.sqrt(len(rows))) / math.sqrt(len(rows)),
         short=short,
         generous=generous,
+        undecided=int(np.count_nonzero(truth < 0)),
     )
 
 

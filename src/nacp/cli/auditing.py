@@ -16,7 +16,7 @@ from nacp.cli.errors import command, example_block
 from nacp.cli.inputs import read_points
 from nacp.cli.models import read_noise
 from nacp.cli.outputs import check_output
-from nacp.cli.tables import csv_rows
+from nacp.cli.tables import are_whole, csv_rows
 from nacp.cli.terminal import progress_of, show
 from nacp.errors import InputError
 from nacp.files import write_whole
@@ -73,7 +73,9 @@ def choose_command(
     did not look; what is left empty must not be the hard ones. Write ? where
     you looked and cannot decide: that counts as a miss, which is safe.
     """
-    check_output(str(out), (".csv",), (probs, labels, noise, classes, items))
+    if out.suffix != ".csv":
+        raise InputError(str(out), "must end in .csv")
+    check_output(str(out), inputs=(probs, labels, noise, classes, items))
     known = read_noise(noise) if noise else UNSAID
     with progress_of(f"reading {probs}", quiet):
         matrix, given, names = read_points(probs, labels, names=classes)
@@ -95,6 +97,9 @@ def _items(name: str | None, rows: int) -> list[list[str]]:
     read = [cells for _, cells in csv_rows(Path(name))]
     if len(read) != rows + 1:
         raise InputError(name, f"must have a header and {rows} rows", found=f"{len(read)} lines")
+    taken = [each for each in read[0] if each in (_ROW, _GIVEN, _PROBABLE, _CHECKED, _PLAN)]
+    if taken:
+        raise InputError(name, f'has a column "{taken[0]}", as the table to fill in has', remedy="rename it")
     return read
 
 
@@ -135,9 +140,13 @@ def read_audit(
         raise InputError(
             name, "has a row or a plan that cannot be read", remedy="leave these columns"
         ) from None
-    found: list[Any] = [label for _, label in filled]
-    if names is None or not set(found) <= {*map(str, names), "?"}:
-        found = [int(label) if label.isdecimal() else label for label in found]
-        if names is not None:
-            found = [names[each] if isinstance(each, int) and each < len(names) else each for each in found]
+    found = [_label(label, names) for _, label in filled]
     return same_audit(document, matrix, given, classes=names, normalize=normalize), (rows, found)
+
+
+def _label(cell: str, names: Any) -> Any:
+    """Return the label in a cell: a class name, a number as spreadsheets write it, or ?."""
+    if cell in map(str, names or ()) or not are_whole([cell]):
+        return cell
+    number = int(float(cell))
+    return number if names is None or not 0 <= number < len(names) else names[number]

@@ -13,6 +13,10 @@ from nacp.scores import Score
 _PILOT_SHARE, _PILOT_MOST, _PILOT_ENTRIES = 10, 500, 1 << 22
 
 
+class AuditWarning(UserWarning):
+    """The checked points do not look like a random sample, on which the promise rests."""
+
+
 @dataclass(frozen=True, eq=False)
 class AuditPlan:
     """Which labels to check; made by `choose_audit`. Print it.
@@ -54,6 +58,8 @@ class AuditPlan:
 
     def __str__(self) -> str:
         number = int(self.outside.sum())
+        if not number:
+            return f"{len(self):,} of {self.n:,} labels to check, picked at random."
         return (
             f"{len(self):,} of {self.n:,} labels to check: {number:,} of points whose label lies outside of "
             f"the pilot's prediction set, and {len(self) - number:,} of points whose label lies inside."

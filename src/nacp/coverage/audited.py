@@ -5,6 +5,7 @@ prediction set miss their true label more often. So points are parted into two s
 that set; coverage is known better from the share of each stratum and the hits in it than from the hits alone.
 """
 
+import warnings
 from functools import cached_property
 from typing import NamedTuple
 
@@ -12,15 +13,20 @@ import numpy as np
 
 from nacp import engine
 from nacp._types import Bools, Floats
-from nacp.coverage.audit import Audit, digest
+from nacp.coverage.audit import Audit, AuditWarning, digest
 from nacp.coverage.sample import Sample
 from nacp.engine import Scratch
 from nacp.errors import InputError
 from nacp.noise.matrices import ClassMatrix
 from nacp.points.arrays import row_slices
+from nacp.stats.strata import strata_variance
 
 # Strata are of use if they make the predicted variance of the estimate this many times smaller, at the least.
 _WORTHWHILE = 1.12
+# And if so many checked points can be expected in each of them.
+_FEWEST = 6
+# So many standard errors apart, checked points and others are not random parts of the same.
+_CHOSEN = 6.0
 # The pilot aims above the target by so many times 1/sqrt(m): about where the threshold will be.
 _BEYOND = 0.3
 
@@ -90,8 +96,11 @@ class AuditedCoverage:
             return None
         pilot = self.pilot(alpha, self.m)
         outside = scores > pilot.threshold
+        if not _worthwhile(pilot, self.m, len(audit.counted)):
+            return None
         found = Strata(outside[audit.rows], _counts(outside[audit.counted]), pilot.outside)
-        return found if _worthwhile(found, pilot.predicted, self.m) else None
+        _warn_if_chosen(*_counts(found.outside), *found.counted)
+        return found
 
     def pilot(self, alpha: float, m: int) -> Pilot:
         """Part the points where the pilot's sets hold the true label with about 1 - alpha, by its own lights.
@@ -129,24 +138,40 @@ class AuditedCoverage:
             return clean, np.sqrt(clean * (1 - clean))
         w = strata.counted[0] / strata.counted[1]
         sides = [hit[:, side] for side in (strata.outside, ~strata.outside)]
-        (p0, p1), (n0, n1) = (side.mean(axis=1) for side in sides), (side.shape[1] for side in sides)
-        variance = w**2 * p0 * (1 - p0) / n0 + (1 - w) ** 2 * p1 * (1 - p1) / n1
-        variance += w * (1 - w) * (p1 - p0) ** 2 / strata.counted[1]
+        # A side on which nobody was checked counts as missed: the test fails there, too.
+        n0, n1 = (max(side.shape[1], 1) for side in sides)
+        p0, p1 = (side.sum(axis=1) / number for side, number in zip(sides, (n0, n1), strict=True))
+        variance = strata_variance(w, p0, p1, n0, n1, strata.counted[1], unseen=0.0)
         return w * p0 + (1 - w) * p1, np.sqrt(variance * self.m)
+
+
+def _warn_if_chosen(n0: int, m: int, count: int, points: int) -> None:
+    """Warn if the checked points cannot be a random sample: far too many, or too few, lie outside."""
+    share = (n0 + count) / (m + points)
+    error = np.sqrt(share * (1 - share) * (1 / m + 1 / points))
+    if abs(n0 / m - count / points) > _CHOSEN * error > 0:
+        warnings.warn(
+            f"the checked points do not look like a random sample: of {100 * n0 / m:.3g}% of them the label "
+            f"lies outside of the pilot's sets, and of {100 * count / points:.3g}% of the others; if "
+            "nacp.choose_audit chose them, pass its plan as audit=, else the promise does not hold",
+            AuditWarning,
+            stacklevel=2,
+        )
 
 
 def _counts(outside: Bools) -> tuple[int, int]:
     return int(np.count_nonzero(outside)), len(outside)
 
 
-def _worthwhile(strata: Strata, predicted: tuple[float, float], m: int) -> bool:
-    """Return whether strata are of use, by what the pilot predicts; the checked labels have no say in it."""
-    n0, n1 = int(np.count_nonzero(strata.outside)), int(np.count_nonzero(~strata.outside))
-    count, points = strata.counted
-    if min(n0, n1, count, points - count) < 3:
+def _worthwhile(pilot: Pilot, m: int, points: int) -> bool:
+    """Return whether strata are of use, by the pilot alone.
+
+    How the checked points and the others happen to lie has no say: the test in strata holds given that, and
+    the binomial one does not, so to choose between them by it would void the promise.
+    """
+    w, (p0, p1) = pilot.outside[0] / pilot.outside[1], pilot.predicted
+    n0, n1 = w * m, (1 - w) * m
+    if min(n0, n1) < _FEWEST or points * min(w, 1 - w) < _FEWEST:
         return False
-    w, (p0, p1) = count / points, predicted
     plain = w * p0 + (1 - w) * p1
-    variance = w**2 * (p0 * (1 - p0) + 0.5 / n0) / n0 + (1 - w) ** 2 * (p1 * (1 - p1) + 0.5 / n1) / n1
-    variance += w * (1 - w) * (p1 - p0) ** 2 / points
-    return bool(plain * (1 - plain) / m >= _WORTHWHILE * variance)
+    return bool(plain * (1 - plain) / m >= _WORTHWHILE * strata_variance(w, p0, p1, n0, n1, points))

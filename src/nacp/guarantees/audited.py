@@ -12,7 +12,8 @@ from nacp._types import Bools, Floats
 from nacp.coverage.audited import AuditedCoverage, Strata
 from nacp.coverage.crossing import ROUNDING
 from nacp.guarantees.base import Finding
-from nacp.stats.strata import hits_needed, hits_needed_inside
+from nacp.stats.counts import allowed_misses
+from nacp.stats.strata import hits_needed_inside
 
 
 def exact(coverage: AuditedCoverage, alphas: Sequence[float], delta: float) -> list[Finding]:
@@ -21,7 +22,7 @@ def exact(coverage: AuditedCoverage, alphas: Sequence[float], delta: float) -> l
     for alpha in alphas:
         strata = coverage.strata(alpha)
         scores = _distinct(coverage)
-        place = _from_which_on(_passing(coverage, strata, scores, 1 - alpha, delta))
+        place = _from_which_on(_passing(coverage, strata, scores, alpha, delta))
         if place < len(scores):
             found.append(_at(coverage, strata, float(scores[place])))
             continue
@@ -33,17 +34,17 @@ def exact(coverage: AuditedCoverage, alphas: Sequence[float], delta: float) -> l
 
 
 def _passing(
-    coverage: AuditedCoverage, strata: Strata | None, scores: Floats, target: float, delta: float
+    coverage: AuditedCoverage, strata: Strata | None, scores: Floats, alpha: float, delta: float
 ) -> Bools:
-    """Return at which thresholds the test passes that coverage reaches a target."""
+    """Return at which thresholds the test passes that coverage reaches 1 - alpha."""
     own = coverage.checked_scores
     if strata is None:
         hits = np.searchsorted(np.sort(own), scores, side="right")
-        return np.asarray(hits >= hits_needed(coverage.m, target, delta))
+        return np.asarray(hits >= coverage.m - allowed_misses(coverage.m, alpha, delta))
     sides = [np.sort(own[side]) for side in (strata.outside, ~strata.outside)]
     x0, x1 = (np.searchsorted(side, scores, side="right") for side in sides)
     sizes = len(sides[0]), len(sides[1])
-    needed = hits_needed_inside(sizes, *strata.counted, strata.pilot, target, delta)
+    needed = hits_needed_inside(sizes, *strata.counted, strata.pilot, 1 - alpha, delta)
     return np.asarray(x1 >= needed[x0])
 
 

@@ -1,4 +1,4 @@
-"""Exact tests that a share reaches a target: of all points alike, and of points in two strata.
+"""An exact test that a share of hits reaches a target, for points in two strata.
 
 Points lie outside (stratum 0) or inside (stratum 1) of something. With probabilities p0 and p1 they are hits,
 and a share w of all points lies outside, so ``F = w p0 + (1 - w) p1`` of all points are hits. Known are the
@@ -8,6 +8,7 @@ is below the target. The statement and its proof: docs/guarantees.md, A1.
 """
 
 import math
+from typing import Any
 
 import numpy as np
 
@@ -21,27 +22,27 @@ _DOUBT = 0.01
 _BIN, _UNLIKELY = 0.5, 1e-6
 # Cells of (p0, p1) are so small that F differs by this part of its standard error from end to end; but there
 # are no more than so many in one direction, and so many of w.
-_SLACK, _MOST_CELLS, _SHARES = 0.015, 1600, 200
+_SLACK, _MOST_CELLS, _SHARES = 0.015, 1000, 200
 # What is left out of sums, and rounding: added to the bound.
 _NEGLIGIBLE, _LEFT_OUT = 1e-12, 1e-7
 _ROWS = 48  # cells of p0 that are looked at together
 
 
-def hits_needed(m: int, target: float, delta: float) -> int:
-    """Return the least number of hits among m that a share below the target reaches with at most delta.
+def strata_variance(
+    w: Any, p0: Any, p1: Any, n0: float, n1: float, points: float, unseen: float = 0.5
+) -> Any:
+    """Return the variance of ``w p0 + (1 - w) p1``, estimated from n0 and n1 points, and w from others.
 
-    It is m + 1 where even m hits would not do.
+    Half a miss more in each stratum stands for those that have not been seen, and keeps it from 0.
 
     Examples
     --------
-    >>> hits_needed(100, 0.9, 0.1), hits_needed(20, 0.9, 0.1)
-    (95, 21)
+    >>> round(strata_variance(0.2, 0.5, 1.0, 50, 150, 1000, unseen=0.0), 6)
+    0.00024
     """
-    from scipy.special import bdtrc
-
-    counts = np.arange(1, m + 1)
-    enough = np.flatnonzero(bdtrc(counts - 1, m, target) <= delta)
-    return int(counts[enough[0]]) if len(enough) else m + 1
+    outside = w**2 * (p0 * (1 - p0) + unseen / n0) / n0
+    inside = (1 - w) ** 2 * (p1 * (1 - p1) + unseen / n1) / n1
+    return outside + inside + w * (1 - w) * (p1 - p0) ** 2 / points
 
 
 def hits_needed_inside(
@@ -68,14 +69,16 @@ def hits_needed_inside(
     >>> int(k[45])
     59
     """
+    never = np.full(checked[0] + 1, checked[1] + 1)
+    if not min(checked):  # nothing is known of one of them
+        return never
     strata = _Strata(checked, outside, points, pilot, target, delta)
-    if strata.bin < 0:  # hardly ever: the pilot excludes it
-        return np.full(checked[0] + 1, checked[1] + 1)
-    return strata.hits_needed()[:, strata.bin]
+    # A bin that the pilot excludes never passes.
+    return never if strata.bin < 0 else strata.table()[:, strata.bin]
 
 
 class _Strata:
-    """The test for one set of counts; `hits_needed` has a column for each bin of N0."""
+    """The test for one set of counts."""
 
     def __init__(
         self, checked: tuple[int, int], outside: int, points: int, pilot: tuple[int, int], target: float,
@@ -142,12 +145,7 @@ class _Strata:
         self._null: Bools = (smallest <= self.high) & (columns >= last)
 
     def _variance(self, p0: Floats, p1: Floats, w: Floats | float) -> Floats:
-        """Return the variance of F's estimate; half a point more in each stratum keeps it from 0."""
-        found: Floats = (
-            w**2 * (p0 * (1 - p0) + 0.5 / self.n0) / self.n0
-            + (1 - w) ** 2 * (p1 * (1 - p1) + 0.5 / self.n1) / self.n1
-            + w * (1 - w) * (p1 - p0) ** 2 / self.points
-        )
+        found: Floats = strata_variance(w, p0, p1, self.n0, self.n1, self.points)
         return found
 
     def _distance(self, x0: Ints, x1: Ints) -> Floats:
@@ -218,7 +216,7 @@ class _Strata:
                 break
         return worst + self._beyond + _LEFT_OUT
 
-    def hits_needed(self) -> Ints:
+    def table(self) -> Ints:
         """Return k for all X0 and bins, with the least cutoff found at which the bound is at most delta."""
         from scipy.special import ndtri
 
