@@ -218,10 +218,12 @@ def choose_audit(
     )
     aside = pilot_size(rows.n, rows.k)
     check_count("budget", budget, 1)
-    if budget > rows.n - aside or aside < 1:
+    if aside < 1:
+        raise InputError("probs", "must have 10 rows or more to choose from", found=f"{rows.n}")
+    if budget > rows.n - aside:
         raise InputError(
             "budget", f"must be at most {rows.n - aside} for {rows.n} points, of which {aside} are the pilot",
-            found=f"{budget}", remedy="check all labels, and pass them as clean=" if aside else "check all",
+            found=f"{budget}", remedy="or check all labels, and pass them as clean=",
         )  # fmt: skip
     pilot, others = planned(rows.n, aside, seed)
     sample = Sample(rows, numbers, score)
@@ -260,8 +262,10 @@ def same_audit(
     """Return the plan that `AuditPlan.to_dict` described, for the same points."""
     try:
         score = rebuild("score", SCORES, document["score"])
-        number, inside = map(int, document["checks"])
-        seed, aside, n, k = (int(document[name]) for name in ("random_state", "pilot", "n", "k"))
+        number, inside = (check_count("checks", each) for each in document["checks"])
+        seed, aside, n, k = (
+            check_count(name, document[name]) for name in ("random_state", "pilot", "n", "k")
+        )
         alpha, threshold = float(document["alpha"]), float(document["threshold"])
     except (KeyError, TypeError, ValueError, InputError):
         raise InputError("audit", "has a plan that cannot be read") from None

@@ -78,11 +78,15 @@ def calibrate_command(
         warnings.simplefilter("ignore", nacp.NoValidThresholdWarning)  # said below
         warnings.simplefilter("always", nacp.RepeatedRowsWarning)
         warnings.showwarning = lambda message, *_, **__: typer.echo(f"Warning: {message}.", err=True)
-        found = nacp.calibrate(
-            matrix, noisy, noise=known, clean=checked, audit=plan, alpha=alpha, score=score,
-            guarantee=guarantee, delta=delta, crossing=crossing, classes=names, normalize=normalize,
-            random_state=seed,
-        )  # fmt: skip
+        try:
+            found = nacp.calibrate(
+                matrix, noisy, noise=known, clean=checked, audit=plan, alpha=alpha, score=score,
+                guarantee=guarantee, delta=delta, crossing=crossing, classes=names, normalize=normalize,
+                random_state=seed,
+            )  # fmt: skip
+        except InputError as error:
+            # The true labels are in the audit's file.
+            raise error.about(audit) if audit is not None and error.argument == "clean" else error from None
     found.save(out)
     if found.obstacle is not None:
         typer.echo(
