@@ -66,6 +66,11 @@ def test_more_hits_never_fail_where_fewer_pass():
     assert 0 < k[-1] <= 70
 
 
+def test_a_pilot_that_is_four_standard_deviations_off_costs_no_more_than_two_hits():
+    fair, odd = (hits_needed_inside((42, 258), 546, 4200, (pilot, 450), 0.9, 0.1) for pilot in (58, 88))
+    assert (odd <= fair + 2).all()
+
+
 @pytest.mark.parametrize("m", [1, 20, 100, 999])
 def test_the_binomial_test_needs_the_least_number_that_is_rare_enough(m):
     for target, delta in ((0.9, 0.1), (0.5, 0.01)):

@@ -19,7 +19,7 @@ from nacp.stats.intervals import exact_share
 _DOUBT = 0.01
 # The counts N0 are told apart by bins of so many standard deviations. Bins that lie lower than a pilot sample
 # allows with this probability never pass.
-_BIN, _UNLIKELY = 0.5, 1e-6
+_BIN, _UNLIKELY = 0.5, 1e-12
 # Cells of (p0, p1) are so small that F differs by this part of its standard error from end to end; but there
 # are no more than so many in one direction, and so many of w.
 _SLACK, _MOST_CELLS, _SHARES = 0.015, 1000, 200
