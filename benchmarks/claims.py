@@ -9,7 +9,7 @@ import os
 from pathlib import Path
 
 import numpy as np
-from checked import ALPHA, DELTA, N, human
+from checked import ALPHA, DELTA, N, label_sets
 
 import nacp
 
@@ -27,7 +27,7 @@ def main():
         parser.error("name a folder: --data, or NACP_BENCHMARK_DATA")
     rng = np.random.default_rng(0)
     print("| labels | checked | claimed | by checked labels | refuted |\n|---|---|---|---|---|")
-    for name, probs, truth, noisy in human(Path(folder)):
+    for name, probs, truth, noisy in label_sets(Path(folder)):
         k = probs.shape[1]
         rate = float((noisy != truth).mean() * k / (k - 1))
         for m in (300, 1000):
