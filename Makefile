@@ -2,9 +2,9 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: demo test docs reproduce bench guarantees estimation lint types clean
+.PHONY: demo test sanitize docs reproduce bench guarantees estimation lint types clean
 
-.venv/installed: pyproject.toml
+.venv/installed: pyproject.toml setup.py src/nacp/engine/native.c src/nacp/engine/rows.h
 	$(PYTHON) -m venv .venv
 	$(BIN)/python -m pip install --quiet --editable '.[plot,report,sklearn]'
 	touch $@
@@ -19,6 +19,16 @@ demo: .venv/installed
 
 test: lint types
 	$(BIN)/python -m pytest -n 2
+
+# The compiled engine under the address and undefined-behaviour sanitizers, in an installation of its own.
+sanitize: .venv/dev
+	rm -rf build/sanitize
+	CFLAGS='-g -O1 -fno-omit-frame-pointer -fsanitize=address,undefined -fno-sanitize-recover=all' \
+	LDFLAGS='-fsanitize=address,undefined' \
+	$(BIN)/python -m pip install --quiet --no-deps --no-build-isolation --target build/sanitize .
+	PYTHONPATH=build/sanitize NACP_ENGINE=native ASAN_OPTIONS=detect_leaks=0 \
+	LD_PRELOAD="$$($(CC) -print-file-name=libasan.so) $$($(CC) -print-file-name=libubsan.so)" \
+	$(BIN)/python -m pytest -p no:cacheprovider tests/test_engine.py tests/test_native.py -k 'not numpy'
 
 # The documentation, with warnings as errors. Writes docs/_build/index.html.
 docs: .venv/dev

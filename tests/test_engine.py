@@ -17,6 +17,8 @@ import nacp
 from nacp import engine
 from nacp.engine import ByEntry, ByLabel, PerLabel, PerRow, Scratch, Spec, traced
 from nacp.engine.cells import CELLS, EDGES, codes_of
+from nacp.engine.choose import ENGINES
+from nacp.engine.contract import Whole
 from nacp.engine.formula import Expression, Symbols
 from nacp.engine.ranks import descending_rows, sorted_places
 from nacp.noise.matrices import DenseMatrix, GroupedMatrix
@@ -166,14 +168,9 @@ class Case:
             "equal": (None, None),
             "matrix": (ByLabel(self.labels, DenseMatrix(matrix), 0.25), 4 * off[self.labels]),
             "groups": (ByLabel(self.labels, grouped, 0.125), 8 * same[self.labels]),
-            "matrix without unit": (ByLabel(self.labels, DenseMatrix(matrix)), off[self.labels]),
-            "groups without unit": (ByLabel(self.labels, grouped), same[self.labels]),
+            "written out": (ByLabel(self.labels, Whole((4 * off).astype(np.int64))), 4 * off[self.labels]),
             "entries": (ByEntry(entries), entries),
         }
-
-    def whole_weights(self) -> Iterator[tuple[Any, np.ndarray | None]]:
-        """Those that are whole numbers, as a tally and a window want them."""
-        return (both for name, both in self.weights().items() if "without" not in name)
 
 
 def read_only(array: np.ndarray) -> np.ndarray:
@@ -188,6 +185,15 @@ def make(score: str, k: int, dtype: Any, seed: int = 0) -> Case:
         values = np.where(values > 0.5, 40 * values, -2 * values)  # scores of both signs
     labels = np.random.default_rng(1).integers(k, size=len(values))
     return Case(SCORES[score], read_only(values), read_only(labels))
+
+
+@pytest.fixture(autouse=True, params=ENGINES)
+def _engine(request):
+    """All that follows holds for each engine."""
+    if request.param == "native":
+        pytest.importorskip("nacp.engine._native", reason="the compiled engine was not built")
+    with engine.using(request.param):
+        yield
 
 
 @pytest.fixture(params=[np.float32, np.float64], ids=["float32", "float64"])
@@ -245,16 +251,27 @@ def expect_tally(found, scores, edges, weights):
 
 def test_a_tally_adds_up_the_pairs_of_every_cell(case):
     for each in case:
-        for weights, written in each.whole_weights():
+        for weights, written in each.weights().values():
             found = engine.tally(each.open(), None, weights)
             expect_tally(found, each.scores, np.append(-np.inf, EDGES), written)
+
+
+def test_a_tally_up_to_a_limit_counts_what_is_beyond_no_later_than_it_comes(case):
+    for each in case:
+        for weights, written in each.weights().values():
+            every = engine.tally(each.open(), None, weights)
+            for place in np.searchsorted(EDGES, each.thresholds[1:-2:5]).tolist():
+                found = engine.tally(each.open(), None, weights, float(EDGES[place]))
+                np.testing.assert_array_equal(found[:, : place + 1], every[:, : place + 1])
+                np.testing.assert_array_equal(found.sum(axis=1), every.sum(axis=1))
+                assert (np.cumsum(found, axis=1) >= np.cumsum(every, axis=1)).all()
 
 
 def test_a_tally_adds_up_the_pairs_between_given_edges(case, counted):
     for each in case:
         thresholds = each.thresholds
         for edges in (np.append(-np.inf, thresholds), thresholds[1:-2], thresholds[[0, -1]]):
-            for weights, written in each.whole_weights():
+            for weights, written in each.weights().values():
                 expect_tally(engine.tally(each.open(), edges, weights), each.scores, edges, written)
 
 
@@ -281,7 +298,7 @@ def test_a_window_holds_the_pairs_that_score_in_some_intervals(case):
             inside = np.zeros(each.scores.shape, dtype=bool)
             for low, high in spans:
                 inside |= (each.scores > low) & (each.scores <= high)
-            for weights, written in each.whole_weights():
+            for weights, written in each.weights().values():
                 for seen_before in (False, True):
                     block = each.open()
                     if seen_before:
@@ -301,7 +318,7 @@ def expect_profile(found, inside, weights):
     expected = np.stack(
         [np.where(each, 1 if weights is None else weights, 0).sum(axis=1) for each in inside], 1
     )
-    np.testing.assert_array_equal(found, expected)  # all weights are multiples of 1/8, so sums are exact
+    np.testing.assert_array_equal(found, expected)
 
 
 def test_a_profile_is_the_weight_of_each_set_at_each_threshold(case):

@@ -1,6 +1,5 @@
 """Coverage: what can be known of a sample under one W. Each method is a conversation with the sample."""
 
-from dataclasses import dataclass
 from functools import cached_property
 from typing import NamedTuple
 
@@ -13,8 +12,8 @@ from nacp.coverage.estimator import Estimator, rest_unit
 from nacp.coverage.sample import Question, Sample, Talk, both
 from nacp.coverage.tally import Tally
 from nacp.engine import Block, ByEntry, ByLabel
-from nacp.engine.cells import CELLS, ENDS
-from nacp.engine.contract import Table
+from nacp.engine.cells import CELLS, EDGES, ENDS
+from nacp.engine.contract import Table, Whole
 from nacp.noise.matrices import ClassMatrix
 from nacp.tuning import tuning
 
@@ -84,17 +83,17 @@ class Coverage:
         sample = self.sample
         return Estimator(sample.label_scores, sample.labels, self.inverse, self._points, sample.parts)
 
-    def _known(self, cells: "list[Cell] | None" = None) -> Talk[Search]:
+    def _known(self, hint: "Hint") -> Talk[Search]:
         """Return what is known at the edges of all cells; first read that, and the pairs of some cells."""
         if self._search is None:
-            tally = TallyQuestion(self)
-            windows = [WindowQuestion(self, cells)] if cells else []
+            tally = TallyQuestion(self, limit=hint.limit)
+            windows = [WindowQuestion(self, hint.cells)] if hint.cells else []
             yield [tally, *windows]
             for question in windows:
                 self._hold(question.window)
             if self._search is None:  # else another conversation learnt it just before
                 self._search = Search(self.estimator)
-                self._search.learn(ENDS, tally.found)
+                self._search.start(tally.found, tally.limit)
         return self._search
 
     def crossings(self, targets: list[float], rule: Rule) -> Talk[list[Crossing]]:
@@ -103,8 +102,9 @@ class Coverage:
         "first": the smallest q with ``F^c-hat(q) >= target``. "last": the smallest q such that the same holds
         for all q' >= q, the paper's "largest solution".
         """
-        hinted = self._hint([t for t in targets if t <= 1], rule) if self._search is None else None
-        search = yield from self._known(hinted)
+        search = self._search
+        if search is None:
+            search = yield from self._known(self._hint([t for t in targets if t <= 1], rule))
         while True:
             answers = [search.locate(target, rule) for target in targets]
             wanted = dict.fromkeys(cell for answer in answers if isinstance(answer, list) for cell in answer)
@@ -114,6 +114,11 @@ class Coverage:
 
     def _look_into(self, search: Search, cells: list[Cell]) -> Talk[None]:
         """Collect the pairs of cells, as many as may be held; cut the others."""
+        if any(cell.high > search.limit for cell in cells):
+            every = TallyQuestion(self)
+            yield [every]
+            search.start(every.found, np.inf)
+            return
         held = [(cell, window) for window in self._held for cell in cells if window.holds(cell)]
         if not held:
             numbers = np.cumsum([search.pairs_in(cell) for cell in cells])
@@ -139,13 +144,13 @@ class Coverage:
                 room -= other.size
         self._held[:] = kept
 
-    def _hint(self, targets: list[float], rule: Rule) -> list[Cell]:
+    def _hint(self, targets: list[float], rule: Rule) -> "Hint":
         """Guess from all labels and a few rows in which cells targets are crossed; an error costs a read."""
         search = Search(self.estimator)
         if self.n * self.k <= tuning().hint_pairs:
-            return [Cell(-np.inf, np.inf)]
+            return Hint([Cell(-np.inf, np.inf)], np.inf)
         if not targets:
-            return []
+            return Hint([], np.inf)
         if self.read_as not in self.sample.glanced:
             parts = [TallyQuestion(self) for _ in range(8)]
             rows = self.sample.glance(parts, tuning().hint_rows * min(len(targets), 4))
@@ -165,7 +170,9 @@ class Coverage:
             wanted = _merged([*cells, Cell(float(search.edges[low]), float(search.edges[high]))])
             if low < high and sum(map(search.pairs_in, wanted)) <= tuning().collected_pairs:
                 cells = wanted
-        return cells
+        # What is above the thresholds is of interest as far as half of what they miss.
+        far = _place(clean - error, (1 + max(targets)) / 2, rule)
+        return Hint(cells, float(search.edges[far + 1]) if far + 1 < len(clean) else np.inf)
 
     def at(self, thresholds: Floats) -> Talk[Estimates]:
         """Return the three estimates at native thresholds."""
@@ -188,11 +195,13 @@ class Coverage:
         return moments.deviations(thresholds)
 
     def random_between(self, thresholds: Floats) -> tuple[Floats, Floats]:
-        """Return F^r-hat at the ends of the cells of native thresholds; known when a crossing is."""
+        """Return bounds of F^r-hat at native thresholds, from the ends of cells; known when a crossing is."""
         assert self._search is not None
-        place = np.searchsorted(self._search.edges, thresholds, side="left")
-        random = self._search.upto[0] / (self.n * self.k)
-        return random[place - 1], random[place]
+        search = self._search
+        place = np.searchsorted(search.edges, thresholds, side="left")
+        within = np.searchsorted(search.edges, search.limit, side="right") - 1
+        random = search.upto[0] / (self.n * self.k)
+        return random[np.minimum(place - 1, within)], random[place]
 
     def losses(self, thresholds: Floats) -> Talk[Floats]:
         """Return psi-hat, the mean sum of ``max(-W[y, l], 0)`` over the sets, at native thresholds."""
@@ -203,7 +212,7 @@ class Coverage:
 
     def _upto(self, q: Floats) -> Talk[Ints]:
         """Return pairs, gains and losses up to ascending thresholds."""
-        if self._search is None:
+        if self._search is None or np.any(q > self._search.limit):
             counts = TallyQuestion(self, np.append(-np.inf, q))
             yield [counts]
             return np.cumsum(self.estimator.weighed(counts.found), axis=1)
@@ -214,9 +223,10 @@ class Coverage:
     def tally(self) -> Talk[Tally]:
         """Return what is known of all cells."""
         if self._tally is None:
-            tally = TallyQuestion(self)
+            # As far as it has been counted; all if nothing has.
+            tally = TallyQuestion(self, limit=np.inf if self._search is None else self._search.limit)
             yield [tally]
-            self._tally = self.estimator.tally(tally.found)
+            self._tally = self.estimator.tally(tally.within_limit())
         return self._tally
 
     @property
@@ -263,20 +273,7 @@ class Coverage:
             return own
         if inverse.constant_rest is not None:
             return own + inverse.constant_rest * engine.profile(block, thresholds)
-        weights = ByLabel(labels, inverse) if parts is None else ByEntry(self._mean_rest(rows))
-        return own + engine.profile(block, thresholds, weights)
-
-
-@dataclass(frozen=True)
-class Whole:
-    """A table of weights that are whole numbers, written out."""
-
-    values: Ints
-
-    def rest(self, rows: Ints, columns: Ints | None = None) -> Ints:
-        """Return the entries at the given places; without columns, whole rows."""
-        found: Ints = self.values[rows] if columns is None else self.values[rows, columns]
-        return found
+        return own + self._unit * engine.profile(block, thresholds, self.weights(rows))
 
 
 def _place(estimate: Floats, target: float, rule: Rule) -> int:
@@ -287,19 +284,40 @@ def _place(estimate: Floats, target: float, rule: Rule) -> int:
     return len(estimate) - int(np.argmax(~reached[::-1])) if not reached.all() else 0
 
 
-class TallyQuestion(Question):
-    """Pairs, gains and losses of all cells, or between some edges."""
+class Hint(NamedTuple):
+    """What the first read should collect, and up to where it should count exactly."""
 
-    def __init__(self, coverage: Coverage, edges: Floats | None = None) -> None:
-        self._coverage, self._edges = coverage, edges
+    cells: list[Cell]
+    limit: float
+
+
+class TallyQuestion(Question):
+    """Pairs, gains and losses of all cells, or between some edges.
+
+    Of all cells, those above the limit may have pairs of cells above them.
+    """
+
+    def __init__(self, coverage: Coverage, edges: Floats | None = None, limit: float = np.inf) -> None:
+        self._coverage, self._edges, self.limit = coverage, edges, limit
         if edges is None:
-            self.key, self.lasting = ("tally", coverage.read_as), True
+            self.key, self.lasting = ("tally", coverage.read_as, limit < np.inf), True
         self.placed = coverage.read_as is not None
         number = CELLS if edges is None else len(edges) - 1
         self.found: Ints = np.zeros((3 if self.placed else 1, number), dtype=np.int64)
 
+    def absorb(self, other: "TallyQuestion") -> None:
+        self.limit = max(self.limit, other.limit)
+
     def see(self, block: Block, rows: slice | Ints) -> None:
-        self.found += engine.tally(block, self._edges, self._coverage.weights(rows))
+        self.found += engine.tally(block, self._edges, self._coverage.weights(rows), self.limit)
+
+    def within_limit(self) -> Ints:
+        """Return the tally with all that lies above the limit in the last cell."""
+        found = self.found.copy()
+        beyond = np.searchsorted(EDGES, self.limit, side="right")
+        found[:, -1] = found[:, beyond:].sum(axis=1)
+        found[:, beyond:-1] = 0
+        return found
 
 
 class MomentsQuestion(Question):

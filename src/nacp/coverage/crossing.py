@@ -18,6 +18,7 @@ import numpy as np
 
 from nacp._types import Floats, Ints
 from nacp.coverage.estimator import Estimator
+from nacp.engine.cells import ENDS
 from nacp.tuning import tuning
 
 Rule: TypeAlias = Literal["first", "last"]
@@ -87,8 +88,15 @@ class Search:
         self.estimator = estimator
         self.edges: Floats = np.array([-np.inf, np.inf])
         self.upto: Ints = np.zeros((3, 2), dtype=np.int64)  # pairs, gains and losses up to each edge
+        self.limit = np.inf  # up to here; beyond, no fewer than there are, as some are counted too early
         self._scans: dict[Cell, Scan] = {}
         self._known: tuple[Floats, Floats, Floats] | None = None
+
+    def start(self, tally: Ints, limit: float) -> None:
+        """Begin with the tallies of all cells; those above the limit may have pairs of cells above them."""
+        self.edges, self.upto = np.array([-np.inf, np.inf]), np.zeros((3, 2), dtype=np.int64)
+        self.limit = limit
+        self.learn(ENDS, tally)
 
     def learn(self, edges: Floats, tally: Ints) -> None:
         """Add the tallies of cells ``(edges[i], edges[i + 1]]``, of which the first edge is known.
@@ -122,15 +130,19 @@ class Search:
         n = self.estimator.n
         bar, slack = (target - ROUNDING) * n, ROUNDING * n / 8
         rising, falling, clean = self._at_edges()
+        beyond = self.edges[1:] > self.limit
         if rule == "first":
-            candidates = np.flatnonzero(rising[1:] - falling[:-1] >= bar - slack)
+            candidates = np.flatnonzero((rising[1:] - falling[:-1] >= bar - slack) | beyond)
         else:
             candidates = np.flatnonzero(rising[:-1] - falling[1:] < bar + slack)[::-1]
         # At the edges F^c-hat is known: nothing matters beyond a cell at whose far end it is past the target.
         past = clean[1:] >= target - ROUNDING if rule == "first" else clean[:-1] < target - ROUNDING
+        past &= ~beyond
         unseen: list[Cell] = []
         for j in candidates[: int(np.argmax(past[candidates])) + 1 if past[candidates].any() else None]:
             cell = Cell(float(self.edges[j]), float(self.edges[j + 1]))
+            if beyond[j]:
+                return [Cell(self.limit, np.inf)]
             scan = self._scans.get(cell) or self._without_pairs(cell, j)
             if scan is None:
                 unseen.append(cell)
@@ -141,7 +153,11 @@ class Search:
     def _at_edges(self) -> tuple[Floats, Floats, Floats]:
         """Return the rising and the falling part of F^c-hat at all edges, times n, and itself."""
         if self._known is None:
-            self._known = self.estimator.parts(self.edges, *self.upto[1:])
+            gains, losses = self.upto[1:]
+            within = np.searchsorted(self.edges, self.limit, side="right") - 1
+            # Beyond the limit, gains are at least those up to it, and losses at most those counted too early.
+            gains = np.minimum(gains, gains[within]) if self.limit < np.inf else gains
+            self._known = self.estimator.parts(self.edges, gains, losses)
             self._known[2][-1] = 1.0
         return self._known
 
@@ -155,6 +171,8 @@ class Search:
         found, unseen = np.empty((3, len(thresholds)), dtype=np.int64), []
         for i, q in enumerate(thresholds.tolist()):
             j = int(np.searchsorted(self.edges, q, side="left"))
+            if q > self.limit:
+                return [Cell(self.limit, np.inf)]
             if self.edges[j] == q or self.upto[0, j] == self.upto[0, j - 1]:
                 found[:, i] = self.upto[:, j]
                 continue

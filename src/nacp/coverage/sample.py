@@ -195,7 +195,7 @@ class Sample:
             rows = where if order is None else order[where]
             block = self._open(rows, scratch)
             if any(question.placed for question in open_questions):
-                _ = block.placed  # for all of them, instead of once in order and once in place
+                block.prepare(placed=True)
             for question in open_questions:
                 question.see(block, rows)
         extra = [question for question in questions if question.unlabelled]

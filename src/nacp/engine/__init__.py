@@ -10,6 +10,7 @@ from nacp.engine.choose import (
     sets,
     tally,
     uniforms,
+    using,
     window,
 )
 from nacp.engine.contract import ByEntry, ByLabel, Pairs, PerLabel, PerRow, Spec
@@ -18,5 +19,5 @@ from nacp.engine.scratch import Scratch
 
 __all__ = [
     "Block", "ByEntry", "ByLabel", "Pairs", "PerLabel", "PerRow", "Scratch", "Spec", "check", "engine_name",
-    "label_scores", "open_block", "profile", "sets", "tally", "traced", "uniforms", "window",
+    "label_scores", "open_block", "profile", "sets", "tally", "traced", "uniforms", "using", "window",
 ]  # fmt: skip

@@ -101,6 +101,12 @@ def _table() -> Ints:
 
 
 @lru_cache(maxsize=1)
+def cell_table() -> Array:
+    """The same table in 32 bits, for the compiled engine."""
+    return _table().astype(np.int32)
+
+
+@lru_cache(maxsize=1)
 def _negative_table() -> Ints:
     """The cells of negative scores by the leading bits of their magnitude, at last that of -0.0."""
     return np.append(_table()[3 * _CODES :], np.searchsorted(EDGES, 0.0))

@@ -1,24 +1,110 @@
-"""Which engine runs: decided here, and nowhere else."""
+"""Which engine runs: decided here, and nowhere else.
 
-from nacp.engine.numpy import (
-    NAME,
-    Block,
-    check,
-    label_scores,
-    open_block,
-    profile,
-    sets,
-    tally,
-    uniforms,
-    window,
-)
+The compiled one if it was built, else NumPy's. ``NACP_ENGINE=numpy`` or ``NACP_ENGINE=native`` asks for one of
+them; to ask for what is not there is an error, so that nobody is slow without knowing it.
+"""
 
-__all__ = [
-    "Block", "check", "engine_name", "label_scores", "open_block", "profile", "sets", "tally", "uniforms",
-    "window",
-]  # fmt: skip
+import os
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
+from importlib.util import find_spec
+from types import ModuleType
+from typing import Any
+
+from nacp._types import Array, Floats, Ints
+from nacp.engine import numpy
+from nacp.engine.contract import Pairs, PerLabel, PerRow, Spec, Thresholds, Weights
+from nacp.engine.numpy import Block
+from nacp.engine.scratch import Scratch
+
+ENGINES = ("numpy", "native")
+
+
+def _engine(name: str) -> ModuleType:
+    if name == "numpy":
+        return numpy
+    if name not in ENGINES:
+        raise ImportError(f"NACP_ENGINE must be {' or '.join(ENGINES)}, not {name!r}")
+    try:
+        from nacp.engine import native
+    except ImportError as error:
+        raise ImportError(
+            "the compiled engine was not built when nacp was installed: install a C compiler and nacp again, or "
+            "do not ask for it (NACP_ENGINE=native)"
+        ) from error
+    return native
+
+
+def _chosen() -> ModuleType:
+    built = find_spec("nacp.engine._native") is not None
+    return _engine(os.environ.get("NACP_ENGINE") or ("native" if built else "numpy"))
+
+
+_CURRENT: ContextVar[ModuleType] = ContextVar("engine", default=_chosen())
+
+
+@contextmanager
+def using(name: str) -> Iterator[None]:
+    """Let an engine run for a while: to compare them."""
+    token = _CURRENT.set(_engine(name))
+    try:
+        yield
+    finally:
+        _CURRENT.reset(token)
 
 
 def engine_name() -> str:
     """Return the name of the engine that runs."""
-    return NAME
+    name: str = _CURRENT.get().NAME
+    return name
+
+
+def check(values: Array, tolerance: float) -> bool:
+    """Return whether rows are probabilities: none negative or above 1, and each row sums to 1."""
+    good: bool = _CURRENT.get().check(values, tolerance)
+    return good
+
+
+def uniforms(values: Array, seed: int) -> Floats:
+    """Return one u in [0, 1) per row."""
+    u: Floats = _CURRENT.get().uniforms(values, seed)
+    return u
+
+
+def open_block(values: Array, spec: Spec, scratch: Scratch | None = None, u: Floats | None = None) -> Block:
+    """Return rows ready to be asked about their scores; `u` are their uniform numbers, if these are known."""
+    block: Block = _CURRENT.get().open_block(values, spec, scratch, u)
+    return block
+
+
+def label_scores(block: Block, labels: Ints) -> Floats:
+    """Return the native score of one given label per row."""
+    scores: Floats = _CURRENT.get().label_scores(block, labels)
+    return scores
+
+
+def tally(
+    block: Block, edges: Floats | None = None, weights: Weights = None, limit: float = float("inf")
+) -> Ints:
+    """Return pairs, gains and losses of cells: see `nacp.engine.numpy.tally`."""
+    found: Ints = _CURRENT.get().tally(block, edges, weights, limit)
+    return found
+
+
+def window(block: Block, spans: Sequence[tuple[float, float]], weights: Weights = None) -> Pairs:
+    """Return the pairs that score in one of some intervals (low, high], which are ascending and disjoint."""
+    pairs: Pairs = _CURRENT.get().window(block, spans, weights)
+    return pairs
+
+
+def profile(block: Block, thresholds: Thresholds, weights: Weights = None) -> Ints:
+    """Return the weight of each row's set at each threshold, shape (rows, thresholds); by default its size."""
+    found: Ints = _CURRENT.get().profile(block, thresholds, weights)
+    return found
+
+
+def sets(block: Block, threshold: float | PerLabel | PerRow, **options: Any) -> tuple[Ints, Ints]:
+    """Return the sizes of the sets, and their labels row after row."""
+    found: tuple[Ints, Ints] = _CURRENT.get().sets(block, threshold, **options)
+    return found

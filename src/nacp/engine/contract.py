@@ -14,17 +14,19 @@ profile        per row, the weight of the set at several thresholds
 sets           the labels in the sets
 =============  ========================================================================================
 
-Weights of pairs are all equal (None), by the row's given label (`ByLabel`), or by entry (`ByEntry`). A
-threshold is one number, one per label (`PerLabel`) or one per row (`PerRow`).
+Weights of pairs are all equal (None), by the row's given label (`ByLabel`), or by entry (`ByEntry`), and whole
+numbers: their sums are the same in any order. A threshold is one number, one per label (`PerLabel`) or one per row (`PerRow`).
 """
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cached_property
 from typing import NamedTuple, Protocol, TypeAlias
 
 import numpy as np
 
 from nacp._types import Array, Floats, Ints
+from nacp.engine.codes import Codes, codes_of_formula
 from nacp.engine.formula import Formula
 
 
@@ -50,12 +52,29 @@ class Spec:
     seed: int | None = None
     of_rows: Callable[[Array], Array] | None = None
 
+    @cached_property
+    def codes(self) -> Codes | None:
+        """The formula for an engine that is not Python, if it can be written so."""
+        return codes_of_formula(self.formula, ranked=self.ranked)
+
 
 class Table(Protocol):
     """A k x k matrix of weights, whose entries can be asked for; it need not be written out."""
 
     def rest(self, rows: Ints, columns: Ints | None = None) -> Array:
         """Return the entries at the given places; without columns, whole rows. As a new array."""
+
+
+@dataclass(frozen=True)
+class Whole:
+    """A table of weights that are whole numbers, written out."""
+
+    whole: Ints
+
+    def rest(self, rows: Ints, columns: Ints | None = None) -> Ints:
+        """Return the entries at the given places; without columns, whole rows."""
+        found: Ints = self.whole[rows] if columns is None else self.whole[rows, columns]
+        return found
 
 
 @dataclass(frozen=True)
@@ -83,7 +102,7 @@ class ByLabel:
 
 @dataclass(frozen=True)
 class ByEntry:
-    """A pair's weight is the entry of a matrix of the block's shape; whole numbers for a tally."""
+    """A pair's weight is the entry of a matrix of the block's shape."""
 
     values: Array
 

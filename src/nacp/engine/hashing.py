@@ -17,7 +17,7 @@ def hashed_uniforms(block: Array, seed: int) -> Floats:
 
     The same row has the same u in any batch, order, process and floating-point width.
     """
-    columns, keys = _hash_plan(block.shape[1], int(seed) % (1 << 64))
+    columns, keys = hash_plan(block.shape[1], int(seed) % (1 << 64))
     values = np.empty((len(block), len(columns) + 1))
     values[:, :-1] = block.take(columns, axis=1)
     values[:, -1] = block.max(axis=1)
@@ -27,7 +27,7 @@ def hashed_uniforms(block: Array, seed: int) -> Floats:
 
 
 @lru_cache(maxsize=64)
-def _hash_plan(k: int, seed: int) -> tuple[Ints, Array]:
+def hash_plan(k: int, seed: int) -> tuple[Ints, Array]:
     """Return the columns that are hashed, and one key for each of them and for the maximum."""
     columns = np.arange(k)
     if k > _HASHED_COLUMNS:

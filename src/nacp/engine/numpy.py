@@ -90,6 +90,10 @@ class Block:
         """The scores of each row from the most probable label down; as placed if the score is not ranked."""
         return self._ranked(self.descending) if self.spec.ranked else self.placed
 
+    def prepare(self, *, placed: bool) -> None:
+        """Compute the scores for all who are going to ask, instead of once in order and once in place."""
+        self.scores(placed=placed)
+
     def scores(self, *, placed: bool) -> Array:
         """Return the scores: as placed if that matters or they are there already, else in any order."""
         return self.placed if placed or "placed" in vars(self) else self.along
@@ -185,7 +189,7 @@ class _Entries(NamedTuple):
 
 def open_block(values: Array, spec: Spec, scratch: Scratch | None = None, u: Floats | None = None) -> Block:
     """Return rows ready to be asked about their scores; `u` are their uniform numbers, if these are known."""
-    return Block(values, spec, Scratch() if scratch is None else scratch, u)
+    return Block(np.ascontiguousarray(values), spec, Scratch() if scratch is None else scratch, u)
 
 
 def label_scores(block: Block, labels: Ints) -> Floats:
@@ -202,11 +206,13 @@ def label_scores(block: Block, labels: Ints) -> Floats:
     return found
 
 
-def tally(block: Block, edges: Floats | None = None, weights: Weights = None) -> Ints:
+def tally(block: Block, edges: Floats | None = None, weights: Weights = None, limit: float = np.inf) -> Ints:
     """Return pairs, gains and losses, shape (3, cells): their number, positive and negative weight.
 
     With `edges`, for the cells ``(edges[i], edges[i + 1]]``; without, for all cells of `nacp.engine.cells`.
-    Where all weights are equal, the pairs alone, shape (1, cells).
+    Where all weights are equal, the pairs alone, shape (1, cells). Of all cells, an engine may count what scores
+    above the limit (an edge of cells) in lower cells than its own, if these are above the limit, too; this
+    engine does not.
     """
     placed = weights is not None
     if edges is None:
@@ -305,9 +311,12 @@ def profile(block: Block, thresholds: Thresholds, weights: Weights = None) -> Ar
     flat, inside = _inside(block, [(float(thresholds[0]), float(thresholds[-1]))], placed=placed)
     rows, columns = np.divmod(flat, block.shape[1])
     cells = rows * len(thresholds) + np.searchsorted(thresholds, inside, side="left")
-    added = np.bincount(
-        cells, None if weights is None else weights.at(rows, columns), minlength=base.size * len(thresholds)
-    ).reshape(-1, len(thresholds))
+    if weights is None:
+        added = np.bincount(cells, minlength=base.size * len(thresholds))
+    else:
+        added = np.zeros(base.size * len(thresholds), dtype=np.int64)
+        np.add.at(added, cells, weights.at(rows, columns))
+    added = added.reshape(-1, len(thresholds))
     return np.cumsum(added, axis=1, out=added) + base[:, None]
 
 

@@ -100,7 +100,7 @@ class BetsQuestion(Question):
             part = slice(start, start + max(1, tuning().bets_entries // max(thresholds, 1)))
             whole = start == 0 and part.stop >= len(rows)
             if not whole and block.spec.ranked:
-                block.scores(placed=self.placed)  # of all rows at once, not of each part
+                block.prepare(placed=self.placed)  # of all rows at once, not of each part
             self._play(block if whole else block.part(part), rows[part])
             start = part.stop
 

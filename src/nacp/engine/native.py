@@ -1,0 +1,221 @@
+"""The compiled engine: the same verbs as the NumPy engine, with the same bits, at the speed of reading the rows.
+
+A formula goes to it as codes. What it cannot evaluate (a Python function, an operation that may round in more
+than one way) the NumPy engine does. The rows of a block are shared out among threads; since whole numbers are
+added up, nothing depends on how many there are.
+"""
+
+import os
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from functools import cached_property, lru_cache
+from typing import Any
+
+import numpy as np
+
+from nacp._types import Array, Floats, Ints
+from nacp.engine import _native, numpy
+from nacp.engine.cells import CELLS, cell_table
+from nacp.engine.contract import ByLabel, Pairs, PerLabel, PerRow, Spec, Thresholds, Weights
+from nacp.engine.codes import Codes
+from nacp.engine.hashing import hash_plan
+from nacp.engine.scratch import Scratch
+
+NAME = "native"
+
+_WIDTHS = (np.float32, np.float64)
+# Fewer entries are not worth another thread: to start one takes as long as to read 10,000.
+_ENTRIES_PER_THREAD = 1 << 15
+# Into how many parts a row is cut beyond a limit, as in rows.h, and how many entries show where.
+_CUTS, _SAMPLED = 4, 512
+
+
+def open_block(
+    values: Array, spec: Spec, scratch: Scratch | None = None, u: Floats | None = None
+) -> numpy.Block:
+    """Return rows ready to be asked about their scores; `u` are their uniform numbers, if these are known."""
+    codes = spec.codes if values.dtype in _WIDTHS else None
+    if codes is None:
+        return numpy.open_block(values, spec, scratch, u)
+    return Block(np.ascontiguousarray(values), spec, Scratch() if scratch is None else scratch, u, codes)
+
+
+class Block(numpy.Block):
+    """A block of rows whose scores the compiled engine computes, as far as they are asked for."""
+
+    def __init__(self, values: Array, spec: Spec, scratch: Scratch, u: Floats | None, codes: Codes) -> None:
+        super().__init__(values, spec, scratch, u)
+        self._formula = codes
+
+    def part(self, rows: slice) -> "Block":
+        u = None if self.u is None else self.u[rows]
+        return Block(self.values[rows], self.spec, Scratch(), u, self._formula)
+
+    def prepare(self, *, placed: bool) -> None:
+        pass  # nothing is computed before somebody asks, and then no more than he asks for
+
+    @cached_property
+    def u(self) -> Floats | None:
+        if self.spec.seed is None:
+            return None
+        return uniforms(self.values, self.spec.seed) if self._u is None else np.ascontiguousarray(self._u)
+
+    @cached_property
+    def placed(self) -> Array:
+        if not self.spec.ranked:
+            return self._pointwise()
+        scores = self.scratch.get("placed", self.shape, np.float64)
+        _over_rows(_native.scores, self.described, scores)
+        return scores
+
+    @cached_property
+    def described(self) -> tuple[Any, ...]:
+        """The block, for the compiled functions."""
+        return (self.values, *self.shape, self.values.itemsize, *self._formula, self.u)
+
+
+def check(values: Array, tolerance: float) -> bool:
+    """Return whether rows are probabilities: none negative or above 1, and each row sums to 1."""
+    return all(_over_rows(_native.check, _plain(values), tolerance))
+
+
+def uniforms(values: Array, seed: int) -> Floats:
+    """Return one u in [0, 1) per row."""
+    columns, keys = hash_plan(values.shape[1], int(seed) % (1 << 64))
+    out = np.empty(len(values))
+    _over_rows(_native.uniforms, _plain(values), columns, keys, out)
+    return out
+
+
+def label_scores(block: numpy.Block, labels: Ints) -> Floats:
+    """Return the native score of one given label per row."""
+    if not isinstance(block, Block) or not block.spec.ranked:
+        return numpy.label_scores(block, labels)
+    out = np.empty(len(labels))
+    _over_rows(_native.label_scores, block.described, np.ascontiguousarray(labels), out)
+    return out
+
+
+def tally(
+    block: numpy.Block, edges: Floats | None = None, weights: Weights = None, limit: float = np.inf
+) -> Ints:
+    """Return pairs, gains and losses, shape (3, cells): their number, positive and negative weight.
+
+    What scores above the limit may be counted in lower cells than its own, but beyond the limit.
+    """
+    if not isinstance(block, Block):
+        return numpy.tally(block, edges, weights, limit)
+    rows, cells = 1 if weights is None else 3, CELLS if edges is None else len(edges) - 1
+    parts: list[Ints] = []
+
+    def count(described: Any, first: int, last: int, *arguments: Any) -> None:
+        out = np.zeros((rows, cells), dtype=np.int64)
+        _native.tally(described, first, last, *arguments, out)
+        parts.append(out)
+
+    table = cell_table() if edges is None else None
+    limit = limit if edges is None else float(edges[-1])
+    _over_rows(count, block.described, table, edges, limit, _cuts(block.values), *_weights(weights))
+    total = parts[0]
+    for part in parts[1:]:
+        total += part
+    return total
+
+
+def window(block: numpy.Block, spans: Sequence[tuple[float, float]], weights: Weights = None) -> Pairs:
+    """Return the pairs that score in one of some intervals (low, high], which are ascending and disjoint."""
+    if not isinstance(block, Block):
+        return numpy.window(block, spans, weights)
+    ends = np.array(spans, dtype=np.float64).reshape(-1)
+    found = _over_rows(_native.window, block.described, ends, *_weights(weights))
+    scores, weighed = (b"".join(each) for each in zip(*found, strict=True))
+    return Pairs(np.frombuffer(scores), np.frombuffer(weighed, dtype=np.int64))
+
+
+def profile(block: numpy.Block, thresholds: Thresholds, weights: Weights = None) -> Ints:
+    """Return the weight of each row's set at each threshold, shape (rows, thresholds); by default its size."""
+    if not isinstance(block, Block):
+        return numpy.profile(block, thresholds, weights)
+    values, kind, number = _thresholds(thresholds)
+    out = np.zeros((block.shape[0], number), dtype=np.int64)
+    _over_rows(_native.profile, block.described, values, kind, *_weights(weights), out)
+    return out
+
+
+def sets(
+    block: numpy.Block, threshold: float | PerLabel | PerRow, *, allow_empty: bool = True
+) -> tuple[Ints, Ints]:
+    """Return the sizes of the sets, and their labels row after row."""
+    if not isinstance(block, Block):
+        return numpy.sets(block, threshold, allow_empty=allow_empty)
+    values, kind, _ = _thresholds(threshold)
+    sizes = np.empty(block.shape[0], dtype=np.int64)
+    found = _over_rows(_native.sets, block.described, values, kind, allow_empty, sizes)
+    return sizes, np.frombuffer(b"".join(found), dtype=np.int32)
+
+
+def _plain(values: Array) -> tuple[Any, ...]:
+    """Describe rows of which no score is wanted."""
+    wide = values if values.dtype in _WIDTHS else values.astype(np.float64)
+    return (np.ascontiguousarray(wide), *wide.shape, wide.itemsize, None, None, None)
+
+
+def _cuts(values: Array) -> Floats:
+    """Return probabilities that part the entries of rows into some parts, descending; a few of them will do."""
+    flat = values.reshape(-1)
+    some = np.sort(flat[:: max(1, flat.size // _SAMPLED)])
+    return some[len(some) * np.arange(_CUTS, 0, -1) // (_CUTS + 1)].astype(np.float64)
+
+
+def _weights(weights: Weights) -> tuple[Ints | None, Array | None]:
+    """Return labels and a table, or no labels and the weight of each entry."""
+    if weights is None:
+        return None, None
+    written = getattr(weights.table, "whole", None) if isinstance(weights, ByLabel) else None
+    if written is not None:
+        return np.ascontiguousarray(weights.labels), written
+    return None, np.ascontiguousarray(weights.all(), dtype=np.int64)
+
+
+def _thresholds(thresholds: float | Thresholds) -> tuple[Floats, int, int]:
+    """Return thresholds, a number for what they are, and how many there are for each pair."""
+    if isinstance(thresholds, PerLabel | PerRow):
+        several = np.atleast_2d(np.ascontiguousarray(thresholds.values, dtype=np.float64))
+        return several, 1 if isinstance(thresholds, PerLabel) else 2, len(several)
+    one_each = np.ascontiguousarray(np.atleast_1d(thresholds), dtype=np.float64)
+    return one_each, 0, len(one_each)
+
+
+# Threads
+
+
+@lru_cache(maxsize=1)
+def _threads() -> int:
+    """How many threads work: NACP_THREADS, or as many as there are cores for this process."""
+    said = os.environ.get("NACP_THREADS")
+    if said is None:
+        return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    if not said.isdecimal() or int(said) < 1:
+        raise ValueError(f"NACP_THREADS must be a whole number from 1 on, not {said!r}")
+    return int(said)
+
+
+@lru_cache(maxsize=1)
+def _pool() -> ThreadPoolExecutor:
+    return ThreadPoolExecutor(_threads(), thread_name_prefix="nacp")
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_pool.cache_clear)  # threads do not survive it
+
+
+def _over_rows(function: Callable[..., Any], described: tuple[Any, ...], *arguments: Any) -> list[Any]:
+    """Call a function for parts of the rows, each in a thread of its own; return what it returns, in order."""
+    rows, k = described[1], described[2]
+    parts = min(_threads(), max(1, rows * k // _ENTRIES_PER_THREAD), max(rows, 1))
+    ends = [rows * i // parts for i in range(parts + 1)]
+    others = [
+        _pool().submit(function, described, first, last, *arguments)
+        for first, last in zip(ends[1:], ends[2:], strict=False)
+    ]
+    return [function(described, ends[0], ends[1], *arguments), *(other.result() for other in others)]

@@ -1,0 +1,338 @@
+"""The compiled engine: the same bits as NumPy's, whatever the rows are like; and no crash, whatever it is given."""
+
+import os
+import subprocess
+import sys
+import zipfile
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import nacp
+from nacp import engine
+from nacp.engine import ByEntry, ByLabel, PerLabel, PerRow, Spec, traced
+from nacp.engine.cells import EDGES
+from nacp.engine.codes import codes_of_formula
+from nacp.engine.contract import Whole
+from nacp.engine.formula import Symbols
+
+_native = pytest.importorskip("nacp.engine._native", reason="the compiled engine was not built")
+from nacp.engine import native  # noqa: E402
+
+ROOT = Path(__file__).parents[1]
+SCORES = [
+    nacp.HPS(),
+    nacp.APS(),
+    nacp.APS(randomized=False),
+    nacp.RAPS(penalty=0.05, free=2),
+    nacp.RAPS(randomized=False),
+    nacp.SAPS(),
+    nacp.SAPS(randomized=False),
+    nacp.Margin(),
+    nacp.TopK(),
+]
+
+
+def some_rows(kind: str, n: int, k: int, dtype: type, rng: np.random.Generator) -> np.ndarray:
+    """Rows of probabilities of some kind."""
+    logits = rng.standard_normal((n, k)) * {"even": 0.01, "sharp": 12.0, "tiny": 60.0}.get(kind, 3.0)
+    if kind == "ties":
+        logits = logits.round()
+    probs = np.exp(logits - logits.max(axis=1, keepdims=True))
+    if kind == "zeros":
+        probs[rng.random((n, k)) < 0.6] = 0
+        probs[:, 0] += 1e-3
+    if kind == "one-hot":
+        probs = np.eye(k)[rng.integers(k, size=n)]
+        probs[probs == 0] = -0.0
+    if kind == "subnormal":
+        probs[:, 1:] *= 1e-41
+    return (probs / probs.sum(axis=1, keepdims=True)).astype(dtype)
+
+
+def laid_out(values: np.ndarray, layout: str) -> np.ndarray:
+    """The same values, otherwise in memory."""
+    if layout == "by columns":
+        return np.asfortranarray(values)
+    if layout == "with gaps":
+        return np.repeat(np.repeat(values, 2, axis=0), 3, axis=1)[::2, ::3]
+    return values
+
+
+def answers(score: nacp.Score, values: np.ndarray, rng: np.random.Generator) -> list[np.ndarray]:
+    """What each verb says of the rows, of which nothing depends on an order that is left open."""
+    n, k = values.shape
+    labels, entries = rng.integers(k, size=n), rng.integers(-9, 10, size=(n, k))
+    weights = [None, ByEntry(entries), ByLabel(labels, Whole(rng.integers(-9, 10, size=(k, k))))]
+
+    def block():
+        return engine.open_block(values, score.spec)
+
+    scores = np.asarray(block().placed, dtype=np.float64)
+    q = np.unique(rng.choice(scores.ravel(), 6))
+    q = np.unique([*q, np.nextafter(q[0], -np.inf), q[-1] + 1])
+    spans = [(q[0], q[1]), (q[2], q[-1])] if len(q) > 3 else [(q[0], q[-1])]
+    by_label, by_row = rng.choice(q, size=(2, k)), rng.choice(q, size=(2, n))
+    found = [scores, engine.label_scores(block(), labels)]
+    if score.spec.seed is not None:
+        found.append(engine.uniforms(values, score.spec.seed))
+    for each in weights:
+        found += [engine.tally(block(), None, each), engine.tally(block(), q, each)]
+        pairs = engine.window(block(), spans, each)
+        order = np.lexsort((pairs.weights, pairs.scores) if len(pairs.weights) else (pairs.scores,))
+        found += [pairs.scores[order], pairs.weights[order] if len(pairs.weights) else pairs.weights]
+        found += [engine.profile(block(), kind, each) for kind in (q, PerLabel(by_label), PerRow(by_row))]
+    for threshold in (float(q[1]), -np.inf, np.inf, PerLabel(by_label[0]), PerRow(by_row[0])):
+        for allow_empty in (True, False):
+            found += engine.sets(block(), threshold, allow_empty=allow_empty)
+    return found
+
+
+KINDS = ["plain", "ties", "zeros", "one-hot", "subnormal", "even", "sharp", "tiny"]
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("k", [1, 2, 3, 15, 16, 17, 100, 1001])
+@pytest.mark.parametrize("score", SCORES, ids=repr)
+def test_both_engines_give_the_same_bits(score, k, dtype):
+    if k == 1 and isinstance(score, nacp.Margin):
+        pytest.skip("a margin needs two labels")
+    for i, kind in enumerate(KINDS):
+        values = some_rows(kind, 9 if k > 50 else 33, k, dtype, np.random.default_rng([k, i]))
+        layout = ("as usual", "by columns", "with gaps")[i % 3]
+        said = []
+        for name in ("numpy", "native"):
+            with engine.using(name):
+                said.append(answers(score, laid_out(values, layout), np.random.default_rng(7)))
+        for numpys, natives in zip(*said, strict=True):
+            np.testing.assert_array_equal(numpys, natives, strict=False, err_msg=f"{kind}, {layout}")
+
+
+@pytest.mark.parametrize("score", SCORES[:4], ids=repr)
+def test_many_classes(score):
+    values = some_rows("plain", 5, 5000, np.float32, np.random.default_rng(0))
+    said = []
+    for name in ("numpy", "native"):
+        with engine.using(name):
+            said.append(answers(score, values, np.random.default_rng(1)))
+    for numpys, natives in zip(*said, strict=True):
+        np.testing.assert_array_equal(numpys, natives)
+
+
+@pytest.mark.parametrize("dtype", [np.float16, np.float32, np.float64])
+@pytest.mark.parametrize("noise", [0.2, "matrix"])
+@pytest.mark.parametrize("guarantee", ["pac", "none", "expected"])
+@pytest.mark.parametrize("score", SCORES, ids=repr)
+def test_both_engines_calibrate_alike(score, guarantee, noise, dtype):
+    rng = np.random.default_rng(3)
+    probs = some_rows("plain", 700, 40, dtype, rng)
+    if noise == "matrix":
+        noise = nacp.MatrixNoise(0.75 * np.eye(40) + 0.25 * rng.dirichlet(np.full(40, 0.5), 40))
+    labels = np.array([rng.choice(40, p=p / p.sum()) for p in probs.astype(np.float64)])
+    found = []
+    for name in ("numpy", "native"):
+        with engine.using(name), nacp.tuning.tuned(hint_pairs=100, block_entries=4000):
+            cal = nacp.calibrate(
+                probs, labels, noise=noise, score=score, guarantee=guarantee, alpha=[0.1, 0.3]
+            )
+            sets = [each.predict_set(probs) for each in cal]
+            found.append((cal, [s.labels.tolist() for s in sets], [c.tally for c in cal]))
+    assert found[0] == found[1]
+
+
+def test_the_number_of_threads_changes_nothing():
+    code = (
+        "import numpy as np, nacp; rng = np.random.default_rng(0);"
+        "probs = rng.dirichlet(np.full(200, .1), 3000).astype(np.float32); labels = probs.argmax(axis=1);"
+        "cal = nacp.calibrate(probs, labels, noise=.1, score=nacp.APS());"
+        "print(cal.native_threshold.hex(), cal.estimate.hex(), cal.predict_set(probs).labels.sum())"
+    )
+    said = {
+        subprocess.run(
+            [sys.executable, "-c", code],
+            env={**os.environ, "NACP_THREADS": str(threads), "NACP_ENGINE": "native"},
+            capture_output=True,
+            text=True,
+            check=True,
+        ).stdout
+        for threads in (1, 2, 7)
+    }
+    assert len(said) == 1
+
+
+@pytest.mark.parametrize(("name", "value"), [("NACP_ENGINE", "fortran"), ("NACP_THREADS", "many")])
+def test_a_setting_that_makes_no_sense_is_refused(name, value):
+    code = "import nacp; nacp.APS().uniforms([[.5, .5]])"
+    done = subprocess.run(
+        [sys.executable, "-c", code],
+        env={**os.environ, name: value},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode
+    assert value in done.stderr.splitlines()[-1]
+
+
+def test_without_a_compiler_numpy_serves(tmp_path):
+    built = subprocess.run(
+        [
+            sys.executable,
+            "-m",
+            "pip",
+            "wheel",
+            "--quiet",
+            "--no-deps",
+            "--no-build-isolation",
+            "-w",
+            tmp_path,
+            ".",
+        ],
+        cwd=copied(tmp_path / "source"),
+        env={**os.environ, "CC": "no-such-compiler"},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert built.returncode == 0, built.stderr
+    with zipfile.ZipFile(next(tmp_path.glob("*.whl"))) as wheel:
+        wheel.extractall(tmp_path / "installed")
+    assert not list((tmp_path / "installed").rglob("*.so"))
+
+    def run(code, **settings):
+        env = {**os.environ, "PYTHONPATH": str(tmp_path / "installed"), **settings}
+        env = {key: value for key, value in env.items() if value}
+        return subprocess.run(
+            [sys.executable, "-c", code], env=env, cwd=tmp_path, capture_output=True, text=True, check=False
+        )
+
+    assert "engine        numpy" in run("import nacp; nacp.show_versions()", NACP_ENGINE="").stdout
+    refused = run("import nacp", NACP_ENGINE="native")
+    assert "was not built" in refused.stderr.splitlines()[-1]
+
+
+def copied(folder: Path) -> Path:
+    """The sources that are built from."""
+    import shutil
+
+    shutil.copytree(
+        ROOT / "src", folder / "src", ignore=shutil.ignore_patterns("*.so", "*.egg-info", "__pycache__")
+    )
+    for name in ("pyproject.toml", "setup.py", "README.md", "LICENSE", "MANIFEST.in"):
+        shutil.copy(ROOT / name, folder / name)
+    return folder
+
+
+# Formulas
+
+
+def test_what_may_round_in_more_than_one_way_is_left_to_numpy():
+    x = Symbols()
+    for formula in (np.exp(x.above), x.p**2, (x.p < 0.5) * (x.above < 0.5), (x.p < 0.5) + x.u, x.p < 0.5):
+        assert codes_of_formula(formula, ranked=True) is None
+    deep = x.p
+    for _ in range(40):
+        deep = x.above + (x.p * deep)
+    assert codes_of_formula(deep, ranked=True) is None
+    assert codes_of_formula(traced(lambda ranks: ranks.p if ranks.p > 0 else 0), ranked=True) is None
+    assert codes_of_formula(-x.p, ranked=False).codes is None
+    assert codes_of_formula(1 - x.p, ranked=False) is None
+
+
+def test_every_operation_is_that_of_numpy():
+    x = Symbols()
+    formulas = [
+        x.above + x.upto - x.p * x.u,
+        x.above / (1 + x.p),
+        np.maximum(x.above, 0.3) + np.minimum(x.n_above, 4),
+        np.sqrt(x.n_upto) + np.absolute(x.p - x.top) + -x.second,
+        np.where(x.p == x.top, x.u, 1 + np.where(x.p != x.second, x.n_above, 0.5)),
+        np.where(x.p < 0.01, 3, 1) + np.where(x.p <= 0.01, 3, 1),
+        np.where(x.above > 0.5, x.n_above, 0) + np.where(x.above >= 0.5, 1, 0),
+        0 * x.u + 2.5,
+    ]
+    values = some_rows("ties", 40, 12, np.float32, np.random.default_rng(0))
+    u = np.random.default_rng(1).random(40)
+    for formula in formulas:
+        spec = Spec(formula, ranked=True, seed=1)
+        assert spec.codes is not None
+        said = []
+        for name in ("numpy", "native"):
+            with engine.using(name):
+                block = engine.open_block(values, spec, None, u)
+                labels = engine.label_scores(engine.open_block(values, spec, None, u), np.arange(40) % 12)
+                said.append((block.placed.tolist(), labels.tolist()))
+        assert said[0] == said[1], formula
+
+
+# Malformed arguments
+
+
+def test_malformed_arguments_are_errors_and_never_crashes():
+    rng = np.random.default_rng(5)
+    spec, n, k = nacp.RAPS().spec, 6, 20
+    values = some_rows("plain", n, k, np.float32, rng)
+    with engine.using("native"):
+        described = engine.open_block(values, spec).described
+    out, labels, table = (
+        np.zeros((3, len(EDGES)), dtype=np.int64),
+        np.zeros(n, dtype=np.int64),
+        np.zeros((k, k), np.int64),
+    )
+    from nacp.engine.cells import cell_table
+
+    cuts = np.full(4, 0.01)
+    good = {
+        "check": (described, 0, n, 1e-3),
+        "uniforms": (described, 0, n, np.arange(3), np.arange(4, dtype=np.uint64), np.empty(n)),
+        "label_scores": (described, 0, n, labels, np.empty(n)),
+        "scores": (described, 0, n, np.empty((n, k))),
+        "tally": (described, 0, n, cell_table(), None, 0.5, cuts, labels, table, out),
+        "window": (described, 0, n, np.array([0.1, 0.5]), labels, table),
+        "profile": (
+            described,
+            0,
+            n,
+            np.array([0.1, 0.5]),
+            0,
+            labels,
+            table,
+            np.zeros((n, 2), dtype=np.int64),
+        ),
+        "sets": (described, 0, n, np.array([0.5]), 0, True, np.zeros(n, dtype=np.int64)),
+    }
+    odd = [None, -1, 10**6, 2**62, 3.5, "x", b"", b"abc", np.empty(0), np.empty(3), np.full(k, 10**9), values[:, ::2],
+           np.full((n, k), -5), np.zeros(7, np.int8)[1:], (1, 2), (), np.full(2000, 2**31 - 1, dtype=np.int32)]  # fmt: skip
+    for name, arguments in good.items():
+        verb = getattr(_native, name)
+        verb(*arguments)
+        for place in range(len(arguments)):
+            for wrong in odd:
+                try_it(verb, arguments[:place] + (wrong,) + arguments[place + 1 :])
+        for place in range(len(described)):
+            for wrong in odd:
+                try_it(verb, (described[:place] + (wrong,) + described[place + 1 :], *arguments[1:]))
+        for _ in range(200):  # several at once
+            mixed = [odd[rng.integers(len(odd))] if rng.random() < 0.2 else each for each in arguments[1:]]
+            block = tuple(odd[rng.integers(len(odd))] if rng.random() < 0.1 else each for each in described)
+            try_it(verb, (block, *mixed))
+
+
+def try_it(verb, arguments):
+    """It returns, or says what is wrong."""
+    try:
+        verb(*arguments)
+    except (TypeError, ValueError, BufferError, OverflowError):
+        pass
+
+
+def test_errors_say_what_is_wrong():
+    values = np.full((2, 4), 0.25, dtype=np.float32)
+    block = native.open_block(values, nacp.APS().spec)
+    with pytest.raises(ValueError, match="no such label"):
+        native.label_scores(block, np.array([0, 4]))
+    with pytest.raises(ValueError, match="as large"):
+        native.label_scores(block, np.array([0, 1, 2]))
+    with pytest.raises(ValueError, match="no such label"):
+        native.tally(block, None, ByLabel(np.array([0, -1]), Whole(np.zeros((4, 4), dtype=np.int64))))
