@@ -1,7 +1,7 @@
 """The engine: its verbs against their definitions on small blocks, the cells, and formulas as data."""
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import pairwise
@@ -258,7 +258,7 @@ def test_a_tally_adds_up_the_pairs_of_every_cell(case):
 
 def test_a_tally_up_to_a_limit_counts_what_is_beyond_no_later_than_it_comes(case):
     for each in case:
-        for weights, written in each.weights().values():
+        for weights, _ in each.weights().values():
             every = engine.tally(each.open(), None, weights)
             for place in np.searchsorted(EDGES, each.thresholds[1:-2:5]).tolist():
                 found = engine.tally(each.open(), None, weights, float(EDGES[place]))

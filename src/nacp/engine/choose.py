@@ -1,7 +1,7 @@
 """Which engine runs: decided here, and nowhere else.
 
-The compiled one if it was built, else NumPy's. ``NACP_ENGINE=numpy`` or ``NACP_ENGINE=native`` asks for one of
-them; to ask for what is not there is an error, so that nobody is slow without knowing it.
+The compiled one if it was built, else NumPy's. ``NACP_ENGINE=numpy`` or ``NACP_ENGINE=native`` asks for one
+of them; to ask for what is not there is an error, so that nobody is slow without knowing it.
 """
 
 import os
@@ -15,7 +15,7 @@ from typing import Any
 from nacp._types import Array, Floats, Ints
 from nacp.engine import numpy
 from nacp.engine.contract import Pairs, PerLabel, PerRow, Spec, Thresholds, Weights
-from nacp.engine.numpy import Block
+from nacp.engine.numpy import Block as Block
 from nacp.engine.scratch import Scratch
 
 ENGINES = ("numpy", "native")
@@ -30,8 +30,8 @@ def _engine(name: str) -> ModuleType:
         from nacp.engine import native
     except ImportError as error:
         raise ImportError(
-            "the compiled engine was not built when nacp was installed: install a C compiler and nacp again, or "
-            "do not ask for it (NACP_ENGINE=native)"
+            "the compiled engine was not built when nacp was installed: install a C compiler and nacp "
+            "again, or do not ask for it (NACP_ENGINE=native)"
         ) from error
     return native
 
@@ -41,7 +41,8 @@ def _chosen() -> ModuleType:
     return _engine(os.environ.get("NACP_ENGINE") or ("native" if built else "numpy"))
 
 
-_CURRENT: ContextVar[ModuleType] = ContextVar("engine", default=_chosen())
+_CHOSEN = _chosen()
+_CURRENT: ContextVar[ModuleType] = ContextVar("engine", default=_CHOSEN)
 
 
 @contextmanager
@@ -99,7 +100,7 @@ def window(block: Block, spans: Sequence[tuple[float, float]], weights: Weights 
 
 
 def profile(block: Block, thresholds: Thresholds, weights: Weights = None) -> Ints:
-    """Return the weight of each row's set at each threshold, shape (rows, thresholds); by default its size."""
+    """Return the weight of each row's set at each threshold; by default its size: (rows, thresholds)."""
     found: Ints = _CURRENT.get().profile(block, thresholds, weights)
     return found
 

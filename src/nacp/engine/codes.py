@@ -13,10 +13,10 @@ _LOADS = {name: code for code, name in enumerate(QUANTITIES)}
 _CONSTANT = len(_LOADS)
 _OPERATIONS = {
     name: _CONSTANT + 1 + i
-    for i, name in enumerate(
-        ("add", "subtract", "multiply", "divide", "maximum", "minimum", "equal", "not_equal", "less", "less_equal",
-         "greater", "greater_equal", "negative", "absolute", "sqrt", "where")
-    )
+    for i, name in enumerate((
+        "add", "subtract", "multiply", "divide", "maximum", "minimum", "equal", "not_equal", "less",
+        "less_equal", "greater", "greater_equal", "negative", "absolute", "sqrt", "where",
+    ))
 }  # fmt: skip
 _COMPARISONS = {"equal", "not_equal", "less", "less_equal", "greater", "greater_equal"}
 _DEPTH = 16
@@ -32,8 +32,8 @@ class Codes(NamedTuple):
 def codes_of_formula(formula: object, *, ranked: bool) -> Codes | None:
     """Return a formula as codes; None if it has to be left to NumPy.
 
-    That is a Python function, an operation that may be rounded in more than one way, arithmetic on truth values
-    (for which NumPy has rules of its own), and of pointwise scores all but -p.
+    That is a Python function, an operation that may be rounded in more than one way, arithmetic on truth
+    values (for which NumPy has rules of its own), and of pointwise scores all but -p.
     """
     if not isinstance(formula, Expression):
         return None

@@ -14,8 +14,9 @@ profile        per row, the weight of the set at several thresholds
 sets           the labels in the sets
 =============  ========================================================================================
 
-Weights of pairs are all equal (None), by the row's given label (`ByLabel`), or by entry (`ByEntry`), and whole
-numbers: their sums are the same in any order. A threshold is one number, one per label (`PerLabel`) or one per row (`PerRow`).
+Weights of pairs are all equal (None), by the row's given label (`ByLabel`), or by entry (`ByEntry`), and
+whole numbers: their sums are the same in any order. A threshold is one number, one per label (`PerLabel`) or
+one per row (`PerRow`).
 """
 
 from collections.abc import Callable

@@ -1,4 +1,4 @@
-"""The compiled engine: the same verbs as the NumPy engine, with the same bits, at the speed of reading the rows.
+"""The compiled engine: the verbs of the NumPy engine, with the same bits, at the speed of reading the rows.
 
 A formula goes to it as codes. What it cannot evaluate (a Python function, an operation that may round in more
 than one way) the NumPy engine does. The rows of a block are shared out among threads; since whole numbers are
@@ -9,6 +9,7 @@ import os
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import cached_property, lru_cache
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -16,8 +17,8 @@ import numpy as np
 from nacp._types import Array, Floats, Ints
 from nacp.engine import _native, numpy
 from nacp.engine.cells import CELLS, cell_table
-from nacp.engine.contract import ByLabel, Pairs, PerLabel, PerRow, Spec, Thresholds, Weights
 from nacp.engine.codes import Codes
+from nacp.engine.contract import ByLabel, Pairs, PerLabel, PerRow, Spec, Thresholds, Weights, Whole
 from nacp.engine.hashing import hash_plan
 from nacp.engine.scratch import Scratch
 
@@ -110,7 +111,7 @@ def tally(
 
     def count(described: Any, first: int, last: int, *arguments: Any) -> None:
         out = np.zeros((rows, cells), dtype=np.int64)
-        _native.tally(described, first, last, *arguments, out)
+        _native.tally(*(described, first, last, *arguments, out))
         parts.append(out)
 
     table = cell_table() if edges is None else None
@@ -133,7 +134,7 @@ def window(block: numpy.Block, spans: Sequence[tuple[float, float]], weights: We
 
 
 def profile(block: numpy.Block, thresholds: Thresholds, weights: Weights = None) -> Ints:
-    """Return the weight of each row's set at each threshold, shape (rows, thresholds); by default its size."""
+    """Return the weight of each row's set at each threshold; by default its size: (rows, thresholds)."""
     if not isinstance(block, Block):
         return numpy.profile(block, thresholds, weights)
     values, kind, number = _thresholds(thresholds)
@@ -161,7 +162,7 @@ def _plain(values: Array) -> tuple[Any, ...]:
 
 
 def _cuts(values: Array) -> Floats:
-    """Return probabilities that part the entries of rows into some parts, descending; a few of them will do."""
+    """Return probabilities that part the entries of rows into some parts, descending, by a few of them."""
     flat = values.reshape(-1)
     some = np.sort(flat[:: max(1, flat.size // _SAMPLED)])
     return some[len(some) * np.arange(_CUTS, 0, -1) // (_CUTS + 1)].astype(np.float64)
@@ -171,9 +172,8 @@ def _weights(weights: Weights) -> tuple[Ints | None, Array | None]:
     """Return labels and a table, or no labels and the weight of each entry."""
     if weights is None:
         return None, None
-    written = getattr(weights.table, "whole", None) if isinstance(weights, ByLabel) else None
-    if written is not None:
-        return np.ascontiguousarray(weights.labels), written
+    if isinstance(weights, ByLabel) and isinstance(weights.table, Whole):
+        return np.ascontiguousarray(weights.labels), weights.table.whole
     return None, np.ascontiguousarray(weights.all(), dtype=np.int64)
 
 
@@ -210,12 +210,11 @@ if hasattr(os, "register_at_fork"):
 
 
 def _over_rows(function: Callable[..., Any], described: tuple[Any, ...], *arguments: Any) -> list[Any]:
-    """Call a function for parts of the rows, each in a thread of its own; return what it returns, in order."""
+    """Call a function for parts of the rows, each in a thread; return what it returns, in order."""
     rows, k = described[1], described[2]
     parts = min(_threads(), max(1, rows * k // _ENTRIES_PER_THREAD), max(rows, 1))
     ends = [rows * i // parts for i in range(parts + 1)]
     others = [
-        _pool().submit(function, described, first, last, *arguments)
-        for first, last in zip(ends[1:], ends[2:], strict=False)
+        _pool().submit(function, described, first, last, *arguments) for first, last in pairwise(ends[1:])
     ]
     return [function(described, ends[0], ends[1], *arguments), *(other.result() for other in others)]

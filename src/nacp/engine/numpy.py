@@ -210,9 +210,9 @@ def tally(block: Block, edges: Floats | None = None, weights: Weights = None, li
     """Return pairs, gains and losses, shape (3, cells): their number, positive and negative weight.
 
     With `edges`, for the cells ``(edges[i], edges[i + 1]]``; without, for all cells of `nacp.engine.cells`.
-    Where all weights are equal, the pairs alone, shape (1, cells). Of all cells, an engine may count what scores
-    above the limit (an edge of cells) in lower cells than its own, if these are above the limit, too; this
-    engine does not.
+    Where all weights are equal, the pairs alone, shape (1, cells). Of all cells, an engine may count what
+    scores above the limit (an edge of cells) in lower cells than its own, if these are above the limit,
+    too; this engine does not.
     """
     placed = weights is not None
     if edges is None:

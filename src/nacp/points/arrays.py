@@ -8,6 +8,7 @@ from typing import NamedTuple
 import numpy as np
 
 from nacp._types import Array, Ints
+from nacp.engine import engine_name
 from nacp.tuning import tuning
 
 _WIDTHS = [np.dtype(each) for each in (np.float16, np.float32, np.float64)]
@@ -27,7 +28,8 @@ def watching(told: Callable[[int], object] | None) -> Iterator[None]:
 
 def row_slices(n: int, k: int) -> Iterator[slice]:
     """Cut n rows of k entries into slices that fit into the cache."""
-    step = max(1, tuning().block_entries // k)
+    larger = tuning().native_blocks if engine_name() == "native" else 1
+    step = max(1, larger * tuning().block_entries // k)
     for start in range(0, n, step):
         yield slice(start, min(start + step, n))
 

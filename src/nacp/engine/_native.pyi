@@ -1,0 +1,39 @@
+from typing import Any
+
+# Verbs over the rows from `first` to `last` of a block: see native.c.
+_Block = tuple[Any, ...]
+
+def check(block: _Block, first: int, last: int, tolerance: float, /) -> bool: ...
+def uniforms(block: _Block, first: int, last: int, columns: Any, keys: Any, out: Any, /) -> None: ...
+def label_scores(block: _Block, first: int, last: int, labels: Any, out: Any, /) -> None: ...
+def scores(block: _Block, first: int, last: int, out: Any, /) -> None: ...
+def tally(
+    block: _Block,
+    first: int,
+    last: int,
+    table: Any,
+    edges: Any,
+    limit: float,
+    cuts: Any,
+    labels: Any,
+    weights: Any,
+    out: Any,
+    /,
+) -> None: ...
+def window(
+    block: _Block, first: int, last: int, ends: Any, labels: Any, weights: Any, /
+) -> tuple[bytes, bytes]: ...
+def profile(
+    block: _Block,
+    first: int,
+    last: int,
+    thresholds: Any,
+    kind: int,
+    labels: Any,
+    weights: Any,
+    out: Any,
+    /,
+) -> None: ...
+def sets(
+    block: _Block, first: int, last: int, thresholds: Any, kind: int, allow_empty: bool, sizes: Any, /
+) -> bytes: ...
