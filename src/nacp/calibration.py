@@ -177,6 +177,7 @@ class Calibration:
     def curve(self) -> CoverageCurve:
         """The coverage estimates at the edges of the cells that hold scores; from the tally.
 
+        Of many points they are counted up to the coverage half-way between 1 - alpha and 1, or further.
         `coverage_curve` has them at any threshold, from the calibration points.
         """
         if self.checked is not None:

@@ -22,9 +22,9 @@ class Tuning:
         entries are 1 MB of float32. With 2^17 and 2^19 it took 1.0 to 1.5 times as long, with 2^16 and 2^20
         1.2 to 2.3 times.
     native_blocks : int
-        How much larger the blocks of the compiled engine are: it computes nothing from a block that would have
-        to stay in the cache, and a call costs some microseconds. Calibrating with HPS took 1.3 times as long
-        with 1, and 0.9 times with 8, which take twice the memory.
+        How much larger the blocks of the compiled engine are: it computes nothing from a block that would
+        have to stay in the cache, and a call costs some microseconds. Calibrating with HPS took 1.3 times as
+        long with 1, and 0.9 times with 8.
     collected_pairs : int
         How many pairs one read may collect in all. They are held in memory: 16 MB for 2^21
         scores, and as much for their weights.
