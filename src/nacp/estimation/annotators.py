@@ -22,7 +22,7 @@ from nacp.estimation.crowd import Votes, open_votes
 from nacp.estimation.result import NoiseEstimate
 from nacp.labels import LabelTable
 from nacp.noise import AnnotatorNoise, MatrixNoise, UniformNoise
-from nacp.stats.dawid_skene import pooled, shrunk
+from nacp.stats.dawid_skene import pooled, scaled
 from nacp.stats.intervals import Kinds, exact_interval
 
 _MOST = 10  # labels per item; more would add little, and the distribution of the pairs would take long
@@ -56,9 +56,9 @@ def noise_from_annotators(
     model : {"uniform", "matrix", "annotators"}, default="uniform"
         "uniform": one rate for all annotators, in closed form, with an exact interval. The others come from
         Dawid and Skene's model, without an interval. "matrix": one matrix, that of a label picked at random
-        among those of an item. "annotators": a matrix for each annotator, pulled towards the mean of all by
-        as much as their labels are too few to tell them apart; `nacp.calibrate` then takes all labels, in the
-        same columns, and gives each the weight that its annotator deserves.
+        among those of an item. "annotators": a matrix for each annotator, who errs as all do, only more or
+        less often; `nacp.calibrate` then takes all labels, in the same columns, and gives those who err less
+        a larger part.
     confidence : float, default=0.95
         Of the interval of the rate.
     clean : array of shape (n,) or pair (rows, labels), optional
@@ -203,7 +203,8 @@ def _dawid_skene(votes: Votes, model: str) -> NoiseEstimate:
     absent = f"; {np.count_nonzero(unseen)} classes never occur" if unseen.any() else ""
     gold = int(np.count_nonzero(votes.known >= 0))
     own = model == "annotators"
-    noise = AnnotatorNoise(shrunk(fit.counts, matrix)) if own else MatrixNoise(matrix)
+    labels = np.count_nonzero(votes.table >= 0, axis=0)
+    noise = AnnotatorNoise(scaled(fit.counts, matrix), labels) if own else MatrixNoise(matrix)
     return NoiseEstimate(
         noise=noise,
         rate=wrong,
@@ -213,7 +214,7 @@ def _dawid_skene(votes: Votes, model: str) -> NoiseEstimate:
         n=len(votes.table),
         k=k,
         method=f"Dawid and Skene's model{f', {gold} items known' if gold else ''}; no interval",
-        assumption=f"{_ASSUMED}; most annotators are right more often than wrong in every class"
-        f"{'' if own else '; who labels an item has nothing to do with the item'}",
+        assumption=f"{_ASSUMED}; most annotators are right more often than wrong in every class; "
+        + ("all err alike, some more often than others" if own else "who labels an item is a matter of chance"),
         why=f"{'a matrix for each annotator' if own else 'a matrix'}: asked for{absent}{votes.remark}",
     )

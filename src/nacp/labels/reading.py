@@ -159,6 +159,12 @@ def _rows(text: str) -> list[list[str]]:
     return rows
 
 
+def is_long_file(file: Path) -> bool:
+    """Return whether a table has a row for each label, and not a column for each annotator."""
+    content = _content(file)
+    return not _is_table(content) or _format(content) == "records"
+
+
 def _is_table(content: Any) -> bool:
     """Return whether it is rows of cells."""
     return isinstance(content, list) and bool(content) and isinstance(content[0], list)

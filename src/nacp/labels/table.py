@@ -1,5 +1,6 @@
 """The one table that every reader returns: item, annotator, label, and whether that label was checked."""
 
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -165,6 +166,28 @@ class LabelTable:
         """
         return _numbers(np.array([_vote(row) for row in self.matrix(items, classes)], dtype=object))
 
+    def picked(
+        self, items: Iterable[Any] | None = None, classes: Sequence[Any] | None = None, random_state: int = 0
+    ) -> Array:
+        """Return one label for each item, picked at random among those of its annotators.
+
+        Its noise is that of ``noise_from_annotators(model="matrix")``. To use all labels is better; some
+        guarantees take one for each point only.
+
+        Parameters
+        ----------
+        items, classes
+            As in `matrix`.
+        random_state : int, default=0
+            The seed.
+
+        Returns
+        -------
+        array of shape (n,)
+        """
+        matrix, rng = self.matrix(items, classes), np.random.default_rng(random_state)
+        return _numbers(np.array([_pick(row, rng) for row in matrix], dtype=object))
+
     def with_checked(self, known: Any) -> "LabelTable":
         """Return the table with more checked labels.
 
@@ -219,13 +242,20 @@ class LabelTable:
         return lambda label: known[label]
 
 
+def _present(row: Array) -> list[Any]:
+    return [label for label in row.tolist() if label is not None and label != -1]
+
+
 def _vote(row: Array) -> Any:
     """Return the commonest label of a row; the first of several such, None if there is none."""
-    counts: dict[Any, int] = {}
-    for label in row.tolist():
-        if label is not None and not (isinstance(label, int) and label == -1):
-            counts[label] = counts.get(label, 0) + 1
-    return max(counts, key=lambda label: counts[label]) if counts else None
+    counts = Counter(_present(row))
+    return counts.most_common(1)[0][0] if counts else None
+
+
+def _pick(row: Array, rng: np.random.Generator) -> Any:
+    """Return a label of a row, each as likely as any other; None if there is none."""
+    labels = _present(row)
+    return labels[int(rng.integers(len(labels)))] if labels else None
 
 
 def _numbers(found: Array) -> Array:

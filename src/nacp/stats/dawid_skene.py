@@ -118,11 +118,13 @@ def pooled(fit: DawidSkene, table: Ints) -> Floats:
     return matrix
 
 
-def shrunk(counts: Floats, mean: Floats) -> Floats:
-    """Return annotators' matrices pulled towards their mean, by as much as what is counted speaks for.
+def scaled(counts: Floats, mean: Floats) -> Floats:
+    """Return a matrix for each annotator who errs as all do, only more or less often.
 
-    Rows are taken as drawn from a Dirichlet distribution around the mean's. Its strength, in labels, is the
-    one under which the counts are most likely (empirical Bayes); a row is its mean given the counts.
+    A matrix of his own has k (k - 1) unknowns, and few annotators give that many labels: inverses of what
+    is then counted are far off. So one number for each is taken from his labels, how often he errs, and where
+    to from those of all: off the diagonal, his matrix is a multiple of the mean's. That multiple is his
+    errors over those that the mean would have made, with one more of both.
 
     Parameters
     ----------
@@ -132,23 +134,14 @@ def shrunk(counts: Floats, mean: Floats) -> Floats:
 
     Examples
     --------
-    Nobody differs, so few labels say little:
-
     >>> import numpy as np
-    >>> from nacp.stats.dawid_skene import shrunk
-    >>> mean = np.array([[0.8, 0.2], [0.2, 0.8]])
-    >>> shrunk(10 * np.stack([mean, mean, mean]), mean).round(2)[0].tolist()
-    [[0.8, 0.2], [0.2, 0.8]]
+    >>> from nacp.stats.dawid_skene import scaled
+    >>> mean = np.array([[0.75, 0.25], [0.25, 0.75]])
+    >>> scaled(np.array([[[95, 5], [4, 96]], [[60, 40], [39, 61]]]), mean).round(3).tolist()
+    [[[0.951, 0.049], [0.049, 0.951]], [[0.608, 0.392], [0.392, 0.608]]]
     """
-    from scipy.special import gammaln
-
-    seen = np.broadcast_to(mean > 0, counts.shape)
-    best, strength = -np.inf, 1.0
-    for each in np.logspace(-1, 4, 41):
-        prior = np.where(seen, each * mean, 1.0)
-        value = np.where(seen, gammaln(prior + counts) - gammaln(prior), 0.0).sum()
-        value -= (gammaln(each + counts.sum(axis=2)) - gammaln(each)).sum()
-        if value > best:
-            best, strength = float(value), float(each)
-    found: Floats = (counts + strength * mean) / (counts.sum(axis=2, keepdims=True) + strength)
-    return found
+    error = 1 - np.diag(mean)
+    wrong = counts.sum(axis=(1, 2)) - np.trace(counts, axis1=1, axis2=2)
+    times = (wrong + 1) / (counts.sum(axis=2) @ error + 1)
+    times = np.minimum(times, 1 / max(error.max(), 1e-12))
+    return times[:, None, None] * (mean - np.eye(len(mean))) + np.eye(len(mean))
