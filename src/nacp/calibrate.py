@@ -98,8 +98,9 @@ def calibrate(
         Their noisy labels: numbers from 0 to k - 1, or names from `classes`. ``None`` with `clean`: only the
         checked labels are used. Several for each point, as from annotators, are a column each, with -1, NaN,
         None or masked where one is missing; they share the point, and need not be independent of each other,
-        but `noise` must be that of each of them, or an `AnnotatorNoise`, of each column its own. For "pac", "expected", "none" and "split", without `clean`.
-        To stack them as rows of their own would void every promise.
+        but `noise` must be that of each of them, or an `AnnotatorNoise`, which has one for each column. For
+        "pac", "expected", "none" and "split", without `clean`. To stack them as rows of their own would void
+        every promise.
     noise : float, array of shape (k, k), noise model or None
         How the labels came to be wrong. A float is short for `UniformNoise`, a matrix for `MatrixNoise`.
         ``None`` takes the labels as they are. With `clean` it may be left out: there it only says where to

@@ -1,4 +1,4 @@
-"""What labelling tools export, for ``nacp noise annotators``: read, and written as ``nacp calibrate`` has it."""
+"""What labelling tools export, for ``nacp noise annotators``: read, and written for ``nacp calibrate``."""
 
 import csv
 from pathlib import Path
@@ -87,15 +87,20 @@ def write_labels(votes: LabelTable | Array, path: Path, classes: list[str] | Non
             path, "w", lambda file: csv.writer(file, lineterminator="\n").writerows([list(parts), *rows])
         )
         return
-    arrays = {name: _storable(part, "-1") for name, part in parts.items()}
-    arrays |= {"labels": _storable(every, ""), "annotators": np.array([str(each) for each in table.annotators])}
+    arrays: dict[str, Any] = {name: _storable(part, "-1") for name, part in parts.items()}
+    arrays |= {
+        "labels": _storable(every, ""),
+        "annotators": np.array([str(each) for each in table.annotators]),
+    }
     write_whole(path, "wb", lambda file: np.savez(file, **arrays))
 
 
 def _read_items(name: str) -> list[str]:
     """Read what items are called."""
     path, key = split_key(name)
-    return csv_column(path, key)[0] if key is not None else [line for line in read_lines(name) if line.strip()]
+    return (
+        csv_column(path, key)[0] if key is not None else [line for line in read_lines(name) if line.strip()]
+    )
 
 
 def _text(label: Any) -> str:

@@ -12,6 +12,6 @@ from nacp.estimation.privacy import noise_from_privacy
 from nacp.estimation.result import NoiseEstimate, load
 
 __all__ = [
-    "AnnotatorAccuracy", "AnnotatorRow", "NoiseEstimate", "accuracy_by_annotator", "load", "noise_from_annotators", "noise_from_audit", "noise_from_model",
-    "noise_from_privacy",
+    "AnnotatorAccuracy", "AnnotatorRow", "NoiseEstimate", "accuracy_by_annotator", "load",
+    "noise_from_annotators", "noise_from_audit", "noise_from_model", "noise_from_privacy",
 ]  # fmt: skip

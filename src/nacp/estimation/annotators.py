@@ -15,7 +15,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import ArrayLike
 
-from nacp._types import Floats, Ints
+from nacp._types import Floats
 from nacp.checks import check_choice, check_fraction
 from nacp.errors import InputError
 from nacp.estimation.crowd import Votes, open_votes
@@ -215,6 +215,10 @@ def _dawid_skene(votes: Votes, model: str) -> NoiseEstimate:
         k=k,
         method=f"Dawid and Skene's model{f', {gold} items known' if gold else ''}; no interval",
         assumption=f"{_ASSUMED}; most annotators are right more often than wrong in every class; "
-        + ("all err alike, some more often than others" if own else "who labels an item is a matter of chance"),
+        + (
+            "all err alike, some more often than others"
+            if own
+            else "who labels an item is a matter of chance"
+        ),
         why=f"{'a matrix for each annotator' if own else 'a matrix'}: asked for{absent}{votes.remark}",
     )

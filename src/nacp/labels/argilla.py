@@ -165,8 +165,10 @@ def is_answers(value: Any) -> bool:
     """Return whether it is a list of answers, each with its user, or columns of them."""
     if isinstance(value, Mapping):
         return {"user_id", "value"} <= set(value) and all(isinstance(each, list) for each in value.values())
-    return isinstance(value, list) and bool(value) and all(
-        isinstance(each, Mapping) and {"user_id", "value"} <= set(each) for each in value
+    return (
+        isinstance(value, list)
+        and bool(value)
+        and all(isinstance(each, Mapping) and {"user_id", "value"} <= set(each) for each in value)
     )
 
 

@@ -1,4 +1,4 @@
-"""Label Studio's exports: JSON, which has whole tasks, and JSON-MIN, which has an entry for each annotation."""
+"""Label Studio's exports: JSON, which has whole tasks, and JSON-MIN, an entry for each annotation."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
@@ -58,7 +58,8 @@ def from_label_studio(
     >>> table.given
     (GivenLabel(item=7, annotator=1, label='kind', checked=False),)
     """
-    answers, items = [], {}
+    answers: list[_Answer] = []
+    items: dict[Any, None] = {}
     for i, task in enumerate(tasks):
         if not isinstance(task, Mapping):
             raise InputError("labels", f"must be a list of tasks; task {i} is {type(task).__name__}")
@@ -108,9 +109,7 @@ def _item(task: Mapping[str, Any], i: int, item: str | None) -> Any:
     return found
 
 
-def _of_task(
-    task: Mapping[str, Any], i: int, item: str | None, predictions: bool
-) -> Iterator[_Answer]:
+def _of_task(task: Mapping[str, Any], i: int, item: str | None, predictions: bool) -> Iterator[_Answer]:
     name = _item(task, i, item)
     for j, annotation in enumerate(task.get("annotations", task.get("completions")) or ()):
         where = f"in annotation {j} of task {i}"

@@ -74,8 +74,9 @@ def read(
         raise InputError(str(path), "is a folder" if file.is_dir() else "does not exist")
     try:
         content = _content(file)
-        found = format or _format(content)
         columns = {"item": item, "annotator": annotator, "label": label, "checked": checked}
+        named = _is_table(content) and any(column is not None for column in columns.values())
+        found = format or ("records" if named else _format(content))
         tool = {"control": control, "item": item, "predictions": predictions}
         _refuse_unused(found, columns, tool)
         return _READERS[found](content, columns, tool)
@@ -95,7 +96,9 @@ def _content(file: Path) -> Any:
         try:
             from pyarrow.parquet import read_table
         except ImportError:
-            raise InputError("labels", "needs pyarrow, which is not installed: pip install 'nacp[io]'") from None
+            raise InputError(
+                "labels", "needs pyarrow, which is not installed: pip install 'nacp[io]'"
+            ) from None
         records: list[Any] = read_table(file).to_pylist()
         return records
     try:
@@ -132,7 +135,7 @@ def _records_of(value: Any) -> Any:
     if not isinstance(value, Mapping):
         return value
     parts = list(value.values())
-    if "annotations" in value or "responses" in value and not isinstance(value["responses"], list):
+    if "annotations" in value or ("responses" in value and not isinstance(value["responses"], list)):
         return [value]
     if len(parts) == 1 and isinstance(parts[0], list):  # such as {"data": [...]}
         return parts[0]
@@ -149,12 +152,15 @@ def _rows(text: str) -> list[list[str]]:
     """Return the rows of a table, whatever separates its cells."""
     first = text.splitlines()[0]
     mark = max(_SEPARATORS, key=first.count)
-    rows = [[cell.strip() for cell in row] for row in csv.reader(io.StringIO(text, newline=""), delimiter=mark)]
+    rows = [
+        [cell.strip() for cell in row] for row in csv.reader(io.StringIO(text, newline=""), delimiter=mark)
+    ]
     rows = [row for row in rows if any(row)]
     short = next((i for i, row in enumerate(rows) if len(row) != len(rows[0])), None)
     if short is not None:
         raise InputError(
-            "labels", f"must have rows of one length; row {short} has {len(rows[short])} cells, not {len(rows[0])}"
+            "labels",
+            f"must have rows of one length; row {short} has {len(rows[short])} cells, not {len(rows[0])}",
         )
     return rows
 
@@ -187,7 +193,7 @@ def _format(content: Any) -> str:
             isinstance(each, Mapping) and "result" in each
             for record in some
             for name in names
-            for each in (record.get(name) if isinstance(record.get(name), list) else ())
+            for each in _list(record.get(name))
         )
 
     if lists("annotations", "completions", "predictions") or {"annotation_id", "annotator"} <= keys:
@@ -206,17 +212,22 @@ def _format(content: Any) -> str:
     return "records"
 
 
+def _list(value: Any) -> list[Any]:
+    return value if isinstance(value, list) else []
+
+
 def _nested(records: Sequence[Mapping[str, Any]]) -> list[str]:
     """Return the keys whose values are mappings, or lists of mappings."""
     return [
         key
         for record in records
         for key, value in record.items()
-        if isinstance(value, Mapping) or (isinstance(value, list) and all(isinstance(v, Mapping) for v in value))
+        if isinstance(value, Mapping)
+        or (isinstance(value, list) and all(isinstance(v, Mapping) for v in value))
     ]
 
 
-def _refuse_unused(found: str, columns: Mapping[str, Any], tool: Mapping[str, Any]) -> None:
+def _refuse_unused(found: str, columns: dict[str, Any], tool: dict[str, Any]) -> None:
     """Refuse what is said about a file of another format."""
     unused = columns if found in ("label-studio", "argilla") else tool
     odd = next((name for name, value in unused.items() if value is not None and name != "item"), None)
@@ -226,7 +237,7 @@ def _refuse_unused(found: str, columns: Mapping[str, Any], tool: Mapping[str, An
         raise InputError(odd, f"has no use for a file in the format {found}")
 
 
-def _matrix(content: Any, columns: Mapping[str, Any], tool: Mapping[str, Any]) -> LabelTable:
+def _matrix(content: Any, columns: dict[str, Any], tool: dict[str, Any]) -> LabelTable:
     """Read a label matrix; of a CSV, a first row whose cells do not come again below names the annotators."""
     if not _is_table(content) or not all(isinstance(cell, str) for row in content for cell in row):
         return from_matrix(content)
@@ -251,7 +262,7 @@ def _matrix(content: Any, columns: Mapping[str, Any], tool: Mapping[str, Any]) -
     return LabelTable(tuple(whole_labels(list(found.given))), found.items)
 
 
-def _records(content: Any, columns: Mapping[str, Any], tool: Mapping[str, Any]) -> LabelTable:
+def _records(content: Any, columns: dict[str, Any], tool: dict[str, Any]) -> LabelTable:
     if _is_table(content):
         header, *rows = content
         if len(set(header)) < len(header):
@@ -262,11 +273,11 @@ def _records(content: Any, columns: Mapping[str, Any], tool: Mapping[str, Any]) 
     return from_records(content, **columns)
 
 
-def _label_studio(content: Any, columns: Mapping[str, Any], tool: Mapping[str, Any]) -> LabelTable:
+def _label_studio(content: Any, columns: dict[str, Any], tool: dict[str, Any]) -> LabelTable:
     return from_label_studio(content, **tool | {"predictions": bool(tool["predictions"])})
 
 
-def _argilla(content: Any, columns: Mapping[str, Any], tool: Mapping[str, Any]) -> LabelTable:
+def _argilla(content: Any, columns: dict[str, Any], tool: dict[str, Any]) -> LabelTable:
     named = {"question": tool["control"], "item": tool["item"], "predictions": bool(tool["predictions"])}
     try:
         return from_argilla(content, **named)
@@ -274,7 +285,7 @@ def _argilla(content: Any, columns: Mapping[str, Any], tool: Mapping[str, Any]) 
         raise error.about("control") if error.argument == "question" else error from None
 
 
-_READERS: dict[str, Callable[[Any, Mapping[str, Any], Mapping[str, Any]], LabelTable]] = {
+_READERS: dict[str, Callable[[Any, dict[str, Any], dict[str, Any]], LabelTable]] = {
     "label-studio": _label_studio,
     "argilla": _argilla,
     "records": _records,

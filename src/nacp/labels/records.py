@@ -10,19 +10,19 @@ from nacp.labels.table import GivenLabel, LabelTable, as_label, whole_labels
 from nacp.points import is_missing
 
 # What columns are called, without case, spaces and marks; earlier names win.
-ALIASES = {
-    "item": ("task taskid item itemid exampleid questionid hitid unitid docid documentid sampleid instanceid"
-             " imageid uid id index key example question document sample instance image text").split(),
-    "annotator": ("worker workerid annotator annotatorid annotators annotatorids workers workerids rater"
-                  " raterid raters labeler labelerid labeller coder coderid judge judgeid performer"
-                  " performerid user userid users username annotatedby completedby labelledby labeledby"
-                  " lf source").split(),
-    "label": ("label labels answer answers response annotation annotations noisylabel noisylabels givenlabel"
-              " labelid choice class category rating judgment judgement value result").split(),
-    "checked": ("checked ischecked isgold isgolden isgroundtruth isgoldlabel verified").split(),
-    "truth": ("gold golden goldlabel goldenlabel groundtruth truth truelabel correctlabel correctanswer"
-              " expertlabel cleanlabel").split(),
-}  # fmt: skip
+_WORDS = {
+    "item": "task taskid item itemid exampleid questionid hitid unitid docid documentid sampleid instanceid "
+    "imageid uid id index key example question document sample instance image text",
+    "annotator": "worker workerid annotator annotatorid annotators annotatorids workers workerids rater "
+    "raterid raters labeler labelerid labeller coder coderid judge judgeid performer performerid user userid "
+    "users username annotatedby completedby labelledby labeledby lf source",
+    "label": "label labels answer answers response annotation annotations noisylabel noisylabels givenlabel "
+    "labelid choice class category rating judgment judgement value result",
+    "checked": "checked ischecked isgold isgolden isgroundtruth isgoldlabel verified",
+    "truth": "gold golden goldlabel goldenlabel groundtruth truth truelabel correctlabel correctanswer "
+    "expertlabel cleanlabel",
+}
+ALIASES = {role: words.split() for role, words in _WORDS.items()}
 _TRUE = {"true", "yes", "1", "1.0", "t", "y"}
 
 
@@ -58,7 +58,8 @@ def from_records(
     Examples
     --------
     >>> from nacp.labels import from_records
-    >>> one = from_records([{"task": "a", "worker": "Ann", "label": 1}, {"task": "a", "worker": "Bob", "label": 0}])
+    >>> one = from_records([
+    ...     {"task": "a", "worker": "Ann", "label": 1}, {"task": "a", "worker": "Bob", "label": 0}])
     >>> lists = from_records([{"id": "a", "annotators": ["Ann", "Bob"], "labels": [1, 0]}])
     >>> columns = from_records([{"id": "a", "Ann": 1, "Bob": 0}], label=["Ann", "Bob"])
     >>> one == lists == columns
@@ -68,17 +69,17 @@ def from_records(
         raise InputError("labels", "holds no record")
     odd = next((i for i, record in enumerate(records) if not isinstance(record, Mapping)), None)
     if odd is not None:
-        raise InputError("labels", f"must be a list of records; record {odd} is {type(records[odd]).__name__}")
+        raise InputError(
+            "labels", f"must be a list of records; record {odd} is {type(records[odd]).__name__}"
+        )
     header = list(dict.fromkeys(key for record in records for key in record))
     columns = find_columns(header, {"item": item, "annotator": annotator, "checked": checked}, records)
-    several = label is not None and not isinstance(label, str)
-    if several:
-        missing = next((name for name in label or () if name not in header), None)
-        if missing is not None:
-            raise _no_column("label", missing, header)
-    else:
-        columns |= {"label": find_columns(header, {"label": label})["label"]}
-    return _Reader(records, columns, tuple(label or ()) if several else None).table()
+    if label is None or isinstance(label, str):
+        return _Reader(records, columns | find_columns(header, {"label": label}), None).table()
+    missing = next((name for name in label if name not in header), None)
+    if missing is not None:
+        raise _no_column("label", missing, header)
+    return _Reader(records, columns, tuple(label)).table()
 
 
 def from_frame(frame: Any, **columns: Any) -> LabelTable:
@@ -115,8 +116,8 @@ def find_columns(
 ) -> dict[str, str | None]:
     """Return the columns for what is wanted: the one that was named, or the one that has a usual name."""
     plain: dict[str, list[str]] = {}
-    for name in header:
-        plain.setdefault(_plain(name), []).append(name)
+    for column in header:
+        plain.setdefault(_plain(column), []).append(column)
     found: dict[str, str | None] = {}
     for role, name in named.items():
         if name is not None and name not in header:
@@ -193,7 +194,8 @@ class _Reader:
 
     def table(self) -> LabelTable:
         """Return the labels of all records."""
-        given, items = [], {}
+        given: list[GivenLabel] = []
+        items: dict[Any, None] = {}
         for i, record in enumerate(self.records):
             name = self._item(record, i)
             items[name] = None

@@ -65,7 +65,7 @@ class LabelTable:
     items: tuple[Any, ...] = field(default=())
 
     def __post_init__(self) -> None:
-        given = [GivenLabel(*map(_plain, each[:3]), bool(each[3])) for each in self.given]
+        given = [GivenLabel(*map(_plain, each[:3]))._replace(checked=bool(each[3])) for each in self.given]
         if not given:
             raise InputError("labels", "holds no label at all")
         if any(isinstance(each.label, str) for each in given):

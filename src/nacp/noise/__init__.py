@@ -16,8 +16,8 @@ from nacp.noise.privacy import RandomizedResponse
 from nacp.noise.uniform import UniformFamily, UniformNoise
 
 __all__ = [
-    "UNSAID", "AnnotatorNoise", "Doubt", "GroupNoise", "MatrixNoise", "Noise", "NoiseBasis", "NoiseLike", "RandomizedResponse",
-    "UniformFamily", "UniformNoise", "Unsaid", "as_noise", "basis_of", "noise_for",
+    "UNSAID", "AnnotatorNoise", "Doubt", "GroupNoise", "MatrixNoise", "Noise", "NoiseBasis", "NoiseLike",
+    "RandomizedResponse", "UniformFamily", "UniformNoise", "Unsaid", "as_noise", "basis_of", "noise_for",
 ]  # fmt: skip
 
 NOISES: dict[str, type[Noise]] = {

@@ -9,6 +9,7 @@ from numpy.typing import ArrayLike
 from nacp._types import Floats, Ints
 from nacp.checks import set_checked
 from nacp.errors import InputError
+from nacp.noise.base import Noise
 from nacp.noise.matrices import DenseMatrix, StackedMatrix
 from nacp.noise.matrix import MatrixNoise, check_matrix
 
@@ -17,7 +18,7 @@ _LEAST = 0.01  # added to variances, so that nobody counts for all
 
 
 @dataclass(frozen=True, init=False, eq=False, repr=False)
-class AnnotatorNoise(MatrixNoise):
+class AnnotatorNoise(Noise):
     """A noise matrix for each annotator.
 
     With labels of shape (n, annotators) `nacp.calibrate` weighs each label by its annotator's own matrix, and
@@ -37,7 +38,7 @@ class AnnotatorNoise(MatrixNoise):
     >>> import nacp
     >>> good, bad = [[0.875, 0.125], [0.125, 0.875]], [[0.625, 0.375], [0.375, 0.625]]
     >>> noise = nacp.AnnotatorNoise([good, bad])
-    >>> noise.P.tolist(), noise.weights.round(2).tolist()
+    >>> noise.matrix(2).dense().tolist(), noise.weights.round(2).tolist()
     ([[0.75, 0.25], [0.25, 0.75]], [0.95, 0.05])
     """
 
@@ -45,6 +46,7 @@ class AnnotatorNoise(MatrixNoise):
     shares: Floats
     name: ClassVar[str] = "annotators"
     weights: Floats = field(init=False)
+    _mean: MatrixNoise = field(init=False)
     _stacked: StackedMatrix = field(init=False)
 
     def __init__(self, matrices: ArrayLike, shares: ArrayLike | None = None) -> None:
@@ -59,18 +61,30 @@ class AnnotatorNoise(MatrixNoise):
             raise InputError("shares", f"must be {len(every)} numbers of at least 0", found=f"{given.shape}")
         given = given / given.sum()
         every = np.stack([check_matrix(each, f"matrices[{a}]") for a, each in enumerate(every)])
-        super().__init__(np.tensordot(given, every, axes=1))
         inverses, weights = zip(*map(_weighed, every), strict=True)
-        weight = np.array(weights)
+        weight = np.array(weights) / max(sum(weights), np.finfo(float).tiny)
         for array in (every, given, weight):
             array.flags.writeable = False
         set_checked(
             self,
             matrices=every,
             shares=given,
-            weights=weight / weight.sum() if weight.any() else weight,
+            weights=weight,
+            _mean=MatrixNoise(np.tensordot(given, every, axes=1)),
             _stacked=StackedMatrix(np.concatenate(inverses)),
         )
+
+    @property
+    def k(self) -> int:
+        return len(self.matrices[0])
+
+    def matrix(self, k: int) -> DenseMatrix:
+        self.check(k)
+        return self._mean.matrix(k)
+
+    def inverse(self, k: int) -> DenseMatrix:
+        self.check(k)
+        return self._mean.inverse(k)
 
     def spread(self, labels: Ints) -> tuple[Ints, Floats]:
         """Return the labels of each point with their annotators, as label + k annotator, and their parts.
@@ -119,6 +133,9 @@ class AnnotatorNoise(MatrixNoise):
 
     def to_dict(self) -> dict[str, Any]:
         return {"name": self.name, "matrices": self.matrices.tolist(), "shares": self.shares.tolist()}
+
+    def _draw(self, labels: Ints, k: int, rng: np.random.Generator) -> Ints:
+        return self._mean.sample(labels, k, rng)
 
     def __repr__(self) -> str:
         return f"AnnotatorNoise(annotators={len(self.matrices)}, k={self.k})"

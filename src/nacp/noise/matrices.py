@@ -216,7 +216,7 @@ class StackedMatrix(ClassMatrix):
 
     @property
     def k(self) -> int:
-        return self.values.shape[1]
+        return len(self.values[0])
 
     @property
     def own(self) -> Floats:

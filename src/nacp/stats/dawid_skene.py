@@ -144,4 +144,5 @@ def scaled(counts: Floats, mean: Floats) -> Floats:
     wrong = counts.sum(axis=(1, 2)) - np.trace(counts, axis1=1, axis2=2)
     times = (wrong + 1) / (counts.sum(axis=2) @ error + 1)
     times = np.minimum(times, 1 / max(error.max(), 1e-12))
-    return times[:, None, None] * (mean - np.eye(len(mean))) + np.eye(len(mean))
+    found: Floats = times[:, None, None] * (mean - np.eye(len(mean))) + np.eye(len(mean))
+    return found
