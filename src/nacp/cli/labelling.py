@@ -59,15 +59,11 @@ def read_table(
         if expert is None:
             return read_annotations(name, classes)
         return from_matrix(read_annotations(name, classes)).with_checked(expert)
-    try:
-        table = read(checked(path), **told)
-    except InputError as error:
-        # There the options are those of Python.
-        raise error if error.argument != "question" else error.about("control") from None
+    table = read(checked(path), **told)
     try:
         return table if expert is None else table.with_checked(expert)
     except InputError as error:
-        raise error.about("expert") from None
+        raise error.about("expert") if error.argument == "checked" else error from None
 
 
 def write_labels(votes: LabelTable | Array, path: Path, classes: list[str] | None, items: str | None) -> None:
