@@ -15,7 +15,7 @@ from nacp.coverage.tally import Tally
 from nacp.engine import Block, ByEntry, ByLabel
 from nacp.engine.cells import CELLS, ENDS
 from nacp.engine.contract import Table
-from nacp.noise.matrices import ClassMatrix, StackedMatrix
+from nacp.noise.matrices import ClassMatrix
 from nacp.tuning import tuning
 
 
@@ -227,10 +227,7 @@ class Coverage:
     @property
     def range(self) -> tuple[float, float]:
         """The least and the greatest that one row's share can be."""
-        inverse, sample = self.inverse, self.sample
-        if isinstance(inverse, StackedMatrix) and sample.parts is not None:
-            return inverse.range_within(sample.labels, sample.parts)
-        low, high = inverse.subset_range()
+        low, high = self.inverse.subset_range()
         return low - self.shift, high
 
     def shares(self, block: Block, rows: slice | Ints, thresholds: Floats) -> Floats:

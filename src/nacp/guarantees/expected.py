@@ -88,7 +88,7 @@ class Expected(Corrected):
         if self.rule == "worst-case":
             found = yield from super().find(coverage, careful, crossing, seed)
             return [_with_shift(at, shift) for at in found]
-        _, high = coverage.inverse.subset_range()
+        _, high = coverage.range
         below = [1 - p.alpha + (1 - p.alpha - high) / p.n for p in careful]
         found, lower = yield from both(
             super().find(coverage, careful, crossing, seed), coverage.crossings(below, crossing)

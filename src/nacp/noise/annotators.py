@@ -13,7 +13,7 @@ from nacp.noise.base import Noise
 from nacp.noise.matrices import DenseMatrix, StackedMatrix
 from nacp.noise.matrix import MatrixNoise, check_matrix
 
-_SAYS_NOTHING = 1e6  # the condition from which on an annotator's labels say nothing
+_SAYS_NOTHING = 20.0  # the condition from which on an annotator's labels say next to nothing
 _LEAST = 0.01  # added to variances, so that nobody counts for all
 
 
@@ -28,8 +28,9 @@ class AnnotatorNoise(Noise):
     Parameters
     ----------
     matrices : array of shape (annotators, k, k)
-        ``matrices[a, i, j] = p(a says j | true = i)``: rows are the true class and sum to 1. Some may be
-        singular: their annotators' labels are then left out.
+        ``matrices[a, i, j] = p(a says j | true = i)``: rows are the true class and sum to 1. Annotators who
+        all but guess, whose matrix has a condition of 20 or more, are left out: one such label may weigh more
+        than all that it could tell.
     shares : array of shape (annotators,), optional
         How much of the labels each gave; by default all the same.
 
@@ -111,8 +112,8 @@ class AnnotatorNoise(Noise):
         if empty.any():
             raise InputError(
                 "labels",
-                f"has in row {int(empty.argmax())} only labels of annotators whose labels say nothing",
-                remedy="drop such rows first",
+                f"has in row {int(empty.argmax())} only labels of annotators who all but guess",
+                remedy="drop such rows, or take one matrix for all",
             )
         order = np.argsort(~used, axis=1, kind="stable")[:, : int(used.sum(axis=1).max())]
         codes = np.where(used, labels + self.k * np.arange(len(self.matrices)), -1)

@@ -242,18 +242,6 @@ class StackedMatrix(ClassMatrix):
         off = self.rest(np.arange(len(self.values)))
         return np.maximum(off, 0).sum(axis=1), np.minimum(off, 0).sum(axis=1)
 
-    def range_within(self, codes: Ints, parts: Floats) -> tuple[float, float]:
-        """Return the least and the greatest share of points whose labels are by certain annotators.
-
-        Only who gave labels counts, not which: so the bounds are fixed before the labels are.
-        """
-        by_annotator = np.stack([self.values.clip(max=0).sum(axis=1), self.values.clip(min=0).sum(axis=1)])
-        low, high = by_annotator.reshape(2, -1, self.k)
-        who = codes // self.k
-        return float((parts * low.min(axis=1)[who]).sum(axis=1).min()), float(
-            (parts * high.max(axis=1)[who]).sum(axis=1).max()
-        )
-
     def column_sums(self, weights: Floats) -> Floats:
         raise NotImplementedError
 
