@@ -297,6 +297,10 @@ RECORDS = {
             "annotations": [{"annotator": "Ann", "label": "dog"}, {"annotator": "Bob", "label": "dog"}],
         },
     ],
+    "lists and what was made of them": [
+        {"id": "a", "label": "cat", "annotators": ["Ann", "Bob"], "annotations": ["cat", "dog"]},
+        {"id": "b", "label": "dog", "annotators": ["Ann", "Bob"], "annotations": ["dog", "dog"]},
+    ],
     "columns of lists": [
         {"id": "a", "annotations": {"annotator": ["Ann", "Bob"], "label": ["cat", "dog"]}},
         {"id": "b", "annotations": {"annotator": ["Ann", "Bob"], "label": ["dog", "dog"]}},
@@ -380,6 +384,11 @@ def test_numbers_and_gaps():
         ([{"task": [1], "worker": 1, "label": 0}], {}, "must have a text or a number as 'task' in record 0"),
         ([{"task": 1, "worker": 1, "label": None}], {}, "holds no label at all"),
         (["x"], {}, "must be a list of records; record 0 is str"),
+        (
+            [{"task": 1, "worker": {"id": 1}, "label": 0}],
+            {},
+            "must have a text or a number as annotator; found",
+        ),
     ],
 )
 def test_records_refused(records, options, message):
@@ -489,6 +498,8 @@ FILES = {
     "semicolons.csv": ("\ufeff" + LONG.replace(",", ";"), {}, EXPECTED),
     "named.csv": (LONG.replace("task,worker,label", "x,y,z"),
                   {"item": "x", "annotator": "y", "label": "z"}, EXPECTED),
+    "wrapped.json": ({"version": "1.0", "data": long_rows()}, {}, UNCHECKED),
+    "by-id.json": ({each["id"]: each for each in version_2()}, {}, UNCHECKED),
     "wide.csv": ("id,Ann,Bob\na,cat,dog\nb,dog,dog\n", {}, UNCHECKED),
 }  # fmt: skip
 
@@ -533,6 +544,12 @@ def test_other_files(tmp_path):
         ("x.csv", "task,worker,label\n", {}, "x.csv has a header and nothing below it"),
         ("x.csv", "0,1\n1,1\n", {}, "x.csv begins with 0,1, which may be a header or labels"),
         ("x.json", [*version_2(), {"id": "a"}], {}, "x.json has two records with the id 'a'"),
+        (
+            "x.csv",
+            "annotation_id,annotator,id,sentiment,text\n1,2,3,good,Hi\n",
+            {},
+            "label must name a column, one of 'annotation_id', 'annotator', 'id', 'sentiment', 'text'",
+        ),
         ("x.npy", "nothing", {}, "x.npy cannot be read as .npy"),
     ],
 )

@@ -28,7 +28,10 @@ Predictions = Annotated[
 ]
 Item = Annotated[str | None, typer.Option(help="The column that names the item.", metavar="NAME")]
 Annotator = Annotated[str | None, typer.Option(help="The column that names the annotator.", metavar="NAME")]
-Label = Annotated[str | None, typer.Option(help="The column of labels.", metavar="NAME")]
+Label = Annotated[
+    str | None,
+    typer.Option(help="The column of labels; several, with commas, are annotators.", metavar="NAME"),
+]
 Checked = Annotated[
     str | None,
     typer.Option(help="The column of true labels, or of whether a label was checked.", metavar="NAME"),
@@ -53,6 +56,8 @@ def read_table(
 ) -> LabelTable | Array:
     """Read labels by several annotators: a table of them, or a matrix as it is."""
     path, key = split_key(name)
+    if told["label"] is not None and "," in told["label"]:
+        told["label"] = [column.strip() for column in told["label"].split(",")]
     said = any(value is not None for value in told.values())
     plain = path.suffix in ARRAYS or path.suffix == ".csv" or name == STDIN
     if not said and plain and not (path.suffix == ".csv" and key is None and is_long_file(checked(path))):

@@ -135,10 +135,10 @@ def _records_of(value: Any) -> Any:
     if not isinstance(value, Mapping):
         return value
     parts = list(value.values())
-    if "annotations" in value or ("responses" in value and not isinstance(value["responses"], list)):
-        return [value]
-    if len(parts) == 1 and isinstance(parts[0], list):  # such as {"data": [...]}
-        return parts[0]
+    tables = [part for part in parts if _list(part) and all(isinstance(each, Mapping) for each in part)]
+    plain = [part for part in parts if not isinstance(part, list | Mapping)]
+    if len(tables) == 1 and len(plain) == len(parts) - 1 and not {"annotations", "responses"} & set(value):
+        return tables[0]  # such as {"version": 1, "data": [...]}
     if parts and all(isinstance(part, list) and len(part) == len(parts[0]) for part in parts):
         return [dict(zip(value, row, strict=True)) for row in zip(*parts, strict=True)]
     if parts and all(isinstance(part, Mapping) and "responses" in part for part in parts):

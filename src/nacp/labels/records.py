@@ -75,7 +75,8 @@ def from_records(
     header = list(dict.fromkeys(key for record in records for key in record))
     columns = find_columns(header, {"item": item, "annotator": annotator, "checked": checked}, records)
     if label is None or isinstance(label, str):
-        return _Reader(records, columns | find_columns(header, {"label": label}), None).table()
+        fitting = _fitting(records, header, columns["annotator"]) if label is None else header
+        return _Reader(records, columns | find_columns(fitting, {"label": label}), None).table()
     missing = next((name for name in label if name not in header), None)
     if missing is not None:
         raise _no_column("label", missing, header)
@@ -149,7 +150,7 @@ def find_columns(
 
 
 def is_long(header: Sequence[str]) -> bool:
-    """Return whether a header names an item, an annotator and a label.
+    """Return whether a header names an annotator, and an item or a label: a column is then not an annotator.
 
     Examples
     --------
@@ -158,7 +159,8 @@ def is_long(header: Sequence[str]) -> bool:
     (True, False)
     """
     plain = {_plain(name) for name in header}
-    return all(plain & set(ALIASES[role]) for role in ("item", "annotator", "label"))
+    there = {role for role in ALIASES if plain & set(ALIASES[role])}
+    return "annotator" in there and bool({"item", "label"} & there)
 
 
 def _plain(name: Any) -> str:
@@ -169,6 +171,29 @@ def _plain(name: Any) -> str:
     if text.startswith("GOLDEN:"):
         return "golden"
     return re.sub(r"[^a-z0-9]", "", text.removeprefix("ASSIGNMENT:").lower())
+
+
+def _fitting(records: Sequence[Mapping[str, Any]], header: list[str], annotator: str | None) -> list[str]:
+    """Return the columns in which labels may be, by what the annotators are: one for each record, or lists.
+
+    Without annotators beside them, labels say themselves whose they are, or are in lists.
+    """
+
+    def shape(column: str) -> str:
+        values = [record[column] for record in records if not is_missing(record.get(column))]
+        kinds = {"list" if isinstance(each, list) else type(each).__name__ for each in values}
+        inner = [each for value in values if isinstance(value, list) for each in value]
+        if kinds == {"dict"} or (inner and all(isinstance(each, Mapping) for each in inner)):
+            return "mappings"
+        return "list" if kinds == {"list"} else "one"
+
+    usual = [column for column in header if _plain(column) in ALIASES["label"]]
+    wanted = ["mappings", "list"] if annotator is None else [shape(annotator)]
+    for each in wanted:
+        fitting = [column for column in usual if shape(column) == each]
+        if fitting:
+            return fitting
+    return header
 
 
 def _repeats(records: Sequence[Mapping[str, Any]], column: str) -> bool:

@@ -68,6 +68,10 @@ class LabelTable:
         given = [GivenLabel(*map(_plain, each[:3]))._replace(checked=bool(each[3])) for each in self.given]
         if not given:
             raise InputError("labels", "holds no label at all")
+        for role in ("item", "annotator"):
+            odd = next((name for each in given if not _is_name(name := getattr(each, role))), None)
+            if odd is not None:
+                raise InputError("labels", f"must have a text or a number as {role}", found=repr(odd))
         if any(isinstance(each.label, str) for each in given):
             given = [each._replace(label=str(each.label)) for each in given]
         seen: dict[Any, Any] = {}
@@ -240,6 +244,10 @@ class LabelTable:
                 found=f"{self.classes[0]} to {self.classes[-1]}",
             )
         return lambda label: known[label]
+
+
+def _is_name(value: Any) -> bool:
+    return isinstance(value, str | int | float) and value == value
 
 
 def _present(row: Array) -> list[Any]:
