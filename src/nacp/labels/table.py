@@ -127,15 +127,19 @@ class LabelTable:
         if not self.annotators:
             raise InputError("labels", "holds checked labels only, and none that could be noisy")
         rows, columns = self._rows(items), {name: i for i, name in enumerate(self.annotators)}
-        found = np.full((len(rows), len(columns)), None, dtype=object)
+        name = self._naming(classes)
+        called = {label: name(label) for label in self.classes}
+        numbers = all(isinstance(each, int) for each in called.values())
+        shape = (len(rows), len(columns))
+        found: Array = np.full(shape, -1, dtype=np.int64) if numbers else np.full(shape, None, dtype=object)
         place: dict[Any, list[int]] = {}
         for row, item in enumerate(rows):
             place.setdefault(item, []).append(row)
-        name = self._naming(classes)
         for each in self.given:
-            if not each.checked and each.item in place:
-                found[place[each.item], columns[each.annotator]] = name(each.label)
-        return _numbers(found)
+            if not each.checked:
+                for row in place.get(each.item, ()):
+                    found[row, columns[each.annotator]] = called[each.label]
+        return found
 
     def clean(self, items: Iterable[Any] | None = None, classes: Sequence[Any] | None = None) -> Array:
         """Return the checked labels, missing where there is none, for ``nacp.calibrate(clean=...)``.
@@ -251,7 +255,10 @@ def _is_name(value: Any) -> bool:
 
 
 def _present(row: Array) -> list[Any]:
-    return [label for label in row.tolist() if label is not None and label != -1]
+    """Return the labels of a row that are there."""
+    there = row >= 0 if row.dtype.kind == "i" else row != None  # noqa: E711  (entry by entry)
+    labels: list[Any] = row[there].tolist()
+    return labels
 
 
 def _vote(row: Array) -> Any:

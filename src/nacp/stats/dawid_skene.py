@@ -38,7 +38,7 @@ class DawidSkene(NamedTuple):
 
 
 def dawid_skene(
-    table: Ints, k: int, known: Ints | None = None, *, steps: int = 1000, tolerance: float = 1e-9
+    table: Ints, k: int, known: Ints | None = None, *, steps: int = 1000, tolerance: float = 1e-7
 ) -> DawidSkene:
     """Fit the model to a table of answers.
 
@@ -52,7 +52,7 @@ def dawid_skene(
         The classes of items that are known, -1 for the others.
     steps : int, default=1000
         How many steps at most.
-    tolerance : float, default=1e-9
+    tolerance : float, default=1e-7
         The climb ends when a step gains less than this for each answer.
 
     Examples
