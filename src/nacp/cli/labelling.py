@@ -50,6 +50,8 @@ Items = Annotated[
     ),
 ]
 
+_TABLES = (".csv", ".parquet")  # with a row for each label, or a column for each annotator
+
 
 def read_table(
     name: str, classes: list[str] | None, *, expert: str | None, **told: Any
@@ -59,8 +61,8 @@ def read_table(
     if told["label"] is not None and "," in told["label"]:
         told["label"] = [column.strip() for column in told["label"].split(",")]
     said = any(value is not None for value in told.values())
-    plain = path.suffix in ARRAYS or path.suffix == ".csv" or name == STDIN
-    if not said and plain and not (path.suffix == ".csv" and key is None and is_long_file(checked(path))):
+    plain = path.suffix in (*ARRAYS, *_TABLES) or name == STDIN
+    if not said and plain and not (path.suffix in _TABLES and key is None and is_long_file(checked(path))):
         if expert is None:
             return read_annotations(name, classes)
         return from_matrix(read_annotations(name, classes)).with_checked(expert)

@@ -30,7 +30,7 @@ def from_argilla(
     Parameters
     ----------
     records : sequence of mappings
-        The records, as `json.load` returns them.
+        The records, as ``json.load`` returns them.
     question : str, optional
         The question whose answers are wanted; needed only if there are several.
     item : str, optional

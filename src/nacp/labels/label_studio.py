@@ -34,7 +34,7 @@ def from_label_studio(
     Parameters
     ----------
     tasks : sequence of mappings
-        The export, as `json.load` returns it.
+        The export, as ``json.load`` returns it.
     control : str, optional
         The name of the ``<Choices>`` whose answers are wanted; needed only if there are several.
     item : str, optional

@@ -168,7 +168,9 @@ def _rows(text: str) -> list[list[str]]:
 def is_long_file(file: Path) -> bool:
     """Return whether a table has a row for each label, and not a column for each annotator."""
     content = _content(file)
-    return not _is_table(content) or _format(content) == "records"
+    if not _is_table(content):
+        content = [list(content[0])] if content and isinstance(content[0], Mapping) else []
+    return bool(content) and is_long(content[0])
 
 
 def _is_table(content: Any) -> bool:

@@ -143,8 +143,8 @@ def find_columns(
         raise InputError(
             "label",
             f"must name a column, one of {', '.join(map(repr, header[:10]))}",
-            remedy=f"pass label={header[-1]!r}, for instance",
-            spoken=f"give --label {header[-1]}, for instance",
+            remedy="pass label=, one column or, if each is an annotator, several",
+            spoken="give --label NAME, or, if each is an annotator, --label NAME,NAME",
         )
     return found
 
