@@ -431,6 +431,7 @@ def test_rows_in_the_order_of_ones_own_items():
     assert table.matrix().tolist() == [["cat", "dog"], ["dog", "dog"], [None, "cow"]]
     assert table.matrix(["b", "a"]).tolist() == [["dog", "dog"], ["cat", "dog"]]
     assert table.clean(["b", "a", "c"]).tolist() == ["cat", None, None]
+    assert table.matrix(["b"], annotators=["Zoe", "Bob"]).tolist() == [[None, "dog"]]
     assert table.votes().tolist() == ["cat", "dog", "cow"]  # of two that are as common, the first
     with pytest.raises(nacp.InputError, match="items names 'z', which the labels do not have"):
         table.matrix(["z"])

@@ -108,7 +108,12 @@ class LabelTable:
         """The items whose label was checked, and that label."""
         return {each.item: each.label for each in self.given if each.checked}
 
-    def matrix(self, items: Iterable[Any] | None = None, classes: Sequence[Any] | None = None) -> Array:
+    def matrix(
+        self,
+        items: Iterable[Any] | None = None,
+        classes: Sequence[Any] | None = None,
+        annotators: Sequence[Any] | None = None,
+    ) -> Array:
         """Return the labels, a row for each item and a column for each annotator, as `nacp.calibrate` has it.
 
         Parameters
@@ -118,6 +123,9 @@ class LabelTable:
             text here and a number there.
         classes : sequence, optional
             The class names. If the labels are numbers and these are not, a number is the place of a name.
+        annotators : sequence, optional
+            Whose labels, and in which order; by default all, as in `annotators`. A noise that was estimated
+            for the annotators of another table needs their columns, in their order.
 
         Returns
         -------
@@ -126,7 +134,8 @@ class LabelTable:
         """
         if not self.annotators:
             raise InputError("labels", "holds checked labels only, and none that could be noisy")
-        rows, columns = self._rows(items), {name: i for i, name in enumerate(self.annotators)}
+        wanted = self.annotators if annotators is None else annotators
+        rows, columns = self._rows(items), {str(name): i for i, name in enumerate(wanted)}
         name = self._naming(classes)
         called = {label: name(label) for label in self.classes}
         numbers = all(isinstance(each, int) for each in called.values())
@@ -136,9 +145,10 @@ class LabelTable:
         for row, item in enumerate(rows):
             place.setdefault(item, []).append(row)
         for each in self.given:
-            if not each.checked:
+            column = None if each.checked else columns.get(str(each.annotator))
+            if column is not None:
                 for row in place.get(each.item, ()):
-                    found[row, columns[each.annotator]] = called[each.label]
+                    found[row, column] = called[each.label]
         return found
 
     def clean(self, items: Iterable[Any] | None = None, classes: Sequence[Any] | None = None) -> Array:
