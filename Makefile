@@ -57,7 +57,7 @@ guarantees: .venv/installed
 
 # Do the intervals of the noise hold, and how far does estimation carry? Takes over an hour. Writes docs/estimation-results.md.
 estimation: .venv/installed
-	$(BIN)/python -m pip install --quiet --editable '.[cleanlab,crowd]'
+	$(BIN)/python -m pip install --quiet --editable '.[cleanlab]'
 	$(BIN)/python benchmarks/estimation.py
 
 lint: .venv/dev

@@ -2,8 +2,7 @@
 human noise? Writes docs/estimation-results.md.
 
 Real labels are read from the folder named by NACP_BENCHMARK_DATA; their tables are left out where that is not
-set. Dawid and Skene's model needs nacp[crowd], confident learning nacp[cleanlab]; their rows say so if they
-are missing.
+set. Confident learning needs nacp[cleanlab]; its rows say so if that is missing.
 """
 
 import argparse

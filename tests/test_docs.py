@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 import nacp
-from nacp import datasets, sklearn
+from nacp import datasets, labels, sklearn
 from nacp.paper import twins
 
 ROOT = Path(__file__).parent.parent
@@ -41,6 +41,7 @@ def test_the_reference_lists_every_public_name():
         *(name for name in nacp.__all__ if name[0] != "_"),
         *_public(sklearn),
         *(f"datasets.{name}" for name in _public(datasets)),
+        *(f"labels.{name}" for name in labels.__all__ if name != "FORMATS"),
         *(f"paper.twins.{name}" for name in (*_public(twins), "TWINS")),
     }
     assert not public - listed  # `make docs` fails for a name that is listed and does not exist

@@ -268,7 +268,6 @@ def test_missing_labels_may_be_written_in_several_ways():
 
 
 def test_dawid_and_skene_find_the_matrix():
-    pytest.importorskip("crowdkit")
     rng = np.random.default_rng(2)
     matrix = 0.75 * np.eye(4) + 0.25 * np.eye(4)[[1, 0, 3, 2]]
     true = rng.integers(4, size=6000)

@@ -45,6 +45,7 @@ FLOORS = [
         "verdict",
         "sklearn",
         "datasets",
+        "labels",
         "versions",
     },
     {"guarantees"},

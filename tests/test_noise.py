@@ -40,6 +40,7 @@ MODELS = {
     "zeros": nacp.MatrixNoise(SPARSE),
     "columns": nacp.MatrixNoise.from_columns(P.T),
     "posterior": nacp.MatrixNoise.from_posterior(P, noisy_priors=EVEN),
+    "annotators": nacp.AnnotatorNoise([P, SPARSE, 0.5 * P + 0.5 / K], [1, 2, 1]),
 }
 every_model = pytest.mark.parametrize("noise", MODELS.values(), ids=MODELS)
 

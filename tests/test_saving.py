@@ -48,6 +48,7 @@ NOISE_LIST = [
     nacp.GroupNoise([0, 0, 1, 1], 0.1),
     nacp.GroupNoise(["cat", "cat", "dog", "dog"], {"cat": 0.1, "dog": 0.2}),
     nacp.MatrixNoise(0.9 * np.eye(K) + 0.1 * RNG.dirichlet(np.ones(K), size=K)),
+    nacp.AnnotatorNoise([0.9 * np.eye(K) + 0.1 / K, 0.7 * np.eye(K) + 0.3 / K], [2, 1]),
 ]
 GUARANTEE_LIST = [
     nacp.Uncorrected(),
@@ -65,7 +66,7 @@ def fits(noise, guarantee):
     if isinstance(guarantee, nacp.SplitConformal):
         return noise is None
     if isinstance(guarantee, nacp.NACP | nacp.Binomial):
-        return not isinstance(noise, nacp.GroupNoise | nacp.MatrixNoise)
+        return not isinstance(noise, nacp.GroupNoise | nacp.MatrixNoise | nacp.AnnotatorNoise)
     return True
 
 

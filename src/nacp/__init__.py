@@ -35,7 +35,7 @@ from nacp.guarantees import (
     Uncorrected,
 )
 from nacp.metrics import ClassCoverage, Evaluation, coverage_by_class, evaluate
-from nacp.noise import GroupNoise, MatrixNoise, Noise, RandomizedResponse, UniformNoise
+from nacp.noise import AnnotatorNoise, GroupNoise, MatrixNoise, Noise, RandomizedResponse, UniformNoise
 from nacp.points import RepeatedRowsWarning
 from nacp.scores import APS, HPS, RAPS, SAPS, Custom, Margin, Precomputed, Score, TopK
 from nacp.sets import PredictionSets
@@ -67,6 +67,7 @@ __all__ = [
     "PAC",
     "RAPS",
     "SAPS",
+    "AnnotatorNoise",
     "AuditPlan",
     "AuditWarning",
     "Binomial",

@@ -14,7 +14,17 @@ from nacp.coverage import RULES, CoverageCurve, Rule, Sample, Talk
 from nacp.coverage.audit import AuditPlan
 from nacp.errors import InputError
 from nacp.guarantees import Binomial, Guarantee, as_guarantee, coverage_under, find
-from nacp.noise import UNSAID, Noise, NoiseBasis, NoiseLike, Unsaid, as_noise, basis_of, noise_for
+from nacp.noise import (
+    UNSAID,
+    AnnotatorNoise,
+    Noise,
+    NoiseBasis,
+    NoiseLike,
+    Unsaid,
+    as_noise,
+    basis_of,
+    noise_for,
+)
 from nacp.points import check_classes, check_given, open_points, open_rows, warn_of_repeats
 from nacp.scores import ScoreLike as ScoreLike
 from nacp.scores import as_score
@@ -88,8 +98,9 @@ def calibrate(
         Their noisy labels: numbers from 0 to k - 1, or names from `classes`. ``None`` with `clean`: only the
         checked labels are used. Several for each point, as from annotators, are a column each, with -1, NaN,
         None or masked where one is missing; they share the point, and need not be independent of each other,
-        but `noise` must be that of each of them. For "pac", "expected", "none" and "split", without `clean`.
-        To stack them as rows of their own would void every promise.
+        but `noise` must be that of each of them, or an `AnnotatorNoise`, which has one for each column. For
+        "pac", "expected", "none" and "split", without `clean`. To stack them as rows of their own would void
+        every promise.
     noise : float, array of shape (k, k), noise model or None
         How the labels came to be wrong. A float is short for `UniformNoise`, a matrix for `MatrixNoise`.
         ``None`` takes the labels as they are. With `clean` it may be left out: there it only says where to
@@ -206,7 +217,10 @@ def calibrate(
         basis = basis_of(noise)
         noise = informative_noise(noise, rows.n, rows.k)
         extra = None if unlabelled is None else open_rows(unlabelled, k=rows.k, name="unlabelled", **options)
-        sample = Sample(rows, numbers, score, extra)
+        parts = None
+        if isinstance(noise, AnnotatorNoise) and numbers.ndim == 2:
+            numbers, parts = noise.spread(numbers)
+        sample = Sample(rows, numbers, score, extra, parts)
         found = sample.ask(
             calibrations(
                 sample,

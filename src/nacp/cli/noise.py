@@ -1,18 +1,20 @@
 """``nacp noise``: where the noise model comes from."""
 
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 import typer
 
 import nacp
 from nacp._types import Array
-from nacp.cli import options
+from nacp.cli import labelling, options
 from nacp.cli.errors import command, example_block
-from nacp.cli.inputs import read_annotations, read_class_list, read_labels, read_lines, read_points
+from nacp.cli.inputs import read_class_list, read_labels, read_lines, read_points
 from nacp.cli.outputs import check_output
 from nacp.cli.terminal import progress_of, show
 from nacp.errors import InputError
+from nacp.estimation import accuracy_by_annotator
+from nacp.labels import LabelTable
 
 app = typer.Typer(no_args_is_help=True, rich_markup_mode="rich")
 
@@ -81,39 +83,81 @@ def audit_command(
     app,
     "annotators",
     "nacp noise annotators votes.csv --k 10",
-    "nacp noise annotators votes.csv --classes names.txt --model matrix -o crowd.json",
+    "nacp noise annotators export.json --classes names.txt --model annotators --labels labels.npz",
+    "nacp calibrate probs.npy labels.npz --noise noise.json --classes names.txt",
+    "nacp noise annotators answers.csv --item image --annotator who --label answer --classes names.txt",
 )
 def annotators_command(
     labels: Annotated[
         str,
         typer.Argument(
-            metavar="LABELS",
-            help="A row per item, a column per annotator; empty or -1: missing.",
+            metavar="FILE",
+            help="What a labelling tool exported (Label Studio, Argilla, JSONL), a CSV of task, worker and "
+            "label, or a row per item and a column per annotator, empty or -1: missing.",
             show_default=False,
         ),
     ],
     k: Number = None,
     classes: options.Classes = None,
-    model: Annotated[Kind, typer.Option(help="matrix: Dawid and Skene's model, by crowd-kit.")] = "uniform",
+    model: Annotated[
+        Literal["uniform", "matrix", "annotators"],
+        typer.Option(help="matrix, annotators: Dawid and Skene's model, one matrix or one for each."),
+    ] = "uniform",
     confidence: Sure = 0.95,
+    format: labelling.Format = None,
+    control: labelling.Control = None,
+    predictions: labelling.Predictions = False,
+    item: labelling.Item = None,
+    annotator: labelling.Annotator = None,
+    label: labelling.Label = None,
+    checked: labelling.Checked = None,
+    expert: labelling.Expert = None,
+    labels_out: labelling.LabelsOut = None,
+    items: labelling.Items = None,
     out: Out = _OUT,
     quiet: options.Quiet = False,
     as_json: options.Json = False,
 ) -> None:
-    """From several labels per item, none of them known to be right: exact interval."""
-    check_output(str(out), inputs=(labels, classes))
+    """From several labels per item; those that were checked are used, too.
+
+    The labels for nacp calibrate come from the same file, by --labels.
+    With .npz it holds all of them:
+
+    nacp calibrate probs.npy labels.npz --noise noise.json
+
+    With .csv it has a row per item. label is one that was picked at random
+    and goes with the noise model; vote is what most said and checked is the
+    truth where it is known, for labels.csv:vote --clean labels.csv:checked.
+    """
+    check_output(str(out), inputs=(labels, classes, items))
     with progress_of(f"reading {labels}", quiet) as say:
         names = None if classes is None else read_class_list(classes)
-        votes = read_annotations(labels, names)
-        if names is not None and votes.dtype.kind not in "US":
+        votes: Any = labelling.read_table(
+            labels, names, format=format, control=control, predictions=predictions or None, item=item,
+            annotator=annotator, label=label, checked=checked, expert=expert,
+        )  # fmt: skip
+        numbered = not isinstance(votes, LabelTable) and votes.dtype.kind not in "US"
+        if names is not None and numbered:
             if k is not None and k != len(names):
                 raise InputError(
                     "k", f"is {k}, but {classes} holds {len(names)} names", remedy="give one of them"
                 )
-            k, names = len(names), None
+            k, known = len(names), None
+        else:
+            known = names
         say("estimating")
-        found = nacp.noise_from_annotators(votes, k=k, classes=names, model=model, confidence=confidence)
-    _write(found, out, as_json)
+        found = nacp.noise_from_annotators(votes, k=k, classes=known, model=model, confidence=confidence)
+        each = accuracy_by_annotator(votes, k=k, classes=known, confidence=confidence)
+        if labels_out is not None:
+            check_output(str(labels_out), (".npz", ".csv"), (labels, classes, items, str(out)))
+            labelling.write_labels(votes, labels_out, names, items)
+    found.save(out)
+    document = found.to_dict() | {"annotators": [row._asdict() for row in each.rows], "out": str(out)}
+    more = ""
+    if labels_out is not None:
+        document["labels"] = str(labels_out)
+        more = f"\nWritten: {labels_out}, the labels"
+    show(as_json, document, f"{each}\n\n{found}\nWritten: {out}, for nacp calibrate --noise {out}{more}")
 
 
 @command(

@@ -64,7 +64,7 @@ class Estimator:
         self.unit, self.constant = rest_unit(inverse, points)
         diagonal = inverse.diagonal - own
         totals = np.stack(inverse.row_sums()) + np.stack([np.maximum(diagonal, 0), np.minimum(diagonal, 0)])
-        counts = np.bincount(labels, self._parts, minlength=self.k)
+        counts = np.bincount(labels, self._parts, minlength=len(own))
         self._totals: Floats = np.abs(totals @ counts) * (1 + 1e-9)
 
     def labels_upto(self, q: Floats) -> Ints:

@@ -106,13 +106,22 @@ class Sample:
         How pairs are scored.
     unlabelled : Rows, optional
         Further points, without labels.
+    parts : array of shape (n, a), optional
+        Where labels are ``label + k annotator``: the part of each in its point.
     """
 
-    def __init__(self, rows: Rows, labels: Ints, score: Score, unlabelled: Rows | None = None) -> None:
+    def __init__(
+        self,
+        rows: Rows,
+        labels: Ints,
+        score: Score,
+        unlabelled: Rows | None = None,
+        parts: Floats | None = None,
+    ) -> None:
         self.rows, self.score, self.unlabelled = rows, score, unlabelled
         # The part that each of several labels has in its point: 0 where it is missing.
-        self.parts: Floats | None = None
-        if labels.ndim == 2:
+        self.parts, self.by_annotator = parts, parts is not None
+        if labels.ndim == 2 and parts is None:
             self.parts = (labels >= 0) / np.count_nonzero(labels >= 0, axis=1, keepdims=True)
         self.labels: Ints = labels if self.parts is None else np.maximum(labels, 0)
         self.n, self.k, self.spec = rows.n, rows.k, score.spec
@@ -132,7 +141,7 @@ class Sample:
             if self.parts is None:
                 scores[where] = engine.label_scores(block, self.labels[where])
             else:
-                columns = self.labels[where].T
+                columns = self.labels[where].T % self.k
                 scores[where] = np.stack([engine.label_scores(block, each) for each in columns], axis=1)
             u[where] = 0 if block.u is None else block.u
         self._u = u
@@ -146,7 +155,7 @@ class Sample:
     def class_counts(self) -> Floats:
         """How many points have each class as their label, or in part."""
         parts = None if self.parts is None else self.parts.ravel()
-        return np.bincount(self.labels.ravel(), parts, minlength=self.k).astype(np.float64)
+        return np.bincount(self.labels.ravel() % self.k, parts, minlength=self.k).astype(np.float64)
 
     def ask(self, talk: Talk[T]) -> T:
         """Carry on a conversation to its end, and return what comes out."""

@@ -6,11 +6,12 @@ what each assumes, and the proofs: docs/estimation.md.
 
 from nacp.estimation.annotators import noise_from_annotators
 from nacp.estimation.audit import noise_from_audit
+from nacp.estimation.crowd import AnnotatorAccuracy, AnnotatorRow, accuracy_by_annotator
 from nacp.estimation.model import noise_from_model
 from nacp.estimation.privacy import noise_from_privacy
 from nacp.estimation.result import NoiseEstimate, load
 
 __all__ = [
-    "NoiseEstimate", "load", "noise_from_annotators", "noise_from_audit", "noise_from_model",
-    "noise_from_privacy",
+    "AnnotatorAccuracy", "AnnotatorRow", "NoiseEstimate", "accuracy_by_annotator", "load",
+    "noise_from_annotators", "noise_from_audit", "noise_from_model", "noise_from_privacy",
 ]  # fmt: skip

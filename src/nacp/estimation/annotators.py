@@ -2,12 +2,12 @@
 
 Under uniform noise two annotators agree with probability ``a = s^2 + (1 - s^2)/k``, s = 1 - rate, so the rate
 has a closed form. The number of agreeing pairs is stochastically increasing in s and its distribution is
-computed, so the interval is exact. The proof: docs/estimation.md. A full matrix comes from Dawid
-and Skene's model, by crowd-kit (``nacp[crowd]``).
+computed, so the interval is exact. Of an item that was checked the right labels are counted instead, each
+right with probability ``s + (1 - s)/k``. The proof: docs/estimation.md. Matrices, of all annotators together
+or of each, come from Dawid and Skene's model.
 """
 
 import math
-import warnings
 from collections.abc import Callable, Sequence
 from itertools import combinations
 from typing import Any, Literal
@@ -15,13 +15,14 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import ArrayLike
 
-from nacp._types import Floats, Ints
+from nacp._types import Floats
 from nacp.checks import check_choice, check_fraction
 from nacp.errors import InputError
-from nacp.estimation._labels import number_of_classes
+from nacp.estimation.crowd import Votes, open_votes
 from nacp.estimation.result import NoiseEstimate
-from nacp.noise import MatrixNoise, UniformNoise
-from nacp.points import number_table, open_table, present_labels
+from nacp.labels import LabelTable
+from nacp.noise import AnnotatorNoise, MatrixNoise, UniformNoise
+from nacp.stats.dawid_skene import pooled, scaled
 from nacp.stats.intervals import Kinds, exact_interval
 
 _MOST = 10  # labels per item; more would add little, and the distribution of the pairs would take long
@@ -32,35 +33,45 @@ _ASSUMED = (
 
 
 def noise_from_annotators(
-    labels: ArrayLike,
+    labels: ArrayLike | LabelTable,
     *,
     k: int | None = None,
     classes: Sequence[Any] | None = None,
-    model: Literal["uniform", "matrix"] = "uniform",
+    model: Literal["uniform", "matrix", "annotators"] = "uniform",
     confidence: float = 0.95,
+    clean: Any = None,
 ) -> NoiseEstimate:
-    """Estimate the noise of one annotator's labels from how far several of them agree.
+    """Estimate the noise of annotators' labels from how far several of them agree.
 
     Parameters
     ----------
-    labels : array of shape (n, annotators)
+    labels : array of shape (n, annotators) or LabelTable
         A row for each item and a column for each annotator: numbers from 0 to k - 1, or names from `classes`.
         A missing label is -1 or nan, with names also None or "". At most the first ten labels of an item are
-        used by "uniform".
+        used by "uniform". Or what `nacp.labels.read` returns; its checked labels are used, too.
     k : int, optional
         The number of classes; by default one more than the largest label.
     classes : sequence of length k, optional
         The class names.
-    model : {"uniform", "matrix"}, default="uniform"
-        "uniform": one rate for all annotators, in closed form, with an exact interval. "matrix": the mean of
-        the annotators' confusion matrices by Dawid and Skene's model, without an interval; it needs
-        ``nacp[crowd]``.
+    model : {"uniform", "matrix", "annotators"}, default="uniform"
+        "uniform": one rate for all annotators, in closed form, with an exact interval. The others come from
+        Dawid and Skene's model, without an interval. "matrix": one matrix, that of a label picked at random
+        among those of an item. "annotators": a matrix for each annotator, who errs as all do, only more or
+        less often; `nacp.calibrate` then takes all labels, in the same columns, and gives those who err less
+        a larger part.
     confidence : float, default=0.95
         Of the interval of the rate.
+    clean : array of shape (n,) or pair (rows, labels), optional
+        True labels of items that were checked (gold tasks), as in `nacp.calibrate`.
 
     Returns
     -------
     NoiseEstimate
+
+    See Also
+    --------
+    nacp.labels.read : Labels from what labelling tools export.
+    nacp.estimation.accuracy_by_annotator : How often each annotator is right.
 
     Examples
     --------
@@ -73,29 +84,14 @@ def noise_from_annotators(
     True
     """
     check_fraction("confidence", confidence)
-    check_choice("model", model, ("uniform", "matrix"))
-    table, k, remark = _check_table(labels, k, classes)
-    used = np.count_nonzero(table >= 0, axis=1)
-    table = table[used >= 2]
-    if len(table) == 0:
-        raise InputError("labels", "holds no item with two labels; agreement needs at least one such item")
-    if model == "matrix":
-        return _dawid_skene(table, k, remark)
-    return _uniform(table, k, confidence, remark)
+    check_choice("model", model, ("uniform", "matrix", "annotators"))
+    votes = open_votes(labels, k, classes, clean).used
+    return _uniform(votes, confidence) if model == "uniform" else _dawid_skene(votes, model)
 
 
-def _check_table(labels: ArrayLike, k: int | None, classes: Sequence[Any] | None) -> tuple[Ints, int, str]:
-    """Return the labels as numbers, -1 where there is none; k; and where k comes from."""
-    array, missing = open_table(labels, classes)
-    if array.shape[1] < 2:
-        raise InputError(
-            "labels", "must have the shape (n, annotators), with two or more", found=f"{array.shape}"
-        )
-    k, remark = number_of_classes(k, classes, present_labels(array, missing))
-    return number_table(array, missing, k, classes), k, remark
-
-
-def _uniform(table: Ints, k: int, confidence: float, remark: str) -> NoiseEstimate:
+def _uniform(votes: Votes, confidence: float) -> NoiseEstimate:
+    k, remark, gold = votes.k, votes.remark, votes.known >= 0
+    table = votes.table[~gold]
     first = table[np.arange(len(table))[:, None], np.argsort(table < 0, axis=1, kind="stable")[:, :_MOST]]
     agreeing = sum(
         int(np.count_nonzero((first[:, a] == first[:, b]) & (first[:, a] >= 0)))
@@ -103,31 +99,43 @@ def _uniform(table: Ints, k: int, confidence: float, remark: str) -> NoiseEstima
     )
     sizes, numbers = np.unique(np.count_nonzero(first >= 0, axis=1), return_counts=True)
     pairs = int(sum(number * math.comb(size, 2) for size, number in zip(sizes, numbers, strict=True)))
-    distribution = pair_distribution(int(sizes.max()), k)
+    distribution = pair_distribution(int(sizes.max(initial=2)), k)
+    checked = int(np.count_nonzero(votes.table[gold] >= 0))
+    right = int(np.count_nonzero(votes.table[gold] == votes.known[gold, None]))
 
     def kinds(kept: float) -> Kinds:
-        return [(distribution(kept, int(m)), int(number)) for m, number in zip(sizes, numbers, strict=True)]
+        chance = kept + (1 - kept) / k
+        alone = [(np.array([1 - chance, chance]), checked)] if checked else []
+        return alone + [
+            (distribution(kept, int(m)), int(number)) for m, number in zip(sizes, numbers, strict=True)
+        ]
 
-    low, high = exact_interval(agreeing, kinds, confidence)
-    share = agreeing / pairs
+    low, high = exact_interval(agreeing + right, kinds, confidence)
+    told = [f"agree in {agreeing} of {pairs} pairs ({100 * agreeing / pairs:.3g}%)"] if pairs else []
+    told += [f"are right in {right} of {checked} that were checked"] if checked else []
     if low <= 0:
         raise InputError(
             "labels",
-            f"agree in {agreeing} of {pairs} pairs ({100 * share:.3g}%), which is what {k} classes at random "
-            f"({100 / k:.3g}%) could give: nothing can be said about the noise",
+            f"{' and '.join(told)}, which is what {k} classes at random ({100 / k:.3g}%) could give: nothing "
+            "can be said about the noise",
         )
-    kept = math.sqrt(max(share * k - 1, 0.0) / (k - 1))
-    rate, interval = 1 - kept, (1 - high, 1 - low)
-    rate = min(max(rate, interval[0]), interval[1])
+    # The s under which as many are expected: pairs s^2 + checked s = excess over chance.
+    excess = max((agreeing + right) * k - (pairs + checked), 0) / (k - 1)
+    root = math.sqrt(checked**2 + 4 * pairs * excess)
+    kept = excess / checked if not pairs else (root - checked) / (2 * pairs)
+    interval = (1 - high, 1 - low)
+    rate = min(max(1 - kept, interval[0]), interval[1])
+    method = [f"agreement of annotators in {100 * agreeing / pairs:.4g}% of {pairs} pairs"] if pairs else []
+    method += [f"{right} of {checked} checked labels are right"] if checked else []
     return NoiseEstimate(
         noise=UniformNoise(rate, interval, confidence),
         rate=rate,
         interval=interval,
         confidence=confidence,
         wrong=rate * (1 - 1 / k),
-        n=len(table),
+        n=len(votes.table),
         k=k,
-        method=f"agreement of annotators in {100 * share:.4g}% of {pairs} pairs; exact interval",
+        method=f"{'; '.join(method)}; exact interval",
         assumption=f"{_ASSUMED}; every annotator and class has the same rate, and any class is as likely to "
         "replace the true one",
         why=f"uniform: agreement alone shows one rate{remark}",
@@ -186,42 +194,31 @@ def _power(series: Floats, exponent: int) -> Floats:
     return found
 
 
-def _dawid_skene(table: Ints, k: int, remark: str) -> NoiseEstimate:
-    try:
-        import pandas as pd
-        from crowdkit.aggregation import DawidSkene
-    except ImportError:
-        raise ImportError(
-            'model="matrix" needs crowd-kit for Dawid and Skene\'s model; pip install "nacp[crowd]"'
-        ) from None
-    items, annotators = np.nonzero(table >= 0)
-    answers = pd.DataFrame({"task": items, "worker": annotators, "label": table[items, annotators]})
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", DeprecationWarning)  # crowd-kit's own way with pandas
-        fitted: Any = DawidSkene(n_iter=200, tol=1e-6).fit(answers)
-    # errors_[(worker, label), true]: the mean over annotators, each as often as it answered.
-    shares = answers["worker"].value_counts(normalize=True)
-    joint = np.zeros((k, k))
-    for annotator, share in shares.items():
-        errors = fitted.errors_.loc[annotator]
-        where = np.ix_(errors.columns.astype(int), errors.index.astype(int))
-        joint[where] += share * errors.to_numpy().T
-    frequencies = np.zeros(k)
-    frequencies[fitted.priors_.index.astype(int)] = fitted.priors_.to_numpy()
-    unseen = joint.sum(axis=1) <= 0
-    joint[unseen] = np.eye(k)[unseen]  # nobody used this label: no other row is touched
-    matrix = joint / joint.sum(axis=1, keepdims=True)
-    wrong = float(frequencies @ (1 - np.diag(matrix)))
+def _dawid_skene(votes: Votes, model: str) -> NoiseEstimate:
+    fit, k = votes.fit(), votes.k
+    matrix = pooled(fit, votes.table)
+    unseen = matrix.sum(axis=1) <= 0
+    matrix[unseen] = np.eye(k)[unseen]  # no item is of this class: no other row is touched
+    wrong = float(fit.priors @ (1 - np.diag(matrix)))
     absent = f"; {np.count_nonzero(unseen)} classes never occur" if unseen.any() else ""
+    gold = int(np.count_nonzero(votes.known >= 0))
+    own = model == "annotators"
+    labels = np.count_nonzero(votes.table >= 0, axis=0)
+    noise = AnnotatorNoise(scaled(fit.counts, matrix), labels) if own else MatrixNoise(matrix)
     return NoiseEstimate(
-        noise=MatrixNoise(matrix),
+        noise=noise,
         rate=wrong,
         interval=None,
         confidence=1.0,
         wrong=wrong,
-        n=len(table),
+        n=len(votes.table),
         k=k,
-        method="Dawid and Skene's model by crowd-kit; no interval",
-        assumption=f"{_ASSUMED}; most annotators are right more often than wrong in every class",
-        why=f"a matrix: asked for{absent}{remark}",
+        method=f"Dawid and Skene's model{f', {gold} items known' if gold else ''}; no interval",
+        assumption=f"{_ASSUMED}; most annotators are right more often than wrong in every class; "
+        + (
+            "all err alike, some more often than others"
+            if own
+            else "who labels an item is a matter of chance"
+        ),
+        why=f"{'a matrix for each annotator' if own else 'a matrix'}: asked for{absent}{votes.remark}",
     )

@@ -7,7 +7,7 @@ from typing import Any
 from nacp.checks import check_confidence, check_count, check_flag
 from nacp.errors import InputError
 from nacp.files import number, read_document, reading, rebuild, write_document
-from nacp.noise import NOISES, MatrixNoise, Noise, NoiseBasis
+from nacp.noise import NOISES, AnnotatorNoise, MatrixNoise, Noise, NoiseBasis
 
 _FORMAT, _OLD_FORMAT = "nacp.noise", "nacp-noise"
 _VERSION = 1
@@ -93,7 +93,7 @@ class NoiseEstimate:
         doubt = " In doubt state the smaller rate: overstating it gives too little coverage."
         return (
             f"{said}.{source}\nMethod: {self.method}.\nAssumed: {self.assumption}.\nModel: {self.why}."
-            f"{'' if exact or isinstance(self.noise, MatrixNoise) else doubt}"
+            f"{'' if exact or isinstance(self.noise, MatrixNoise | AnnotatorNoise) else doubt}"
         )
 
     def save(self, path: str | os.PathLike[str]) -> None:

@@ -12,7 +12,8 @@ import numpy as np
 
 from nacp.coverage import Coverage, Rule, Sample, Talk, together
 from nacp.guarantees.base import Finding, Guarantee, Problem
-from nacp.noise import Noise, UniformNoise
+from nacp.noise import AnnotatorNoise, Noise, UniformNoise
+from nacp.noise.matrices import ClassMatrix
 
 
 class Found(NamedTuple):
@@ -27,7 +28,10 @@ def coverage_under(sample: Sample, noise: Noise | None, radius: float = 0.0) -> 
     """Return the coverage of a sample under a noise model; the same one for the same model."""
     noise = noise or UniformNoise(0.0)
     if (noise, radius) not in sample.seen_as:
-        sample.seen_as[noise, radius] = Coverage(sample, noise.inverse(sample.k), radius)
+        inverse: ClassMatrix = noise.inverse(sample.k)
+        if sample.by_annotator and isinstance(noise, AnnotatorNoise):
+            inverse = noise.stacked_inverse(sample.k)
+        sample.seen_as[noise, radius] = Coverage(sample, inverse, radius)
     found: Coverage = sample.seen_as[noise, radius]
     return found
 

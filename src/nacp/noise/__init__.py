@@ -7,6 +7,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from nacp.errors import InputError
+from nacp.noise.annotators import AnnotatorNoise
 from nacp.noise.base import Noise
 from nacp.noise.doubt import Doubt
 from nacp.noise.groups import GroupNoise
@@ -15,14 +16,15 @@ from nacp.noise.privacy import RandomizedResponse
 from nacp.noise.uniform import UniformFamily, UniformNoise
 
 __all__ = [
-    "UNSAID", "Doubt", "GroupNoise", "MatrixNoise", "Noise", "NoiseBasis", "NoiseLike", "RandomizedResponse",
-    "UniformFamily", "UniformNoise", "Unsaid", "as_noise", "basis_of", "noise_for",
+    "UNSAID", "AnnotatorNoise", "Doubt", "GroupNoise", "MatrixNoise", "Noise", "NoiseBasis", "NoiseLike",
+    "RandomizedResponse", "UniformFamily", "UniformNoise", "Unsaid", "as_noise", "basis_of", "noise_for",
 ]  # fmt: skip
 
 NOISES: dict[str, type[Noise]] = {
     "uniform": UniformNoise,
     "matrix": MatrixNoise,
     "groups": GroupNoise,
+    "annotators": AnnotatorNoise,
     "randomized-response": RandomizedResponse,
 }
 

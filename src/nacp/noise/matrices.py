@@ -202,3 +202,57 @@ class DenseMatrix(ClassMatrix):
 
     def dense(self) -> Floats:
         return self.values.copy()
+
+
+@dataclass(frozen=True, eq=False)
+class StackedMatrix(ClassMatrix):
+    """The matrices of several annotators, one below the other: row ``label + k annotator`` is of a label.
+
+    It weighs the labels of points of which each says who gave it, and answers what that takes. Nobody asks
+    the rest of it.
+    """
+
+    values: Floats  # (k annotators, k)
+
+    @property
+    def k(self) -> int:
+        return len(self.values[0])
+
+    @property
+    def own(self) -> Floats:
+        every = np.arange(len(self.values))
+        return self.values[every, every % self.k]
+
+    @property
+    def diagonal(self) -> Floats:
+        return self.own
+
+    def rest(self, rows: Ints, columns: Ints | None = None) -> Floats:
+        if columns is not None:
+            return np.where(rows % self.k == columns, 0.0, self.values[rows, columns])
+        whole = self.values[rows]
+        whole[np.arange(len(rows)), rows % self.k] = 0.0
+        return whole
+
+    def rest_bounds(self) -> tuple[float, float]:
+        size = np.abs(self.rest(np.arange(len(self.values))))
+        return float(size.max()), float(size.sum(axis=1).max())
+
+    def row_sums(self) -> tuple[Floats, Floats]:
+        off = self.rest(np.arange(len(self.values)))
+        return np.maximum(off, 0).sum(axis=1), np.minimum(off, 0).sum(axis=1)
+
+    def column_sums(self, weights: Floats) -> Floats:
+        raise NotImplementedError
+
+    def push(self, weights: Floats) -> Floats:
+        raise NotImplementedError
+
+    def pull(self, values: Floats) -> Floats:
+        raise NotImplementedError
+
+    def mean_square(self, inverse: ClassMatrix) -> float:
+        raise NotImplementedError
+
+    def inverse(self) -> ClassMatrix:
+        raise NotImplementedError

@@ -56,7 +56,7 @@ class MatrixNoise(Noise):
             raise InputError(
                 "confidence", "is that of a radius, and there is none", remedy="pass radius= too"
             )
-        matrix = _check_matrix(P)
+        matrix = check_matrix(P)
         set_checked(
             self,
             # Views of arrays that cannot be written to: not even their flags can be changed.
@@ -113,7 +113,7 @@ class MatrixNoise(Noise):
         """
         if (priors is None) == (noisy_priors is None):
             raise InputError("priors", "or noisy_priors must be given, exactly one of them")
-        posterior = _check_matrix(M, "M", rows="the noisy class")
+        posterior = check_matrix(M, "M", rows="the noisy class")
         _inverted(posterior, "M")
         k = len(posterior)
         if noisy_priors is not None:
@@ -179,7 +179,7 @@ class MatrixNoise(Noise):
         return noisy
 
 
-def _check_matrix(P: ArrayLike, name: str = "P", rows: str = "the true class") -> Floats:
+def check_matrix(P: ArrayLike, name: str = "P", rows: str = "the true class") -> Floats:
     """Return a copy of the matrix, if its rows are distributions."""
     try:
         matrix = np.array(P, dtype=np.float64)

@@ -1,0 +1,323 @@
+"""The one table that every reader returns: item, annotator, label, and whether that label was checked."""
+
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from nacp._types import Array
+from nacp.errors import InputError
+from nacp.points import is_missing
+
+
+class GivenLabel(NamedTuple):
+    """One label that somebody gave to an item.
+
+    Attributes
+    ----------
+    item, annotator : str or int
+        What was labelled, and by whom.
+    label : str or int
+    checked : bool
+        Whether it counts as the truth.
+    """
+
+    item: Any
+    annotator: Any
+    label: Any
+    checked: bool = False
+
+
+@dataclass(frozen=True)
+class LabelTable:
+    """Labels of items, and who gave them.
+
+    Checked labels count as the truth about their items, and as nobody's answer: to grade an annotator by
+    labels that were chosen for being right would flatter him.
+
+    Parameters
+    ----------
+    given : iterable of GivenLabel
+        One for each label. The same label twice by the same annotator counts once; two different ones are
+        refused.
+    items : sequence, optional
+        All items in their order, those without a label too; by default those of `given` as they come.
+
+    Examples
+    --------
+    >>> from nacp.labels import GivenLabel, LabelTable
+    >>> table = LabelTable([
+    ...     GivenLabel("a", "Ann", "cat"), GivenLabel("a", "Bob", "dog"), GivenLabel("b", "Bob", "dog"),
+    ...     GivenLabel("b", "expert", "cat", checked=True),
+    ... ])
+    >>> table.annotators, table.classes
+    (('Ann', 'Bob'), ('cat', 'dog'))
+    >>> table.matrix().tolist()
+    [['cat', 'dog'], [None, 'dog']]
+    >>> table.clean().tolist()
+    [None, 'cat']
+    """
+
+    given: tuple[GivenLabel, ...]
+    items: tuple[Any, ...] = field(default=())
+
+    def __post_init__(self) -> None:
+        given = [GivenLabel(*map(_plain, each[:3]))._replace(checked=bool(each[3])) for each in self.given]
+        if not given:
+            raise InputError("labels", "holds no label at all")
+        for role in ("item", "annotator"):
+            odd = next((name for each in given if not _is_name(name := getattr(each, role))), None)
+            if odd is not None:
+                raise InputError("labels", f"must have a text or a number as {role}", found=repr(odd))
+        if any(isinstance(each.label, str) for each in given):
+            given = [each._replace(label=str(each.label)) for each in given]
+        seen: dict[Any, Any] = {}
+        for each in given:
+            # Of an item there is one truth, whoever found it.
+            key = (each.item, None if each.checked else each.annotator, each.checked)
+            if seen.setdefault(key, each.label) != each.label:
+                by = "as the truth" if each.checked else f"by annotator {each.annotator!r}"
+                raise InputError(
+                    "labels",
+                    f"has two labels for item {each.item!r} {by}, {seen[key]!r} and {each.label!r}",
+                    remedy="keep one of them",
+                )
+        unique = dict.fromkeys(given)
+        named = dict.fromkeys(map(_plain, self.items)) or dict.fromkeys(each.item for each in unique)
+        stray = next((each.item for each in unique if each.item not in named), None)
+        if stray is not None:
+            raise InputError("items", f"does not hold {stray!r}, which has a label")
+        object.__setattr__(self, "given", tuple(unique))
+        object.__setattr__(self, "items", tuple(named))
+
+    @cached_property
+    def annotators(self) -> tuple[Any, ...]:
+        """Who gave labels that count as answers, in the order of their first."""
+        return tuple(dict.fromkeys(each.annotator for each in self.given if not each.checked))
+
+    @cached_property
+    def classes(self) -> tuple[Any, ...]:
+        """The labels that occur, in order; the classes of a classifier may be more, and ordered otherwise."""
+        return tuple(sorted({each.label for each in self.given}))
+
+    @cached_property
+    def checked(self) -> dict[Any, Any]:
+        """The items whose label was checked, and that label."""
+        return {each.item: each.label for each in self.given if each.checked}
+
+    def matrix(
+        self,
+        items: Iterable[Any] | None = None,
+        classes: Sequence[Any] | None = None,
+        annotators: Sequence[Any] | None = None,
+    ) -> Array:
+        """Return the labels, a row for each item and a column for each annotator, as `nacp.calibrate` has it.
+
+        Parameters
+        ----------
+        items : iterable, optional
+            Which items, and in which order, such as that of the rows of probs; by default all. An id may be
+            text here and a number there.
+        classes : sequence, optional
+            The class names. If the labels are numbers and these are not, a number is the place of a name.
+        annotators : sequence, optional
+            Whose labels, and in which order; by default all, as in `annotators`. A noise that was estimated
+            for the annotators of another table needs their columns, in their order.
+
+        Returns
+        -------
+        array of shape (n, annotators)
+            Of whole numbers, -1 where there is no label; or of names, None where there is none.
+        """
+        if not self.annotators:
+            raise InputError("labels", "holds checked labels only, and none that could be noisy")
+        wanted = self.annotators if annotators is None else annotators
+        rows, columns = self._rows(items), {str(name): i for i, name in enumerate(wanted)}
+        name = self._naming(classes)
+        called = {label: name(label) for label in self.classes}
+        numbers = all(isinstance(each, int) for each in called.values())
+        shape = (len(rows), len(columns))
+        found: Array = np.full(shape, -1, dtype=np.int64) if numbers else np.full(shape, None, dtype=object)
+        place: dict[Any, list[int]] = {}
+        for row, item in enumerate(rows):
+            place.setdefault(item, []).append(row)
+        for each in self.given:
+            column = None if each.checked else columns.get(str(each.annotator))
+            if column is not None:
+                for row in place.get(each.item, ()):
+                    found[row, column] = called[each.label]
+        return found
+
+    def clean(self, items: Iterable[Any] | None = None, classes: Sequence[Any] | None = None) -> Array:
+        """Return the checked labels, missing where there is none, for ``nacp.calibrate(clean=...)``.
+
+        Parameters
+        ----------
+        items, classes
+            As in `matrix`.
+
+        Returns
+        -------
+        array of shape (n,)
+        """
+        name = self._naming(classes)
+        found = [name(self.checked[item]) if item in self.checked else None for item in self._rows(items)]
+        return _numbers(np.array(found, dtype=object))
+
+    def votes(self, items: Iterable[Any] | None = None, classes: Sequence[Any] | None = None) -> Array:
+        """Return for each item the label that most annotators gave; of several such the first.
+
+        A vote is less noisy than an annotator's label: no noise model of theirs is right for it. Use it with
+        ``clean=``, which assumes nothing of the labels.
+
+        Parameters
+        ----------
+        items, classes
+            As in `matrix`.
+
+        Returns
+        -------
+        array of shape (n,)
+        """
+        return _numbers(np.array([_vote(row) for row in self.matrix(items, classes)], dtype=object))
+
+    def picked(
+        self, items: Iterable[Any] | None = None, classes: Sequence[Any] | None = None, random_state: int = 0
+    ) -> Array:
+        """Return one label for each item, picked at random among those of its annotators.
+
+        Its noise is that of ``noise_from_annotators(model="matrix")``. To use all labels is better; some
+        guarantees take one for each point only.
+
+        Parameters
+        ----------
+        items, classes
+            As in `matrix`.
+        random_state : int, default=0
+            The seed.
+
+        Returns
+        -------
+        array of shape (n,)
+        """
+        matrix, rng = self.matrix(items, classes), np.random.default_rng(random_state)
+        return _numbers(np.array([_pick(row, rng) for row in matrix], dtype=object))
+
+    def with_checked(self, known: Any) -> "LabelTable":
+        """Return the table with more checked labels.
+
+        Parameters
+        ----------
+        known : mapping from items to labels, or an annotator
+            The true labels of items, such as gold tasks; or who checked: all his labels then count as true.
+        """
+        if isinstance(known, Mapping) or hasattr(known, "items"):
+            places = {str(item): item for item in self.items}
+            told = [(places.get(str(item)), label) for item, label in known.items()]
+            new = [GivenLabel(item, "checked", label, True) for item, label in told if item is not None]
+            if not new:
+                raise InputError("checked", "names none of the items", found=repr(list(known)[:3]))
+            return LabelTable((*self.given, *new), self.items)
+        experts = [name for name in self.annotators if str(name) == str(known)]
+        if not experts:
+            raise InputError(
+                "checked", f"is {known!r}, and the annotators are {', '.join(map(str, self.annotators[:10]))}"
+            )
+        given = [each._replace(checked=each.checked or each.annotator in experts) for each in self.given]
+        return LabelTable(tuple(given), self.items)
+
+    def _rows(self, items: Iterable[Any] | None) -> list[Any]:
+        """Return which items are wanted, by the names that they have here."""
+        if items is None:
+            return list(self.items)
+        places = {str(item): item for item in self.items}
+        wanted = list(items)
+        missing = next((item for item in wanted if str(_plain(item)) not in places), None)
+        if missing is not None:
+            raise InputError(
+                "items", f"names {missing!r}, which the labels do not have; theirs are like {self.items[0]!r}"
+            )
+        return [places[str(_plain(item))] for item in wanted]
+
+    def _naming(self, classes: Sequence[Any] | None) -> Any:
+        """Return what to call a label: a number that is the place of a class, by its name."""
+        known = [] if classes is None else list(classes)
+        by_text = {str(name): name for name in known}
+        if not known or all(str(label) in by_text for label in self.classes):
+            return lambda label: by_text.get(str(label), label)
+        if isinstance(self.classes[0], str):
+            odd = next(label for label in self.classes if label not in by_text)
+            raise InputError("labels", f"holds {odd!r}, which is not in classes")
+        if self.classes[0] < 0 or self.classes[-1] >= len(known):
+            raise InputError(
+                "labels",
+                f"must lie from 0 to {len(known) - 1}, the places of the classes",
+                found=f"{self.classes[0]} to {self.classes[-1]}",
+            )
+        return lambda label: known[label]
+
+
+def _is_name(value: Any) -> bool:
+    return isinstance(value, str | int | float) and value == value
+
+
+def _present(row: Array) -> list[Any]:
+    """Return the labels of a row that are there."""
+    there = row >= 0 if row.dtype.kind == "i" else row != None  # noqa: E711  (entry by entry)
+    labels: list[Any] = row[there].tolist()
+    return labels
+
+
+def _vote(row: Array) -> Any:
+    """Return the commonest label of a row; the first of several such, None if there is none."""
+    counts = Counter(_present(row))
+    return counts.most_common(1)[0][0] if counts else None
+
+
+def _pick(row: Array, rng: np.random.Generator) -> Any:
+    """Return a label of a row, each as likely as any other; None if there is none."""
+    labels = _present(row)
+    return labels[int(rng.integers(len(labels)))] if labels else None
+
+
+def _numbers(found: Array) -> Array:
+    """Return labels that are numbers as such, -1 where there is none; names as they are."""
+    flat = [label for label in found.ravel().tolist() if label is not None]
+    if not flat or not all(isinstance(label, int) for label in flat):
+        return found
+    return np.where(found == None, -1, found).astype(np.int64)  # noqa: E711  (entry by entry)
+
+
+def _plain(value: Any) -> Any:
+    """Return a value of NumPy as Python's own, and a whole number as such."""
+    value = value.item() if isinstance(value, np.generic) else value
+    if isinstance(value, bool):
+        return int(value)
+    return int(value) if isinstance(value, float) and value.is_integer() else value
+
+
+def as_label(value: Any, where: str) -> Any:
+    """Return a label as a text or a whole number; None where there is none: missing, empty or -1."""
+    value = _plain(value)
+    if is_missing(value):
+        return None
+    if isinstance(value, str):
+        return value.strip() or None
+    if isinstance(value, int):
+        return None if value == -1 else value
+    if isinstance(value, list | tuple) and len(value) <= 1:
+        return as_label(value[0], where) if value else None
+    problem = f"must have one label {where}"
+    remedy = "several labels for one answer (multi-label) have no noise model here"
+    raise InputError("labels", problem, found=repr(value), remedy=remedy if isinstance(value, list) else None)
+
+
+def whole_labels(given: list[GivenLabel]) -> list[GivenLabel]:
+    """Return labels and texts of a file as whole numbers, if all labels are."""
+    texts = {each.label for each in given if isinstance(each.label, str)}
+    if not texts or not all(text.removeprefix("-").isdecimal() for text in texts):
+        return given
+    return [each._replace(label=int(each.label)) for each in given if int(each.label) != -1]

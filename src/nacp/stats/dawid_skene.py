@@ -1,0 +1,148 @@
+"""Dawid and Skene's model (1979): items have classes, each annotator his own matrix, answers are independent.
+
+The likelihood is climbed by expectation and maximisation, from the shares of the votes. It never falls.
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+
+from nacp._types import Floats, Ints
+
+
+class DawidSkene(NamedTuple):
+    """What was fitted.
+
+    Attributes
+    ----------
+    posterior : array of shape (n, k)
+        The probability of each class, for each item.
+    counts : array of shape (annotators, k, k)
+        How often, as far as is known, an annotator gave label j to an item of class i.
+    priors : array of shape (k,)
+        The frequencies of the classes.
+    log_likelihood : array
+        Of the answers, step by step.
+    """
+
+    posterior: Floats
+    counts: Floats
+    priors: Floats
+    log_likelihood: Floats
+
+    @property
+    def matrices(self) -> Floats:
+        """The annotators' matrices, rows the true class; uniform where nobody can say."""
+        totals = self.counts.sum(axis=2, keepdims=True)
+        return np.where(totals > 0, self.counts / np.where(totals > 0, totals, 1), 1 / len(self.priors))
+
+
+def dawid_skene(
+    table: Ints, k: int, known: Ints | None = None, *, steps: int = 1000, tolerance: float = 1e-7
+) -> DawidSkene:
+    """Fit the model to a table of answers.
+
+    Parameters
+    ----------
+    table : array of shape (n, annotators)
+        Labels from 0 to k - 1; -1 where there is none. Every item has at least one label, or is known.
+    k : int
+        The number of classes.
+    known : array of shape (n,), optional
+        The classes of items that are known, -1 for the others.
+    steps : int, default=1000
+        How many steps at most.
+    tolerance : float, default=1e-7
+        The climb ends when a step gains less than this for each answer.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from nacp.stats.dawid_skene import dawid_skene
+    >>> fit = dawid_skene(np.array([[0, 0, 0], [1, 1, 1], [0, 0, 1], [1, 1, 1]]), k=2)
+    >>> fit.posterior.argmax(axis=1).tolist(), fit.matrices[2].round(2).tolist()
+    ([0, 1, 0, 1], [[0.5, 0.5], [0.0, 1.0]])
+    """
+    n, annotators = table.shape
+    known = np.full(n, -1) if known is None else known
+    items, by = np.nonzero(table >= 0)  # in the order of the items
+    labels = table[items, by]
+    answered, starts = np.unique(items, return_index=True)
+    cells = by * k + labels
+    fixed = np.flatnonzero(known >= 0)
+
+    posterior = np.zeros((n, k))
+    np.add.at(posterior, (items, labels), 1.0)
+    posterior[posterior.sum(axis=1) == 0] = 1.0
+    posterior /= posterior.sum(axis=1, keepdims=True)
+    posterior[fixed] = np.eye(k)[known[fixed]]
+
+    likelihoods: list[float] = []
+    for _ in range(steps):
+        counts = np.stack(
+            [np.bincount(cells, posterior[items, i], minlength=annotators * k) for i in range(k)]
+        ).reshape(k, annotators, k)
+        fit = DawidSkene(posterior, np.swapaxes(counts, 0, 1), posterior.mean(axis=0), np.array(likelihoods))
+        with np.errstate(divide="ignore"):
+            logs, joint = np.log(fit.matrices), np.tile(np.log(fit.priors), (n, 1))
+        if len(items):
+            joint[answered] += np.add.reduceat(logs[by, :, labels], starts, axis=0)
+        top = joint.max(axis=1, keepdims=True)
+        total = top[:, 0] + np.log(np.exp(joint - top).sum(axis=1))
+        total[fixed] = joint[fixed, known[fixed]]
+        likelihoods.append(float(total.sum()))
+        posterior = np.exp(joint - total[:, None])
+        posterior[fixed] = np.eye(k)[known[fixed]]
+        if len(likelihoods) > 1 and likelihoods[-1] - likelihoods[-2] < tolerance * max(len(items), 1):
+            break
+    return fit._replace(posterior=posterior, log_likelihood=np.array(likelihoods))
+
+
+def pooled(fit: DawidSkene, table: Ints) -> Floats:
+    """Return the matrix of a label that is picked at random from those of a random item; 0 in unseen rows.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from nacp.stats.dawid_skene import dawid_skene, pooled
+    >>> table = np.array([[0, 0, 0], [1, 1, 1], [0, 0, 1], [1, 1, 1]])
+    >>> pooled(dawid_skene(table, k=2), table).round(3).tolist()
+    [[0.833, 0.167], [0.0, 1.0]]
+    """
+    k = len(fit.priors)
+    items, by = np.nonzero(table >= 0)
+    share = fit.posterior[items] / np.count_nonzero(table >= 0, axis=1)[items, None]
+    joint = np.stack([np.bincount(table[items, by], share[:, i], minlength=k) for i in range(k)])
+    totals = joint.sum(axis=1, keepdims=True)
+    matrix: Floats = joint / np.where(totals > 0, totals, 1)
+    return matrix
+
+
+def scaled(counts: Floats, mean: Floats) -> Floats:
+    """Return a matrix for each annotator who errs as all do, only more or less often.
+
+    A matrix of his own has k (k - 1) unknowns, and few annotators give that many labels: inverses of what
+    is then counted are far off. So one number for each is taken from his labels, how often he errs, and where
+    to from those of all: off the diagonal, his matrix is a multiple of the mean's. That multiple is his
+    errors over those that the mean would have made, with one more of both.
+
+    Parameters
+    ----------
+    counts : array of shape (annotators, k, k)
+    mean : array of shape (k, k)
+        Rows sum to 1.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from nacp.stats.dawid_skene import scaled
+    >>> mean = np.array([[0.75, 0.25], [0.25, 0.75]])
+    >>> scaled(np.array([[[95, 5], [4, 96]], [[60, 40], [39, 61]]]), mean).round(3).tolist()
+    [[[0.951, 0.049], [0.049, 0.951]], [[0.608, 0.392], [0.392, 0.608]]]
+    """
+    error = 1 - np.diag(mean)
+    wrong = counts.sum(axis=(1, 2)) - np.trace(counts, axis1=1, axis2=2)
+    times = (wrong + 1) / (counts.sum(axis=2) @ error + 1)
+    times = np.minimum(times, 1 / max(error.max(), 1e-12))
+    found: Floats = times[:, None, None] * (mean - np.eye(len(mean))) + np.eye(len(mean))
+    return found

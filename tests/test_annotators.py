@@ -1,0 +1,441 @@
+"""Annotators: Dawid and Skene's model by its definition, checked items, and each label weighed by its own."""
+
+import csv
+import json
+import math
+import warnings
+from fractions import Fraction
+from itertools import product
+
+import numpy as np
+import oracle
+import pytest
+from scipy import stats
+from typer.testing import CliRunner
+
+import nacp
+from nacp.cli.main import app
+from nacp.estimation import accuracy_by_annotator
+from nacp.labels import from_matrix, read
+from nacp.stats.dawid_skene import dawid_skene, pooled, scaled
+
+run = CliRunner().invoke
+
+
+def crowd(seed, n=300, k=3, rates=(0.1, 0.3, 0.5), missing=0.2):
+    """True classes, and labels by annotators with uniform noise; each item has one at least."""
+    rng = np.random.default_rng(seed)
+    true = rng.integers(k, size=n)
+    table = np.stack([nacp.UniformNoise(rate).sample(true, k, rng) for rate in rates], axis=1)
+    gone = rng.random(table.shape) < missing
+    gone[np.arange(n), rng.integers(len(rates), size=n)] = False
+    return true, np.where(gone, -1, table)
+
+
+# Dawid and Skene's model
+
+
+def by_enumeration(table, matrices, priors, known):
+    """The posterior, and the likelihood of all answers, by going through every assignment of classes."""
+    n, k = len(table), len(priors)
+    posterior, total = np.zeros((n, k)), 0.0
+    for classes in product(range(k), repeat=n):
+        if any(known[i] not in (-1, c) for i, c in enumerate(classes)):
+            continue
+        chance = math.prod(
+            priors[c] * math.prod(matrices[a][c][y] for a, y in enumerate(row) if y >= 0)
+            for c, row in zip(classes, table.tolist(), strict=True)
+        )
+        posterior[np.arange(n), classes] += chance
+        total += chance
+    return posterior / total, math.log(total)
+
+
+@pytest.mark.parametrize("gold", [0, 2], ids=["nothing known", "two known"])
+def test_a_step_is_what_enumeration_says(gold):
+    true, table = crowd(1, n=6)
+    known = np.where(np.arange(6) < gold, true, -1)
+    fit = dawid_skene(table, 3, known, steps=3)
+    # Where a climb is stopped, the counts are those of its last maximisation, the posterior is by these.
+    before = dawid_skene(table, 3, known, steps=2)
+    counts = np.zeros((3, 3, 3))
+    for i, row in enumerate(table.tolist()):
+        for a, label in enumerate(row):
+            if label >= 0:
+                counts[a, :, label] += before.posterior[i]
+    np.testing.assert_allclose(fit.counts, counts, rtol=0, atol=1e-12)
+    np.testing.assert_allclose(fit.priors, before.posterior.mean(axis=0), rtol=0, atol=1e-12)
+    posterior, likelihood = by_enumeration(table, fit.matrices, fit.priors, known)
+    np.testing.assert_allclose(fit.posterior, posterior, rtol=0, atol=1e-10)
+    assert fit.log_likelihood[-1] == pytest.approx(likelihood, abs=1e-9)
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_the_likelihood_never_falls(seed):
+    true, table = crowd(seed, n=40 + 10 * seed, k=2 + seed % 4, rates=np.linspace(0.1, 0.9, 3 + seed % 3))
+    known = np.where(np.arange(len(true)) % 5 == 0, true, -1) if seed % 2 else None
+    fit = dawid_skene(table, 2 + seed % 4, known)
+    assert len(fit.log_likelihood) > 2
+    assert np.diff(fit.log_likelihood).min() > -1e-9 * len(table)
+    np.testing.assert_allclose(fit.posterior.sum(axis=1), 1, rtol=0, atol=1e-9)
+
+
+def test_with_all_classes_known_it_is_counting():
+    true, table = crowd(3)
+    fit = dawid_skene(table, 3, true)
+    for a in range(3):
+        there = table[:, a] >= 0
+        counts = np.zeros((3, 3))
+        np.add.at(counts, (true[there], table[there, a]), 1)
+        assert fit.counts[a].tolist() == counts.tolist()
+
+
+def test_matrices_are_found_as_well_as_their_standard_errors_allow():
+    k, n = 3, 6000
+    rng = np.random.default_rng(4)
+    true = rng.integers(k, size=n)
+    matrices = [0.8 * np.eye(k) + 0.2 * np.roll(np.eye(k), shift, axis=1) for shift in (0, 1, 2)]
+    matrices.append(np.full((k, k), 1 / k))  # one who guesses
+    table = np.stack(
+        [nacp.MatrixNoise(0.999 * m + 0.001 * np.eye(k)).sample(true, k, rng) for m in matrices], 1
+    )
+    fit = dawid_skene(table, k)
+    error = 2 * math.sqrt(0.25 / (n / k))  # twice that of known classes: the others tell most of them
+    np.testing.assert_allclose(fit.matrices, matrices, rtol=0, atol=4 * error)
+    np.testing.assert_allclose(pooled(fit, table), np.mean(matrices, axis=0), rtol=0, atol=4 * error)
+
+
+def test_crowd_kit_finds_the_same():
+    aggregation = pytest.importorskip("crowdkit.aggregation")
+    import pandas as pd
+
+    _, table = crowd(5, n=500, k=2, rates=(0.2, 0.3, 0.4, 0.5), missing=0)
+    fit = dawid_skene(table, 2, tolerance=1e-14)
+    items, by = np.nonzero(table >= 0)
+    frame = pd.DataFrame({"task": items, "worker": by, "label": table[items, by]})
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DeprecationWarning)  # its own way with pandas
+        other = aggregation.DawidSkene(n_iter=5000, tol=1e-12).fit(frame)
+    probas = other.probas_.sort_index()[[0, 1]].to_numpy()
+    np.testing.assert_allclose(fit.posterior, probas, rtol=0, atol=1e-4)
+
+
+def test_pooled_is_the_matrix_of_a_label_picked_from_a_random_item():
+    """Items with many labels count no more than others, as in a calibration."""
+    k, n = 2, 20_000
+    rng = np.random.default_rng(6)
+    true = rng.integers(k, size=n)
+    rates = np.array([0.1, 0.6, 0.6, 0.6])
+    table = np.stack([nacp.UniformNoise(rate).sample(true, k, rng) for rate in rates], axis=1)
+    table[: n // 2, 1:] = -1  # half of the items have the careful one's label only
+    fit = dawid_skene(table, k, true)
+    wrong = (0.5 * 0.1 + 0.5 * rates.mean()) / 2
+    assert pooled(fit, table)[0, 1] == pytest.approx(wrong, abs=4 * math.sqrt(wrong / (n / k)))
+
+
+def test_scaled_matrices_err_as_often_as_their_annotators():
+    mean = 0.7 * np.eye(3) + 0.3 * np.roll(np.eye(3), 1, axis=1)
+    counts = np.stack([1000 * ((1 - t) * np.eye(3) + t * mean) for t in (0.1, 1.0, 2.5)])
+    found = scaled(counts, mean)
+    for t, each in zip((0.1, 1.0, 2.5), found, strict=True):
+        np.testing.assert_allclose(each, (1 - t) * np.eye(3) + t * mean, rtol=0, atol=1e-3)
+    assert scaled(np.stack([1000 * np.roll(np.eye(3), 1, axis=1)]), mean).min() >= 0
+
+
+# The estimate
+
+
+def test_the_crowd_is_taken_from_a_table_as_from_an_array():
+    true, table = crowd(7, n=900)
+    clean = np.where(np.arange(900) < 90, true, -1)
+    names = ["x", "y", "z"]
+    given = from_matrix(np.where(table < 0, "", np.array(names)[table]))
+    given = given.with_checked({i: names[y] for i, y in enumerate(true[:90])})
+    for model in ("uniform", "matrix", "annotators"):
+        found = nacp.noise_from_annotators(table, k=3, model=model, clean=clean)
+        again = nacp.noise_from_annotators(given, classes=names, model=model)
+        assert again.noise == found.noise
+        assert str(again) == str(found)
+    with pytest.raises(nacp.InputError, match="classes is not given, and the labels are names such as 'x'"):
+        nacp.noise_from_annotators(given)
+    with pytest.raises(nacp.InputError, match=r"clean belongs into the table; pass labels\.with_checked"):
+        nacp.noise_from_annotators(given, classes=names, clean=clean)
+
+
+def test_checked_labels_alone_have_clopper_and_pearsons_interval():
+    true = np.arange(400) % 4
+    labels = true.copy()
+    labels[:100] = (labels[:100] + 1) % 4
+    found = nacp.noise_from_annotators(labels[:, None], k=4, clean=true)
+    ends = np.array(stats.binomtest(300, 400).proportion_ci(0.95, method="exact"))
+    expected = 1 - (4 * np.append(ends, 0.75) - 1) / 3
+    np.testing.assert_allclose((*found.interval[::-1], found.rate), expected, rtol=0, atol=1e-8)
+
+
+def test_with_checked_items_the_interval_covers_and_is_no_wider():
+    runs, inside, widths = 150, 0, []
+    for seed in range(runs):
+        true, table = crowd(seed, n=200, k=5, rates=(0.3, 0.3, 0.3))
+        clean = np.where(np.arange(200) < 100, true, -1)
+        low, high = nacp.noise_from_annotators(table, k=5, clean=clean).interval
+        inside += low <= 0.3 <= high
+        without = nacp.noise_from_annotators(table, k=5).interval
+        widths.append((high - low) - (without[1] - without[0]))
+    assert stats.binom.cdf(inside, runs, 0.95) > 1e-4
+    assert np.mean(widths) < 0
+
+
+def test_one_label_for_each_item_says_nothing_unless_it_was_checked():
+    true, table = crowd(8)
+    alone = np.where(np.arange(3) == np.argmax(table >= 0, axis=1)[:, None], table, -1)
+    with pytest.raises(nacp.InputError, match="holds no item with two labels"):
+        nacp.noise_from_annotators(alone, k=3)
+    found = nacp.noise_from_annotators(alone, k=3, model="matrix", clean=true)
+    assert found.n == 300
+
+
+def test_accuracies_are_found_and_their_intervals_hold():
+    rates, runs, inside = (0.1, 0.3, 0.5, 0.7), 60, np.zeros(4)
+    right = 1 - np.array(rates) * 2 / 3
+    for seed in range(runs):
+        true, table = crowd(seed, n=600, rates=rates, missing=0.3)
+        found = accuracy_by_annotator(table, k=3, clean=np.where(np.arange(600) < 60, true, -1))
+        inside += [row.low <= r <= row.high for row, r in zip(found.rows, right, strict=True)]
+    # The interval takes the others' matrices as known, so it is a little too short: 90% at the least.
+    assert stats.binom.cdf(inside.min(), runs, 0.9) > 1e-3
+    row = found.rows[2]
+    there = (table[:, 2] >= 0) & (np.arange(600) < 60)
+    assert (row.labels, row.gold) == (np.count_nonzero(table[:, 2] >= 0), np.count_nonzero(there))
+    assert row.gold_right == np.count_nonzero(table[there, 2] == true[there])
+    assert [each.annotator for each in found.worst_first()] == [3, 2, 1, 0]
+
+
+def test_the_table_of_annotators_fits_80_columns():
+    rng = np.random.default_rng(9)
+    true = rng.integers(4, size=12_000)
+    labels = np.stack([nacp.UniformNoise(0.2).sample(true, 4, rng) for _ in range(40)], axis=1)
+    names = [f"a-very-long-name-of-an-annotator-{i}@example.org" for i in range(40)]
+    table = from_matrix(labels[:300], annotators=names).with_checked(dict(enumerate(true[:200])))
+    lines = str(accuracy_by_annotator(table, k=4)).splitlines()
+    assert max(map(len, lines)) <= 80
+    assert lines[-1] == "and 10 more, who are right more often"
+
+
+# Each label weighed by its annotator's own matrix
+
+GOOD, BAD = (Fraction(7, 8), Fraction(1, 8)), (Fraction(5, 8), Fraction(3, 8))
+GUESS = np.full((2, 2), 0.5)
+
+
+def two_classes(right, wrong):
+    return [[right, wrong], [wrong, right]]
+
+
+def test_the_threshold_is_where_the_weighted_shares_cross():
+    models = [two_classes(*GOOD), two_classes(*BAD), two_classes(*GOOD)]
+    noise = nacp.AnnotatorNoise(np.array(models, dtype=float))
+    W = [oracle.inverse(P) for P in models]
+    weights = [oracle.exact(w) for w in noise.weights.tolist()]
+    for seed in range(20):
+        rng = np.random.default_rng(seed)
+        n = int(rng.integers(8, 20))
+        first = rng.integers(1, 64, size=n) / 64
+        probs, labels = np.stack([first, 1 - first], axis=1), rng.integers(2, size=(n, 3))
+        labels[rng.random(labels.shape) < 0.3] = -1
+        labels[np.arange(n), rng.integers(3, size=n)] = rng.integers(2, size=n)
+        shares = []
+        for given in labels.tolist():
+            own = [(weights[a], W[a][y]) for a, y in enumerate(given) if y >= 0]
+            total = sum(w for w, _ in own)
+            shares.append([sum(w * row[c] for w, row in own) / total for c in (0, 1)])
+        rows = [oracle.scores("hps", row) for row in probs]
+        for alpha in (0.137, 0.291):
+            cal = nacp.calibrate(probs, labels, noise=noise, alpha=alpha, guarantee="none")
+            expected = oracle.last_crossing(rows, range(n), shares, 1 - oracle.exact(alpha))
+            if expected is None:
+                assert cal.threshold == math.inf
+                continue
+            assert oracle.exact(cal.threshold) == expected
+            estimate = oracle.clean_coverage(rows, range(n), shares, expected)
+            assert cal.estimate == pytest.approx(float(estimate), abs=1e-9)
+
+
+def test_annotators_who_are_alike_are_one_matrix():
+    rng = np.random.default_rng(0)
+    P = 0.8 * np.eye(5) + 0.2 * np.roll(np.eye(5), 1, axis=1)
+    probs = rng.dirichlet(np.full(5, 0.3), size=400)
+    labels = np.stack([nacp.MatrixNoise(P).sample(probs.argmax(axis=1), 5, rng) for _ in range(3)], axis=1)
+    labels[rng.random(labels.shape) < 0.2] = -1
+    labels[:, 0] = np.maximum(labels[:, 0], 0)
+    for guarantee in ("pac", "expected", "none"):
+        one = nacp.calibrate(probs, labels, noise=P, guarantee=guarantee)
+        own = nacp.calibrate(probs, labels, noise=nacp.AnnotatorNoise([P, P, P]), guarantee=guarantee)
+        assert (own.threshold, own.several) == (one.threshold, one.several)
+    single = nacp.calibrate(probs, labels[:, 0], noise=nacp.AnnotatorNoise([P, P, P]))
+    assert single.threshold == nacp.calibrate(probs, labels[:, 0], noise=P).threshold
+
+
+def test_one_who_guesses_counts_for_nothing():
+    rng = np.random.default_rng(1)
+    P = np.array(two_classes(*map(float, GOOD)))
+    first = rng.random(300)
+    probs = np.stack([first, 1 - first], axis=1)
+    labels = nacp.MatrixNoise(P).sample((rng.random(300) > first).astype(int), 2, rng)
+    both = np.stack([labels, rng.integers(2, size=300)], axis=1)
+    noise = nacp.AnnotatorNoise([P, GUESS])
+    assert noise.weights.tolist() == [1, 0]
+    cal = nacp.calibrate(probs, both, noise=noise, alpha=0.3)
+    assert cal.threshold == nacp.calibrate(probs, labels, noise=P, alpha=0.3).threshold
+    both[7, 0] = -1
+    with pytest.raises(nacp.InputError, match="row 7 only labels of annotators who all but guess"):
+        nacp.calibrate(probs, both, noise=noise)
+
+
+def test_a_noise_of_annotators_is_refused_where_it_cannot_be_right():
+    P = np.array(two_classes(*map(float, GOOD)))
+    with pytest.raises(nacp.InputError, match=r"shape \(annotators, k, k\); found \(2, 2\)"):
+        nacp.AnnotatorNoise(P)
+    with pytest.raises(nacp.InputError, match=r"matrices\[1\] must be a noise matrix with rows"):
+        nacp.AnnotatorNoise([P, 2 * P])
+    with pytest.raises(nacp.InputError, match="shares must be 2 numbers of at least 0"):
+        nacp.AnnotatorNoise([P, P], [1, -1])
+    probs, labels = np.full((4, 2), 0.5), np.zeros((4, 3), dtype=int)
+    with pytest.raises(
+        nacp.InputError, match="column for each of the 2 annotators of the noise, in their order"
+    ):
+        nacp.calibrate(probs, labels, noise=nacp.AnnotatorNoise([P, P]))
+
+
+N, ALPHA, DELTA, RUNS = 300, 0.2, 0.1, 300
+
+
+@pytest.mark.filterwarnings("ignore::nacp.NoValidThresholdWarning")
+def test_pac_keeps_its_promise_whoever_labels_what():
+    """Who labels an item depends on how hard it is, which one matrix for all does not allow."""
+    rng = np.random.default_rng(5)
+    own = nacp.AnnotatorNoise([nacp.UniformNoise(rate).matrix(4).dense() for rate in (0.05, 0.5)])
+    grid, found = tuple(np.linspace(0.6, 1, 81)), {"own": [], "mean": []}
+    for _ in range(RUNS):
+        true = rng.integers(4, size=N)
+        scores = np.full((N, 4), 2.0)
+        u = rng.random(N)
+        scores[np.arange(N), true] = u  # so that F^c(q) = q
+        labels = np.stack([nacp.UniformNoise(rate).sample(true, 4, rng) for rate in (0.05, 0.5)], axis=1)
+        labels[u > 0.7, 0] = -1  # the careful one does the easy half
+        labels[u < 0.3, 1] = -1
+        for name, noise in (("own", own), ("mean", nacp.MatrixNoise(own.matrix(4).dense()))):
+            cal = nacp.calibrate(scores, labels, noise=noise, alpha=ALPHA, guarantee=nacp.PAC(DELTA, grid),
+                                 score="precomputed")  # fmt: skip
+            found[name].append(min(cal.threshold, 1.0))
+    error = math.sqrt(DELTA * (1 - DELTA) / RUNS)
+    assert np.mean(np.array(found["own"]) < 1 - ALPHA) <= DELTA + 3 * error
+    assert np.mean(np.array(found["mean"]) < 1 - ALPHA) > DELTA + 3 * error
+
+
+# The command line
+
+
+@pytest.fixture
+def export(tmp_path, monkeypatch):
+    """A long CSV with names, some of them checked, and the probabilities of its items in another order."""
+    monkeypatch.chdir(tmp_path)
+    rng = np.random.default_rng(0)
+    n, names = 600, ["cat", "dog", "eel"]
+    true = rng.integers(3, size=n)
+    probs = 0.7 * np.eye(3)[true] + 0.3 * rng.dirichlet(np.ones(3), size=n)
+    np.save("probs.npy", probs)
+    np.save("true.npy", true)
+    (tmp_path / "names.txt").write_text("\n".join(names))
+    (tmp_path / "items.txt").write_text("\n".join(f"item-{i}" for i in range(n)))
+    with open("answers.csv", "w", newline="") as file:
+        writer = csv.writer(file)
+        writer.writerow(["task", "worker", "label", "gold"])
+        for i in rng.permutation(n):
+            for who, rate in zip("xyz", (0.1, 0.2, 0.4), strict=True):
+                label = nacp.UniformNoise(rate).sample([true[i]], 3, rng)[0]
+                writer.writerow([f"item-{i}", who, names[label], names[true[i]] if i % 4 == 0 else ""])
+    return tmp_path
+
+
+def said(*arguments):
+    result = run(app, list(map(str, arguments)))
+    assert result.exit_code == 0, result.output
+    return result.stdout
+
+
+@pytest.mark.parametrize("model", ["uniform", "matrix", "annotators"])
+def test_from_an_export_to_a_calibration(export, model):
+    given = ("noise", "annotators", "answers.csv", "--classes", "names.txt", "--model", model)
+    text = said(*given, "--labels", "labels.npz", "--items", "items.txt")
+    assert (
+        "Written: noise.json, for nacp calibrate --noise noise.json\nWritten: labels.npz, the labels" in text
+    )
+    assert all(len(line) <= 80 for line in text.split("\n\n")[0].splitlines())
+    names = ["cat", "dog", "eel"]
+    table = read("answers.csv")
+    estimate = nacp.noise_from_annotators(table, classes=names, model=model)
+    assert nacp.estimation.load("noise.json").noise == estimate.noise
+    said("calibrate", "probs.npy", "labels.npz", "--noise", "noise.json", "--classes", "names.txt")
+    items = [f"item-{i}" for i in range(600)]
+    found = nacp.calibrate(np.load("probs.npy"), table.matrix(items), noise=estimate, classes=names)
+    assert nacp.load("cal.json").threshold == found.threshold
+    said(*given, "--labels", "labels.csv", "--items", "items.txt")
+    said(
+        "calibrate", "probs.npy", "labels.csv:vote", "--clean", "labels.csv:checked", "--classes", "names.txt"
+    )
+    votes, clean = table.votes(items), table.clean(items)
+    found = nacp.calibrate(np.load("probs.npy"), votes, clean=clean, classes=names)
+    assert nacp.load("cal.json").threshold == found.threshold
+    assert found.checked == 150
+
+
+def test_the_command_line_as_json(export):
+    given = ("noise", "annotators", "answers.csv", "--classes", "names.txt", "--json")
+    document = json.loads(said(*given))
+    expected = accuracy_by_annotator(read("answers.csv"), classes=["cat", "dog", "eel"])
+    assert document["annotators"] == [row._asdict() for row in expected.rows]
+    rows = [line.split(",")[:3] for line in (export / "answers.csv").read_text().splitlines()]
+    (export / "answers.csv").write_text("".join(",".join(row) + "\n" for row in rows))
+    rows = json.loads(said(*given, "--expert", "x"))["annotators"]
+    assert sorted((row["annotator"], row["gold"]) for row in rows) == [("y", 600), ("z", 600)]
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (["--expert", "w"], "--expert is 'w', and the annotators are"),
+        (["--control", "w"], "--control has no use for a file in the format records"),
+        (["--label", "w"], "--label is 'w', and the columns are 'task', 'worker', 'label', 'gold'"),
+        (["--format", "w"], "--format must be one of 'label-studio', 'argilla', 'records', 'matrix'"),
+        (["--labels", "answers.csv"], "answers.csv would overwrite what is read"),
+        (["--labels", "labels.txt"], "labels.txt must end in .npz or .csv"),
+        (
+            ["--labels", "labels.csv", "--items", "names.txt"],
+            "--items names 'cat', which the labels do not have",
+        ),
+    ],
+)
+def test_the_command_line_refuses(export, options, message):
+    result = run(app, ["noise", "annotators", "answers.csv", "--classes", "names.txt", *options])
+    assert result.exit_code == 2
+    assert message in result.stderr
+    assert not (export / "noise.json").exists()
+
+
+def test_without_classes_the_command_line_says_so(export):
+    result = run(app, ["noise", "annotators", "answers.csv"])
+    assert (result.exit_code, "--classes is not given" in result.stderr) == (2, True)
+    assert "give --classes FILE" in result.stderr
+
+
+def test_a_label_studio_export_with_several_controls(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    result = [
+        {"type": "choices", "from_name": name, "to_name": "text", "value": {"choices": ["a"]}}
+        for name in "pq"
+    ]
+    tasks = [{"id": 1, "data": {}, "annotations": [{"completed_by": i, "result": result} for i in (1, 2)]}]
+    (tmp_path / "export.json").write_text(json.dumps(tasks))
+    found = run(app, ["noise", "annotators", "export.json", "--k", "2"])
+    assert found.exit_code == 2
+    assert "--control must name one of several: 'p', 'q'; give --control p, for instance" in found.stderr

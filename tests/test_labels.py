@@ -1,0 +1,569 @@
+"""Labels from what labelling tools export: every format gives the same table; what is unclear is refused."""
+
+import gzip
+import json
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import nacp
+from nacp.labels import (
+    GivenLabel,
+    LabelTable,
+    from_argilla,
+    from_frame,
+    from_label_studio,
+    from_matrix,
+    from_records,
+    read,
+)
+
+# Two items; Ann and Bob labelled both, and the second was checked.
+GIVEN = (
+    GivenLabel("a", "Ann", "cat"),
+    GivenLabel("a", "Bob", "dog"),
+    GivenLabel("b", "Ann", "dog"),
+    GivenLabel("b", "Bob", "dog"),
+)
+TRUTH = GivenLabel("b", "boss", "cat", checked=True)
+
+
+def cells(table):
+    """What a table says, in any order and whoever checked."""
+    return {(str(g.item), None if g.checked else str(g.annotator), g.label) for g in table.given}
+
+
+EXPECTED = cells(LabelTable((*GIVEN, TRUTH)))
+UNCHECKED = cells(LabelTable(GIVEN))
+
+# Label Studio
+
+
+def choice(by, label, control="kind", **more):
+    result = {
+        "id": "x",
+        "type": "choices",
+        "from_name": control,
+        "to_name": "text",
+        "value": {"choices": label},
+    }
+    return {"id": 1, "completed_by": by, "was_cancelled": False, "ground_truth": False, "lead_time": 4.2,
+            "result": [result]} | more  # fmt: skip
+
+
+def user(name):
+    return {"id": 3, "email": name, "first_name": "", "last_name": ""}
+
+
+def studio(**more):
+    return [
+        {
+            "id": 11, "data": {"key": "a", "text": "Hi"}, "project": 4, "total_annotations": 2, "drafts": [],
+            "annotations": [choice("Ann", ["cat"]), choice("Bob", ["dog"]),
+                            choice("Cid", [], was_cancelled=True, result=[])],
+            "predictions": [{"model_version": "v1", "score": 0.9, "result": choice("", ["cat"])["result"]}],
+        },
+        {
+            "id": 12, "data": {"key": "b", "text": "Ho"}, "project": 4, "drafts": [], "predictions": [],
+            "annotations": [choice(user("Ann"), ["dog"]), choice(user("Bob"), ["dog"]),
+                            choice(user("boss"), ["cat"], ground_truth=True)],
+        },
+    ]  # fmt: skip
+
+
+def test_label_studio_in_full():
+    assert cells(from_label_studio(studio(), item="key")) == EXPECTED
+    table = from_label_studio(studio())
+    assert table.items == (11, 12)
+    assert table.checked == {12: "cat"}
+    assert table.annotators == ("Ann", "Bob")
+
+
+def test_label_studio_with_predictions():
+    table = from_label_studio(studio(), item="key", predictions=True)
+    assert cells(table) == EXPECTED | {("a", "v1", "cat")}
+
+
+def test_label_studio_of_two_controls_one_must_be_named():
+    tasks = studio()
+    tasks[0]["annotations"][0]["result"] += choice("", ["nice"], control="tone")["result"]
+    with pytest.raises(nacp.InputError, match="control must name one of several: 'kind', 'tone'"):
+        from_label_studio(tasks)
+    assert cells(from_label_studio(tasks, item="key", control="kind")) == EXPECTED
+    assert cells(from_label_studio(tasks, item="key", control="tone")) == {("a", "Ann", "nice")}
+    with pytest.raises(nacp.InputError, match="control is 'other', to which there is no answer; there are"):
+        from_label_studio(tasks, control="other")
+
+
+def minimal():
+    def entry(i, key, by, label):
+        return {"key": key, "text": "Hi", "id": i, "kind": label, "annotator": by, "annotation_id": 7,
+                "created_at": "2026-01-01", "updated_at": "2026-01-01", "lead_time": 1.5}  # fmt: skip
+
+    return [entry(11, "a", "Ann", "cat"), entry(11, "a", "Bob", "dog"), entry(12, "b", "Ann", "dog"),
+            entry(12, "b", "Bob", {"choices": ["dog"]})]  # fmt: skip
+
+
+def test_label_studios_json_min():
+    assert cells(from_label_studio(minimal(), item="key")) == UNCHECKED
+    shuffled = [dict(sorted(entry.items())) for entry in minimal()]
+    with pytest.raises(
+        nacp.InputError, match="control must name the field with the answers, one of 'key', 'k"
+    ):
+        from_label_studio(shuffled)
+    assert cells(from_label_studio(shuffled, item="key", control="kind")) == UNCHECKED
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (lambda t: t[1].pop("id"), "has no 'id' in task 1"),
+        (lambda t: t[0]["annotations"][1].pop("result"), "has no 'result' in annotation 1 of task 0"),
+        (
+            lambda t: t[0]["annotations"][1].pop("completed_by"),
+            "does not say who made it .*annotation 1 of task 0",
+        ),
+        (
+            lambda t: t[0]["annotations"].append(choice("D", ["cat", "dog"])),
+            r"one label in annotation 3 of task 0; found \['cat', 'dog'\]; several labels.*multi-label",
+        ),
+        (
+            lambda t: t[0]["annotations"][0]["result"].extend(choice("", ["dog"])["result"]),
+            "must have one label in annotation 0 of task 0; found several",
+        ),
+        (
+            lambda t: t[0]["annotations"].append(choice("Ann", ["dog"])),
+            "two labels for item 11 by annotator 'Ann', 'cat' and 'dog'",
+        ),
+        (
+            lambda t: t[1]["annotations"].append(choice("head", ["dog"], ground_truth=True)),
+            "two labels for item 12 as the truth, 'cat' and 'dog'",
+        ),
+        (lambda t: t.__setitem__(0, 5), "must be a list of tasks; task 0 is int"),
+        (lambda t: t[0].update(annotations=[1, 2]), "has numbers in place of annotations in task 0"),
+    ],
+)
+def test_label_studio_refused(change, message):
+    tasks = studio()
+    change(tasks)
+    with pytest.raises(nacp.InputError, match=message):
+        from_label_studio(tasks)
+
+
+def test_label_studio_without_a_choice():
+    tasks = [{"id": 1, "data": {}, "annotations": [choice(1, ["x"], result=[])]}]
+    with pytest.raises(nacp.InputError, match="holds no choice in any annotation"):
+        from_label_studio(tasks)
+
+
+# Argilla
+
+
+def version_2():
+    return [
+        {"id": "a", "fields": {"text": "Hi"}, "metadata": {}, "vectors": {}, "status": "completed",
+         "suggestions": {"kind": {"value": "cat", "score": None, "agent": "llm"}}, "_server_id": "0",
+         "responses": {"kind": [{"value": "cat", "user_id": "Ann"}, {"value": "dog", "user_id": "Bob"}]}},
+        {"id": "b", "fields": {"text": "Ho"}, "metadata": {}, "vectors": {}, "suggestions": {},
+         "responses": {"kind": [{"value": "dog", "user_id": "Ann", "status": "submitted"},
+                                {"value": "dog", "user_id": "Bob", "status": "submitted"},
+                                {"value": "cat", "user_id": "Cid", "status": "discarded"},
+                                {"value": "cat", "user_id": "Dan", "status": "draft"}]}},
+    ]  # fmt: skip
+
+
+def flat_2():
+    return [
+        {"id": "a", "status": "completed", "_server_id": "0", "text": "Hi", "kind.responses": ["cat", "dog"],
+         "kind.responses.users": ["Ann", "Bob"], "kind.responses.status": ["submitted", "submitted"],
+         "kind.suggestion": "cat", "kind.suggestion.score": 0.9, "kind.suggestion.agent": "llm"},
+        {"id": "b", "status": "completed", "_server_id": "1", "text": "Ho",
+         "kind.responses": ["dog", "dog", "cat"], "kind.responses.users": ["Ann", "Bob", "Cid"],
+         "kind.responses.status": ["submitted", "submitted", "discarded"], "kind.suggestion": None,
+         "kind.suggestion.score": None, "kind.suggestion.agent": None},
+    ]  # fmt: skip
+
+
+def feedback():
+    def by(who, label, status="submitted"):
+        return {"user_id": who, "values": {"kind": {"value": label}}, "status": status}
+
+    return [
+        {"external_id": "a", "fields": {"text": "Hi"}, "responses": [by("Ann", "cat"), by("Bob", "dog")],
+         "suggestions": [{"question_name": "kind", "value": "cat", "agent": "llm", "type": "model"}]},
+        {"external_id": "b", "fields": {"text": "Ho"}, "suggestions": [],
+         "responses": [by("Ann", "dog"), by("Bob", "dog"), by("Cid", None, "discarded")]},
+    ]  # fmt: skip
+
+
+def feedback_on_the_hub():
+    def answer(who, label, status="submitted"):
+        return {"user_id": who, "value": label, "status": status}
+
+    return [
+        {"external_id": "a", "text": "Hi", "kind": [answer("Ann", "cat"), answer("Bob", "dog")],
+         "kind-suggestion": "cat", "kind-suggestion-metadata": {"agent": "llm", "score": None}},
+        {"external_id": "b", "text": "Ho", "kind-suggestion": None, "kind-suggestion-metadata": None,
+         "kind": [answer("Ann", "dog"), answer("Bob", "dog"), answer("Cid", "cat", "draft")]},
+    ]  # fmt: skip
+
+
+ARGILLA = {"2": version_2, "2 flat": flat_2, "feedback": feedback, "feedback, hub": feedback_on_the_hub}
+
+
+@pytest.mark.parametrize("records", ARGILLA.values(), ids=ARGILLA)
+def test_argilla_of_any_version(records):
+    assert cells(from_argilla(records())) == UNCHECKED
+    assert cells(from_argilla(records(), predictions=True)) == UNCHECKED | {("a", "llm", "cat")}
+    assert cells(from_argilla(records(), question="kind")) == UNCHECKED
+    with pytest.raises(nacp.InputError, match="question is 'tone', to which there is no answer; there are"):
+        from_argilla(records(), question="tone")
+
+
+def version_1():
+    return [
+        {"id": "a", "text": "Hi", "inputs": {"text": "Hi"}, "multi_label": False, "status": "Validated",
+         "annotation": "cat", "annotation_agent": "Ann", "prediction_agent": "llm",
+         "prediction": [{"label": "cat", "score": 0.3}, {"label": "dog", "score": 0.7}]},
+        {"id": "b", "text": "Ho", "inputs": {"text": "Ho"}, "multi_label": False, "status": "Default",
+         "annotation": None, "annotation_agent": None, "prediction": [["dog", 0.9], ["cat", 0.1]],
+         "prediction_agent": "llm"},
+        {"id": "c", "text": "He", "inputs": {"text": "He"}, "multi_label": False, "status": "Discarded",
+         "annotation": "dog", "annotation_agent": "Ann", "prediction": None, "prediction_agent": None},
+    ]  # fmt: skip
+
+
+def test_argilla_version_1():
+    assert cells(from_argilla(version_1())) == {("a", "Ann", "cat")}
+    found = from_argilla(version_1(), predictions=True)
+    assert cells(found) == {("a", "Ann", "cat"), ("a", "llm", "dog"), ("b", "llm", "dog")}
+    assert found.items == ("a", "b", "c")
+    assert found.with_checked("Ann").checked == {"a": "cat"}
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (
+            lambda r: r[0]["responses"].update(tone=[{"value": "x", "user_id": "Ann"}]),
+            "question must name one of several: 'kind', 'tone'",
+        ),
+        (lambda r: r[1]["responses"]["kind"][0].pop("user_id"), "does not say who answered .* in record 1"),
+        (lambda r: r[1]["responses"]["kind"][0].pop("value"), "an answer without a 'value' in record 1"),
+        (
+            lambda r: r[1]["responses"]["kind"][0].update(value=["cat", "dog"]),
+            "one label in record 1; found .*multi",
+        ),
+        (lambda r: r[1].update(id="a"), "two records with the id 'a', one of them record 1"),
+        (
+            lambda r: [each.update(responses={}) for each in r],
+            "holds only suggestions of models; pass predictions",
+        ),
+        (lambda r: r.__setitem__(1, "x"), "must be a list of records; record 1 is str"),
+    ],
+)
+def test_argilla_refused(change, message):
+    records = version_2()
+    change(records)
+    with pytest.raises(nacp.InputError, match=message):
+        from_argilla(records)
+
+
+# Records
+
+
+def long_rows(item="task", annotator="worker", label="label"):
+    return [{item: g.item, annotator: g.annotator, label: g.label} for g in GIVEN]
+
+
+RECORDS = {
+    "long": long_rows(),
+    "other names": long_rows("item_id", "Annotator ID", "noisy_label"),
+    "of a market": long_rows("HITId", "WorkerId", "Answer.kind"),
+    "of another": long_rows("ASSIGNMENT:task_id", "ASSIGNMENT:worker_id", "OUTPUT:kind"),
+    "a row id too": [row | {"id": i} for i, row in enumerate(long_rows("image"))],
+    "lists": [
+        {"id": "a", "text": "Hi", "annotators": ["Ann", "Bob"], "labels": ["cat", "dog"]},
+        {"id": "b", "text": "Ho", "annotators": ["Ann", "Bob"], "labels": ["dog", "dog"]},
+    ],
+    "mappings": [
+        {
+            "id": "a",
+            "annotations": [{"annotator": "Ann", "label": "cat"}, {"annotator": "Bob", "label": "dog"}],
+        },
+        {
+            "id": "b",
+            "annotations": [{"annotator": "Ann", "label": "dog"}, {"annotator": "Bob", "label": "dog"}],
+        },
+    ],
+    "lists and what was made of them": [
+        {"id": "a", "label": "cat", "annotators": ["Ann", "Bob"], "annotations": ["cat", "dog"]},
+        {"id": "b", "label": "dog", "annotators": ["Ann", "Bob"], "annotations": ["dog", "dog"]},
+    ],
+    "columns of lists": [
+        {"id": "a", "annotations": {"annotator": ["Ann", "Bob"], "label": ["cat", "dog"]}},
+        {"id": "b", "annotations": {"annotator": ["Ann", "Bob"], "label": ["dog", "dog"]}},
+    ],
+}
+
+
+@pytest.mark.parametrize("records", RECORDS.values(), ids=RECORDS)
+def test_records_of_many_shapes(records):
+    assert cells(from_records(records)) == UNCHECKED
+
+
+def test_records_whose_columns_are_named():
+    rows = long_rows("x", "y", "z")
+    assert cells(from_records(rows, item="x", annotator="y", label="z")) == UNCHECKED
+    wide = [{"key": "a", "Ann": "cat", "Bob": "dog"}, {"key": "b", "Ann": "dog", "Bob": "dog"}]
+    assert cells(from_records(wide, label=["Ann", "Bob"])) == UNCHECKED
+
+
+def test_true_labels_in_a_column():
+    rows = [row | {"gold": "cat" if row["task"] == "b" else None} for row in long_rows()]
+    assert cells(from_records(rows)) == EXPECTED
+    rows = [row | {"truth": "cat" if row["task"] == "b" else ""} for row in long_rows()]
+    assert cells(from_records(rows, checked="truth")) == EXPECTED
+
+
+@pytest.mark.parametrize("column", ["checked", "is_gold", "ground_truth"])
+def test_a_column_that_says_which_labels_were_checked(column):
+    rows = [row | {column: False} for row in long_rows()]
+    rows.append({"task": "b", "worker": "boss", "label": "cat", column: True})
+    assert cells(from_records(rows)) == EXPECTED
+
+
+def test_numbers_and_gaps():
+    rows = [
+        {"task": 1, "worker": 2, "label": 3.0},
+        {"task": 1, "worker": 4, "label": -1},
+        {"task": 1, "worker": 5, "label": float("nan")},
+        {"task": 2, "worker": 2, "label": True},
+    ]
+    table = from_records(rows)
+    assert table.given == (GivenLabel(1, 2, 3), GivenLabel(2, 2, 1))
+    assert table.matrix().tolist() == [[3], [1]]
+    assert from_records([{"task": "1", "worker": "2", "label": "03"}]).classes == (3,)
+
+
+@pytest.mark.parametrize(
+    ("records", "options", "message"),
+    [
+        ([], {}, "holds no record"),
+        ([{"a": 1, "b": 2}], {}, "label must name a column, one of 'a', 'b'"),
+        ([{"task": 1, "label": 2}], {}, "annotator must name a column: without one nothing says whose"),
+        ([{"worker": 1, "label": 2}], {}, "item must name a column: without one nothing says which"),
+        (long_rows(), {"label": "z"}, "label is 'z', and the columns are 'task', 'worker', 'label'"),
+        (long_rows(), {"item": "z"}, "item is 'z', and the columns"),
+        (long_rows(), {"label": ["label", "z"]}, "label is 'z', and the columns"),
+        (
+            [{"task": 1, "worker": 1, "answer": 0, "rating": 5}],
+            {},
+            "one of several columns: 'answer', 'rating'",
+        ),
+        (
+            [{"task": 1, "worker": 1, "Answer.a": 0, "Answer.b": 5}],
+            {},
+            "several columns: 'Answer.a', 'Answer.b'",
+        ),
+        ([{"task": 1, "worker": 1, "label": 0}, {"worker": 1, "label": 0}], {}, "has no 'task' in record 1"),
+        (
+            [{"task": 1, "worker": 1, "label": 0}, {"task": 2, "label": 0}],
+            {},
+            "whose label it is in record 1",
+        ),
+        (
+            [{"task": 1, "annotators": ["a"], "labels": [0, 1]}],
+            {},
+            "as many annotators as labels in record 0; found 1 and 2",
+        ),
+        ([{"task": 1, "annotations": [{"label": 0}]}], {}, "does not say whose labels they are in record 0"),
+        ([{"task": 1, "worker": 1, "label": 0.5}], {}, "must have one label in record 0; found 0.5"),
+        ([{"task": 1, "worker": 1, "label": {"a": 0.5}}], {}, "must have one label in record 0"),
+        ([{"task": [1], "worker": 1, "label": 0}], {}, "must have a text or a number as 'task' in record 0"),
+        ([{"task": 1, "worker": 1, "label": None}], {}, "holds no label at all"),
+        (["x"], {}, "must be a list of records; record 0 is str"),
+        (
+            [{"task": 1, "worker": {"id": 1}, "label": 0}],
+            {},
+            "must have a text or a number as annotator; found",
+        ),
+    ],
+)
+def test_records_refused(records, options, message):
+    with pytest.raises(nacp.InputError, match=message):
+        from_records(records, **options)
+
+
+def test_a_frame_of_crowd_kits_kind_and_its_gold():
+    frame = pd.DataFrame(long_rows())
+    assert cells(from_frame(frame)) == UNCHECKED
+    assert cells(from_frame(frame).with_checked(pd.Series({"b": "cat", "z": "dog"}))) == EXPECTED
+    assert cells(from_frame(frame.set_index("task"))) == UNCHECKED
+    with pytest.raises(nacp.InputError, match="must be a DataFrame; found list"):
+        from_frame([1])
+    with pytest.raises(nacp.InputError, match="checked names none of the items"):
+        from_frame(frame).with_checked({"z": "cat"})
+    with pytest.raises(nacp.InputError, match="checked is 'Zoe', and the annotators are Ann, Bob"):
+        from_frame(frame).with_checked("Zoe")
+
+
+def test_a_label_matrix():
+    labels = np.array([[0, 1], [1, 1], [-1, -1]])
+    for given in (labels, labels.astype(float), np.where(labels < 0, np.nan, labels), pd.DataFrame(labels)):
+        table = from_matrix(given)
+        assert table.matrix().tolist() == labels.tolist()
+        assert table.annotators == (0, 1)
+    with pytest.raises(nacp.InputError, match="annotators must hold 2 different names; found 3"):
+        from_matrix(labels, annotators="abc")
+    with pytest.raises(nacp.InputError, match=r"whole numbers, -1 for an abstention; found 0\.5"):
+        from_matrix([[0.5, 1.0]])
+    with pytest.raises(nacp.InputError, match="holds no label at all"):
+        from_matrix([[-1, -1]])
+
+
+# The table
+
+
+def test_rows_in_the_order_of_ones_own_items():
+    table = LabelTable((*GIVEN, TRUTH, GivenLabel("c", "Bob", "cow")))
+    assert table.matrix().tolist() == [["cat", "dog"], ["dog", "dog"], [None, "cow"]]
+    assert table.matrix(["b", "a"]).tolist() == [["dog", "dog"], ["cat", "dog"]]
+    assert table.clean(["b", "a", "c"]).tolist() == ["cat", None, None]
+    assert table.matrix(["b"], annotators=["Zoe", "Bob"]).tolist() == [[None, "dog"]]
+    assert table.votes().tolist() == ["cat", "dog", "cow"]  # of two that are as common, the first
+    with pytest.raises(nacp.InputError, match="items names 'z', which the labels do not have"):
+        table.matrix(["z"])
+    numbers = from_records([{"task": 5, "worker": 1, "label": 0}])
+    assert numbers.matrix(np.array(["5"])).tolist() == numbers.matrix(np.array([5])).tolist() == [[0]]
+
+
+def test_numbers_are_places_of_class_names():
+    table = from_matrix([[0, 2], [1, -1]])
+    assert table.matrix(classes=["x", "y", "z"]).tolist() == [["x", "z"], ["y", None]]
+    assert table.matrix(classes=[0, 1, 2]).tolist() == [[0, 2], [1, -1]]
+    assert table.matrix(classes=["0", "1", "2"]).tolist() == [["0", "2"], ["1", None]]
+    with pytest.raises(
+        nacp.InputError, match="must lie from 0 to 1, the places of the classes; found 0 to 2"
+    ):
+        table.matrix(classes=["x", "y"])
+    with pytest.raises(nacp.InputError, match="labels holds 'dog', which is not in classes"):
+        LabelTable(GIVEN).matrix(classes=["cat", "cow"])
+
+
+def test_a_picked_label_is_each_annotators_as_often():
+    table = from_matrix(np.tile([0, 1, 2, -1], (3000, 1)))
+    counts = np.bincount(table.picked())
+    assert np.abs(counts / 3000 - 1 / 3).max() < 4 * np.sqrt(2 / 9 / 3000)
+    assert table.picked(random_state=1).tolist() != table.picked().tolist()
+
+
+def test_tables_that_contradict_themselves():
+    assert LabelTable((*GIVEN, *GIVEN)) == LabelTable(GIVEN)
+    with pytest.raises(nacp.InputError, match="two labels for item 'a' by annotator 'Ann', 'cat' and 'dog'"):
+        LabelTable((*GIVEN, GivenLabel("a", "Ann", "dog")))
+    with pytest.raises(nacp.InputError, match="items does not hold 'a', which has a label"):
+        LabelTable(GIVEN, ("b",))
+    with pytest.raises(nacp.InputError, match="holds checked labels only"):
+        LabelTable((TRUTH,)).matrix()
+
+
+# Files
+
+
+def write(path, content):
+    if isinstance(content, str):
+        path.write_text(content, encoding="utf-8")
+    else:
+        path.write_text(json.dumps(content), encoding="utf-8")
+    return path
+
+
+LONG = "task,worker,label,gold\na,Ann,cat,\na,Bob,dog,\nb,Ann,dog,cat\nb,Bob,dog,cat\n"
+FILES = {
+    "label-studio.json": (studio(), {"item": "key"}, EXPECTED),
+    "json-min.json": (minimal(), {"item": "key"}, UNCHECKED),
+    "one-task.json": (studio()[0], {"item": "key"}, {("a", "Ann", "cat"), ("a", "Bob", "dog")}),
+    "argilla.json": (version_2(), {}, UNCHECKED),
+    "flat.json": (flat_2(), {"predictions": True}, UNCHECKED | {("a", "llm", "cat")}),
+    "columns.json": ({key: [each[key] for each in flat_2()] for key in flat_2()[0]}, {}, UNCHECKED),
+    "feedback.jsonl": ("\n".join(map(json.dumps, feedback())), {}, UNCHECKED),
+    "hub.jsonl": ("\n".join(map(json.dumps, feedback_on_the_hub())) + "\n", {}, UNCHECKED),
+    "version1.json": (version_1(), {"predictions": True, "control": "label"},
+                      {("a", "Ann", "cat"), ("a", "llm", "dog"), ("b", "llm", "dog")}),
+    "records.jsonl": ("\n\n".join(map(json.dumps, RECORDS["lists"])), {}, UNCHECKED),
+    "frame.json": (pd.DataFrame(long_rows()).to_json(), {}, UNCHECKED),
+    "long.csv": (LONG, {}, EXPECTED),
+    "long.tsv": (LONG.replace(",", "\t"), {}, EXPECTED),
+    "semicolons.csv": ("\ufeff" + LONG.replace(",", ";"), {}, EXPECTED),
+    "named.csv": (LONG.replace("task,worker,label", "x,y,z"),
+                  {"item": "x", "annotator": "y", "label": "z"}, EXPECTED),
+    "wrapped.json": ({"version": "1.0", "data": long_rows()}, {}, UNCHECKED),
+    "by-id.json": ({each["id"]: each for each in version_2()}, {}, UNCHECKED),
+    "wide.csv": ("id,Ann,Bob\na,cat,dog\nb,dog,dog\n", {}, UNCHECKED),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", FILES)
+def test_a_file_is_read_by_its_content(name, tmp_path):
+    content, options, expected = FILES[name]
+    path = write(tmp_path / name, content)
+    assert cells(read(path, **options)) == expected
+    zipped = path.with_name(path.name + ".gz")
+    zipped.write_bytes(gzip.compress(path.read_bytes()))
+    assert cells(read(zipped, **options)) == expected
+
+
+def test_other_files(tmp_path):
+    np.save(tmp_path / "L.npy", [[0, -1], [1, 1]])
+    assert read(tmp_path / "L.npy").matrix().tolist() == [[0, -1], [1, 1]]
+    write(tmp_path / "L.csv", "3,2\n1,-1\n")
+    assert read(tmp_path / "L.csv").matrix().tolist() == [[3, 2], [1, -1]]
+    pd.DataFrame(long_rows()).to_parquet(tmp_path / "long.parquet")
+    assert cells(read(tmp_path / "long.parquet")) == UNCHECKED
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "options", "message"),
+    [
+        ("x.json", "", {}, "x.json is empty"),
+        ("x.json", "{", {}, "x.json is not JSON: "),
+        ("x.jsonl", '{"task": 1}\nx', {}, "x.jsonl is not JSON in line 2"),
+        ("x.json", "5", {}, "x.json must hold a list of records; found int"),
+        ("x.json", "[]", {}, "x.json must hold a list of records"),
+        ("x.json", studio(), {"label": "kind"}, "label has no use for a file in the format label-studio"),
+        ("x.csv", LONG, {"control": "kind"}, "control has no use for a file in the format records"),
+        ("x.csv", "Ann,Bob\ncat,dog\n", {"predictions": True}, "predictions has no use .* format matrix"),
+        ("x.csv", LONG, {"format": "xml"}, "format must be one of"),
+        (
+            "x.csv",
+            "task,worker,label\n1,2\n",
+            {},
+            "x.csv must have rows of one length; row 1 has 2 cells, not 3",
+        ),
+        ("x.csv", "task,worker,label\n", {}, "x.csv has a header and nothing below it"),
+        ("x.csv", "0,1\n1,1\n", {}, "x.csv begins with 0,1, which may be a header or labels"),
+        ("x.json", [*version_2(), {"id": "a"}], {}, "x.json has two records with the id 'a'"),
+        (
+            "x.csv",
+            "annotation_id,annotator,id,sentiment,text\n1,2,3,good,Hi\n",
+            {},
+            "label must name a column, one of 'annotation_id', 'annotator', 'id', 'sentiment', 'text'",
+        ),
+        ("x.npy", "nothing", {}, "x.npy cannot be read as .npy"),
+    ],
+)
+def test_files_refused(name, content, options, message, tmp_path):
+    with pytest.raises(nacp.InputError, match=message):
+        read(write(tmp_path / name, content), **options)
+
+
+def test_no_file(tmp_path):
+    with pytest.raises(nacp.InputError, match="does not exist"):
+        read(tmp_path / "none.csv")
+    with pytest.raises(nacp.InputError, match="is a folder"):
+        read(tmp_path)
+    (tmp_path / "x.csv").write_bytes(b"\xff\xfe\x00")
+    with pytest.raises(nacp.InputError, match="is not text"):
+        read(tmp_path / "x.csv")
