@@ -21,7 +21,7 @@ from typer.testing import CliRunner
 import nacp
 from nacp.cli import app
 from nacp.cli.errors import Commands
-from nacp.cli.inputs import read_clean
+from nacp.cli.labels import read_clean
 from nacp.tuning import tuned
 
 run = CliRunner().invoke

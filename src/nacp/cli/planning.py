@@ -7,7 +7,8 @@ import typer
 import nacp
 from nacp.cli import options
 from nacp.cli.errors import command
-from nacp.cli.inputs import read_clean, read_points, read_test
+from nacp.cli.inputs import read_points, read_test
+from nacp.cli.labels import read_clean
 from nacp.cli.models import read_noise_beside
 from nacp.cli.terminal import progress_of, show
 
@@ -86,6 +87,7 @@ def compare_command(
     noise_confidence: options.Confidence = 1.0,
     normalize: options.Normalize = False,
     seed: options.Seed = 0,
+    separator: options.Separator = None,
     quiet: options.Quiet = False,
     as_json: options.Json = False,
 ) -> None:
@@ -100,7 +102,7 @@ def compare_command(
     known = read_noise_beside(clean, noise, noise_interval, noise_confidence)
     with progress_of(f"reading {probs}", quiet):
         matrix, noisy, names = read_points(probs, labels, names=classes)
-        checked = None if clean is None else read_clean(clean, len(matrix), names)
+        checked = None if clean is None else read_clean(clean, len(matrix), names, noisy=labels)
         test, true = read_test(test_probs, test_labels, names, matrix.shape[1])
     with progress_of("comparing", quiet, 100) as done:
         found = nacp.compare(
