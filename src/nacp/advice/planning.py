@@ -209,9 +209,7 @@ def plan(
     checked, chosen ...
     """
     if check_count("k", k, 2) > _MOST:
-        raise InputError(
-            "k", f"must be at most {_MOST:,}: to plan for more would take minutes", found=f"{k:,}"
-        )
+        raise InputError("k", f"must be at most {_MOST:,}: more would take minutes", found=f"{k:,}")
     check_count("n", n, 1)
     check_fraction("alpha", alpha)
     check_fraction("excess", excess)

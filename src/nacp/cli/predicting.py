@@ -36,8 +36,8 @@ _MEANINGS = {
     "empty": "the share of sets without a label; with --no-empty there are none",
     "singleton": "the share of sets with one label",
     "worst_class_coverage": "the coverage of the class that is covered least",
-    "class_coverage_gap": "how far the coverage of a class is from 1 - alpha, on average over classes",
-    "size_stratified_violation": "how far coverage is from 1 - alpha at its farthest, if sets are parted "
+    "class_coverage_gap": "how far the coverage of a class is from the target, on average over classes",
+    "size_stratified_violation": "how far coverage is from the target at its farthest, if sets are parted "
     "by size: 0 to 1, 2 to 3, 4 to 10, 11 to 100, 101 to 1,000 labels, more; it is large if small sets miss "
     "more often than large ones",
 }

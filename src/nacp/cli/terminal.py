@@ -103,7 +103,7 @@ def show_verdict(verdict: Verdict) -> None:
 
 def show_table(console: Console, table: Table) -> None:
     """Print a table; where it is too wide each row becomes a few lines, so that no cell is cut."""
-    if console.measure(table).minimum <= console.width:
+    if console.measure(table, options=console.options.update(width=9999)).maximum <= console.width:
         console.print(table)
         return
     first, *others = table.columns
