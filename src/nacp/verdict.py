@@ -10,7 +10,6 @@ from nacp.guarantees import Problem
 from nacp.guarantees.base import percent
 from nacp.metrics import REACH, Evaluation
 from nacp.noise import UniformNoise
-from nacp.wrapping import wrapped
 
 
 @dataclass(frozen=True)
@@ -49,9 +48,9 @@ class Verdict:
             f"{low:.4f} to {high:.4f}"
         )
         if not self.passed:
-            return wrapped(f"fail: {found}, all of it below. Promised: {self.promise}.")
+            return f"fail: {found}, all of it below. Promised: {self.promise}."
         told = "all of it above" if low >= self.target else "so the test points do not contradict it"
-        return wrapped(f"pass: {found}, {told}. Promised: {self.promise}.")
+        return f"pass: {found}, {told}. Promised: {self.promise}."
 
 
 def judge(calibration: Calibration, result: Evaluation) -> Verdict:

@@ -23,7 +23,6 @@ from nacp.errors import InputError
 from nacp.guarantees import coverage_under
 from nacp.metrics import evaluate
 from nacp.points import check_labels, open_clean
-from nacp.wrapping import wrapped
 
 _STEP = 0.005
 
@@ -80,9 +79,6 @@ class Diagnosis:
     claim: ClaimCheck | None = None
 
     def __str__(self) -> str:
-        return wrapped(self._told())
-
-    def _told(self) -> str:
         level = f"level {100 * self.level:.4g}%"
         rejected = [check for check in self.checks if check.rejected]
         if rejected:

@@ -8,7 +8,6 @@ import numpy as np
 
 from nacp._types import Bools, Floats, Ints
 from nacp.scores import Score
-from nacp.wrapping import wrapped
 
 # The pilot: a tenth of the points, so many and so many entries at the most.
 _PILOT_SHARE, _PILOT_MOST, _PILOT_ENTRIES = 10, 500, 1 << 22
@@ -61,7 +60,7 @@ class AuditPlan:
         number = int(self.outside.sum())
         if not number:
             return f"{len(self):,} of {self.n:,} labels to check, picked at random."
-        return wrapped(
+        return (
             f"{len(self):,} of {self.n:,} labels to check: {number:,} of points whose label lies outside of "
             f"the pilot's prediction set, and {len(self) - number:,} of points whose label lies inside."
         )

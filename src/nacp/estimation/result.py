@@ -8,7 +8,7 @@ from nacp.checks import check_confidence, check_count, check_flag
 from nacp.errors import InputError
 from nacp.files import number, read_document, reading, rebuild, write_document
 from nacp.noise import NOISES, MatrixNoise, Noise, NoiseBasis
-from nacp.wrapping import counted, wrapped
+from nacp.wrapping import counted
 
 _FORMAT, _OLD_FORMAT = "nacp.noise", "nacp-noise"
 _VERSION = 1
@@ -94,7 +94,7 @@ class NoiseEstimate:
         )
         exact = self.confidence == 1 and self.interval is not None
         doubt = " In doubt state the smaller rate: overstating it gives too little coverage."
-        return wrapped(
+        return (
             f"{said}.{source}\nMethod: {self.method}.\nAssumed: {self.assumption}.\nModel: {self.why}."
             f"{'' if exact or isinstance(self.noise, MatrixNoise) else doubt}"
         )
