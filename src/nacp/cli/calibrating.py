@@ -60,7 +60,7 @@ def calibrate_command(
         raise InputError("audit", "holds checked labels, and so does --clean", remedy="give one of them")
     known = read_noise_beside(clean or audit, noise, noise_interval, noise_confidence)
     with progress_of(f"reading {probs}", quiet):
-        matrix, noisy, names = read_points(probs, labels, names=classes)
+        matrix, noisy, names = read_points(probs, labels, names=classes, clean=clean)
         checked: Any = None if clean is None else read_clean(clean, len(matrix), names, noisy=labels)
         plan = None
         if audit is not None:

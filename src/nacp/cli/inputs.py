@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 
 from nacp._types import Array
-from nacp.cli.classes import read_classes
+from nacp.cli.classes import read_class_list, read_classes
 from nacp.cli.formats.arrays import read_array
 from nacp.cli.formats.common import (
     ARRAYS,
@@ -35,24 +35,27 @@ _READERS = {PARQUET: parquet_matrix, LINES: jsonl_matrix}
 
 
 def read_matrix(
-    name: str, usual: str = "probs", classes: Sequence[Any] | None = None, labels: str = ""
+    name: str,
+    usual: str = "probs",
+    classes: Sequence[Any] | None = None,
+    beside: Sequence[str | None] = (),
 ) -> tuple[Array, list[str] | None]:
     """Read a matrix and the names of its columns, if it has any.
 
     ``.npy`` is memory-mapped. Of several arrays in ``.npz`` or ``.safetensors``, ``file.npz:key`` names one;
     else it is `usual`. In tables (``.csv``, ``.tsv``, ``.jsonl``, ``.parquet``, and CSV on standard input,
     ``-``) the columns are the classes. If these are known, they are found by name. Else all columns are taken
-    but a first one whose header is id, index, row or empty, and that of the `labels` if they are in the same
-    file. A ``.parquet`` or ``.jsonl`` file may also hold one column of lists.
+    but a first one whose header is id, index, row or empty, and those `beside` them in the same file: of the
+    labels, and of true labels. A ``.parquet`` or ``.jsonl`` file may also hold one column of lists.
     """
-    return _read_table(name, usual, classes, labels)[:2]
+    return _read_table(name, usual, classes, beside)[:2]
 
 
 def _read_table(
     name: str,
     usual: str = "probs",
     classes: Sequence[Any] | None = None,
-    labels: str = "",
+    beside: Sequence[str | None] = (),
     ids: str | None = None,
     with_ids: bool = False,
 ) -> Table:
@@ -62,8 +65,8 @@ def _read_table(
         if ids is not None:
             raise InputError("id", f"names a column, and {path} has none", remedy="leave it out")
         return Table(read_array(path, key, usual))
-    with_labels, column = split_key(labels)
-    same = with_labels == path
+    sources = [split_key(each or "") for each in beside]
+    same = any(source == path for source, _ in sources)
 
     def id_place(header: list[str]) -> int | None:
         if ids is not None:
@@ -77,8 +80,10 @@ def _read_table(
         found = list(range(len(header)))
         if ids is not None:
             found.remove(header.index(pick(path, header, ids, ids)))
-        if same and len(header) > 1:
-            found.remove(pick_labels(path, header, column))
+        for i, (source, column) in enumerate(sources):
+            if source == path and len(header) > 1:
+                place = pick_labels(path, header, column, true=i > 0)
+                found = [each for each in found if each != place]
         if len(found) > 1 and header[found[0]].lower() in ID:
             del found[0]
         return found
@@ -102,18 +107,19 @@ def read_points(
     classes: Sequence[Any] | None = None,
     names: str | None = None,
     k: int | None = None,
+    clean: str | None = None,
 ) -> tuple[Array, Array, Sequence[Any] | None]:
     """Read probabilities with their labels, and the classes.
 
     The classes are those given, or those in the file `names`, or the names of the columns. Where both are
     there, named columns are put in the order of the classes. Both may be in one table: the column called
     label, or the one that ``file.csv:column`` names, then holds the labels. `k` is for classes that are known
-    by number alone, as in `read_rows`.
+    by number alone, as in `read_rows`. `clean` are true labels that may be in the same table, too.
     """
     if probs == labels == STDIN:
         raise InputError("standard input", "can be read once only: give a file for probs or for labels")
     try:
-        matrix, known = read_rows(probs, classes, names, labels, k)
+        matrix, known = read_rows(probs, classes, names, (labels, clean), k)
         if matrix.ndim != 2:
             raise InputError(probs, "must hold a matrix of shape (n, k)", found=matrix.shape)
     except InputError:
@@ -157,7 +163,7 @@ def read_rows(
     probs: str,
     classes: Sequence[Any] | None = None,
     names: str | None = None,
-    labels: str = "",
+    beside: Sequence[str | None] = (),
     k: int | None = None,
 ) -> tuple[Array, Sequence[Any] | None]:
     """Read probabilities and the classes, as `read_points` does.
@@ -165,7 +171,10 @@ def read_rows(
     With `k` and without `classes` these are known by number alone: a header of such numbers says where each
     is, and names say nothing.
     """
-    return _in_order(probs, *read_matrix(probs, classes=classes, labels=labels), classes, names, k)
+    wanted = classes
+    if classes is None and names is not None and kind(names) not in TEXTS:  # a first line there may be a title
+        wanted = read_class_list(names)
+    return _in_order(probs, *read_matrix(probs, classes=wanted, beside=beside), classes, names, k)
 
 
 def read_new(

@@ -123,7 +123,7 @@ def report_command(
     )
     known = read_noise_beside(clean, noise, noise_interval, noise_confidence)
     with progress_of(f"reading {probs}", quiet):
-        matrix, noisy, names = read_points(probs, labels, names=classes)
+        matrix, noisy, names = read_points(probs, labels, names=classes, clean=clean)
         checked = None if clean is None else read_clean(clean, len(matrix), names, noisy=labels)
         test, true = read_test(test_probs, test_labels, names, matrix.shape[1])
         texts = None if descriptions is None else read_lines(descriptions)

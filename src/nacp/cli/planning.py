@@ -101,7 +101,7 @@ def compare_command(
     """
     known = read_noise_beside(clean, noise, noise_interval, noise_confidence)
     with progress_of(f"reading {probs}", quiet):
-        matrix, noisy, names = read_points(probs, labels, names=classes)
+        matrix, noisy, names = read_points(probs, labels, names=classes, clean=clean)
         checked = None if clean is None else read_clean(clean, len(matrix), names, noisy=labels)
         test, true = read_test(test_probs, test_labels, names, matrix.shape[1])
     with progress_of("comparing", quiet, 100) as done:

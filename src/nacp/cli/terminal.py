@@ -95,7 +95,7 @@ def on_one_line(result: object) -> str:
 def show_verdict(verdict: Verdict) -> None:
     """Print a verdict, its first word in colour if the terminal has any."""
     with at_width(columns()):
-        word, rest = str(verdict).split(":", 1)
+        word, rest = wrapped(str(verdict)).split(":", 1)
     passed = verdict.passed
     line = Text.assemble((word, "bold green" if passed else "bold red"), ":", rest)
     Console(highlight=False, soft_wrap=True).print(line)

@@ -28,7 +28,10 @@ IdPlace: TypeAlias = Callable[[list[str]], int | None]
 
 _LABEL = {"label", "labels"}
 _TRUE = {"checked", "clean", "true", "truth", "gold"}
-TEXT_COLUMN = "a column of text must come first and be called id, or be the label column"
+TEXT_COLUMN = (
+    "a column of text must come first and be called id, or be the label column; or say by "
+    "--classes FILE which columns are meant"
+)
 _READ = (
     "it must end in .npy, .npz, .csv, .tsv, .jsonl, .parquet or .safetensors; "
     ".csv, .tsv and .jsonl may be compressed: .gz"
