@@ -1,10 +1,10 @@
-"""The walk of docs/your-own-data.md: a stranger's CSV files, and the commands that take them from start to end.
+"""The walk of docs/your-own-data.md: a stranger's CSV files, and the commands that take them to the end.
 
     python examples/your_own_data.py [FOLDER]
 
 Writes the files into the folder (a new one, if none is given), runs each command there, and prints what it
-says. The files are simulated from texts that come with nacp: which of 20 languages is a snippet in? People who
-know few of them gave the labels, and confuse languages that look alike, most often in short snippets; a
+says. The files are simulated from texts that come with nacp: which of 20 languages is a snippet in? People
+who know few of them gave the labels, and confuse languages that look alike, most often in short snippets; a
 linguist checked 300 of the labels. Needs nacp[sklearn,report].
 """
 
@@ -57,7 +57,9 @@ def as_people_label(truth: np.ndarray, texts: list[str], rng: np.random.Generato
     labels = truth.copy()
     for i, (true, text) in enumerate(zip(truth, texts, strict=True)):
         if rng.random() < (0.4 if len(text) < 30 else 0.1):
-            labels[i] = rng.choice(np.flatnonzero((family == family[true]) & (np.arange(len(family)) != true)))
+            labels[i] = rng.choice(
+                np.flatnonzero((family == family[true]) & (np.arange(len(family)) != true))
+            )
     return labels
 
 
@@ -72,8 +74,8 @@ def make_files(folder: Path) -> None:
         return tuple(text for text, _ in some), np.array([y for _, y in some])
 
     rng = np.random.default_rng(0)
-    texts, truth = (first + second if isinstance(first, tuple) else np.append(first, second)
-                    for first, second in zip(ours(data.calibration), ours(data.test), strict=True))  # fmt: skip
+    (some, their_truth), (others, other_truth) = ours(data.calibration), ours(data.test)
+    texts, truth = some + others, np.append(their_truth, other_truth)
     order = rng.permutation(len(texts))
     texts, truth = [texts[i] for i in order], truth[order]
     probs = classify(*ours(data.train), texts)
@@ -88,9 +90,7 @@ def make_files(folder: Path) -> None:
         with open(folder / name, "w", newline="", encoding="utf-8") as file:
             csv.writer(file).writerows([header, *lines])
 
-    points = [
-        [*row, names[truth[i]] if i in checked else ""] for i, row in enumerate(rows(0, POINTS, given))
-    ]
+    points = [[*row, names[truth[i]] if i in checked else ""] for i, row in enumerate(rows(0, POINTS, given))]
     write("points.csv", ["id", *names, "label", "checked"], points)
     audit = [[row[0], row[-2], row[-1]] for row in points if row[-1]]
     write("audit.csv", ["id", "label", "checked"], audit)

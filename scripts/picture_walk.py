@@ -1,7 +1,7 @@
 """Draw the pictures of docs/your-own-data.md: a table, a terminal and the report, as Chromium shows them.
 
-    python examples/your_own_data.py FOLDER
-    python scripts/picture_walk.py FOLDER
+python examples/your_own_data.py FOLDER
+python scripts/picture_walk.py FOLDER
 """
 
 import csv
@@ -47,7 +47,11 @@ def table(folder: Path, rows: int = 6) -> str:
         return "…" if place is None else line[place]
 
     def number(text: str) -> str:
-        return f"<td class=number>{float(text):.4f}</td>" if text[:1].isdigit() else f"<td>{html.escape(text)}</td>"
+        return (
+            f"<td class=number>{float(text):.4f}</td>"
+            if text[:1].isdigit()
+            else f"<td>{html.escape(text)}</td>"
+        )
 
     head = "".join(f"<th>{html.escape(cell(header, place))}</th>" for place in kept)
     body = "".join(
@@ -72,7 +76,10 @@ def terminal(folder: Path) -> str:
 def main() -> None:
     """Draw all pictures."""
     folder = Path(sys.argv[1]).resolve()
-    for name, page, size in (("table", table(folder), (900, 200)), ("terminal", terminal(folder), (900, 496))):
+    for name, page, size in (
+        ("table", table(folder), (900, 200)),
+        ("terminal", terminal(folder), (900, 496)),
+    ):
         path = folder / f"{name}.html"
         path.write_text(page, encoding="utf-8")
         photograph(path, f"{name}.png", *size)

@@ -148,6 +148,23 @@ def test_probabilities_and_labels_in_one_table_need_a_name_for_the_labels_too():
         read_points("all.csv", "all.csv")
 
 
+def test_columns_that_are_no_class_are_left_out_where_it_is_known_which_are(folder):
+    rows = ([i, *p, NAMES[y], NAMES[t] if n % 2 else "", "a remark"]
+            for n, (i, p, y, t) in enumerate(zip(IDS, PROBS.tolist(), NOISY, TRUE, strict=True)))  # fmt: skip
+    header = ["id", *NAMES, "label", "checked"]
+    rows = list(rows)
+    write("two.csv", [header, *(row[:-1] for row in rows)])
+    write("all.csv", [[*header, "remark"], *rows])
+    (folder / "names.txt").write_text("\n".join(NAMES), encoding="utf-8")
+    done("calibrate", "probs.csv", "table.csv", "--clean", "two.csv:checked", "-o", "a.json")
+    done("calibrate", "two.csv", "two.csv:label", "--clean", "two.csv:checked", "-o", "b.json")
+    clean = ["--clean", "all.csv:checked", "--classes", "names.txt"]
+    done("calibrate", "all.csv", "all.csv:label", *clean, "-o", "c.json")
+    assert nacp.load("a.json") == nacp.load("b.json") == nacp.load("c.json")
+    said = done("calibrate", "all.csv", "all.csv:label", "--noise", "0.2", code=2)
+    assert "or say by --classes FILE which columns are meant" in said
+
+
 # Kinds of files
 
 
@@ -480,6 +497,18 @@ def test_what_commands_print_fits_the_terminal(monkeypatch, arguments, width):
     assert max(map(len, said.splitlines())) <= width
     numbers = {word.strip("();,:.") for word in wide if any(map(str.isdigit, word))}
     assert numbers <= {word.strip("();,:.") for word in said.split()}, "no number is lost"
+
+
+def test_plan_takes_the_names_of_the_other_commands_and_of_python_too():
+    first = done("plan", "--classes", "9", "--noise", "0.1", "--max-correction", "0.02")
+    assert done("plan", "--k", "9", "--noise", "0.1", "--excess", "0.02") == first
+
+
+def test_labels_of_an_audit_are_not_told_of_probabilities(folder):
+    np.save("a.npy", [0, 1, 5])
+    np.save("b.npy", [0, 1, 1])
+    said = done("noise", "audit", "a.npy", "b.npy", "--k", "4", code=2)
+    assert said == "Error: a.npy must lie from 0 to 3, one for each class; found 0 to 5\n"
 
 
 def test_numbers_have_thousands_separators_and_one_is_singular():

@@ -172,7 +172,9 @@ def read_rows(
     is, and names say nothing.
     """
     wanted = classes
-    if classes is None and names is not None and kind(names) not in TEXTS:  # a first line there may be a title
+    if (
+        classes is None and names is not None and kind(names) not in TEXTS
+    ):  # a first line there may be a title
         wanted = read_class_list(names)
     return _in_order(probs, *read_matrix(probs, classes=wanted, beside=beside), classes, names, k)
 

@@ -23,13 +23,20 @@ app = typer.Typer()
     "nacp plan --classes 10 --noise 0.1 --points 5000 --checked 500",
 )
 def plan_command(
-    classes: Annotated[int, typer.Option(help="The number of classes.", show_default=False)],
+    classes: Annotated[
+        int, typer.Option("--classes", "--k", help="The number of classes.", show_default=False)
+    ],
     noise: options.NoiseText = "",
     alpha: options.Alpha = 0.1,
     delta: Annotated[float, typer.Option(help="The probability with which a promise may fail.")] = 0.05,
     points: Annotated[int, typer.Option(help="The number of calibration points to plan for.")] = 1000,
     max_correction: Annotated[
-        float, typer.Option(help="Also say how many points it takes to cover no more than this too much.")
+        float,
+        typer.Option(
+            "--max-correction",
+            "--excess",
+            help="Also say how many points it takes to cover no more than this too much.",
+        ),
     ] = 0.01,
     checked: Annotated[
         int | None,
