@@ -81,5 +81,5 @@ def table_lines(table: Sequence[Sequence[str]], words: int) -> list[str]:
 
 
 def _below(header: Sequence[str], row: Sequence[str]) -> list[str]:
-    told = "; ".join(f"{name} {cell}" for name, cell in zip(header[1:], row[1:], strict=True) if cell)
+    told = "; ".join(f"{name}: {cell}" for name, cell in zip(header[1:], row[1:], strict=True) if cell)
     return [f"  {line}" for line in textwrap.wrap(told, width() - 2)]
