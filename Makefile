@@ -32,7 +32,7 @@ sanitize: .venv/dev
 
 # The documentation, with warnings as errors. Writes docs/_build/index.html.
 docs: .venv/dev
-	rm -rf docs/_build docs/_generated
+	rm -rf docs/_build docs/_generated docs/jupyter_execute
 	$(BIN)/python -m sphinx -q -n -W --keep-going -d docs/_build/.doctrees docs docs/_build
 
 # Every table and figure of the paper, on simulated twins; takes some ten minutes. Writes reproduction/.

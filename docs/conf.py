@@ -15,13 +15,13 @@ copyright = author
 release = version = nacp.__version__
 
 extensions = [
-    "myst_parser",
+    "myst_nb",
     "numpydoc",
     "sphinx.ext.autodoc",
     "sphinx.ext.autosummary",
     "sphinx.ext.viewcode",
 ]
-exclude_patterns = ["_build", "_generated/command-line.md"]
+exclude_patterns = ["_build", "_generated/command-line.md", "jupyter_execute"]
 templates_path = ["_templates"]
 nitpicky = True
 # Bare names in docstrings may be parameters and fields, which have no place of their own to lead to. Names of
@@ -47,6 +47,12 @@ numpydoc_xref_param_type = True
 numpydoc_xref_aliases = {name: f"nacp.{name}" for name in nacp.__all__}
 numpydoc_xref_ignore = "all"
 DEFAULT_LINKS.clear()  # to pages of Python and NumPy, which it would take the network to look up
+
+# Notebooks are run, without their outputs being kept; one that fails fails the build.
+nb_execution_mode = "force"
+nb_execution_timeout = 600
+nb_execution_raise_on_error = True
+nb_merge_streams = True
 
 # Examples hold options such as --noise, and names of guarantees in quotes.
 smartquotes = False

@@ -53,7 +53,7 @@ FLOORS = [
     {"scores", "noise"},
     {"points"},
     {"engine"},
-    {"stats", "errors", "checks", "tuning", "_types"},
+    {"stats", "errors", "checks", "tuning", "wrapping", "_types"},
 ]
 # What is imported upwards: inside a function, for a method that is a shortcut.
 UPWARDS = {

@@ -11,6 +11,8 @@ import pytest
 
 import nacp
 from nacp.cli import inputs, models, outputs
+from nacp.cli.classes import read_classes
+from nacp.cli.labels import read_labels
 from nacp.errors import InputError
 
 NAMES = ["ant", "bee", "cat"]
@@ -104,11 +106,11 @@ def test_every_kind_of_file_holds_the_same_labels():
     write_safetensors("i.safetensors", labels=LABELS, probs=PROBS)
     np.save("j.npy", np.array(named))
     for name in ("a.npy", "b.npz", "c.csv", "d.csv", "g.parquet", "i.safetensors"):
-        assert np.array_equal(inputs.read_labels(name, 40), LABELS), name
-        assert inputs.read_labels(name, 40, NAMES).tolist() == named, name
+        assert np.array_equal(read_labels(name, 40), LABELS), name
+        assert read_labels(name, 40, NAMES).tolist() == named, name
     for name in ("e.csv", "f.csv:label", "h.parquet:label", "j.npy"):
-        assert inputs.read_labels(name, 40, NAMES).tolist() == named, name
-        assert inputs.read_labels(name, 40).tolist() == named, name
+        assert read_labels(name, 40, NAMES).tolist() == named, name
+        assert read_labels(name, 40).tolist() == named, name
 
 
 @pytest.mark.parametrize("first", ["0", "2", "5", "1.5"])
@@ -129,10 +131,10 @@ def test_a_header_that_can_be_nothing_else_is_one():
     write_csv("a.csv", [["0"], *([name] for name in named)])
     write_csv("b.csv", [["", "0"], *enumerate(LABELS)])
     write_csv("c.csv", [["label"], *([i] for i in LABELS[1:])])
-    assert inputs.read_labels("a.csv", 40, NAMES).tolist() == named
-    assert inputs.read_labels("b.csv", 40).tolist() == LABELS.tolist()
-    assert inputs.read_labels("c.csv", 40).tolist() == LABELS[1:].tolist()  # too few, but numbers
-    assert inputs.read_labels("c.csv").tolist() == LABELS[1:].tolist()
+    assert read_labels("a.csv", 40, NAMES).tolist() == named
+    assert read_labels("b.csv", 40).tolist() == LABELS.tolist()
+    assert read_labels("c.csv", 40).tolist() == LABELS[1:].tolist()  # too few, but numbers
+    assert read_labels("c.csv").tolist() == LABELS[1:].tolist()
 
 
 def numbered_points(header, labels, k):
@@ -193,7 +195,7 @@ def test_a_column_with_a_number_for_its_name_may_hold_the_labels():
     assert classes is None
 
 
-@pytest.mark.parametrize("labels", ["all.csv", "all.csv:animal", "all.parquet", "all.parquet:animal"])
+@pytest.mark.parametrize("labels", ["all.csv:animal", "all.parquet:animal"])
 def test_one_table_may_hold_probabilities_and_labels(labels):
     named = [NAMES[i] for i in LABELS]
     write_csv("all.csv", [["id", *NAMES, "animal"], *([i, *PROBS[i].tolist(), named[i]] for i in range(40))])
@@ -251,7 +253,7 @@ def test_class_names_come_from_lines_lists_and_columns(name):
         json.dump(NAMES, file)
     write_csv("names.csv", [[each] for each in NAMES])
     write_csv("header.csv", [["id", "name"], *enumerate(NAMES)])
-    assert inputs.read_classes(name, 3) == NAMES
+    assert read_classes(name, 3) == NAMES
 
 
 def test_class_names_go_with_unnamed_columns_and_order_named_ones():
@@ -292,14 +294,14 @@ def test_sets_are_read_back_as_they_were(ending, classes):
         nacp.PredictionSets([0, 1, 1], [2], k=3, classes=classes),
     ]
     wanted = [row for sets in blocks for row in sets]
-    outputs.write_sets(iter(blocks), f"sets{ending}")
+    outputs.write_sets(map(outputs.Sets, blocks), f"sets{ending}")
     if ending == ".jsonl":
         with open("sets.jsonl", encoding="utf-8") as file:
             read = [json.loads(line) for line in file]
-    elif ending == ".csv":
+    elif ending in (".csv", ".tsv"):
         read = [[] for _ in wanted]
-        with open("sets.csv", newline="", encoding="utf-8") as file:
-            header, *rows = csv.reader(file)
+        with open(f"sets{ending}", newline="", encoding="utf-8") as file:
+            header, *rows = csv.reader(file, delimiter="\t" if ending == ".tsv" else ",")
         assert header == ["row", "label"]
         for i, label in rows:
             read[int(i)].append(label if classes else int(label))
@@ -316,7 +318,7 @@ def test_sets_are_read_back_as_they_were(ending, classes):
 @pytest.mark.parametrize("ending", outputs.SET_ENDINGS)
 def test_a_failure_while_writing_leaves_what_was_there(folder, ending):
     def blocks():
-        yield nacp.PredictionSets([0, 1], [0], k=3)
+        yield outputs.Sets(nacp.PredictionSets([0, 1], [0], k=3))
         raise KeyboardInterrupt
 
     target = folder / f"sets{ending}"
@@ -367,7 +369,7 @@ def damaged_files(folder):
         ("x.parquet", "x.parquet cannot be read as .parquet"),
         ("x.safetensors", "x.safetensors cannot be read as .safetensors"),
         ("x.csv", "x.csv cannot be read as .csv: it is not text"),
-        ("objects.npy", "objects.npy cannot be read"),
+        ("objects.npy", "objects.npy holds Python objects (dtype object)"),
         ("ragged.csv", "line 2 has 1 cells, not 2"),
         ("words.csv", "found 'half' in line 2"),
         ("words.parquet", "'a' is string"),
@@ -391,12 +393,12 @@ def test_labels_that_cannot_be_used_are_told_too(folder):
     damaged_files(folder)
     write_csv("y.csv", [["id", "label"], ["1", "a"]])
     with pytest.raises(InputError, match=r"holds no 'animal', but id, label; name one as y\.csv:name"):
-        inputs.read_labels("y.csv:animal", 1)
+        read_labels("y.csv:animal", 1)
     with pytest.raises(InputError, match=r"nulls\.parquet has no label in row \d; drop such rows"):
-        inputs.read_labels("nulls.parquet", 2)
+        read_labels("nulls.parquet", 2)
     (folder / "semicolons.csv").write_text("id;label\n0;ant\n1;bee\n")
     with pytest.raises(InputError, match=r"semicolons\.csv: its columns seem to be separated by ';'"):
-        inputs.read_labels("semicolons.csv", 2, NAMES)
+        read_labels("semicolons.csv", 2, NAMES)
 
 
 @pytest.mark.parametrize("cell", ["", "NA", "nan", "None"])
@@ -407,7 +409,7 @@ def test_a_label_that_is_missing_is_told_by_its_row(cell, classes):
     write_csv("bare.csv", [[each] for each in [*given[:4], cell or '""', *given[5:]]])
     for name in ("y.csv", "y.csv:label", *(["bare.csv"] if cell else [])):
         with pytest.raises(InputError, match=r"csv has no label in row 4; drop such rows first"):
-            inputs.read_labels(name, 40, classes)
+            read_labels(name, 40, classes)
 
 
 def test_nothing_shifts_against_other_files(folder):
@@ -419,9 +421,9 @@ def test_nothing_shifts_against_other_files(folder):
     for name, (text, words) in bad.items():
         (folder / name).write_text(text)
         with pytest.raises(InputError, match=words):
-            inputs.read_labels(name)
+            read_labels(name)
     (folder / "good.csv").write_text("1\n0\n2\n\n\n")
-    assert inputs.read_labels("good.csv").tolist() == [1, 0, 2]
+    assert read_labels("good.csv").tolist() == [1, 0, 2]
     for cell in ("", "NA", "0.0.1"):
         (folder / "first.csv").write_text(f"0.7,{cell},0.3\n0.5,0.25,0.25\n")
         with pytest.raises(InputError, match=f"found {cell!r} in its first line"):
@@ -537,7 +539,7 @@ def test_labels_beside_probabilities_need_a_header():
 def test_class_names_that_cannot_be_used_are_told(folder, text, name, words):
     (folder / name).write_text(text)
     with pytest.raises(InputError, match=words):
-        inputs.read_classes(name, 3)
+        read_classes(name, 3)
 
 
 @pytest.mark.parametrize(("module", "name"), [("pyarrow", "a.parquet"), ("safetensors", "a.safetensors")])
@@ -551,7 +553,7 @@ def test_a_missing_extra_is_named(folder, monkeypatch, module, name):
 @pytest.mark.parametrize(
     ("name", "words"),
     [
-        ("sets.xml", "must end in .parquet, .jsonl, .csv or .npz"),
+        ("sets.xml", "must end in .parquet, .jsonl, .csv, .tsv or .npz"),
         ("nowhere/sets.csv", "there is no folder nowhere"),
         ("sub.csv", "is a folder"),
     ],

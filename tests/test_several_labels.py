@@ -110,7 +110,7 @@ def test_the_same_label_several_times_is_one_label(guarantee, noise):
     assert several.promise == once.promise
     assert (several.n, several.several) == (400, 1200)
     assert "for each label of a point" in several.assumptions
-    assert "1200 noisy labels of 400 points" in str(several)
+    assert "1,200 noisy labels of 400 points" in str(several)
 
 
 def test_missing_labels_may_be_written_in_any_way(tmp_path):

@@ -18,6 +18,7 @@ from nacp.points import Rows, Widths, open_rows
 from nacp.scores import Score
 from nacp.sets import PredictionSets
 from nacp.stats.bounds import floor
+from nacp.wrapping import counted, wrapped
 
 if TYPE_CHECKING:
     from nacp.advice.diagnosis import Diagnosis
@@ -79,11 +80,13 @@ class Calibration:
     >>> noisy = noise.sample(labels, k=10, random_state=0)
     >>> cal = nacp.calibrate(probs[:2000], noisy[:2000], noise=noise, alpha=0.1)
     >>> print(cal)
-    Sets {l : S(x, l) <= 0.555...}, S = HPS(), from 2000 noisy labels of 10 classes.
-    Promised (PAC(delta=0.05)): for at least 95% of calibration sets, coverage of the true label
-    is at least 90%. Estimated coverage 0.9214, an excess of 0.0214. Assumed: calibration and new
-    points come independently from one distribution; uniform label noise with rate 0.2, independent
-    of the input given the true class.
+    Sets {l : S(x, l) <= 0.555...}, S = HPS(), from 2,000 noisy labels of 10
+    classes.
+    Promised (PAC(delta=0.05)): for at least 95% of calibration sets, coverage of
+    the true label is at least 90%. Estimated coverage 0.9214, an excess of 0.0214.
+    Assumed: calibration and new points come independently from one distribution;
+    uniform label noise with rate 0.2, independent of the input given the true
+    class.
     """
 
     alpha: float
@@ -265,13 +268,14 @@ class Calibration:
 
     def __str__(self) -> str:
         named = "given" if self.noise is None else "noisy"
-        source = f"{self.n} {named} labels of {self.k} classes"
+        source = f"{counted(self.n, f'{named} label')} of {self.k:,} classes"
         if self.several is not None:
-            source = f"{self.several} {named} labels of {self.n} points in {self.k} classes"
+            labels, points = counted(self.several, f"{named} label"), counted(self.n, "point")
+            source = f"{labels} of {points} in {self.k:,} classes"
         if self.checked is not None:
-            source = f"{self.n} labels of {self.k} classes, {self.checked} of them checked"
+            source = f"{counted(self.n, 'label')} of {self.k:,} classes, {self.checked:,} of them checked"
         if self.obstacle is not None:
-            sets, said = f"Sets of all {self.k} classes ({self.obstacle})", ""
+            sets, said = f"Sets of all {self.k:,} classes ({self.obstacle})", ""
         else:
             sets = f"Sets {{l : S(x, l) <= {self.threshold:.6g}}}"
             said = f" Estimated coverage {self.estimate:.4f}, an excess of {self.excess:.4f}."
@@ -281,7 +285,7 @@ class Calibration:
             said += f" Not knowing the noise exactly costs {self.price_of_doubt:.2g} labels per set."
         if self.note:
             said += f" Note: {self.note}."
-        return (
+        return wrapped(
             f"{sets}, S = {self.score!r}, from {source}.\n"
             f"Promised ({self.guarantee!r}): {self.promise}.{said} Assumed: {self.assumptions}."
         )

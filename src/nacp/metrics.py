@@ -1,6 +1,7 @@
 """How prediction sets do: evaluate() on true labels, coverage_by_class() on noisy ones too."""
 
 from dataclasses import dataclass, fields
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -14,11 +15,14 @@ from nacp.points import check_labels
 from nacp.points.arrays import row_slices
 from nacp.sets import PredictionSets
 from nacp.stats.intervals import exact_share
+from nacp.wrapping import table_lines, wrapped
 
 # Sizes by which coverage is stratified, as in Angelopoulos et al. (2021), and the rest.
 _SIZE_BOUNDS = (1, 3, 10, 100, 1000)
 # What 95% intervals leave out on each side, and how many standard errors they reach.
 _TAIL, REACH = 0.025, 1.96
+# Classes, when the coverage of each is printed.
+_SHOWN = 10
 # So many points are added for an interval from noisy labels, half of them covered.
 _ADDED = 4
 
@@ -161,17 +165,75 @@ class ClassCoverage:
         A confidence interval for it.
     count : array of shape (k,)
         How many of the labels name the class.
+    classes : tuple of length k, optional
+        The class names.
     """
 
     coverage: Floats
     low: Floats
     high: Floats
     count: Ints
+    classes: tuple[Any, ...] | None = None
 
     def worst_first(self) -> Ints:
         """Return the classes of which something can be said, by ascending coverage."""
         order = np.argsort(self.coverage, kind="stable")
         return order[np.isfinite(self.coverage[order])]
+
+    def worst(self, most: int) -> list[dict[str, Any]]:
+        """Return what is known of the classes that are covered least.
+
+        Parameters
+        ----------
+        most : int
+            Of how many at most.
+
+        Returns
+        -------
+        list of dict
+            With "class", "coverage", "low", "high" and "count".
+        """
+        return [
+            {
+                "class": int(i) if self.classes is None else self.classes[i],
+                "coverage": float(self.coverage[i]),
+                "low": float(self.low[i]),
+                "high": float(self.high[i]),
+                "count": int(self.count[i]),
+            }
+            for i in self.worst_first()[:most]
+        ]
+
+    def table(self, most: int) -> str:
+        """Return a table of the classes that are covered least, with words about it.
+
+        Parameters
+        ----------
+        most : int
+            How many rows it has at most.
+
+        Returns
+        -------
+        str
+        """
+        found = self.worst(most)
+        rows = [
+            (str(each["class"]), f"{each['coverage']:.4f}", f"{each['low']:.4f} to {each['high']:.4f}",
+             f"{each['count']:,}")
+            for each in found
+        ]  # fmt: skip
+        known = int(np.isfinite(self.coverage).sum())
+        lines = table_lines([("class", "coverage", "interval", "labels"), *rows], 1)
+        title = (
+            "Coverage by class."
+            if len(found) == known
+            else f"The {len(found)} of {known:,} classes that are covered least."
+        )
+        told = "Each interval is for its class alone; of many classes some come out low by chance."
+        return "\n".join([wrapped(title), *lines, wrapped(told)])
+
+    def __str__(self) -> str:
+        return self.table(_SHOWN)
 
 
 def coverage_by_class(
@@ -207,15 +269,31 @@ def coverage_by_class(
     >>> found = nacp.coverage_by_class(sets, [2, 0, 1, 1])
     >>> found.coverage.tolist(), found.worst_first().tolist()
     ([0.0, 0.5, 1.0], [0, 1, 2])
+    >>> print(found)
+    Coverage by class.
+    class  coverage          interval  labels
+    0        0.0000  0.0000 to 0.9750       1
+    1        0.5000  0.0126 to 0.9874       2
+    2        1.0000  0.0250 to 1.0000       1
+    Each interval is for its class alone; of many classes some come out low by
+    chance.
     """
     numbers = check_labels(labels, len(sets), sets.k, sets.classes)
     tail = (1 - check_fraction("confidence", confidence)) / 2
     count = np.bincount(numbers, minlength=sets.k)
     known = noise_for(noise, sets.k)
     if known is None:
-        held = np.bincount(numbers[sets.contains(labels)], minlength=sets.k)
-        return ClassCoverage(_share(held, count), *exact_share(held, count, tail), count)
-    return ClassCoverage(*_weighted_share(sets, numbers, count, known.inverse(sets.k), tail), count)
+        return class_coverage(sets.contains(labels), numbers, sets.k, classes=sets.classes, tail=tail)
+    found = _weighted_share(sets, numbers, count, known.inverse(sets.k), tail)
+    return ClassCoverage(*found, count, sets.classes)
+
+
+def class_coverage(
+    covered: Bools, labels: Ints, k: int, *, classes: tuple[Any, ...] | None = None, tail: float = _TAIL
+) -> ClassCoverage:
+    """Return the coverage of each class by true labels, if only whether each set covers is known."""
+    count, held = (np.bincount(some, minlength=k) for some in (labels, labels[covered]))
+    return ClassCoverage(_share(held, count), *exact_share(held, count, tail), count, classes)
 
 
 def _weighted_share(

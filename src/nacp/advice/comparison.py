@@ -10,7 +10,6 @@ from numpy.typing import ArrayLike
 
 from nacp._types import Ints
 from nacp.advice.compared import NOISY, Asked, ComparisonRow, compared_all, plans_of, with_delta
-from nacp.advice.text import aligned
 from nacp.calibrate import ScoreLike, informative_noise, noise_is_missing
 from nacp.checked import guessing_noise, open_checked
 from nacp.checks import check_count, check_flag, check_fraction
@@ -22,6 +21,7 @@ from nacp.guarantees import GUARANTEES, Guarantee, coverage_under
 from nacp.noise import UNSAID, NoiseLike, Unsaid, basis_of
 from nacp.points import Rows, open_points, open_test
 from nacp.scores import Score, as_score
+from nacp.wrapping import table_lines
 
 
 @dataclass(frozen=True, repr=False)
@@ -67,7 +67,7 @@ class Comparison:
         return any(row.labels != NOISY for row in self.rows)
 
     def __str__(self) -> str:
-        lines = aligned(self._table, 2 + self.audited)
+        lines = table_lines(self._table, 2 + self.audited)
         return "\n".join([*lines, "", *(f"{name}: {sentence}" for name, sentence in self.sentences)])
 
     def _repr_html_(self) -> str:

@@ -1,7 +1,6 @@
 """plan(): what each guarantee will cost, before labels are bought."""
 
 import math
-import textwrap
 from dataclasses import dataclass, field, fields, is_dataclass
 from typing import Any, NamedTuple
 
@@ -10,7 +9,6 @@ from numpy.typing import ArrayLike
 
 from nacp.advice.checking import check_pilot, costs_of_checking, informed_by_pilot, informed_by_share
 from nacp.advice.compared import NOISY
-from nacp.advice.text import aligned
 from nacp.calibrate import ScoreLike
 from nacp.checks import check_count, check_fraction
 from nacp.coverage import Sample
@@ -19,8 +17,10 @@ from nacp.guarantees import GUARANTEES, Guarantee, Problem, coverage_under
 from nacp.noise import UNSAID, Noise, NoiseLike, UniformNoise, Unsaid, noise_for
 from nacp.points import open_points
 from nacp.scores import as_score
+from nacp.wrapping import table_lines, wrapped
 
-_CHECKED, _WIDTH = 300, 80
+_CHECKED = 300
+_MOST = 1_000_000  # classes
 
 
 class PlanRow(NamedTuple):
@@ -125,10 +125,10 @@ class Plan:
 
     def __str__(self) -> str:
         parts = [
-            "\n".join([textwrap.fill(title, _WIDTH), *aligned(table, len(table[0]) - 2)])
+            "\n".join([wrapped(title), *table_lines(table, len(table[0]) - 2)])
             for title, table in self._tables
         ]
-        parts.append("\n".join(textwrap.fill(each, _WIDTH) for each in self.sentences))
+        parts.append("\n".join(wrapped(each) for each in self.sentences))
         return "\n\n".join(parts)
 
     def _repr_html_(self) -> str:
@@ -208,7 +208,8 @@ def plan(
     checked, noisy  ...
     checked, chosen ...
     """
-    check_count("k", k, 2)
+    if check_count("k", k, 2) > _MOST:
+        raise InputError("k", f"must be at most {_MOST:,}: more would take minutes", found=f"{k:,}")
     check_count("n", n, 1)
     check_fraction("alpha", alpha)
     check_fraction("excess", excess)

@@ -12,17 +12,18 @@ import nacp
 from nacp._types import Array, Ints
 from nacp.checked import same_audit
 from nacp.cli import options
-from nacp.cli.errors import command, example_block
+from nacp.cli.errors import Group, command, example_block
+from nacp.cli.formats.common import are_whole, separator
+from nacp.cli.formats.text import csv_rows
 from nacp.cli.inputs import read_points
 from nacp.cli.models import read_noise
 from nacp.cli.outputs import check_output
-from nacp.cli.tables import are_whole, csv_rows
 from nacp.cli.terminal import progress_of, show
 from nacp.errors import InputError
 from nacp.files import write_whole
 from nacp.noise import UNSAID
 
-app = typer.Typer(no_args_is_help=True, rich_markup_mode="rich")
+app = typer.Typer(cls=Group, no_args_is_help=True, rich_markup_mode="rich")
 
 _LIKELY = 3
 _ROW, _GIVEN, _PROBABLE, _CHECKED, _PLAN = "row", "given", "most probable", "checked", "plan"
@@ -64,6 +65,7 @@ def choose_command(
     classes: options.Classes = None,
     normalize: options.Normalize = False,
     seed: options.Seed = 0,
+    separator: options.Separator = None,
     quiet: options.Quiet = False,
     as_json: options.Json = False,
 ) -> None:
@@ -87,7 +89,7 @@ def choose_command(
         )  # fmt: skip
     write_whole(out, "w", lambda file: _write(file, plan, matrix, given, names, carried))
     document = plan.to_dict() | {"rows": plan.rows.tolist(), "out": str(out)}
-    show(as_json, document, f'{plan}\nFill in the column "{_CHECKED}". Written: {out}')
+    show(as_json, document, plan, f'Fill in the column "{_CHECKED}". Written: {out}')
 
 
 def _items(name: str | None, rows: int) -> list[list[str]]:
@@ -107,7 +109,7 @@ def _write(
     file: IO[Any], plan: nacp.AuditPlan, matrix: Array, given: Array, names: Any, items: list[list[str]]
 ) -> None:
     """Write the table: a row for each label to check."""
-    writer, said = csv.writer(file), json.dumps(plan.to_dict())
+    writer, said = csv.writer(file, delimiter=separator(".csv")), json.dumps(plan.to_dict())
     writer.writerow([_ROW, *items[0], _GIVEN, _PROBABLE, _CHECKED, _PLAN])
     called = np.arange(matrix.shape[1]) if names is None else names
     for row in plan.rows.tolist():

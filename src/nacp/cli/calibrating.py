@@ -1,28 +1,21 @@
-"""From labels to sets: ``nacp calibrate``, ``nacp predict`` and ``nacp evaluate``."""
+"""From labels to a threshold: ``nacp calibrate``."""
 
 import warnings
-from collections.abc import Callable, Iterator
-from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated, Any
 
-import numpy as np
 import typer
 
 import nacp
-from nacp._types import Array
 from nacp.cli import options
 from nacp.cli.auditing import read_audit
-from nacp.cli.errors import FAILED, command
-from nacp.cli.inputs import read_clean, read_points, read_rows
-from nacp.cli.models import read_calibration, read_noise_beside
-from nacp.cli.outputs import SET_ENDINGS, check_output, described, write_sets
-from nacp.cli.tables import STDIN
-from nacp.cli.terminal import progress_of, progress_of_passes, show, show_verdict
+from nacp.cli.errors import command
+from nacp.cli.inputs import read_points
+from nacp.cli.labels import read_clean
+from nacp.cli.models import read_noise_beside
+from nacp.cli.outputs import check_output, described
+from nacp.cli.terminal import progress_of, progress_of_rows, show
 from nacp.errors import InputError
-from nacp.metrics import summarize
-from nacp.points import check_labels, open_rows
-from nacp.tuning import tuning
 
 app = typer.Typer()
 
@@ -57,6 +50,7 @@ def calibrate_command(
     crossing: options.Crossing = "last",
     normalize: options.Normalize = False,
     seed: options.Seed = 0,
+    separator: options.Separator = None,
     quiet: options.Quiet = False,
     as_json: options.Json = False,
 ) -> None:
@@ -66,14 +60,14 @@ def calibrate_command(
         raise InputError("audit", "holds checked labels, and so does --clean", remedy="give one of them")
     known = read_noise_beside(clean or audit, noise, noise_interval, noise_confidence)
     with progress_of(f"reading {probs}", quiet):
-        matrix, noisy, names = read_points(probs, labels, names=classes)
-        checked: Any = None if clean is None else read_clean(clean, len(matrix), names)
+        matrix, noisy, names = read_points(probs, labels, names=classes, clean=clean)
+        checked: Any = None if clean is None else read_clean(clean, len(matrix), names, noisy=labels)
         plan = None
         if audit is not None:
             plan, checked = read_audit(audit, matrix, noisy, names, normalize)
     with (
         warnings.catch_warnings(),
-        progress_of_passes("calibrating", len(matrix), quiet),
+        progress_of_rows("calibrating", quiet),
     ):
         warnings.simplefilter("ignore", nacp.NoValidThresholdWarning)  # said below
         warnings.simplefilter("always", nacp.RepeatedRowsWarning)
@@ -92,101 +86,4 @@ def calibrate_command(
         typer.echo(
             f"Warning: no threshold keeps the promise, so the sets hold all {found.k} classes.", err=True
         )
-    show(as_json, described(found) | {"out": str(out)}, f"{found}\nWritten: {out}")
-
-
-@command(
-    app,
-    "predict",
-    "nacp predict cal.json new.npy -o sets.parquet",
-    "nacp predict cal.json new.csv -o - | head",
-)
-def predict_command(
-    calibration: options.Cal,
-    probs: options.Probs,
-    out: Annotated[
-        str, typer.Option("-o", "--out", help=f"A file: {', '.join(SET_ENDINGS)}; - prints JSON lines.")
-    ] = "sets.jsonl",
-    quiet: options.Quiet = False,
-    as_json: options.Json = False,
-) -> None:
-    """Write the prediction sets of new inputs, in the order of the rows, by class name if there are names."""
-    cal = read_calibration(calibration, probs)
-    check_output(out, SET_ENDINGS, (probs, str(calibration)))
-    with progress_of(f"reading {probs}", quiet):
-        matrix, _ = read_rows(probs, cal.classes, k=cal.k)
-    sizes = [0, 0]
-
-    def blocks(done: Callable[[int], None]) -> Iterator[nacp.PredictionSets]:
-        for sets in _predicted(cal, matrix):
-            yield sets
-            sizes[0] += len(sets)
-            sizes[1] += len(sets.labels)
-            done(sizes[0])
-
-    with progress_of("predicting", quiet, len(matrix)) as done:
-        write_sets(blocks(done), out)
-    mean = sizes[1] / sizes[0]
-    text = f"{sizes[0]} sets of {mean:.4g} labels on average. Written: {out}"
-    show(as_json, {"n": sizes[0], "mean_size": mean, "out": out}, text, err=out == STDIN)
-
-
-@command(
-    app,
-    "evaluate",
-    "nacp evaluate cal.json test.npy truth.npy",
-    "nacp evaluate cal.json test.npz:probs test.npz:labels --json",
-)
-def evaluate_command(
-    calibration: options.Cal,
-    probs: options.Probs,
-    labels: options.Truth,
-    quiet: options.Quiet = False,
-    as_json: options.Json = False,
-) -> None:
-    """Measure the sets on points whose true labels are known, and say whether the promise was kept.
-
-    A promise for nearly all calibration sets (pac, binomial, nacp) fails
-    if the exact 95% interval of the coverage of these sets lies below
-    1 - alpha. A promise on average over calibration sets (all others)
-    fails if coverage is short by more than 1.96 standard errors, of
-    calibration and test points together.
-
-    The exit code is 0 for a pass, 1 for a fail and 2 for wrong input.
-    """
-    cal = read_calibration(calibration, probs, labels)
-    with progress_of(f"reading {probs}", quiet):
-        matrix, true, _ = read_points(probs, labels, cal.classes, k=cal.k)
-    covered, sizes = np.empty(len(matrix), dtype=bool), np.empty(len(matrix), dtype=np.int64)
-    with progress_of("evaluating", quiet, len(matrix)) as said:
-        done = 0
-        for sets in _predicted(cal, matrix):
-            rows = slice(done, done + len(sets))
-            covered[rows], sizes[rows] = sets.contains(true[rows]), sets.sizes
-            said(done := rows.stop)
-    numbers = check_labels(true, len(matrix), cal.k, cal.classes)
-    result = summarize(covered, sizes, numbers, cal.alpha)
-    verdict = nacp.judge(cal, result)
-    intervals = {"coverage_interval": result.coverage_interval, "size_interval": result.size_interval}
-    lines = [
-        f"{name.replace('_', ' ') + ', 95%':<26}{low:.6g} to {high:.6g}"
-        for name, (low, high) in intervals.items()
-    ]
-    document = asdict(result) | intervals | {"verdict": asdict(verdict) | {"sentence": str(verdict)}}
-    show(as_json, document, "\n".join([str(result), *lines]))
-    if not as_json:
-        show_verdict(str(verdict), verdict.passed)
-    if not verdict.passed:
-        raise typer.Exit(FAILED)
-
-
-def _predicted(cal: nacp.Calibration, matrix: Array) -> Iterator[nacp.PredictionSets]:
-    """Predict block after block, so that the sets of a large matrix need not all be held at once."""
-    step = max(1, tuning().written_entries // matrix.shape[1]) if matrix.ndim == 2 else max(len(matrix), 1)
-    for start in range(0, max(len(matrix), 1), step):
-        try:
-            yield cal.predict_set(matrix[start : start + step])
-        except InputError:
-            # Say it of the whole matrix, whose rows have other numbers.
-            open_rows(matrix, normalize=cal.normalize, probabilities=cal.score.takes_probabilities, k=cal.k)
-            raise
+    show(as_json, described(found) | {"out": str(out)}, found, f"Written: {out}")

@@ -23,7 +23,7 @@ from scipy.special import log_softmax, softmax
 import nacp
 from nacp._types import Array, Ints
 from nacp.cli.outputs import check_output
-from nacp.cli.terminal import progress_of
+from nacp.cli.terminal import progress_of, show_table
 from nacp.datasets import Languages, load_languages
 from nacp.guarantees import PAC, Expected
 from nacp.metrics import Evaluation
@@ -198,7 +198,7 @@ def main(report: Path, *, quiet: bool = False, as_json: bool = False) -> None:
         f"language {1 - ALPHA:.0%} of the time. They are calibrated on {n:,} snippets, {NOISE.rate:.0%} of "
         "whose labels were replaced by random ones.\n"
     )
-    console.print(methods_table(rows))
+    show_table(console, methods_table(rows))
     by_name = {(row.score, row.method): row for row in rows}
     ignorant, aware = by_name["hps", "Noisy-CP"], by_name["hps", 'nacp "pac"']
     hopeless = [row.method for row in rows if row.score == "hps" and row.calibration.obstacle]

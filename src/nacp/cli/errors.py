@@ -1,8 +1,10 @@
 """What goes wrong in a command becomes one sentence, in the words of the command line, and an exit code."""
 
 import os
+import re
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, NoReturn, TypeVar
 
@@ -10,7 +12,7 @@ import typer
 from typer.core import TyperCommand, TyperGroup
 
 from _nacp_command import begin
-from nacp.cli.tables import STDIN
+from nacp.cli.formats.common import STDIN
 from nacp.errors import InputError
 
 FAILED, WRONG, INTERRUPTED, CLOSED = 1, 2, 130, 141
@@ -31,15 +33,43 @@ _CALLED = {
 }
 """What a parameter of a command is called where that has not the name of the argument in Python."""
 
+_UsageError: Any = typer.BadParameter.__base__
 _Function = TypeVar("_Function", bound=Callable[..., Any])
 
 
-class Commands(TyperGroup):
+class Group(TyperGroup):
+    """Commands that belong together."""
+
+    def get_params(self, ctx: Any) -> list[Any]:
+        """Return the options, flags without a type."""
+        return _plain_flags(super().get_params(ctx))
+
+
+class Commands(Group):
     """The commands, in the order in which they were added.
 
     The exit code is 2 for wrong input, as for a wrong option; 130 for Ctrl-C and 141 for a closed pipe, as in
     a shell.
     """
+
+    def main(self, args: Any = None, *more: Any, **options: Any) -> Any:
+        """Run the command line, and say in one sentence what is wrong with it."""
+        if not options.pop("standalone_mode", True):
+            return super().main(args, *more, **options | {"standalone_mode": False})
+        try:
+            code = super().main(args, *more, **options | {"standalone_mode": False})
+            sys.stdout.flush()
+        except _UsageError as error:
+            if type(error).__name__ == "NoArgsIsHelpError":
+                typer.echo(error.ctx.get_help())
+            else:
+                typer.echo(f"Error: {_usage(error, sys.argv[1:] if args is None else args)}", err=True)
+            code = WRONG
+        except OSError as error:  # help that nobody can read
+            typer.echo(f"Error: standard output: {error.strerror}", err=True)
+            _let_go_of_output()
+            code = WRONG
+        sys.exit(code if isinstance(code, int) else 0)
 
     def invoke(self, ctx: Any) -> Any:
         """Run a command."""
@@ -52,11 +82,12 @@ class Commands(TyperGroup):
             typer.echo("Interrupted.", err=True)
             raise typer.Exit(INTERRUPTED) from None
         except BrokenPipeError:
-            # Nobody reads on. What is still in the buffer must go somewhere when Python ends.
-            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+            _let_go_of_output()
             raise typer.Exit(CLOSED) from None
         except OSError as error:
-            _end(f"{error.filename}: {error.strerror}" if error.filename else str(error))
+            if not error.filename:
+                _let_go_of_output()
+            _end(f"{error.filename or 'standard output'}: {error.strerror or error}")
         except MemoryError as error:
             _end(f"there is not enough memory ({error}); .npy files are read in blocks")
         except (ValueError, ImportError) as error:
@@ -65,6 +96,10 @@ class Commands(TyperGroup):
 
 class Command(TyperCommand):
     """A command: a wrong input is told by the name that it has here, with the remedy that there is here."""
+
+    def get_params(self, ctx: Any) -> list[Any]:
+        """Return arguments and options, flags without a type."""
+        return _plain_flags(super().get_params(ctx))
 
     def invoke(self, ctx: Any) -> Any:
         """Run the command."""
@@ -91,11 +126,58 @@ def _name(argument: str, ctx: Any) -> str:
     if parameter is None:
         return argument
     if parameter.param_type_name == "option":
-        return str(max(parameter.opts, key=len))
+        return _longest(parameter)
     value = ctx.params[parameter.name]
     if isinstance(value, str | Path):
         return "standard input" if value == STDIN else str(value)
     return str(parameter.metavar)
+
+
+def _plain_flags(parameters: list[Any]) -> list[Any]:
+    """Have flags shown as such: "--json", without a type beside it."""
+    for each in parameters:
+        if getattr(each, "is_flag", False):
+            each.metavar = ""
+    return parameters
+
+
+def _usage(error: Any, args: Sequence[str]) -> str:
+    """Return what is wrong with an option, and what was typed for it."""
+    parameter, said = getattr(error, "param", None), str(error.format_message()).rstrip(".")
+    said = f"{said[0].lower()}{said[1:]}".replace("Value error, ", "")
+    options = parameter.opts if parameter else ()
+    typed = next((each for option in options if (each := _typed(args, option)) is not None), None)
+    if typed is None:
+        help_of = f" (see {error.ctx.command_path} --help)" if error.ctx else ""
+        return f"{said}{help_of}"
+    kind = re.search(r"valid (number|float|integer|int)", said)
+    if kind is None:
+        return said if typed in said else f"{said}; found {typed!r}"
+    wanted = "a whole number" if kind[1].startswith("int") else "a number"
+    remedy = ""
+    with suppress(ValueError):
+        remedy = f"; write {float(typed.removesuffix('%')) / 100:g}" if typed.endswith("%") else ""
+    return f"{_longest(parameter)} must be {wanted}; found {typed!r}{remedy}"
+
+
+def _typed(args: Sequence[str], option: str) -> str | None:
+    """Return what follows an option on the command line."""
+    for i, each in enumerate(args):
+        if each == option:
+            return args[i + 1] if i + 1 < len(args) else None
+        if each.startswith(f"{option}="):
+            return each.partition("=")[2]
+    return None
+
+
+def _longest(parameter: Any) -> str:
+    return str(max(parameter.opts, key=len))
+
+
+def _let_go_of_output() -> None:
+    """Nobody takes the output. What is still in the buffer must go somewhere when Python ends."""
+    with suppress(OSError, ValueError):
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def _end(sentence: str) -> NoReturn:

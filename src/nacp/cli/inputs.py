@@ -1,138 +1,104 @@
 """The points that commands are given: probabilities, labels and class names, from files."""
 
-import json
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from nacp._types import Array
-from nacp.cli.tables import (
+from nacp.cli.classes import read_class_list, read_classes
+from nacp.cli.formats.arrays import read_array
+from nacp.cli.formats.common import (
     ARRAYS,
     ID,
+    LINES,
+    PARQUET,
     STDIN,
+    TEXTS,
+    Table,
     are_numbers,
     are_whole,
-    checked,
-    csv_column,
-    csv_matrix,
-    csv_rows,
     few,
-    parquet_column,
-    parquet_matrix,
+    kind,
     pick,
-    read_array,
+    pick_labels,
     split_key,
 )
+from nacp.cli.formats.jsonl import jsonl_matrix
+from nacp.cli.formats.parquet import parquet_matrix
+from nacp.cli.formats.text import csv_matrix, csv_rows
+from nacp.cli.labels import is_absent, read_labels
 from nacp.errors import InputError
-from nacp.points import is_missing
 
 _MANY = 20  # rows: with so many, a label for each of them is no label
-_TITLES = {"class", "classes", "name", "names", "label", "labels", "category", "categories"}
-_ABSENT = {"", "na", "n/a", "nan", "none", "null"}
+_READERS = {PARQUET: parquet_matrix, LINES: jsonl_matrix}
 
 
 def read_matrix(
-    name: str, usual: str = "probs", classes: Sequence[Any] | None = None, labels: str = ""
+    name: str,
+    usual: str = "probs",
+    classes: Sequence[Any] | None = None,
+    beside: Sequence[str | None] = (),
 ) -> tuple[Array, list[str] | None]:
     """Read a matrix and the names of its columns, if it has any.
 
     ``.npy`` is memory-mapped. Of several arrays in ``.npz`` or ``.safetensors``, ``file.npz:key`` names one;
-    else it is `usual`. In ``.csv``, in ``.parquet`` and on standard input (``-``: CSV) the columns are the
-    classes. If these are known, they are found by name. Else all columns are taken but a first one whose
-    header is id, index, row or empty, and that of the `labels` if they are in the same file. A ``.parquet``
-    file may also hold one column of lists.
+    else it is `usual`. In tables (``.csv``, ``.tsv``, ``.jsonl``, ``.parquet``, and CSV on standard input,
+    ``-``) the columns are the classes. If these are known, they are found by name. Else all columns are taken
+    but a first one whose header is id, index, row or empty, and those `beside` them in the same file: of the
+    labels, and of true labels. A ``.parquet`` or ``.jsonl`` file may also hold one column of lists.
     """
+    return _read_table(name, usual, classes, beside)[:2]
+
+
+def _read_table(
+    name: str,
+    usual: str = "probs",
+    classes: Sequence[Any] | None = None,
+    beside: Sequence[str | None] = (),
+    ids: str | None = None,
+    with_ids: bool = False,
+) -> Table:
+    """Read a matrix as `read_matrix` does, and what names its rows: the column `ids`, or one called id."""
     path, key = split_key(name)
-    if path.suffix in ARRAYS:
-        return read_array(path, key, usual), None
-    with_labels, column = split_key(labels)
-    leave = (column or "") if with_labels == path else None
+    if kind(path) in ARRAYS:
+        if ids is not None:
+            raise InputError("id", f"names a column, and {path} has none", remedy="leave it out")
+        return Table(read_array(path, key, usual))
+    sources = [split_key(each or "") for each in beside]
+    same = any(source == path for source, _ in sources)
+
+    def id_place(header: list[str]) -> int | None:
+        if ids is not None:
+            return header.index(pick(path, header, ids, ids))
+        return 0 if with_ids and len(header) > 1 and header[0].lower() in ID else None
 
     def places(header: list[str]) -> list[int]:
         if classes is not None and not set(header).isdisjoint(map(str, classes)):
             _refuse_missing(name, header, classes)
             return [header.index(str(each)) for each in classes]
         found = list(range(len(header)))
-        if leave is not None and len(header) > 1:
-            found.remove(header.index(pick(path, header, leave, header[-1])))
+        if ids is not None:
+            found.remove(header.index(pick(path, header, ids, ids)))
+        for i, (source, column) in enumerate(sources):
+            if source == path and len(header) > 1:
+                place = pick_labels(path, header, column, true=i > 0)
+                found = [each for each in found if each != place]
         if len(found) > 1 and header[found[0]].lower() in ID:
             del found[0]
         return found
 
-    read = parquet_matrix if path.suffix == ".parquet" else csv_matrix
-    matrix, header = read(path, key, places)
-    if header is None and leave is not None and read is csv_matrix:
+    table = _READERS.get(kind(path), csv_matrix)(path, key, places, id_place)
+    if same and table.header is None and kind(path) in TEXTS:
         raise InputError(
             str(path),
             "has no header, so its labels cannot be told from its probabilities: add a first line of names, "
             "or give the labels in a file of their own",
         )
-    return matrix, None if header is None or header == _places(len(header)) else header
-
-
-def read_clean(name: str, rows: int, classes: Sequence[Any] | None = None) -> Array:
-    """Read true labels of points some of which were checked: like labels, -1 or empty where one was not."""
-    read = read_labels(name, rows, classes, gaps=True)
-    if read.shape != (rows,):
-        raise InputError(
-            name, f"must hold {rows} labels, -1 or empty where none was checked", found=read.shape
-        )
-    absent = () if classes is not None and "-1" in map(str, classes) else ("-1", "-1.0")
-    there = [i for i, each in enumerate(read) if not is_missing(each) and str(each) not in absent]
-    cells = [str(read[i]) for i in there]
-    values = np.array(cells)
-    if are_whole(cells) and (classes is None or not set(cells) <= set(classes)):
-        numbers = np.array(cells, dtype=np.float64).astype(np.int64)
-        values = numbers if classes is None else _named(numbers, classes)
-    found = np.full(rows, None, dtype=object)
-    found[there] = values.tolist()
-    return found
-
-
-def read_labels(
-    name: str, rows: int | None = None, classes: Sequence[Any] | None = None, *, gaps: bool = False
-) -> Array:
-    """Read labels, numbers or names: from an array, or from one column of a table.
-
-    Of several arrays it is "labels", of several columns the last, unless ``file.csv:column`` names one. The
-    first line of a ``.csv`` file is a header if it cannot be anything else. There should be as many labels as
-    `rows`, if that is known.
-    """
-    path, key = split_key(name)
-    if path.suffix in ARRAYS or path.suffix == ".parquet":
-        read = parquet_column(path, key) if path.suffix == ".parquet" else read_array(path, key, "labels")
-        return read if gaps or classes is None or read.dtype.kind not in "iu" else _named(read, classes)
-    values, headed = csv_column(path, key, gaps=gaps)
-    may_be_header = not headed and values[0] not in (classes or ()) and not (gaps and values[0] == "")
-    if gaps and rows is not None:
-        values = _without_last_gaps(values, rows + may_be_header)
-    if may_be_header:
-        word, rest = not are_numbers(values[:1]), [cell for cell in values[1:] if cell or not gaps]
-        many = rows is None or len(values) == rows + 1
-        # A word that is no class is a header if there is a label too many, or if numbers are below it. A
-        # number may be a label; it is a header only if all below it are words.
-        if (many or are_whole(rest)) if word else (many and not any(are_numbers([cell]) for cell in rest)):
-            values = values[1:]
-    if gaps:
-        left = values if rows is None else _without_last_gaps(values, rows)
-        return np.array([None if _is_absent(cell, classes) else cell for cell in left], dtype=object)
-    missing = next((i for i, cell in enumerate(values) if _is_absent(cell, classes)), None)
-    if missing is not None:
-        raise InputError(str(path), f"has no label in row {missing}", remedy="drop such rows first")
-    if not are_whole(values) or (classes is not None and set(values) <= set(classes)):
-        return np.array(values)
-    numbers = np.array(values, dtype=np.float64).astype(np.int64)
-    return numbers if classes is None else _named(numbers, classes)
-
-
-def _without_last_gaps(values: list[str], number: int) -> list[str]:
-    """Leave out empty cells at the end, down to a number: they may be labels not checked, or nothing."""
-    end = len(values)
-    while end > number and values[end - 1] == "":
-        end -= 1
-    return values[:end]
+    if ids is not None and table.ids is None:
+        raise InputError("id", f"names a column, and those of {path} have no names", remedy="leave it out")
+    header = table.header
+    return table._replace(header=None if header is None or header == _places(len(header)) else header)
 
 
 def read_points(
@@ -141,18 +107,19 @@ def read_points(
     classes: Sequence[Any] | None = None,
     names: str | None = None,
     k: int | None = None,
+    clean: str | None = None,
 ) -> tuple[Array, Array, Sequence[Any] | None]:
     """Read probabilities with their labels, and the classes.
 
     The classes are those given, or those in the file `names`, or the names of the columns. Where both are
-    there, named columns are put in the order of the classes. Both may be in one table: the last column, or
-    the one that ``file.csv:column`` names, then holds the labels. `k` is for classes that are known by number
-    alone, as in `read_rows`.
+    there, named columns are put in the order of the classes. Both may be in one table: the column called
+    label, or the one that ``file.csv:column`` names, then holds the labels. `k` is for classes that are known
+    by number alone, as in `read_rows`. `clean` are true labels that may be in the same table, too.
     """
     if probs == labels == STDIN:
         raise InputError("standard input", "can be read once only: give a file for probs or for labels")
     try:
-        matrix, known = read_rows(probs, classes, names, labels, k)
+        matrix, known = read_rows(probs, classes, names, (labels, clean), k)
         if matrix.ndim != 2:
             raise InputError(probs, "must hold a matrix of shape (n, k)", found=matrix.shape)
     except InputError:
@@ -166,7 +133,7 @@ def read_points(
         raise
     read = read_labels(labels, len(matrix), known)
     if read.ndim == 1 and len(read) != len(matrix):
-        headed = len(read) == len(matrix) + 1 and labels.endswith(".csv")
+        headed = len(read) == len(matrix) + 1 and kind(labels) in TEXTS
         raise InputError(
             labels,
             f"holds {len(read)} labels, but {probs} has {len(matrix)} rows",
@@ -196,7 +163,7 @@ def read_rows(
     probs: str,
     classes: Sequence[Any] | None = None,
     names: str | None = None,
-    labels: str = "",
+    beside: Sequence[str | None] = (),
     k: int | None = None,
 ) -> tuple[Array, Sequence[Any] | None]:
     """Read probabilities and the classes, as `read_points` does.
@@ -204,8 +171,32 @@ def read_rows(
     With `k` and without `classes` these are known by number alone: a header of such numbers says where each
     is, and names say nothing.
     """
-    matrix, header = read_matrix(probs, classes=classes, labels=labels)
-    if matrix.ndim == 2 and matrix.shape[1] > 2 and split_key(probs)[0].suffix not in ARRAYS:
+    wanted = classes
+    if (
+        classes is None and names is not None and kind(names) not in TEXTS
+    ):  # a first line there may be a title
+        wanted = read_class_list(names)
+    return _in_order(probs, *read_matrix(probs, classes=wanted, beside=beside), classes, names, k)
+
+
+def read_new(
+    probs: str, classes: Sequence[Any] | None, k: int, ids: str | None
+) -> tuple[Array, list[str] | None]:
+    """Read probabilities, and what names their rows: the column `ids`, or a first one called id, if any."""
+    matrix, header, named = _read_table(probs, classes=classes, ids=ids, with_ids=True)
+    return _in_order(probs, matrix, header, classes, None, k)[0], named
+
+
+def _in_order(
+    probs: str,
+    matrix: Array,
+    header: list[str] | None,
+    classes: Sequence[Any] | None,
+    names: str | None,
+    k: int | None,
+) -> tuple[Array, Sequence[Any] | None]:
+    """Return the columns in the order of the classes, and these."""
+    if matrix.ndim == 2 and matrix.shape[1] > 2 and kind(split_key(probs)[0]) not in ARRAYS:
         _refuse_row_numbers(probs, matrix)
     if classes is None and k is not None:
         if header is not None and are_whole(header) and sorted(header) != sorted(_places(k)):
@@ -267,42 +258,6 @@ def _refuse_missing(name: str, header: list[str], classes: Sequence[Any]) -> Non
         raise InputError(name, f"has no column {missing!r}; its columns are {few(header)}")
 
 
-def read_classes(name: str, k: int) -> list[str]:
-    """Read the names of k classes."""
-    names = read_class_list(name)
-    if Path(name).suffix == ".csv" and len(names) == k + 1:
-        del names[0]
-    if len(names) != k or len(set(names)) != k:
-        raise InputError(
-            name,
-            f"must hold {k} different names, one per column of probs",
-            found=f"{len(names)}, {len(set(names))} of them different",
-        )
-    return names
-
-
-def read_class_list(name: str) -> list[str]:
-    """Read class names: a ``.json`` list, the last column of a ``.csv`` file, or else one per line.
-
-    A first line of ``.csv`` that is called class, name, label or the like is a header.
-    """
-    path = checked(Path(name))
-    if path.suffix == ".csv":
-        read, headed = csv_column(path, None)
-        if not headed and read[0].lower() in _TITLES:
-            del read[0]
-    elif path.suffix == ".json":
-        try:
-            read = json.loads(path.read_text(encoding="utf-8"))
-        except ValueError as error:
-            raise InputError(str(path), f"cannot be read as JSON: {error}") from None
-        if not isinstance(read, list) or not all(isinstance(each, str) for each in read):
-            raise InputError(str(path), 'must hold a list of names, such as ["cat", "dog"]')
-    else:
-        read = read_lines(name)
-    return [each.strip() for each in read]
-
-
 def read_annotations(name: str, classes: Sequence[str] | None = None) -> Array:
     """Read labels by several annotators: a row per item, a column per annotator.
 
@@ -310,11 +265,11 @@ def read_annotations(name: str, classes: Sequence[str] | None = None) -> Array:
     that holds other than labels is a header, as is what pandas writes: an empty cell and numbers.
     """
     path, key = split_key(name)
-    if path.suffix in (*ARRAYS, ".parquet"):
+    if kind(path) in (*ARRAYS, PARQUET):
         return read_matrix(name, "labels")[0]
     if key is not None:
         raise InputError(str(path), "is read whole, a column per annotator", remedy=f"give it without :{key}")
-    rows = [["" if _is_absent(cell, classes) else cell for cell in row] for _, row in csv_rows(path)]
+    rows = [["" if is_absent(cell, classes) else cell for cell in row] for _, row in csv_rows(path)]
     known, first = set(classes or ()), rows[0]
     of_pandas = first[0] == "" and _all_differ(first[1:]) and _all_differ([row[0] for row in rows[1:]])
     if of_pandas or any(cell and cell not in known and not are_numbers([cell]) for cell in first):
@@ -351,20 +306,6 @@ def _all_differ(cells: list[str]) -> bool:
     return len(set(cells)) == len(cells) > 1
 
 
-def _is_absent(cell: str, classes: Sequence[Any] | None) -> bool:
-    """Return whether a cell stands for no label at all."""
-    return cell.lower() in _ABSENT and cell not in (classes or ())
-
-
-def read_lines(name: str) -> list[str]:
-    """Read the lines of a text file."""
-    path = checked(Path(name))
-    try:
-        return path.read_text(encoding="utf-8-sig").splitlines()
-    except UnicodeDecodeError:
-        raise InputError(str(path), "must be a text file, a line for each entry; it is not text") from None
-
-
 def _looks_like_probs(name: str) -> bool:
     """Return whether a file holds a matrix with two columns or more, and numbers that are not whole."""
     try:
@@ -377,13 +318,3 @@ def _looks_like_probs(name: str) -> bool:
 def _places(k: int) -> list[str]:
     """Return the header that says no more than the places of the columns do."""
     return [str(i) for i in range(k)]
-
-
-def _named(labels: Array, classes: Sequence[Any]) -> Array:
-    """Return the names of labels that are numbers; a number that has none stays one.
-
-    A number is the place of a class, unless the names are numbers themselves.
-    """
-    whole = are_whole([str(name) for name in classes])
-    names = {int(float(name)): name for name in classes} if whole else dict(enumerate(classes))
-    return np.array([names.get(label, label) for label in labels.ravel().tolist()]).reshape(labels.shape)

@@ -8,8 +8,10 @@ import numpy as np
 import typer
 
 from nacp._types import Array
-from nacp.cli.inputs import read_annotations, read_lines
-from nacp.cli.tables import ARRAYS, STDIN, checked, csv_column, split_key
+from nacp.cli.classes import read_lines
+from nacp.cli.formats.common import ARRAYS, STDIN, checked, kind, split_key
+from nacp.cli.formats.text import csv_column
+from nacp.cli.inputs import read_annotations
 from nacp.errors import InputError
 from nacp.files import write_whole
 from nacp.labels import FORMATS, LabelTable, from_matrix, read
@@ -50,7 +52,7 @@ Items = Annotated[
     ),
 ]
 
-_TABLES = (".csv", ".parquet")  # with a row for each label, or a column for each annotator
+_TABLES = (".csv", ".tsv", ".parquet")  # with a row for each label, or a column for each annotator
 
 
 def read_table(
@@ -61,8 +63,8 @@ def read_table(
     if told["label"] is not None and "," in told["label"]:
         told["label"] = [column.strip() for column in told["label"].split(",")]
     said = any(value is not None for value in told.values())
-    plain = path.suffix in (*ARRAYS, *_TABLES) or name == STDIN
-    if not said and plain and not (path.suffix in _TABLES and key is None and is_long_file(checked(path))):
+    plain = kind(path) in (*ARRAYS, *_TABLES) or name == STDIN
+    if not said and plain and not (kind(path) in _TABLES and key is None and is_long_file(checked(path))):
         if expert is None:
             return read_annotations(name, classes)
         return from_matrix(read_annotations(name, classes)).with_checked(expert)

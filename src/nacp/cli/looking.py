@@ -8,11 +8,13 @@ import typer
 
 import nacp
 from nacp.cli import options
+from nacp.cli.classes import read_lines
 from nacp.cli.errors import FAILED, command
-from nacp.cli.inputs import read_clean, read_lines, read_points, read_test
+from nacp.cli.inputs import read_points, read_test
+from nacp.cli.labels import read_clean
 from nacp.cli.models import read_calibration, read_noise_beside
 from nacp.cli.outputs import check_output, described
-from nacp.cli.terminal import progress_of, show
+from nacp.cli.terminal import on_one_line, progress_of, show
 from nacp.errors import InputError
 
 app = typer.Typer()
@@ -39,6 +41,7 @@ def diagnose_command(
     audit_probs: Annotated[str | None, typer.Option(help="Other points, with known true labels.")] = None,
     audit_labels: Annotated[str | None, typer.Option(help="Their true labels.")] = None,
     level: Annotated[float, typer.Option(help="The probability of rejecting a right model.")] = 0.05,
+    separator: options.Separator = None,
     quiet: options.Quiet = False,
     as_json: options.Json = False,
 ) -> None:
@@ -52,7 +55,7 @@ def diagnose_command(
     cal = read_calibration(calibration, probs, labels)
     with progress_of(f"reading {probs}", quiet) as say:
         matrix, noisy, _ = read_points(probs, labels, cal.classes, k=cal.k)
-        checked = None if clean is None else read_clean(clean, len(matrix), cal.classes)
+        checked = None if clean is None else read_clean(clean, len(matrix), cal.classes, noisy=labels)
         audited, true = None, None
         if audit_probs is not None and audit_labels is not None:
             audited, true, _ = read_points(audit_probs, audit_labels, cal.classes, k=cal.k)
@@ -62,7 +65,12 @@ def diagnose_command(
         )
     checks = [check._asdict() for check in found.checks]
     audit, claim = (None if each is None else each._asdict() for each in (found.audit, found.claim))
-    document = asdict(found) | {"checks": checks, "audit": audit, "claim": claim, "sentence": str(found)}
+    document = asdict(found) | {
+        "checks": checks,
+        "audit": audit,
+        "claim": claim,
+        "sentence": on_one_line(found),
+    }
     show(as_json, document, found)
     if found.rejected or (found.audit is not None and found.audit.short):
         raise typer.Exit(FAILED)
@@ -102,6 +110,7 @@ def report_command(
     crossing: options.Crossing = "last",
     normalize: options.Normalize = False,
     seed: options.Seed = 0,
+    separator: options.Separator = None,
     quiet: options.Quiet = False,
     as_json: options.Json = False,
 ) -> None:
@@ -114,8 +123,8 @@ def report_command(
     )
     known = read_noise_beside(clean, noise, noise_interval, noise_confidence)
     with progress_of(f"reading {probs}", quiet):
-        matrix, noisy, names = read_points(probs, labels, names=classes)
-        checked = None if clean is None else read_clean(clean, len(matrix), names)
+        matrix, noisy, names = read_points(probs, labels, names=classes, clean=clean)
+        checked = None if clean is None else read_clean(clean, len(matrix), names, noisy=labels)
         test, true = read_test(test_probs, test_labels, names, matrix.shape[1])
         texts = None if descriptions is None else read_lines(descriptions)
     with progress_of("calibrating", quiet) as say:
@@ -126,7 +135,7 @@ def report_command(
         )  # fmt: skip
     page.save(out)
     found = page.contents.calibration
-    show(as_json, described(found) | {"out": str(out)}, f"{found}\nWritten: {out}")
+    show(as_json, described(found) | {"out": str(out)}, found, f"Written: {out}")
 
 
 @command(app, "demo", "nacp demo", "nacp demo --report languages.html")

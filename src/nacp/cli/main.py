@@ -5,7 +5,7 @@ from typing import Annotated
 import typer
 
 import nacp
-from nacp.cli import auditing, calibrating, looking, noise, planning, reproducing
+from nacp.cli import auditing, calibrating, looking, noise, planning, predicting, reproducing
 from nacp.cli.errors import Commands, example_block
 from nacp.engine.choose import engine_name
 
@@ -18,7 +18,7 @@ app = typer.Typer(
 )
 app.add_typer(noise.app, name="noise")
 app.add_typer(auditing.app, name="audit")
-for each in (planning, calibrating, looking, reproducing):
+for each in (planning, calibrating, predicting, looking, reproducing):
     app.add_typer(each.app)
 
 

@@ -5,8 +5,8 @@ from pathlib import Path
 
 from nacp._types import Array
 from nacp.calibration import Calibration
+from nacp.cli.formats.common import ARRAYS, TEXTS, checked, few, kind, split_key
 from nacp.cli.inputs import read_matrix
-from nacp.cli.tables import ARRAYS, checked, few, split_key
 from nacp.errors import InputError
 from nacp.estimation import NoiseEstimate
 from nacp.estimation import load as load_estimate
@@ -51,11 +51,11 @@ def _read_noise(text: str) -> float | Array | NoiseEstimate | None:
         return float(text)
     if text.endswith(".json"):
         return load_estimate(checked(Path(text)))
-    if split_key(text)[0].suffix not in (*ARRAYS, ".csv"):
+    if kind(split_key(text)[0]) not in (*ARRAYS, *TEXTS):
         raise InputError(
             "noise",
             f"is {text!r}; it must be a rate such as 0.2, a file of a (k, k) matrix (.npy, .npz, "
-            ".safetensors or .csv; rows are the true class), a .json file that nacp noise wrote, or "
+            ".safetensors, .csv or .tsv; rows are the true class), a .json file that nacp noise wrote, or "
             '"none" for labels that are right',
         )
     matrix, header = read_matrix(text, "noise")

@@ -8,15 +8,17 @@ import typer
 import nacp
 from nacp._types import Array
 from nacp.cli import labelling, options
-from nacp.cli.errors import command, example_block
-from nacp.cli.inputs import read_class_list, read_labels, read_lines, read_points
+from nacp.cli.classes import read_class_list, read_lines
+from nacp.cli.errors import Group, command, example_block
+from nacp.cli.inputs import read_points
+from nacp.cli.labels import read_labels, refuse_same
 from nacp.cli.outputs import check_output
 from nacp.cli.terminal import progress_of, show
 from nacp.errors import InputError
 from nacp.estimation import accuracy_by_annotator
 from nacp.labels import LabelTable
 
-app = typer.Typer(no_args_is_help=True, rich_markup_mode="rich")
+app = typer.Typer(cls=Group, no_args_is_help=True, rich_markup_mode="rich")
 
 Out = Annotated[Path, typer.Option("-o", "--out", help="The file for the estimate.")]
 Number = Annotated[
@@ -61,16 +63,16 @@ def audit_command(
     ] = None,
     confidence: Sure = 0.95,
     out: Out = _OUT,
+    separator: options.Separator = None,
     quiet: options.Quiet = False,
     as_json: options.Json = False,
 ) -> None:
     """From a sample whose labels were checked. If they are calibration points: nacp calibrate --clean."""
     check_output(str(out), inputs=(noisy, clean, classes, groups))
-    if noisy == clean:
-        raise InputError(noisy, "is given twice: name the columns, as in labels.csv:noisy labels.csv:checked")
+    refuse_same(noisy, clean)
     with progress_of(f"reading {noisy}", quiet) as say:
         names = None if classes is None else read_class_list(classes)
-        labels, true = _labels(noisy, names), _labels(clean, names)
+        labels, true = _labels(noisy, names), _labels(clean, names, true=True)
         members = None if groups is None else read_lines(groups)
         say("estimating")
         found = nacp.noise_from_audit(
@@ -115,6 +117,7 @@ def annotators_command(
     labels_out: labelling.LabelsOut = None,
     items: labelling.Items = None,
     out: Out = _OUT,
+    separator: options.Separator = None,
     quiet: options.Quiet = False,
     as_json: options.Json = False,
 ) -> None:
@@ -153,11 +156,11 @@ def annotators_command(
             labelling.write_labels(votes, labels_out, names, items)
     found.save(out)
     document = found.to_dict() | {"annotators": [row._asdict() for row in each.rows], "out": str(out)}
-    more = ""
+    written = [f"Written: {out}, for nacp calibrate --noise {out}"]
     if labels_out is not None:
         document["labels"] = str(labels_out)
-        more = f"\nWritten: {labels_out}, the labels"
-    show(as_json, document, f"{each}\n\n{found}\nWritten: {out}, for nacp calibrate --noise {out}{more}")
+        written.append(f"Written: {labels_out}, the labels")
+    show(as_json, document, each, "", found, *written)
 
 
 @command(
@@ -174,6 +177,7 @@ def model_command(
     model: Annotated[Kind, typer.Option(help="matrix: confident learning, by cleanlab.")] = "uniform",
     confidence: Sure = 0.95,
     out: Out = _OUT,
+    separator: options.Separator = None,
     quiet: options.Quiet = False,
     as_json: options.Json = False,
 ) -> None:
@@ -205,9 +209,9 @@ def privacy_command(
     _write(found, out, as_json)
 
 
-def _labels(name: str, classes: list[str] | None) -> Array:
+def _labels(name: str, classes: list[str] | None, *, true: bool = False) -> Array:
     """Read labels, of which it is not known how many there are: a first one that is no label is a header."""
-    labels = read_labels(name, classes=classes)
+    labels = read_labels(name, classes=classes, true=true)
     if labels.dtype.kind in "US" and classes is None:
         raise InputError(
             name, f"holds names such as {str(labels[0])!r}: pass --classes FILE with all of them in order"
@@ -218,4 +222,4 @@ def _labels(name: str, classes: list[str] | None) -> Array:
 def _write(found: nacp.NoiseEstimate, out: Path, as_json: bool) -> None:
     found.save(out)
     document = found.to_dict() | {"out": str(out)}
-    show(as_json, document, f"{found}\nWritten: {out}, for nacp calibrate --noise {out}")
+    show(as_json, document, found, f"Written: {out}, for nacp calibrate --noise {out}")

@@ -5,9 +5,14 @@ from typing import Annotated
 
 import typer
 
+from nacp.cli.formats.common import separate_by
 from nacp.coverage import Rule
+from nacp.errors import InputError
 
-_FILES = ".npy, .npz, .npz:name, .csv, .parquet, .safetensors, - for CSV on standard input"
+_FILES = (
+    ".npy, .npz, .npz:name, .csv, .tsv, .jsonl (these also with .gz), .parquet, .safetensors, "
+    "- for CSV on standard input"
+)
 
 Probs = Annotated[
     str,
@@ -15,10 +20,19 @@ Probs = Annotated[
 ]
 Labels = Annotated[
     str,
-    typer.Argument(metavar="LABELS", help="Noisy labels, numbers or names: the same.", show_default=False),
+    typer.Argument(
+        metavar="LABELS",
+        help="Noisy labels, numbers or names: the same; labels.csv:column.",
+        show_default=False,
+    ),
 ]
 Truth = Annotated[
-    str, typer.Argument(metavar="LABELS", help="True labels, numbers or names: the same.", show_default=False)
+    str,
+    typer.Argument(
+        metavar="LABELS",
+        help="True labels, numbers or names: the same; labels.csv:column.",
+        show_default=False,
+    ),
 ]
 Cal = Annotated[
     Path, typer.Argument(metavar="CALIBRATION", help="What nacp calibrate wrote.", show_default=False)
@@ -80,5 +94,27 @@ TestProbs = Annotated[
 TestLabels = Annotated[str | None, typer.Option(help="Their true labels.")]
 Seed = Annotated[int, typer.Option(min=0, help="By which pac shuffles the points.")]
 Normalize = Annotated[bool, typer.Option("--normalize", help="Divide each row by its sum.")]
+
+
+def _separate(ctx: typer.Context, mark: str | None) -> str | None:
+    """Have text tables separated by a mark, as long as the command runs."""
+    try:
+        ctx.call_on_close(separate_by(mark))
+    except InputError as error:
+        raise typer.BadParameter(f"{error.problem}; found {error.found}") from None
+    return mark
+
+
+Separator = Annotated[
+    str | None,
+    typer.Option(
+        "--separator",
+        help="What separates the columns of text tables, such as ';' or tab.",
+        metavar="MARK",
+        show_default="',', in .tsv a tab",
+        callback=_separate,
+    ),
+]
+"""Whoever takes it need not do anything with it."""
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="No progress bars.")]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]

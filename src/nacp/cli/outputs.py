@@ -1,34 +1,69 @@
 """What commands write: sets, as they come, whole or not at all; and what is said of a calibration."""
 
 import csv
+import gzip
 import json
 import os
 import sys
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import ExitStack
+from io import TextIOWrapper
 from pathlib import Path
-from typing import IO, Any, Literal
+from typing import IO, Any, Literal, NamedTuple, TypeAlias
 
 import numpy as np
 
+from nacp._types import Array
 from nacp.calibration import Calibration
-from nacp.cli.tables import STDIN, need, split_key
+from nacp.cli.formats.common import STDIN, kind, need, separator, split_key
+from nacp.cli.terminal import only_ascii
 from nacp.errors import InputError
 from nacp.files import write_whole
 from nacp.sets import PredictionSets
 
 
-def write_sets(blocks: Iterable[PredictionSets], name: str) -> None:
+class Sets(NamedTuple):
+    """The sets of some rows, as they are written: with what else is known of each label and each row."""
+
+    sets: PredictionSets
+    ids: Sequence[str] | None = None
+    probs: Array | None = None
+    """Of each label in its set."""
+
+
+def most_probable_first(sets: PredictionSets, block: Array, *, lowest: bool = False) -> PredictionSets:
+    """Return the sets with the labels of each by falling probability, or by rising score."""
+    rows = np.repeat(np.arange(len(sets)), sets.sizes)
+    values = block[rows, sets.labels]
+    order = np.lexsort((sets.labels, values if lowest else -values, rows))
+    return PredictionSets(sets.offsets, sets.labels[order], k=sets.k, classes=sets.classes, alpha=sets.alpha)
+
+
+def write_sets(blocks: Iterable[Sets], name: str) -> None:
     """Write sets, block after block, as they come.
 
-    ``.jsonl``, and ``-`` for standard output: one list per line. ``.csv``: row, label. ``.parquet``: one
-    column of lists. ``.npz``: offsets and labels, as in `PredictionSets`.
+    ``.jsonl``, and ``-`` for standard output: one list per line, or an object with the row's id, its labels
+    and their probabilities where there are some. ``.csv`` and ``.tsv``: row, id, label, prob. ``.parquet``:
+    columns of ids, and of lists of labels and of probabilities. ``.npz``: offsets and labels, as in
+    `PredictionSets`, ids and probs.
     """
     if name == STDIN:
-        _write_jsonl(sys.stdout, blocks)
+        _write_jsonl(sys.stdout, blocks, name)
         return
-    mode, write = _WRITERS[Path(name).suffix]
-    write_whole(name, mode, lambda file: write(file, blocks))
+    mode, write = _WRITERS[kind(name)]
+
+    def fill(file: IO[Any]) -> None:
+        if not name.endswith(".gz"):
+            write(file, blocks, name)
+            return
+        # Without the time: the same sets are the same bytes.
+        with (
+            gzip.GzipFile(fileobj=file, mode="wb", mtime=0) as packed,
+            TextIOWrapper(packed, encoding="utf-8", newline="") as text,
+        ):
+            write(text, blocks, name)
+
+    write_whole(name, "wb" if name.endswith(".gz") else mode, fill)
 
 
 def check_output(name: str, endings: Iterable[str] = (), inputs: Iterable[str | None] = ()) -> None:
@@ -37,7 +72,7 @@ def check_output(name: str, endings: Iterable[str] = (), inputs: Iterable[str | 
     With `endings` it may be - for standard output. `inputs` are read, and must not be overwritten.
     """
     path = Path(name)
-    if endings and path.suffix not in endings and name != STDIN:
+    if endings and kind(path) not in endings and name != STDIN:
         *most, last = endings
         raise InputError(name, f"must end in {', '.join(most)} or {last}, or be - for standard output")
     if name == STDIN:
@@ -59,44 +94,71 @@ def check_output(name: str, endings: Iterable[str] = (), inputs: Iterable[str | 
         raise InputError(name, f"cannot be written: the folder {path.parent} is not yours to write to")
 
 
-def _write_jsonl(file: IO[str], blocks: Iterable[PredictionSets]) -> None:
-    for sets in blocks:
-        file.writelines(json.dumps(labels, ensure_ascii=False) + "\n" for labels in sets)
+def _write_jsonl(file: IO[str], blocks: Iterable[Sets], _: str) -> None:
+    escaped = only_ascii(file)
+    for sets, ids, probs in blocks:
+        for i, labels in enumerate(sets):
+            line: Any = labels
+            if ids is not None or probs is not None:
+                line = ({} if ids is None else {"id": ids[i]}) | {"labels": labels}
+            if probs is not None:
+                line["probs"] = probs[sets.offsets[i] : sets.offsets[i + 1]].tolist()
+            file.write(json.dumps(line, ensure_ascii=escaped) + "\n")
 
 
-def _write_csv(file: IO[str], blocks: Iterable[PredictionSets]) -> None:
-    writer, done = csv.writer(file), 0
-    writer.writerow(("row", "label"))
-    for sets in blocks:
-        writer.writerows((i, label) for i, labels in enumerate(sets, done) for label in labels)
+def _write_csv(file: IO[str], blocks: Iterable[Sets], name: str) -> None:
+    writer, done = csv.writer(file, delimiter=separator(name)), 0
+    for sets, ids, probs in blocks:
+        if not done:
+            more = ["id"] * (ids is not None), ["prob"] * (probs is not None)
+            writer.writerow(["row", *more[0], "label", *more[1]])
+        rows = np.repeat(np.arange(len(sets)), sets.sizes)
+        columns: list[Iterable[Any]] = [(rows + done).tolist(), (label for row in sets for label in row)]
+        if ids is not None:
+            columns.insert(1, (ids[i] for i in rows.tolist()))
+        if probs is not None:
+            columns.append(probs.tolist())
+        writer.writerows(zip(*columns, strict=True))
         done += len(sets)
 
 
-def _write_npz(file: IO[bytes], blocks: Iterable[PredictionSets]) -> None:
-    sizes, labels = zip(*((sets.sizes, sets.labels) for sets in blocks), strict=True)
-    np.savez(file, offsets=np.append(0, np.cumsum(np.concatenate(sizes))), labels=np.concatenate(labels))
+def _write_npz(file: IO[bytes], blocks: Iterable[Sets], _: str) -> None:
+    every = list(blocks)
+    sizes = np.concatenate([each.sets.sizes for each in every])
+    arrays = {"labels": np.concatenate([each.sets.labels for each in every])}
+    if every[0].ids is not None:
+        arrays["ids"] = np.array([name for each in every for name in each.ids or ()])
+    if every[0].probs is not None:
+        arrays["probs"] = np.concatenate([each.probs for each in every if each.probs is not None])
+    arrays["offsets"] = np.append(0, np.cumsum(sizes))
+    np.savez(file, allow_pickle=False, **arrays)
 
 
-def _write_parquet(file: IO[bytes], blocks: Iterable[PredictionSets]) -> None:
+def _write_parquet(file: IO[bytes], blocks: Iterable[Sets], _: str) -> None:
     import pyarrow
     from pyarrow.parquet import ParquetWriter
 
     with ExitStack() as stack:
         writer = None
-        for sets in blocks:
+        for sets, ids, probs in blocks:
             values = pyarrow.array(sets.labels)
             if sets.classes is not None:
                 values = pyarrow.array([str(name) for name in sets.classes]).take(values)
-            lists = pyarrow.LargeListArray.from_arrays(sets.offsets, values)
-            table = pyarrow.table({"labels": lists})
+            columns = {} if ids is None else {"id": pyarrow.array(ids)}
+            columns["labels"] = pyarrow.LargeListArray.from_arrays(sets.offsets, values)
+            if probs is not None:
+                columns["probs"] = pyarrow.LargeListArray.from_arrays(sets.offsets, pyarrow.array(probs))
+            table = pyarrow.table(columns)
             writer = writer or stack.enter_context(ParquetWriter(file, table.schema))
             writer.write_table(table)
 
 
-_WRITERS: dict[str, tuple[Literal["w", "wb"], Callable[[IO[Any], Iterable[PredictionSets]], None]]] = {
+_Write: TypeAlias = Callable[[IO[Any], Iterable[Sets], str], None]
+_WRITERS: dict[str, tuple[Literal["w", "wb"], _Write]] = {
     ".parquet": ("wb", _write_parquet),
     ".jsonl": ("w", _write_jsonl),
     ".csv": ("w", _write_csv),
+    ".tsv": ("w", _write_csv),
     ".npz": ("wb", _write_npz),
 }
 SET_ENDINGS = tuple(_WRITERS)

@@ -7,7 +7,8 @@ import typer
 import nacp
 from nacp.cli import options
 from nacp.cli.errors import command
-from nacp.cli.inputs import read_clean, read_points, read_test
+from nacp.cli.inputs import read_points, read_test
+from nacp.cli.labels import read_clean
 from nacp.cli.models import read_noise_beside
 from nacp.cli.terminal import progress_of, show
 
@@ -22,13 +23,20 @@ app = typer.Typer()
     "nacp plan --classes 10 --noise 0.1 --points 5000 --checked 500",
 )
 def plan_command(
-    classes: Annotated[int, typer.Option(help="The number of classes.", show_default=False)],
+    classes: Annotated[
+        int, typer.Option("--classes", "--k", help="The number of classes.", show_default=False)
+    ],
     noise: options.NoiseText = "",
     alpha: options.Alpha = 0.1,
     delta: Annotated[float, typer.Option(help="The probability with which a promise may fail.")] = 0.05,
     points: Annotated[int, typer.Option(help="The number of calibration points to plan for.")] = 1000,
     max_correction: Annotated[
-        float, typer.Option(help="Also say how many points it takes to cover no more than this too much.")
+        float,
+        typer.Option(
+            "--max-correction",
+            "--excess",
+            help="Also say how many points it takes to cover no more than this too much.",
+        ),
     ] = 0.01,
     checked: Annotated[
         int | None,
@@ -86,6 +94,7 @@ def compare_command(
     noise_confidence: options.Confidence = 1.0,
     normalize: options.Normalize = False,
     seed: options.Seed = 0,
+    separator: options.Separator = None,
     quiet: options.Quiet = False,
     as_json: options.Json = False,
 ) -> None:
@@ -99,8 +108,8 @@ def compare_command(
     """
     known = read_noise_beside(clean, noise, noise_interval, noise_confidence)
     with progress_of(f"reading {probs}", quiet):
-        matrix, noisy, names = read_points(probs, labels, names=classes)
-        checked = None if clean is None else read_clean(clean, len(matrix), names)
+        matrix, noisy, names = read_points(probs, labels, names=classes, clean=clean)
+        checked = None if clean is None else read_clean(clean, len(matrix), names, noisy=labels)
         test, true = read_test(test_probs, test_labels, names, matrix.shape[1])
     with progress_of("comparing", quiet, 100) as done:
         found = nacp.compare(

@@ -2,6 +2,7 @@
 
 import json
 import math
+import shutil
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -9,10 +10,16 @@ from typing import Any
 
 import typer
 from rich.console import Console
+from rich.padding import Padding
 from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeElapsedColumn
+from rich.table import Table
 from rich.text import Text
 
 from nacp.points import watching
+from nacp.verdict import Verdict
+from nacp.wrapping import at_width, wrapped
+
+_COLUMNS = 80  # wider lines are hard to read
 
 
 def progress_bar(quiet: bool) -> Progress:
@@ -45,32 +52,69 @@ def progress_of(what: str, quiet: bool, total: int | None = None) -> Iterator[Ca
 
 
 @contextmanager
-def progress_of_passes(what: str, rows: int, quiet: bool) -> Iterator[None]:
-    """Show how far the matrix has been read; how often it will be is not known before."""
+def progress_of_rows(what: str, quiet: bool) -> Iterator[None]:
+    """Show how many rows have been read; each is several times, how often is not known before."""
     bar, read = progress_bar(quiet), 0
     with bar:
-        task = bar.add_task(what, total=rows)
+        task = bar.add_task(what, total=None)
 
         def watch(count: int) -> None:
             nonlocal read
             read += count
-            bar.update(task, completed=read % rows, description=f"{what}, pass {read // rows + 1}")
+            bar.update(task, description=f"{what}, {read:,} rows read")
 
         with watching(None if bar.disable else watch):
             yield
 
 
-def show(as_json: bool, document: object, text: object, *, err: bool = False) -> None:
-    """Print a result: as JSON for machines, or as text."""
-    said = json.dumps(_plain(document), indent=1, ensure_ascii=False) if as_json else str(text)
-    typer.echo(said, err=err)
+def columns() -> int:
+    """Return how wide text may be: as wide as the terminal, or 80 columns."""
+    return min(shutil.get_terminal_size().columns, _COLUMNS)
 
 
-def show_verdict(text: str, passed: bool) -> None:
+def only_ascii(stream: Any) -> bool:
+    """Return whether a stream cannot have all letters: JSON has its own way to write them."""
+    return not (getattr(stream, "encoding", None) or "utf-8").lower().startswith("utf")
+
+
+def show(as_json: bool, document: object, *parts: object, err: bool = False) -> None:
+    """Print a result: as JSON for machines, or as text, wrapped to the terminal."""
+    if as_json:
+        typer.echo(json.dumps(_plain(document), indent=1, ensure_ascii=only_ascii(sys.stdout)), err=err)
+        return
+    with at_width(columns()):
+        typer.echo("\n".join(wrapped(str(part)) for part in parts), err=err)
+
+
+def on_one_line(result: object) -> str:
+    """Return what a result says, for JSON: wrapped nowhere."""
+    with at_width(sys.maxsize):
+        return str(result)
+
+
+def show_verdict(verdict: Verdict) -> None:
     """Print a verdict, its first word in colour if the terminal has any."""
-    word, rest = text.split(":", 1)
+    with at_width(columns()):
+        word, rest = wrapped(str(verdict)).split(":", 1)
+    passed = verdict.passed
     line = Text.assemble((word, "bold green" if passed else "bold red"), ":", rest)
     Console(highlight=False, soft_wrap=True).print(line)
+
+
+def show_table(console: Console, table: Table) -> None:
+    """Print a table; where it is too wide each row becomes a few lines, so that no cell is cut."""
+    if console.measure(table, options=console.options.update(width=9999)).maximum <= console.width:
+        console.print(table)
+        return
+    first, *others = table.columns
+    if table.title:
+        console.print(table.title)
+    for i, name in enumerate(first.cells):
+        console.print(name)
+        for column in others:
+            console.print(Padding(Text(f"{column.header}: {list(column.cells)[i]}"), (0, 0, 0, 2)))
+    if table.caption:
+        console.print(table.caption)
 
 
 def _plain(value: Any) -> Any:

@@ -8,6 +8,7 @@ from nacp.checks import check_confidence, check_count, check_flag
 from nacp.errors import InputError
 from nacp.files import number, read_document, reading, rebuild, write_document
 from nacp.noise import NOISES, AnnotatorNoise, MatrixNoise, Noise, NoiseBasis
+from nacp.wrapping import counted
 
 _FORMAT, _OLD_FORMAT = "nacp.noise", "nacp-noise"
 _VERSION = 1
@@ -88,7 +89,9 @@ class NoiseEstimate:
                 said += f" ({low} to {high}, {100 * self.confidence:.4g}% sure)"
         else:
             said += f", that is {100 * self.wrong:.3g}% of labels wrong"
-        source = f" From {self.n} items, {self.k} classes." if self.n else f" {self.k} classes."
+        source = (
+            f" From {counted(self.n, 'item')}, {self.k:,} classes." if self.n else f" {self.k:,} classes."
+        )
         exact = self.confidence == 1 and self.interval is not None
         doubt = " In doubt state the smaller rate: overstating it gives too little coverage."
         return (

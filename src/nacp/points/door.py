@@ -218,7 +218,7 @@ def check_labels(
     if low < 0 or high >= k:
         hint = " (do they start at 1? then subtract 1)" if low == 1 and high == k else ""
         raise InputError(
-            name, f"must lie from 0 to {k - 1}, the columns of probs", found=f"{low} to {high}{hint}"
+            name, f"must lie from 0 to {k - 1}, one for each class", found=f"{low} to {high}{hint}"
         )
     return array.astype(np.int64)
 

@@ -1,0 +1,150 @@
+"""Labels that commands are given: noisy ones, true ones, and true ones of some points only."""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from nacp._types import Array
+from nacp.cli.formats.arrays import read_array
+from nacp.cli.formats.common import (
+    ARRAYS,
+    LINES,
+    PARQUET,
+    TEXTS,
+    are_numbers,
+    are_whole,
+    kind,
+    pick_labels,
+    split_key,
+)
+from nacp.cli.formats.jsonl import jsonl_column, jsonl_rows
+from nacp.cli.formats.parquet import parquet_column, parquet_header
+from nacp.cli.formats.text import csv_column, csv_rows
+from nacp.errors import InputError
+from nacp.points import is_missing
+
+_ABSENT = {"", "na", "n/a", "nan", "none", "null"}
+
+
+def read_clean(name: str, rows: int, classes: Sequence[Any] | None = None, *, noisy: str = "") -> Array:
+    """Read true labels of points some of which were checked: like labels, -1 or empty where one was not.
+
+    They must not be the `noisy` ones over again.
+    """
+    refuse_same(noisy, name)
+    read = read_labels(name, rows, classes, gaps=True, true=True)
+    if read.shape != (rows,):
+        raise InputError(
+            name, f"must hold {rows} labels, -1 or empty where none was checked", found=read.shape
+        )
+    absent = () if classes is not None and "-1" in map(str, classes) else ("-1", "-1.0")
+    there = [i for i, each in enumerate(read) if not is_missing(each) and str(each) not in absent]
+    cells = [str(read[i]) for i in there]
+    values = np.array(cells)
+    if are_whole(cells) and (classes is None or not set(cells) <= set(classes)):
+        numbers = np.array(cells, dtype=np.float64).astype(np.int64)
+        values = numbers if classes is None else _named(numbers, classes)
+    found = np.full(rows, None, dtype=object)
+    found[there] = values.tolist()
+    return found
+
+
+def refuse_same(noisy: str, true: str) -> None:
+    """Refuse to take one column for the noisy labels and for the true ones."""
+    (first, noisy_key), (second, true_key) = split_key(noisy), split_key(true)
+    if not (first.is_file() and second.is_file() and first.samefile(second)):
+        return
+    if noisy_key == true_key or _column(first, noisy_key) == _column(second, true_key, true=True):
+        raise InputError(
+            true,
+            "is given twice, as the labels and as the true labels",
+            remedy="name the columns, as in labels.csv:noisy labels.csv:checked",
+        )
+
+
+def _column(path: Path, key: str | None, *, true: bool = False) -> str | None:
+    """Return which column or array of a file is meant."""
+    if kind(path) in TEXTS:
+        _, header = next(csv_rows(path))
+    elif kind(path) == PARQUET:
+        header = parquet_header(path)
+    elif kind(path) == LINES:
+        header = jsonl_rows(path)[0] or [""]
+    else:
+        return key or "labels"
+    return header[pick_labels(path, header, key, true=true)]
+
+
+def read_labels(
+    name: str,
+    rows: int | None = None,
+    classes: Sequence[Any] | None = None,
+    *,
+    gaps: bool = False,
+    true: bool = False,
+) -> Array:
+    """Read labels, numbers or names: from an array, or from one column of a table.
+
+    Of several arrays it is "labels"; of several columns the one called label, unless ``file.csv:column``
+    names one. The first line of a ``.csv`` file of one column is a header if it cannot be anything else.
+    There should be as many labels as `rows`, if that is known. `gaps`: some may be missing. `true`: of two
+    columns called label and checked, the first is not meant.
+    """
+    path, key = split_key(name)
+    if kind(path) in (*ARRAYS, PARQUET):
+        if kind(path) == PARQUET:
+            read = parquet_column(path, key, true=true, gaps=gaps)
+        else:
+            read = read_array(path, key, "labels")
+        if read.dtype.kind == "f" and np.array_equal(read, np.rint(read)):
+            read = read.astype(np.int64)
+        return read if gaps or classes is None or read.dtype.kind not in "iu" else _named(read, classes)
+    if kind(path) == LINES:
+        values, headed = jsonl_column(path, key, true=true), True
+    else:
+        values, headed = csv_column(path, key, gaps=gaps, true=true)
+    may_be_header = not headed and values[0] not in (classes or ()) and not (gaps and values[0] == "")
+    if gaps and rows is not None:
+        values = _without_last_gaps(values, rows + may_be_header)
+    if may_be_header:
+        word, rest = not are_numbers(values[:1]), [cell for cell in values[1:] if cell or not gaps]
+        many = rows is None or len(values) == rows + 1
+        # A word that is no class is a header if there is a label too many, or if numbers are below it. A
+        # number may be a label; it is a header only if all below it are words.
+        if (many or are_whole(rest)) if word else (many and not any(are_numbers([cell]) for cell in rest)):
+            values = values[1:]
+    if gaps:
+        left = values if rows is None else _without_last_gaps(values, rows)
+        return np.array([None if is_absent(cell, classes) else cell for cell in left], dtype=object)
+    missing = next((i for i, cell in enumerate(values) if is_absent(cell, classes)), None)
+    if missing is not None:
+        raise InputError(str(path), f"has no label in row {missing}", remedy="drop such rows first")
+    if not are_whole(values) or (classes is not None and set(values) <= set(classes)):
+        return np.array(values)
+    numbers = np.array(values, dtype=np.float64).astype(np.int64)
+    return numbers if classes is None else _named(numbers, classes)
+
+
+def _without_last_gaps(values: list[str], number: int) -> list[str]:
+    """Leave out empty cells at the end, down to a number: they may be labels not checked, or nothing."""
+    end = len(values)
+    while end > number and values[end - 1] == "":
+        end -= 1
+    return values[:end]
+
+
+def is_absent(cell: str, classes: Sequence[Any] | None) -> bool:
+    """Return whether a cell stands for no label at all."""
+    return cell.lower() in _ABSENT and cell not in (classes or ())
+
+
+def _named(labels: Array, classes: Sequence[Any]) -> Array:
+    """Return the names of labels that are numbers; a number that has none stays one.
+
+    A number is the place of a class, unless the names are numbers themselves.
+    """
+    whole = are_whole([str(name) for name in classes])
+    names = {int(float(name)): name for name in classes} if whole else dict(enumerate(classes))
+    return np.array([names.get(label, label) for label in labels.ravel().tolist()]).reshape(labels.shape)
