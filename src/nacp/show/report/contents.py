@@ -51,13 +51,15 @@ class Step:
     """What one alpha leads to.
 
     `histogram` counts the sets by the size bins of the contents; `coverage` is that of the true labels of
-    the test points, if there are some.
+    the test points, if there are some. `rate` is the end of an interval of noise rates that the estimate is
+    for, where there is one: the end that needs the larger sets.
     """
 
     calibration: Calibration
     mean_size: float
     histogram: Ints
     coverage: float | None
+    rate: float | None = None
 
 
 @dataclass(frozen=True)
@@ -204,7 +206,7 @@ def gather(
     judgements = (
         _judgements(sample, cal, *judged_on) if audit is None else _claims(sample, costs, guarantee, audit)
     )
-    curve, judged = sample.ask(both(drawn, together(judgements)))
+    (curve, rates), judged = sample.ask(both(drawn, together(judgements)))
     say("coverage by class, and whether the noise model can be right")
     diagnosis = next((each for each in judged if isinstance(each, Diagnosis)), None)
     if test_labels is not None:
@@ -220,7 +222,7 @@ def gather(
     bounds = _bounds(cal.k)
     given = numbers if shown is None else truth
     return Contents(
-        steps=_steps(steps, sets.sizes, covered, bounds),
+        steps=_steps(steps, sets.sizes, covered, bounds, rates),
         chosen=chosen,
         curve=curve,
         bins=_names(bounds),
@@ -259,7 +261,7 @@ def _claims(
     return [diagnosis_of(sample, cal, checked=(audit.rows[order], audit.labels[order])) for cal in found]
 
 
-def _after(question: Question, talk: Talk[CoverageCurve]) -> Talk[CoverageCurve]:
+def _after(question: Question, talk: Talk[Any]) -> Talk[Any]:
     """Ask a question before a conversation."""
     yield [question]
     return (yield from talk)
@@ -321,7 +323,11 @@ def _check_samples(samples: Sequence[int] | None, n: int) -> list[int]:
 
 
 def _steps(
-    calibrations: list[Calibration], sizes: Ints, covered: Bools | None, bounds: Ints
+    calibrations: list[Calibration],
+    sizes: Ints,
+    covered: Bools | None,
+    bounds: Ints,
+    rates: list[float | None],
 ) -> tuple[Step, ...]:
     return tuple(
         Step(
@@ -329,6 +335,7 @@ def _steps(
             float(sizes[:, i].mean()),
             np.bincount(np.searchsorted(bounds, sizes[:, i]), minlength=len(bounds)),
             None if covered is None else float(covered[:, i].mean()),
+            rates[i],
         )
         for i, each in enumerate(calibrations)
     )
@@ -346,20 +353,35 @@ def _names(bounds: Ints) -> tuple[str, ...]:
 
 def _curve(
     sample: Sample, steps: list[Calibration], chosen: int, audited: AuditedCoverage | None
-) -> Talk[CoverageCurve]:
-    """Return the curve at evenly spaced ranks of the labels' scores, and at every step's threshold."""
+) -> Talk[tuple[CoverageCurve, list[float | None]]]:
+    """Return the curve at evenly spaced ranks of the labels' scores, and at every step's threshold.
+
+    Under an interval of noise rates it is that of the end which the estimate of the chosen step is for; and
+    also returned is, for every step, the rate at that end.
+    """
     cal = steps[chosen]
-    ends = [cal.noise] if cal.noise is None else cal.noise.doubt.ends
     scores = np.sort(sample.label_scores)
     ranks = np.linspace(0, sample.n - 1, min(_CURVE_POINTS, sample.n)).astype(int)
     natives = np.array([each.native_threshold for each in steps])
     at = np.unique(np.concatenate([scores[ranks], natives[np.isfinite(natives)]]))
-    if audited is None:
-        estimates = yield from coverage_under(sample, ends[0]).at(at)
-        return CoverageCurve(at + cal.score.offset, *estimates)
-    plain = yield from coverage_under(sample, None).at(at)
-    clean, _ = audited.estimates(at, audited.strata(cal.alpha))
-    return CoverageCurve(at + cal.score.offset, plain.noisy, plain.random, clean)
+    if audited is not None:
+        plain = yield from coverage_under(sample, None).at(at)
+        clean, _ = audited.estimates(at, audited.strata(cal.alpha))
+        curve = CoverageCurve(at + cal.score.offset, plain.noisy, plain.random, clean)
+        return curve, [None] * len(steps)
+    ends = (cal.noise,) if cal.noise is None else cal.noise.doubt.ends
+    found = yield from together([coverage_under(sample, end).at(at) for end in ends])
+
+    def end_of(step: Calibration) -> int:
+        place = min(int(np.searchsorted(at, step.native_threshold)), len(at) - 1)
+        return int(np.argmin([abs(each.clean[place] - step.estimate) for each in found]))
+
+    curve = CoverageCurve(at + cal.score.offset, *found[end_of(cal)])
+    stated: list[Any] = [getattr(end, "rate", None) for end in ends]
+    doubtful = len(ends) > 1
+    return curve, [
+        stated[end_of(step)] if doubtful and np.isfinite(step.native_threshold) else None for step in steps
+    ]
 
 
 def _sample(
