@@ -49,15 +49,15 @@ def threshold_axis(q: Floats, chosen: float | None, others: Sequence[float] = ()
     chosen : float or None
         The one that was chosen, if that is finite.
     others : sequence of float
-        Others that must be on the axis where it is stretched.
+        Others that should be on the axis where it is stretched, if they are not too far away.
     """
     middle = float(np.median(q)) if chosen is None else chosen
-    least, most = min([middle, *others]), max([middle, *others])
-    if q[0] < 0 or q[-1] > 1 + 1e-6 or not 0 < least <= most < 1:
+    if q[0] < 0 or q[-1] > 1 + 1e-6 or not 0 < middle < 1:
         low = min(float(q[0]), 0.0)
         high = float(q[-1]) if chosen is None else chosen + abs(chosen - low)
         return linear_axis(low, high, tight=True)
-    low, high = min(0.01, least / 10), max(1 - 1e-5, 1 - (1 - most) / 100)
+    low, high = min([0.01, middle / 10, *others]), max([1 - 1e-5, 1 - (1 - middle) / 100, *others])
+    low, high = max(low, middle / 1000, 1e-12), min(high, 1 - (1 - middle) / 1000, 1 - 1e-9)
     ticks = (*10.0 ** np.arange(-6, 0), 0.5, *(1 - 10.0 ** np.arange(-1, -9, -1)))
     return Axis(low, high, "logit", tuple(float(t) for t in ticks if low <= t <= high))
 
