@@ -20,6 +20,7 @@ extensions = [
     "sphinx.ext.autodoc",
     "sphinx.ext.autosummary",
     "sphinx.ext.viewcode",
+    "sphinx_copybutton",
 ]
 exclude_patterns = ["_build", "_generated/command-line.md"]
 templates_path = ["_templates"]
@@ -47,6 +48,10 @@ numpydoc_xref_param_type = True
 numpydoc_xref_aliases = {name: f"nacp.{name}" for name in nacp.__all__}
 numpydoc_xref_ignore = "all"
 DEFAULT_LINKS.clear()  # to pages of Python and NumPy, which it would take the network to look up
+
+# What is copied are the commands and the code, without prompts and output.
+copybutton_prompt_text = r">>> |\.\.\. |\$ "
+copybutton_prompt_is_regexp = True
 
 # Examples hold options such as --noise, and names of guarantees in quotes.
 smartquotes = False
