@@ -338,6 +338,15 @@ class TestInTheBrowser:
         for row, values in zip(rows, (curve.clean, curve.noisy, curve.random), strict=True):
             assert row.endswith(f"){values[place]:.4f}")
 
+        # The axis goes from 70% to 99%: a little right of its middle is 85%.
+        plot = page.find_element("id", "tradeoff-chart")
+        ActionChains(page).move_to_element_with_offset(plot, int(plot.rect["width"] / 58), 0).perform()
+        head, row = page.execute_script(
+            "return [...document.querySelectorAll('#tradeoff-chart .values > *')].map(e => e.textContent)"
+        )
+        (step,) = [each for each in report.contents.steps if each.calibration.alpha == 0.15]
+        assert (head, row) == ("asked for 0.85", f"labels per set{step.mean_size:.2f}")
+
     @pytest.mark.parametrize("step", [0, 9, 30])
     def test_the_slider_shows_what_calibrate_gives_for_that_alpha(self, page, step):
         slide(page, step)

@@ -68,8 +68,9 @@ def coverage_chart(contents: Contents) -> Chart:
 
 def tradeoff_chart(contents: Contents) -> Chart:
     """Return the mean set size against the coverage that is asked for, with a mark at the chosen one."""
-    asked = np.array([1 - step.calibration.alpha for step in contents.steps])
-    sizes = Line("labels per set", "true", np.array([step.mean_size for step in contents.steps]), _labels)
+    rising = contents.steps[::-1]
+    asked = np.array([1 - step.calibration.alpha for step in rising])
+    sizes = Line("labels per set", "true", np.array([step.mean_size for step in rising]), _labels)
     return _plot(
         "tradeoff", _asked_axis(contents), _size_axis(contents), asked, [sizes],
         _mark("chosen", "dot", "", moved(contents, contents.steps[contents.chosen])),
