@@ -416,6 +416,8 @@ class TestInTheBrowser:
             if row.mean_size is not None:
                 assert f"{row.mean_size:.2f}" in card.text
         assert page.execute_script(CUT) == []
+        wide = "const box = document.getElementById('classes'); return box.scrollWidth - box.clientWidth"
+        assert page.execute_script(wide) <= 0
         named = "return getComputedStyle(document.querySelector('.guarantees td'), '::before').content"
         assert page.execute_script(named) == '"labels per set"'
 
