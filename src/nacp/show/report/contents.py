@@ -37,10 +37,10 @@ from nacp.noise import NoiseLike, Unsaid, as_noise, basis_of
 from nacp.points import open_points, open_test
 from nacp.scores import as_score
 from nacp.sets import PredictionSets
+from nacp.show.report.curve import curve_of
 
 ALPHAS = tuple(round(0.01 * i, 2) for i in range(1, 31))
 """Where the slider stops, besides the alpha that was asked for."""
-_CURVE_POINTS = 300
 _SAMPLES = 8
 _MOST_LABELS = 30
 _BIN_ENDS = (0, 1, 2, 3, 4, 5, 10, 20, 50, 100, 200, 500, 1000, 2000, 5000, 10_000, 100_000, 1_000_000)
@@ -195,7 +195,7 @@ def gather(
     cal = steps[chosen]
     say("measuring the sets")
     sets = SetsQuestion([each.native_threshold for each in steps], chosen, measured.n, cal)
-    drawn = _curve(sample, steps, chosen, asked.audited)
+    drawn = curve_of(sample, steps, chosen, asked.audited)
     judged_on: tuple[ArrayLike | None, ArrayLike | None] = (None, None)
     if shown is not None:
         costs = _on_test(shown, costs, sets, truth)
@@ -349,39 +349,6 @@ def _bounds(k: int) -> Ints:
 def _names(bounds: Ints) -> tuple[str, ...]:
     pairs = pairwise([-1, *bounds.tolist()])
     return tuple(str(high) if high - low == 1 else f"{low + 1}–{high}" for low, high in pairs)
-
-
-def _curve(
-    sample: Sample, steps: list[Calibration], chosen: int, audited: AuditedCoverage | None
-) -> Talk[tuple[CoverageCurve, list[float | None]]]:
-    """Return the curve at evenly spaced ranks of the labels' scores, and at every step's threshold.
-
-    Under an interval of noise rates it is that of the end which the estimate of the chosen step is for; and
-    also returned is, for every step, the rate at that end.
-    """
-    cal = steps[chosen]
-    scores = np.sort(sample.label_scores)
-    ranks = np.linspace(0, sample.n - 1, min(_CURVE_POINTS, sample.n)).astype(int)
-    natives = np.array([each.native_threshold for each in steps])
-    at = np.unique(np.concatenate([scores[ranks], natives[np.isfinite(natives)]]))
-    if audited is not None:
-        plain = yield from coverage_under(sample, None).at(at)
-        clean, _ = audited.estimates(at, audited.strata(cal.alpha))
-        curve = CoverageCurve(at + cal.score.offset, plain.noisy, plain.random, clean)
-        return curve, [None] * len(steps)
-    ends = (cal.noise,) if cal.noise is None else cal.noise.doubt.ends
-    found = yield from together([coverage_under(sample, end).at(at) for end in ends])
-
-    def end_of(step: Calibration) -> int:
-        place = min(int(np.searchsorted(at, step.native_threshold)), len(at) - 1)
-        return int(np.argmin([abs(each.clean[place] - step.estimate) for each in found]))
-
-    curve = CoverageCurve(at + cal.score.offset, *found[end_of(cal)])
-    stated: list[Any] = [getattr(end, "rate", None) for end in ends]
-    doubtful = len(ends) > 1
-    return curve, [
-        stated[end_of(step)] if doubtful and np.isfinite(step.native_threshold) else None for step in steps
-    ]
 
 
 def _sample(
