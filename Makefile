@@ -6,7 +6,7 @@ BIN := .venv/bin
 
 .venv/installed: pyproject.toml setup.py src/nacp/engine/native.c src/nacp/engine/rows.h
 	$(PYTHON) -m venv .venv
-	$(BIN)/python -m pip install --quiet --editable '.[plot,report,sklearn]'
+	$(BIN)/python -m pip install --quiet --editable '.[plot,sklearn]'
 	touch $@
 
 # What tests, linter, types and documentation need besides: among others PyTorch, in the version of the constraints.

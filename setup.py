@@ -1,8 +1,24 @@
-"""The compiled engine. Without a C compiler nacp is installed all the same, and NumPy does its work."""
+"""What pyproject.toml cannot say: the compiled engine, and the README as a package index shows it.
+
+Without a C compiler nacp is installed all the same, and NumPy does the engine's work.
+"""
+
+import re
+from pathlib import Path
 
 from setuptools import Extension, setup
 
+
+def without_files(text: str) -> str:
+    """Return Markdown for where the files beside it are not: links to them become names, and pictures go."""
+    text = re.sub(r"!\[[^\]]*\]\((?!https?://)[^)]*\)\n*", "", text)
+    text = re.sub(r"\[([^\]]+)\]\(\1\)", r"`\1`", text)
+    return re.sub(r"\[([^\]]+)\]\((?!https?://|#)([^)]+)\)", r"\1 (`\2`)", text)
+
+
 setup(
+    long_description=without_files(Path("README.md").read_text(encoding="utf-8")),
+    long_description_content_type="text/markdown",
     ext_modules=[
         Extension(
             "nacp.engine._native",

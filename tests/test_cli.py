@@ -983,7 +983,6 @@ def test_compare_with_checked_labels_prints_what_the_function_finds(tmp_path, mo
 
 
 def test_report_with_checked_labels_is_that_of_the_function(tmp_path, monkeypatch):
-    pytest.importorskip("plotly")
     monkeypatch.chdir(tmp_path)
     rng = np.random.default_rng(0)
     probs = rng.dirichlet(np.full(4, 0.2), 400)

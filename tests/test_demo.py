@@ -4,8 +4,12 @@ import sys
 
 import numpy as np
 import pytest
+from rich.console import Console
 
 from nacp.cli import demo
+from nacp.paper import twins
+from nacp.paper.methods import six_methods
+from nacp.paper.splits import run_splits
 
 
 @pytest.fixture(scope="module")
@@ -22,13 +26,15 @@ def printed(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def table(printed):
-    """Size and coverage of each method with each score, as printed."""
+    """Size, coverage and its standard error of each method with each score, as printed."""
     rows = {}
     for line in printed.splitlines():
-        cells = re.findall(r"([\d.]+) / ([\d.]+)%", line)
+        cells = re.findall(r"([\d.]+) +([\d.]+) ±([\d.]+)", line)
         if len(cells) == len(demo.SCORES):
-            method = re.match(r"\s*(.*?)\s+[\d.]+\s+[\d.]+ /", line)[1]
-            rows[method] = [(float(size), float(coverage) / 100) for size, coverage in cells]
+            method = re.match(r"\s*(.*?)\s+[\d.]+\s+[\d.]+ +[\d.]+ ±", line)[1]
+            rows[method] = [
+                (float(size), float(share) / 100, float(error) / 100) for size, share, error in cells
+            ]
     return rows
 
 
@@ -44,11 +50,50 @@ def test_all_methods_are_shown(table):
 
 @pytest.mark.parametrize("column", range(len(demo.SCORES)), ids=demo.SCORES)
 def test_pac_covers_with_far_smaller_sets_than_noisy_cp(table, column):
-    size, coverage = table['nacp "pac"'][column]
-    error = np.sqrt(0.1 * 0.9 / 18_000)
-    assert coverage >= 0.9 - 4 * error
+    size, coverage, error = table['nacp "pac"'][column]
+    assert coverage > 0.9
+    assert 0 < error < 0.005
     assert size < table["Noisy-CP"][column][0] / 10
     assert size < 1.5 * table["CP (oracle)"][column][0]
+
+
+@pytest.mark.parametrize("method", ["CP (oracle)", "NR-CP", 'nacp "expected"'])
+def test_what_holds_on_average_is_near_the_target(table, method):
+    for _, coverage, error in table[method]:
+        # All splits are of one pool of snippets, which is itself a draw, and numbers are rounded to 0.1%.
+        assert abs(coverage - 0.9) < 4 * (error + 0.0005 + np.sqrt(0.1 * 0.9 / 37_760))
+
+
+def test_means_and_errors_are_those_of_the_splits(monkeypatch):
+    monkeypatch.setattr(demo, "SPLITS", 3)
+    monkeypatch.setattr(demo, "SCORES", ("hps",))
+    probs, labels = twins.simulate("cifar10", n=600)
+    rows = {row.method: row for row in demo.compare(probs, labels, lambda what: None)}
+    methods = [method for method in six_methods(10) if method.name in ("CP (oracle)", "ACNL")]
+    found = run_splits(probs, labels, noise=demo.NOISE, methods=methods, splits=3)
+    for m, method in enumerate(methods):
+        row, shares = rows[method.name], found.coverages[m, 0]
+        assert row.coverage == pytest.approx(sum(shares) / 3)
+        assert row.coverage_error == pytest.approx(np.sqrt(((shares - shares.mean()) ** 2).sum() / 2 / 3))
+        assert row.full == (row.mean_size == 10)
+
+
+@pytest.mark.parametrize("width", [40, 60, 80, 120])
+def test_no_number_is_lost_at_any_width(width):
+    rows = [
+        demo.Row(score, method, 0.123, 237.72, 0.1, 0.98765 if score == "aps" else 1.0, 0.0012, False)
+        for score in demo.SCORES
+        for method in ("CP (oracle)", 'nacp "expected"')
+    ]
+    console = Console(width=width, file=io.StringIO())
+    for each in demo.methods_tables(rows, width):
+        console.print(each)
+    text = console.file.getvalue()
+    assert max(map(len, text.splitlines())) <= width
+    assert "…" not in text
+    assert text.count("100.0 ±0.1") == 4
+    assert text.count("98.8 ±0.1") == 2
+    assert text.count("238") == 6
 
 
 def test_sets_are_shown_by_name(printed):

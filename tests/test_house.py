@@ -175,7 +175,6 @@ def test_with_checked_labels_compare_reads_at_most_eight_times_for_each_score(po
 
 @pytest.mark.parametrize("noise", [0.2, INTERVAL, MATRIX], ids=["uniform", "interval", "matrix"])
 def test_a_report_reads_at_most_twenty_times(points, noise):
-    pytest.importorskip("plotly")
     n = N // 3
     probs, _, noisy = (part[:n] for part in points)
     test_probs, test_labels, _ = (part[-n:] for part in points)
@@ -187,7 +186,6 @@ def test_a_report_reads_at_most_twenty_times(points, noise):
     "given", [{}, {"noise": 0.2}, {"noise": INTERVAL}], ids=["no model", "a model", "doubt"]
 )
 def test_a_report_with_checked_labels_reads_at_most_twenty_times(points, given):
-    pytest.importorskip("plotly")
     n = N // 3
     probs, labels, noisy = (part[:n] for part in points)
     test_probs, test_labels, _ = (part[-n:] for part in points)
@@ -337,11 +335,11 @@ def test_an_estimate_for_other_classes_is_refused(points):
             call()
 
 
-def test_splits_refuse_what_they_would_find_otherwise_than_calibrate(points):
+def test_splits_refuse_what_calibrate_refuses(points):
     probs, labels, _ = points
-    expected = [Method("expected", False, True, nacp.Expected())]
-    with pytest.raises(nacp.InputError, match=r"methods must cross a corrected target; \['expected'\]"):
-        run_splits(probs, labels, noise=0.2, methods=expected, splits=2)
+    tested = [Method("pac", False, True, nacp.PAC())]
+    with pytest.raises(nacp.InputError, match=r'methods hold "pac", which judges thresholds'):
+        run_splits(probs, labels, noise=0.2, methods=tested, crossing="first", splits=2)
     with pytest.raises(nacp.InputError, match="noise must be known exactly"):
         run_splits(probs, labels, noise=INTERVAL, splits=2)
 

@@ -2,11 +2,8 @@
 
 import contextlib
 import os
-import shutil
 import subprocess
 import sys
-import zipfile
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -22,7 +19,6 @@ from nacp.engine.formula import Symbols
 _native = pytest.importorskip("nacp.engine._native", reason="the compiled engine was not built")
 from nacp.engine import native  # noqa: E402
 
-ROOT = Path(__file__).parents[1]
 SCORES = [
     nacp.HPS(),
     nacp.APS(),
@@ -175,53 +171,6 @@ def test_a_setting_that_makes_no_sense_is_refused(name, value):
     )
     assert done.returncode
     assert value in done.stderr.splitlines()[-1]
-
-
-def test_without_a_compiler_numpy_serves(tmp_path):
-    built = subprocess.run(
-        [
-            sys.executable,
-            "-m",
-            "pip",
-            "wheel",
-            "--quiet",
-            "--no-deps",
-            "--no-build-isolation",
-            "-w",
-            tmp_path,
-            ".",
-        ],
-        cwd=copied(tmp_path / "source"),
-        env={**os.environ, "CC": "no-such-compiler"},
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert built.returncode == 0, built.stderr
-    with zipfile.ZipFile(next(tmp_path.glob("*.whl"))) as wheel:
-        wheel.extractall(tmp_path / "installed")
-    assert not list((tmp_path / "installed").rglob("*.so"))
-
-    def run(code, **settings):
-        env = {**os.environ, "PYTHONPATH": str(tmp_path / "installed"), **settings}
-        env = {key: value for key, value in env.items() if value}
-        return subprocess.run(
-            [sys.executable, "-c", code], env=env, cwd=tmp_path, capture_output=True, text=True, check=False
-        )
-
-    assert "engine        numpy" in run("import nacp; nacp.show_versions()", NACP_ENGINE="").stdout
-    refused = run("import nacp", NACP_ENGINE="native")
-    assert "was not built" in refused.stderr.splitlines()[-1]
-
-
-def copied(folder: Path) -> Path:
-    """The sources that are built from."""
-    shutil.copytree(
-        ROOT / "src", folder / "src", ignore=shutil.ignore_patterns("*.so", "*.egg-info", "__pycache__")
-    )
-    for name in ("pyproject.toml", "setup.py", "README.md", "LICENSE", "MANIFEST.in"):
-        shutil.copy(ROOT / name, folder / name)
-    return folder
 
 
 # Formulas

@@ -11,6 +11,7 @@ import pytest
 
 import nacp
 from nacp.paper import twins
+from nacp.show.axes import threshold_axis
 from nacp.show.displays.sizes import size_ranges
 
 matplotlib.use("agg")
@@ -227,3 +228,17 @@ def test_html_tells_of_an_obstacle_and_of_empty_sets(data):
 def test_no_sets_are_drawn_as_none():
     display = nacp.SetSizeDisplay(np.array([], dtype=np.int64)).plot()
     assert [bar.get_height() for bar in display.bars_] == [0.0]
+
+
+@pytest.mark.parametrize("chosen", [1e-17, 1e-6, 0.5, 0.99, 1 - 1e-9, 1 - 1e-16, None])
+@pytest.mark.parametrize("others", [(), (0.0, 0.3, 1.0)], ids=["alone", "others"])
+def test_the_stretched_axis_shows_the_threshold_wherever_it_is(chosen, others):
+    q = np.sort(np.append(np.linspace(0.0, 1.0, 101), 0.5 if chosen is None else chosen))
+    axis = threshold_axis(q, chosen, others)
+    places = axis.place(q)
+    assert axis.scale == "logit"
+    assert np.isfinite(places).all()
+    assert (np.diff(places) >= 0).all()
+    assert len(axis.ticks) > 2
+    if chosen is not None and 1e-6 <= chosen <= 0.99:
+        assert 0.05 < axis.place(chosen) < 0.95

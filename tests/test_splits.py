@@ -1,11 +1,13 @@
 """The split engine gives what calibrate and evaluate give on each split, bit for bit."""
 
+import warnings
+
 import numpy as np
 import pytest
 
 import nacp
 from nacp.paper import splits, twins
-from nacp.paper.methods import six_methods
+from nacp.paper.methods import cost, our_methods, six_methods
 from nacp.tuning import tuned
 
 
@@ -41,6 +43,28 @@ def test_each_split_is_a_calibration(twin, n, score, crossing):
                 assert found.corrections[m, a, split] == cal.correction
                 assert found.coverages[m, a, split] == result.coverage
                 assert found.sizes[m, a, split] == pytest.approx(result.mean_size, rel=1e-15)
+
+
+@pytest.mark.parametrize("score", ["hps", "raps"])
+@pytest.mark.parametrize("rate", [0.2, 0.6])
+def test_guarantees_that_do_more_than_cross_take_the_route_of_calibrate(score, rate):
+    probs, labels = twins.simulate("cifar100", n=1000, random_state=3)
+    noise, methods = nacp.UniformNoise(rate), our_methods(0.05)
+    found = splits.run_splits(probs, labels, noise=noise, score=score, methods=methods, splits=3, alpha=0.2)
+    for split in range(3):
+        chosen, noisy = splits.draw_split(labels, 100, noise, 500, 0, split)
+        for m, method in enumerate(methods):
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore", nacp.NoValidThresholdWarning)
+                cal = nacp.calibrate(
+                    probs[chosen], noisy[chosen], noise=noise, alpha=0.2, score=score,
+                    guarantee=method.guarantee, random_state=split,
+                )  # fmt: skip
+            result = nacp.evaluate(cal.predict_set(probs[~chosen]), labels[~chosen])
+            assert found.thresholds[m, 0, split] == cal.threshold
+            assert found.corrections[m, 0, split] == cost(cal)
+            assert found.coverages[m, 0, split] == result.coverage
+            assert found.sizes[m, 0, split] == pytest.approx(result.mean_size, rel=1e-15)
 
 
 @pytest.mark.filterwarnings("ignore::nacp.NoValidThresholdWarning")

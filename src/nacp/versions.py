@@ -6,7 +6,7 @@ from nacp.engine import engine_name
 
 __version__ = "0.1.0"
 
-_MENTIONED = ("numpy", "scipy", "scikit-learn", "torch", "matplotlib", "plotly", "pyarrow", "safetensors")
+_MENTIONED = ("numpy", "scipy", "scikit-learn", "torch", "matplotlib", "pyarrow", "safetensors")
 
 
 def show_versions() -> None:

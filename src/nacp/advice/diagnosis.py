@@ -127,7 +127,7 @@ def diagnose(
     """Ask whether the noise model of a calibration can be right.
 
     Under a right model the estimated coverage F^c-hat rises from 0 to 1, and the true label is in no region
-    with a negative probability, up to sampling errors. A model under which they do is rejected.
+    with a negative probability, up to sampling errors. A model that implies otherwise is rejected.
 
     Parameters
     ----------
@@ -142,8 +142,8 @@ def diagnose(
     audit_probs, audit_labels : arrays of shape (m, k) and (m,), optional
         Other points with clean labels, on which coverage is compared with the promise.
     level : float, default=0.05
-        A right model is rejected with at most this probability, exactly (to which the doubt about an interval
-        of rates or a radius adds what its confidence lacks to 1).
+        A right model is rejected with at most this probability, exactly (plus one minus the confidence of
+        an interval of rates or a radius).
 
     Returns
     -------

@@ -1,13 +1,12 @@
 """``nacp demo``: what label noise does to prediction sets, and what noise-awareness does about it.
 
 Trains a classifier of several hundred languages on short snippets of text, spoils a fifth of the calibration
-labels, and compares the sets of all methods by their size and coverage. Needs the extra ``nacp[sklearn]``.
+labels, and compares the sets of all methods by their size and coverage, over random splits into calibration
+and test snippets. Needs the extra ``nacp[sklearn]``.
 """
 
-import importlib.util
 import json
 import time
-import warnings
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import NamedTuple
@@ -21,17 +20,18 @@ from scipy.optimize import minimize_scalar
 from scipy.special import log_softmax, softmax
 
 import nacp
-from nacp._types import Array, Ints
+from nacp._types import Array, Floats, Ints
 from nacp.cli.outputs import check_output
-from nacp.cli.terminal import progress_of, show_table
+from nacp.cli.terminal import progress_of
 from nacp.datasets import Languages, load_languages
 from nacp.guarantees import PAC, Expected
-from nacp.metrics import Evaluation
-from nacp.paper.methods import aware, cost, six_methods
+from nacp.paper.methods import aware, six_methods
+from nacp.paper.splits import run_splits
 
 NOISE = nacp.UniformNoise(0.2)
 ALPHA = 0.1
 SCORES = ("hps", "aps", "raps")
+SPLITS = 10
 TUNING = 20
 """So many of each language's training snippets choose the temperature; the others train."""
 SHOWN = ("English", "Norwegian, Bokmål", "Galician", "Ukrainian", "Zulu")
@@ -42,22 +42,16 @@ NO_SKLEARN = (
 
 
 class Row(NamedTuple):
-    """One method with one score: what came out."""
+    """One method with one score: means over the splits, with their standard errors."""
 
     score: str
     method: str
-    calibration: nacp.Calibration
-    result: Evaluation
-
-    def to_dict(self) -> dict[str, str | float]:
-        """Return what is in the table."""
-        return {
-            "score": self.score,
-            "method": self.method,
-            "correction": cost(self.calibration),
-            "mean_size": self.result.mean_size,
-            "coverage": self.result.coverage,
-        }
+    correction: float
+    mean_size: float
+    mean_size_error: float
+    coverage: float
+    coverage_error: float
+    full: bool  # whether the sets hold all classes in every split
 
 
 def classify(data: Languages, say: Callable[[str], None]) -> tuple[Array, Array]:
@@ -97,43 +91,78 @@ def best_temperature(evidence: Array, labels: Ints) -> float:
     return float(np.exp(minimize_scalar(loss, bounds=(-1, 3), method="bounded").x))
 
 
-def compare(calibration: Array, labels: dict[bool, Ints], test: Array, truth: Ints) -> Iterator[Row]:
-    """Calibrate every method with every score, and evaluate it with clean labels.
+def compare(probs: Array, labels: Ints, say: Callable[[str], None]) -> Iterator[Row]:
+    """Calibrate every method with every score on one half of the points and evaluate it on the other.
 
-    `labels` has the clean ones under True and the noisy ones under False.
+    The halves, and the noise in the labels of the first, are drawn anew for each split.
     """
     ours = [aware(Expected(), 'nacp "expected"'), aware(PAC(), 'nacp "pac"')]
+    methods = [*six_methods(probs.shape[1]), *ours]
     for score in SCORES:
-        for method in [*six_methods(test.shape[1]), *ours]:
-            with warnings.catch_warnings():
-                warnings.simplefilter("ignore", nacp.NoValidThresholdWarning)  # shown as full sets
-                found = nacp.calibrate(
-                    calibration,
-                    labels[method.sees_clean],
-                    noise=NOISE if method.noise_aware else None,
-                    alpha=ALPHA,
-                    score=score,
-                    guarantee=method.guarantee,
-                    random_state=0,
-                )
-            yield Row(score, method.name, found, nacp.evaluate(found.predict_set(test), truth))
+
+        def told(done: int, score: str = score) -> None:
+            say(f"{score.upper()}: split {done} of {SPLITS}")
+
+        found = run_splits(
+            probs,
+            labels,
+            noise=NOISE,
+            alpha=ALPHA,
+            score=score,
+            methods=methods,
+            splits=SPLITS,
+            progress=told,
+        )  # fmt: skip
+        values = zip(
+            methods,
+            found.corrections[:, 0].mean(axis=1).tolist(),
+            *_means(found.sizes[:, 0]),
+            *_means(found.coverages[:, 0]),
+            [bool(np.isinf(found.thresholds[m]).all()) for m in range(len(methods))],
+            strict=True,
+        )
+        for method, *row in values:
+            yield Row(score, method.name, *row)
 
 
-def methods_table(rows: list[Row]) -> Table:
-    """Return the table of all methods: what each adds to the target, and its size and coverage."""
+def _means(values: Floats) -> tuple[list[float], list[float]]:
+    """Return means over splits, and their standard errors."""
+    return values.mean(axis=1).tolist(), (values.std(axis=1, ddof=1) / np.sqrt(values.shape[1])).tolist()
+
+
+def methods_tables(rows: list[Row], width: int) -> list[Table]:
+    """Return the table of all methods; in a narrow window one for each score, without what is added."""
+    by_method = {name: [row for row in rows if row.method == name] for name in [row.method for row in rows]}
+    if width < 80:
+        return [
+            _table(by_method, [i], f"{score.upper()}: mean size, and % covered", added=False)
+            for i, score in enumerate(SCORES)
+        ]
+    title = "Mean size of the sets, and how often they cover the true language, in %"
+    return [_table(by_method, list(range(len(SCORES))), title, added=True)]
+
+
+def _table(by_method: dict[str, list[Row]], scores: list[int], title: str, *, added: bool) -> Table:
     table = Table(
         box=box.SIMPLE_HEAD,
         pad_edge=False,
-        title="Mean size of the sets / how often the true language is in them",
-        caption="added: to the target, with HPS",
+        padding=(0, 1, 0, 0),
+        title=title,
+        caption="added: to the target, with HPS" if added else None,
     )
     table.add_column("method", no_wrap=True)
-    for column in ("added", *(score.upper() for score in SCORES)):
-        table.add_column(column, justify="right", no_wrap=True)
-    for method in dict.fromkeys(row.method for row in rows):
-        own = [row for row in rows if row.method == method]
-        sizes = [f"{row.result.mean_size:.2f} / {row.result.coverage:.1%}" for row in own]
-        table.add_row(method, f"{cost(own[0].calibration):.3f}", *sizes)
+    if added:
+        table.add_column("added", justify="right", no_wrap=True)
+    for i in scores:
+        name = f"{SCORES[i].upper()}\n" if added else ""
+        table.add_column(f"{name}size", justify="right", no_wrap=True)
+        table.add_column(f"{name}covered", justify="right", no_wrap=True)
+    for method, own in by_method.items():
+        cells = [f"{own[0].correction:.3f}"] if added else []
+        for row in (own[i] for i in scores):
+            size = f"{row.mean_size:.2f}" if row.mean_size < 100 else f"{row.mean_size:.0f}"
+            cells += [size, f"{100 * row.coverage:.1f} ±{100 * row.coverage_error:.1f}"]
+        table.add_row(method, *cells)
     return table
 
 
@@ -163,66 +192,61 @@ def _shown(data: Languages) -> list[int]:
 def main(report: Path, *, quiet: bool = False, as_json: bool = False) -> None:
     """Print the table of methods and scores, and the sets of a few snippets; or the table alone, as JSON.
 
-    The report is written too, if plotly is there.
+    The report, on one split, is written too.
     """
     try:
         import sklearn  # noqa: F401  (only whether it is there)
     except ImportError:
         raise ModuleNotFoundError(NO_SKLEARN) from None
-    can_report = importlib.util.find_spec("plotly") is not None
-    if can_report:
-        check_output(str(report))
+    check_output(str(report))
     console = Console()
     start = time.perf_counter()
     with progress_of("reading", quiet) as say:
         data = load_languages()
         k, n, truth = len(data.names), len(data.calibration.labels), data.test.labels
         calibration, test = classify(data, say)
-        clean = data.calibration.labels
-        labels = {True: clean, False: NOISE.sample(clean, k, random_state=0)}
-        rows = []
-        for row in compare(calibration, labels, test, truth):
-            say(f"{row.score}: {row.method}")
-            rows.append(row)
-        if can_report:
-            write_report(report, data, calibration, labels[False], test, say)
+        pooled = np.concatenate([calibration, test]), np.concatenate([data.calibration.labels, truth])
+        rows = list(compare(*pooled, say))
+        noisy = NOISE.sample(data.calibration.labels, k, random_state=0)
+        write_report(report, data, calibration, noisy, test, say)
+        both = {
+            name: nacp.calibrate(calibration, noisy, noise=noise, alpha=ALPHA, random_state=0)
+            for name, noise in (("Noisy-CP", None), ('nacp "pac"', NOISE))
+        }
 
     if as_json:
-        written_to = str(report) if can_report else None
-        print(json.dumps({"rows": [row.to_dict() for row in rows], "report": written_to}, indent=1))
+        written = [row._asdict() for row in rows]
+        print(json.dumps({"splits": SPLITS, "rows": written, "report": str(report)}, indent=1))
         return
-    accuracy = (test.argmax(axis=1) == truth).mean()
+    accuracy = (pooled[0].argmax(axis=1) == pooled[1]).mean()
     console.print(
         f"Which of {k} languages is a snippet of 20 to 60 letters in? A classifier of character pairs is "
-        f"right for {accuracy:.1%} of {len(truth):,} test snippets. Its prediction sets shall hold the true "
-        f"language {1 - ALPHA:.0%} of the time. They are calibrated on {n:,} snippets, {NOISE.rate:.0%} of "
-        "whose labels were replaced by random ones.\n"
+        f"right for {accuracy:.1%} of {len(pooled[1]):,} snippets. Its prediction sets should hold the true "
+        f"language {1 - ALPHA:.0%} of the time. They are calibrated on one half of the snippets, "
+        f"{NOISE.rate:.0%} of whose labels were replaced by random ones, and tested on the other half; this "
+        f"is done {SPLITS} times, on random halves.\n"
     )
-    show_table(console, methods_table(rows))
+    for table in methods_tables(rows, console.width):
+        console.print(table)
     by_name = {(row.score, row.method): row for row in rows}
-    ignorant, aware = by_name["hps", "Noisy-CP"], by_name["hps", 'nacp "pac"']
-    hopeless = [row.method for row in rows if row.score == "hps" and row.calibration.obstacle]
-    full = f"What {' and '.join(hopeless)} add leaves only the set of all languages. " if hopeless else ""
-    # The calibration's part, of variance (1 - alpha)(alpha + eps/(1 - eps)) per point at most; the test's.
-    clean_error, noisy_error = (
-        np.sqrt((1 - ALPHA) * ((ALPHA + rate / (1 - rate)) / n + ALPHA / len(truth)))
-        for rate in (0, NOISE.rate)
-    )
+    ignorant, careful = by_name["hps", "Noisy-CP"], by_name["hps", 'nacp "pac"']
+    hopeless = [row.method for row in rows if row.score == "hps" and row.full]
+    promise = both[careful.method].promise
+    full = f" What {' and '.join(hopeless)} add leaves only the set of all languages." if hopeless else ""
     console.print(
-        f"Noisy-CP ignores the noise: with HPS it returns {ignorant.result.mean_size:.0f} languages where "
-        f"{by_name['hps', 'CP (oracle)'].result.mean_size:.2f} would do if all labels were right. "
-        f'nacp\'s default, "pac", sees the same noisy labels and returns {aware.result.mean_size:.2f}. '
-        f"It promises: {aware.calibration.promise}. {full}Another draw of snippets would move these "
-        f"coverages: their standard error is {clean_error:.1%} with clean labels and at most "
-        f"{noisy_error:.1%} with noisy ones.\n"
+        f"Means and standard errors over {SPLITS} splits. Noisy-CP ignores the noise: with HPS it returns "
+        f"{ignorant.mean_size:.0f} languages where {by_name['hps', 'CP (oracle)'].mean_size:.2f} would do if "
+        f'all labels were right. nacp\'s default, "pac", sees the same noisy labels and returns '
+        f"{careful.mean_size:.2f}. It promises: {promise}.{full} On one split of {n:,} "
+        "snippets each:\n"
     )
     shown = _shown(data)
-    sets = {row.method: row.calibration.predict_set(test[shown]).to_lists() for row in (ignorant, aware)}
+    sets = {name: cal.predict_set(test[shown]).to_lists() for name, cal in both.items()}
     for position, index in enumerate(shown):
         console.print(f"[bold]{escape(data.test.texts[index])}[/bold] ({escape(data.names[index])})")
         lines = Table.grid(padding=(0, 1))
         for method, found in sets.items():
             lines.add_row(f" {method}:", escape(describe(test[index], found[position], data.names)))
         console.print(lines)
-    written = f"Written: {report}" if can_report else "No report was written: pip install 'nacp[report]'"
-    console.print(f"\n{escape(written)} [dim]({time.perf_counter() - start:.1f} s)[/dim]", soft_wrap=True)
+    seconds = f"[dim]({time.perf_counter() - start:.1f} s)[/dim]"
+    console.print(f"\n{escape(f'Written: {report}')} {seconds}", soft_wrap=True)

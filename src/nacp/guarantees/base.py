@@ -127,8 +127,9 @@ class Guarantee(ABC):
         if crossing != "last":
             return f'promises nothing with crossing="{crossing}" where noise is not known exactly: use "last"'
         if (len(doubt.ends) > 1 and not self.takes_interval) or (doubt.radius and not self.takes_radius):
+            known = "an interval of rates" if len(doubt.ends) > 1 else "a radius around the matrix"
             return (
-                f'needs noise that is known exactly; noise is {noise!r}: use "pac" or "expected", or give '
+                f'needs noise that is known exactly, not up to {known}: use "pac" or "expected", or give '
                 "the rate or the matrix alone"
             )
         if self.delta is not None and self.delta + doubt.missing >= 1:

@@ -6,7 +6,6 @@ that was interrupted goes on where it stopped.
 
 import hashlib
 import json
-import warnings
 import zipfile
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -18,13 +17,12 @@ from typing import NamedTuple, TypeAlias
 import numpy as np
 
 import nacp
-from nacp._types import Array, Floats, Ints
+from nacp._types import Floats
 from nacp.files import write_whole
 from nacp.paper import printed
 from nacp.paper.experiments import ALPHA, Experiment, Run, Setting
-from nacp.paper.methods import cost
 from nacp.paper.sources import naming
-from nacp.paper.splits import draw_split, run_splits, shares_work
+from nacp.paper.splits import run_splits
 
 _KEPT = ("sizes", "coverages", "corrections")
 # What only shows results: a change there leaves them as they are.
@@ -214,8 +212,6 @@ def _compute(setting: Setting, run: Run, progress: Progress | None) -> dict[str,
         noisy = data.human[setting.human][1]
     else:
         noisy = run.fixed_noise(data.labels, data.probs.shape[1], setting.noise)
-    if not all(shares_work(method.guarantee) for method in setting.methods):
-        return _one_by_one(setting, run, data.probs, data.labels, noisy, progress)
     found = run_splits(
         data.probs,
         data.labels,
@@ -230,37 +226,6 @@ def _compute(setting: Setting, run: Run, progress: Progress | None) -> dict[str,
         progress=None if progress is None else lambda done: progress(setting.title, done),
     )
     return {name: getattr(found, name)[:, 0] for name in _KEPT}
-
-
-def _one_by_one(
-    setting: Setting, run: Run, probs: Array, clean: Ints, fixed: Ints | None, progress: Progress | None
-) -> dict[str, Floats]:
-    """Calibrate and evaluate every method on every split by itself."""
-    total, k = probs.shape
-    n = setting.calibration or total // 2
-    results = {name: np.empty((len(setting.methods), setting.splits)) for name in _KEPT}
-    for split in range(setting.splits):
-        chosen, drawn = draw_split(clean, k, setting.noise, n, run.seed, split)
-        noisy = drawn if fixed is None else fixed
-        for m, method in enumerate(setting.methods):
-            with warnings.catch_warnings():
-                warnings.simplefilter("ignore", nacp.NoValidThresholdWarning)  # the table shows full sets
-                found = nacp.calibrate(
-                    probs[chosen],
-                    (clean if method.sees_clean else noisy)[chosen],
-                    noise=setting.noise if method.noise_aware else None,
-                    alpha=ALPHA,
-                    score=setting.score,
-                    guarantee=method.guarantee,
-                    random_state=split,
-                )
-            held_out = nacp.evaluate(found.predict_set(probs[~chosen]), clean[~chosen])
-            values = (held_out.mean_size, held_out.coverage, cost(found))
-            for name, value in zip(_KEPT, values, strict=True):
-                results[name][m, split] = value
-        if progress is not None:
-            progress(setting.title, split + 1)
-    return results
 
 
 def _write_cell(path: Path, kept: dict[str, Floats], key: str) -> None:

@@ -4,7 +4,8 @@ Once per score: the scores of all pairs; how many of each row's lie below some e
 themselves where the thresholds of the splits will fall. A split then is a 0/1 mask over the rows, so its
 tallies are one product with the counts, and its thresholds are found by the same search as in `calibrate`, on
 the same numbers. Where a split has to look at other pairs, they are collected then, and kept for the next.
-Thresholds under noise that is not uniform are found by `calibrate`'s own route.
+Guarantees that do more than cross a corrected target, and thresholds under noise that is not uniform, are
+found by `calibrate`'s own route, from the scores.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -18,12 +19,12 @@ from nacp import engine
 from nacp._types import Array, Bools, Floats, Ints
 from nacp.calibrate import ScoreLike
 from nacp.checks import check_alphas, check_choice, check_count
-from nacp.coverage import RULES, Coverage, Crossing, Rule, Sample
+from nacp.coverage import RULES, Coverage, Crossing, Rule, Sample, together
 from nacp.coverage.crossing import ROUNDING, Cell, Search
 from nacp.coverage.estimator import Estimator
 from nacp.engine import Scratch
 from nacp.errors import InputError
-from nacp.guarantees import Corrected, Guarantee, Problem
+from nacp.guarantees import Corrected, Guarantee, Problem, find
 from nacp.noise import Noise, NoiseLike, UniformNoise, noise_for
 from nacp.noise.matrices import ClassMatrix
 from nacp.paper.methods import Method, six_methods
@@ -52,6 +53,7 @@ class SplitResults:
     coverages : array
         Share of test sets that contain the true label.
     corrections : array
+        What was added to the target; the excess over it where thresholds are tested.
     """
 
     methods: list[Method]
@@ -141,11 +143,10 @@ def run_splits(
         raise InputError("calibration", f"must leave points for testing: 1 to {rows.n - 1}", found=f"{n}")
     given = None if noisy_labels is None else check_labels(noisy_labels, rows.n, rows.k, name="noisy_labels")
     chosen_methods = six_methods(rows.k) if methods is None else list(methods)
-    others = [method.name for method in chosen_methods if not shares_work(method.guarantee)]
-    if others:
-        raise InputError(
-            "methods", f"must cross a corrected target; {others} are to be calibrated one by one"
-        )
+    for method in chosen_methods:
+        reason = method.guarantee.applies(model if method.noise_aware else None, crossing)
+        if reason is not None:
+            raise InputError("methods", f'hold "{method.name}", which {reason}')
 
     def draw(split: int) -> tuple[Bools, Ints]:
         if given is None:
@@ -162,7 +163,7 @@ def run_splits(
         masks = np.array([mask for mask, _ in drawn], dtype=np.float64)
         tallies = np.rint(masks @ runner.counts).astype(np.int64)
         for split, (mask, noisy), tally in zip(numbers, drawn, tallies, strict=True):
-            for m, a, correction, q, size, coverage in runner.run(mask, noisy, tally):
+            for m, a, correction, q, size, coverage in runner.run(mask, noisy, tally, split):
                 out.thresholds[m, a, split] = q + how.offset
                 out.sizes[m, a, split] = size
                 out.coverages[m, a, split] = coverage
@@ -172,7 +173,7 @@ def run_splits(
     return out
 
 
-def shares_work(guarantee: Guarantee) -> bool:
+def _only_crosses(guarantee: Guarantee) -> bool:
     """Return whether thresholds of a guarantee are crossings of a corrected target, and nothing else."""
     return type(guarantee).find is Corrected.find
 
@@ -224,6 +225,8 @@ class _Runner:
         }
         windows = []
         for method in self.methods:
+            if not _only_crosses(method.guarantee):
+                continue
             labels = self.clean if method.sees_clean else noisy
             for _, target in self._targets(np.bincount(labels[mask], minlength=self.rows.k), method):
                 if target <= 1 + ROUNDING:
@@ -278,16 +281,48 @@ class _Runner:
         return joined[order], np.concatenate(rows)[order]
 
     def run(
-        self, mask: Bools, noisy: Ints, tally: Ints
+        self, mask: Bools, noisy: Ints, tally: Ints, split: int
     ) -> Iterator[tuple[int, int, float, float, float, float]]:
         """Yield method, alpha, correction, threshold, test size and test coverage for one split."""
-        noisy_scores = self._gather(noisy)
         tested_scores = np.sort(self.clean_scores[~mask])
+        found = [*self._crossings(mask, noisy, tally), *self._findings(mask, noisy, split)]
+        for m, a, correction, q in found:
+            size = self._test_size(q, mask, self.totals - tally)
+            covered = np.searchsorted(tested_scores, q, side="right")
+            yield m, a, correction, q, size, float(covered) / len(tested_scores)
+
+    def _findings(self, mask: Bools, noisy: Ints, split: int) -> Iterator[tuple[int, int, float, float]]:
+        """Yield method, alpha, correction and threshold of the guarantees that do more than cross."""
+        own = [m for m, method in enumerate(self.methods) if not _only_crosses(method.guarantee)]
+        for sees_clean, group in groupby(own, key=lambda m: self.methods[m].sees_clean):
+            labels, methods = self.clean if sees_clean else noisy, list(group)
+            sample = Sample(Rows(self.scores[mask]), labels[mask], Precomputed())
+            talks = [
+                find(
+                    self.methods[m].guarantee,
+                    sample,
+                    self.noise if self.methods[m].noise_aware else None,
+                    self.alphas,
+                    self.crossing,
+                    split,
+                )
+                for m in methods
+            ]
+            for m, found in zip(methods, sample.ask(together(talks)), strict=True):
+                for a, (alpha, each) in enumerate(zip(self.alphas, found, strict=True)):
+                    finding, corrected = each.finding, isinstance(self.methods[m].guarantee, Corrected)
+                    added = finding.correction if corrected else finding.estimate - (1 - alpha)
+                    yield m, a, added, finding.threshold
+
+    def _crossings(self, mask: Bools, noisy: Ints, tally: Ints) -> Iterator[tuple[int, int, float, float]]:
+        """Yield method, alpha, correction and threshold of the guarantees that cross a corrected target."""
+        noisy_scores = self._gather(noisy)
+        own = [m for m, method in enumerate(self.methods) if _only_crosses(method.guarantee)]
 
         def sees(m: int) -> tuple[bool, bool]:
             return self.methods[m].sees_clean, self.methods[m].noise_aware
 
-        for (sees_clean, aware), group in groupby(sorted(range(len(self.methods)), key=sees), key=sees):
+        for (sees_clean, aware), group in groupby(sorted(own, key=sees), key=sees):
             labels, scores = (self.clean, self.clean_scores) if sees_clean else (noisy, noisy_scores)
             inverse = self.inverses[aware]
             counts = np.bincount(labels[mask], minlength=self.rows.k)
@@ -306,9 +341,7 @@ class _Runner:
                 search.learn(np.concatenate([[-np.inf], self.edges, [np.inf]]), counts[None])
                 found = [self._locate(search, target, mask) for target in targets]
             for (m, a, correction, _), (q, _) in zip(wanted, found, strict=True):
-                size = self._test_size(q, mask, self.totals - tally)
-                covered = np.searchsorted(tested_scores, q, side="right")
-                yield m, a, correction, q, size, float(covered) / len(tested_scores)
+                yield m, a, correction, q
 
     def _locate(self, search: Search, target: float, mask: Bools) -> Crossing:
         while not isinstance(answer := search.locate(target, self.crossing), Crossing):

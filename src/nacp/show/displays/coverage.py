@@ -8,6 +8,7 @@ import numpy as np
 from nacp._types import Bools, Floats
 from nacp.calibration import Calibration
 from nacp.coverage import CoverageCurve
+from nacp.show.axes import threshold_axis
 from nacp.show.displays.base import Display
 from nacp.show.style import BLUE, GREEN, GREY, ORANGE
 
@@ -111,23 +112,12 @@ class CoverageDisplay(Display):
 
     @staticmethod
     def _show_thresholds(ax: "Axes", q: Floats, chosen: float | None) -> Bools:
-        """Set the scale, and return which thresholds to show.
-
-        Between 0 and 1, scores crowd at the ends when there are many classes, so these are stretched. Scores
-        that go further are shown up to twice the threshold.
-        """
-        middle = float(np.median(q)) if chosen is None else chosen
-        if q[0] < 0 or q[-1] > 1 + 1e-6 or not 0 < middle < 1:
-            high = q[-1] if chosen is None else chosen + abs(chosen - min(q[0], 0.0))
-            return np.asarray(q <= high)
-        ax.set_xscale("logit")
-        low, high = min(0.01, middle / 10), max(1 - 1e-5, 1 - (1 - middle) / 100)
-        ticks = [
-            t
-            for t in (*10.0 ** np.arange(-6, 0), 0.5, *(1 - 10.0 ** np.arange(-1, -9, -1)))
-            if low <= t <= high
-        ]
-        ax.set_xticks(ticks, [f"{t:.9g}" for t in ticks])
+        """Set the scale, and return which thresholds to show."""
+        axis = threshold_axis(q, chosen)
+        if axis.scale == "linear":
+            return np.asarray(q <= axis.high)
+        ax.set_xscale(axis.scale)
+        ax.set_xticks(axis.ticks, [f"{t:.9g}" for t in axis.ticks])
         ax.minorticks_off()
-        ax.set_xlim(low, high)
+        ax.set_xlim(axis.low, axis.high)
         return np.asarray((q > 0) & (q < 1))

@@ -1,119 +1,255 @@
-"""The charts of a report, as plotly figures. The page's script moves what the slider moves."""
+"""The charts of a report, as HTML and SVG that fit any width, on screen and on paper, without a script.
 
-from typing import TYPE_CHECKING, Any
+Curves are drawn in a square of 1000 x 1000 that is stretched to the plot; ticks, marks and their words are
+placed by percentages, so that they are not stretched. The page's script moves what the slider moves, by its
+``data-mark``, and shows the values under the pointer, which stand in the page's data under the plot's name.
+"""
 
+import html
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, NamedTuple, TypeAlias
+
+import numpy as np
+
+from nacp._types import Floats
 from nacp.advice.sensitivity import Sensitivity
-from nacp.show.report.contents import Contents
+from nacp.show.axes import Axis, linear_axis, log_axis, threshold_axis
+from nacp.show.report.contents import Contents, Step
 
-if TYPE_CHECKING:
-    from plotly.graph_objects import Figure
-
-# Told apart by most eyes, and readable on white and on black.
-TRUE, GIVEN, RANDOM, MARK = "#2b8cd6", "#d9730d", "#12a07a", "#b8527f"
-_BARE: dict[str, Any] = {
-    "margin": {"l": 56, "r": 16, "t": 16, "b": 48},
-    "paper_bgcolor": "rgba(0,0,0,0)",
-    "plot_bgcolor": "rgba(0,0,0,0)",
-    "font": {"family": "system-ui, sans-serif", "size": 13},
-    "legend": {"orientation": "h", "x": 0, "y": 1.02, "yanchor": "bottom"},
-    "hovermode": "x unified",
-    "dragmode": False,
-}
+Places: TypeAlias = Mapping[str, dict[str, str] | None]
+"""Where marks stand, by their names: a style for each, or None for one that is not shown."""
 
 
-def coverage_chart(contents: Contents) -> "Figure":
-    """Return F^n, F^r and F^c against the threshold; shapes 0 and 1 are the target and the threshold."""
-    import plotly.graph_objects as go
+class Line(NamedTuple):
+    """One curve: its look is a class of the style sheet, and `tell` writes a value under the pointer."""
 
-    curve, cal = contents.curve, contents.calibration
-    figure = go.Figure(layout=_BARE)
-    for name, values, colour, dash in (
-        ("true labels, estimated (F<sup>c</sup>)", curve.clean, TRUE, "solid"),
-        ("given labels (F<sup>n</sup>)", curve.noisy, GIVEN, "dash"),
-        ("random labels (F<sup>r</sup>)", curve.random, RANDOM, "dot"),
-    ):
-        figure.add_scatter(
-            x=_short(curve.thresholds),
-            y=_short(values),
-            name=name,
-            mode="lines",
-            line={"color": colour, "dash": dash, "width": 2.5, "shape": "hv"},
-            hovertemplate="%{y:.1%}",
+    name: str
+    look: str
+    values: Floats
+    tell: Callable[[float], str]
+
+
+class Chart(NamedTuple):
+    """What is written into the page, and what its script needs to know."""
+
+    html: str
+    hover: dict[str, Any]
+
+
+def coverage_axis(contents: Contents) -> Axis:
+    """Return the axis of thresholds."""
+    finite = [q for step in contents.steps if np.isfinite(q := step.calibration.threshold)]
+    chosen = contents.calibration.threshold
+    return threshold_axis(contents.curve.thresholds, chosen if np.isfinite(chosen) else None, finite)
+
+
+def coverage_chart(contents: Contents) -> Chart:
+    """Return F^n, F^r and F^c against the threshold, with marks at the target and at the threshold."""
+    curve, axis = contents.curve, coverage_axis(contents)
+    lines = [
+        Line("true labels, estimated (Fᶜ)", "true", curve.clean, _four),
+        Line("given labels (Fⁿ)", "given", curve.noisy, _four),
+        Line("random labels (Fʳ)", "random", curve.random, _four),
+    ]
+    places = moved(contents, contents.steps[contents.chosen])
+    marks = "".join(
+        _mark(name, kind, words, places)
+        for name, kind, words in (
+            ("target", "level", "asked for"),
+            ("threshold", "upright", "threshold"),
+            ("beyond", "upright", "threshold: further right"),
         )
-    figure.add_hline(1 - cal.alpha, line={"color": MARK, "width": 1.5, "dash": "dash"})
-    figure.add_vline(min(cal.threshold, curve.thresholds[-1]), line={"color": MARK, "width": 1.5})
-    figure.update_xaxes(title="threshold", showgrid=False)
-    figure.update_yaxes(title="share in the sets", tickformat=".0%", rangemode="tozero")
-    return figure
-
-
-def tradeoff_chart(contents: Contents) -> "Figure":
-    """Return the mean set size against the coverage that is asked for; trace 1 marks the chosen one."""
-    import plotly.graph_objects as go
-
-    figure = go.Figure(layout=_BARE)
-    asked = [1 - step.calibration.alpha for step in contents.steps]
-    sizes = [step.mean_size for step in contents.steps]
-    figure.add_scatter(
-        x=asked, y=sizes, mode="lines", line={"color": TRUE, "width": 2.5},
-        hovertemplate="%{y:.2f} labels",
+    )
+    return _plot(
+        "coverage", axis, linear_axis(0, 1), curve.thresholds, lines, marks,
+        titles=("threshold", "share in the sets"), stepped=True,
     )  # fmt: skip
-    figure.add_scatter(
-        x=asked[contents.chosen : contents.chosen + 1],
-        y=sizes[contents.chosen : contents.chosen + 1],
-        mode="markers",
-        marker={"color": MARK, "size": 12},
-        hoverinfo="skip",
+
+
+def tradeoff_chart(contents: Contents) -> Chart:
+    """Return the mean set size against the coverage that is asked for, with a mark at the chosen one."""
+    rising = contents.steps[::-1]
+    asked = np.array([1 - step.calibration.alpha for step in rising])
+    sizes = Line("labels per set", "true", np.array([step.mean_size for step in rising]), _labels)
+    return _plot(
+        "tradeoff", _asked_axis(contents), _size_axis(contents), asked, [sizes],
+        _mark("chosen", "dot", "", moved(contents, contents.steps[contents.chosen])),
+        titles=("coverage asked for", "labels per set, on average"),
+        tell=lambda value: f"asked for {value:g}",
+    )  # fmt: skip
+
+
+def sizes_chart(contents: Contents, chosen: int) -> str:
+    """Return how many sets there are of each size, as bars, up to the largest for any alpha."""
+    used = np.flatnonzero(sum(step.histogram for step in contents.steps)).max() + 1
+    counts = contents.steps[chosen].histogram[:used].tolist()
+    rows = "".join(
+        f"<li data-bar><span>{name}</span>"
+        f"<span><i style='width:{_share(count / max(1, *counts))}'></i></span>"
+        f"<span class='count'>{count:,}</span></li>"
+        for name, count in zip(contents.bins[:used], counts, strict=True)
     )
-    figure.update_layout(showlegend=False)
-    figure.update_xaxes(title="coverage asked for", tickformat=".0%", showgrid=False)
-    wide = max(sizes) > 20 * max(min(sizes), 0.1)
-    figure.update_yaxes(title="mean set size", type="log" if wide else "linear", dtick=1 if wide else None)
-    return figure
+    return f"<ol class='bars'>{rows}</ol>"
 
 
-def sizes_chart(contents: Contents) -> "Figure":
-    """Return how many sets there are of each size."""
-    import plotly.graph_objects as go
-
-    counts = contents.steps[contents.chosen].histogram
-    figure = go.Figure(layout=_BARE)
-    figure.add_bar(
-        x=list(contents.bins),
-        y=counts.tolist(),
-        marker={"color": TRUE},
-        hovertemplate="%{y} sets<extra></extra>",
-    )
-    figure.update_xaxes(title="labels in a set", type="category", showgrid=False, automargin=True)
-    figure.update_yaxes(title="sets", rangemode="tozero")
-    return figure
-
-
-def sensitivity_chart(sensitivity: Sensitivity) -> "Figure":
+def sensitivity_charts(sensitivity: Sensitivity) -> list[Chart]:
     """Return coverage, in truth and as believed, and set size against the stated noise rate."""
-    from plotly.subplots import make_subplots
+    rates, coverage, believed, sizes = np.array(
+        [(row.rate, row.coverage, row.estimate, row.mean_size) for row in sensitivity.rows]
+    ).T
+    target = sensitivity.target
+    axis = linear_axis(rates[0], rates[-1], tight=True)
+    shares = [*coverage.tolist(), *believed.tolist(), target]
+    share_axis = linear_axis(min(shares), min(max(shares), 1.0))
+    stay = {
+        "rate": {"left": _share(axis.place(sensitivity.rate))},
+        "goal": {"bottom": _share(share_axis.place(target))},
+    }
+    right = _mark("rate", "upright", f"{sensitivity.rate:.3g}", stay)
+    level = _mark("goal", "level", "asked for", stay)
+    lines = [
+        Line("coverage in truth", "true", coverage, _four),
+        Line("coverage as believed", "given", believed, _four),
+    ]
+    size = Line("labels per set", "random", sizes, _labels)
+    return [
+        _plot(
+            "sensitivity", axis, share_axis, rates, lines, level + right, titles=("", "coverage"), dots=True,
+            tell=lambda value: f"stated rate {value:.3g}",
+        ),
+        _plot(
+            "sensitivity-size", axis, linear_axis(0, float(sizes.max())), rates, [size], right,
+            titles=("stated noise rate", "labels per set, on average"), dots=True,
+            tell=lambda value: f"stated rate {value:.3g}",
+        ),
+    ]  # fmt: skip
 
-    rows = sensitivity.rows
-    rates = [row.rate for row in rows]
-    figure = make_subplots(2, 1, shared_xaxes=True, vertical_spacing=0.08).update_layout(_BARE)
-    for name, values, colour, dash, place in (
-        ("coverage in truth", [row.coverage for row in rows], TRUE, "solid", 1),
-        ("coverage as believed", [row.estimate for row in rows], GIVEN, "dash", 1),
-        ("labels per set", [row.mean_size for row in rows], RANDOM, "solid", 2),
-    ):
-        figure.add_scatter(
-            x=rates, y=values, name=name, mode="lines+markers", line={"color": colour, "dash": dash},
-            row=place, col=1,
-        )  # fmt: skip
-    figure.add_hline(sensitivity.target, line={"color": MARK, "width": 1.5, "dash": "dash"}, row=1, col=1)
-    figure.add_vline(sensitivity.rate, line={"color": MARK, "width": 1.5})
-    figure.update_xaxes(showgrid=False)
-    figure.update_xaxes(title="stated noise rate", row=2, col=1)
-    figure.update_yaxes(title="coverage", tickformat=".0%", row=1, col=1)
-    figure.update_yaxes(title="mean set size", rangemode="tozero", row=2, col=1)
-    return figure
+
+def moved(contents: Contents, step: Step) -> Places:
+    """Return where the marks stand for one alpha; None for one that is not shown."""
+    cal = step.calibration
+    axis, asked, sizes = coverage_axis(contents), _asked_axis(contents), _size_axis(contents)
+    beyond = axis.high < cal.threshold < np.inf
+    return {
+        "target": {"bottom": _share(1 - cal.alpha)},
+        "threshold": {"left": _share(axis.place(cal.threshold))} if cal.threshold <= axis.high else None,
+        "beyond": {"left": "100%"} if beyond else None,
+        "chosen": {
+            "left": _share(asked.place(1 - cal.alpha)),
+            "bottom": _share(sizes.place(step.mean_size)),
+        },
+    }
 
 
-def _short(values: Any) -> list[float]:
-    """Return numbers with as many digits as a chart can show."""
-    return [float(f"{value:.6g}") for value in values.tolist()]
+def _asked_axis(contents: Contents) -> Axis:
+    asked = [1 - step.calibration.alpha for step in contents.steps]
+    return linear_axis(min(asked), max(asked), tight=True)
+
+
+def _size_axis(contents: Contents) -> Axis:
+    sizes = [step.mean_size for step in contents.steps]
+    wide = max(sizes) > 20 * max(min(sizes), 0.1)
+    return log_axis(max(min(sizes), 0.1), max(sizes)) if wide else linear_axis(0, max(sizes))
+
+
+def _plot(
+    name: str,
+    x: Axis,
+    y: Axis,
+    at: Floats,
+    lines: Sequence[Line],
+    marks: str,
+    *,
+    titles: tuple[str, str],
+    stepped: bool = False,
+    dots: bool = False,
+    tell: Callable[[float], str] = lambda value: f"threshold {value:.6g}",
+) -> Chart:
+    """Return curves over an axis; a stepped one holds its value up to the next place."""
+    # What lies left of the axis is shown as the value at its left end.
+    first = max(int(np.searchsorted(at, x.low, side="right")) - 1, 0)
+    last = max(int(np.searchsorted(at, x.high, side="right")), first + 1)
+    shown = slice(first, last)
+    places = x.place(at[shown])
+    keys = "".join(
+        f"<li><svg viewBox='0 0 28 8'>{_stroke(line.look, 'M0 4H28')}</svg>{line.name}</li>" for line in lines
+    )
+    points = "".join(
+        f"<i class='point {line.look}' style='left:{_share(a)};bottom:{_share(b)}'></i>"
+        for line in lines
+        for a, b in zip(places, y.place(line.values[shown]), strict=True)
+        if dots
+    )
+    curves = "".join(
+        _stroke(line.look, _path(places, y.place(line.values[shown]), stepped), " trace") for line in lines
+    )
+    page = (
+        (f"<ul class='legend'>{keys}</ul>" if len(lines) > 1 else "")
+        + f"<p class='axis'>{titles[1]}</p><div class='plot' id='{name}-chart' data-plot='{name}'>"
+        + _ticks(x, "across", "left")
+        + _ticks(y, "up", "bottom")
+        + f"<svg viewBox='0 0 1000 1000' preserveAspectRatio='none' aria-hidden='true'>{curves}</svg>"
+        + f"{points}{marks}</div><p class='axis below'>{titles[0]}</p>"
+    )
+    hover = {
+        "at": [round(float(place), 5) for place in places],
+        "stepped": stepped,
+        "heads": [tell(value) for value in at[shown].tolist()],
+        "lines": [
+            {"name": name, "look": look, "texts": [tell(v) for v in values[shown].tolist()]}
+            for name, look, values, tell in lines
+        ],
+    }
+    return Chart(page, hover)
+
+
+def _path(x: Floats, y: Floats, stepped: bool) -> str:
+    """Return a path, with so many digits as a screen can show."""
+    points = np.round(np.column_stack([1000 * x, 1000 - 1000 * y]), 1).tolist()
+    start = f"M{points[0][0]:g} {points[0][1]:g}"
+    if not stepped:
+        return start + "".join(f"L{a:g} {b:g}" for a, b in points[1:])
+    return start + "".join(f"H{a:g}V{b:g}" for a, b in points[1:]) + "H1000"
+
+
+def _stroke(look: str, path: str, more: str = "") -> str:
+    return f"<path class='{look}{more}' d='{path}' vector-effect='non-scaling-stroke'/>"
+
+
+def _ticks(axis: Axis, kind: str, side: str) -> str:
+    """Return ticks; where there is little room, every other one has no number."""
+    places = axis.place(axis.ticks)
+    written = [_tick(axis, tick) for tick in axis.ticks]
+    looks = [
+        kind + " spare" * ((len(written) - i) % 2 == 0) + " end" * (place > 0.97)
+        for i, place in enumerate(places.tolist())
+    ]
+    return "".join(
+        f"<i class='{look}' style='{side}:{_share(place)}'><span>{text}</span></i>"
+        for look, place, text in zip(looks, places, written, strict=True)
+    )
+
+
+def _tick(axis: Axis, value: float) -> str:
+    return f"{value:,.9g}" if axis.scale == "logit" else f"{value:,.6g}"
+
+
+def _mark(name: str, kind: str, words: str, places: Places) -> str:
+    """Return a mark where it belongs, or hidden; the slider moves those of `moved`."""
+    place = places[name]
+    style = "" if place is None else ";".join(f"{side}:{share}" for side, share in place.items())
+    text = f"<span>{html.escape(words)}</span>" if words else ""
+    hidden = " hidden" if place is None else ""
+    return f"<i class='mark {kind}' data-mark='{name}' style='{style}'{hidden}>{text}</i>"
+
+
+def _share(value: Any) -> str:
+    return f"{100 * float(value):.2f}%"
+
+
+def _four(value: float) -> str:
+    return f"{value:.4f}"
+
+
+def _labels(value: float) -> str:
+    return f"{value:,.2f}"

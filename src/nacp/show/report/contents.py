@@ -37,10 +37,10 @@ from nacp.noise import NoiseLike, Unsaid, as_noise, basis_of
 from nacp.points import open_points, open_test
 from nacp.scores import as_score
 from nacp.sets import PredictionSets
+from nacp.show.report.curve import curve_of
 
 ALPHAS = tuple(round(0.01 * i, 2) for i in range(1, 31))
 """Where the slider stops, besides the alpha that was asked for."""
-_CURVE_POINTS = 300
 _SAMPLES = 8
 _MOST_LABELS = 30
 _BIN_ENDS = (0, 1, 2, 3, 4, 5, 10, 20, 50, 100, 200, 500, 1000, 2000, 5000, 10_000, 100_000, 1_000_000)
@@ -51,13 +51,15 @@ class Step:
     """What one alpha leads to.
 
     `histogram` counts the sets by the size bins of the contents; `coverage` is that of the true labels of
-    the test points, if there are some.
+    the test points, if there are some. `rate` is the end of an interval of noise rates that the estimate is
+    for, where there is one: the end that needs the larger sets.
     """
 
     calibration: Calibration
     mean_size: float
     histogram: Ints
     coverage: float | None
+    rate: float | None = None
 
 
 @dataclass(frozen=True)
@@ -193,7 +195,7 @@ def gather(
     cal = steps[chosen]
     say("measuring the sets")
     sets = SetsQuestion([each.native_threshold for each in steps], chosen, measured.n, cal)
-    drawn = _curve(sample, steps, chosen, asked.audited)
+    drawn = curve_of(sample, steps, chosen, asked.audited)
     judged_on: tuple[ArrayLike | None, ArrayLike | None] = (None, None)
     if shown is not None:
         costs = _on_test(shown, costs, sets, truth)
@@ -204,7 +206,7 @@ def gather(
     judgements = (
         _judgements(sample, cal, *judged_on) if audit is None else _claims(sample, costs, guarantee, audit)
     )
-    curve, judged = sample.ask(both(drawn, together(judgements)))
+    (curve, rates), judged = sample.ask(both(drawn, together(judgements)))
     say("coverage by class, and whether the noise model can be right")
     diagnosis = next((each for each in judged if isinstance(each, Diagnosis)), None)
     if test_labels is not None:
@@ -220,7 +222,7 @@ def gather(
     bounds = _bounds(cal.k)
     given = numbers if shown is None else truth
     return Contents(
-        steps=_steps(steps, sets.sizes, covered, bounds),
+        steps=_steps(steps, sets.sizes, covered, bounds, rates),
         chosen=chosen,
         curve=curve,
         bins=_names(bounds),
@@ -259,7 +261,7 @@ def _claims(
     return [diagnosis_of(sample, cal, checked=(audit.rows[order], audit.labels[order])) for cal in found]
 
 
-def _after(question: Question, talk: Talk[CoverageCurve]) -> Talk[CoverageCurve]:
+def _after(question: Question, talk: Talk[Any]) -> Talk[Any]:
     """Ask a question before a conversation."""
     yield [question]
     return (yield from talk)
@@ -321,7 +323,11 @@ def _check_samples(samples: Sequence[int] | None, n: int) -> list[int]:
 
 
 def _steps(
-    calibrations: list[Calibration], sizes: Ints, covered: Bools | None, bounds: Ints
+    calibrations: list[Calibration],
+    sizes: Ints,
+    covered: Bools | None,
+    bounds: Ints,
+    rates: list[float | None],
 ) -> tuple[Step, ...]:
     return tuple(
         Step(
@@ -329,6 +335,7 @@ def _steps(
             float(sizes[:, i].mean()),
             np.bincount(np.searchsorted(bounds, sizes[:, i]), minlength=len(bounds)),
             None if covered is None else float(covered[:, i].mean()),
+            rates[i],
         )
         for i, each in enumerate(calibrations)
     )
@@ -342,24 +349,6 @@ def _bounds(k: int) -> Ints:
 def _names(bounds: Ints) -> tuple[str, ...]:
     pairs = pairwise([-1, *bounds.tolist()])
     return tuple(str(high) if high - low == 1 else f"{low + 1}–{high}" for low, high in pairs)
-
-
-def _curve(
-    sample: Sample, steps: list[Calibration], chosen: int, audited: AuditedCoverage | None
-) -> Talk[CoverageCurve]:
-    """Return the curve at evenly spaced ranks of the labels' scores, and at every step's threshold."""
-    cal = steps[chosen]
-    ends = [cal.noise] if cal.noise is None else cal.noise.doubt.ends
-    scores = np.sort(sample.label_scores)
-    ranks = np.linspace(0, sample.n - 1, min(_CURVE_POINTS, sample.n)).astype(int)
-    natives = np.array([each.native_threshold for each in steps])
-    at = np.unique(np.concatenate([scores[ranks], natives[np.isfinite(natives)]]))
-    if audited is None:
-        estimates = yield from coverage_under(sample, ends[0]).at(at)
-        return CoverageCurve(at + cal.score.offset, *estimates)
-    plain = yield from coverage_under(sample, None).at(at)
-    clean, _ = audited.estimates(at, audited.strata(cal.alpha))
-    return CoverageCurve(at + cal.score.offset, plain.noisy, plain.random, clean)
 
 
 def _sample(

@@ -2,55 +2,82 @@
 (() => {
   const data = JSON.parse(document.getElementById("data").textContent);
   const byId = (id) => document.getElementById(id);
-  const style = (name) => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
-
-  const colours = (layout, ink, line, card) => ({
-    "font.color": ink,
-    ...Object.fromEntries(["xaxis", "yaxis", "xaxis2", "yaxis2"].filter((axis) => axis in layout).flatMap(
-      (axis) => [[`${axis}.linecolor`, line], [`${axis}.gridcolor`, line]])),
-    "hoverlabel.bgcolor": card, "hoverlabel.font.color": ink,
-  });
-  const charts = Object.keys(data.charts);
-  for (const id of charts) {
-    Plotly.newPlot(byId(id), data.charts[id].data, data.charts[id].layout, { responsive: true, displayModeBar: false });
-  }
-  const dye = (...tones) => charts.forEach((id) => Plotly.relayout(byId(id), colours(byId(id).layout, ...tones)));
-  const paint = () => dye(style("--ink"), style("--line"), style("--card"));
-  paint();
-  matchMedia("(prefers-color-scheme: dark)").addEventListener("change", paint);
-  // Paper is narrower than most windows, and does not scroll.
-  const widen = (size) => charts.forEach((id) => Plotly.relayout(byId(id), size));
-  addEventListener("beforeprint", () => { dye("#000", "#bbb", "#fff"); widen({ autosize: false, width: 620 }); });
-  addEventListener("afterprint", () => { paint(); widen({ autosize: true, width: null }); });
+  const all = (selector, place = document) => [...place.querySelectorAll(selector)];
 
   const slider = byId("alpha");
   const show = () => {
     const step = data.steps[slider.value];
     for (const [name, text] of Object.entries(step.texts)) {
-      document.querySelectorAll(`[data-text="${name}"]`).forEach((place) => { place.textContent = text; });
+      all(`[data-text="${name}"]`).forEach((place) => { place.textContent = text; });
     }
     slider.setAttribute("aria-valuetext", step.texts.spoken);
-    Plotly.relayout(byId("coverage-chart"), {
-      "shapes[0].y0": step.asked, "shapes[0].y1": step.asked, "shapes[1].x0": step.at, "shapes[1].x1": step.at,
+    for (const [name, place] of Object.entries(step.marks)) {
+      all(`[data-mark="${name}"]`).forEach((mark) => {
+        mark.hidden = !place;
+        Object.assign(mark.style, place);
+      });
+    }
+    const most = Math.max(1, ...step.histogram);
+    all("[data-bar]").forEach((bar, i) => {
+      bar.querySelector("i").style.width = `${100 * step.histogram[i] / most}%`;
+      bar.querySelector(".count").textContent = step.histogram[i].toLocaleString("en");
     });
-    Plotly.restyle(byId("tradeoff-chart"), { x: [[step.asked]], y: [[step.size]] }, [1]);
-    Plotly.restyle(byId("sizes-chart"), { y: [step.histogram] });
-    document.querySelectorAll("[data-sample]").forEach((sample) => {
+    all("[data-sample]").forEach((sample) => {
       const size = step.samples[sample.dataset.sample];
-      const labels = sample.querySelectorAll(".set li");
+      const labels = all(".set li", sample);
       labels.forEach((label, i) => label.classList.toggle("out", i >= size));
-      sample.querySelector(".size").textContent = size === 1 ? "1 label" : `${size} labels`;
+      sample.querySelector(".size").textContent = size === 1 ? "1 label" : `${size.toLocaleString("en")} labels`;
       const more = Math.max(0, size - labels.length);
       const missing = sample.querySelector(".missing");
       if (missing) missing.hidden = size > missing.dataset.place;
-      sample.querySelector(".more").textContent = more ? `and ${more} more` : "";
+      sample.querySelector(".more").textContent = more ? `and ${more.toLocaleString("en")} more` : "";
     });
   };
   slider.addEventListener("input", show);
   show();
 
+  // The values under the pointer.
+  const make = (tag, name, text = "") => {
+    const made = document.createElement(tag);
+    made.className = name;
+    made.textContent = text;
+    return made;
+  };
+  for (const plot of all("[data-plot]")) {
+    const { at, stepped, heads, lines } = data.plots[plot.dataset.plot];
+    const hair = plot.appendChild(make("i", "hair"));
+    const box = plot.appendChild(make("div", "values"));
+    hair.hidden = box.hidden = true;
+    const point = (event) => {
+      const frame = plot.getBoundingClientRect();
+      const x = (event.clientX - frame.left) / frame.width;
+      let i = at.findLastIndex((place) => place <= x);
+      if (!stepped && i + 1 < at.length && at[i + 1] - x < x - (at[i] ?? -1)) i += 1;
+      i = Math.max(i, 0);
+      const place = stepped ? Math.min(Math.max(x, 0), 1) : at[i];
+      hair.style.left = `${100 * place}%`;
+      box.replaceChildren(make("b", "", heads[i]), ...lines.map(({ name, look, texts }) => {
+        const row = make("span", look, name);
+        row.append(make("b", "", texts[i]));
+        return row;
+      }));
+      box.style[place > 0.5 ? "right" : "left"] = `calc(${100 * (place > 0.5 ? 1 - place : place)}% + .6rem)`;
+      box.style[place > 0.5 ? "left" : "right"] = "auto";
+      hair.hidden = box.hidden = false;
+    };
+    plot.addEventListener("pointermove", point);
+    plot.addEventListener("pointerdown", point);
+    plot.addEventListener("pointerleave", () => { hair.hidden = box.hidden = true; });
+  }
+
+  // On paper nothing can be opened.
+  let closed = [];
+  const open = (how) => closed.forEach((each) => { each.open = how; });
+  addEventListener("beforeprint", () => { closed = all("details:not([open])"); open(true); });
+  addEventListener("afterprint", () => open(false));
+
   const search = byId("search");
-  const rows = [...document.querySelectorAll("#classes tbody tr")];
+  const rows = all("#classes tbody tr");
   const find = () => {
     const wanted = search.value.trim().toLowerCase();
     let found = 0;

@@ -4,7 +4,7 @@ import html
 import json
 import math
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from importlib import resources
 from typing import Any
 
@@ -15,41 +15,41 @@ from nacp.guarantees import Uncorrected
 from nacp.show.report import charts
 from nacp.show.report.contents import Contents, Shown, Step
 
+_PRINTED = 30  # so many classes, as in page.css
+
 
 def render(contents: Contents, title: str, version: str) -> str:
     """Return the page."""
-    from plotly.offline import get_plotlyjs
-
-    figures = {
-        "coverage-chart": charts.coverage_chart(contents),
-        "tradeoff-chart": charts.tradeoff_chart(contents),
-        "sizes-chart": charts.sizes_chart(contents),
-    }
+    drawn = {"coverage": charts.coverage_chart(contents), "tradeoff": charts.tradeoff_chart(contents)}
     if contents.sensitivity is not None:
-        figures["sensitivity-chart"] = charts.sensitivity_chart(contents.sensitivity)
-    data = {
-        "steps": [_step(contents, i) for i in range(len(contents.steps))],
-        "charts": {name: json.loads(figure.to_json()) for name, figure in figures.items()},
-    }
+        names = ("sensitivity", "sensitivity-size")
+        drawn |= zip(names, charts.sensitivity_charts(contents.sensitivity), strict=True)
+    steps = [_step(contents, i) for i in range(len(contents.steps))]
+    data = {"steps": steps, "plots": {name: chart.hover for name, chart in drawn.items()}}
     parts = {
         "title": _safe(title),
         "opening": _opening(contents.calibration),
         "chosen": str(contents.chosen),
         "last": str(len(contents.steps) - 1),
         "promise": _promise(contents.calibration),
+        "coverage_chart": drawn["coverage"].html,
+        "tradeoff_chart": drawn["tradeoff"].html,
+        "sizes_chart": charts.sizes_chart(contents, contents.chosen),
         "whose": contents.measured_on,
         "costs": _costs(contents),
-        "noise": _noise(contents),
+        "noise": _noise(contents, drawn),
         "samples": _samples(contents),
         "classes": _classes(contents),
         "version": _safe(version),
         # Inside a script element, "</" would end it.
-        "data": json.dumps(data, allow_nan=False).replace("<", "\\u003c"),
-        "plotly": get_plotlyjs(),
+        "data": json.dumps(data, allow_nan=False, separators=(",", ":")).replace("<", "\\u003c"),
         "css": _asset("page.css"),
         "js": _asset("page.js"),
     }
-    return re.sub(r"\{\{(\w+)\}\}", lambda place: parts[place[1]], _asset("page.html"))
+    # What the slider moves is there without a script, too, for the alpha that was asked for.
+    parts |= {f"text_{name}": _safe(text) for name, text in steps[contents.chosen]["texts"].items()}
+    template = re.sub(r'(data-text="(\w+)"[^>]*>)', r"\1{{text_\2}}", _asset("page.html"))
+    return re.sub(r"\{\{(\w+)\}\}", lambda place: parts[place[1]], template)
 
 
 def _texts(step: Step) -> dict[str, str]:
@@ -66,6 +66,9 @@ def _texts(step: Step) -> dict[str, str]:
         "obstacle": _sentence(f"The sets hold all classes: {cal.obstacle}") if cal.obstacle else "",
         "note": _sentence(cal.note) if cal.note else "",
         "tested": "" if step.coverage is None else f"{step.coverage:.4f}",
+        "error": _error(step),
+        "end": "" if step.rate is None else f"for a noise rate of {step.rate:.4g}",
+        "interval": _interval(step),
     }
     spoken = "alpha {alpha}: estimated coverage {estimate}, {size} labels per set, threshold {threshold}"
     return texts | {"spoken": spoken.format(**texts)}
@@ -80,14 +83,30 @@ def _added(cal: Calibration) -> str:
     )
 
 
+def _error(step: Step) -> str:
+    """Return by how much the coverage of the test points may be wrong, for being measured on so many."""
+    if step.coverage is None:
+        return ""
+    m = int(step.histogram.sum())
+    return f"± {math.sqrt(step.coverage * (1 - step.coverage) / m):.4f}, from {m:,} points"
+
+
+def _interval(step: Step) -> str:
+    """Return which rate the estimate is for, where noise is known up to an interval."""
+    if step.rate is None:
+        return ""
+    return (
+        f"The noise rate is known up to an interval. The estimated coverage is for {step.rate:.4g}, the end "
+        "of the interval that needs the larger sets."
+    )
+
+
 def _step(contents: Contents, i: int) -> dict[str, Any]:
     """Return what the page's script needs to know of one alpha."""
     step = contents.steps[i]
     return {
         "texts": _texts(step),
-        "asked": 1 - step.calibration.alpha,
-        "at": min(step.calibration.threshold, float(contents.curve.thresholds[-1])),
-        "size": step.mean_size,
+        "marks": charts.moved(contents, step),
         "histogram": step.histogram.tolist(),
         "samples": [int(sample.sizes[i]) for sample in contents.samples],
     }
@@ -124,11 +143,14 @@ def _costs(contents: Contents) -> str:
     guarantee = contents.calibration.guarantee
     mine = [guarantee.name, *labels_used(guarantee)[:1]] if audited else [guarantee.name]
     intro = f"With the same score, at alpha = {contents.calibration.alpha:g}."
-    table = _scroll("Guarantees", header, written, lambda row: row[: len(mine)] == mine)
-    return f"<p class='soft'>{intro}</p>{table}"
+    noise = contents.calibration.noise
+    if not audited and noise is not None and len(noise.doubt.ends) > 1:
+        intro += " Estimates are for that end of the interval of noise rates that needs the larger sets."
+    table = _table(header, written, lambda row: row[: len(mine)] == mine)
+    return f"<p class='soft'>{intro}</p><div class='guarantees'>{table}</div>"
 
 
-def _noise(contents: Contents) -> str:
+def _noise(contents: Contents, drawn: dict[str, charts.Chart]) -> str:
     """Return where the noise model comes from, whether it can be right, and what if it is wrong."""
     cal = contents.calibration
     alpha = f"At alpha = {cal.alpha:g}."
@@ -153,7 +175,8 @@ def _noise(contents: Contents) -> str:
     caption = f"If the noise rate is {found.rate:.3g} in truth and another one is stated. {found.advice}."
     name = "sensitivity-caption"
     return (
-        f"{text}<figure><div id='sensitivity-chart' class='chart' role='img' aria-labelledby='{name}'></div>"
+        f"{text}<figure><div class='chart' role='img' aria-labelledby='{name}'>"
+        f"{drawn['sensitivity'].html}{drawn['sensitivity-size'].html}</div>"
         f"<figcaption id='{name}'>{caption}</figcaption></figure>"
         "<details><summary>The same in numbers</summary>"
         f"{_scroll('Coverage by stated rate', header, rows)}</details>"
@@ -192,7 +215,8 @@ def _sample(contents: Contents, i: int, sample: Shown) -> str:
     missing = ""
     if sample.label is not None:
         missing = (
-            f"<span class='missing' data-place='{sample.place}'>Not in it: {_safe(str(sample.label))}.</span>"
+            f"<span class='missing' data-place='{sample.place}'{' hidden' if size > sample.place else ''}>"
+            f"Not in it: {_safe(str(sample.label))}.</span>"
         )
     quote = "" if sample.description is None else f"<blockquote>{_safe(sample.description)}</blockquote>"
     names = "".join(
@@ -200,9 +224,12 @@ def _sample(contents: Contents, i: int, sample: Shown) -> str:
         f"{_safe(str(label))} <span class='soft'>{_share(prob)}</span></li>"
         for place, (label, prob) in enumerate(zip(sample.labels, sample.probs.tolist(), strict=True))
     )
+    counted = "1 label" if size == 1 else f"{size:,} labels"
+    more = f"and {size - len(sample.labels):,} more" if size > len(sample.labels) else ""
     return (
-        f"<li data-sample='{i}'><span class='soft'>row {sample.row}: <span class='size'></span></span>"
-        f"{quote}<ul class='set'>{names}</ul><span class='soft more'></span>{missing}</li>"
+        f"<li data-sample='{i}'>"
+        f"<span class='soft'>row {sample.row:,}: <span class='size'>{counted}</span></span>"
+        f"{quote}<ul class='set'>{names}</ul><span class='soft more'>{more}</span>{missing}</li>"
     )
 
 
@@ -230,43 +257,48 @@ def _classes(contents: Contents) -> str:
         for i in found.worst_first().tolist()
     ]
     unseen = cal.k - len(rows)
-    left_out = f" Of {unseen:,} classes nothing can be said: too few labels." if unseen else ""
+    counted = "one class" if unseen == 1 else f"{unseen:,} classes"
+    left_out = f" Too few labels to say anything of {counted}." if unseen else ""
     header = ["class", "coverage", "95% interval", "labels"]
+    printed = ""
+    if len(rows) > _PRINTED:
+        printed = f"<p class='soft printed'>On paper: the worst {_PRINTED} of {len(rows):,} classes.</p>"
     return (
         f"<p class='soft'>{how} At alpha = {cal.alpha:g}, the worst first. No coverage by class is promised."
         f"{left_out}</p>"
         "<div class='search'><label for='search'>Find a class </label>"
         "<input type='search' id='search'> <span id='found' class='soft' role='status'></span></div>"
         "<div id='classes' class='tall' tabindex='0' role='region' aria-label='Classes'>"
-        f"{_table(header, rows)}</div>"
-        "<p class='soft printed'>Printed: the first 30 at most.</p>"
+        f"{_table(header, rows)}</div>{printed}"
     )
 
 
-def _scroll(name: str, header: Sequence[str], rows: Iterable[Sequence[str]], chosen: Any = None) -> str:
+def _scroll(name: str, header: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
     """Return a table in a box that scrolls sideways where there is no room."""
-    table = _table(header, rows, chosen or (lambda row: False))
-    return f"<div class='scroll' tabindex='0' role='region' aria-label='{name}'>{table}</div>"
+    return f"<div class='scroll' tabindex='0' role='region' aria-label='{name}'>{_table(header, rows)}</div>"
 
 
-def _table(header: Sequence[str], rows: Iterable[Sequence[str]], chosen: Any = lambda row: False) -> str:
-    """Return a table whose first column names its rows; cells that hold numbers are set to the right."""
+def _table(
+    header: Sequence[str],
+    rows: Iterable[Sequence[str]],
+    chosen: Callable[[Sequence[str]], bool] | None = None,
+) -> str:
+    """Return a table whose first column names its rows; columns of numbers are set to the right.
+
+    Where a row is chosen, cells know the name of their column, as rows become cards in a narrow window. There
+    may be thousands of rows, so end tags that HTML can do without are left out.
+    """
     written = list(rows)
-    kinds = [
-        " class='number'" if i and all(_numeric(row[i]) for row in written) else ""
-        for i in range(len(header))
-    ]
-    head = "".join(f"<th scope='col'{kind}>{name}</th>" for name, kind in zip(header, kinds, strict=True))
+    columns = range(1, len(header))
+    kinds = {i: " class=number" if all(_numeric(row[i]) for row in written) else "" for i in columns}
+    names = {i: f" data-name='{header[i]}'" if chosen else "" for i in columns}
+    head = "".join(f"<th scope=col{kinds.get(i, '')}>{name}" for i, name in enumerate(header))
     body = "".join(
-        ("<tr class='chosen'>" if chosen(row) else "<tr>")
-        + "".join(
-            f"<td{kind}>{_safe(cell)}</td>" if i else f"<th scope='row'>{_safe(cell)}</th>"
-            for i, (cell, kind) in enumerate(zip(row, kinds, strict=True))
-        )
-        + "</tr>"
+        f"<tr{' class=chosen' if chosen and chosen(row) else ''}><th scope=row>{_safe(row[0])}"
+        + "".join(f"<td{kinds[i]}{names[i]}>{_safe(row[i])}" for i in columns)
         for row in written
     )
-    return f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
+    return f"<table><thead><tr>{head}</thead><tbody>{body}</tbody></table>"
 
 
 def _numeric(cell: str) -> bool:

@@ -72,7 +72,7 @@ def make_report(
 ) -> Report:
     """Make a page that shows what a calibration promises, what it costs, and how that depends on alpha.
 
-    It is one HTML file which opens without a network. Needs the extra ``nacp[report]``.
+    It is one small HTML file, which opens without a network and prints.
 
     Parameters
     ----------
@@ -107,12 +107,6 @@ def make_report(
     >>> report.html[:15], len(report.contents.steps)
     ('<!doctype html>', 30)
     """
-    try:
-        import plotly  # noqa: F401  (only whether it is there)
-    except ImportError:
-        raise ImportError(
-            "the report is drawn by plotly, which is missing: pip install 'nacp[report]'"
-        ) from None
     from nacp.versions import __version__
 
     contents = gather(

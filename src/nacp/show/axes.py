@@ -1,0 +1,102 @@
+"""Axes: from where to where, how they are stretched, and what stands at their ticks."""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+from numpy.typing import ArrayLike
+from scipy.special import logit
+
+from nacp._types import Floats
+
+
+@dataclass(frozen=True)
+class Axis:
+    """An axis from `low` to `high`, with ticks in between.
+
+    Examples
+    --------
+    >>> from nacp.show.axes import Axis
+    >>> Axis(0.01, 0.99, "logit", (0.5,)).place([0.01, 0.5, 0.99, 1.0]).round(6).tolist()
+    [0.0, 0.5, 1.0, 1.0]
+    """
+
+    low: float
+    high: float
+    scale: Literal["linear", "log", "logit"] = "linear"
+    ticks: tuple[float, ...] = ()
+
+    def place(self, values: ArrayLike) -> Floats:
+        """Return where values stand, from 0 at the low end to 1 at the high one; none stands outside."""
+        stretch = {"linear": lambda x: x, "log": np.log, "logit": logit}[self.scale]
+        inside = np.clip(np.asarray(values, dtype=np.float64), self.low, self.high)
+        start, end = stretch(self.low), stretch(self.high)
+        return np.asarray((stretch(inside) - start) / (end - start))
+
+
+def threshold_axis(q: Floats, chosen: float | None, others: Sequence[float] = ()) -> Axis:
+    """Return the axis on which coverage is shown against the threshold.
+
+    Between 0 and 1, scores crowd at the ends when there are many classes, so these are stretched. Scores
+    that go further are shown up to twice the threshold that was chosen.
+
+    Parameters
+    ----------
+    q : array of shape (m,)
+        The thresholds that are shown, ascending.
+    chosen : float or None
+        The one that was chosen, if that is finite.
+    others : sequence of float
+        Others that should be on the axis where it is stretched, if they are not too far away.
+    """
+    middle = float(np.median(q)) if chosen is None else chosen
+    if q[0] < 0 or q[-1] > 1 + 1e-6 or not 0 < middle < 1:
+        low = min(float(q[0]), 0.0)
+        high = float(q[-1]) if chosen is None else chosen + abs(chosen - low)
+        return linear_axis(low, high, tight=True)
+    near = np.clip(others, middle / 1000, 1 - (1 - middle) / 1000).tolist()
+    low = max(min([0.01, middle / 10, *near]), 1e-12)
+    high = min(max([1 - 1e-5, 1 - (1 - middle) / 100, *near]), 1 - 1e-9)
+    ticks = (*10.0 ** np.arange(-6, 0), 0.5, *(1 - 10.0 ** np.arange(-1, -9, -1)))
+    return Axis(low, high, "logit", tuple(float(t) for t in ticks if low <= t <= high))
+
+
+def linear_axis(low: float, high: float, *, tight: bool = False) -> Axis:
+    """Return an axis with round ticks, which ends at ticks unless it is to be tight.
+
+    Examples
+    --------
+    >>> from nacp.show.axes import linear_axis
+    >>> linear_axis(0, 7.3)
+    Axis(low=0.0, high=8.0, scale='linear', ticks=(0.0, 2.0, 4.0, 6.0, 8.0))
+    """
+    if not high > low:
+        low, high = low - 0.5, high + 0.5
+    raw = (high - low) / 4
+    size = 10.0 ** math.floor(math.log10(raw))
+    step = size * next(nice for nice in (1, 2, 2.5, 5, 10) if nice * size >= raw * (1 - 1e-9))
+    first, last = math.floor(low / step + 1e-9), math.ceil(high / step - 1e-9)
+    ticks = tuple(round(i * step, 12) for i in range(first, last + 1))
+    if tight:
+        return Axis(float(low), float(high), ticks=tuple(t for t in ticks if low <= t <= high))
+    return Axis(ticks[0], ticks[-1], ticks=ticks)
+
+
+def log_axis(low: float, high: float) -> Axis:
+    """Return a logarithmic axis, with ticks at 1, 2 and 5 times powers of ten, or at these alone.
+
+    Examples
+    --------
+    >>> from nacp.show.axes import log_axis
+    >>> log_axis(1.2, 80).ticks
+    (1.0, 2.0, 5.0, 10.0, 20.0, 50.0, 100.0)
+    """
+    powers = range(math.floor(math.log10(low)), math.ceil(math.log10(high)) + 1)
+    between = (1, 2, 5) if len(powers) <= 4 else (1,)
+    every = [round(nice * 10.0**power, 12) for power in powers for nice in between]
+    first = max(i for i, tick in enumerate(every) if tick <= low)
+    last = min(i for i, tick in enumerate(every) if tick >= high)
+    ticks = tuple(every[first : last + 1])
+    return Axis(ticks[0], ticks[-1], "log", ticks)
