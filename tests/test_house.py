@@ -39,6 +39,7 @@ FLOORS = [
         "calibrate",
         "calibration",
         "checked",
+        "contradicted",
         "files",
         "sets",
         "metrics",

@@ -12,6 +12,7 @@ from nacp.advice.theorems import NoisyComparison, compare_with_noisy_cp, thresho
 from nacp.calibrate import NoValidThresholdWarning, calibrate, coverage_curve
 from nacp.calibration import Calibration
 from nacp.checked import choose_audit
+from nacp.contradicted import NoiseModelWarning
 from nacp.coverage import CoverageCurve, Tally
 from nacp.coverage.audit import AuditPlan, AuditWarning
 from nacp.errors import InputError
@@ -90,6 +91,7 @@ __all__ = [
     "Noise",
     "NoiseAwareClassifier",
     "NoiseEstimate",
+    "NoiseModelWarning",
     "NoisyComparison",
     "Plan",
     "Precomputed",

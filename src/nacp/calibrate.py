@@ -10,6 +10,7 @@ from numpy.typing import ArrayLike
 from nacp.calibration import Calibration
 from nacp.checked import checked_calibrations, for_checked, guessing_noise, open_checked
 from nacp.checks import check_alphas, check_choice, check_count, check_flag
+from nacp.contradicted import against, warn_of
 from nacp.coverage import RULES, CoverageCurve, Rule, Sample, Talk
 from nacp.coverage.audit import AuditPlan
 from nacp.errors import InputError
@@ -137,6 +138,8 @@ def calibrate(
     -----
     NoValidThresholdWarning
         If no threshold keeps the promise; the sets then hold all classes.
+    NoiseModelWarning
+        If the labels contradict the noise model; `Calibration.warnings` keeps it.
     RepeatedRowsWarning
         If rows repeat each other as stacked labels of the same items do.
 
@@ -227,6 +230,7 @@ def calibrate(
                 NoValidThresholdWarning,
                 stacklevel=2,
             )
+    warn_of(found[0].warnings)
     return found[0] if np.ndim(alpha) == 0 else found
 
 
@@ -267,6 +271,7 @@ def calibrations(
 ) -> Talk[list[Calibration]]:
     """Return a calibration of a sample for each alpha; several guarantees may be found together."""
     found = yield from find(guarantee, sample, noise, alphas, crossing, seed)
+    said = yield from against(sample, noise, classes)
     results = []
     for alpha, (finding, coverage, price) in zip(alphas, found, strict=True):
         tally = yield from coverage.tally()
@@ -281,7 +286,7 @@ def calibrations(
                 crossing=crossing,
                 correction=finding.correction,
                 native_threshold=finding.threshold,
-                estimate=finding.estimate,
+                estimate=min(max(finding.estimate, 0.0), 1.0),
                 obstacle=finding.obstacle,
                 gap=finding.gap,
                 price_of_doubt=price,
@@ -294,6 +299,7 @@ def calibrations(
                 alphas=len(alphas),
                 widths=sample.rows.widths,
                 several=None if sample.parts is None else int(np.count_nonzero(sample.parts)),
+                warnings=said,
                 tally=tally,
             )
         )

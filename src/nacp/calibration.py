@@ -38,7 +38,7 @@ class Calibration:
     n, k : int
         The numbers of calibration points and of classes.
     estimate : float
-        The estimated clean coverage at the threshold, F^c-hat.
+        The estimated clean coverage at the threshold, F^c-hat, cut off at 0 and 1.
     obstacle : str or None
         Why the threshold is infinite, where it is.
     gap : float
@@ -67,6 +67,8 @@ class Calibration:
     alphas : int
         How many alphas were calibrated at once. The promise holds for each of them by itself; `assumptions`
         says so.
+    warnings : tuple of str
+        What the labels say against the noise model: empty if they do not contradict it.
     tally : Tally or None
         What was counted: the curve comes from it. A calibration from a file has none.
 
@@ -110,6 +112,7 @@ class Calibration:
     several: int | None = None
     widths: Widths | None = None
     alphas: int = field(default=1, compare=False)
+    warnings: tuple[str, ...] = ()
     tally: Tally | None = field(default=None, repr=False, compare=False)
 
     @property
@@ -280,8 +283,9 @@ class Calibration:
             said += f" Not knowing the noise exactly costs {self.price_of_doubt:.2g} labels per set."
         if self.note:
             said += f" Note: {self.note}."
+        warned = "".join(f"Warning: {sentence}.\n" for sentence in self.warnings)
         return (
-            f"{sets}, S = {self.score!r}, from {source}.\n"
+            f"{warned}{sets}, S = {self.score!r}, from {source}.\n"
             f"Promised ({self.guarantee!r}): {self.promise}.{said} Assumed: {self.assumptions}."
         )
 

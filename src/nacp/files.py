@@ -25,7 +25,7 @@ _FIELDS = (
     "alpha", "n", "k", "score", "noise", "guarantee", "crossing", "correction", "threshold",
     "native_threshold", "estimate", "deviation", "obstacle", "gap", "price_of_doubt", "note",
     "random_state", "classes", "normalize", "checked", "planned", "noise_basis", "several", "widths",
-    "alphas",
+    "alphas", "warnings",
 )  # fmt: skip
 _Member = TypeVar("_Member")
 
@@ -125,6 +125,7 @@ def _from_document(document: dict[str, Any], score: Any) -> Calibration:
         random_state=check_count("random_state", document.get("random_state", 0)),
         classes=check_classes(document["classes"], k),
         normalize=check_flag("normalize", document["normalize"]),
+        warnings=_texts("warnings", document.get("warnings", [])),
     )
 
 
@@ -233,6 +234,12 @@ def _widths(stored: Any) -> Widths | None:
         return None
     least, given = (check_choice("widths", each, ("float16", "float32", "float64")) for each in stored)
     return Widths(least, given)
+
+
+def _texts(name: str, values: Any) -> tuple[str, ...]:
+    if isinstance(values, list) and all(isinstance(each, str) for each in values):
+        return tuple(values)
+    raise InputError(name, "must be a list of texts", found=repr(values))
 
 
 def _text(name: str, value: Any) -> str | None:

@@ -47,7 +47,7 @@ class Coverage:
     def __init__(
         self, sample: Sample, inverse: ClassMatrix, radius: float = 0.0, points: int | None = None
     ) -> None:
-        self.sample, self.inverse, self._radius = sample, inverse, radius
+        self.sample, self.inverse, self.radius = sample, inverse, radius
         self.n, self.k, self._points = sample.n, sample.k, points or sample.n
         self._unit, _ = rest_unit(inverse, self._points)
         # Where all pairs have the same weight, what is read does not depend on it.
@@ -219,10 +219,10 @@ class Coverage:
             self._tally = self.estimator.tally(tally.found)
         return self._tally
 
-    @property
+    @cached_property
     def shift(self) -> float:
         """The most by which a mean of shares may be wrong because of the radius."""
-        return self._radius * self.inverse.row_distance() if self._radius else 0.0
+        return self.radius * self.inverse.row_distance() if self.radius else 0.0
 
     @property
     def range(self) -> tuple[float, float]:
@@ -236,7 +236,7 @@ class Coverage:
         Less ``radius osc_q(x)`` if W is known up to a radius: that is how much g's mean may be wrong.
         """
         shares = self._known_shares(block, rows, thresholds)
-        return shares - self._radius * self.oscillation(block, thresholds) if self._radius else shares
+        return shares - self.radius * self.oscillation(block, thresholds) if self.radius else shares
 
     def oscillation(self, block: Block, thresholds: Floats) -> Floats:
         """Return ``max_j h_j - min_j h_j`` of ``h_j = sum of W[j, l] over the set``: (rows, thresholds)."""

@@ -70,6 +70,7 @@ def calibration(cal: "Calibration") -> str:
     remarks = [("All classes", cal.obstacle), ("Note", cal.note)]
     return card(
         "Calibration",
+        *(sentence(f"{warning}.", name="Warning") for warning in cal.warnings),
         facts(told),
         sentence(f"{cal.promise}.", name="Promised"),
         *(sentence(f"{remark}.", name=name) for name, remark in remarks if remark),
