@@ -14,6 +14,7 @@ from nacp.advice.text import aligned
 from nacp.calibrate import ScoreLike, informative_noise, noise_is_missing
 from nacp.checked import guessing_noise, open_checked
 from nacp.checks import check_count, check_flag, check_fraction
+from nacp.contradicted import warn_of
 from nacp.coverage import Rule, Sample
 from nacp.coverage.audit import Audit
 from nacp.coverage.audited import AuditedCoverage
@@ -62,6 +63,12 @@ class Comparison:
         return table
 
     @property
+    def warnings(self) -> tuple[str, ...]:
+        """What the labels say against the noise model: that of the first row that it spoils."""
+        rows = (row.calibration.warnings for row in self.rows if row.calibration is not None)
+        return next((said for said in rows if said), ())
+
+    @property
     def audited(self) -> bool:
         """Whether there are checked labels."""
         return any(row.labels != NOISY for row in self.rows)
@@ -80,7 +87,7 @@ class Comparison:
     @property
     def sentences(self) -> list[tuple[str, str]]:
         """What each guarantee promises, or why it does not, and what else should be known: each said once."""
-        told: dict[tuple[str, str], None] = {}
+        told: dict[tuple[str, str], None] = {("Warning", said): None for said in self.warnings}
         for row in self.rows:
             name = f"{row.guarantee} ({row.labels})" if self.audited else row.guarantee
             told[name, row.said(self.audited)] = None
@@ -140,6 +147,11 @@ def compare(
     Returns
     -------
     Comparison
+
+    Warns
+    -----
+    NoiseModelWarning
+        If the labels contradict the noise model.
 
     See Also
     --------
@@ -207,7 +219,9 @@ def compare(
         if tested:
             found = _measured(found, *tested[score.takes_probabilities], score)
         rows += found
-    return Comparison(tuple(sorted(rows, key=lambda row: row._place)), float(alpha), points.n, points.k)
+    compared = Comparison(tuple(sorted(rows, key=lambda row: row._place)), float(alpha), points.n, points.k)
+    warn_of(compared.warnings)
+    return compared
 
 
 def _measured(

@@ -151,8 +151,8 @@ def sensitivity_of(
         return Shifted(
             rate + shift,
             finding.threshold + cal.score.offset,
-            finding.estimate,
-            float(estimates.clean[0]),
+            min(max(finding.estimate, 0.0), 1.0),
+            min(max(float(estimates.clean[0]), 0.0), 1.0),
             float(estimates.random[0]) * cal.k,
         )
 

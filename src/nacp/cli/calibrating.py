@@ -13,7 +13,7 @@ import nacp
 from nacp._types import Array
 from nacp.cli import options
 from nacp.cli.auditing import read_audit
-from nacp.cli.errors import FAILED, command
+from nacp.cli.errors import CONTRADICTED, FAILED, command
 from nacp.cli.inputs import read_clean, read_points, read_rows
 from nacp.cli.models import read_calibration, read_noise_beside
 from nacp.cli.outputs import SET_ENDINGS, check_output, described, write_sets
@@ -57,10 +57,19 @@ def calibrate_command(
     crossing: options.Crossing = "last",
     normalize: options.Normalize = False,
     seed: options.Seed = 0,
+    strict: Annotated[
+        bool,
+        typer.Option("--strict", help="End with exit code 3 if the labels contradict the noise model."),
+    ] = False,
     quiet: options.Quiet = False,
     as_json: options.Json = False,
 ) -> None:
-    """Find the threshold, and say what is promised."""
+    """Find the threshold, and say what is promised.
+
+    The exit code is 0, 2 for wrong input, and with --strict 3 if the
+    labels contradict the noise model (the calibration is written all
+    the same, and keeps the warning).
+    """
     check_output(str(out), inputs=(probs, labels, noise, classes, clean, audit))
     if clean is not None and audit is not None:
         raise InputError("audit", "holds checked labels, and so does --clean", remedy="give one of them")
@@ -75,7 +84,8 @@ def calibrate_command(
         warnings.catch_warnings(),
         progress_of_passes("calibrating", len(matrix), quiet),
     ):
-        warnings.simplefilter("ignore", nacp.NoValidThresholdWarning)  # said below
+        for said_below in (nacp.NoValidThresholdWarning, nacp.NoiseModelWarning):
+            warnings.simplefilter("ignore", said_below)
         warnings.simplefilter("always", nacp.RepeatedRowsWarning)
         warnings.showwarning = lambda message, *_, **__: typer.echo(f"Warning: {message}.", err=True)
         try:
@@ -93,6 +103,8 @@ def calibrate_command(
             f"Warning: no threshold keeps the promise, so the sets hold all {found.k} classes.", err=True
         )
     show(as_json, described(found) | {"out": str(out)}, f"{found}\nWritten: {out}")
+    if strict and found.warnings:
+        raise typer.Exit(CONTRADICTED)
 
 
 @command(

@@ -13,7 +13,7 @@ from _nacp_command import begin
 from nacp.cli.tables import STDIN
 from nacp.errors import InputError
 
-FAILED, WRONG, INTERRUPTED, CLOSED = 1, 2, 130, 141
+FAILED, WRONG, CONTRADICTED, INTERRUPTED, CLOSED = 1, 2, 3, 130, 141
 
 _CALLED = {
     "P": "noise",

@@ -1,5 +1,6 @@
 """What is asked before calibrating: ``nacp plan`` and ``nacp compare``."""
 
+import warnings
 from typing import Annotated
 
 import typer
@@ -102,7 +103,8 @@ def compare_command(
         matrix, noisy, names = read_points(probs, labels, names=classes)
         checked = None if clean is None else read_clean(clean, len(matrix), names)
         test, true = read_test(test_probs, test_labels, names, matrix.shape[1])
-    with progress_of("comparing", quiet, 100) as done:
+    with warnings.catch_warnings(), progress_of("comparing", quiet, 100) as done:
+        warnings.simplefilter("ignore", nacp.NoiseModelWarning)  # said below the table
         found = nacp.compare(
             matrix, noisy, noise=known, clean=checked, alpha=alpha, delta=delta,
             scores=score or ("hps", "aps", "raps"), guarantees=guarantee, test_probs=test, test_labels=true,

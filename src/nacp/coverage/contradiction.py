@@ -81,9 +81,7 @@ def contradiction(coverage: Coverage) -> Talk[Contradiction | None]:
     return Contradiction(float(share[i]), float(edges[first[i]]), float(edges[last[i]]))
 
 
-def _tails(
-    mean: Floats, low: Floats, high: Floats, least: float | Floats, n: int, counted: bool
-) -> Floats:
+def _tails(mean: Floats, low: Floats, high: Floats, least: float | Floats, n: int, counted: bool) -> Floats:
     """Bound the probability that a mean of n numbers, each between low and high, comes out as small as that,
     if it is `least` or more in expectation; exactly if each of them is low or high.
     """
