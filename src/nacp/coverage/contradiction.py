@@ -1,4 +1,4 @@
-"""Do the labels contradict the noise model? From what a calibration has counted already, without another read.
+"""Do the labels contradict the noise model? From what a calibration has counted, without another read.
 
 If the model is right, the estimated share of true labels with scores between two fixed edges has a mean that
 is not negative, and so has the estimated share of each class. What is tested is chosen by the rows alone,
