@@ -249,7 +249,7 @@ def test_a_wrong_file_gets_one_sentence(files, arguments, words):
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        (["calibrate", "logits.npy", "labels.npy", "--noise", "0.2"], "probabilities first, by softmax"),
+        (["calibrate", "logits.npy", "labels.npy", "--noise", "0.2"], "give --logits"),
         (["calibrate", "logs.npy", "labels.npy", "--noise", "0.2"], "first, by the exponential function"),
         (["predict", "cal.json", "late.npy"], "; nacp calibrate --normalize divides by the row sums"),
         (

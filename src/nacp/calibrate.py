@@ -16,7 +16,7 @@ from nacp.coverage.audit import AuditPlan
 from nacp.errors import InputError
 from nacp.guarantees import Binomial, Guarantee, as_guarantee, coverage_under, find
 from nacp.noise import UNSAID, Noise, NoiseBasis, NoiseLike, Unsaid, as_noise, basis_of, noise_for
-from nacp.points import check_classes, check_given, open_points, open_rows, warn_of_repeats
+from nacp.points import check_classes, check_given, column_names, open_points, open_rows, warn_of_repeats
 from nacp.scores import ScoreLike as ScoreLike
 from nacp.scores import as_score
 
@@ -40,6 +40,7 @@ def calibrate(
     crossing: Rule = "last",
     classes: Any = None,
     normalize: bool = False,
+    from_logits: bool = False,
     random_state: int | None = None,
     unlabelled: ArrayLike | None = None,
 ) -> Calibration: ...
@@ -58,6 +59,7 @@ def calibrate(
     crossing: Rule = "last",
     classes: Any = None,
     normalize: bool = False,
+    from_logits: bool = False,
     random_state: int | None = None,
     unlabelled: ArrayLike | None = None,
 ) -> list[Calibration]: ...
@@ -75,6 +77,7 @@ def calibrate(
     crossing: Rule = "last",
     classes: Any = None,
     normalize: bool = False,
+    from_logits: bool = False,
     random_state: int | None = None,
     unlabelled: ArrayLike | None = None,
 ) -> Calibration | list[Calibration]:
@@ -121,9 +124,13 @@ def calibrate(
         "last": the smallest threshold from which on the estimate stays at or above the target (the paper's
         "largest solution"). "first": the smallest threshold at which it reaches the target.
     classes : sequence of length k, optional
-        The class names, in the order of the columns of `probs`.
+        The class names, in the order of the columns of `probs`; by default the names of the columns of a
+        table that has some. `labels` may then be names, or, if no name is a number, numbers of columns.
     normalize : bool, default=False
         Divide each row of `probs` by its sum, here and in `predict_set`.
+    from_logits : bool, default=False
+        `probs` holds logits (log-probabilities will do), here and in `predict_set`; their softmax is taken,
+        in float64.
     random_state : int, optional
         The seed by which "pac" shuffles the rows, 0 by default; to be fixed before the labels are seen. The
         other guarantees do not depend on it.
@@ -169,9 +176,11 @@ def calibrate(
     score = as_score(score)
     check_choice("crossing", crossing, RULES)
     seed = 0 if random_state is None else check_count("random_state", random_state)
-    alphas = check_alphas(alpha)
-    check_flag("normalize", normalize)
-    options = {"probabilities": score.takes_probabilities, "normalize": normalize, "classes": classes}
+    alphas, classes = check_alphas(alpha), column_names(probs, classes)
+    options = {
+        "probabilities": score.takes_probabilities, "normalize": check_flag("normalize", normalize),
+        "from_logits": check_flag("from_logits", from_logits), "classes": classes,
+    }  # fmt: skip
     if clean is not None:
         guarantee = for_checked(guarantee, delta, crossing, unlabelled, audit, score)
         rows, numbers, names, dealt = open_checked(probs, labels, clean, seed, audit, **options)
@@ -298,6 +307,7 @@ def calibrations(
                 noise_basis=basis,
                 alphas=len(alphas),
                 widths=sample.rows.widths,
+                from_logits=sample.rows.logits,
                 several=None if sample.parts is None else int(np.count_nonzero(sample.parts)),
                 warnings=said,
                 tally=tally,
@@ -315,12 +325,13 @@ def coverage_curve(
     thresholds: ArrayLike | None = None,
     classes: Any = None,
     normalize: bool = False,
+    from_logits: bool = False,
 ) -> CoverageCurve:
     """Estimate the noisy, random and clean coverage at thresholds, exactly.
 
     Parameters
     ----------
-    probs, labels, noise, score, classes, normalize
+    probs, labels, noise, score, classes, normalize, from_logits
         As in `calibrate`.
     thresholds : array of shape (m,), optional
         Where to evaluate. By default at every distinct score of a noisy label; these are all the
@@ -343,8 +354,9 @@ def coverage_curve(
     """
     score = as_score(score)
     rows, numbers, _ = open_points(
-        probs, labels, probabilities=score.takes_probabilities, normalize=normalize, classes=classes
-    )
+        probs, labels, probabilities=score.takes_probabilities, normalize=normalize, from_logits=from_logits,
+        classes=classes,
+    )  # fmt: skip
     sample = Sample(rows, numbers, score)
     coverage = coverage_under(sample, noise_for(noise, rows.k))
     if thresholds is None:

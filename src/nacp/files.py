@@ -24,8 +24,8 @@ _VERSION = 1
 _FIELDS = (
     "alpha", "n", "k", "score", "noise", "guarantee", "crossing", "correction", "threshold",
     "native_threshold", "estimate", "deviation", "obstacle", "gap", "price_of_doubt", "note",
-    "random_state", "classes", "normalize", "checked", "planned", "noise_basis", "several", "widths",
-    "alphas", "warnings",
+    "random_state", "classes", "normalize", "from_logits", "checked", "planned", "noise_basis", "several",
+    "widths", "alphas", "warnings",
 )  # fmt: skip
 _Member = TypeVar("_Member")
 
@@ -125,6 +125,7 @@ def _from_document(document: dict[str, Any], score: Any) -> Calibration:
         random_state=check_count("random_state", document.get("random_state", 0)),
         classes=check_classes(document["classes"], k),
         normalize=check_flag("normalize", document["normalize"]),
+        from_logits=check_flag("from_logits", document.get("from_logits", False)),
         warnings=_texts("warnings", document.get("warnings", [])),
     )
 

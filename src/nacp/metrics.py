@@ -118,14 +118,14 @@ def evaluate(sets: PredictionSets, labels: ArrayLike, *, alpha: float | None = N
     if not isinstance(sets, PredictionSets):
         raise InputError("sets", "must be PredictionSets, as from predict_set", found=type(sets).__name__)
     numbers = check_labels(labels, len(sets), sets.k, sets.classes)
-    if len(sets) == 0:
-        raise InputError("sets", "is empty: there is nothing to evaluate")
     level = sets.alpha if alpha is None else check_fraction("alpha", alpha)
     return summarize(sets.contains(labels), sets.sizes, numbers, level)
 
 
 def summarize(covered: Bools, sizes: Ints, labels: Ints, level: float | None) -> Evaluation:
     """Return the metrics of sets of which no more is known than their sizes and whether they cover."""
+    if len(sizes) == 0:
+        raise InputError("sets", "is empty: there is nothing to evaluate")
     per_class = _means(labels, covered)
     per_size = _means(np.searchsorted(_SIZE_BOUNDS, sizes), covered)
     return Evaluation(

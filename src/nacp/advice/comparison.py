@@ -21,7 +21,7 @@ from nacp.coverage.audited import AuditedCoverage
 from nacp.errors import InputError
 from nacp.guarantees import GUARANTEES, Guarantee, coverage_under
 from nacp.noise import UNSAID, NoiseLike, Unsaid, basis_of
-from nacp.points import Rows, open_points, open_test
+from nacp.points import Rows, column_names, open_points, open_test
 from nacp.scores import Score, as_score
 
 
@@ -111,6 +111,7 @@ def compare(
     test_labels: ArrayLike | None = None,
     classes: Any = None,
     normalize: bool = False,
+    from_logits: bool = False,
     crossing: Rule = "last",
     random_state: int = 0,
     progress: Callable[[int, int], None] | None = None,
@@ -123,7 +124,7 @@ def compare(
 
     Parameters
     ----------
-    probs, labels, noise, alpha, classes, normalize, crossing, random_state
+    probs, labels, noise, alpha, classes, normalize, from_logits, crossing, random_state
         As in `calibrate`.
     clean : array of shape (n,) or pair (rows, labels), optional
         True labels of points that were picked at random and checked, as in `calibrate`. There are rows for
@@ -173,6 +174,8 @@ def compare(
     """
     check_fraction("alpha", alpha)
     check_flag("normalize", normalize)
+    check_flag("from_logits", from_logits)
+    classes = column_names(probs, classes)
     seed = check_count("random_state", random_state)
     if clean is None:
         if isinstance(noise, Unsaid):
@@ -192,7 +195,9 @@ def compare(
     opened: dict[bool, tuple[Rows, Ints, tuple[Any, ...] | None, Audit | None]] = {}
     tested: dict[bool, tuple[Rows, Ints | None]] = {}
     for kind in {score.takes_probabilities for _, score in named}:
-        options = {"probabilities": kind, "normalize": normalize, "classes": classes}
+        options = {
+            "probabilities": kind, "normalize": normalize, "from_logits": from_logits, "classes": classes,
+        }  # fmt: skip
         if clean is None:
             opened[kind] = *open_points(probs, labels, **options), None
         else:

@@ -63,6 +63,7 @@ def choose_command(
     noise: options.NoiseText = "",
     classes: options.Classes = None,
     normalize: options.Normalize = False,
+    logits: options.Logits = False,
     seed: options.Seed = 0,
     quiet: options.Quiet = False,
     as_json: options.Json = False,
@@ -83,7 +84,7 @@ def choose_command(
     with progress_of("choosing", quiet):
         plan = nacp.choose_audit(
             matrix, given, budget=budget, alpha=alpha, score=score, noise=known, classes=names,
-            normalize=normalize, random_state=seed,
+            normalize=normalize, from_logits=logits, random_state=seed,
         )  # fmt: skip
     write_whole(out, "w", lambda file: _write(file, plan, matrix, given, names, carried))
     document = plan.to_dict() | {"rows": plan.rows.tolist(), "out": str(out)}
@@ -118,7 +119,7 @@ def _write(
 
 
 def read_audit(
-    name: str, matrix: Array, given: Array, names: Any, normalize: bool
+    name: str, matrix: Array, given: Array, names: Any, normalize: bool, logits: bool
 ) -> tuple[nacp.AuditPlan, tuple[Ints, list[Any]]]:
     """Read a table that ``nacp audit choose`` wrote and a person filled in: the plan and the labels."""
     lines = csv_rows(Path(name))
@@ -141,7 +142,10 @@ def read_audit(
             name, "has a row or a plan that cannot be read", remedy="leave these columns"
         ) from None
     found = [_label(label, names) for _, label in filled]
-    return same_audit(document, matrix, given, classes=names, normalize=normalize), (rows, found)
+    return same_audit(document, matrix, given, classes=names, normalize=normalize, from_logits=logits), (
+        rows,
+        found,
+    )
 
 
 def _label(cell: str, names: Any) -> Any:

@@ -21,7 +21,7 @@ from nacp.cli.tables import STDIN
 from nacp.cli.terminal import progress_of, progress_of_passes, show, show_verdict
 from nacp.errors import InputError
 from nacp.metrics import summarize
-from nacp.points import check_labels, open_rows
+from nacp.points import check_labels
 from nacp.tuning import tuning
 
 app = typer.Typer()
@@ -56,6 +56,7 @@ def calibrate_command(
     noise_confidence: options.Confidence = 1.0,
     crossing: options.Crossing = "last",
     normalize: options.Normalize = False,
+    logits: options.Logits = False,
     seed: options.Seed = 0,
     strict: Annotated[
         bool,
@@ -79,7 +80,7 @@ def calibrate_command(
         checked: Any = None if clean is None else read_clean(clean, len(matrix), names)
         plan = None
         if audit is not None:
-            plan, checked = read_audit(audit, matrix, noisy, names, normalize)
+            plan, checked = read_audit(audit, matrix, noisy, names, normalize, logits)
     with (
         warnings.catch_warnings(),
         progress_of_passes("calibrating", len(matrix), quiet),
@@ -92,7 +93,7 @@ def calibrate_command(
             found = nacp.calibrate(
                 matrix, noisy, noise=known, clean=checked, audit=plan, alpha=alpha, score=score,
                 guarantee=guarantee, delta=delta, crossing=crossing, classes=names, normalize=normalize,
-                random_state=seed,
+                from_logits=logits, random_state=seed,
             )  # fmt: skip
         except InputError as error:
             # The true labels are in the audit's file.
@@ -138,7 +139,7 @@ def predict_command(
 
     with progress_of("predicting", quiet, len(matrix)) as done:
         write_sets(blocks(done), out)
-    mean = sizes[1] / sizes[0]
+    mean = sizes[1] / max(sizes[0], 1)
     text = f"{sizes[0]} sets of {mean:.4g} labels on average. Written: {out}"
     show(as_json, {"n": sizes[0], "mean_size": mean, "out": out}, text, err=out == STDIN)
 
@@ -200,5 +201,5 @@ def _predicted(cal: nacp.Calibration, matrix: Array) -> Iterator[nacp.Prediction
             yield cal.predict_set(matrix[start : start + step])
         except InputError:
             # Say it of the whole matrix, whose rows have other numbers.
-            open_rows(matrix, normalize=cal.normalize, probabilities=cal.score.takes_probabilities, k=cal.k)
+            cal.open_rows(matrix)
             raise

@@ -19,6 +19,7 @@ _CALLED = {
     "P": "noise",
     "confidence": "noise_confidence",
     "excess": "max_correction",
+    "from_logits": "logits",
     "guarantees": "guarantee",
     "interval": "noise_interval",
     "k": "classes",

@@ -101,6 +101,7 @@ def report_command(
     noise_confidence: options.Confidence = 1.0,
     crossing: options.Crossing = "last",
     normalize: options.Normalize = False,
+    logits: options.Logits = False,
     seed: options.Seed = 0,
     quiet: options.Quiet = False,
     as_json: options.Json = False,
@@ -121,7 +122,8 @@ def report_command(
     with progress_of("calibrating", quiet) as say:
         page = nacp.make_report(
             matrix, noisy, noise=known, clean=checked, alpha=alpha, score=score, guarantee=guarantee,
-            delta=delta, crossing=crossing, classes=names, normalize=normalize, random_state=seed,
+            delta=delta, crossing=crossing, classes=names, normalize=normalize, from_logits=logits,
+            random_state=seed,
             test_probs=test, test_labels=true, descriptions=texts, title=title, say=say,
         )  # fmt: skip
     page.save(out)

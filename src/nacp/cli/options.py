@@ -80,5 +80,6 @@ TestProbs = Annotated[
 TestLabels = Annotated[str | None, typer.Option(help="Their true labels.")]
 Seed = Annotated[int, typer.Option(min=0, help="By which pac shuffles the points.")]
 Normalize = Annotated[bool, typer.Option("--normalize", help="Divide each row by its sum.")]
+Logits = Annotated[bool, typer.Option("--logits", help="The matrix holds logits: take their softmax.")]
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="No progress bars.")]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]

@@ -86,6 +86,7 @@ def compare_command(
     noise_interval: options.Interval = None,
     noise_confidence: options.Confidence = 1.0,
     normalize: options.Normalize = False,
+    logits: options.Logits = False,
     seed: options.Seed = 0,
     quiet: options.Quiet = False,
     as_json: options.Json = False,
@@ -108,7 +109,7 @@ def compare_command(
         found = nacp.compare(
             matrix, noisy, noise=known, clean=checked, alpha=alpha, delta=delta,
             scores=score or ("hps", "aps", "raps"), guarantees=guarantee, test_probs=test, test_labels=true,
-            classes=names, normalize=normalize, random_state=seed,
+            classes=names, normalize=normalize, from_logits=logits, random_state=seed,
             progress=lambda at, total: done(100 * at // total),
         )  # fmt: skip
     rows = [{name: value for name, value in vars(row).items() if name != "calibration"} for row in found.rows]

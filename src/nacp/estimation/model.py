@@ -31,6 +31,7 @@ def noise_from_model(
     *,
     classes: Sequence[Any] | None = None,
     normalize: bool = False,
+    from_logits: bool = False,
     model: Literal["uniform", "matrix"] = "uniform",
     confidence: float = 0.95,
 ) -> NoiseEstimate:
@@ -47,6 +48,8 @@ def noise_from_model(
         The class names, in the order of the columns of `probs`.
     normalize : bool, default=False
         Divide each row of `probs` by its sum.
+    from_logits : bool, default=False
+        `probs` holds logits.
     model : {"uniform", "matrix"}, default="uniform"
         "uniform": maximum likelihood of the rate, with a profile-likelihood interval. "matrix": confident
         learning, without an interval; it needs ``nacp[cleanlab]``.
@@ -81,8 +84,9 @@ def noise_from_model(
     check_fraction("confidence", confidence)
     check_choice("model", model, ("uniform", "matrix"))
     check_flag("normalize", normalize)
+    check_flag("from_logits", from_logits)
     rows, labels, _ = open_points(
-        probs, noisy, normalize=normalize, classes=classes, names=("probs", "noisy")
+        probs, noisy, normalize=normalize, from_logits=from_logits, classes=classes, names=("probs", "noisy")
     )
     return _confident_learning(rows, labels) if model == "matrix" else _uniform(rows, labels, confidence)
 
