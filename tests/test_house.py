@@ -58,7 +58,7 @@ FLOORS = [
 # What is imported upwards: inside a function, for a method that is a shortcut.
 UPWARDS = {
     ("calibration", "nacp.advice.diagnosis"), ("calibration", "nacp.show.html"), ("advice", "nacp.show.html"),
-    ("metrics", "nacp.show.html"), ("sets", "nacp.show.html"),
+    ("metrics", "nacp.show.html"), ("sets", "nacp.show.html"), ("estimation", "nacp.show.html"),
 }  # fmt: skip
 
 

@@ -1,6 +1,6 @@
 """Noise-aware conformal prediction: small prediction sets you can trust, from labels you cannot."""
 
-from importlib import import_module
+from importlib import import_module as _import
 from typing import TYPE_CHECKING, Any
 
 from nacp.advice.compared import ComparisonRow
@@ -135,7 +135,11 @@ __all__ = [
 
 def __getattr__(name: str) -> Any:
     if name in _ELSEWHERE:
-        return getattr(import_module(_ELSEWHERE[name]), name)
+        return getattr(_import(_ELSEWHERE[name]), name)
     if name == "datasets":
-        return import_module("nacp.datasets")
+        return _import("nacp.datasets")
     raise AttributeError(f"module 'nacp' has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted([*__all__, "datasets", "estimation"])

@@ -1,5 +1,7 @@
 """calibrate(), the one door: open the points, find the threshold, return a Calibration."""
 
+from __future__ import annotations
+
 import warnings
 from collections.abc import Sequence
 from typing import Any, overload

@@ -1,5 +1,7 @@
 """Calibration: a threshold and what it promises. A value: it holds no rows."""
 
+from __future__ import annotations
+
 import math
 import os
 from dataclasses import dataclass, field
@@ -202,7 +204,7 @@ class Calibration:
         audit_probs: ArrayLike | None = None,
         audit_labels: ArrayLike | None = None,
         level: float = 0.05,
-    ) -> "Diagnosis":
+    ) -> Diagnosis:
         """Ask whether the noise model can be right; see `nacp.diagnose`."""
         from nacp.advice.diagnosis import diagnose
 
@@ -270,7 +272,7 @@ class Calibration:
 
     def __str__(self) -> str:
         named = "given" if self.noise is None else "noisy"
-        source = f"{self.n} {named} labels of {self.k} classes"
+        source = f"{self.n} {named} label{'s' * (self.n != 1)} of {self.k} classes"
         if self.several is not None:
             source = f"{self.several} {named} labels of {self.n} points in {self.k} classes"
         if self.checked is not None:

@@ -1,5 +1,7 @@
 """Calibration where some labels were checked; and which labels should be."""
 
+from __future__ import annotations
+
 from collections.abc import Sequence
 from typing import Any
 

@@ -1,6 +1,9 @@
 """How prediction sets do: evaluate() on true labels, coverage_by_class() on noisy ones too."""
 
-from dataclasses import dataclass, fields
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass, fields
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -19,6 +22,8 @@ from nacp.stats.intervals import exact_share
 _SIZE_BOUNDS = (1, 3, 10, 100, 1000)
 # What 95% intervals leave out on each side, and how many standard errors they reach.
 _TAIL, REACH = 0.025, 1.96
+# How many classes are printed.
+_SHOWN = 20
 # So many points are added for an interval from noisy labels, half of them covered.
 _ADDED = 4
 
@@ -71,6 +76,19 @@ class Evaluation:
         """The normal 95% interval of the mean size of these sets on new points."""
         reach = REACH * self.size_error
         return max(self.mean_size - reach, 0.0), self.mean_size + reach
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return all metrics by name, with both intervals: plain values, for JSON or a table.
+
+        Examples
+        --------
+        >>> import nacp
+        >>> found = nacp.evaluate(nacp.PredictionSets([0, 2, 2, 3], [0, 2, 1], k=3), [2, 0, 1])
+        >>> {name: found.to_dict()[name] for name in ("n", "coverage_interval")}
+        {'n': 3, 'coverage_interval': (0.094..., 0.991...)}
+        """
+        intervals = {"coverage_interval": self.coverage_interval, "size_interval": self.size_interval}
+        return asdict(self) | intervals
 
     def __str__(self) -> str:
         return "\n".join(f"{name:<26}{value}" for name, value in self._told().items())
@@ -149,9 +167,9 @@ def _means(groups: Array, values: Array) -> Array:
     return sums[counts > 0] / counts[counts > 0]
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class ClassCoverage:
-    """What `coverage_by_class` found; each array has one entry per class.
+    """What `coverage_by_class` found; each array has one entry per class. Print it for the worst classes.
 
     Attributes
     ----------
@@ -161,12 +179,51 @@ class ClassCoverage:
         A confidence interval for it.
     count : array of shape (k,)
         How many of the labels name the class.
+    classes : tuple of length k or None
+        The class names.
     """
 
     coverage: Floats
     low: Floats
     high: Floats
     count: Ints
+    classes: tuple[Any, ...] | None = None
+
+    def __repr__(self) -> str:
+        return f"ClassCoverage(k={len(self.coverage)})"
+
+    @property
+    def _table(self) -> list[tuple[str, ...]]:
+        """The header and the worst classes, written out."""
+        rows: list[tuple[str, ...]] = [("class", "coverage", "interval", "labels")]
+        for i in self.worst_first()[:_SHOWN].tolist():
+            name, interval = str(i if self.classes is None else self.classes[i]), (self.low[i], self.high[i])
+            told = "{:.4f} to {:.4f}".format(*interval)
+            rows.append((name, f"{self.coverage[i]:.4f}", told, f"{self.count[i]:,}"))
+        return rows
+
+    @property
+    def _more(self) -> str:
+        """How many classes are not shown, and of how many nothing can be said."""
+        known = len(self.worst_first())
+        said = [f"{known - _SHOWN:,} other classes are covered better"] if known > _SHOWN else []
+        if known < len(self.coverage):
+            said.append(f"of {len(self.coverage) - known:,} nothing can be said")
+        return "; ".join(said)
+
+    def __str__(self) -> str:
+        widths = [max(map(len, column)) for column in zip(*self._table, strict=True)]
+        lines = [
+            "  ".join([row[0].ljust(widths[0]), *map(str.rjust, row[1:], widths[1:])]) for row in self._table
+        ]
+        return "\n".join([*lines, *[f"({self._more})"] * bool(self._more)])
+
+    def _repr_html_(self) -> str:
+        from nacp.show.html import card, sentence, table
+
+        header, *rows = self._table
+        more = [sentence(f"{self._more[0].upper()}{self._more[1:]}.")] if self._more else []
+        return card("ClassCoverage", table(header, rows), *more)
 
     def worst_first(self) -> Ints:
         """Return the classes of which something can be said, by ascending coverage."""
@@ -214,8 +271,9 @@ def coverage_by_class(
     known = noise_for(noise, sets.k)
     if known is None:
         held = np.bincount(numbers[sets.contains(labels)], minlength=sets.k)
-        return ClassCoverage(_share(held, count), *exact_share(held, count, tail), count)
-    return ClassCoverage(*_weighted_share(sets, numbers, count, known.inverse(sets.k), tail), count)
+        return ClassCoverage(_share(held, count), *exact_share(held, count, tail), count, sets.classes)
+    found = _weighted_share(sets, numbers, count, known.inverse(sets.k), tail)
+    return ClassCoverage(*found, count, sets.classes)
 
 
 def _weighted_share(

@@ -1,5 +1,7 @@
 """compare(): all guarantees and scores side by side on one's own data."""
 
+from __future__ import annotations
+
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from itertools import count

@@ -6,6 +6,8 @@ refutes the model. Half of the points show where to look, the other half are for
 way round: the level is exact. The proof: docs/estimation.md.
 """
 
+from __future__ import annotations
+
 import math
 from dataclasses import dataclass
 from typing import Any, NamedTuple
@@ -113,6 +115,16 @@ class Diagnosis:
             )
         return f"{said}\n{found}: compatible with the target {self.target:.6g}."
 
+    def _repr_html_(self) -> str:
+        from nacp.show.html import card, table, told
+
+        header = ("share of true labels", "estimate", "standard error", "")
+        rows = [
+            (check.region, f"{check.share:.4f}", f"{check.error:.4f}", "rejected" if check.rejected else "")
+            for check in self.checks
+        ]
+        return card("Diagnosis", told(str(self)), table(header, rows, left=(0, 3)))
+
 
 def diagnose(
     cal: Calibration,
@@ -127,7 +139,8 @@ def diagnose(
     """Ask whether the noise model of a calibration can be right.
 
     Under a right model the estimated coverage F^c-hat rises from 0 to 1, and the true label is in no region
-    with a negative probability, up to sampling errors. A model under which they do is rejected.
+    with a negative probability, up to sampling errors. A model under which the estimate falls by more than
+    that, or a probability comes out negative, is rejected.
 
     Parameters
     ----------

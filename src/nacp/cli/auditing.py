@@ -14,13 +14,12 @@ from nacp.checked import same_audit
 from nacp.cli import options
 from nacp.cli.errors import command, example_block
 from nacp.cli.inputs import read_points
-from nacp.cli.models import read_noise
+from nacp.cli.models import read_noise_beside, with_other
 from nacp.cli.outputs import check_output
 from nacp.cli.tables import are_whole, csv_rows
 from nacp.cli.terminal import progress_of, show
 from nacp.errors import InputError
 from nacp.files import write_whole
-from nacp.noise import UNSAID
 
 app = typer.Typer(no_args_is_help=True, rich_markup_mode="rich")
 
@@ -61,6 +60,7 @@ def choose_command(
     alpha: options.Alpha = 0.1,
     score: options.ScoreName = "hps",
     noise: options.NoiseText = "",
+    noise_other: options.NoiseOther = None,
     classes: options.Classes = None,
     normalize: options.Normalize = False,
     logits: options.Logits = False,
@@ -77,10 +77,11 @@ def choose_command(
     if out.suffix != ".csv":
         raise InputError(str(out), "must end in .csv")
     check_output(str(out), inputs=(probs, labels, noise, classes, items))
-    known = read_noise(noise) if noise else UNSAID
+    known = read_noise_beside("", noise, None, 1.0, noise_other)
     with progress_of(f"reading {probs}", quiet):
         matrix, given, names = read_points(probs, labels, names=classes)
         carried = _items(items, len(matrix))
+        known = with_other(known, noise_other, matrix.shape[-1])
     with progress_of("choosing", quiet):
         plan = nacp.choose_audit(
             matrix, given, budget=budget, alpha=alpha, score=score, noise=known, classes=names,

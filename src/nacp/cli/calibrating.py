@@ -15,7 +15,7 @@ from nacp.cli import options
 from nacp.cli.auditing import read_audit
 from nacp.cli.errors import CONTRADICTED, FAILED, command
 from nacp.cli.inputs import read_clean, read_points, read_rows
-from nacp.cli.models import read_calibration, read_noise_beside
+from nacp.cli.models import read_calibration, read_noise_beside, with_other
 from nacp.cli.outputs import SET_ENDINGS, check_output, described, write_sets
 from nacp.cli.tables import STDIN
 from nacp.cli.terminal import progress_of, progress_of_passes, show, show_verdict
@@ -42,6 +42,7 @@ def calibrate_command(
     probs: options.Probs,
     labels: options.Labels,
     noise: options.NoiseText = "",
+    noise_other: options.NoiseOther = None,
     clean: options.Clean = None,
     audit: options.Audit = None,
     out: Annotated[Path, typer.Option("-o", "--out", help="The file for the calibration.")] = Path(
@@ -74,9 +75,10 @@ def calibrate_command(
     check_output(str(out), inputs=(probs, labels, noise, classes, clean, audit))
     if clean is not None and audit is not None:
         raise InputError("audit", "holds checked labels, and so does --clean", remedy="give one of them")
-    known = read_noise_beside(clean or audit, noise, noise_interval, noise_confidence)
+    known = read_noise_beside(clean or audit, noise, noise_interval, noise_confidence, noise_other)
     with progress_of(f"reading {probs}", quiet):
         matrix, noisy, names = read_points(probs, labels, names=classes)
+        known = with_other(known, noise_other, matrix.shape[-1])
         checked: Any = None if clean is None else read_clean(clean, len(matrix), names)
         plan = None
         if audit is not None:

@@ -92,7 +92,7 @@ def _name(argument: str, ctx: Any) -> str:
     if parameter is None:
         return argument
     if parameter.param_type_name == "option":
-        return str(max(parameter.opts, key=len))
+        return next(str(each) for each in parameter.opts if each.startswith("--"))
     value = ctx.params[parameter.name]
     if isinstance(value, str | Path):
         return "standard input" if value == STDIN else str(value)

@@ -10,7 +10,7 @@ import nacp
 from nacp.cli import options
 from nacp.cli.errors import FAILED, command
 from nacp.cli.inputs import read_clean, read_lines, read_points, read_test
-from nacp.cli.models import read_calibration, read_noise_beside
+from nacp.cli.models import read_calibration, read_noise_beside, with_other
 from nacp.cli.outputs import check_output, described
 from nacp.cli.terminal import progress_of, show
 from nacp.errors import InputError
@@ -81,6 +81,7 @@ def report_command(
     probs: options.Probs,
     labels: options.Labels,
     noise: options.NoiseText = "",
+    noise_other: options.NoiseOther = None,
     clean: options.Clean = None,
     out: Annotated[Path, typer.Option("-o", "--out", help="The file for the page.")] = Path("report.html"),
     alpha: options.Alpha = 0.1,
@@ -113,9 +114,10 @@ def report_command(
     check_output(
         str(out), inputs=(probs, labels, noise, clean, classes, test_probs, test_labels, descriptions)
     )
-    known = read_noise_beside(clean, noise, noise_interval, noise_confidence)
+    known = read_noise_beside(clean, noise, noise_interval, noise_confidence, noise_other)
     with progress_of(f"reading {probs}", quiet):
         matrix, noisy, names = read_points(probs, labels, names=classes)
+        known = with_other(known, noise_other, matrix.shape[-1])
         checked = None if clean is None else read_clean(clean, len(matrix), names)
         test, true = read_test(test_probs, test_labels, names, matrix.shape[1])
         texts = None if descriptions is None else read_lines(descriptions)

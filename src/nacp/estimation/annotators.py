@@ -6,6 +6,8 @@ computed, so the interval is exact. The proof: docs/estimation.md. A full matrix
 and Skene's model, by crowd-kit (``nacp[crowd]``).
 """
 
+from __future__ import annotations
+
 import math
 import warnings
 from collections.abc import Callable, Sequence

@@ -6,6 +6,8 @@ over-confident classifier does not pass for noise. A matrix comes from confident
 cleanlab (``nacp[cleanlab]``).
 """
 
+from __future__ import annotations
+
 import math
 from collections.abc import Callable, Sequence
 from typing import Any, Literal
@@ -54,7 +56,9 @@ def noise_from_model(
         "uniform": maximum likelihood of the rate, with a profile-likelihood interval. "matrix": confident
         learning, without an interval; it needs ``nacp[cleanlab]``.
     confidence : float, default=0.95
-        Of the interval; approximate, for many points and a classifier that is as assumed.
+        Of the interval; approximate, for many points and a classifier that is as assumed. If it is not, the
+        true rate may lie outside. One above the interval is safe: sets are larger than need be. One below it
+        is not: coverage is too low.
 
     Returns
     -------

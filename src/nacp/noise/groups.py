@@ -31,7 +31,7 @@ class GroupNoise(Noise):
     interval : tuple of two floats, optional
         Where the one rate lies, if it is not known exactly; contains `rate`.
     confidence : float, default=1.0
-        The probability that the interval contains the true rate. What is missing to 1 adds to delta.
+        The probability that the interval contains the true rate. The rest, 1 - confidence, is added to delta.
 
     Notes
     -----

@@ -32,7 +32,7 @@ class MatrixNoise(Noise):
         depends on the input, within that radius of P. The guarantees "pac" and "expected" can make use of
         it.
     confidence : float, default=1.0
-        The probability that the radius is large enough. What is missing to 1 adds to delta.
+        The probability that the radius is large enough. The rest, 1 - confidence, is added to delta.
 
     Examples
     --------

@@ -50,8 +50,8 @@ class UniformNoise(UniformFamily):
     interval : tuple of two floats, optional
         Where the rate lies, if it is not known exactly; contains `rate`.
     confidence : float, default=1.0
-        The probability that the interval contains the true rate. What is missing to 1 adds to delta, or
-        to alpha for a guarantee without delta.
+        The probability that the interval contains the true rate. The rest, 1 - confidence, is
+        added to delta, or to alpha for a guarantee without delta.
 
     Examples
     --------

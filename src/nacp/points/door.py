@@ -288,8 +288,8 @@ def check_labels(
         raise InputError(
             name,
             f"holds names such as {array.tolist()[0]!r}",
-            remedy=f"pass classes= with the names of the {k} classes, in their order",
-            spoken="give --classes FILE with the names of the classes, in their order",
+            remedy=f"pass classes= with the names of the {k} classes, in the order of the columns",
+            spoken="give --classes FILE with the names of the classes, in the order of the columns",
         )
     if array.dtype.kind not in "iub":
         raise InputError(name, f"must be whole numbers from 0 to {k - 1}", found=f"dtype {array.dtype}")
@@ -316,7 +316,7 @@ def check_classes(classes: Any, k: int) -> tuple[Any, ...] | None:
     if len(names) != k or distinct != k:
         raise InputError(
             "classes",
-            f"must hold {k} different names, one per column of probs",
+            f"must hold {k} different names, one per class",
             found=f"{len(names)}, {distinct} of them different",
         )
     return names

@@ -1,5 +1,7 @@
 """make_report(): one HTML file about a calibration."""
 
+from __future__ import annotations
+
 import html
 import os
 from collections.abc import Callable, Sequence
