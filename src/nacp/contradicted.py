@@ -26,8 +26,8 @@ class NoiseModelWarning(UserWarning):
     ...     warnings.simplefilter("ignore", nacp.NoiseModelWarning)
     ...     cal = nacp.calibrate(probs, noisy, noise=0.4)
     >>> print(cal.warnings[0])
-    the labels contradict uniform label noise with rate 0.4: under it the share of true labels with a
-    score above ... is estimated at -0.2..., and no share is negative...
+    the labels contradict uniform label noise with rate 0.4: under it the share of true labels with a score
+    above 0.99... is estimated at -0.1..., and no share is negative...
     """
 
 
