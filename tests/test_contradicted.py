@@ -176,8 +176,9 @@ def test_it_is_kept_wherever_the_calibration_goes(points, tmp_path):
     assert "Warning" in cal._repr_html_()
     assert "contradict" in cal._repr_html_()
     old = (tmp_path / "cal.json").read_text().replace('"warnings"', '"unknown"')
-    (tmp_path / "old.json").write_text(old)
+    (tmp_path / "old.json").write_text(old.replace('"estimate": ', '"estimate": 1.0943, "was": '))
     assert nacp.load(tmp_path / "old.json").warnings == ()
+    assert nacp.load(tmp_path / "old.json").estimate == 1
 
 
 def test_a_comparison_says_it_once(points):

@@ -110,7 +110,8 @@ def _from_document(document: dict[str, Any], score: Any) -> Calibration:
         crossing=crossing,
         correction=number("correction", document["correction"]),
         native_threshold=native,
-        estimate=number("estimate", document["estimate"]),
+        # Files from before it was cut off may have more than 1.
+        estimate=min(max(number("estimate", document["estimate"]), 0.0), 1.0),
         checked=None if checked is None else check_count("checked", checked, 1),
         planned=None if planned is None else check_count("planned", planned, 1),
         deviation=None if deviation is None else number("deviation", deviation),

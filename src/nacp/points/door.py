@@ -213,7 +213,7 @@ def plain_array(values: Any) -> Array:
 
     A tensor need not be detached, and one of bfloat16, which NumPy has not, becomes float32.
     """
-    if type(values).__module__ == "torch" and hasattr(values, "detach"):
+    if type(values).__module__.startswith("torch") and hasattr(values, "detach"):
         values = values.detach().cpu()
         values = values.float() if str(values.dtype) == "torch.bfloat16" else values
     array = np.asarray(values)
