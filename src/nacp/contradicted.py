@@ -44,7 +44,7 @@ def against(sample: Sample, noise: Noise | None, classes: tuple[Any, ...] | None
     return (
         f"the labels contradict {noise.describe(sample.k)}: under it the share of true labels "
         f"{_where(found, sample.score.offset, classes)} is estimated at {found.share:.3f}, and no share is "
-        f"negative (a right model is contradicted like this once in {1 / LEVEL:,.0f} times at the most). Do "
+        f"negative (a right model is contradicted in this way at most once in {1 / LEVEL:,.0f} times). Do "
         "not rely on the promise: coverage may be far lower. State less noise, ask nacp diagnose, or "
         "check some labels and calibrate with them (clean), which needs no noise model",
     )

@@ -134,9 +134,11 @@ def _check_logits(block: Array, start: int, tolerance: float, name: str) -> None
         )
     if check(block, tolerance):
         raise InputError(
-            "from_logits",
-            f"is True, but {name} holds probabilities: no value is negative, and rows sum to 1",
-            remedy="leave it out",
+            name,
+            "must hold logits, as from_logits says",
+            found="probabilities: no value is negative, and rows sum to 1",
+            remedy="pass logits, or calibrate without from_logits",
+            spoken="give logits, or calibrate without --logits",
         )
 
 
