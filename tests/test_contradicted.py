@@ -3,6 +3,7 @@
 import copy
 import pickle
 import re
+import timeit
 import warnings
 
 import numpy as np
@@ -164,6 +165,22 @@ def test_it_costs_no_read(points):
         assert sample.ask(contradiction(coverage)) is not None
     assert reads == []
     assert min(counts) > 0
+
+
+def test_it_costs_a_tenth_of_a_calibration_at_the_most():
+    """Measured at 1% to 3% of the cheapest one of this size; benchmarks/run.py has the smallest one."""
+    probs, true = twins.simulate("cifar100", n=5000, random_state=0)
+    noisy = nacp.UniformNoise(0.2).sample(true, 100, random_state=0)
+    rows, numbers, _ = open_points(probs, noisy)
+    sample = Sample(rows, numbers, as_score("hps"))
+    coverage = Coverage(sample, nacp.UniformNoise(0.2).inverse(100))
+    sample.ask(coverage.tally())
+
+    def shortest(work):
+        return min(timeit.repeat(work, number=1, repeat=7))
+
+    whole = shortest(lambda: nacp.calibrate(probs, noisy, noise=0.2, guarantee="none"))
+    assert shortest(lambda: sample.ask(contradiction(coverage))) < 0.1 * whole
 
 
 def test_it_is_kept_wherever_the_calibration_goes(points, tmp_path):

@@ -176,6 +176,11 @@ def test_where_classes_are_numbers_labels_are_their_names():
     assert by_name.threshold == nacp.calibrate(PROBS, NOISY, **OPTIONS).threshold
     with pytest.raises(nacp.InputError, match="not in classes"):
         nacp.calibrate(PROBS, NOISY, classes=years, **OPTIONS)
+    # Names that are written as numbers, as from a file: 1 is "1", not the column after the first.
+    written = ("1", "2", "3", "4", "5")
+    assert nacp.calibrate(PROBS, NOISY + 1, classes=written, **OPTIONS).threshold == by_name.threshold
+    with pytest.raises(nacp.InputError, match="holds 0, which is not in classes"):
+        nacp.calibrate(PROBS, NOISY, classes=written, **OPTIONS)
 
 
 def test_the_columns_of_a_table_name_the_classes():

@@ -264,7 +264,7 @@ def check_labels(
 ) -> Ints:
     """Check labels (numbers from 0 to k - 1, or names from `classes`) and return them as numbers.
 
-    Beside names that are no numbers, numbers are those of the columns.
+    Beside names that are no numbers, nor written as such, numbers are those of the columns.
     """
     try:
         array = plain_array(labels)
@@ -274,8 +274,12 @@ def check_labels(
         raise InputError(name, f"must have the shape ({n},), one per row of probs", found=f"{array.shape}")
     if n == 0:
         return np.zeros(0, dtype=np.int64)
-    named = classes is not None and any(isinstance(each, numbers.Number) for each in classes)
-    if classes is not None and (named or array.dtype.kind not in "iu"):
+    if classes is not None and array.dtype.kind in "iu":
+        if all(isinstance(each, str) and each.isdecimal() for each in classes):
+            classes = [int(each) for each in classes]
+        elif not any(isinstance(each, numbers.Number) for each in classes):
+            classes = None
+    if classes is not None:
         index = {each: i for i, each in enumerate(classes)}
         try:
             return np.array([index[each] for each in array.tolist()], dtype=np.int64)
