@@ -245,6 +245,7 @@ def _one_by_one(
         for m, method in enumerate(setting.methods):
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore", nacp.NoValidThresholdWarning)  # the table shows full sets
+                warnings.simplefilter("ignore", nacp.NoiseModelWarning)  # and what human noise does
                 found = nacp.calibrate(
                     probs[chosen],
                     (clean if method.sees_clean else noisy)[chosen],
