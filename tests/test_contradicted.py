@@ -18,6 +18,7 @@ from nacp.coverage.contradiction import LEVEL, contradiction
 from nacp.paper import twins
 from nacp.points import open_points, watching
 from nacp.scores import as_score
+from nacp.stats.bounds import chernoff_tail
 
 K = 20
 PAIRS = [i // 2 for i in range(K)]
@@ -273,6 +274,17 @@ def test_a_right_model_is_seldom_contradicted(noise):
         sample = Sample(rows, noise.sample(true, k, random_state=seed), score)
         alarms += sample.ask(contradiction(Coverage(sample, inverse))) is not None
     assert alarms <= binom.ppf(0.999, times, LEVEL)
+
+
+def test_chernoffs_bound_is_one_for_counts_and_falls_as_fast_as_their_tail():
+    n, p = 200, np.array([0.05, 0.3, 0.8])
+    for share in (0.0, 0.02, 0.25, 0.5):
+        tail, bound = binom.cdf(round(share * n), n, p), chernoff_tail(np.full(3, share), p, n)
+        assert (bound >= tail * (1 - 1e-9)).all()
+        some = share < p
+        # Cramer: the two differ by a factor of no more than a power of n.
+        assert (np.log(bound[some]) - np.log(tail[some]) <= np.log(8 * n) / 2 + np.log(2)).all()
+        assert (bound[~some] == 1).all()
 
 
 def test_a_wrong_model_is_contradicted_as_often_as_the_binomial_test_says():
