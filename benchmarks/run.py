@@ -21,8 +21,12 @@ from typing import Any, NamedTuple
 import numpy as np
 
 import nacp
+from nacp.contradicted import against
+from nacp.coverage import Sample
+from nacp.guarantees import coverage_under
 from nacp.paper import twins
 from nacp.paper.splits import run_splits
+from nacp.points import open_points
 
 HERE = Path(__file__).parent
 ALPHA = 0.1
@@ -191,7 +195,9 @@ def scaling():
 
 
 def small():
-    """Return milliseconds to calibrate 1,000 x 10, microseconds to predict a row, and the import's ratio."""
+    """Return milliseconds to calibrate 1,000 x 10, microseconds to predict a row, milliseconds to look at the
+    noise model; and the import's ratio.
+    """
     rng = np.random.default_rng(0)
     probs = rng.dirichlet(np.full(10, 0.3), size=1000).astype(np.float32)
     labels = rng.integers(10, size=1000)
@@ -202,12 +208,22 @@ def small():
             return nacp.calibrate(probs, labels, noise=NOISE, score=score, guarantee="none")
 
         model = calibrate()
+        looked = looking(probs, labels, score)
         found[name] = (
             1e3 * min(timed(calibrate) for _ in range(200)),
             1e6 * min(timed(lambda model=model: model.predict_set(probs[:1])) for _ in range(500)),
+            1e3 * min(timed(looked) for _ in range(200)),
         )
     spent = [min(import_seconds(what) for _ in range(9)) for what in ("nacp", "numpy, scipy.special")]
     return found, spent[0] / spent[1]
+
+
+def looking(probs, labels, score):
+    """Return a function that does what a calibration does to see whether labels contradict the noise."""
+    rows, numbers, _ = open_points(probs, labels)
+    sample, noise = Sample(rows, numbers, score), nacp.UniformNoise(NOISE)
+    sample.ask(coverage_under(sample, noise).tally())
+    return lambda: sample.ask(against(sample, noise, None))
 
 
 def modest():
@@ -360,8 +376,9 @@ Small inputs; `import nacp` takes {import_ratio:.2f} times `import numpy, scipy.
 
 | | {" | ".join(TITLES.values())} |
 |---|---|---|---|---|
-| calibrate 1,000 x 10, ms | {" | ".join(f"{ms:.2f}" for ms, _ in tiny.values())} |
-| predict one row of 10, µs | {" | ".join(f"{us:.0f}" for _, us in tiny.values())} |
+| calibrate 1,000 x 10, ms | {" | ".join(f"{ms:.2f}" for ms, _, _ in tiny.values())} |
+| of that, to look at the noise model | {" | ".join(f"{part / ms:.1%}" for ms, _, part in tiny.values())} |
+| predict one row of 10, µs | {" | ".join(f"{us:.0f}" for _, us, _ in tiny.values())} |
 
 All peers at 1,000 x 100, HPS, in ms, 20% of the labels random (`benchmarks/run.py --modest`). crepes 0.9.1
 computes a p-value for each label of each row, by counting calibration scores. At 25,000 x 1,000 that would

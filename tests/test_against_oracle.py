@@ -354,7 +354,7 @@ def test_a_correction_moves_the_target_and_beyond_one_there_is_no_threshold(guar
 def test_an_estimate_above_one_does_not_reach_a_target_above_one(rule):
     """F^c(0) = (1 - 1/2 · 1/4)/(1/2) = 7/4, but at the largest score F^c is 1."""
     scores, labels = np.array([[0.0, 1.0, 1.0, 1.0]] * 20), np.zeros(20, dtype=int)
-    with pytest.warns(nacp.NoValidThresholdWarning):
+    with pytest.warns(nacp.NoValidThresholdWarning), pytest.warns(nacp.NoiseModelWarning):
         cal = nacp.calibrate(
             scores, labels, noise=0.5, score="precomputed", guarantee="nacp", delta=0.9, crossing=rule
         )

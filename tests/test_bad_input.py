@@ -6,6 +6,7 @@ import warnings
 import numpy as np
 import pandas as pd
 import pytest
+import scipy.sparse
 
 import nacp
 from nacp.guarantees import Problem
@@ -66,8 +67,8 @@ BAD_PROBS = {
     "sum too small": (with_row([0.5, 0.25, 0.125, 0.0]), "row 2 sums to 0.875", "normalize=True"),
     "sum too large": (with_row([0.5, 0.5, 0.25, 0.25]), "row 2 sums to 1.5", "normalize=True"),
     "no mass": (with_row(np.zeros(K)), "row 2 sums to 0"),
-    "logits": (RNG.normal(size=(N, K)) * 5, "logits", "softmax"),
-    "positive logits": (RNG.uniform(0, 9, size=(N, K)), "logits", "softmax"),
+    "logits": (RNG.normal(size=(N, K)) * 5, "logits", "from_logits=True"),
+    "positive logits": (RNG.uniform(0, 9, size=(N, K)), "sum to 1", "from_logits=True for logits"),
     "log-probabilities": (np.log(PROBS), "log-probabilities", "np.exp(probs)"),
     "log of zero": (np.where(np.eye(K)[LABELS], 0.0, -np.inf), "log-probabilities", "np.exp(probs)"),
     "no rows": (PROBS[:0], "empty", f"(0, {K})"),
@@ -81,6 +82,11 @@ BAD_PROBS = {
     "missing": (pd.DataFrame(PROBS).astype("Float64").mask(PROBS < 0.1), "holds NaN", "drop or repair"),
     "complex": (PROBS + 0j, "numbers", "complex128"),
     "ragged": ([[0.5, 0.5], [1.0]], "(n, k)"),
+    "percentages": (100 * PROBS, "looks like percentages", "row 0 sums to 100", "probs / 100"),
+    "rounding below 0": (with_row([-1e-9, 0.25, 0.25, 0.5]), "-1e-09", "row 2", "np.clip(probs, 0, 1)"),
+    "one row of logits": (with_row([-3.0, 1.0, 2.0, 0.5]), "from -3 to 2 in row 2", "drop or repair"),
+    "counts": (np.round(40 * PROBS) + 1, "sum to 1", "normalize=True"),
+    "sparse": (scipy.sparse.csr_array(PROBS), "is a sparse matrix", "probs.toarray()"),
 }
 
 
@@ -88,6 +94,9 @@ BAD_PROBS = {
 @pytest.mark.parametrize("case", BAD_PROBS)
 def test_bad_probs_are_refused_at_every_door(case, door):
     probs, *words = BAD_PROBS[case]
+    if (case, door) == ("no rows", "predict_set"):
+        assert len(calibrate().predict_set(probs)) == 0
+        return
     says(complaint(DOORS[door], probs), "probs", *words)
 
 
@@ -114,7 +123,7 @@ def test_the_row_without_mass_is_named_although_others_need_normalising():
 
 
 def test_normalize_does_not_hide_logits():
-    says(complaint(calibrate, BAD_PROBS["logits"][0], normalize=True), "logits", "softmax")
+    says(complaint(calibrate, BAD_PROBS["logits"][0], normalize=True), "logits", "from_logits=True")
 
 
 def test_normalize_divides_by_the_row_sums_in_calibration_and_prediction():
@@ -240,12 +249,20 @@ def test_labels_that_are_not_1_based_get_no_such_hint():
     ("labels", "classes", "words"),
     [
         (np.where(LABELS == 1, "elk", np.take(NAMES, LABELS)), NAMES, ["labels", "'elk'", "classes"]),
-        (LABELS, NAMES, ["labels", "not in classes"]),
+        (LABELS, [10, 11, 12, 13], ["labels", "not in classes"]),
+        (LABELS + 1, NAMES, ["labels", "must lie from 0 to 3", "start at 1"]),
         (LABELS, NAMES[:3], ["classes", "4 different names", "found 3"]),
         (LABELS, ["ant", "ant", "bee", "cat"], ["classes", "4 different names", "found 4, 3"]),
         (LABELS, K, ["classes", "4 different names", "found 4"]),
     ],
-    ids=["unknown name", "numbers for names", "too few names", "one name twice", "a number"],
+    ids=[
+        "unknown name",
+        "numbers for others",
+        "numbers from 1",
+        "too few names",
+        "one name twice",
+        "a number",
+    ],
 )
 def test_bad_class_names_are_refused(labels, classes, words):
     says(complaint(calibrate, labels=labels, classes=classes), *words)
@@ -416,7 +433,8 @@ def test_an_absent_class_is_fatal_only_to_the_methods_that_need_it(guarantee):
 
 def test_given_priors_stand_in_for_an_absent_class_in_crcp():
     probs, labels = np.resize(PROBS, (4000, K)), np.resize(np.where(LABELS == 2, 3, LABELS), 4000)
-    cal = calibrate(probs, labels, guarantee=nacp.CRCP(priors=[0.3, 0.3, 0.1, 0.3]), alpha=0.5)
+    # Without noise: no class is absent where labels are replaced at random.
+    cal = calibrate(probs, labels, noise=0.0, guarantee=nacp.CRCP(priors=[0.3, 0.3, 0.1, 0.3]), alpha=0.5)
     assert np.isfinite(cal.threshold)
 
 

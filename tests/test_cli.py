@@ -261,8 +261,8 @@ def test_a_wrong_file_gets_one_sentence(files, arguments, words):
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        (["calibrate", "logits.npy", "labels.npy", "--noise", "0.2"], "probabilities first, by softmax"),
-        (["calibrate", "logs.npy", "labels.npy", "--noise", "0.2"], "first, by the exponential function"),
+        (["calibrate", "logits.npy", "labels.npy", "--noise", "0.2"], "give --logits"),
+        (["calibrate", "logs.npy", "labels.npy", "--noise", "0.2"], "; give --logits"),
         (["predict", "cal.json", "late.npy"], "; nacp calibrate --normalize divides by the row sums"),
         (
             ["compare", "probs.npy", "labels.npy", "--noise", "0", "--score", "precomputed", "--normalize"],
@@ -274,7 +274,7 @@ def test_a_wrong_file_gets_one_sentence(files, arguments, words):
         ),
         (["plan", "--classes", "4", "--noise", "0.2", "--noise-confidence", "0.9"], "give --noise-interval"),
         (["plan", "--classes", "4", "--noise", "columns.npy"], "its columns do: transpose it"),
-        (["plan", "--classes", "4", "--noise", "0.2", "--max-correction", "0"], "--max-correction must lie"),
+        (["plan", "--classes", "4", "--noise", "0.2", "--max-correction", "0"], "--excess must lie"),
         (["plan", "--classes", "4", "--noise", "0.2", "--points", "0"], "Error: --points must be"),
         (
             ["calibrate", "probs.npy", "labels.npy", "--noise", "0", "--score", "foo"],
@@ -371,7 +371,7 @@ def test_plan_prints_what_the_function_finds():
     ("options", "words"),
     [
         (["--classes", "100", "--noise", "1.5"], "Error: --noise must lie in [0, 1); found 1.5"),
-        (["--classes", "1", "--noise", "0.1"], "Error: --classes must be"),
+        (["--classes", "1", "--noise", "0.1"], "Error: --k must be"),
         (["--classes", "9", "--noise", "0.1", "--alpha", "2"], "Error: --alpha must lie strictly between"),
         (["--classes", "9", "--noise", "0.1", "--delta", "0"], "Error: --delta must lie strictly between"),
     ],

@@ -60,7 +60,7 @@ def test_the_estimate_is_of_the_true_labels_coverage_also_where_noise_is_ignored
             sets = np.asarray(row.calibration.predict_set(probs[:N]))
             share = sets[np.arange(N), noisy[:N]].mean()
             by_hand = (share - 0.2 * sets.mean()) / 0.8  # (F^n - eps F^r) / (1 - eps)
-            assert row.estimate == pytest.approx(by_hand, abs=1e-12)
+            assert row.estimate == pytest.approx(min(by_hand, 1.0), abs=1e-12)
 
 
 def test_smallest_kept_promise_first_then_no_promise_then_all_classes(found):
@@ -235,6 +235,7 @@ def test_with_checked_labels_every_cell_is_what_calibrating_alone_gives(data, no
     assert (split.estimate is None) == (noise is None)
 
 
+@pytest.mark.filterwarnings("ignore::nacp.NoiseModelWarning")  # the rate is overstated: thresholds differ
 def test_all_thresholds_are_judged_by_the_checked_labels(data):
     """Where all labels were checked, that is the share of true labels in the sets."""
     probs, truth, noisy = (part[:N] for part in data)

@@ -430,7 +430,10 @@ def test_a_group_model_with_an_interval_needs_both_ends_to_pass():
 @pytest.mark.parametrize(
     ("call", "said"),
     [
-        (lambda: nacp.noise_from_audit([0, 1], [0, 1, 1]), r"noisy must have the shape \(3,\)"),
+        (
+            lambda: nacp.noise_from_audit([0, 1], [0, 1, 1]),
+            "noisy must have a label for each of the 3 in clean",
+        ),
         (lambda: nacp.noise_from_audit([], [], k=3), "clean is empty"),
         (lambda: nacp.noise_from_audit(["a"], ["a"]), "pass k= or classes="),
         (lambda: nacp.noise_from_audit([0, 5], [0, 1], k=3), "noisy must lie from 0 to 2"),

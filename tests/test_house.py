@@ -39,6 +39,7 @@ FLOORS = [
         "calibrate",
         "calibration",
         "checked",
+        "contradicted",
         "files",
         "sets",
         "metrics",
@@ -58,7 +59,7 @@ FLOORS = [
 # What is imported upwards: inside a function, for a method that is a shortcut.
 UPWARDS = {
     ("calibration", "nacp.advice.diagnosis"), ("calibration", "nacp.show.html"), ("advice", "nacp.show.html"),
-    ("metrics", "nacp.show.html"), ("sets", "nacp.show.html"),
+    ("metrics", "nacp.show.html"), ("sets", "nacp.show.html"), ("estimation", "nacp.show.html"),
 }  # fmt: skip
 
 
@@ -221,7 +222,7 @@ def test_a_calibration_does_not_see_what_becomes_of_the_points(points, noise):
         assert np.array_equal(getattr(cal.curve, name), getattr(kept.curve, name))
     assert (str(cal), cal.floor, cal.tightness) == (str(kept), kept.floor, kept.tightness)
     assert len(cal.curve) > 100
-    assert cal.curve.thresholds[-1] > cal.threshold
+    assert cal.curve.clean[-1] == pytest.approx(1.0)
 
 
 @pytest.mark.parametrize(

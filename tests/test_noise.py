@@ -90,6 +90,7 @@ def test_a_structured_matrix_answers_as_the_dense_one(noise, which):
     close(matrix.column_sums(weights), weights @ np.abs(off), noise)
     close(matrix.rest_bounds(), [np.abs(rest).max(), np.abs(rest).sum(axis=1).max()], noise)
     close(matrix.subset_range(), same.subset_range(), noise)
+    close(matrix.column_range(), same.column_range(), noise)
     close(matrix.inverse().dense(), np.linalg.inv(dense), noise)
     if matrix.constant_rest is not None:
         close(rest, np.full((K, K), matrix.constant_rest), noise)

@@ -48,6 +48,7 @@ def test_stacked_labels_are_noticed(k, width):
 
 def test_calibrate_warns_once_and_finds_the_same_threshold():
     probs, labels = twins.simulate("cifar10", n=600, random_state=0)
+    labels = nacp.UniformNoise(0.2).sample(labels, 10, random_state=0)
     stacked, thrice = np.repeat(probs, 3, axis=0), np.repeat(labels, 3)
     with pytest.warns(nacp.RepeatedRowsWarning, match="about 3 times each") as caught:
         cal = nacp.calibrate(stacked, thrice, noise=0.2, guarantee="none")
@@ -61,6 +62,7 @@ def test_calibrate_warns_once_and_finds_the_same_threshold():
 def test_to_look_for_repeats_costs_little():
     """A few percent of the cheapest calibration: measured at 1% to 3%, so a tenth leaves room for others."""
     probs, labels = twins.simulate("cifar100", n=10_000, random_state=0)
+    labels = nacp.UniformNoise(0.2).sample(labels, 100, random_state=0)
 
     def shortest(work):
         times = []

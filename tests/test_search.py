@@ -85,7 +85,7 @@ def make_points(make, noise, seed=7):
     rng = np.random.default_rng(seed)
     probs = make(rng)
     probs = (probs / probs.sum(axis=1, keepdims=True)).astype(np.float32)
-    return probs, noise.sample(np.argmax(probs * rng.random((N, K)), axis=1), K, random_state=8)
+    return probs, noise.sample(np.argmax(probs * rng.random((N, K)), axis=1), K, random_state=9)
 
 
 ALPHAS = (0.01, 0.1, 0.4)

@@ -102,8 +102,7 @@ def test_contains_takes_names_only_where_there_are_names():
     assert NAMED.contains(labels).tolist() == [True, False, True, True, False, False, True]
     with pytest.raises(ValueError, match="labels holds names such as 'dog'; pass classes="):
         SETS.contains(labels)
-    with pytest.raises(ValueError, match="labels holds 3, which is not in classes"):
-        NAMED.contains([3, 0, 1, 2, 4, 0, 4])
+    assert NAMED.contains([3, 0, 1, 2, 4, 0, 4]).tolist() == NAMED.contains(labels).tolist()
     with pytest.raises(ValueError, match=r"labels must have the shape \(7,\).*found \(2,\)"):
         SETS.contains([0, 1])
     with pytest.raises(ValueError, match=r"labels must lie from 0 to 4.*found 0 to 5"):

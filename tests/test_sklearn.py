@@ -1,5 +1,8 @@
 """NoiseAwareClassifier is a scikit-learn classifier, alone and inside scikit-learn's own tools."""
 
+import subprocess
+import sys
+
 import numpy as np
 import pytest
 from sklearn.base import clone, is_classifier
@@ -235,8 +238,39 @@ def test_sets_need_a_calibration_and_say_so():
 def test_a_classifier_without_probabilities_is_refused_by_name():
     model = aware(LinearSVC()).fit(X[TRAIN], Y[TRAIN])
     assert not hasattr(model, "predict_proba")
-    with pytest.raises(AttributeError, match="predict_proba"):
+    with pytest.raises(
+        nacp.InputError, match="estimator has no predict_proba: it is a LinearSVC; wrap it in"
+    ):
         model.conformalize(X[CAL], NOISY)
+
+
+def test_several_alphas_are_refused_before_anything_is_fitted():
+    model = aware(alpha=[0.1, 0.2])
+    for work in (lambda: model.fit(X[TRAIN], Y[TRAIN]), lambda: model.conformalize(X[CAL], NOISY)):
+        with pytest.raises(nacp.InputError, match="alpha must lie strictly between 0 and 1"):
+            work()
+    assert not hasattr(model, "estimator_")
+
+
+def test_a_frozen_classifier_needs_no_fit():
+    inner = LogisticRegression(max_iter=5000).fit(X[TRAIN], Y[TRAIN])
+    model = aware(FrozenEstimator(inner))
+    assert np.array_equal(model.predict_proba(X[TEST]), inner.predict_proba(X[TEST]))
+    sets = model.conformalize(X[CAL], NOISY).predict_set(X[TEST])
+    fitted = aware(FrozenEstimator(inner)).fit(X[TRAIN], Y[TRAIN]).conformalize(X[CAL], NOISY)
+    assert sets.to_lists() == fitted.predict_set(X[TEST]).to_lists()
+    with pytest.raises(NotFittedError, match="LogisticRegression"):
+        aware(FrozenEstimator(LogisticRegression())).predict(X[TEST])
+
+
+def test_without_scikit_learn_there_is_one_sentence():
+    code = (
+        "import sys; sys.modules['sklearn'] = None; import nacp\n"
+        "try:\n    nacp.NoiseAwareClassifier\n"
+        "except ImportError as error:\n    print(error)"
+    )
+    said = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
+    assert said == 'NoiseAwareClassifier needs scikit-learn 1.6 or later; pip install "nacp[sklearn]"\n'
 
 
 def test_grid_search_reaches_the_parameters_inside():

@@ -1,6 +1,6 @@
 """Noise-aware conformal prediction: small prediction sets you can trust, from labels you cannot."""
 
-from importlib import import_module
+from importlib import import_module as _import
 from typing import TYPE_CHECKING, Any
 
 from nacp.advice.compared import ComparisonRow
@@ -12,6 +12,7 @@ from nacp.advice.theorems import NoisyComparison, compare_with_noisy_cp, thresho
 from nacp.calibrate import NoValidThresholdWarning, calibrate, coverage_curve
 from nacp.calibration import Calibration
 from nacp.checked import choose_audit
+from nacp.contradicted import NoiseModelWarning
 from nacp.coverage import CoverageCurve, Tally
 from nacp.coverage.audit import AuditPlan, AuditWarning
 from nacp.errors import InputError
@@ -91,6 +92,7 @@ __all__ = [
     "Noise",
     "NoiseAwareClassifier",
     "NoiseEstimate",
+    "NoiseModelWarning",
     "NoisyComparison",
     "Plan",
     "Precomputed",
@@ -134,7 +136,11 @@ __all__ = [
 
 def __getattr__(name: str) -> Any:
     if name in _ELSEWHERE:
-        return getattr(import_module(_ELSEWHERE[name]), name)
+        return getattr(_import(_ELSEWHERE[name]), name)
     if name == "datasets":
-        return import_module("nacp.datasets")
+        return _import("nacp.datasets")
     raise AttributeError(f"module 'nacp' has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted([*__all__, "datasets", "estimation"])

@@ -1,5 +1,7 @@
 """calibrate(), the one door: open the points, find the threshold, return a Calibration."""
 
+from __future__ import annotations
+
 import warnings
 from collections.abc import Sequence
 from typing import Any, overload
@@ -10,6 +12,7 @@ from numpy.typing import ArrayLike
 from nacp.calibration import Calibration
 from nacp.checked import checked_calibrations, for_checked, guessing_noise, open_checked
 from nacp.checks import check_alphas, check_choice, check_count, check_flag
+from nacp.contradicted import against, warn_of
 from nacp.coverage import RULES, CoverageCurve, Rule, Sample, Talk
 from nacp.coverage.audit import AuditPlan
 from nacp.errors import InputError
@@ -25,7 +28,7 @@ from nacp.noise import (
     basis_of,
     noise_for,
 )
-from nacp.points import check_classes, check_given, open_points, open_rows, warn_of_repeats
+from nacp.points import check_classes, check_given, column_names, open_points, open_rows, warn_of_repeats
 from nacp.scores import ScoreLike as ScoreLike
 from nacp.scores import as_score
 
@@ -49,6 +52,7 @@ def calibrate(
     crossing: Rule = "last",
     classes: Any = None,
     normalize: bool = False,
+    from_logits: bool = False,
     random_state: int | None = None,
     unlabelled: ArrayLike | None = None,
 ) -> Calibration: ...
@@ -67,6 +71,7 @@ def calibrate(
     crossing: Rule = "last",
     classes: Any = None,
     normalize: bool = False,
+    from_logits: bool = False,
     random_state: int | None = None,
     unlabelled: ArrayLike | None = None,
 ) -> list[Calibration]: ...
@@ -84,6 +89,7 @@ def calibrate(
     crossing: Rule = "last",
     classes: Any = None,
     normalize: bool = False,
+    from_logits: bool = False,
     random_state: int | None = None,
     unlabelled: ArrayLike | None = None,
 ) -> Calibration | list[Calibration]:
@@ -131,9 +137,13 @@ def calibrate(
         "last": the smallest threshold from which on the estimate stays at or above the target (the paper's
         "largest solution"). "first": the smallest threshold at which it reaches the target.
     classes : sequence of length k, optional
-        The class names, in the order of the columns of `probs`.
+        The class names, in the order of the columns of `probs`; by default the names of the columns of a
+        table that has some. `labels` may then be names, or, if no name is a number, numbers of columns.
     normalize : bool, default=False
         Divide each row of `probs` by its sum, here and in `predict_set`.
+    from_logits : bool, default=False
+        `probs` holds logits (log-probabilities will do), here and in `predict_set`; their softmax is taken,
+        in float64.
     random_state : int, optional
         The seed by which "pac" shuffles the rows, 0 by default; to be fixed before the labels are seen. The
         other guarantees do not depend on it.
@@ -148,6 +158,8 @@ def calibrate(
     -----
     NoValidThresholdWarning
         If no threshold keeps the promise; the sets then hold all classes.
+    NoiseModelWarning
+        If the labels contradict the noise model; `Calibration.warnings` keeps it.
     RepeatedRowsWarning
         If rows repeat each other as stacked labels of the same items do.
 
@@ -177,9 +189,11 @@ def calibrate(
     score = as_score(score)
     check_choice("crossing", crossing, RULES)
     seed = 0 if random_state is None else check_count("random_state", random_state)
-    alphas = check_alphas(alpha)
-    check_flag("normalize", normalize)
-    options = {"probabilities": score.takes_probabilities, "normalize": normalize, "classes": classes}
+    alphas, classes = check_alphas(alpha), column_names(probs, classes)
+    options = {
+        "probabilities": score.takes_probabilities, "normalize": check_flag("normalize", normalize),
+        "from_logits": check_flag("from_logits", from_logits), "classes": classes,
+    }  # fmt: skip
     if clean is not None:
         guarantee = for_checked(guarantee, delta, crossing, unlabelled, audit, score)
         rows, numbers, names, dealt = open_checked(probs, labels, clean, seed, audit, **options)
@@ -241,6 +255,7 @@ def calibrate(
                 NoValidThresholdWarning,
                 stacklevel=2,
             )
+    warn_of(found[0].warnings)
     return found[0] if np.ndim(alpha) == 0 else found
 
 
@@ -281,6 +296,7 @@ def calibrations(
 ) -> Talk[list[Calibration]]:
     """Return a calibration of a sample for each alpha; several guarantees may be found together."""
     found = yield from find(guarantee, sample, noise, alphas, crossing, seed)
+    said = yield from against(sample, noise, classes)
     results = []
     for alpha, (finding, coverage, price) in zip(alphas, found, strict=True):
         tally = yield from coverage.tally()
@@ -295,7 +311,7 @@ def calibrations(
                 crossing=crossing,
                 correction=finding.correction,
                 native_threshold=finding.threshold,
-                estimate=finding.estimate,
+                estimate=min(max(finding.estimate, 0.0), 1.0),
                 obstacle=finding.obstacle,
                 gap=finding.gap,
                 price_of_doubt=price,
@@ -307,7 +323,9 @@ def calibrations(
                 noise_basis=basis,
                 alphas=len(alphas),
                 widths=sample.rows.widths,
+                from_logits=sample.rows.logits,
                 several=None if sample.parts is None else int(np.count_nonzero(sample.parts)),
+                warnings=said,
                 tally=tally,
             )
         )
@@ -323,12 +341,13 @@ def coverage_curve(
     thresholds: ArrayLike | None = None,
     classes: Any = None,
     normalize: bool = False,
+    from_logits: bool = False,
 ) -> CoverageCurve:
     """Estimate the noisy, random and clean coverage at thresholds, exactly.
 
     Parameters
     ----------
-    probs, labels, noise, score, classes, normalize
+    probs, labels, noise, score, classes, normalize, from_logits
         As in `calibrate`.
     thresholds : array of shape (m,), optional
         Where to evaluate. By default at every distinct score of a noisy label; these are all the
@@ -351,8 +370,9 @@ def coverage_curve(
     """
     score = as_score(score)
     rows, numbers, _ = open_points(
-        probs, labels, probabilities=score.takes_probabilities, normalize=normalize, classes=classes
-    )
+        probs, labels, probabilities=score.takes_probabilities, normalize=normalize, from_logits=from_logits,
+        classes=classes,
+    )  # fmt: skip
     sample = Sample(rows, numbers, score)
     coverage = coverage_under(sample, noise_for(noise, rows.k))
     if thresholds is None:

@@ -1,5 +1,7 @@
 """Calibration: a threshold and what it promises. A value: it holds no rows."""
 
+from __future__ import annotations
+
 import math
 import os
 from dataclasses import dataclass, field
@@ -34,12 +36,12 @@ class Calibration:
         q: the sets are ``{l : S(x, l) <= q}``. Infinite if no threshold keeps the promise.
     correction : float
         What the guarantee added to the target 1 - alpha; 0 for one that tests thresholds, as "pac" does.
-    alpha, score, noise, guarantee, crossing, classes, normalize
+    alpha, score, noise, guarantee, crossing, classes, normalize, from_logits
         As given to `calibrate`.
     n, k : int
         The numbers of calibration points and of classes.
     estimate : float
-        The estimated clean coverage at the threshold, F^c-hat.
+        The estimated clean coverage at the threshold, F^c-hat, cut off at 0 and 1.
     obstacle : str or None
         Why the threshold is infinite, where it is.
     gap : float
@@ -68,6 +70,8 @@ class Calibration:
     alphas : int
         How many alphas were calibrated at once. The promise holds for each of them by itself; `assumptions`
         says so.
+    warnings : tuple of str
+        What the labels say against the noise model: empty if they do not contradict it.
     tally : Tally or None
         What was counted: the curve comes from it. A calibration from a file has none.
 
@@ -106,6 +110,7 @@ class Calibration:
     random_state: int = 0
     classes: tuple[Any, ...] | None = field(default=None, repr=False)
     normalize: bool = False
+    from_logits: bool = False
     deviation: float | None = None
     checked: int | None = None
     planned: int | None = None
@@ -113,6 +118,7 @@ class Calibration:
     several: int | None = None
     widths: Widths | None = None
     alphas: int = field(default=1, compare=False)
+    warnings: tuple[str, ...] = ()
     tally: Tally | None = field(default=None, repr=False, compare=False)
 
     @property
@@ -202,7 +208,7 @@ class Calibration:
         audit_probs: ArrayLike | None = None,
         audit_labels: ArrayLike | None = None,
         level: float = 0.05,
-    ) -> "Diagnosis":
+    ) -> Diagnosis:
         """Ask whether the noise model can be right; see `nacp.diagnose`."""
         from nacp.advice.diagnosis import diagnose
 
@@ -210,16 +216,18 @@ class Calibration:
             self, probs, labels, clean=clean, audit_probs=audit_probs, audit_labels=audit_labels, level=level
         )
 
-    def open_rows(self, probs: ArrayLike, name: str = "probs") -> Rows:
+    def open_rows(self, probs: ArrayLike, name: str = "probs", least: int = 1) -> Rows:
         """Check rows that are to be seen as the calibration points were."""
         return open_rows(
             probs,
             normalize=self.normalize,
+            from_logits=self.from_logits,
             probabilities=self.score.takes_probabilities,
             k=self.k,
             classes=self.classes,
             name=name,
             widths=self.widths,
+            least=least,
         )
 
     def predict_set(self, probs: ArrayLike, *, allow_empty: bool = True) -> PredictionSets:
@@ -228,8 +236,8 @@ class Calibration:
         Parameters
         ----------
         probs : array of shape (m, k)
-            Class probabilities, from the same classifier, and as wide as those that calibrated: wider ones
-            are rounded, and narrower ones refused.
+            Class probabilities (logits, if the calibration was made from these), from the same classifier,
+            and as wide as those that calibrated: wider ones are rounded, and narrower ones refused.
         allow_empty : bool, default=True
             ``False`` puts the most probable label into every set that would be empty, and with it those that
             are just as probable (of scores of one's own: those with the lowest score); coverage can only
@@ -239,15 +247,15 @@ class Calibration:
         -------
         PredictionSets
         """
-        rows, spec, scratch = self.open_rows(probs), self.score.spec, Scratch()
-        sizes, labels = [], []
+        rows, spec, scratch = self.open_rows(probs, least=0), self.score.spec, Scratch()
+        sizes, labels = [np.zeros(1, dtype=np.int64)], [np.zeros(0, dtype=np.int32)]
         for where in rows.slices():
             block = engine.open_block(rows[where], spec, scratch)
             size, label = engine.sets(block, self.native_threshold, allow_empty=allow_empty)
             sizes.append(size)
             labels.append(label.astype(np.int32))
         return PredictionSets(
-            np.concatenate([[0], np.cumsum(np.concatenate(sizes))]),
+            np.cumsum(np.concatenate(sizes)),
             np.concatenate(labels),
             k=self.k,
             classes=self.classes,
@@ -285,8 +293,9 @@ class Calibration:
             said += f" Not knowing the noise exactly costs {self.price_of_doubt:.2g} labels per set."
         if self.note:
             said += f" Note: {self.note}."
+        warned = "".join(f"Warning: {sentence}.\n" for sentence in self.warnings)
         return wrapped(
-            f"{sets}, S = {self.score!r}, from {source}.\n"
+            f"{warned}{sets}, S = {self.score!r}, from {source}.\n"
             f"Promised ({self.guarantee!r}): {self.promise}.{said} Assumed: {self.assumptions}."
         )
 

@@ -1,5 +1,7 @@
 """Calibration where some labels were checked; and which labels should be."""
 
+from __future__ import annotations
+
 from collections.abc import Sequence
 from typing import Any
 
@@ -130,6 +132,7 @@ def checked_calibrations(
             planned=None if audit.plan is None else len(audit.plan),
             alphas=len(alphas),
             widths=sample.rows.widths,
+            from_logits=sample.rows.logits,
         )
         for alpha, finding in zip(alphas, found, strict=True)
     ]
@@ -164,6 +167,7 @@ def choose_audit(
     noise: NoiseLike | Unsaid = UNSAID,
     classes: Any = None,
     normalize: bool = False,
+    from_logits: bool = False,
     random_state: int = 0,
 ) -> AuditPlan:
     """Choose which labels to check, so that `calibrate` learns the most from them.
@@ -174,7 +178,7 @@ def choose_audit(
 
     Parameters
     ----------
-    probs, labels, score, classes, normalize
+    probs, labels, score, classes, normalize, from_logits
         As in `calibrate`, to which the same are passed later.
     budget : int
         How many labels can be checked.
@@ -214,7 +218,12 @@ def choose_audit(
     score, seed = as_score(score), check_count("random_state", random_state)
     check_fraction("alpha", alpha)
     rows, numbers, _ = open_points(
-        probs, labels, probabilities=score.takes_probabilities, normalize=normalize, classes=classes
+        probs,
+        labels,
+        probabilities=score.takes_probabilities,
+        normalize=normalize,
+        from_logits=from_logits,
+        classes=classes,
     )
     aside = pilot_size(rows.n, rows.k)
     check_count("budget", budget, 1)
@@ -257,7 +266,13 @@ def _picked(
 
 
 def same_audit(
-    document: dict[str, Any], probs: Any, labels: Any, *, classes: Any = None, normalize: bool = False
+    document: dict[str, Any],
+    probs: Any,
+    labels: Any,
+    *,
+    classes: Any = None,
+    normalize: bool = False,
+    from_logits: bool = False,
 ) -> AuditPlan:
     """Return the plan that `AuditPlan.to_dict` described, for the same points."""
     try:
@@ -270,7 +285,12 @@ def same_audit(
     except (KeyError, TypeError, ValueError, InputError):
         raise InputError("audit", "has a plan that cannot be read") from None
     rows, numbers, _ = open_points(
-        probs, labels, probabilities=score.takes_probabilities, normalize=normalize, classes=classes
+        probs,
+        labels,
+        probabilities=score.takes_probabilities,
+        normalize=normalize,
+        from_logits=from_logits,
+        classes=classes,
     )
     if (n, k) != (rows.n, rows.k) or not 0 <= aside < n:
         raise InputError(

@@ -24,8 +24,8 @@ _VERSION = 1
 _FIELDS = (
     "alpha", "n", "k", "score", "noise", "guarantee", "crossing", "correction", "threshold",
     "native_threshold", "estimate", "deviation", "obstacle", "gap", "price_of_doubt", "note",
-    "random_state", "classes", "normalize", "checked", "planned", "noise_basis", "several", "widths",
-    "alphas",
+    "random_state", "classes", "normalize", "from_logits", "checked", "planned", "noise_basis", "several",
+    "widths", "alphas", "warnings",
 )  # fmt: skip
 _Member = TypeVar("_Member")
 
@@ -110,7 +110,8 @@ def _from_document(document: dict[str, Any], score: Any) -> Calibration:
         crossing=crossing,
         correction=number("correction", document["correction"]),
         native_threshold=native,
-        estimate=number("estimate", document["estimate"]),
+        # Files from before it was cut off may have more than 1.
+        estimate=min(max(number("estimate", document["estimate"]), 0.0), 1.0),
         checked=None if checked is None else check_count("checked", checked, 1),
         planned=None if planned is None else check_count("planned", planned, 1),
         deviation=None if deviation is None else number("deviation", deviation),
@@ -125,6 +126,8 @@ def _from_document(document: dict[str, Any], score: Any) -> Calibration:
         random_state=check_count("random_state", document.get("random_state", 0)),
         classes=check_classes(document["classes"], k),
         normalize=check_flag("normalize", document["normalize"]),
+        from_logits=check_flag("from_logits", document.get("from_logits", False)),
+        warnings=_texts("warnings", document.get("warnings", [])),
     )
 
 
@@ -233,6 +236,12 @@ def _widths(stored: Any) -> Widths | None:
         return None
     least, given = (check_choice("widths", each, ("float16", "float32", "float64")) for each in stored)
     return Widths(least, given)
+
+
+def _texts(name: str, values: Any) -> tuple[str, ...]:
+    if isinstance(values, list) and all(isinstance(each, str) for each in values):
+        return tuple(values)
+    raise InputError(name, "must be a list of texts", found=repr(values))
 
 
 def _text(name: str, value: Any) -> str | None:

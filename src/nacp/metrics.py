@@ -1,6 +1,8 @@
 """How prediction sets do: evaluate() on true labels, coverage_by_class() on noisy ones too."""
 
-from dataclasses import dataclass, fields
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass, fields
 from typing import Any
 
 import numpy as np
@@ -23,6 +25,7 @@ _SIZE_BOUNDS = (1, 3, 10, 100, 1000)
 _TAIL, REACH = 0.025, 1.96
 # Classes, when the coverage of each is printed.
 _SHOWN = 10
+_HEADER = ("class", "coverage", "interval", "labels")
 # So many points are added for an interval from noisy labels, half of them covered.
 _ADDED = 4
 
@@ -76,6 +79,19 @@ class Evaluation:
         reach = REACH * self.size_error
         return max(self.mean_size - reach, 0.0), self.mean_size + reach
 
+    def to_dict(self) -> dict[str, Any]:
+        """Return all metrics by name, with both intervals: plain values, for JSON or a table.
+
+        Examples
+        --------
+        >>> import nacp
+        >>> found = nacp.evaluate(nacp.PredictionSets([0, 2, 2, 3], [0, 2, 1], k=3), [2, 0, 1])
+        >>> {name: found.to_dict()[name] for name in ("n", "coverage_interval")}
+        {'n': 3, 'coverage_interval': (0.094..., 0.991...)}
+        """
+        intervals = {"coverage_interval": self.coverage_interval, "size_interval": self.size_interval}
+        return asdict(self) | intervals
+
     def __str__(self) -> str:
         return "\n".join(f"{name:<26}{value}" for name, value in self._told().items())
 
@@ -122,14 +138,14 @@ def evaluate(sets: PredictionSets, labels: ArrayLike, *, alpha: float | None = N
     if not isinstance(sets, PredictionSets):
         raise InputError("sets", "must be PredictionSets, as from predict_set", found=type(sets).__name__)
     numbers = check_labels(labels, len(sets), sets.k, sets.classes)
-    if len(sets) == 0:
-        raise InputError("sets", "is empty: there is nothing to evaluate")
     level = sets.alpha if alpha is None else check_fraction("alpha", alpha)
     return summarize(sets.contains(labels), sets.sizes, numbers, level)
 
 
 def summarize(covered: Bools, sizes: Ints, labels: Ints, level: float | None) -> Evaluation:
     """Return the metrics of sets of which no more is known than their sizes and whether they cover."""
+    if len(sizes) == 0:
+        raise InputError("sets", "is empty: there is nothing to evaluate")
     per_class = _means(labels, covered)
     per_size = _means(np.searchsorted(_SIZE_BOUNDS, sizes), covered)
     return Evaluation(
@@ -153,9 +169,9 @@ def _means(groups: Array, values: Array) -> Array:
     return sums[counts > 0] / counts[counts > 0]
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class ClassCoverage:
-    """What `coverage_by_class` found; each array has one entry per class.
+    """What `coverage_by_class` found; each array has one entry per class. Print it for the worst classes.
 
     Attributes
     ----------
@@ -216,24 +232,36 @@ class ClassCoverage:
         -------
         str
         """
-        found = self.worst(most)
-        rows = [
+        rows = self._rows(most)
+        title, told = self._words(len(rows))
+        return "\n".join([wrapped(title), *table_lines([_HEADER, *rows], 1), wrapped(told)])
+
+    def _rows(self, most: int) -> list[tuple[str, ...]]:
+        return [
             (str(each["class"]), f"{each['coverage']:.4f}", f"{each['low']:.4f} to {each['high']:.4f}",
              f"{each['count']:,}")
-            for each in found
+            for each in self.worst(most)
         ]  # fmt: skip
+
+    def _words(self, shown: int) -> tuple[str, str]:
+        """Return what to say above and below a table of so many classes."""
         known = int(np.isfinite(self.coverage).sum())
-        lines = table_lines([("class", "coverage", "interval", "labels"), *rows], 1)
-        title = (
-            "Coverage by class."
-            if len(found) == known
-            else f"The {len(found)} of {known:,} classes that are covered least."
-        )
+        title = f"The {shown} of {known:,} classes that are covered least."
         told = "Each interval is for its class alone; of many classes some come out low by chance."
-        return "\n".join([wrapped(title), *lines, wrapped(told)])
+        return "Coverage by class." if shown == known else title, told
+
+    def __repr__(self) -> str:
+        return f"ClassCoverage(k={len(self.coverage)})"
 
     def __str__(self) -> str:
         return self.table(_SHOWN)
+
+    def _repr_html_(self) -> str:
+        from nacp.show.html import card, sentence, table
+
+        rows = self._rows(_SHOWN)
+        title, told = self._words(len(rows))
+        return card("ClassCoverage", sentence(title), table(_HEADER, rows), sentence(told))
 
 
 def coverage_by_class(

@@ -1,5 +1,7 @@
 """PredictionSets: ragged inside, booleans or lists outside."""
 
+from __future__ import annotations
+
 from collections.abc import Iterator
 from numbers import Integral
 from typing import Any, overload
@@ -84,6 +86,23 @@ class PredictionSets:
         """Return the sets as lists of class names, or of numbers if there are no names."""
         return list(self)
 
+    def to_frame(self) -> Any:
+        """Return the sets as a table of pandas: a row for each, with its size and the list of its labels.
+
+        Examples
+        --------
+        >>> import nacp
+        >>> print(nacp.PredictionSets([0, 2, 2], [0, 2], k=3, classes=("cat", "dog", "owl")).to_frame())
+           size      labels
+        0     2  [cat, owl]
+        1     0          []
+        """
+        try:
+            from pandas import DataFrame
+        except ImportError:
+            raise ImportError("to_frame needs pandas; to_lists needs nothing") from None
+        return DataFrame({"size": self.sizes, "labels": self.to_lists()})
+
     def __array__(self, dtype: DTypeLike | None = None, copy: bool | None = None) -> Array:
         if copy is False:
             raise InputError("copy", "must not be False: the boolean matrix is made on request")
@@ -100,8 +119,8 @@ class PredictionSets:
     @overload
     def __getitem__(self, row: int) -> list[Any]: ...
     @overload
-    def __getitem__(self, row: slice | Array) -> "PredictionSets": ...
-    def __getitem__(self, row: int | slice | Array) -> "list[Any] | PredictionSets":
+    def __getitem__(self, row: slice | Array) -> PredictionSets: ...
+    def __getitem__(self, row: int | slice | Array) -> list[Any] | PredictionSets:
         if not isinstance(row, Integral):
             chosen = np.arange(len(self))[row]
             sizes = self.sizes[chosen]

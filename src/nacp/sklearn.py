@@ -1,23 +1,34 @@
 """NoiseAwareClassifier: a scikit-learn classifier with prediction sets. Needs the extra ``nacp[sklearn]``."""
 
+from __future__ import annotations
+
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
-from sklearn.base import BaseEstimator, ClassifierMixin, MetaEstimatorMixin, clone
-from sklearn.utils.metaestimators import available_if
-from sklearn.utils.validation import check_is_fitted
+
+try:
+    from sklearn.base import BaseEstimator, ClassifierMixin, MetaEstimatorMixin, clone
+    from sklearn.frozen import FrozenEstimator
+    from sklearn.utils.metaestimators import available_if
+    from sklearn.utils.validation import check_is_fitted
+except ImportError:
+    raise ImportError(
+        'NoiseAwareClassifier needs scikit-learn 1.6 or later; pip install "nacp[sklearn]"'
+    ) from None
 
 from nacp._types import Array
 from nacp.calibrate import ScoreLike, calibrate
 from nacp.calibration import Calibration
+from nacp.checks import check_fraction
 from nacp.coverage import Rule
+from nacp.errors import InputError
 from nacp.guarantees import Guarantee
 from nacp.noise import UNSAID, NoiseLike
 from nacp.sets import PredictionSets
 
 
-def _has_probabilities(model: "NoiseAwareClassifier") -> bool:
+def _has_probabilities(model: NoiseAwareClassifier) -> bool:
     return bool(getattr(model, "estimator_", model.estimator).predict_proba)
 
 
@@ -28,8 +39,8 @@ class NoiseAwareClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator): 
     Parameters
     ----------
     estimator : classifier
-        Any scikit-learn classifier with ``predict_proba``. It is cloned and fitted by `fit`; wrap a fitted
-        one in ``sklearn.frozen.FrozenEstimator`` to keep it as it is.
+        Any scikit-learn classifier with ``predict_proba``. It is cloned and fitted by `fit`; a fitted one
+        that is wrapped in ``sklearn.frozen.FrozenEstimator`` stays as it is, and needs no `fit`.
     noise, alpha, guarantee, delta, crossing, random_state
         As in `nacp.calibrate`. `noise` may be left out ("unsaid") where `conformalize` gets checked labels.
     conformity_score : str, score or callable, default="hps"
@@ -85,7 +96,7 @@ class NoiseAwareClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator): 
         self.crossing = crossing
         self.random_state = random_state
 
-    def fit(self, X: object, y: ArrayLike, **fit_params: object) -> "NoiseAwareClassifier":
+    def fit(self, X: object, y: ArrayLike, **fit_params: object) -> NoiseAwareClassifier:
         """Fit the classifier.
 
         Parameters
@@ -101,7 +112,12 @@ class NoiseAwareClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator): 
         -------
         self
         """
-        self.estimator_ = clone(self.estimator).fit(X, y, **fit_params)
+        check_fraction("alpha", self.alpha)
+        return self._keep(clone(self.estimator).fit(X, y, **fit_params))
+
+    def _keep(self, fitted: Any) -> NoiseAwareClassifier:
+        """Take over a fitted classifier, and what it has learned."""
+        self.estimator_ = fitted
         self.classes_ = self.estimator_.classes_
         # What belongs to an earlier fit goes. A calibration of the classifier inside is not ours.
         self.__dict__.pop("calibration_", None)
@@ -113,7 +129,7 @@ class NoiseAwareClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator): 
 
     def conformalize(
         self, X: object, y: ArrayLike | None, unlabelled: object = None, y_clean: object = None
-    ) -> "NoiseAwareClassifier":
+    ) -> NoiseAwareClassifier:
         """Calibrate on inputs that the classifier was not fitted on, and their noisy labels.
 
         Parameters
@@ -132,7 +148,14 @@ class NoiseAwareClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator): 
         -------
         self
         """
-        check_is_fitted(self, "estimator_")
+        check_fraction("alpha", self.alpha)
+        self._be_fitted()
+        if not hasattr(self.estimator_, "predict_proba"):
+            raise InputError(
+                "estimator",
+                f"has no predict_proba: it is a {type(self.estimator_).__name__}",
+                remedy="wrap it in sklearn.calibration.CalibratedClassifierCV",
+            )
         self.calibration_: Calibration = calibrate(
             self.predict_proba(X),
             None if y is None else np.asarray(y),
@@ -176,7 +199,7 @@ class NoiseAwareClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator): 
         X : array-like of shape (m, features)
             Inputs.
         """
-        check_is_fitted(self, "estimator_")
+        self._be_fitted()
         return np.asarray(self.estimator_.predict(X))
 
     @available_if(_has_probabilities)  # type: ignore[untyped-decorator]
@@ -188,8 +211,15 @@ class NoiseAwareClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator): 
         X : array-like of shape (m, features)
             Inputs.
         """
-        check_is_fitted(self, "estimator_")
+        self._be_fitted()
         return np.asarray(self.estimator_.predict_proba(X))
+
+    def _be_fitted(self) -> None:
+        """See to it that there is a fitted classifier: one that is frozen is there from the start."""
+        if not hasattr(self, "estimator_") and isinstance(self.estimator, FrozenEstimator):
+            check_is_fitted(self.estimator.estimator)
+            self._keep(self.estimator)
+        check_is_fitted(self, "estimator_")
 
     def __sklearn_tags__(self) -> Any:
         from sklearn.utils import get_tags

@@ -32,6 +32,10 @@ class Tuning:
         Into how many cells one read may cut the cells that hold too many pairs to be collected.
     hint_pairs : int
         Up to so many pairs, all are collected in the first read; from there on it takes a hint which.
+    counted_pairs : int
+        Up to so many pairs, the first read counts them in all cells; of more, only as far as the thresholds
+        are (`nacp.coverage.crossing`), and whether the labels contradict the noise model is asked of some
+        rows that have so many.
     hint_rows : int
         So many rows for each target, of four at the most, but a 16th of all rows at the most, are looked at
         first to guess which cells the first read should collect. With half as many, 30 values of alpha took
@@ -59,6 +63,7 @@ class Tuning:
     collected_pairs: int = 1 << 21
     new_cells: int = 1 << 16
     hint_pairs: int = 1 << 17
+    counted_pairs: int = 1 << 22
     hint_rows: int = 512
     hint_errors: float = 4.0
     written_weights: int = 1 << 20

@@ -193,7 +193,7 @@ def compared(
     )  # fmt: skip
     estimates = yield from coverage_under(sample, asked.noise).at(np.array([cal.native_threshold]))
     said()
-    estimate = None if asked.unsaid else float(estimates.clean[0])
+    estimate = None if asked.unsaid else min(max(float(estimates.clean[0]), 0.0), 1.0)
     if noise is asked.noise and not asked.unsaid:
         estimate = cal.estimate
     return _filled(row, cal, estimate, float(estimates.random[0]) * sample.k)

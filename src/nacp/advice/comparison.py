@@ -1,5 +1,7 @@
 """compare(): all guarantees and scores side by side on one's own data."""
 
+from __future__ import annotations
+
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from itertools import count
@@ -13,13 +15,14 @@ from nacp.advice.compared import NOISY, Asked, ComparisonRow, compared_all, plan
 from nacp.calibrate import ScoreLike, informative_noise, noise_is_missing
 from nacp.checked import guessing_noise, open_checked
 from nacp.checks import check_count, check_flag, check_fraction
+from nacp.contradicted import warn_of
 from nacp.coverage import Rule, Sample
 from nacp.coverage.audit import Audit
 from nacp.coverage.audited import AuditedCoverage
 from nacp.errors import InputError
 from nacp.guarantees import GUARANTEES, Guarantee, coverage_under
 from nacp.noise import UNSAID, NoiseLike, Unsaid, basis_of
-from nacp.points import Rows, open_points, open_test
+from nacp.points import Rows, column_names, open_points, open_test
 from nacp.scores import Score, as_score
 from nacp.wrapping import table_lines
 
@@ -62,6 +65,12 @@ class Comparison:
         return table
 
     @property
+    def warnings(self) -> tuple[str, ...]:
+        """What the labels say against the noise model: that of the first row that it spoils."""
+        rows = (row.calibration.warnings for row in self.rows if row.calibration is not None)
+        return next((said for said in rows if said), ())
+
+    @property
     def audited(self) -> bool:
         """Whether there are checked labels."""
         return any(row.labels != NOISY for row in self.rows)
@@ -80,7 +89,7 @@ class Comparison:
     @property
     def sentences(self) -> list[tuple[str, str]]:
         """What each guarantee promises, or why it does not, and what else should be known: each said once."""
-        told: dict[tuple[str, str], None] = {}
+        told: dict[tuple[str, str], None] = {("Warning", said): None for said in self.warnings}
         for row in self.rows:
             name = f"{row.guarantee} ({row.labels})" if self.audited else row.guarantee
             told[name, row.said(self.audited)] = None
@@ -104,6 +113,7 @@ def compare(
     test_labels: ArrayLike | None = None,
     classes: Any = None,
     normalize: bool = False,
+    from_logits: bool = False,
     crossing: Rule = "last",
     random_state: int = 0,
     progress: Callable[[int, int], None] | None = None,
@@ -116,7 +126,7 @@ def compare(
 
     Parameters
     ----------
-    probs, labels, noise, alpha, classes, normalize, crossing, random_state
+    probs, labels, noise, alpha, classes, normalize, from_logits, crossing, random_state
         As in `calibrate`.
     clean : array of shape (n,) or pair (rows, labels), optional
         True labels of points that were picked at random and checked, as in `calibrate`. There are rows for
@@ -141,6 +151,11 @@ def compare(
     -------
     Comparison
 
+    Warns
+    -----
+    NoiseModelWarning
+        If the labels contradict the noise model.
+
     See Also
     --------
     plan : What each guarantee will cost, before there are data.
@@ -161,6 +176,8 @@ def compare(
     """
     check_fraction("alpha", alpha)
     check_flag("normalize", normalize)
+    check_flag("from_logits", from_logits)
+    classes = column_names(probs, classes)
     seed = check_count("random_state", random_state)
     if clean is None:
         if isinstance(noise, Unsaid):
@@ -180,7 +197,9 @@ def compare(
     opened: dict[bool, tuple[Rows, Ints, tuple[Any, ...] | None, Audit | None]] = {}
     tested: dict[bool, tuple[Rows, Ints | None]] = {}
     for kind in {score.takes_probabilities for _, score in named}:
-        options = {"probabilities": kind, "normalize": normalize, "classes": classes}
+        options = {
+            "probabilities": kind, "normalize": normalize, "from_logits": from_logits, "classes": classes,
+        }  # fmt: skip
         if clean is None:
             opened[kind] = *open_points(probs, labels, **options), None
         else:
@@ -207,7 +226,9 @@ def compare(
         if tested:
             found = _measured(found, *tested[score.takes_probabilities], score)
         rows += found
-    return Comparison(tuple(sorted(rows, key=lambda row: row._place)), float(alpha), points.n, points.k)
+    compared = Comparison(tuple(sorted(rows, key=lambda row: row._place)), float(alpha), points.n, points.k)
+    warn_of(compared.warnings)
+    return compared
 
 
 def _measured(

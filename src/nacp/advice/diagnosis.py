@@ -6,6 +6,8 @@ refutes the model. Half of the points show where to look, the other half are for
 way round: the level is exact. The proof: docs/estimation.md.
 """
 
+from __future__ import annotations
+
 import math
 from dataclasses import dataclass
 from typing import Any, NamedTuple
@@ -113,6 +115,16 @@ class Diagnosis:
             )
         return f"{said}\n{found}: compatible with the target {self.target:.6g}."
 
+    def _repr_html_(self) -> str:
+        from nacp.show.html import card, table, told
+
+        header = ("share of true labels", "estimate", "standard error", "")
+        rows = [
+            (check.region, f"{check.share:.4f}", f"{check.error:.4f}", "rejected" if check.rejected else "")
+            for check in self.checks
+        ]
+        return card("Diagnosis", told(str(self)), table(header, rows, left=(0, 3)))
+
 
 def diagnose(
     cal: Calibration,
@@ -127,7 +139,8 @@ def diagnose(
     """Ask whether the noise model of a calibration can be right.
 
     Under a right model the estimated coverage F^c-hat rises from 0 to 1, and the true label is in no region
-    with a negative probability, up to sampling errors. A model that implies otherwise is rejected.
+    with a negative probability, up to sampling errors. A model under which the estimate falls by more than
+    that, or a probability comes out negative, is rejected.
 
     Parameters
     ----------
@@ -151,11 +164,14 @@ def diagnose(
 
     Examples
     --------
+    >>> import warnings
     >>> import nacp
     >>> from nacp.paper import twins
     >>> probs, labels = twins.simulate("cifar100", n=4000)
     >>> noisy = nacp.GroupNoise.other([i // 2 for i in range(100)], 0.2).sample(labels, 100, random_state=0)
-    >>> cal = nacp.calibrate(probs, noisy, noise=0.4, guarantee="none")
+    >>> with warnings.catch_warnings():  # calibrate says that the labels contradict this rate
+    ...     warnings.simplefilter("ignore", nacp.NoiseModelWarning)
+    ...     cal = nacp.calibrate(probs, noisy, noise=0.4, guarantee="none")
     >>> nacp.diagnose(cal, probs, noisy).rejected
     True
     >>> nacp.diagnose(cal, probs, noisy, clean=(range(300), labels[:300])).claim.short

@@ -1,5 +1,7 @@
 """plan(): what each guarantee will cost, before labels are bought."""
 
+from __future__ import annotations
+
 import math
 from dataclasses import dataclass, field, fields, is_dataclass
 from typing import Any, NamedTuple

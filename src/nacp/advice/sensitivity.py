@@ -1,5 +1,7 @@
 """What a wrong noise rate does to the sets."""
 
+from __future__ import annotations
+
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -68,6 +70,18 @@ class Sensitivity:
             for row in self.rows
         ]
         return "\n".join(lines) + f"\nIf the rate is {self.rate:.4g} in truth. {self.advice}."
+
+    def _repr_html_(self) -> str:
+        from nacp.show.html import card, sentence, table
+
+        header = ("stated rate", "threshold", "believed", "coverage", "mean size")
+        rows = [
+            (f"{row.rate:.4g}", f"{row.threshold:.6g}", f"{row.estimate:.4f}", f"{row.coverage:.4f}",
+             f"{row.mean_size:.4g}")
+            for row in self.rows
+        ]  # fmt: skip
+        said = f"If the rate is {self.rate:.4g} in truth. {self.advice}."
+        return card("Sensitivity", table(header, rows, left=()), sentence(said))
 
     @property
     def advice(self) -> str:
@@ -151,8 +165,8 @@ def sensitivity_of(
         return Shifted(
             rate + shift,
             finding.threshold + cal.score.offset,
-            finding.estimate,
-            float(estimates.clean[0]),
+            min(max(finding.estimate, 0.0), 1.0),
+            min(max(float(estimates.clean[0]), 0.0), 1.0),
             float(estimates.random[0]) * cal.k,
         )
 

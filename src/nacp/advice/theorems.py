@@ -1,5 +1,7 @@
 """Theorems 3.1 and 3.2 of the paper as tools."""
 
+from __future__ import annotations
+
 import math
 from dataclasses import dataclass
 

@@ -16,12 +16,11 @@ from nacp.cli.errors import Group, command, example_block
 from nacp.cli.formats.common import are_whole, separator
 from nacp.cli.formats.text import csv_rows
 from nacp.cli.inputs import read_points
-from nacp.cli.models import read_noise
+from nacp.cli.models import read_noise_beside, with_other
 from nacp.cli.outputs import check_output
 from nacp.cli.terminal import progress_of, show
 from nacp.errors import InputError
 from nacp.files import write_whole
-from nacp.noise import UNSAID
 
 app = typer.Typer(cls=Group, no_args_is_help=True, rich_markup_mode="rich")
 
@@ -62,8 +61,10 @@ def choose_command(
     alpha: options.Alpha = 0.1,
     score: options.ScoreName = "hps",
     noise: options.NoiseText = "",
+    noise_other: options.NoiseOther = None,
     classes: options.Classes = None,
     normalize: options.Normalize = False,
+    logits: options.Logits = False,
     seed: options.Seed = 0,
     separator: options.Separator = None,
     quiet: options.Quiet = False,
@@ -78,14 +79,15 @@ def choose_command(
     if out.suffix != ".csv":
         raise InputError(str(out), "must end in .csv")
     check_output(str(out), inputs=(probs, labels, noise, classes, items))
-    known = read_noise(noise) if noise else UNSAID
+    known = read_noise_beside("", noise, None, 1.0, noise_other)
     with progress_of(f"reading {probs}", quiet):
         matrix, given, names = read_points(probs, labels, names=classes)
         carried = _items(items, len(matrix))
+        known = with_other(known, noise_other, matrix.shape[-1])
     with progress_of("choosing", quiet):
         plan = nacp.choose_audit(
             matrix, given, budget=budget, alpha=alpha, score=score, noise=known, classes=names,
-            normalize=normalize, random_state=seed,
+            normalize=normalize, from_logits=logits, random_state=seed,
         )  # fmt: skip
     write_whole(out, "w", lambda file: _write(file, plan, matrix, given, names, carried))
     document = plan.to_dict() | {"rows": plan.rows.tolist(), "out": str(out)}
@@ -120,7 +122,7 @@ def _write(
 
 
 def read_audit(
-    name: str, matrix: Array, given: Array, names: Any, normalize: bool
+    name: str, matrix: Array, given: Array, names: Any, normalize: bool, logits: bool
 ) -> tuple[nacp.AuditPlan, tuple[Ints, list[Any]]]:
     """Read a table that ``nacp audit choose`` wrote and a person filled in: the plan and the labels."""
     lines = csv_rows(Path(name))
@@ -143,7 +145,10 @@ def read_audit(
             name, "has a row or a plan that cannot be read", remedy="leave these columns"
         ) from None
     found = [_label(label, names) for _, label in filled]
-    return same_audit(document, matrix, given, classes=names, normalize=normalize), (rows, found)
+    return same_audit(document, matrix, given, classes=names, normalize=normalize, from_logits=logits), (
+        rows,
+        found,
+    )
 
 
 def _label(cell: str, names: Any) -> Any:

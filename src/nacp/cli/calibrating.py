@@ -9,10 +9,10 @@ import typer
 import nacp
 from nacp.cli import options
 from nacp.cli.auditing import read_audit
-from nacp.cli.errors import command
+from nacp.cli.errors import CONTRADICTED, command
 from nacp.cli.inputs import read_points
 from nacp.cli.labels import read_clean
-from nacp.cli.models import read_noise_beside
+from nacp.cli.models import read_noise_beside, with_other
 from nacp.cli.outputs import check_output, described
 from nacp.cli.terminal import progress_of, progress_of_rows, show
 from nacp.errors import InputError
@@ -35,6 +35,7 @@ def calibrate_command(
     probs: options.Probs,
     labels: options.Labels,
     noise: options.NoiseText = "",
+    noise_other: options.NoiseOther = None,
     clean: options.Clean = None,
     audit: options.Audit = None,
     out: Annotated[Path, typer.Option("-o", "--out", help="The file for the calibration.")] = Path(
@@ -49,34 +50,46 @@ def calibrate_command(
     noise_confidence: options.Confidence = 1.0,
     crossing: options.Crossing = "last",
     normalize: options.Normalize = False,
+    logits: options.Logits = False,
     seed: options.Seed = 0,
+    strict: Annotated[
+        bool,
+        typer.Option("--strict", help="End with exit code 3 if the labels contradict the noise model."),
+    ] = False,
     separator: options.Separator = None,
     quiet: options.Quiet = False,
     as_json: options.Json = False,
 ) -> None:
-    """Find the threshold, and say what is promised."""
+    """Find the threshold, and say what is promised.
+
+    The exit code is 0, 2 for wrong input, and with --strict 3 if the
+    labels contradict the noise model (the calibration is written all
+    the same, and keeps the warning).
+    """
     check_output(str(out), inputs=(probs, labels, noise, classes, clean, audit))
     if clean is not None and audit is not None:
         raise InputError("audit", "holds checked labels, and so does --clean", remedy="give one of them")
-    known = read_noise_beside(clean or audit, noise, noise_interval, noise_confidence)
+    known = read_noise_beside(clean or audit, noise, noise_interval, noise_confidence, noise_other)
     with progress_of(f"reading {probs}", quiet):
         matrix, noisy, names = read_points(probs, labels, names=classes, clean=clean)
+        known = with_other(known, noise_other, matrix.shape[-1])
         checked: Any = None if clean is None else read_clean(clean, len(matrix), names, noisy=labels)
         plan = None
         if audit is not None:
-            plan, checked = read_audit(audit, matrix, noisy, names, normalize)
+            plan, checked = read_audit(audit, matrix, noisy, names, normalize, logits)
     with (
         warnings.catch_warnings(),
         progress_of_rows("calibrating", quiet),
     ):
-        warnings.simplefilter("ignore", nacp.NoValidThresholdWarning)  # said below
+        for said_below in (nacp.NoValidThresholdWarning, nacp.NoiseModelWarning):
+            warnings.simplefilter("ignore", said_below)
         warnings.simplefilter("always", nacp.RepeatedRowsWarning)
         warnings.showwarning = lambda message, *_, **__: typer.echo(f"Warning: {message}.", err=True)
         try:
             found = nacp.calibrate(
                 matrix, noisy, noise=known, clean=checked, audit=plan, alpha=alpha, score=score,
                 guarantee=guarantee, delta=delta, crossing=crossing, classes=names, normalize=normalize,
-                random_state=seed,
+                from_logits=logits, random_state=seed,
             )  # fmt: skip
         except InputError as error:
             # The true labels are in the audit's file.
@@ -87,3 +100,5 @@ def calibrate_command(
             f"Warning: no threshold keeps the promise, so the sets hold all {found.k} classes.", err=True
         )
     show(as_json, described(found) | {"out": str(out)}, found, f"Written: {out}")
+    if strict and found.warnings:
+        raise typer.Exit(CONTRADICTED)

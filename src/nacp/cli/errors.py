@@ -15,12 +15,13 @@ from _nacp_command import begin
 from nacp.cli.formats.common import STDIN
 from nacp.errors import InputError
 
-FAILED, WRONG, INTERRUPTED, CLOSED = 1, 2, 130, 141
+FAILED, WRONG, CONTRADICTED, INTERRUPTED, CLOSED = 1, 2, 3, 130, 141
 
 _CALLED = {
     "P": "noise",
     "confidence": "noise_confidence",
     "excess": "max_correction",
+    "from_logits": "logits",
     "guarantees": "guarantee",
     "interval": "noise_interval",
     "k": "classes",
@@ -126,7 +127,7 @@ def _name(argument: str, ctx: Any) -> str:
     if parameter is None:
         return argument
     if parameter.param_type_name == "option":
-        return _longest(parameter)
+        return _spelled(parameter)
     value = ctx.params[parameter.name]
     if isinstance(value, str | Path):
         return "standard input" if value == STDIN else str(value)
@@ -157,7 +158,7 @@ def _usage(error: Any, args: Sequence[str]) -> str:
     remedy = ""
     with suppress(ValueError):
         remedy = f"; write {float(typed.removesuffix('%')) / 100:g}" if typed.endswith("%") else ""
-    return f"{_longest(parameter)} must be {wanted}; found {typed!r}{remedy}"
+    return f"{_spelled(parameter)} must be {wanted}; found {typed!r}{remedy}"
 
 
 def _typed(args: Sequence[str], option: str) -> str | None:
@@ -170,8 +171,9 @@ def _typed(args: Sequence[str], option: str) -> str | None:
     return None
 
 
-def _longest(parameter: Any) -> str:
-    return str(max(parameter.opts, key=len))
+def _spelled(parameter: Any) -> str:
+    """Return the first long name of an option."""
+    return next(str(each) for each in parameter.opts if each.startswith("--"))
 
 
 def _let_go_of_output() -> None:

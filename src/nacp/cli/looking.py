@@ -12,7 +12,7 @@ from nacp.cli.classes import read_lines
 from nacp.cli.errors import FAILED, command
 from nacp.cli.inputs import read_points, read_test
 from nacp.cli.labels import read_clean
-from nacp.cli.models import read_calibration, read_noise_beside
+from nacp.cli.models import read_calibration, read_noise_beside, with_other
 from nacp.cli.outputs import check_output, described
 from nacp.cli.terminal import on_one_line, progress_of, show
 from nacp.errors import InputError
@@ -89,6 +89,7 @@ def report_command(
     probs: options.Probs,
     labels: options.Labels,
     noise: options.NoiseText = "",
+    noise_other: options.NoiseOther = None,
     clean: options.Clean = None,
     out: Annotated[Path, typer.Option("-o", "--out", help="The file for the page.")] = Path("report.html"),
     alpha: options.Alpha = 0.1,
@@ -109,6 +110,7 @@ def report_command(
     noise_confidence: options.Confidence = 1.0,
     crossing: options.Crossing = "last",
     normalize: options.Normalize = False,
+    logits: options.Logits = False,
     seed: options.Seed = 0,
     separator: options.Separator = None,
     quiet: options.Quiet = False,
@@ -121,16 +123,18 @@ def report_command(
     check_output(
         str(out), inputs=(probs, labels, noise, clean, classes, test_probs, test_labels, descriptions)
     )
-    known = read_noise_beside(clean, noise, noise_interval, noise_confidence)
+    known = read_noise_beside(clean, noise, noise_interval, noise_confidence, noise_other)
     with progress_of(f"reading {probs}", quiet):
         matrix, noisy, names = read_points(probs, labels, names=classes, clean=clean)
+        known = with_other(known, noise_other, matrix.shape[-1])
         checked = None if clean is None else read_clean(clean, len(matrix), names, noisy=labels)
         test, true = read_test(test_probs, test_labels, names, matrix.shape[1])
         texts = None if descriptions is None else read_lines(descriptions)
     with progress_of("calibrating", quiet) as say:
         page = nacp.make_report(
             matrix, noisy, noise=known, clean=checked, alpha=alpha, score=score, guarantee=guarantee,
-            delta=delta, crossing=crossing, classes=names, normalize=normalize, random_state=seed,
+            delta=delta, crossing=crossing, classes=names, normalize=normalize, from_logits=logits,
+            random_state=seed,
             test_probs=test, test_labels=true, descriptions=texts, title=title, say=say,
         )  # fmt: skip
     page.save(out)

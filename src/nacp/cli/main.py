@@ -47,5 +47,6 @@ def _nacp(
     """Small prediction sets you can trust, from labels you cannot.
 
     Exit codes: 0; 1 if nacp evaluate finds a promise broken or nacp diagnose
-    rejects a noise model; 2 for wrong input; 130 for Ctrl-C.
+    rejects a noise model; 2 for wrong input; 3 if the labels contradict the
+    noise model and nacp calibrate was given --strict; 130 for Ctrl-C.
     """

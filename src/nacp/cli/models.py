@@ -33,15 +33,37 @@ def read_noise(text: str, interval: tuple[float, float] | None = None, confidenc
 
 
 def read_noise_beside(
-    clean: str | None, text: str, interval: tuple[float, float] | None, confidence: float
+    clean: str | None,
+    text: str,
+    interval: tuple[float, float] | None,
+    confidence: float,
+    other: float | None = None,
 ) -> NoiseLike | Unsaid:
-    """Read the noise as `read_noise` does; where labels were checked it may be left out."""
+    """Read the noise as `read_noise` does; where labels were checked it may be left out.
+
+    So it may where `other`, the rate of wrong labels, is given: `with_other` then makes the noise of it.
+    """
+    if other is not None:
+        if text or interval is not None:
+            name = "--noise" if text else "--noise-interval"
+            raise InputError("noise_other", f"is a rate by itself, and {name} is one of another kind")
+        return UNSAID
     if text or clean is None:
         return read_noise(text, interval, confidence)
     if interval is not None or confidence != 1:
         name = "noise_confidence" if interval is None else "noise_interval"
         raise InputError(name, "is of a noise rate, and there is no --noise", remedy="give --noise, too")
     return UNSAID
+
+
+def with_other(known: NoiseLike | Unsaid, other: float | None, k: int) -> NoiseLike | Unsaid:
+    """Return the noise; if a rate of wrong labels was given, the uniform noise that has it."""
+    if other is None:
+        return known
+    try:
+        return UniformNoise.other(other, k)
+    except InputError as error:
+        raise error.about("noise_other") from None
 
 
 def _read_noise(text: str) -> float | Array | NoiseEstimate | None:

@@ -174,6 +174,7 @@ def model_command(
     labels: options.Labels,
     classes: options.Classes = None,
     normalize: options.Normalize = False,
+    logits: options.Logits = False,
     model: Annotated[Kind, typer.Option(help="matrix: confident learning, by cleanlab.")] = "uniform",
     confidence: Sure = 0.95,
     out: Out = _OUT,
@@ -187,7 +188,13 @@ def model_command(
         matrix, noisy, names = read_points(probs, labels, names=classes)
         say("estimating")
         found = nacp.noise_from_model(
-            matrix, noisy, classes=names, normalize=normalize, model=model, confidence=confidence
+            matrix,
+            noisy,
+            classes=names,
+            normalize=normalize,
+            from_logits=logits,
+            model=model,
+            confidence=confidence,
         )
     _write(found, out, as_json)
 

@@ -48,8 +48,17 @@ Classes = Annotated[
 NoiseText = Annotated[
     str,
     typer.Option(
-        help="The rate of uniform label noise, a file of a (k, k) matrix (rows: the true class), what "
-        'nacp noise wrote (.json), or "none".',
+        help="The rate of uniform label noise: of labels that were replaced by a random one, perhaps the "
+        "same (see --noise-other). Or a file of a (k, k) matrix (rows: the true class), what nacp noise "
+        'wrote (.json), or "none".',
+        show_default=False,
+    ),
+]
+NoiseOther = Annotated[
+    float | None,
+    typer.Option(
+        help="In place of --noise: the rate of wrong labels, where every other class is equally likely.",
+        metavar="RATE",
         show_default=False,
     ),
 ]
@@ -94,6 +103,7 @@ TestProbs = Annotated[
 TestLabels = Annotated[str | None, typer.Option(help="Their true labels.")]
 Seed = Annotated[int, typer.Option(min=0, help="By which pac shuffles the points.")]
 Normalize = Annotated[bool, typer.Option("--normalize", help="Divide each row by its sum.")]
+Logits = Annotated[bool, typer.Option("--logits", help="The matrix holds logits: take their softmax.")]
 
 
 def _separate(ctx: typer.Context, mark: str | None) -> str | None:

@@ -175,6 +175,7 @@ def described(calibration: Calibration) -> dict[str, object]:
         "promise": calibration.promise,
         "obstacle": calibration.obstacle,
         "note": calibration.note,
+        "warnings": calibration.warnings,
         "gap": calibration.gap,
         "price_of_doubt": calibration.price_of_doubt,
         "alpha": calibration.alpha,

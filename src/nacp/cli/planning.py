@@ -1,5 +1,6 @@
 """What is asked before calibrating: ``nacp plan`` and ``nacp compare``."""
 
+import warnings
 from typing import Annotated
 
 import typer
@@ -9,7 +10,7 @@ from nacp.cli import options
 from nacp.cli.errors import command
 from nacp.cli.inputs import read_points, read_test
 from nacp.cli.labels import read_clean
-from nacp.cli.models import read_noise_beside
+from nacp.cli.models import read_noise_beside, with_other
 from nacp.cli.terminal import progress_of, show
 
 app = typer.Typer()
@@ -18,23 +19,24 @@ app = typer.Typer()
 @command(
     app,
     "plan",
-    "nacp plan --classes 1000 --noise 0.2 --alpha 0.1 --max-correction 0.02",
-    "nacp plan --classes 10 --noise matrix.npy --points 5000",
-    "nacp plan --classes 10 --noise 0.1 --points 5000 --checked 500",
+    "nacp plan --k 1000 --noise 0.2 --alpha 0.1 --excess 0.02",
+    "nacp plan --k 10 --noise matrix.npy --points 5000",
+    "nacp plan --k 10 --noise 0.1 --points 5000 --checked 500",
 )
 def plan_command(
     classes: Annotated[
-        int, typer.Option("--classes", "--k", help="The number of classes.", show_default=False)
+        int, typer.Option("--k", "--classes", help="The number of classes.", show_default=False)
     ],
     noise: options.NoiseText = "",
+    noise_other: options.NoiseOther = None,
     alpha: options.Alpha = 0.1,
     delta: Annotated[float, typer.Option(help="The probability with which a promise may fail.")] = 0.05,
     points: Annotated[int, typer.Option(help="The number of calibration points to plan for.")] = 1000,
     max_correction: Annotated[
         float,
         typer.Option(
-            "--max-correction",
             "--excess",
+            "--max-correction",
             help="Also say how many points it takes to cover no more than this too much.",
         ),
     ] = 0.01,
@@ -48,7 +50,8 @@ def plan_command(
     as_json: options.Json = False,
 ) -> None:
     """Say what each guarantee will cost, before labels are bought or checked."""
-    known = read_noise_beside("", noise, noise_interval, noise_confidence)
+    known = read_noise_beside("", noise, noise_interval, noise_confidence, noise_other)
+    known = with_other(known, noise_other, classes)
     with progress_of("planning", quiet):
         found = nacp.plan(
             k=classes, noise=known, alpha=alpha, delta=delta, n=points, excess=max_correction, checked=checked
@@ -76,6 +79,7 @@ def compare_command(
     probs: options.Probs,
     labels: options.Labels,
     noise: options.NoiseText = "",
+    noise_other: options.NoiseOther = None,
     clean: options.Clean = None,
     alpha: options.Alpha = 0.1,
     delta: Annotated[
@@ -93,6 +97,7 @@ def compare_command(
     noise_interval: options.Interval = None,
     noise_confidence: options.Confidence = 1.0,
     normalize: options.Normalize = False,
+    logits: options.Logits = False,
     seed: options.Seed = 0,
     separator: options.Separator = None,
     quiet: options.Quiet = False,
@@ -106,16 +111,18 @@ def compare_command(
     of many promises is not as sure as each of them: choose on other points than
     you calibrate on, or divide delta by the number of rows.
     """
-    known = read_noise_beside(clean, noise, noise_interval, noise_confidence)
+    known = read_noise_beside(clean, noise, noise_interval, noise_confidence, noise_other)
     with progress_of(f"reading {probs}", quiet):
         matrix, noisy, names = read_points(probs, labels, names=classes, clean=clean)
+        known = with_other(known, noise_other, matrix.shape[-1])
         checked = None if clean is None else read_clean(clean, len(matrix), names, noisy=labels)
         test, true = read_test(test_probs, test_labels, names, matrix.shape[1])
-    with progress_of("comparing", quiet, 100) as done:
+    with warnings.catch_warnings(), progress_of("comparing", quiet, 100) as done:
+        warnings.simplefilter("ignore", nacp.NoiseModelWarning)  # said below the table
         found = nacp.compare(
             matrix, noisy, noise=known, clean=checked, alpha=alpha, delta=delta,
             scores=score or ("hps", "aps", "raps"), guarantees=guarantee, test_probs=test, test_labels=true,
-            classes=names, normalize=normalize, random_state=seed,
+            classes=names, normalize=normalize, from_logits=logits, random_state=seed,
             progress=lambda at, total: done(100 * at // total),
         )  # fmt: skip
     rows = [{name: value for name, value in vars(row).items() if name != "calibration"} for row in found.rows]

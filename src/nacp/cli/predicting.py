@@ -18,7 +18,7 @@ from nacp.cli.outputs import SET_ENDINGS, Sets, check_output, most_probable_firs
 from nacp.cli.terminal import on_one_line, progress_of, show, show_verdict
 from nacp.errors import InputError
 from nacp.metrics import ClassCoverage, Evaluation, class_coverage, summarize
-from nacp.points import check_labels, open_rows
+from nacp.points import check_labels
 from nacp.tuning import tuning
 from nacp.wrapping import width, wrapped
 
@@ -105,7 +105,7 @@ def predict_command(
 
     with progress_of("predicting", quiet, len(matrix)) as done:
         write_sets(blocks(done), out)
-    mean = sizes[1] / sizes[0]
+    mean = sizes[1] / max(sizes[0], 1)
     text = f"{sizes[0]:,} sets of {mean:.4g} labels on average. Written: {out}"
     show(as_json, {"n": sizes[0], "mean_size": mean, "out": out}, text, err=out == STDIN)
 
@@ -198,5 +198,5 @@ def _predicted(
             yield cal.predict_set(block, allow_empty=not no_empty), block
         except InputError:
             # Say it of the whole matrix, whose rows have other numbers.
-            open_rows(matrix, normalize=cal.normalize, probabilities=cal.score.takes_probabilities, k=cal.k)
+            cal.open_rows(matrix)
             raise

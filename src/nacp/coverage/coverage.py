@@ -46,7 +46,7 @@ class Coverage:
     def __init__(
         self, sample: Sample, inverse: ClassMatrix, radius: float = 0.0, points: int | None = None
     ) -> None:
-        self.sample, self.inverse, self._radius = sample, inverse, radius
+        self.sample, self.inverse, self.radius = sample, inverse, radius
         self.n, self.k, self._points = sample.n, sample.k, points or sample.n
         self._unit, _ = rest_unit(inverse, self._points)
         # Where all pairs have the same weight, what is read does not depend on it.
@@ -170,6 +170,8 @@ class Coverage:
             wanted = _merged([*cells, Cell(float(search.edges[low]), float(search.edges[high]))])
             if low < high and sum(map(search.pairs_in, wanted)) <= tuning().collected_pairs:
                 cells = wanted
+        if self.n * self.k <= tuning().counted_pairs:
+            return Hint(cells, np.inf)
         # What is above the thresholds is of interest as far as half of what they miss.
         far = _place(clean - error, (1 + max(targets)) / 2, rule)
         return Hint(cells, float(search.edges[far + 1]) if far + 1 < len(clean) else np.inf)
@@ -229,10 +231,23 @@ class Coverage:
             self._tally = self.estimator.tally(tally.within_limit())
         return self._tally
 
-    @property
+    def tally_of_some(self) -> Talk[Tally]:
+        """Return what is known of all cells; where not all are counted, from so many rows as may be."""
+        step = -(-self.n * self.k // tuning().counted_pairs)
+        if step == 1:
+            whole = yield from self.tally()
+            return whole
+        rows = np.arange(step // 2, self.n, step)
+        counted = TallyQuestion(self, rows=rows)
+        yield [counted]
+        sample, parts = self.sample, None if self.sample.parts is None else self.sample.parts[rows]
+        some = Estimator(sample.label_scores[rows], sample.labels[rows], self.inverse, self._points, parts)
+        return some.tally(counted.found)
+
+    @cached_property
     def shift(self) -> float:
         """The most by which a mean of shares may be wrong because of the radius."""
-        return self._radius * self.inverse.row_distance() if self._radius else 0.0
+        return self.radius * self.inverse.row_distance() if self.radius else 0.0
 
     @property
     def range(self) -> tuple[float, float]:
@@ -246,7 +261,7 @@ class Coverage:
         Less ``radius osc_q(x)`` if W is known up to a radius: that is how much g's mean may be wrong.
         """
         shares = self._known_shares(block, rows, thresholds)
-        return shares - self._radius * self.oscillation(block, thresholds) if self._radius else shares
+        return shares - self.radius * self.oscillation(block, thresholds) if self.radius else shares
 
     def oscillation(self, block: Block, thresholds: Floats) -> Floats:
         """Return ``max_j h_j - min_j h_j`` of ``h_j = sum of W[j, l] over the set``: (rows, thresholds)."""
@@ -297,9 +312,15 @@ class TallyQuestion(Question):
     Of all cells, those above the limit may have pairs of cells above them.
     """
 
-    def __init__(self, coverage: Coverage, edges: Floats | None = None, limit: float = np.inf) -> None:
-        self._coverage, self._edges, self.limit = coverage, edges, limit
-        if edges is None:
+    def __init__(
+        self,
+        coverage: Coverage,
+        edges: Floats | None = None,
+        limit: float = np.inf,
+        rows: Ints | None = None,
+    ) -> None:
+        self._coverage, self._edges, self.limit, self.order = coverage, edges, limit, rows
+        if edges is None and rows is None:
             self.key, self.lasting = ("tally", coverage.read_as, limit < np.inf), True
         self.placed = coverage.read_as is not None
         number = CELLS if edges is None else len(edges) - 1

@@ -7,6 +7,8 @@ right with probability ``s + (1 - s)/k``. The proof: docs/estimation.md. Matrice
 or of each, come from Dawid and Skene's model.
 """
 
+from __future__ import annotations
+
 import math
 from collections.abc import Callable, Sequence
 from itertools import combinations

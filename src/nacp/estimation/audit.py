@@ -5,6 +5,8 @@ that is honest about how few labels each row has. The simplest model that the au
 taken, by a test that is exact. The proofs: docs/estimation.md.
 """
 
+from __future__ import annotations
+
 from collections.abc import Hashable, Sequence
 from typing import Any, Literal
 
@@ -102,6 +104,10 @@ def noise_from_audit(
     n = np.size(clean)
     if n == 0:
         raise InputError("clean", "is empty; an audit needs at least one label")
+    if np.shape(noisy) != np.shape(clean):
+        raise InputError(
+            "noisy", f"must have a label for each of the {n} in clean", found=f"the shape {np.shape(noisy)}"
+        )
     audit = _Audit(
         check_labels(noisy, n, k, classes, name="noisy"), check_labels(clean, n, k, classes, name="clean"), k
     )

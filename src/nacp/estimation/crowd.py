@@ -8,13 +8,13 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from nacp._types import Floats, Ints
-from nacp.advice.text import aligned
 from nacp.checks import check_fraction
 from nacp.errors import InputError
 from nacp.estimation._labels import number_of_classes
 from nacp.labels import LabelTable
 from nacp.points import is_missing, number_table, open_clean, open_table, present_labels
 from nacp.stats.dawid_skene import DawidSkene, dawid_skene
+from nacp.wrapping import table_lines
 
 
 class Votes(NamedTuple):
@@ -147,7 +147,7 @@ class AnnotatorAccuracy:
             lines.append(line)
         left = len(self.rows) - len(shown)
         more = [f"and {left:,} more, who are right more often"] if left else []
-        return "\n".join([*aligned(lines, 1), *more])
+        return "\n".join([*table_lines(lines, 1), *more])
 
 
 def accuracy_by_annotator(

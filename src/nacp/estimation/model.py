@@ -6,6 +6,8 @@ over-confident classifier does not pass for noise. A matrix comes from confident
 cleanlab (``nacp[cleanlab]``).
 """
 
+from __future__ import annotations
+
 import math
 from collections.abc import Callable, Sequence
 from typing import Any, Literal
@@ -31,6 +33,7 @@ def noise_from_model(
     *,
     classes: Sequence[Any] | None = None,
     normalize: bool = False,
+    from_logits: bool = False,
     model: Literal["uniform", "matrix"] = "uniform",
     confidence: float = 0.95,
 ) -> NoiseEstimate:
@@ -47,11 +50,15 @@ def noise_from_model(
         The class names, in the order of the columns of `probs`.
     normalize : bool, default=False
         Divide each row of `probs` by its sum.
+    from_logits : bool, default=False
+        `probs` holds logits.
     model : {"uniform", "matrix"}, default="uniform"
         "uniform": maximum likelihood of the rate, with a profile-likelihood interval. "matrix": confident
         learning, without an interval; it needs ``nacp[cleanlab]``.
     confidence : float, default=0.95
-        Of the interval; approximate, for many points and a classifier that is as assumed.
+        Of the interval; approximate, for many points and a classifier that is as assumed. If it is not, the
+        true rate may lie outside. One above the interval is safe: sets are larger than need be. One below it
+        is not: coverage is too low.
 
     Returns
     -------
@@ -81,8 +88,9 @@ def noise_from_model(
     check_fraction("confidence", confidence)
     check_choice("model", model, ("uniform", "matrix"))
     check_flag("normalize", normalize)
+    check_flag("from_logits", from_logits)
     rows, labels, _ = open_points(
-        probs, noisy, normalize=normalize, classes=classes, names=("probs", "noisy")
+        probs, noisy, normalize=normalize, from_logits=from_logits, classes=classes, names=("probs", "noisy")
     )
     return _confident_learning(rows, labels) if model == "matrix" else _uniform(rows, labels, confidence)
 

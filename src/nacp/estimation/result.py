@@ -78,7 +78,9 @@ class NoiseEstimate:
         return NoiseBasis(assumed, "")
 
     def __str__(self) -> str:
-        model = self.noise.describe(self.k)
+        model, sure = self.noise.describe(self.k), f"{100 * self.confidence:.4g}% sure"
+        if self.approximate:
+            model = model.replace(f"({sure})", f"(approximate: {sure} if what is assumed holds)")
         said = f"{model[0].upper()}{model[1:]}; the best single value is {self.rate:.4g}"
         if self.interval is None or self.interval[0] == self.interval[1]:
             said = f"{model[0].upper()}{model[1:]}"
@@ -94,10 +96,21 @@ class NoiseEstimate:
         )
         exact = self.confidence == 1 and self.interval is not None
         doubt = " In doubt state the smaller rate: overstating it gives too little coverage."
+        if self.approximate:
+            doubt = (
+                " The true rate may lie outside of the interval. Above it, that is safe: sets are larger "
+                "than need be. Below it, it is not: coverage is too low. In doubt state a smaller rate, or "
+                "check some labels."
+            )
         return (
             f"{said}.{source}\nMethod: {self.method}.\nAssumed: {self.assumption}.\nModel: {self.why}."
             f"{'' if exact or isinstance(self.noise, MatrixNoise | AnnotatorNoise) else doubt}"
         )
+
+    def _repr_html_(self) -> str:
+        from nacp.show.html import card, told
+
+        return card("NoiseEstimate", told(str(self)))
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the estimate to a JSON file; `nacp.estimation.load` reads it back.

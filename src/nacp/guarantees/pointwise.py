@@ -118,7 +118,7 @@ class PointwiseTest(Guarantee):
         estimates, deviations = yield from coverage.at_with_deviations(thresholds)
         below = coverage.estimator.labels_upto(grid) * coverage.n // len(coverage.estimator.label_scores)
         return [
-            self._settle(coverage.n, problem, grid, below, place, *values)
+            self._settle(coverage.sample.score, coverage.n, problem, grid, below, place, *values)
             for problem, place, *values in zip(
                 problems,
                 places.tolist(),
@@ -131,6 +131,7 @@ class PointwiseTest(Guarantee):
 
     def _settle(
         self,
+        score: Score,
         n: int,
         problem: Problem,
         grid: Floats,
@@ -145,18 +146,28 @@ class PointwiseTest(Guarantee):
         `below` counts the labels below each threshold; `random`, `clean` and `deviation` are F^r-hat, F^c-hat
         and the deviation of a share there, or at the last one.
         """
+        # Many labels between two thresholds, or true ones above them all: the grid does not suit a score of
+        # one's own. It suits ours: there many labels have one score, or a probability of nearly 0.
+        ours = self.grid is None and score.span != Score.span
         remedy = f"in Python, pass nacp.{type(self).__name__}(grid=...) with thresholds that suit this score"
-        # Many labels between two thresholds, or true ones above them all: the grid does not suit the score.
         if place < len(grid):
             coarse = below[place] - (below[place - 1] if place else 0) > max(_COARSE * n, 1)
             if random < 1:
                 note = f"the thresholds that were tested are coarse here: {remedy}" if coarse else None
+                if coarse and ours:
+                    note = "many labels have nearly the same score here, so coverage may be more than need be"
                 return Finding(float(grid[place]), clean, 0.0, note=note, deviation=deviation)
         else:
             coarse = clean + 3 * deviation / math.sqrt(n) < 1 - problem.alpha / 2
         needed = self.samples_needed(problem, problem.alpha / 2, problem.small_set_deviation)
         advice = "; no number of points would do" if needed is None else f"; about {needed} points should do"
-        if coarse:
+        if coarse and ours:
+            advice = (
+                "; many labels have nearly the same score: do the probabilities tell the classes apart?"
+                if place < len(grid)
+                else "; many labels have a probability of nearly 0: do labels and rows belong together?"
+            )
+        elif coarse:
             advice = f", as its thresholds do not suit this score; {remedy}"
         why = f'with {problem.n} points no smaller sets pass the test of guarantee "{self.name}"{advice}'
         return Finding(np.inf, 1.0, 0.0, why, deviation=0.0)

@@ -1,5 +1,7 @@
 """What a noise model is: how the noisy label comes from the true one, independently of x."""
 
+from __future__ import annotations
+
 import math
 from abc import ABC, abstractmethod
 from typing import Any, ClassVar

@@ -57,6 +57,10 @@ class ClassMatrix(ABC):
         """Return ``sum over l != i of weights[l] |M[l, i]|`` for each column i."""
 
     @abstractmethod
+    def column_range(self) -> tuple[Floats, Floats]:
+        """Return the least and the greatest entry of each column."""
+
+    @abstractmethod
     def push(self, weights: Floats) -> Floats:
         """Return ``weights @ M``."""
 
@@ -117,6 +121,10 @@ class GroupedMatrix(ClassMatrix):
     def own(self) -> Floats:
         return self.own_by_group[self.groups]
 
+    @property
+    def diagonal(self) -> Floats:
+        return (self.own_by_group + self.shared)[self.groups]
+
     def rest(self, rows: Ints, columns: Ints | None = None) -> Floats:
         if columns is None:
             rows, columns = rows[:, None], np.arange(self.k)
@@ -138,6 +146,14 @@ class GroupedMatrix(ClassMatrix):
     def column_sums(self, weights: Floats) -> Floats:
         size = np.abs(self.shared)
         return (size * self._by_group(weights))[self.groups] - size[self.groups] * weights
+
+    def column_range(self) -> tuple[Floats, Floats]:
+        diagonal = self.own_by_group + self.shared
+        others = np.where(self.sizes == 1, diagonal, self.shared)
+        low, high = np.minimum(diagonal, others), np.maximum(diagonal, others)
+        if len(self.shared) > 1:  # there are classes of other groups
+            low, high = np.minimum(low, 0), np.maximum(high, 0)
+        return low[self.groups], high[self.groups]
 
     def push(self, weights: Floats) -> Floats:
         return self.own * weights + (self.shared * self._by_group(weights))[self.groups]
@@ -187,6 +203,9 @@ class DenseMatrix(ClassMatrix):
 
     def column_sums(self, weights: Floats) -> Floats:
         return weights @ np.abs(self.rest(np.arange(self.k)))
+
+    def column_range(self) -> tuple[Floats, Floats]:
+        return self.values.min(axis=0), self.values.max(axis=0)
 
     def push(self, weights: Floats) -> Floats:
         return weights @ self.values
@@ -242,10 +261,13 @@ class StackedMatrix(ClassMatrix):
         off = self.rest(np.arange(len(self.values)))
         return np.maximum(off, 0).sum(axis=1), np.minimum(off, 0).sum(axis=1)
 
-    def column_sums(self, weights: Floats) -> Floats:
-        raise NotImplementedError
+    def column_range(self) -> tuple[Floats, Floats]:
+        return self.values.min(axis=0), self.values.max(axis=0)
 
     def push(self, weights: Floats) -> Floats:
+        return weights @ self.values
+
+    def column_sums(self, weights: Floats) -> Floats:
         raise NotImplementedError
 
     def pull(self, values: Floats) -> Floats:

@@ -5,6 +5,7 @@ from nacp.points.audit import open_clean
 from nacp.points.door import (
     check_classes,
     check_labels,
+    column_names,
     is_missing,
     open_points,
     open_rows,
@@ -15,7 +16,7 @@ from nacp.points.repeats import RepeatedRowsWarning, warn_of_repeats
 from nacp.points.several import check_given, number_table, open_table, present_labels
 
 __all__ = [
-    "RepeatedRowsWarning", "Rows", "Widths", "check_classes", "check_given", "check_labels", "is_missing",
-    "number_table", "open_clean", "open_points", "open_rows", "open_table", "open_test", "plain_array",
-    "present_labels", "warn_of_repeats", "watching",
+    "RepeatedRowsWarning", "Rows", "Widths", "check_classes", "check_given", "check_labels", "column_names",
+    "is_missing", "number_table", "open_clean", "open_points", "open_rows", "open_table", "open_test",
+    "plain_array", "present_labels", "warn_of_repeats", "watching",
 ]  # fmt: skip

@@ -60,11 +60,15 @@ class Rows:
         Whether to divide each by its sum.
     width : str, optional
         To what wider numbers are rounded first.
+    logits : bool, default=False
+        Whether the matrix holds logits, of which the softmax is handed out, in float64.
     """
 
-    def __init__(self, matrix: Array, normalize: bool = False, width: str | None = None) -> None:
+    def __init__(
+        self, matrix: Array, normalize: bool = False, width: str | None = None, logits: bool = False
+    ) -> None:
         self._matrix = matrix
-        self._normalize = normalize
+        self._normalize, self.logits = normalize, logits
         self._width = None if width is None else np.dtype(width)
         self.n, self.k = matrix.shape
 
@@ -79,7 +83,7 @@ class Rows:
 
     def some(self, rows: Ints) -> "Rows":
         """Return some of the rows."""
-        return Rows(self._matrix[rows], self._normalize)
+        return Rows(self._matrix[rows], self._normalize, logits=self.logits)
 
     def peek(self, rows: slice | Ints, columns: Ints) -> Array:
         """Return some columns of some rows, as they came; nobody is told."""
@@ -104,6 +108,9 @@ class Rows:
         elif block.dtype not in (np.float32, np.float64):
             block = block.astype(np.float64)
         block = np.ascontiguousarray(block)  # first: in which order a sum adds depends on the layout
-        if self._normalize:
+        if self.logits:
+            # In float64, row by row: the same whatever other rows are in the block.
+            block = np.exp(np.subtract(block, block.max(axis=1, keepdims=True), dtype=np.float64))
+        if self._normalize or self.logits:
             block = block / block.sum(axis=1, dtype=np.float64, keepdims=True)
         return block

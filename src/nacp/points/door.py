@@ -14,6 +14,7 @@ from nacp.points.arrays import Rows, Widths
 
 _SUM_TOLERANCE = {np.dtype(np.float16): 1e-2}
 _DEFAULT_SUM_TOLERANCE = 1e-3
+_MOST = 0.9  # of the rows
 
 
 def open_points(
@@ -22,14 +23,17 @@ def open_points(
     *,
     probabilities: bool = True,
     normalize: bool = False,
+    from_logits: bool = False,
     k: int | None = None,
     classes: Any = None,
     names: tuple[str, str] = ("probs", "labels"),
 ) -> tuple[Rows, Ints, tuple[Any, ...] | None]:
     """Check rows, their labels and the class names; return rows to read from, numbers, and the names."""
+    classes = column_names(probs, classes)
     rows = open_rows(
-        probs, probabilities=probabilities, normalize=normalize, k=k, classes=classes, name=names[0]
-    )
+        probs, probabilities=probabilities, normalize=normalize, from_logits=from_logits, k=k,
+        classes=classes, name=names[0],
+    )  # fmt: skip
     known = check_classes(classes, rows.k)
     return rows, check_labels(labels, rows.n, rows.k, known, name=names[1]), known
 
@@ -48,19 +52,31 @@ def open_rows(
     *,
     probabilities: bool = True,
     normalize: bool = False,
+    from_logits: bool = False,
     k: int | None = None,
     classes: Any = None,
     name: str = "probs",
     widths: Widths | None = None,
+    least: int = 1,
 ) -> Rows:
     """Check a matrix of probabilities (or of scores) and return it as rows to read from.
 
-    A table whose columns are named by the classes is put in their order. Where a threshold was found with
+    A table whose columns are named by the classes is put in their order. Of logits the rows that are read are
+    the softmax, in float64. Where a threshold was found with
     numbers of certain widths, narrower ones are refused, and wider ones rounded.
     """
     what = "" if probabilities else "(scores, given in place of probabilities) "
     if normalize and not probabilities:
         raise InputError("normalize", "divides probabilities by their sum, and scores are not probabilities")
+    if from_logits and (normalize or not probabilities):
+        raise InputError(
+            "from_logits",
+            "makes probabilities that sum to 1, so normalize has no effect"
+            if normalize
+            else "makes probabilities, and this score does not take them",
+        )
+    if hasattr(probs, "tocsr"):
+        raise InputError(name, f"{what}is a sparse matrix", remedy="pass probs.toarray()")
     try:
         matrix = plain_array(_in_order(probs, classes))
     except ValueError:
@@ -71,7 +87,7 @@ def open_rows(
         raise InputError(name, f"{what}must have the shape (n, k)", found=f"{matrix.shape}")
     if matrix.dtype.kind not in "fiub":
         raise InputError(name, f"{what}must be an array of numbers", found=f"dtype {matrix.dtype}")
-    if matrix.size == 0:
+    if len(matrix) < least or matrix.shape[1] == 0:
         raise InputError(name, f"{what}is empty: its shape is {matrix.shape}")
     if matrix.shape[1] < 2:
         raise InputError(
@@ -96,11 +112,34 @@ def open_rows(
     tolerance = _SUM_TOLERANCE.get(matrix.dtype, _DEFAULT_SUM_TOLERANCE)
     for where in rows.slices():
         block = rows[where]
-        if probabilities and not check(block, tolerance):
+        if from_logits:
+            _check_logits(block, where.start, tolerance, name)
+        elif probabilities and not check(block, tolerance):
             _explain(block, where.start, tolerance, normalize, name)
         elif not probabilities and np.isnan(block).any():
             raise InputError(name, f"{what}holds NaN, first in row {where.start + _first_nan(block)}")
-    return Rows(matrix, normalize, None if widths is None or matrix.dtype.kind != "f" else widths.given)
+    width = None if widths is None or matrix.dtype.kind != "f" else widths.given
+    return Rows(matrix, normalize, width, from_logits)
+
+
+def _check_logits(block: Array, start: int, tolerance: float, name: str) -> None:
+    """Refuse logits of which the softmax does not exist, and probabilities in their place."""
+    highest = block.max(axis=1)
+    odd = ~np.isfinite(highest)
+    if odd.any():
+        row = int(odd.argmax())
+        what = "NaN" if np.isnan(highest[row]) else "infinity" if highest[row] > 0 else "no finite logit"
+        raise InputError(
+            name, f"holds {what}, first in row {start + row}", remedy="drop or repair such rows first"
+        )
+    if check(block, tolerance):
+        raise InputError(
+            name,
+            "must hold logits, as from_logits says",
+            found="probabilities: no value is negative, and rows sum to 1",
+            remedy="pass logits, or calibrate without from_logits",
+            spoken="give logits, or calibrate without --logits",
+        )
 
 
 def _explain(block: Array, start: int, tolerance: float, normalize: bool, name: str) -> None:
@@ -122,33 +161,48 @@ def _explain(block: Array, start: int, tolerance: float, normalize: bool, name: 
             return
         raise InputError(name, f"has no mass in row {start + int(np.argmin(sums > 0))}: it is all zeros")
     off = np.abs(sums - 1) > tolerance
-    row = int(np.argmax(off | (block.min(axis=1) < 0) | (block.max(axis=1) > 1)))
+    beyond = (block.min(axis=1) < 0) | (block.max(axis=1) > 1)
+    row = int(np.argmax(off | beyond))
+    values = f"values from {low:.4g} to {high:.4g}"
     if high <= 0 and np.allclose(np.exp(block.astype(np.float64)).sum(axis=1), 1, atol=1e-3):
         raise InputError(
             name,
-            f"looks like log-probabilities (values from {low:.4g} to {high:.4g})",
-            remedy="pass np.exp(probs)",
-            spoken="make them probabilities first, by the exponential function",
+            f"looks like log-probabilities ({values})",
+            remedy="calibrate with from_logits=True, or pass np.exp(probs)",
+            spoken="give --logits to nacp calibrate",
         )
-    if (low < 0 or high > 1) and off.any():
+    if low >= 0 and np.allclose(sums, 100, rtol=0.01):
         raise InputError(
             name,
-            f"looks like logits (values from {low:.4g} to {high:.4g}, row {start + row} sums to "
-            f"{sums[row]:.4g})",
-            remedy="pass scipy.special.softmax(probs, axis=1)",
-            spoken="make them probabilities first, by softmax",
+            f"looks like percentages (row {start + row} sums to {sums[row]:.6g})",
+            remedy="pass probs / 100, or normalize=True to divide by the row sums",
+            spoken="nacp calibrate --normalize divides by the row sums",
         )
-    if low < 0 or high > 1:
+    if low < -tolerance and np.mean(off | beyond) > _MOST:
+        raise InputError(
+            name,
+            f"looks like logits ({values}, row {start + row} sums to {sums[row]:.4g})",
+            remedy="calibrate with from_logits=True if they are, or pass their softmax",
+            spoken="give --logits to nacp calibrate if they are",
+        )
+    if low < 0 or not off.any():
+        row = int(np.argmax(beyond))
+        slight = -tolerance <= low and high <= 1 + tolerance
         raise InputError(
             name,
             "must lie between 0 and 1",
-            found=f"values from {low:.8g} to {high:.8g}, first in row {start + row}",
+            found=f"values from {block[row].min():.8g} to {block[row].max():.8g} in row {start + row}",
+            remedy="pass np.clip(probs, 0, 1) if that is rounding"
+            if slight
+            else "drop or repair such rows first",
+            spoken="put it at the nearer end if that is rounding" if slight else None,
         )
+    logits = int(high > 1)
     raise InputError(
         name,
         f"must have rows that sum to 1; row {start + row} sums to {sums[row]:.6g}",
-        remedy="pass normalize=True to divide by the row sums",
-        spoken="nacp calibrate --normalize divides by the row sums",
+        remedy="pass normalize=True to divide by the row sums" + ", from_logits=True for logits" * logits,
+        spoken="nacp calibrate --normalize divides by the row sums" + ", --logits is for logits" * logits,
     )
 
 
@@ -157,7 +211,13 @@ def _first_nan(block: Array) -> int:
 
 
 def plain_array(values: Any) -> Array:
-    """Return an array; one of objects, as pandas makes of what may be missing, as numbers if they are."""
+    """Return an array; one of objects, as pandas makes of what may be missing, as numbers if they are.
+
+    A tensor need not be detached, and one of bfloat16, which NumPy has not, becomes float32.
+    """
+    if type(values).__module__.startswith("torch") and hasattr(values, "detach"):
+        values = values.detach().cpu()
+        values = values.float() if str(values.dtype) == "torch.bfloat16" else values
     array = np.asarray(values)
     if array.dtype.kind != "O":
         return array
@@ -172,20 +232,40 @@ def is_missing(value: Any) -> bool:
     return value is None or type(value).__name__ in ("NAType", "NaTType") or bool(value != value)
 
 
+def column_names(probs: Any, classes: Any) -> Any:
+    """Return the classes; if none are given, the names of the columns of a table that has some.
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> from nacp.points import column_names
+    >>> column_names(pd.DataFrame([[0.5, 0.5]], columns=["cat", "dog"]), None)
+    ('cat', 'dog')
+    """
+    if classes is not None or not hasattr(probs, "columns") or not hasattr(probs, "shape"):
+        return classes
+    names = tuple(probs.columns)
+    return None if names == tuple(range(len(names))) or len(set(names)) < len(names) else names
+
+
 def _in_order(probs: Any, classes: Any) -> Any:
-    """Return a table of pandas with its columns in the order of the classes, if these are their names."""
-    if not hasattr(probs, "iloc") or not hasattr(probs, "columns") or not hasattr(classes, "__len__"):
+    """Return a table with its columns in the order of the classes, if these are their names."""
+    if not hasattr(probs, "shape") or not hasattr(probs, "columns") or not hasattr(classes, "__len__"):
         return probs
     names, wanted = ([str(name) for name in some] for some in (probs.columns, classes))
     if names == wanted or len(set(names)) < len(names) or sorted(names) != sorted(wanted):
         return probs
-    return probs.iloc[:, [names.index(name) for name in wanted]]
+    order = [names.index(name) for name in wanted]
+    return probs.iloc[:, order] if hasattr(probs, "iloc") else np.asarray(probs)[:, order]
 
 
 def check_labels(
     labels: Any, n: int, k: int, classes: Sequence[Any] | None = None, *, name: str = "labels"
 ) -> Ints:
-    """Check labels (numbers from 0 to k - 1, or names from `classes`) and return them as numbers."""
+    """Check labels (numbers from 0 to k - 1, or names from `classes`) and return them as numbers.
+
+    Beside names that are no numbers, nor written as such, numbers are those of the columns.
+    """
     try:
         array = plain_array(labels)
     except ValueError:
@@ -194,6 +274,11 @@ def check_labels(
         raise InputError(name, f"must have the shape ({n},), one per row of probs", found=f"{array.shape}")
     if n == 0:
         return np.zeros(0, dtype=np.int64)
+    if classes is not None and array.dtype.kind in "iu":
+        if all(isinstance(each, str) and each.isdecimal() for each in classes):
+            classes = [int(each) for each in classes]
+        elif not any(isinstance(each, numbers.Number) for each in classes):
+            classes = None
     if classes is not None:
         index = {each: i for i, each in enumerate(classes)}
         try:
@@ -209,17 +294,15 @@ def check_labels(
         raise InputError(
             name,
             f"holds names such as {array.tolist()[0]!r}",
-            remedy="pass classes= with the k class names in the order of the columns of probs",
-            spoken="give --classes FILE with the class names in the order of the columns",
+            remedy=f"pass classes= with the names of the {k} classes, in the order of the columns",
+            spoken="give --classes FILE with the names of the classes, in the order of the columns",
         )
     if array.dtype.kind not in "iub":
         raise InputError(name, f"must be whole numbers from 0 to {k - 1}", found=f"dtype {array.dtype}")
     low, high = int(array.min()), int(array.max())
     if low < 0 or high >= k:
         hint = " (do they start at 1? then subtract 1)" if low == 1 and high == k else ""
-        raise InputError(
-            name, f"must lie from 0 to {k - 1}, one for each class", found=f"{low} to {high}{hint}"
-        )
+        raise InputError(name, f"must lie from 0 to {k - 1}, for {k} classes", found=f"{low} to {high}{hint}")
     return array.astype(np.int64)
 
 
@@ -239,7 +322,7 @@ def check_classes(classes: Any, k: int) -> tuple[Any, ...] | None:
     if len(names) != k or distinct != k:
         raise InputError(
             "classes",
-            f"must hold {k} different names, one per column of probs",
+            f"must hold {k} different names, one per class",
             found=f"{len(names)}, {distinct} of them different",
         )
     return names

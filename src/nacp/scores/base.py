@@ -4,6 +4,8 @@ The prediction set of a threshold q is ``C_q(x) = {l : S(x, l) <= q}``. A score 
 in terms of where a label stands in its row; the engine does the rest (`nacp.engine`).
 """
 
+from __future__ import annotations
+
 from abc import ABC, abstractmethod
 from typing import Any, ClassVar
 

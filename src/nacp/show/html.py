@@ -54,6 +54,11 @@ def sentence(text: str, *, name: str | None = None) -> str:
     return f'<p style="margin:.3em 0">{start}{escape(text)}</p>'
 
 
+def told(text: str) -> str:
+    """Return what an object says when printed as paragraphs, one for each line."""
+    return "".join(sentence(line) for line in text.splitlines())
+
+
 def calibration(cal: "Calibration") -> str:
     """Return a card for a calibration."""
     noise = "none: the labels are taken as they are" if cal.noise is None else cal.noise.describe(cal.k)
@@ -70,6 +75,7 @@ def calibration(cal: "Calibration") -> str:
     remarks = [("All classes", cal.obstacle), ("Note", cal.note)]
     return card(
         "Calibration",
+        *(sentence(f"{warning}.", name="Warning") for warning in cal.warnings),
         facts(told),
         sentence(f"{cal.promise}.", name="Promised"),
         *(sentence(f"{remark}.", name=name) for name, remark in remarks if remark),

@@ -59,6 +59,15 @@ def chernoff(mean: Floats, n: int, delta: float) -> Floats:
     return high
 
 
+def chernoff_tail(mean: Floats, expected: Floats, n: int) -> Floats:
+    """Return ``exp(-n kl(mean, expected))``, a bound of P(mean of n numbers in [0, 1] <= mean); 1 above."""
+    from scipy.special import rel_entr
+
+    divergence = rel_entr(mean, expected) + rel_entr(1 - mean, 1 - expected)
+    tail: Floats = np.where(mean < expected, np.exp(-n * divergence), 1.0)
+    return tail
+
+
 def bernstein(mean: Floats, square: Floats, n: int, delta: float) -> Floats:
     """Return the empirical Bernstein bound of an expectation in [0, 1] (Maurer and Pontil, 2009)."""
     if n < 2:

@@ -34,7 +34,7 @@ from nacp.estimation import NoiseEstimate
 from nacp.guarantees import GUARANTEES, Guarantee, as_guarantee, coverage_under
 from nacp.metrics import ClassCoverage, coverage_by_class
 from nacp.noise import NoiseLike, Unsaid, as_noise, basis_of
-from nacp.points import open_points, open_test
+from nacp.points import column_names, open_points, open_test
 from nacp.scores import as_score
 from nacp.sets import PredictionSets
 from nacp.show.report.curve import curve_of
@@ -120,6 +120,7 @@ def gather(
     crossing: Rule,
     classes: Any,
     normalize: bool,
+    from_logits: bool,
     random_state: int | None,
     test_probs: ArrayLike | None,
     test_labels: ArrayLike | None,
@@ -130,7 +131,7 @@ def gather(
     """Compute what a report shows: rows are opened once, and all that is asked of them goes on together."""
     if test_labels is not None and test_probs is None:
         raise InputError("test_labels", "needs test_probs, the probabilities of the same points")
-    score = as_score(score)
+    score, classes = as_score(score), column_names(probs, classes)
     check_choice("crossing", crossing, RULES)
     if clean is not None:
         guarantee = for_checked(guarantee, delta, crossing, None)
@@ -148,6 +149,7 @@ def gather(
     options = {
         "probabilities": score.takes_probabilities,
         "normalize": check_flag("normalize", normalize),
+        "from_logits": check_flag("from_logits", from_logits),
         "classes": classes,
     }
     audit: Audit | None = None

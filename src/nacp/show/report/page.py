@@ -29,6 +29,7 @@ def render(contents: Contents, title: str, version: str) -> str:
     parts = {
         "title": _safe(title),
         "opening": _opening(contents.calibration),
+        "banner": _banner(contents.calibration),
         "chosen": str(contents.chosen),
         "last": str(len(contents.steps) - 1),
         "promise": _promise(contents.calibration),
@@ -118,6 +119,11 @@ def _opening(cal: Calibration) -> str:
         wrong = f", {cal.checked:,} of them checked"
     made = f"{cal.n:,} labels of {cal.k:,} classes{wrong}"
     return f"Calibrated on {made}. Score: <code>{_safe(repr(cal.score))}</code>."
+
+
+def _banner(cal: Calibration) -> str:
+    """Return what speaks against the noise model, for the head of the page."""
+    return "".join(f"<p class='banner' role='alert'>{_safe(_sentence(each))}</p>" for each in cal.warnings)
 
 
 def _promise(cal: Calibration) -> str:

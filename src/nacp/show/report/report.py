@@ -1,5 +1,7 @@
 """make_report(): one HTML file about a calibration."""
 
+from __future__ import annotations
+
 import html
 import os
 from collections.abc import Callable, Sequence
@@ -62,6 +64,7 @@ def make_report(
     crossing: Rule = "last",
     classes: Any = None,
     normalize: bool = False,
+    from_logits: bool = False,
     random_state: int | None = None,
     test_probs: ArrayLike | None = None,
     test_labels: ArrayLike | None = None,
@@ -76,7 +79,7 @@ def make_report(
 
     Parameters
     ----------
-    probs, labels, noise, alpha, score, guarantee, delta, crossing, classes, normalize, random_state
+    probs, labels, noise, alpha, score, guarantee, delta, crossing, classes, normalize, from_logits
         As in `calibrate`. A slider goes from 0.01 to 0.3 and has the given alpha on it.
     clean : array of shape (n,) or pair (rows, labels), optional
         True labels of points that were picked at random and checked, as in `calibrate`. All calibrations then
@@ -112,8 +115,8 @@ def make_report(
     contents = gather(
         probs, labels, noise=noise, clean=clean, alpha=check_fraction("alpha", alpha), score=score,
         guarantee=guarantee, delta=delta, crossing=crossing, classes=classes, normalize=normalize,
-        random_state=random_state, test_probs=test_probs, test_labels=test_labels, samples=samples,
-        descriptions=descriptions, say=say,
+        from_logits=from_logits, random_state=random_state, test_probs=test_probs, test_labels=test_labels,
+        samples=samples, descriptions=descriptions, say=say,
     )  # fmt: skip
     say("drawing")
     return Report(render(contents, title, __version__), contents)

@@ -1,0 +1,65 @@
+"""What every calibration says against its noise model, if the labels contradict it."""
+
+import warnings
+from collections.abc import Iterable
+from typing import Any
+
+import numpy as np
+
+from nacp.coverage import Sample, Talk
+from nacp.coverage.contradiction import LEVEL, Contradiction, contradiction
+from nacp.guarantees import coverage_under
+from nacp.noise import Noise
+
+
+class NoiseModelWarning(UserWarning):
+    """The labels contradict the noise model, so what is promised may not hold.
+
+    Examples
+    --------
+    >>> import warnings
+    >>> import nacp
+    >>> from nacp.paper import twins
+    >>> probs, labels = twins.simulate("cifar10", n=4000, random_state=0)
+    >>> noisy = nacp.UniformNoise(0.25).sample(labels, 10, random_state=0)
+    >>> with warnings.catch_warnings():
+    ...     warnings.simplefilter("ignore", nacp.NoiseModelWarning)
+    ...     cal = nacp.calibrate(probs, noisy, noise=0.4)
+    >>> print(cal.warnings[0])
+    the labels contradict uniform label noise with rate 0.4: under it the share of true labels with a score
+    above 0.99... is estimated at -0.1..., and no share is negative...
+    """
+
+
+def against(sample: Sample, noise: Noise | None, classes: tuple[Any, ...] | None) -> Talk[tuple[str, ...]]:
+    """Return what the labels say against a noise model: a sentence, or nothing.
+
+    Of an interval of rates the low end is asked about, as a smaller rate implies no more than a larger one.
+    """
+    if noise is None:
+        return ()
+    found = yield from contradiction(coverage_under(sample, noise.doubt.ends[0], noise.doubt.radius))
+    if found is None:
+        return ()
+    return (
+        f"the labels contradict {noise.describe(sample.k)}: under it the share of true labels "
+        f"{_where(found, sample.score.offset, classes)} is estimated at {found.share:.3f}, and no share is "
+        f"negative (a right model is contradicted in this way at most once in {1 / LEVEL:,.0f} times). Do "
+        "not rely on the promise: coverage may be far lower. State less noise, ask nacp diagnose, or "
+        "check some labels and calibrate with them (clean), which needs no noise model",
+    )
+
+
+def warn_of(sentences: Iterable[str], stacklevel: int = 2) -> None:
+    """Warn of what is said against a noise model."""
+    for sentence in sentences:
+        warnings.warn(sentence, NoiseModelWarning, stacklevel=stacklevel + 1)
+
+
+def _where(found: Contradiction, offset: float, classes: tuple[Any, ...] | None) -> str:
+    if found.label is not None:
+        return f"of class {found.label if classes is None else classes[found.label]!r}"
+    low, high = found.low + offset, found.high + offset
+    if np.isposinf(high):
+        return f"with a score above {low:.4g}"
+    return f"with a score {'up to' if np.isneginf(low) else f'from {low:.4g} to'} {high:.4g}"

@@ -1,0 +1,100 @@
+"""Do the labels contradict the noise model? From what a calibration has counted; of many rows, from some.
+
+If the model is right, the estimated share of true labels with scores between two fixed edges has a mean that
+is not negative, and so has the estimated share of each class. What is tested is chosen by the rows alone,
+given which labels are independent, so the level is exact: docs/estimation.md, "What every calibration looks
+at". Half of the level goes to the scores and half to the classes, each divided by the number of tests.
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+
+from nacp._types import Floats
+from nacp.coverage.coverage import Coverage
+from nacp.coverage.sample import Talk
+from nacp.engine.cells import EDGES
+from nacp.stats.bounds import chernoff_tail, upper_tail
+
+LEVEL = 1e-3
+"""The probability with which labels that are as the model says contradict it all the same, at the most."""
+_PARTS = 16
+
+
+class Contradiction(NamedTuple):
+    """A share of true labels that comes out negative beyond doubt.
+
+    Attributes
+    ----------
+    share : float
+        The estimate.
+    low, high : float
+        Between which native scores these labels lie.
+    label : int or None
+        Of which class they are, if it is the share of a class.
+    """
+
+    share: float
+    low: float = -np.inf
+    high: float = np.inf
+    label: int | None = None
+
+
+def contradiction(coverage: Coverage) -> Talk[Contradiction | None]:
+    """Return what speaks most against the noise model that the coverage is under, if anything does.
+
+    With a radius, each share may be negative by as much as that allows.
+    """
+    tally = yield from coverage.tally_of_some()
+    inverse, n = coverage.inverse, tally.n
+    lowest, highest = inverse.subset_range()
+    if lowest >= 0:
+        return None  # no share can come out negative
+    # Where one label is given for each point and all pairs weigh the same, what is summed up is a count.
+    counted = inverse.constant_rest is not None and coverage.sample.parts is None
+
+    # Cells are joined to about 16 with equally many pairs; every run of neighbours is looked at.
+    pairs = np.append(0, np.cumsum(tally.pairs))
+    own, net = (np.append(0, np.cumsum(part)) for part in (tally.own, tally.gains - tally.losses))
+    clean = (own * tally.units[0] + net * tally.units[1]) / n
+    ends = np.unique(np.searchsorted(pairs, np.linspace(0, pairs[-1], _PARTS + 1)))
+    first, last = (ends[each] for each in np.triu_indices(len(ends), 1))
+    share = clean[last] - clean[first]
+    low, high = np.full(len(share), lowest), np.full(len(share), highest)
+    if inverse.constant_rest is not None:
+        low = inverse.constant_rest * (pairs[last] - pairs[first]) / n
+        high = low + inverse.own[0]
+    by_score = _tails(share, low, high, -coverage.shift, n, counted) * len(share)
+
+    frequency = inverse.push(coverage.sample.label_counts) / coverage.n
+    least, most = inverse.column_range()
+    allowed = -coverage.radius * (most - least)
+    by_class = _tails(frequency, least, most, allowed, coverage.n, counted) * len(frequency)
+
+    if min(by_score.min(), by_class.min()) > LEVEL / 2:
+        return None
+    if by_class.min() < by_score.min():
+        label = int(by_class.argmin())
+        return Contradiction(float(frequency[label]), label=label)
+    i = int(by_score.argmin())
+    edges = np.append(-np.inf, EDGES[tally.cells])
+    edges[-1] = np.inf
+    return Contradiction(float(share[i]), float(edges[first[i]]), float(edges[last[i]]))
+
+
+def _tails(mean: Floats, low: Floats, high: Floats, least: float | Floats, n: int, counted: bool) -> Floats:
+    """Bound the probability that a mean of n numbers, each between low and high, comes out as small as that,
+    if it is `least` or more in expectation; exactly if each of them is low or high.
+    """
+    tails = np.ones(len(mean))
+    some = np.flatnonzero(mean < least)
+    width, least = (high - low)[some], np.broadcast_to(least, len(mean))[some]
+    found, expected = np.maximum(mean - low, 0)[some] / width, np.maximum(least - low[some], 0) / width
+    if not counted:
+        tails[some] = chernoff_tail(found, expected, n)
+        return tails
+    hits = np.rint(found * n).astype(np.int64)
+    # Hoeffding (1956): of all independent trials with this many successes expected, those that are all alike
+    # have the heaviest tail, from one below the expectation on.
+    tails[some] = np.where(hits <= n * expected - 1, upper_tail(n, n - hits, 1 - expected), 1.0)
+    return tails
