@@ -5,10 +5,12 @@ from dataclasses import dataclass
 from hashlib import sha256
 from typing import Any
 from zlib import compress, decompress
+from zlib import error as zlib_error
 
 import numpy as np
 
 from nacp._types import Bools, Floats, Ints
+from nacp.errors import InputError
 from nacp.scores import Score
 
 # The pilot: a tenth of the points, so many and so many entries at the most.
@@ -128,11 +130,17 @@ def digest(labels: Ints, scores: Floats) -> str:
     return found.hexdigest()[:16]
 
 
-def picked(text: str, others: Ints) -> tuple[Ints, Ints]:
+def picked(text: Any, others: Ints, checks: tuple[int, int]) -> tuple[Ints, Ints]:
     """Return the points outside and inside that a plan picked, as `AuditPlan.to_dict` describes them."""
-    strata = np.frombuffer(decompress(b64decode(text)), dtype=np.uint8)
-    first = others[: len(strata)]
-    return first[strata == _OUTSIDE], first[strata == _INSIDE]
+    try:
+        strata = np.frombuffer(decompress(b64decode(text)), dtype=np.uint8)
+        first = others[: len(strata)]
+        outside, inside = first[strata == _OUTSIDE], first[strata == _INSIDE]
+    except (TypeError, ValueError, IndexError, zlib_error):
+        raise InputError("audit", "has a plan that cannot be read") from None
+    if (len(outside), len(inside)) != checks:
+        raise InputError("audit", f"has a plan that picks other numbers of points than {checks}")
+    return outside, inside
 
 
 def deal(n: int, k: int, rows: Ints, labels: Ints, seed: int) -> Audit:

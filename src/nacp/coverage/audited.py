@@ -202,9 +202,9 @@ def _warn_if_chosen(n0: int, m: int, count: int, points: int) -> None:
     error = np.sqrt(share * (1 - share) * (1 / m + 1 / points))
     if abs(n0 / m - count / points) > _CHOSEN * error > 0:
         warnings.warn(
-            f"the checked points do not look like a random sample: {100 * n0 / m:.3g}% of them lie outside "
-            f"of the pilot's sets, or may, and {100 * count / points:.3g}% of the others; if nacp.choose_audit "
-            "chose them, pass its plan as audit=, else the promise does not hold",
+            f"the checked points do not look like a random sample: {100 * n0 / m:.3g}% of them, and "
+            f"{100 * count / points:.3g}% of the others, lie outside of the pilot's sets, or may; if "
+            "nacp.choose_audit chose them, pass its plan as audit=, else the promise does not hold",
             AuditWarning,
             stacklevel=2,
         )
