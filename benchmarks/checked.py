@@ -254,13 +254,14 @@ def main():
         return
     runs = options.repeats, min(options.audits, options.repeats)
     with ProcessPoolExecutor(options.workers) as pool:
+        last = pool.submit(nulls)
         sections = [
             pool.submit(section, *data, score, *runs)
             for data in label_sets(Path(options.data))
             for score in (nacp.HPS(), nacp.APS())
         ]
-        sections.append(pool.submit(nulls))
-        OUT.write_text(head(*runs) + "".join(each.result() for each in sections), encoding="utf-8")
+        found = "".join(each.result() for each in [*sections, last])
+        OUT.write_text(head(*runs) + found, encoding="utf-8")
 
 
 if __name__ == "__main__":

@@ -1,5 +1,6 @@
 """Checked labels: exact tests at every null, the threshold by its definition, coverage under any noise."""
 
+import json
 import math
 import warnings
 
@@ -8,6 +9,7 @@ import pytest
 from scipy.stats import binom
 
 import nacp
+from nacp.checked import same_audit
 from nacp.coverage import Sample
 from nacp.coverage.audit import deal, pilot_size
 from nacp.coverage.audited import AuditedCoverage
@@ -98,15 +100,14 @@ def by_definition(probs, noisy, rows, truth, score, rate, alpha, delta, seed):
     others = rng.permutation(np.setdiff1d(np.arange(n), rows))
     pilot, counted = others[: pilot_size(len(others), k)], others[pilot_size(len(others), k) :]
     scores = scores_of(probs, score)
-    likelihood = np.where(np.arange(k) == noisy[:, None], 1 - rate + rate / k, rate / k)
-    posterior = probs * likelihood / (probs * likelihood).sum(axis=1, keepdims=True)
+    posterior = posterior_of(probs, noisy, rate)
     target = min(1 - alpha + 0.3 / math.sqrt(len(rows)), 1 - alpha / 4)
     part = next(
         q
         for q in np.sort(scores[pilot], axis=None)
         if (posterior * (scores <= q))[pilot].sum() >= target * len(pilot)
     )
-    outside = scores[np.arange(n), noisy] > part
+    outside = (posterior * (scores <= part)).sum(axis=1) < 0.8
     inner, outer = rows[~outside[rows]], rows[outside[rows]]
     counts = int(outside[counted].sum()), len(counted)
     needed = hits_needed_inside(
@@ -119,6 +120,14 @@ def by_definition(probs, noisy, rows, truth, score, rate, alpha, delta, seed):
             break
         found = q
     return found
+
+
+def posterior_of(probs, noisy, rate):
+    """How probable each label is if so many of the given ones were drawn anew."""
+    k = probs.shape[1]
+    likelihood = np.where(np.arange(k) == noisy[:, None], 1 - rate + rate / k, rate / k)
+    found = probs.astype(np.float64) * likelihood
+    return found / found.sum(axis=1, keepdims=True)
 
 
 def scores_of(probs, score):
@@ -156,9 +165,12 @@ PERVERSE = np.roll(np.eye(5), 1, axis=1) * 0.9 + 0.02  # says that no label is r
 
 
 @pytest.mark.parametrize("noise", ["unsaid", None, PERVERSE], ids=["unsaid", "none", "perverse"])
-@pytest.mark.parametrize("guarantee", ["pac", "expected"])
-def test_the_promise_holds_for_noise_that_depends_on_the_input(guarantee, noise):
-    delta, alpha, runs, n = 0.1, 0.2, 150, 400
+@pytest.mark.parametrize(
+    ("guarantee", "n", "m"), [("pac", 400, 60), ("pac", 90, 50), ("pac", 1500, 20), ("expected", 400, 60)]
+)
+def test_the_promise_holds_for_noise_that_depends_on_the_input(guarantee, n, m, noise):
+    """Also with an audit of 20 labels, and with a pilot of 4 points."""
+    delta, alpha, runs = 0.1, 0.2, 150
     options = {} if isinstance(noise, str) else {"noise": noise}
     if guarantee == "pac":
         options["delta"] = delta
@@ -168,7 +180,7 @@ def test_the_promise_holds_for_noise_that_depends_on_the_input(guarantee, noise)
     coverages = []
     for run in range(runs):
         some = rng.choice(len(truth), n, replace=False)
-        rows = rng.choice(n, 60, replace=False)
+        rows = rng.choice(n, m, replace=False)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", nacp.NoValidThresholdWarning)
             cal = nacp.calibrate(
@@ -205,7 +217,8 @@ def test_the_estimate_is_unbiased_and_strata_make_it_sharper():
 def test_noisy_labels_help_where_they_say_something_and_never_cost_much():
     """Against the exact binomial test on the checked labels alone, on the same points."""
     alpha, delta, runs, n, m = 0.1, 0.1, 100, 1500, 120
-    probs, truth, noisy = points(60_000, 5, 21)
+    probs, truth, _ = points(60_000, 5, 21)
+    noisy = nacp.UniformNoise(0.2).sample(truth, 5, random_state=0)
     own = 1 - probs[np.arange(len(truth)), truth].astype(np.float64)
     every = np.sort(own)
     rng = np.random.default_rng(22)
@@ -372,18 +385,19 @@ PLAN = {"budget": 80, "alpha": 0.2}
 
 def test_a_plan_picks_at_random_in_two_strata_and_never_from_the_pilot():
     probs, _, noisy = points(2000, 5, 32)
-    plan = nacp.choose_audit(probs, noisy, random_state=3, **PLAN)
+    plan = nacp.choose_audit(probs, noisy, noise=0.2, random_state=3, **PLAN)
     assert len(np.unique(plan.rows)) == len(plan) == 80
-    scores = -probs[np.arange(2000), noisy].astype(np.float64)
-    assert np.array_equal(scores[plan.rows] > plan.native_threshold, plan.outside)
+    inside = posterior_of(probs, noisy, 0.2) * (-probs.astype(np.float64) <= plan.native_threshold)
+    outside = inside.sum(axis=1) < 0.95
+    assert np.array_equal(outside[plan.rows], plan.outside)
     assert plan.outside.sum() == 32
-    pilot = np.random.default_rng(3).permutation(2000)[: plan.pilot]
+    pilot, others = np.split(np.random.default_rng(3).permutation(2000), [plan.pilot])
     assert not set(pilot) & set(plan.rows)
+    assert plan.counts == (outside[pilot].sum(), outside[others].sum())
     # Each point of a stratum is as likely as any other: over many seeds, by the classes of the points.
     picked = np.zeros(2000)
     for seed in range(200):
         picked[nacp.choose_audit(probs, noisy, noise=0.2, random_state=seed, **PLAN).rows] += 1
-    outside = scores > plan.native_threshold
     for stratum in (outside, ~outside):
         halves = picked[stratum & (np.arange(2000) < 1000)], picked[stratum & (np.arange(2000) >= 1000)]
         apart = halves[0].mean() - halves[1].mean()
@@ -494,3 +508,112 @@ def test_rows_of_a_plan_without_the_plan_are_noticed():
     nacp.calibrate(probs, noisy, clean=clean, audit=plan)
     rows = np.random.default_rng(0).choice(4000, 400, replace=False)
     nacp.calibrate(probs, noisy, clean=(rows, truth[rows]))
+
+
+def audited(probs, noisy, rows, truth, noise=None, score=None, seed=0):
+    """What the checked labels of some rows say."""
+    k = probs.shape[1]
+    sample = Sample(open_rows(probs, probabilities=score is None), noisy, score or nacp.HPS())
+    audit = deal(len(probs), k, rows, truth[rows], seed)
+    return AuditedCoverage(sample, audit, (noise or nacp.UniformNoise(0.2)).matrix(k))
+
+
+def test_strata_do_not_depend_on_what_the_checkers_found():
+    """Else the theorem would not hold: they come from the pilot, and from each point and its given label."""
+    probs, truth, noisy = points(3000, 5, 41)
+    rows = np.arange(300)
+    found = [
+        audited(probs, noisy, rows, labels).strata(0.1)
+        for labels in (truth, noisy, np.random.default_rng(0).integers(5, size=3000))
+    ]
+    assert found[0] is not None
+    for each in found[1:]:
+        assert np.array_equal(each.outside, found[0].outside)
+        assert each[1:] == found[0][1:]
+
+
+def test_where_labels_are_taken_as_right_the_label_itself_parts_the_points():
+    probs, truth, noisy = points(3000, 5, 42)
+    rows = np.arange(300)
+    raw = -np.log(probs.astype(np.float64) + 1e-9)
+    right = nacp.UniformNoise(0.0)
+    for coverage in (
+        audited(probs, noisy, rows, truth, noise=right),
+        audited(raw, noisy, rows, truth, score=nacp.Precomputed()),
+    ):
+        threshold = coverage.pilot(0.1, 300).threshold
+        (outside,) = coverage.outside([threshold])
+        assert np.array_equal(outside, coverage.sample.label_scores > threshold)
+        assert 0 < outside.mean() < 1
+
+
+def test_a_noise_model_says_more_than_the_label_alone():
+    """Under uniform noise, where it is right: a fifth of the labels is wrong, most far from the sets."""
+    probs, truth, _ = points(4000, 5, 43)
+    rows = np.arange(500)
+    noisy = nacp.UniformNoise(0.2).sample(truth, 5, random_state=1)
+    spread = []
+    for noise in (nacp.UniformNoise(0.2), nacp.UniformNoise(0.0)):
+        coverage = audited(probs, noisy, rows, truth, noise=noise)
+        at = np.array([np.quantile(coverage.checked_scores, 0.9)])
+        (_, (deviation,)) = coverage.estimates(at, coverage.strata(0.1))
+        spread.append(deviation)
+    assert spread[0] < 0.9 * spread[1]
+
+
+def test_strata_for_several_alphas_are_read_for_at_once():
+    probs, truth, noisy = points(2000, 5, 44)
+    alphas, rows = [0.05, 0.1, 0.2, 0.3], np.arange(300)
+    coverage = audited(probs, noisy, rows, truth)
+    reads = []
+    read = coverage.sample.read
+    coverage.sample.read = lambda questions: (reads.append(len(questions)), read(questions))
+    found = coverage.strata_of(alphas)
+    assert reads == [1]
+    assert [each is not None for each in found] == [True] * 4
+    for alpha, each in zip(alphas, found, strict=True):
+        alone = audited(probs, noisy, rows, truth).strata(alpha)
+        assert np.array_equal(each.outside, alone.outside)
+        assert each[1:] == alone[1:]
+        assert coverage.strata(alpha) is each
+    assert reads == [1]
+
+
+def test_a_plan_that_was_written_down_is_the_same_plan():
+    probs, _, noisy = points(2000, 5, 45)
+    for budget in (80, 1500):  # the second is picked at random
+        plan = nacp.choose_audit(probs, noisy, budget=budget, noise=0.2, random_state=5)
+        assert plan.outside.any() == (budget == 80)
+        document = json.loads(json.dumps(plan.to_dict()))
+        again = same_audit(document, probs, noisy)
+        assert np.array_equal(again.rows, plan.rows)
+        assert np.array_equal(again.outside, plan.outside)
+        assert (again.counts, str(again)) == (plan.counts, str(plan))
+    for name, value in (
+        ("picked", "x"),
+        ("picked", "eJwDAAAAAAE="),
+        ("picked", 5),
+        ("counts", [1]),
+        ("pilot", 10**6),
+    ):
+        with pytest.raises(nacp.InputError) as caught:
+            same_audit(document | {name: value}, probs, noisy)
+        assert caught.value.argument == "audit"
+
+
+def test_plans_from_before_strata_were_kept_are_read_as_they_were_made():
+    """Then points lay outside if their given label did."""
+    probs, truth, noisy = points(2000, 5, 46)
+    document = nacp.choose_audit(probs, noisy, budget=80, random_state=2).to_dict()
+    del document["picked"], document["counts"]
+    document |= {"threshold": "-0.3", "checks": [30, 50]}
+    plan = same_audit(document, probs, noisy)
+    outside = probs[np.arange(2000), noisy].astype(np.float64) < 0.3
+    pilot, others = np.split(np.random.default_rng(2).permutation(2000), [document["pilot"]])
+    assert set(plan.rows[plan.outside]) == set(others[outside[others]][:30])
+    assert set(plan.rows[~plan.outside]) == set(others[~outside[others]][:50])
+    assert plan.counts == (outside[pilot].sum(), outside[others].sum())
+    cal = nacp.calibrate(probs, noisy, clean=(plan.rows, truth[plan.rows]), audit=plan, alpha=0.2)
+    assert cal.planned == 80
+    with pytest.raises(nacp.InputError, match="cannot be met"):
+        same_audit(document | {"checks": [1500, 50]}, probs, noisy)

@@ -15,6 +15,7 @@ from nacp.checks import check_alphas, check_choice, check_count, check_flag
 from nacp.contradicted import against, warn_of
 from nacp.coverage import RULES, CoverageCurve, Rule, Sample, Talk
 from nacp.coverage.audit import AuditPlan
+from nacp.coverage.audited import AuditedCoverage
 from nacp.errors import InputError
 from nacp.guarantees import Binomial, Guarantee, as_guarantee, coverage_under, find
 from nacp.noise import (
@@ -200,9 +201,8 @@ def calibrate(
         warn_of_repeats(rows)
         sample = Sample(rows, numbers, score)
         guessed = guessing_noise(sample, noise, dealt.pilot)
-        found = checked_calibrations(
-            sample, dealt, guarantee, guessed, alphas, seed, classes=names, normalize=normalize
-        )
+        coverage = AuditedCoverage(sample, dealt, guessed.matrix(sample.k))
+        found = checked_calibrations(coverage, guarantee, alphas, seed, classes=names, normalize=normalize)
     elif audit is not None:
         raise InputError("audit", "is of use with checked labels only", remedy="pass these as clean=")
     elif isinstance(noise, Unsaid):

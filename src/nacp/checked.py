@@ -8,12 +8,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from nacp._types import Ints
+from nacp._types import Bools, Ints
 from nacp.calibration import Calibration
 from nacp.checks import check_count, check_fraction
 from nacp.coverage import Rule, Sample
-from nacp.coverage.audit import Audit, AuditPlan, deal, digest, pilot_size, planned
-from nacp.coverage.audited import AuditedCoverage
+from nacp.coverage.audit import Audit, AuditPlan, deal, digest, picked, pilot_size, planned
+from nacp.coverage.audited import CHOSEN_CUT, AuditedCoverage
 from nacp.errors import InputError
 from nacp.files import rebuild
 from nacp.guarantees import Guarantee, as_guarantee
@@ -22,8 +22,8 @@ from nacp.points import Rows, check_classes, check_labels, open_clean, open_poin
 from nacp.points.arrays import row_slices
 from nacp.scores import SCORES, Score, ScoreLike, as_score
 
-# Of the labels to check, so many lie outside of the pilot's sets, if there are enough of these: they must
-# suffice even if their share is so many standard deviations smaller than in the pilot.
+# Of the labels to check, so many are of points outside, if there are enough of these: they must suffice even
+# if their share is so many standard deviations smaller than in the pilot.
 CHOSEN_OUTSIDE, _SURELY, _FEWEST = 0.4, 4.0, 3
 
 
@@ -95,10 +95,8 @@ def _by_plan(plan: AuditPlan, rows: Rows, checked: Ints, true: Ints) -> Audit:
 
 
 def checked_calibrations(
-    sample: Sample,
-    audit: Audit,
+    coverage: AuditedCoverage,
     guarantee: Guarantee,
-    noise: Noise,
     alphas: Sequence[float],
     seed: int,
     *,
@@ -106,7 +104,7 @@ def checked_calibrations(
     normalize: bool,
 ) -> list[Calibration]:
     """Return a calibration for each alpha from a sample some of whose labels were checked."""
-    coverage = AuditedCoverage(sample, audit, noise.matrix(sample.k))
+    sample, audit = coverage.sample, coverage.audit
     found = guarantee.find_checked(coverage, alphas)
     undecided = int(np.count_nonzero(audit.labels < 0))
     note = f"labels that could not be decided count as misses: {undecided}" if undecided else None
@@ -138,22 +136,22 @@ def checked_calibrations(
     ]
 
 
-def guessing_noise(sample: Sample, noise: NoiseLike | Unsaid, few: Ints) -> Noise:
-    """Return the noise by which the pilot is judged: as given, or uniform at a rate that few points suggest.
+def guessing_noise(sample: Sample, noise: NoiseLike | Unsaid, pilot: Ints) -> Noise:
+    """Return the noise by which the pilot is judged: as given, or uniform at a rate that its points suggest.
 
     That is the rate at which the mean probability of the given labels would be what it is.
     """
     if not isinstance(noise, Unsaid):
         return noise_for(noise, sample.k) or UniformNoise(0.0)
-    if not len(few) or not sample.score.takes_probabilities:
+    if not len(pilot) or not sample.score.takes_probabilities:
         return UniformNoise(0.2)
     own = square = 0.0
-    for where in row_slices(len(few), sample.k):
-        rows = few[where]
+    for where in row_slices(len(pilot), sample.k):
+        rows = pilot[where]
         block = sample.rows[rows].astype(np.float64)
         own += float(block[np.arange(len(rows)), sample.labels[rows]].sum())
         square += float((block**2).sum())
-    chance = len(few) / sample.k
+    chance = len(pilot) / sample.k
     return UniformNoise(float(np.clip(1 - (own - chance) / max(square - chance, 1e-9), 0.02, 0.9)))
 
 
@@ -172,9 +170,9 @@ def choose_audit(
 ) -> AuditPlan:
     """Choose which labels to check, so that `calibrate` learns the most from them.
 
-    Most of what a random audit checks tells little: a label that lies inside of the prediction set is mostly
-    right. So two fifths of the checks go to points whose label lies outside of the set that a few points, the
-    pilot, suggest. Within the two strata the points are picked at random.
+    Most of what a random audit checks tells little: where the classifier and the given label agree, the true
+    label is mostly in the prediction set. So two fifths of the checks go to points where that is doubtful for
+    the set that a few points, the pilot, suggest. Within the two strata the points are picked at random.
 
     Parameters
     ----------
@@ -209,8 +207,8 @@ def choose_audit(
     >>> noisy = nacp.UniformNoise(0.1).sample(truth, k=10, random_state=0)
     >>> plan = nacp.choose_audit(probs, noisy, budget=200)
     >>> print(plan)
-    200 of 4,000 labels to check: 80 of points whose label lies outside of the pilot's prediction set, and 120
-    of points whose label lies inside.
+    200 of 4,000 labels to check: 80 of points whose true label may lie outside of the pilot's prediction set,
+    and 120 of others.
     >>> cal = nacp.calibrate(probs, noisy, clean=(plan.rows, truth[plan.rows]), audit=plan)
     >>> cal.checked
     200
@@ -237,32 +235,56 @@ def choose_audit(
     pilot, others = planned(rows.n, aside, seed)
     sample = Sample(rows, numbers, score)
     matrix = guessing_noise(sample, noise, pilot).matrix(rows.k)
-    audit = Audit(pilot[:0], pilot[:0], pilot, others)
-    found = AuditedCoverage(sample, audit, matrix).pilot(alpha, budget)
+    coverage = AuditedCoverage(sample, Audit(pilot[:0], pilot[:0], pilot, others), matrix)
+    found = coverage.pilot(alpha, budget, CHOSEN_CUT)
     share = found.outside[0] / aside
     surely = share - _SURELY * np.sqrt(share * (1 - share) * (1 / len(others) + 1 / aside))
     number = min(round(CHOSEN_OUTSIDE * budget), int(surely * len(others)))
     if number < max(share * budget, _FEWEST):  # a random audit would check more of them
-        number, found = 0, found._replace(threshold=np.inf)
-    return _picked(sample, alpha, seed, found.threshold, aside, number, budget)
+        return _plan(sample, alpha, seed, np.inf, aside, (0, 0), (others[:0], others[:budget]))
+    (outside,) = coverage.outside([found.threshold], CHOSEN_CUT)
+    return _parted(sample, alpha, seed, found.threshold, aside, outside, (number, budget - number))
 
 
-def _picked(
-    sample: Sample, alpha: float, seed: int, threshold: float, aside: int, number: int, budget: int
-) -> AuditPlan:
-    """Pick so many points outside of the pilot's sets, and the others inside."""
-    _, others = planned(sample.n, aside, seed)
-    outside = sample.label_scores[others] > threshold
-    parts = [others[outside][:number], others[~outside][: budget - number]]
-    if sum(map(len, parts)) < budget:
+def _parted(
+    sample: Sample, alpha: float, seed: int, threshold: float, aside: int, outside: Bools,
+    checks: tuple[int, int],
+) -> AuditPlan:  # fmt: skip
+    """Pick so many of the points that lie outside, and so many of the others."""
+    pilot, others = planned(sample.n, aside, seed)
+    sides = others[outside[others]], others[~outside[others]]
+    if any(len(side) < number for side, number in zip(sides, checks, strict=True)):
         raise InputError(
-            "budget", f"cannot be met: {int(outside.sum())} points lie outside of the pilot's sets and "
-            f"{int((~outside).sum())} inside", found=f"{budget}", remedy="choose fewer labels",
+            "budget", f"cannot be met: {len(sides[0])} points lie outside of the pilot's sets and "
+            f"{len(sides[1])} inside", found=f"{sum(checks)}", remedy="choose fewer labels",
         )  # fmt: skip
-    order = np.random.default_rng([seed, 1]).permutation(budget)
-    rows, first = np.concatenate(parts)[order], (np.arange(budget) < number)[order]
+    counts = int(np.count_nonzero(outside[pilot])), len(sides[0])
+    picks = sides[0][: checks[0]], sides[1][: checks[1]]
+    return _plan(sample, alpha, seed, threshold, aside, counts, picks)
+
+
+def _plan(
+    sample: Sample, alpha: float, seed: int, threshold: float, aside: int, counts: tuple[int, int],
+    picks: tuple[Ints, Ints],
+) -> AuditPlan:  # fmt: skip
+    """Return the plan that picks these points outside and inside, to be checked in random order."""
+    rows = np.concatenate(picks)
+    order = np.random.default_rng([seed, 1]).permutation(len(rows))
+    first = np.arange(len(rows)) < len(picks[0])
     seen = digest(sample.labels, sample.label_scores)
-    return AuditPlan(rows, first, alpha, sample.score, seed, sample.n, sample.k, threshold, aside, seen)
+    return AuditPlan(
+        rows[order],
+        first[order],
+        alpha,
+        sample.score,
+        seed,
+        sample.n,
+        sample.k,
+        threshold,
+        aside,
+        counts,
+        seen,
+    )
 
 
 def same_audit(
@@ -282,6 +304,9 @@ def same_audit(
             check_count(name, document[name]) for name in ("random_state", "pilot", "n", "k")
         )
         alpha, threshold = float(document["alpha"]), float(document["threshold"])
+        # In plans that were made before, points lie outside if their given label does.
+        old = "picked" not in document
+        few, many = (0, 0) if old else (check_count("counts", each) for each in document["counts"])
     except (KeyError, TypeError, ValueError, InputError):
         raise InputError("audit", "has a plan that cannot be read") from None
     rows, numbers, _ = open_points(
@@ -299,4 +324,8 @@ def same_audit(
     sample = Sample(rows, numbers, score)
     if document.get("digest") != digest(numbers, sample.label_scores):
         raise InputError("audit", "was chosen from other points than these, or with other labels")
-    return _picked(sample, alpha, seed, threshold, aside, number, number + inside)
+    if old:
+        outside = sample.label_scores > threshold
+        return _parted(sample, alpha, seed, threshold, aside, outside, (number, inside))
+    picks = picked(document["picked"], planned(n, aside, seed)[1], (number, inside))
+    return _plan(sample, alpha, seed, threshold, aside, (few, many), picks)

@@ -18,7 +18,7 @@ from nacp.calibrate import ScoreLike
 from nacp.checked import CHOSEN_OUTSIDE, guessing_noise, open_checked
 from nacp.coverage import Sample
 from nacp.coverage.audit import Audit
-from nacp.coverage.audited import AuditedCoverage
+from nacp.coverage.audited import CHOSEN_CUT, AuditedCoverage
 from nacp.errors import InputError
 from nacp.guarantees import PAC, Expected, Guarantee
 from nacp.noise import NoiseLike, Unsaid
@@ -37,9 +37,9 @@ class Informed(NamedTuple):
     Attributes
     ----------
     outside : float
-        How often the noisy label is not in the set.
+        How often the noisy label makes it doubtful that the true one is in the set.
     covered_outside, covered_inside : float
-        How often the true label is in the set where the noisy one is not, and where it is.
+        How often the true label is in the set where that is doubtful, and where it is not.
     assumed : str
         Where these come from.
     """
@@ -88,7 +88,7 @@ def costs_of_checking(
 
 
 def strata_worth(informed: Informed, alpha: float, m: int, n: int, share: float) -> float:
-    """Return what a checked label is worth if a share of m are checked where the noisy one is not in its set.
+    """Return what a checked label is worth if a share of m are checked outside.
 
     That is alpha (1 - alpha) / m over the variance of ``w0 p0 + w1 p1``, the shares of the two strata being
     estimated from n noisy labels, their coverages from the checked ones (or all, if a stratum has fewer).
@@ -175,12 +175,12 @@ def informed_by_pilot(
     few = audit.pilot if len(audit.pilot) else np.arange(sample.n)
     coverage = AuditedCoverage(sample, audit, guessing_noise(sample, noise, few).matrix(sample.k))
     if clean is None:
-        pilot = coverage.pilot(alpha, _MANY)
+        pilot = coverage.pilot(alpha, _MANY, CHOSEN_CUT)
         said = f"the classifier's probabilities are right on the {sample.n:,} points of the pilot sample"
         return Informed(pilot.outside[0] / pilot.outside[1], *pilot.predicted, said)
     threshold = float(np.quantile(coverage.checked_scores, 1 - alpha, method="higher"))
-    hits, inside = coverage.checked_scores <= threshold, sample.label_scores <= threshold
-    sides = (~inside[audit.rows], inside[audit.rows])
+    hits, (outside,) = coverage.checked_scores <= threshold, coverage.outside([threshold], CHOSEN_CUT)
+    sides = (outside[audit.rows], ~outside[audit.rows])
     out, within = (float((hits[side].sum() + 0.5) / (side.sum() + 1)) for side in sides)
     said = f"what {len(hits):,} checked labels of the pilot sample say of the others"
-    return Informed(float(1 - inside.mean()), out, within, said)
+    return Informed(float(outside.mean()), out, within, said)

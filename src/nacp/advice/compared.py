@@ -109,7 +109,6 @@ class Asked(NamedTuple):
     basis: NoiseBasis | None = None
     unsaid: bool = False
     audited: AuditedCoverage | None = None
-    guessed: Noise = UniformNoise(0.0)
 
 
 def plans_of(
@@ -226,13 +225,10 @@ def compared_checked(
         rows, truth = audit.rows[order], audit.labels[order]
         few = Sample(sample.rows.some(rows), np.maximum(truth, 0), sample.score)
         dealt = deal(len(rows), few.k, np.arange(len(rows)), truth, asked.seed)
-        (cal,) = checked_calibrations(
-            few, dealt, guarantee, UniformNoise(0.0), [asked.alpha], asked.seed, **options
-        )
+        coverage = AuditedCoverage(few, dealt, UniformNoise(0.0).matrix(few.k))
     else:
-        (cal,) = checked_calibrations(
-            sample, audit, guarantee, asked.guessed, [asked.alpha], asked.seed, **options
-        )
+        coverage = asked.audited
+    (cal,) = checked_calibrations(coverage, guarantee, [asked.alpha], asked.seed, **options)
     estimates = yield from coverage_under(sample, asked.noise).at(np.array([cal.native_threshold]))
     said()
     return _filled(row, cal, cal.estimate, float(estimates.random[0]) * sample.k)

@@ -221,7 +221,7 @@ def compare(
         if audit is not None:
             guessed = guessing_noise(sample, noise, audit.pilot)
             audited = AuditedCoverage(sample, audit, guessed.matrix(points.k))
-            asked = asked._replace(audited=audited, guessed=guessed)
+            asked = asked._replace(audited=audited)
         found = sample.ask(compared_all(name, sample, plans, asked, said))
         if tested:
             found = _measured(found, *tested[score.takes_probabilities], score)

@@ -1,16 +1,22 @@
 """An audit: which points were checked, by what plan, and what the others are for."""
 
+from base64 import b64decode, b64encode
 from dataclasses import dataclass
 from hashlib import sha256
 from typing import Any
+from zlib import compress, decompress
+from zlib import error as zlib_error
 
 import numpy as np
 
 from nacp._types import Bools, Floats, Ints
+from nacp.errors import InputError
 from nacp.scores import Score
 
 # The pilot: a tenth of the points, so many and so many entries at the most.
 _PILOT_SHARE, _PILOT_MOST, _PILOT_ENTRIES = 10, 500, 1 << 22
+# How plans that were written down call the strata.
+_INSIDE, _OUTSIDE = 1, 2
 
 
 class AuditWarning(UserWarning):
@@ -21,15 +27,16 @@ class AuditWarning(UserWarning):
 class AuditPlan:
     """Which labels to check; made by `choose_audit`. Print it.
 
-    Points lie in two strata: those whose given label lies outside of a pilot's prediction set, where most
-    misses are, and those inside. In each of them so many are picked at random.
+    Points lie in two strata: outside are those whose true label may well lie outside of a pilot's prediction
+    set, as the classifier and the given label have it, and inside are the others. In each of them so many are
+    picked at random.
 
     Attributes
     ----------
     rows : array of shape (m,)
         The rows to check, in the order in which to check them.
     outside : array of bool of shape (m,)
-        Whether their given label lies outside of the pilot's set.
+        Whether they lie in the first of these strata.
     alpha, score, random_state
         As given to `choose_audit`.
     n, k : int
@@ -38,6 +45,8 @@ class AuditPlan:
         The pilot's threshold.
     pilot : int
         From how many points it comes; these are not checked.
+    counts : tuple of two ints
+        How many points lie outside: of the pilot, and of the others.
     digest : str
         Of the labels and their scores, so that a plan is not used for other points.
     """
@@ -51,6 +60,7 @@ class AuditPlan:
     k: int
     native_threshold: float
     pilot: int
+    counts: tuple[int, int]
     digest: str
 
     def __len__(self) -> int:
@@ -61,8 +71,8 @@ class AuditPlan:
         if not number:
             return f"{len(self):,} of {self.n:,} labels to check, picked at random."
         return (
-            f"{len(self):,} of {self.n:,} labels to check: {number:,} of points whose label lies outside of "
-            f"the pilot's prediction set, and {len(self) - number:,} of points whose label lies inside."
+            f"{len(self):,} of {self.n:,} labels to check: {number:,} of points whose true label may lie "
+            f"outside of the pilot's prediction set, and {len(self) - number:,} of others."
         )
 
     def to_dict(self) -> dict[str, Any]:
@@ -78,7 +88,16 @@ class AuditPlan:
             "pilot": self.pilot,
             "digest": self.digest,
             "checks": [number, len(self) - number],
+            "counts": list(self.counts),
+            "picked": self._picked(),
         }
+
+    def _picked(self) -> str:
+        """Return which points were picked, and from which stratum, in the order of `planned`."""
+        _, others = planned(self.n, self.pilot, self.random_state)
+        strata = np.zeros(self.n, dtype=np.uint8)
+        strata[self.rows] = np.where(self.outside, _OUTSIDE, _INSIDE)
+        return b64encode(compress(strata[others].tobytes().rstrip(b"\0"))).decode()
 
 
 @dataclass(frozen=True, eq=False)
@@ -109,6 +128,19 @@ def digest(labels: Ints, scores: Floats) -> str:
     found = sha256(np.ascontiguousarray(labels, dtype=np.int64).tobytes())
     found.update(np.ascontiguousarray(scores, dtype=np.float64).tobytes())
     return found.hexdigest()[:16]
+
+
+def picked(text: Any, others: Ints, checks: tuple[int, int]) -> tuple[Ints, Ints]:
+    """Return the points outside and inside that a plan picked, as `AuditPlan.to_dict` describes them."""
+    try:
+        strata = np.frombuffer(decompress(b64decode(text)), dtype=np.uint8)
+        first = others[: len(strata)]
+        outside, inside = first[strata == _OUTSIDE], first[strata == _INSIDE]
+    except (TypeError, ValueError, IndexError, zlib_error):
+        raise InputError("audit", "has a plan that cannot be read") from None
+    if (len(outside), len(inside)) != checks:
+        raise InputError("audit", f"has a plan that picks other numbers of points than {checks}")
+    return outside, inside
 
 
 def deal(n: int, k: int, rows: Ints, labels: Ints, seed: int) -> Audit:

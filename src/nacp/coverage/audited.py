@@ -1,21 +1,24 @@
 """AuditedCoverage: what checked labels say of coverage, whatever the noise is.
 
-The given label says something of where the true one is: points whose given label lies outside of a pilot's
-prediction set miss their true label more often. So points are parted into two strata, outside and inside of
-that set; coverage is known better from the share of each stratum and the hits in it than from the hits alone.
+The given label says something of where the true one is: in the prediction set that a pilot suggests, or not.
+How probable that is, by the classifier and a noise model, parts points into two strata: those outside, where
+it is doubtful, and those inside. Coverage is known better from the share of each stratum and the hits in it
+than from the hits alone, also where the classifier and the noise model are wrong.
 """
 
 import warnings
+from collections.abc import Sequence
 from functools import cached_property
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from nacp import engine
 from nacp._types import Bools, Floats
-from nacp.coverage.audit import Audit, AuditWarning, digest
-from nacp.coverage.sample import Sample
-from nacp.engine import Scratch
+from nacp.coverage.audit import Audit, AuditPlan, AuditWarning, digest
+from nacp.coverage.crossing import ROUNDING
+from nacp.coverage.sample import Question, Sample
+from nacp.engine import Block, Scratch
 from nacp.errors import InputError
 from nacp.noise.matrices import ClassMatrix
 from nacp.points.arrays import row_slices
@@ -29,6 +32,9 @@ _FEWEST = 6
 _CHOSEN = 6.0
 # The pilot aims above the target by so many times 1/sqrt(m): about where the threshold will be.
 _BEYOND = 0.3
+# Points lie outside if a set holds the true label with less than this probability. Where checks can be chosen
+# the doubtful ones are checked more often than others, so that more of them may be told apart.
+RANDOM_CUT, CHOSEN_CUT = 0.8, 0.95
 
 
 class Pilot(NamedTuple):
@@ -63,6 +69,7 @@ class AuditedCoverage:
     def __init__(self, sample: Sample, audit: Audit, matrix: ClassMatrix) -> None:
         self.sample, self.audit, self._matrix = sample, audit, matrix
         self.n, self.k, self.m = sample.n, sample.k, len(audit.rows)
+        self._strata: dict[float, Strata | None] = {}
 
     @cached_property
     def checked_scores(self) -> Floats:
@@ -75,60 +82,81 @@ class AuditedCoverage:
 
     def strata(self, alpha: float) -> Strata | None:
         """Return the strata for an alpha; None where they would be of no use."""
-        audit, scores = self.audit, self.sample.label_scores
+        return self.strata_of([alpha])[0]
+
+    def strata_of(self, alphas: Sequence[float]) -> list[Strata | None]:
+        """Return the strata for several alphas, which are read for at once."""
+        audit = self.audit
         if audit.plan is not None:
-            if digest(self.sample.labels, scores) != audit.plan.digest:
-                raise InputError("audit", "was chosen from other points than these, or with other labels")
-            outside = scores > audit.plan.native_threshold
-            if not outside.any():  # a plan that picks at random
-                return None
-            found = Strata(
-                outside[audit.rows], _counts(outside[audit.counted]), _counts(outside[audit.pilot])
-            )
-            if found.outside.all() or not found.outside.any():
-                side = "inside" if found.outside.all() else "outside"
-                raise InputError(
-                    "clean", f"has no label of a point that lies {side} of the pilot's sets",
-                    remedy="check some of those that the audit chose",
-                )  # fmt: skip
-            return found
-        if not len(audit.pilot):
-            return None
-        pilot = self.pilot(alpha, self.m)
-        outside = scores > pilot.threshold
-        if not _worthwhile(pilot, self.m, len(audit.counted)):
-            return None
-        found = Strata(outside[audit.rows], _counts(outside[audit.counted]), pilot.outside)
-        _warn_if_chosen(*_counts(found.outside), *found.counted)
-        return found
+            return [self._planned(audit.plan)] * len(alphas)
+        new = [alpha for alpha in alphas if alpha not in self._strata]
+        self._strata |= dict.fromkeys(new)
+        pilots = {alpha: self.pilot(alpha, self.m) for alpha in new} if len(audit.pilot) else {}
+        useful = {a: each for a, each in pilots.items() if _worthwhile(each, self.m, len(audit.counted))}
+        sides = self.outside([each.threshold for each in useful.values()])
+        for (alpha, pilot), outside in zip(useful.items(), sides, strict=True):
+            found = Strata(outside[audit.rows], _counts(outside[audit.counted]), pilot.outside)
+            _warn_if_chosen(*_counts(found.outside), *found.counted)
+            self._strata[alpha] = found
+        return [self._strata[alpha] for alpha in alphas]
 
-    def pilot(self, alpha: float, m: int) -> Pilot:
-        """Part the points where the pilot's sets hold the true label with about 1 - alpha, by its own lights.
+    def _planned(self, plan: AuditPlan) -> Strata | None:
+        """Return the strata of a plan, all of which it has kept; None if it picked at random."""
+        if digest(self.sample.labels, self.sample.label_scores) != plan.digest:
+            raise InputError("audit", "was chosen from other points than these, or with other labels")
+        if not plan.outside.any():
+            return None
+        outside, (few, many) = np.isin(self.audit.rows, plan.rows[plan.outside]), plan.counts
+        if outside.all() or not outside.any():
+            side = "inside" if outside.all() else "outside"
+            raise InputError(
+                "clean", f"has no label of a point that lies {side} of the pilot's sets",
+                remedy="check some of those that the audit chose",
+            )  # fmt: skip
+        return Strata(outside, (many, plan.n - plan.pilot), (few, plan.pilot))
 
-        The classifier, a noise model and the given label say how probable each label is.
-        """
+    def pilot(self, alpha: float, m: int, cut: float = RANDOM_CUT) -> Pilot:
+        """Part the points where sets hold about 1 - alpha of the true labels, by the pilot's lights."""
         rows, target = self.audit.pilot, min(1 - alpha + _BEYOND / np.sqrt(m), 1 - alpha / 4)
-        labels, own = self.sample.labels[rows], self.sample.label_scores[rows]
-        if not self.sample.score.takes_probabilities:
-            kept = float(
-                self._matrix.rest(np.arange(self.k), np.arange(self.k)).mean() + self._matrix.own.mean()
-            )
-            threshold = float(np.quantile(own, target * kept, method="lower"))
-            return Pilot(threshold, _counts(own > threshold), (0.0, 1.0))
+        if not self.sample.score.takes_probabilities:  # then only labels that are right count as inside
+            every = np.arange(self.k)
+            target *= float(self._matrix.rest(every, every).mean() + self._matrix.own.mean())
         block = engine.open_block(self.sample.rows[rows], self.sample.spec)
-        probable = block.values * self._matrix.rest(np.arange(self.k)[None], labels[:, None])
-        places = np.arange(len(labels)), labels
-        probable[places] += block.values[places] * self._matrix.own[labels]
-        total = probable.sum(axis=1, keepdims=True)
-        probable = np.divide(probable, total, out=np.full_like(probable, 1 / self.k), where=total > 0)
+        probable = self.probable(block, rows)
         order = np.argsort(block.placed, axis=None)
         reached = np.cumsum(probable.reshape(-1)[order])
         place = min(int(np.searchsorted(reached, target * len(rows))), len(order) - 1)
         threshold = float(block.placed.reshape(-1)[order[place]])
         inside = np.where(block.placed <= threshold, probable, 0.0).sum(axis=1)
-        outside = own > threshold
+        outside = inside < cut - ROUNDING
         predicted = [float(inside[some].mean()) if some.any() else 0.5 for some in (outside, ~outside)]
         return Pilot(threshold, _counts(outside), (predicted[0], predicted[1]))
+
+    def outside(self, thresholds: Sequence[float], cut: float = RANDOM_CUT) -> list[Bools]:
+        """Return for each threshold which of all points lie outside; in one read."""
+        if not thresholds:
+            return []
+        question = _Outside(self, np.asarray(thresholds), cut)
+        self.sample.read([question])
+        return list(question.outside)
+
+    def probable(self, block: Block, rows: Any) -> Floats:
+        """Return how probable each label is, by the classifier, the noise model and the given label.
+
+        Where there are no probabilities the given label is taken to be right.
+        """
+        labels = self.sample.labels[rows]
+        places = np.arange(len(labels)), labels
+        if not self.sample.score.takes_probabilities:
+            found = np.zeros(block.placed.shape)
+            found[places] = 1.0
+            return found
+        found = block.values * self._matrix.rest(np.arange(self.k)[None], labels[:, None])
+        found[places] += block.values[places] * self._matrix.own[labels]
+        total = found.sum(axis=1, keepdims=True)
+        np.divide(found, total, out=found, where=total > 0)
+        found[total[:, 0] <= 0] = 1 / self.k
+        return found
 
     def estimates(self, thresholds: Floats, strata: Strata | None) -> tuple[Floats, Floats]:
         """Return F^c-hat at thresholds, and the standard deviation of one checked point's share in it."""
@@ -145,14 +173,37 @@ class AuditedCoverage:
         return w * p0 + (1 - w) * p1, np.sqrt(variance * self.m)
 
 
+class _Outside(Question):
+    """Which rows lie outside, at several thresholds."""
+
+    placed = True
+
+    def __init__(self, coverage: AuditedCoverage, thresholds: Floats, cut: float) -> None:
+        self._coverage, self._cut = coverage, cut
+        self._order = np.argsort(thresholds, kind="stable")
+        self._thresholds = thresholds[self._order]
+        self.outside = np.empty((len(thresholds), coverage.n), dtype=bool)
+
+    def see(self, block: Block, rows: Any) -> None:
+        probable, number = self._coverage.probable(block, rows), len(self._thresholds) + 1
+        # By row, how much lies below the first threshold, between it and the second, and so on.
+        places = np.searchsorted(self._thresholds, block.placed)
+        places += np.arange(len(places))[:, None] * number
+        parts = np.bincount(places.ravel(), probable.ravel(), minlength=len(places) * number)
+        inside = np.cumsum(parts.reshape(-1, number), axis=1)[:, :-1]
+        self.outside[self._order[:, None], np.arange(self._coverage.n)[rows]] = (
+            inside < self._cut - ROUNDING
+        ).T
+
+
 def _warn_if_chosen(n0: int, m: int, count: int, points: int) -> None:
     """Warn if the checked points cannot be a random sample: far too many, or too few, lie outside."""
     share = (n0 + count) / (m + points)
     error = np.sqrt(share * (1 - share) * (1 / m + 1 / points))
     if abs(n0 / m - count / points) > _CHOSEN * error > 0:
         warnings.warn(
-            f"the checked points do not look like a random sample: of {100 * n0 / m:.3g}% of them the label "
-            f"lies outside of the pilot's sets, and of {100 * count / points:.3g}% of the others; if "
+            f"the checked points do not look like a random sample: {100 * n0 / m:.3g}% of them, and "
+            f"{100 * count / points:.3g}% of the others, lie outside of the pilot's sets, or may; if "
             "nacp.choose_audit chose them, pass its plan as audit=, else the promise does not hold",
             AuditWarning,
             stacklevel=2,

@@ -19,8 +19,7 @@ from nacp.stats.strata import hits_needed_inside
 def exact(coverage: AuditedCoverage, alphas: Sequence[float], delta: float) -> list[Finding]:
     """Return for each alpha the smallest threshold from which on upwards all exact tests pass."""
     found = []
-    for alpha in alphas:
-        strata = coverage.strata(alpha)
+    for alpha, strata in zip(alphas, coverage.strata_of(alphas), strict=True):
         scores = _distinct(coverage)
         place = _from_which_on(_passing(coverage, strata, scores, alpha, delta))
         if place < len(scores):
@@ -51,8 +50,7 @@ def _passing(
 def cross(coverage: AuditedCoverage, alphas: Sequence[float]) -> list[Finding]:
     """Return for each alpha the smallest threshold from which on the estimate is enough."""
     found = []
-    for alpha in alphas:
-        strata = coverage.strata(alpha)
+    for alpha, strata in zip(alphas, coverage.strata_of(alphas), strict=True):
         scores = _distinct(coverage)
         clean, _ = coverage.estimates(scores, strata)
         place = _from_which_on(clean >= 1 - alpha - ROUNDING)
@@ -68,10 +66,10 @@ def exchange(coverage: AuditedCoverage, alphas: Sequence[float]) -> list[Finding
     """Return for each alpha the threshold of split conformal prediction on the checked labels alone."""
     scores, m = np.sort(coverage.checked_scores), coverage.m
     found = []
-    for alpha in alphas:
+    for alpha, strata in zip(alphas, coverage.strata_of(alphas), strict=True):
         rank, added = math.ceil((m + 1) * (1 - alpha) - 1e-9), (1 - alpha) / m
         if rank <= m and scores[rank - 1] < np.inf:
-            clean, _ = coverage.estimates(scores[[rank - 1]], coverage.strata(alpha))
+            clean, _ = coverage.estimates(scores[[rank - 1]], strata)
             found.append(Finding(float(scores[rank - 1]), float(clean[0]), added))
             continue
         why = "too many of the checked labels have an infinite score"

@@ -182,7 +182,7 @@ def gather(
     if audit is not None:
         guessed = guessing_noise(sample, noise, audit.pilot)
         audited = AuditedCoverage(sample, audit, guessed.matrix(rows.k))
-        asked = asked._replace(audited=audited, guessed=guessed)
+        asked = asked._replace(audited=audited)
     others = [
         guarantee if name == guarantee.name else with_delta(name, guarantee.delta) for name in GUARANTEES
     ]
@@ -192,7 +192,7 @@ def gather(
         slider = calibrations(sample, guarantee, known, alphas, crossing, seed, basis=basis, **each_time)
         steps, costs = sample.ask(both(slider, table))
     else:
-        steps = checked_calibrations(sample, audit, guarantee, guessed, alphas, seed, **each_time)
+        steps = checked_calibrations(audited, guarantee, alphas, seed, **each_time)
         costs = sample.ask(table)
     cal = steps[chosen]
     say("measuring the sets")
