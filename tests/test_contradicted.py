@@ -51,7 +51,7 @@ def test_a_rate_that_is_overstated_is_told(points, stated, score):
     assert "estimated at -" in cal.warnings[0]
     for remedy in ("nacp diagnose", "clean", "less noise"):
         assert remedy in cal.warnings[0]
-    assert str(cal).startswith(f"Warning: {cal.warnings[0]}.\n")
+    assert " ".join(str(cal).split()).startswith(f"Warning: {cal.warnings[0]}. Sets")
     assert str(told[0].filename) == __file__
 
 

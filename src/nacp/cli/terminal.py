@@ -10,9 +10,7 @@ from typing import Any
 
 import typer
 from rich.console import Console
-from rich.padding import Padding
 from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeElapsedColumn
-from rich.table import Table
 from rich.text import Text
 
 from nacp.points import watching
@@ -99,22 +97,6 @@ def show_verdict(verdict: Verdict) -> None:
     passed = verdict.passed
     line = Text.assemble((word, "bold green" if passed else "bold red"), ":", rest)
     Console(highlight=False, soft_wrap=True).print(line)
-
-
-def show_table(console: Console, table: Table) -> None:
-    """Print a table; where it is too wide each row becomes a few lines, so that no cell is cut."""
-    if console.measure(table, options=console.options.update(width=9999)).maximum <= console.width:
-        console.print(table)
-        return
-    first, *others = table.columns
-    if table.title:
-        console.print(table.title)
-    for i, name in enumerate(first.cells):
-        console.print(name)
-        for column in others:
-            console.print(Padding(Text(f"{column.header}: {list(column.cells)[i]}"), (0, 0, 0, 2)))
-    if table.caption:
-        console.print(table.caption)
 
 
 def _plain(value: Any) -> Any:

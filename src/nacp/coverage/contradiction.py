@@ -66,7 +66,7 @@ def contradiction(coverage: Coverage) -> Talk[Contradiction | None]:
         high = low + inverse.own[0]
     by_score = _tails(share, low, high, -coverage.shift, n, counted) * len(share)
 
-    frequency = inverse.push(coverage.sample.label_counts) / coverage.n
+    frequency = inverse.push(coverage.sample.label_counts(len(inverse.own))) / coverage.n
     least, most = inverse.column_range()
     allowed = -coverage.radius * (most - least)
     by_class = _tails(frequency, least, most, allowed, coverage.n, counted) * len(frequency)

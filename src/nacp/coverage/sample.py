@@ -154,14 +154,12 @@ class Sample:
     @property
     def class_counts(self) -> Floats:
         """How many points have each class as their label, or in part."""
-        counts: Floats = self.label_counts.reshape(-1, self.k).sum(axis=0)
-        return counts
-
-    @property
-    def label_counts(self) -> Floats:
-        """The same; where labels say by whom they are, for each annotator, one after the other."""
         parts = None if self.parts is None else self.parts.ravel()
-        number = self.k * (int(self.labels.max(initial=0)) // self.k + 1)
+        return np.bincount(self.labels.ravel() % self.k, parts, minlength=self.k).astype(np.float64)
+
+    def label_counts(self, number: int) -> Floats:
+        """Return the same of so many labels; they are more than classes where they say by whom they are."""
+        parts = None if self.parts is None else self.parts.ravel()
         return np.bincount(self.labels.ravel(), parts, minlength=number).astype(np.float64)
 
     def ask(self, talk: Talk[T]) -> T:

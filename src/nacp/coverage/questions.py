@@ -1,0 +1,127 @@
+"""What a coverage asks of a sample: tallies, moments, and the pairs in a window."""
+
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from nacp import engine
+from nacp._types import Floats, Ints
+from nacp.coverage.crossing import Cell
+from nacp.coverage.sample import Question
+from nacp.engine import Block
+from nacp.engine.cells import CELLS, EDGES
+
+if TYPE_CHECKING:
+    from nacp.coverage.coverage import Coverage
+
+
+class TallyQuestion(Question):
+    """Pairs, gains and losses of all cells, or between some edges.
+
+    Of all cells, those above the limit may have pairs of cells above them.
+    """
+
+    def __init__(
+        self,
+        coverage: "Coverage",
+        edges: Floats | None = None,
+        limit: float = np.inf,
+        rows: Ints | None = None,
+    ) -> None:
+        self._coverage, self._edges, self.limit, self.order = coverage, edges, limit, rows
+        if edges is None and rows is None:
+            self.key, self.lasting = ("tally", coverage.read_as, limit < np.inf), True
+        self.placed = coverage.read_as is not None
+        number = CELLS if edges is None else len(edges) - 1
+        self.found: Ints = np.zeros((3 if self.placed else 1, number), dtype=np.int64)
+
+    def absorb(self, other: "TallyQuestion") -> None:
+        self.limit = max(self.limit, other.limit)
+
+    def see(self, block: Block, rows: slice | Ints) -> None:
+        self.found += engine.tally(block, self._edges, self._coverage.weights(rows), self.limit)
+
+    def within_limit(self) -> Ints:
+        """Return the tally with all that lies above the limit in the last cell."""
+        found = self.found.copy()
+        beyond = np.searchsorted(EDGES, self.limit, side="right")
+        found[:, -1] = found[:, beyond:].sum(axis=1)
+        found[:, beyond:-1] = 0
+        return found
+
+
+class MomentsQuestion(Question):
+    """The mean of the rows' shares in F^c-hat, and of their squares, at native thresholds."""
+
+    def __init__(self, coverage: "Coverage", thresholds: Floats) -> None:
+        self._coverage, self._thresholds = coverage, np.unique(thresholds)
+        self.placed = coverage.read_as is not None
+        # In a wide format, so that it does not matter in which order the rows come.
+        self._sums, self._squares = np.zeros((2, len(self._thresholds)), dtype=np.longdouble)
+
+    def see(self, block: Block, rows: slice | Ints) -> None:
+        shares = self._coverage.shares(block, rows, self._thresholds)
+        self._sums += shares.sum(axis=0, dtype=np.longdouble)
+        self._squares += (shares**2).sum(axis=0, dtype=np.longdouble)
+
+    def deviations(self, thresholds: Floats) -> list[float]:
+        """Return the standard deviations at some of the thresholds."""
+        mean, square = self._sums / self._coverage.n, self._squares / self._coverage.n
+        found = np.sqrt(np.maximum(square - mean**2, 0))[np.searchsorted(self._thresholds, thresholds)]
+        return [float(each) for each in found]
+
+
+class Window:
+    """Pairs that were collected: all that score in some intervals."""
+
+    def __init__(self, spans: list[Cell]) -> None:
+        self.spans, self.parts = merged(spans), list[engine.Pairs]()
+
+    @property
+    def size(self) -> int:
+        """How many pairs they are."""
+        return sum(len(part.scores) for part in self.parts)
+
+    def holds(self, cell: Cell) -> bool:
+        """Return whether all pairs of a cell were collected."""
+        return any(span.low <= cell.low and cell.high <= span.high for span in self.spans)
+
+    @cached_property
+    def ascending(self) -> engine.Pairs:
+        """The pairs, in the order of their scores."""
+        scores, weights = (np.concatenate(each) for each in zip(*self.parts, strict=True))
+        self.parts = [engine.Pairs(scores, weights)]
+        if len(weights):
+            order = np.argsort(scores)
+            weights[:] = weights[order]
+            scores[:] = scores[order]
+        else:
+            scores.sort()
+        return self.parts[0]
+
+
+class WindowQuestion(Question):
+    """The pairs that score in some intervals."""
+
+    def __init__(self, coverage: "Coverage", spans: list[Cell]) -> None:
+        self._coverage, self.window = coverage, Window(spans)
+        self.key = ("window", coverage.read_as)
+        self.placed = coverage.read_as is not None
+
+    def absorb(self, other: "WindowQuestion") -> None:
+        self.window.spans = merged([*self.window.spans, *other.window.spans])
+
+    def see(self, block: Block, rows: slice | Ints) -> None:
+        self.window.parts.append(engine.window(block, self.window.spans, self._coverage.weights(rows)))
+
+
+def merged(spans: list[Cell]) -> list[Cell]:
+    """Return the union of intervals, as disjoint ones."""
+    merged: list[Cell] = []
+    for span in sorted(spans):
+        if merged and span.low <= merged[-1].high:
+            merged[-1] = Cell(merged[-1].low, max(span.high, merged[-1].high))
+        else:
+            merged.append(span)
+    return merged
