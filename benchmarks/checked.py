@@ -76,6 +76,7 @@ def audited(way, probs, noisy, rows, true, score):
             noise = nacp.MatrixNoise(noise.P)
         with warnings.catch_warnings():
             warnings.simplefilter("error", nacp.NoValidThresholdWarning)
+            warnings.simplefilter("ignore", nacp.NoiseModelWarning)  # what it says is what is measured
             cal = nacp.calibrate(probs, noisy, noise=noise, alpha=ALPHA, score=score, delta=delta)
     except (nacp.InputError, nacp.NoValidThresholdWarning):
         return np.inf, True

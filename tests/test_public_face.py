@@ -84,7 +84,8 @@ def test_coverage_by_class_is_told_by_name_worst_first():
     cal = nacp.calibrate(PROBS, NOISY, noise=0.2, guarantee="none", classes=NAMES)
     for noise, labels in ((None, TRUE), (0.2, NOISY)):
         found = nacp.coverage_by_class(cal.predict_set(PROBS), labels, noise=noise)
-        header, *lines = str(found).splitlines()
+        title, header, *lines, _ = str(found).splitlines()
+        assert title == "Coverage by class."
         assert header.split() == ["class", "coverage", "interval", "labels"]
         assert [line.split()[0] for line in lines] == [NAMES[i] for i in found.worst_first()]
         worst = int(found.worst_first()[0])
@@ -98,8 +99,9 @@ def test_of_many_classes_the_worst_are_printed_and_the_rest_is_counted():
     labels = np.repeat(np.arange(50), 10)
     sets = nacp.PredictionSets(np.arange(501), labels, k=60)
     shown = str(nacp.coverage_by_class(sets, labels)).splitlines()
-    assert len(shown) == 22
-    assert shown[-1] == "(30 other classes are covered better; of 10 nothing can be said)"
+    assert shown[0] == "The 10 of 50 classes that are covered least."
+    assert len(shown) == 2 + 10 + 2
+    assert [line.split()[0] for line in shown[2:12]] == [str(i) for i in range(10)]
 
 
 def test_estimates_diagnoses_and_sensitivities_have_html():

@@ -83,6 +83,7 @@ def test_pac_sets_are_no_larger_than_nacp_sets(name, score):
     assert sizes["pac"] <= sizes["nacp"]
 
 
+@pytest.mark.filterwarnings("ignore::nacp.NoiseModelWarning")  # of the noisiest ones, and rightly
 @pytest.mark.parametrize("kind", ["aggre", "random1", "worse"])
 def test_human_noise_by_its_matrix_recovers_most_of_the_size(kind):
     """CIFAR-10N: real annotators. Their noise depends on the image, so coverage is only near the target."""

@@ -53,7 +53,6 @@ def test_the_commands_say_what_the_page_says(folder, monkeypatch):
 
 def test_the_report_is_written(folder, monkeypatch, tmp_path):
     """Of a part of the files: all of them take a while."""
-    pytest.importorskip("plotly")
     monkeypatch.chdir(tmp_path)
     for name, lines in {"points.csv": 121, "test.csv": 41, "texts.txt": 40}.items():
         kept = (folder / name).read_text(encoding="utf-8").splitlines(keepends=True)[:lines]

@@ -17,7 +17,7 @@ def show_versions() -> None:
     >>> import nacp
     >>> nacp.show_versions()
     nacp          0.1.0
-    engine        numpy
+    engine        ...
     python        ...
     """
     from importlib.metadata import PackageNotFoundError, version  # which imports a lot

@@ -311,7 +311,7 @@ class _Runner:
             for m, found in zip(methods, sample.ask(together(talks)), strict=True):
                 for a, (alpha, each) in enumerate(zip(self.alphas, found, strict=True)):
                     finding, corrected = each.finding, isinstance(self.methods[m].guarantee, Corrected)
-                    added = finding.correction if corrected else finding.estimate - (1 - alpha)
+                    added = finding.correction if corrected else min(finding.estimate, 1.0) - (1 - alpha)
                     yield m, a, added, finding.threshold
 
     def _crossings(self, mask: Bools, noisy: Ints, tally: Ints) -> Iterator[tuple[int, int, float, float]]:
