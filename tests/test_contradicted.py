@@ -19,6 +19,7 @@ from nacp.paper import twins
 from nacp.points import open_points, watching
 from nacp.scores import as_score
 from nacp.stats.bounds import chernoff_tail
+from nacp.tuning import tuned
 
 K = 20
 PAIRS = [i // 2 for i in range(K)]
@@ -315,3 +316,11 @@ def test_twins_with_the_rate_of_the_issue():
     cal, told = found(probs[:3000], noisy[:3000], noise=0.4)
     assert nacp.evaluate(cal.predict_set(probs[3000:]), true[3000:]).coverage < 0.85
     assert len(told) == 1
+
+
+@pytest.mark.parametrize("score", ["hps", "aps"])
+def test_of_very_many_pairs_some_rows_are_asked(points, score):
+    probs, _, noisy = points
+    with tuned(hint_pairs=100, counted_pairs=probs.size // 2):
+        assert found(probs, noisy, noise=0.5, score=score, guarantee="none")[1]
+        assert not found(probs, noisy, noise=0.25, score=score, guarantee="none")[1]

@@ -35,7 +35,7 @@ class Tuning:
     counted_pairs : int
         Up to so many pairs, the first read counts them in all cells; of more, only as far as the thresholds
         are (`nacp.coverage.crossing`), and whether the labels contradict the noise model is asked of some
-        rows that have so many.
+        rows that have a quarter of so many, or of one in 24.
     hint_rows : int
         So many rows for each target, of four at the most, but a 16th of all rows at the most, are looked at
         first to guess which cells the first read should collect. With half as many, 30 values of alpha took
