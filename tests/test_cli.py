@@ -19,7 +19,7 @@ import typer
 from typer.testing import CliRunner
 
 import nacp
-from nacp.cli import app
+from nacp.cli import app, demo
 from nacp.cli.errors import Commands
 from nacp.cli.labels import read_clean
 from nacp.tuning import tuned
@@ -570,7 +570,8 @@ def test_json_is_all_that_is_printed(files):
     assert document["obstacle"]
 
 
-def test_demo_and_reproduce_print_json_too(tmp_path):
+def test_demo_and_reproduce_print_json_too(tmp_path, monkeypatch):
+    monkeypatch.setattr(demo, "SPLITS", 2)
     result = run(app, ["reproduce", "table2", "--splits", "2", "--out", str(tmp_path), "--json"])
     (made,) = json.loads(result.stdout)
     assert made["name"] == "table2"
@@ -725,7 +726,8 @@ def on_a_terminal(*arguments, **environment):
 
 
 def test_a_terminal_shows_progress_unless_it_is_to_be_quiet(large):
-    work = ["predict", "large.json", "large.npy", "-o", "new.npz"]
+    np.save("part.npy", np.load("large.npy", mmap_mode="r")[:60_000])
+    work = ["predict", "large.json", "part.npy", "-o", "new.npz"]
     seen = on_a_terminal(*work)
     assert "predicting" in seen
     assert "100%" in seen
