@@ -11,6 +11,7 @@ from nacp.engine.choose import (
     tally,
     uniforms,
     using,
+    walk,
     window,
 )
 from nacp.engine.contract import ByEntry, ByLabel, Pairs, PerLabel, PerRow, Spec
@@ -19,5 +20,5 @@ from nacp.engine.scratch import Scratch
 
 __all__ = [
     "Block", "ByEntry", "ByLabel", "Pairs", "PerLabel", "PerRow", "Scratch", "Spec", "check", "engine_name",
-    "label_scores", "open_block", "profile", "sets", "tally", "traced", "uniforms", "using", "window",
+    "label_scores", "open_block", "profile", "sets", "tally", "traced", "uniforms", "using", "walk", "window",
 ]  # fmt: skip

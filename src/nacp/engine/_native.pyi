@@ -37,3 +37,6 @@ def profile(
 def sets(
     block: _Block, first: int, last: int, thresholds: Any, kind: int, allow_empty: bool, sizes: Any, /
 ) -> bytes: ...
+def walk(
+    gains: Any, points: int, width: int, first: int, last: int, columns: Any, stakes: Any, out: Any, /
+) -> None: ...

@@ -109,3 +109,9 @@ def sets(block: Block, threshold: float | PerLabel | PerRow, **options: Any) -> 
     """Return the sizes of the sets, and their labels row after row."""
     found: tuple[Ints, Ints] = _CURRENT.get().sets(block, threshold, **options)
     return found
+
+
+def walk(gains: Floats, first: int, last: int, columns: Ints, stakes: Floats) -> Floats:
+    """Return how bets go on some points: see `nacp.stats.betting.walk`."""
+    found: Floats = _CURRENT.get().walk(gains, first, last, columns, stakes)
+    return found

@@ -696,13 +696,62 @@ static PyObject *sets(PyObject *self, PyObject *args)
     return found;
 }
 
+/* ---- walk: see walk in stats/betting.py ---- */
+
+typedef struct {
+    const double *gains, *stakes;
+    const word *columns;
+    word width, first, last, bets; /* of the gains; the points to bet on; how many bets */
+    double *growth, *highest, *sums, *squares;
+} Walk;
+
+static void walk_points(const Walk *walk)
+{
+    for (word b = 0; b < walk->bets; b++)
+        walk->growth[b] = 1, walk->highest[b] = 0, walk->sums[b] = walk->squares[b] = 0;
+    for (word i = walk->first; i < walk->last; i++) {
+        const double *gains = walk->gains + i * walk->width;
+        for (word b = 0; b < walk->bets; b++) {
+            double gain = gains[walk->columns[b]], growth = walk->growth[b] * (1 + walk->stakes[b] * gain);
+            walk->growth[b] = growth;
+            walk->highest[b] = growth > walk->highest[b] ? growth : walk->highest[b];
+            walk->sums[b] += gain;
+            walk->squares[b] += gain * gain;
+        }
+    }
+}
+
+static PyObject *walk(PyObject *self, PyObject *args)
+{
+    PyObject *gains, *columns, *stakes, *out;
+    Py_ssize_t points, width, first, last;
+    Call call = {.number = 0};
+    Walk walk;
+    if (!PyArg_ParseTuple(args, "OnnnnOOO", &gains, &points, &width, &first, &last, &columns, &stakes, &out)) return NULL;
+    if (points < 0 || width < 0 || (width && points > PY_SSIZE_T_MAX / 8 / width) || first < 0 || last > points)
+        return refuse("there are no such points");
+    walk.width = width, walk.first = first, walk.last = last, walk.bets = length_of(columns) / 8;
+    if (PyErr_Occurred()) return NULL;
+    int good = array_of(&call, gains, points * width, 8, NEEDED, &walk.gains) &&
+               array_of(&call, columns, walk.bets, 8, NEEDED, &walk.columns) &&
+               array_of(&call, stakes, walk.bets, 8, NEEDED, &walk.stakes) &&
+               array_of(&call, out, 4 * walk.bets, 8, WRITTEN, &walk.growth);
+    for (word b = 0; good && b < walk.bets; b++)
+        if (walk.columns[b] < 0 || walk.columns[b] >= width) good = refuse("there is no such bet") != NULL;
+    walk.highest = good ? walk.growth + walk.bets : NULL;
+    walk.sums = good ? walk.highest + walk.bets : NULL;
+    walk.squares = good ? walk.sums + walk.bets : NULL;
+    if (good) WITHOUT_LOCK(walk_points(&walk));
+    DONE(call, good);
+}
+
 /* ---- The module ---- */
 
 static PyMethodDef methods[] = {
     {"check", check, METH_VARARGS, NULL},       {"uniforms", uniforms, METH_VARARGS, NULL},
     {"label_scores", label_scores, METH_VARARGS, NULL}, {"scores", scores, METH_VARARGS, NULL},
     {"tally", tally, METH_VARARGS, NULL},       {"window", window, METH_VARARGS, NULL},
-    {"profile", profile, METH_VARARGS, NULL},   {"sets", sets, METH_VARARGS, NULL},
+    {"walk", walk, METH_VARARGS, NULL},         {"profile", profile, METH_VARARGS, NULL},   {"sets", sets, METH_VARARGS, NULL},
     {NULL, NULL, 0, NULL},
 };
 

@@ -155,6 +155,15 @@ def sets(
     return sizes, np.frombuffer(b"".join(found), dtype=np.int32)
 
 
+def walk(gains: Floats, first: int, last: int, columns: Ints, stakes: Floats) -> Floats:
+    """Return how bets go on some points: see `nacp.stats.betting.walk`."""
+    out = np.empty((4, len(columns)))
+    gains, stakes = np.ascontiguousarray(gains), np.ascontiguousarray(stakes)
+    points, width = gains.shape
+    _native.walk(gains, points, width, first, last, columns, stakes, out)
+    return out
+
+
 def _plain(values: Array) -> tuple[Any, ...]:
     """Describe rows of which no score is wanted."""
     wide = values if values.dtype in _WIDTHS else values.astype(np.float64)

@@ -22,9 +22,11 @@ from nacp.engine.ranks import (
 )
 from nacp.engine.scratch import Scratch
 from nacp.errors import InputError
+from nacp.stats import betting
 from nacp.tuning import tuning
 
 NAME = "numpy"
+walk = betting.walk
 
 
 def check(values: Array, tolerance: float) -> bool:

@@ -13,6 +13,7 @@ from typing import ClassVar
 
 import numpy as np
 
+from nacp import engine
 from nacp._types import Floats, Ints
 from nacp.coverage import Coverage, Question, Talk
 from nacp.coverage.audited import AuditedCoverage
@@ -88,7 +89,8 @@ class BetsQuestion(Question):
         self._place = np.concatenate([np.arange(start, len(grid)) for start in starts])
         self._target = 1 - np.array(alphas)[self._owner]
         self._failed = starts - 1
-        self._bets = Bets(len(self._place), coverage.n, delta, 0.99 * self._width / (self._target - low))
+        most = 0.99 * self._width / (self._target - low)
+        self._bets = Bets(len(self._place), coverage.n, delta, most, engine.walk)
         self._waiting: list[Floats] = []  # gains of rows that came after the last place where bets are judged
         self.done = not len(self._bets.open)
 
@@ -115,7 +117,7 @@ class BetsQuestion(Question):
             step = max(1, tuning().bets_entries // max(len(bets.open), 1))
             stop = bets.stop_before(bets.seen + step) - bets.seen - waiting
             some = shares[played : played + stop]
-            gains = (some[:, column] - self._target[bets.open]) / self._width
+            gains = (some.take(column, axis=1) - self._target[bets.open]) / self._width
             played += len(some)
             self._waiting.append(gains)
             waiting += len(some)

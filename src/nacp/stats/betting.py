@@ -8,16 +8,44 @@ docs/guarantees.md, T3.
 
 import math
 from bisect import bisect_right
+from collections.abc import Callable
 
 import numpy as np
 
-from nacp._types import Bools, Floats
+from nacp._types import Bools, Floats, Ints
 
 # Bets are judged when stakes change, and after so many points.
 _ROWS = 256
 # In standard errors: below the first a bet is given up, which is always safe; above the second it is a sure
 # thing, and half of the stake that would make wealth grow fastest is put on it.
 _HOPELESS, _SURE = -8.0, 6.0
+
+
+# A bet whose wealth falls by so much between two places where it is judged is given up.
+_RUINED = 1e-200
+
+
+def walk(gains: Floats, first: int, last: int, columns: Ints, stakes: Floats) -> Floats:
+    """Return how bets go on some points: the growth of wealth, the highest, the sum and the squares.
+
+    Parameters
+    ----------
+    gains : array of shape (points, bets)
+        What each point gains.
+    first, last : int
+        The points to bet on, one after the other.
+    columns, stakes : arrays of shape (open bets,)
+        The bets, and what is staked on each.
+
+    Returns
+    -------
+    array of shape (4, open bets)
+    """
+    here = gains[first:last, columns]
+    growth = np.cumprod(1 + stakes * here, axis=0)
+    # One after the other: in another order sums would be rounded in another way.
+    sums, squares = np.cumsum(here, axis=0), np.cumsum(here * here, axis=0)
+    return np.stack([growth[-1], growth.max(axis=0), sums[-1], squares[-1]])
 
 
 class Bets:
@@ -33,6 +61,8 @@ class Bets:
         A bet is won when its wealth has grown from 1 to 1/delta.
     most : float or array of shape (number,)
         The largest stake; below 1 over the greatest possible loss.
+    walking : callable, optional
+        What does the work of `walk`.
 
     Attributes
     ----------
@@ -47,8 +77,15 @@ class Bets:
         not matter in which.
     """
 
-    def __init__(self, number: int, n: int, delta: float, most: float | Floats) -> None:
-        self.open = np.arange(number)
+    def __init__(
+        self,
+        number: int,
+        n: int,
+        delta: float,
+        most: float | Floats,
+        walking: Callable[..., Floats] = walk,
+    ) -> None:
+        self.open, self._walk = np.arange(number), walking
         self.won, self.lost = np.zeros((2, number), dtype=bool)
         self._n, self._log_delta = n, math.log(delta)
         self._most = np.broadcast_to(most, number)
@@ -81,14 +118,13 @@ class Bets:
             if self.seen in self._changes:
                 self._stakes = self._new_stakes()
             stop = min(start + self._stops[place] - self.seen, len(gains))
-            here = gains[start:stop, columns]
-            path = np.cumsum(np.log1p(self._stakes * here), axis=0)
-            path += self._wealth
-            self._wealth = path[-1]
-            self._squares += np.einsum("ij,ij->j", here, here)
-            self._sums += here.sum(axis=0)
-            won = path.max(axis=0) >= -self._log_delta
-            lost = (self._sums < _HOPELESS * np.sqrt(self._squares)) & ~won
+            growth, highest, sums, squares = self._walk(gains, start, stop, columns, self._stakes)
+            ruined = growth < _RUINED
+            won = self._wealth + np.log(np.maximum(highest, _RUINED)) >= -self._log_delta
+            self._wealth = self._wealth + np.log(np.where(ruined, 1.0, growth))
+            self._squares += squares
+            self._sums += sums
+            lost = (ruined | (self._sums < _HOPELESS * np.sqrt(self._squares))) & ~won
             settled = won | lost
             if settled.any():
                 self.won[self.open[won]] = True
