@@ -216,6 +216,43 @@ def test_every_operation_is_that_of_numpy():
         assert said[0] == said[1], formula
 
 
+# Bets
+
+
+@pytest.mark.parametrize("layout", ["as usual", "by columns"])
+def test_both_engines_walk_alike(layout):
+    rng = np.random.default_rng(8)
+    for points, width in ((1, 1), (2, 1), (256, 1), (200, 7), (33, 400)):
+        gains = laid_out(rng.uniform(-1, 0.3, (points, width)), layout)
+        columns = rng.permutation(width)[: max(1, width // 2)]
+        stakes = rng.uniform(0, 0.99, len(columns))
+        for first, last in ((0, points), (points // 2, points)):
+            found = []
+            for name in ("numpy", "native"):
+                with engine.using(name):
+                    found.append(engine.walk(gains, first, last, columns, stakes))
+            np.testing.assert_array_equal(*found)
+
+
+def test_malformed_bets_are_errors_and_never_crashes():
+    good = (np.zeros((5, 3)), 5, 3, 1, 4, np.array([2, 0]), np.zeros(2), np.zeros((4, 2)))
+    _native.walk(*good)
+    for place in range(len(good)):
+        for wrong in (
+            None,
+            -1,
+            10**6,
+            2**62,
+            "x",
+            b"abc",
+            np.empty(0),
+            np.full(2, 3),
+            np.full(2, -1),
+            np.zeros(9),
+        ):
+            try_it(_native.walk, (*good[:place], wrong, *good[place + 1 :]))
+
+
 # Malformed arguments
 
 
