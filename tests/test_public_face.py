@@ -42,7 +42,7 @@ def test_dir_lists_what_is_public_and_nothing_else():
     assert all(getattr(nacp, name) is not None for name in listed)
     code = "import nacp; print([name for name in dir(nacp) if name not in nacp.__all__])"
     said = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
-    assert said == "['datasets', 'estimation']\n"
+    assert said == "['datasets', 'estimation', 'labels']\n"
 
 
 def test_help_opens_with_names_of_types():

@@ -259,7 +259,7 @@ def _refuse_missing(name: str, header: list[str], classes: Sequence[Any]) -> Non
 
 
 class Annotations(NamedTuple):
-    """Labels by several annotators, and what a column of ids and a header call them, if no name comes twice."""
+    """Labels by several annotators, and how items and annotators are called if no name comes twice."""
 
     labels: Array
     items: list[str] | None = None
