@@ -63,9 +63,7 @@ def test_a_calibration_keeps_that_it_was_made_from_logits(tmp_path):
     assert nacp.sensitivity(again, LOGITS, NOISY).rows
     for wrong in (PROBS, LOGITS[:0] * np.nan):
         if len(wrong):
-            with pytest.raises(
-                nacp.InputError, match="probs must hold logits; found probab"
-            ):
+            with pytest.raises(nacp.InputError, match="probs must hold logits; found probab"):
                 again.predict_set(wrong)
 
 
