@@ -439,3 +439,18 @@ def test_a_label_studio_export_with_several_controls(tmp_path, monkeypatch):
     found = run(app, ["noise", "annotators", "export.json", "--k", "2"])
     assert found.exit_code == 2
     assert "--control must name one of several: 'p', 'q'; give --control p, for instance" in found.stderr
+
+
+@pytest.mark.parametrize("labels", [["cat", "dog", "eel"], ["0", "1", "2"]])
+def test_a_column_for_each_annotator_keeps_names_and_ids(export, labels):
+    rows = [f"pic-{i}," + ",".join([labels[i % 3]] * 3) for i in range(60)]
+    (export / "wide.csv").write_text("\n".join(["id,Ann,Bob,Cid", *rows]))
+    (export / "order.txt").write_text("".join(f"pic-{i}\n" for i in reversed(range(60))))
+    given = ("noise", "annotators", "wide.csv", "--classes", "names.txt", "--json", "--labels", "labels.csv")
+    assert [row["annotator"] for row in json.loads(said(*given))["annotators"]] == ["Ann", "Bob", "Cid"]
+    assert (export / "labels.csv").read_text().splitlines()[1] == "pic-0,cat,cat,"
+    rows = json.loads(said(*given, "--expert", "Cid", "--items", "order.txt"))["annotators"]
+    assert [(row["annotator"], row["gold"]) for row in rows] == [("Ann", 60), ("Bob", 60)]
+    assert (export / "labels.csv").read_text().splitlines()[1] == "pic-59,eel,eel,eel"
+    result = run(app, [*given, "--expert", "Dan"])
+    assert "--expert is 'Dan', and the annotators are Ann, Bob, Cid" in result.stderr

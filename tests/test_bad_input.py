@@ -316,7 +316,8 @@ def test_bad_noise_matrices_are_refused(case):
 
 
 def test_the_number_of_points_that_an_ill_conditioned_matrix_asks_for_is_enough():
-    asked = int(re.search(r"more than (\d+) points", complaint(calibrate, noise=NEARLY_SINGULAR))[1])
+    told = re.search(r"more than ([\d,]+) points", complaint(calibrate, noise=NEARLY_SINGULAR))[1]
+    asked = int(told.replace(",", ""))
     probs, labels = np.resize(PROBS, (asked + 1, K)), np.resize(LABELS, asked + 1)
     calibrate(probs, labels, noise=NEARLY_SINGULAR)
     says(complaint(calibrate, probs[: asked - 1], labels[: asked - 1], noise=NEARLY_SINGULAR), "more than")
@@ -454,7 +455,7 @@ def test_infeasible_means_all_classes_and_the_least_number_of_points_that_would_
             Problem(alpha, n, cal.noise, cal.noise.inverse(K), np.bincount(UNEVEN) * n / N)
         )
 
-    least = int(re.search(r"(\d+) points would do", message)[1])
+    least = int(re.search(r"([\d,]+) points would do", message)[1].replace(",", ""))
     assert correction(N) == cal.correction
     assert correction(least) <= alpha < correction(least - 1)
 
@@ -462,7 +463,7 @@ def test_infeasible_means_all_classes_and_the_least_number_of_points_that_would_
 @pytest.mark.parametrize("alpha", [1 / m for m in range(3, 41)])
 def test_split_conformal_says_how_many_points_it_needs(alpha):
     _, message = warned(PROBS[:1], LABELS[:1], noise=None, guarantee="split", alpha=alpha)
-    least = int(re.search(r"(\d+) points would do", message)[1])
+    least = int(re.search(r"([\d,]+) points would do", message)[1].replace(",", ""))
     split = {"noise": None, "guarantee": "split", "alpha": alpha}
     assert np.isfinite(calibrate(PROBS[:least], LABELS[:least], **split).threshold)
     warned(PROBS[: least - 1], LABELS[: least - 1], **split)

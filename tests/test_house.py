@@ -292,7 +292,7 @@ def test_a_guarantee_that_does_not_apply_is_refused_before_any_row_is_read(point
 def test_a_rate_is_refused_where_its_matrix_is(points):
     rate = nacp.UniformNoise(0.995)
     for noise in (rate, rate.matrix(K).dense()):
-        with pytest.raises(nacp.InputError, match="noise is too ill-conditioned for 6000 points"):
+        with pytest.raises(nacp.InputError, match="noise is too ill-conditioned for 6,000 points"):
             nacp.calibrate(points[0], points[2], noise=noise)
 
 

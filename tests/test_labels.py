@@ -567,3 +567,14 @@ def test_no_file(tmp_path):
     (tmp_path / "x.csv").write_bytes(b"\xff\xfe\x00")
     with pytest.raises(nacp.InputError, match="is not text"):
         read(tmp_path / "x.csv")
+
+
+@pytest.mark.parametrize("columns", [{}, {"label": ["Ann", "Bob"]}])
+def test_items_with_the_same_text_are_two_if_each_record_is_an_item(columns):
+    records = [
+        {"id": i, "text": "ok", "annotators": ["Ann", "Bob"], "labels": [i, 0], "Ann": i, "Bob": 0}
+        for i in range(2)
+    ]
+    assert from_records(records, **columns).items == (0, 1)
+    long = [{"id": i, "text": "ok", "worker": who, "label": 0} for i, who in enumerate(["Ann", "Bob"])]
+    assert from_records(long).items == ("ok",)

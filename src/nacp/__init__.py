@@ -143,4 +143,4 @@ def __getattr__(name: str) -> Any:
 
 
 def __dir__() -> list[str]:
-    return sorted([*__all__, "datasets", "estimation"])
+    return sorted([*__all__, "datasets", "estimation", "labels"])

@@ -1,7 +1,7 @@
 """The points that commands are given: probabilities, labels and class names, from files."""
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -258,7 +258,15 @@ def _refuse_missing(name: str, header: list[str], classes: Sequence[Any]) -> Non
         raise InputError(name, f"has no column {missing!r}; its columns are {few(header)}")
 
 
-def read_annotations(name: str, classes: Sequence[str] | None = None) -> Array:
+class Annotations(NamedTuple):
+    """Labels by several annotators, and how items and annotators are called if no name comes twice."""
+
+    labels: Array
+    items: list[str] | None = None
+    annotators: list[str] | None = None
+
+
+def read_annotations(name: str, classes: Sequence[str] | None = None) -> Annotations:
     """Read labels by several annotators: a row per item, a column per annotator.
 
     A cell is missing if it is empty, or a word for it such as NA that is no class. A first row of ``.csv``
@@ -266,14 +274,17 @@ def read_annotations(name: str, classes: Sequence[str] | None = None) -> Array:
     """
     path, key = split_key(name)
     if kind(path) in (*ARRAYS, PARQUET):
-        return read_matrix(name, "labels")[0]
+        return Annotations(read_matrix(name, "labels")[0])
     if key is not None:
         raise InputError(str(path), "is read whole, a column per annotator", remedy=f"give it without :{key}")
     rows = [["" if is_absent(cell, classes) else cell for cell in row] for _, row in csv_rows(path)]
     known, first = set(classes or ()), rows[0]
+    items = annotators = None
     of_pandas = first[0] == "" and _all_differ(first[1:]) and _all_differ([row[0] for row in rows[1:]])
     if of_pandas or any(cell and cell not in known and not are_numbers([cell]) for cell in first):
-        start = int(len(first) > 1 and first[0].lower() in ID)
+        start, annotators = int(len(first) > 1 and first[0].lower() in ID), first
+        if start:
+            items, annotators = [row[0] for row in rows[1:]], first[1:]
         rows = [row[start:] for row in rows[1:]]
     elif len(first) > 1 and first == _places(len(first)):
         raise InputError(
@@ -295,10 +306,13 @@ def read_annotations(name: str, classes: Sequence[str] | None = None) -> Array:
         if classes is None:
             odd = next(cell for cell in filled if not are_numbers([cell]))
             raise InputError(str(path), f"holds names such as {odd!r}: pass --classes FILE with all of them")
-        return cells
-    if set(filled) <= known:
-        return cells
-    return np.where(cells == "", "-1", cells).astype(np.float64)
+    elif not set(filled) <= known:
+        cells = np.where(cells == "", "-1", cells).astype(np.float64)
+    return Annotations(
+        cells,
+        items if items and _all_differ(items) else None,
+        annotators if annotators and _all_differ(annotators) else None,
+    )
 
 
 def _all_differ(cells: list[str]) -> bool:

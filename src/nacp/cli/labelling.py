@@ -65,10 +65,12 @@ def read_table(
     said = any(value is not None for value in told.values())
     plain = kind(path) in (*ARRAYS, *_TABLES) or name == STDIN
     if not said and plain and not (kind(path) in _TABLES and key is None and is_long_file(checked(path))):
-        if expert is None:
-            return read_annotations(name, classes)
-        return from_matrix(read_annotations(name, classes)).with_checked(expert)
-    table = read(checked(path), **told)
+        labels, items, annotators = read_annotations(name, classes)
+        if expert is None and annotators is None:
+            return labels
+        table = from_matrix(labels, items=items, annotators=annotators)
+    else:
+        table = read(checked(path), **told)
     try:
         return table if expert is None else table.with_checked(expert)
     except InputError as error:

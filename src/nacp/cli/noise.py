@@ -140,11 +140,11 @@ def annotators_command(
             annotator=annotator, label=label, checked=checked, expert=expert,
         )  # fmt: skip
         numbered = not isinstance(votes, LabelTable) and votes.dtype.kind not in "US"
+        if names is not None and k is not None and k != len(names):
+            raise InputError(
+                "k", f"is {k}, but {classes} holds {len(names)} names", remedy="give one of them"
+            )
         if names is not None and numbered:
-            if k is not None and k != len(names):
-                raise InputError(
-                    "k", f"is {k}, but {classes} holds {len(names)} names", remedy="give one of them"
-                )
             k, known = len(names), None
         else:
             known = names

@@ -113,7 +113,7 @@ def _uniform(votes: Votes, confidence: float) -> NoiseEstimate:
         ]
 
     low, high = exact_interval(agreeing + right, kinds, confidence)
-    told = [f"agree in {agreeing} of {pairs} pairs ({100 * agreeing / pairs:.3g}%)"] if pairs else []
+    told = [f"agree in {agreeing:,} of {pairs:,} pairs ({100 * agreeing / pairs:.3g}%)"] if pairs else []
     told += [f"are right in {right} of {checked} that were checked"] if checked else []
     if low <= 0:
         raise InputError(
@@ -127,7 +127,7 @@ def _uniform(votes: Votes, confidence: float) -> NoiseEstimate:
     kept = excess / checked if not pairs else (root - checked) / (2 * pairs)
     interval = (1 - high, 1 - low)
     rate = min(max(1 - kept, interval[0]), interval[1])
-    method = [f"agreement of annotators in {100 * agreeing / pairs:.4g}% of {pairs} pairs"] if pairs else []
+    method = [f"agreement of annotators in {100 * agreeing / pairs:.4g}% of {pairs:,} pairs"] if pairs else []
     method += [f"{right} of {checked} checked labels are right"] if checked else []
     return NoiseEstimate(
         noise=UniformNoise(rate, interval, confidence),

@@ -219,9 +219,9 @@ class Corrected(Guarantee):
         if correction <= problem.alpha + ROUNDING:
             return "the estimated coverage stays below the target at every finite score"
         needed = self.samples_needed(problem, problem.alpha, 0.0)
-        enough = "no sample size would do" if needed is None else f"{needed} points would do"
+        enough = "no sample size would do" if needed is None else f"{needed:,} points would do"
         return (
-            f'with {problem.n} points the correction of guarantee "{self.name}", {correction:.4g}, '
+            f'with {problem.n:,} points the correction of guarantee "{self.name}", {correction:.4g}, '
             f"puts the target {1 - problem.alpha:.6g} above 1; {enough}"
         )
 

@@ -160,7 +160,9 @@ class PointwiseTest(Guarantee):
         else:
             coarse = clean + 3 * deviation / math.sqrt(n) < 1 - problem.alpha / 2
         needed = self.samples_needed(problem, problem.alpha / 2, problem.small_set_deviation)
-        advice = "; no number of points would do" if needed is None else f"; about {needed} points should do"
+        advice = (
+            "; no number of points would do" if needed is None else f"; about {needed:,} points should do"
+        )
         if coarse and ours:
             advice = (
                 "; many labels have nearly the same score: do the probabilities tell the classes apart?"
@@ -169,5 +171,5 @@ class PointwiseTest(Guarantee):
             )
         elif coarse:
             advice = f", as its thresholds do not suit this score; {remedy}"
-        why = f'with {problem.n} points no smaller sets pass the test of guarantee "{self.name}"{advice}'
+        why = f'with {problem.n:,} points no smaller sets pass the test of guarantee "{self.name}"{advice}'
         return Finding(np.inf, 1.0, 0.0, why, deviation=0.0)

@@ -73,7 +73,13 @@ def from_records(
             "labels", f"must be a list of records; record {odd} is {type(records[odd]).__name__}"
         )
     header = list(dict.fromkeys(key for record in records for key in record))
-    columns = find_columns(header, {"item": item, "annotator": annotator, "checked": checked}, records)
+    lists = {key for record in records for key, value in record.items() if isinstance(value, list)}
+    columns = find_columns(
+        header,
+        {"item": item, "annotator": annotator, "checked": checked},
+        records,
+        whole=not (label is None or isinstance(label, str)) or any(map(_may_be_label, lists)),
+    )
     if label is None or isinstance(label, str):
         fitting = _fitting(records, header, columns["annotator"]) if label is None else header
         return _Reader(records, columns | find_columns(fitting, {"label": label}), None).table()
@@ -113,9 +119,16 @@ def from_frame(frame: Any, **columns: Any) -> LabelTable:
 
 
 def find_columns(
-    header: Sequence[str], named: Mapping[str, str | None], records: Sequence[Mapping[str, Any]] = ()
+    header: Sequence[str],
+    named: Mapping[str, str | None],
+    records: Sequence[Mapping[str, Any]] = (),
+    *,
+    whole: bool = False,
 ) -> dict[str, str | None]:
-    """Return the columns for what is wanted: the one that was named, or the one that has a usual name."""
+    """Return the columns for what is wanted: the one that was named, or the one that has a usual name.
+
+    `whole`: a record holds all labels of an item, not one of them.
+    """
     plain: dict[str, list[str]] = {}
     for column in header:
         plain.setdefault(_plain(column), []).append(column)
@@ -126,8 +139,8 @@ def find_columns(
         usual = [alias for alias in ALIASES[role] if alias in plain]
         if role == "checked" and name is None:
             usual += [alias for alias in ALIASES["truth"] if alias in plain]
-        if role == "item" and len(usual) > 1:  # of an item that has several labels the name comes again
-            usual = [alias for alias in usual if _repeats(records, plain[alias][0])] or usual
+        if role == "item" and len(usual) > 1:  # the name of an item comes again with each record of it
+            usual = [alias for alias in usual if _repeats(records, plain[alias][0]) is not whole] or usual
         if name is None and usual:
             name = plain[usual[0]][0]
             rivals = [each for alias in usual for each in plain[alias]]
@@ -187,13 +200,17 @@ def _fitting(records: Sequence[Mapping[str, Any]], header: list[str], annotator:
             return "mappings"
         return "list" if kinds == {"list"} else "one"
 
-    usual = [column for column in header if _plain(column) in ALIASES["label"]]
+    usual = [column for column in header if _may_be_label(column)]
     wanted = ["mappings", "list"] if annotator is None else [shape(annotator)]
     for each in wanted:
         fitting = [column for column in usual if shape(column) == each]
         if fitting:
             return fitting
     return header
+
+
+def _may_be_label(column: str) -> bool:
+    return _plain(column) in ALIASES["label"]
 
 
 def _repeats(records: Sequence[Mapping[str, Any]], column: str) -> bool:

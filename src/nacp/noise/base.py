@@ -103,9 +103,9 @@ class Noise(ABC):
             return None
         return InputError(
             "noise",
-            f"is too ill-conditioned for {n} points: with condition {condition:.3g} the estimated coverage "
+            f"is too ill-conditioned for {n:,} points: with condition {condition:.3g} the estimated coverage "
             f"is uncertain by {condition / (2 * math.sqrt(n)):.2g}",
-            remedy=f"use more than {math.ceil(condition**2 / 4)} points, or merge classes that are often "
+            remedy=f"use more than {math.ceil(condition**2 / 4):,} points, or merge classes that are often "
             "confused",
         )
 

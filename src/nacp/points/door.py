@@ -135,7 +135,7 @@ def _check_logits(block: Array, start: int, tolerance: float, name: str) -> None
     if check(block, tolerance):
         raise InputError(
             name,
-            "must hold logits, as from_logits says",
+            "must hold logits",
             found="probabilities: no value is negative, and rows sum to 1",
             remedy="pass logits, or calibrate without from_logits",
             spoken="give logits, or calibrate without --logits",
