@@ -236,6 +236,10 @@ def test_the_command_line_says_it_and_ends_with_its_own_code_if_asked(points, tm
     assert strict.exit_code == 3
     assert '"warnings": [\n  "the labels contradict' in strict.stdout
     assert nacp.load(tmp_path / "cal.json").warnings
+    work = [str(tmp_path / name) for name in ("cal.json", "probs.npy", "sets.npz")]
+    said = CliRunner().invoke(app, ["predict", *work[:2], "-o", work[2]])
+    assert said.exit_code == 0
+    assert "Warning: the labels contradict" in said.stderr
     assert run("--noise", "0.25", "--strict").exit_code == 0
     assert "exit code is 0, 2 for wrong input" in " ".join(run("--help").stdout.split())
 

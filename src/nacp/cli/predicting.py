@@ -84,6 +84,8 @@ def predict_command(
     """
     cal = read_calibration(calibration, probs)
     check_output(out, SET_ENDINGS, (probs, str(calibration)))
+    for sentence in cal.warnings:
+        typer.echo(f"Warning: {sentence}.", err=True)
     if with_probs and not cal.score.takes_probabilities:
         raise InputError("with_probs", f"has no effect: {probs} holds scores of one's own")
     with progress_of(f"reading {probs}", quiet):
