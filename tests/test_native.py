@@ -215,6 +215,45 @@ def test_every_operation_is_that_of_numpy():
                 said.append((block.placed.tolist(), labels.tolist()))
         assert said[0] == said[1], formula
 
+def scores_of_both(formula, values, u):
+    """The scores of a formula, by both engines."""
+    said = []
+    for name in ("numpy", "native"):
+        with engine.using(name):
+            said.append(engine.open_block(values, Spec(formula, ranked=True, seed=1), None, u).placed.tolist())
+    return said
+
+
+def test_a_condition_may_be_the_same_for_all_labels_of_a_row():
+    x = Symbols()
+    values, u = some_rows("plain", 20, 12, np.float32, np.random.default_rng(0)), np.linspace(0, 1, 20)
+    for condition in (x.u < 0.5, x.top > 0.3):
+        natives, numpys = scores_of_both(np.where(condition, x.above, 1 + x.above), values, u)
+        assert natives == numpys
+
+
+def test_a_condition_must_be_a_truth_value():
+    x = Symbols()
+    assert codes_of_formula(np.where(x.p - x.top, 1, x.above), ranked=True) is None
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_an_entry_just_above_one_has_its_own_mass(dtype):
+    values = np.array([[np.nextafter(dtype(1), dtype(2)), 0, 0], [0, 1, 0]], dtype=dtype)
+    assert engine.check(values, 1e-3)  # as rounding leaves it
+    x = Symbols()
+    natives, numpys = scores_of_both(x.above + x.u * x.p, values, np.array([0.3, 0.7]))
+    assert natives == numpys
+
+
+def test_rows_need_not_be_aligned():
+    bytes_ = np.zeros(4 * 12 + 1, dtype=np.uint8)
+    values = bytes_[1:].view(np.float32).reshape(3, 4)
+    values[:] = [0.5, 0.25, 0.125, 0.125]
+    assert not values.flags.aligned
+    cal = nacp.calibrate(values, [0, 1, 2], noise=0, score=nacp.APS(randomized=False), guarantee="none")
+    assert cal.threshold == 1
+
 
 # Malformed arguments
 

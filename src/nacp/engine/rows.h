@@ -133,6 +133,15 @@ static void unary(int code, Operand a, double *out, word n)
     }
 }
 
+static void where(const Operand *in, double *out, word n)
+{
+    double one = *in[0].at; /* a condition for all may lie where the first result goes */
+    for (word i = 0; i < n; i++) {
+        Operand chosen = (in[0].each ? in[0].at[i] : one) != 0 ? in[1] : in[2];
+        out[i] = chosen.at[chosen.each ? i : 0];
+    }
+}
+
 /* Evaluate a block's formula for labels from `start` to `stop` of a row. `room` holds DEPTH arrays of `size`. */
 static void evaluate(const Block *block, const Quantities *q, word start, word stop, double *room, word size,
                      double *scores)
@@ -161,9 +170,7 @@ static void evaluate(const Block *block, const Quantities *q, word start, word s
             for (int i = 0; i < inputs; i++)
                 if (in[i].each) each = 1;
             if (code == WHERE)
-                for (word i = 0; i < number; i++)
-                    out[i] = in[0].at[in[0].each ? i : 0] != 0 ? in[1].at[in[1].each ? i : 0]
-                                                             : in[2].at[in[2].each ? i : 0];
+                where(in, out, number);
             else if (inputs == 1)
                 unary(code, in[0], out, number);
             else if (each)
@@ -181,13 +188,7 @@ static void evaluate(const Block *block, const Quantities *q, word start, word s
 
 /* ---- The grid on which probabilities are added up ---- */
 
-static inline word on_grid(double p) /* p 2^52, rounded: the bits of 1 + p above those of 1 */
-{
-    double shifted = p + 1.0;
-    word bits;
-    memcpy(&bits, &shifted, 8);
-    return bits - 0x3FF0000000000000;
-}
+static inline word on_grid(double p) { return (word)(((p + 1.0) - 1.0) * 0x1p52); } /* p may be just above 1 */
 
 static inline double from_grid(word mass) { return (double)mass * 0x1p-52; }
 
