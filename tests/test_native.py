@@ -11,7 +11,7 @@ import pytest
 import nacp
 from nacp import engine
 from nacp.engine import ByEntry, ByLabel, PerLabel, PerRow, Spec, traced
-from nacp.engine.cells import EDGES, cell_table
+from nacp.engine.cells import CELLS, EDGES, cell_table
 from nacp.engine.codes import codes_of_formula
 from nacp.engine.contract import Whole
 from nacp.engine.formula import Symbols
@@ -215,12 +215,15 @@ def test_every_operation_is_that_of_numpy():
                 said.append((block.placed.tolist(), labels.tolist()))
         assert said[0] == said[1], formula
 
+
 def scores_of_both(formula, values, u):
     """The scores of a formula, by both engines."""
     said = []
     for name in ("numpy", "native"):
         with engine.using(name):
-            said.append(engine.open_block(values, Spec(formula, ranked=True, seed=1), None, u).placed.tolist())
+            said.append(
+                engine.open_block(values, Spec(formula, ranked=True, seed=1), None, u).placed.tolist()
+            )
     return said
 
 
@@ -255,7 +258,60 @@ def test_rows_need_not_be_aligned():
     assert cal.threshold == 1
 
 
+def expect_no_later(values, spec, weights=None):
+    """Up to a limit the tally is exact; beyond, nothing is counted in a higher cell than its own."""
+    with engine.using("numpy"):
+        every = np.cumsum(engine.tally(engine.open_block(values, spec), None, weights), axis=1)
+    held = np.flatnonzero(np.diff(every[0], prepend=0))
+    for place in [int(held[0]) - 1, *held[:-1:3].tolist()]:
+        with engine.using("native"):
+            found = engine.tally(engine.open_block(values, spec), None, weights, float(EDGES[place]))
+        found = np.cumsum(found, axis=1)
+        np.testing.assert_array_equal(found[:, : place + 1], every[:, : place + 1])
+        np.testing.assert_array_equal(found[:, -1], every[:, -1])
+        assert (found >= every).all()
+
+
+def test_an_entry_that_is_the_float_below_a_cut_is_counted_no_later_than_it_comes():
+    # The first cut is 2 / k = 0.02, and as a float32 that is less.
+    row = np.repeat([0.2, 0.02, 0.01, 0], [2, 10, 40, 48]).astype(np.float32)
+    expect_no_later(row[None], nacp.APS().spec)
+
+
+@pytest.mark.parametrize("k", [33, 100])
+def test_what_is_rounded_on_the_grid_is_counted_no_later_than_it_comes(k):
+    x, rng = Symbols(), np.random.default_rng(k)
+    for formula in (-x.p, -np.sqrt(x.p), x.above + x.u * x.p, np.maximum(x.above, 0.5) - x.p):
+        values = some_rows("sharp", 20, k, np.float64, rng)
+        expect_no_later(values, Spec(formula, ranked=True, seed=1), ByEntry(rng.integers(-9, 10, (20, k))))
+
+
+def test_the_same_small_entry_many_times_is_counted_no_later_than_it_comes():
+    # Added up as floats, one by one, they come to more than they are.
+    k = 1 << 17
+    values = np.full((1, k), 0.5 / k * 1.3, dtype=np.float32)
+    values[0, k // 2 :] = 1e-12
+    values[0, :3] = 0.2
+    expect_no_later(values / values.sum(dtype=np.float64).astype(np.float32), nacp.APS().spec)
+
+
 # Malformed arguments
+
+
+@pytest.mark.parametrize("score", [nacp.HPS(), nacp.APS(), nacp.Margin()], ids=repr)
+@pytest.mark.parametrize("wrong", [np.nan, -0.5, -np.inf])
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_what_is_no_probability_does_no_harm(score, wrong, dtype):
+    values = np.array([[0.5, wrong, 0.5], [wrong, wrong, wrong]], dtype=dtype)
+    block = native.open_block(values, score.spec)
+    guarded = np.zeros((2, CELLS + 1), dtype=np.int64)
+    inner = guarded.reshape(-1)[:CELLS]
+    _native.tally(block.described, 0, 2, cell_table(), None, np.inf, np.zeros(4), None, None, inner)
+    assert not guarded.reshape(-1)[CELLS:].any()  # nothing is written beyond
+    for limit in (0.3, np.inf):
+        assert len(native.window(block, [(-np.inf, limit)]).scores) <= 6
+        assert native.profile(block, np.array([limit])).max() <= 3
+        assert native.sets(block, limit)[0].max() <= 3
 
 
 def test_malformed_arguments_are_errors_and_never_crashes():

@@ -257,15 +257,19 @@ static inline uint64_t packed(double p, word column)
 COLLECT(collect_float, float, floats_at_least, 4 * FLOATS)
 COLLECT(collect_double, double, doubles_at_least, 4 * DOUBLES)
 
+/* The least float that is not below: floats are at least x if they are at least this. */
+static float not_below(double x)
+{
+    float nearest = (float)x;
+    return nearest < x ? nextafterf(nearest, INFINITY) : nearest;
+}
+
 /* The entries of row i in [low, high). */
 static word collect(const Block *block, word i, double low, double high, uint64_t *words)
 {
     const char *row = block->values + i * block->k * block->width;
     if (block->width == 8) return collect_double((const double *)row, block->k, low, high, words);
-    float least = (float)low, most = (float)high; /* the least floats that are not below */
-    if (least < low) least = nextafterf(least, INFINITY);
-    if (most < high) most = nextafterf(most, INFINITY);
-    return collect_float((const float *)row, block->k, least, most, words);
+    return collect_float((const float *)row, block->k, not_below(low), not_below(high), words);
 }
 
 static void insertion_sort(uint64_t *words, word n)
@@ -391,7 +395,7 @@ static void row_until(Row *row, const Block *block, word i, double limit)
     row_start(row, block, i);
     for (;;) {
         row_extend(row, block, i, cut);
-        if (row->number == block->k) break;
+        if (row->number == block->k || cut == 0) break; /* what is no probability is never looked at */
         if (row->number >= 2 && row->score[row->number - 1] > limit) break;
         cut = cut > SMALLEST_CUT ? cut / 8 : 0;
     }
@@ -447,7 +451,7 @@ static double least_score(const Block *block, const Quantities *q, word number, 
 {
     Range stack[DEPTH + 1] = {{0, 0}};
     double k = (double)block->k, most = 2, n = (double)number;
-    Range known[] = {{0, cut}, {mass, most}, {mass, most}, {n, k}, {n + 1, k},
+    Range known[] = {{0, from_grid(on_grid(cut))}, {mass, most}, {mass, most}, {n, k}, {n + 1, k},
                      {q->top, q->top}, {q->second, q->second}, {q->u, q->u}};
     word top = 0;
     for (word c = 0; c < block->length; c++) {
@@ -500,6 +504,12 @@ static double least_score(const Block *block, const Quantities *q, word number, 
 
 TAILS(tails_float, float, floats, float_mask, FLOATS)
 TAILS(tails_double, double, doubles, double_mask, DOUBLES)
+
+/* What entries add up to at least on the grid, if that is their sum in floats: each may round up half a unit. */
+static double least_mass(double sum, word k)
+{
+    return fmax(0, sum * (1 - (double)k * 0x1p-24) - (double)k * 0x1p-53);
+}
 
 /* ---- One label of a row: nothing has to be sorted for that ---- */
 
