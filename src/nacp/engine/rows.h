@@ -16,6 +16,9 @@
 #if !defined(__GNUC__)
 #error "written in GNU C; without it, the NumPy engine serves"
 #endif
+#if UINTPTR_MAX < UINT64_MAX || FLT_EVAL_METHOD != 0
+#error "written for 64 bits and for numbers that are rounded to their own width; else the NumPy engine serves"
+#endif
 
 typedef int64_t word;
 
