@@ -9,7 +9,7 @@ from pathlib import Path
 
 from setuptools import Extension, setup
 
-# Python without its lock has no limited API: the engine is not compiled there, and nacp installed all the same.
+# Python without its lock has no limited API: the engine is not compiled there; nacp is installed.
 _LIMITED_API = not sysconfig.get_config_var("Py_GIL_DISABLED")
 
 

@@ -118,6 +118,21 @@ def test_many_classes(score):
         np.testing.assert_array_equal(numpys, natives)
 
 
+@pytest.mark.parametrize("score", [nacp.APS(), nacp.RAPS(randomized=False), nacp.TopK()], ids=repr)
+def test_many_numbers_that_are_one_as_float32(score):
+    rng = np.random.default_rng(2)
+    near = (1 + rng.integers(0, 200, size=(4, 700)) * 2.0**-40) / 700  # many of them twice and more
+    tiny = 10.0 ** rng.uniform(-300, -50, size=(4, 700))
+    tiny[:, ::3], tiny[:, 1::9], tiny[:, 5] = 0.0, -0.0, 1.0
+    for values in (near / near.sum(axis=1, keepdims=True), tiny):
+        said = []
+        for name in ("numpy", "native"):
+            with engine.using(name):
+                said.append(answers(score, values, np.random.default_rng(1)))
+        for numpys, natives in zip(*said, strict=True):
+            np.testing.assert_array_equal(numpys, natives)
+
+
 @pytest.mark.parametrize("dtype", [np.float16, np.float32, np.float64])
 @pytest.mark.parametrize("noise", [0.2, "matrix"])
 @pytest.mark.parametrize("guarantee", ["pac", "none", "expected"])

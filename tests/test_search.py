@@ -207,7 +207,7 @@ def test_targets_above_one_alone_need_no_hint():
 
 @pytest.mark.filterwarnings("ignore::nacp.NoValidThresholdWarning")
 def test_whoever_counts_further_takes_nothing_from_those_who_look_closer():
-    """One of several conversations needs the cells beyond the limit; another is inside a cell that was cut."""
+    """One of several conversations needs the cells beyond the limit; another is inside a cut one."""
     rng = np.random.default_rng(10)
     probs = rng.dirichlet(np.full(12, 0.4), 120)
     noise = nacp.MatrixNoise(0.7 * np.eye(12) + 0.3 * rng.dirichlet(np.full(12, 0.5), 12))

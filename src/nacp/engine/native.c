@@ -633,12 +633,12 @@ static int take_each(Sets *sets, const Block *block, const Thresholds *q, Row *r
         row_until(row, block, i, limit);
         for (word j = 0; j < row->number; j++)
             if (row->score[j] <= q->values[row->column[j]]) row->column[number++] = row->column[j];
-        for (word j = 1; j < number; j++) { /* ascending */
-            int32_t moved = row->column[j];
-            word place = j;
-            for (; place > 0 && row->column[place - 1] > moved; place--) row->column[place] = row->column[place - 1];
-            row->column[place] = moved;
-        }
+        for (word j = 0; j < number; j++) row->words[j] = (uint64_t)row->column[j] << 32;
+        if (number > FEW)
+            sort_many(row->words, row->spare, number);
+        else
+            insertion_sort(row->words, number);
+        for (word j = 0; j < number; j++) row->column[j] = (int32_t)(row->words[j] >> 32);
     } else {
         word above = collect(block, i, -limit, INFINITY, row->words);
         for (word j = 0; j < above; j++) {

@@ -342,8 +342,8 @@ static void sort_words(uint64_t *words, uint64_t *spare, word n)
     memcpy(words, spare, sizeof(uint64_t) * (size_t)n);
 }
 
-/* Doubles that are the same as floats: put them in order, too. */
-static void order_within(double *p, int32_t *column, word n)
+/* Put some doubles in order, descending, and their columns along. */
+static void order_few(double *p, int32_t *column, word n)
 {
     for (word i = 1; i < n; i++) {
         double moved = p[i];
@@ -351,6 +351,38 @@ static void order_within(double *p, int32_t *column, word n)
         word j = i;
         for (; j > 0 && p[j - 1] < moved; j--) p[j] = p[j - 1], column[j] = column[j - 1];
         p[j] = moved, column[j] = its;
+    }
+}
+
+/* The same of many, by their lower and then by their upper 32 bits; where these are equal, the order stays. */
+static void order_many(double *p, int32_t *column, word n, const Block *block, word row, uint64_t *words,
+                       uint64_t *spare)
+{
+    for (int half = 0; half <= 32; half += 32) {
+        for (word i = 0; i < n; i++) {
+            double value = p[i] + 0.0; /* -0.0 is 0.0 */
+            uint64_t bits;
+            memcpy(&bits, &value, 8);
+            words[i] = (~bits >> half) << 32 | (uint32_t)column[i];
+        }
+        sort_many(words, spare, n);
+        for (word i = 0; i < n; i++) {
+            column[i] = (int32_t)(uint32_t)words[i];
+            p[i] = entry(block, row, column[i]);
+        }
+    }
+}
+
+/* Doubles that are the same as floats: put them in order, too. */
+static void order_within(double *p, int32_t *column, word n, const Block *block, word row, uint64_t *words,
+                         uint64_t *spare)
+{
+    for (word first = 0, last; first < n; first = last) {
+        for (last = first + 1; last < n && (float)p[last] == (float)p[first];) last++;
+        if (last - first <= MANY)
+            order_few(p + first, column + first, last - first);
+        else
+            order_many(p + first, column + first, last - first, block, row, words, spare);
     }
 }
 
@@ -374,7 +406,8 @@ static void row_extend(Row *row, const Block *block, word i, double cut)
         row->column[j] = (int32_t)(uint32_t)row->words[j - start];
         q->p[j] = entry(block, i, row->column[j]);
     }
-    if (block->width == 8) order_within(q->p + start, row->column + start, stop - start);
+    if (block->width == 8)
+        order_within(q->p + start, row->column + start, stop - start, block, i, row->words, row->spare);
     for (word j = start; j < stop;) { /* labels of equal probability stand in the same place */
         word last = j + 1, mass = on_grid(q->p[j]);
         while (last < stop && q->p[last] == q->p[j]) last++;
