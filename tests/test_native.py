@@ -155,6 +155,24 @@ def test_both_engines_calibrate_alike(score, guarantee, noise, dtype):
     assert found[0] == found[1]
 
 
+def test_both_engines_count_as_far():
+    """Though one of them may have to count all, as it puts what is beyond the limit too low."""
+    for seed, score in ((9, nacp.TopK()), (13, nacp.HPS()), (24, nacp.HPS()), (26, nacp.HPS())):
+        rng = np.random.default_rng(seed)
+        probs = np.exp(rng.standard_normal((100, 5)) * 2.5)
+        probs = (probs / probs.sum(axis=1, keepdims=True)).astype(np.float32)
+        noise = nacp.MatrixNoise(0.7 * np.eye(5) + 0.3 * rng.dirichlet(np.full(5, 0.5), 5))
+        truth = (probs.cumsum(axis=1) > rng.random((100, 1))).argmax(axis=1)
+        labels = noise.sample(truth, 5, random_state=seed)
+        found = []
+        for name in ("numpy", "native"):
+            tuned = nacp.tuning.tuned(hint_pairs=1, hint_rows=64, hint_errors=0.2, counted_pairs=20)
+            with engine.using(name), tuned:
+                cal = nacp.calibrate(probs, labels, noise=noise, score=score, guarantee="none", alpha=0.3)
+                found.append((cal, cal.tally))
+        assert found[0] == found[1]
+
+
 def test_the_number_of_threads_changes_nothing():
     code = (
         "import numpy as np, nacp; rng = np.random.default_rng(0);"
