@@ -4,9 +4,13 @@ Without a C compiler nacp is installed all the same, and NumPy does the engine's
 """
 
 import re
+import sysconfig
 from pathlib import Path
 
 from setuptools import Extension, setup
+
+# Python without its lock has no limited API: the engine is not compiled there; nacp is installed.
+_LIMITED_API = not sysconfig.get_config_var("Py_GIL_DISABLED")
 
 
 def without_files(text: str) -> str:
@@ -25,9 +29,9 @@ setup(
             ["src/nacp/engine/native.c"],
             depends=["src/nacp/engine/rows.h"],
             extra_compile_args=["-std=gnu11", "-O3", "-ffp-contract=off"],
-            py_limited_api=True,
+            py_limited_api=_LIMITED_API,
             optional=True,
         )
     ],
-    options={"bdist_wheel": {"py_limited_api": "cp311"}},
+    options={"bdist_wheel": {"py_limited_api": "cp311"}} if _LIMITED_API else {},
 )

@@ -11,7 +11,7 @@ import pytest
 import nacp
 from nacp import engine
 from nacp.engine import ByEntry, ByLabel, PerLabel, PerRow, Spec, traced
-from nacp.engine.cells import EDGES, cell_table
+from nacp.engine.cells import CELLS, EDGES, cell_table
 from nacp.engine.codes import codes_of_formula
 from nacp.engine.contract import Whole
 from nacp.engine.formula import Symbols
@@ -118,6 +118,21 @@ def test_many_classes(score):
         np.testing.assert_array_equal(numpys, natives)
 
 
+@pytest.mark.parametrize("score", [nacp.APS(), nacp.RAPS(randomized=False), nacp.TopK()], ids=repr)
+def test_many_numbers_that_are_one_as_float32(score):
+    rng = np.random.default_rng(2)
+    near = (1 + rng.integers(0, 200, size=(4, 700)) * 2.0**-40) / 700  # many of them twice and more
+    tiny = 10.0 ** rng.uniform(-300, -50, size=(4, 700))
+    tiny[:, ::3], tiny[:, 1::9], tiny[:, 5] = 0.0, -0.0, 1.0
+    for values in (near / near.sum(axis=1, keepdims=True), tiny):
+        said = []
+        for name in ("numpy", "native"):
+            with engine.using(name):
+                said.append(answers(score, values, np.random.default_rng(1)))
+        for numpys, natives in zip(*said, strict=True):
+            np.testing.assert_array_equal(numpys, natives)
+
+
 @pytest.mark.parametrize("dtype", [np.float16, np.float32, np.float64])
 @pytest.mark.parametrize("noise", [0.2, "matrix"])
 @pytest.mark.parametrize("guarantee", ["pac", "none", "expected"])
@@ -131,13 +146,31 @@ def test_both_engines_calibrate_alike(score, guarantee, noise, dtype):
     labels = nacp.noise.as_noise(noise).sample(truth, 40, random_state=4)
     found = []
     for name in ("numpy", "native"):
-        with engine.using(name), nacp.tuning.tuned(hint_pairs=100, block_entries=4000):
+        with engine.using(name), nacp.tuning.tuned(hint_pairs=100, counted_pairs=1000, block_entries=4000):
             cal = nacp.calibrate(
                 probs, labels, noise=noise, score=score, guarantee=guarantee, alpha=[0.1, 0.3]
             )
             sets = [each.predict_set(probs) for each in cal]
             found.append((cal, [s.labels.tolist() for s in sets], [c.tally for c in cal]))
     assert found[0] == found[1]
+
+
+def test_both_engines_count_as_far():
+    """Though one of them may have to count all, as it puts what is beyond the limit too low."""
+    for seed, score in ((9, nacp.TopK()), (13, nacp.HPS()), (24, nacp.HPS()), (26, nacp.HPS())):
+        rng = np.random.default_rng(seed)
+        probs = np.exp(rng.standard_normal((100, 5)) * 2.5)
+        probs = (probs / probs.sum(axis=1, keepdims=True)).astype(np.float32)
+        noise = nacp.MatrixNoise(0.7 * np.eye(5) + 0.3 * rng.dirichlet(np.full(5, 0.5), 5))
+        truth = (probs.cumsum(axis=1) > rng.random((100, 1))).argmax(axis=1)
+        labels = noise.sample(truth, 5, random_state=seed)
+        found = []
+        for name in ("numpy", "native"):
+            tuned = nacp.tuning.tuned(hint_pairs=1, hint_rows=64, hint_errors=0.2, counted_pairs=20)
+            with engine.using(name), tuned:
+                cal = nacp.calibrate(probs, labels, noise=noise, score=score, guarantee="none", alpha=0.3)
+                found.append((cal, cal.tally))
+        assert found[0] == found[1]
 
 
 def test_the_number_of_threads_changes_nothing():
@@ -253,7 +286,102 @@ def test_malformed_bets_are_errors_and_never_crashes():
             try_it(_native.walk, (*good[:place], wrong, *good[place + 1 :]))
 
 
+def scores_of_both(formula, values, u):
+    """The scores of a formula, by both engines."""
+    said = []
+    for name in ("numpy", "native"):
+        with engine.using(name):
+            said.append(
+                engine.open_block(values, Spec(formula, ranked=True, seed=1), None, u).placed.tolist()
+            )
+    return said
+
+
+def test_a_condition_may_be_the_same_for_all_labels_of_a_row():
+    x = Symbols()
+    values, u = some_rows("plain", 20, 12, np.float32, np.random.default_rng(0)), np.linspace(0, 1, 20)
+    for condition in (x.u < 0.5, x.top > 0.3):
+        natives, numpys = scores_of_both(np.where(condition, x.above, 1 + x.above), values, u)
+        assert natives == numpys
+
+
+def test_a_condition_must_be_a_truth_value():
+    x = Symbols()
+    assert codes_of_formula(np.where(x.p - x.top, 1, x.above), ranked=True) is None
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_an_entry_just_above_one_has_its_own_mass(dtype):
+    values = np.array([[np.nextafter(dtype(1), dtype(2)), 0, 0], [0, 1, 0]], dtype=dtype)
+    assert engine.check(values, 1e-3)  # as rounding leaves it
+    x = Symbols()
+    natives, numpys = scores_of_both(x.above + x.u * x.p, values, np.array([0.3, 0.7]))
+    assert natives == numpys
+
+
+def test_rows_need_not_be_aligned():
+    bytes_ = np.zeros(4 * 12 + 1, dtype=np.uint8)
+    values = bytes_[1:].view(np.float32).reshape(3, 4)
+    values[:] = [0.5, 0.25, 0.125, 0.125]
+    assert not values.flags.aligned
+    cal = nacp.calibrate(values, [0, 1, 2], noise=0, score=nacp.APS(randomized=False), guarantee="none")
+    assert cal.threshold == 1
+
+
+def expect_no_later(values, spec, weights=None):
+    """Up to a limit the tally is exact; beyond, nothing is counted in a higher cell than its own."""
+    with engine.using("numpy"):
+        every = np.cumsum(engine.tally(engine.open_block(values, spec), None, weights), axis=1)
+    held = np.flatnonzero(np.diff(every[0], prepend=0))
+    for place in [int(held[0]) - 1, *held[:-1:3].tolist()]:
+        with engine.using("native"):
+            found = engine.tally(engine.open_block(values, spec), None, weights, float(EDGES[place]))
+        found = np.cumsum(found, axis=1)
+        np.testing.assert_array_equal(found[:, : place + 1], every[:, : place + 1])
+        np.testing.assert_array_equal(found[:, -1], every[:, -1])
+        assert (found >= every).all()
+
+
+def test_an_entry_that_is_the_float_below_a_cut_is_counted_no_later_than_it_comes():
+    # The first cut is 2 / k = 0.02, and as a float32 that is less.
+    row = np.repeat([0.2, 0.02, 0.01, 0], [2, 10, 40, 48]).astype(np.float32)
+    expect_no_later(row[None], nacp.APS().spec)
+
+
+@pytest.mark.parametrize("k", [33, 100])
+def test_what_is_rounded_on_the_grid_is_counted_no_later_than_it_comes(k):
+    x, rng = Symbols(), np.random.default_rng(k)
+    for formula in (-x.p, -np.sqrt(x.p), x.above + x.u * x.p, np.maximum(x.above, 0.5) - x.p):
+        values = some_rows("sharp", 20, k, np.float64, rng)
+        expect_no_later(values, Spec(formula, ranked=True, seed=1), ByEntry(rng.integers(-9, 10, (20, k))))
+
+
+def test_the_same_small_entry_many_times_is_counted_no_later_than_it_comes():
+    # Added up as floats, one by one, they come to more than they are.
+    k = 1 << 17
+    values = np.full((1, k), 0.5 / k * 1.3, dtype=np.float32)
+    values[0, k // 2 :] = 1e-12
+    values[0, :3] = 0.2
+    expect_no_later(values / values.sum(dtype=np.float64).astype(np.float32), nacp.APS().spec)
+
+
 # Malformed arguments
+
+
+@pytest.mark.parametrize("score", [nacp.HPS(), nacp.APS(), nacp.Margin()], ids=repr)
+@pytest.mark.parametrize("wrong", [np.nan, -0.5, -np.inf])
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_what_is_no_probability_does_no_harm(score, wrong, dtype):
+    values = np.array([[0.5, wrong, 0.5], [wrong, wrong, wrong]], dtype=dtype)
+    block = native.open_block(values, score.spec)
+    guarded = np.zeros((2, CELLS + 1), dtype=np.int64)
+    inner = guarded.reshape(-1)[:CELLS]
+    _native.tally(block.described, 0, 2, cell_table(), None, np.inf, np.zeros(4), None, None, inner)
+    assert not guarded.reshape(-1)[CELLS:].any()  # nothing is written beyond
+    for limit in (0.3, np.inf):
+        assert len(native.window(block, [(-np.inf, limit)]).scores) <= 6
+        assert native.profile(block, np.array([limit])).max() <= 3
+        assert native.sets(block, limit)[0].max() <= 3
 
 
 def test_malformed_arguments_are_errors_and_never_crashes():

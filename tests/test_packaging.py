@@ -36,6 +36,22 @@ def installed(tmp_path_factory):
     return folder / "installed"
 
 
+def test_python_without_its_lock_installs_it_too(tmp_path):
+    shutil.copytree(ROOT / "src", tmp_path / "src", ignore=_NOT_BUILT_FROM)
+    for name in ("pyproject.toml", "setup.py", "README.md", "LICENSE", "MANIFEST.in"):
+        shutil.copy(ROOT / name, tmp_path / name)
+    code = (
+        "import sysconfig; sysconfig.get_config_vars()['Py_GIL_DISABLED'] = 1;"
+        "import setuptools.build_meta; setuptools.build_meta.build_wheel('.')"
+    )
+    env = {**os.environ, "CC": "no-such-compiler"}
+    built = subprocess.run(
+        [sys.executable, "-c", code], cwd=tmp_path, env=env, capture_output=True, text=True, check=False
+    )
+    assert built.returncode == 0, built.stderr
+    assert list(tmp_path.glob("*.whl"))
+
+
 def run(code: str, installed: Path, **settings: str) -> subprocess.CompletedProcess[str]:
     env = {**os.environ, "PYTHONPATH": str(installed), **settings}
     env = {name: value for name, value in env.items() if value}

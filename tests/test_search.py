@@ -203,3 +203,20 @@ def test_targets_above_one_alone_need_no_hint():
     with pytest.warns(nacp.NoValidThresholdWarning, match="above 1"):
         cal = nacp.calibrate(probs, noisy, noise=0.2, guarantee="acnl")
     assert cal.threshold == np.inf
+
+
+@pytest.mark.filterwarnings("ignore::nacp.NoValidThresholdWarning")
+def test_whoever_counts_further_takes_nothing_from_those_who_look_closer():
+    """One of several conversations needs the cells beyond the limit; another is inside a cut one."""
+    rng = np.random.default_rng(10)
+    probs = rng.dirichlet(np.full(12, 0.4), 120)
+    noise = nacp.MatrixNoise(0.7 * np.eye(12) + 0.3 * rng.dirichlet(np.full(12, 0.5), 12))
+    labels = (probs.cumsum(axis=1) > rng.random((120, 1))).argmax(axis=1)
+    found = []
+    for counted in (1 << 22, 48):
+        with tuned(hint_pairs=0, hint_rows=4, hint_errors=0.2, collected_pairs=3, counted_pairs=counted):
+            cals = nacp.calibrate(
+                probs, labels, noise=noise, score=nacp.APS(), guarantee="expected", alpha=[0.1, 1e-4, 0.2]
+            )
+        found.append([(cal.native_threshold, cal.estimate) for cal in cals])
+    assert found[0] == found[1]

@@ -1,4 +1,4 @@
-"""The numbers that tune speed and memory, together. None of them can change a result.
+"""The numbers that tune speed and memory, together. None of them can change a threshold.
 
 Times are of ``calibrate`` on 25,000 x 1,000 float32 probabilities. Tests read small inputs the way that large
 ones are read by other values: ``with tuned(block_entries=16): ...``.

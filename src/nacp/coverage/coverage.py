@@ -54,6 +54,7 @@ class Coverage:
         self.read_as = None if inverse.constant_rest is not None else (id(inverse), self._points)
         self._search: Search | None = None
         self._tally: Tally | None = None
+        self._limit = np.inf  # up to where the first read counted
         self._held: list[Window] = sample.held.setdefault(self.read_as, [])
 
     def weights(self, rows: slice | Ints) -> ByLabel | ByEntry | None:
@@ -95,6 +96,7 @@ class Coverage:
             if self._search is None:  # else another conversation learnt it just before
                 self._search = Search(self.estimator)
                 self._search.start(tally.found, tally.limit)
+                self._limit = tally.limit
         return self._search
 
     def crossings(self, targets: list[float], rule: Rule) -> Talk[list[Crossing]]:
@@ -226,8 +228,8 @@ class Coverage:
     def tally(self) -> Talk[Tally]:
         """Return what is known of all cells."""
         if self._tally is None:
-            # As far as it has been counted; all if nothing has.
-            tally = TallyQuestion(self, limit=np.inf if self._search is None else self._search.limit)
+            # As far as the first read counted, whether or not a search went on: engines differ in that.
+            tally = TallyQuestion(self, limit=self._limit)
             yield [tally]
             self._tally = self.estimator.tally(tally.within_limit())
         return self._tally

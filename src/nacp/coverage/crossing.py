@@ -93,8 +93,12 @@ class Search:
         self._known: tuple[Floats, Floats, Floats] | None = None
 
     def start(self, tally: Ints, limit: float) -> None:
-        """Begin with the tallies of all cells; those above the limit may have pairs of cells above them."""
-        self.edges, self.upto = np.array([-np.inf, np.inf]), np.zeros((3, 2), dtype=np.int64)
+        """Learn the tallies of all cells; those above the limit may have pairs of cells above them.
+
+        What was learnt up to the last limit is kept: somebody may be looking into finer cells there.
+        """
+        exact = np.append(self.edges[:-1] <= self.limit, True)
+        self.edges, self.upto = self.edges[exact], self.upto[:, exact]
         self.limit = limit
         self.learn(ENDS, tally)
 

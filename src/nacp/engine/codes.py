@@ -33,7 +33,7 @@ def codes_of_formula(formula: object, *, ranked: bool) -> Codes | None:
     """Return a formula as codes; None if it has to be left to NumPy.
 
     That is a Python function, an operation that may be rounded in more than one way, arithmetic on truth
-    values (for which NumPy has rules of its own), and of pointwise scores all but -p.
+    values and a choice by numbers (for which NumPy has rules of its own), and of pointwise scores all but -p.
     """
     if not isinstance(formula, Expression):
         return None
@@ -76,6 +76,8 @@ def _write(
     compares, chooses = formula.name in _COMPARISONS, formula.name == "where"
     # NumPy has rules of its own for arithmetic on truth values.
     if not compares and "bool" in (kinds[1:] if chooses else kinds):
+        raise _LeftToNumPy
+    if chooses and kinds[0] != "bool":
         raise _LeftToNumPy
     depth = max(i + depth for i, (depth, _) in enumerate(written))
     return depth, "bool" if compares else "number"

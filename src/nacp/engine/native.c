@@ -310,7 +310,7 @@ static void count_tail(const Tally *tally, const Block *block, const Row *row, w
     word numbers[CUTS], beyond = cell_of(tally->table, tally->limit) + 1, counted = 0;
     double masses[CUTS], upper = below;
     if (block->width == 4)
-        tails_float((const float *)values, block->k, tally->float_cuts, (float)below, numbers, masses);
+        tails_float((const float *)values, block->k, tally->float_cuts, not_below(below), numbers, masses);
     else
         tails_double((const double *)values, block->k, tally->cuts, below, numbers, masses);
     for (int part = 0; part <= CUTS && above + counted < block->k; part++) {
@@ -321,7 +321,7 @@ static void count_tail(const Tally *tally, const Block *block, const Row *row, w
         word cell = cell_of(tally->table, least);
         count(tally, cell > beyond ? cell : beyond, number - counted, gain, loss);
         if (part < CUTS) {
-            double mass = row ? from_grid(row->mass) + masses[part] * (1 - 1e-5) : 0;
+            double mass = row ? from_grid(row->mass) + least_mass(masses[part], block->k) : 0;
             least = row ? fmax(least, least_score(block, &row->q, above + number, mass, cut)) : -cut;
         }
         counted = number, upper = cut;
@@ -337,7 +337,7 @@ static void tally_ranked(const Tally *tally, const Block *block, Row *row, word 
         row_extend(row, block, i, 0);
     }
     for (word j = 0; j < row->number; j++) count_one(tally, row->score[j], row->column[j], weights);
-    if (tally->table && row->number < block->k)
+    if (tally->table && tally->limit < INFINITY && row->number < block->k)
         count_tail(tally, block, row, i, row->cut, row->number, row->score[row->number - 1], weights);
 }
 
@@ -350,7 +350,8 @@ static void tally_minus_p(const Tally *tally, const Block *block, Row *row, word
         word column = (uint32_t)row->words[j];
         count_one(tally, -entry(block, i, column), column, weights);
     }
-    if (tally->table && number < block->k) count_tail(tally, block, NULL, i, cut, number, tally->limit, weights);
+    if (tally->table && tally->limit < INFINITY && number < block->k)
+        count_tail(tally, block, NULL, i, cut, number, tally->limit, weights);
 }
 
 static int tally_rows(const Call *call, const Tally *tally, const Weights *weights)
@@ -632,12 +633,12 @@ static int take_each(Sets *sets, const Block *block, const Thresholds *q, Row *r
         row_until(row, block, i, limit);
         for (word j = 0; j < row->number; j++)
             if (row->score[j] <= q->values[row->column[j]]) row->column[number++] = row->column[j];
-        for (word j = 1; j < number; j++) { /* ascending */
-            int32_t moved = row->column[j];
-            word place = j;
-            for (; place > 0 && row->column[place - 1] > moved; place--) row->column[place] = row->column[place - 1];
-            row->column[place] = moved;
-        }
+        for (word j = 0; j < number; j++) row->words[j] = (uint64_t)row->column[j] << 32;
+        if (number > FEW)
+            sort_many(row->words, row->spare, number);
+        else
+            insertion_sort(row->words, number);
+        for (word j = 0; j < number; j++) row->column[j] = (int32_t)(row->words[j] >> 32);
     } else {
         word above = collect(block, i, -limit, INFINITY, row->words);
         for (word j = 0; j < above; j++) {

@@ -38,7 +38,7 @@ def open_block(
     codes = spec.codes if values.dtype in _WIDTHS else None
     if codes is None:
         return numpy.open_block(values, spec, scratch, u)
-    return Block(np.ascontiguousarray(values), spec, Scratch() if scratch is None else scratch, u, codes)
+    return Block(_aligned(values), spec, Scratch() if scratch is None else scratch, u, codes)
 
 
 class Block(numpy.Block):
@@ -167,7 +167,12 @@ def walk(gains: Floats, first: int, last: int, columns: Ints, stakes: Floats) ->
 def _plain(values: Array) -> tuple[Any, ...]:
     """Describe rows of which no score is wanted."""
     wide = values if values.dtype in _WIDTHS else values.astype(np.float64)
-    return (np.ascontiguousarray(wide), *wide.shape, wide.itemsize, None, None, None)
+    return (_aligned(wide), *wide.shape, wide.itemsize, None, None, None)
+
+
+def _aligned(values: Array) -> Array:
+    """Return rows one after the other in memory, at addresses that C may read them from."""
+    return np.require(values, requirements=["C", "A"])
 
 
 def _cuts(values: Array) -> Floats:

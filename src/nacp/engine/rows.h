@@ -16,6 +16,9 @@
 #if !defined(__GNUC__)
 #error "written in GNU C; without it, the NumPy engine serves"
 #endif
+#if UINTPTR_MAX < UINT64_MAX || FLT_EVAL_METHOD != 0
+#error "written for 64 bits and for numbers that are rounded to their own width; else the NumPy engine serves"
+#endif
 
 typedef int64_t word;
 
@@ -133,6 +136,15 @@ static void unary(int code, Operand a, double *out, word n)
     }
 }
 
+static void where(const Operand *in, double *out, word n)
+{
+    double one = *in[0].at; /* a condition for all may lie where the first result goes */
+    for (word i = 0; i < n; i++) {
+        Operand chosen = (in[0].each ? in[0].at[i] : one) != 0 ? in[1] : in[2];
+        out[i] = chosen.at[chosen.each ? i : 0];
+    }
+}
+
 /* Evaluate a block's formula for labels from `start` to `stop` of a row. `room` holds DEPTH arrays of `size`. */
 static void evaluate(const Block *block, const Quantities *q, word start, word stop, double *room, word size,
                      double *scores)
@@ -161,9 +173,7 @@ static void evaluate(const Block *block, const Quantities *q, word start, word s
             for (int i = 0; i < inputs; i++)
                 if (in[i].each) each = 1;
             if (code == WHERE)
-                for (word i = 0; i < number; i++)
-                    out[i] = in[0].at[in[0].each ? i : 0] != 0 ? in[1].at[in[1].each ? i : 0]
-                                                             : in[2].at[in[2].each ? i : 0];
+                where(in, out, number);
             else if (inputs == 1)
                 unary(code, in[0], out, number);
             else if (each)
@@ -181,13 +191,7 @@ static void evaluate(const Block *block, const Quantities *q, word start, word s
 
 /* ---- The grid on which probabilities are added up ---- */
 
-static inline word on_grid(double p) /* p 2^52, rounded: the bits of 1 + p above those of 1 */
-{
-    double shifted = p + 1.0;
-    word bits;
-    memcpy(&bits, &shifted, 8);
-    return bits - 0x3FF0000000000000;
-}
+static inline word on_grid(double p) { return (word)(((p + 1.0) - 1.0) * 0x1p52); } /* p may be just above 1 */
 
 static inline double from_grid(word mass) { return (double)mass * 0x1p-52; }
 
@@ -256,15 +260,19 @@ static inline uint64_t packed(double p, word column)
 COLLECT(collect_float, float, floats_at_least, 4 * FLOATS)
 COLLECT(collect_double, double, doubles_at_least, 4 * DOUBLES)
 
+/* The least float that is not below: floats are at least x if they are at least this. */
+static float not_below(double x)
+{
+    float nearest = (float)x;
+    return nearest < x ? nextafterf(nearest, INFINITY) : nearest;
+}
+
 /* The entries of row i in [low, high). */
 static word collect(const Block *block, word i, double low, double high, uint64_t *words)
 {
     const char *row = block->values + i * block->k * block->width;
     if (block->width == 8) return collect_double((const double *)row, block->k, low, high, words);
-    float least = (float)low, most = (float)high; /* the least floats that are not below */
-    if (least < low) least = nextafterf(least, INFINITY);
-    if (most < high) most = nextafterf(most, INFINITY);
-    return collect_float((const float *)row, block->k, least, most, words);
+    return collect_float((const float *)row, block->k, not_below(low), not_below(high), words);
 }
 
 static void insertion_sort(uint64_t *words, word n)
@@ -334,8 +342,8 @@ static void sort_words(uint64_t *words, uint64_t *spare, word n)
     memcpy(words, spare, sizeof(uint64_t) * (size_t)n);
 }
 
-/* Doubles that are the same as floats: put them in order, too. */
-static void order_within(double *p, int32_t *column, word n)
+/* Put some doubles in order, descending, and their columns along. */
+static void order_few(double *p, int32_t *column, word n)
 {
     for (word i = 1; i < n; i++) {
         double moved = p[i];
@@ -343,6 +351,38 @@ static void order_within(double *p, int32_t *column, word n)
         word j = i;
         for (; j > 0 && p[j - 1] < moved; j--) p[j] = p[j - 1], column[j] = column[j - 1];
         p[j] = moved, column[j] = its;
+    }
+}
+
+/* The same of many, by their lower and then by their upper 32 bits; where these are equal, the order stays. */
+static void order_many(double *p, int32_t *column, word n, const Block *block, word row, uint64_t *words,
+                       uint64_t *spare)
+{
+    for (int half = 0; half <= 32; half += 32) {
+        for (word i = 0; i < n; i++) {
+            double value = p[i] + 0.0; /* -0.0 is 0.0 */
+            uint64_t bits;
+            memcpy(&bits, &value, 8);
+            words[i] = (~bits >> half) << 32 | (uint32_t)column[i];
+        }
+        sort_many(words, spare, n);
+        for (word i = 0; i < n; i++) {
+            column[i] = (int32_t)(uint32_t)words[i];
+            p[i] = entry(block, row, column[i]);
+        }
+    }
+}
+
+/* Doubles that are the same as floats: put them in order, too. */
+static void order_within(double *p, int32_t *column, word n, const Block *block, word row, uint64_t *words,
+                         uint64_t *spare)
+{
+    for (word first = 0, last; first < n; first = last) {
+        for (last = first + 1; last < n && (float)p[last] == (float)p[first];) last++;
+        if (last - first <= MANY)
+            order_few(p + first, column + first, last - first);
+        else
+            order_many(p + first, column + first, last - first, block, row, words, spare);
     }
 }
 
@@ -366,7 +406,8 @@ static void row_extend(Row *row, const Block *block, word i, double cut)
         row->column[j] = (int32_t)(uint32_t)row->words[j - start];
         q->p[j] = entry(block, i, row->column[j]);
     }
-    if (block->width == 8) order_within(q->p + start, row->column + start, stop - start);
+    if (block->width == 8)
+        order_within(q->p + start, row->column + start, stop - start, block, i, row->words, row->spare);
     for (word j = start; j < stop;) { /* labels of equal probability stand in the same place */
         word last = j + 1, mass = on_grid(q->p[j]);
         while (last < stop && q->p[last] == q->p[j]) last++;
@@ -390,7 +431,7 @@ static void row_until(Row *row, const Block *block, word i, double limit)
     row_start(row, block, i);
     for (;;) {
         row_extend(row, block, i, cut);
-        if (row->number == block->k) break;
+        if (row->number == block->k || cut == 0) break; /* what is no probability is never looked at */
         if (row->number >= 2 && row->score[row->number - 1] > limit) break;
         cut = cut > SMALLEST_CUT ? cut / 8 : 0;
     }
@@ -446,7 +487,7 @@ static double least_score(const Block *block, const Quantities *q, word number, 
 {
     Range stack[DEPTH + 1] = {{0, 0}};
     double k = (double)block->k, most = 2, n = (double)number;
-    Range known[] = {{0, cut}, {mass, most}, {mass, most}, {n, k}, {n + 1, k},
+    Range known[] = {{0, from_grid(on_grid(cut))}, {mass, most}, {mass, most}, {n, k}, {n + 1, k},
                      {q->top, q->top}, {q->second, q->second}, {q->u, q->u}};
     word top = 0;
     for (word c = 0; c < block->length; c++) {
@@ -499,6 +540,12 @@ static double least_score(const Block *block, const Quantities *q, word number, 
 
 TAILS(tails_float, float, floats, float_mask, FLOATS)
 TAILS(tails_double, double, doubles, double_mask, DOUBLES)
+
+/* What entries add up to at least on the grid, if that is their sum in floats: each may round up half a unit. */
+static double least_mass(double sum, word k)
+{
+    return fmax(0, sum * (1 - (double)k * 0x1p-24) - (double)k * 0x1p-53);
+}
 
 /* ---- One label of a row: nothing has to be sorted for that ---- */
 
