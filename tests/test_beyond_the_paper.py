@@ -395,7 +395,7 @@ def test_under_doubt_estimate_and_curve_are_those_of_the_same_rate():
 def test_too_few_points_for_much_noise_are_not_blamed_on_the_grid(score):
     noise = nacp.RandomizedResponse(2)
     probs, labels = twins.simulate("cifar100", n=2000)
-    with pytest.warns(nacp.NoValidThresholdWarning, match=r"about \d+ points should do"):
+    with pytest.warns(nacp.NoValidThresholdWarning, match=r"about [\d,]+ points should do"):
         nacp.calibrate(probs, noise.sample(labels, 100, 0), noise=noise, score=score)
 
 
@@ -418,7 +418,7 @@ def test_scores_that_the_grid_does_not_suit_are_named_and_a_grid_of_ones_own_hel
 
 def test_too_few_points_are_told_how_many_would_do():
     probs, _, labels = sample(12, NOISES["uniform"])
-    with pytest.warns(nacp.NoValidThresholdWarning, match=r"12 points.*about \d+ points should do"):
+    with pytest.warns(nacp.NoValidThresholdWarning, match=r"12 points.*about [\d,]+ points should do"):
         cal = nacp.calibrate(probs, labels, noise=0.2, delta=0.001)
     assert cal.threshold == math.inf
 
