@@ -160,7 +160,7 @@ def calibrate(
     NoValidThresholdWarning
         If no threshold keeps the promise; the sets then hold all classes.
     NoiseModelWarning
-        If the labels contradict the noise model; `Calibration.warnings` keeps it.
+        If the labels contradict the noise model; ``Calibration.warnings`` keeps it.
     RepeatedRowsWarning
         If rows repeat each other as stacked labels of the same items do.
 
