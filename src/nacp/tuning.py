@@ -23,8 +23,8 @@ class Tuning:
         1.2 to 2.3 times.
     native_blocks : int
         How much larger the blocks of the compiled engine are: it computes nothing from a block that would
-        have to stay in the cache, and a call costs some microseconds. Calibrating with HPS took 1.3 times as
-        long with 1, and 0.9 times with 8.
+        have to stay in the cache, and a call costs some microseconds. Calibrating with HPS took 2.1 times as
+        long with 1, and as long with 8.
     collected_pairs : int
         How many pairs one read may collect in all. They are held in memory: 16 MB for 2^21
         scores, and as much for their weights.
