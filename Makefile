@@ -4,7 +4,7 @@ BIN := .venv/bin
 
 .PHONY: demo test sanitize docs reproduce bench guarantees estimation lint types clean
 
-.venv/installed: pyproject.toml setup.py src/nacp/engine/native.c src/nacp/engine/rows.h
+.venv/installed: pyproject.toml setup.py $(wildcard src/nacp/engine/*.[ch])
 	$(PYTHON) -m venv .venv
 	$(BIN)/python -m pip install --quiet --editable '.[plot,sklearn]'
 	touch $@

@@ -27,7 +27,7 @@ setup(
         Extension(
             "nacp.engine._native",
             ["src/nacp/engine/native.c"],
-            depends=["src/nacp/engine/rows.h"],
+            depends=["src/nacp/engine/rows.h", "src/nacp/engine/lanes.h"],
             extra_compile_args=["-std=gnu11", "-O3", "-ffp-contract=off"],
             py_limited_api=_LIMITED_API,
             optional=True,

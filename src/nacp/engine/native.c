@@ -72,20 +72,50 @@ static int formula_fits(const Block *block, word constants)
     return depth == 1;
 }
 
-/* A block is (values, rows, k, width, code, constants, u); rows from `first` to `last` of it are to be done. */
+/* Scores that were kept: (starts, order, scores, columns). */
+static int kept_open(Call *call, PyObject *described)
+{
+    PyObject *starts, *order, *scores, *columns;
+    Kept *kept = &call->block.kept;
+    if (!PyTuple_Check(described)) return refuse("scores that were kept are described by a tuple") != NULL;
+    if (!PyArg_ParseTuple(described, "OOOO", &starts, &order, &scores, &columns)) return 0;
+    word all = length_of(starts) / 8 - 1, pairs = length_of(scores) / 8;
+    if (PyErr_Occurred()) return 0;
+    if (!array_of(call, starts, all + 1, 8, NEEDED, &kept->starts) ||
+        !array_of(call, order, call->block.rows, 8, NEEDED, &kept->order) ||
+        !array_of(call, scores, pairs, 8, NEEDED, &kept->scores) ||
+        !array_of(call, columns, pairs, 4, NEEDED, &kept->columns))
+        return 0;
+    for (word i = call->first; i < call->last; i++) {
+        word row = kept->order[i];
+        if (row < 0 || row >= all) return refuse("no such row was kept") != NULL;
+        word start = kept->starts[row], stop = kept->starts[row + 1];
+        if (start < 0 || start > stop || stop > pairs || stop - start > call->block.k)
+            return refuse("a row that was kept has no such place") != NULL;
+        for (word j = start; j < stop; j++)
+            if (kept->columns[j] < 0 || kept->columns[j] >= call->block.k) return refuse("there is no such label") != NULL;
+    }
+    return 1;
+}
+
+/* A block is (values, rows, k, width, code, constants, u, kept), of which there are either values or scores that
+   were kept; rows from `first` to `last` of it are to be done. */
 static int call_open(Call *call, PyObject *described, Py_ssize_t first, Py_ssize_t last)
 {
-    PyObject *values, *code, *constants, *u;
+    PyObject *values, *code, *constants, *u, *kept;
     Block *block = &call->block;
     Py_ssize_t rows, k;
     memset(call, 0, sizeof *call);
     if (!PyTuple_Check(described)) return refuse("a block is described by a tuple") != NULL;
-    if (!PyArg_ParseTuple(described, "OnniOOO", &values, &rows, &k, &block->width, &code, &constants, &u)) return 0;
+    if (!PyArg_ParseTuple(described, "OnniOOOO", &values, &rows, &k, &block->width, &code, &constants, &u, &kept))
+        return 0;
     if (rows < 0 || k < 1 || k > INT32_MAX || rows > PY_SSIZE_T_MAX / 8 / k || (block->width != 4 && block->width != 8))
         return refuse("a block has no such shape") != NULL;
     if (first < 0 || last > rows || first > last) return refuse("a block has no such rows") != NULL;
     block->rows = rows, block->k = k;
+    block->lanes = lanes_for(block->width);
     call->first = first, call->last = last;
+    if (kept != Py_None) return kept_open(call, kept);
     word codes = length_of(code), numbers = length_of(constants);
     if (codes < 0 || numbers < 0) return 0;
     block->length = codes / 8;
@@ -142,12 +172,8 @@ static const word *weights_of(const Weights *weights, const Block *block, word i
 static int checked(const Call *call, double tolerance)
 {
     const Block *block = &call->block;
-    for (word i = call->first; i < call->last; i++) {
-        const char *row = block->values + i * block->k * block->width;
-        if (block->width == 4 ? !checked_float((const float *)row, block->k, tolerance)
-                              : !checked_double((const double *)row, block->k, tolerance))
-            return 0;
-    }
+    for (word i = call->first; i < call->last; i++)
+        if (!block->lanes->checked(row_at(block, i), block->k, tolerance)) return 0;
     return 1;
 }
 
@@ -169,10 +195,7 @@ static void hash_rows(const Call *call, const word *columns, const uint64_t *key
 {
     const Block *block = &call->block;
     for (word i = call->first; i < call->last; i++) {
-        const char *row = block->values + i * block->k * block->width;
-        double most = block->width == 4 ? largest_float((const float *)row, block->k)
-                                        : largest_double((const double *)row, block->k);
-        uint64_t sum = hashed(most, keys[number]);
+        uint64_t sum = hashed(block->lanes->largest(row_at(block, i), block->k), keys[number]);
         for (word c = 0; c < number; c++) sum += hashed(entry(block, i, columns[c]), keys[c]);
         out[i] = (double)(mixed(sum) >> 11) * 0x1p-53;
     }
@@ -234,8 +257,7 @@ static int score_all(const Call *call, double *out)
     Row row;
     int good = row_open(&row, block->k);
     for (word i = call->first; good && i < call->last; i++) {
-        row_start(&row, block, i);
-        row_extend(&row, block, i, 0);
+        row_until(&row, block, i, INFINITY);
         for (word j = 0; j < row.number; j++) out[i * block->k + row.column[j]] = row.score[j];
     }
     row_close(&row);
@@ -263,7 +285,6 @@ typedef struct {
     const double *edges;
     word cells; /* how many there are */
     double limit, cuts[CUTS];
-    float float_cuts[CUTS];
     word *pairs, *gains, *losses; /* the last two if pairs have weights */
 } Tally;
 
@@ -301,57 +322,41 @@ static void add_weights(const Block *block, word i, double low, double high, con
     }
 }
 
-/* Count the entries of a row below a cut, which score above the limit, where they cannot score less: those of
-   each further part of the row where the labels above them put them. `row` has the ones above the cut. */
-static void count_tail(const Tally *tally, const Block *block, const Row *row, word i, double below, word above,
-                       double least, const word *weights)
+/* Where labels that come after `number` labels of some mass, and have no entry as large as a cut, begin. */
+static word cell_after(const Tally *tally, const Block *block, const Row *row, word number, double mass, double cut)
 {
-    const char *values = block->values + i * block->k * block->width;
-    word numbers[CUTS], beyond = cell_of(tally->table, tally->limit) + 1, counted = 0;
-    double masses[CUTS], upper = below;
-    if (block->width == 4)
-        tails_float((const float *)values, block->k, tally->float_cuts, not_below(below), numbers, masses);
-    else
-        tails_double((const double *)values, block->k, tally->cuts, below, numbers, masses);
-    for (int part = 0; part <= CUTS && above + counted < block->k; part++) {
-        word number = part < CUTS ? numbers[part] : block->k - above, gain = 0, loss = 0;
-        if (number == counted) continue;
-        double cut = part < CUTS ? tally->cuts[part] : 0;
+    double score = block->code ? least_score(block, &row->q, number, mass, cut) : -cut;
+    return cell_of(tally->table, score);
+}
+
+/* Count the entries of a row that were not looked at, as they score above the limit, where they cannot score less:
+   those of each further part of the row where the labels before them put them. */
+static void count_tail(const Tally *tally, const Block *block, const Row *row, word i, const word *weights)
+{
+    word numbers[CUTS + 1], counted = row->number, gain = 0, loss = 0;
+    word cell = cell_of(tally->table, tally->limit) + 1; /* the first beyond it */
+    double masses[CUTS], unseen = block->code ? mass_not_seen(row) : 0;
+    double upper = block->code && row->number ? entry(block, i, row->column[row->number - 1]) : row->cut;
+    block->lanes->tails(row_at(block, i), block->k, tally->cuts, row->cut, numbers, masses);
+    for (int part = 0; part <= CUTS && counted < block->k; part++) {
+        word upto = part < CUTS ? row->collected + numbers[part] : block->k;
+        double cut = part < CUTS ? least(tally->cuts[part], row->cut) : 0;
+        if (upto == counted) continue;
         if (weights) add_weights(block, i, cut, upper, weights, &gain, &loss);
-        word cell = cell_of(tally->table, least);
-        count(tally, cell > beyond ? cell : beyond, number - counted, gain, loss);
-        if (part < CUTS) {
-            double mass = row ? from_grid(row->mass) + least_mass(masses[part], block->k) : 0;
-            least = row ? fmax(least, least_score(block, &row->q, above + number, mass, cut)) : -cut;
-        }
-        counted = number, upper = cut;
+        count(tally, cell, upto - counted, gain, loss);
+        counted = upto, upper = cut;
+        if (part == CUTS) break;
+        double mass = from_grid(row->mass) + least_mass(unseen + masses[part], block->k);
+        word after = cell_after(tally, block, row, upto, mass, cut);
+        cell = after > cell ? after : cell;
     }
 }
 
-static void tally_ranked(const Tally *tally, const Block *block, Row *row, word i, const word *weights)
+static void tally_row(const Tally *tally, const Block *block, Row *row, word i, const word *weights)
 {
-    if (tally->limit < INFINITY) {
-        row_until(row, block, i, tally->limit);
-    } else {
-        row_start(row, block, i);
-        row_extend(row, block, i, 0);
-    }
+    look(row, block, i, tally->limit);
     for (word j = 0; j < row->number; j++) count_one(tally, row->score[j], row->column[j], weights);
-    if (tally->table && tally->limit < INFINITY && row->number < block->k)
-        count_tail(tally, block, row, i, row->cut, row->number, row->score[row->number - 1], weights);
-}
-
-/* The score is -p: nothing has to be sorted. */
-static void tally_minus_p(const Tally *tally, const Block *block, Row *row, word i, const word *weights)
-{
-    double cut = tally->limit < INFINITY ? -tally->limit : 0;
-    word number = collect(block, i, cut, INFINITY, row->words);
-    for (word j = 0; j < number; j++) {
-        word column = (uint32_t)row->words[j];
-        count_one(tally, -entry(block, i, column), column, weights);
-    }
-    if (tally->table && tally->limit < INFINITY && number < block->k)
-        count_tail(tally, block, NULL, i, cut, number, tally->limit, weights);
+    if (tally->table && tally->limit < INFINITY && row->number < block->k) count_tail(tally, block, row, i, weights);
 }
 
 static int tally_rows(const Call *call, const Tally *tally, const Weights *weights)
@@ -360,10 +365,7 @@ static int tally_rows(const Call *call, const Tally *tally, const Weights *weigh
     Row row;
     int good = row_open(&row, block->k);
     for (word i = call->first; good && i < call->last; i++)
-        if (block->code)
-            tally_ranked(tally, block, &row, i, weights_of(weights, block, i));
-        else
-            tally_minus_p(tally, block, &row, i, weights_of(weights, block, i));
+        tally_row(tally, block, &row, i, weights_of(weights, block, i));
     row_close(&row);
     return good;
 }
@@ -393,7 +395,7 @@ static PyObject *tally(PyObject *self, PyObject *args)
         if (tally.table[c] < 0 || tally.table[c] >= cells) good = refuse("there is no such cell") != NULL;
     if (good && tally.table && tally.limit < INFINITY && cell_of(tally.table, tally.limit) + 1 >= cells)
         good = refuse("a limit has no cells beyond") != NULL;
-    for (int j = 0; good && j < CUTS; j++) tally.cuts[j] = tally.float_cuts[j] = fmaxf((float)tail[j], FLT_MIN);
+    for (int j = 0; good && j < CUTS; j++) tally.cuts[j] = fmaxf((float)tail[j], FLT_MIN);
     tally.cells = cells;
     tally.gains = good && weighed ? tally.pairs + cells : NULL;
     tally.losses = good && weighed ? tally.gains + cells : NULL;
@@ -450,17 +452,8 @@ static int window_rows(const Call *call, Window *window, const Weights *weights)
     int good = row_open(&row, block->k);
     for (word i = call->first; good && i < call->last; i++) {
         const word *own = weights_of(weights, block, i);
-        if (block->code) {
-            row_until(&row, block, i, limit);
-            for (word j = 0; good && j < row.number && row.score[j] <= limit; j++)
-                good = window_take(window, row.score[j], row.column[j], own);
-        } else {
-            word number = collect(block, i, -limit, INFINITY, row.words);
-            for (word j = 0; good && j < number; j++) {
-                word column = (uint32_t)row.words[j];
-                good = window_take(window, -entry(block, i, column), column, own);
-            }
-        }
+        look(&row, block, i, limit);
+        for (word j = 0; good && j < row.number; j++) good = window_take(window, row.score[j], row.column[j], own);
     }
     row_close(&row);
     return good;
@@ -543,17 +536,9 @@ static int profile_rows(const Call *call, const Thresholds *q, const Weights *we
         const word *own = weights_of(weights, block, i);
         word *sums = out + i * q->number;
         double limit = q->kind == PER_ROW ? largest(q, block, i) : most;
-        if (block->code) {
-            row_until(&row, block, i, limit);
-            for (word j = 0; j < row.number && row.score[j] <= limit; j++)
-                profile_one(q, block, i, row.score[j], row.column[j], own ? own[row.column[j]] : 1, sums);
-        } else {
-            word number = collect(block, i, -limit, INFINITY, row.words);
-            for (word j = 0; j < number; j++) {
-                word column = (uint32_t)row.words[j];
-                profile_one(q, block, i, -entry(block, i, column), column, own ? own[column] : 1, sums);
-            }
-        }
+        look(&row, block, i, limit);
+        for (word j = 0; j < row.number; j++)
+            profile_one(q, block, i, row.score[j], row.column[j], own ? own[row.column[j]] : 1, sums);
         for (word t = 1; q->kind == SAME && t < q->number; t++) sums[t] += sums[t - 1];
     }
     row_close(&row);
@@ -597,16 +582,9 @@ typedef struct {
 static int take_above(Sets *sets, const Block *block, Row *row, word i, double cut)
 {
     word number = collect(block, i, cut, INFINITY, row->words);
-    for (word j = 0; j < number; j++) row->column[j] = (int32_t)(uint32_t)row->words[j];
+    for (word j = 0; j < number; j++) row->columns[j] = (int32_t)(uint32_t)row->words[j];
     sets->sizes[i] = number;
-    return grow(&sets->labels, row->column, sizeof *row->column * (size_t)number);
-}
-
-static double largest_entry(const Block *block, word i)
-{
-    const char *row = block->values + i * block->k * block->width;
-    return block->width == 4 ? largest_float((const float *)row, block->k)
-                             : largest_double((const double *)row, block->k);
+    return grow(&sets->labels, row->columns, sizeof *row->columns * (size_t)number);
 }
 
 #define FEW_LABELS 32
@@ -629,25 +607,16 @@ static int take_first(Sets *sets, const Block *block, Row *row, word i, word num
 static int take_each(Sets *sets, const Block *block, const Thresholds *q, Row *row, word i, double limit)
 {
     word number = 0;
-    if (block->code) {
-        row_until(row, block, i, limit);
-        for (word j = 0; j < row->number; j++)
-            if (row->score[j] <= q->values[row->column[j]]) row->column[number++] = row->column[j];
-        for (word j = 0; j < number; j++) row->words[j] = (uint64_t)row->column[j] << 32;
-        if (number > FEW)
-            sort_many(row->words, row->spare, number);
-        else
-            insertion_sort(row->words, number);
-        for (word j = 0; j < number; j++) row->column[j] = (int32_t)(row->words[j] >> 32);
-    } else {
-        word above = collect(block, i, -limit, INFINITY, row->words);
-        for (word j = 0; j < above; j++) {
-            word column = (uint32_t)row->words[j];
-            if (-entry(block, i, column) <= q->values[column]) row->column[number++] = (int32_t)column;
-        }
-    }
+    look(row, block, i, limit);
+    for (word j = 0; j < row->number; j++)
+        if (row->score[j] <= q->values[row->column[j]]) row->words[number++] = (uint64_t)row->column[j] << 32;
+    if (number > FEW)
+        sort_many(row->words, row->spare, number);
+    else
+        insertion_sort(row->words, number);
+    for (word j = 0; j < number; j++) row->columns[j] = (int32_t)key_of(row->words[j]);
     sets->sizes[i] = number;
-    return grow(&sets->labels, row->column, sizeof *row->column * (size_t)number);
+    return grow(&sets->labels, row->columns, sizeof *row->columns * (size_t)number);
 }
 
 static int sets_rows(const Call *call, const Thresholds *q, Sets *sets)
@@ -669,7 +638,7 @@ static int sets_rows(const Call *call, const Thresholds *q, Sets *sets)
         } else {
             good = take_above(sets, block, &row, i, -limit);
         }
-        if (good && !sets->allow_empty && !sets->sizes[i]) good = take_above(sets, block, &row, i, largest_entry(block, i));
+        if (good && !sets->allow_empty && !sets->sizes[i]) good = take_above(sets, block, &row, i, block->lanes->largest(row_at(block, i), block->k));
     }
     row_close(&row);
     return good;
@@ -686,7 +655,7 @@ static PyObject *sets(PyObject *self, PyObject *args)
     if (!PyArg_ParseTuple(args, "OnnOipO", &block, &first, &last, &values, &kind, &sets.allow_empty, &sizes)) return NULL;
     int good = call_open(&call, block, first, last) && thresholds_open(&call, values, kind, &q) &&
                array_of(&call, sizes, call.block.rows, 8, WRITTEN, &sets.sizes);
-    if (good && q.number != 1) good = refuse("one threshold is needed") != NULL;
+    if (good && (q.number != 1 || call.block.kept.starts)) good = refuse("one threshold and rows are needed") != NULL;
     if (good) WITHOUT_LOCK(good = sets_rows(&call, &q, &sets));
     call_close(&call);
     if (good)

@@ -72,7 +72,7 @@ class Block(numpy.Block):
     @cached_property
     def described(self) -> tuple[Any, ...]:
         """The block, for the compiled functions."""
-        return (self.values, *self.shape, self.values.itemsize, *self._formula, self.u)
+        return (self.values, *self.shape, self.values.itemsize, *self._formula, self.u, None)
 
 
 def check(values: Array, tolerance: float) -> bool:
@@ -167,7 +167,7 @@ def walk(gains: Floats, first: int, last: int, columns: Ints, stakes: Floats) ->
 def _plain(values: Array) -> tuple[Any, ...]:
     """Describe rows of which no score is wanted."""
     wide = values if values.dtype in _WIDTHS else values.astype(np.float64)
-    return (_aligned(wide), *wide.shape, wide.itemsize, None, None, None)
+    return (_aligned(wide), *wide.shape, wide.itemsize, None, None, None, None)
 
 
 def _aligned(values: Array) -> Array:

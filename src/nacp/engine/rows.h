@@ -22,52 +22,49 @@
 
 typedef int64_t word;
 
-/* Sixteen bytes at a time: GNU C's vectors, which every machine with 64 bits has. */
-#define FLOATS 4
-#define DOUBLES 2
-typedef float floats __attribute__((vector_size(16)));
-typedef double doubles __attribute__((vector_size(16)));
-typedef int32_t float_mask __attribute__((vector_size(16)));
-typedef int64_t double_mask __attribute__((vector_size(16)));
-typedef float half_floats __attribute__((vector_size(8)));
-
-#define LOAD(vector, from) memcpy(&(vector), (from), sizeof(vector))
-/* Which of sixteen floats or eight doubles are at least a cut: a bit for each. */
-#if defined(__SSE2__)
-#include <emmintrin.h>
-#define AT_LEAST(name, type, width, broadcast, load, compare, bits)                                    \
-    static inline __attribute__((always_inline)) uint32_t name(const type *p, type cut)                \
-    {                                                                                                  \
-        uint32_t found = 0;                                                                            \
-        for (int part = 0; part < 4; part++)                                                           \
-            found |= (uint32_t)bits(compare(load(p + width * part), broadcast(cut))) << width * part;   \
-        return found;                                                                                  \
-    }
-AT_LEAST(floats_at_least, float, 4, _mm_set1_ps, _mm_loadu_ps, _mm_cmpge_ps, _mm_movemask_ps)
-AT_LEAST(doubles_at_least, double, 2, _mm_set1_pd, _mm_loadu_pd, _mm_cmpge_pd, _mm_movemask_pd)
-#else
-#define AT_LEAST(name, type, lanes)                                                                    \
-    static inline uint32_t name(const type *p, type cut)                                               \
-    {                                                                                                  \
-        uint32_t found = 0;                                                                            \
-        for (int lane = 0; lane < lanes; lane++) found |= (uint32_t)(p[lane] >= cut) << lane;           \
-        return found;                                                                                  \
-    }
-AT_LEAST(floats_at_least, float, 4 * FLOATS)
-AT_LEAST(doubles_at_least, double, 4 * DOUBLES)
-#endif
-
 /* ---- A block of rows ---- */
+
+#define CUTS 4 /* into how many parts the entries beyond a limit are cut, less one */
+
+/* Where an entry stands in its row. */
+typedef struct {
+    double mass;       /* of the entries above it */
+    word above, equal; /* how many are above it, and how many are as large, with itself */
+    double most;       /* the largest entry */
+} Standing;
+
+/* What is done to every entry of a row: lanes.h has it, for rows of floats and of doubles. */
+typedef struct {
+    double (*largest)(const void *row, word k);
+    int (*checked)(const void *row, word k, double tolerance);
+    Standing (*standing)(const void *row, word k, double entry);
+    void (*tails)(const void *row, word k, const double *cuts, double below, word *number, double *mass);
+    word (*collect)(const void *row, word k, double low, double high, uint64_t *words);
+} Lanes;
+
+/* Scores of some rows that were kept: row after row, ascending, up to a limit, and the labels that have them. */
+typedef struct {
+    const word *starts, *order; /* where each row begins, and which rows are meant */
+    const double *scores;
+    const int32_t *columns;
+} Kept;
 
 typedef struct {
     const char *values; /* rows x k, float or double */
     word rows, k;
-    int width;           /* bytes of an entry: 4 or 8 */
+    int width; /* bytes of an entry: 4 or 8 */
+    const Lanes *lanes;
     const int32_t *code; /* the score's formula; none where the score is -p */
     word length;
     const double *constants;
     const double *u; /* one per row, if the formula needs them */
+    Kept kept;       /* if there are starts, in place of all that */
 } Block;
+
+static inline const void *row_at(const Block *block, word row)
+{
+    return block->values + row * block->k * block->width;
+}
 
 static inline double entry(const Block *block, word row, word column)
 {
@@ -199,13 +196,20 @@ static inline double from_grid(word mass) { return (double)mass * 0x1p-52; }
 
 typedef struct {
     uint64_t *words, *spare; /* an entry's bits as a float, inverted, and its column: ascending words, descending p */
-    int32_t *column;
-    double *score, *room;
+    int32_t *starts;         /* of the buckets that the words are in */
+    word bucket, buckets;    /* the first that is not in order yet, and how many there are */
+    const int32_t *column;
+    const double *score;
+    int32_t *columns; /* room for these, if they are not kept */
+    double *scores, *room;
     Quantities q;
-    word size, number; /* how many labels fit, and how many have been looked at */
-    word mass;         /* of all that have been looked at, on the grid */
-    double cut;        /* all entries from here on have been */
-    double guess;      /* a cut to begin with */
+    word size;      /* how many labels fit */
+    word first;     /* how many labels come before the words */
+    word collected; /* how many have been, with those in the words */
+    word number;    /* how many have been looked at */
+    word mass;      /* of these, on the grid */
+    double cut;     /* all entries from here on have been collected */
+    double guess;   /* a cut to begin with */
 } Row;
 
 static int row_open(Row *row, word k)
@@ -214,14 +218,16 @@ static int row_open(Row *row, word k)
     row->size = k;
     row->guess = 2.0 / (double)k;
     size_t n = (size_t)k;
-    row->words = malloc((2 * sizeof(uint64_t) + sizeof(int32_t)) * n);
+    row->words = malloc(2 * (sizeof(uint64_t) + sizeof(int32_t)) * (n + 1));
     row->q.p = malloc(sizeof(double) * n * (6 + DEPTH));
     if (!row->words || !row->q.p) return 0;
     row->spare = row->words + n;
-    row->column = (int32_t *)(row->spare + n);
+    row->columns = (int32_t *)(row->spare + n);
+    row->starts = row->columns + n;
     row->q.above = row->q.p + n, row->q.upto = row->q.above + n;
     row->q.n_above = row->q.upto + n, row->q.n_upto = row->q.n_above + n;
-    row->score = row->q.n_upto + n, row->room = row->score + n;
+    row->scores = row->q.n_upto + n, row->room = row->scores + n;
+    row->column = row->columns, row->score = row->scores;
     return 1;
 }
 
@@ -239,27 +245,6 @@ static inline uint64_t packed(double p, word column)
     return (uint64_t)(~bits) << 32 | (uint64_t)column;
 }
 
-#define SMALLEST_CUT 1e-20
-
-/* Collect the entries in [low, high) of a row as words, in the order of their columns; return how many. */
-#define COLLECT(name, type, at_least, lanes)                                                  \
-    static word name(const type *p, word k, type low, type high, uint64_t *words)        \
-    {                                                                                         \
-        word number = 0, column = 0;                                                          \
-        for (; column + lanes <= k; column += lanes)                                          \
-            for (uint32_t left = at_least(p + column, low); left; left &= left - 1) {         \
-                word at = column + __builtin_ctz(left);                                       \
-                words[number] = packed(p[at], at);                                            \
-                number += p[at] < high;                                                       \
-            }                                                                                 \
-        for (; column < k; column++)                                                          \
-            if (p[column] >= low && p[column] < high) words[number++] = packed(p[column], column); \
-        return number;                                                                        \
-    }
-
-COLLECT(collect_float, float, floats_at_least, 4 * FLOATS)
-COLLECT(collect_double, double, doubles_at_least, 4 * DOUBLES)
-
 /* The least float that is not below: floats are at least x if they are at least this. */
 static float not_below(double x)
 {
@@ -267,12 +252,63 @@ static float not_below(double x)
     return nearest < x ? nextafterf(nearest, INFINITY) : nearest;
 }
 
+#define TYPE float
+#define MASK int32_t
+#define EPSILON FLT_EPSILON
+#define NOT_BELOW(x) not_below(x)
+#define BYTES 16
+#define NAME(name) name##_floats
+#include "lanes.h"
+#undef BYTES
+#undef NAME
+#if defined(__x86_64__)
+#pragma GCC push_options
+#pragma GCC target("avx2")
+#define BYTES 32
+#define NAME(name) name##_floats_avx2
+#include "lanes.h"
+#undef BYTES
+#undef NAME
+#pragma GCC pop_options
+#endif
+#undef TYPE
+#undef MASK
+#undef EPSILON
+#undef NOT_BELOW
+
+#define TYPE double
+#define MASK int64_t
+#define EPSILON DBL_EPSILON
+#define NOT_BELOW(x) (x)
+#define BYTES 16
+#define NAME(name) name##_doubles
+#include "lanes.h"
+#undef BYTES
+#undef NAME
+#if defined(__x86_64__)
+#pragma GCC push_options
+#pragma GCC target("avx2")
+#define BYTES 32
+#define NAME(name) name##_doubles_avx2
+#include "lanes.h"
+#undef BYTES
+#undef NAME
+#pragma GCC pop_options
+#endif
+
+/* What this machine does to entries of so many bytes. */
+static const Lanes *lanes_for(int width)
+{
+#if defined(__x86_64__)
+    if (__builtin_cpu_supports("avx2")) return width == 4 ? &lanes_floats_avx2 : &lanes_doubles_avx2;
+#endif
+    return width == 4 ? &lanes_floats : &lanes_doubles;
+}
+
 /* The entries of row i in [low, high). */
 static word collect(const Block *block, word i, double low, double high, uint64_t *words)
 {
-    const char *row = block->values + i * block->k * block->width;
-    if (block->width == 8) return collect_double((const double *)row, block->k, low, high, words);
-    return collect_float((const float *)row, block->k, not_below(low), not_below(high), words);
+    return block->lanes->collect(row_at(block, i), block->k, low, high, words);
 }
 
 static void insertion_sort(uint64_t *words, word n)
@@ -386,72 +422,181 @@ static void order_within(double *p, int32_t *column, word n, const Block *block,
     }
 }
 
-/* Look at no label of row i yet. */
-static void row_start(Row *row, const Block *block, word i)
+static inline uint32_t key_of(uint64_t packed) { return (uint32_t)(packed >> 32); }
+
+/* Put n words from `spare` into buckets by their leading bits: of numbers that differ in size, most hold few. */
+static void into_buckets(Row *row, word n)
 {
-    row->number = row->mass = 0;
-    row->cut = INFINITY;
-    row->q.u = block->u ? block->u[i] : 0;
+    const uint64_t *from = row->spare;
+    int32_t *starts = row->starts;
+    uint32_t low = UINT32_MAX, high = 0;
+    for (word i = 0; i < n; i++) {
+        uint32_t key = key_of(from[i]);
+        low = key < low ? key : low, high = key > high ? key : high;
+    }
+    int shift = 0;
+    while ((word)((high - low) >> shift) >= n) shift++;
+    row->bucket = 0, row->buckets = (word)((high - low) >> shift) + 1;
+    memset(starts, 0, sizeof *starts * (size_t)row->buckets);
+    for (word i = 0; i < n; i++) starts[(key_of(from[i]) - low) >> shift]++;
+    int32_t place = 0;
+    for (word b = 0; b < row->buckets; b++) starts[b] = place += starts[b];
+    for (word i = n; i-- > 0;) row->words[--starts[(key_of(from[i]) - low) >> shift]] = from[i];
+    starts[row->buckets] = place;
 }
 
-/* Look at the labels of row i down to a cut: put them in order, add up and score them. */
-static void row_extend(Row *row, const Block *block, word i, double cut)
+/* Collect the labels of row i down to a cut. */
+static void row_collect(Row *row, const Block *block, word i, double cut)
+{
+    word n = collect(block, i, cut, row->cut, row->spare);
+    row->cut = cut;
+    row->first = row->collected;
+    row->collected += n;
+    row->bucket = row->buckets = 0;
+    if (n) into_buckets(row, n);
+}
+
+/* Put the words of some more buckets in order, at least so many if there are; return how many are now. */
+static word row_order(Row *row, word least)
+{
+    word start = row->number - row->first, stop = start;
+    for (; row->bucket < row->buckets && stop - start < least; row->bucket++) {
+        word first = row->starts[row->bucket];
+        stop = row->starts[row->bucket + 1];
+        if (stop - first > 1) sort_words(row->words + first, row->spare + first, stop - first);
+    }
+    return stop - start;
+}
+
+/* Add up from the most probable label down: labels of equal probability stand in the same place. */
+static void row_add_up(Row *row, word start, word stop)
 {
     const Quantities *q = &row->q;
-    word start = row->number, stop = start + collect(block, i, cut, row->cut, row->words);
-    row->cut = cut;
-    row->number = stop;
-    sort_words(row->words, row->spare, stop - start);
-    for (word j = start; j < stop; j++) {
-        row->column[j] = (int32_t)(uint32_t)row->words[j - start];
-        q->p[j] = entry(block, i, row->column[j]);
-    }
-    if (block->width == 8)
-        order_within(q->p + start, row->column + start, stop - start, block, i, row->words, row->spare);
-    for (word j = start; j < stop;) { /* labels of equal probability stand in the same place */
-        word last = j + 1, mass = on_grid(q->p[j]);
-        while (last < stop && q->p[last] == q->p[j]) last++;
+    for (word j = start, last; j < stop; j = last) {
+        word mass = on_grid(q->p[j]);
+        for (last = j + 1; last < stop && q->p[last] == q->p[j];) last++;
         double above = from_grid(row->mass), upto = from_grid(row->mass += mass * (last - j));
         for (word l = j; l < last; l++) {
             q->p[l] = from_grid(mass);
             q->above[l] = above, q->upto[l] = upto;
             q->n_above[l] = (double)j, q->n_upto[l] = (double)last;
         }
-        j = last;
     }
-    if (start == 0 && stop) row->q.top = q->p[0];
-    if (start < 2 && stop >= 2) row->q.second = q->p[1];
-    evaluate(block, q, start < 2 ? 0 : start, stop, row->room, row->size, row->score);
+}
+
+/* Look at some more labels of row i that have been collected: put them in order, add up and score them. */
+static void row_look(Row *row, const Block *block, word i, word least)
+{
+    Quantities *q = &row->q;
+    word start = row->number, stop = start + row_order(row, least);
+    const uint64_t *words = row->words - row->first;
+    for (word j = start; j < stop; j++) {
+        row->columns[j] = (int32_t)(uint32_t)words[j];
+        q->p[j] = entry(block, i, row->columns[j]);
+    }
+    if (block->width == 8) /* the room of words that have been taken is free */
+        order_within(q->p + start, row->columns + start, stop - start, block, i, row->words + start - row->first,
+                     row->spare + start - row->first);
+    row_add_up(row, start, stop);
+    row->number = stop;
+    if (start == 0 && stop) q->top = q->p[0];
+    if (start < 2 && stop >= 2) q->second = q->p[1];
+    evaluate(block, q, start < 2 ? 0 : start, stop, row->room, row->size, row->scores);
+}
+
+#define SMALLEST_CUT 1e-20
+#define FIRST_LOOK 16
+
+/* Look at the labels of row i that were collected until their scores have passed a limit; return if they have. */
+static int row_pass(Row *row, const Block *block, word i, double limit)
+{
+    for (word least = FIRST_LOOK; row->number < row->collected; least *= 2) {
+        row_look(row, block, i, least);
+        if (row->number >= 2 && row->score[row->number - 1] > limit) return 1;
+    }
+    return 0;
+}
+
+/* The scores of a row that were kept. */
+static void row_kept(Row *row, const Kept *kept, word i)
+{
+    word start = kept->starts[kept->order[i]];
+    row->number = row->collected = kept->starts[kept->order[i] + 1] - start;
+    row->score = kept->scores + start, row->column = kept->columns + start;
 }
 
 /* Look at the labels of row i until their scores have passed a limit, or there are no more. */
 static void row_until(Row *row, const Block *block, word i, double limit)
 {
-    double cut = row->guess;
-    row_start(row, block, i);
+    double cut = limit < INFINITY ? row->guess : 0;
+    row->collected = row->number = row->mass = 0;
+    row->cut = INFINITY;
+    row->q.u = block->u ? block->u[i] : 0;
     for (;;) {
-        row_extend(row, block, i, cut);
-        if (row->number == block->k || cut == 0) break; /* what is no probability is never looked at */
-        if (row->number >= 2 && row->score[row->number - 1] > limit) break;
-        cut = cut > SMALLEST_CUT ? cut / 8 : 0;
+        row_collect(row, block, i, cut);
+        if (row_pass(row, block, i, limit) || cut == 0) break; /* what is no probability is never looked at */
+        cut = cut > SMALLEST_CUT ? cut / 3 : 0;
     }
     /* Nothing but speed depends on the guess: one row in so many is to be looked at twice. */
+    if (limit == INFINITY) return;
     if (cut < row->guess)
-        row->guess *= 0.75;
+        row->guess *= 0.7;
     else if (row->guess < 0.25)
-        row->guess *= 1.05;
+        row->guess *= 1.1;
+}
+
+/* The score is -p: nothing has to be put in order. */
+static void row_minus_p(Row *row, const Block *block, word i, double limit)
+{
+    row->cut = limit < INFINITY ? -limit : 0;
+    row->number = row->collected = collect(block, i, row->cut, INFINITY, row->words);
+    for (word j = 0; j < row->number; j++) {
+        row->columns[j] = (int32_t)(uint32_t)row->words[j];
+        row->scores[j] = -entry(block, i, row->columns[j]);
+    }
+}
+
+/* Look at all labels of row i that score at most a limit, and perhaps at more. */
+static void look(Row *row, const Block *block, word i, double limit)
+{
+    if (block->kept.starts)
+        row_kept(row, &block->kept, i);
+    else if (block->code)
+        row_until(row, block, i, limit);
+    else
+        row_minus_p(row, block, i, limit);
 }
 
 /* ---- What has not been looked at ---- */
+
+static inline double probability(uint64_t packed) /* as a float */
+{
+    uint32_t bits = ~key_of(packed);
+    float p;
+    memcpy(&p, &bits, 4);
+    return p;
+}
+
+/* What the labels add up to that have been collected and not looked at. */
+static double mass_not_seen(const Row *row)
+{
+    double sum = 0;
+    for (word j = row->number - row->first; j < row->collected - row->first; j++) sum += probability(row->words[j]);
+    return sum;
+}
 
 typedef struct {
     double low, high;
 } Range;
 
+static inline double least(double a, double b) { return a < b ? a : b; }
+
+static inline double most(double a, double b) { return a > b ? a : b; }
+
 static Range range_of(double a, double b, double c, double d)
 {
     if (IS_NAN(a) || IS_NAN(b) || IS_NAN(c) || IS_NAN(d)) return (Range){-INFINITY, INFINITY};
-    return (Range){fmin(fmin(a, b), fmin(c, d)), fmax(fmax(a, b), fmax(c, d))};
+    return (Range){least(least(a, b), least(c, d)), most(most(a, b), most(c, d))};
 }
 
 static Range compared(int never, int always) { return (Range){always, !never}; }
@@ -465,8 +610,8 @@ static Range combined(int code, Range a, Range b)
     case DIVIDE:
         if (b.low <= 0 && b.high >= 0) return (Range){-INFINITY, INFINITY};
         return range_of(a.low / b.low, a.low / b.high, a.high / b.low, a.high / b.high);
-    case MAXIMUM: return (Range){fmax(a.low, b.low), fmax(a.high, b.high)};
-    case MINIMUM: return (Range){fmin(a.low, b.low), fmin(a.high, b.high)};
+    case MAXIMUM: return (Range){most(a.low, b.low), most(a.high, b.high)};
+    case MINIMUM: return (Range){least(a.low, b.low), least(a.high, b.high)};
     case EQUAL: return compared(a.high < b.low || b.high < a.low, a.low == a.high && b.low == b.high && a.low == b.low);
     case NOT_EQUAL: return compared(a.low == a.high && b.low == b.high && a.low == b.low, a.high < b.low || b.high < a.low);
     case LESS: return compared(a.low >= b.high, a.high < b.low);
@@ -476,7 +621,7 @@ static Range combined(int code, Range a, Range b)
     case NEGATIVE: return (Range){-a.high, -a.low};
     case SQRT: return (Range){a.low > 0 ? sqrt(a.low) : 0, a.high > 0 ? sqrt(a.high) : 0};
     default: /* ABSOLUTE */
-        if (a.low <= 0 && a.high >= 0) return (Range){0, fmax(-a.low, a.high)};
+        if (a.low <= 0 && a.high >= 0) return (Range){0, most(-a.low, a.high)};
         return range_of(fabs(a.low), fabs(a.high), fabs(a.low), fabs(a.high));
     }
 }
@@ -486,8 +631,8 @@ static Range combined(int code, Range a, Range b)
 static double least_score(const Block *block, const Quantities *q, word number, double mass, double cut)
 {
     Range stack[DEPTH + 1] = {{0, 0}};
-    double k = (double)block->k, most = 2, n = (double)number;
-    Range known[] = {{0, from_grid(on_grid(cut))}, {mass, most}, {mass, most}, {n, k}, {n + 1, k},
+    double k = (double)block->k, all = 2, n = (double)number;
+    Range known[] = {{0, from_grid(on_grid(cut))}, {mass, all}, {mass, all}, {n, k}, {n + 1, k},
                      {q->top, q->top}, {q->second, q->second}, {q->u, q->u}};
     word top = 0;
     for (word c = 0; c < block->length; c++) {
@@ -500,7 +645,7 @@ static double least_score(const Block *block, const Quantities *q, word number, 
             top -= 2;
             Range if_not = stack[top + 1], if_so = stack[top], *condition = &stack[top - 1];
             *condition = condition->low > 0 ? if_so : condition->high <= 0 ? if_not
-                       : (Range){fmin(if_so.low, if_not.low), fmax(if_so.high, if_not.high)};
+                       : (Range){least(if_so.low, if_not.low), most(if_so.high, if_not.high)};
         } else if (code >= NEGATIVE) {
             stack[top - 1] = combined(code, stack[top - 1], stack[top - 1]);
         } else {
@@ -511,81 +656,13 @@ static double least_score(const Block *block, const Quantities *q, word number, 
     return stack[0].low;
 }
 
-#define CUTS 4
-
-/* How many entries are in [cuts[j], below), and about what they add up to, for descending cuts. */
-#define TAILS(name, type, vector, mask, lanes)                                                      \
-    static void name(const type *p, word k, const type *cuts, type below, word *number, double *mass) \
-    {                                                                                               \
-        mask numbers[CUTS] = {{0}};                                                                 \
-        vector sums[CUTS] = {{0}};                                                                  \
-        word column = 0;                                                                            \
-        for (; column + lanes <= k; column += lanes) {                                              \
-            vector x;                                                                               \
-            LOAD(x, p + column);                                                                    \
-            x = (vector)((mask)x & (x < below));                                                    \
-            for (int j = 0; j < CUTS; j++) {                                                        \
-                mask within = x >= cuts[j];                                                         \
-                numbers[j] -= within;                                                               \
-                sums[j] += (vector)((mask)x & within);                                              \
-            }                                                                                       \
-        }                                                                                           \
-        for (int j = 0; j < CUTS; j++) {                                                            \
-            number[j] = 0, mass[j] = 0;                                                             \
-            for (int lane = 0; lane < lanes; lane++) number[j] += numbers[j][lane], mass[j] += sums[j][lane]; \
-            for (word c = column; c < k; c++)                                                       \
-                if (p[c] >= cuts[j] && p[c] < below) number[j]++, mass[j] += p[c];                  \
-        }                                                                                           \
-    }
-
-TAILS(tails_float, float, floats, float_mask, FLOATS)
-TAILS(tails_double, double, doubles, double_mask, DOUBLES)
-
 /* What entries add up to at least on the grid, if that is their sum in floats: each may round up half a unit. */
 static double least_mass(double sum, word k)
 {
-    return fmax(0, sum * (1 - (double)k * 0x1p-24) - (double)k * 0x1p-53);
+    return most(0, sum * (1 - (double)k * 0x1p-24) - (double)k * 0x1p-53);
 }
 
 /* ---- One label of a row: nothing has to be sorted for that ---- */
-
-/* How many entries are above `own`, how many are equal, and what those above add up to: exact, on the grid. */
-static double standing_float(const float *p, word k, float own, word *above, word *equal)
-{
-    float_mask more = {0}, same = {0};
-    doubles first = {0}, second = {0};
-    word column = 0;
-    double mass = 0;
-    for (; column + FLOATS <= k; column += FLOATS) {
-        floats x, chosen;
-        half_floats halves[2];
-        LOAD(x, p + column);
-        more -= x > own, same -= x == own;
-        chosen = (floats)((float_mask)x & (x > own));
-        LOAD(halves, &chosen);
-        first += (__builtin_convertvector(halves[0], doubles) + 1.0) - 1.0;
-        second += (__builtin_convertvector(halves[1], doubles) + 1.0) - 1.0;
-    }
-    *above = *equal = 0;
-    for (int lane = 0; lane < FLOATS; lane++) *above += more[lane], *equal += same[lane];
-    for (int lane = 0; lane < DOUBLES; lane++) mass += first[lane] + second[lane];
-    for (; column < k; column++) {
-        if (p[column] > own) ++*above, mass += ((double)p[column] + 1.0) - 1.0;
-        *equal += p[column] == own;
-    }
-    return mass;
-}
-
-static double standing_double(const double *p, word k, double own, word *above, word *equal)
-{
-    double mass = 0;
-    *above = *equal = 0;
-    for (word column = 0; column < k; column++) {
-        if (p[column] > own) ++*above, mass += (p[column] + 1.0) - 1.0;
-        *equal += p[column] == own;
-    }
-    return mass;
-}
 
 /* The two largest entries of a row. */
 static void two_largest(const Block *block, word i, double *top, double *second)
@@ -605,21 +682,17 @@ static double label_score(Row *row, const Block *block, word i, word label, int 
 {
     Quantities *q = &row->q;
     double own = entry(block, i, label);
-    word above, equal;
-    if (block->width == 4)
-        q->above[0] = standing_float((const float *)block->values + i * block->k, block->k, (float)own, &above, &equal);
-    else
-        q->above[0] = standing_double((const double *)block->values + i * block->k, block->k, own, &above, &equal);
+    Standing at = block->lanes->standing(row_at(block, i), block->k, own);
     q->p[0] = from_grid(on_grid(own));
-    q->upto[0] = q->above[0] + (double)equal * q->p[0];
-    q->n_above[0] = (double)above, q->n_upto[0] = (double)(above + equal);
+    q->above[0] = at.mass, q->upto[0] = at.mass + (double)at.equal * q->p[0];
+    q->n_above[0] = (double)at.above, q->n_upto[0] = (double)(at.above + at.equal);
     q->u = block->u ? block->u[i] : 0;
     if (tops) {
         two_largest(block, i, &q->top, &q->second);
         q->top = from_grid(on_grid(q->top)), q->second = from_grid(on_grid(q->second));
     }
-    evaluate(block, q, 0, 1, row->room, row->size, row->score);
-    return row->score[0];
+    evaluate(block, q, 0, 1, row->room, row->size, row->scores);
+    return row->scores[0];
 }
 
 /* ---- Cells: see cells.py ---- */
@@ -653,50 +726,5 @@ static inline uint64_t hashed(double value, uint64_t key)
     memcpy(&bits, &value, 8);
     return mixed(bits ^ key);
 }
-
-#define LARGEST(name, type, vector, mask, lanes)                                       \
-    static type name(const type *p, word k)                                       \
-    {                                                                                  \
-        type found = p[0];                                                             \
-        word column = 0;                                                               \
-        if (k >= lanes) {                                                              \
-            vector most, x;                                                            \
-            LOAD(most, p);                                                             \
-            for (column = lanes; column + lanes <= k; column += lanes) {               \
-                LOAD(x, p + column);                                                   \
-                mask larger = x > most;                                                \
-                most = (vector)(((mask)x & larger) | ((mask)most & ~larger));          \
-            }                                                                          \
-            for (int j = 0; j < lanes; j++) found = most[j] > found ? most[j] : found; \
-        }                                                                              \
-        for (; column < k; column++) found = p[column] > found ? p[column] : found;    \
-        return found;                                                                  \
-    }
-
-LARGEST(largest_float, float, floats, float_mask, FLOATS)
-LARGEST(largest_double, double, doubles, double_mask, DOUBLES)
-
-/* Whether the entries of a row are probabilities: none negative or NaN, none above 1, and of sum 1. */
-#define CHECKED(name, type, vector, mask, lanes, epsilon, largest)                     \
-    static int name(const type *p, word k, double tolerance)                      \
-    {                                                                                  \
-        vector x, sums = {0};                                                          \
-        mask good = ~(mask){0};                                                        \
-        double sum = 0;                                                                \
-        int wrong = 0;                                                                 \
-        word column = 0;                                                               \
-        for (; column + lanes <= k; column += lanes) {                                 \
-            LOAD(x, p + column);                                                       \
-            sums += x;                                                                 \
-            good &= x >= 0;                                                            \
-        }                                                                              \
-        for (int j = 0; j < lanes; j++) sum += sums[j], wrong |= !good[j];             \
-        for (; column < k; column++) sum += p[column], wrong |= !(p[column] >= 0);     \
-        if (wrong || !(fabs(sum - 1) <= tolerance)) return 0;                          \
-        return sum <= 1 + 8 * epsilon || largest(p, k) <= 1;                           \
-    }
-
-CHECKED(checked_float, float, floats, float_mask, FLOATS, FLT_EPSILON, largest_float)
-CHECKED(checked_double, double, doubles, double_mask, DOUBLES, DBL_EPSILON, largest_double)
 
 #endif

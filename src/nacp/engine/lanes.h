@@ -1,0 +1,150 @@
+/* What is done to every entry of a row, for entries of one type and vectors of one width: rows.h includes this
+   for each of them. All give the same: whole numbers and sums on a grid are exact in any order, and of other
+   sums only bounds are used. */
+
+typedef TYPE NAME(Vector) __attribute__((vector_size(BYTES)));
+typedef MASK NAME(Mask) __attribute__((vector_size(BYTES)));
+typedef double NAME(Doubles) __attribute__((vector_size(BYTES)));
+typedef TYPE NAME(Part) __attribute__((vector_size(BYTES / sizeof(double) * sizeof(TYPE)))); /* as many of them */
+
+#define Vector NAME(Vector)
+#define Mask NAME(Mask)
+#define Doubles NAME(Doubles)
+#define LANES ((word)(BYTES / sizeof(TYPE)))
+#define PARTS ((int)(sizeof(double) / sizeof(TYPE)))
+#define LOAD(vector, from) memcpy(&(vector), (from), sizeof(vector))
+#define ONLY(x, chosen) ((Vector)((Mask)(x) & (chosen)))
+
+static double NAME(largest)(const void *row, word k)
+{
+    const TYPE *p = row;
+    Vector x, most;
+    word column = 0;
+    TYPE found = p[0];
+    if (k >= LANES) {
+        LOAD(most, p);
+        for (column = LANES; column + LANES <= k; column += LANES) {
+            LOAD(x, p + column);
+            Mask more = x > most;
+            most = (Vector)((Mask)ONLY(x, more) | (Mask)ONLY(most, ~more));
+        }
+        for (int lane = 0; lane < LANES; lane++) found = most[lane] > found ? most[lane] : found;
+    }
+    for (; column < k; column++) found = p[column] > found ? p[column] : found;
+    return found;
+}
+
+/* Whether the entries of a row are probabilities: none negative or NaN, none above 1, and of sum 1. */
+static int NAME(checked)(const void *row, word k, double tolerance)
+{
+    const TYPE *p = row;
+    Vector x, y, sums = {0}, others = {0};
+    Mask good = ~(Mask){0};
+    double sum = 0;
+    int wrong = 0;
+    word column = 0;
+    for (; column + 2 * LANES <= k; column += 2 * LANES) {
+        LOAD(x, p + column);
+        LOAD(y, p + column + LANES);
+        sums += x, others += y;
+        good &= (x >= 0) & (y >= 0);
+    }
+    sums += others;
+    for (int lane = 0; lane < LANES; lane++) sum += sums[lane], wrong |= !good[lane];
+    for (; column < k; column++) sum += p[column], wrong |= !(p[column] >= 0);
+    if (wrong || !(fabs(sum - 1) <= tolerance)) return 0;
+    return sum <= 1 + 8 * EPSILON || NAME(largest)(row, k) <= 1;
+}
+
+/* Where an entry stands in its row: what those above it add up to, on the grid, and how many they are. */
+static Standing NAME(standing)(const void *row, word k, double entry)
+{
+    const TYPE *p = row;
+    TYPE own = (TYPE)entry;
+    Standing found = {0, 0, 0, 0};
+    Mask above = {0}, equal = {0};
+    Vector x, most = {0};
+    Doubles sums[PARTS] = {{0}};
+    word column = 0;
+    for (; column + LANES <= k; column += LANES) {
+        LOAD(x, p + column);
+        Mask more = x > own, larger = x > most;
+        above -= more, equal -= x == own;
+        most = (Vector)((Mask)ONLY(x, larger) | (Mask)ONLY(most, ~larger));
+        x = ONLY(x, more);
+        NAME(Part) parts[PARTS];
+        LOAD(parts, &x);
+        for (int part = 0; part < PARTS; part++)
+            sums[part] += (__builtin_convertvector(parts[part], Doubles) + 1.0) - 1.0;
+    }
+    for (int lane = 0; lane < LANES; lane++) {
+        found.above += above[lane], found.equal += equal[lane];
+        found.most = most[lane] > found.most ? most[lane] : found.most;
+        found.mass += sums[lane % PARTS][lane / PARTS];
+    }
+    for (; column < k; column++) {
+        if (p[column] > own) found.above++, found.mass += ((double)p[column] + 1.0) - 1.0;
+        found.equal += p[column] == own;
+        found.most = p[column] > found.most ? p[column] : found.most;
+    }
+    return found;
+}
+
+/* How many entries are in [cuts[j], below), and about what they add up to, for descending cuts. */
+static void NAME(tails)(const void *row, word k, const double *cuts, double below, word *number, double *mass)
+{
+    const TYPE *p = row;
+    TYPE lows[CUTS], high = NOT_BELOW(below);
+    Mask numbers[CUTS] = {{0}};
+    Vector x, sums[CUTS] = {{0}};
+    word column = 0;
+    for (int j = 0; j < CUTS; j++) lows[j] = NOT_BELOW(cuts[j]);
+    for (; column + LANES <= k; column += LANES) {
+        LOAD(x, p + column);
+        x = ONLY(x, x < high);
+        for (int j = 0; j < CUTS; j++) {
+            Mask within = x >= lows[j];
+            numbers[j] -= within;
+            sums[j] += ONLY(x, within);
+        }
+    }
+    for (int j = 0; j < CUTS; j++) {
+        number[j] = 0, mass[j] = 0;
+        for (int lane = 0; lane < LANES; lane++) number[j] += numbers[j][lane], mass[j] += sums[j][lane];
+        for (word c = column; c < k; c++)
+            if (p[c] >= lows[j] && p[c] < high) number[j]++, mass[j] += p[c];
+    }
+}
+
+/* Collect the entries in [low, high) of a row as words, in the order of their columns; return how many. */
+static word NAME(collect)(const void *row, word k, double low, double high, uint64_t *words)
+{
+    const TYPE *p = row;
+    TYPE least = NOT_BELOW(low), bound = NOT_BELOW(high);
+    word number = 0, column = 0;
+    for (; column + 32 <= k; column += 32) {
+        uint32_t found = 0;
+        for (int bit = 0; bit < 32; bit++)
+            found |= (uint32_t)((p[column + bit] >= least) & (p[column + bit] < bound)) << bit;
+        for (; found; found &= found - 1) {
+            word at = column + __builtin_ctz(found);
+            words[number++] = packed(p[at], at);
+        }
+    }
+    for (; column < k; column++)
+        if (p[column] >= least && p[column] < bound) words[number++] = packed(p[column], column);
+    return number;
+}
+
+static const Lanes NAME(lanes) = {
+    .largest = NAME(largest), .checked = NAME(checked), .standing = NAME(standing),
+    .tails = NAME(tails),     .collect = NAME(collect),
+};
+
+#undef Vector
+#undef Mask
+#undef Doubles
+#undef LANES
+#undef PARTS
+#undef LOAD
+#undef ONLY
