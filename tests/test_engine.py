@@ -534,17 +534,6 @@ def test_rows_are_sorted_with_their_places(kind, k):
         np.testing.assert_array_equal(descending_rows(values, Scratch()), expected)
 
 
-@pytest.mark.parametrize("placed", [False, True])
-def test_a_part_of_a_block_has_its_scores_whether_they_were_there_before_or_not(placed):
-    values = np.random.default_rng(2).dirichlet(np.full(6, 0.5), size=9).astype(np.float32)
-    for score in (nacp.HPS(), nacp.APS(), nacp.RAPS()):
-        whole, some = engine.open_block(values, score.spec), slice(2, 7)
-        expected = engine.open_block(values[some], score.spec).scores(placed=placed)
-        np.testing.assert_array_equal(whole.part(some).scores(placed=placed), expected)
-        whole.scores(placed=placed)
-        np.testing.assert_array_equal(whole.part(some).scores(placed=placed), expected)
-
-
 def cells_of(scores, scratch):
     """The cell of each score, flat."""
     codes, table = codes_of(scores, scratch)

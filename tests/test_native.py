@@ -7,6 +7,7 @@ import sys
 
 import numpy as np
 import pytest
+from scipy.special import ndtri_exp
 
 import nacp
 from nacp import engine
@@ -15,6 +16,7 @@ from nacp.engine.cells import CELLS, EDGES, cell_table
 from nacp.engine.codes import codes_of_formula
 from nacp.engine.contract import Whole
 from nacp.engine.formula import Symbols
+from nacp.stats import betting, elementary
 
 _native = pytest.importorskip("nacp.engine._native", reason="the compiled engine was not built")
 from nacp.engine import native  # noqa: E402
@@ -253,37 +255,70 @@ def test_every_operation_is_that_of_numpy():
 
 
 @pytest.mark.parametrize("layout", ["as usual", "by columns"])
-def test_both_engines_walk_alike(layout):
+def test_both_engines_bet_alike(layout):
     rng = np.random.default_rng(8)
-    for points, width in ((1, 1), (2, 1), (256, 1), (200, 7), (33, 400)):
-        gains = laid_out(rng.uniform(-1, 0.3, (points, width)), layout)
-        columns = rng.permutation(width)[: max(1, width // 2)]
-        stakes = rng.uniform(0, 0.99, len(columns))
-        for first, last in ((0, points), (points // 2, points)):
+    for points, width in ((1, 1), (2, 1), (300, 1), (900, 7), (333, 400)):
+        means = np.linspace(-0.3, 0.3, width)
+        gains = laid_out(rng.uniform(-0.4, 0.4, (points, width)) + means, layout)
+        gains[rng.random(gains.shape) < 0.01] = -0.98  # ruinous
+        ends = []
+        for playing in (betting.play, native.play):
+            bets = betting.Bets(width, points, 0.05, np.linspace(0.1, 1.0, width), playing)
+            while bets.seen < points and len(bets.open):
+                bets.play(gains[bets.seen : bets.seen + 137, bets.open])
+            ends.append((bets.won.tolist(), bets.lost.tolist(), bets._state.tolist()))
+        assert ends[0] == ends[1]
+
+
+@pytest.mark.parametrize("weighed", [False, True])
+def test_both_engines_gain_alike(weighed):
+    rng, n, k = np.random.default_rng(9), 50, 30
+    values = some_rows("plain", n, k, np.float32, rng)
+    labels, table = rng.integers(k, size=n), rng.integers(-(2**40), 2**40, size=(k, k))
+    weights = ByLabel(labels, Whole(table)) if weighed else None
+    for score in SCORES:
+        thresholds = np.sort(engine.label_scores(engine.open_block(values, score.spec), labels))
+        targets = rng.random(70)
+        for places in (rng.integers(n, size=70), np.arange(n)):
+            bets = places, targets[: len(places)], 1.7
             found = []
             for name in ("numpy", "native"):
                 with engine.using(name):
-                    found.append(engine.walk(gains, first, last, columns, stakes))
-            np.testing.assert_array_equal(*found)
+                    block = engine.open_block(values, score.spec)
+                    own = engine.label_scores(block, labels), np.arange(n) / 7
+                    found.append(engine.gains(block, thresholds, weights, own, -0.013, bets).tolist())
+            assert found[0] == found[1]
+
+
+def test_elementary_functions_are_what_they_are_called():
+    rng = np.random.default_rng(4)
+    x, y = np.exp(rng.uniform(-450, 450, 5000)), rng.uniform(-600, 600, 5000)
+    np.testing.assert_allclose(elementary.log(x), np.log(x), rtol=1e-15)
+    np.testing.assert_allclose(elementary.exp(y), np.exp(y), rtol=1e-15)
+    log_p = -np.exp(rng.uniform(np.log(0.0488), np.log(299), 5000))
+    np.testing.assert_allclose(elementary.normal_quantile(log_p), ndtri_exp(log_p), rtol=1e-12, atol=1e-14)
 
 
 def test_malformed_bets_are_errors_and_never_crashes():
-    good = (np.zeros((5, 3)), 5, 3, 1, 4, np.array([2, 0]), np.zeros(2), np.zeros((4, 2)))
-    _native.walk(*good)
+    stops, changes = np.array([0, 2, 5]), np.ones(3, dtype=np.int8)
+    good = (np.ones((8, 3)), np.ones(3), np.zeros(3, int), np.zeros((5, 3)), 5, 3, 0, stops, changes, -3.0)
+    _native.play(*good)
+    odd = [
+        None,
+        -1,
+        10**6,
+        2**62,
+        2**63 - 1,
+        "x",
+        b"abc",
+        np.empty(0),
+        np.full(2, 3),
+        np.full(3, -1),
+        np.zeros(9),
+    ]
     for place in range(len(good)):
-        for wrong in (
-            None,
-            -1,
-            10**6,
-            2**62,
-            "x",
-            b"abc",
-            np.empty(0),
-            np.full(2, 3),
-            np.full(2, -1),
-            np.zeros(9),
-        ):
-            try_it(_native.walk, (*good[:place], wrong, *good[place + 1 :]))
+        for wrong in odd:
+            try_it(_native.play, (*good[:place], wrong, *good[place + 1 :]))
 
 
 def scores_of_both(formula, values, u):
@@ -376,7 +411,7 @@ def test_what_is_no_probability_does_no_harm(score, wrong, dtype):
     block = native.open_block(values, score.spec)
     guarded = np.zeros((2, CELLS + 1), dtype=np.int64)
     inner = guarded.reshape(-1)[:CELLS]
-    _native.tally(block.described, 0, 2, cell_table(), None, np.inf, np.zeros(4), None, None, inner)
+    _native.tally(block.described, 0, 2, cell_table(), None, np.inf, np.zeros(4), None, None, None, inner)
     assert not guarded.reshape(-1)[CELLS:].any()  # nothing is written beyond
     for limit in (0.3, np.inf):
         assert len(native.window(block, [(-np.inf, limit)]).scores) <= 6
@@ -401,7 +436,7 @@ def test_malformed_arguments_are_errors_and_never_crashes():
         "uniforms": (described, 0, n, np.arange(3), np.arange(4, dtype=np.uint64), np.empty(n)),
         "label_scores": (described, 0, n, labels, np.empty(n)),
         "scores": (described, 0, n, np.empty((n, k))),
-        "tally": (described, 0, n, cell_table(), None, 0.5, cuts, labels, table, out),
+        "tally": (described, 0, n, cell_table(), None, 0.5, cuts, labels, table, np.zeros(n, int), out),
         "window": (described, 0, n, np.array([0.1, 0.5]), labels, table),
         "profile": (
             described,
@@ -414,7 +449,11 @@ def test_malformed_arguments_are_errors_and_never_crashes():
             np.zeros((n, 2), dtype=np.int64),
         ),
         "sets": (described, 0, n, np.array([0.5]), 0, True, np.zeros(n, dtype=np.int64)),
-    }
+        "gains": (
+            described, 0, n, np.array([0.1, 0.5]), labels, table, np.empty(n), np.empty(n), 0.5,
+            np.array([1, 0, 1]), np.empty(3), 1.0, np.empty((n, 3)),
+        ),
+    }  # fmt: skip
     odd = [None, -1, 10**6, 2**62, 3.5, "x", b"", b"abc", (1, 2), (), np.empty(0), np.empty(3)]
     odd += [np.full(k, 10**9), values[:, ::2], np.full((n, k), -5), np.zeros(7, np.int8)[1:]]
     odd += [np.full(2000, 2**31 - 1, dtype=np.int32)]

@@ -43,6 +43,9 @@ class Tuning:
     hint_errors : float
         How far around the guess, in standard errors of the hint. With 2, one of six values of alpha needed a
         further read, with 4 none.
+    kept_pairs : int
+        So many pairs with scores up to the limit are kept from the first read, 12 bytes each, so that no
+        other read is needed for them.
     written_weights : int
         Up to so many entries of W, all are written out as whole numbers before rows are read: 8 MB. With a
         matrix for 1,000 classes HPS took 1.1 times as long without.
@@ -66,6 +69,7 @@ class Tuning:
     counted_pairs: int = 1 << 22
     hint_rows: int = 512
     hint_errors: float = 4.0
+    kept_pairs: int = 1 << 21
     written_weights: int = 1 << 20
     counted_thresholds: int = 32
     bets_entries: int = 1 << 18

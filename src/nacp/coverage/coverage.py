@@ -88,8 +88,10 @@ class Coverage:
     def _known(self, hint: "Hint") -> Talk[Search]:
         """Return what is known at the edges of all cells; first read that, and the pairs of some cells."""
         if self._search is None:
-            tally = TallyQuestion(self, limit=hint.limit)
-            windows = [WindowQuestion(self, hint.cells)] if hint.cells else []
+            few = hint.pairs <= tuning().kept_pairs
+            keep = few and self.sample.kept is None and engine.keeps(self.sample.spec)
+            tally = TallyQuestion(self, limit=hint.limit, keep=keep)
+            windows = [WindowQuestion(self, hint.cells)] if hint.cells and not keep else []
             yield [tally, *windows]
             for question in windows:
                 self._hold(question.window)
@@ -128,7 +130,7 @@ class Coverage:
             fitting = int(np.searchsorted(numbers, tuning().collected_pairs, side="right"))
             collected, others = cells[:fitting], cells[fitting:]
             edges = cut(others) if others else ENDS[:1]
-            pairs, finer = WindowQuestion(self, collected), TallyQuestion(self, edges)
+            pairs, finer = WindowQuestion(self, collected or cells[:1]), TallyQuestion(self, edges)
             yield [question for question, some in ((pairs, collected), (finer, others)) if some]
             if others:
                 search.learn(edges, finer.found)
@@ -151,9 +153,9 @@ class Coverage:
         """Guess from all labels and a few rows in which cells targets are crossed; an error costs a read."""
         search = Search(self.estimator)
         if self.n * self.k <= tuning().hint_pairs:
-            return Hint([Cell(-np.inf, np.inf)], np.inf)
+            return Hint([Cell(-np.inf, np.inf)], np.inf, self.n * self.k)
         if not targets:
-            return Hint([], np.inf)
+            return Hint([], np.inf, self.n * self.k)
         if self.read_as not in self.sample.glanced:
             parts = [TallyQuestion(self) for _ in range(8)]
             rows = self.sample.glance(parts, tuning().hint_rows * min(len(targets), 4))
@@ -174,10 +176,11 @@ class Coverage:
             if low < high and sum(map(search.pairs_in, wanted)) <= tuning().collected_pairs:
                 cells = wanted
         if self.n * self.k <= tuning().counted_pairs:
-            return Hint(cells, np.inf)
+            return Hint(cells, np.inf, self.n * self.k)
         # What is above the thresholds is of interest as far as half of what they miss.
         far = _place(clean - error, (1 + max(targets)) / 2, rule)
-        return Hint(cells, float(search.edges[far + 1]) if far + 1 < len(clean) else np.inf)
+        far = min(far + 1, len(search.edges) - 1)
+        return Hint(cells, float(search.edges[far]), int(search.upto[0, far]))
 
     def at(self, thresholds: Floats) -> Talk[Estimates]:
         """Return the three estimates at native thresholds."""
@@ -262,6 +265,24 @@ class Coverage:
         low, high = self.inverse.subset_range()
         return low - self.shift, high
 
+    def upto(self, threshold: float) -> float | None:
+        """Return up to which score shares at thresholds up to this one depend on rows; None if on more."""
+        return None if self.radius else float(threshold)
+
+    def gains(
+        self, block: Block, rows: slice | Ints, thresholds: Floats, bets: tuple[Ints, Floats, float]
+    ) -> Floats:
+        """Return what each row gains for bets on its share: see `nacp.engine.numpy.gains`."""
+        sample, inverse = self.sample, self.inverse
+        if self.radius or sample.parts is not None:
+            columns, targets, width = bets
+            shares = self.shares(block, rows, thresholds).take(columns, axis=1)
+            found: Floats = (shares - targets) * (1 / width)
+            return found
+        labels = sample.label_scores[rows], inverse.own[sample.labels[rows]]
+        scale = self._unit if inverse.constant_rest is None else inverse.constant_rest
+        return engine.gains(block, thresholds, self.weights(rows), labels, scale, bets)
+
     def shares(self, block: Block, rows: slice | Ints, thresholds: Floats) -> Floats:
         """Return g_q(x, y), each row's share in F^c-hat, at ascending native thresholds: (rows, thresholds).
 
@@ -307,7 +328,8 @@ def _place(estimate: Floats, target: float, rule: Rule) -> int:
 
 
 class Hint(NamedTuple):
-    """What the first read should collect, and up to where it should count exactly."""
+    """What the first read should collect, up to where it should count, and how many pairs that are."""
 
     cells: list[Cell]
     limit: float
+    pairs: int

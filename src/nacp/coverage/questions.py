@@ -1,6 +1,6 @@
 """What a coverage asks of a sample: tallies, moments, and the pairs in a window."""
 
-from functools import cached_property
+from functools import cached_property, partial
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -9,8 +9,9 @@ from nacp import engine
 from nacp._types import Floats, Ints
 from nacp.coverage.crossing import Cell
 from nacp.coverage.sample import Question
-from nacp.engine import Block
+from nacp.engine import Block, Kept
 from nacp.engine.cells import CELLS, EDGES
+from nacp.tuning import tuning
 
 if TYPE_CHECKING:
     from nacp.coverage.coverage import Coverage
@@ -19,7 +20,8 @@ if TYPE_CHECKING:
 class TallyQuestion(Question):
     """Pairs, gains and losses of all cells, or between some edges.
 
-    Of all cells, those above the limit may have pairs of cells above them.
+    Of all cells, those above the limit may have pairs of cells above them. The scores up to the limit may be
+    kept, so that nobody has to read the rows for them again.
     """
 
     def __init__(
@@ -28,8 +30,11 @@ class TallyQuestion(Question):
         edges: Floats | None = None,
         limit: float = np.inf,
         rows: Ints | None = None,
+        keep: bool = False,
     ) -> None:
         self._coverage, self._edges, self.limit, self.order = coverage, edges, limit, rows
+        self.keeps, self.upto = keep, None if edges is None else float(edges[-1])
+        self._kept: Kept | None = None
         if edges is None and rows is None:
             self.key, self.lasting = ("tally", coverage.read_as, limit < np.inf), True
         self.placed = coverage.read_as is not None
@@ -40,7 +45,13 @@ class TallyQuestion(Question):
         self.limit = max(self.limit, other.limit)
 
     def see(self, block: Block, rows: slice | Ints) -> None:
-        self.found += engine.tally(block, self._edges, self._coverage.weights(rows), self.limit)
+        sample, keep = self._coverage.sample, None
+        if self.keeps:
+            self._kept = self._kept or Kept(sample.k, sample.n, self.limit, 2 * tuning().kept_pairs)
+            keep = partial(self._kept.add, rows)
+        self.found += engine.tally(block, self._edges, self._coverage.weights(rows), self.limit, keep)
+        if self._kept is not None and self._kept.complete:
+            sample.kept = self._kept
 
     def within_limit(self) -> Ints:
         """Return the tally with all that lies above the limit in the last cell."""
@@ -56,6 +67,7 @@ class MomentsQuestion(Question):
 
     def __init__(self, coverage: "Coverage", thresholds: Floats) -> None:
         self._coverage, self._thresholds = coverage, np.unique(thresholds)
+        self.upto = coverage.upto(self._thresholds.max(initial=-np.inf))
         self.placed = coverage.read_as is not None
         # In a wide format, so that it does not matter in which order the rows come.
         self._sums, self._squares = np.zeros((2, len(self._thresholds)), dtype=np.longdouble)
@@ -106,11 +118,13 @@ class WindowQuestion(Question):
 
     def __init__(self, coverage: "Coverage", spans: list[Cell]) -> None:
         self._coverage, self.window = coverage, Window(spans)
+        self.upto = self.window.spans[-1].high
         self.key = ("window", coverage.read_as)
         self.placed = coverage.read_as is not None
 
     def absorb(self, other: "WindowQuestion") -> None:
         self.window.spans = merged([*self.window.spans, *other.window.spans])
+        self.upto = self.window.spans[-1].high
 
     def see(self, block: Block, rows: slice | Ints) -> None:
         self.window.parts.append(engine.window(block, self.window.spans, self._coverage.weights(rows)))

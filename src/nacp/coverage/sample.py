@@ -13,9 +13,9 @@ import numpy as np
 
 from nacp import engine
 from nacp._types import Floats, Ints
-from nacp.engine import Block, Scratch
+from nacp.engine import Block, Kept, Scratch
 from nacp.points import Rows
-from nacp.points.arrays import row_slices
+from nacp.points.arrays import row_slices, rows_at_once
 from nacp.scores import Score
 
 T = TypeVar("T")
@@ -36,6 +36,12 @@ class Question(ABC):
         Whether it needs the scores in the places of the labels.
     order : array of int or None
         The rows that it is about, in the order in which they are to come; None for all in any order.
+    most_rows : int or None
+        How many rows it takes at once, if not any number.
+    upto : float or None
+        Up to which score it wants to know, if it is about scores only.
+    keeps : bool
+        Whether it keeps scores for others; of several questions, one does.
     unlabelled : bool
         Whether it is about unlabelled points, too.
     done : bool
@@ -46,6 +52,9 @@ class Question(ABC):
     lasting: bool = False
     placed: bool = False
     order: Ints | None = None
+    most_rows: int | None = None
+    upto: float | None = None
+    keeps: bool = False
     unlabelled: bool = False
     done: bool = False
 
@@ -128,6 +137,7 @@ class Sample:
         self.seen_as: dict[Hashable, Any] = {}  # coverages by noise model, so that they are made once
         self.glanced: dict[Hashable, tuple[int, Ints]] = {}  # how many rows, and their tallies, for a hint
         self.held: dict[Hashable, list[Any]] = {}  # pairs that were collected, by how they are weighed
+        self.kept: Kept | None = None  # low scores, if a read has kept them
         self._answered: dict[Hashable, Question] = {}
         self._orders: dict[int, Ints] = {}
         self._u: Floats | None = None  # the rows' uniform numbers, once they are known
@@ -201,17 +211,27 @@ class Sample:
         return self._orders[seed]
 
     def _read(self, questions: Sequence[Question], order: Ints | None) -> None:
-        scratch = Scratch()
-        for where in row_slices(self.n if order is None else len(order), self.k):
-            open_questions = [question for question in questions if not question.done]
-            if not open_questions:
-                break
+        scratch, number, start = Scratch(), self.n if order is None else len(order), 0
+        kept = self.kept
+        for question in [each for each in questions if each.keeps][1:]:
+            question.keeps = False
+        while start < number and (open_questions := [each for each in questions if not each.done]):
+            fitting = [each.most_rows for each in open_questions if each.most_rows is not None]
+            where = slice(start, min(start + min([rows_at_once(self.k), *fitting]), number))
+            start = where.stop
             rows = where if order is None else order[where]
-            block = self._open(rows, scratch)
-            if any(question.placed for question in open_questions):
-                block.prepare(placed=True)
+            others = []
             for question in open_questions:
-                question.see(block, rows)
+                if kept is not None and question.upto is not None and question.upto <= kept.limit:
+                    question.see(engine.kept_block(kept, rows, self.spec), rows)
+                else:
+                    others.append(question)
+            if others:
+                block = self._open(rows, scratch)
+                if any(question.placed for question in others):
+                    block.prepare(placed=True)
+                for question in others:
+                    question.see(block, rows)
         extra = [question for question in questions if question.unlabelled]
         if self.unlabelled is None or not extra:
             return

@@ -4,21 +4,26 @@ from nacp.engine.choose import (
     Block,
     check,
     engine_name,
+    gains,
+    keeps,
+    kept_block,
     label_scores,
     open_block,
+    play,
     profile,
     sets,
     tally,
     uniforms,
     using,
-    walk,
     window,
 )
 from nacp.engine.contract import ByEntry, ByLabel, Pairs, PerLabel, PerRow, Spec
 from nacp.engine.formula import traced
+from nacp.engine.kept import Kept
 from nacp.engine.scratch import Scratch
 
 __all__ = [
-    "Block", "ByEntry", "ByLabel", "Pairs", "PerLabel", "PerRow", "Scratch", "Spec", "check", "engine_name",
-    "label_scores", "open_block", "profile", "sets", "tally", "traced", "uniforms", "using", "walk", "window",
+    "Block", "ByEntry", "ByLabel", "Kept", "Pairs", "PerLabel", "PerRow", "Scratch", "Spec", "check",
+    "engine_name", "gains", "keeps", "kept_block", "label_scores", "open_block", "play", "profile", "sets",
+    "tally", "traced", "uniforms", "using", "window",
 ]  # fmt: skip

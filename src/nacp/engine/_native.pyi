@@ -17,9 +17,10 @@ def tally(
     cuts: Any,
     labels: Any,
     weights: Any,
+    numbers: Any,
     out: Any,
     /,
-) -> None: ...
+) -> tuple[bytes, bytes]: ...
 def window(
     block: _Block, first: int, last: int, ends: Any, labels: Any, weights: Any, /
 ) -> tuple[bytes, bytes]: ...
@@ -37,6 +38,32 @@ def profile(
 def sets(
     block: _Block, first: int, last: int, thresholds: Any, kind: int, allow_empty: bool, sizes: Any, /
 ) -> bytes: ...
-def walk(
-    gains: Any, points: int, width: int, first: int, last: int, columns: Any, stakes: Any, out: Any, /
+def gains(
+    block: _Block,
+    first: int,
+    last: int,
+    thresholds: Any,
+    labels: Any,
+    weights: Any,
+    scores: Any,
+    own: Any,
+    scale: float,
+    columns: Any,
+    targets: Any,
+    width: float,
+    out: Any,
+    /,
+) -> None: ...
+def play(
+    state: Any,
+    most: Any,
+    outcome: Any,
+    gains: Any,
+    points: int,
+    bets: int,
+    seen: int,
+    stops: Any,
+    changes: Any,
+    log_delta: float,
+    /,
 ) -> None: ...

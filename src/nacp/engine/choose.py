@@ -5,7 +5,7 @@ of them; to ask for what is not there is an error, so that nobody is slow withou
 """
 
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from importlib.util import find_spec
@@ -14,8 +14,9 @@ from typing import Any
 
 from nacp._types import Array, Floats, Ints
 from nacp.engine import numpy
+from nacp.engine.block import Block as Block
 from nacp.engine.contract import Pairs, PerLabel, PerRow, Spec, Thresholds, Weights
-from nacp.engine.numpy import Block as Block
+from nacp.engine.kept import Kept
 from nacp.engine.scratch import Scratch
 
 ENGINES = ("numpy", "native")
@@ -85,11 +86,27 @@ def label_scores(block: Block, labels: Ints) -> Floats:
     return scores
 
 
+def keeps(spec: Spec) -> bool:
+    """Return whether the scores of rows can be kept when these are read."""
+    can: bool = _CURRENT.get().keeps(spec)
+    return can
+
+
+def kept_block(kept: Kept, rows: slice | Ints, spec: Spec) -> Block:
+    """Return rows of which scores were kept, ready to be asked about these."""
+    block: Block = _CURRENT.get().kept_block(kept, rows, spec)
+    return block
+
+
 def tally(
-    block: Block, edges: Floats | None = None, weights: Weights = None, limit: float = float("inf")
+    block: Block,
+    edges: Floats | None = None,
+    weights: Weights = None,
+    limit: float = float("inf"),
+    keep: Callable[[Ints, Floats, Ints], None] | None = None,
 ) -> Ints:
     """Return pairs, gains and losses of cells: see `nacp.engine.numpy.tally`."""
-    found: Ints = _CURRENT.get().tally(block, edges, weights, limit)
+    found: Ints = _CURRENT.get().tally(block, edges, weights, limit, keep)
     return found
 
 
@@ -111,7 +128,12 @@ def sets(block: Block, threshold: float | PerLabel | PerRow, **options: Any) -> 
     return found
 
 
-def walk(gains: Floats, first: int, last: int, columns: Ints, stakes: Floats) -> Floats:
-    """Return how bets go on some points: see `nacp.stats.betting.walk`."""
-    found: Floats = _CURRENT.get().walk(gains, first, last, columns, stakes)
+def gains(block: Block, *arguments: Any) -> Floats:
+    """Return what each row gains for bets on its share: see `nacp.engine.numpy.gains`."""
+    found: Floats = _CURRENT.get().gains(block, *arguments)
     return found
+
+
+def play(*arguments: Any) -> None:
+    """Bet on some points: see `nacp.stats.betting.play`."""
+    _CURRENT.get().play(*arguments)

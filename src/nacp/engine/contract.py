@@ -12,7 +12,8 @@ tally          whole numbers per cell: pairs, and their positive and negative we
 window         the pairs that score in some intervals, with their weights
 profile        per row, the weight of the set at several thresholds
 sets           the labels in the sets
-walk           how bets on a profile go: not of rows, but as often done
+gains          per row, what bets on its share gain
+play           how bets go: not of rows, but as often done
 =============  ========================================================================================
 
 Weights of pairs are all equal (None), by the row's given label (`ByLabel`), or by entry (`ByEntry`), and

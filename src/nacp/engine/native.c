@@ -7,11 +7,11 @@
 #define Py_LIMITED_API 0x030B0000
 #include <Python.h>
 
-#include "rows.h"
+#include "bets.h"
 
 /* ---- Arguments ---- */
 
-#define MOST_VIEWS 10
+#define MOST_VIEWS 12
 
 typedef struct {
     Py_buffer views[MOST_VIEWS]; /* arrays that are looked at, and let go of at the end */
@@ -281,6 +281,25 @@ static PyObject *scores(PyObject *self, PyObject *args)
 /* ---- tally ---- */
 
 typedef struct {
+    char *bytes;
+    size_t used, room;
+} Growing;
+
+static int grow(Growing *out, const void *item, size_t size)
+{
+    if (!size) return 1;
+    if (out->used + size > out->room) {
+        size_t room = 2 * (out->used + size) + 4096;
+        char *bytes = realloc(out->bytes, room);
+        if (!bytes) return 0;
+        out->bytes = bytes, out->room = room;
+    }
+    memcpy(out->bytes + out->used, item, size);
+    out->used += size;
+    return 1;
+}
+
+typedef struct {
     const int32_t *table; /* the cells, or else: */
     const double *edges;
     word cells; /* how many there are */
@@ -359,13 +378,40 @@ static void tally_row(const Tally *tally, const Block *block, Row *row, word i, 
     if (tally->table && tally->limit < INFINITY && row->number < block->k) count_tail(tally, block, row, i, weights);
 }
 
-static int tally_rows(const Call *call, const Tally *tally, const Weights *weights)
+static PyObject *two_arrays(const Growing *first, const Growing *second)
+{
+    return Py_BuildValue("y#y#", first->bytes ? first->bytes : "", (Py_ssize_t)first->used,
+                         second->bytes ? second->bytes : "", (Py_ssize_t)second->used);
+}
+
+/* What is kept of rows: how many labels score at most a limit, and these with their scores. */
+typedef struct {
+    word *numbers; /* one for each row; none if nothing is to be kept */
+    Growing scores, columns;
+} Keeping;
+
+static int keep_row(Keeping *keeping, const Row *row, word i, double limit)
+{
+    word number = 0;
+    for (word j = 0; j < row->number; j++) {
+        if (row->score[j] > limit) continue;
+        if (!grow(&keeping->scores, &row->score[j], sizeof(double))) return 0;
+        if (!grow(&keeping->columns, &row->column[j], sizeof(int32_t))) return 0;
+        number++;
+    }
+    keeping->numbers[i] = number;
+    return 1;
+}
+
+static int tally_rows(const Call *call, const Tally *tally, const Weights *weights, Keeping *keeping)
 {
     const Block *block = &call->block;
     Row row;
     int good = row_open(&row, block->k);
-    for (word i = call->first; good && i < call->last; i++)
+    for (word i = call->first; good && i < call->last; i++) {
         tally_row(tally, block, &row, i, weights_of(weights, block, i));
+        if (keeping->numbers) good = keep_row(keeping, &row, i, tally->limit);
+    }
     row_close(&row);
     return good;
 }
@@ -374,13 +420,15 @@ static int tally_rows(const Call *call, const Tally *tally, const Weights *weigh
 
 static PyObject *tally(PyObject *self, PyObject *args)
 {
-    PyObject *block, *table, *edges, *cuts, *labels, *values, *out;
+    PyObject *block, *table, *edges, *cuts, *labels, *values, *numbers, *out, *found = NULL;
     Py_ssize_t first, last;
     Call call;
     const double *tail;
     Tally tally;
     Weights weights;
-    if (!PyArg_ParseTuple(args, "OnnOOdOOOO", &block, &first, &last, &table, &edges, &tally.limit, &cuts, &labels, &values, &out))
+    Keeping keeping = {0};
+    if (!PyArg_ParseTuple(args, "OnnOOdOOOOO", &block, &first, &last, &table, &edges, &tally.limit, &cuts, &labels, &values,
+                          &numbers, &out))
         return NULL;
     int weighed = values != Py_None;
     word rows = weighed ? 3 : 1, cells = length_of(out) / 8 / rows;
@@ -389,6 +437,7 @@ static PyObject *tally(PyObject *self, PyObject *args)
                array_of(&call, table, ALL_CODES, 4, OPTIONAL, &tally.table) &&
                array_of(&call, edges, cells + 1, 8, OPTIONAL, &tally.edges) &&
                array_of(&call, cuts, CUTS, 8, NEEDED, &tail) &&
+               array_of(&call, numbers, call.block.rows, 8, numbers == Py_None ? OPTIONAL : WRITTEN, &keeping.numbers) &&
                array_of(&call, out, rows * cells, 8, WRITTEN, &tally.pairs);
     if (good && (!tally.table == !tally.edges)) good = refuse("cells or edges are needed") != NULL;
     for (word c = 0; good && tally.table && c < ALL_CODES; c++)
@@ -399,30 +448,19 @@ static PyObject *tally(PyObject *self, PyObject *args)
     tally.cells = cells;
     tally.gains = good && weighed ? tally.pairs + cells : NULL;
     tally.losses = good && weighed ? tally.gains + cells : NULL;
-    if (good) WITHOUT_LOCK(good = tally_rows(&call, &tally, &weights));
-    DONE(call, good);
+    if (good && call.block.kept.starts && tally.table) good = refuse("rows are needed") != NULL;
+    if (good) WITHOUT_LOCK(good = tally_rows(&call, &tally, &weights, &keeping));
+    call_close(&call);
+    if (good)
+        found = two_arrays(&keeping.scores, &keeping.columns);
+    else if (!PyErr_Occurred())
+        PyErr_NoMemory();
+    free(keeping.scores.bytes);
+    free(keeping.columns.bytes);
+    return found;
 }
 
 /* ---- window ---- */
-
-typedef struct {
-    char *bytes;
-    size_t used, room;
-} Growing;
-
-static int grow(Growing *out, const void *item, size_t size)
-{
-    if (!size) return 1;
-    if (out->used + size > out->room) {
-        size_t room = 2 * (out->used + size) + 4096;
-        char *bytes = realloc(out->bytes, room);
-        if (!bytes) return 0;
-        out->bytes = bytes, out->room = room;
-    }
-    memcpy(out->bytes + out->used, item, size);
-    out->used += size;
-    return 1;
-}
 
 typedef struct {
     const double *ends; /* low and high of each, ascending */
@@ -474,8 +512,7 @@ static PyObject *window(PyObject *self, PyObject *args)
     if (good && window.number) WITHOUT_LOCK(good = window_rows(&call, &window, &weights));
     call_close(&call);
     if (good)
-        found = Py_BuildValue("y#y#", window.scores.bytes ? window.scores.bytes : "", (Py_ssize_t)window.scores.used,
-                              window.weights.bytes ? window.weights.bytes : "", (Py_ssize_t)window.weights.used);
+        found = two_arrays(&window.scores, &window.weights);
     else if (!PyErr_Occurred())
         PyErr_NoMemory();
     free(window.scores.bytes);
@@ -509,38 +546,42 @@ static double largest(const Thresholds *q, const Block *block, word row)
     return most;
 }
 
-/* Add a pair's weight where its score is at most a threshold. Of ascending ones: to the first of them. */
-static void profile_one(const Thresholds *q, const Block *block, word i, double score, word column, word weight,
-                        word *sums)
+/* The first of ascending thresholds, from `low` on, that a score is at most; by doubling, as it is mostly near. */
+static word place_of(const Thresholds *q, word low, double score)
 {
-    if (q->kind != SAME) {
-        for (word t = 0; t < q->number; t++)
-            if (score <= threshold(q, block, t, i, column)) sums[t] += weight;
-        return;
-    }
-    word low = 0, high = q->number;
+    word step = 1, high = low;
+    while (high < q->number && q->values[high] < score) low = high + 1, high += step, step *= 2;
+    high = high < q->number ? high : q->number;
     while (low < high) {
         word middle = (low + high) / 2;
         if (q->values[middle] < score) low = middle + 1; else high = middle;
     }
-    if (low < q->number) sums[low] += weight;
+    return low;
+}
+
+/* Add up the weights of the sets of row i. */
+static void profile_row(const Thresholds *q, const Block *block, Row *row, word i, const word *weights, word *sums)
+{
+    look(row, block, i, q->kind == SAME ? q->values[q->number - 1] : largest(q, block, i));
+    word place = 0;
+    for (word j = 0; j < row->number; j++) {
+        word column = row->column[j], weight = weights ? weights[column] : 1;
+        for (word t = 0; q->kind != SAME && t < q->number; t++)
+            if (row->score[j] <= threshold(q, block, t, i, column)) sums[t] += weight;
+        if (q->kind != SAME) continue;
+        place = place_of(q, j && row->score[j] >= row->score[j - 1] ? place : 0, row->score[j]);
+        if (place < q->number) sums[place] += weight;
+    }
+    for (word t = 1; q->kind == SAME && t < q->number; t++) sums[t] += sums[t - 1];
 }
 
 static int profile_rows(const Call *call, const Thresholds *q, const Weights *weights, word *out)
 {
     const Block *block = &call->block;
-    double most = q->kind == PER_ROW ? 0 : largest(q, block, 0);
     Row row;
     int good = row_open(&row, block->k);
-    for (word i = call->first; good && i < call->last; i++) {
-        const word *own = weights_of(weights, block, i);
-        word *sums = out + i * q->number;
-        double limit = q->kind == PER_ROW ? largest(q, block, i) : most;
-        look(&row, block, i, limit);
-        for (word j = 0; j < row.number; j++)
-            profile_one(q, block, i, row.score[j], row.column[j], own ? own[row.column[j]] : 1, sums);
-        for (word t = 1; q->kind == SAME && t < q->number; t++) sums[t] += sums[t - 1];
-    }
+    for (word i = call->first; good && q->number && i < call->last; i++)
+        profile_row(q, block, &row, i, weights_of(weights, block, i), out + i * q->number);
     row_close(&row);
     return good;
 }
@@ -666,52 +707,115 @@ static PyObject *sets(PyObject *self, PyObject *args)
     return found;
 }
 
-/* ---- walk: see walk in stats/betting.py ---- */
+/* ---- gains and play: bets on a profile ---- */
 
 typedef struct {
-    const double *gains, *stakes;
-    const word *columns;
-    word width, first, last, bets; /* of the gains; the points to bet on; how many bets */
-    double *growth, *highest, *sums, *squares;
-} Walk;
+    Thresholds q;
+    const double *scores, *own; /* of each row: its label's score, and what that adds where it is in the set */
+    const word *columns;        /* of each bet: its threshold, */
+    const double *targets;      /* and what it bets that the mean share reaches */
+    word bets;
+    double scale, width; /* of the weights in a set, and of all shares */
+    double *out;         /* rows x bets */
+} Gains;
 
-static void walk_points(const Walk *walk)
+/* The shares of row i at all thresholds, less the target: up to `hits` thresholds, its label is not in the set. */
+WIDE static void shares_of(const word *restrict sums, double *restrict shares, word hits, word number, double own, double scale)
 {
-    for (word b = 0; b < walk->bets; b++)
-        walk->growth[b] = 1, walk->highest[b] = 0, walk->sums[b] = walk->squares[b] = 0;
-    for (word i = walk->first; i < walk->last; i++) {
-        const double *gains = walk->gains + i * walk->width;
-        for (word b = 0; b < walk->bets; b++) {
-            double gain = gains[walk->columns[b]], growth = walk->growth[b] * (1 + walk->stakes[b] * gain);
-            walk->growth[b] = growth;
-            walk->highest[b] = growth > walk->highest[b] ? growth : walk->highest[b];
-            walk->sums[b] += gain;
-            walk->squares[b] += gain * gain;
-        }
-    }
+    for (word t = 0; t < hits; t++) shares[t] = 0.0 + scale * (double)sums[t];
+    for (word t = hits; t < number; t++) shares[t] = own + scale * (double)sums[t];
 }
 
-static PyObject *walk(PyObject *self, PyObject *args)
+WIDE static void gains_of(const double *restrict shares, const double *restrict targets, double *restrict out, word bets,
+                          double part)
 {
-    PyObject *gains, *columns, *stakes, *out;
-    Py_ssize_t points, width, first, last;
-    Call call = {.number = 0};
-    Walk walk;
-    if (!PyArg_ParseTuple(args, "OnnnnOOO", &gains, &points, &width, &first, &last, &columns, &stakes, &out)) return NULL;
-    if (points < 0 || width < 0 || (width && points > PY_SSIZE_T_MAX / 8 / width) || first < 0 || last > points)
-        return refuse("there are no such points");
-    walk.width = width, walk.first = first, walk.last = last, walk.bets = length_of(columns) / 8;
+    for (word b = 0; b < bets; b++) out[b] = (shares[b] - targets[b]) * part;
+}
+
+static int gains_rows(const Call *call, const Gains *gains, const Weights *weights)
+{
+    const Block *block = &call->block;
+    word number = gains->q.number, same = 1;
+    for (word b = 0; b < gains->bets; b++) same &= gains->columns[b] == b;
+    word *sums = malloc((sizeof *sums + sizeof(double)) * (size_t)(number + 1));
+    double *shares = (double *)(sums + number + 1), part = 1 / gains->width;
+    Row row;
+    int good = row_open(&row, block->k) && sums;
+    for (word i = call->first; good && i < call->last; i++) {
+        double *out = gains->out + i * gains->bets;
+        memset(sums, 0, sizeof *sums * (size_t)number);
+        if (gains->scale != 0 && number) profile_row(&gains->q, block, &row, i, weights_of(weights, block, i), sums);
+        shares_of(sums, shares, place_of(&gains->q, 0, gains->scores[i]), number, gains->own[i], gains->scale);
+        for (word b = 0; !same && b < gains->bets; b++) out[b] = shares[gains->columns[b]];
+        gains_of(same ? shares : out, gains->targets, out, gains->bets, part);
+    }
+    row_close(&row);
+    free(sums);
+    return good;
+}
+
+static PyObject *gains(PyObject *self, PyObject *args)
+{
+    PyObject *block, *values, *labels, *entries, *scores, *own, *columns, *targets, *out;
+    Py_ssize_t first, last;
+    Call call;
+    Gains gains;
+    Weights weights;
+    if (!PyArg_ParseTuple(args, "OnnOOOOOdOOdO", &block, &first, &last, &values, &labels, &entries, &scores, &own,
+                          &gains.scale, &columns, &targets, &gains.width, &out))
+        return NULL;
+    gains.bets = length_of(columns) / 8;
     if (PyErr_Occurred()) return NULL;
-    int good = array_of(&call, gains, points * width, 8, NEEDED, &walk.gains) &&
-               array_of(&call, columns, walk.bets, 8, NEEDED, &walk.columns) &&
-               array_of(&call, stakes, walk.bets, 8, NEEDED, &walk.stakes) &&
-               array_of(&call, out, 4 * walk.bets, 8, WRITTEN, &walk.growth);
-    for (word b = 0; good && b < walk.bets; b++)
-        if (walk.columns[b] < 0 || walk.columns[b] >= width) good = refuse("there is no such bet") != NULL;
-    walk.highest = good ? walk.growth + walk.bets : NULL;
-    walk.sums = good ? walk.highest + walk.bets : NULL;
-    walk.squares = good ? walk.sums + walk.bets : NULL;
-    if (good) WITHOUT_LOCK(walk_points(&walk));
+    int good = call_open(&call, block, first, last) && thresholds_open(&call, values, SAME, &gains.q) &&
+               weights_open(&call, labels, entries, &weights) &&
+               array_of(&call, scores, call.block.rows, 8, NEEDED, &gains.scores) &&
+               array_of(&call, own, call.block.rows, 8, NEEDED, &gains.own) &&
+               array_of(&call, columns, gains.bets, 8, NEEDED, &gains.columns) &&
+               array_of(&call, targets, gains.bets, 8, NEEDED, &gains.targets);
+    if (good && gains.bets && call.block.rows > PY_SSIZE_T_MAX / 8 / gains.bets) good = refuse("too many bets") != NULL;
+    good = good && array_of(&call, out, call.block.rows * gains.bets, 8, WRITTEN, &gains.out);
+    for (word b = 0; good && b < gains.bets; b++)
+        if (gains.columns[b] < 0 || gains.columns[b] >= gains.q.number) good = refuse("there is no such bet") != NULL;
+    if (good) WITHOUT_LOCK(good = gains_rows(&call, &gains, &weights));
+    DONE(call, good);
+}
+
+/* Whether stops are ascending from 0 to all points. */
+static int stops_fit(const Bets *bets, word number)
+{
+    for (word s = 0; s + 1 < number; s++)
+        if (bets->stops[s] >= bets->stops[s + 1]) return 0;
+    return bets->stops[0] == 0 && bets->seen >= 0 && bets->points <= bets->stops[number - 1] - bets->seen;
+}
+
+static PyObject *play(PyObject *self, PyObject *args)
+{
+    PyObject *state, *largest, *outcome, *gains, *stops, *changes;
+    Py_ssize_t points, bets_, seen;
+    Call call = {.number = 0};
+    Bets bets;
+    if (!PyArg_ParseTuple(args, "OOOOnnnOOd", &state, &largest, &outcome, &gains, &points, &bets_, &seen, &stops, &changes,
+                          &bets.log_delta))
+        return NULL;
+    if (points < 0 || bets_ < 0 || bets_ > PY_SSIZE_T_MAX / 64 || (bets_ && points > PY_SSIZE_T_MAX / 8 / bets_))
+        return refuse("there are no such bets");
+    word number = length_of(stops) / 8;
+    if (PyErr_Occurred()) return NULL;
+    bets.points = points, bets.bets = bets_, bets.seen = seen;
+    int good = array_of(&call, state, 8 * bets.bets, 8, WRITTEN, &bets.wealth) &&
+               array_of(&call, largest, bets.bets, 8, NEEDED, &bets.largest) &&
+               array_of(&call, outcome, bets.bets, 8, WRITTEN, &bets.outcome) &&
+               array_of(&call, gains, bets.points * bets.bets, 8, NEEDED, &bets.gains) &&
+               array_of(&call, stops, number, 8, NEEDED, &bets.stops) &&
+               array_of(&call, changes, number, 1, NEEDED, &bets.changes);
+    if (good && (number < 1 || !stops_fit(&bets, number))) good = refuse("bets cannot be judged there") != NULL;
+    if (good && points) {
+        double **parts[] = {&bets.sums, &bets.squares, &bets.stakes, &bets.growth, &bets.highest, &bets.new_sums,
+                            &bets.new_squares};
+        for (int part = 0; part < 7; part++) *parts[part] = bets.wealth + (part + 1) * bets.bets;
+        bets.all = bets.stops[number - 1];
+        WITHOUT_LOCK(play_points(&bets));
+    }
     DONE(call, good);
 }
 
@@ -721,7 +825,8 @@ static PyMethodDef methods[] = {
     {"check", check, METH_VARARGS, NULL},       {"uniforms", uniforms, METH_VARARGS, NULL},
     {"label_scores", label_scores, METH_VARARGS, NULL}, {"scores", scores, METH_VARARGS, NULL},
     {"tally", tally, METH_VARARGS, NULL},       {"window", window, METH_VARARGS, NULL},
-    {"walk", walk, METH_VARARGS, NULL},         {"profile", profile, METH_VARARGS, NULL},   {"sets", sets, METH_VARARGS, NULL},
+    {"profile", profile, METH_VARARGS, NULL},   {"sets", sets, METH_VARARGS, NULL},
+    {"gains", gains, METH_VARARGS, NULL},       {"play", play, METH_VARARGS, NULL},
     {NULL, NULL, 0, NULL},
 };
 

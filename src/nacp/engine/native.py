@@ -16,10 +16,12 @@ import numpy as np
 
 from nacp._types import Array, Floats, Ints
 from nacp.engine import _native, numpy
+from nacp.engine import block as block_
 from nacp.engine.cells import CELLS, cell_table
 from nacp.engine.codes import Codes
 from nacp.engine.contract import ByLabel, Pairs, PerLabel, PerRow, Spec, Thresholds, Weights, Whole
 from nacp.engine.hashing import hash_plan
+from nacp.engine.kept import Kept
 from nacp.engine.scratch import Scratch
 
 NAME = "native"
@@ -29,11 +31,12 @@ _WIDTHS = (np.float32, np.float64)
 _ENTRIES_PER_THREAD = 1 << 15
 # Into how many parts a row is cut beyond a limit, as in rows.h, and how many entries show where.
 _CUTS, _SAMPLED = 4, 512
+_NO_CUTS = np.zeros(_CUTS)
 
 
 def open_block(
     values: Array, spec: Spec, scratch: Scratch | None = None, u: Floats | None = None
-) -> numpy.Block:
+) -> block_.Block:
     """Return rows ready to be asked about their scores; `u` are their uniform numbers, if these are known."""
     codes = spec.codes if values.dtype in _WIDTHS else None
     if codes is None:
@@ -41,16 +44,12 @@ def open_block(
     return Block(_aligned(values), spec, Scratch() if scratch is None else scratch, u, codes)
 
 
-class Block(numpy.Block):
+class Block(block_.Block):
     """A block of rows whose scores the compiled engine computes, as far as they are asked for."""
 
     def __init__(self, values: Array, spec: Spec, scratch: Scratch, u: Floats | None, codes: Codes) -> None:
         super().__init__(values, spec, scratch, u)
         self._formula = codes
-
-    def part(self, rows: slice) -> "Block":
-        u = None if self.u is None else self.u[rows]
-        return Block(self.values[rows], self.spec, Scratch(), u, self._formula)
 
     def prepare(self, *, placed: bool) -> None:
         pass  # nothing is computed before somebody asks, and then no more than he asks for
@@ -75,6 +74,25 @@ class Block(numpy.Block):
         return (self.values, *self.shape, self.values.itemsize, *self._formula, self.u, None)
 
 
+class KeptBlock(Block):
+    """Rows of which the scores up to a limit were kept, and nothing else."""
+
+    def __init__(self, kept: Kept, rows: slice | Ints, spec: Spec) -> None:
+        described = kept.described(rows)
+        self.spec, self.shape = spec, (len(described[1]), kept.k)
+        self.described = (None, *self.shape, 4, None, None, None, described)
+
+
+def keeps(spec: Spec) -> bool:
+    """Return whether the scores of rows can be kept when these are read."""
+    return spec.codes is not None
+
+
+def kept_block(kept: Kept, rows: slice | Ints, spec: Spec) -> block_.Block:
+    """Return rows of which scores were kept, ready to be asked about these."""
+    return KeptBlock(kept, rows, spec)
+
+
 def check(values: Array, tolerance: float) -> bool:
     """Return whether rows are probabilities: none negative or above 1, and each row sums to 1."""
     return all(_over_rows(_native.check, _plain(values), tolerance))
@@ -88,7 +106,7 @@ def uniforms(values: Array, seed: int) -> Floats:
     return out
 
 
-def label_scores(block: numpy.Block, labels: Ints) -> Floats:
+def label_scores(block: block_.Block, labels: Ints) -> Floats:
     """Return the native score of one given label per row."""
     if not isinstance(block, Block) or not block.spec.ranked:
         return numpy.label_scores(block, labels)
@@ -98,32 +116,38 @@ def label_scores(block: numpy.Block, labels: Ints) -> Floats:
 
 
 def tally(
-    block: numpy.Block, edges: Floats | None = None, weights: Weights = None, limit: float = np.inf
+    block: block_.Block,
+    edges: Floats | None = None,
+    weights: Weights = None,
+    limit: float = np.inf,
+    keep: Callable[[Ints, Floats, Ints], None] | None = None,
 ) -> Ints:
     """Return pairs, gains and losses, shape (3, cells): their number, positive and negative weight.
 
-    What scores above the limit may be counted in lower cells than its own, but beyond the limit.
+    What scores above the limit may be counted in lower cells than its own, but beyond the limit. What does
+    not goes to `keep`: how many labels of each row, their scores, and these labels.
     """
     if not isinstance(block, Block):
-        return numpy.tally(block, edges, weights, limit)
+        return numpy.tally(block, edges, weights, limit, keep)
     rows, cells = 1 if weights is None else 3, CELLS if edges is None else len(edges) - 1
-    parts: list[Ints] = []
+    numbers = None if keep is None else np.empty(block.shape[0], dtype=np.int64)
 
-    def count(described: Any, first: int, last: int, *arguments: Any) -> None:
+    def count(*arguments: Any) -> tuple[Ints, bytes, bytes]:
         out = np.zeros((rows, cells), dtype=np.int64)
-        _native.tally(*(described, first, last, *arguments, out))
-        parts.append(out)
+        return out, *_native.tally(*(*arguments, numbers, out))
 
     table = cell_table() if edges is None else None
     limit = limit if edges is None else float(edges[-1])
-    _over_rows(count, block.described, table, edges, limit, _cuts(block.values), *_weights(weights))
-    total = parts[0]
-    for part in parts[1:]:
-        total += part
+    cuts = _NO_CUTS if limit == np.inf or edges is not None else _cuts(block.values)
+    parts = _over_rows(count, block.described, table, edges, limit, cuts, *_weights(weights))
+    tallies, scores, columns = zip(*parts, strict=True)
+    if keep is not None and numbers is not None:
+        keep(numbers, np.frombuffer(b"".join(scores)), np.frombuffer(b"".join(columns), dtype=np.int32))
+    total: Ints = sum(tallies[1:], start=tallies[0])
     return total
 
 
-def window(block: numpy.Block, spans: Sequence[tuple[float, float]], weights: Weights = None) -> Pairs:
+def window(block: block_.Block, spans: Sequence[tuple[float, float]], weights: Weights = None) -> Pairs:
     """Return the pairs that score in one of some intervals (low, high], which are ascending and disjoint."""
     if not isinstance(block, Block):
         return numpy.window(block, spans, weights)
@@ -133,7 +157,7 @@ def window(block: numpy.Block, spans: Sequence[tuple[float, float]], weights: We
     return Pairs(np.frombuffer(scores), np.frombuffer(weighed, dtype=np.int64))
 
 
-def profile(block: numpy.Block, thresholds: Thresholds, weights: Weights = None) -> Ints:
+def profile(block: block_.Block, thresholds: Thresholds, weights: Weights = None) -> Ints:
     """Return the weight of each row's set at each threshold; by default its size: (rows, thresholds)."""
     if not isinstance(block, Block):
         return numpy.profile(block, thresholds, weights)
@@ -144,7 +168,7 @@ def profile(block: numpy.Block, thresholds: Thresholds, weights: Weights = None)
 
 
 def sets(
-    block: numpy.Block, threshold: float | PerLabel | PerRow, *, allow_empty: bool = True
+    block: block_.Block, threshold: float | PerLabel | PerRow, *, allow_empty: bool = True
 ) -> tuple[Ints, Ints]:
     """Return the sizes of the sets, and their labels row after row."""
     if not isinstance(block, Block):
@@ -155,13 +179,39 @@ def sets(
     return sizes, np.frombuffer(b"".join(found), dtype=np.int32)
 
 
-def walk(gains: Floats, first: int, last: int, columns: Ints, stakes: Floats) -> Floats:
-    """Return how bets go on some points: see `nacp.stats.betting.walk`."""
-    out = np.empty((4, len(columns)))
-    gains, stakes = np.ascontiguousarray(gains), np.ascontiguousarray(stakes)
-    points, width = gains.shape
-    _native.walk(gains, points, width, first, last, columns, stakes, out)
+def gains(
+    block: block_.Block,
+    thresholds: Floats,
+    weights: Weights,
+    labels: tuple[Floats, Floats],
+    scale: float,
+    bets: tuple[Ints, Floats, float],
+) -> Floats:
+    """Return what each row gains for bets on its share: see `nacp.engine.numpy.gains`."""
+    if not isinstance(block, Block):
+        return numpy.gains(block, thresholds, weights, labels, scale, bets)
+    columns, targets, width = bets
+    out = np.empty((block.shape[0], len(columns)))
+    described = _thresholds(thresholds)[0], *_weights(weights), *map(np.ascontiguousarray, labels)
+    _over_rows(_native.gains, block.described, *described, scale, columns, targets, width, out)
     return out
+
+
+def play(
+    state: Floats,
+    most: Floats,
+    outcome: Ints,
+    gains: Floats,
+    seen: int,
+    stops: Ints,
+    changes: Ints,
+    log_delta: float,
+) -> None:
+    """Bet on some points: see `nacp.stats.betting.play`."""
+    points, bets = gains.shape
+    _native.play(
+        state, most, outcome, np.ascontiguousarray(gains), points, bets, seen, stops, changes, log_delta
+    )
 
 
 def _plain(values: Array) -> tuple[Any, ...]:

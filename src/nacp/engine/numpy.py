@@ -1,32 +1,26 @@
 """The NumPy engine: always there, and the definition of what the verbs return. See `nacp.engine.contract`."""
 
-from collections.abc import Sequence
-from functools import cached_property
-from typing import NamedTuple
+from collections.abc import Callable, Sequence
 
 import numpy as np
 
 from nacp._types import Array, Bools, Floats, Ints
-from nacp.engine.cells import CELLS, codes_between, codes_of, negated_codes
+from nacp.engine.block import Block, lowest_finite
+from nacp.engine.cells import CELLS, codes_between
 from nacp.engine.contract import ByEntry, ByLabel, Pairs, PerLabel, PerRow, Spec, Thresholds, Weights
 from nacp.engine.formula import Expression
 from nacp.engine.hashing import hashed_uniforms
 from nacp.engine.ranks import (
     LabelRanks,
-    Ranks,
-    descending_rows,
     evaluate,
     rounds_once,
-    sorted_places,
-    tied_rows,
 )
 from nacp.engine.scratch import Scratch
-from nacp.errors import InputError
 from nacp.stats import betting
 from nacp.tuning import tuning
 
 NAME = "numpy"
-walk = betting.walk
+play = betting.play
 
 
 def check(values: Array, tolerance: float) -> bool:
@@ -44,151 +38,6 @@ def uniforms(values: Array, seed: int) -> Floats:
     return hashed_uniforms(values, seed)
 
 
-class Block:
-    """A block of rows, opened: native scores, in the places of the labels or in any order within the row.
-
-    What is computed lies in scratch memory: it holds until the next block is opened with the same scratch.
-    """
-
-    def __init__(self, values: Array, spec: Spec, scratch: Scratch, u: Floats | None = None) -> None:
-        self.values, self.spec, self.scratch, self._u = values, spec, scratch, u
-        self.shape: tuple[int, int] = values.shape
-        self._coded: Array | None = None
-        self._codes: tuple[Array, Ints] | None = None
-
-    def part(self, rows: slice) -> "Block":
-        """Return some of the rows as a block, with the scores that are there already."""
-        part = Block(self.values[rows], self.spec, Scratch(), None if self.u is None else self.u[rows])
-        for name in {"placed", "along"} & vars(self).keys():
-            vars(part)[name] = vars(self)[name][rows]
-        return part
-
-    @cached_property
-    def u(self) -> Floats | None:
-        """The rows' uniform numbers, if the score is randomised."""
-        if self.spec.seed is None:
-            return None
-        return uniforms(self.values, self.spec.seed) if self._u is None else self._u
-
-    @cached_property
-    def descending(self) -> Array:
-        """The rows in descending order."""
-        return descending_rows(self.values, self.scratch)
-
-    @cached_property
-    def placed(self) -> Array:
-        """The scores in the places of the labels."""
-        if not self.spec.ranked:
-            return self._pointwise()
-        for name in ("along", "descending"):  # they lie where this is computed
-            vars(self).pop(name, None)
-        values, places = sorted_places(self.values, self.scratch)
-        placed = self.scratch.get("placed", self.shape, np.float64)
-        placed.reshape(-1)[places.reshape(-1)] = self._ranked(values).reshape(-1)
-        return placed
-
-    @cached_property
-    def along(self) -> Array:
-        """The scores of each row from the most probable label down; as placed if the score is not ranked."""
-        return self._ranked(self.descending) if self.spec.ranked else self.placed
-
-    def prepare(self, *, placed: bool) -> None:
-        """Compute the scores for all who are going to ask, instead of once in order and once in place."""
-        self.scores(placed=placed)
-
-    def scores(self, *, placed: bool) -> Array:
-        """Return the scores: as placed if that matters or they are there already, else in any order."""
-        return self.placed if placed or "placed" in vars(self) else self.along
-
-    def codes(self, *, placed: bool) -> tuple[Array, Ints]:
-        """Return small numbers for the same scores, flat, and the table of the cells that they stand for."""
-        if self.codes_are_bits:
-            return negated_codes(self.values)
-        scores = self.scores(placed=placed)
-        if self._codes is None or self._coded is not scores:
-            self._coded, self._codes = scores, codes_of(scores, self.scratch)
-        return self._codes
-
-    def at(self, flat: Ints, *, placed: bool) -> Floats:
-        """Return the same scores at some flat places; of a pointwise score, computed there alone."""
-        if self.is_minus_p:
-            return np.negative(self.values.reshape(-1)[flat], dtype=np.float64)
-        formula = self.spec.formula
-        if self.spec.ranked or not isinstance(formula, Expression) or "placed" in vars(self):
-            found: Array = self.scores(placed=placed).reshape(-1)[flat]
-        else:
-            found = _lowest_finite(evaluate(formula, _Entries(self.values.reshape(-1)[flat]), Scratch()))
-        return found.astype(np.float64)
-
-    @cached_property
-    def is_minus_p(self) -> bool:
-        """Whether the score is -p."""
-        formula = self.spec.formula
-        return not self.spec.ranked and isinstance(formula, Expression) and repr(formula) == "negative(p)"
-
-    @property
-    def codes_are_bits(self) -> bool:
-        """Whether cells need no arithmetic: they are the leading bits of the rows themselves."""
-        return self.is_minus_p and self.values.dtype == np.float32
-
-    def _ranked(self, values: Array) -> Array:
-        """Return the scores of rows in descending order."""
-        tied = tied_rows(values, self.scratch)
-        most = len(tied) > len(values) // 2
-        scores = self._evaluated(values, self.u, self.scratch, tied=most)
-        if len(tied) and not most:
-            u = None if self.u is None else self.u[tied]
-            if not scores.flags.writeable:
-                scores = scores.copy()
-            scores[tied] = self._evaluated(values[tied], u, Scratch(), tied=True)
-        # The lowest score of a row is that of its most probable label.
-        return _lowest_finite(scores) if np.isneginf(scores[:, 0]).any() else scores
-
-    def _evaluated(self, values: Array, u: Floats | None, scratch: Scratch, *, tied: bool) -> Array:
-        ranks, formula = Ranks(values, u, scratch, tied=tied), self.spec.formula
-        if isinstance(formula, Expression):
-            scores = evaluate(formula, ranks, scratch)
-        else:
-            assert formula is not None
-            scores = formula(ranks)
-        scores = np.asarray(scores, dtype=np.float64)
-        return scores if scores.shape == values.shape else np.broadcast_to(scores, values.shape)
-
-    def _pointwise(self) -> Array:
-        if isinstance(self.spec.formula, Expression):
-            scores: Array = evaluate(self.spec.formula, _Entries(self.values), self.scratch)
-        else:
-            assert self.spec.of_rows is not None
-            scores = self._checked(self.spec.of_rows(self.values))
-        return scores if self.is_minus_p else _lowest_finite(scores)
-
-    def _checked(self, found: Array) -> Array:
-        scores = np.asarray(found, dtype=np.float64)
-        if scores.shape != self.shape:
-            raise InputError(
-                "score",
-                f"returned an array of shape {scores.shape} for {self.shape} probabilities; it must return "
-                "one score per entry",
-            )
-        if np.isnan(scores).any():
-            raise InputError("score", "returned NaN; it must return numbers (inf is allowed)")
-        return scores
-
-
-def _lowest_finite(scores: Array) -> Array:
-    """Return scores with the best possible one, -inf, as the lowest number, which orders alike."""
-    if not np.isneginf(scores.min(initial=0)):
-        return scores
-    lifted: Array = np.maximum(scores, np.finfo(scores.dtype).min)
-    return lifted
-
-
-class _Entries(NamedTuple):
-    """The one quantity of a pointwise score."""
-
-    p: Array
-
-
 def open_block(values: Array, spec: Spec, scratch: Scratch | None = None, u: Floats | None = None) -> Block:
     """Return rows ready to be asked about their scores; `u` are their uniform numbers, if these are known."""
     return Block(np.ascontiguousarray(values), spec, Scratch() if scratch is None else scratch, u)
@@ -201,20 +50,31 @@ def label_scores(block: Block, labels: Ints) -> Floats:
         return block.at(rows * block.shape[1] + labels, placed=True)
     label = LabelRanks(block.values, labels, block.u, block.scratch)
     if isinstance(formula, Expression) and rounds_once(formula):
-        found: Floats = _lowest_finite(evaluate(formula, label, Scratch()).astype(np.float64).reshape(-1))
+        found: Floats = lowest_finite(evaluate(formula, label, Scratch()).astype(np.float64).reshape(-1))
         return found
     # Equal probabilities have equal scores, so the first of them stands for all.
     found = block.along[rows, label.n_above[:, 0]]
     return found
 
 
-def tally(block: Block, edges: Floats | None = None, weights: Weights = None, limit: float = np.inf) -> Ints:
+def keeps(spec: Spec) -> bool:
+    """Return whether the scores of rows can be kept when these are read; here they cannot."""
+    return False
+
+
+def tally(
+    block: Block,
+    edges: Floats | None = None,
+    weights: Weights = None,
+    limit: float = np.inf,
+    keep: Callable[[Ints, Floats, Ints], None] | None = None,
+) -> Ints:
     """Return pairs, gains and losses, shape (3, cells): their number, positive and negative weight.
 
     With `edges`, for the cells ``(edges[i], edges[i + 1]]``; without, for all cells of `nacp.engine.cells`.
     Where all weights are equal, the pairs alone, shape (1, cells). Of all cells, an engine may count what
     scores above the limit (an edge of cells) in lower cells than its own, if these are above the limit,
-    too; this engine does not.
+    too; and it may hand what does not to `keep`. This engine does neither.
     """
     placed = weights is not None
     if edges is None:
@@ -343,6 +203,37 @@ def _below(block: Block, threshold: float | PerLabel | PerRow) -> Bools:
         return block.placed.astype(np.float64, copy=False) <= threshold.values[:, None]
     below: Bools = block.placed <= _down(block.placed.dtype, threshold)
     return below
+
+
+def gains(
+    block: Block,
+    thresholds: Floats,
+    weights: Weights,
+    labels: tuple[Floats, Floats],
+    scale: float,
+    bets: tuple[Ints, Floats, float],
+) -> Floats:
+    """Return what each row gains for bets that the mean share in F^c-hat reaches a target: (rows, bets).
+
+    Parameters
+    ----------
+    block : Block
+        The rows.
+    thresholds : array
+        Ascending.
+    weights, scale
+        A row's share is the weight of its set times the scale, ...
+    labels : tuple of arrays of shape (rows,)
+        ... and where the label is in the set, so much: the labels' scores, and how much.
+    bets : tuple
+        At which of the thresholds each bet is, its target, and how wide the range of shares is.
+    """
+    (scores, own), (columns, targets, width) = labels, bets
+    shares = np.where(scores[:, None] <= thresholds, own[:, None], 0.0)
+    if scale != 0:
+        shares += scale * profile(block, thresholds, weights)
+    found: Floats = (shares.take(columns, axis=1) - targets) * (1 / width)
+    return found
 
 
 def sets(

@@ -22,6 +22,13 @@
 
 typedef int64_t word;
 
+/* A function that is compiled for wider vectors, too, where the linker can choose between several. */
+#if defined(__x86_64__) && defined(__GLIBC__) && !defined(__clang__) && !defined(__SANITIZE_ADDRESS__)
+#define WIDE __attribute__((target_clones("avx2", "default")))
+#else
+#define WIDE
+#endif
+
 /* ---- A block of rows ---- */
 
 #define CUTS 4 /* into how many parts the entries beyond a limit are cut, less one */
@@ -195,9 +202,11 @@ static inline double from_grid(word mass) { return (double)mass * 0x1p-52; }
 /* ---- The labels of a row, from the most probable down ---- */
 
 typedef struct {
+    void *rooms[2];          /* all that is allocated */
     uint64_t *words, *spare; /* an entry's bits as a float, inverted, and its column: ascending words, descending p */
     int32_t *starts;         /* of the buckets that the words are in */
     word bucket, buckets;    /* the first that is not in order yet, and how many there are */
+    word ordered;            /* how many words are in order */
     const int32_t *column;
     const double *score;
     int32_t *columns; /* room for these, if they are not kept */
@@ -218,8 +227,8 @@ static int row_open(Row *row, word k)
     row->size = k;
     row->guess = 2.0 / (double)k;
     size_t n = (size_t)k;
-    row->words = malloc(2 * (sizeof(uint64_t) + sizeof(int32_t)) * (n + 1));
-    row->q.p = malloc(sizeof(double) * n * (6 + DEPTH));
+    row->words = row->rooms[0] = malloc(2 * (sizeof(uint64_t) + sizeof(int32_t)) * (n + 1));
+    row->q.p = row->rooms[1] = malloc(sizeof(double) * n * (6 + DEPTH));
     if (!row->words || !row->q.p) return 0;
     row->spare = row->words + n;
     row->columns = (int32_t *)(row->spare + n);
@@ -233,8 +242,8 @@ static int row_open(Row *row, word k)
 
 static void row_close(Row *row)
 {
-    free(row->words);
-    free(row->q.p);
+    free(row->rooms[0]);
+    free(row->rooms[1]);
 }
 
 static inline uint64_t packed(double p, word column)
@@ -244,6 +253,8 @@ static inline uint64_t packed(double p, word column)
     memcpy(&bits, &rounded, 4);
     return (uint64_t)(~bits) << 32 | (uint64_t)column;
 }
+
+static inline uint32_t key_of(uint64_t packed) { return (uint32_t)(packed >> 32); }
 
 /* The least float that is not below: floats are at least x if they are at least this. */
 static float not_below(double x)
@@ -325,27 +336,36 @@ static void insertion_sort(uint64_t *words, word n)
 #define MANY 160
 #define BUCKETS (2 * MANY + 1)
 
-/* Sort words by their high halves, byte by byte; where these are equal, the order stays. */
+#define DIGITS 4
+
+/* Sort words by their high halves, in four digits as small as will do; where these are equal, the order stays. */
 static void sort_many(uint64_t *words, uint64_t *spare, word n)
 {
-    int32_t counts[4][256] = {{0}};
+    int32_t counts[DIGITS][256] = {{0}};
+    uint32_t low = UINT32_MAX, high = 0;
+    for (word i = 0; i < n; i++) {
+        uint32_t key = key_of(words[i]);
+        low = key < low ? key : low, high = key > high ? key : high;
+    }
+    int bits = 1;
+    while (bits < 8 && (high - low) >> DIGITS * bits) bits++;
+    uint32_t last = (1u << bits) - 1;
+    for (word i = 0; i < n; i++) {
+        uint32_t key = key_of(words[i]) - low;
+        for (int d = 0; d < DIGITS; d++, key >>= bits) counts[d][key & last]++;
+    }
     uint64_t *from = words, *to = spare;
-    for (word i = 0; i < n; i++)
-        for (int byte = 0; byte < 4; byte++) counts[byte][words[i] >> (32 + 8 * byte) & 255]++;
-    for (int byte = 0; byte < 4; byte++) {
-        int shift = 32 + 8 * byte;
-        if (counts[byte][from[0] >> shift & 255] == n) continue; /* all have the same */
-        int32_t place = 0;
-        for (int value = 0; value < 256; value++) {
-            int32_t number = counts[byte][value];
-            counts[byte][value] = place;
+    for (int d = 0; d < DIGITS; d++) {
+        int32_t place = 0, *places = counts[d];
+        for (uint32_t value = 0; value <= last; value++) {
+            int32_t number = places[value];
+            places[value] = place;
             place += number;
         }
-        for (word i = 0; i < n; i++) to[counts[byte][from[i] >> shift & 255]++] = from[i];
+        for (word i = 0; i < n; i++) to[places[(key_of(from[i]) - low) >> bits * d & last]++] = from[i];
         uint64_t *swapped = from;
         from = to, to = swapped;
     }
-    if (from != words) memcpy(words, from, sizeof(uint64_t) * (size_t)n);
 }
 
 /* Sort different words whose columns ascend: into buckets by their leading bits, of which most hold few. */
@@ -422,8 +442,6 @@ static void order_within(double *p, int32_t *column, word n, const Block *block,
     }
 }
 
-static inline uint32_t key_of(uint64_t packed) { return (uint32_t)(packed >> 32); }
-
 /* Put n words from `spare` into buckets by their leading bits: of numbers that differ in size, most hold few. */
 static void into_buckets(Row *row, word n)
 {
@@ -452,19 +470,28 @@ static void row_collect(Row *row, const Block *block, word i, double cut)
     row->cut = cut;
     row->first = row->collected;
     row->collected += n;
-    row->bucket = row->buckets = 0;
-    if (n) into_buckets(row, n);
+    row->bucket = row->buckets = row->ordered = 0;
+    if (n > MANY) {
+        uint64_t *found = row->spare;
+        sort_many(found, row->words, n);
+        row->spare = row->words, row->words = found;
+        row->ordered = n;
+    } else if (n) {
+        into_buckets(row, n);
+    }
 }
 
-/* Put the words of some more buckets in order, at least so many if there are; return how many are now. */
+/* Put some more words in order, at least so many if there are; return how many. Equal ones are not parted. */
 static word row_order(Row *row, word least)
 {
-    word start = row->number - row->first, stop = start;
-    for (; row->bucket < row->buckets && stop - start < least; row->bucket++) {
+    word start = row->number - row->first, stop = start + least;
+    for (; row->bucket < row->buckets && row->ordered < stop; row->bucket++) {
         word first = row->starts[row->bucket];
-        stop = row->starts[row->bucket + 1];
-        if (stop - first > 1) sort_words(row->words + first, row->spare + first, stop - first);
+        row->ordered = row->starts[row->bucket + 1];
+        if (row->ordered - first > 1) sort_words(row->words + first, row->spare + first, row->ordered - first);
     }
+    if (stop > row->ordered) stop = row->ordered;
+    while (stop < row->ordered && key_of(row->words[stop]) == key_of(row->words[stop - 1])) stop++;
     return stop - start;
 }
 
@@ -545,11 +572,12 @@ static void row_until(Row *row, const Block *block, word i, double limit)
         row->guess *= 1.1;
 }
 
-/* The score is -p: nothing has to be put in order. */
+/* The score is -p: nothing has to be put in order, but many are sooner found among thresholds if they are. */
 static void row_minus_p(Row *row, const Block *block, word i, double limit)
 {
     row->cut = limit < INFINITY ? -limit : 0;
     row->number = row->collected = collect(block, i, row->cut, INFINITY, row->words);
+    if (row->number > MANY) sort_many(row->words, row->spare, row->number);
     for (word j = 0; j < row->number; j++) {
         row->columns[j] = (int32_t)(uint32_t)row->words[j];
         row->scores[j] = -entry(block, i, row->columns[j]);

@@ -90,49 +90,24 @@ class BetsQuestion(Question):
         self._target = 1 - np.array(alphas)[self._owner]
         self._failed = starts - 1
         most = 0.99 * self._width / (self._target - low)
-        self._bets = Bets(len(self._place), coverage.n, delta, most, engine.walk)
-        self._waiting: list[Floats] = []  # gains of rows that came after the last place where bets are judged
-        self.done = not len(self._bets.open)
+        self._bets = Bets(len(self._place), coverage.n, delta, most, engine.play)
+        self._next()
 
     def see(self, block: Block, rows: Ints) -> None:
-        start = 0
-        while start < len(rows) and not self.done:
-            # Many thresholds are open at first, and few soon: no more rows than have room for all of them.
-            thresholds = len(np.unique(self._place[self._bets.open]))
-            part = slice(start, start + max(1, tuning().bets_entries // max(thresholds, 1)))
-            whole = start == 0 and part.stop >= len(rows)
-            if not whole and block.spec.ranked:
-                block.prepare(placed=self.placed)  # of all rows at once, not of each part
-            self._play(block if whole else block.part(part), rows[part])
-            start = part.stop
-
-    def _play(self, block: Block, rows: Ints) -> None:
-        bets = self._bets
+        bets, target = self._bets, self._target[self._bets.open]
         thresholds, column = np.unique(self._place[bets.open], return_inverse=True)
-        shares = self._coverage.shares(block, rows, self._grid[thresholds])
-        waiting = sum(map(len, self._waiting))
-        played = 0
-        while played < len(shares):
-            # As many rows as may be played at once, up to a place where bets are judged.
-            step = max(1, tuning().bets_entries // max(len(bets.open), 1))
-            stop = bets.stop_before(bets.seen + step) - bets.seen - waiting
-            some = shares[played : played + stop]
-            gains = (some.take(column, axis=1) - self._target[bets.open]) / self._width
-            played += len(some)
-            self._waiting.append(gains)
-            waiting += len(some)
-            if bets.seen + waiting not in bets.stops:
-                continue
-            open_before = bets.open
-            bets.play(np.concatenate(self._waiting))
-            self._waiting, waiting = [], 0
-            # What lies below a failure is settled too.
-            np.maximum.at(self._failed, self._owner[bets.lost], self._place[bets.lost])
-            bets.keep(self._place[bets.open] > self._failed[self._owner[bets.open]])
-            column = column[np.isin(open_before, bets.open, assume_unique=True)]
-            if not len(bets.open):
-                self.done = True
-                return
+        bets.play(self._coverage.gains(block, rows, self._grid[thresholds], (column, target, self._width)))
+        # What lies below a failure is settled too.
+        np.maximum.at(self._failed, self._owner[bets.lost], self._place[bets.lost])
+        bets.keep(self._place[bets.open] > self._failed[self._owner[bets.open]])
+        self._next()
+
+    def _next(self) -> None:
+        """Say what is wanted next: many thresholds are open at first, on few rows, and few soon."""
+        still = self._bets.open
+        self.done = not len(still)
+        self.upto = self._coverage.upto(self._grid[self._place[still]].max(initial=-np.inf))
+        self.most_rows = max(1, tuning().bets_entries // max(len(still), 1))
 
     def settled(self) -> Ints:
         """Return for each alpha the place above the last one where a bet was not won."""

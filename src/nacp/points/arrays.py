@@ -26,10 +26,15 @@ def watching(told: Callable[[int], object] | None) -> Iterator[None]:
         _WATCH.reset(token)
 
 
+def rows_at_once(k: int) -> int:
+    """Return how many rows of k entries fit into the cache."""
+    larger = tuning().native_blocks if engine_name() == "native" else 1
+    return max(1, larger * tuning().block_entries // k)
+
+
 def row_slices(n: int, k: int) -> Iterator[slice]:
     """Cut n rows of k entries into slices that fit into the cache."""
-    larger = tuning().native_blocks if engine_name() == "native" else 1
-    step = max(1, larger * tuning().block_entries // k)
+    step = rows_at_once(k)
     for start in range(0, n, step):
         yield slice(start, min(start + step, n))
 

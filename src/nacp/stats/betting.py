@@ -7,12 +7,13 @@ docs/guarantees.md, T3.
 """
 
 import math
-from bisect import bisect_right
 from collections.abc import Callable
+from functools import lru_cache
 
 import numpy as np
 
 from nacp._types import Bools, Floats, Ints
+from nacp.stats.elementary import exp, log, normal_quantile
 
 # Bets are judged when stakes change, and after so many points.
 _ROWS = 256
@@ -25,27 +26,98 @@ _HOPELESS, _SURE = -8.0, 6.0
 _RUINED = 1e-200
 
 
-def walk(gains: Floats, first: int, last: int, columns: Ints, stakes: Floats) -> Floats:
-    """Return how bets go on some points: the growth of wealth, the highest, the sum and the squares.
+# What is added to 1/delta in the stakes' goal, as points may end just short of it.
+_LOG_MORE = math.log(1.05)
+_DENSITY = 1 / math.sqrt(2 * math.pi)
+_LEAST_REACH = -300.0
+
+OPEN, WON, LOST = range(3)
+
+
+def play(
+    state: Floats,
+    most: Floats,
+    outcome: Ints,
+    gains: Floats,
+    seen: int,
+    stops: Ints,
+    changes: Ints,
+    log_delta: float,
+) -> None:
+    """Bet on some points, one after the other.
 
     Parameters
     ----------
+    state : array of shape (8, bets)
+        Of each bet: its wealth (a logarithm), the sum of what the points gained and of the squares, and the
+        stake; since it was last judged, how wealth grew, the most that it did, and the two sums. Changed in
+        place.
+    most : array of shape (bets,)
+        The largest stakes.
+    outcome : array of shape (bets,)
+        What became of each. Changed in place; those that are not open are of no interest.
     gains : array of shape (points, bets)
         What each point gains.
-    first, last : int
-        The points to bet on, one after the other.
-    columns, stakes : arrays of shape (open bets,)
-        The bets, and what is staked on each.
-
-    Returns
-    -------
-    array of shape (4, open bets)
+    seen : int
+        How many points there were before.
+    stops, changes : arrays
+        After how many points bets are judged, from 0 to all of them, and whether stakes change there.
+    log_delta : float
+        The logarithm of delta.
     """
-    here = gains[first:last, columns]
-    growth = np.cumprod(1 + stakes * here, axis=0)
-    # One after the other: in another order sums would be rounded in another way.
-    sums, squares = np.cumsum(here, axis=0), np.cumsum(here * here, axis=0)
-    return np.stack([growth[-1], growth.max(axis=0), sums[-1], squares[-1]])
+    played, place = 0, int(np.searchsorted(stops, seen, side="right")) - 1
+    bets = np.flatnonzero(outcome == OPEN)
+    while played < len(gains) and len(bets):
+        if seen == stops[place] and changes[place]:
+            state[3, bets] = _new_stakes(state[:3, bets], most[bets], seen, int(stops[-1]), log_delta)
+        here = gains[played : played + int(stops[place + 1]) - seen, bets]
+        factors = 1 + state[3, bets] * here
+        # One after the other: in another order products and sums would be rounded in another way.
+        factors[0] *= state[4, bets]
+        grown = np.cumprod(factors, axis=0)
+        state[4, bets] = grown[-1]
+        state[5, bets] = np.maximum(state[5, bets], grown.max(axis=0))
+        for row, terms in ((6, here.copy()), (7, here * here)):
+            terms[0] += state[row, bets]
+            state[row, bets] = np.cumsum(terms, axis=0)[-1]
+        played, seen = played + len(here), seen + len(here)
+        if seen < stops[place + 1]:
+            return
+        place += 1
+        outcome[bets] = _judged(state, bets, log_delta)
+        bets = bets[outcome[bets] == OPEN]
+
+
+def _judged(state: Floats, bets: Ints, log_delta: float) -> Ints:
+    """Return what became of bets."""
+    wealth, sums, squares, _, growth, highest, new_sums, new_squares = state[:, bets]
+    ruined = growth < _RUINED
+    won = wealth + log(np.maximum(highest, _RUINED)) >= -log_delta
+    wealth += log(np.where(ruined, 1.0, growth))
+    squares += new_squares
+    sums += new_sums
+    lost = ruined | (sums < _HOPELESS * np.sqrt(squares))
+    state[:3, bets] = wealth, sums, squares
+    state[4:, bets] = _AFRESH
+    return np.where(won, WON, np.where(lost, LOST, OPEN))
+
+
+_AFRESH = np.array([[1.0], [0.0], [0.0], [0.0]])
+
+
+def _new_stakes(state: Floats, most: Floats, seen: int, n: int, log_delta: float) -> Floats:
+    """Return the stakes that hedge "wealth 1/delta after n points", given how the bets stand.
+
+    Any stakes that depend on the past only are valid; these make it cheap.
+    """
+    wealth, sums, squares = state
+    reach = np.maximum(np.minimum(log_delta + wealth, 0.0) - _LOG_MORE, _LEAST_REACH)
+    z = normal_quantile(reach)
+    density = exp(-0.5 * z * z - reach) * _DENSITY
+    hedge = np.minimum(density / np.sqrt(squares / (seen + 1) * (n - seen)), most)
+    sure = sums > _SURE * np.sqrt(squares)
+    found: Floats = np.where(sure, np.minimum(0.5 * sums / squares, 0.5 * most), hedge)
+    return found
 
 
 class Bets:
@@ -61,8 +133,8 @@ class Bets:
         A bet is won when its wealth has grown from 1 to 1/delta.
     most : float or array of shape (number,)
         The largest stake; below 1 over the greatest possible loss.
-    walking : callable, optional
-        What does the work of `walk`.
+    playing : callable, optional
+        What does the work of `play`.
 
     Attributes
     ----------
@@ -72,9 +144,6 @@ class Bets:
         Which bets have been won, and which given up.
     seen : int
         How many points there have been.
-    stops : frozenset of int
-        After how many points bets are judged. Points are to be played in parts that end there: then it does
-        not matter in which.
     """
 
     def __init__(
@@ -83,75 +152,43 @@ class Bets:
         n: int,
         delta: float,
         most: float | Floats,
-        walking: Callable[..., Floats] = walk,
+        playing: Callable[..., None] = play,
     ) -> None:
-        self.open, self._walk = np.arange(number), walking
+        self.open, self._play = np.arange(number), playing
         self.won, self.lost = np.zeros((2, number), dtype=bool)
-        self._n, self._log_delta = n, math.log(delta)
-        self._most = np.broadcast_to(most, number)
-        self.seen, self._stops, self._changes = 0, [0], set[int]()
-        while (seen := self._stops[-1]) < n:
-            change = seen + max(1, min(seen // 8, (n - seen) // 64))
-            self._changes.add(seen)
-            self._stops += [*range(seen + _ROWS, change, _ROWS), change]
-        self.stops = frozenset(self._stops)
-        self._wealth, self._sums, self._stakes = np.zeros((3, number))
-        self._squares = np.full(number, 0.25)
-
-    def stop_before(self, seen: int) -> int:
-        """Return the last number of points up to `seen`, or else the next, after which bets are judged.
-
-        They end in the same way wherever one stops reading, if it is at such a place.
-        """
-        place = bisect_right(self._stops, seen) - 1
-        return self._stops[place if self._stops[place] > self.seen else bisect_right(self._stops, self.seen)]
+        self.seen, self._log_delta = 0, math.log(delta)
+        self._most = np.broadcast_to(np.asarray(most, dtype=np.float64), number)
+        self._stops, self._changes = _schedule(n)
+        self._state = np.zeros((8, number))
+        self._state[2], self._state[4] = 0.25, 1.0  # squares before the first point, and growth
 
     def play(self, gains: Floats) -> None:
-        """Bet on the next points; `gains` has a row for each point and a column for each open bet.
-
-        A stake is kept for a few points: for an eighth of those seen, or a 64th of those to come.
-        """
-        columns = np.arange(len(self.open))
-        start = 0
-        while start < len(gains) and len(columns):
-            place = bisect_right(self._stops, self.seen)
-            if self.seen in self._changes:
-                self._stakes = self._new_stakes()
-            stop = min(start + self._stops[place] - self.seen, len(gains))
-            growth, highest, sums, squares = self._walk(gains, start, stop, columns, self._stakes)
-            ruined = growth < _RUINED
-            won = self._wealth + np.log(np.maximum(highest, _RUINED)) >= -self._log_delta
-            self._wealth = self._wealth + np.log(np.where(ruined, 1.0, growth))
-            self._squares += squares
-            self._sums += sums
-            lost = (ruined | (self._sums < _HOPELESS * np.sqrt(self._squares))) & ~won
-            settled = won | lost
-            if settled.any():
-                self.won[self.open[won]] = True
-                self.lost[self.open[lost]] = True
-                columns = columns[~settled]
-                self.keep(~settled)
-            self.seen += stop - start
-            start = stop
+        """Bet on the next points; `gains` has a row for each point and a column for each open bet."""
+        outcome = np.zeros(len(self.open), dtype=np.int64)
+        most, schedule = np.ascontiguousarray(self._most), (self._stops, self._changes)
+        self._play(self._state, most, outcome, gains, self.seen, *schedule, self._log_delta)
+        self.seen += len(gains)
+        self.won[self.open[outcome == WON]] = True
+        self.lost[self.open[outcome == LOST]] = True
+        if outcome.any():
+            self.keep(outcome == OPEN)
 
     def keep(self, which: Bools) -> None:
         """Forget the other bets."""
-        self.open, self._wealth, self._stakes = self.open[which], self._wealth[which], self._stakes[which]
-        self._sums, self._squares, self._most = self._sums[which], self._squares[which], self._most[which]
+        self.open, self._most = self.open[which], self._most[which]
+        self._state = np.ascontiguousarray(self._state[:, which])
 
-    def _new_stakes(self) -> Floats:
-        """Return the stakes that hedge "wealth 1/delta after n points", given how the bets stand.
 
-        Any stakes that depend on the past only are valid; these make it cheap.
-        """
-        from scipy.special import ndtri_exp
+@lru_cache(maxsize=64)
+def _schedule(n: int) -> tuple[Ints, Ints]:
+    """Return after how many of n points bets are judged, and at which of these places stakes change.
 
-        reach = np.minimum(self._log_delta + self._wealth, 0.0) - math.log(1.05)
-        z = ndtri_exp(reach)
-        variance = self._squares / (self.seen + 1)
-        ratio = np.exp(-0.5 * z * z - reach) / math.sqrt(2 * math.pi)
-        hedge = ratio / np.sqrt(variance * (self._n - self.seen))
-        sure = self._sums > _SURE * np.sqrt(self._squares)
-        growth = np.minimum(0.5 * self._sums / self._squares, 0.5 * self._most)
-        stakes: Floats = np.where(sure, growth, np.minimum(hedge, self._most))
-        return stakes
+    A stake is kept for a few points: for an eighth of those seen, or a 64th of those to come.
+    """
+    stops, changes = [0], [1]
+    while (seen := stops[-1]) < n:
+        change = seen + max(1, min(seen // 8, (n - seen) // 64))
+        between = range(seen + _ROWS, change, _ROWS)
+        stops += [*between, change]
+        changes += [0] * len(between) + [1]
+    return np.array(stops), np.array(changes, dtype=np.int8)
