@@ -149,15 +149,16 @@ NOISES = {
 # their next bits, in two or in many, down to single numbers.
 ROUTES = {
     "usual": {},
-    "all collected": {"hint_pairs": 0, "block_entries": 1, "collected_pairs": 1 << 60, "hint_rows": 1},
+    "all collected": {"hint_pairs": 0, "block_entries": 1, "collected_pairs": 1 << 60, "hint_entries": 1},
     "some collected": {"hint_pairs": 0, "block_entries": 16, "collected_pairs": 4, "new_cells": 16},
-    "cut in two": {"hint_pairs": 0, "collected_pairs": 0, "new_cells": 2, "hint_rows": 1},
+    "cut in two": {"hint_pairs": 0, "collected_pairs": 0, "new_cells": 2, "hint_entries": 1, "kept_pairs": 0},
     "cut in many": {
         "hint_pairs": 0,
         "block_entries": 16,
         "collected_pairs": 0,
         "new_cells": 64,
         "counted_thresholds": 0,
+        "kept_pairs": 0,
     },
 }
 
@@ -453,15 +454,22 @@ def by_sorting_everything(scores: np.ndarray, weights: np.ndarray, target: float
 
 MEDIUM_ROUTES = {
     "usual": {},
-    "in blocks": {"hint_pairs": 0, "block_entries": 3000, "hint_rows": 16},
+    "in blocks": {"hint_pairs": 0, "block_entries": 3000, "hint_entries": 160},
     "some collected": {
         "hint_pairs": 0,
         "block_entries": 3000,
         "collected_pairs": 64,
         "new_cells": 32,
-        "hint_rows": 1,
+        "hint_entries": 1,
     },
-    "cut": {"hint_pairs": 0, "collected_pairs": 0, "new_cells": 512, "hint_rows": 1, "counted_thresholds": 0},
+    "cut": {
+        "hint_pairs": 0,
+        "collected_pairs": 0,
+        "new_cells": 512,
+        "kept_pairs": 0,
+        "hint_entries": 1,
+        "counted_thresholds": 0,
+    },
 }
 
 

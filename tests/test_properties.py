@@ -137,8 +137,9 @@ readings = st.fixed_dictionaries(
         "collected_pairs": st.sampled_from([0, 4, 1 << 20]),
         "new_cells": st.sampled_from([2, 64]),
         "hint_pairs": st.sampled_from([0, 1 << 17]),
-        "hint_rows": st.sampled_from([1, 512]),
+        "hint_entries": st.sampled_from([1, 1 << 18]),
         "counted_thresholds": st.sampled_from([0, 32]),
+        "kept_pairs": st.sampled_from([0, 1 << 21]),
     }
 )
 

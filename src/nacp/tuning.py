@@ -34,12 +34,11 @@ class Tuning:
         Up to so many pairs, all are collected in the first read; from there on it takes a hint which.
     counted_pairs : int
         Up to so many pairs, the first read counts them in all cells; of more, only as far as the thresholds
-        are (`nacp.coverage.crossing`), and whether the labels contradict the noise model is asked of some
-        rows that have a quarter of so many, or of one in 24.
-    hint_rows : int
-        So many rows for each target, of four at the most, but a 16th of all rows at the most, are looked at
-        first to guess which cells the first read should collect. With half as many, 30 values of alpha took
-        2.0 times as long as one with APS: a guess that is too wide is not collected at once.
+        are (`nacp.coverage.crossing`).
+    hint_entries : int
+        Rows with so many entries, but an eighth of all rows at the most, are looked at first: to guess which
+        cells the first read should collect, and to ask whether the labels contradict the noise model where
+        not all cells are counted. To look at a row of 1,000 as a whole takes as long as to calibrate with 6.
     hint_errors : float
         How far around the guess, in standard errors of the hint. With 2, one of six values of alpha needed a
         further read, with 4 none.
@@ -67,7 +66,7 @@ class Tuning:
     new_cells: int = 1 << 16
     hint_pairs: int = 1 << 17
     counted_pairs: int = 1 << 22
-    hint_rows: int = 512
+    hint_entries: int = 3 << 18
     hint_errors: float = 4.0
     kept_pairs: int = 1 << 21
     written_weights: int = 1 << 20

@@ -156,17 +156,13 @@ class Coverage:
             return Hint([Cell(-np.inf, np.inf)], np.inf, self.n * self.k)
         if not targets:
             return Hint([], np.inf, self.n * self.k)
-        if self.read_as not in self.sample.glanced:
-            parts = [TallyQuestion(self) for _ in range(8)]
-            rows = self.sample.glance(parts, tuning().hint_rows * min(len(targets), 4))
-            self.sample.glanced[self.read_as] = rows, np.stack([part.found for part in parts])
-        rows, tallies = self.sample.glanced[self.read_as]
-        search.learn(ENDS, tallies.sum(axis=0) * self.n // rows)
+        rows, tallies = self._glance()
+        search.learn(ENDS, tallies.sum(axis=0) * self.n // len(rows))
         clean = self.estimator.clean(search.edges, search.upto[1] - search.upto[2])[:-1]
         # The labels' part is known; the error of the pairs' part shows in how the few rows' parts differ.
         net = np.stack([np.subtract(*self.estimator.weighed(tally)[1:]) for tally in tallies])
         net = np.cumsum(net, axis=1)[:, np.searchsorted(ENDS[1:], search.edges[:-1])]
-        scale = tuning().hint_errors * np.sqrt(len(tallies)) / rows * self.estimator.unit
+        scale = tuning().hint_errors * np.sqrt(len(tallies)) / len(rows) * self.estimator.unit
         error = np.std(net.astype(np.float64), axis=0, ddof=1) * scale
         cells: list[Cell] = []
         for target in targets:
@@ -181,6 +177,14 @@ class Coverage:
         far = _place(clean - error, (1 + max(targets)) / 2, rule)
         far = min(far + 1, len(search.edges) - 1)
         return Hint(cells, float(search.edges[far]), int(search.upto[0, far]))
+
+    def _glance(self) -> tuple[Ints, Ints]:
+        """Return some rows all over, and the tallies of all cells of eighths of them."""
+        if self.read_as not in self.sample.glanced:
+            parts = [TallyQuestion(self) for _ in range(8)]
+            rows = self.sample.glance(parts)
+            self.sample.glanced[self.read_as] = rows, np.stack([part.found for part in parts])
+        return self.sample.glanced[self.read_as]
 
     def at(self, thresholds: Floats) -> Talk[Estimates]:
         """Return the three estimates at native thresholds."""
@@ -238,21 +242,14 @@ class Coverage:
         return self._tally
 
     def tally_of_some(self) -> Talk[Tally]:
-        """Return what is known of all cells; where not all are counted, from some of the rows.
-
-        One in 24 at the least: to count all cells takes twice as long as to calibrate.
-        """
-        pairs = self.n * self.k
-        if pairs <= tuning().counted_pairs:
+        """Return what is known of all cells; where not all are counted, from some of the rows."""
+        if self.n * self.k <= tuning().counted_pairs:
             whole = yield from self.tally()
             return whole
-        step = min(24, -(-4 * pairs // tuning().counted_pairs))
-        rows = np.arange(step // 2, self.n, step)
-        counted = TallyQuestion(self, rows=rows)
-        yield [counted]
+        rows, tallies = self._glance()
         sample, parts = self.sample, None if self.sample.parts is None else self.sample.parts[rows]
         some = Estimator(sample.label_scores[rows], sample.labels[rows], self.inverse, self._points, parts)
-        return some.tally(counted.found)
+        return some.tally(tallies.sum(axis=0))
 
     @cached_property
     def shift(self) -> float:

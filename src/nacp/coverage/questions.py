@@ -29,13 +29,12 @@ class TallyQuestion(Question):
         coverage: "Coverage",
         edges: Floats | None = None,
         limit: float = np.inf,
-        rows: Ints | None = None,
         keep: bool = False,
     ) -> None:
-        self._coverage, self._edges, self.limit, self.order = coverage, edges, limit, rows
+        self._coverage, self._edges, self.limit = coverage, edges, limit
         self.keeps, self.upto = keep, None if edges is None else float(edges[-1])
         self._kept: Kept | None = None
-        if edges is None and rows is None:
+        if edges is None:
             self.key, self.lasting = ("tally", coverage.read_as, limit < np.inf), True
         self.placed = coverage.read_as is not None
         number = CELLS if edges is None else len(edges) - 1

@@ -17,6 +17,7 @@ from nacp.engine import Block, Kept, Scratch
 from nacp.points import Rows
 from nacp.points.arrays import row_slices, rows_at_once
 from nacp.scores import Score
+from nacp.tuning import tuning
 
 T = TypeVar("T")
 A = TypeVar("A")
@@ -135,7 +136,7 @@ class Sample:
         self.labels: Ints = labels if self.parts is None else np.maximum(labels, 0)
         self.n, self.k, self.spec = rows.n, rows.k, score.spec
         self.seen_as: dict[Hashable, Any] = {}  # coverages by noise model, so that they are made once
-        self.glanced: dict[Hashable, tuple[int, Ints]] = {}  # how many rows, and their tallies, for a hint
+        self.glanced: dict[Hashable, tuple[Ints, Ints]] = {}  # some rows, and their tallies
         self.held: dict[Hashable, list[Any]] = {}  # pairs that were collected, by how they are weighed
         self.kept: Kept | None = None  # low scores, if a read has kept them
         self._answered: dict[Hashable, Question] = {}
@@ -240,12 +241,12 @@ class Sample:
             for question in extra:
                 question.see(block, None)
 
-    def glance(self, questions: Sequence[Question], number: int) -> int:
-        """Let questions share some evenly spaced rows, a 16th of all at the most; return how many."""
-        step = max(1, self.n // number, min(16, self.n // 32))
+    def glance(self, questions: Sequence[Question]) -> Ints:
+        """Let questions share some evenly spaced rows, an eighth of all at the most; return which."""
+        step = min(self.n, max(8, -(-self.n * self.k // tuning().hint_entries)))
         chosen, scratch = np.arange(step // 2, self.n, step), Scratch()
         for i, question in enumerate(questions):
             some = chosen[i :: len(questions)]
             for where in row_slices(len(some), self.k):
                 question.see(self._open(some[where], scratch), some[where])
-        return len(chosen)
+        return chosen
