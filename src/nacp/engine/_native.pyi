@@ -64,6 +64,8 @@ def play(
     seen: int,
     stops: Any,
     changes: Any,
-    log_delta: float,
+    delta: float,
+    hedges: Any,
+    slopes: Any,
     /,
 ) -> None: ...

@@ -790,12 +790,12 @@ static int stops_fit(const Bets *bets, word number)
 
 static PyObject *play(PyObject *self, PyObject *args)
 {
-    PyObject *state, *largest, *outcome, *gains, *stops, *changes;
+    PyObject *state, *largest, *outcome, *gains, *stops, *changes, *hedges, *slopes;
     Py_ssize_t points, bets_, seen;
     Call call = {.number = 0};
     Bets bets;
-    if (!PyArg_ParseTuple(args, "OOOOnnnOOd", &state, &largest, &outcome, &gains, &points, &bets_, &seen, &stops, &changes,
-                          &bets.log_delta))
+    if (!PyArg_ParseTuple(args, "OOOOnnnOOdOO", &state, &largest, &outcome, &gains, &points, &bets_, &seen, &stops, &changes,
+                          &bets.delta, &hedges, &slopes))
         return NULL;
     if (points < 0 || bets_ < 0 || bets_ > PY_SSIZE_T_MAX / 64 || (bets_ && points > PY_SSIZE_T_MAX / 8 / bets_))
         return refuse("there are no such bets");
@@ -807,7 +807,9 @@ static PyObject *play(PyObject *self, PyObject *args)
                array_of(&call, outcome, bets.bets, 8, WRITTEN, &bets.outcome) &&
                array_of(&call, gains, bets.points * bets.bets, 8, NEEDED, &bets.gains) &&
                array_of(&call, stops, number, 8, NEEDED, &bets.stops) &&
-               array_of(&call, changes, number, 1, NEEDED, &bets.changes);
+               array_of(&call, changes, number, 1, NEEDED, &bets.changes) &&
+               array_of(&call, hedges, OCTAVES << PLACES_PER_OCTAVE, 8, NEEDED, &bets.hedges) &&
+               array_of(&call, slopes, OCTAVES << PLACES_PER_OCTAVE, 8, NEEDED, &bets.slopes);
     if (good && (number < 1 || !stops_fit(&bets, number))) good = refuse("bets cannot be judged there") != NULL;
     if (good && points) {
         double **parts[] = {&bets.sums, &bets.squares, &bets.stakes, &bets.growth, &bets.highest, &bets.new_sums,

@@ -205,12 +205,13 @@ def play(
     seen: int,
     stops: Ints,
     changes: Ints,
-    log_delta: float,
+    delta: float,
+    hedges: tuple[Floats, Floats],
 ) -> None:
     """Bet on some points: see `nacp.stats.betting.play`."""
     points, bets = gains.shape
     _native.play(
-        state, most, outcome, np.ascontiguousarray(gains), points, bets, seen, stops, changes, log_delta
+        state, most, outcome, np.ascontiguousarray(gains), points, bets, seen, stops, changes, delta, *hedges
     )
 
 

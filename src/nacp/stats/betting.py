@@ -13,7 +13,6 @@ from functools import lru_cache
 import numpy as np
 
 from nacp._types import Bools, Floats, Ints
-from nacp.stats.elementary import exp, log, normal_quantile
 
 # Bets are judged when stakes change, and after so many points.
 _ROWS = 256
@@ -22,14 +21,10 @@ _ROWS = 256
 _HOPELESS, _SURE = -8.0, 6.0
 
 
-# A bet whose wealth falls by so much between two places where it is judged is given up.
+# A bet whose wealth falls so low is given up, too.
 _RUINED = 1e-200
-
-
-# What is added to 1/delta in the stakes' goal, as points may end just short of it.
-_LOG_MORE = math.log(1.05)
-_DENSITY = 1 / math.sqrt(2 * math.pi)
-_LEAST_REACH = -300.0
+# Of the probability that the stakes hedge: the least that counts, in octaves, and how finely one is parted.
+_OCTAVES, _BITS = 64, 6
 
 OPEN, WON, LOST = range(3)
 
@@ -42,14 +37,15 @@ def play(
     seen: int,
     stops: Ints,
     changes: Ints,
-    log_delta: float,
+    delta: float,
+    hedges: tuple[Floats, Floats],
 ) -> None:
     """Bet on some points, one after the other.
 
     Parameters
     ----------
     state : array of shape (8, bets)
-        Of each bet: its wealth (a logarithm), the sum of what the points gained and of the squares, and the
+        Of each bet: its wealth, the sum of what the points gained and of the squares, and the
         stake; since it was last judged, how wealth grew, the most that it did, and the two sums. Changed in
         place.
     most : array of shape (bets,)
@@ -62,14 +58,16 @@ def play(
         How many points there were before.
     stops, changes : arrays
         After how many points bets are judged, from 0 to all of them, and whether stakes change there.
-    log_delta : float
-        The logarithm of delta.
+    delta : float
+        A bet is won when its wealth has grown from 1 to 1/delta.
+    hedges : tuple of two arrays
+        As `hedge_table` returns them.
     """
     played, place = 0, int(np.searchsorted(stops, seen, side="right")) - 1
     bets = np.flatnonzero(outcome == OPEN)
     while played < len(gains) and len(bets):
         if seen == stops[place] and changes[place]:
-            state[3, bets] = _new_stakes(state[:3, bets], most[bets], seen, int(stops[-1]), log_delta)
+            state[3, bets] = _new_stakes(state[:3, bets], most[bets], seen, int(stops[-1]), delta, hedges)
         here = gains[played : played + int(stops[place + 1]) - seen, bets]
         factors = 1 + state[3, bets] * here
         # One after the other: in another order products and sums would be rounded in another way.
@@ -84,19 +82,18 @@ def play(
         if seen < stops[place + 1]:
             return
         place += 1
-        outcome[bets] = _judged(state, bets, log_delta)
+        outcome[bets] = _judged(state, bets, delta)
         bets = bets[outcome[bets] == OPEN]
 
 
-def _judged(state: Floats, bets: Ints, log_delta: float) -> Ints:
+def _judged(state: Floats, bets: Ints, delta: float) -> Ints:
     """Return what became of bets."""
     wealth, sums, squares, _, growth, highest, new_sums, new_squares = state[:, bets]
-    ruined = growth < _RUINED
-    won = wealth + log(np.maximum(highest, _RUINED)) >= -log_delta
-    wealth += log(np.where(ruined, 1.0, growth))
+    won = wealth * highest >= 1 / delta
+    wealth *= growth
     squares += new_squares
     sums += new_sums
-    lost = ruined | (sums < _HOPELESS * np.sqrt(squares))
+    lost = (wealth < _RUINED) | (sums < _HOPELESS * np.sqrt(squares))
     state[:3, bets] = wealth, sums, squares
     state[4:, bets] = _AFRESH
     return np.where(won, WON, np.where(lost, LOST, OPEN))
@@ -105,19 +102,39 @@ def _judged(state: Floats, bets: Ints, log_delta: float) -> Ints:
 _AFRESH = np.array([[1.0], [0.0], [0.0], [0.0]])
 
 
-def _new_stakes(state: Floats, most: Floats, seen: int, n: int, log_delta: float) -> Floats:
+def _new_stakes(
+    state: Floats, most: Floats, seen: int, n: int, delta: float, hedges: tuple[Floats, Floats]
+) -> Floats:
     """Return the stakes that hedge "wealth 1/delta after n points", given how the bets stand.
 
     Any stakes that depend on the past only are valid; these make it cheap.
     """
     wealth, sums, squares = state
-    reach = np.maximum(np.minimum(log_delta + wealth, 0.0) - _LOG_MORE, _LEAST_REACH)
-    z = normal_quantile(reach)
-    density = exp(-0.5 * z * z - reach) * _DENSITY
-    hedge = np.minimum(density / np.sqrt(squares / (seen + 1) * (n - seen)), most)
-    sure = sums > _SURE * np.sqrt(squares)
-    found: Floats = np.where(sure, np.minimum(0.5 * sums / squares, 0.5 * most), hedge)
+    reach = np.maximum(np.minimum(wealth * delta, 1.0) * (1 / 1.05), 2.0**-_OCTAVES)
+    place = (reach.view(np.int64) >> (52 - _BITS)) - ((1023 - _OCTAVES) << _BITS)
+    values, slopes = hedges
+    hedge = (values[place] + slopes[place] * reach) / np.sqrt(squares / (seen + 1) * (n - seen))
+    growing = np.minimum(0.5 * sums / squares, 0.5 * most)
+    found: Floats = np.where(sums > _SURE * np.sqrt(squares), growing, np.minimum(hedge, most))
     return found
+
+
+@lru_cache(maxsize=1)
+def hedge_table() -> tuple[Floats, Floats]:
+    """Return how steeply "a normal number is below z" rises with z, divided by its probability p.
+
+    That is what a stake has to be, in units of the standard deviation, to have 1/p times as much in the end
+    with probability p. As ``value + slope p`` between neighbouring p with few bits: it takes no logarithm, of
+    which libraries differ in the last bits.
+    """
+    from scipy.special import ndtri
+
+    octaves, parts = np.divmod(np.arange((_OCTAVES << _BITS) + 1), 1 << _BITS)
+    p = np.ldexp(1 + parts / (1 << _BITS), octaves - _OCTAVES)
+    p[-1] = 1 - 2.0**-53
+    steep = np.exp(-0.5 * ndtri(p) ** 2) / math.sqrt(2 * math.pi) / p
+    slopes = np.diff(steep) / np.diff(p)
+    return steep[:-1] - slopes * p[:-1], slopes
 
 
 class Bets:
@@ -156,17 +173,17 @@ class Bets:
     ) -> None:
         self.open, self._play = np.arange(number), playing
         self.won, self.lost = np.zeros((2, number), dtype=bool)
-        self.seen, self._log_delta = 0, math.log(delta)
+        self.seen, self._delta = 0, delta
         self._most = np.broadcast_to(np.asarray(most, dtype=np.float64), number)
         self._stops, self._changes = _schedule(n)
         self._state = np.zeros((8, number))
-        self._state[2], self._state[4] = 0.25, 1.0  # squares before the first point, and growth
+        self._state[0], self._state[2], self._state[4] = 1.0, 0.25, 1.0  # wealth, squares at first, growth
 
     def play(self, gains: Floats) -> None:
         """Bet on the next points; `gains` has a row for each point and a column for each open bet."""
         outcome = np.zeros(len(self.open), dtype=np.int64)
         most, schedule = np.ascontiguousarray(self._most), (self._stops, self._changes)
-        self._play(self._state, most, outcome, gains, self.seen, *schedule, self._log_delta)
+        self._play(self._state, most, outcome, gains, self.seen, *schedule, self._delta, hedge_table())
         self.seen += len(gains)
         self.won[self.open[outcome == WON]] = True
         self.lost[self.open[outcome == LOST]] = True
