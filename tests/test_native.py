@@ -421,11 +421,11 @@ def test_malformed_arguments_are_errors_and_never_crashes():
         np.zeros(n, dtype=np.int64),
         np.zeros((k, k), np.int64),
     )
-    cuts = np.full(4, 0.01)
+    cuts, hashing = np.full(4, 0.01), (np.arange(3), np.arange(4, dtype=np.uint64))
     good = {
         "check": (described, 0, n, 1e-3),
-        "uniforms": (described, 0, n, np.arange(3), np.arange(4, dtype=np.uint64), np.empty(n)),
-        "label_scores": (described, 0, n, labels, np.empty(n)),
+        "uniforms": (described, 0, n, *hashing, np.empty(n)),
+        "label_scores": (described, 0, n, labels, *hashing, np.empty(n), np.empty(n)),
         "scores": (described, 0, n, np.empty((n, k))),
         "tally": (described, 0, n, cell_table(), None, 0.5, cuts, labels, table, np.zeros(n, int), out),
         "window": (described, 0, n, np.array([0.1, 0.5]), labels, table),

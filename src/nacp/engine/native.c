@@ -191,14 +191,40 @@ static PyObject *check(PyObject *self, PyObject *args)
     return opened ? PyBool_FromLong(good) : NULL;
 }
 
-static void hash_rows(const Call *call, const word *columns, const uint64_t *keys, word number, double *out)
+/* How a row becomes a uniform number: some of its entries and the largest, each hashed with a key of its own. */
+typedef struct {
+    const word *columns;
+    const uint64_t *keys;
+    word number;
+    double *out; /* one for each row; none if they are known */
+} Hashing;
+
+static int hashing_open(Call *call, PyObject *columns, PyObject *keys, PyObject *out, Hashing *hashing)
+{
+    hashing->number = length_of(columns) / 8;
+    if (PyErr_Occurred()) return 0;
+    if (!array_of(call, columns, hashing->number, 8, NEEDED, &hashing->columns) ||
+        !array_of(call, keys, hashing->number + 1, 8, NEEDED, &hashing->keys) ||
+        !array_of(call, out, call->block.rows, 8, WRITTEN, &hashing->out))
+        return 0;
+    for (word c = 0; c < hashing->number; c++)
+        if (hashing->columns[c] < 0 || hashing->columns[c] >= call->block.k)
+            return refuse("there is no such column") != NULL;
+    return 1;
+}
+
+static double uniform(const Hashing *hashing, const Block *block, word i, double largest)
+{
+    uint64_t sum = hashed(largest, hashing->keys[hashing->number]);
+    for (word c = 0; c < hashing->number; c++) sum += hashed(entry(block, i, hashing->columns[c]), hashing->keys[c]);
+    return (double)(mixed(sum) >> 11) * 0x1p-53;
+}
+
+static void hash_rows(const Call *call, const Hashing *hashing)
 {
     const Block *block = &call->block;
-    for (word i = call->first; i < call->last; i++) {
-        uint64_t sum = hashed(block->lanes->largest(row_at(block, i), block->k), keys[number]);
-        for (word c = 0; c < number; c++) sum += hashed(entry(block, i, columns[c]), keys[c]);
-        out[i] = (double)(mixed(sum) >> 11) * 0x1p-53;
-    }
+    for (word i = call->first; i < call->last; i++)
+        hashing->out[i] = uniform(hashing, block, i, block->lanes->largest(row_at(block, i), block->k));
 }
 
 static PyObject *uniforms(PyObject *self, PyObject *args)
@@ -206,46 +232,46 @@ static PyObject *uniforms(PyObject *self, PyObject *args)
     PyObject *block, *columns, *keys, *out;
     Py_ssize_t first, last;
     Call call;
-    const word *places;
-    const uint64_t *words;
-    double *u;
+    Hashing hashing;
     if (!PyArg_ParseTuple(args, "OnnOOO", &block, &first, &last, &columns, &keys, &out)) return NULL;
-    word number = length_of(columns) / 8;
-    if (PyErr_Occurred()) return NULL;
-    int good = call_open(&call, block, first, last) && array_of(&call, columns, number, 8, NEEDED, &places) &&
-               array_of(&call, keys, number + 1, 8, NEEDED, &words) && array_of(&call, out, call.block.rows, 8, WRITTEN, &u);
-    for (word c = 0; good && c < number; c++)
-        if (places[c] < 0 || places[c] >= call.block.k) good = refuse("there is no such column") != NULL;
-    if (good) WITHOUT_LOCK(hash_rows(&call, places, words, number, u));
+    int good = call_open(&call, block, first, last) && hashing_open(&call, columns, keys, out, &hashing);
+    if (good && call.block.kept.starts) good = refuse("rows are needed") != NULL;
+    if (good) WITHOUT_LOCK(hash_rows(&call, &hashing));
     DONE(call, good);
 }
 
-static int score_labels(const Call *call, const word *labels, double *out)
+static int score_labels(const Call *call, const word *labels, const Hashing *hashing, double *out)
 {
     const Block *block = &call->block;
     Row row;
     int good = row_open(&row, block->k), tops = 0;
     for (word c = 0; c < block->length; c++)
         tops |= block->code[2 * c] == LOAD_TOP || block->code[2 * c] == LOAD_SECOND;
-    for (word i = call->first; good && i < call->last; i++) out[i] = label_score(&row, block, i, labels[i], tops);
+    for (word i = call->first; good && i < call->last; i++) {
+        Standing at = block->lanes->standing(row_at(block, i), block->k, entry(block, i, labels[i]));
+        if (hashing->out) hashing->out[i] = uniform(hashing, block, i, at.most);
+        out[i] = label_score(&row, block, i, labels[i], at, tops);
+    }
     row_close(&row);
     return good;
 }
 
 static PyObject *label_scores(PyObject *self, PyObject *args)
 {
-    PyObject *block, *labels, *out;
+    PyObject *block, *labels, *columns, *keys, *u, *out;
     Py_ssize_t first, last;
     Call call;
     const word *given;
+    Hashing hashing = {0};
     double *scores;
-    if (!PyArg_ParseTuple(args, "OnnOO", &block, &first, &last, &labels, &out)) return NULL;
+    if (!PyArg_ParseTuple(args, "OnnOOOOO", &block, &first, &last, &labels, &columns, &keys, &u, &out)) return NULL;
     int good = call_open(&call, block, first, last) && array_of(&call, labels, call.block.rows, 8, NEEDED, &given) &&
-               array_of(&call, out, call.block.rows, 8, WRITTEN, &scores);
+               array_of(&call, out, call.block.rows, 8, WRITTEN, &scores) &&
+               (columns == Py_None || hashing_open(&call, columns, keys, u, &hashing));
     if (good && !call.block.code) good = refuse("a formula is needed") != NULL;
     for (word i = first; good && i < last; i++)
         if (given[i] < 0 || given[i] >= call.block.k) good = refuse("there is no such label") != NULL;
-    if (good) WITHOUT_LOCK(good = score_labels(&call, given, scores));
+    if (good) WITHOUT_LOCK(good = score_labels(&call, given, &hashing, scores));
     DONE(call, good);
 }
 

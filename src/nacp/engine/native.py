@@ -60,6 +60,11 @@ class Block(block_.Block):
             return None
         return uniforms(self.values, self.spec.seed) if self._u is None else np.ascontiguousarray(self._u)
 
+    @property
+    def unknown_u(self) -> bool:
+        """Whether the uniform numbers have neither been given nor computed."""
+        return self._u is None and "u" not in vars(self)
+
     @cached_property
     def placed(self) -> Array:
         if not self.spec.ranked:
@@ -111,7 +116,11 @@ def label_scores(block: block_.Block, labels: Ints) -> Floats:
     if not isinstance(block, Block) or not block.spec.ranked:
         return numpy.label_scores(block, labels)
     out = np.empty(len(labels))
-    _over_rows(_native.label_scores, block.described, np.ascontiguousarray(labels), out)
+    hashing: tuple[Any, ...] = (None, None, None)
+    if block.spec.seed is not None and block.unknown_u:
+        block.u = np.empty(len(labels))  # computed on the way
+        hashing = (*hash_plan(block.shape[1], int(block.spec.seed) % (1 << 64)), block.u)
+    _over_rows(_native.label_scores, block.described, np.ascontiguousarray(labels), *hashing, out)
     return out
 
 

@@ -705,13 +705,11 @@ static void two_largest(const Block *block, word i, double *top, double *second)
     }
 }
 
-/* The score of one label of row i; `row` has room for it. */
-static double label_score(Row *row, const Block *block, word i, word label, int tops)
+/* The score of one label of row i, which stands there; `row` has room for it. */
+static double label_score(Row *row, const Block *block, word i, word label, Standing at, int tops)
 {
     Quantities *q = &row->q;
-    double own = entry(block, i, label);
-    Standing at = block->lanes->standing(row_at(block, i), block->k, own);
-    q->p[0] = from_grid(on_grid(own));
+    q->p[0] = from_grid(on_grid(entry(block, i, label)));
     q->above[0] = at.mass, q->upto[0] = at.mass + (double)at.equal * q->p[0];
     q->n_above[0] = (double)at.above, q->n_upto[0] = (double)(at.above + at.equal);
     q->u = block->u ? block->u[i] : 0;
