@@ -32,7 +32,7 @@ class ClaimCheck(NamedTuple):
     checked : int
         How many labels were checked.
     claim, claim_error : float
-        What the model claims, and its standard error if it is right.
+        What the model claims, cut off at 0 and 1, and its standard error if it is right.
     at_least : bool
         Whether it claims at least that much, because it is known up to an interval or a radius only.
     found, error : float
@@ -103,7 +103,7 @@ def claim_of(sample: Sample, cal: Calibration, rows: Ints, truth: Ints, level: f
         generous &= _won(least - mean - blur, high + more, 1 - low, level / 2)
     return ClaimCheck(
         checked=len(rows),
-        claim=claim,
+        claim=min(max(claim, 0.0), 1.0),
         claim_error=deviation / math.sqrt(sample.n),
         at_least=not noise.doubt.exact,
         found=float(found),

@@ -8,6 +8,8 @@ from collections.abc import Callable, Iterable, Sequence
 from importlib import resources
 from typing import Any
 
+import numpy as np
+
 from nacp._types import Floats
 from nacp.advice.compared import labels_used
 from nacp.calibration import Calibration
@@ -34,6 +36,7 @@ def render(contents: Contents, title: str, version: str) -> str:
         "last": str(len(contents.steps) - 1),
         "promise": _promise(contents.calibration),
         "coverage_chart": drawn["coverage"].html,
+        "cut": _cut(contents),
         "tradeoff_chart": drawn["tradeoff"].html,
         "sizes_chart": charts.sizes_chart(contents, contents.chosen),
         "whose": contents.measured_on,
@@ -124,6 +127,16 @@ def _opening(cal: Calibration) -> str:
 def _banner(cal: Calibration) -> str:
     """Return what speaks against the noise model, for the head of the page."""
     return "".join(f"<p class='banner' role='alert'>{_safe(_sentence(each))}</p>" for each in cal.warnings)
+
+
+def _cut(contents: Contents) -> str:
+    """Return what the shade in the chart of coverage means, where there is one."""
+    if not contents.calibration.warnings or not np.any(contents.curve.outside):
+        return ""
+    return (
+        " In the shade the estimate came out above 1 or below 0 and is cut off, which shows that the noise "
+        "model is wrong; it need not be right elsewhere."
+    )
 
 
 def _promise(cal: Calibration) -> str:
