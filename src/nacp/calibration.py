@@ -150,8 +150,8 @@ class Calibration:
             if self.planned is not None:
                 picked = "picked by the plan of choose_audit"
                 if self.planned > self.checked:
-                    picked += f", of whose {self.planned} the others were left out at random,"
-            said.append(f"the {self.checked} checked points were {picked} and checked rightly")
+                    picked += f", of whose {self.planned:,} the others were left out at random,"
+            said.append(f"the {self.checked:,} checked points were {picked} and checked rightly")
             said.append("nothing about how the other labels are wrong")
         elif self.noise is not None:
             independent = "" if self.noise.doubt.radius else ", independent of the input given the true class"

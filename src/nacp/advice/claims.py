@@ -19,6 +19,7 @@ from nacp.coverage.audited import AuditedCoverage
 from nacp.guarantees import Problem, coverage_under
 from nacp.noise import Noise, UniformNoise
 from nacp.stats.betting import Bets
+from nacp.wrapping import wrapped
 
 # A fifth of the points, but so many at the most, says at which threshold to compare.
 _PARTS, _MOST = 5, 2000
@@ -56,6 +57,9 @@ class ClaimCheck(NamedTuple):
     undecided: int = 0
 
     def __str__(self) -> str:
+        return wrapped(self._said())
+
+    def _said(self) -> str:
         said = (
             f"At the threshold the noise model claims {'at least ' * self.at_least}{100 * self.claim:.1f}%, "
             f"the {self.checked:,} checked labels say {100 * self.found:.1f}% ± {100 * self.error:.1f}%"

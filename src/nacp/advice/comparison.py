@@ -24,7 +24,7 @@ from nacp.guarantees import GUARANTEES, Guarantee, coverage_under
 from nacp.noise import UNSAID, NoiseLike, Unsaid, basis_of
 from nacp.points import Rows, column_names, open_points, open_test
 from nacp.scores import Score, as_score
-from nacp.wrapping import table_lines
+from nacp.wrapping import table_lines, wrapped
 
 
 @dataclass(frozen=True, repr=False)
@@ -77,7 +77,7 @@ class Comparison:
 
     def __str__(self) -> str:
         lines = table_lines(self._table, 2 + self.audited)
-        return "\n".join([*lines, "", *(f"{name}: {sentence}" for name, sentence in self.sentences)])
+        return "\n".join([*lines, "", *(wrapped(f"{name}: {sentence}") for name, sentence in self.sentences)])
 
     def _repr_html_(self) -> str:
         from nacp.show.html import card, sentence, table

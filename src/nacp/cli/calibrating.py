@@ -97,7 +97,7 @@ def calibrate_command(
     found.save(out)
     if found.obstacle is not None:
         typer.echo(
-            f"Warning: no threshold keeps the promise, so the sets hold all {found.k} classes.", err=True
+            f"Warning: no threshold keeps the promise, so the sets hold all {found.k:,} classes.", err=True
         )
     show(as_json, described(found) | {"out": str(out)}, found, f"Written: {out}")
     if strict and found.warnings:

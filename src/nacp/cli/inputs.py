@@ -136,7 +136,7 @@ def read_points(
         headed = len(read) == len(matrix) + 1 and kind(labels) in TEXTS
         raise InputError(
             labels,
-            f"holds {len(read)} labels, but {probs} has {len(matrix)} rows",
+            f"holds {len(read):,} labels, but {probs} has {len(matrix):,} rows",
             remedy=f"if its first line is a header, give {labels}:HEADER" if headed else None,
         )
     if known is None and read.dtype.kind in "US" and read.size:
@@ -202,7 +202,7 @@ def _in_order(
         if header is not None and are_whole(header) and sorted(header) != sorted(_places(k)):
             raise InputError(
                 probs,
-                f"begins with {few(header)}: these are no probabilities, and not the numbers of the {k} "
+                f"begins with {few(header)}: these are no probabilities, and not the numbers of the {k:,} "
                 "classes",
             )
         if header is not None and sorted(header) == sorted(_places(k)):

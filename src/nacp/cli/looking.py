@@ -14,8 +14,9 @@ from nacp.cli.inputs import read_points, read_test
 from nacp.cli.labels import read_clean
 from nacp.cli.models import read_calibration, read_noise_beside, with_other
 from nacp.cli.outputs import check_output, described
-from nacp.cli.terminal import on_one_line, progress_of, show
+from nacp.cli.terminal import progress_of, show
 from nacp.errors import InputError
+from nacp.wrapping import on_one_line
 
 app = typer.Typer()
 

@@ -142,7 +142,7 @@ def annotators_command(
         numbered = not isinstance(votes, LabelTable) and votes.dtype.kind not in "US"
         if names is not None and k is not None and k != len(names):
             raise InputError(
-                "k", f"is {k}, but {classes} holds {len(names)} names", remedy="give one of them"
+                "k", f"is {k:,}, but {classes} holds {len(names):,} names", remedy="give one of them"
             )
         if names is not None and numbered:
             k, known = len(names), None

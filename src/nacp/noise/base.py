@@ -49,7 +49,7 @@ class Noise(ABC):
     def check(self, k: int) -> None:
         """Refuse another number of classes than the model is for."""
         if self.k is not None and self.k != k:
-            raise InputError("noise", f"is for {self.k} classes, not for {k}", found=repr(self))
+            raise InputError("noise", f"is for {self.k:,} classes, not for {k:,}", found=repr(self))
 
     def inverse(self, k: int) -> ClassMatrix:
         """Return ``W = P^-1``, structured where the model has structure.

@@ -26,7 +26,9 @@ class UniformFamily(Noise):
         epsilon = self.epsilon(k)
         if not 0 <= epsilon < 1:
             raise InputError(
-                "noise", f"must have a rate in [0, 1) for {k} classes", found=f"{epsilon!r}, that of {self!r}"
+                "noise",
+                f"must have a rate in [0, 1) for {k:,} classes",
+                found=f"{epsilon!r}, that of {self!r}",
             )
         one_group = np.zeros(k, dtype=np.int64)
         return GroupedMatrix(one_group, np.array([1 - epsilon]), np.array([epsilon / k]))

@@ -19,7 +19,7 @@ def check_given(labels: Any, n: int, k: int, classes: Any = None) -> Ints:
     [[0, -1], [2, 1]]
     """
     try:
-        several = np.ndim(labels) == 2 and np.shape(labels)[1] > 1
+        several = np.ndim(labels) == 2 and np.shape(labels)[1] > 1 and not hasattr(labels, "tocsr")
     except ValueError:  # rows of different lengths
         several = True
     if not several:
@@ -33,7 +33,7 @@ def check_given(labels: Any, n: int, k: int, classes: Any = None) -> Ints:
             remedy="pass labels.argmax(axis=1)",
         )
     if len(array) != n:
-        raise InputError("labels", f"must have {n} rows, one per row of probs", found=f"{array.shape}")
+        raise InputError("labels", f"must have {n:,} rows, one per row of probs", found=f"{array.shape}")
     empty = missing.all(axis=1)
     if empty.any():
         raise InputError(

@@ -150,14 +150,14 @@ def pick_labels(
         return found[0]
     raise InputError(
         str(path),
-        f"has {len(there)} columns: {few(there)}",
+        f"has {len(there):,} columns: {few(there)}",
         remedy=f"name the one that is meant, as {path}:{there[-1] or 'NAME'}",
     )
 
 
 def few(names: Sequence[Any], most: int = 10) -> str:
     """List the first names, and say how many more there are."""
-    more = f" and {len(names) - most} more" if len(names) > most else ""
+    more = f" and {len(names) - most:,} more" if len(names) > most else ""
     return ", ".join(map(str, names[:most])) + more
 
 

@@ -54,7 +54,7 @@ def csv_rows(path: Path, *, gaps: bool = False) -> Iterator[tuple[int, list[str]
                 if len(row) != length:
                     raise InputError(
                         name,
-                        f"must have rows of one length; line {reader.line_num} has {len(row)} cells, not "
+                        f"must have rows of one length; line {reader.line_num} has {len(row):,} cells, not "
                         f"{length}",
                     )
                 empty = 0

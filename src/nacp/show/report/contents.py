@@ -170,8 +170,8 @@ def gather(
     if descriptions is not None and len(descriptions) != measured.n:
         raise InputError(
             "descriptions",
-            f"must have one text for each of {measured.n} points",
-            found=f"{len(descriptions)}",
+            f"must have one text for each of {measured.n:,} points",
+            found=f"{len(descriptions):,}",
         )
 
     say("calibrating for every alpha of the slider")

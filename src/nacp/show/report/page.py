@@ -16,6 +16,7 @@ from nacp.calibration import Calibration
 from nacp.guarantees import Uncorrected
 from nacp.show.report import charts
 from nacp.show.report.contents import Contents, Shown, Step
+from nacp.wrapping import on_one_line
 
 _PRINTED = 30  # so many classes, as in page.css
 
@@ -179,7 +180,7 @@ def _noise(contents: Contents, drawn: dict[str, charts.Chart]) -> str:
         return "<p>The labels are taken as they are.</p>"
     said = {"Estimated": contents.estimate, "Diagnosis": contents.diagnosis}
     text = f"<p class='soft'>{alpha}</p>" + "".join(
-        f"<p class='lines'><strong>{name}.</strong> {_safe(str(what))}</p>"
+        f"<p class='lines'><strong>{name}.</strong> {_safe(on_one_line(what))}</p>"
         for name, what in said.items()
         if what is not None
     )
@@ -214,7 +215,7 @@ def _checked(contents: Contents, checked: int, alpha: str) -> str:
     if contents.diagnosis is None:
         return text
     model = "The noise model that was given only helps to make these sets small. Taken by itself:"
-    return f"{text}<p>{model}</p><p class='lines'>{_safe(str(contents.diagnosis))}</p>"
+    return f"{text}<p>{model}</p><p class='lines'>{_safe(on_one_line(contents.diagnosis))}</p>"
 
 
 def _samples(contents: Contents) -> str:
