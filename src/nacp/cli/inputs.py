@@ -1,7 +1,7 @@
 """The points that commands are given: probabilities, labels and class names, from files."""
 
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
@@ -16,7 +16,6 @@ from nacp.cli.formats.common import (
     STDIN,
     TEXTS,
     Table,
-    are_numbers,
     are_whole,
     few,
     kind,
@@ -27,8 +26,10 @@ from nacp.cli.formats.common import (
 from nacp.cli.formats.jsonl import jsonl_matrix
 from nacp.cli.formats.parquet import parquet_matrix
 from nacp.cli.formats.text import csv_matrix, csv_rows
-from nacp.cli.labels import is_absent, read_labels
+from nacp.cli.labels import read_labels
 from nacp.errors import InputError
+from nacp.labels import LabelTable
+from nacp.labels.cells import from_cells
 
 _MANY = 20  # rows: with so many, a label for each of them is no label
 _READERS = {PARQUET: parquet_matrix, LINES: jsonl_matrix}
@@ -258,66 +259,17 @@ def _refuse_missing(name: str, header: list[str], classes: Sequence[Any]) -> Non
         raise InputError(name, f"has no column {missing!r}; its columns are {few(header)}")
 
 
-class Annotations(NamedTuple):
-    """Labels by several annotators, and how items and annotators are called if no name comes twice."""
-
-    labels: Array
-    items: list[str] | None = None
-    annotators: list[str] | None = None
-
-
-def read_annotations(name: str, classes: Sequence[str] | None = None) -> Annotations:
-    """Read labels by several annotators: a row per item, a column per annotator.
-
-    A cell is missing if it is empty, or a word for it such as NA that is no class. A first row of ``.csv``
-    that holds other than labels is a header, as is what pandas writes: an empty cell and numbers.
-    """
+def read_annotations(name: str, classes: Sequence[str] | None = None) -> Array | LabelTable:
+    """Read labels by several annotators: a row per item, a column per annotator."""
     path, key = split_key(name)
     if kind(path) in (*ARRAYS, PARQUET):
-        return Annotations(read_matrix(name, "labels")[0])
+        return read_matrix(name, "labels")[0]
     if key is not None:
         raise InputError(str(path), "is read whole, a column per annotator", remedy=f"give it without :{key}")
-    rows = [["" if is_absent(cell, classes) else cell for cell in row] for _, row in csv_rows(path)]
-    known, first = set(classes or ()), rows[0]
-    items = annotators = None
-    of_pandas = first[0] == "" and _all_differ(first[1:]) and _all_differ([row[0] for row in rows[1:]])
-    if of_pandas or any(cell and cell not in known and not are_numbers([cell]) for cell in first):
-        start, annotators = int(len(first) > 1 and first[0].lower() in ID), first
-        if start:
-            items, annotators = [row[0] for row in rows[1:]], first[1:]
-        rows = [row[start:] for row in rows[1:]]
-    elif len(first) > 1 and first == _places(len(first)):
-        raise InputError(
-            str(path),
-            f"begins with {','.join(first)}, which may be a header or labels: add a header that names the "
-            "annotators, or put one in its place",
-        )
-    if not rows:
-        raise InputError(str(path), "has a header and nothing below it")
-    cells = np.array(rows)
-    n, labels = len(cells), set(cells[:, 1:].ravel().tolist())
-    if _all_differ(cells[:, 0].tolist()) and (
-        n > 2 * len(labels)
-        or (n >= _MANY and not any(_all_differ(column) for column in cells.T[1:].tolist()))
-    ):
-        raise _numbered(str(path))
-    filled = [cell for cell in cells.ravel().tolist() if cell]
-    if not all(are_numbers([cell]) for cell in filled):
-        if classes is None:
-            odd = next(cell for cell in filled if not are_numbers([cell]))
-            raise InputError(str(path), f"holds names such as {odd!r}: pass --classes FILE with all of them")
-    elif not set(filled) <= known:
-        cells = np.where(cells == "", "-1", cells).astype(np.float64)
-    return Annotations(
-        cells,
-        items if items and _all_differ(items) else None,
-        annotators if annotators and _all_differ(annotators) else None,
-    )
-
-
-def _all_differ(cells: list[str]) -> bool:
-    """Return whether no two of several cells are the same."""
-    return len(set(cells)) == len(cells) > 1
+    try:
+        return from_cells([row for _, row in csv_rows(path)], classes)
+    except InputError as error:
+        raise error.about(str(path)) if error.argument == "labels" else error from None
 
 
 def _looks_like_probs(name: str) -> bool:

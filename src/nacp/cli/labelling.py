@@ -65,10 +65,10 @@ def read_table(
     said = any(value is not None for value in told.values())
     plain = kind(path) in (*ARRAYS, *_TABLES) or name == STDIN
     if not said and plain and not (kind(path) in _TABLES and key is None and is_long_file(checked(path))):
-        labels, items, annotators = read_annotations(name, classes)
-        if expert is None and annotators is None:
+        labels = read_annotations(name, classes)
+        if expert is None:
             return labels
-        table = from_matrix(labels, items=items, annotators=annotators)
+        table = labels if isinstance(labels, LabelTable) else from_matrix(labels)
     else:
         table = read(checked(path), **told)
     try:

@@ -23,9 +23,8 @@ from nacp.cli.formats.jsonl import jsonl_column, jsonl_rows
 from nacp.cli.formats.parquet import parquet_column, parquet_header
 from nacp.cli.formats.text import csv_column, csv_rows
 from nacp.errors import InputError
+from nacp.labels.cells import ABSENT
 from nacp.points import is_missing
-
-_ABSENT = {"", "na", "n/a", "nan", "none", "null"}
 
 
 def read_clean(name: str, rows: int, classes: Sequence[Any] | None = None, *, noisy: str = "") -> Array:
@@ -137,7 +136,7 @@ def _without_last_gaps(values: list[str], number: int) -> list[str]:
 
 def is_absent(cell: str, classes: Sequence[Any] | None) -> bool:
     """Return whether a cell stands for no label at all."""
-    return cell.lower() in _ABSENT and cell not in (classes or ())
+    return cell.lower() in ABSENT and cell not in (classes or ())
 
 
 def _named(labels: Array, classes: Sequence[Any]) -> Array:

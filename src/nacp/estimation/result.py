@@ -70,7 +70,10 @@ class NoiseEstimate:
         """What a promise that is made with it rests on."""
         assumed = self.assumption
         if self.n and self.confidence < 1:
-            assumed += "; the noise was estimated from other points than these"
+            assumed += (
+                "; the noise was estimated from other points than these, or from the same ones, for which "
+                "not every guarantee is proved"
+            )
         if self.approximate:
             return NoiseBasis(assumed, "if the interval of the noise, which is approximate, holds")
         if self.interval is None:

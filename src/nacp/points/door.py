@@ -128,10 +128,10 @@ def _tolerance(block: Array) -> float:
     """Return by how much the sums of rows may miss 1: more for numbers that were rounded to 16 bits."""
     with np.errstate(over="ignore", invalid="ignore"):
         if np.array_equal(block.astype(np.float16), block):
-            return _FLOAT16_TOLERANCE + _SMALL * block.shape[1]
+            return float(_FLOAT16_TOLERANCE + _SMALL * block.shape[1])
         single = block.astype(np.float32, copy=False)
         rounded = np.array_equal(single, block) and not np.any(single.view(np.uint32) & 0xFFFF)
-    return _BFLOAT16_TOLERANCE if rounded else _SUM_TOLERANCE
+    return float(_BFLOAT16_TOLERANCE if rounded else _SUM_TOLERANCE)
 
 
 def _check_logits(block: Array, start: int, name: str) -> None:
