@@ -108,9 +108,7 @@ def minimal():
 def test_label_studios_json_min():
     assert cells(from_label_studio(minimal(), item="key")) == UNCHECKED
     shuffled = [dict(sorted(entry.items())) for entry in minimal()]
-    with pytest.raises(
-        nacp.InputError, match="control must name the field with the answers, one of 'key', 'k"
-    ):
+    with pytest.raises(nacp.InputError, match="must name the field with the answers, one of 'kind'; JSON"):
         from_label_studio(shuffled)
     assert cells(from_label_studio(shuffled, item="key", control="kind")) == UNCHECKED
 

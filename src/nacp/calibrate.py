@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Sequence
 from typing import Any, overload
 
@@ -16,7 +15,7 @@ from nacp.contradicted import against, warn_of
 from nacp.coverage import RULES, CoverageCurve, Rule, Sample, Talk
 from nacp.coverage.audit import AuditPlan
 from nacp.coverage.audited import AuditedCoverage
-from nacp.errors import InputError
+from nacp.errors import InputError, warn
 from nacp.guarantees import Binomial, Guarantee, as_guarantee, coverage_under, find
 from nacp.noise import (
     UNSAID,
@@ -252,10 +251,9 @@ def calibrate(
         )
     for cal in found:
         if cal.obstacle is not None:
-            warnings.warn(
+            warn(
                 f"no threshold keeps the promise, so the sets hold all {cal.k:,} classes: {cal.obstacle}",
                 NoValidThresholdWarning,
-                stacklevel=2,
             )
     warn_of(found[0].warnings)
     return found[0] if np.ndim(alpha) == 0 else found

@@ -26,10 +26,12 @@ from nacp.cli.formats.common import (
 from nacp.cli.formats.jsonl import jsonl_matrix
 from nacp.cli.formats.parquet import parquet_matrix
 from nacp.cli.formats.text import csv_matrix, csv_rows
-from nacp.cli.labels import read_labels
+from nacp.cli.labels import present, read_labels
+from nacp.cli.terminal import complain
 from nacp.errors import InputError
 from nacp.labels import LabelTable
 from nacp.labels.cells import from_cells
+from nacp.wrapping import counted
 
 _MANY = 20  # rows: with so many, a label for each of them is no label
 _READERS = {PARQUET: parquet_matrix, LINES: jsonl_matrix}
@@ -109,6 +111,8 @@ def read_points(
     names: str | None = None,
     k: int | None = None,
     clean: str | None = None,
+    *,
+    drop: bool = False,
 ) -> tuple[Array, Array, Sequence[Any] | None]:
     """Read probabilities with their labels, and the classes.
 
@@ -116,6 +120,7 @@ def read_points(
     there, named columns are put in the order of the classes. Both may be in one table: the column called
     label, or the one that ``file.csv:column`` names, then holds the labels. `k` is for classes that are known
     by number alone, as in `read_rows`. `clean` are true labels that may be in the same table, too.
+    `drop`: rows without a label are left out, which is told.
     """
     if probs == labels == STDIN:
         raise InputError("standard input", "can be read once only: give a file for probs or for labels")
@@ -132,7 +137,14 @@ def read_points(
                 remedy="probabilities come first, then labels",
             ) from None
         raise
-    read = read_labels(labels, len(matrix), known)
+    if drop and clean is not None:
+        raise InputError("drop_unlabelled", "is of no use with checked labels", remedy="drop such rows first")
+    read = read_labels(labels, len(matrix), known, gaps=drop)
+    if drop and len(read) == len(matrix):
+        there, read = present(read, known)
+        if not there.all():
+            complain(f"Left out: {len(there) - len(read):,} of {counted(len(there), 'row')} without a label.")
+            matrix = matrix[there]
     if read.ndim == 1 and len(read) != len(matrix):
         headed = len(read) == len(matrix) + 1 and kind(labels) in TEXTS
         raise InputError(
@@ -149,8 +161,8 @@ def read_points(
             )
         raise InputError(
             labels,
-            f"{held} the columns of {probs} have none: pass --classes FILE with the {matrix.shape[1]} names "
-            "in the order of the columns",
+            f"{held} the columns of {probs} have none: pass --classes FILE with the {matrix.shape[1]:,} "
+            "names in the order of the columns",
         )
     if known is not None and read.ndim == 1:
         allowed = set(known)

@@ -33,6 +33,11 @@ class UniformFamily(Noise):
         one_group = np.zeros(k, dtype=np.int64)
         return GroupedMatrix(one_group, np.array([1 - epsilon]), np.array([epsilon / k]))
 
+    def _less_noise(self, k: int) -> str:
+        return (
+            f"state a smaller rate, if that is right: at {self.epsilon(k):.4g} nearly all labels are random"
+        )
+
     def _draw(self, labels: Ints, k: int, rng: np.random.Generator) -> Ints:
         replaced = rng.random(len(labels)) < self.epsilon(k)
         return np.where(replaced, rng.integers(k, size=len(labels)), labels)

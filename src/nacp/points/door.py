@@ -300,10 +300,10 @@ def check_labels(
         except KeyError as error:
             odd = error.args[0]
         if is_missing(odd):
-            raise _missing(name, next(i for i, each in enumerate(array.tolist()) if is_missing(each)))
+            raise no_label(name, [is_missing(each) for each in array.tolist()])
         raise InputError(name, f"holds {odd!r}, which is not in classes")
     if array.dtype.kind == "f" and np.isnan(array).any():
-        raise _missing(name, int(np.argmax(np.isnan(array))))
+        raise no_label(name, np.isnan(array))
     if array.dtype.kind in "USO":
         raise InputError(
             name,
@@ -322,8 +322,16 @@ def check_labels(
     return array.astype(np.int64)
 
 
-def _missing(name: str, row: int) -> InputError:
-    return InputError(name, f"has no label in row {row}", remedy="drop such rows first")
+def no_label(name: str, missing: Any) -> InputError:
+    """Return what to say where labels are missing: which rows that are, and how to leave them out."""
+    first, *more = np.flatnonzero(missing).tolist()
+    others = "" if not more else f" and in {len(more):,} {'other' if len(more) == 1 else 'others'}"
+    return InputError(
+        name,
+        f"has no label in row {first}{others}",
+        remedy="drop such rows first, as in probs[keep], labels[keep]",
+        spoken="drop such rows first; nacp calibrate, compare, diagnose and report do with --drop-unlabelled",
+    )
 
 
 def check_classes(classes: Any, k: int) -> tuple[Any, ...] | None:

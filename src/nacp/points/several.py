@@ -6,7 +6,7 @@ import numpy as np
 
 from nacp._types import Array, Bools, Ints
 from nacp.errors import InputError
-from nacp.points.door import check_labels, is_missing, plain_array
+from nacp.points.door import check_labels, is_missing, no_label, plain_array
 
 
 def check_given(labels: Any, n: int, k: int, classes: Any = None) -> Ints:
@@ -36,9 +36,7 @@ def check_given(labels: Any, n: int, k: int, classes: Any = None) -> Ints:
         raise InputError("labels", f"must have {n:,} rows, one per row of probs", found=f"{array.shape}")
     empty = missing.all(axis=1)
     if empty.any():
-        raise InputError(
-            "labels", f"has no label in row {int(empty.argmax())}", remedy="drop such rows first"
-        )
+        raise no_label("labels", empty)
     return number_table(array, missing, k, classes)
 
 

@@ -151,7 +151,7 @@ def pick_labels(
     raise InputError(
         str(path),
         f"has {len(there):,} columns: {few(there)}",
-        remedy=f"name the one that is meant, as {path}:{there[-1] or 'NAME'}",
+        remedy=f"name the one that is meant, as {path}:{there[start] or 'NAME'}",
     )
 
 
@@ -174,8 +174,13 @@ def are_whole(cells: Sequence[str]) -> bool:
 
 
 def separator(path: str | Path) -> str:
-    """Return what separates the cells of a text table: what was said, or a tab in ``.tsv``, else a comma."""
-    return _SEPARATOR.get() or ("\t" if kind(path) == ".tsv" else ",")
+    """Return what separates the cells of a text table: what was said, or the usual mark."""
+    return _SEPARATOR.get() or usual_separator(path)
+
+
+def usual_separator(path: str | Path) -> str:
+    """Return what separates the cells of a text table unless another mark is said: in ``.tsv`` a tab."""
+    return "\t" if kind(path) == ".tsv" else ","
 
 
 def separate_by(mark: str | None) -> Callable[[], None]:
