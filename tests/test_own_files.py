@@ -171,3 +171,41 @@ def test_of_label_studios_short_export_the_data_are_not_proposed_as_answers():
     with pytest.raises(nacp.InputError, match=r"must name the field with the answers, one of 'mood'; JSON"):
         from_label_studio(tasks)
     assert from_label_studio(tasks, control="mood").matrix().shape == (4, 2)
+
+
+def test_a_column_of_a_file_with_another_separator_is_not_missing(files):
+    _table("y.csv", ["id", "label", "checked"], [[i, i % K, i % K] for i in range(60)], ";")
+    said = done("noise", "audit", "y.csv:label", "y.csv:checked", "--k", "4", code=2)
+    assert "y.csv: its columns seem to be separated by ';'; give --separator ';'" in said
+    done("noise", "audit", "y.csv:label", "y.csv:checked", "--k", "4", "--separator", ";", "-o", "n.json")
+
+
+def test_a_label_matrix_of_numbers_goes_with_named_columns(files):
+    """Snorkel's matrix has -1 where a function abstains; the probabilities come from a table with names."""
+    probs, true, _ = files
+    rng = np.random.default_rng(5)
+    names = [f"c{i}" for i in range(K)]
+    votes = np.stack([nacp.UniformNoise(0.2).sample(true, K, random_state=i) for i in range(3)], axis=1)
+    votes[rng.random(votes.shape) < 0.3] = -1
+    empty = np.all(votes == -1, axis=1)
+    assert 5 < empty.sum() < 100
+    _table("p.csv", names, probs.tolist())
+    np.save("votes.npy", votes)
+    np.save("some.npy", votes[~empty])
+    _table("some.csv", names, probs[~empty].tolist())
+    options = ("--noise", "0.2", "-o", "cal.json")
+    wanted = nacp.calibrate(probs[~empty], votes[~empty], noise=0.2)
+    done("calibrate", "some.csv", "some.npy", *options)
+    assert nacp.load("cal.json").threshold == wanted.threshold
+    assert f"Left out: {empty.sum()} of" in done(
+        "calibrate", "p.csv", "votes.npy", *options, "--drop-unlabelled"
+    )
+    assert nacp.load("cal.json").threshold == wanted.threshold
+
+
+def test_an_estimate_names_the_class_that_it_knows_least(files):
+    _, true, noisy = files
+    names = np.array(["oak", "ash", "elm", "yew"])
+    rare = (true != 2) | (np.arange(len(true)) < 60)
+    found = nacp.noise_from_audit(names[noisy[rare]], names[true[rare]], classes=names.tolist())
+    assert "that of class 'elm'" in found.why

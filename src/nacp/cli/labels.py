@@ -21,7 +21,7 @@ from nacp.cli.formats.common import (
 )
 from nacp.cli.formats.jsonl import jsonl_column, jsonl_rows
 from nacp.cli.formats.parquet import parquet_column, parquet_header
-from nacp.cli.formats.text import csv_column, csv_rows
+from nacp.cli.formats.text import csv_column, csv_rows, refuse_separators
 from nacp.errors import InputError
 from nacp.labels.cells import ABSENT
 from nacp.points import is_missing, no_label
@@ -66,7 +66,8 @@ def present(read: Array, classes: Sequence[Any] | None) -> tuple[Bools, Array]:
     there = np.array(flat, dtype=bool).reshape(read.shape)
     if read.ndim == 2:
         some = np.asarray(there.any(axis=1))
-        return some, read[some]
+        named = classes is not None and read.dtype.kind in "iuf"
+        return some, _named(read[some].astype(np.int64), classes or ()) if named else read[some]
     cells = [str(each) for each in read[there].tolist()]
     if not are_whole(cells) or (classes is not None and set(cells) <= set(classes)):
         return there, np.array(cells)
@@ -91,6 +92,8 @@ def _column(path: Path, key: str | None, *, true: bool = False) -> str | None:
     """Return which column or array of a file is meant."""
     if kind(path) in TEXTS:
         _, header = next(csv_rows(path))
+        if len(header) == 1:
+            refuse_separators(path, header)
     elif kind(path) == PARQUET:
         header = parquet_header(path)
     elif kind(path) == LINES:
@@ -166,8 +169,10 @@ def is_absent(cell: str, classes: Sequence[Any] | None) -> bool:
 def _named(labels: Array, classes: Sequence[Any]) -> Array:
     """Return the names of labels that are numbers; a number that has none stays one.
 
-    A number is the place of a class, unless the names are numbers themselves.
+    A number is the place of a class, unless the names are numbers themselves. In a table -1 is a gap.
     """
     whole = are_whole([str(name) for name in classes])
     names = {int(float(name)): name for name in classes} if whole else dict(enumerate(classes))
+    if labels.ndim == 2:
+        names.setdefault(-1, "")
     return np.array([names.get(label, label) for label in labels.ravel().tolist()]).reshape(labels.shape)

@@ -111,7 +111,10 @@ def noise_from_audit(
             found=f"the shape {np.shape(noisy)}",
         )
     audit = _Audit(
-        check_labels(noisy, n, k, classes, name="noisy"), check_labels(clean, n, k, classes, name="clean"), k
+        check_labels(noisy, n, k, classes, name="noisy"),
+        check_labels(clean, n, k, classes, name="clean"),
+        k,
+        classes,
     )
     if model == "matrix":
         return _matrix(audit, confidence, f"a matrix: asked for{remark}")
@@ -138,7 +141,8 @@ def noise_from_audit(
 class _Audit:
     """Audited labels."""
 
-    def __init__(self, noisy: Ints, clean: Ints, k: int) -> None:
+    def __init__(self, noisy: Ints, clean: Ints, k: int, classes: Sequence[Any] | None = None) -> None:
+        self.classes = range(k) if classes is None else classes
         self.noisy, self.clean, self.k, self.n = noisy, clean, k, len(clean)
         self.wrong = noisy != clean
 
@@ -266,7 +270,7 @@ def _matrix(audit: _Audit, confidence: float, why: str) -> NoiseEstimate:
     radii = row_radii(counts, (1 - confidence) / audit.k)
     worst = int(radii.argmax())
     why += (
-        f", each row within {radii.max():.3g} in total variation: that of class {worst}, "
+        f", each row within {radii.max():.3g} in total variation: that of class {audit.classes[worst]!r}, "
         f"audited {int(totals[worst]):,} times"
     )
     if not seen.all():

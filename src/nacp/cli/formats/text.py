@@ -76,7 +76,7 @@ def csv_matrix(path: Path, key: str | None, places: Places, ids: IdPlace = no_id
     rows = _with_points(path)
     _, first = next(rows)
     if len(first) == 1:
-        _refuse_separators(path, first)
+        refuse_separators(path, first)
     header = None if are_numbers(first) else first
     if header is not None:
         _refuse_holes(path, header)
@@ -97,7 +97,7 @@ def csv_matrix(path: Path, key: str | None, places: Places, ids: IdPlace = no_id
             values.extend(map(float, pick(row)[:-1]))
         except ValueError:
             odd = next(cell for cell in pick(row) if not are_numbers([cell]))
-            _refuse_separators(path, [odd])
+            refuse_separators(path, [odd])
             raise InputError(
                 str(path),
                 "must hold one number per cell below its header",
@@ -173,7 +173,7 @@ def _other_mark(path: Path) -> str | None:
     return None
 
 
-def _refuse_separators(path: Path, cells: list[str]) -> None:
+def refuse_separators(path: Path, cells: list[str]) -> None:
     """Refuse cells if each of them looks like several."""
     for mark, name, option in _MARKS:
         if mark != _mark(path) and all(mark in cell for cell in cells):
@@ -190,7 +190,7 @@ def csv_column(
     """Return the cells of the column of labels, and whether its header is left out."""
     rows = [row for _, row in csv_rows(path, gaps=gaps)]
     if all(len(row) == 1 for row in rows):
-        _refuse_separators(path, [row[0] for row in rows])
+        refuse_separators(path, [row[0] for row in rows])
         if key is None:
             return [row[0] for row in rows], False
     more = {} if called is None else {"called": called}
