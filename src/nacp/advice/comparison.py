@@ -248,7 +248,7 @@ def _measured(
             return row
         i = place[row.calibration.native_threshold]
         coverage = None if truth is None else float(share[i])
-        return replace(row, mean_size=float(random[i]) * points.k, coverage=coverage)
+        return replace(row, mean_size=round(float(random[i]) * points.k, 12), coverage=coverage)
 
     return [measured(row) for row in rows]
 
