@@ -185,7 +185,7 @@ def test_options_of_plan_have_the_names_of_other_commands_and_the_old_ones():
 def test_an_audit_does_not_speak_of_probabilities_that_it_has_not():
     for noisy, clean, options, words in (
         ([0, 1, 5], [0, 1, 2], {"k": 3}, "noisy must lie from 0 to 2, for 3 classes; found 0 to 5"),
-        ([0, 1], [0, 1, 2], {"k": 3}, "noisy must have a label for each of the 3 in clean"),
+        ([0, 1], [0, 1, 2], {"k": 3}, "noisy must have one label for each of the 3 true ones"),
         ([0, 1], [0, 1], {"classes": ["a", "a"]}, "classes must hold 2 different names, one per class"),
         (["a", "b"], ["a", "b"], {"k": 2}, "noisy holds names such as 'a'"),
     ):  # fmt: skip
