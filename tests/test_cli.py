@@ -284,7 +284,7 @@ def test_a_wrong_file_gets_one_sentence(files, arguments, words):
             ["calibrate", "probs.npy", "labels.npy", "--noise", "0", "--guarantee", "foo"],
             "'crcp'; found 'foo'\n",
         ),
-        (["noise", "audit", "none-of.npy", "again.npy"], "give --k or --classes"),
+        (["noise", "audit", "none-of.npy", "again.npy"], "none-of.npy holds no label"),
         (["noise", "audit", "labels.npy", "again.npy", "--model", "groups"], "give --groups FILE too"),
         (["evaluate", "cal.json", "test.npz", "truth.csv"], "calibrate with --classes FILE"),
     ],

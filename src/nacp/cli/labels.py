@@ -46,10 +46,11 @@ def read_clean(name: str, rows: int, classes: Sequence[Any] | None = None, *, no
 
 def read_pairs(noisy: str, true: str, classes: Sequence[Any] | None = None) -> tuple[Array, Array, int]:
     """Read noisy and true labels of items that have both; and of how many items that is."""
-    refuse_same(noisy, true)
     given = read_labels(noisy, classes=classes, gaps=True)
     if given.ndim != 1:
         raise InputError(noisy, "must hold one label for each item", found=given.shape)
+    if not len(given):
+        raise InputError(noisy, "holds no label")
     there, values = present(given, classes)
     checked = read_clean(true, len(given), classes, noisy=noisy)
     known = np.array([each is not None for each in checked], dtype=bool)

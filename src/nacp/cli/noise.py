@@ -10,7 +10,7 @@ from nacp.cli import labelling, options
 from nacp.cli.classes import read_class_list, read_lines
 from nacp.cli.errors import Group, command, example_block
 from nacp.cli.inputs import read_points
-from nacp.cli.labels import read_pairs
+from nacp.cli.labels import read_pairs, refuse_same
 from nacp.cli.outputs import check_output
 from nacp.cli.terminal import complain, progress_of, show
 from nacp.errors import InputError
@@ -71,6 +71,7 @@ def audit_command(
 ) -> None:
     """From a sample whose labels were checked. If they are calibration points: nacp calibrate --clean."""
     check_output(str(out), inputs=(noisy, clean, classes, groups))
+    refuse_same(noisy, clean)
     with progress_of(f"reading {noisy}", quiet) as say:
         names = None if classes is None else read_class_list(classes)
         labels, true, number = read_pairs(noisy, clean, names)
