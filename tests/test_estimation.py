@@ -433,7 +433,7 @@ def test_a_group_model_with_an_interval_needs_both_ends_to_pass():
     [
         (
             lambda: nacp.noise_from_audit([0, 1], [0, 1, 1]),
-            "noisy must have a label for each of the 3 in clean",
+            "noisy must have one label for each of the 3 true ones",
         ),
         (lambda: nacp.noise_from_audit([], [], k=3), "clean is empty"),
         (lambda: nacp.noise_from_audit(["a"], ["a"]), "pass k= or classes="),

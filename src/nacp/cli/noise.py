@@ -49,7 +49,12 @@ def audit_command(
         str, typer.Argument(metavar="NOISY", help="The labels as they were.", show_default=False)
     ],
     clean: Annotated[
-        str, typer.Argument(metavar="CLEAN", help="The same items' true labels.", show_default=False)
+        str,
+        typer.Argument(
+            metavar="CLEAN",
+            help="The same items' true labels; items without one are left out.",
+            show_default=False,
+        ),
     ],
     k: Number = None,
     classes: options.Classes = None,
