@@ -64,6 +64,6 @@ class InputError(ValueError):
 def warn(message: str, category: type[Warning]) -> None:
     """Warn of something, at the line outside of nacp that led to it."""
     frame, level = sys._getframe(1), 2
-    while frame.f_back is not None and frame.f_globals.get("__name__", "").partition(".")[0] == "nacp":
+    while frame.f_back is not None and str(frame.f_globals.get("__name__")).partition(".")[0] == "nacp":
         frame, level = frame.f_back, level + 1
     warnings.warn(message, category, stacklevel=level)
