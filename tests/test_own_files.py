@@ -209,3 +209,14 @@ def test_an_estimate_names_the_class_that_it_knows_least(files):
     rare = (true != 2) | (np.arange(len(true)) < 60)
     found = nacp.noise_from_audit(names[noisy[rare]], names[true[rare]], classes=names.tolist())
     assert "that of class 'elm'" in found.why
+
+
+def test_a_column_that_only_another_separator_shows_is_told_so(files):
+    probs, true, _ = files
+    done("calibrate", "probs.npy", "labels.npy", "--noise", "0.2", "-o", "cal.json")
+    rows = [[*row, label] for row, label in zip(probs.tolist(), true.tolist(), strict=True)]
+    _table("test.csv", ["a, b", "c", "d", "e", "truth"], rows, ";")
+    said = done("evaluate", "cal.json", "test.csv", "test.csv:truth", code=2)
+    assert "holds no 'truth'" in said
+    assert "give --separator ';'" in said
+    assert "--separator" not in done("evaluate", "cal.json", "test.csv", "test.csv:other", code=2)

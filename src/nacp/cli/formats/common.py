@@ -125,9 +125,11 @@ def pick(path: Path, there: Sequence[str], key: str | None, usual: str) -> str:
     """Return which of the names is meant: the key, or the only one, or the usual one."""
     wanted = key or (there[0] if len(there) == 1 else usual)
     if wanted not in there:
-        raise InputError(
-            str(path), f"holds no {wanted!r}, but {few(there)}", remedy=f"name one as {path}:name"
-        )
+        remedy = f"name one as {path}:name"
+        for mark, option in ((";", "';'"), ("\t", "tab")):
+            if kind(path) in TEXTS and any(wanted in name.split(mark) for name in there):
+                remedy = f"give --separator {option}"
+        raise InputError(str(path), f"holds no {wanted!r}, but {few(there)}", remedy=remedy)
     return wanted
 
 
