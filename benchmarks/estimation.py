@@ -186,11 +186,7 @@ def human():
     folder = Path(os.environ["NACP_BENCHMARK_DATA"])
     with np.load(folder / "cifar10.npz") as data:
         probs, clean, counts = data["probs"], data["labels"].astype(int), data["human_counts"].astype(int)
-    # Three of an image's annotators, in a random order; the first one's label is the noisy one.
-    rng = np.random.default_rng(17)
-    three = rng.multivariate_hypergeometric
-    drawn = [rng.permutation(np.repeat(np.arange(10), three(row, 3))) for row in counts]
-    labels = np.array(drawn)
+    labels = _three(counts, np.random.default_rng(17))
     yield "CIFAR-10H", probs, clean, labels[:, 0], labels
     with np.load(folder / "cifar10n.npz") as data:
         probs, clean = data["probs"], data["labels"].astype(int)
@@ -202,6 +198,66 @@ def human():
         yield f"CIFAR-10N {kind}", probs, clean, noisy, None
     with np.load(folder / "cifar100n.npz") as data:
         yield "CIFAR-100N", data["probs"], data["labels"].astype(int), data["noisy_labels"].astype(int), None
+
+
+def _three(counts, rng):
+    """Three of an image's annotators, in a random order; the first one's label is the noisy one."""
+    drawn = rng.multivariate_hypergeometric
+    return np.array([rng.permutation(np.repeat(np.arange(10), drawn(row, 3))) for row in counts])
+
+
+def over_draws(runs):
+    """What three annotators of each image tell, over draws of 5,000 images and, of 10H, of annotators."""
+    folder = Path(os.environ["NACP_BENCHMARK_DATA"])
+    with np.load(folder / "cifar10.npz") as data:
+        probs, clean, counts = data["probs"], data["labels"].astype(int), data["human_counts"].astype(int)
+    sets = {"CIFAR-10H": (probs, clean, lambda rng: _three(counts, rng))}
+    with np.load(folder / "cifar10n.npz") as data:
+        given = np.stack([data[f"noisy_labels_random{i}"].astype(int) for i in (1, 2, 3)], axis=1)
+        sets["CIFAR-10N random"] = (
+            data["probs"], data["labels"].astype(int), lambda rng: rng.permuted(given, axis=1)
+        )  # fmt: skip
+    rows = []
+    for name, (probs, clean, labelled) in sets.items():
+        found = {way: [] for way in estimators(True) if way.startswith("annotators")}
+        for run in range(runs):
+            rng = np.random.default_rng([43, run])
+            labels, order = labelled(rng), rng.permutation(len(clean))
+            c, t = order[:5000], order[5000:]
+            for way, each in found.items():
+                estimate = estimators(True)[way](probs[c], None, labels[c])
+                told = estimate.wrong - np.mean(labels[c] != clean[c, None])
+                for guarantee in ("pac", "expected"):
+                    # The interval has half of the probability of failure; "expected" leaves it out.
+                    noise = estimate if guarantee == "pac" else _without_doubt(estimate.noise, 10)
+                    cal = nacp.calibrate(probs[c], labels[c, 0], noise=noise, guarantee=guarantee)
+                    result = nacp.evaluate(cal.predict_set(probs[t]), clean[t])
+                    values = estimate.wrong, told, result.coverage, result.mean_size, len(cal.warnings)
+                    each.append((guarantee, *values))
+        bar = 1 - ALPHA - 2 * math.sqrt(ALPHA * (1 - ALPHA) / len(t))
+
+        def mean(values, form):
+            return f"{values.mean():{form}} ± {values.std(ddof=1) / math.sqrt(runs):{form}}"
+
+        for way, each in found.items():
+            for guarantee in ("pac", "expected"):
+                drawn = np.array([row[1:] for row in each if row[0] == guarantee])
+                wrong, told, coverage, size, warned = drawn.T
+                short = f"{np.mean(coverage < bar):.0%}" if guarantee == "pac" else ""
+                cells = mean(wrong, ".2%"), mean(100 * told, "+.2f").replace("± +", "± ")
+                cells += mean(coverage, ".4f"), mean(size, ".3f"), short, f"{warned.mean():.0%}"
+                rows.append((name, way, guarantee, *cells))
+                log(str(rows[-1]))
+    header = ("labels", "noise from", "guarantee", "estimated wrong", "less the truth, in points",
+              "mean coverage, target 0.9", "size", "runs that are short", "contradicted")  # fmt: skip
+    return table(header, rows) + (
+        f"\n\n{runs} draws of 5,000 images to estimate and to calibrate with, three labels of each (of "
+        "CIFAR-10H by other annotators in each draw), one of which calibrates; HPS. ± is the standard error "
+        "of the mean over draws, which share images. Short: by more than two standard errors of the coverage "
+        'on all other images; "pac" may be in 10% of the runs with an interval, which a matrix has not. '
+        "Contradicted: runs in which `calibrate` warned of the noise model. "
+        "`python benchmarks/estimation.py --only annotators` makes this table in a minute."
+    )
 
 
 def estimators(annotators):
@@ -526,10 +582,12 @@ def _transposed(noise):
 def main():
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--scale", type=float, default=1.0, help="of the numbers of runs")
-    names = ("intervals", "bias", "level", "power", "uniform-audit", "rates", "end-to-end", "fewer-points")
+    names = ("intervals", "bias", "level", "power", "uniform-audit", "rates", "annotators",
+             "end-to-end", "fewer-points")  # fmt: skip
     parser.add_argument("--only", choices=names, nargs="+")
     options = parser.parse_args()
-    warnings.simplefilter("ignore", nacp.NoValidThresholdWarning)
+    for told in (nacp.NoValidThresholdWarning, nacp.NoiseModelWarning):
+        warnings.simplefilter("ignore", told)
 
     def runs(number):
         return max(2, int(number * options.scale))
@@ -541,13 +599,14 @@ def main():
         "power": ("Power of diagnose", lambda: power(runs(100))),
         "uniform-audit": ("An audit where noise is uniform", lambda: uniform_audit(runs(20))),
         "rates": ("Human noise: the share of wrong labels", rates),
+        "annotators": ("Human noise: three annotators, over draws", lambda: over_draws(runs(20))),
         "end-to-end": ("Human noise, end to end", lambda: end_to_end(runs(3))),
         "fewer-points": ("Human noise with 5,000 points", lambda: fewer_points(runs(20))),
     }
     order = [title for title, _ in parts.values()]
     if "NACP_BENCHMARK_DATA" not in os.environ:
         log("NACP_BENCHMARK_DATA is not set: the tables on human noise are left out")
-        for name in ("rates", "end-to-end", "fewer-points"):
+        for name in ("rates", "annotators", "end-to-end", "fewer-points"):
             del parts[name]
     found = _sections(OUT.read_text()) if OUT.exists() else {}
     for name, (title, make) in parts.items():

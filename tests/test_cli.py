@@ -124,7 +124,7 @@ def test_a_name_that_is_a_class_is_no_header(files):
     done("calibrate", "probs.csv", "names.csv", "--noise", "0.2")
     with open("many.csv", "w", newline="") as file:
         csv.writer(file).writerows([[NAMES[i % 4]] for i in range(1001)])
-    assert "many.csv holds 1001 labels, but probs.csv has 1000 rows" in done(
+    assert "many.csv holds 1,001 labels, but probs.csv has 1,000 rows" in done(
         "calibrate", "probs.csv", "many.csv", "--noise", "0.2", code=2
     )
 
@@ -141,7 +141,7 @@ def test_numbers_may_be_a_header(files):
     assert "from 1,000 noisy labels" in done("calibrate", "two.csv", "y.csv:0", "--noise", "0.2")
     # Without its name the 0 may be a label, and every other label would then belong to another row.
     said = done("calibrate", "two.csv", "y.csv", "--noise", "0.2", code=2)
-    assert "y.csv holds 1001 labels, but two.csv has 1000 rows" in said
+    assert "y.csv holds 1,001 labels, but two.csv has 1,000 rows" in said
 
 
 def test_columns_in_the_order_of_letters_are_the_same_classes(tmp_path, monkeypatch):
@@ -284,7 +284,7 @@ def test_a_wrong_file_gets_one_sentence(files, arguments, words):
             ["calibrate", "probs.npy", "labels.npy", "--noise", "0", "--guarantee", "foo"],
             "'crcp'; found 'foo'\n",
         ),
-        (["noise", "audit", "none-of.npy", "again.npy"], "give --k or --classes"),
+        (["noise", "audit", "none-of.npy", "again.npy"], "none-of.npy holds no label"),
         (["noise", "audit", "labels.npy", "again.npy", "--model", "groups"], "give --groups FILE too"),
         (["evaluate", "cal.json", "test.npz", "truth.csv"], "calibrate with --classes FILE"),
     ],

@@ -9,6 +9,7 @@ import pytest
 import nacp
 from nacp.guarantees import GUARANTEES
 from nacp.paper import twins
+from nacp.wrapping import on_one_line
 
 K, N = 10, 1500
 NOISE = nacp.UniformNoise(0.2)
@@ -130,7 +131,7 @@ def test_clean_labels_make_split_a_promise_about_the_true_label(data):
 
 
 def test_the_table_is_aligned_and_every_sentence_is_said_once(found):
-    lines, sentences = (part.splitlines() for part in str(found).split("\n\n"))
+    lines, sentences = (part.splitlines() for part in on_one_line(found).split("\n\n"))
     assert max(map(len, lines)) < 80
     start = lines[0].index("guarantee")
     for line, row in zip(lines[1:], found.rows, strict=True):
@@ -145,7 +146,7 @@ def test_a_note_is_told(data):
     probs, _, noisy = data
     coarse = nacp.PAC(grid=(0.2, 0.999))
     found = nacp.compare(probs[:N], noisy[:N], noise=0.2, scores=["hps"], guarantees=[coarse])
-    assert f"pac with hps: {found.rows[0].calibration.note}" in str(found)
+    assert f"pac with hps: {found.rows[0].calibration.note}" in on_one_line(found)
 
 
 def test_progress_counts_every_cell(data):

@@ -1,6 +1,7 @@
 """Labels that contradict the noise model are told of with every calibration; labels that do not, seldom."""
 
 import copy
+import json
 import pickle
 import re
 import timeit
@@ -72,6 +73,34 @@ def test_an_estimate_is_a_share(points):
     shown = [float(number) for number in re.findall(r"coverage (\d\.\d+)", str(cal))]
     assert shown
     assert max(shown) <= 1
+
+
+def test_no_model_is_said_to_claim_more_than_all(points):
+    probs, true, noisy = points
+    cal, _ = found(probs, noisy, noise=0.9, alpha=0.01)
+    raw = nacp.coverage_curve(probs, noisy, noise=0.9, thresholds=[cal.threshold])
+    assert raw.clean[0] > 1
+    claim = cal.diagnose(probs, noisy, clean=(np.arange(300), true[:300])).claim
+    assert claim.claim == 1
+    assert "claims 100.0%" in str(claim)
+
+
+@pytest.mark.parametrize("score", ["hps", "aps"])
+def test_no_curve_leaves_the_shares_and_it_is_known_where_one_was_cut_off(points, score):
+    probs, _, noisy = points
+    cal, _ = found(probs, noisy, noise=0.4, score=score, guarantee="none")
+    curve = cal.curve
+    raw = nacp.coverage_curve(probs, noisy, noise=0.4, score=score, thresholds=curve.thresholds)
+    assert raw.outside is None
+    assert raw.clean.max() > 1.1
+    assert curve.clean.min() >= 0
+    assert curve.clean.max() == 1
+    assert curve.outside.any()
+    assert np.all(np.isin(curve.clean[curve.outside], [0, 1]))
+    assert np.count_nonzero(curve.clean[curve.outside] == 1) > 100
+    inside = (raw.clean >= 0) & (raw.clean <= 1 - 1e-6)
+    assert not curve.outside[inside].any()
+    np.testing.assert_allclose(curve.clean[inside], raw.clean[inside], atol=1e-12)
 
 
 def test_one_warning_for_several_alphas(points):
@@ -217,6 +246,24 @@ def test_the_report_says_it_above_the_promise(points):
     assert "The labels contradict uniform label noise with rate 0.5" in page
     right = nacp.make_report(probs[:1000], noisy[:1000], noise=0.25, guarantee="none").html
     assert "class='banner'" not in right
+
+
+def test_the_chart_of_the_report_is_cut_off_and_says_where(points):
+    probs, _, noisy = points
+    page = nacp.make_report(probs[:1000], noisy[:1000], noise=0.5, guarantee="none").html
+    data = json.loads(re.search(r'id="data">(.*?)</script>', page)[1])
+    written = [float(text) for text in data["plots"]["coverage"]["lines"][0]["texts"]]
+    assert max(written) == 1
+    assert min(written) >= 0
+    (left, width), *_ = re.findall(r"class='band' style='left:([\d.]+)%;width:([\d.]+)%'", page)
+    first = written.index(1)  # the shade starts where the estimate passes 1, and goes on to the right
+    assert float(left) == pytest.approx(100 * data["plots"]["coverage"]["at"][first], abs=0.1)
+    assert float(left) + float(width) == pytest.approx(100, abs=0.1)
+    assert page.count("<span>noise model contradicted</span>") == 1
+    assert "came out above 1 or below 0 and is cut off" in page
+    right = nacp.make_report(probs[:1000], noisy[:1000], noise=0.25, guarantee="none").html
+    assert "class='band'" not in right
+    assert "cut off" not in right
 
 
 def test_the_command_line_says_it_and_ends_with_its_own_code_if_asked(points, tmp_path):

@@ -15,6 +15,7 @@ from nacp.noise import as_noise
 from nacp.paper import twins
 from nacp.points import open_points
 from nacp.stats.betting import Bets
+from nacp.wrapping import on_one_line
 
 # For tests in which a model is wrong on purpose; that calibrate says so, test_contradicted.py is about.
 wrong_on_purpose = pytest.mark.filterwarnings("ignore::nacp.NoiseModelWarning")
@@ -71,7 +72,7 @@ def test_the_sentence_says_what_is_impossible_or_that_nothing_is(population):
         rejected = [check for check in found.checks if check.rejected]
         worst = min(rejected, key=lambda check: check.share / check.error)
         said = f"labels {worst.region} is estimated at {worst.share:.3f} ± {worst.error:.3f}, and no share is"
-        assert said in str(found)
+        assert said in on_one_line(found)
     regions = [check.region for check in (*overstated.checks, *turned.checks)]
     assert any(region.startswith("with a score ") for region in regions)
     assert "in some pairs of the classifier's favourite and a true class (weighted)" in regions
@@ -422,7 +423,7 @@ def test_the_sentence_holds_the_estimates_at_the_threshold():
     assert claim.found == pytest.approx(hits.mean(), abs=1e-12)  # all were checked, so nothing is guessed
     assert claim.error == pytest.approx(hits.std() / math.sqrt(500), abs=1e-12)
     said = f"claims {100 * shares.mean():.1f}%, the 500 checked labels say {100 * hits.mean():.1f}% ± "
-    assert said in str(claim)
+    assert said in on_one_line(claim)
 
 
 def test_where_sets_hold_all_classes_and_with_few_points_there_is_an_answer():

@@ -21,6 +21,7 @@ from nacp.noise import as_noise
 from nacp.paper.splits import run_splits
 from nacp.points import open_rows
 from nacp.stats.intervals import exact_interval, exact_share, sum_distribution
+from nacp.wrapping import on_one_line
 
 GROUPS = ["a", "a", "a", "b", "b", "c"]
 
@@ -398,7 +399,7 @@ def test_an_estimate_is_taken_for_its_noise_and_survives_a_file(name, tmp_path):
     assert str(again) == str(found)
     assert again.noise == found.noise
     assert as_noise(found) is found.noise
-    assert found.assumption in str(found)
+    assert found.assumption in on_one_line(found)
 
 
 def test_calibrate_takes_an_estimate_and_adds_its_doubt_to_delta():
@@ -432,7 +433,7 @@ def test_a_group_model_with_an_interval_needs_both_ends_to_pass():
     [
         (
             lambda: nacp.noise_from_audit([0, 1], [0, 1, 1]),
-            "noisy must have a label for each of the 3 in clean",
+            "noisy must have one label for each of the 3 true ones",
         ),
         (lambda: nacp.noise_from_audit([], [], k=3), "clean is empty"),
         (lambda: nacp.noise_from_audit(["a"], ["a"]), "pass k= or classes="),
@@ -620,7 +621,7 @@ def test_an_estimate_calibrates_and_is_diagnosed(files):
     cal = nacp.calibrate(probs, labels[:, 0], noise=nacp.noise_from_annotators(labels, k=4))
     assert nacp.load("cal.json").threshold == cal.threshold
     said = done("!", "diagnose", "cal.json", "probs.npy", "noisy.npy")
-    assert str(cal.diagnose(probs, labels[:, 0])) in " ".join(said.split())
+    assert on_one_line(cal.diagnose(probs, labels[:, 0])) in " ".join(said.split())
     done(
         "!", "calibrate", "probs.npy", "noisy.npy", "--noise", "0.6", "--guarantee", "none", "-o", "bad.json"
     )
@@ -671,7 +672,7 @@ def test_too_few_audited_labels_for_a_matrix_are_named():
 def test_labels_that_never_agree_are_told_in_a_sentence(model, k):
     """More disagreements than even a rate of 1 makes likely: no rate fits."""
     true = np.arange(1000) % k
-    with pytest.raises(ValueError, match="disagree in 1000 of 1000 items, so a rate of 1"):
+    with pytest.raises(ValueError, match="disagree in 1,000 of 1,000 items, so a rate of 1"):
         nacp.noise_from_audit((true + 1) % k, true, k=k, model=model, groups=[0] * k)
 
 

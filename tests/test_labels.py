@@ -108,9 +108,7 @@ def minimal():
 def test_label_studios_json_min():
     assert cells(from_label_studio(minimal(), item="key")) == UNCHECKED
     shuffled = [dict(sorted(entry.items())) for entry in minimal()]
-    with pytest.raises(
-        nacp.InputError, match="control must name the field with the answers, one of 'key', 'k"
-    ):
+    with pytest.raises(nacp.InputError, match="must name the field with the answers, one of 'kind'; JSON"):
         from_label_studio(shuffled)
     assert cells(from_label_studio(shuffled, item="key", control="kind")) == UNCHECKED
 
@@ -578,3 +576,35 @@ def test_items_with_the_same_text_are_two_if_each_record_is_an_item(columns):
     assert from_records(records, **columns).items == (0, 1)
     long = [{"id": i, "text": "ok", "worker": who, "label": 0} for i, who in enumerate(["Ann", "Bob"])]
     assert from_records(long).items == ("ok",)
+
+
+WIDE = {
+    "image": "image,Ann,Bob\na.png,cat,dog\nb.png,NA,dog\nc.png,dog,\n",
+    "id": "id,Ann,Bob\na.png,cat,dog\nb.png,,dog\nc.png,dog,n/a\n",
+    "pandas": ",Ann,Bob\na.png,cat,dog\nb.png,,dog\nc.png,dog,\n",
+    "numbers of pandas": "image,Ann,Bob\na.png,0.0,1.0\nb.png,,1.0\nc.png,1.0,\n",
+    "numbers": "Unnamed: 0,Ann,Bob\na.png,0,1\nb.png,-1,1\nc.png,1,-1\n",
+}
+
+
+@pytest.mark.parametrize("text", WIDE.values(), ids=WIDE)
+def test_a_wide_table_is_the_same_from_python_and_on_the_command_line(text, tmp_path, monkeypatch):
+    from nacp.cli.labelling import read_table
+
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "wide.csv").write_text(text)
+    told = dict.fromkeys(("format", "control", "predictions", "item", "annotator", "label", "checked"))
+    tables, wanted = [read("wide.csv")], [["cat", "dog"], [None, "dog"], ["dog", None]]
+    tables += [read_table("wide.csv", names, expert=None, **told) for names in (None, ["cat", "dog"])]
+    for table in tables:
+        assert table.items == ("a.png", "b.png", "c.png")
+        assert table.annotators == ("Ann", "Bob")
+        assert table.matrix(classes=["cat", "dog"]).tolist() == wanted
+
+
+def test_without_a_header_the_first_row_of_a_wide_table_is_labels(tmp_path):
+    (tmp_path / "wide.csv").write_text("cat,dog\ndog,dog\ndog,cat\n")
+    assert read(tmp_path / "wide.csv").matrix().tolist() == [["cat", "dog"], ["dog", "dog"], ["dog", "cat"]]
+    (tmp_path / "numbered.csv").write_text("".join(f"{i},0,1\n" for i in range(7, 40)))
+    with pytest.raises(nacp.InputError, match="seems to number its rows in the first column"):
+        read(tmp_path / "numbered.csv")

@@ -72,6 +72,30 @@ def test_no_threshold_is_drawn_where_there_is_none(data):
     display.figure_.canvas.draw()
 
 
+def test_where_the_estimate_leaves_the_shares_the_plot_says_what_that_means(data):
+    probs, _, noisy = data
+    with pytest.warns(nacp.NoiseModelWarning):
+        cal = nacp.calibrate(probs[:N], noisy[:N], noise=0.6, guarantee="none")
+    raw = nacp.coverage_curve(probs[:N], noisy[:N], noise=0.6)
+    assert raw.clean.max() > 1.2
+    told = nacp.CoverageDisplay.from_calibration(cal)
+    assert "noise model contradicted" in labels_of(told)
+    (shade,) = told.ax_.collections
+    low, high = shade.get_datalim(told.ax_.transData).intervalx
+    assert cal.threshold <= low < high
+    plain = nacp.CoverageDisplay(raw, alpha=0.1).plot()
+    for display in (told, plain):
+        y = display.line_.get_ydata()
+        assert y.min() >= 0
+        assert y.max() == 1
+    assert "noise model contradicted" not in labels_of(plain)
+    told.figure_.canvas.draw()
+    # The words below do not run out of the figure.
+    box = told.figure_.legends[0].get_window_extent()
+    assert box.x0 >= 0
+    assert box.x1 <= told.figure_.bbox.x1
+
+
 def test_given_axes_are_drawn_on_and_options_reach_the_line(cal):
     figure, axes = pyplot.subplots(1, 3)
     coverage = nacp.CoverageDisplay.from_calibration(cal, ax=axes[0], color="red", label="mine")

@@ -2,6 +2,7 @@
 
 import json
 import pydoc
+import re
 import subprocess
 import sys
 
@@ -12,6 +13,7 @@ from typer.testing import CliRunner
 
 import nacp
 from nacp.cli import app
+from nacp.wrapping import on_one_line
 
 NAMES = ("cat", "dog", "owl")
 RNG = np.random.default_rng(0)
@@ -129,7 +131,7 @@ def test_one_label_is_one_label():
 
 def test_an_estimate_from_the_model_calls_its_interval_approximate_and_says_which_side_is_safe(tmp_path):
     estimate = nacp.noise_from_model(PROBS, NOISY)
-    said = str(estimate)
+    said = on_one_line(estimate)
     assert "(approximate: 95% sure if what is assumed holds)" in said
     assert "(95% sure)" not in said
     assert "Above it, that is safe" in said
@@ -183,10 +185,83 @@ def test_options_of_plan_have_the_names_of_other_commands_and_the_old_ones():
 def test_an_audit_does_not_speak_of_probabilities_that_it_has_not():
     for noisy, clean, options, words in (
         ([0, 1, 5], [0, 1, 2], {"k": 3}, "noisy must lie from 0 to 2, for 3 classes; found 0 to 5"),
-        ([0, 1], [0, 1, 2], {"k": 3}, "noisy must have a label for each of the 3 in clean"),
+        ([0, 1], [0, 1, 2], {"k": 3}, "noisy must have one label for each of the 3 true ones"),
         ([0, 1], [0, 1], {"classes": ["a", "a"]}, "classes must hold 2 different names, one per class"),
         (["a", "b"], ["a", "b"], {"k": 2}, "noisy holds names such as 'a'"),
     ):  # fmt: skip
         with pytest.raises(nacp.InputError, match=words) as caught:
             nacp.noise_from_audit(noisy, clean, **options)
         assert "probs" not in str(caught.value)
+
+
+def test_counts_are_written_with_separators(tmp_path):
+    """Numbers of four digits or more, in what is printed and in what is refused; but not shapes."""
+    rng = np.random.default_rng(0)
+    probs = rng.dirichlet(np.full(3, 0.3), 12_000)
+    true = (probs.cumsum(axis=1) > rng.random((12_000, 1))).argmax(axis=1)
+    noisy = nacp.UniformNoise(0.2).sample(true, 3, random_state=0)
+    checked = nacp.calibrate(probs, noisy, clean=(np.arange(1500), true[:1500]))
+    audited = nacp.noise_from_audit(noisy, true, k=3)
+    plan = nacp.choose_audit(probs, noisy, budget=1200)
+    part = (plan.rows[:1100], true[plan.rows[:1100]])
+    followed = nacp.calibrate(probs, noisy, clean=part, audit=plan)
+    result = nacp.evaluate(checked.predict_set(probs), true)
+    by_model = nacp.calibrate(probs, noisy, noise=0.2)
+    diagnosis = nacp.diagnose(by_model, probs, noisy, clean=(range(1500), true[:1500]))
+    texts = [
+        str(checked), checked.assumptions, str(audited), str(plan), str(followed), str(result),
+        checked._repr_html_().split("<table", 1)[1], result._repr_html_().split("<table", 1)[1],
+        str(nacp.plan(k=3, noise=0.2, n=12_000, checked=1500)),
+        str(diagnosis),
+        checked.predict_set(probs)._repr_html_().split("<table")[0],
+    ]  # fmt: skip
+    mistakes = [
+        lambda: nacp.choose_audit(probs, noisy, budget=12_000),
+        lambda: nacp.calibrate(probs[:11_000], noisy[:11_000], clean=([1], [0]), audit=plan),
+        lambda: nacp.make_report(probs, noisy, noise=0.2, descriptions=["one"] * 1001),
+        lambda: nacp.plan(k=3, noise=0.2, n=1000, checked=1500),
+        lambda: nacp.calibrate(probs, np.stack([noisy, noisy], axis=1)[:-1], noise=0.2),
+        lambda: nacp.noise_from_audit(1 - noisy[noisy < 2], noisy[noisy < 2], k=2, model="uniform"),
+    ]
+    for mistake in mistakes:
+        with pytest.raises(nacp.InputError) as caught:
+            mistake()
+        texts.append(str(caught.value))
+    for text in texts:
+        assert re.search(r"\d,\d{3}", text), text
+        plain = re.sub(r"shape \(.*?\)|found \(.*?\)|#\w+|[.\d]*em", "", text)
+        assert not re.search(r"(?<![\d.,])\d{4,}(?!\.)", plain), text
+
+
+@pytest.mark.parametrize("columns", [40, 80])
+def test_what_is_printed_is_wrapped(columns):
+    from nacp.wrapping import at_width
+
+    cal = nacp.calibrate(PROBS, NOISY, noise=0.2, guarantee="none")
+    shown = [
+        cal, cal.diagnose(PROBS, NOISY, clean=(range(60), TRUE[:60])), nacp.sensitivity(cal, PROBS, NOISY),
+        nacp.compare(PROBS, NOISY, noise=0.2, guarantees=["none", "nacp"]),
+        nacp.noise_from_model(PROBS, NOISY), nacp.noise_from_audit(NOISY[:100], TRUE[:100], k=3),
+        nacp.plan(k=3, noise=0.2),
+        nacp.judge(cal, nacp.evaluate(cal.predict_set(PROBS), TRUE)),
+    ]  # fmt: skip
+    for result in shown:
+        with at_width(columns):
+            assert max(map(len, str(result).splitlines())) <= columns, type(result)
+        if hasattr(result, "_repr_html_") and not isinstance(result, nacp.Comparison | nacp.Plan):
+            assert "\n" not in result._repr_html_()
+
+
+@pytest.mark.parametrize("columns", ["40", None])
+def test_errors_are_wrapped_to_the_terminal_and_stay_one_line_in_a_file(columns, monkeypatch, tmp_path):
+    np.save(tmp_path / "probs.npy", 100 * PROBS)
+    np.save(tmp_path / "labels.npy", NOISY)
+    monkeypatch.delenv("COLUMNS", raising=False)
+    if columns:
+        monkeypatch.setenv("COLUMNS", columns)
+    monkeypatch.chdir(tmp_path)
+    code, told = run("calibrate", "probs.npy", "labels.npy", "--noise", "0.2")
+    assert code == 2
+    assert "percentages" in told
+    longest = max(map(len, told.splitlines()))
+    assert longest <= 40 if columns else longest > 80

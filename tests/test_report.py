@@ -14,6 +14,7 @@ import pytest
 import nacp
 from nacp.paper import twins
 from nacp.show.report.contents import ALPHAS
+from nacp.wrapping import on_one_line
 
 BROWSER = shutil.which("chromium"), shutil.which("chromedriver")
 needs_browser = pytest.mark.skipif(
@@ -87,6 +88,12 @@ def test_sizes_and_classes_without_test_points_are_those_of_the_calibration_poin
     contents = nacp.make_report(probs, noisy, noise=NOISE).contents
     chosen = contents.steps[contents.chosen]
     assert chosen.mean_size == chosen.calibration.predict_set(probs).sizes.mean()
+    sets = chosen.calibration.predict_set(probs)
+    by_class = nacp.coverage_by_class(sets, noisy, noise=NOISE)
+    for name in ("coverage", "low", "high", "count"):
+        np.testing.assert_array_equal(getattr(contents.classes, name), getattr(by_class, name))
+    pac = next(row for row in contents.costs.rows if row.guarantee == "pac")
+    assert f"{pac.mean_size:.2f}" == f"{chosen.mean_size:.2f}"
     assert chosen.coverage is None
     assert [sample.label for sample in contents.samples] == [noisy[s.row] for s in contents.samples]
 
@@ -157,7 +164,7 @@ def test_with_checked_labels_all_steps_rest_on_these_and_the_noise_model_is_judg
     by_model = {row.guarantee: row.calibration for row in contents.costs.rows if row.labels == "noisy"}
     model = by_model[guarantee] or by_model["pac"]
     assert model.checked is None
-    assert str(contents.diagnosis.claim) in html.unescape(report.html)
+    assert on_one_line(contents.diagnosis.claim) in html.unescape(report.html)
     found = nacp.diagnose(model, probs, labels, clean=given["clean"])
     assert contents.diagnosis.claim.claim == pytest.approx(found.claim.claim)
     assert contents.diagnosis.claim.found == pytest.approx(found.claim.found)

@@ -9,6 +9,7 @@ from scipy import stats
 import nacp
 from nacp.metrics import Evaluation
 from nacp.paper import twins
+from nacp.wrapping import on_one_line
 
 
 def result(hits, m):
@@ -85,7 +86,7 @@ def test_the_target_of_expected_is_less_its_gap():
     ],
 )
 def test_the_sentence_says_what_was_found(hits, start, words):
-    said = str(nacp.judge(calibration(nacp.PAC()), result(hits, 1000)))
+    said = on_one_line(nacp.judge(calibration(nacp.PAC()), result(hits, 1000)))
     assert said.startswith(start)
     assert words in said
 

@@ -1,8 +1,11 @@
 """The ways in which probabilities and labels come: logits, tables, tensors, names and numbers."""
 
+import warnings
+
 import numpy as np
 import pandas as pd
 import pytest
+from scipy.sparse import csr_array
 from scipy.special import softmax
 from typer.testing import CliRunner
 
@@ -226,6 +229,39 @@ def test_tensors_need_not_be_detached_and_may_be_bfloat16():
     same = logits.detach().float().numpy()
     assert cal == nacp.calibrate(same, NOISY, from_logits=True, **OPTIONS)
     assert cal.predict_set(logits).to_lists() == cal.predict_set(same).to_lists()
+
+
+@pytest.mark.parametrize("k", [10, 100, 1000])
+@pytest.mark.parametrize("spread", [1.0, 4.0])
+def test_a_softmax_in_16_bits_is_probabilities_and_half_a_percent_off_otherwise_is_not(k, spread):
+    torch = pytest.importorskip("torch")
+    drawn = torch.Generator().manual_seed(k)
+    logits = spread * torch.randn(3000, k, generator=drawn)
+    labels = torch.randint(k, (3000,), generator=drawn)
+    powers = logits.bfloat16().exp()
+    by_hand = powers / powers.sum(dim=1, keepdim=True)
+    options = {"noise": 0.1, "guarantee": "none"}
+    rounded = logits.bfloat16().softmax(1), logits.softmax(1).bfloat16(), logits.half().softmax(1)
+    for probs in (*rounded, by_hand):
+        same = probs.float().numpy()  # as it is, with its sums
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", nacp.NoiseModelWarning)
+            warnings.simplefilter("ignore", nacp.NoValidThresholdWarning)
+            alike = probs, same, same.astype(np.float64)
+            found = [nacp.calibrate(each, labels, **options) for each in alike]
+        assert found[0].threshold == found[1].threshold == found[2].threshold
+    off = by_hand.float().numpy()
+    assert np.abs(off.sum(axis=1, dtype=np.float64) - 1).max() > 0.001
+    for wrong in (1.005 * off, 1.02 * off):  # not a number of 16 bits; too much even for these
+        with pytest.raises(nacp.InputError, match="must have rows that sum to 1"):
+            nacp.calibrate(wrong.astype(np.float32), labels, **options)
+    with pytest.raises(nacp.InputError, match="must have rows that sum to 1"):
+        nacp.calibrate((1.02 * by_hand.float()).bfloat16(), labels, **options)
+
+
+def test_sparse_labels_are_told_by_that_name():
+    with pytest.raises(nacp.InputError, match=r"labels is a sparse matrix; pass labels.toarray\(\)"):
+        nacp.calibrate(PROBS, csr_array(NOISY[None]), **OPTIONS)
 
 
 # Advice

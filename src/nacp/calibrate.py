@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Sequence
 from typing import Any, overload
 
@@ -16,7 +15,7 @@ from nacp.contradicted import against, warn_of
 from nacp.coverage import RULES, CoverageCurve, Rule, Sample, Talk
 from nacp.coverage.audit import AuditPlan
 from nacp.coverage.audited import AuditedCoverage
-from nacp.errors import InputError
+from nacp.errors import InputError, warn
 from nacp.guarantees import Binomial, Guarantee, as_guarantee, coverage_under, find
 from nacp.noise import (
     UNSAID,
@@ -99,8 +98,10 @@ def calibrate(
     Parameters
     ----------
     probs : array of shape (n, k)
-        The classifier's probabilities for the calibration points, in float16, float32 or float64. Never
-        copied whole, so a memory-mapped array is fine.
+        The classifier's probabilities for the calibration points, in float16, bfloat16, float32 or float64;
+        as precise as those that sets are to be predicted from. Rows must sum to 1 up to 0.001, in 16 bits up
+        to 0.01 (rounding does that), and are taken as they are unless `normalize` is given. Never copied
+        whole, so a memory-mapped array is fine.
     labels : array of shape (n,) or (n, a)
         Their noisy labels: numbers from 0 to k - 1, or names from `classes`. ``None`` with `clean`: only the
         checked labels are used. Several for each point, as from annotators, are a column each, with -1, NaN,
@@ -250,10 +251,9 @@ def calibrate(
         )
     for cal in found:
         if cal.obstacle is not None:
-            warnings.warn(
-                f"no threshold keeps the promise, so the sets hold all {cal.k} classes: {cal.obstacle}",
+            warn(
+                f"no threshold keeps the promise, so the sets hold all {cal.k:,} classes: {cal.obstacle}",
                 NoValidThresholdWarning,
-                stacklevel=2,
             )
     warn_of(found[0].warnings)
     return found[0] if np.ndim(alpha) == 0 else found

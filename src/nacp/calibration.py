@@ -150,8 +150,8 @@ class Calibration:
             if self.planned is not None:
                 picked = "picked by the plan of choose_audit"
                 if self.planned > self.checked:
-                    picked += f", of whose {self.planned} the others were left out at random,"
-            said.append(f"the {self.checked} checked points were {picked} and checked rightly")
+                    picked += f", of whose {self.planned:,} the others were left out at random,"
+            said.append(f"the {self.checked:,} checked points were {picked} and checked rightly")
             said.append("nothing about how the other labels are wrong")
         elif self.noise is not None:
             independent = "" if self.noise.doubt.radius else ", independent of the input given the true class"
@@ -186,8 +186,9 @@ class Calibration:
     def curve(self) -> CoverageCurve:
         """The coverage estimates at the edges of the cells that hold scores; from the tally.
 
-        Of many points they are counted up to the coverage half-way between 1 - alpha and 1, or further.
-        `coverage_curve` has them at any threshold, from the calibration points.
+        That of the true labels is cut off at 0 and 1, as `estimate` is. Of many points they are counted up to
+        the coverage half-way between 1 - alpha and 1, or further. `coverage_curve` has them at any threshold,
+        as they come out, from the calibration points.
         """
         if self.checked is not None:
             raise InputError("clean", "was given: an estimate from checked labels has no curve")
@@ -197,7 +198,7 @@ class Calibration:
                 "is not kept in a file, so a calibration that was loaded has no curve",
                 remedy="nacp.coverage_curve(probs, labels, ...) computes it",
             )
-        return self.tally.curve(self.score.offset)
+        return self.tally.curve(self.score.offset).cut()
 
     def diagnose(
         self,

@@ -84,7 +84,9 @@ def _by_plan(plan: AuditPlan, rows: Rows, checked: Ints, true: Ints) -> Audit:
     """Return the audit that followed a plan, in whole or in part."""
     if (plan.n, plan.k) != (rows.n, rows.k):
         raise InputError(
-            "audit", f"was chosen from {plan.n} points of {plan.k} classes", found=f"{rows.n} and {rows.k}"
+            "audit",
+            f"was chosen from {plan.n:,} points of {plan.k:,} classes",
+            found=f"{rows.n:,} and {rows.k:,}",
         )
     strange = np.setdiff1d(checked, plan.rows)
     if len(strange):
@@ -229,8 +231,9 @@ def choose_audit(
         raise InputError("probs", "must have 10 rows or more to choose from", found=f"{rows.n}")
     if budget > rows.n - aside:
         raise InputError(
-            "budget", f"must be at most {rows.n - aside} for {rows.n} points, of which {aside} are the pilot",
-            found=f"{budget}", remedy="or check all labels, and pass them as clean=",
+            "budget",
+            f"must be at most {rows.n - aside:,} for {rows.n:,} points, of which {aside:,} are the pilot",
+            found=f"{budget:,}", remedy="or check all labels, and pass them as clean=",
         )  # fmt: skip
     pilot, others = planned(rows.n, aside, seed)
     sample = Sample(rows, numbers, score)
@@ -255,8 +258,8 @@ def _parted(
     sides = others[outside[others]], others[~outside[others]]
     if any(len(side) < number for side, number in zip(sides, checks, strict=True)):
         raise InputError(
-            "budget", f"cannot be met: {len(sides[0])} points lie outside of the pilot's sets and "
-            f"{len(sides[1])} inside", found=f"{sum(checks)}", remedy="choose fewer labels",
+            "budget", f"cannot be met: {len(sides[0]):,} points lie outside of the pilot's sets and "
+            f"{len(sides[1]):,} inside", found=f"{sum(checks):,}", remedy="choose fewer labels",
         )  # fmt: skip
     counts = int(np.count_nonzero(outside[pilot])), len(sides[0])
     picks = sides[0][: checks[0]], sides[1][: checks[1]]
@@ -319,7 +322,7 @@ def same_audit(
     )
     if (n, k) != (rows.n, rows.k) or not 0 <= aside < n:
         raise InputError(
-            "audit", f"was chosen from {n} points of {k} classes", found=f"{rows.n} and {rows.k}"
+            "audit", f"was chosen from {n:,} points of {k:,} classes", found=f"{rows.n:,} and {rows.k:,}"
         )
     sample = Sample(rows, numbers, score)
     if document.get("digest") != digest(numbers, sample.label_scores):

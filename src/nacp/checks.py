@@ -54,7 +54,7 @@ def check_priors(priors: Any, k: int, name: str = "priors") -> Floats:
     if given.shape != (k,) or not np.all(given > 0) or abs(given.sum() - 1) > 1e-6:
         raise InputError(
             name,
-            f"must be {k} positive numbers that sum to 1",
+            f"must be {k:,} positive numbers that sum to 1",
             found=f"shape {given.shape}, smallest {given.min(initial=np.inf):.4g}, sum {given.sum():.6g}",
         )
     return given

@@ -1,6 +1,5 @@
 """What every calibration says against its noise model, if the labels contradict it."""
 
-import warnings
 from collections.abc import Iterable
 from typing import Any
 
@@ -8,6 +7,7 @@ import numpy as np
 
 from nacp.coverage import Sample, Talk
 from nacp.coverage.contradiction import LEVEL, Contradiction, contradiction
+from nacp.errors import warn
 from nacp.guarantees import coverage_under
 from nacp.noise import Noise
 
@@ -46,14 +46,14 @@ def against(sample: Sample, noise: Noise | None, classes: tuple[Any, ...] | None
         f"{_where(found, sample.score.offset, classes)} is estimated at {found.share:.3f}, and no share is "
         f"negative (a right model is contradicted in this way at most once in {1 / LEVEL:,.0f} times). Do "
         "not rely on the promise: coverage may be far lower. State less noise, ask nacp diagnose, or "
-        "check some labels and calibrate with them (clean), which needs no noise model",
+        "check some labels and calibrate with these clean ones, which needs no noise model",
     )
 
 
-def warn_of(sentences: Iterable[str], stacklevel: int = 2) -> None:
+def warn_of(sentences: Iterable[str]) -> None:
     """Warn of what is said against a noise model."""
     for sentence in sentences:
-        warnings.warn(sentence, NoiseModelWarning, stacklevel=stacklevel + 1)
+        warn(sentence, NoiseModelWarning)
 
 
 def _where(found: Contradiction, offset: float, classes: tuple[Any, ...] | None) -> str:

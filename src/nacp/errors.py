@@ -1,5 +1,7 @@
 """One error for wrong input: it carries the argument, what was found, and what would do."""
 
+import sys
+import warnings
 from functools import partial
 
 
@@ -57,3 +59,11 @@ class InputError(ValueError):
     def __reduce__(self) -> tuple[object, ...]:
         told = partial(InputError, found=self.found, remedy=self.remedy, spoken=self.spoken)
         return told, (self.argument, self.problem)
+
+
+def warn(message: str, category: type[Warning]) -> None:
+    """Warn of something, at the line outside of nacp that led to it."""
+    frame, level = sys._getframe(1), 2
+    while frame.f_back is not None and str(frame.f_globals.get("__name__")).partition(".")[0] == "nacp":
+        frame, level = frame.f_back, level + 1
+    warnings.warn(message, category, stacklevel=level)

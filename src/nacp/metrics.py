@@ -99,7 +99,12 @@ class Evaluation:
         """Return the metrics by name, written out."""
         shown = {each.name: getattr(self, each.name) for each in fields(self) if each.name != "size_error"}
         return {
-            name.replace("_", " "): "-" if value is None else f"{value:.6g}" for name, value in shown.items()
+            name.replace("_", " "): "-"
+            if value is None
+            else f"{value:,}"
+            if isinstance(value, int)
+            else f"{value:,.6g}"
+            for name, value in shown.items()
         }
 
     def _repr_html_(self) -> str:

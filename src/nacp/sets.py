@@ -144,11 +144,13 @@ class PredictionSets:
         from nacp.show.html import card, sentence, table
 
         first = [(i, len(self[i]), _listed(self[i])) for i in range(min(len(self), _SHOWN_ROWS))]
-        more = f" The first {len(first)}:" if len(first) < len(self) else ""
-        told = f"{len(self)} sets of labels from {self.k} classes, {self._mean_size:.4g} on average.{more}"
+        more = f" The first {len(first):,}:" if len(first) < len(self) else ""
+        told = (
+            f"{len(self):,} sets of labels from {self.k:,} classes, {self._mean_size:.4g} on average.{more}"
+        )
         return card("PredictionSets", sentence(told), table(("row", "size", "labels"), first, left=(2,)))
 
 
 def _listed(labels: list[Any]) -> str:
-    more = f" and {len(labels) - _SHOWN_LABELS} more" if len(labels) > _SHOWN_LABELS else ""
+    more = f" and {len(labels) - _SHOWN_LABELS:,} more" if len(labels) > _SHOWN_LABELS else ""
     return (", ".join(map(str, labels[:_SHOWN_LABELS])) or "none") + more

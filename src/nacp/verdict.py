@@ -10,6 +10,7 @@ from nacp.guarantees import Problem
 from nacp.guarantees.base import percent
 from nacp.metrics import REACH, Evaluation
 from nacp.noise import UniformNoise
+from nacp.wrapping import wrapped
 
 
 @dataclass(frozen=True)
@@ -48,9 +49,9 @@ class Verdict:
             f"{low:.4f} to {high:.4f}"
         )
         if not self.passed:
-            return f"fail: {found}, all of it below. Promised: {self.promise}."
+            return wrapped(f"fail: {found}, all of it below. Promised: {self.promise}.")
         told = "all of it above" if low >= self.target else "so the test points do not contradict it"
-        return f"pass: {found}, {told}. Promised: {self.promise}."
+        return wrapped(f"pass: {found}, {told}. Promised: {self.promise}.")
 
 
 def judge(calibration: Calibration, result: Evaluation) -> Verdict:

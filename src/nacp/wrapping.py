@@ -1,5 +1,6 @@
 """How wide text is: what a result prints is wrapped, to 80 columns or to those of the terminal."""
 
+import sys
 import textwrap
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -39,6 +40,12 @@ def wrapped(text: str, indent: str = "") -> str:
         textwrap.fill(line, width(), subsequent_indent=indent, break_long_words=False, break_on_hyphens=False)
         for line in text.split("\n")
     )
+
+
+def on_one_line(result: object) -> str:
+    """Return what a result says when printed, with each of its paragraphs on one line."""
+    with at_width(sys.maxsize):
+        return str(result)
 
 
 def counted(number: int, what: str) -> str:

@@ -143,8 +143,8 @@ def check_pilot(rows: Rows, k: int) -> None:
     """Refuse a pilot sample that is too small, or of other classes."""
     if rows.k != k or rows.n < _PILOT:
         raise InputError(
-            "probs", f"as a pilot sample needs {_PILOT} rows or more and k = {k} columns",
-            found=f"{rows.n} and {rows.k}",
+            "probs", f"as a pilot sample needs {_PILOT} rows or more and k = {k:,} columns",
+            found=f"{rows.n:,} and {rows.k:,}",
         )  # fmt: skip
 
 

@@ -19,6 +19,7 @@ from nacp.coverage.audited import AuditedCoverage
 from nacp.guarantees import Problem, coverage_under
 from nacp.noise import Noise, UniformNoise
 from nacp.stats.betting import Bets
+from nacp.wrapping import wrapped
 
 # A fifth of the points, but so many at the most, says at which threshold to compare.
 _PARTS, _MOST = 5, 2000
@@ -32,7 +33,7 @@ class ClaimCheck(NamedTuple):
     checked : int
         How many labels were checked.
     claim, claim_error : float
-        What the model claims, and its standard error if it is right.
+        What the model claims, cut off at 0 and 1, and its standard error if it is right.
     at_least : bool
         Whether it claims at least that much, because it is known up to an interval or a radius only.
     found, error : float
@@ -56,6 +57,9 @@ class ClaimCheck(NamedTuple):
     undecided: int = 0
 
     def __str__(self) -> str:
+        return wrapped(self._said())
+
+    def _said(self) -> str:
         said = (
             f"At the threshold the noise model claims {'at least ' * self.at_least}{100 * self.claim:.1f}%, "
             f"the {self.checked:,} checked labels say {100 * self.found:.1f}% ± {100 * self.error:.1f}%"
@@ -103,7 +107,7 @@ def claim_of(sample: Sample, cal: Calibration, rows: Ints, truth: Ints, level: f
         generous &= _won(least - mean - blur, high + more, 1 - low, level / 2)
     return ClaimCheck(
         checked=len(rows),
-        claim=claim,
+        claim=min(max(claim, 0.0), 1.0),
         claim_error=deviation / math.sqrt(sample.n),
         at_least=not noise.doubt.exact,
         found=float(found),

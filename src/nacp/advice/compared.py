@@ -195,7 +195,7 @@ def compared(
     estimate = None if asked.unsaid else min(max(float(estimates.clean[0]), 0.0), 1.0)
     if noise is asked.noise and not asked.unsaid:
         estimate = cal.estimate
-    return _filled(row, cal, estimate, float(estimates.random[0]) * sample.k)
+    return _filled(row, cal, estimate, round(float(estimates.random[0]) * sample.k, 12))
 
 
 def compared_checked(
@@ -231,7 +231,7 @@ def compared_checked(
     (cal,) = checked_calibrations(coverage, guarantee, [asked.alpha], asked.seed, **options)
     estimates = yield from coverage_under(sample, asked.noise).at(np.array([cal.native_threshold]))
     said()
-    return _filled(row, cal, cal.estimate, float(estimates.random[0]) * sample.k)
+    return _filled(row, cal, cal.estimate, round(float(estimates.random[0]) * sample.k, 12))
 
 
 def _filled(row: ComparisonRow, cal: Calibration, estimate: float | None, size: float) -> ComparisonRow:

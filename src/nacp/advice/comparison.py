@@ -24,7 +24,7 @@ from nacp.guarantees import GUARANTEES, Guarantee, coverage_under
 from nacp.noise import UNSAID, NoiseLike, Unsaid, basis_of
 from nacp.points import Rows, column_names, open_points, open_test
 from nacp.scores import Score, as_score
-from nacp.wrapping import table_lines
+from nacp.wrapping import table_lines, wrapped
 
 
 @dataclass(frozen=True, repr=False)
@@ -77,7 +77,7 @@ class Comparison:
 
     def __str__(self) -> str:
         lines = table_lines(self._table, 2 + self.audited)
-        return "\n".join([*lines, "", *(f"{name}: {sentence}" for name, sentence in self.sentences)])
+        return "\n".join([*lines, "", *(wrapped(f"{name}: {sentence}") for name, sentence in self.sentences)])
 
     def _repr_html_(self) -> str:
         from nacp.show.html import card, sentence, table
@@ -248,7 +248,7 @@ def _measured(
             return row
         i = place[row.calibration.native_threshold]
         coverage = None if truth is None else float(share[i])
-        return replace(row, mean_size=float(random[i]) * points.k, coverage=coverage)
+        return replace(row, mean_size=round(float(random[i]) * points.k, 12), coverage=coverage)
 
     return [measured(row) for row in rows]
 

@@ -25,6 +25,7 @@ from nacp.errors import InputError
 from nacp.guarantees import coverage_under
 from nacp.metrics import evaluate
 from nacp.points import check_labels, open_clean
+from nacp.wrapping import on_one_line, wrapped
 
 _STEP = 0.005
 
@@ -81,6 +82,9 @@ class Diagnosis:
     claim: ClaimCheck | None = None
 
     def __str__(self) -> str:
+        return wrapped(self._said())
+
+    def _said(self) -> str:
         level = f"level {100 * self.level:.4g}%"
         rejected = [check for check in self.checks if check.rejected]
         if rejected:
@@ -123,7 +127,7 @@ class Diagnosis:
             (check.region, f"{check.share:.4f}", f"{check.error:.4f}", "rejected" if check.rejected else "")
             for check in self.checks
         ]
-        return card("Diagnosis", told(str(self)), table(header, rows, left=(0, 3)))
+        return card("Diagnosis", told(on_one_line(self)), table(header, rows, left=(0, 3)))
 
 
 def diagnose(

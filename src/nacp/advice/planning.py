@@ -218,7 +218,9 @@ def plan(
     check_fraction("delta", delta)
     checked = min(_CHECKED, n) if checked is None else check_count("checked", checked, 1)
     if checked > n:
-        raise InputError("checked", f"must be at most n = {n}, of which labels are checked", found=checked)
+        raise InputError(
+            "checked", f"must be at most n = {n:,}, of which labels are checked", found=f"{checked:,}"
+        )
     if (probs is None) != (labels is None):
         raise InputError("probs" if probs is None else "labels", "is missing; a pilot sample needs both")
     if clean is not None and probs is None:

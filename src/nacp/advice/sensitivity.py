@@ -16,6 +16,7 @@ from nacp.errors import InputError
 from nacp.guarantees import coverage_under, find
 from nacp.noise import GroupNoise, MatrixNoise, Noise, UniformFamily, UniformNoise
 from nacp.points import check_labels
+from nacp.wrapping import table_lines, wrapped
 
 _SHIFTS = (-0.05, -0.03, -0.02, -0.01, 0.0, 0.01, 0.02, 0.03, 0.05)
 
@@ -64,24 +65,26 @@ class Sensitivity:
     target: float
 
     def __str__(self) -> str:
-        lines = [f"{'stated rate':>12}{'threshold':>12}{'believed':>10}{'coverage':>10}{'mean size':>11}"]
-        lines += [
-            f"{row.rate:>12.4g}{row.threshold:>12.6g}{row.estimate:>10.4f}{row.coverage:>10.4f}{row.mean_size:>11.4g}"
+        return "\n".join([*table_lines(self._table, 0), wrapped(self._said)])
+
+    @property
+    def _said(self) -> str:
+        return f"If the rate is {self.rate:.4g} in truth. {self.advice}."
+
+    @property
+    def _table(self) -> list[list[str]]:
+        rows = [
+            [f"{row.rate:.4g}", f"{row.threshold:.6g}", f"{row.estimate:.4f}", f"{row.coverage:.4f}",
+             f"{row.mean_size:,.4g}"]
             for row in self.rows
-        ]
-        return "\n".join(lines) + f"\nIf the rate is {self.rate:.4g} in truth. {self.advice}."
+        ]  # fmt: skip
+        return [["stated rate", "threshold", "believed", "coverage", "mean size"], *rows]
 
     def _repr_html_(self) -> str:
         from nacp.show.html import card, sentence, table
 
-        header = ("stated rate", "threshold", "believed", "coverage", "mean size")
-        rows = [
-            (f"{row.rate:.4g}", f"{row.threshold:.6g}", f"{row.estimate:.4f}", f"{row.coverage:.4f}",
-             f"{row.mean_size:.4g}")
-            for row in self.rows
-        ]  # fmt: skip
-        said = f"If the rate is {self.rate:.4g} in truth. {self.advice}."
-        return card("Sensitivity", table(header, rows, left=()), sentence(said))
+        header, *rows = self._table
+        return card("Sensitivity", table(header, rows, left=()), sentence(self._said))
 
     @property
     def advice(self) -> str:

@@ -100,7 +100,7 @@ def _items(name: str | None, rows: int) -> list[list[str]]:
         return [list[str]() for _ in range(rows + 1)]
     read = [cells for _, cells in csv_rows(Path(name))]
     if len(read) != rows + 1:
-        raise InputError(name, f"must have a header and {rows} rows", found=f"{len(read)} lines")
+        raise InputError(name, f"must have a header and {rows:,} rows", found=f"{len(read):,} lines")
     taken = [each for each in read[0] if each in (_ROW, _GIVEN, _PROBABLE, _CHECKED, _PLAN)]
     if taken:
         raise InputError(name, f'has a column "{taken[0]}", as the table to fill in has', remedy="rename it")

@@ -56,6 +56,7 @@ def calibrate_command(
         bool,
         typer.Option("--strict", help="End with exit code 3 if the labels contradict the noise model."),
     ] = False,
+    drop_unlabelled: options.Drop = False,
     separator: options.Separator = None,
     quiet: options.Quiet = False,
     as_json: options.Json = False,
@@ -69,9 +70,11 @@ def calibrate_command(
     check_output(str(out), inputs=(probs, labels, noise, classes, clean, audit))
     if clean is not None and audit is not None:
         raise InputError("audit", "holds checked labels, and so does --clean", remedy="give one of them")
+    if audit is not None and drop_unlabelled:
+        raise InputError("drop_unlabelled", "is of no use with checked labels", remedy="drop such rows first")
     known = read_noise_beside(clean or audit, noise, noise_interval, noise_confidence, noise_other)
     with progress_of(f"reading {probs}", quiet):
-        matrix, noisy, names = read_points(probs, labels, names=classes, clean=clean)
+        matrix, noisy, names = read_points(probs, labels, names=classes, clean=clean, drop=drop_unlabelled)
         known = with_other(known, noise_other, matrix.shape[-1])
         checked: Any = None if clean is None else read_clean(clean, len(matrix), names, noisy=labels)
         plan = None
@@ -97,7 +100,7 @@ def calibrate_command(
     found.save(out)
     if found.obstacle is not None:
         typer.echo(
-            f"Warning: no threshold keeps the promise, so the sets hold all {found.k} classes.", err=True
+            f"Warning: no threshold keeps the promise, so the sets hold all {found.k:,} classes.", err=True
         )
     show(as_json, described(found) | {"out": str(out)}, found, f"Written: {out}")
     if strict and found.warnings:

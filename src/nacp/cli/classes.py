@@ -18,8 +18,8 @@ def read_classes(name: str, k: int) -> list[str]:
     if len(names) != k or len(set(names)) != k:
         raise InputError(
             name,
-            f"must hold {k} different names, one per column of probs",
-            found=f"{len(names)}, {len(set(names))} of them different",
+            f"must hold {k:,} different names, one per column of probs",
+            found=f"{len(names):,}, {len(set(names)):,} of them different",
         )
     return names
 

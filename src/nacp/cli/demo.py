@@ -169,7 +169,7 @@ def _table(by_method: dict[str, list[Row]], scores: list[int], title: str, *, ad
 def describe(probs: Array, labels: list[int], names: tuple[str, ...], most: int = 6) -> str:
     """Name the languages of one set, the most probable first."""
     first = sorted(labels, key=lambda label: -probs[label])[:most]
-    more = f"; and {len(labels) - most} more" if len(labels) > most else ""
+    more = f"; and {len(labels) - most:,} more" if len(labels) > most else ""
     return ("; ".join(names[label] for label in first) or "none") + more
 
 

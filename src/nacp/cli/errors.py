@@ -13,6 +13,7 @@ from typer.core import TyperCommand, TyperGroup
 
 from _nacp_command import begin
 from nacp.cli.formats.common import STDIN
+from nacp.cli.terminal import complain
 from nacp.errors import InputError
 
 FAILED, WRONG, CONTRADICTED, INTERRUPTED, CLOSED = 1, 2, 3, 130, 141
@@ -64,10 +65,10 @@ class Commands(Group):
             if type(error).__name__ == "NoArgsIsHelpError":
                 typer.echo(error.ctx.get_help())
             else:
-                typer.echo(f"Error: {_usage(error, sys.argv[1:] if args is None else args)}", err=True)
+                complain(f"Error: {_usage(error, sys.argv[1:] if args is None else args)}")
             code = WRONG
         except OSError as error:  # help that nobody can read
-            typer.echo(f"Error: standard output: {error.strerror}", err=True)
+            complain(f"Error: standard output: {error.strerror}")
             _let_go_of_output()
             code = WRONG
         sys.exit(code if isinstance(code, int) else 0)
@@ -184,5 +185,5 @@ def _let_go_of_output() -> None:
 
 def _end(sentence: str) -> NoReturn:
     """Say what is wrong, and end."""
-    typer.echo(f"Error: {sentence}", err=True)
+    complain(f"Error: {sentence}")
     raise typer.Exit(WRONG) from None

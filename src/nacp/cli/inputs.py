@@ -1,7 +1,7 @@
 """The points that commands are given: probabilities, labels and class names, from files."""
 
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
@@ -16,7 +16,6 @@ from nacp.cli.formats.common import (
     STDIN,
     TEXTS,
     Table,
-    are_numbers,
     are_whole,
     few,
     kind,
@@ -27,8 +26,12 @@ from nacp.cli.formats.common import (
 from nacp.cli.formats.jsonl import jsonl_matrix
 from nacp.cli.formats.parquet import parquet_matrix
 from nacp.cli.formats.text import csv_matrix, csv_rows
-from nacp.cli.labels import is_absent, read_labels
+from nacp.cli.labels import present, read_labels
+from nacp.cli.terminal import complain
 from nacp.errors import InputError
+from nacp.labels import LabelTable
+from nacp.labels.cells import from_cells
+from nacp.wrapping import counted
 
 _MANY = 20  # rows: with so many, a label for each of them is no label
 _READERS = {PARQUET: parquet_matrix, LINES: jsonl_matrix}
@@ -108,6 +111,8 @@ def read_points(
     names: str | None = None,
     k: int | None = None,
     clean: str | None = None,
+    *,
+    drop: bool = False,
 ) -> tuple[Array, Array, Sequence[Any] | None]:
     """Read probabilities with their labels, and the classes.
 
@@ -115,6 +120,7 @@ def read_points(
     there, named columns are put in the order of the classes. Both may be in one table: the column called
     label, or the one that ``file.csv:column`` names, then holds the labels. `k` is for classes that are known
     by number alone, as in `read_rows`. `clean` are true labels that may be in the same table, too.
+    `drop`: rows without a label are left out, which is told.
     """
     if probs == labels == STDIN:
         raise InputError("standard input", "can be read once only: give a file for probs or for labels")
@@ -131,12 +137,19 @@ def read_points(
                 remedy="probabilities come first, then labels",
             ) from None
         raise
-    read = read_labels(labels, len(matrix), known)
+    if drop and clean is not None:
+        raise InputError("drop_unlabelled", "is of no use with checked labels", remedy="drop such rows first")
+    read = read_labels(labels, len(matrix), known, gaps=drop)
+    if drop and len(read) == len(matrix):
+        there, read = present(read, known)
+        if not there.all():
+            complain(f"Left out: {len(there) - len(read):,} of {counted(len(there), 'row')} without a label.")
+            matrix = matrix[there]
     if read.ndim == 1 and len(read) != len(matrix):
         headed = len(read) == len(matrix) + 1 and kind(labels) in TEXTS
         raise InputError(
             labels,
-            f"holds {len(read)} labels, but {probs} has {len(matrix)} rows",
+            f"holds {len(read):,} labels, but {probs} has {len(matrix):,} rows",
             remedy=f"if its first line is a header, give {labels}:HEADER" if headed else None,
         )
     if known is None and read.dtype.kind in "US" and read.size:
@@ -148,8 +161,8 @@ def read_points(
             )
         raise InputError(
             labels,
-            f"{held} the columns of {probs} have none: pass --classes FILE with the {matrix.shape[1]} names "
-            "in the order of the columns",
+            f"{held} the columns of {probs} have none: pass --classes FILE with the {matrix.shape[1]:,} "
+            "names in the order of the columns",
         )
     if known is not None and read.ndim == 1:
         allowed = set(known)
@@ -202,7 +215,7 @@ def _in_order(
         if header is not None and are_whole(header) and sorted(header) != sorted(_places(k)):
             raise InputError(
                 probs,
-                f"begins with {few(header)}: these are no probabilities, and not the numbers of the {k} "
+                f"begins with {few(header)}: these are no probabilities, and not the numbers of the {k:,} "
                 "classes",
             )
         if header is not None and sorted(header) == sorted(_places(k)):
@@ -258,66 +271,17 @@ def _refuse_missing(name: str, header: list[str], classes: Sequence[Any]) -> Non
         raise InputError(name, f"has no column {missing!r}; its columns are {few(header)}")
 
 
-class Annotations(NamedTuple):
-    """Labels by several annotators, and how items and annotators are called if no name comes twice."""
-
-    labels: Array
-    items: list[str] | None = None
-    annotators: list[str] | None = None
-
-
-def read_annotations(name: str, classes: Sequence[str] | None = None) -> Annotations:
-    """Read labels by several annotators: a row per item, a column per annotator.
-
-    A cell is missing if it is empty, or a word for it such as NA that is no class. A first row of ``.csv``
-    that holds other than labels is a header, as is what pandas writes: an empty cell and numbers.
-    """
+def read_annotations(name: str, classes: Sequence[str] | None = None) -> Array | LabelTable:
+    """Read labels by several annotators: a row per item, a column per annotator."""
     path, key = split_key(name)
     if kind(path) in (*ARRAYS, PARQUET):
-        return Annotations(read_matrix(name, "labels")[0])
+        return read_matrix(name, "labels")[0]
     if key is not None:
         raise InputError(str(path), "is read whole, a column per annotator", remedy=f"give it without :{key}")
-    rows = [["" if is_absent(cell, classes) else cell for cell in row] for _, row in csv_rows(path)]
-    known, first = set(classes or ()), rows[0]
-    items = annotators = None
-    of_pandas = first[0] == "" and _all_differ(first[1:]) and _all_differ([row[0] for row in rows[1:]])
-    if of_pandas or any(cell and cell not in known and not are_numbers([cell]) for cell in first):
-        start, annotators = int(len(first) > 1 and first[0].lower() in ID), first
-        if start:
-            items, annotators = [row[0] for row in rows[1:]], first[1:]
-        rows = [row[start:] for row in rows[1:]]
-    elif len(first) > 1 and first == _places(len(first)):
-        raise InputError(
-            str(path),
-            f"begins with {','.join(first)}, which may be a header or labels: add a header that names the "
-            "annotators, or put one in its place",
-        )
-    if not rows:
-        raise InputError(str(path), "has a header and nothing below it")
-    cells = np.array(rows)
-    n, labels = len(cells), set(cells[:, 1:].ravel().tolist())
-    if _all_differ(cells[:, 0].tolist()) and (
-        n > 2 * len(labels)
-        or (n >= _MANY and not any(_all_differ(column) for column in cells.T[1:].tolist()))
-    ):
-        raise _numbered(str(path))
-    filled = [cell for cell in cells.ravel().tolist() if cell]
-    if not all(are_numbers([cell]) for cell in filled):
-        if classes is None:
-            odd = next(cell for cell in filled if not are_numbers([cell]))
-            raise InputError(str(path), f"holds names such as {odd!r}: pass --classes FILE with all of them")
-    elif not set(filled) <= known:
-        cells = np.where(cells == "", "-1", cells).astype(np.float64)
-    return Annotations(
-        cells,
-        items if items and _all_differ(items) else None,
-        annotators if annotators and _all_differ(annotators) else None,
-    )
-
-
-def _all_differ(cells: list[str]) -> bool:
-    """Return whether no two of several cells are the same."""
-    return len(set(cells)) == len(cells) > 1
+    try:
+        return from_cells([row for _, row in csv_rows(path)], classes)
+    except InputError as error:
+        raise error.about(str(path)) if error.argument == "labels" else error from None
 
 
 def _looks_like_probs(name: str) -> bool:

@@ -65,10 +65,10 @@ def read_table(
     said = any(value is not None for value in told.values())
     plain = kind(path) in (*ARRAYS, *_TABLES) or name == STDIN
     if not said and plain and not (kind(path) in _TABLES and key is None and is_long_file(checked(path))):
-        labels, items, annotators = read_annotations(name, classes)
-        if expert is None and annotators is None:
+        labels = read_annotations(name, classes)
+        if expert is None:
             return labels
-        table = from_matrix(labels, items=items, annotators=annotators)
+        table = labels if isinstance(labels, LabelTable) else from_matrix(labels)
     else:
         table = read(checked(path), **told)
     try:
@@ -77,10 +77,18 @@ def read_table(
         raise error.about("expert") if error.argument == "checked" else error from None
 
 
-def write_labels(votes: LabelTable | Array, path: Path, classes: list[str] | None, items: str | None) -> None:
-    """Write the labels of items: all of them (.npz), or one, a vote and what was checked (.csv)."""
+def write_labels(votes: LabelTable | Array, path: Path, classes: list[str] | None, items: str | None) -> str:
+    """Write the labels of items: all of them (.npz), or one, a vote and what was checked (.csv).
+
+    Returned is what was written.
+    """
     table = votes if isinstance(votes, LabelTable) else from_matrix(votes)
     order = None if items is None else _read_items(items)
+    if order is not None:
+        known = {str(each) for each in table.items}
+        unknown = [each for each in dict.fromkeys(order) if each not in known]
+        if len(unknown) < len(set(order)):  # else they are called otherwise here, which is refused below
+            table = LabelTable(table.given, (*table.items, *unknown))
     every = table.matrix(order, classes)
     parts = {
         "items": np.array([str(each) for each in (table.items if order is None else order)]),
@@ -88,18 +96,23 @@ def write_labels(votes: LabelTable | Array, path: Path, classes: list[str] | Non
         "vote": table.votes(order, classes),
         "checked": table.clean(order, classes),
     }
+    empty = sum(each is None or each == -1 for each in parts["label"].tolist())
+    said = f"Written: {path}, the labels"
+    if empty:
+        said += f"; {empty:,} of {len(parts['label']):,} items have none: calibrate with --drop-unlabelled"
     if path.suffix == ".csv":
         rows = zip(*([_text(each) for each in part.tolist()] for part in parts.values()), strict=True)
         write_whole(
             path, "w", lambda file: csv.writer(file, lineterminator="\n").writerows([list(parts), *rows])
         )
-        return
+        return said
     arrays: dict[str, Any] = {name: _storable(part, "-1") for name, part in parts.items()}
     arrays |= {
         "labels": _storable(every, ""),
         "annotators": np.array([str(each) for each in table.annotators]),
     }
     write_whole(path, "wb", lambda file: np.savez(file, **arrays))
+    return said
 
 
 def _read_items(name: str) -> list[str]:

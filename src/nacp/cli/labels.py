@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from nacp._types import Array
+from nacp._types import Array, Bools
 from nacp.cli.formats.arrays import read_array
 from nacp.cli.formats.common import (
     ARRAYS,
@@ -21,11 +21,10 @@ from nacp.cli.formats.common import (
 )
 from nacp.cli.formats.jsonl import jsonl_column, jsonl_rows
 from nacp.cli.formats.parquet import parquet_column, parquet_header
-from nacp.cli.formats.text import csv_column, csv_rows
+from nacp.cli.formats.text import csv_column, csv_rows, refuse_separators
 from nacp.errors import InputError
-from nacp.points import is_missing
-
-_ABSENT = {"", "na", "n/a", "nan", "none", "null"}
+from nacp.labels.cells import ABSENT
+from nacp.points import is_missing, no_label
 
 
 def read_clean(name: str, rows: int, classes: Sequence[Any] | None = None, *, noisy: str = "") -> Array:
@@ -39,16 +38,42 @@ def read_clean(name: str, rows: int, classes: Sequence[Any] | None = None, *, no
         raise InputError(
             name, f"must hold {rows} labels, -1 or empty where none was checked", found=read.shape
         )
-    absent = () if classes is not None and "-1" in map(str, classes) else ("-1", "-1.0")
-    there = [i for i, each in enumerate(read) if not is_missing(each) and str(each) not in absent]
-    cells = [str(read[i]) for i in there]
-    values = np.array(cells)
-    if are_whole(cells) and (classes is None or not set(cells) <= set(classes)):
-        numbers = np.array(cells, dtype=np.float64).astype(np.int64)
-        values = numbers if classes is None else _named(numbers, classes)
+    there, values = present(read, classes)
     found = np.full(rows, None, dtype=object)
     found[there] = values.tolist()
     return found
+
+
+def read_pairs(noisy: str, true: str, classes: Sequence[Any] | None = None) -> tuple[Array, Array, int]:
+    """Read noisy and true labels of items that have both; and of how many items that is."""
+    given = read_labels(noisy, classes=classes, gaps=True)
+    if given.ndim != 1:
+        raise InputError(noisy, "must hold one label for each item", found=given.shape)
+    if not len(given):
+        raise InputError(noisy, "holds no label")
+    there, values = present(given, classes)
+    checked = read_clean(true, len(given), classes, noisy=noisy)
+    known = np.array([each is not None for each in checked], dtype=bool)
+    if not known[there].any():
+        raise InputError(true, "has no label for an item that has a noisy one")
+    both = there & known
+    return values[known[there]], np.array(checked[both].tolist()), len(given)
+
+
+def present(read: Array, classes: Sequence[Any] | None) -> tuple[Bools, Array]:
+    """Return which of several labels, or rows of them, are there, and these."""
+    absent = {"", "-1", "-1.0"} - set(map(str, classes or ()))
+    flat = [not is_missing(each) and str(each) not in absent for each in read.ravel().tolist()]
+    there = np.array(flat, dtype=bool).reshape(read.shape)
+    if read.ndim == 2:
+        some = np.asarray(there.any(axis=1))
+        named = classes is not None and read.dtype.kind in "iuf"
+        return some, _named(read[some].astype(np.int64), classes or ()) if named else read[some]
+    cells = [str(each) for each in read[there].tolist()]
+    if not are_whole(cells) or (classes is not None and set(cells) <= set(classes)):
+        return there, np.array(cells)
+    numbers = np.array(cells, dtype=np.float64).astype(np.int64)
+    return there, numbers if classes is None else _named(numbers, classes)
 
 
 def refuse_same(noisy: str, true: str) -> None:
@@ -68,6 +93,8 @@ def _column(path: Path, key: str | None, *, true: bool = False) -> str | None:
     """Return which column or array of a file is meant."""
     if kind(path) in TEXTS:
         _, header = next(csv_rows(path))
+        if len(header) == 1:
+            refuse_separators(path, header)
     elif kind(path) == PARQUET:
         header = parquet_header(path)
     elif kind(path) == LINES:
@@ -118,9 +145,9 @@ def read_labels(
     if gaps:
         left = values if rows is None else _without_last_gaps(values, rows)
         return np.array([None if is_absent(cell, classes) else cell for cell in left], dtype=object)
-    missing = next((i for i, cell in enumerate(values) if is_absent(cell, classes)), None)
-    if missing is not None:
-        raise InputError(str(path), f"has no label in row {missing}", remedy="drop such rows first")
+    missing = [is_absent(cell, classes) for cell in values]
+    if any(missing):
+        raise no_label(str(path), missing)
     if not are_whole(values) or (classes is not None and set(values) <= set(classes)):
         return np.array(values)
     numbers = np.array(values, dtype=np.float64).astype(np.int64)
@@ -137,14 +164,16 @@ def _without_last_gaps(values: list[str], number: int) -> list[str]:
 
 def is_absent(cell: str, classes: Sequence[Any] | None) -> bool:
     """Return whether a cell stands for no label at all."""
-    return cell.lower() in _ABSENT and cell not in (classes or ())
+    return cell.lower() in ABSENT and cell not in (classes or ())
 
 
 def _named(labels: Array, classes: Sequence[Any]) -> Array:
     """Return the names of labels that are numbers; a number that has none stays one.
 
-    A number is the place of a class, unless the names are numbers themselves.
+    A number is the place of a class, unless the names are numbers themselves. In a table -1 is a gap.
     """
     whole = are_whole([str(name) for name in classes])
     names = {int(float(name)): name for name in classes} if whole else dict(enumerate(classes))
+    if labels.ndim == 2:
+        names.setdefault(-1, "")
     return np.array([names.get(label, label) for label in labels.ravel().tolist()]).reshape(labels.shape)

@@ -14,8 +14,9 @@ from nacp.cli.inputs import read_points, read_test
 from nacp.cli.labels import read_clean
 from nacp.cli.models import read_calibration, read_noise_beside, with_other
 from nacp.cli.outputs import check_output, described
-from nacp.cli.terminal import on_one_line, progress_of, show
+from nacp.cli.terminal import progress_of, show
 from nacp.errors import InputError
+from nacp.wrapping import on_one_line
 
 app = typer.Typer()
 
@@ -41,6 +42,7 @@ def diagnose_command(
     audit_probs: Annotated[str | None, typer.Option(help="Other points, with known true labels.")] = None,
     audit_labels: Annotated[str | None, typer.Option(help="Their true labels.")] = None,
     level: Annotated[float, typer.Option(help="The probability of rejecting a right model.")] = 0.05,
+    drop_unlabelled: options.Drop = False,
     separator: options.Separator = None,
     quiet: options.Quiet = False,
     as_json: options.Json = False,
@@ -54,7 +56,7 @@ def diagnose_command(
         raise InputError("audit_probs", "and --audit-labels belong together", remedy="give both, or neither")
     cal = read_calibration(calibration, probs, labels)
     with progress_of(f"reading {probs}", quiet) as say:
-        matrix, noisy, _ = read_points(probs, labels, cal.classes, k=cal.k)
+        matrix, noisy, _ = read_points(probs, labels, cal.classes, k=cal.k, clean=clean, drop=drop_unlabelled)
         checked = None if clean is None else read_clean(clean, len(matrix), cal.classes, noisy=labels)
         audited, true = None, None
         if audit_probs is not None and audit_labels is not None:
@@ -112,6 +114,7 @@ def report_command(
     normalize: options.Normalize = False,
     logits: options.Logits = False,
     seed: options.Seed = 0,
+    drop_unlabelled: options.Drop = False,
     separator: options.Separator = None,
     quiet: options.Quiet = False,
     as_json: options.Json = False,
@@ -125,7 +128,7 @@ def report_command(
     )
     known = read_noise_beside(clean, noise, noise_interval, noise_confidence, noise_other)
     with progress_of(f"reading {probs}", quiet):
-        matrix, noisy, names = read_points(probs, labels, names=classes, clean=clean)
+        matrix, noisy, names = read_points(probs, labels, names=classes, clean=clean, drop=drop_unlabelled)
         known = with_other(known, noise_other, matrix.shape[-1])
         checked = None if clean is None else read_clean(clean, len(matrix), names, noisy=labels)
         test, true = read_test(test_probs, test_labels, names, matrix.shape[1])

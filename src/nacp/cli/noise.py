@@ -6,14 +6,13 @@ from typing import Annotated, Any, Literal
 import typer
 
 import nacp
-from nacp._types import Array
 from nacp.cli import labelling, options
 from nacp.cli.classes import read_class_list, read_lines
 from nacp.cli.errors import Group, command, example_block
 from nacp.cli.inputs import read_points
-from nacp.cli.labels import read_labels, refuse_same
+from nacp.cli.labels import read_pairs, refuse_same
 from nacp.cli.outputs import check_output
-from nacp.cli.terminal import progress_of, show
+from nacp.cli.terminal import complain, progress_of, show
 from nacp.errors import InputError
 from nacp.estimation import accuracy_by_annotator
 from nacp.labels import LabelTable
@@ -50,13 +49,21 @@ def audit_command(
         str, typer.Argument(metavar="NOISY", help="The labels as they were.", show_default=False)
     ],
     clean: Annotated[
-        str, typer.Argument(metavar="CLEAN", help="The same items' true labels.", show_default=False)
+        str,
+        typer.Argument(
+            metavar="CLEAN",
+            help="The same items' true labels; items without one are left out.",
+            show_default=False,
+        ),
     ],
     k: Number = None,
     classes: options.Classes = None,
     model: Annotated[
         Literal["auto", "uniform", "groups", "matrix"],
-        typer.Option(help="auto: the groups if they are given and not refuted, else a matrix."),
+        typer.Option(
+            metavar="NAME",
+            help="uniform, groups, matrix; auto: groups if they are given and not refuted, else a matrix.",
+        ),
     ] = "auto",
     groups: Annotated[
         str | None, typer.Option(help="The group of each class: one per line.", metavar="FILE")
@@ -72,12 +79,20 @@ def audit_command(
     refuse_same(noisy, clean)
     with progress_of(f"reading {noisy}", quiet) as say:
         names = None if classes is None else read_class_list(classes)
-        labels, true = _labels(noisy, names), _labels(clean, names, true=True)
+        labels, true, number = read_pairs(noisy, clean, names)
+        for name, read in ((noisy, labels), (clean, true)):
+            if names is None and read.dtype.kind in "US":
+                raise InputError(
+                    name,
+                    f"holds names such as {str(read[0])!r}: pass --classes FILE with all of them in order",
+                )
         members = None if groups is None else read_lines(groups)
         say("estimating")
         found = nacp.noise_from_audit(
             labels, true, k=k, classes=names, model=model, groups=members, confidence=confidence
         )
+    if len(true) < number:
+        complain(f"Left out: {number - len(true):,} of {number:,} items without a label or a true one.")
     _write(found, out, as_json)
 
 
@@ -103,7 +118,10 @@ def annotators_command(
     classes: options.Classes = None,
     model: Annotated[
         Literal["uniform", "matrix", "annotators"],
-        typer.Option(help="matrix, annotators: Dawid and Skene's model, one matrix or one for each."),
+        typer.Option(
+            metavar="NAME",
+            help="uniform; or matrix, annotators: Dawid and Skene's model, one matrix or one for each.",
+        ),
     ] = "uniform",
     confidence: Sure = 0.95,
     format: labelling.Format = None,
@@ -142,7 +160,7 @@ def annotators_command(
         numbered = not isinstance(votes, LabelTable) and votes.dtype.kind not in "US"
         if names is not None and k is not None and k != len(names):
             raise InputError(
-                "k", f"is {k}, but {classes} holds {len(names)} names", remedy="give one of them"
+                "k", f"is {k:,}, but {classes} holds {len(names):,} names", remedy="give one of them"
             )
         if names is not None and numbered:
             k, known = len(names), None
@@ -153,13 +171,13 @@ def annotators_command(
         each = accuracy_by_annotator(votes, k=k, classes=known, confidence=confidence)
         if labels_out is not None:
             check_output(str(labels_out), (".npz", ".csv"), (labels, classes, items, str(out)))
-            labelling.write_labels(votes, labels_out, names, items)
+            told = labelling.write_labels(votes, labels_out, names, items)
     found.save(out)
     document = found.to_dict() | {"annotators": [row._asdict() for row in each.rows], "out": str(out)}
     written = [f"Written: {out}, for nacp calibrate --noise {out}"]
     if labels_out is not None:
         document["labels"] = str(labels_out)
-        written.append(f"Written: {labels_out}, the labels")
+        written.append(told)
     show(as_json, document, each, "", found, *written)
 
 
@@ -214,16 +232,6 @@ def privacy_command(
     with progress_of("computing", quiet):
         found = nacp.noise_from_privacy(epsilon, k)
     _write(found, out, as_json)
-
-
-def _labels(name: str, classes: list[str] | None, *, true: bool = False) -> Array:
-    """Read labels, of which it is not known how many there are: a first one that is no label is a header."""
-    labels = read_labels(name, classes=classes, true=true)
-    if labels.dtype.kind in "US" and classes is None:
-        raise InputError(
-            name, f"holds names such as {str(labels[0])!r}: pass --classes FILE with all of them in order"
-        )
-    return labels
 
 
 def _write(found: nacp.NoiseEstimate, out: Path, as_json: bool) -> None:

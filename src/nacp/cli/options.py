@@ -106,6 +106,9 @@ Normalize = Annotated[bool, typer.Option("--normalize", help="Divide each row by
 Logits = Annotated[bool, typer.Option("--logits", help="The matrix holds logits: take their softmax.")]
 
 
+Drop = Annotated[bool, typer.Option("--drop-unlabelled", help="Leave out rows that have no label.")]
+
+
 def _separate(ctx: typer.Context, mark: str | None) -> str | None:
     """Have text tables separated by a mark, as long as the command runs."""
     try:
@@ -119,7 +122,7 @@ Separator = Annotated[
     str | None,
     typer.Option(
         "--separator",
-        help="What separates the columns of text tables, such as ';' or tab.",
+        help="What separates the columns of text tables that have it, such as ';' or tab.",
         metavar="MARK",
         show_default="',', in .tsv a tab",
         callback=_separate,

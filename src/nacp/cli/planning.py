@@ -99,6 +99,7 @@ def compare_command(
     normalize: options.Normalize = False,
     logits: options.Logits = False,
     seed: options.Seed = 0,
+    drop_unlabelled: options.Drop = False,
     separator: options.Separator = None,
     quiet: options.Quiet = False,
     as_json: options.Json = False,
@@ -113,7 +114,7 @@ def compare_command(
     """
     known = read_noise_beside(clean, noise, noise_interval, noise_confidence, noise_other)
     with progress_of(f"reading {probs}", quiet):
-        matrix, noisy, names = read_points(probs, labels, names=classes, clean=clean)
+        matrix, noisy, names = read_points(probs, labels, names=classes, clean=clean, drop=drop_unlabelled)
         known = with_other(known, noise_other, matrix.shape[-1])
         checked = None if clean is None else read_clean(clean, len(matrix), names, noisy=labels)
         test, true = read_test(test_probs, test_labels, names, matrix.shape[1])

@@ -15,12 +15,12 @@ from nacp.cli.formats.common import STDIN
 from nacp.cli.inputs import read_new, read_points
 from nacp.cli.models import read_calibration
 from nacp.cli.outputs import SET_ENDINGS, Sets, check_output, most_probable_first, write_sets
-from nacp.cli.terminal import on_one_line, progress_of, show, show_verdict
+from nacp.cli.terminal import progress_of, show, show_verdict
 from nacp.errors import InputError
 from nacp.metrics import ClassCoverage, Evaluation, class_coverage, summarize
 from nacp.points import check_labels
 from nacp.tuning import tuning
-from nacp.wrapping import width, wrapped
+from nacp.wrapping import on_one_line, width, wrapped
 
 app = typer.Typer()
 

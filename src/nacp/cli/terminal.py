@@ -2,6 +2,7 @@
 
 import json
 import math
+import os
 import shutil
 import sys
 from collections.abc import Callable, Iterator
@@ -84,10 +85,12 @@ def show(as_json: bool, document: object, *parts: object, err: bool = False) -> 
         typer.echo("\n".join(wrapped(str(part)) for part in parts), err=err)
 
 
-def on_one_line(result: object) -> str:
-    """Return what a result says, for JSON: wrapped nowhere."""
-    with at_width(sys.maxsize):
-        return str(result)
+def complain(sentence: str) -> None:
+    """Print a line on standard error: wrapped to a terminal, and as it is into a file."""
+    if sys.stderr.isatty() or "COLUMNS" in os.environ:
+        with at_width(columns()):
+            sentence = wrapped(sentence)
+    typer.echo(sentence, err=True)
 
 
 def show_verdict(verdict: Verdict) -> None:

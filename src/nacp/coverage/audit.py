@@ -12,6 +12,7 @@ import numpy as np
 from nacp._types import Bools, Floats, Ints
 from nacp.errors import InputError
 from nacp.scores import Score
+from nacp.wrapping import wrapped
 
 # The pilot: a tenth of the points, so many and so many entries at the most.
 _PILOT_SHARE, _PILOT_MOST, _PILOT_ENTRIES = 10, 500, 1 << 22
@@ -70,7 +71,7 @@ class AuditPlan:
         number = int(self.outside.sum())
         if not number:
             return f"{len(self):,} of {self.n:,} labels to check, picked at random."
-        return (
+        return wrapped(
             f"{len(self):,} of {self.n:,} labels to check: {number:,} of points whose true label may lie "
             f"outside of the pilot's prediction set, and {len(self) - number:,} of others."
         )

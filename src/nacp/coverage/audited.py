@@ -6,7 +6,6 @@ it is doubtful, and those inside. Coverage is known better from the share of eac
 than from the hits alone, also where the classifier and the noise model are wrong.
 """
 
-import warnings
 from collections.abc import Sequence
 from functools import cached_property
 from typing import Any, NamedTuple
@@ -19,7 +18,7 @@ from nacp.coverage.audit import Audit, AuditPlan, AuditWarning, digest
 from nacp.coverage.crossing import ROUNDING
 from nacp.coverage.sample import Question, Sample
 from nacp.engine import Block, Scratch
-from nacp.errors import InputError
+from nacp.errors import InputError, warn
 from nacp.noise.matrices import ClassMatrix
 from nacp.points.arrays import row_slices
 from nacp.stats.strata import strata_variance
@@ -201,12 +200,11 @@ def _warn_if_chosen(n0: int, m: int, count: int, points: int) -> None:
     share = (n0 + count) / (m + points)
     error = np.sqrt(share * (1 - share) * (1 / m + 1 / points))
     if abs(n0 / m - count / points) > _CHOSEN * error > 0:
-        warnings.warn(
+        warn(
             f"the checked points do not look like a random sample: {100 * n0 / m:.3g}% of them, and "
             f"{100 * count / points:.3g}% of the others, lie outside of the pilot's sets, or may; if "
             "nacp.choose_audit chose them, pass its plan as audit=, else the promise does not hold",
             AuditWarning,
-            stacklevel=2,
         )
 
 

@@ -16,7 +16,7 @@ def number_of_classes(k: int | None, classes: Sequence[Any] | None, *labels: Arr
     if classes is not None:
         if k is not None and k != len(classes):
             raise InputError(
-                "k", f"is {k!r}, but classes holds {len(classes)} names", remedy="pass one of them"
+                "k", f"is {k!r}, but classes holds {len(classes):,} names", remedy="pass one of them"
             )
         check_classes(classes, len(classes))
         return check_count("k", len(classes), 2), ""

@@ -114,12 +114,12 @@ def _uniform(votes: Votes, confidence: float) -> NoiseEstimate:
 
     low, high = exact_interval(agreeing + right, kinds, confidence)
     told = [f"agree in {agreeing:,} of {pairs:,} pairs ({100 * agreeing / pairs:.3g}%)"] if pairs else []
-    told += [f"are right in {right} of {checked} that were checked"] if checked else []
+    told += [f"are right in {right:,} of {checked:,} that were checked"] if checked else []
     if low <= 0:
         raise InputError(
             "labels",
-            f"{' and '.join(told)}, which is what {k} classes at random ({100 / k:.3g}%) could give: nothing "
-            "can be said about the noise",
+            f"{' and '.join(told)}, which is what {k:,} classes at random ({100 / k:.3g}%) could give: "
+            "nothing can be said about the noise",
         )
     # The s under which as many are expected: pairs s^2 + checked s = excess over chance.
     excess = max((agreeing + right) * k - (pairs + checked), 0) / (k - 1)
@@ -128,7 +128,7 @@ def _uniform(votes: Votes, confidence: float) -> NoiseEstimate:
     interval = (1 - high, 1 - low)
     rate = min(max(1 - kept, interval[0]), interval[1])
     method = [f"agreement of annotators in {100 * agreeing / pairs:.4g}% of {pairs:,} pairs"] if pairs else []
-    method += [f"{right} of {checked} checked labels are right"] if checked else []
+    method += [f"{right:,} of {checked:,} checked labels are right"] if checked else []
     return NoiseEstimate(
         noise=UniformNoise(rate, interval, confidence),
         rate=rate,
@@ -202,7 +202,7 @@ def _dawid_skene(votes: Votes, model: str) -> NoiseEstimate:
     unseen = matrix.sum(axis=1) <= 0
     matrix[unseen] = np.eye(k)[unseen]  # no item is of this class: no other row is touched
     wrong = float(fit.priors @ (1 - np.diag(matrix)))
-    absent = f"; {np.count_nonzero(unseen)} classes never occur" if unseen.any() else ""
+    absent = f"; {np.count_nonzero(unseen):,} classes never occur" if unseen.any() else ""
     gold = int(np.count_nonzero(votes.known >= 0))
     own = model == "annotators"
     labels = np.count_nonzero(votes.table >= 0, axis=0)

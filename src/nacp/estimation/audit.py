@@ -100,16 +100,21 @@ def noise_from_audit(
             spoken="give --groups FILE too",
         )
     if groups is not None and len(groups) != k:
-        raise InputError("groups", f"must name the group of each of the {k} classes", found=len(groups))
+        raise InputError("groups", f"must name the group of each of the {k:,} classes", found=len(groups))
     n = np.size(clean)
     if n == 0:
         raise InputError("clean", "is empty; an audit needs at least one label")
     if np.shape(noisy) != np.shape(clean):
         raise InputError(
-            "noisy", f"must have a label for each of the {n} in clean", found=f"the shape {np.shape(noisy)}"
+            "noisy",
+            f"must have one label for each of the {n:,} true ones",
+            found=f"the shape {np.shape(noisy)}",
         )
     audit = _Audit(
-        check_labels(noisy, n, k, classes, name="noisy"), check_labels(clean, n, k, classes, name="clean"), k
+        check_labels(noisy, n, k, classes, name="noisy"),
+        check_labels(clean, n, k, classes, name="clean"),
+        k,
+        classes,
     )
     if model == "matrix":
         return _matrix(audit, confidence, f"a matrix: asked for{remark}")
@@ -127,7 +132,7 @@ def noise_from_audit(
         if p <= _LEVEL:
             return _matrix(audit, confidence, f"groups is refuted ({told}); a matrix{remark}")
         chosen = (
-            f"the audit does not refute it ({told}), though {int(audit.wrong.sum())} wrong labels need not "
+            f"the audit does not refute it ({told}), though {int(audit.wrong.sum()):,} wrong labels need not "
             "show all there is"
         )
     return _one_rate(audit, groups, index, confidence, f"groups: {chosen}{remark}; {_INSTEAD}")
@@ -136,7 +141,8 @@ def noise_from_audit(
 class _Audit:
     """Audited labels."""
 
-    def __init__(self, noisy: Ints, clean: Ints, k: int) -> None:
+    def __init__(self, noisy: Ints, clean: Ints, k: int, classes: Sequence[Any] | None = None) -> None:
+        self.classes = range(k) if classes is None else classes
         self.noisy, self.clean, self.k, self.n = noisy, clean, k, len(clean)
         self.wrong = noisy != clean
 
@@ -150,7 +156,7 @@ class _Audit:
         """
         outside = self.outside(index)
         if outside:
-            return 0.0, f"{outside} of {self.n} labels lie outside of their group"
+            return 0.0, f"{outside:,} of {self.n:,} labels lie outside of their group"
         by_size = np.bincount(index)[index[self.clean]]
         if not self._one_rate_fits(by_size):
             return 0.0, "no one rate fits groups of all sizes"
@@ -209,7 +215,7 @@ def _one_rate(
     if outside:
         raise InputError(
             "model",
-            f'"groups" is refuted: {outside} of {audit.n} labels lie outside of their group',
+            f'"groups" is refuted: {outside:,} of {audit.n:,} labels lie outside of their group',
             remedy='use "auto"',
         )
     sizes, numbers = np.unique(np.bincount(index)[index[audit.clean]], return_counts=True)
@@ -227,7 +233,7 @@ def _one_rate(
     if interval[1] >= 1:
         raise InputError(
             "noisy",
-            f"and clean disagree in {disagreements} of {audit.n} items, so a rate of 1, labels that say "
+            f"and clean disagree in {disagreements:,} of {audit.n:,} items, so a rate of 1, labels that say "
             "nothing, cannot be excluded",
             remedy="audit more items, if both hold labels of the same ones",
         )
@@ -264,18 +270,18 @@ def _matrix(audit: _Audit, confidence: float, why: str) -> NoiseEstimate:
     radii = row_radii(counts, (1 - confidence) / audit.k)
     worst = int(radii.argmax())
     why += (
-        f", each row within {radii.max():.3g} in total variation: that of class {worst}, "
-        f"audited {int(totals[worst])} times"
+        f", each row within {radii.max():.3g} in total variation: that of class {audit.classes[worst]!r}, "
+        f"audited {int(totals[worst]):,} times"
     )
     if not seen.all():
-        why += f"; {np.count_nonzero(~seen)} classes were never audited, so the radius promises nothing"
+        why += f"; {np.count_nonzero(~seen):,} classes were never audited, so the radius promises nothing"
     why += f"; {_INSTEAD}"
     try:
         noise = MatrixNoise(matrix, min(float(radii.max()), 1 - 1e-9), confidence)
     except InputError as error:
         raise InputError(
             "clean",
-            f"holds {audit.n} labels, too few for a matrix of {audit.k} classes: theirs {error.problem}",
+            f"holds {audit.n:,} labels, too few for a matrix of {audit.k:,} classes: theirs {error.problem}",
             remedy='pass them to calibrate(clean=...), which needs no noise model; or say model="uniform"',
             spoken="give them to nacp calibrate --clean, which needs no noise model; or say --model uniform",
         ) from None

@@ -8,7 +8,7 @@ from nacp.checks import check_confidence, check_count, check_flag
 from nacp.errors import InputError
 from nacp.files import number, read_document, reading, rebuild, write_document
 from nacp.noise import NOISES, AnnotatorNoise, MatrixNoise, Noise, NoiseBasis
-from nacp.wrapping import counted
+from nacp.wrapping import counted, on_one_line, wrapped
 
 _FORMAT, _OLD_FORMAT = "nacp.noise", "nacp-noise"
 _VERSION = 1
@@ -70,7 +70,10 @@ class NoiseEstimate:
         """What a promise that is made with it rests on."""
         assumed = self.assumption
         if self.n and self.confidence < 1:
-            assumed += "; the noise was estimated from other points than these"
+            assumed += (
+                "; the noise was estimated from other points than these, or from the same ones, for which "
+                "not every guarantee is proved"
+            )
         if self.approximate:
             return NoiseBasis(assumed, "if the interval of the noise, which is approximate, holds")
         if self.interval is None:
@@ -102,7 +105,7 @@ class NoiseEstimate:
                 "than need be. Below it, it is not: coverage is too low. In doubt state a smaller rate, or "
                 "check some labels."
             )
-        return (
+        return wrapped(
             f"{said}.{source}\nMethod: {self.method}.\nAssumed: {self.assumption}.\nModel: {self.why}."
             f"{'' if exact or isinstance(self.noise, MatrixNoise | AnnotatorNoise) else doubt}"
         )
@@ -110,7 +113,7 @@ class NoiseEstimate:
     def _repr_html_(self) -> str:
         from nacp.show.html import card, told
 
-        return card("NoiseEstimate", told(str(self)))
+        return card("NoiseEstimate", told(on_one_line(self)))
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the estimate to a JSON file; `nacp.estimation.load` reads it back.

@@ -14,6 +14,7 @@ from nacp.coverage.audited import AuditedCoverage
 from nacp.coverage.crossing import ROUNDING
 from nacp.noise import Noise, UniformFamily, UniformNoise
 from nacp.noise.matrices import ClassMatrix
+from nacp.wrapping import counted
 
 
 @dataclass(frozen=True)
@@ -221,8 +222,8 @@ class Corrected(Guarantee):
         needed = self.samples_needed(problem, problem.alpha, 0.0)
         enough = "no sample size would do" if needed is None else f"{needed:,} points would do"
         return (
-            f'with {problem.n:,} points the correction of guarantee "{self.name}", {correction:.4g}, '
-            f"puts the target {1 - problem.alpha:.6g} above 1; {enough}"
+            f'with {counted(problem.n, "point")} the correction of guarantee "{self.name}", '
+            f"{correction:.4g}, puts the target {1 - problem.alpha:.6g} above 1; {enough}"
         )
 
 

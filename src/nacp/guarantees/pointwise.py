@@ -20,6 +20,7 @@ from nacp.errors import InputError
 from nacp.guarantees.base import Finding, Guarantee, Problem, nearly_always
 from nacp.scores import Score
 from nacp.stats.bounds import floor
+from nacp.wrapping import counted
 
 _COARSE = 0.05
 
@@ -171,5 +172,6 @@ class PointwiseTest(Guarantee):
             )
         elif coarse:
             advice = f", as its thresholds do not suit this score; {remedy}"
-        why = f'with {problem.n:,} points no smaller sets pass the test of guarantee "{self.name}"{advice}'
+        points = counted(problem.n, "point")
+        why = f'with {points} no smaller sets pass the test of guarantee "{self.name}"{advice}'
         return Finding(np.inf, 1.0, 0.0, why, deviation=0.0)

@@ -48,7 +48,7 @@ class PriorGuarantee(Corrected):
             return None
         return (
             f'guarantee "{self.name}" needs every class among the labels; '
-            f"{len(absent)} of {problem.k} never occur (first: class {absent[0]})"
+            f"{len(absent):,} of {problem.k:,} never occur (first: class {absent[0]})"
         )
 
     def promise(self, alpha: float) -> str:

@@ -64,7 +64,9 @@ def from_label_studio(
         if not isinstance(task, Mapping):
             raise InputError("labels", f"must be a list of tasks; task {i} is {type(task).__name__}")
         whole = "annotations" in task or "completions" in task or "predictions" in task
-        found = list(_of_task(task, i, item, predictions) if whole else _of_min(task, i, item, control))
+        found = list(
+            _of_task(task, i, item, predictions) if whole else _of_min(tasks, task, i, item, control)
+        )
         answers += found
         items[_item(task, i, item)] = None
     controls = list(dict.fromkeys(answer.control for answer in answers))
@@ -148,7 +150,9 @@ def _choices(results: Any, where: str) -> Iterator[tuple[str, Any]]:
             yield str(result["from_name"]), value["choices"]
 
 
-def _of_min(task: Mapping[str, Any], i: int, item: str | None, control: str | None) -> Iterator[_Answer]:
+def _of_min(
+    tasks: Sequence[Mapping[str, Any]], task: Mapping[str, Any], i: int, item: str | None, control: str | None
+) -> Iterator[_Answer]:
     """Return the answers of an entry of JSON-MIN: texts, or mappings with several choices.
 
     There the answers stand beside the data; where keys are in Label Studio's order, after the id.
@@ -162,6 +166,7 @@ def _of_min(task: Mapping[str, Any], i: int, item: str | None, control: str | No
     controls = [key for key in after if key not in _MIN] if control is None else [control]
     if not controls and control is None:
         others = [key for key in task if key not in _MIN and key != item]
+        others = [key for key in others if _answers(tasks, key, item)] or others
         raise InputError(
             "control",
             f"must name the field with the answers, one of {', '.join(map(repr, others))}",
@@ -173,6 +178,13 @@ def _of_min(task: Mapping[str, Any], i: int, item: str | None, control: str | No
             value = value["choices"]
         if value is not None:
             yield _Answer(name, by, key, value, task.get("ground_truth") is True, where)
+
+
+def _answers(tasks: Sequence[Mapping[str, Any]], key: str, item: str | None) -> bool:
+    """Return whether a field looks like answers: these differ within an item, or come again with others."""
+    pairs = {(str(_item(task, i, item)), str(task.get(key))) for i, task in enumerate(tasks)}
+    items, values = ({pair[place] for pair in pairs} for place in (0, 1))
+    return len(pairs) > len(items) or 1 < len(values) < len(items)
 
 
 def _user(by: Any) -> Any:

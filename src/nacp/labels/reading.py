@@ -14,10 +14,11 @@ import numpy as np
 from nacp.checks import check_choice
 from nacp.errors import InputError
 from nacp.labels.argilla import from_argilla, is_answers
+from nacp.labels.cells import from_cells
 from nacp.labels.label_studio import from_label_studio
 from nacp.labels.matrix import from_matrix
-from nacp.labels.records import find_columns, from_records, is_long
-from nacp.labels.table import LabelTable, whole_labels
+from nacp.labels.records import from_records, is_long
+from nacp.labels.table import LabelTable
 
 FORMATS = ("label-studio", "argilla", "records", "matrix")
 """What a file may hold. Records are also the rows of a long CSV."""
@@ -240,28 +241,9 @@ def _refuse_unused(found: str, columns: dict[str, Any], tool: dict[str, Any]) ->
 
 
 def _matrix(content: Any, columns: dict[str, Any], tool: dict[str, Any]) -> LabelTable:
-    """Read a label matrix; of a CSV, a first row whose cells do not come again below names the annotators."""
-    if not _is_table(content) or not all(isinstance(cell, str) for row in content for cell in row):
-        return from_matrix(content)
-    first, *rows = content
-    if first == [str(i) for i in range(len(first))]:
-        raise InputError(
-            "labels",
-            f"begins with {','.join(first)}, which may be a header or labels: put a header in its place that "
-            "names the annotators",
-        )
-    header = not all(cell.removeprefix("-").isdecimal() for cell in first) and set(first).isdisjoint(
-        cell for row in rows for cell in row
-    )
-    if header and not rows:
-        raise InputError("labels", "has a header and nothing below it")
-    if not header:
-        rows, first = content, list(range(len(first)))
-    items = None
-    if header and find_columns(first[:1], {"item": None})["item"] is not None:
-        items, first, rows = [row[0] for row in rows], first[1:], [row[1:] for row in rows]
-    found = from_matrix(rows, items=items, annotators=first)
-    return LabelTable(tuple(whole_labels(list(found.given))), found.items)
+    if _is_table(content) and all(isinstance(cell, str) for row in content for cell in row):
+        return from_cells(content)
+    return from_matrix(content)
 
 
 def _records(content: Any, columns: dict[str, Any], tool: dict[str, Any]) -> LabelTable:

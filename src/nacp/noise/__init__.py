@@ -115,8 +115,8 @@ def noise_for(noise: NoiseLike, k: int) -> Noise | None:
     if _is_estimate(noise) and noise.k != k:
         raise InputError(
             "noise",
-            f"was estimated for {noise.k} classes, not for {k}",
-            remedy=f"estimate it for {k}, or state the model itself, such as its rate",
+            f"was estimated for {noise.k:,} classes, not for {k:,}",
+            remedy=f"estimate it for {k:,}, or state the model itself, such as its rate",
         )
     found = as_noise(noise)
     if found is not None:

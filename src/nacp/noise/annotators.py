@@ -103,8 +103,8 @@ class AnnotatorNoise(Noise):
         if labels.shape[1] != len(self.matrices):
             raise InputError(
                 "labels",
-                f"must have a column for each of the {len(self.matrices)} annotators of the noise, in their "
-                "order",
+                f"must have a column for each of the {len(self.matrices):,} annotators of the noise, in "
+                "their order",
                 found=f"{labels.shape}",
             )
         used = (labels >= 0) & (self.weights > 0)
@@ -128,8 +128,8 @@ class AnnotatorNoise(Noise):
 
     def describe(self, k: int) -> str:
         return (
-            f"label noise by a {k} x {k} matrix for each of {len(self.matrices)} annotators, their mean of "
-            f"condition {self.condition(k):.3g}"
+            f"label noise by a {k:,} x {k:,} matrix for each of {len(self.matrices):,} annotators, their "
+            f"mean of condition {self.condition(k):.3g}"
         )
 
     def to_dict(self) -> dict[str, Any]:

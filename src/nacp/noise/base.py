@@ -49,7 +49,7 @@ class Noise(ABC):
     def check(self, k: int) -> None:
         """Refuse another number of classes than the model is for."""
         if self.k is not None and self.k != k:
-            raise InputError("noise", f"is for {self.k} classes, not for {k}", found=repr(self))
+            raise InputError("noise", f"is for {self.k:,} classes, not for {k:,}", found=repr(self))
 
     def inverse(self, k: int) -> ClassMatrix:
         """Return ``W = P^-1``, structured where the model has structure.
@@ -105,9 +105,12 @@ class Noise(ABC):
             "noise",
             f"is too ill-conditioned for {n:,} points: with condition {condition:.3g} the estimated coverage "
             f"is uncertain by {condition / (2 * math.sqrt(n)):.2g}",
-            remedy=f"use more than {math.ceil(condition**2 / 4):,} points, or merge classes that are often "
-            "confused",
+            remedy=f"use more than {math.ceil(condition**2 / 4):,} points, or {self._less_noise(k)}",
         )
+
+    def _less_noise(self, k: int) -> str:
+        """Return what may make the labels say more."""
+        return "merge classes that are often confused"
 
     def sample(
         self, labels: ArrayLike, k: int, random_state: int | np.random.Generator | None = None

@@ -60,14 +60,14 @@ class GroupNoise(Noise):
     def __post_init__(self) -> None:
         groups, rate = _plain(self.groups), _by_group(self.rate)
         if len(groups) < 2:
-            raise InputError("groups", "must name the group of each class", found=f"{len(groups)} entries")
+            raise InputError("groups", "must name the group of each class", found=f"{len(groups):,} entries")
         place = {name: g for g, name in enumerate(dict.fromkeys(groups))}
         if isinstance(rate, dict):
             if set(rate) != set(place):
                 raise InputError(
                     "rate",
-                    f"must hold one rate for each of the {len(place)} groups",
-                    found=f"{len(rate)} keys, {len(set(rate) & set(place))} of them groups",
+                    f"must hold one rate for each of the {len(place):,} groups",
+                    found=f"{len(rate):,} keys, {len(set(rate) & set(place)):,} of them groups",
                 )
             if self.interval is not None:
                 raise InputError("interval", "is that of one rate for all groups", found="a rate for each")
@@ -133,7 +133,7 @@ class GroupNoise(Noise):
         else:
             low, high = min(self._rates), max(self._rates)
             rate = f"rate {low:.4g}" if low == high else f"rates {low:.4g} to {high:.4g}"
-        return f"label noise inside {len(self._rates)} groups of classes with {rate}"
+        return f"label noise inside {len(self._rates):,} groups of classes with {rate}"
 
     def to_dict(self) -> dict[str, Any]:
         """Return the name and the parameters, for a file; groups by number if JSON has no such names."""

@@ -147,7 +147,7 @@ class MatrixNoise(Noise):
 
     def describe(self, k: int) -> str:
         within = f", each row within {self.radius:.4g} of it{self.doubt.words}" if self.radius else ""
-        return f"label noise by a {k} x {k} matrix of condition {self.condition(k):.3g}{within}"
+        return f"label noise by a {k:,} x {k:,} matrix of condition {self.condition(k):.3g}{within}"
 
     def to_dict(self) -> dict[str, Any]:
         return {"name": self.name, "P": self.P.tolist(), "radius": self.radius, "confidence": self.confidence}

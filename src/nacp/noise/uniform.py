@@ -26,10 +26,17 @@ class UniformFamily(Noise):
         epsilon = self.epsilon(k)
         if not 0 <= epsilon < 1:
             raise InputError(
-                "noise", f"must have a rate in [0, 1) for {k} classes", found=f"{epsilon!r}, that of {self!r}"
+                "noise",
+                f"must have a rate in [0, 1) for {k:,} classes",
+                found=f"{epsilon!r}, that of {self!r}",
             )
         one_group = np.zeros(k, dtype=np.int64)
         return GroupedMatrix(one_group, np.array([1 - epsilon]), np.array([epsilon / k]))
+
+    def _less_noise(self, k: int) -> str:
+        return (
+            f"state a smaller rate, if that is right: at {self.epsilon(k):.4g} nearly all labels are random"
+        )
 
     def _draw(self, labels: Ints, k: int, rng: np.random.Generator) -> Ints:
         replaced = rng.random(len(labels)) < self.epsilon(k)

@@ -7,6 +7,7 @@ from nacp.points.door import (
     check_labels,
     column_names,
     is_missing,
+    no_label,
     open_points,
     open_rows,
     open_test,
@@ -17,6 +18,6 @@ from nacp.points.several import check_given, number_table, open_table, present_l
 
 __all__ = [
     "RepeatedRowsWarning", "Rows", "Widths", "check_classes", "check_given", "check_labels", "column_names",
-    "is_missing", "number_table", "open_clean", "open_points", "open_rows", "open_table", "open_test",
-    "plain_array", "present_labels", "warn_of_repeats", "watching",
+    "is_missing", "no_label", "number_table", "open_clean", "open_points", "open_rows", "open_table",
+    "open_test", "plain_array", "present_labels", "warn_of_repeats", "watching",
 ]  # fmt: skip

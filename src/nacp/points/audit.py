@@ -20,7 +20,7 @@ def open_clean(clean: Any, n: int, k: int, classes: Any = None) -> tuple[Ints, I
             raise InputError(
                 "clean",
                 "as a pair must hold the numbers of the checked rows and as many labels",
-                found=f"{len(rows)} rows of dtype {rows.dtype} and {len(given)} labels",
+                found=f"{len(rows):,} rows of dtype {rows.dtype} and {len(given):,} labels",
             )
         if len(rows) and (rows.min() < 0 or rows.max() >= n):
             raise InputError(

@@ -12,8 +12,9 @@ from nacp.engine import check
 from nacp.errors import InputError
 from nacp.points.arrays import Rows, Widths
 
-_SUM_TOLERANCE = {np.dtype(np.float16): 1e-2}
-_DEFAULT_SUM_TOLERANCE = 1e-3
+# By how much the sum of a row may miss 1, by how precise its numbers are. A softmax in bfloat16 rounds its
+# sum and its quotients, each by at most 2^-8 of itself. In float16 small numbers round by up to 2^-25 each.
+_SUM_TOLERANCE, _BFLOAT16_TOLERANCE, _FLOAT16_TOLERANCE, _SMALL = 1e-3, 2.0**-7, 1e-2, 2.0**-25
 _MOST = 0.9  # of the rows
 
 
@@ -98,7 +99,7 @@ def open_rows(
         )
     if k is not None and matrix.shape[1] != k:
         raise InputError(
-            name, f"{what}has {matrix.shape[1]} columns, but the calibration was made with {k} classes"
+            name, f"{what}has {matrix.shape[1]:,} columns, but the calibration was made with {k:,} classes"
         )
     if widths is not None and matrix.dtype.kind == "f" and matrix.itemsize < np.dtype(widths.least).itemsize:
         raise InputError(
@@ -109,20 +110,31 @@ def open_rows(
             spoken=f"calibrate with a file of {matrix.dtype}, too",
         )
     rows = Rows(matrix)
-    tolerance = _SUM_TOLERANCE.get(matrix.dtype, _DEFAULT_SUM_TOLERANCE)
     for where in rows.slices():
         block = rows[where]
         if from_logits:
-            _check_logits(block, where.start, tolerance, name)
-        elif probabilities and not check(block, tolerance):
-            _explain(block, where.start, tolerance, normalize, name)
+            _check_logits(block, where.start, name)
+        elif probabilities and not check(block, _SUM_TOLERANCE):
+            tolerance = _tolerance(block)
+            if not check(block, tolerance):
+                _explain(block, where.start, tolerance, normalize, name)
         elif not probabilities and np.isnan(block).any():
             raise InputError(name, f"{what}holds NaN, first in row {where.start + _first_nan(block)}")
     width = None if widths is None or matrix.dtype.kind != "f" else widths.given
     return Rows(matrix, normalize, width, from_logits)
 
 
-def _check_logits(block: Array, start: int, tolerance: float, name: str) -> None:
+def _tolerance(block: Array) -> float:
+    """Return by how much the sums of rows may miss 1: more for numbers that were rounded to 16 bits."""
+    with np.errstate(over="ignore", invalid="ignore"):
+        if np.array_equal(block.astype(np.float16), block):
+            return float(_FLOAT16_TOLERANCE + _SMALL * block.shape[1])
+        single = block.astype(np.float32, copy=False)
+        rounded = np.array_equal(single, block) and not np.any(single.view(np.uint32) & 0xFFFF)
+    return float(_BFLOAT16_TOLERANCE if rounded else _SUM_TOLERANCE)
+
+
+def _check_logits(block: Array, start: int, name: str) -> None:
     """Refuse logits of which the softmax does not exist, and probabilities in their place."""
     highest = block.max(axis=1)
     odd = ~np.isfinite(highest)
@@ -132,7 +144,7 @@ def _check_logits(block: Array, start: int, tolerance: float, name: str) -> None
         raise InputError(
             name, f"holds {what}, first in row {start + row}", remedy="drop or repair such rows first"
         )
-    if check(block, tolerance):
+    if check(block, _tolerance(block)):
         raise InputError(
             name,
             "must hold logits",
@@ -266,6 +278,8 @@ def check_labels(
 
     Beside names that are no numbers, nor written as such, numbers are those of the columns.
     """
+    if hasattr(labels, "tocsr"):
+        raise InputError(name, "is a sparse matrix", remedy=f"pass {name}.toarray()")
     try:
         array = plain_array(labels)
     except ValueError:
@@ -286,15 +300,15 @@ def check_labels(
         except KeyError as error:
             odd = error.args[0]
         if is_missing(odd):
-            raise _missing(name, next(i for i, each in enumerate(array.tolist()) if is_missing(each)))
+            raise no_label(name, [is_missing(each) for each in array.tolist()])
         raise InputError(name, f"holds {odd!r}, which is not in classes")
     if array.dtype.kind == "f" and np.isnan(array).any():
-        raise _missing(name, int(np.argmax(np.isnan(array))))
+        raise no_label(name, np.isnan(array))
     if array.dtype.kind in "USO":
         raise InputError(
             name,
             f"holds names such as {array.tolist()[0]!r}",
-            remedy=f"pass classes= with the names of the {k} classes, in the order of the columns",
+            remedy=f"pass classes= with the names of the {k:,} classes, in the order of the columns",
             spoken="give --classes FILE with the names of the classes, in the order of the columns",
         )
     if array.dtype.kind not in "iub":
@@ -302,12 +316,22 @@ def check_labels(
     low, high = int(array.min()), int(array.max())
     if low < 0 or high >= k:
         hint = " (do they start at 1? then subtract 1)" if low == 1 and high == k else ""
-        raise InputError(name, f"must lie from 0 to {k - 1}, for {k} classes", found=f"{low} to {high}{hint}")
+        raise InputError(
+            name, f"must lie from 0 to {k - 1}, for {k:,} classes", found=f"{low} to {high}{hint}"
+        )
     return array.astype(np.int64)
 
 
-def _missing(name: str, row: int) -> InputError:
-    return InputError(name, f"has no label in row {row}", remedy="drop such rows first")
+def no_label(name: str, missing: Any) -> InputError:
+    """Return what to say where labels are missing: which rows that are, and how to leave them out."""
+    first, *more = np.flatnonzero(missing).tolist()
+    others = "" if not more else f" and in {len(more):,} {'other' if len(more) == 1 else 'others'}"
+    return InputError(
+        name,
+        f"has no label in row {first}{others}",
+        remedy="drop such rows first, as in probs[keep], labels[keep]",
+        spoken="drop such rows first; nacp calibrate, compare, diagnose and report do with --drop-unlabelled",
+    )
 
 
 def check_classes(classes: Any, k: int) -> tuple[Any, ...] | None:
@@ -318,11 +342,11 @@ def check_classes(classes: Any, k: int) -> tuple[Any, ...] | None:
         names = tuple(name.item() if isinstance(name, np.generic) else name for name in classes)
         distinct = len(set(names))
     except TypeError:
-        raise InputError("classes", f"must hold {k} different names", found=repr(classes)) from None
+        raise InputError("classes", f"must hold {k:,} different names", found=repr(classes)) from None
     if len(names) != k or distinct != k:
         raise InputError(
             "classes",
-            f"must hold {k} different names, one per class",
-            found=f"{len(names)}, {distinct} of them different",
+            f"must hold {k:,} different names, one per class",
+            found=f"{len(names):,}, {distinct:,} of them different",
         )
     return names

@@ -6,12 +6,12 @@ some come often and some seldom. Stacked labels of items come equally often, or 
 """
 
 import math
-import warnings
 
 import numpy as np
 
 from nacp._types import Array, Floats, Ints
 from nacp.engine import uniforms
+from nacp.errors import warn
 from nacp.points.arrays import Rows
 
 _LOOKED_AT, _COLUMNS, _COUNTED, _LEAST, _MOST = 256, 16, 64, 30, 32
@@ -25,12 +25,11 @@ def warn_of_repeats(rows: Rows) -> None:
     """Warn if rows look like items that were repeated, once for each of their labels."""
     times = repeats(rows)
     if times is not None:
-        warnings.warn(
+        warn(
             f"rows of probs come about {times:.2g} times each, as if the labels of each item had been "
             "stacked: every promise assumes independent points. Pass one row for each item, and its labels "
             "in as many columns",
             RepeatedRowsWarning,
-            stacklevel=3,
         )
 
 

@@ -6,7 +6,7 @@ import numpy as np
 
 from nacp._types import Array, Bools, Ints
 from nacp.errors import InputError
-from nacp.points.door import check_labels, is_missing, plain_array
+from nacp.points.door import check_labels, is_missing, no_label, plain_array
 
 
 def check_given(labels: Any, n: int, k: int, classes: Any = None) -> Ints:
@@ -19,7 +19,7 @@ def check_given(labels: Any, n: int, k: int, classes: Any = None) -> Ints:
     [[0, -1], [2, 1]]
     """
     try:
-        several = np.ndim(labels) == 2 and np.shape(labels)[1] > 1
+        several = np.ndim(labels) == 2 and np.shape(labels)[1] > 1 and not hasattr(labels, "tocsr")
     except ValueError:  # rows of different lengths
         several = True
     if not several:
@@ -33,12 +33,10 @@ def check_given(labels: Any, n: int, k: int, classes: Any = None) -> Ints:
             remedy="pass labels.argmax(axis=1)",
         )
     if len(array) != n:
-        raise InputError("labels", f"must have {n} rows, one per row of probs", found=f"{array.shape}")
+        raise InputError("labels", f"must have {n:,} rows, one per row of probs", found=f"{array.shape}")
     empty = missing.all(axis=1)
     if empty.any():
-        raise InputError(
-            "labels", f"has no label in row {int(empty.argmax())}", remedy="drop such rows first"
-        )
+        raise no_label("labels", empty)
     return number_table(array, missing, k, classes)
 
 

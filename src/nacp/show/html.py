@@ -63,14 +63,14 @@ def calibration(cal: "Calibration") -> str:
     """Return a card for a calibration."""
     noise = "none: the labels are taken as they are" if cal.noise is None else cal.noise.describe(cal.k)
     if cal.checked is not None:
-        noise = f"nothing is assumed: {cal.checked} labels were checked"
+        noise = f"nothing is assumed: {cal.checked:,} labels were checked"
     told = [
         ("threshold", f"{cal.threshold:.6g}"),
         ("estimated coverage", f"{cal.estimate:.4f}, for a target of {1 - cal.alpha:.6g}"),
         ("score", repr(cal.score)),
         ("guarantee", repr(cal.guarantee)),
         ("noise", noise),
-        ("calibration points", f"{cal.n} of {cal.k} classes"),
+        ("calibration points", f"{cal.n:,} of {cal.k:,} classes"),
     ]
     remarks = [("All classes", cal.obstacle), ("Note", cal.note)]
     return card(

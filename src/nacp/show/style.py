@@ -14,7 +14,8 @@ _METHODS = {
     "binomial": ("#8c564b", "s"),
     "expected": ("#17becf", "X"),
 }
-GREY, BLUE, ORANGE, GREEN = "#777777", "#0072b2", "#d55e00", "#009e73"
+GREY, BLUE, ORANGE, GREEN, RED = "#777777", "#0072b2", "#d55e00", "#009e73", "#d62728"
+CONTRADICTED = "noise model contradicted"
 RC: dict[Any, Any] = {  # matplotlib lists its keys one by one
     "font.size": 9,
     "axes.titlesize": 9,

@@ -125,9 +125,11 @@ def pick(path: Path, there: Sequence[str], key: str | None, usual: str) -> str:
     """Return which of the names is meant: the key, or the only one, or the usual one."""
     wanted = key or (there[0] if len(there) == 1 else usual)
     if wanted not in there:
-        raise InputError(
-            str(path), f"holds no {wanted!r}, but {few(there)}", remedy=f"name one as {path}:name"
-        )
+        remedy = f"name one as {path}:name"
+        for mark, option in ((";", "';'"), ("\t", "tab")):
+            if kind(path) in TEXTS and any(wanted in name.split(mark) for name in there):
+                remedy = f"give --separator {option}"
+        raise InputError(str(path), f"holds no {wanted!r}, but {few(there)}", remedy=remedy)
     return wanted
 
 
@@ -150,14 +152,14 @@ def pick_labels(
         return found[0]
     raise InputError(
         str(path),
-        f"has {len(there)} columns: {few(there)}",
-        remedy=f"name the one that is meant, as {path}:{there[-1] or 'NAME'}",
+        f"has {len(there):,} columns: {few(there)}",
+        remedy=f"name the one that is meant, as {path}:{there[start] or 'NAME'}",
     )
 
 
 def few(names: Sequence[Any], most: int = 10) -> str:
     """List the first names, and say how many more there are."""
-    more = f" and {len(names) - most} more" if len(names) > most else ""
+    more = f" and {len(names) - most:,} more" if len(names) > most else ""
     return ", ".join(map(str, names[:most])) + more
 
 
@@ -174,8 +176,13 @@ def are_whole(cells: Sequence[str]) -> bool:
 
 
 def separator(path: str | Path) -> str:
-    """Return what separates the cells of a text table: what was said, or a tab in ``.tsv``, else a comma."""
-    return _SEPARATOR.get() or ("\t" if kind(path) == ".tsv" else ",")
+    """Return what separates the cells of a text table: what was said, or the usual mark."""
+    return _SEPARATOR.get() or usual_separator(path)
+
+
+def usual_separator(path: str | Path) -> str:
+    """Return what separates the cells of a text table unless another mark is said: in ``.tsv`` a tab."""
+    return "\t" if kind(path) == ".tsv" else ","
 
 
 def separate_by(mark: str | None) -> Callable[[], None]:

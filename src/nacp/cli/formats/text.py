@@ -5,6 +5,7 @@ import operator
 import re
 from array import array
 from collections.abc import Iterator
+from itertools import islice
 from pathlib import Path
 
 import numpy as np
@@ -23,9 +24,11 @@ from nacp.cli.formats.common import (
     separator,
     text_lines,
     unknown,
+    usual_separator,
 )
 from nacp.errors import InputError
 
+_MARKS = ((";", "';'", "';'"), ("\t", "tabs", "tab"), (",", "','", "','"))
 _COMMA = re.compile(r"[-+]?\d*,\d+(?:[eE][-+]?\d+)?")
 
 
@@ -39,7 +42,7 @@ def csv_rows(path: Path, *, gaps: bool = False) -> Iterator[tuple[int, list[str]
         raise unknown(path)
     with text_lines(path) as file:
         lines = (line.removeprefix("\ufeff") if i == 0 else line for i, line in enumerate(file))
-        reader = csv.reader(lines, delimiter=separator(path))
+        reader = csv.reader(lines, delimiter=_mark(path))
         empty, length = 0, 0
         try:
             for row in reader:
@@ -54,8 +57,9 @@ def csv_rows(path: Path, *, gaps: bool = False) -> Iterator[tuple[int, list[str]
                 if len(row) != length:
                     raise InputError(
                         name,
-                        f"must have rows of one length; line {reader.line_num} has {len(row)} cells, not "
-                        f"{length}",
+                        f"must have rows of one length; line {reader.line_num} has {len(row):,} cells, not "
+                        f"{length:,}",
+                        remedy=_other_mark(path),
                     )
                 empty = 0
                 yield reader.line_num, [cell.strip() for cell in row]
@@ -72,7 +76,7 @@ def csv_matrix(path: Path, key: str | None, places: Places, ids: IdPlace = no_id
     rows = _with_points(path)
     _, first = next(rows)
     if len(first) == 1:
-        _refuse_separators(path, first)
+        refuse_separators(path, first)
     header = None if are_numbers(first) else first
     if header is not None:
         _refuse_holes(path, header)
@@ -93,7 +97,7 @@ def csv_matrix(path: Path, key: str | None, places: Places, ids: IdPlace = no_id
             values.extend(map(float, pick(row)[:-1]))
         except ValueError:
             odd = next(cell for cell in pick(row) if not are_numbers([cell]))
-            _refuse_separators(path, [odd])
+            refuse_separators(path, [odd])
             raise InputError(
                 str(path),
                 "must hold one number per cell below its header",
@@ -113,7 +117,7 @@ def csv_matrix(path: Path, key: str | None, places: Places, ids: IdPlace = no_id
 
 def _with_points(path: Path) -> Iterator[tuple[int, list[str]]]:
     """Hand out rows; where commas separate nothing, those in numbers are points."""
-    if separator(path) == ",":
+    if _mark(path) == ",":
         yield from csv_rows(path)
         return
     for line, row in csv_rows(path):
@@ -147,10 +151,32 @@ def _numbers_are_a_header(path: Path, first: list[str], n: int, decimal: int) ->
     return n > 0 and decimal == 0
 
 
-def _refuse_separators(path: Path, cells: list[str]) -> None:
+def _mark(path: Path) -> str:
+    """Return what separates the columns: what was said, unless the first line has only the usual mark."""
+    said, usual = separator(path), usual_separator(path)
+    if said == usual or str(path) == STDIN:
+        return said
+    with text_lines(path) as file:
+        first = next(iter(file), "")
+    return usual if usual in first and said not in first else said
+
+
+def _other_mark(path: Path) -> str | None:
+    """Return what would do if another mark comes equally often in each of the first lines."""
+    if str(path) == STDIN:
+        return None
+    with text_lines(path) as file:
+        lines = list(islice(file, 5))
+    for mark, name, option in _MARKS:
+        if mark in lines[0] and len({line.count(mark) for line in lines}) == 1:
+            return f"if its columns are separated by {name}, give --separator {option}"
+    return None
+
+
+def refuse_separators(path: Path, cells: list[str]) -> None:
     """Refuse cells if each of them looks like several."""
-    for mark, name, option in ((";", "';'", "';'"), ("\t", "tabs", "tab"), (",", "','", "','")):
-        if mark != separator(path) and all(mark in cell for cell in cells):
+    for mark, name, option in _MARKS:
+        if mark != _mark(path) and all(mark in cell for cell in cells):
             raise InputError(
                 f"{path}:",
                 f"its columns seem to be separated by {name}",
@@ -164,7 +190,7 @@ def csv_column(
     """Return the cells of the column of labels, and whether its header is left out."""
     rows = [row for _, row in csv_rows(path, gaps=gaps)]
     if all(len(row) == 1 for row in rows):
-        _refuse_separators(path, [row[0] for row in rows])
+        refuse_separators(path, [row[0] for row in rows])
         if key is None:
             return [row[0] for row in rows], False
     more = {} if called is None else {"called": called}

@@ -39,7 +39,9 @@ class Display(ABC):
         self._draw(self.ax_, style)
         # Explain the colours: below a figure of our own, where that hides nothing.
         if ax is None:
-            self.figure_.legend(loc="outside lower center", ncols=3, frameon=False, fontsize="small")
+            self.figure_.legend(
+                loc="outside lower center", ncols=3, frameon=False, fontsize="small", columnspacing=1.2
+            )
         else:
             self.ax_.legend(frameon=False, fontsize="small")
         return self

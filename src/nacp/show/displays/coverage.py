@@ -10,7 +10,7 @@ from nacp.calibration import Calibration
 from nacp.coverage import CoverageCurve
 from nacp.show.axes import threshold_axis
 from nacp.show.displays.base import Display
-from nacp.show.style import BLUE, GREEN, GREY, ORANGE
+from nacp.show.style import BLUE, CONTRADICTED, GREEN, GREY, ORANGE, RED
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -31,6 +31,9 @@ class CoverageDisplay(Display):
         The threshold that was chosen; infinite if none would do.
     estimate : float, optional
         F^c there; that of the curve by default.
+    contradicted : bool, default=False
+        The labels contradict the noise model. The plot then says so, and marks where F^c lay outside of 0 to
+        1, at which it is always cut off.
 
     Attributes
     ----------
@@ -59,6 +62,7 @@ class CoverageDisplay(Display):
     alpha: float | None = None
     threshold: float | None = None
     estimate: float | None = None
+    contradicted: bool = False
 
     line_: "Line2D" = field(init=False, repr=False)
     noisy_line_: "Line2D" = field(init=False, repr=False)
@@ -79,11 +83,11 @@ class CoverageDisplay(Display):
             For the line of F^c, as in `matplotlib.axes.Axes.plot`.
         """
         cal = calibration
-        return cls(cal.curve, cal.alpha, cal.threshold, cal.estimate).plot(ax, **line)
+        return cls(cal.curve, cal.alpha, cal.threshold, cal.estimate, bool(cal.warnings)).plot(ax, **line)
 
     def _draw(self, ax: "Axes", style: dict[str, Any]) -> None:
         chosen = self.threshold if self.threshold is not None and np.isfinite(self.threshold) else None
-        q, curve = self.curve.thresholds, self.curve
+        q, curve = self.curve.thresholds, self.curve.cut()
         shown = self._show_thresholds(ax, q, chosen)
         steps: dict[str, Any] = {"drawstyle": "steps-post", "linewidth": 1.4}
         (self.noisy_line_,) = ax.plot(
@@ -94,6 +98,11 @@ class CoverageDisplay(Display):
         )
         look = steps | {"color": BLUE, "linewidth": 2.2, "label": "true labels, estimated"} | style
         (self.line_,) = ax.plot(q[shown], curve.clean[shown], **look)
+        if self.contradicted and curve.outside is not None:
+            ax.fill_between(
+                q[shown], 0, 1, where=curve.outside[shown], step="post", color=RED, alpha=0.15, linewidth=0,
+                transform=ax.get_xaxis_transform(), label=CONTRADICTED,
+            )  # fmt: skip
         if self.alpha is not None:
             target = 1 - self.alpha
             ax.axhline(target, color="black", linewidth=0.9, linestyle=":", label=f"target {target:g}")

@@ -13,8 +13,10 @@ import numpy as np
 
 from nacp._types import Floats
 from nacp.advice.sensitivity import Sensitivity
+from nacp.coverage import CoverageCurve
 from nacp.show.axes import Axis, linear_axis, log_axis, threshold_axis
 from nacp.show.report.contents import Contents, Step
+from nacp.show.style import CONTRADICTED
 
 Places: TypeAlias = Mapping[str, dict[str, str] | None]
 """Where marks stand, by their names: a style for each, or None for one that is not shown."""
@@ -63,7 +65,24 @@ def coverage_chart(contents: Contents) -> Chart:
     return _plot(
         "coverage", axis, linear_axis(0, 1), curve.thresholds, lines, marks,
         titles=("threshold", "share in the sets"), stepped=True,
+        behind=_bands(axis, curve, contents.calibration.warnings),
     )  # fmt: skip
+
+
+def _bands(axis: Axis, curve: CoverageCurve, warnings: Sequence[str]) -> str:
+    """Return shades where the estimate lay outside of 0 to 1, if the noise model is contradicted."""
+    if curve.outside is None or not warnings:
+        return ""
+    edges = np.flatnonzero(np.diff(curve.outside, prepend=False, append=False))
+    places = axis.place(np.append(curve.thresholds, np.inf)[edges]).reshape(-1, 2)
+    seen = places[places[:, 1] > places[:, 0]].tolist()
+    widest = max(seen, key=lambda pair: pair[1] - pair[0], default=None)
+    return "".join(
+        f"<i class='band' style='left:{_share(start)};width:{_share(end - start)}'>"
+        + f"<span>{CONTRADICTED}</span>" * ([start, end] == widest)
+        + "</i>"
+        for start, end in seen
+    )
 
 
 def tradeoff_chart(contents: Contents) -> Chart:
@@ -163,6 +182,7 @@ def _plot(
     titles: tuple[str, str],
     stepped: bool = False,
     dots: bool = False,
+    behind: str = "",
     tell: Callable[[float], str] = lambda value: f"threshold {value:.6g}",
 ) -> Chart:
     """Return curves over an axis; a stepped one holds its value up to the next place."""
@@ -185,7 +205,7 @@ def _plot(
     )
     page = (
         (f"<ul class='legend'>{keys}</ul>" if len(lines) > 1 else "")
-        + f"<p class='axis'>{titles[1]}</p><div class='plot' id='{name}-chart' data-plot='{name}'>"
+        + f"<p class='axis'>{titles[1]}</p><div class='plot' id='{name}-chart' data-plot='{name}'>{behind}"
         + _ticks(x, "across", "left")
         + _ticks(y, "up", "bottom")
         + f"<svg viewBox='0 0 1000 1000' preserveAspectRatio='none' aria-hidden='true'>{curves}</svg>"

@@ -170,8 +170,8 @@ def gather(
     if descriptions is not None and len(descriptions) != measured.n:
         raise InputError(
             "descriptions",
-            f"must have one text for each of {measured.n} points",
-            found=f"{len(descriptions)}",
+            f"must have one text for each of {measured.n:,} points",
+            found=f"{len(descriptions):,}",
         )
 
     say("calibrating for every alpha of the slider")
@@ -282,7 +282,7 @@ def _on_test(
             return row
         i = int(np.searchsorted(at, row.calibration.native_threshold))
         coverage = None if truth is None else float(found.noisy[i])
-        return replace(row, mean_size=float(found.random[i]) * shown.k, coverage=coverage)
+        return replace(row, mean_size=round(float(found.random[i]) * shown.k, 12), coverage=coverage)
 
     return [measured(row) for row in costs]
 
@@ -294,19 +294,23 @@ class SetsQuestion(Question):
         self._natives, self._chosen, self._cal = np.array(thresholds), chosen, cal
         self._q, self._place = np.unique(self._natives, return_inverse=True)
         self.sizes: Ints = np.empty((n, len(thresholds)), dtype=np.int64)
-        self._labels: list[Ints] = []
+        self._blocks: list[tuple[slice | Ints, Ints]] = []
 
     def see(self, block: Block, rows: slice | Ints) -> None:
         self.sizes[rows] = engine.profile(block, self._q)[:, self._place]
-        self._labels.append(engine.sets(block, float(self._natives[self._chosen]))[1].astype(np.int32))
+        labels = engine.sets(block, float(self._natives[self._chosen]))[1]
+        self._blocks.append((rows, labels.astype(np.int32)))
 
     def sets(self) -> PredictionSets:
         """Return the sets of the chosen calibration."""
-        offsets = np.concatenate([[0], np.cumsum(self.sizes[:, self._chosen])])
-        cal = self._cal
-        return PredictionSets(
-            offsets, np.concatenate(self._labels), k=cal.k, classes=cal.classes, alpha=cal.alpha
-        )
+        sizes, cal = self.sizes[:, self._chosen], self._cal
+        offsets = np.concatenate([[0], np.cumsum(sizes)])
+        labels = np.empty(offsets[-1], dtype=np.int32)
+        for rows, found in self._blocks:  # in any order, as other questions may want them
+            own = sizes[rows]
+            starts = np.repeat(offsets[:-1][rows] - np.cumsum(own) + own, own)
+            labels[starts + np.arange(len(found))] = found
+        return PredictionSets(offsets, labels, k=cal.k, classes=cal.classes, alpha=cal.alpha)
 
 
 def _covered(shown: Sample, steps: list[Calibration]) -> Bools:

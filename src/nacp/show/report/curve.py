@@ -28,7 +28,7 @@ def curve_of(
     if audited is not None:
         plain = yield from coverage_under(sample, None).at(at)
         clean, _ = audited.estimates(at, audited.strata(cal.alpha))
-        curve = CoverageCurve(at + cal.score.offset, plain.noisy, plain.random, clean)
+        curve = CoverageCurve(at + cal.score.offset, plain.noisy, plain.random, clean).cut()
         return curve, [None] * len(steps)
     ends = (cal.noise,) if cal.noise is None else cal.noise.doubt.ends
     found = yield from together([coverage_under(sample, end).at(at) for end in ends])
@@ -37,7 +37,7 @@ def curve_of(
         place = min(int(np.searchsorted(at, step.native_threshold)), len(at) - 1)
         return int(np.argmin([abs(each.clean[place] - step.estimate) for each in found]))
 
-    curve = CoverageCurve(at + cal.score.offset, *found[end_of(cal)])
+    curve = CoverageCurve(at + cal.score.offset, *found[end_of(cal)]).cut()
     stated: list[Any] = [getattr(end, "rate", None) for end in ends]
     doubtful = len(ends) > 1
     return curve, [

@@ -8,12 +8,15 @@ from collections.abc import Callable, Iterable, Sequence
 from importlib import resources
 from typing import Any
 
+import numpy as np
+
 from nacp._types import Floats
 from nacp.advice.compared import labels_used
 from nacp.calibration import Calibration
 from nacp.guarantees import Uncorrected
 from nacp.show.report import charts
 from nacp.show.report.contents import Contents, Shown, Step
+from nacp.wrapping import on_one_line
 
 _PRINTED = 30  # so many classes, as in page.css
 
@@ -34,6 +37,7 @@ def render(contents: Contents, title: str, version: str) -> str:
         "last": str(len(contents.steps) - 1),
         "promise": _promise(contents.calibration),
         "coverage_chart": drawn["coverage"].html,
+        "cut": _cut(contents),
         "tradeoff_chart": drawn["tradeoff"].html,
         "sizes_chart": charts.sizes_chart(contents, contents.chosen),
         "whose": contents.measured_on,
@@ -126,6 +130,16 @@ def _banner(cal: Calibration) -> str:
     return "".join(f"<p class='banner' role='alert'>{_safe(_sentence(each))}</p>" for each in cal.warnings)
 
 
+def _cut(contents: Contents) -> str:
+    """Return what the shade in the chart of coverage means, where there is one."""
+    if not contents.calibration.warnings or not np.any(contents.curve.outside):
+        return ""
+    return (
+        " In the shade the estimate came out above 1 or below 0 and is cut off, which shows that the noise "
+        "model is wrong; it need not be right elsewhere."
+    )
+
+
 def _promise(cal: Calibration) -> str:
     lines = [f"Guarantee: <code>{_safe(repr(cal.guarantee))}</code>.", f"Assumed: {_safe(cal.assumptions)}."]
     if cal.price_of_doubt:
@@ -166,7 +180,7 @@ def _noise(contents: Contents, drawn: dict[str, charts.Chart]) -> str:
         return "<p>The labels are taken as they are.</p>"
     said = {"Estimated": contents.estimate, "Diagnosis": contents.diagnosis}
     text = f"<p class='soft'>{alpha}</p>" + "".join(
-        f"<p class='lines'><strong>{name}.</strong> {_safe(str(what))}</p>"
+        f"<p class='lines'><strong>{name}.</strong> {_safe(on_one_line(what))}</p>"
         for name, what in said.items()
         if what is not None
     )
@@ -201,7 +215,7 @@ def _checked(contents: Contents, checked: int, alpha: str) -> str:
     if contents.diagnosis is None:
         return text
     model = "The noise model that was given only helps to make these sets small. Taken by itself:"
-    return f"{text}<p>{model}</p><p class='lines'>{_safe(str(contents.diagnosis))}</p>"
+    return f"{text}<p>{model}</p><p class='lines'>{_safe(on_one_line(contents.diagnosis))}</p>"
 
 
 def _samples(contents: Contents) -> str:
