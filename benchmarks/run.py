@@ -9,12 +9,14 @@ import argparse
 import ctypes
 import gc
 import json
+import os
 import platform
 import subprocess
 import sys
 import time
 import warnings
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -23,6 +25,7 @@ import numpy as np
 import nacp
 from nacp.contradicted import against
 from nacp.coverage import Sample
+from nacp.engine import engine_name
 from nacp.guarantees import coverage_under
 from nacp.paper import twins
 from nacp.paper.splits import run_splits
@@ -125,10 +128,10 @@ def timed(function):
     return time.perf_counter() - start
 
 
-def measure_times(n, k, repeats, budget):
+def measure_times(n, k, repeats, budget, alone=False):
     """Return the unit, and {key: units} from interleaved rounds; long jobs get fewer of them."""
     probs, labels = data(n, k)
-    every = [(job, job.prepare()) for job in jobs(probs, labels)]
+    every = [(job, job.prepare()) for job in jobs(probs, labels) if job.who == "nacp" or not alone]
     best = {}
     unit = np.inf
     for round_ in range(repeats):
@@ -140,6 +143,16 @@ def measure_times(n, k, repeats, budget):
             best[job.key] = min(best.get(job.key, np.inf), spent)
             log(f"{round_} {job.task:42s} {job.score:8s} {job.who:8s} {best[job.key] / unit:9.1f}")
     return unit, {key: spent / unit for key, spent in best.items()}
+
+
+def measure_alone(options):
+    """Return {key: units} of nacp's own jobs with one thread, in a process of its own."""
+    sizes = [f"--{name}={getattr(options, name)}" for name in ("n", "k", "repeats", "budget")]
+    command = [sys.executable, __file__, "--alone", *sizes]
+    done = subprocess.run(
+        command, stdout=subprocess.PIPE, text=True, check=True, env={**os.environ, "NACP_THREADS": "1"}
+    )
+    return {tuple(key.split("; ")): units for key, units in json.loads(done.stdout).items()}
 
 
 def measure_memory(task, score, who, n, k):
@@ -195,9 +208,7 @@ def scaling():
 
 
 def small():
-    """Return milliseconds to calibrate 1,000 x 10, microseconds to predict a row, milliseconds to look at the
-    noise model; and the import's ratio.
-    """
+    """Return what small inputs take: ms for 1,000 x 10, µs for a row; and the import's ratio."""
     rng = np.random.default_rng(0)
     probs = rng.dirichlet(np.full(10, 0.3), size=1000).astype(np.float32)
     labels = rng.integers(10, size=1000)
@@ -207,13 +218,18 @@ def small():
         def calibrate(score=score):
             return nacp.calibrate(probs, labels, noise=NOISE, score=score, guarantee="none")
 
-        model = calibrate()
-        looked = looking(probs, labels, score)
-        found[name] = (
-            1e3 * min(timed(calibrate) for _ in range(200)),
-            1e6 * min(timed(lambda model=model: model.predict_set(probs[:1])) for _ in range(500)),
-            1e3 * min(timed(looked) for _ in range(200)),
-        )
+        def promise(score=score):
+            return nacp.calibrate(probs, labels, noise=NOISE, score=score)
+
+        model, looked = calibrate(), looking(probs, labels, score)
+        predict = partial(model.predictor(), probs[0])
+        found[name] = {
+            "ms": 1e3 * min(timed(calibrate) for _ in range(200)),
+            "pac_ms": 1e3 * min(timed(promise) for _ in range(50)),
+            "look_ms": 1e3 * min(timed(looked) for _ in range(200)),
+            "set_us": 1e6 * min(timed(lambda model=model: model.predict_set(probs[:1])) for _ in range(500)),
+            "row_us": 1e6 * min(timed(predict) for _ in range(500)),
+        }
     spent = [min(import_seconds(what) for _ in range(9)) for what in ("nacp", "numpy, scipy.special")]
     return found, spent[0] / spent[1]
 
@@ -270,22 +286,24 @@ def import_seconds(what):
     return float(subprocess.run([sys.executable, "-c", code], capture_output=True, check=True).stdout)
 
 
-def split_ratio(n, k, splits):
+def split_ratios(n, k, splits):
     """Return what many splits of 2n rows with six methods cost, in calibrations of that score and size."""
     probs, labels = twins.simulate("imagenet-resnet18", n=2 * n, random_state=0)
     probs = np.ascontiguousarray(probs[:, :k])
     probs /= probs.sum(axis=1, keepdims=True)
     labels %= k
     noisy = nacp.UniformNoise(NOISE).sample(labels, k, random_state=0)
-    one_calibration = min(
-        timed(lambda: nacp.calibrate(probs, noisy, noise=NOISE, score="aps", guarantee="none"))
-        for _ in range(5)
-    )
-    ratio = (
-        timed(lambda: run_splits(probs, labels, noise=NOISE, score="aps", splits=splits)) / one_calibration
-    )
-    log(f"{splits} splits: {ratio:.1f}")
-    return ratio
+    ratios = {}
+    for name in ("hps", "aps", "raps"):
+
+        def calibrate(name=name):
+            nacp.calibrate(probs, noisy, noise=NOISE, score=name, guarantee="none")
+
+        one_calibration = min(timed(calibrate) for _ in range(5))
+        every = timed(lambda name=name: run_splits(probs, labels, noise=NOISE, score=name, splits=splits))
+        ratios[name] = every / one_calibration
+        log(f"{splits} splits, {name}: {ratios[name]:.1f}")
+    return ratios
 
 
 def exponent(points):
@@ -311,12 +329,18 @@ def plot(found, path):
     figure.savefig(path, dpi=130)
 
 
-def table(times, memory):
-    """Return the Markdown table of ratios."""
+def table(times, single, memory):
+    """Return the Markdown table of ratios; ours with one thread and with all of them."""
+
+    def cell(key):
+        if key not in times:
+            return "–"
+        return f"{single[key]:.1f} / {times[key]:.1f}" if key in single else f"{times[key]:.1f}"
+
     tasks = list(dict.fromkeys((task, who) for task, _, who in times if not task.startswith("hard")))
     rows = ["| | " + " | ".join(TITLES.values()) + " |", "|---" * (len(TITLES) + 1) + "|"]
     for task, who in tasks:
-        cells = [f"{times[task, s, who]:.1f}" if (task, s, who) in times else "–" for s in SCORES]
+        cells = [cell((task, s, who)) for s in SCORES]
         rows.append(f"| {task}: {who} | " + " | ".join(cells) + " |")
     for task, who in dict.fromkeys((task, who) for task, _, who in memory):
         cells = [f"{memory[task, s, who]:.0f} MB" if (task, s, who) in memory else "–" for s in SCORES]
@@ -332,6 +356,7 @@ def main():
     parser.add_argument("--budget", type=float, default=20.0, help="seconds that one job may take in all")
     parser.add_argument("--splits", type=int, default=1000)
     parser.add_argument("--one", nargs=3)
+    parser.add_argument("--alone", action="store_true", help="only nacp, and print what is measured as JSON")
     parser.add_argument("--modest", action="store_true", help="only the peers at 1,000 x 100")
     options = parser.parse_args()
     warnings.simplefilter("ignore")
@@ -341,13 +366,20 @@ def main():
     if options.modest:
         modest()
         return
-    unit, times = measure_times(options.n, options.k, options.repeats, options.budget)
+    how = options.n, options.k, options.repeats, options.budget
+    if options.alone:
+        print(
+            json.dumps({"; ".join(key): units for key, units in measure_times(*how, alone=True)[1].items()})
+        )
+        return
+    unit, times = measure_times(*how)
+    single = measure_alone(options)
     in_memory = [key for key in times if key[0] in (CALIBRATE, PREDICT)]
     memory = {key: measure_memory(*key, options.n, options.k) for key in in_memory}
     growth = scaling()
     tiny, import_ratio = small()
     sizeable = modest()
-    splits_ratio = split_ratio(options.n, options.k, options.splits)
+    splits_ratios = split_ratios(options.n, options.k, options.splits)
     plot(growth, HERE / "scaling.png")
     exponents = {axis: {s: exponent(points) for s, points in by.items()} for axis, by in growth.items()}
     easy = times["hard regime, target 0.9, rate 0.2", "hps", "nacp"]
@@ -357,28 +389,33 @@ Made by `make bench`: {options.n:,} x {options.k:,} float32 probabilities (a sim
 one process, interleaved, minimum of up to {options.repeats} repeats. The unit is one `probs.max()` over
 the same matrix: {unit * 1e3:.1f} ms in this run. Machine: {platform.machine()}, {platform.system()}, Python
 {platform.python_version()}, NumPy {np.__version__}. Memory is the peak above the loaded data, in a process of
-its own. Calibrations are uncorrected but for the row that names "pac", the default guarantee.
+its own. Calibrations are uncorrected but for the row that names "pac", the default guarantee. The engine is
+{engine_name()}; its times are with one thread / with {os.cpu_count()}.
 
 TorchCP 1.2.1 and MAPIE 1.6.0 ignore the noise: theirs is the simpler job, split conformal prediction. TorchCP
 runs with empty stand-ins for `torchsort`, `torch_geometric` and `transformers`, unused by these scores;
 its sets are boolean matrices, and so are MAPIE's. MAPIE has no randomised APS; its RAPS is tuned.
 
-{table(times, memory)}
+{table(times, single, memory)}
 
 The hard regime, HPS: target .99 at noise rate .5 takes
 {times["hard regime, target 0.99, rate 0.5", "hps", "nacp"] / easy:.1f} times the easy one (.9 at .2),
 at rate .8 {times["hard regime, target 0.99, rate 0.8", "hps", "nacp"] / easy:.1f} times.
 
-{options.splits:,} splits of {2 * options.n:,} x {options.k:,} with six methods, randomised APS:
-{splits_ratio:.0f} calibrations of that score and size.
+{options.splits:,} splits of {2 * options.n:,} x {options.k:,} with six methods, in calibrations of that score
+and size: {", ".join(f"{TITLES[name]} {ratio:.0f}" for name, ratio in splits_ratios.items())}.
 
 Small inputs; `import nacp` takes {import_ratio:.2f} times `import numpy, scipy.special`.
 
 | | {" | ".join(TITLES.values())} |
 |---|---|---|---|---|
-| calibrate 1,000 x 10, ms | {" | ".join(f"{ms:.2f}" for ms, _, _ in tiny.values())} |
-| of that, to look at the noise model | {" | ".join(f"{part / ms:.1%}" for ms, _, part in tiny.values())} |
-| predict one row of 10, µs | {" | ".join(f"{us:.0f}" for _, us, _ in tiny.values())} |
+| calibrate 1,000 x 10, ms | {" | ".join(f"{each['ms']:.2f}" for each in tiny.values())} |
+| of that, to look at the noise model | {
+        " | ".join(f"{each['look_ms'] / each['ms']:.1%}" for each in tiny.values())
+    } |
+| calibrate 1,000 x 10, "pac", ms | {" | ".join(f"{each['pac_ms']:.2f}" for each in tiny.values())} |
+| `predict_set` of one row of 10, µs | {" | ".join(f"{each['set_us']:.0f}" for each in tiny.values())} |
+| `predictor()` of one row of 10, µs | {" | ".join(f"{each['row_us']:.1f}" for each in tiny.values())} |
 
 All peers at 1,000 x 100, HPS, in ms, 20% of the labels random (`benchmarks/run.py --modest`). crepes 0.9.1
 computes a p-value for each label of each row, by counting calibration scores. At 25,000 x 1,000 that would
@@ -401,10 +438,11 @@ How calibration grows: the exponent of the time over the last decade of sizes (`
     document = {
         "n": options.n, "k": options.k, "unit_seconds": unit,
         "times_in_units": {"; ".join(key): value for key, value in times.items()},
+        "times_with_one_thread": {"; ".join(key): value for key, value in single.items()},
         "extra_memory_mb": {"; ".join(key): value for key, value in memory.items()},
         "scaling_seconds": growth, "exponents": exponents,
-        "small_ms_and_us": tiny, "modest_ms_and_size": sizeable, "import_ratio": import_ratio,
-        "splits_in_calibrations": splits_ratio,
+        "small": tiny, "modest_ms_and_size": sizeable, "import_ratio": import_ratio,
+        "splits_in_calibrations": splits_ratios,
     }  # fmt: skip
     (HERE / "results.json").write_text(json.dumps(document, indent=1) + "\n")
     print(text)

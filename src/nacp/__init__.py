@@ -38,6 +38,7 @@ from nacp.guarantees import (
 from nacp.metrics import ClassCoverage, Evaluation, coverage_by_class, evaluate
 from nacp.noise import AnnotatorNoise, GroupNoise, MatrixNoise, Noise, RandomizedResponse, UniformNoise
 from nacp.points import RepeatedRowsWarning
+from nacp.predictor import Predictor
 from nacp.scores import APS, HPS, RAPS, SAPS, Custom, Margin, Precomputed, Score, TopK
 from nacp.sets import PredictionSets
 from nacp.verdict import Verdict, judge
@@ -97,6 +98,7 @@ __all__ = [
     "Plan",
     "Precomputed",
     "PredictionSets",
+    "Predictor",
     "RandomizedResponse",
     "RepeatedRowsWarning",
     "Report",

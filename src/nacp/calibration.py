@@ -24,6 +24,7 @@ from nacp.wrapping import counted, wrapped
 
 if TYPE_CHECKING:
     from nacp.advice.diagnosis import Diagnosis
+    from nacp.predictor import Predictor
 
 
 @dataclass(frozen=True)
@@ -262,6 +263,22 @@ class Calibration:
             classes=self.classes,
             alpha=self.alpha,
         )
+
+    def predictor(self, *, allow_empty: bool = True) -> Predictor:
+        """Return a function from the probabilities of one input to its set, for inputs that come one by one.
+
+        Parameters
+        ----------
+        allow_empty : bool, default=True
+            As in `predict_set`.
+
+        Returns
+        -------
+        Predictor
+        """
+        from nacp.predictor import Predictor
+
+        return Predictor(self, allow_empty)
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the calibration to a JSON file; `load` reads it back.

@@ -11,6 +11,7 @@ from nacp.engine.choose import (
     open_block,
     play,
     profile,
+    set_of_row,
     sets,
     tally,
     uniforms,
@@ -24,6 +25,6 @@ from nacp.engine.scratch import Scratch
 
 __all__ = [
     "Block", "ByEntry", "ByLabel", "Kept", "Pairs", "PerLabel", "PerRow", "Scratch", "Spec", "check",
-    "engine_name", "gains", "keeps", "kept_block", "label_scores", "open_block", "play", "profile", "sets",
-    "tally", "traced", "uniforms", "using", "window",
+    "engine_name", "gains", "keeps", "kept_block", "label_scores", "open_block", "play", "profile",
+    "set_of_row", "sets", "tally", "traced", "uniforms", "using", "window",
 ]  # fmt: skip

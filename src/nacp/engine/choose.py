@@ -128,6 +128,16 @@ def sets(block: Block, threshold: float | PerLabel | PerRow, **options: Any) -> 
     return found
 
 
+def set_of_row(
+    row: Array, spec: Spec, threshold: Floats, tolerance: float, *, allow_empty: bool
+) -> list[int] | None:
+    """Return the set of one row, if that takes less time than the usual way; else None."""
+    found: list[int] | None = _CURRENT.get().set_of_row(
+        row, spec, threshold, tolerance, allow_empty=allow_empty
+    )
+    return found
+
+
 def gains(block: Block, *arguments: Any) -> Floats:
     """Return what each row gains for bets on its share: see `nacp.engine.numpy.gains`."""
     found: Floats = _CURRENT.get().gains(block, *arguments)

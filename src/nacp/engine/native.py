@@ -188,6 +188,24 @@ def sets(
     return sizes, np.frombuffer(b"".join(found), dtype=np.int32)
 
 
+def set_of_row(
+    row: Array, spec: Spec, threshold: Floats, tolerance: float, *, allow_empty: bool
+) -> list[int] | None:
+    """Return the set of one row, if it is one of probabilities; None if it has to go the usual way."""
+    codes, k = spec.codes, len(row)
+    if codes is None or row.dtype not in _WIDTHS or not row.flags.carray:
+        return None
+    u = None if spec.seed is None else np.empty(1)
+    described = (row, 1, k, row.itemsize, *codes, u, None)
+    if not _native.check(described, 0, 1, tolerance):
+        return None
+    if spec.seed is not None:
+        _native.uniforms(described, 0, 1, *hash_plan(k, int(spec.seed) % (1 << 64)), u)
+    found = _native.sets(described, 0, 1, threshold, 0, allow_empty, np.empty(1, dtype=np.int64))
+    labels: list[int] = np.frombuffer(found, dtype=np.int32).tolist()
+    return labels
+
+
 def gains(
     block: block_.Block,
     thresholds: Floats,

@@ -14,7 +14,7 @@ from nacp.points.arrays import Rows, Widths
 
 # By how much the sum of a row may miss 1, by how precise its numbers are. A softmax in bfloat16 rounds its
 # sum and its quotients, each by at most 2^-8 of itself. In float16 small numbers round by up to 2^-25 each.
-_SUM_TOLERANCE, _BFLOAT16_TOLERANCE, _FLOAT16_TOLERANCE, _SMALL = 1e-3, 2.0**-7, 1e-2, 2.0**-25
+SUM_TOLERANCE, _BFLOAT16_TOLERANCE, _FLOAT16_TOLERANCE, _SMALL = 1e-3, 2.0**-7, 1e-2, 2.0**-25
 _MOST = 0.9  # of the rows
 
 
@@ -114,7 +114,7 @@ def open_rows(
         block = rows[where]
         if from_logits:
             _check_logits(block, where.start, name)
-        elif probabilities and not check(block, _SUM_TOLERANCE):
+        elif probabilities and not check(block, SUM_TOLERANCE):
             tolerance = _tolerance(block)
             if not check(block, tolerance):
                 _explain(block, where.start, tolerance, normalize, name)
@@ -131,7 +131,7 @@ def _tolerance(block: Array) -> float:
             return float(_FLOAT16_TOLERANCE + _SMALL * block.shape[1])
         single = block.astype(np.float32, copy=False)
         rounded = np.array_equal(single, block) and not np.any(single.view(np.uint32) & 0xFFFF)
-    return float(_BFLOAT16_TOLERANCE if rounded else _SUM_TOLERANCE)
+    return float(_BFLOAT16_TOLERANCE if rounded else SUM_TOLERANCE)
 
 
 def _check_logits(block: Array, start: int, name: str) -> None:

@@ -1,0 +1,73 @@
+"""Predictor: the set of one input at a time."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from nacp import engine
+from nacp.points.door import SUM_TOLERANCE
+
+if TYPE_CHECKING:
+    from nacp.calibration import Calibration
+
+
+class Predictor:
+    """The prediction set of one input at a time, without delay; made by `Calibration.predictor`.
+
+    What can be prepared has been. A row that is not an array of probabilities as wide as those that
+    calibrated goes the way of `Calibration.predict_set`: it is answered, or refused, in the same way.
+
+    Parameters
+    ----------
+    calibration : Calibration
+        What it predicts with.
+    allow_empty : bool, default=True
+        As in `Calibration.predict_set`.
+
+    Examples
+    --------
+    >>> import nacp
+    >>> from nacp.paper import twins
+    >>> probs, labels = twins.simulate("cifar10", n=4000, random_state=0)
+    >>> cal = nacp.calibrate(probs[:2000], labels[:2000], noise=None, score="aps")
+    >>> predict = cal.predictor()
+    >>> predict(probs[2000]) == cal.predict_set(probs[2000:])[0]
+    True
+    """
+
+    def __init__(self, calibration: Calibration, allow_empty: bool = True) -> None:
+        cal = self._calibration = calibration
+        self._allow_empty = allow_empty
+        self._spec, self._threshold = cal.score.spec, np.array([cal.native_threshold])
+        plain = cal.score.takes_probabilities and not cal.normalize and not cal.from_logits
+        self._dtype = np.dtype(cal.widths.given) if plain and cal.widths is not None else None
+        self._shape = (cal.k,)
+
+    def __call__(self, probs: ArrayLike) -> list[Any]:
+        """Return the labels in the set of one input.
+
+        Parameters
+        ----------
+        probs : array of shape (k,)
+            Its class probabilities.
+
+        Returns
+        -------
+        list
+            The names of the classes, if they have names, else their numbers; as `PredictionSets` has them.
+        """
+        if type(probs) is np.ndarray and probs.dtype == self._dtype and probs.shape == self._shape:
+            found = engine.set_of_row(
+                probs, self._spec, self._threshold, SUM_TOLERANCE, allow_empty=self._allow_empty
+            )
+            if found is not None:
+                names = self._calibration.classes
+                return found if names is None else [names[number] for number in found]
+        row: Any = probs[None] if hasattr(probs, "shape") else [probs]  # type: ignore[index]
+        return self._calibration.predict_set(row, allow_empty=self._allow_empty)[0]
+
+    def __repr__(self) -> str:
+        return f"Predictor({self._calibration!r})"

@@ -1,0 +1,55 @@
+"""One row at a time: what predict_set returns for it, or the same error."""
+
+import re
+
+import numpy as np
+import pytest
+
+import nacp
+from nacp import engine
+from nacp.engine.choose import ENGINES
+from nacp.paper import twins
+
+SCORES = ["hps", "aps", "raps", "saps", "margin", "topk", nacp.APS(randomized=False), np.negative]
+
+
+@pytest.fixture(scope="module")
+def points():
+    return twins.simulate("cifar10", n=600, random_state=0)
+
+
+@pytest.mark.parametrize("empty", [True, False])
+@pytest.mark.parametrize("dtype", [np.float16, np.float32, np.float64])
+@pytest.mark.parametrize("score", SCORES, ids=str)
+@pytest.mark.parametrize("name", ENGINES)
+def test_the_set_of_a_row_is_that_of_predict_set(name, score, dtype, empty, points):
+    probs, labels = points[0].astype(dtype), points[1]
+    if name == "native":
+        pytest.importorskip("nacp.engine._native")
+    with engine.using(name):
+        cal = nacp.calibrate(probs[:300], labels[:300], score=score, alpha=0.4, noise=None)
+        predict = cal.predictor(allow_empty=empty)
+        sets = cal.predict_set(probs[300:], allow_empty=empty)
+        assert [predict(row) for row in probs[300:]] == sets.to_lists()
+        assert predict(probs[300].tolist()) == sets[0]
+
+
+def test_names_rows_with_gaps_and_logits(points):
+    probs, labels = points
+    names = tuple("abcdefghij")
+    cal = nacp.calibrate(probs, labels, classes=names, noise=None)
+    assert cal.predictor()(probs[3]) == cal.predict_set(probs)[3]
+    assert cal.predictor()(np.repeat(probs[3], 2)[::2]) == cal.predict_set(probs)[3]
+    logits = np.log(probs)
+    cal = nacp.calibrate(logits, labels, from_logits=True, noise=None)
+    assert cal.predictor()(logits[3]) == cal.predict_set(logits)[3]
+
+
+@pytest.mark.parametrize("wrong", [np.full(10, np.nan), np.full(10, 0.2), np.full(9, 1 / 9), np.eye(10), 0.5])
+def test_a_wrong_row_is_refused_as_predict_set_refuses_it(wrong, points):
+    cal = nacp.calibrate(*points, noise=None)
+    wrong = np.asarray(wrong, dtype=np.float32)
+    with pytest.raises(nacp.InputError) as usual:
+        cal.predict_set(wrong[None])
+    with pytest.raises(nacp.InputError, match=re.escape(str(usual.value))):
+        cal.predictor()(wrong)
