@@ -4,6 +4,7 @@ import contextlib
 import os
 import subprocess
 import sys
+from functools import partial
 
 import numpy as np
 import pytest
@@ -15,6 +16,7 @@ from nacp.engine.cells import CELLS, EDGES, cell_table
 from nacp.engine.codes import codes_of_formula
 from nacp.engine.contract import Whole
 from nacp.engine.formula import Symbols
+from nacp.engine.kept import Kept
 from nacp.stats import betting
 
 _native = pytest.importorskip("nacp.engine._native", reason="the compiled engine was not built")
@@ -461,6 +463,83 @@ def test_malformed_arguments_are_errors_and_never_crashes():
             mixed = [odd[rng.integers(len(odd))] if rng.random() < 0.2 else each for each in arguments[1:]]
             block = tuple(odd[rng.integers(len(odd))] if rng.random() < 0.1 else each for each in described)
             try_it(verb, (block, *mixed))
+
+
+def test_malformed_kept_scores_are_errors_and_never_crashes():
+    rng, n, k = np.random.default_rng(6), 5, 4
+    starts, order = np.array([0, 2, 2, 5, 6, 9]), np.array([3, 0, 4, 1, 2])
+    kept = (starts, order, np.sort(rng.random(9)), np.array([0, 1, 3, 2, 1, 0, 3, 2, 1], dtype=np.int32))
+    table, labels = np.ones((k, k), dtype=np.int64), np.zeros(n, dtype=np.int64)
+
+    def tried(kept):
+        described = (None, n, k, 4, None, None, None, kept)
+        sums = np.zeros((n, 2), dtype=np.int64)
+        try_it(_native.profile, (described, 0, n, np.array([0.1, 0.9]), 0, labels, table, sums))
+        try_it(_native.window, (described, 0, n, np.array([0.1, 0.9]), labels, table))
+        for verb in ("check", "sets", "tally", "uniforms", "scores", "label_scores"):  # they need rows
+            arguments = {
+                "check": (1e-3,),
+                "sets": (np.array([0.5]), 0, True, np.zeros(n, dtype=np.int64)),
+                "tally": (cell_table(), None, np.inf, np.zeros(4), None, None, None, np.zeros(CELLS, int)),
+                "uniforms": (np.arange(3), np.arange(4, dtype=np.uint64), np.empty(n)),
+                "scores": (np.empty((n, k)),),
+                "label_scores": (labels, None, None, None, np.empty(n)),
+            }[verb]
+            with pytest.raises((ValueError, TypeError, BufferError, OverflowError)):
+                getattr(_native, verb)(described, 0, n, *arguments)
+
+    tried(kept)
+    odd = [None, -1, "x", b"abc", (1, 2), np.empty(0), np.full(6, 10**9), np.full(6, -1), np.full(5, 2**62)]
+    odd += [
+        np.full(9, 99, dtype=np.int32),
+        np.full(9, -1, dtype=np.int32),
+        starts[::-1].copy(),
+        np.arange(0, 54, 9),
+    ]
+    for place in range(4):
+        for wrong in odd:
+            tried((*kept[:place], wrong, *kept[place + 1 :]))
+    for wrong in odd:
+        tried(wrong)
+
+
+@pytest.mark.parametrize("share", [0.3, 1.0])
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("score", SCORES, ids=repr)
+def test_what_was_kept_says_what_the_rows_say(score, dtype, share):
+    rng, n, k = np.random.default_rng(7), 60, 30
+    values, labels = some_rows("plain", n, k, dtype, rng), rng.integers(k, size=n)
+    scores = np.sort(engine.open_block(values, score.spec).scores(placed=True), axis=None)
+    limit = float(EDGES[np.searchsorted(EDGES, scores[int(share * (n * k - 1))])])
+    weights = ByLabel(labels, Whole(rng.integers(-9, 10, size=(k, k))))
+    kept, order = Kept(k, n, limit, 10**6), rng.permutation(n)
+    with engine.using("native"):
+        for rows in np.array_split(order, 4):
+            assert not kept.complete
+            engine.tally(
+                engine.open_block(values[rows], score.spec), None, None, limit, partial(kept.add, rows)
+            )
+        assert kept.complete
+        some = rng.permutation(n)[:40]
+        block, low = engine.open_block(values[some], score.spec), engine.kept_block(kept, some, score.spec)
+        every = np.sort(block.scores(placed=True).ravel())
+        thresholds = np.unique(every[every <= limit][::3])
+        middle, last = thresholds[len(thresholds) // 2], thresholds[-1]
+        own = ByLabel(labels[some], weights.table)
+        for weighed in (None, own):
+            found = [engine.profile(each, thresholds, weighed).tolist() for each in (block, low)]
+            assert found[0] == found[1]
+            spans = [(-np.inf, thresholds[0]), (middle, last)]
+            pairs = [engine.window(each, spans, weighed) for each in (block, low)]
+            assert sorted(zip(*pairs[0], strict=False)) == sorted(zip(*pairs[1], strict=False))
+            assert sorted(pairs[0].scores) == sorted(pairs[1].scores)
+
+
+def test_too_many_scores_are_not_kept():
+    kept = Kept(3, 4, np.inf, 5)
+    for first in (0, 2):
+        kept.add(slice(first, first + 2), np.array([2, 2]), np.zeros(4), np.zeros(4, dtype=np.int32))
+    assert not kept.complete
 
 
 def try_it(verb, arguments):

@@ -128,6 +128,13 @@ static int call_open(Call *call, PyObject *described, Py_ssize_t first, Py_ssize
     return 1;
 }
 
+/* The same, where the rows themselves are needed. */
+static int rows_open(Call *call, PyObject *described, Py_ssize_t first, Py_ssize_t last)
+{
+    if (!call_open(call, described, first, last)) return 0;
+    return !call->block.kept.starts || refuse("rows are needed, and not only their scores") != NULL;
+}
+
 /* Weights of pairs: none, by a row's label (a k x k table), or by entry. */
 typedef struct {
     const word *table, *labels, *entries;
@@ -185,7 +192,7 @@ static PyObject *check(PyObject *self, PyObject *args)
     Call call;
     int good = 0;
     if (!PyArg_ParseTuple(args, "Onnd", &block, &first, &last, &tolerance)) return NULL;
-    int opened = call_open(&call, block, first, last);
+    int opened = rows_open(&call, block, first, last);
     if (opened) WITHOUT_LOCK(good = checked(&call, tolerance));
     call_close(&call);
     return opened ? PyBool_FromLong(good) : NULL;
@@ -234,8 +241,7 @@ static PyObject *uniforms(PyObject *self, PyObject *args)
     Call call;
     Hashing hashing;
     if (!PyArg_ParseTuple(args, "OnnOOO", &block, &first, &last, &columns, &keys, &out)) return NULL;
-    int good = call_open(&call, block, first, last) && hashing_open(&call, columns, keys, out, &hashing);
-    if (good && call.block.kept.starts) good = refuse("rows are needed") != NULL;
+    int good = rows_open(&call, block, first, last) && hashing_open(&call, columns, keys, out, &hashing);
     if (good) WITHOUT_LOCK(hash_rows(&call, &hashing));
     DONE(call, good);
 }
@@ -265,7 +271,7 @@ static PyObject *label_scores(PyObject *self, PyObject *args)
     Hashing hashing = {0};
     double *scores;
     if (!PyArg_ParseTuple(args, "OnnOOOOO", &block, &first, &last, &labels, &columns, &keys, &u, &out)) return NULL;
-    int good = call_open(&call, block, first, last) && array_of(&call, labels, call.block.rows, 8, NEEDED, &given) &&
+    int good = rows_open(&call, block, first, last) && array_of(&call, labels, call.block.rows, 8, NEEDED, &given) &&
                array_of(&call, out, call.block.rows, 8, WRITTEN, &scores) &&
                (columns == Py_None || hashing_open(&call, columns, keys, u, &hashing));
     if (good && !call.block.code) good = refuse("a formula is needed") != NULL;
@@ -297,7 +303,7 @@ static PyObject *scores(PyObject *self, PyObject *args)
     Call call;
     double *found;
     if (!PyArg_ParseTuple(args, "OnnO", &block, &first, &last, &out)) return NULL;
-    int good = call_open(&call, block, first, last) &&
+    int good = rows_open(&call, block, first, last) &&
                array_of(&call, out, call.block.rows * call.block.k, 8, WRITTEN, &found);
     if (good && !call.block.code) good = refuse("a formula is needed") != NULL;
     if (good) WITHOUT_LOCK(good = score_all(&call, found));
@@ -720,9 +726,9 @@ static PyObject *sets(PyObject *self, PyObject *args)
     Thresholds q;
     Sets sets = {0};
     if (!PyArg_ParseTuple(args, "OnnOipO", &block, &first, &last, &values, &kind, &sets.allow_empty, &sizes)) return NULL;
-    int good = call_open(&call, block, first, last) && thresholds_open(&call, values, kind, &q) &&
+    int good = rows_open(&call, block, first, last) && thresholds_open(&call, values, kind, &q) &&
                array_of(&call, sizes, call.block.rows, 8, WRITTEN, &sets.sizes);
-    if (good && (q.number != 1 || call.block.kept.starts)) good = refuse("one threshold and rows are needed") != NULL;
+    if (good && q.number != 1) good = refuse("one threshold is needed") != NULL;
     if (good) WITHOUT_LOCK(good = sets_rows(&call, &q, &sets));
     call_close(&call);
     if (good)
