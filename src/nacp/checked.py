@@ -161,8 +161,8 @@ def chosen_share(outside: float, alpha: float) -> float:
     """Return which share of the labels to check should be of points outside, if so many points are.
 
     That is Neyman's allocation under a fixed guess of how often the sets of either stratum miss. What the
-    pilot predicts of that rests on the classifier and the noise model, which promise too much where people err
-    as the classifier does; and if few points inside are checked, each miss among them weighs much.
+    pilot predicts of that rests on the classifier and the noise model, which promise too much where people
+    err as the classifier does; and if few points inside are checked, each miss among them weighs much.
     """
     missed = _MISSED_INSIDE * alpha
     first, second = outside / 2, (1 - outside) * np.sqrt(missed * (1 - missed))
@@ -185,9 +185,9 @@ def choose_audit(
     """Choose which labels to check, so that `calibrate` learns the most from them.
 
     Most of what a random audit checks tells little: where the classifier and the given label agree, the true
-    label is mostly in the prediction set. So points where that is doubtful, for the set that a few points, the
-    pilot, suggest, are checked two to three times as often as there are such, but with at most two fifths of
-    the budget. Within the two strata the points are picked at random.
+    label is mostly in the prediction set. So points where that is doubtful, for the set that a few points,
+    the pilot, suggest, are checked two to three times as often as they would be by chance, with two fifths of
+    the budget at the most. Within the two strata the points are picked at random.
 
     Parameters
     ----------
