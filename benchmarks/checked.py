@@ -158,8 +158,8 @@ def measured(scores, repeats, audits, many):
 def ratio_of(found, m, name):
     """Return a method's mean excess over that of the binomial test, and its standard error.
 
-    The mean of the binomial test is known. How far its runs happen to be from it is taken off those of `clean=`
-    and `choose_audit`, as far as these go along with it.
+    The mean of the binomial test is known. How far its runs happen to be from it is taken off those of
+    `clean=` and `choose_audit`, as far as these go along with it.
     """
     base, excess = binomial_excess(m, ALPHA, DELTA), np.array(found[m, name])[:, 0] - (1 - ALPHA)
     luck = np.array(found[m, BINOMIAL])[: len(excess), 0] - (1 - ALPHA) - base
@@ -235,10 +235,11 @@ are the test. m = {MANY:,} are checked in {many} draws of {MANY_N:,} points (CIF
 
 Short: the share of runs whose coverage on the test points is below 0.9 by more than two standard errors of
 that coverage. Excess / binomial: mean coverage less 0.9, over that of the binomial test, and its standard
-error. The latter's mean is known, (m - a)/(m + 1) - 0.9 with a misses allowed; how far its own runs happen to
-be from it is seen in its row, and is taken off those of `clean=` and `choose_audit` as far as these go along
-with it. Worth: how many labels, checked at random and used alone, one of these is worth; one over the square of
-that ratio. Refused: in how many runs there was no threshold, or no noise model; the sets then hold all classes.
+error. The mean of the binomial test is known: (m − a)/(m + 1) − 0.9, if a misses are allowed. How far its own
+runs happen to be from it is seen in its row, and is taken off those of `clean=` and `choose_audit`, as far as
+these go along with it. Worth: how many labels, checked at random and used alone, one of these is worth; one
+over the square of that ratio. Refused: in how many runs there was no threshold, or no noise model; the sets
+then hold all classes.
 """
 
 
