@@ -222,8 +222,8 @@ def choose_audit(
     >>> noisy = nacp.UniformNoise(0.1).sample(truth, k=10, random_state=0)
     >>> plan = nacp.choose_audit(probs, noisy, budget=200)
     >>> print(plan)
-    200 of 4,000 labels to check: 80 of points whose true label may lie outside of the pilot's prediction set,
-    and 120 of others.
+    200 of 4,000 labels to check: 53 of points whose true label may lie outside of the pilot's prediction set,
+    and 147 of others.
     >>> cal = nacp.calibrate(probs, noisy, clean=(plan.rows, truth[plan.rows]), audit=plan)
     >>> cal.checked
     200
