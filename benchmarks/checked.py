@@ -202,8 +202,8 @@ SHORT_TEXT = """
 
 Excess / binomial: `clean=`, `choose_audit`. Where the former is 1.00 ± 0.00 it is the binomial test: noisy
 labels would not help. Where m = 5,000 leaves too few doubtful points to choose from (CIFAR-10H, the last
-twin), the plan is a random audit, and `choose_audit` the binomial test on other labels: by theory its ratio is
-1. Label sets with the same probabilities share their draws, and so their luck.
+twin), the plan is a random audit, and `choose_audit` the binomial test on other labels: by theory its ratio
+is 1. Label sets with the same probabilities share their draws, and so their luck.
 
 """
 
