@@ -19,13 +19,15 @@ from scipy.stats import binom
 
 import nacp
 from nacp.paper import twins
+from nacp.stats.counts import binomial_excess
 from nacp.stats.strata import hits_needed_inside
 
 OUT = Path(__file__).parent.parent / "docs" / "checked-results.md"
 ALPHA = DELTA = 0.1
 CONFIDENCE = 0.95  # of the audit's interval or radius; "pac" then has the rest of delta
 N = 5000
-CHECKED = (50, 100, 300, 1000)
+CHECKED = (50, 100, 200, 300, 1000)
+MANY, MANY_N, LEFT = 5000, 10_000, 2500  # checked labels of so many points, but so many are left to test
 BINOMIAL, CLEAN, CHOSEN = "checked alone, binomial", '`clean=`, "pac"', "`choose_audit`"
 AUDIT, RATE, MATRIX = "audit, as it comes", "audit, one rate", "audit, matrix taken as exact"
 NOISY, ORACLE = "noisy labels as they are", "oracle, 5,000 clean labels"
@@ -92,9 +94,9 @@ class Scores:
         self.own = self.every[np.arange(len(true)), true]
         self._sorted = np.sort(self.every, axis=None), np.sort(self.own)
 
-    def deal(self, repeat):
+    def deal(self, repeat, n):
         """Draw the calibration points; any number of the first ones are a random sample of them."""
-        self.points = np.random.default_rng([41, repeat]).permutation(len(self.true))[:N]
+        self.points = np.random.default_rng([41, repeat]).permutation(len(self.true))[:n]
 
     def measure(self, threshold):
         """Return coverage and mean size on the other points."""
@@ -103,56 +105,107 @@ class Scores:
             np.searchsorted(whole, threshold, side="right") - np.count_nonzero(part <= threshold)
             for whole, part in zip(self._sorted, inside, strict=True)
         ]
-        left = len(self.true) - N
+        left = len(self.true) - len(self.points)
         return counts[1] / left, counts[0] / left
 
     def found(self, repeat, with_audit):
         """Yield (m, method, threshold, refused) for one draw of calibration points."""
-        self.deal(repeat)
+        self.deal(repeat, N)
         probs, true, noisy = self.probs[self.points], self.true[self.points], self.noisy[self.points]
         options = {"alpha": ALPHA, "score": self.score}
         for name, labels in ((NOISY, noisy), (ORACLE, true)):
             cal = nacp.calibrate(probs, labels, noise=None, guarantee="split", **options)
             yield 0, name, cal.threshold, False
         for m in CHECKED:
-            yield m, BINOMIAL, binomial(self.own[self.points[:m]]), False
+            yield from self.compared(m, repeat)
             rows = np.arange(m)
-            cal = nacp.calibrate(
-                probs, noisy, clean=(rows, true[rows]), delta=DELTA, random_state=repeat, **options
-            )
-            yield m, CLEAN, cal.threshold, cal.obstacle is not None
-            plan = nacp.choose_audit(probs, noisy, budget=m, random_state=repeat, **options)
-            cal = nacp.calibrate(
-                probs, noisy, clean=(plan.rows, true[plan.rows]), audit=plan, delta=DELTA, **options
-            )
-            yield m, CHOSEN, cal.threshold, cal.obstacle is not None
             for way in (AUDIT, RATE, MATRIX) if with_audit else ():
                 yield m, way, *audited(way, probs, noisy, rows, true[rows], self.score)
 
+    def compared(self, m, repeat):
+        """Yield what m checked labels give: alone, beside the noisy ones, and chosen."""
+        probs, true, noisy = self.probs[self.points], self.true[self.points], self.noisy[self.points]
+        options = {"alpha": ALPHA, "score": self.score}
+        yield m, BINOMIAL, binomial(self.own[self.points[:m]]), False
+        rows = np.arange(m)
+        cal = nacp.calibrate(
+            probs, noisy, clean=(rows, true[rows]), delta=DELTA, random_state=repeat, **options
+        )
+        yield m, CLEAN, cal.threshold, cal.obstacle is not None
+        plan = nacp.choose_audit(probs, noisy, budget=m, random_state=repeat, **options)
+        cal = nacp.calibrate(
+            probs, noisy, clean=(plan.rows, true[plan.rows]), audit=plan, delta=DELTA, **options
+        )
+        yield m, CHOSEN, cal.threshold, cal.obstacle is not None
 
-def measured(scores, repeats, audits):
+    def found_with_many(self, repeat):
+        """Yield the same for many checked labels of more points."""
+        self.deal(repeat, min(MANY_N, len(self.true) - LEFT))
+        yield from self.compared(MANY, repeat)
+
+
+def measured(scores, repeats, audits, many):
     """Return for each m and method what came of the repeats: coverage, size, refused."""
     found = {}
-    for repeat in range(repeats):
-        for m, name, threshold, refused in scores.found(repeat, repeat < audits):
+    for repeat in range(max(repeats, many)):
+        for m, name, threshold, refused in scores.found(repeat, repeat < audits) if repeat < repeats else ():
+            found.setdefault((m, name), []).append((*scores.measure(threshold), refused))
+        for m, name, threshold, refused in scores.found_with_many(repeat) if repeat < many else ():
             found.setdefault((m, name), []).append((*scores.measure(threshold), refused))
     return found
 
 
-def rows_of(found, left):
+def ratio_of(found, m, name):
+    """Return a method's mean excess over that of the binomial test, and its standard error.
+
+    The mean of the binomial test is known. How far its runs happen to be from it is taken off those of
+    `clean=` and `choose_audit`, as far as these go along with it.
+    """
+    base, excess = binomial_excess(m, ALPHA, DELTA), np.array(found[m, name])[:, 0] - (1 - ALPHA)
+    luck = np.array(found[m, BINOMIAL])[: len(excess), 0] - (1 - ALPHA) - base
+    if name in (CLEAN, CHOSEN) and np.ptp(luck) > 0:
+        excess = excess - np.cov(excess, luck)[0, 1] / luck.var(ddof=1) * luck
+    return excess.mean() / base, excess.std(ddof=1) / math.sqrt(len(excess)) / base
+
+
+def rows_of(found, points):
     """Return the rows of a table."""
-    error = math.sqrt(ALPHA * (1 - ALPHA) / left)
-    base = {m: np.mean([each[0] for each in found[m, BINOMIAL]]) - (1 - ALPHA) for m in CHECKED}
     for (m, name), results in sorted(found.items(), key=lambda item: item[0][0]):
         coverage, size, refused = np.array(results).T
+        error = math.sqrt(ALPHA * (1 - ALPHA) / (points - N if m != MANY else max(points - MANY_N, LEFT)))
         ratio = worth = ""
         if m:
-            part = (coverage.mean() - (1 - ALPHA)) / base[m]
-            ratio, worth = f"{part:.2f}", f"{part**-2:.1f}" if name in (CLEAN, CHOSEN) else ""
+            part, doubt = ratio_of(found, m, name)
+            ratio = f"{part:.2f} ± {doubt:.2f}"
+            worth = f"{part**-2:.1f}" if name in (CLEAN, CHOSEN) else ""
         yield (
             f"{m:,}" if m else "–", name, len(coverage), f"{coverage.mean():.4f}", f"{size.mean():.3f}",
             f"{np.mean(coverage < 1 - ALPHA - 2 * error):.2f}", ratio, worth, int(refused.sum()) or "",
         )  # fmt: skip
+
+
+def short(sections):
+    """Return a table of the ratios of all label sets: random audit, chosen one."""
+    every = sorted({m for _, found in sections for m, name in found if name == CHOSEN})
+    lines = ["| labels | " + " | ".join(f"m = {m:,}" for m in every) + " |", "|---" * (len(every) + 1) + "|"]
+    for title, found in sections:
+        cells = []
+        for m in every:
+            ratios = [ratio_of(found, m, name) for name in (CLEAN, CHOSEN)]
+            cells.append(", ".join(f"{part:.2f} ± {doubt:.2f}" for part, doubt in ratios))
+        lines.append("| " + " | ".join([title, *cells]) + " |")
+    return SHORT_TEXT + "\n".join(lines) + "\n"
+
+
+SHORT_TEXT = """
+## In short
+
+Excess / binomial: `clean=`, `choose_audit`. Where the former is 1.00 ± 0.00 it is the binomial test: noisy
+labels would not help. Where m = 5,000 leaves too few doubtful points to choose from (CIFAR-10H, the last
+twin), the plan is a random audit, and `choose_audit` the binomial test on other labels: by theory its ratio
+is 1. Label sets with the same probabilities share their draws, and so their luck.
+
+"""
 
 
 def table(rows):
@@ -161,15 +214,16 @@ def table(rows):
     return "\n".join(lines + ["| " + " | ".join(map(str, row)) + " |" for row in rows])
 
 
-def head(repeats, audits):
+def head(repeats, audits, many):
     return f"""# Checked labels, measured
 
-Made by `python benchmarks/checked.py --repeats {repeats} --audits {audits}` (part of `make guarantees`) with
-NACP_BENCHMARK_DATA set; see [guarantees.md](guarantees.md), A1 and A2. The labels were given by people,
-but for the two twins, which are simulated.
+Made by `python benchmarks/checked.py --repeats {repeats} --audits {audits} --many {many}` (part of
+`make guarantees`) with NACP_BENCHMARK_DATA set; see [guarantees.md](guarantees.md), A1 and A2. The labels
+were given by people, but for the two twins, which are simulated.
 
 {repeats} draws of {N:,} calibration points, the first m of which are checked; all other points of a file
-are the test. α = {ALPHA:g}. Each promise may fail with probability {DELTA:g}.
+are the test. m = {MANY:,} are checked in {many} draws of {MANY_N:,} points (CIFAR-10H: 7,500, so that
+{LEFT:,} are left to test). α = {ALPHA:g}. Each promise may fail with probability {DELTA:g}.
 
 - *Checked alone, binomial*: the r-th smallest score of the m checked labels, r the least with
   P(Bin(m, 0.9) ≥ r) ≤ 0.1.
@@ -183,9 +237,12 @@ are the test. α = {ALPHA:g}. Each promise may fail with probability {DELTA:g}.
   are short is no failure.
 
 Short: the share of runs whose coverage on the test points is below 0.9 by more than two standard errors of
-that coverage. Excess / binomial: mean coverage less 0.9, over that of the binomial test. Worth: how many
-labels, checked at random and used alone, one of these is worth; one over the square of that ratio. Refused:
-in how many runs there was no threshold, or no noise model; the sets then hold all classes.
+that coverage. Excess / binomial: mean coverage less 0.9, over that of the binomial test, and its standard
+error. The mean of the binomial test is known: (m − a)/(m + 1) − 0.9, if a misses are allowed. How far its own
+runs happen to be from it is seen in its row, and is taken off those of `clean=` and `choose_audit`, as far as
+these go along with it. Worth: how many labels, checked at random and used alone, one of these is worth; one
+over the square of that ratio. Refused: in how many runs there was no threshold, or no noise model; the sets
+then hold all classes.
 """
 
 
@@ -233,14 +290,14 @@ summed up over all that can be counted, so these are no estimates. By the theore
 """
 
 
-def section(name, probs, true, noisy, score, repeats, audits):
-    """Measure one label set with one score; return the section of the page."""
+def section(name, probs, true, noisy, score, repeats, audits, many):
+    """Measure one label set with one score; return its title, what was found, and the section of the page."""
     warnings.simplefilter("ignore", nacp.NoValidThresholdWarning)
     start = time.perf_counter()
-    found = measured(Scores(probs, true, noisy, score), repeats, audits)
+    found = measured(Scores(probs, true, noisy, score), repeats, audits, many)
     title = f"{name} ({np.mean(noisy != true):.0%} wrong), {score.name.upper()}"
     print(f"  {title}: {time.perf_counter() - start:.0f} s", file=sys.stderr, flush=True)
-    return f"\n## {title}\n\n{table(rows_of(found, len(true) - N))}\n"
+    return title, found, f"\n## {title}\n\n{table(rows_of(found, len(true)))}\n"
 
 
 def main():
@@ -248,12 +305,13 @@ def main():
     parser.add_argument("--data", default=os.environ.get("NACP_BENCHMARK_DATA"), help="the folder of files")
     parser.add_argument("--repeats", type=int, default=100)
     parser.add_argument("--audits", type=int, default=30, help="repeats with a noise model from the audit")
+    parser.add_argument("--many", type=int, default=30, help=f"repeats with {MANY:,} checked labels")
     parser.add_argument("--workers", type=int, default=2)
     options = parser.parse_args()
     if options.data is None:
         print("  neither --data nor NACP_BENCHMARK_DATA is set: nothing is measured", file=sys.stderr)
         return
-    runs = options.repeats, min(options.audits, options.repeats)
+    runs = options.repeats, min(options.audits, options.repeats), options.many
     with ProcessPoolExecutor(options.workers) as pool:
         last = pool.submit(nulls)
         sections = [
@@ -261,8 +319,9 @@ def main():
             for data in label_sets(Path(options.data))
             for score in (nacp.HPS(), nacp.APS())
         ]
-        found = "".join(each.result() for each in [*sections, last])
-        OUT.write_text(head(*runs) + found, encoding="utf-8")
+        results = [each.result() for each in sections]
+        found = "".join(each[2] for each in results) + last.result()
+        OUT.write_text(head(*runs) + short([each[:2] for each in results]) + found, encoding="utf-8")
 
 
 if __name__ == "__main__":

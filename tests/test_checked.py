@@ -9,13 +9,14 @@ import pytest
 from scipy.stats import binom
 
 import nacp
-from nacp.checked import same_audit
+from nacp.checked import chosen_share, same_audit
 from nacp.coverage import Sample
 from nacp.coverage.audit import deal, pilot_size
 from nacp.coverage.audited import AuditedCoverage
+from nacp.paper import twins
 from nacp.points import open_clean, open_rows
 from nacp.stats.counts import allowed_misses
-from nacp.stats.strata import hits_needed_inside
+from nacp.stats.strata import hits_needed_inside, strata_variance
 
 
 def passes_inside(counts, points, pilot, target, delta):
@@ -48,6 +49,7 @@ def null_points(target, rng, number):
         ((9, 11), 25, (0, 0), 0.7, 0.15),
         ((12, 30), 60, (30, 100), 0.9, 0.1),
         ((6, 40), 50, (1, 30), 0.85, 0.02),
+        ((470, 40), 20, (20, 40), 0.8, 0.1),  # so many hits outside that k lies on lines
     ],
 )
 def test_at_no_null_does_the_test_in_strata_pass_too_often(counts, points, pilot, target, delta):
@@ -425,6 +427,34 @@ def test_the_promise_holds_for_chosen_checks_under_noise_that_depends_on_the_inp
     for found in (coverages, left):
         short = np.mean(np.array(found) < 1 - alpha - 0.002)
         assert short <= delta + 4 * math.sqrt(delta * (1 - delta) / runs)
+
+
+@pytest.mark.parametrize(("outside", "alpha"), [(0.02, 0.05), (0.1, 0.1), (0.12, 0.2), (0.3, 0.1)])
+def test_the_share_of_a_plan_is_the_best_one_under_its_guess_or_two_fifths(outside, alpha):
+    shares = np.arange(1, 1000) / 1000
+    variances = strata_variance(outside, 0.5, 1 - 0.3 * alpha, shares, 1 - shares, 1, unseen=0.0)
+    best = min(shares[np.argmin(variances)], 0.4)
+    assert abs(chosen_share(outside, alpha) - best) <= 0.001
+    assert chosen_share(outside, alpha) > outside  # a random audit checks that many
+
+
+def test_a_plan_is_sharper_than_a_random_audit_where_labels_are_wrong_where_the_classifier_is_unsure():
+    """Given what is not known when it is made: how often the sets at the threshold hold the true label."""
+    probs, truth = twins.simulate("cifar100", n=20_000)
+    first, second = np.argsort(-probs, axis=1)[:, :2].T
+    rng = np.random.default_rng(1)
+    wrong = rng.random(len(truth)) < np.where(probs.max(axis=1) < 0.8, 0.45, 0.03)
+    noisy = np.where(wrong, np.where(first == truth, second, first), truth)
+    own = 1 - probs[np.arange(len(truth)), truth].astype(np.float64)
+    hits, posterior = own <= np.quantile(own, 0.93), posterior_of(probs, noisy, 0.06)
+    for seed in range(3):
+        plan = nacp.choose_audit(probs[:5000], noisy[:5000], budget=100, noise=0.06, random_state=seed)
+        inside = posterior * (-probs.astype(np.float64) <= plan.native_threshold)
+        outside = inside.sum(axis=1) < 0.95
+        w, p0, p1 = outside.mean(), hits[outside].mean(), hits[~outside].mean()
+        number = int(plan.outside.sum())
+        chosen = strata_variance(w, p0, p1, number, 100 - number, 4500)
+        assert chosen < 0.9 * strata_variance(w, p0, p1, 100 * w, 100 * (1 - w), 4500)
 
 
 def test_wrong_plans_get_one_clear_sentence():

@@ -22,9 +22,11 @@ from nacp.points import Rows, check_classes, check_labels, open_clean, open_poin
 from nacp.points.arrays import row_slices
 from nacp.scores import SCORES, Score, ScoreLike, as_score
 
-# Of the labels to check, so many are of points outside, if there are enough of these: they must suffice even
-# if their share is so many standard deviations smaller than in the pilot.
-CHOSEN_OUTSIDE, _SURELY, _FEWEST = 0.4, 4.0, 3
+# A plan is made as if the sets held the true label of half of the points outside, and missed this part of
+# alpha of the others. At the most this share of its labels are of points outside.
+_MISSED_INSIDE, _MOST_OUTSIDE = 0.3, 0.4
+# There must be enough of these even if their share is so many standard deviations smaller than in the pilot.
+_SURELY, _FEWEST = 4.0, 3
 
 
 def for_checked(
@@ -157,6 +159,18 @@ def guessing_noise(sample: Sample, noise: NoiseLike | Unsaid, pilot: Ints) -> No
     return UniformNoise(float(np.clip(1 - (own - chance) / max(square - chance, 1e-9), 0.02, 0.9)))
 
 
+def chosen_share(outside: float, alpha: float) -> float:
+    """Return which share of the labels to check should be of points outside, if so many points are.
+
+    That is Neyman's allocation under a fixed guess of how often the sets of either stratum miss. What the
+    pilot predicts of that rests on the classifier and the noise model, which promise too much where people
+    err as the classifier does; and if few points inside are checked, each miss among them weighs much.
+    """
+    missed = _MISSED_INSIDE * alpha
+    first, second = outside / 2, (1 - outside) * np.sqrt(missed * (1 - missed))
+    return float(min(first / (first + second), _MOST_OUTSIDE))
+
+
 def choose_audit(
     probs: ArrayLike,
     labels: ArrayLike,
@@ -173,8 +187,9 @@ def choose_audit(
     """Choose which labels to check, so that `calibrate` learns the most from them.
 
     Most of what a random audit checks tells little: where the classifier and the given label agree, the true
-    label is mostly in the prediction set. So two fifths of the checks go to points where that is doubtful for
-    the set that a few points, the pilot, suggest. Within the two strata the points are picked at random.
+    label is mostly in the prediction set. So points where that is doubtful, for the set that a few points,
+    the pilot, suggest, are checked two to three times as often as they would be by chance, with two fifths of
+    the budget at the most. Within the two strata the points are picked at random.
 
     Parameters
     ----------
@@ -209,8 +224,8 @@ def choose_audit(
     >>> noisy = nacp.UniformNoise(0.1).sample(truth, k=10, random_state=0)
     >>> plan = nacp.choose_audit(probs, noisy, budget=200)
     >>> print(plan)
-    200 of 4,000 labels to check: 80 of points whose true label may lie outside of the pilot's prediction set,
-    and 120 of others.
+    200 of 4,000 labels to check: 53 of points whose true label may lie outside of the pilot's prediction set,
+    and 147 of others.
     >>> cal = nacp.calibrate(probs, noisy, clean=(plan.rows, truth[plan.rows]), audit=plan)
     >>> cal.checked
     200
@@ -239,10 +254,10 @@ def choose_audit(
     sample = Sample(rows, numbers, score)
     matrix = guessing_noise(sample, noise, pilot).matrix(rows.k)
     coverage = AuditedCoverage(sample, Audit(pilot[:0], pilot[:0], pilot, others), matrix)
-    found = coverage.pilot(alpha, budget, CHOSEN_CUT)
+    found = coverage.pilot(alpha, cut=CHOSEN_CUT)
     share = found.outside[0] / aside
     surely = share - _SURELY * np.sqrt(share * (1 - share) * (1 / len(others) + 1 / aside))
-    number = min(round(CHOSEN_OUTSIDE * budget), int(surely * len(others)))
+    number = min(round(chosen_share(share, alpha) * budget), int(surely * len(others)))
     if number < max(share * budget, _FEWEST):  # a random audit would check more of them
         return _plan(sample, alpha, seed, np.inf, aside, (0, 0), (others[:0], others[:budget]))
     (outside,) = coverage.outside([found.threshold], CHOSEN_CUT)

@@ -15,7 +15,7 @@ from numpy.typing import ArrayLike
 from nacp._types import Floats
 from nacp.advice.compared import ALONE, CHECKED
 from nacp.calibrate import ScoreLike
-from nacp.checked import CHOSEN_OUTSIDE, guessing_noise, open_checked
+from nacp.checked import chosen_share, guessing_noise, open_checked
 from nacp.coverage import Sample
 from nacp.coverage.audit import Audit
 from nacp.coverage.audited import CHOSEN_CUT, AuditedCoverage
@@ -28,7 +28,7 @@ from nacp.stats.counts import binomial_excess, binomial_needed
 from nacp.stats.strata import strata_variance
 
 CHOSEN = "checked, chosen"
-_PILOT, _ENTRIES, _MANY = 50, 1 << 22, 10**9
+_PILOT, _ENTRIES = 50, 1 << 22
 
 
 class Informed(NamedTuple):
@@ -79,7 +79,8 @@ def costs_of_checking(
         return max(strata_worth(known, alpha, number, n, known.outside), 1.0)
 
     def chosen(number: int) -> float:
-        return max(strata_worth(known, alpha, number, n, CHOSEN_OUTSIDE), random(number))
+        share = chosen_share(known.outside, alpha)
+        return max(strata_worth(known, alpha, number, n, share), random(number))
 
     for which, worth in ((CHECKED, random), (CHOSEN, chosen)):
         cost = base if base >= alpha else base / math.sqrt(worth(m))
@@ -175,7 +176,7 @@ def informed_by_pilot(
     few = audit.pilot if len(audit.pilot) else np.arange(sample.n)
     coverage = AuditedCoverage(sample, audit, guessing_noise(sample, noise, few).matrix(sample.k))
     if clean is None:
-        pilot = coverage.pilot(alpha, _MANY, CHOSEN_CUT)
+        pilot = coverage.pilot(alpha, cut=CHOSEN_CUT)
         said = f"the classifier's probabilities are right on the {sample.n:,} points of the pilot sample"
         return Informed(pilot.outside[0] / pilot.outside[1], *pilot.predicted, said)
     threshold = float(np.quantile(coverage.checked_scores, 1 - alpha, method="higher"))

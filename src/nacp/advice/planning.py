@@ -179,8 +179,8 @@ def plan(
         The number of labels to plan to check, of the n; by default 300, or all if there are fewer. Alone,
         their cost is exact: that of the binomial test, for scores without ties. Beside noisy labels it is a
         limit for many, and rests on how much the noisy ones say: by the share of wrong labels that `noise`
-        has, or by the pilot sample. So it does for labels that are chosen to be checked, two fifths of them
-        where the noisy label makes it doubtful that the true one is in the set.
+        has, or by the pilot sample. So it does for labels that are chosen to be checked, as `choose_audit`
+        does: more of those that make it doubtful that the true one is in the set.
     probs, labels : arrays, optional
         A pilot sample with noisy labels, from which the deviation of one point's share is taken. Without it
         the sets are taken to be small, which is where they should be.

@@ -29,7 +29,8 @@ _WORTHWHILE = 1.12
 _FEWEST = 6
 # So many standard errors apart, checked points and others are not random parts of the same.
 _CHOSEN = 6.0
-# The pilot aims above the target by so many times 1/sqrt(m): about where the threshold will be.
+# The pilot of a random audit of m labels aims above the target by so many times 1/sqrt(m): about where the
+# threshold will be. That of a plan aims at the target: too low costs less there, as more lie outside.
 _BEYOND = 0.3
 # Points lie outside if a set holds the true label with less than this probability. Where checks can be chosen
 # the doubtful ones are checked more often than others, so that more of them may be told apart.
@@ -114,7 +115,7 @@ class AuditedCoverage:
             )  # fmt: skip
         return Strata(outside, (many, plan.n - plan.pilot), (few, plan.pilot))
 
-    def pilot(self, alpha: float, m: int, cut: float = RANDOM_CUT) -> Pilot:
+    def pilot(self, alpha: float, m: float = np.inf, cut: float = RANDOM_CUT) -> Pilot:
         """Part the points where sets hold about 1 - alpha of the true labels, by the pilot's lights."""
         rows, target = self.audit.pilot, min(1 - alpha + _BEYOND / np.sqrt(m), 1 - alpha / 4)
         if not self.sample.score.takes_probabilities:  # then only labels that are right count as inside

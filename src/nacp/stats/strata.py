@@ -26,6 +26,7 @@ _SLACK, _MOST_CELLS, _SHARES = 0.015, 1000, 200
 # What is left out of sums, and rounding: added to the bound.
 _NEGLIGIBLE, _LEFT_OUT = 1e-12, 1e-7
 _ROWS = 48  # cells of p0 that are looked at together
+_MOST_HITS = 400  # k is found for so many X0, and lies on straight lines between them
 
 
 def strata_variance(
@@ -126,7 +127,10 @@ class _Strata:
         ends0 = np.linspace(0, 1, steps[0] + 1)
         ends1 = 1 - (1 - least) * np.linspace(1, 0, steps[1] + 1) ** 1.5
         self._outside = np.diff(bdtr(np.arange(self.n0 + 1), self.n0, ends0[1:, None]), axis=1, prepend=0.0)
-        counts = np.arange(self.n1 + 2)[:, None]
+        # Fewer hits inside do not exceed the target, even if all points outside are hits.
+        largest = float(self.shares.max())
+        self._least = max(math.floor(self.n1 * (target - largest) / (1 - largest)), 0)
+        counts = np.arange(self._least, self.n1 + 2)[:, None]
         self._inside = np.where(counts > 0, bdtrc(np.maximum(counts - 1, 0), self.n1, ends1[1:]), 1.0)
         self._inside[-1] = 0.0
         low0, low1 = ends0[:-1, None], ends1[:-1]
@@ -182,14 +186,17 @@ class _Strata:
 
         It does not rise with X0 nor fall with N0, and rises with the cutoff.
         """
-        x0 = np.arange(self.n0 + 1)[:, None]
-        low = np.full((self.n0 + 1, len(self.shares)), -1)
+        some = np.linspace(0, self.n0, min(self.n0, _MOST_HITS) + 1).astype(int)
+        low = np.full((len(some), len(self.shares)), self._least - 1)
         high = np.full_like(low, self.n1 + 1)
         while (high - low).max() > 1:
             middle = (low + high) // 2
-            far = self._distance(x0, np.maximum(middle, 0)) >= cutoff
+            far = self._distance(some[:, None], np.maximum(middle, 0)) >= cutoff
             low, high = np.where(far, low, middle), np.where(far, middle, high)
-        return np.maximum.accumulate(np.minimum.accumulate(np.maximum(high, 0), axis=0), axis=1)
+        found = np.maximum.accumulate(np.minimum.accumulate(high, axis=0), axis=1)
+        every = np.arange(self.n0 + 1)
+        lines = [np.ceil(np.interp(every, some, each) - 1e-9) for each in found.T]
+        return np.stack(lines, axis=1).astype(int)
 
     def _chance(self, k: Ints) -> float:
         """Return a bound of the probability that the test passes, over all p0, p1 and w that miss the target.
@@ -208,7 +215,7 @@ class _Strata:
             some = slice(likely[0], likely[-1] + 1)
             which, total = self._which[rows, across], 0.0
             for b in bins:
-                passed = self._outside[rows, some] @ self._inside[k[some, b], across]
+                passed = self._outside[rows, some] @ self._inside[k[some, b] - self._least, across]
                 total = total + passed * self._chances[which, b]
             self._worst[start] = float(np.where(self._null[rows, across], total, 0.0).max())
             worst = max(worst, self._worst[start])
