@@ -1,5 +1,6 @@
 """Coverage: what can be known of a sample under one W. Each method is a conversation with the sample."""
 
+import math
 from functools import cached_property
 from typing import NamedTuple
 
@@ -90,7 +91,7 @@ class Coverage:
         if self._search is None:
             few = hint.pairs <= tuning().kept_pairs
             keep = few and self.sample.kept is None and engine.keeps(self.sample.spec)
-            tally = TallyQuestion(self, limit=hint.limit, keep=keep)
+            tally = TallyQuestion(self, limit=hint.limit, keep=keep, parts=hint.parts)
             windows = [WindowQuestion(self, hint.cells)] if hint.cells and not keep else []
             yield [tally, *windows]
             for question in windows:
@@ -173,10 +174,15 @@ class Coverage:
                 cells = wanted
         if self.n * self.k <= tuning().counted_pairs:
             return Hint(cells, np.inf, self.n * self.k)
+        # Beyond, losses are known to within those of one part: they should be half of what is missed.
+        missed = 1 - max(targets)
+        parts = 4 * math.ceil(self.estimator.falling / (2 * missed)) if missed > 0 else math.inf
+        if parts > 32:
+            return Hint(cells, np.inf, self.n * self.k)
         # What is above the thresholds is of interest as far as half of what they miss.
         far = _place(clean - error, (1 + max(targets)) / 2, rule)
         far = min(far + 1, len(search.edges) - 1)
-        return Hint(cells, float(search.edges[far]), int(search.upto[0, far]))
+        return Hint(cells, float(search.edges[far]), int(search.upto[0, far]), max(int(parts), 4))
 
     def _glance(self) -> tuple[Ints, Ints]:
         """Return some rows all over, and the tallies of all cells of eighths of them."""
@@ -325,8 +331,11 @@ def _place(estimate: Floats, target: float, rule: Rule) -> int:
 
 
 class Hint(NamedTuple):
-    """What the first read should collect, up to where it should count, and how many pairs that are."""
+    """What the first read should collect, up to where it should count, how many pairs that are, and into how
+    many parts it should cut the others.
+    """
 
     cells: list[Cell]
     limit: float
     pairs: int
+    parts: int = 4

@@ -67,6 +67,11 @@ class Estimator:
         counts = np.bincount(labels, self._parts, minlength=len(own))
         self._totals: Floats = np.abs(totals @ counts) * (1 + 1e-9)
 
+    @property
+    def falling(self) -> float:
+        """What all pairs of a point gain and lose, on average."""
+        return float(self._totals.sum()) / self.n
+
     def labels_upto(self, q: Floats) -> Ints:
         """Return how many given labels score at most q."""
         return np.searchsorted(self.label_scores, q, side="right")

@@ -30,8 +30,9 @@ class TallyQuestion(Question):
         edges: Floats | None = None,
         limit: float = np.inf,
         keep: bool = False,
+        parts: int = 4,
     ) -> None:
-        self._coverage, self._edges, self.limit = coverage, edges, limit
+        self._coverage, self._edges, self.limit, self._parts = coverage, edges, limit, parts
         self.keeps, self.upto = keep, None if edges is None else float(edges[-1])
         self._kept: Kept | None = None
         if edges is None:
@@ -41,14 +42,15 @@ class TallyQuestion(Question):
         self.found: Ints = np.zeros((3 if self.placed else 1, number), dtype=np.int64)
 
     def absorb(self, other: "TallyQuestion") -> None:
-        self.limit = max(self.limit, other.limit)
+        self.limit, self._parts = max(self.limit, other.limit), max(self._parts, other._parts)
 
     def see(self, block: Block, rows: slice | Ints) -> None:
         sample, keep = self._coverage.sample, None
         if self.keeps:
             self._kept = self._kept or Kept(sample.k, sample.n, self.limit, 2 * tuning().kept_pairs)
             keep = partial(self._kept.add, rows)
-        self.found += engine.tally(block, self._edges, self._coverage.weights(rows), self.limit, keep)
+        weights = self._coverage.weights(rows)
+        self.found += engine.tally(block, self._edges, weights, self.limit, keep, self._parts)
         if self._kept is not None and self._kept.complete:
             sample.kept = self._kept
 

@@ -104,9 +104,10 @@ def tally(
     weights: Weights = None,
     limit: float = float("inf"),
     keep: Callable[[Ints, Floats, Ints], None] | None = None,
+    parts: int = 4,
 ) -> Ints:
     """Return pairs, gains and losses of cells: see `nacp.engine.numpy.tally`."""
-    found: Ints = _CURRENT.get().tally(block, edges, weights, limit, keep)
+    found: Ints = _CURRENT.get().tally(block, edges, weights, limit, keep, parts)
     return found
 
 

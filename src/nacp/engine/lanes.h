@@ -116,6 +116,24 @@ static void NAME(tails)(const void *row, word k, const double *cuts, double belo
     }
 }
 
+/* The positive and the negative weight of the entries in [cuts[j], below), for descending cuts and for 0. */
+static void NAME(weigh)(const void *row, word k, const double *cuts, double below, const word *weights, Weight *found)
+{
+    const TYPE *p = row;
+    TYPE lows[CUTS + 1] = {0}, high = NOT_BELOW(below);
+    word gains[CUTS + 1] = {0}, losses[CUTS + 1] = {0};
+    for (int j = 0; j < CUTS; j++) lows[j] = NOT_BELOW(cuts[j]);
+    for (word column = 0; column < k; column++) {
+        word weight = p[column] < high ? weights[column] : 0;
+        word gain = weight > 0 ? weight : 0, loss = weight < 0 ? -weight : 0;
+        for (int j = 0; j <= CUTS; j++) {
+            gains[j] += p[column] >= lows[j] ? gain : 0;
+            losses[j] += p[column] >= lows[j] ? loss : 0;
+        }
+    }
+    for (int j = 0; j <= CUTS; j++) found[j] = (Weight){gains[j], losses[j]};
+}
+
 /* Collect the entries in [low, high) of a row as words, in the order of their columns; return how many. */
 static word NAME(collect)(const void *row, word k, double low, double high, uint64_t *words)
 {
@@ -138,7 +156,7 @@ static word NAME(collect)(const void *row, word k, double low, double high, uint
 
 static const Lanes NAME(lanes) = {
     .largest = NAME(largest), .checked = NAME(checked), .standing = NAME(standing),
-    .tails = NAME(tails),     .collect = NAME(collect),
+    .tails = NAME(tails),     .weigh = NAME(weigh),     .collect = NAME(collect),
 };
 
 #undef Vector

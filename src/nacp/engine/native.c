@@ -66,7 +66,7 @@ static int formula_fits(const Block *block, word constants)
         if (code < 0 || code >= CODES) return 0;
         if (code == LOAD_CONSTANT && (argument < 0 || argument >= constants)) return 0;
         if (code == LOAD_U && !block->u) return 0;
-        depth -= code < ADD ? 0 : code == WHERE ? 3 : code >= NEGATIVE ? 1 : 2;
+        depth -= inputs_of(code);
         if (depth < 0 || ++depth > DEPTH) return 0;
     }
     return depth == 1;
@@ -335,7 +335,8 @@ typedef struct {
     const int32_t *table; /* the cells, or else: */
     const double *edges;
     word cells; /* how many there are */
-    double limit, cuts[CUTS];
+    double limit, cuts[MOST_CUTS];
+    word parts; /* how many cuts there are */
     word *pairs, *gains, *losses; /* the last two if pairs have weights */
 } Tally;
 
@@ -362,17 +363,6 @@ static void count_one(const Tally *tally, double score, word column, const word 
     count(tally, cell, 1, weight > 0 ? weight : 0, weight < 0 ? -weight : 0);
 }
 
-/* The weights of a row's entries in [low, high). */
-static void add_weights(const Block *block, word i, double low, double high, const word *weights, word *gain, word *loss)
-{
-    *gain = *loss = 0;
-    for (word column = 0; column < block->k; column++) {
-        double p = entry(block, i, column);
-        word weight = p >= low && p < high ? weights[column] : 0;
-        *gain += weight > 0 ? weight : 0, *loss -= weight < 0 ? weight : 0;
-    }
-}
-
 /* Where labels that come after `number` labels of some mass, and have no entry as large as a cut, begin. */
 static word cell_after(const Tally *tally, const Block *block, const Row *row, word number, double mass, double cut)
 {
@@ -380,27 +370,42 @@ static word cell_after(const Tally *tally, const Block *block, const Row *row, w
     return cell_of(tally->table, score);
 }
 
+/* Where one is among the entries of a row that were not looked at. */
+typedef struct {
+    word counted; /* labels, with those that were looked at */
+    Weight weighed;
+    word cell; /* where the next ones cannot score less */
+} Tail;
+
+static void count_upto(const Tally *tally, Tail *tail, word number, Weight weight)
+{
+    count(tally, tail->cell, number - tail->counted, weight.gain - tail->weighed.gain, weight.loss - tail->weighed.loss);
+    tail->counted = number, tail->weighed = weight;
+}
+
 /* Count the entries of a row that were not looked at, as they score above the limit, where they cannot score less:
    those of each further part of the row where the labels before them put them. */
 static void count_tail(const Tally *tally, const Block *block, const Row *row, word i, const word *weights)
 {
-    word numbers[CUTS + 1], counted = row->number, gain = 0, loss = 0;
-    word cell = cell_of(tally->table, tally->limit) + 1; /* the first beyond it */
-    double masses[CUTS], unseen = block->code ? mass_not_seen(row) : 0;
+    Tail tail = {row->number, {0, 0}, cell_of(tally->table, tally->limit) + 1};
+    Weight weighed[CUTS + 1] = {{0, 0}};
+    word numbers[CUTS];
+    double masses[CUTS], cuts[CUTS], unseen = block->code ? mass_not_seen(row) : 0;
     double upper = block->code && row->number ? entry(block, i, row->column[row->number - 1]) : row->cut;
-    block->lanes->tails(row_at(block, i), block->k, tally->cuts, row->cut, numbers, masses);
-    for (int part = 0; part <= CUTS && counted < block->k; part++) {
-        word upto = part < CUTS ? row->collected + numbers[part] : block->k;
-        double cut = part < CUTS ? least(tally->cuts[part], row->cut) : 0;
-        if (upto == counted) continue;
-        if (weights) add_weights(block, i, cut, upper, weights, &gain, &loss);
-        count(tally, cell, upto - counted, gain, loss);
-        counted = upto, upper = cut;
-        if (part == CUTS) break;
-        double mass = from_grid(row->mass) + least_mass(unseen + masses[part], block->k);
-        word after = cell_after(tally, block, row, upto, mass, cut);
-        cell = after > cell ? after : cell;
+    for (word first = 0; first < tally->parts && tail.counted < block->k; first += CUTS) {
+        for (int j = 0; j < CUTS; j++) cuts[j] = least(tally->cuts[first + j], row->cut);
+        block->lanes->tails(row_at(block, i), block->k, cuts, row->cut, numbers, masses);
+        if (weights) block->lanes->weigh(row_at(block, i), block->k, cuts, upper, weights, weighed);
+        for (int j = 0; j < CUTS; j++) {
+            word upto = row->collected + numbers[j];
+            if (upto == tail.counted) continue;
+            count_upto(tally, &tail, upto, weighed[j]);
+            double mass = from_grid(row->mass) + least_mass(unseen + masses[j], block->k);
+            word after = cell_after(tally, block, row, upto, mass, cuts[j]);
+            tail.cell = after > tail.cell ? after : tail.cell;
+        }
     }
+    count_upto(tally, &tail, block->k, weighed[CUTS]);
 }
 
 static void tally_row(const Tally *tally, const Block *block, Row *row, word i, const word *weights)
@@ -450,6 +455,13 @@ static int tally_rows(const Call *call, const Tally *tally, const Weights *weigh
 
 #define ALL_CODES (4 * LEADING)
 
+static int cells_fit(const Tally *tally, word cells)
+{
+    int wrong = 0;
+    for (word c = 0; c < ALL_CODES; c++) wrong |= (tally->table[c] < 0) | (tally->table[c] >= cells);
+    return !wrong;
+}
+
 static PyObject *tally(PyObject *self, PyObject *args)
 {
     PyObject *block, *table, *edges, *cuts, *labels, *values, *numbers, *out, *found = NULL;
@@ -464,19 +476,20 @@ static PyObject *tally(PyObject *self, PyObject *args)
         return NULL;
     int weighed = values != Py_None;
     word rows = weighed ? 3 : 1, cells = length_of(out) / 8 / rows;
+    tally.parts = length_of(cuts) / 8;
     if (PyErr_Occurred()) return NULL;
     int good = call_open(&call, block, first, last) && weights_open(&call, labels, values, &weights) &&
                array_of(&call, table, ALL_CODES, 4, OPTIONAL, &tally.table) &&
                array_of(&call, edges, cells + 1, 8, OPTIONAL, &tally.edges) &&
-               array_of(&call, cuts, CUTS, 8, NEEDED, &tail) &&
+               array_of(&call, cuts, tally.parts, 8, NEEDED, &tail) &&
                array_of(&call, numbers, call.block.rows, 8, numbers == Py_None ? OPTIONAL : WRITTEN, &keeping.numbers) &&
                array_of(&call, out, rows * cells, 8, WRITTEN, &tally.pairs);
     if (good && (!tally.table == !tally.edges)) good = refuse("cells or edges are needed") != NULL;
-    for (word c = 0; good && tally.table && c < ALL_CODES; c++)
-        if (tally.table[c] < 0 || tally.table[c] >= cells) good = refuse("there is no such cell") != NULL;
+    if (good && tally.table && !cells_fit(&tally, cells)) good = refuse("there is no such cell") != NULL;
     if (good && tally.table && tally.limit < INFINITY && cell_of(tally.table, tally.limit) + 1 >= cells)
         good = refuse("a limit has no cells beyond") != NULL;
-    for (int j = 0; good && j < CUTS; j++) tally.cuts[j] = fmaxf((float)tail[j], FLT_MIN);
+    if (good && (tally.parts < CUTS || tally.parts > MOST_CUTS || tally.parts % CUTS)) good = refuse("there are no such cuts") != NULL;
+    for (word j = 0; good && j < tally.parts; j++) tally.cuts[j] = fmaxf((float)tail[j], FLT_MIN);
     tally.cells = cells;
     tally.gains = good && weighed ? tally.pairs + cells : NULL;
     tally.losses = good && weighed ? tally.gains + cells : NULL;
@@ -594,6 +607,7 @@ static word place_of(const Thresholds *q, word low, double score)
 /* Add up the weights of the sets of row i. */
 static void profile_row(const Thresholds *q, const Block *block, Row *row, word i, const word *weights, word *sums)
 {
+    row->in_order = q->kind == SAME && q->number > FEW; /* then places are sooner found */
     look(row, block, i, q->kind == SAME ? q->values[q->number - 1] : largest(q, block, i));
     word place = 0;
     for (word j = 0; j < row->number; j++) {

@@ -29,7 +29,7 @@ NAME = "native"
 _WIDTHS = (np.float32, np.float64)
 # Fewer entries are not worth another thread: to hand work to one took 68 us, as long as 9,000 entries of APS.
 _ENTRIES_PER_THREAD = 1 << 15
-# Into how many parts a row is cut beyond a limit, as in rows.h, and how many entries show where.
+# A row is cut beyond a limit in multiples of so many places, as in rows.h; and how many entries show where.
 _CUTS, _SAMPLED = 4, 512
 _NO_CUTS = np.zeros(_CUTS)
 
@@ -130,14 +130,16 @@ def tally(
     weights: Weights = None,
     limit: float = np.inf,
     keep: Callable[[Ints, Floats, Ints], None] | None = None,
+    parts: int = _CUTS,
 ) -> Ints:
     """Return pairs, gains and losses, shape (3, cells): their number, positive and negative weight.
 
     What scores above the limit may be counted in lower cells than its own, but beyond the limit. What does
-    not goes to `keep`: how many labels of each row, their scores, and these labels.
+    not goes to `keep`: how many labels of each row, their scores, and these labels. The others of a row are
+    cut into more than so many parts.
     """
     if not isinstance(block, Block):
-        return numpy.tally(block, edges, weights, limit, keep)
+        return numpy.tally(block, edges, weights, limit)
     rows, cells = 1 if weights is None else 3, CELLS if edges is None else len(edges) - 1
     numbers = None if keep is None else np.empty(block.shape[0], dtype=np.int64)
 
@@ -147,9 +149,9 @@ def tally(
 
     table = cell_table() if edges is None else None
     limit = limit if edges is None else float(edges[-1])
-    cuts = _NO_CUTS if limit == np.inf or edges is not None else _cuts(block.values)
-    parts = _over_rows(count, block.described, table, edges, limit, cuts, *_weights(weights))
-    tallies, scores, columns = zip(*parts, strict=True)
+    cuts = _NO_CUTS if limit == np.inf or edges is not None else _cuts(block.values, parts)
+    found = _over_rows(count, block.described, table, edges, limit, cuts, *_weights(weights))
+    tallies, scores, columns = zip(*found, strict=True)
     if keep is not None and numbers is not None:
         keep(numbers, np.frombuffer(b"".join(scores)), np.frombuffer(b"".join(columns), dtype=np.int32))
     total: Ints = sum(tallies[1:], start=tallies[0])
@@ -253,11 +255,11 @@ def _aligned(values: Array) -> Array:
     return np.require(values, requirements=["C", "A"])
 
 
-def _cuts(values: Array) -> Floats:
+def _cuts(values: Array, number: int) -> Floats:
     """Return probabilities that part the entries of rows into some parts, descending, by a few of them."""
     flat = values.reshape(-1)
     some = np.sort(flat[:: max(1, flat.size // _SAMPLED)])
-    return some[len(some) * np.arange(_CUTS, 0, -1) // (_CUTS + 1)].astype(np.float64)
+    return some[len(some) * np.arange(number, 0, -1) // (number + 1)].astype(np.float64)
 
 
 def _weights(weights: Weights) -> tuple[Ints | None, Array | None]:

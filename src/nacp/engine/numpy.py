@@ -69,13 +69,15 @@ def tally(
     weights: Weights = None,
     limit: float = np.inf,
     keep: Callable[[Ints, Floats, Ints], None] | None = None,
+    parts: int = 4,
 ) -> Ints:
     """Return pairs, gains and losses, shape (3, cells): their number, positive and negative weight.
 
     With `edges`, for the cells ``(edges[i], edges[i + 1]]``; without, for all cells of `nacp.engine.cells`.
     Where all weights are equal, the pairs alone, shape (1, cells). Of all cells, an engine may count what
     scores above the limit (an edge of cells) in lower cells than its own, if these are above the limit,
-    too; and it may hand what does not to `keep`. This engine does neither.
+    too; the more `parts` it makes of these, the fewer; and it may hand what does not to `keep`. This engine
+    does neither.
     """
     placed = weights is not None
     if edges is None:

@@ -31,7 +31,8 @@ typedef int64_t word;
 
 /* ---- A block of rows ---- */
 
-#define CUTS 4 /* into how many parts the entries beyond a limit are cut, less one */
+#define CUTS 4 /* of the entries beyond a limit, so many at a time, */
+#define MOST_CUTS 32
 
 /* Where an entry stands in its row. */
 typedef struct {
@@ -40,12 +41,18 @@ typedef struct {
     double most;       /* the largest entry */
 } Standing;
 
+/* Weights of labels that are added up, positive and negative ones. */
+typedef struct {
+    word gain, loss;
+} Weight;
+
 /* What is done to every entry of a row: lanes.h has it, for rows of floats and of doubles. */
 typedef struct {
     double (*largest)(const void *row, word k);
     int (*checked)(const void *row, word k, double tolerance);
     Standing (*standing)(const void *row, word k, double entry);
     void (*tails)(const void *row, word k, const double *cuts, double below, word *number, double *mass);
+    void (*weigh)(const void *row, word k, const double *cuts, double below, const word *weights, Weight *found);
     word (*collect)(const void *row, word k, double low, double high, uint64_t *words);
 } Lanes;
 
@@ -149,6 +156,25 @@ static void where(const Operand *in, double *out, word n)
     }
 }
 
+static int inputs_of(int code) { return code < ADD ? 0 : code == WHERE ? 3 : code >= NEGATIVE ? 1 : 2; }
+
+/* An operation on n numbers; if none of its inputs has a number for each label, one is computed for all. */
+static Operand applied(int code, const Operand *in, double *out, word n)
+{
+    int inputs = inputs_of(code), each = 0;
+    for (int i = 0; i < inputs; i++) each |= in[i].each;
+    n = each ? n : 1;
+    if (code == WHERE)
+        where(in, out, n);
+    else if (inputs == 1)
+        unary(code, in[0], out, n);
+    else if (each)
+        binary(code, in[0], in[1], out, n);
+    else
+        binary(code, (Operand){in[0].at, 1}, (Operand){in[1].at, 1}, out, n);
+    return (Operand){out, each};
+}
+
 /* Evaluate a block's formula for labels from `start` to `stop` of a row. `room` holds DEPTH arrays of `size`. */
 static void evaluate(const Block *block, const Quantities *q, word start, word stop, double *room, word size,
                      double *scores)
@@ -159,33 +185,16 @@ static void evaluate(const Block *block, const Quantities *q, word start, word s
     word top = 0, n = stop - start;
     for (word c = 0; c < block->length; c++) {
         int code = block->code[2 * c], argument = block->code[2 * c + 1];
-        if (code <= LOAD_N_UPTO) {
-            stack[top++] = (Operand){whole[code] + start, 1};
-        } else if (code <= LOAD_U) {
-            stack[top++] = (Operand){single[code - LOAD_TOP], 0};
-        } else if (code == LOAD_CONSTANT) {
-            stack[top++] = (Operand){block->constants + argument, 0};
-        } else {
-            int inputs = code == WHERE ? 3 : code >= NEGATIVE ? 1 : 2;
-            top -= inputs;
-            Operand *in = stack + top;
-            double *out = room + top * size;
-            word number = 1; /* of numbers that all have one value, one is computed */
-            for (int i = 0; i < inputs; i++)
-                if (in[i].each) number = n;
-            int each = number == n && n > 1;
-            for (int i = 0; i < inputs; i++)
-                if (in[i].each) each = 1;
-            if (code == WHERE)
-                where(in, out, number);
-            else if (inputs == 1)
-                unary(code, in[0], out, number);
-            else if (each)
-                binary(code, in[0], in[1], out, number);
-            else
-                binary(code, (Operand){in[0].at, 1}, (Operand){in[1].at, 1}, out, 1);
-            stack[top++] = (Operand){out, each};
-        }
+        top -= inputs_of(code);
+        if (code <= LOAD_N_UPTO)
+            stack[top] = (Operand){whole[code] + start, 1};
+        else if (code <= LOAD_U)
+            stack[top] = (Operand){single[code - LOAD_TOP], 0};
+        else if (code == LOAD_CONSTANT)
+            stack[top] = (Operand){block->constants + argument, 0};
+        else
+            stack[top] = applied(code, stack + top, room + top * size, n);
+        top++;
     }
     for (word i = 0; i < n; i++) {
         double score = stack[0].at[stack[0].each ? i : 0];
@@ -219,6 +228,7 @@ typedef struct {
     word mass;      /* of these, on the grid */
     double cut;     /* all entries from here on have been collected */
     double guess;   /* a cut to begin with */
+    int in_order;   /* whether many labels are wanted in the order of their scores, where they need not be */
 } Row;
 
 static int row_open(Row *row, word k)
@@ -572,12 +582,12 @@ static void row_until(Row *row, const Block *block, word i, double limit)
         row->guess *= 1.1;
 }
 
-/* The score is -p: nothing has to be put in order, but many are sooner found among thresholds if they are. */
+/* The score is -p: nothing has to be put in order. */
 static void row_minus_p(Row *row, const Block *block, word i, double limit)
 {
     row->cut = limit < INFINITY ? -limit : 0;
     row->number = row->collected = collect(block, i, row->cut, INFINITY, row->words);
-    if (row->number > MANY) sort_many(row->words, row->spare, row->number);
+    if (row->in_order && row->number > MANY) sort_many(row->words, row->spare, row->number);
     for (word j = 0; j < row->number; j++) {
         row->columns[j] = (int32_t)(uint32_t)row->words[j];
         row->scores[j] = -entry(block, i, row->columns[j]);
