@@ -43,6 +43,7 @@ FLOORS = [
         "files",
         "sets",
         "metrics",
+        "predictor",
         "verdict",
         "sklearn",
         "datasets",
