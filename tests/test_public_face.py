@@ -1,5 +1,6 @@
 """What people see first: names, help, printed results and the options of the command line."""
 
+import io
 import json
 import pydoc
 import re
@@ -13,6 +14,7 @@ from typer.testing import CliRunner
 
 import nacp
 from nacp.cli import app
+from nacp.cli.terminal import complain
 from nacp.wrapping import on_one_line
 
 NAMES = ("cat", "dog", "owl")
@@ -252,16 +254,17 @@ def test_what_is_printed_is_wrapped(columns):
             assert "\n" not in result._repr_html_()
 
 
-@pytest.mark.parametrize("columns", ["40", None])
-def test_errors_are_wrapped_to_the_terminal_and_stay_one_line_in_a_file(columns, monkeypatch, tmp_path):
-    np.save(tmp_path / "probs.npy", 100 * PROBS)
-    np.save(tmp_path / "labels.npy", NOISY)
-    monkeypatch.delenv("COLUMNS", raising=False)
-    if columns:
-        monkeypatch.setenv("COLUMNS", columns)
-    monkeypatch.chdir(tmp_path)
-    code, told = run("calibrate", "probs.npy", "labels.npy", "--noise", "0.2")
-    assert code == 2
-    assert "percentages" in told
-    longest = max(map(len, told.splitlines()))
-    assert longest <= 40 if columns else longest > 80
+class Terminal(io.StringIO):
+    """A stream that says it is a terminal."""
+
+    def isatty(self) -> bool:
+        return True
+
+
+@pytest.mark.parametrize("stream", [Terminal(), io.StringIO()])
+def test_errors_are_wrapped_to_the_terminal_and_stay_one_line_in_a_file(stream, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "40")
+    monkeypatch.setattr(sys, "stderr", stream)
+    complain("Error: probs.npy looks like percentages, and a sentence about them is longer than that")
+    longest = max(map(len, stream.getvalue().splitlines()))
+    assert longest <= 40 if stream.isatty() else longest > 80

@@ -2,7 +2,6 @@
 
 import json
 import math
-import os
 import shutil
 import sys
 from collections.abc import Callable, Iterator
@@ -87,7 +86,7 @@ def show(as_json: bool, document: object, *parts: object, err: bool = False) -> 
 
 def complain(sentence: str) -> None:
     """Print a line on standard error: wrapped to a terminal, and as it is into a file."""
-    if sys.stderr.isatty() or "COLUMNS" in os.environ:
+    if sys.stderr.isatty():
         with at_width(columns()):
             sentence = wrapped(sentence)
     typer.echo(sentence, err=True)
