@@ -161,8 +161,11 @@ class Coverage:
         search.learn(ENDS, tallies.sum(axis=0) * self.n // len(rows))
         clean = self.estimator.clean(search.edges, search.upto[1] - search.upto[2])[:-1]
         # The labels' part is known; the error of the pairs' part shows in how the few rows' parts differ.
-        net = np.stack([np.subtract(*self.estimator.weighed(tally)[1:]) for tally in tallies])
-        net = np.cumsum(net, axis=1)[:, np.searchsorted(ENDS[1:], search.edges[:-1])]
+        held = np.flatnonzero(tallies[:, 0].any(axis=0))
+        net = np.zeros((len(tallies), len(held) + 1), dtype=np.int64)
+        for i, tally in enumerate(tallies):
+            np.cumsum(np.subtract(*self.estimator.weighed(tally[:, held])[1:]), out=net[i, 1:])
+        net = net[:, np.searchsorted(ENDS[1:][held], search.edges[:-1], side="right")]
         scale = tuning().hint_errors * np.sqrt(len(tallies)) / len(rows) * self.estimator.unit
         error = np.std(net.astype(np.float64), axis=0, ddof=1) * scale
         cells: list[Cell] = []
@@ -176,7 +179,7 @@ class Coverage:
             return Hint(cells, np.inf, self.n * self.k)
         # Beyond, losses are known to within those of one part: they should be half of what is missed.
         missed = 1 - max(targets)
-        parts = 4 * math.ceil(self.estimator.falling / (2 * missed)) if missed > 0 else math.inf
+        parts = 4 * math.ceil(0.38 * self.estimator.falling / missed) if missed > 0 else math.inf
         if parts > 32:
             return Hint(cells, np.inf, self.n * self.k)
         # What is above the thresholds is of interest as far as half of what they miss.

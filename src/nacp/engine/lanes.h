@@ -90,6 +90,27 @@ static Standing NAME(standing)(const void *row, word k, double entry)
     return found;
 }
 
+/* How many entries are in [cuts[j], below), for descending cuts. */
+static void NAME(numbers)(const void *row, word k, const double *cuts, double below, word *number)
+{
+    const TYPE *p = row;
+    TYPE lows[CUTS], high = NOT_BELOW(below);
+    Mask numbers[CUTS] = {{0}};
+    Vector x;
+    word column = 0;
+    for (int j = 0; j < CUTS; j++) lows[j] = NOT_BELOW(cuts[j]);
+    for (; column + LANES <= k; column += LANES) {
+        LOAD(x, p + column);
+        Mask low = x < high;
+        for (int j = 0; j < CUTS; j++) numbers[j] -= (x >= lows[j]) & low;
+    }
+    for (int j = 0; j < CUTS; j++) {
+        number[j] = 0;
+        for (int lane = 0; lane < LANES; lane++) number[j] += numbers[j][lane];
+        for (word c = column; c < k; c++) number[j] += p[c] >= lows[j] && p[c] < high;
+    }
+}
+
 /* How many entries are in [cuts[j], below), and about what they add up to, for descending cuts. */
 static void NAME(tails)(const void *row, word k, const double *cuts, double below, word *number, double *mass)
 {
@@ -156,7 +177,7 @@ static word NAME(collect)(const void *row, word k, double low, double high, uint
 
 static const Lanes NAME(lanes) = {
     .largest = NAME(largest), .checked = NAME(checked), .standing = NAME(standing),
-    .tails = NAME(tails),     .weigh = NAME(weigh),     .collect = NAME(collect),
+    .numbers = NAME(numbers), .tails = NAME(tails),     .weigh = NAME(weigh),     .collect = NAME(collect),
 };
 
 #undef Vector

@@ -394,13 +394,16 @@ static void count_tail(const Tally *tally, const Block *block, const Row *row, w
     double upper = block->code && row->number ? entry(block, i, row->column[row->number - 1]) : row->cut;
     for (word first = 0; first < tally->parts && tail.counted < block->k; first += CUTS) {
         for (int j = 0; j < CUTS; j++) cuts[j] = least(tally->cuts[first + j], row->cut);
-        block->lanes->tails(row_at(block, i), block->k, cuts, row->cut, numbers, masses);
+        if (block->code)
+            block->lanes->tails(row_at(block, i), block->k, cuts, row->cut, numbers, masses);
+        else
+            block->lanes->numbers(row_at(block, i), block->k, cuts, row->cut, numbers);
         if (weights) block->lanes->weigh(row_at(block, i), block->k, cuts, upper, weights, weighed);
         for (int j = 0; j < CUTS; j++) {
             word upto = row->collected + numbers[j];
             if (upto == tail.counted) continue;
             count_upto(tally, &tail, upto, weighed[j]);
-            double mass = from_grid(row->mass) + least_mass(unseen + masses[j], block->k);
+            double mass = block->code ? from_grid(row->mass) + least_mass(unseen + masses[j], block->k) : 0;
             word after = cell_after(tally, block, row, upto, mass, cuts[j]);
             tail.cell = after > tail.cell ? after : tail.cell;
         }

@@ -51,6 +51,7 @@ typedef struct {
     double (*largest)(const void *row, word k);
     int (*checked)(const void *row, word k, double tolerance);
     Standing (*standing)(const void *row, word k, double entry);
+    void (*numbers)(const void *row, word k, const double *cuts, double below, word *number);
     void (*tails)(const void *row, word k, const double *cuts, double below, word *number, double *mass);
     void (*weigh)(const void *row, word k, const double *cuts, double below, const word *weights, Weight *found);
     word (*collect)(const void *row, word k, double low, double high, uint64_t *words);
