@@ -483,6 +483,17 @@ def test_without_classes_the_command_line_says_so(export):
     assert "give --classes FILE" in result.stderr
 
 
+@pytest.mark.parametrize("options", [["--k", "3"], ["--classes", "names.txt"]])
+def test_a_row_for_each_label_in_columns_of_unknown_names(export, options):
+    rows = [f"pic-{i % 30},{'xyz'[i // 30]},{i % 3},{i}" for i in range(90)]
+    (export / "odd.csv").write_text("\n".join(["image,who,answer,seconds", *rows]))
+    result = run(app, ["noise", "annotators", "odd.csv", *options])
+    assert result.exit_code == 2
+    assert "odd.csv has 'pic-0' more than once in its column 'image'" in result.stderr
+    assert "by --item, --annotator and --label" in result.stderr
+    said("noise", "annotators", "odd.csv", *options, "--annotator", "who", "--label", "answer")
+
+
 def test_a_label_studio_export_with_several_controls(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     result = [

@@ -173,17 +173,24 @@ def annotators_command(
             warnings.simplefilter("always", nacp.NoiseModelWarning)
             warnings.showwarning = lambda message, *_, **__: complain(f"Warning: {message}.")
             found = nacp.noise_from_annotators(votes, k=k, classes=known, model=model, confidence=confidence)
-        each = accuracy_by_annotator(votes, k=k, classes=known, confidence=confidence)
+        named = not isinstance(votes, LabelTable) or votes.named
+        each = accuracy_by_annotator(votes, k=k, classes=known, confidence=confidence) if named else None
         if labels_out is not None:
             check_output(str(labels_out), (".npz", ".csv"), (labels, classes, items, str(out)))
             told = labelling.write_labels(votes, labels_out, names, items)
     found.save(out)
-    document = found.to_dict() | {"annotators": [row._asdict() for row in each.rows], "out": str(out)}
+    if each is None:
+        complain(
+            f"Warning: {labels} does not say whose labels they are. Nothing is said of each annotator, and "
+            "that some err more than others would not be seen."
+        )
+    rows = [] if each is None else [row._asdict() for row in each.rows]
+    document = found.to_dict() | {"annotators": rows, "out": str(out)}
     written = [f"Written: {out}, for nacp calibrate --noise {out}"]
     if labels_out is not None:
         document["labels"] = str(labels_out)
         written.append(told)
-    show(as_json, document, each, "", found, *written)
+    show(as_json, document, *([] if each is None else [each, ""]), found, *written)
 
 
 @command(

@@ -21,7 +21,7 @@ from nacp._types import Floats
 from nacp.checks import check_choice, check_fraction
 from nacp.contradicted import NoiseModelWarning
 from nacp.errors import InputError, warn
-from nacp.estimation.crowd import Votes, open_votes
+from nacp.estimation.crowd import Votes, nobody, open_votes
 from nacp.estimation.result import NoiseEstimate
 from nacp.labels import LabelTable
 from nacp.noise import AnnotatorNoise, MatrixNoise, UniformNoise
@@ -57,7 +57,8 @@ def noise_from_annotators(
     classes : sequence of length k, optional
         The class names.
     model : {"auto", "uniform", "matrix", "annotators"}, default="auto"
-        "auto": "uniform", unless the labels exclude that all annotators have one rate; then "annotators".
+        "auto": "uniform", unless the labels exclude that all annotators have one rate; then "annotators",
+        or "matrix" if it is not known whose labels they are.
         "uniform": one rate for all annotators, in closed form, with an exact interval. The others come from
         Dawid and Skene's model, without an interval. "matrix": one matrix, that of a label picked at random
         among those of an item. "annotators": a matrix for each annotator, who errs as all do, only more or
@@ -96,6 +97,8 @@ def noise_from_annotators(
     check_fraction("confidence", confidence)
     check_choice("model", model, ("auto", "uniform", "matrix", "annotators"))
     votes, why = open_votes(labels, k, classes, clean).used, "asked for"
+    if model == "annotators" and not votes.named:
+        raise nobody("model")
     unlike = votes.unlike if model in ("auto", "uniform") else ""
     if model == "auto" and unlike:
         model, why = "annotators" if votes.named else "matrix", f"one rate for all is excluded, as {unlike}"

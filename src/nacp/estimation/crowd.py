@@ -73,6 +73,15 @@ class Votes(NamedTuple):
         return ""
 
 
+def nobody(argument: str) -> InputError:
+    """Return what to say where something is asked of each annotator, and labels do not say whose they are."""
+    return InputError(
+        argument,
+        "is about each annotator, and the labels do not say whose they are",
+        remedy="add a list of annotators beside each list of labels",
+    )
+
+
 def _agreeing(table: Ints) -> tuple[Ints, Ints]:
     """Count for each annotator in how many items he agrees with another, and how many there are."""
     there = table >= 0
@@ -91,12 +100,13 @@ def _agreeing(table: Ints) -> tuple[Ints, Ints]:
 def open_votes(labels: Any, k: int | None, classes: Sequence[Any] | None, clean: Any = None) -> Votes:
     """Check labels by several annotators: an array of shape (n, annotators), or a table of `nacp.labels`."""
     annotators: tuple[Any, ...] | None = None
+    named = True
     if isinstance(labels, LabelTable):
         if clean is not None:
             raise InputError(
                 "clean", "belongs into the table", remedy="pass labels.with_checked(...) instead"
             )
-        annotators = labels.annotators
+        annotators, named = labels.annotators, labels.named
         if k is None and classes is None and isinstance(labels.classes[0], str):
             raise InputError(
                 "classes",
@@ -122,7 +132,7 @@ def open_votes(labels: Any, k: int | None, classes: Sequence[Any] | None, clean:
         rows, true = open_clean(clean, len(array), k, classes)
         known[rows] = true
     names = tuple(range(table.shape[1])) if annotators is None else annotators
-    return Votes(table, known, k, remark, names)
+    return Votes(table, known, k, remark, names, named)
 
 
 class AnnotatorRow(NamedTuple):
@@ -236,6 +246,8 @@ def accuracy_by_annotator(
     """
     tail = (1 - check_fraction("confidence", confidence)) / 2
     votes = open_votes(labels, k, classes, clean)
+    if not votes.named:
+        raise nobody("labels")
     used = votes.used
     rows = _rows(used, used.fit(), votes, tail)
     return AnnotatorAccuracy(rows, len(used.table), confidence)
