@@ -220,3 +220,47 @@ def test_a_column_that_only_another_separator_shows_is_told_so(files):
     assert "holds no 'truth'" in said
     assert "give --separator ';'" in said
     assert "--separator" not in done("evaluate", "cal.json", "test.csv", "test.csv:other", code=2)
+
+
+# Rows that have names
+
+
+@pytest.fixture
+def named(files):
+    probs, true, noisy = (each[:300] for each in files)
+    ids = [f"p{i}" for i in range(300)]
+    names = [f"c{i}" for i in range(K)]
+    _table("p.csv", ["id", *names], ([i, *row] for i, row in zip(ids, probs.tolist(), strict=True)))
+    return probs, true, noisy, ids
+
+
+@pytest.mark.parametrize("column", ["id", "items", "item", "ID"])
+def test_rows_that_are_called_otherwise_in_another_file_are_refused(named, column):
+    probs, true, noisy, ids = named
+    pd = pytest.importorskip("pandas")
+    table = pd.DataFrame({column: ids, "label": noisy, "checked": true})
+    turned = table[::-1]
+    options = ("--noise", "0.2", "--guarantee", "none")
+    np.savez("turned.npz", items=np.array(ids)[::-1], labels=noisy[::-1])
+    table.to_csv("y.csv", index=False)
+    turned.to_csv("turned.csv", index=False)
+    turned.to_parquet("turned.parquet")
+    turned.to_json("turned.jsonl", orient="records", lines=True)
+    done("calibrate", "p.csv", "y.csv", *options)
+    for other in ("turned.csv", "turned.csv:checked", "turned.npz", "turned.parquet", "turned.jsonl"):
+        said = done("calibrate", "p.csv", other, *options, code=2)
+        assert f"{other} has 'p299' in row 0, where p.csv has 'p0'; put the rows of both in one order" in said
+    assert "where p.csv has" in done("evaluate", "cal.json", "p.csv", "turned.csv", code=2)
+    # Also of two files of labels, where the probabilities have no names.
+    np.save("p.npy", probs)
+    given = ("calibrate", "p.npy", "y.csv:label", "--clean")
+    done(*given, "y.csv:checked")
+    assert "turned.csv:checked has 'p299' in row 0" in done(*given, "turned.csv:checked", code=2)
+    audit = ("noise", "audit", "y.csv:label", "turned.csv:checked", "--k", str(K))
+    assert "'p299' in row 0, where y.csv:label has 'p0'" in done(*audit, code=2)
+    # Numbers of rows, as pandas writes them, are no names, and one table agrees with itself.
+    table.rename(columns={column: ""}).to_csv("index.csv", index=False)
+    done("calibrate", "p.csv", "index.csv:label", *options)
+    turned.assign(**{column: range(300)}).to_csv("numbers.csv", index=False)
+    said = done("calibrate", "p.csv", "numbers.csv", *options, code=2)
+    assert "if these are not the same ids, rename that column" in said
