@@ -264,3 +264,24 @@ def test_rows_that_are_called_otherwise_in_another_file_are_refused(named, colum
     turned.assign(**{column: range(300)}).to_csv("numbers.csv", index=False)
     said = done("calibrate", "p.csv", "numbers.csv", *options, code=2)
     assert "if these are not the same ids, rename that column" in said
+
+
+@pytest.mark.parametrize("where", ["probs", "labels", "items"])
+def test_ids_are_carried_into_the_table_to_fill_in(named, where):
+    probs, true, noisy, ids = named
+    np.save("p.npy", probs)
+    np.save("y.npy", noisy)
+    _table("y.csv", ["id", "label"], zip(ids, noisy.tolist(), strict=True))
+    _table("i.csv", ["text", "id"], ((f"text {i}", i) for i in ids))
+    given = {"probs": ("p.csv", "y.npy"), "labels": ("p.npy", "y.csv"), "items": ("p.csv", "y.csv")}[where]
+    more = ("--items", "i.csv") if where == "items" else ()
+    done("audit", "choose", *given, "--budget", "60", "-o", "check.csv", *more)
+    with open("check.csv", newline="") as file:
+        rows = list(csv.DictReader(file))
+    assert len(rows) >= 50
+    assert [row["id"] for row in rows] == [f"p{row['row']}" for row in rows]
+    assert list(rows[0])[:3] == (["row", "text", "id"] if more else ["row", "id", "given"])
+    filled = [row | {"checked": true[int(row["row"])]} for row in rows]
+    _table("check.csv", list(rows[0]), (row.values() for row in filled))
+    done("calibrate", *given, "--audit", "check.csv")
+    assert nacp.load("cal.json").checked == len(rows)
