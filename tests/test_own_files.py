@@ -285,3 +285,26 @@ def test_ids_are_carried_into_the_table_to_fill_in(named, where):
     _table("check.csv", list(rows[0]), (row.values() for row in filled))
     done("calibrate", *given, "--audit", "check.csv")
     assert nacp.load("cal.json").checked == len(rows)
+
+
+# Small slips
+
+
+def test_a_rate_in_percent_is_told_as_a_share(files):
+    said = done("calibrate", "probs.npy", "labels.npy", "--noise", "25%", code=2)
+    assert said == "Error: --noise must be a rate such as 0.2; found '25%'; write 0.25\n"
+
+
+def test_an_empty_list_of_records_is_told_as_such(files):
+    with open("empty.json", "w") as file:
+        file.write("[]")
+    said = done("noise", "annotators", "empty.json", "--k", "2", code=2)
+    assert said == "Error: empty.json holds no record\n"
+
+
+def test_labels_by_several_that_are_too_few_are_named_with_the_way_to_order_them(files):
+    _, _, noisy = files
+    np.save("three.npy", np.stack([noisy[:-1]] * 3, axis=1))
+    said = done("calibrate", "probs.npy", "three.npy", "--noise", "0.2", code=2)
+    assert "three.npy holds labels of 999 items, but probs.npy has 1,000 rows" in said
+    assert "nacp noise annotators --labels FILE --items FILE" in said

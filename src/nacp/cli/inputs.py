@@ -147,6 +147,12 @@ def read_points(
         if not there.all():
             complain(f"Left out: {len(there) - len(read):,} of {counted(len(there), 'row')} without a label.")
             matrix = matrix[there]
+    if read.ndim == 2 and len(read) != len(matrix):
+        raise InputError(
+            labels,
+            f"holds labels of {len(read):,} items, but {probs} has {len(matrix):,} rows",
+            remedy="nacp noise annotators --labels FILE --items FILE writes them in the order of the rows",
+        )
     if read.ndim == 1 and len(read) != len(matrix):
         headed = len(read) == len(matrix) + 1 and kind(labels) in TEXTS
         raise InputError(
