@@ -63,7 +63,7 @@ def annotated(rate, k, n, annotators, missing, rng):
     true = rng.integers(k, size=n)
     labels = np.stack([nacp.UniformNoise(rate).sample(true, k, rng) for _ in range(annotators)], axis=1)
     labels[rng.random(labels.shape) < missing] = -1
-    return nacp.noise_from_annotators(labels, k=k)
+    return nacp.noise_from_annotators(labels, k=k, model="uniform")
 
 
 def modelled(rate, k, n, temperature, rng):
@@ -268,7 +268,9 @@ def estimators(annotators):
     }
     if annotators:
         found = {
-            "annotators": lambda probs, noisy, labels: nacp.noise_from_annotators(labels, k=probs.shape[1]),
+            "annotators": lambda probs, noisy, labels: nacp.noise_from_annotators(
+                labels, k=probs.shape[1], model="uniform"
+            ),
             "annotators, matrix": lambda probs, noisy, labels: nacp.noise_from_annotators(
                 labels, k=probs.shape[1], model="matrix"
             ),

@@ -16,6 +16,7 @@ from typer.testing import CliRunner
 import nacp
 from nacp.cli.main import app
 from nacp.estimation import accuracy_by_annotator
+from nacp.estimation.crowd import open_votes
 from nacp.labels import from_matrix, read
 from nacp.stats.dawid_skene import dawid_skene, pooled, scaled
 
@@ -145,13 +146,14 @@ def test_scaled_matrices_err_as_often_as_their_annotators():
 # The estimate
 
 
+@pytest.mark.filterwarnings("ignore:the annotators have not one rate:nacp.NoiseModelWarning")
 def test_the_crowd_is_taken_from_a_table_as_from_an_array():
     true, table = crowd(7, n=900)
     clean = np.where(np.arange(900) < 90, true, -1)
     names = ["x", "y", "z"]
     given = from_matrix(np.where(table < 0, "", np.array(names)[table]))
     given = given.with_checked({i: names[y] for i, y in enumerate(true[:90])})
-    for model in ("uniform", "matrix", "annotators"):
+    for model in ("auto", "uniform", "matrix", "annotators"):
         found = nacp.noise_from_annotators(table, k=3, model=model, clean=clean)
         again = nacp.noise_from_annotators(given, classes=names, model=model)
         assert again.noise == found.noise
@@ -160,6 +162,47 @@ def test_the_crowd_is_taken_from_a_table_as_from_an_array():
         nacp.noise_from_annotators(given)
     with pytest.raises(nacp.InputError, match=r"clean belongs into the table; pass labels\.with_checked"):
         nacp.noise_from_annotators(given, classes=names, clean=clean)
+
+
+# One rate for all, or not
+
+
+@pytest.mark.parametrize("gold", [0, 400])
+def test_annotators_who_differ_are_not_given_one_rate(gold):
+    """One rate comes out too high, the unsafe side; a matrix for each has the share of wrong labels."""
+    k, rates = 10, (0.02, 0.1, 0.6, 0.9)
+    true, table = crowd(11, n=3000, k=k, rates=rates, missing=0.4)
+    clean = np.where(np.arange(3000) < gold, true, -1) if gold else None
+    found = nacp.noise_from_annotators(table, k=k, clean=clean)
+    assert isinstance(found.noise, nacp.AnnotatorNoise)
+    assert "one rate for all is excluded, as annotator 0 agrees with another in" in found.why
+    there = table >= 0
+    wrong = np.mean((table != true[:, None])[there])
+    error = math.sqrt(0.25 / there.sum())
+    assert found.wrong == pytest.approx(wrong, abs=0.02 + 3 * error)
+    with pytest.warns(nacp.NoiseModelWarning, match=r"have not one rate: annotator 0 .* too high"):
+        one = nacp.noise_from_annotators(table, k=k, clean=clean, model="uniform")
+    assert one.interval[0] * (1 - 1 / k) > wrong + 3 * error
+
+
+def test_checked_items_show_that_two_annotators_differ():
+    true, table = crowd(12, n=600, k=4, rates=(0.05, 0.5), missing=0)
+    assert nacp.noise_from_annotators(table, k=4).noise.name == "uniform"  # of two, nothing says which
+    found = nacp.noise_from_annotators(table, k=4, clean=np.where(np.arange(600) < 200, true, -1))
+    assert "annotator 0 is right in" in found.why
+
+
+@pytest.mark.parametrize(("annotators", "k", "missing"), [(3, 4, 0.0), (8, 10, 0.6), (40, 2, 0.9)])
+def test_annotators_at_one_rate_are_seldom_told_apart(annotators, k, missing):
+    runs, noise = 60, nacp.UniformNoise(0.3)
+    rng, apart = np.random.default_rng(13), 0
+    for _ in range(runs):
+        true = rng.integers(k, size=300)
+        table = np.stack([noise.sample(true, k, rng) for _ in range(annotators)], axis=1)
+        table[rng.random(table.shape) < missing] = -1
+        clean = np.where(np.arange(300) < 60, true, -1)
+        apart += bool(open_votes(table, k, None, clean).used.unlike)
+    assert stats.binom.sf(apart - 1, runs, 0.05) > 1e-4
 
 
 def test_checked_labels_alone_have_clopper_and_pearsons_interval():
@@ -363,6 +406,7 @@ def said(*arguments):
     return result.stdout
 
 
+@pytest.mark.filterwarnings("ignore:the annotators have not one rate:nacp.NoiseModelWarning")
 @pytest.mark.parametrize("model", ["uniform", "matrix", "annotators"])
 def test_from_an_export_to_a_calibration(export, model):
     given = ("noise", "annotators", "answers.csv", "--classes", "names.txt", "--model", model)
@@ -387,6 +431,17 @@ def test_from_an_export_to_a_calibration(export, model):
     found = nacp.calibrate(np.load("probs.npy"), votes, clean=clean, classes=names)
     assert nacp.load("cal.json").threshold == found.threshold
     assert found.checked == 150
+
+
+def test_the_command_line_takes_a_matrix_for_each_where_they_differ(export):
+    given = ["noise", "annotators", "answers.csv", "--classes", "names.txt"]
+    result = run(app, given)
+    assert (result.exit_code, result.stderr) == (0, "")
+    assert "one rate for all is excluded" in " ".join(result.stdout.split())
+    assert isinstance(nacp.estimation.load("noise.json").noise, nacp.AnnotatorNoise)
+    result = run(app, [*given, "--model", "uniform"])
+    assert result.exit_code == 0
+    assert "Warning: the annotators have not one rate" in result.stderr
 
 
 def test_the_command_line_as_json(export):
@@ -426,6 +481,17 @@ def test_without_classes_the_command_line_says_so(export):
     result = run(app, ["noise", "annotators", "answers.csv"])
     assert (result.exit_code, "--classes is not given" in result.stderr) == (2, True)
     assert "give --classes FILE" in result.stderr
+
+
+@pytest.mark.parametrize("options", [["--k", "3"], ["--classes", "names.txt"]])
+def test_a_row_for_each_label_in_columns_of_unknown_names(export, options):
+    rows = [f"pic-{i % 30},{'xyz'[i // 30]},{i % 3},{i}" for i in range(90)]
+    (export / "odd.csv").write_text("\n".join(["image,who,answer,seconds", *rows]))
+    result = run(app, ["noise", "annotators", "odd.csv", *options])
+    assert result.exit_code == 2
+    assert "odd.csv has 'pic-0' more than once in its column 'image'" in result.stderr
+    assert "by --item, --annotator and --label" in result.stderr
+    said("noise", "annotators", "odd.csv", *options, "--annotator", "who", "--label", "answer")
 
 
 def test_a_label_studio_export_with_several_controls(tmp_path, monkeypatch):

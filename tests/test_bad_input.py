@@ -223,8 +223,30 @@ def test_columns_that_are_named_by_the_classes_are_put_in_their_order():
     binary = pd.DataFrame({True: PROBS[:, 0], False: 1 - PROBS[:, 0]})
     cal_two = calibrate(binary, LABELS > 0, classes=[False, True])
     assert cal_two.predict_set(binary[:2]).to_lists() == cal_two.predict_set(binary).to_lists()[:2]
-    strange = frame.set_axis(list("wxyz"), axis=1)  # other names say nothing
-    assert cal.predict_set(strange).to_lists() == cal.predict_set(frame).to_lists()
+    counted = frame.set_axis(range(K), axis=1)  # these say nothing of names
+    assert cal.predict_set(counted).to_lists() == cal.predict_set(frame).to_lists()
+    unnamed = calibrate(counted, LABELS)  # without names a class is its number
+    assert unnamed.classes is None
+    assert unnamed.predict_set(counted[[2, 0, 3, 1]]).to_lists() == unnamed.predict_set(counted).to_lists()
+
+
+def test_a_column_that_no_class_is_called_by_is_not_taken_by_its_place():
+    frame = pd.DataFrame(PROBS, columns=NAMES)
+    cal = calibrate(frame)
+    for names in (["dog", "cat", "Bee", "ant"], list("wxyz"), ["ant", "bee", "cat", "cat"]):
+        table = frame.set_axis(names, axis=1)
+        missing = next(name for name in NAMES if name not in names)
+        for door in (cal.predict_set, lambda p: calibrate(p, classes=NAMES)):
+            says(complaint(door, table), "probs", f"no column {missing!r}", ", ".join(names))
+    says(complaint(cal.diagnose, frame.rename(columns={"ant": "Ant"}), LABELS), "no column 'ant'")
+
+
+def test_what_is_no_number_is_told_by_its_column_and_a_sparse_tensor_as_such():
+    frame = pd.DataFrame(PROBS, columns=NAMES)
+    says(complaint(calibrate, frame.assign(cat="high")), "numbers", "'high'", "'cat'")
+    torch = pytest.importorskip("torch")
+    for sparse in (torch.tensor(PROBS).to_sparse(), torch.tensor(PROBS).to_sparse_coo()):
+        says(complaint(calibrate, sparse), "probs", "sparse", "to_dense")
 
 
 @pytest.mark.parametrize("score", ["hps", "aps"])

@@ -1,6 +1,7 @@
 """The command `nacp`, but for `nacp reproduce`, which has tests of its own."""
 
 import csv
+import io
 import json
 import math
 import os
@@ -22,6 +23,7 @@ import nacp
 from nacp.cli import app, demo
 from nacp.cli.errors import Commands
 from nacp.cli.labels import read_clean
+from nacp.cli.terminal import show_verdict
 from nacp.tuning import tuned
 
 run = CliRunner().invoke
@@ -704,6 +706,17 @@ def test_a_closed_pipe_is_no_error(large):
     said = process.stderr.read()
     process.stderr.close()
     assert (process.wait(timeout=60), said) == (141, b"")
+
+
+def test_a_pipe_that_is_closed_before_the_verdict_is_no_broken_promise(monkeypatch):
+    class Closed(io.StringIO):
+        def write(self, _):
+            raise BrokenPipeError
+
+    monkeypatch.setattr(sys, "stdout", Closed())
+    verdict = nacp.Verdict(True, 0.9, 0.92, (0.91, 0.93), False, "coverage")
+    with pytest.raises(BrokenPipeError):  # 141, and not the 1 of a promise that was broken
+        show_verdict(verdict)
 
 
 def on_a_terminal(*arguments, **environment):

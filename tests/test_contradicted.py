@@ -14,8 +14,9 @@ from typer.testing import CliRunner
 
 import nacp
 from nacp.cli import app
+from nacp.contradicted import _where
 from nacp.coverage import Coverage, Sample
-from nacp.coverage.contradiction import LEVEL, contradiction
+from nacp.coverage.contradiction import LEVEL, Contradiction, contradiction
 from nacp.paper import twins
 from nacp.points import open_points, watching
 from nacp.scores import as_score
@@ -375,3 +376,25 @@ def test_of_very_many_pairs_some_rows_are_asked(points, score):
     with tuned(hint_pairs=100, counted_pairs=probs.size // 2):
         assert found(probs, noisy, noise=0.5, score=score, guarantee="none")[1]
         assert not found(probs, noisy, noise=0.25, score=score, guarantee="none")[1]
+
+
+@pytest.mark.parametrize("score", [0.99996, 0.9999999, 1.0, 0.25])
+def test_a_score_below_1_is_not_rounded_to_1(score):
+    told = _where(Contradiction(-0.1, low=score, high=np.inf), 0.0, None)
+    shown = float(told.removeprefix("with a score above "))
+    assert shown == pytest.approx(score, abs=1e-4)
+    assert (shown < 1) == (score < 1)
+
+
+def test_predict_and_evaluate_repeat_what_is_said_against_the_noise_model(points, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("COLUMNS", "60")
+    probs, true, noisy = points
+    cal, _ = found(probs, noisy, noise=0.5, guarantee="none")
+    cal.save("cal.json")
+    np.save("p.npy", probs[:50])
+    np.save("y.npy", true[:50])
+    for words in (("predict", "cal.json", "p.npy"), ("evaluate", "cal.json", "p.npy", "y.npy")):
+        told = CliRunner().invoke(app, list(words)).stderr
+        assert " ".join(told.split()) == f"Warning: {cal.warnings[0]}."
+        assert max(map(len, told.splitlines())) <= 60

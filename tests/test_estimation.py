@@ -601,7 +601,7 @@ def test_annotators_as_pandas_writes_them(files):
     shuffled.to_csv("loose.csv", header=False)
     assert "seems to number its rows" in done("annotators", "loose.csv", code=2)
     rng = np.random.default_rng(3)
-    many = pd.DataFrame(rng.integers(0, 100, size=(60, 3)), columns=list("abc")).rename_axis("item")
+    many = pd.DataFrame(rng.integers(0, 100, size=(60, 3)), columns=list("abc")).rename_axis("nr")
     many.to_csv("many.csv")
     assert "seems to number its rows" in done("annotators", "many.csv", "--k", "100", code=2)
     assert "give it without :a" in done("annotators", "named.csv:a", code=2)

@@ -6,8 +6,11 @@ import json
 import numpy as np
 import pandas as pd
 import pytest
+from typer.testing import CliRunner
 
 import nacp
+from nacp.cli.main import app
+from nacp.errors import InputError
 from nacp.labels import (
     GivenLabel,
     LabelTable,
@@ -304,6 +307,42 @@ RECORDS = {
         {"id": "b", "annotations": {"annotator": ["Ann", "Bob"], "label": ["dog", "dog"]}},
     ],
 }
+
+
+def test_lists_without_annotators_do_not_say_whose_labels_they_are(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    rng = np.random.default_rng(0)
+    lists = [{"id": i, "labels": [i % 3, i % 3 if rng.random() < 0.9 else 0, i % 3]} for i in range(300)]
+    table = from_records(lists)
+    assert not table.named
+    assert not table.with_checked({0: 0}).named
+    assert "annotator" not in repr(table)
+    with pytest.raises(InputError, match="do not say whose they are"):
+        table.with_checked(0)
+    with pytest.raises(InputError, match=r"^model is about each annotator, .* whose they are; add a list"):
+        nacp.noise_from_annotators(table, k=3, model="annotators")
+    with pytest.raises(InputError, match=r"^labels is about each annotator"):
+        nacp.estimation.accuracy_by_annotator(table, k=3)
+    assert nacp.noise_from_annotators(table, k=3).noise.name != "annotators"
+    named = from_records([each | {"annotators": ["x", "y", "z"]} for each in lists])
+    assert named.named
+    (tmp_path / "lists.jsonl").write_text("\n".join(map(json.dumps, lists)))
+    given = ["noise", "annotators", "lists.jsonl", "--k", "3"]
+    result = CliRunner().invoke(app, [*given, "--json", "--labels", "labels.csv"])
+    assert result.exit_code == 0
+    assert "lists.jsonl does not say whose labels they are" in result.stderr
+    assert json.loads(result.stdout)["annotators"] == []
+    for options, word in ((["--model", "annotators"], "--model"), (["--expert", "0"], "--expert")):
+        result = CliRunner().invoke(app, [*given, *options])
+        assert (result.exit_code, result.stderr.startswith(f"Error: {word} is")) == (2, True)
+
+
+def test_a_table_is_printed_short():
+    table = from_matrix(np.tile(np.arange(5), (1000, 1)))
+    assert repr(table) == "LabelTable(5,000 labels of 1,000 items by 5 annotators, 5 classes)"
+    assert str(table.with_checked(4)) == (
+        "LabelTable(4,000 labels of 1,000 items by 4 annotators, 5 classes, 1,000 checked)"
+    )
 
 
 @pytest.mark.parametrize("records", RECORDS.values(), ids=RECORDS)

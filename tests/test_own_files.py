@@ -220,3 +220,91 @@ def test_a_column_that_only_another_separator_shows_is_told_so(files):
     assert "holds no 'truth'" in said
     assert "give --separator ';'" in said
     assert "--separator" not in done("evaluate", "cal.json", "test.csv", "test.csv:other", code=2)
+
+
+# Rows that have names
+
+
+@pytest.fixture
+def named(files):
+    probs, true, noisy = (each[:300] for each in files)
+    ids = [f"p{i}" for i in range(300)]
+    names = [f"c{i}" for i in range(K)]
+    _table("p.csv", ["id", *names], ([i, *row] for i, row in zip(ids, probs.tolist(), strict=True)))
+    return probs, true, noisy, ids
+
+
+@pytest.mark.parametrize("column", ["id", "items", "item", "ID"])
+def test_rows_that_are_called_otherwise_in_another_file_are_refused(named, column):
+    probs, true, noisy, ids = named
+    pd = pytest.importorskip("pandas")
+    table = pd.DataFrame({column: ids, "label": noisy, "checked": true})
+    turned = table[::-1]
+    options = ("--noise", "0.2", "--guarantee", "none")
+    np.savez("turned.npz", items=np.array(ids)[::-1], labels=noisy[::-1])
+    table.to_csv("y.csv", index=False)
+    turned.to_csv("turned.csv", index=False)
+    turned.to_parquet("turned.parquet")
+    turned.to_json("turned.jsonl", orient="records", lines=True)
+    done("calibrate", "p.csv", "y.csv", *options)
+    for other in ("turned.csv", "turned.csv:checked", "turned.npz", "turned.parquet", "turned.jsonl"):
+        said = done("calibrate", "p.csv", other, *options, code=2)
+        assert f"{other} has 'p299' in row 0, where p.csv has 'p0'; put the rows of both in one order" in said
+    assert "where p.csv has" in done("evaluate", "cal.json", "p.csv", "turned.csv", code=2)
+    # Also of two files of labels, where the probabilities have no names.
+    np.save("p.npy", probs)
+    given = ("calibrate", "p.npy", "y.csv:label", "--clean")
+    done(*given, "y.csv:checked")
+    assert "turned.csv:checked has 'p299' in row 0" in done(*given, "turned.csv:checked", code=2)
+    audit = ("noise", "audit", "y.csv:label", "turned.csv:checked", "--k", str(K))
+    assert "'p299' in row 0, where y.csv:label has 'p0'" in done(*audit, code=2)
+    # Numbers of rows, as pandas writes them, are no names, and one table agrees with itself.
+    table.rename(columns={column: ""}).to_csv("index.csv", index=False)
+    done("calibrate", "p.csv", "index.csv:label", *options)
+    turned.assign(**{column: range(300)}).to_csv("numbers.csv", index=False)
+    said = done("calibrate", "p.csv", "numbers.csv", *options, code=2)
+    assert "if these are not the same ids, rename that column" in said
+
+
+@pytest.mark.parametrize("where", ["probs", "labels", "items"])
+def test_ids_are_carried_into_the_table_to_fill_in(named, where):
+    probs, true, noisy, ids = named
+    np.save("p.npy", probs)
+    np.save("y.npy", noisy)
+    _table("y.csv", ["id", "label"], zip(ids, noisy.tolist(), strict=True))
+    _table("i.csv", ["text", "id"], ((f"text {i}", i) for i in ids))
+    given = {"probs": ("p.csv", "y.npy"), "labels": ("p.npy", "y.csv"), "items": ("p.csv", "y.csv")}[where]
+    more = ("--items", "i.csv") if where == "items" else ()
+    done("audit", "choose", *given, "--budget", "60", "-o", "check.csv", *more)
+    with open("check.csv", newline="") as file:
+        rows = list(csv.DictReader(file))
+    assert len(rows) >= 50
+    assert [row["id"] for row in rows] == [f"p{row['row']}" for row in rows]
+    assert list(rows[0])[:3] == (["row", "text", "id"] if more else ["row", "id", "given"])
+    filled = [row | {"checked": true[int(row["row"])]} for row in rows]
+    _table("check.csv", list(rows[0]), (row.values() for row in filled))
+    done("calibrate", *given, "--audit", "check.csv")
+    assert nacp.load("cal.json").checked == len(rows)
+
+
+# Small slips
+
+
+def test_a_rate_in_percent_is_told_as_a_share(files):
+    said = done("calibrate", "probs.npy", "labels.npy", "--noise", "25%", code=2)
+    assert said == "Error: --noise must be a rate such as 0.2; found '25%'; write 0.25\n"
+
+
+def test_an_empty_list_of_records_is_told_as_such(files):
+    with open("empty.json", "w") as file:
+        file.write("[]")
+    said = done("noise", "annotators", "empty.json", "--k", "2", code=2)
+    assert said == "Error: empty.json holds no record\n"
+
+
+def test_labels_by_several_that_are_too_few_are_named_with_the_way_to_order_them(files):
+    _, _, noisy = files
+    np.save("three.npy", np.stack([noisy[:-1]] * 3, axis=1))
+    said = done("calibrate", "probs.npy", "three.npy", "--noise", "0.2", code=2)
+    assert "three.npy holds labels of 999 items, but probs.npy has 1,000 rows" in said
+    assert "nacp noise annotators --labels FILE --items FILE" in said

@@ -61,5 +61,11 @@ def _where(found: Contradiction, offset: float, classes: tuple[Any, ...] | None)
         return f"of class {found.label if classes is None else classes[found.label]!r}"
     low, high = found.low + offset, found.high + offset
     if np.isposinf(high):
-        return f"with a score above {low:.4g}"
-    return f"with a score {'up to' if np.isneginf(low) else f'from {low:.4g} to'} {high:.4g}"
+        return f"with a score above {_shown(low)}"
+    return f"with a score {'up to' if np.isneginf(low) else f'from {_shown(low)} to'} {_shown(high)}"
+
+
+def _shown(value: float) -> str:
+    """Return a number by four digits; by more, if these would make a whole number of what is none."""
+    texts = (f"{value:.{digits}g}" for digits in range(4, 18))
+    return next(text for text in texts if float(text) == value or not float(text).is_integer())

@@ -15,6 +15,7 @@ from nacp.cli import options
 from nacp.cli.errors import Group, command, example_block
 from nacp.cli.formats.common import are_whole, separator
 from nacp.cli.formats.text import csv_rows
+from nacp.cli.ids import row_ids
 from nacp.cli.inputs import read_points
 from nacp.cli.models import read_noise_beside, with_other
 from nacp.cli.outputs import check_output
@@ -25,7 +26,7 @@ from nacp.files import write_whole
 app = typer.Typer(cls=Group, no_args_is_help=True, rich_markup_mode="rich")
 
 _LIKELY = 3
-_ROW, _GIVEN, _PROBABLE, _CHECKED, _PLAN = "row", "given", "most probable", "checked", "plan"
+_ID, _ROW, _GIVEN, _PROBABLE, _CHECKED, _PLAN = "id", "row", "given", "most probable", "checked", "plan"
 
 
 @app.callback(
@@ -70,7 +71,7 @@ def choose_command(
     quiet: options.Quiet = False,
     as_json: options.Json = False,
 ) -> None:
-    """Choose which labels to check, and write a table to fill in.
+    """Choose which labels to check, and write a table to fill in; a column of ids is carried along.
 
     Write the true label into the column "checked". Leave it empty where you
     did not look; what is left empty must not be the hard ones. Write ? where
@@ -83,6 +84,9 @@ def choose_command(
     with progress_of(f"reading {probs}", quiet):
         matrix, given, names = read_points(probs, labels, names=classes)
         carried = _items(items, len(matrix))
+        ids = row_ids(probs) or row_ids(labels)
+        if ids is not None and len(ids) == len(matrix) and _ID not in carried[0]:
+            carried = [[name, *row] for name, row in zip([_ID, *ids], carried, strict=True)]
         known = with_other(known, noise_other, matrix.shape[-1])
     with progress_of("choosing", quiet):
         plan = nacp.choose_audit(

@@ -26,6 +26,7 @@ from nacp.cli.formats.common import (
 from nacp.cli.formats.jsonl import jsonl_matrix
 from nacp.cli.formats.parquet import parquet_matrix
 from nacp.cli.formats.text import csv_matrix, csv_rows
+from nacp.cli.ids import refuse_other_order
 from nacp.cli.labels import present, read_labels
 from nacp.cli.terminal import complain
 from nacp.errors import InputError
@@ -48,8 +49,8 @@ def read_matrix(
     ``.npy`` is memory-mapped. Of several arrays in ``.npz`` or ``.safetensors``, ``file.npz:key`` names one;
     else it is `usual`. In tables (``.csv``, ``.tsv``, ``.jsonl``, ``.parquet``, and CSV on standard input,
     ``-``) the columns are the classes. If these are known, they are found by name. Else all columns are taken
-    but a first one whose header is id, index, row or empty, and those `beside` them in the same file: of the
-    labels, and of true labels. A ``.parquet`` or ``.jsonl`` file may also hold one column of lists.
+    but a first one whose header is id, item, index, row or empty, and those `beside` them in the same file:
+    of the labels, and of true labels. A ``.parquet`` or ``.jsonl`` file may also hold one column of lists.
     """
     return _read_table(name, usual, classes, beside)[:2]
 
@@ -120,7 +121,7 @@ def read_points(
     there, named columns are put in the order of the classes. Both may be in one table: the column called
     label, or the one that ``file.csv:column`` names, then holds the labels. `k` is for classes that are known
     by number alone, as in `read_rows`. `clean` are true labels that may be in the same table, too.
-    `drop`: rows without a label are left out, which is told.
+    `drop`: rows without a label are left out, which is told. Where files name their rows, they must agree.
     """
     if probs == labels == STDIN:
         raise InputError("standard input", "can be read once only: give a file for probs or for labels")
@@ -140,11 +141,18 @@ def read_points(
     if drop and clean is not None:
         raise InputError("drop_unlabelled", "is of no use with checked labels", remedy="drop such rows first")
     read = read_labels(labels, len(matrix), known, gaps=drop)
+    refuse_other_order(probs, labels, clean)
     if drop and len(read) == len(matrix):
         there, read = present(read, known)
         if not there.all():
             complain(f"Left out: {len(there) - len(read):,} of {counted(len(there), 'row')} without a label.")
             matrix = matrix[there]
+    if read.ndim == 2 and len(read) != len(matrix):
+        raise InputError(
+            labels,
+            f"holds labels of {len(read):,} items, but {probs} has {len(matrix):,} rows",
+            remedy="nacp noise annotators --labels FILE --items FILE writes them in the order of the rows",
+        )
     if read.ndim == 1 and len(read) != len(matrix):
         headed = len(read) == len(matrix) + 1 and kind(labels) in TEXTS
         raise InputError(

@@ -88,7 +88,7 @@ def write_labels(votes: LabelTable | Array, path: Path, classes: list[str] | Non
         known = {str(each) for each in table.items}
         unknown = [each for each in dict.fromkeys(order) if each not in known]
         if len(unknown) < len(set(order)):  # else they are called otherwise here, which is refused below
-            table = LabelTable(table.given, (*table.items, *unknown))
+            table = LabelTable(table.given, (*table.items, *unknown), table.named)
     every = table.matrix(order, classes)
     parts = {
         "items": np.array([str(each) for each in (table.items if order is None else order)]),

@@ -22,6 +22,7 @@ from nacp.cli.formats.common import (
 from nacp.cli.formats.jsonl import jsonl_column, jsonl_rows
 from nacp.cli.formats.parquet import parquet_column, parquet_header
 from nacp.cli.formats.text import csv_column, csv_rows, refuse_separators
+from nacp.cli.ids import refuse_other_order
 from nacp.errors import InputError
 from nacp.labels.cells import ABSENT
 from nacp.points import is_missing, no_label
@@ -51,6 +52,7 @@ def read_pairs(noisy: str, true: str, classes: Sequence[Any] | None = None) -> t
         raise InputError(noisy, "must hold one label for each item", found=given.shape)
     if not len(given):
         raise InputError(noisy, "holds no label")
+    refuse_other_order(noisy, true)
     there, values = present(given, classes)
     checked = read_clean(true, len(given), classes, noisy=noisy)
     known = np.array([each is not None for each in checked], dtype=bool)

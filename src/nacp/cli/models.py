@@ -5,7 +5,7 @@ from pathlib import Path
 
 from nacp._types import Array
 from nacp.calibration import Calibration
-from nacp.cli.formats.common import ARRAYS, TEXTS, checked, few, kind, split_key
+from nacp.cli.formats.common import ARRAYS, TEXTS, are_numbers, checked, few, kind, split_key
 from nacp.cli.inputs import read_matrix
 from nacp.errors import InputError
 from nacp.estimation import NoiseEstimate
@@ -71,6 +71,9 @@ def _read_noise(text: str) -> float | Array | NoiseEstimate | None:
         return None
     with suppress(ValueError):
         return float(text)
+    if text.endswith("%") and are_numbers([text[:-1]]):
+        share = f"{float(text[:-1]) / 100:g}"
+        raise InputError("noise", "must be a rate such as 0.2", found=repr(text), remedy=f"write {share}")
     if text.endswith(".json"):
         return load_estimate(checked(Path(text)))
     if kind(split_key(text)[0]) not in (*ARRAYS, *TEXTS):

@@ -1,5 +1,6 @@
 """``nacp noise``: where the noise model comes from."""
 
+import warnings
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -117,12 +118,13 @@ def annotators_command(
     k: Number = None,
     classes: options.Classes = None,
     model: Annotated[
-        Literal["uniform", "matrix", "annotators"],
+        Literal["auto", "uniform", "matrix", "annotators"],
         typer.Option(
             metavar="NAME",
-            help="uniform; or matrix, annotators: Dawid and Skene's model, one matrix or one for each.",
+            help="uniform; or matrix, annotators: Dawid and Skene's model, one matrix or one for each; auto: "
+            "annotators if one rate for all is excluded, else uniform.",
         ),
-    ] = "uniform",
+    ] = "auto",
     confidence: Sure = 0.95,
     format: labelling.Format = None,
     control: labelling.Control = None,
@@ -167,18 +169,28 @@ def annotators_command(
         else:
             known = names
         say("estimating")
-        found = nacp.noise_from_annotators(votes, k=k, classes=known, model=model, confidence=confidence)
-        each = accuracy_by_annotator(votes, k=k, classes=known, confidence=confidence)
+        with warnings.catch_warnings():
+            warnings.simplefilter("always", nacp.NoiseModelWarning)
+            warnings.showwarning = lambda message, *_, **__: complain(f"Warning: {message}.")
+            found = nacp.noise_from_annotators(votes, k=k, classes=known, model=model, confidence=confidence)
+        named = not isinstance(votes, LabelTable) or votes.named
+        each = accuracy_by_annotator(votes, k=k, classes=known, confidence=confidence) if named else None
         if labels_out is not None:
             check_output(str(labels_out), (".npz", ".csv"), (labels, classes, items, str(out)))
             told = labelling.write_labels(votes, labels_out, names, items)
     found.save(out)
-    document = found.to_dict() | {"annotators": [row._asdict() for row in each.rows], "out": str(out)}
+    if each is None:
+        complain(
+            f"Warning: {labels} does not say whose labels they are. Nothing is said of each annotator, and "
+            "that some err more than others would not be seen."
+        )
+    rows = [] if each is None else [row._asdict() for row in each.rows]
+    document = found.to_dict() | {"annotators": rows, "out": str(out)}
     written = [f"Written: {out}, for nacp calibrate --noise {out}"]
     if labels_out is not None:
         document["labels"] = str(labels_out)
         written.append(told)
-    show(as_json, document, each, "", found, *written)
+    show(as_json, document, *([] if each is None else [each, ""]), found, *written)
 
 
 @command(

@@ -15,7 +15,7 @@ from nacp.cli.formats.common import STDIN
 from nacp.cli.inputs import read_new, read_points
 from nacp.cli.models import read_calibration
 from nacp.cli.outputs import SET_ENDINGS, Sets, check_output, most_probable_first, write_sets
-from nacp.cli.terminal import progress_of, show, show_verdict
+from nacp.cli.terminal import complain, progress_of, show, show_verdict
 from nacp.errors import InputError
 from nacp.metrics import ClassCoverage, Evaluation, class_coverage, summarize
 from nacp.points import check_labels
@@ -67,7 +67,7 @@ def predict_command(
             "--id",
             metavar="COLUMN",
             help="The column that names the rows.",
-            show_default="a first one called id, index or row",
+            show_default="a first one called id, item, index or row",
         ),
     ] = None,
     with_probs: Annotated[
@@ -84,8 +84,7 @@ def predict_command(
     """
     cal = read_calibration(calibration, probs)
     check_output(out, SET_ENDINGS, (probs, str(calibration)))
-    for sentence in cal.warnings:
-        typer.echo(f"Warning: {sentence}.", err=True)
+    _repeat_warnings(cal)
     if with_probs and not cal.score.takes_probabilities:
         raise InputError("with_probs", f"has no effect: {probs} holds scores of one's own")
     with progress_of(f"reading {probs}", quiet):
@@ -139,6 +138,7 @@ def evaluate_command(
     The exit code is 0 for a pass, 1 for a fail and 2 for wrong input.
     """
     cal = read_calibration(calibration, probs, labels)
+    _repeat_warnings(cal)
     with progress_of(f"reading {probs}", quiet):
         matrix, true, _ = read_points(probs, labels, cal.classes, k=cal.k)
     covered, sizes = np.empty(len(matrix), dtype=bool), np.empty(len(matrix), dtype=np.int64)
@@ -187,6 +187,12 @@ class _Explained:
             lines.append(wrapped(f"{told:<38}{meaning}", " " * 38) if width() > 70 else
                          wrapped(f"{told} ({meaning})", "  "))  # fmt: skip
         return "\n".join([*lines, "", self.by_class.table(_WORST), ""])
+
+
+def _repeat_warnings(cal: nacp.Calibration) -> None:
+    """Say again what was said against the noise model when the calibration was made."""
+    for sentence in cal.warnings:
+        complain(f"Warning: {sentence}.")
 
 
 def _predicted(

@@ -98,7 +98,14 @@ def show_verdict(verdict: Verdict) -> None:
         word, rest = wrapped(str(verdict)).split(":", 1)
     passed = verdict.passed
     line = Text.assemble((word, "bold green" if passed else "bold red"), ":", rest)
-    Console(highlight=False, soft_wrap=True).print(line)
+    _Output(highlight=False, soft_wrap=True).print(line)
+
+
+class _Output(Console):
+    """Standard output; that nobody reads on is not a promise that was broken, of which the exit code is 1."""
+
+    def on_broken_pipe(self) -> None:
+        raise BrokenPipeError
 
 
 def _plain(value: Any) -> Any:

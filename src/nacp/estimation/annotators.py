@@ -19,8 +19,9 @@ from numpy.typing import ArrayLike
 
 from nacp._types import Floats
 from nacp.checks import check_choice, check_fraction
-from nacp.errors import InputError
-from nacp.estimation.crowd import Votes, open_votes
+from nacp.contradicted import NoiseModelWarning
+from nacp.errors import InputError, warn
+from nacp.estimation.crowd import Votes, nobody, open_votes
 from nacp.estimation.result import NoiseEstimate
 from nacp.labels import LabelTable
 from nacp.noise import AnnotatorNoise, MatrixNoise, UniformNoise
@@ -39,7 +40,7 @@ def noise_from_annotators(
     *,
     k: int | None = None,
     classes: Sequence[Any] | None = None,
-    model: Literal["uniform", "matrix", "annotators"] = "uniform",
+    model: Literal["auto", "uniform", "matrix", "annotators"] = "auto",
     confidence: float = 0.95,
     clean: Any = None,
 ) -> NoiseEstimate:
@@ -55,7 +56,9 @@ def noise_from_annotators(
         The number of classes; by default one more than the largest label.
     classes : sequence of length k, optional
         The class names.
-    model : {"uniform", "matrix", "annotators"}, default="uniform"
+    model : {"auto", "uniform", "matrix", "annotators"}, default="auto"
+        "auto": "uniform", unless the labels exclude that all annotators have one rate; then "annotators",
+        or "matrix" if it is not known whose labels they are.
         "uniform": one rate for all annotators, in closed form, with an exact interval. The others come from
         Dawid and Skene's model, without an interval. "matrix": one matrix, that of a label picked at random
         among those of an item. "annotators": a matrix for each annotator, who errs as all do, only more or
@@ -69,6 +72,12 @@ def noise_from_annotators(
     Returns
     -------
     NoiseEstimate
+
+    Warns
+    -----
+    NoiseModelWarning
+        If "uniform" is asked for and the labels exclude one rate: the rate that comes out is then too high,
+        and coverage too low.
 
     See Also
     --------
@@ -86,9 +95,20 @@ def noise_from_annotators(
     True
     """
     check_fraction("confidence", confidence)
-    check_choice("model", model, ("uniform", "matrix", "annotators"))
-    votes = open_votes(labels, k, classes, clean).used
-    return _uniform(votes, confidence) if model == "uniform" else _dawid_skene(votes, model)
+    check_choice("model", model, ("auto", "uniform", "matrix", "annotators"))
+    votes, why = open_votes(labels, k, classes, clean).used, "asked for"
+    if model == "annotators" and not votes.named:
+        raise nobody("model")
+    unlike = votes.unlike if model in ("auto", "uniform") else ""
+    if model == "auto" and unlike:
+        model, why = "annotators" if votes.named else "matrix", f"one rate for all is excluded, as {unlike}"
+    elif unlike:
+        warn(
+            f"the annotators have not one rate: {unlike}. That of the uniform model is too high, and "
+            'coverage may be too low; the model "annotators" has a matrix for each',
+            NoiseModelWarning,
+        )
+    return _uniform(votes, confidence) if model in ("auto", "uniform") else _dawid_skene(votes, model, why)
 
 
 def _uniform(votes: Votes, confidence: float) -> NoiseEstimate:
@@ -196,7 +216,7 @@ def _power(series: Floats, exponent: int) -> Floats:
     return found
 
 
-def _dawid_skene(votes: Votes, model: str) -> NoiseEstimate:
+def _dawid_skene(votes: Votes, model: str, why: str) -> NoiseEstimate:
     fit, k = votes.fit(), votes.k
     matrix = pooled(fit, votes.table)
     unseen = matrix.sum(axis=1) <= 0
@@ -222,5 +242,5 @@ def _dawid_skene(votes: Votes, model: str) -> NoiseEstimate:
             if own
             else "who labels an item is a matter of chance"
         ),
-        why=f"{'a matrix for each annotator' if own else 'a matrix'}: asked for{absent}{votes.remark}",
+        why=f"{'a matrix for each annotator' if own else 'a matrix'}: {why}{absent}{votes.remark}",
     )

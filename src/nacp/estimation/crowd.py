@@ -14,6 +14,7 @@ from nacp.estimation._labels import number_of_classes
 from nacp.labels import LabelTable
 from nacp.points import is_missing, number_table, open_clean, open_table, present_labels
 from nacp.stats.dawid_skene import DawidSkene, dawid_skene
+from nacp.stats.intervals import exact_share
 from nacp.wrapping import table_lines
 
 
@@ -25,6 +26,7 @@ class Votes(NamedTuple):
     k: int
     remark: str  # where k comes from
     annotators: tuple[Any, ...]
+    named: bool = True  # else the annotators are places in lists
 
     @property
     def used(self) -> "Votes":
@@ -41,16 +43,70 @@ class Votes(NamedTuple):
         """Fit Dawid and Skene's model."""
         return dawid_skene(self.table, self.k, self.known)
 
+    @property
+    def unlike(self) -> str:
+        """What excludes that all annotators have one rate, in a sentence; empty if nothing does.
+
+        Under uniform noise at one rate everybody agrees equally often with another, and is equally often
+        right in what was checked. Of each item one other is taken, turn by turn, so that items are
+        independent and the intervals exact. All hold together with 95% confidence.
+        """
+        open_ones, gold = self.table[self.known < 0], self.known >= 0
+        right = self.table[gold] == self.known[gold, None]
+        kinds = (
+            (*_agreeing(open_ones), "agrees with another"),
+            (right.sum(axis=0), np.count_nonzero(self.table[gold] >= 0, axis=0), "is right"),
+        )
+        for hits, trials, said in kinds:
+            some = np.flatnonzero(trials)
+            if len(some) < 2:
+                continue
+            low, high = exact_share(hits[some], trials[some], 0.05 / (4 * len(self.annotators)))
+            best, worst = int(np.argmax(low)), int(np.argmin(high))
+            if low[best] > high[worst]:
+                who = [self.annotators[some[a]] for a in (best, worst)]
+                shares = [f"{100 * low[a]:.3g}% to {100 * high[a]:.3g}%" for a in (best, worst)]
+                kind = "annotator" if self.named else "place"
+                return (
+                    f"{kind} {who[0]!r} {said} in {shares[0]} of items, and {kind} {who[1]!r} in {shares[1]}"
+                )
+        return ""
+
+
+def nobody(argument: str) -> InputError:
+    """Return what to say where something is asked of each annotator, and labels do not say whose they are."""
+    return InputError(
+        argument,
+        "is about each annotator, and the labels do not say whose they are",
+        remedy="add a list of annotators beside each list of labels",
+    )
+
+
+def _agreeing(table: Ints) -> tuple[Ints, Ints]:
+    """Count for each annotator in how many items he agrees with another, and how many there are."""
+    there = table >= 0
+    number = np.count_nonzero(there, axis=1)
+    table, there, number = table[number > 1], there[number > 1], number[number > 1]
+    order, place = np.argsort(~there, axis=1, kind="stable"), np.cumsum(there, axis=1) - 1
+    hits, trials = (np.zeros(table.shape[1], dtype=np.int64) for _ in range(2))
+    for a in range(table.shape[1]):
+        rows = np.flatnonzero(there[:, a])
+        turn = 1 + rows % (number[rows] - 1)
+        other = order[rows, (place[rows, a] + turn) % number[rows]]
+        hits[a], trials[a] = np.count_nonzero(table[rows, other] == table[rows, a]), len(rows)
+    return hits, trials
+
 
 def open_votes(labels: Any, k: int | None, classes: Sequence[Any] | None, clean: Any = None) -> Votes:
     """Check labels by several annotators: an array of shape (n, annotators), or a table of `nacp.labels`."""
     annotators: tuple[Any, ...] | None = None
+    named = True
     if isinstance(labels, LabelTable):
         if clean is not None:
             raise InputError(
                 "clean", "belongs into the table", remedy="pass labels.with_checked(...) instead"
             )
-        annotators = labels.annotators
+        annotators, named = labels.annotators, labels.named
         if k is None and classes is None and isinstance(labels.classes[0], str):
             raise InputError(
                 "classes",
@@ -76,7 +132,7 @@ def open_votes(labels: Any, k: int | None, classes: Sequence[Any] | None, clean:
         rows, true = open_clean(clean, len(array), k, classes)
         known[rows] = true
     names = tuple(range(table.shape[1])) if annotators is None else annotators
-    return Votes(table, known, k, remark, names)
+    return Votes(table, known, k, remark, names, named)
 
 
 class AnnotatorRow(NamedTuple):
@@ -190,6 +246,8 @@ def accuracy_by_annotator(
     """
     tail = (1 - check_fraction("confidence", confidence)) / 2
     votes = open_votes(labels, k, classes, clean)
+    if not votes.named:
+        raise nobody("labels")
     used = votes.used
     rows = _rows(used, used.fit(), votes, tail)
     return AnnotatorAccuracy(rows, len(used.table), confidence)

@@ -1,5 +1,6 @@
 """A table of texts with a row for each item and a column for each annotator, as in a wide CSV."""
 
+from collections import Counter
 from collections.abc import Sequence
 from typing import Any
 
@@ -39,6 +40,7 @@ def from_cells(cells: Sequence[Sequence[str]], classes: Sequence[Any] | None = N
         if len(first) > 1 and (not first[0] or _names_items(first[0])):
             items, annotators = [row[0] for row in rows], first[1:]
             rows = [row[1:] for row in rows]
+            _refuse_repeats(first[0], items)
     elif len(first) > 1 and first == [str(i) for i in range(len(first))]:
         raise InputError(
             "labels",
@@ -70,6 +72,18 @@ def _names_items(column: str) -> bool:
     return (
         column.lower() in ("row", "unnamed: 0") or find_columns([column], {"item": None})["item"] is not None
     )
+
+
+def _refuse_repeats(column: str, items: list[str]) -> None:
+    """Refuse items that come more than once: there may be a row for each label."""
+    again = next((name for name, number in Counter(items).items() if number > 1), None)
+    if again is not None:
+        raise InputError(
+            "labels",
+            f"has {again!r} more than once in its column {column!r}",
+            remedy="if it has a row for each label, say which columns are meant: item=, annotator=, label=",
+            spoken="if it has a row for each label, name its columns by --item, --annotator and --label",
+        )
 
 
 def _refuse_numbers_of_rows(array: Any) -> None:

@@ -36,7 +36,9 @@ def from_matrix(
     array, missing = open_table(labels)
     for name, given, length in (("items", items, len(array)), ("annotators", annotators, array.shape[1])):
         if given is not None and (len(given) != length or len(set(given)) != length):
-            raise InputError(name, f"must hold {length:,} different names", found=f"{len(given):,}")
+            raise InputError(
+                name, f"must hold {length:,} different names", found=f"{len(set(given)):,} of {len(given):,}"
+            )
     rows = range(len(array)) if items is None else items
     columns = range(array.shape[1]) if annotators is None else annotators
     odd = array[~missing]

@@ -183,7 +183,9 @@ def _format(content: Any) -> str:
     """Return which format a content is in."""
     if isinstance(content, np.ndarray):
         return "matrix"
-    if not isinstance(content, list) or not content:
+    if isinstance(content, list) and not content:
+        raise InputError("labels", "holds no record")
+    if not isinstance(content, list):
         raise InputError("labels", "must hold a list of records", found=type(content).__name__)
     if _is_table(content):
         header = content[0]

@@ -37,7 +37,8 @@ def from_records(
     """Read records: one for each label (task, worker, label), or one for each item with lists or columns.
 
     Of an item with several labels, these are lists of one length (``annotators`` and ``labels``), a list of
-    mappings (``annotations``), or several columns, each named by its annotator.
+    mappings (``annotations``), or several columns, each named by its annotator. Of lists without annotators
+    these are the places in the lists, and nothing is said of each (``LabelTable.named``).
 
     Parameters
     ----------
@@ -233,6 +234,7 @@ class _Reader:
         several: tuple[str, ...] | None,
     ) -> None:
         self.records, self.columns, self.several = records, columns, several
+        self.named = True
 
     def table(self) -> LabelTable:
         """Return the labels of all records."""
@@ -243,7 +245,7 @@ class _Reader:
             items[name] = None
             given += list(self._given(record, name, i))
         given += list(self._truths())
-        return LabelTable(tuple(whole_labels(given)), tuple(items))
+        return LabelTable(tuple(whole_labels(given)), tuple(items), self.named)
 
     def _item(self, record: Mapping[str, Any], i: int) -> Any:
         column = self.columns["item"]
@@ -300,6 +302,7 @@ class _Reader:
             for each in value:
                 yield each.get(inner["annotator"]), each.get(str(inner["label"]))
         else:
+            self.named = by is not None
             names = record.get(by) if by is not None else list(range(len(value)))
             if not isinstance(names, list) or len(names) != len(value):
                 raise InputError(

@@ -11,6 +11,7 @@ import numpy as np
 from nacp._types import Array
 from nacp.errors import InputError
 from nacp.points import is_missing
+from nacp.wrapping import counted
 
 
 class GivenLabel(NamedTuple):
@@ -31,7 +32,7 @@ class GivenLabel(NamedTuple):
     checked: bool = False
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class LabelTable:
     """Labels of items, and who gave them.
 
@@ -45,6 +46,9 @@ class LabelTable:
         refused.
     items : sequence, optional
         All items in their order, those without a label too; by default those of `given` as they come.
+    named : bool, default=True
+        Whether it is known who gave which label. Else annotators are places in lists, each of them perhaps
+        several people: models of each annotator are refused.
 
     Examples
     --------
@@ -57,12 +61,15 @@ class LabelTable:
     (('Ann', 'Bob'), ('cat', 'dog'))
     >>> table.matrix().tolist()
     [['cat', 'dog'], [None, 'dog']]
+    >>> table
+    LabelTable(3 labels of 2 items by 2 annotators, 2 classes, 1 checked)
     >>> table.clean().tolist()
     [None, 'cat']
     """
 
     given: tuple[GivenLabel, ...]
     items: tuple[Any, ...] = field(default=())
+    named: bool = True
 
     def __post_init__(self) -> None:
         given = [GivenLabel(*map(_plain, each[:3]))._replace(checked=bool(each[3])) for each in self.given]
@@ -220,7 +227,9 @@ class LabelTable:
             new = [GivenLabel(item, "checked", label, True) for item, label in told if item is not None]
             if not new:
                 raise InputError("checked", "names none of the items", found=repr(list(known)[:3]))
-            return LabelTable((*self.given, *new), self.items)
+            return LabelTable((*self.given, *new), self.items, self.named)
+        if not self.named:
+            raise InputError("checked", f"is {known!r}, but the labels do not say whose they are")
         experts = [name for name in self.annotators if str(name) == str(known)]
         if not experts:
             raise InputError(
@@ -228,6 +237,13 @@ class LabelTable:
             )
         given = [each._replace(checked=each.checked or each.annotator in experts) for each in self.given]
         return LabelTable(tuple(given), self.items)
+
+    def __repr__(self) -> str:
+        answers = sum(not each.checked for each in self.given)
+        by = f" by {counted(len(self.annotators), 'annotator')}" if self.named and self.annotators else ""
+        checked = f", {len(self.checked):,} checked" if self.checked else ""
+        of = f"{counted(answers, 'label')} of {counted(len(self.items), 'item')}"
+        return f"LabelTable({of}{by}, {len(self.classes):,} classes{checked})"
 
     def _rows(self, items: Iterable[Any] | None) -> list[Any]:
         """Return which items are wanted, by the names that they have here."""

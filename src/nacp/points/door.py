@@ -78,8 +78,11 @@ def open_rows(
         )
     if hasattr(probs, "tocsr"):
         raise InputError(name, f"{what}is a sparse matrix", remedy="pass probs.toarray()")
+    if getattr(probs, "is_sparse", False) or getattr(probs, "is_sparse_csr", False):
+        raise InputError(name, f"{what}is a sparse tensor", remedy="pass probs.to_dense()")
+    ordered = _in_order(probs, classes, k, name)
     try:
-        matrix = plain_array(_in_order(probs, classes))
+        matrix = plain_array(ordered)
     except ValueError:
         raise InputError(
             name, f"{what}must have the shape (n, k)", found="rows of different lengths"
@@ -87,7 +90,7 @@ def open_rows(
     if matrix.ndim != 2:
         raise InputError(name, f"{what}must have the shape (n, k)", found=f"{matrix.shape}")
     if matrix.dtype.kind not in "fiub":
-        raise InputError(name, f"{what}must be an array of numbers", found=f"dtype {matrix.dtype}")
+        raise InputError(name, f"{what}must be an array of numbers", found=_what_else(probs, matrix))
     if len(matrix) < least or matrix.shape[1] == 0:
         raise InputError(name, f"{what}is empty: its shape is {matrix.shape}")
     if matrix.shape[1] < 2:
@@ -254,21 +257,50 @@ def column_names(probs: Any, classes: Any) -> Any:
     >>> column_names(pd.DataFrame([[0.5, 0.5]], columns=["cat", "dog"]), None)
     ('cat', 'dog')
     """
-    if classes is not None or not hasattr(probs, "columns") or not hasattr(probs, "shape"):
+    if classes is not None or not _is_table(probs):
         return classes
     names = tuple(probs.columns)
     return None if names == tuple(range(len(names))) or len(set(names)) < len(names) else names
 
 
-def _in_order(probs: Any, classes: Any) -> Any:
-    """Return a table with its columns in the order of the classes, if these are their names."""
-    if not hasattr(probs, "shape") or not hasattr(probs, "columns") or not hasattr(classes, "__len__"):
+def _in_order(probs: Any, classes: Any, k: int | None, name: str) -> Any:
+    """Return a table with its columns in the order of the classes, found by name.
+
+    Columns that are called 0, 1, ... are the classes of these numbers if classes have none, and else say
+    nothing, as those that polars calls column_0, column_1, ... do.
+    """
+    if not _is_table(probs):
         return probs
-    names, wanted = ([str(name) for name in some] for some in (probs.columns, classes))
-    if names == wanted or len(set(names)) < len(names) or sorted(names) != sorted(wanted):
+    names, places = [str(each) for each in probs.columns], [str(i) for i in range(len(probs.columns))]
+    wanted = [str(each) for each in classes] if hasattr(classes, "__len__") else places if k else names
+    if names == wanted or len(names) != len(wanted):
         return probs
-    order = [names.index(name) for name in wanted]
+    missing = next((each for each in wanted if each not in names), None)
+    if missing is not None:
+        if wanted == places or names in (places, [f"column_{i}" for i in places]):
+            return probs
+        told = ", ".join(names[:10]) + (f" and {len(names) - 10:,} more" if len(names) > 10 else "")
+        raise InputError(
+            name,
+            f"has no column {missing!r}; its columns are {told}",
+            remedy="call its columns as the classes are called, or pass an array in their order",
+        )
+    order = [names.index(each) for each in wanted]
     return probs.iloc[:, order] if hasattr(probs, "iloc") else np.asarray(probs)[:, order]
+
+
+def _is_table(probs: Any) -> bool:
+    return hasattr(probs, "shape") and hasattr(probs, "columns")
+
+
+def _what_else(probs: Any, matrix: Array) -> str:
+    """Return what is there in place of numbers; of a table, in which column."""
+    if _is_table(probs):
+        for called, column in zip(probs.columns, matrix.T, strict=False):
+            odd = next((each for each in column.tolist() if not isinstance(each, numbers.Real)), None)
+            if odd is not None:
+                return f"{odd!r} in the column {called!r}"
+    return f"dtype {matrix.dtype}"
 
 
 def check_labels(

@@ -11,7 +11,7 @@ from nacp._types import Array
 from nacp.cli.formats.common import checked, need, pick
 from nacp.errors import InputError
 
-_UNREADABLE = (ValueError, EOFError, TypeError, zipfile.BadZipFile, zlib.error)
+UNREADABLE = (ValueError, EOFError, TypeError, zipfile.BadZipFile, zlib.error)
 
 
 def read_array(path: Path, key: str | None, usual: str) -> Array:
@@ -22,18 +22,18 @@ def read_array(path: Path, key: str | None, usual: str) -> Array:
     if path.suffix == ".npy":
         try:
             return np.lib.format.open_memmap(path, mode="r")
-        except _UNREADABLE as error:
+        except UNREADABLE as error:
             raise _refused(path, error) from None
     with ExitStack() as stack:
         opened = stack.enter_context(path.open("rb"))
         try:
             file = stack.enter_context(np.load(opened, allow_pickle=False))
-        except _UNREADABLE as error:
+        except UNREADABLE as error:
             raise _refused(path, error) from None
         wanted = pick(path, file.files, key, usual)
         try:
             return np.asarray(file[wanted])
-        except _UNREADABLE as error:
+        except UNREADABLE as error:
             raise _refused(path, error) from None
 
 

@@ -19,7 +19,9 @@ ARRAYS = (".npy", ".npz", ".safetensors")
 TEXTS = (".csv", ".tsv")
 LINES = ".jsonl"
 PARQUET = ".parquet"
-ID = {"", "id", "index", "row", "unnamed: 0"}
+NAMED = {"id", "item", "items"}
+"""A first column with such a header names the rows."""
+ID = {"", "index", "row", "unnamed: 0"} | NAMED
 """A first column with such a header numbers or names the rows; pandas writes the empty one."""
 Places: TypeAlias = Callable[[list[str]], list[int]]
 """Which columns are wanted, given the header."""
