@@ -535,6 +535,33 @@ def test_what_was_kept_says_what_the_rows_say(score, dtype, share):
             assert sorted(pairs[0].scores) == sorted(pairs[1].scores)
 
 
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("score", SCORES, ids=repr)
+def test_beyond_the_limit_no_pair_and_no_loss_is_missing(score, dtype):
+    """Also of rows that are so sure that all but one entry had to be looked at."""
+    rng, n, k = np.random.default_rng(11), 60, 100
+    logits = 2 * rng.standard_normal((n, k))
+    logits[:, 0] += np.where(np.arange(n) % 2, 70, 0)
+    probs = np.exp(logits - logits.max(axis=1, keepdims=True))
+    probs = (probs / probs.sum(axis=1, keepdims=True)).astype(dtype)
+    weights = ByLabel(rng.integers(k, size=n), Whole(rng.integers(-9, 10, size=(k, k))))
+    every = np.sort(engine.open_block(probs, score.spec).scores(placed=True), axis=None)
+    for share in (0.02, 0.3, 0.8):
+        limit = float(EDGES[np.searchsorted(EDGES, every[int(share * len(every))])])
+        within = np.searchsorted(EDGES, limit, side="right")
+        for parts in (4, 12):
+            found = []
+            for name in ("numpy", "native"):
+                with engine.using(name):
+                    block = engine.open_block(probs, score.spec)
+                    found.append(engine.tally(block, None, weights, limit, None, parts))
+            exact, bound = found
+            assert bound.min() >= 0
+            assert (bound[:, :within] == exact[:, :within]).all()
+            assert (bound.sum(axis=1) == exact.sum(axis=1)).all()
+            assert (np.cumsum(bound, axis=1) >= np.cumsum(exact, axis=1)).all()
+
+
 def test_too_many_scores_are_not_kept():
     kept = Kept(3, 4, np.inf, 5)
     for first in (0, 2):

@@ -45,6 +45,15 @@ def test_names_rows_with_gaps_and_logits(points):
     assert cal.predictor()(logits[3]) == cal.predict_set(logits)[3]
 
 
+def test_rows_that_are_not_taken_as_they_are_go_the_usual_way(points):
+    probs, labels = points[0].astype(np.float64), points[1]
+    cal = nacp.calibrate(probs, labels, noise=None, score="aps", normalize=True)
+    assert [cal.predictor()(row) for row in probs] == cal.predict_set(probs).to_lists()
+    cal = nacp.calibrate(np.log(probs), labels, noise=None, from_logits=True)
+    with pytest.raises(nacp.InputError, match="must hold logits"):
+        cal.predictor()(probs[0] / probs[0].sum())
+
+
 @pytest.mark.parametrize("wrong", [np.full(10, np.nan), np.full(10, 0.2), np.full(9, 1 / 9), np.eye(10), 0.5])
 def test_a_wrong_row_is_refused_as_predict_set_refuses_it(wrong, points):
     cal = nacp.calibrate(*points, noise=None)

@@ -59,7 +59,13 @@ class Predictor:
         list
             The names of the classes, if they have names, else their numbers; as `PredictionSets` has them.
         """
-        if type(probs) is np.ndarray and probs.dtype == self._dtype and probs.shape == self._shape:
+        # A dtype compared with None would be one compared with float64.
+        if (
+            self._dtype is not None
+            and type(probs) is np.ndarray
+            and probs.dtype == self._dtype
+            and probs.shape == self._shape
+        ):
             found = engine.set_of_row(
                 probs, self._spec, self._threshold, SUM_TOLERANCE, allow_empty=self._allow_empty
             )

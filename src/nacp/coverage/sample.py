@@ -213,7 +213,7 @@ class Sample:
 
     def _read(self, questions: Sequence[Question], order: Ints | None) -> None:
         scratch, number, start = Scratch(), self.n if order is None else len(order), 0
-        kept = self.kept
+        kept = self.kept if engine.keeps(self.spec) else None
         for question in [each for each in questions if each.keeps][1:]:
             question.keeps = False
         while start < number and (open_questions := [each for each in questions if not each.done]):

@@ -122,9 +122,9 @@ static void NAME(tails)(const void *row, word k, const double *cuts, double belo
     for (int j = 0; j < CUTS; j++) lows[j] = NOT_BELOW(cuts[j]);
     for (; column + LANES <= k; column += LANES) {
         LOAD(x, p + column);
-        x = ONLY(x, x < high);
+        Mask low = x < high;
         for (int j = 0; j < CUTS; j++) {
-            Mask within = x >= lows[j];
+            Mask within = (x >= lows[j]) & low;
             numbers[j] -= within;
             sums[j] += ONLY(x, within);
         }

@@ -37,6 +37,7 @@ enum { OPTIONAL, NEEDED, WRITTEN };
 static int array_of(Call *call, PyObject *object, word count, int width, int use, void *found)
 {
     *(void **)found = NULL;
+    if (call->number == MOST_VIEWS) return refuse("too many arrays") != NULL;
     if (object == Py_None) return use == OPTIONAL || refuse("an array is missing") != NULL;
     Py_buffer *view = &call->views[call->number];
     if (PyObject_GetBuffer(object, view, use == WRITTEN ? PyBUF_WRITABLE : PyBUF_SIMPLE) < 0) return 0;
@@ -775,17 +776,16 @@ WIDE static void shares_of(const word *restrict sums, double *restrict shares, w
     for (word t = hits; t < number; t++) shares[t] = own + scale * (double)sums[t];
 }
 
-WIDE static void gains_of(const double *restrict shares, const double *restrict targets, double *restrict out, word bets,
-                          double part)
+WIDE static void gains_of(const double *restrict shares, const word *restrict columns, const double *restrict targets,
+                          double *restrict out, word bets, double part)
 {
-    for (word b = 0; b < bets; b++) out[b] = (shares[b] - targets[b]) * part;
+    for (word b = 0; b < bets; b++) out[b] = (shares[columns[b]] - targets[b]) * part;
 }
 
 static int gains_rows(const Call *call, const Gains *gains, const Weights *weights)
 {
     const Block *block = &call->block;
-    word number = gains->q.number, same = 1;
-    for (word b = 0; b < gains->bets; b++) same &= gains->columns[b] == b;
+    word number = gains->q.number;
     word *sums = malloc((sizeof *sums + sizeof(double)) * (size_t)(number + 1));
     double *shares = (double *)(sums + number + 1), part = 1 / gains->width;
     Row row;
@@ -795,8 +795,7 @@ static int gains_rows(const Call *call, const Gains *gains, const Weights *weigh
         memset(sums, 0, sizeof *sums * (size_t)number);
         if (gains->scale != 0 && number) profile_row(&gains->q, block, &row, i, weights_of(weights, block, i), sums);
         shares_of(sums, shares, place_of(&gains->q, 0, gains->scores[i]), number, gains->own[i], gains->scale);
-        for (word b = 0; !same && b < gains->bets; b++) out[b] = shares[gains->columns[b]];
-        gains_of(same ? shares : out, gains->targets, out, gains->bets, part);
+        gains_of(shares, gains->columns, gains->targets, out, gains->bets, part);
     }
     row_close(&row);
     free(sums);

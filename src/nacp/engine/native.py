@@ -195,7 +195,7 @@ def set_of_row(
 ) -> list[int] | None:
     """Return the set of one row, if it is one of probabilities; None if it has to go the usual way."""
     codes, k = spec.codes, len(row)
-    if codes is None or row.dtype not in _WIDTHS or not row.flags.carray:
+    if codes is None or row.dtype not in _WIDTHS or not (row.flags.c_contiguous and row.flags.aligned):
         return None
     u = None if spec.seed is None else np.empty(1)
     described = (row, 1, k, row.itemsize, *codes, u, None)

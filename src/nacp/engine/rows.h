@@ -31,6 +31,10 @@ typedef int64_t word;
 
 /* ---- A block of rows ---- */
 
+static inline double least(double a, double b) { return a < b ? a : b; }
+
+static inline double most(double a, double b) { return a > b ? a : b; }
+
 #define CUTS 4 /* of the entries beyond a limit, so many at a time, */
 #define MOST_CUTS 32
 
@@ -57,7 +61,8 @@ typedef struct {
     word (*collect)(const void *row, word k, double low, double high, uint64_t *words);
 } Lanes;
 
-/* Scores of some rows that were kept: row after row, ascending, up to a limit, and the labels that have them. */
+/* Scores of some rows that were kept: row after row, up to a limit, and the labels that have them; ascending, but
+   for -p. */
 typedef struct {
     const word *starts, *order; /* where each row begins, and which rows are meant */
     const double *scores;
@@ -578,7 +583,7 @@ static void row_until(Row *row, const Block *block, word i, double limit)
     /* Nothing but speed depends on the guess: one row in so many is to be looked at twice. */
     if (limit == INFINITY) return;
     if (cut < row->guess)
-        row->guess *= 0.7;
+        row->guess = most(0.7 * row->guess, SMALLEST_CUT);
     else if (row->guess < 0.25)
         row->guess *= 1.1;
 }
@@ -627,10 +632,6 @@ static double mass_not_seen(const Row *row)
 typedef struct {
     double low, high;
 } Range;
-
-static inline double least(double a, double b) { return a < b ? a : b; }
-
-static inline double most(double a, double b) { return a > b ? a : b; }
 
 static Range range_of(double a, double b, double c, double d)
 {
