@@ -388,7 +388,6 @@ def test_a_score_below_1_is_not_rounded_to_1(score):
 
 def test_predict_and_evaluate_repeat_what_is_said_against_the_noise_model(points, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("COLUMNS", "60")
     probs, true, noisy = points
     cal, _ = found(probs, noisy, noise=0.5, guarantee="none")
     cal.save("cal.json")
@@ -396,5 +395,4 @@ def test_predict_and_evaluate_repeat_what_is_said_against_the_noise_model(points
     np.save("y.npy", true[:50])
     for words in (("predict", "cal.json", "p.npy"), ("evaluate", "cal.json", "p.npy", "y.npy")):
         told = CliRunner().invoke(app, list(words)).stderr
-        assert " ".join(told.split()) == f"Warning: {cal.warnings[0]}."
-        assert max(map(len, told.splitlines())) <= 60
+        assert told == f"Warning: {cal.warnings[0]}.\n"

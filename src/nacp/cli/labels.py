@@ -54,12 +54,23 @@ def read_pairs(noisy: str, true: str, classes: Sequence[Any] | None = None) -> t
         raise InputError(noisy, "holds no label")
     refuse_other_order(noisy, true)
     there, values = present(given, classes)
+    _refuse_names(noisy, values, classes)
     checked = read_clean(true, len(given), classes, noisy=noisy)
     known = np.array([each is not None for each in checked], dtype=bool)
     if not known[there].any():
         raise InputError(true, "has no label for an item that has a noisy one")
     both = there & known
-    return values[known[there]], np.array(checked[both].tolist()), len(given)
+    labels = np.array(checked[both].tolist())
+    _refuse_names(true, labels, classes)
+    return values[known[there]], labels, len(given)
+
+
+def _refuse_names(name: str, labels: Array, classes: Sequence[Any] | None) -> None:
+    """Refuse names of classes where it is not known which there are."""
+    if classes is None and labels.dtype.kind in "US" and len(labels):
+        raise InputError(
+            name, f"holds names such as {str(labels[0])!r}: pass --classes FILE with all of them in order"
+        )
 
 
 def present(read: Array, classes: Sequence[Any] | None) -> tuple[Bools, Array]:

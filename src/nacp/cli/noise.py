@@ -81,12 +81,6 @@ def audit_command(
     with progress_of(f"reading {noisy}", quiet) as say:
         names = None if classes is None else read_class_list(classes)
         labels, true, number = read_pairs(noisy, clean, names)
-        for name, read in ((noisy, labels), (clean, true)):
-            if names is None and read.dtype.kind in "US":
-                raise InputError(
-                    name,
-                    f"holds names such as {str(read[0])!r}: pass --classes FILE with all of them in order",
-                )
         members = None if groups is None else read_lines(groups)
         say("estimating")
         found = nacp.noise_from_audit(
