@@ -568,7 +568,7 @@ def test_other_files(tmp_path):
         ("x.json", "{", {}, "x.json is not JSON: "),
         ("x.jsonl", '{"task": 1}\nx', {}, "x.jsonl is not JSON in line 2"),
         ("x.json", "5", {}, "x.json must hold a list of records; found int"),
-        ("x.json", "[]", {}, "x.json must hold a list of records"),
+        ("x.json", "[]", {}, "x.json holds no record"),
         ("x.json", studio(), {"label": "kind"}, "label has no use for a file in the format label-studio"),
         ("x.csv", LONG, {"control": "kind"}, "control has no use for a file in the format records"),
         ("x.csv", "Ann,Bob\ncat,dog\n", {"predictions": True}, "predictions has no use .* format matrix"),
