@@ -72,6 +72,19 @@ def test_by_default_a_step_is_at_most_a_hundredth_of_the_span():
     assert nacp.OnlineCalibrator(K, noise=None, score="margin").rate == 0.02
 
 
+def test_with_a_calibration_some_500_points_are_remembered(points):
+    probs, labels = points
+    given = noisy(UNIFORM, labels)
+    cal = nacp.calibrate(probs[:2000], given[:2000], noise=UNIFORM)
+    rising = np.maximum.accumulate(cal.curve.clean)
+    first, last = (cal.curve.thresholds[rising >= share][0] for share in (0.85, 0.95))
+    low, high = range_of(inverse_of(UNIFORM))
+    # The edges of cells are not where coverage is 0.85 and 0.95 exactly.
+    rate = nacp.OnlineCalibrator(start=cal).rate
+    assert rate == pytest.approx((last - first) / 0.1 / (500 * (high - low) ** 2), rel=0.05)
+    assert nacp.OnlineCalibrator(start=cal, noise=None).rate == pytest.approx(rate * (high - low) ** 2)
+
+
 def test_sets_are_those_of_the_current_threshold(points):
     probs, labels = points
     cal = nacp.calibrate(probs[:2000], labels[:2000], noise=None, classes=[f"c{i}" for i in range(K)])

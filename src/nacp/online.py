@@ -12,24 +12,23 @@ from numpy.typing import ArrayLike
 
 from nacp import engine
 from nacp._types import Bools, Floats, Ints
-from nacp.arrivals import NOT_CHECKED, Labelling
+from nacp.arrivals import NOT_CHECKED, Labelling, seen_by, seen_without, spread_around
 from nacp.calibration import Calibration
-from nacp.checks import check_count, check_finite, check_flag, check_fraction, check_rate
+from nacp.checks import check_count, check_finite, check_fraction, check_rate
 from nacp.coverage.shares import Weights
 from nacp.engine import Scratch
 from nacp.errors import InputError
 from nacp.files import calibration_of, document_of, read_document, reading, write_document
-from nacp.guarantees import Uncorrected
 from nacp.guarantees.base import percent
 from nacp.noise import UNSAID, Noise, NoiseLike, UniformNoise, Unsaid
-from nacp.points import check_classes
-from nacp.scores import ScoreLike, as_score
+from nacp.scores import ScoreLike
 from nacp.sets import PredictionSets
 from nacp.wrapping import counted, wrapped
 
 _FORMAT, _VERSION = "nacp.online", 1
-# By default a step is at most this part of the scores' span.
-_STEP = 0.01
+# By default a threshold remembers about so many points that have no noise, if a calibration tells how scores
+# spread; and else a step is at most this part of the span of all scores.
+_MEMORY, _STEP = 500, 0.01
 
 
 class OnlineCalibrator:
@@ -57,8 +56,11 @@ class OnlineCalibrator:
         The sets are to contain the true class 1 - alpha of the time; by default 0.1.
     rate : float, optional
         How far a threshold moves, in units of the score. A larger one follows faster, and wavers more. By
-        default so that one step is at most a hundredth of the span of the scores (1 for HPS and APS); for
-        scores without one, such as RAPS, it must be given.
+        default ``d / (500 w**2)``, where w is the width of the range of shares, and d how much the threshold
+        rises for the coverage to rise by 1, around 1 - alpha in the calibration at the start: some 500 points
+        are remembered, w**2 times as many with noise. Where there is none (or it was loaded, or made from
+        checked labels) a hundredth of the span of scores divided by w; where that is infinite, as that of
+        RAPS, the rate must be given.
     decay : float, default=0.0
         Point t moves the threshold by ``rate / t**decay``. More than 0, and less than 1, is for data that do
         not drift: the threshold then wavers less and less.
@@ -124,12 +126,20 @@ class OnlineCalibrator:
             told = next((name for name, value in given.items() if value is not None), None)
             if told is not None:
                 raise InputError(told, "is that of the calibration at the start", remedy="leave it out")
-            seen_as, calibration = _from_calibration(start, k, score, alpha), start
+            seen_as, calibration = seen_by(start, k, score, alpha), start
         else:
-            seen_as, calibration = _from_scratch(k, score, alpha, start, given), None
-        self._prepare(seen_as, Labelling.of(noise, seen_as.k, calibration), rate, decay)
+            seen_as, calibration = seen_without(k, score, alpha, start, given), None
+        spread = None if calibration is None else spread_around(calibration, seen_as.alpha)
+        self._prepare(seen_as, Labelling.of(noise, seen_as.k, calibration), rate, decay, spread)
 
-    def _prepare(self, seen_as: Calibration, labelling: Labelling, rate: float | None, decay: float) -> None:
+    def _prepare(
+        self,
+        seen_as: Calibration,
+        labelling: Labelling,
+        rate: float | None,
+        decay: float,
+        spread: float | None = None,
+    ) -> None:
         noise = UniformNoise(0.0) if labelling.noise is None else labelling.noise
         if not noise.doubt.exact:
             raise InputError(
@@ -142,15 +152,17 @@ class OnlineCalibrator:
         self._seen_as, self._labelling = seen_as, labelling
         self._weights = Weights(noise.inverse(seen_as.k))
         self.range = self._weights.inverse.subset_range()
-        low, high = seen_as.score.span
-        if rate is None and not high - low < np.inf:
+        width, (low, high) = self.range[1] - self.range[0], seen_as.score.span
+        if rate is None and spread is not None:
+            rate = spread / (_MEMORY * width**2)
+        elif rate is None and high - low < np.inf:
+            rate = _STEP * (high - low) / width
+        elif rate is None:
             raise InputError(
                 "rate",
                 f"must be given: scores of {seen_as.score!r} have no greatest value",
                 remedy="pass about a hundredth of the difference that scores have around the threshold",
             )
-        if rate is None:
-            rate = _STEP * (high - low) / (self.range[1] - self.range[0])
         self.rate, self.decay = check_finite("rate", rate), check_rate(decay, "decay")
         if self.rate <= 0:
             raise InputError("rate", "must be more than 0", found=repr(rate))
@@ -254,7 +266,7 @@ class OnlineCalibrator:
         width of the range of shares and scores lie in [a, b]: the span, and a hundredth more, as rows sum to
         1 only roughly. The first part is certain, the second holds with probability 1 - delta over the noise
         in the labels. It is known beforehand, whatever the points will be; infinite before the first, and for
-        scores without a greatest value.
+        scores without a greatest value. Afterwards `coverage` and `error` mostly tell more.
 
         Parameters
         ----------
@@ -275,13 +287,23 @@ class OnlineCalibrator:
             return math.inf
         width = self.range[1] - self.range[0]
         certain: float = (1.01 * (high - low) + self.rate * width) / (self.rate * self.n ** (1 - self.decay))
-        return certain + self._by_chance(delta)
+        return certain + self.error(delta)
 
-    def _by_chance(self, delta: float) -> float:
-        """Return by how much the mean share and the mean coverage may differ, because of the noise."""
+    def error(self, delta: float = 0.05) -> float:
+        """Return by how much `coverage`, an estimate, may differ from the true coverage of the points so far.
+
+        That is ``w sqrt(log(2 / delta) / (2 n))``, with probability 1 - delta over the noise; 0 if labels
+        are right.
+
+        Parameters
+        ----------
+        delta : float, default=0.05
+            The probability with which it may be more.
+        """
+        share = check_fraction("delta", delta)
         if self.checked == self.n or self.noise is None:
             return 0.0
-        return (self.range[1] - self.range[0]) * math.sqrt(math.log(2 / delta) / (2 * self.n))
+        return (self.range[1] - self.range[0]) * math.sqrt(math.log(2 / share) / (2 * self.n))
 
     @property
     def promise(self) -> str:
@@ -347,7 +369,7 @@ class OnlineCalibrator:
     def __str__(self) -> str:
         seen = ""
         if self.coverage is not None:
-            chance = self._by_chance(0.05)
+            chance = self.error()
             about = f", within {chance:.4f} with probability 95%" if chance else ""
             seen = f" Coverage so far {self.coverage:.4f}{about}."
         return wrapped(
@@ -360,38 +382,3 @@ class OnlineCalibrator:
         from nacp.show.html import card, told
 
         return card("OnlineCalibrator", told(str(self)))
-
-
-def _from_calibration(start: Calibration, k: Any, score: Any, alpha: Any) -> Calibration:
-    """Return how rows are seen by a calibration; refuse another k or score."""
-    if not math.isfinite(start.native_threshold):
-        raise InputError("start", "has an infinite threshold", remedy="pass a threshold to start from")
-    wanted = None if score is None else as_score(score)
-    for name, given, own in (("k", k, start.k), ("score", wanted, start.score)):
-        if given is not None and given != own:
-            raise InputError(name, f"must be {own!r}, as in the calibration at the start", found=repr(given))
-    return replace(
-        start, alpha=start.alpha if alpha is None else check_fraction("alpha", alpha), noise=None,
-        guarantee=Uncorrected(), tally=None,
-    )  # fmt: skip
-
-
-def _from_scratch(k: Any, score: Any, alpha: Any, start: Any, given: dict[str, Any]) -> Calibration:
-    """Return how rows are to be seen where there is no calibration."""
-    if k is None:
-        raise InputError("k", "must be given: the number of classes", remedy="or pass start=, a calibration")
-    number_of_classes, found = check_count("k", k, 2), as_score("hps" if score is None else score)
-    low, high = found.span
-    if start is None and not math.isfinite(high):
-        raise InputError("start", f"must be given: scores of {found!r} have no greatest value")
-    native = high if start is None else float(found.to_native(np.asarray(check_finite("start", start))))
-    if not low <= native <= high:
-        within = f"{low + found.offset:g} to {high + found.offset:g}"
-        raise InputError("start", f"must be a score, from {within}", found=repr(start))
-    return Calibration(
-        alpha=0.1 if alpha is None else check_fraction("alpha", alpha), n=1, k=number_of_classes, score=found,
-        noise=None, guarantee=Uncorrected(), crossing="last", correction=0.0, native_threshold=native,
-        estimate=0.0, classes=check_classes(given["classes"], number_of_classes),
-        normalize=check_flag("normalize", given["normalize"] or False),
-        from_logits=check_flag("from_logits", given["from_logits"] or False),
-    )  # fmt: skip
