@@ -49,7 +49,7 @@ class Monitor:
     Attributes
     ----------
     n, checked : int
-        How many points there were, and of how many the label was checked.
+        How many points counted, and of how many the label was checked. All numbers of points are in these.
     alarm : bool
         Whether coverage has fallen. An alarm is not taken back; when the sets are calibrated anew, a new
         monitor watches them.

@@ -15,6 +15,7 @@ from nacp._types import Floats
 
 # From half of the largest stake at which nothing can be lost for good, each half of the one before.
 _STAKES = 8
+_AT_ONCE = 4096  # numbers, to have memory bounded
 _SINGLE = {"n": int, "total": float, "wealth": float, "highest": float, "before": float}
 _ENDS = ("at", "since")
 _SEVERAL = ("bets", "growth", "lowest", "lowest_at", "lowest_total")
@@ -73,12 +74,12 @@ class Alarm:
 
     def play(self, numbers: Floats) -> None:
         """Take in the next numbers: in one batch or in several, with the same bits."""
-        if not len(numbers):
-            return
-        totals = np.cumsum(np.concatenate([[self.total], numbers]))
-        if self.at is None:
-            self._bet(numbers, totals[1:])
-        self.n, self.total = self.n + len(numbers), float(totals[-1])
+        for start in range(0, len(numbers), _AT_ONCE):
+            some = numbers[start : start + _AT_ONCE]
+            totals = np.cumsum(np.concatenate([[self.total], some]))
+            if self.at is None:
+                self._bet(some, totals[1:])
+            self.n, self.total = self.n + len(some), float(totals[-1])
 
     def _bet(self, numbers: Floats, totals: Floats) -> None:
         factors = 1 + self.stakes * (self.target - numbers)[:, None]
