@@ -203,6 +203,18 @@ def test_checked_labels_count_as_what_they_are(points):
     assert alone.n == 67
 
 
+def test_which_points_are_checked_may_depend_on_the_input(points):
+    cal = calibrated(points, RANDOM)
+    probs, labels = (part[3000:4000] for part in points)
+    clean = np.where(probs.max(axis=1) < 0.9, labels, -1)  # those that the classifier is unsure of
+    hits, found = cal.predict_set(probs).contains(labels), []
+    for seed in range(30):
+        monitor = nacp.Monitor(cal)
+        monitor.update(probs, noisy(RANDOM, labels, seed), clean=clean)
+        found.append(monitor.coverage)
+    assert np.mean(found) == pytest.approx(hits.mean(), abs=4 * np.std(found) / np.sqrt(30))
+
+
 def test_a_calibration_from_checked_labels_knows_no_noise(points):
     probs, labels = points
     given = noisy(UNIFORM, labels)
