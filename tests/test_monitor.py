@@ -380,6 +380,24 @@ def test_wrong_input_leaves_all_as_it_was(points, case):
     assert (monitor.to_dict(), monitor._alarm.to_dict()) == before
 
 
+def test_an_interruption_leaves_all_as_it_was(points, monkeypatch):
+    monitor = nacp.Monitor(calibrated(points, UNIFORM))
+    probs, labels = (part[3000:] for part in points)
+    monitor.update(probs[:300], labels[:300])
+    before, bet, calls = (monitor.to_dict(), monitor._alarm.to_dict()), Alarm._bet, []
+
+    def interrupted(alarm, *arguments):
+        calls.append(alarm)
+        if len(calls) == 2:  # after the first few thousand points
+            raise KeyboardInterrupt
+        bet(alarm, *arguments)
+
+    monkeypatch.setattr(Alarm, "_bet", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        monitor.update(probs, labels)
+    assert (monitor.to_dict(), monitor._alarm.to_dict()) == before
+
+
 def test_what_cannot_be_watched_is_refused(points):
     cal = calibrated(points, UNIFORM)
     with pytest.warns(nacp.NoValidThresholdWarning):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from copy import copy
 from typing import Any
 
 import numpy as np
@@ -157,8 +158,9 @@ class Monitor:
             if some.any():
                 hits = engine.label_scores(block, np.maximum(truth[where], 0)) <= q
                 shares[where][some] = (hits | (truth[where] == UNDECIDED))[some]
-        self._alarm.play(shares if numbers is not None else shares[truth != NOT_CHECKED])
-        self.checked += points.checked
+        alarm = copy(self._alarm)  # if this is interrupted, nothing has happened
+        alarm.play(shares if numbers is not None else shares[truth != NOT_CHECKED])
+        self._alarm, self.checked = alarm, self.checked + points.checked
 
     @property
     def noise(self) -> Noise | None:
