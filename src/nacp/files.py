@@ -32,11 +32,16 @@ _Member = TypeVar("_Member")
 
 def save_calibration(cal: Calibration, path: File) -> None:
     """Write a calibration to a JSON file; `load` reads it back. Its points and their tally are not in it."""
+    write_document(path, document_of(cal))
+
+
+def document_of(cal: Calibration) -> dict[str, Any]:
+    """Return what a file holds of a calibration."""
     odd = [name for name in cal.classes or () if not _storable(name)]
     if odd:
         raise InputError("classes", "must be text or numbers to be saved", found=repr(odd[0]))
     values = {name: _plain(getattr(cal, name)) for name in _FIELDS}
-    write_document(path, {"format": _FORMAT, "version": _VERSION} | values)
+    return {"format": _FORMAT, "version": _VERSION} | values
 
 
 def load(path: File, *, score: Score | Callable[..., Any] | None = None) -> Calibration:
@@ -65,10 +70,11 @@ def load(path: File, *, score: Score | Callable[..., Any] | None = None) -> Cali
     """
     document = read_document(path, "calibration file", (_FORMAT,), _VERSION)
     with reading(path):
-        return _from_document(document, score)
+        return calibration_of(document, score)
 
 
-def _from_document(document: dict[str, Any], score: Any) -> Calibration:
+def calibration_of(document: dict[str, Any], score: Any) -> Calibration:
+    """Return the calibration that `document_of` wrote."""
     stored = dict(document["score"])
     if stored["name"] != Custom.name:
         score = rebuild("score", SCORES, stored)
@@ -119,7 +125,7 @@ def _from_document(document: dict[str, Any], score: Any) -> Calibration:
         gap=number("gap", document.get("gap", 0.0)),
         price_of_doubt=number("price_of_doubt", document.get("price_of_doubt", 0.0)),
         note=_text("note", document.get("note")),
-        noise_basis=_basis(document.get("noise_basis")),
+        noise_basis=stored_basis(document.get("noise_basis")),
         widths=_widths(document.get("widths")),
         several=None if several is None else check_count("several", several, 1),
         alphas=check_count("alphas", document.get("alphas", 1), 1),
@@ -222,7 +228,8 @@ def _storable(name: Any) -> bool:
     return name is None or isinstance(name, str | int) or (isinstance(name, float) and math.isfinite(name))
 
 
-def _basis(stored: Any) -> NoiseBasis | None:
+def stored_basis(stored: Any) -> NoiseBasis | None:
+    """Read what a noise model rests on."""
     if stored is None:
         return None
     found = NoiseBasis(**stored)
