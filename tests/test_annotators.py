@@ -431,6 +431,16 @@ def test_from_an_export_to_a_calibration(export, model):
     found = nacp.calibrate(np.load("probs.npy"), votes, clean=clean, classes=names)
     assert nacp.load("cal.json").threshold == found.threshold
     assert found.checked == 150
+    # The noise is of single labels; votes are wrong less often.
+    for file in ("labels.csv:vote", "labels.npz:vote"):
+        for command in ("calibrate", "compare", "report"):
+            refused = run(
+                app, [command, "probs.npy", file, "--noise", "noise.json", "--classes", "names.txt"]
+            )
+            assert refused.exit_code == 2
+            assert f"{file} holds votes, and noise.json is the noise of single labels" in refused.output
+            assert f"give {file.replace('vote', 'label')}" in refused.output
+    said("calibrate", "probs.npy", "labels.csv:vote", "--noise", "0.1", "--classes", "names.txt")
 
 
 def test_the_command_line_takes_a_matrix_for_each_where_they_differ(export):
