@@ -169,7 +169,9 @@ def test_of_label_studios_short_export_the_data_are_not_proposed_as_answers():
         for i, mood in enumerate(["good", "bad", "good", "bad"])
         for who in (1, 2)
     ]
-    with pytest.raises(nacp.InputError, match=r"must name the field with the answers, one of 'mood'; JSON"):
+    with pytest.raises(
+        nacp.InputError, match=r"must name the field with the answers, one of 'mood'; pass control='mood'"
+    ):
         from_label_studio(tasks)
     assert from_label_studio(tasks, control="mood").matrix().shape == (4, 2)
 
