@@ -112,7 +112,9 @@ def minimal():
 def test_label_studios_json_min():
     assert cells(from_label_studio(minimal(), item="key")) == UNCHECKED
     shuffled = [dict(sorted(entry.items())) for entry in minimal()]
-    with pytest.raises(nacp.InputError, match="must name the field with the answers, one of 'kind'; JSON"):
+    with pytest.raises(
+        nacp.InputError, match="must name the field with the answers, one of 'kind'; pass control='kind'"
+    ):
         from_label_studio(shuffled)
     assert cells(from_label_studio(shuffled, item="key", control="kind")) == UNCHECKED
 
@@ -587,7 +589,7 @@ def test_other_files(tmp_path):
             "x.csv",
             "annotation_id,annotator,id,sentiment,text\n1,2,3,good,Hi\n",
             {},
-            "control must name the field with the answers, one of 'sentiment', 'text'; pass control='sentiment'",
+            "control must name the field with the answers, one of 'sentiment', 'text'; pass control='",
         ),
         ("x.npy", "nothing", {}, "x.npy cannot be read as .npy"),
     ],
