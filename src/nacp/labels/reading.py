@@ -43,8 +43,8 @@ def read(
     ----------
     path : path
         ``.json`` or ``.jsonl`` (Label Studio, Argilla, records as of Hugging Face's datasets), ``.csv``,
-        ``.tsv`` (a row for each label, or a column for each annotator; Label Studio's CSV), ``.npy`` (Snorkel's label matrix),
-        each of these but the last also with ``.gz``; or ``.parquet`` with records.
+        ``.tsv`` (a row for each label, as in Label Studio's, or a column for each annotator), ``.npy``
+        (Snorkel's label matrix), each of these but the last also with ``.gz``; or ``.parquet`` with records.
     format : {"label-studio", "argilla", "records", "matrix"}, optional
         By default it is seen by the content.
     control : str, optional
