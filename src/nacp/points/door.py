@@ -83,12 +83,12 @@ def open_rows(
         raise InputError(name, f"{what}is a sparse tensor", remedy="pass probs.to_dense()")
     ordered = _in_order(probs, classes, k, name)
     try:
-        matrix = open_tensor(ordered, name) if stays(ordered) else plain_array(ordered)
-        kind = kind_of(matrix)
+        matrix = ordered if stays(ordered) else plain_array(ordered)
     except ValueError:
         raise InputError(
             name, f"{what}must have the shape (n, k)", found="rows of different lengths"
         ) from None
+    matrix, kind = open_tensor(matrix, name), kind_of(matrix)
     if matrix.ndim != 2:
         raise InputError(name, f"{what}must have the shape (n, k)", found=f"{tuple(matrix.shape)}")
     if kind.kind not in "fiub":

@@ -40,7 +40,12 @@ def _named(values: Any) -> str:
 
 
 def open_tensor(values: Any, name: str) -> Any:
-    """Return a tensor without its history; refuse one on a device that has not what is needed."""
+    """Return a tensor without its history; refuse one on a device that has not what is needed.
+
+    What is no tensor is returned as it is.
+    """
+    if not is_tensor(values):
+        return values
     lacks = {"mps": "float64, in which scores are computed", "meta": "numbers"}.get(values.device.type)
     if lacks:
         raise InputError(
@@ -118,10 +123,9 @@ class TensorRows(Rows):
 
     @property
     def at_once(self) -> int:
-        if self._tensor.device.type == "cpu" or not self.on_device:
+        if not self.on_device:
             return rows_at_once(self.k)
-        entries = tuning().device_blocks * tuning().block_entries
-        return max(1, entries // int(self.k))
+        return max(1, tuning().native_blocks * tuning().block_entries // int(self.k))
 
     def on_host(self) -> Rows:
         return TensorRows(self._tensor, self._normalize, self._rounded, self.logits, on_device=False)
