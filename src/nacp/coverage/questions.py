@@ -85,6 +85,33 @@ class MomentsQuestion(Question):
         return [float(each) for each in found]
 
 
+class SizesQuestion(Question):
+    """The mean share of the k classes in the sets, and the mean of its square, at thresholds."""
+
+    key = "sizes"
+    unlabelled = True
+
+    def __init__(self, thresholds: Floats) -> None:
+        self._thresholds = thresholds
+        self._rows, self._k = 0, 0
+
+    def absorb(self, other: "SizesQuestion") -> None:
+        self._thresholds = np.union1d(self._thresholds, other._thresholds)
+
+    def see(self, block: Block, rows: slice | Ints | None) -> None:
+        sizes = engine.profile(block, self._thresholds)
+        if not self._rows:
+            self._sums, self._squares = np.zeros((2, len(self._thresholds)))
+        self._rows, self._k = self._rows + len(sizes), block.shape[1]
+        self._sums += sizes.sum(axis=0)
+        self._squares += (sizes**2).sum(axis=0)
+
+    def means(self, thresholds: Floats) -> tuple[Floats, Floats]:
+        """Return both at some of the thresholds."""
+        at = np.searchsorted(self._thresholds, thresholds)
+        return self._sums[at] / self._k / self._rows, self._squares[at] / self._k**2 / self._rows
+
+
 class Window:
     """Pairs that were collected: all that score in some intervals."""
 

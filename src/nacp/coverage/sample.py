@@ -14,7 +14,7 @@ import numpy as np
 from nacp import engine
 from nacp._types import Floats, Ints
 from nacp.engine import Block, Kept, Scratch
-from nacp.points import Rows
+from nacp.points import Rows, Widths
 from nacp.points.arrays import row_slices
 from nacp.scores import Score
 from nacp.tuning import tuning
@@ -120,6 +120,8 @@ class Sample:
         Where labels are ``label + k annotator``: the part of each in its point.
     """
 
+    in_order = False  # whether bets were placed on the points as they came
+
     def __init__(
         self,
         rows: Rows,
@@ -166,6 +168,21 @@ class Sample:
     def keeps(self) -> bool:
         """Whether the scores of rows can be kept when these are read."""
         return engine.keeps(self.spec) and not self.rows.on_device
+
+    @property
+    def widths(self) -> Widths:
+        """How wide the numbers of the rows are."""
+        return self.rows.widths
+
+    @property
+    def from_logits(self) -> bool:
+        """Whether the rows were logits."""
+        return self.rows.logits
+
+    @property
+    def several(self) -> int | None:
+        """How many labels the points have in all, if they have several each."""
+        return None if self.parts is None else int(np.count_nonzero(self.parts))
 
     @property
     def class_counts(self) -> Floats:

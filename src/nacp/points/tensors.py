@@ -5,6 +5,7 @@ imported only once somebody has handed over a tensor.
 """
 
 import sys
+from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
@@ -113,13 +114,25 @@ class TensorRows(Rows):
     def widths(self) -> Widths:
         given = kind_of(self._tensor)
         name = given.name if given.name in _WIDTHS else "float64"
-        some = self._tensor[:: max(1, self.n // _GLANCE)].double()
-        fits = (
-            each
-            for each in _WIDTHS
-            if each == name or bool((some.to(getattr(self._torch, each)).double() == some).all())
+        return self._widths_of([self._tensor[:: max(1, self.n // _GLANCE)]], name, 0)
+
+    def widths_with(self, others: Widths | None) -> Widths:
+        blocks = (self._tensor[where] for where in self.slices())
+        return self._widths_of(
+            blocks, self.widths.given, 0 if others is None else _WIDTHS.index(others.least)
         )
-        return Widths(next(fits), name)
+
+    def _widths_of(self, blocks: Iterable[Any], given: str, place: int) -> Widths:
+        """Return how wide the numbers of blocks are, from some width on."""
+        for block in blocks:
+            wide = block.double()
+            while _WIDTHS[place] != given:
+                if bool((wide.to(getattr(self._torch, _WIDTHS[place])).double() == wide).all()):
+                    break
+                place += 1
+            if _WIDTHS[place] == given:
+                break
+        return Widths(_WIDTHS[place], given)
 
     @property
     def at_once(self) -> int:
