@@ -4,9 +4,12 @@ No machine that tests has a GPU, so the device is made here: tensors that say th
 to be mixed with tensors of the host, and to be copied there as large as a block or as rows of the matrix.
 """
 
+import re
+import runpy
 import subprocess
 import sys
 import warnings
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -307,6 +310,34 @@ def test_the_other_doors(points, device):
     assert result == nacp.evaluate(cal.predict_set(probs), truth)
     assert len(cal.predict_set(there[:0])) == 0
     assert cal.predict_mask(there[:0]).shape == (0, K)
+
+
+@pytest.mark.parametrize("score", ["hps", "raps"])
+def test_a_stream_of_tensors_is_counted_where_they_lie(points, device, score):
+    probs, _, noises = points
+    noise, given = noises[len(score) % 2]
+    streams = [nacp.Calibrator(K, noise=noise, score=score) for _ in range(2)]
+    device.most = 1 << 20  # the cells of a stream are finer, and their tally goes to the host
+    for some in np.array_split(np.arange(N), 3):
+        streams[0].update(probs[some], given[some])
+        streams[1].update(device.put(probs[some]), device.put(given[some]))
+    assert streams[0] == streams[1]
+    found = [each.finish(guarantee="expected") for each in streams]
+    assert found[0] == found[1]
+    half = nacp.Calibrator(K, noise=noise, score=score)
+    half.update(device.put(probs.astype(np.float16)), given)
+    same = nacp.Calibrator(K, noise=noise, score=score)
+    same.update(probs.astype(np.float16), given)
+    assert half == same
+
+
+def test_the_example_of_a_data_loader_runs(capsys):
+    example = Path(__file__).parent.parent / "examples" / "torch_dataloader.py"
+    runpy.run_path(str(example), run_name="__main__")
+    told = re.search(r"Test: ([0-9.]+)% covered, by ([0-9.]+) of 50", capsys.readouterr().out)
+    # The promise fails with probability 0.05, and 2,000 test points have a standard error of 0.7%.
+    assert float(told[1]) > 90 - 3 * 0.7
+    assert float(told[2]) < 5
 
 
 def test_what_has_no_verb_takes_blocks_to_the_host(points):
