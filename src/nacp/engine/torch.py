@@ -2,7 +2,7 @@
 
 Rows, scores and sets stay there; tallies, the scores of labels and the pairs of a window come back as NumPy
 arrays. Sums of probabilities are added up as whole numbers, so no order of threads matters. It evaluates the
-formulas that the compiled engine does, and scores that are given; a Python function is left to NumPy, and
+formulas that the compiled engine does, and scores that are given; what it cannot is left to NumPy, and
 refused where the rows would have to be copied to the host for it.
 """
 
@@ -39,8 +39,8 @@ def open_block(
     elif not served:
         raise InputError(
             "score",
-            "is a Python function, which takes NumPy arrays, and a tensor on the device "
-            f"{str(values.device)!r} is not copied to the host for it",
+            "is a Python function, or a formula that NumPy alone evaluates, and a tensor on the device "
+            f"{str(values.device)!r} is not copied to the host for that",
             remedy="pass probs.cpu(), or a score of the library",
         )
     return Block(values.contiguous(), spec, u)
