@@ -218,13 +218,13 @@ def test_a_tensor_on_a_device_gives_the_same_calibration_and_sets(points, device
 
 
 def test_the_device_of_these_tests_refuses_copies_of_the_matrix(points, device):
-    there = device.put(points[0])
+    there, few = device.put(points[0]), device.put(points[0][:3])
     for copied in (
         lambda: there.cpu(),
         lambda: there.to("cpu"),
         lambda: there.numpy(),
-        lambda: np.asarray(there),
-        lambda: there.tolist(),
+        lambda: np.asarray(few),
+        lambda: few.tolist(),
         lambda: nacp.HPS().scores(there),  # that is what it is for
     ):
         with pytest.raises((AssertionError, RuntimeError, TypeError)):
@@ -310,6 +310,22 @@ def test_the_other_doors(points, device):
     assert result == nacp.evaluate(cal.predict_set(probs), truth)
     assert len(cal.predict_set(there[:0])) == 0
     assert cal.predict_mask(there[:0]).shape == (0, K)
+
+
+def test_several_labels_unlabelled_points_and_scores_that_are_given(points, device):
+    probs, truth, ((noise, given), (matrix, _)) = points
+    two = np.stack([given, noise.sample(truth, K, random_state=9)], axis=1)
+    two[::5, 1] = -1
+    device.most = 4 * BLOCK  # "binomial" asks for sizes at 257 thresholds
+
+    def found(put):
+        return [
+            nacp.calibrate(put(probs), put(two), noise=matrix, guarantee="none"),
+            nacp.calibrate(put(probs), given, noise=noise, guarantee="binomial", unlabelled=put(probs[:500])),
+            nacp.calibrate(put(-probs), given, noise=noise, guarantee="none", score="precomputed"),
+        ]
+
+    assert found(device.put) == found(lambda values: values)
 
 
 @pytest.mark.parametrize("score", ["hps", "raps"])
@@ -444,7 +460,11 @@ def test_torch_is_imported_by_nobody_but_the_caller():
     code = (
         "import sys, nacp, numpy as np; probs = np.full((50, 4), .25);"
         "cal = nacp.calibrate(probs, np.arange(50) % 4, noise=.1, guarantee='none'); cal.predict_mask(probs);"
-        "print('torch' in sys.modules)"
+        "print('torch' in sys.modules); sys.modules['torch'] = None;"  # as if it were not installed
+        "nacp.calibrate(probs, np.arange(50) % 4, noise=.1, guarantee='none');"
+        "nacp.engine.using('torch').__enter__()"
     )
-    said = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    said = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
     assert said.stdout.strip() == "False"
+    last = said.stderr.splitlines()[-1]
+    assert last == "ImportError: the engine torch needs PyTorch; pip install 'nacp[torch]'"

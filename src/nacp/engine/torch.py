@@ -161,7 +161,10 @@ def profile(block: block_.Block, thresholds: Thresholds, weights: Weights = None
         found = torch.bincount(places.reshape(-1), minlength=rows * number)
     else:
         found = _added(places.reshape(-1), _weights(weights, block).reshape(-1), rows * number)
-    return fetched(found.reshape(rows, number).cumsum(dim=1)[:, :-1])
+    upto = found.reshape(rows, number).cumsum(dim=1)[:, :-1]
+    if weights is None:  # sizes, which travel light
+        upto = upto.to(torch.int16 if k < 1 << 15 else torch.int32)
+    return fetched(upto).astype(np.int64, copy=False)
 
 
 def _below(block: Block, threshold: float | PerLabel | PerRow) -> Tensor:
