@@ -66,7 +66,7 @@ class FavouritesQuestion(Question):
         self.found: Ints = np.empty(n, dtype=np.int64)
 
     def see(self, block: Block, rows: slice | Ints) -> None:
-        self.found[rows] = block.placed.argmin(axis=1)
+        self.found[rows] = block.best
 
 
 class HalfQuestion(Question):

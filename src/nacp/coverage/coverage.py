@@ -99,7 +99,7 @@ class Coverage:
         """Return what is known at the edges of all cells; first read that, and the pairs of some cells."""
         if self._search is None:
             few = hint.pairs <= tuning().kept_pairs
-            keep = few and self.sample.kept is None and engine.keeps(self.sample.spec)
+            keep = few and self.sample.kept is None and self.sample.keeps
             tally = TallyQuestion(self, limit=hint.limit, keep=keep, parts=hint.parts)
             windows = [WindowQuestion(self, hint.cells)] if hint.cells and not keep else []
             yield [tally, *windows]

@@ -6,7 +6,8 @@ import numpy as np
 
 from nacp._types import Ints
 from nacp.errors import InputError
-from nacp.points.door import check_labels, is_missing
+from nacp.points.door import check_labels, is_missing, plain_array
+from nacp.points.tensors import is_tensor
 
 UNDECIDED = "?"
 
@@ -84,7 +85,7 @@ def _pair(clean: Any) -> tuple[Ints, list[Any]] | None:
 def _objects(values: Any) -> Any:
     """Return an array of whatever was given; of no dimension, if it is not a regular one."""
     try:
-        array = np.asarray(values, dtype=object)
+        array = np.asarray(plain_array(values) if is_tensor(values) else values, dtype=object)
     except (ValueError, TypeError):
         return np.array(None)
     ragged = any(isinstance(each, list | tuple | np.ndarray) for each in array.flat)
