@@ -41,6 +41,7 @@ FLOORS = [
         "checked",
         "contradicted",
         "files",
+        "lazy",
         "sets",
         "metrics",
         "predictor",

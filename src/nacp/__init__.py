@@ -35,6 +35,7 @@ from nacp.guarantees import (
     SplitConformal,
     Uncorrected,
 )
+from nacp.lazy import LazySets
 from nacp.metrics import ClassCoverage, Evaluation, coverage_by_class, evaluate
 from nacp.noise import AnnotatorNoise, GroupNoise, MatrixNoise, Noise, RandomizedResponse, UniformNoise
 from nacp.points import RepeatedRowsWarning
@@ -87,6 +88,7 @@ __all__ = [
     "GroupNoise",
     "Guarantee",
     "InputError",
+    "LazySets",
     "Margin",
     "MatrixNoise",
     "NoValidThresholdWarning",

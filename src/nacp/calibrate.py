@@ -12,7 +12,7 @@ from nacp.calibration import Calibration
 from nacp.checked import checked_calibrations, for_checked, guessing_noise, open_checked
 from nacp.checks import check_alphas, check_choice, check_count, check_flag
 from nacp.contradicted import against, warn_of
-from nacp.coverage import RULES, CoverageCurve, Rule, Sample, Talk
+from nacp.coverage import RULES, CoverageCurve, Rule, Sample, Talk, sample_of
 from nacp.coverage.audit import AuditPlan
 from nacp.coverage.audited import AuditedCoverage
 from nacp.errors import InputError, warn
@@ -28,7 +28,8 @@ from nacp.noise import (
     basis_of,
     noise_for,
 )
-from nacp.points import check_classes, check_given, column_names, open_points, open_rows, warn_of_repeats
+from nacp.points import check_classes, check_given, column_names, open_points, warn_of_repeats
+from nacp.points.lazy import in_memory, open_given, open_more
 from nacp.scores import ScoreLike as ScoreLike
 from nacp.scores import as_score
 
@@ -197,6 +198,7 @@ def calibrate(
         "from_logits": check_flag("from_logits", from_logits), "classes": classes,
     }  # fmt: skip
     if clean is not None:
+        in_memory("probs", probs, "with clean=")
         guarantee = for_checked(guarantee, delta, crossing, unlabelled, audit, score)
         rows, numbers, names, dealt = open_checked(probs, labels, clean, seed, audit, **options)
         warn_of_repeats(rows)
@@ -218,10 +220,9 @@ def calibrate(
             raise InputError(
                 "unlabelled", f'is of use to guarantee "binomial" only, and guarantee is {guarantee!r}'
             )
-        rows = open_rows(probs, **options)
+        rows = open_given(probs, labels, **options)
         names = check_classes(classes, rows.k)
         numbers = check_given(labels, rows.n, rows.k, names)
-        warn_of_repeats(rows)
         if numbers.ndim == 2 and not guarantee.takes_several:
             raise InputError(
                 "guarantee",
@@ -231,11 +232,12 @@ def calibrate(
             )
         basis = basis_of(noise)
         noise = informative_noise(noise, rows.n, rows.k)
-        extra = None if unlabelled is None else open_rows(unlabelled, k=rows.k, name="unlabelled", **options)
+        extra = None if unlabelled is None else open_more(rows, unlabelled, **options)
         parts = None
         if isinstance(noise, AnnotatorNoise) and numbers.ndim == 2:
             numbers, parts = noise.spread(numbers)
-        sample = Sample(rows, numbers, score, extra, parts)
+        sample = sample_of(rows, numbers, score, extra, parts)
+        warn_of_repeats(rows)
         found = sample.ask(
             calibrations(
                 sample,

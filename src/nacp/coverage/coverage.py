@@ -2,7 +2,7 @@
 
 import math
 from functools import cached_property
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -58,6 +58,10 @@ class Coverage:
         self._limit = np.inf  # up to where the first read counted
         self._held: list[Window] = sample.held.setdefault(self.read_as, [])
 
+    def terms(self) -> tuple[Any, ...]:
+        """Return what else than a sample it is made of: of parts of the points, what they add up to."""
+        return self.inverse, self.radius, self._points
+
     def weights(self, rows: slice | Ints) -> ByLabel | ByEntry | None:
         """Return the weights of the pairs of some rows, for the engine; None if all are equal."""
         if self.read_as is None:
@@ -89,7 +93,7 @@ class Coverage:
     def _known(self, hint: "Hint") -> Talk[Search]:
         """Return what is known at the edges of all cells; first read that, and the pairs of some cells."""
         if self._search is None:
-            few = hint.pairs <= tuning().kept_pairs
+            few = hint.pairs <= self.sample.few_pairs
             keep = few and self.sample.kept is None and engine.keeps(self.sample.spec)
             tally = TallyQuestion(self, limit=hint.limit, keep=keep, parts=hint.parts)
             windows = [WindowQuestion(self, hint.cells)] if hint.cells and not keep else []

@@ -14,7 +14,7 @@ import numpy as np
 
 from nacp import engine
 from nacp._types import Array, Bools, Floats, Ints
-from nacp.coverage import Coverage, Question, Talk, together
+from nacp.coverage import Answer, Coverage, Question, Talk, together
 from nacp.engine import Block
 from nacp.guarantees.base import Problem
 from nacp.guarantees.pointwise import PointwiseTest
@@ -94,14 +94,14 @@ class Binomial(PointwiseTest):
             places, failed = settle(places, failed, *coverage.random_between(grid[places]))
         if len(places) > _COARSE_THRESHOLDS:
             coarse = grid[places[:: -(len(places) // _COARSE_THRESHOLDS)]][::-1]
-            sizes = SizesQuestion(coarse)
+            sizes = SizesQuestion(coarse, coverage.k)
             yield [sizes]
             known = np.append(0.0, sizes.means(coarse)[0])
             below, above = (np.searchsorted(coarse, grid[places], side=side) for side in ("right", "left"))
             places, failed = settle(places, failed, known[below], known[above + 1])
         while len(places):
             places, some = places[:-_THRESHOLDS], places[-_THRESHOLDS:]
-            sizes = SizesQuestion(grid[some])
+            sizes = SizesQuestion(grid[some], coverage.k)
             yield [sizes]
             mean, square = sizes.means(grid[some])
             failing = some[~passes(some, _random_bound(mean, square, points, self.delta))]
@@ -121,22 +121,34 @@ class SizesQuestion(Question):
     key = "sizes"
     unlabelled = True
 
-    def __init__(self, thresholds: Floats) -> None:
-        self._thresholds = thresholds
-        self._rows, self._k = 0, 0
+    def __init__(self, thresholds: Floats, k: int) -> None:
+        self._thresholds, self._k, self._rows = thresholds, k, 0
+        self._start()
+
+    def _start(self) -> None:
+        self._sums: Ints = np.zeros((2, len(self._thresholds)), dtype=np.int64)
 
     def absorb(self, other: "SizesQuestion") -> None:
         self._thresholds = np.union1d(self._thresholds, other._thresholds)
+        self._start()
 
     def see(self, block: Block, rows: slice | Ints | None) -> None:
         sizes = engine.profile(block, self._thresholds)
-        if not self._rows:
-            self._sums, self._squares = np.zeros((2, len(self._thresholds)))
-        self._rows, self._k = self._rows + len(sizes), block.shape[1]
-        self._sums += sizes.sum(axis=0)
-        self._squares += (sizes**2).sum(axis=0)
+        self._rows += len(sizes)
+        self._sums += sizes.sum(axis=0), (sizes**2).sum(axis=0)
+
+    def terms(self) -> tuple[object, ...]:
+        return self._thresholds, self._k
+
+    def answer(self) -> Answer:
+        return Answer((np.array([self._rows]), self._sums))
+
+    def add(self, answer: Answer) -> None:
+        self._rows += int(answer.sums[0][0])
+        self._sums += answer.sums[1]
 
     def means(self, thresholds: Floats) -> tuple[Floats, Floats]:
         """Return both at some of the thresholds."""
         at = np.searchsorted(self._thresholds, thresholds)
-        return self._sums[at] / self._k / self._rows, self._squares[at] / self._k**2 / self._rows
+        sums, squares = self._sums[:, at]
+        return sums / self._k / self._rows, squares / self._k**2 / self._rows

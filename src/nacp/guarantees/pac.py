@@ -15,7 +15,7 @@ import numpy as np
 
 from nacp import engine
 from nacp._types import Floats, Ints
-from nacp.coverage import Coverage, Question, Talk
+from nacp.coverage import Coverage, OrderedQuestion, Talk
 from nacp.coverage.audited import AuditedCoverage
 from nacp.engine import Block
 from nacp.guarantees.audited import exact
@@ -73,7 +73,7 @@ class PAC(PointwiseTest):
         return bets.settled()
 
 
-class BetsQuestion(Question):
+class BetsQuestion(OrderedQuestion):
     """Bets that F^c reaches 1 - alpha, at all places of a grid from some on: one for each alpha and place.
 
     All bets are on the same points, so they are read once, in an order that was fixed before.
@@ -84,7 +84,7 @@ class BetsQuestion(Question):
     ) -> None:
         self.order, self.placed = coverage.sample.shuffled(seed), coverage.read_as is not None
         low, high = coverage.range
-        self._coverage, self._grid, self._width = coverage, grid, high - low
+        self.coverage, self._grid, self._width = coverage, grid, high - low
         self._owner = np.repeat(np.arange(len(alphas)), len(grid) - starts)
         self._place = np.concatenate([np.arange(start, len(grid)) for start in starts])
         self._target = 1 - np.array(alphas)[self._owner]
@@ -94,9 +94,23 @@ class BetsQuestion(Question):
         self._next()
 
     def see(self, block: Block, rows: Ints) -> None:
-        bets, target = self._bets, self._target[self._bets.open]
-        thresholds, column = np.unique(self._place[bets.open], return_inverse=True)
-        bets.play(self._coverage.gains(block, rows, self._grid[thresholds], (column, target, self._width)))
+        still, target = self._bets.open, self._target[self._bets.open]
+        thresholds, column = np.unique(self._place[still], return_inverse=True)
+        self._play(self.coverage.gains(block, rows, self._grid[thresholds], (column, target, self._width)))
+
+    @property
+    def thresholds(self) -> Floats:
+        found: Floats = self._grid[np.unique(self._place[self._bets.open])]
+        return found
+
+    def see_shares(self, thresholds: Floats, shares: Floats) -> None:
+        still = self._bets.open
+        column = np.searchsorted(thresholds, self._grid[self._place[still]])
+        self._play((shares.take(column, axis=1) - self._target[still]) * (1 / self._width))
+
+    def _play(self, gains: Floats) -> None:
+        bets = self._bets
+        bets.play(gains)
         # What lies below a failure is settled too.
         np.maximum.at(self._failed, self._owner[bets.lost], self._place[bets.lost])
         bets.keep(self._place[bets.open] > self._failed[self._owner[bets.open]])
@@ -106,7 +120,7 @@ class BetsQuestion(Question):
         """Say what is wanted next: many thresholds are open at first, on few rows, and few soon."""
         still = self._bets.open
         self.done = not len(still)
-        self.upto = self._coverage.upto(self._grid[self._place[still]].max(initial=-np.inf))
+        self.upto = self.coverage.upto(self._grid[self._place[still]].max(initial=-np.inf))
         self.most_rows = max(1, tuning().bets_entries // max(len(still), 1))
 
     def settled(self) -> Ints:

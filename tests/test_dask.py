@@ -1,0 +1,341 @@
+"""Dask arrays: the same bits as in memory, whatever the chunks are and whoever works on them."""
+
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+import warnings
+
+import numpy as np
+import pytest
+
+import nacp
+from nacp import engine
+from nacp.coverage.questions import MomentsQuestion
+from nacp.paper import twins
+from nacp.points import watching
+from nacp.tuning import tuned
+
+da = pytest.importorskip("dask.array")
+
+N, K = 3000, 20
+MATRIX = nacp.MatrixNoise(0.8 * np.eye(K) + 0.2 * np.random.default_rng(0).dirichlet(np.full(K, 0.3), K))
+NOISES = {"uniform": nacp.UniformNoise(0.2), "matrix": MATRIX}
+CHUNKS = {"one": (N,), "uneven": (700, 1, 1299, 0, 1000), "many": (100,) * 30}
+# As large inputs are read: hints, scores kept up to a limit, bets on what was kept; or nothing kept at all.
+LARGE = {"hint_pairs": 0, "hint_entries": 4000, "counted_pairs": 0, "block_entries": 4000}
+NOTHING_KEPT = {**LARGE, "kept_pairs": 0, "sent_pairs": 0, "collected_pairs": 500, "sent_shares": 1 << 17}
+
+
+@pytest.fixture(scope="module")
+def points():
+    probs, labels = twins.simulate("cifar100", n=N, random_state=0)
+    return probs.reshape(N, K, 5).sum(axis=2), labels // 5
+
+
+def noisy(points, noise):
+    return noise.sample(points[1], K, random_state=1)
+
+
+def lazy(probs, chunks="uneven"):
+    return da.from_array(probs, chunks=(CHUNKS[chunks], -1))
+
+
+def reads(call, *args, **options):
+    """Return what comes out, and how often all rows were read."""
+    seen = []
+    with watching(seen.append):
+        found = call(*args, **options)
+    return found, seen.count(N)
+
+
+# Calibrate
+
+
+@pytest.mark.parametrize("noise", NOISES)
+@pytest.mark.parametrize("score", ["hps", "aps", "raps"])
+@pytest.mark.parametrize("guarantee", ["none", "pac", "expected", "binomial"])
+def test_a_calibration_has_the_same_bits_as_in_memory(points, noise, score, guarantee):
+    noise = NOISES[noise]
+    if guarantee == "binomial" and noise is MATRIX:
+        pytest.skip("holds for uniform noise only")
+    labels = noisy(points, noise)
+    options = {"noise": noise, "score": score, "guarantee": guarantee, "alpha": [0.1, 0.3]}
+    expected = nacp.calibrate(points[0], labels, **options)
+    given = {"one": labels, "uneven": da.from_array(labels, chunks=1234), "many": labels}
+    for (chunks, some), tuning in zip(given.items(), ({}, LARGE, {}), strict=True):
+        with tuned(**tuning):
+            found, often = reads(nacp.calibrate, lazy(points[0], chunks), some, **options)
+            known = nacp.calibrate(points[0], labels, **options) if tuning else expected
+        assert found == expected
+        assert [cal.tally for cal in found] == [cal.tally for cal in known]
+        # Once to check them and to score their labels, once to count; and some more, mostly of a part of the
+        # rows, where a hint from few rows was wrong, and where not all that bets need was kept.
+        assert often <= (8 if tuning else 4 if guarantee == "binomial" else 2)
+
+
+@pytest.mark.parametrize("noise", NOISES)
+@pytest.mark.parametrize("name", ["native", "numpy"])
+def test_bets_are_the_same_where_no_scores_are_kept(points, noise, name):
+    labels = noisy(points, NOISES[noise])
+    options = {"noise": NOISES[noise], "score": "hps", "guarantee": "pac"}
+    expected = nacp.calibrate(points[0], labels, **options)
+    try:
+        with engine.using(name), tuned(**NOTHING_KEPT):
+            assert nacp.calibrate(lazy(points[0]), labels, **options) == expected
+    except ImportError:
+        pytest.skip("the compiled engine was not built")
+
+
+def test_noise_that_is_not_known_exactly_and_scores_of_ones_own(points):
+    labels = noisy(points, MATRIX)
+    radius = nacp.MatrixNoise(MATRIX.matrix(K).dense(), radius=0.01)
+    interval = nacp.UniformNoise(0.2, interval=(0.15, 0.25))
+    for noise, score in ((radius, "hps"), (interval, "aps"), (0.2, lambda p: -np.log(p))):
+        options = {"noise": noise, "score": score, "guarantee": "expected"}
+        assert nacp.calibrate(lazy(points[0]), labels, **options) == nacp.calibrate(
+            points[0], labels, **options
+        )
+
+
+def test_several_labels_unlabelled_points_names_and_logits(points):
+    probs, labels = points[0], noisy(points, NOISES["uniform"])
+    table = np.stack([labels, nacp.UniformNoise(0.3).sample(points[1], K, random_state=2)], axis=1)
+    table[::3, 1] = -1
+    names = np.array([f"class {i}" for i in range(K)])
+    logits = np.log(np.maximum(probs, 1e-30)) + 3
+    annotators = nacp.AnnotatorNoise([nacp.UniformNoise(rate).matrix(K).dense() for rate in (0.2, 0.3)])
+    calls = [
+        (probs, table, {"noise": 0.25}),
+        (probs, table, {"noise": annotators}),
+        (probs, names[labels], {"noise": 0.2, "classes": names}),
+        (logits, labels, {"noise": 0.2, "from_logits": True}),
+        (2 * probs, labels, {"noise": 0.2, "normalize": True}),
+        (probs.astype(np.float16), labels, {"noise": 0.2}),
+    ]
+    for matrix, given, options in calls:
+        found = nacp.calibrate(lazy(matrix), da.from_array(given, chunks=999), **options)
+        assert found == nacp.calibrate(matrix, given, **options)
+    more = {"noise": 0.2, "guarantee": "binomial"}
+    assert nacp.calibrate(
+        lazy(probs), labels, unlabelled=lazy(probs, "many"), **more
+    ) == nacp.calibrate(probs, labels, unlabelled=probs, **more)  # fmt: skip
+
+
+def test_stacked_labels_are_noticed(points):
+    probs, labels = np.repeat(points[0][:400], 3, axis=0), np.repeat(points[1][:400], 3)
+    with pytest.warns(nacp.RepeatedRowsWarning, match="about 3 times each"):
+        nacp.calibrate(da.from_array(probs, chunks=(500, -1)), labels, noise=None)
+
+
+def test_moments_do_not_depend_on_the_order(points):
+    """Sums are exact: of the shares of any rows, in any order, they are those of fractions."""
+    from fractions import Fraction
+
+    rng = np.random.default_rng(0)
+    shares = rng.standard_normal((500, 2)) * 10.0 ** rng.integers(-8, 1, (500, 2))
+
+    class Known:
+        n, read_as, range = 500, None, (-8.0, 8.0)
+
+        def upto(self, threshold):
+            return threshold
+
+        def shares(self, block, rows, thresholds):
+            return shares[rows]
+
+    found = []
+    for order in (np.arange(500), rng.permutation(500)):
+        question = MomentsQuestion(Known(), np.array([0.0, 1.0]))
+        for some in np.array_split(order, 7):
+            question.see(None, some)
+        found.append(question.deviations(np.array([0.0, 1.0])))
+    assert found[0] == found[1]
+    exact = [[Fraction(x) for x in column] for column in shares.T.tolist()]
+    for deviation, values in zip(found[0], exact, strict=True):
+        variance = sum(x * x for x in values) / 500 - (sum(values) / 500) ** 2
+        assert deviation == pytest.approx(float(variance) ** 0.5, rel=1e-15)
+
+
+# Sets
+
+
+@pytest.fixture(scope="module")
+def calibrated(points):
+    return nacp.calibrate(points[0], noisy(points, NOISES["uniform"]), noise=0.2, score="aps")
+
+
+@pytest.mark.parametrize("chunks", CHUNKS)
+def test_sets_are_made_chunk_by_chunk(points, calibrated, chunks):
+    probs, labels = points
+    sets, whole = calibrated.predict_set(lazy(probs, chunks)), calibrated.predict_set(probs)
+    assert isinstance(sets, nacp.LazySets)
+    assert len(sets) == N
+    made = sets.compute()
+    assert np.array_equal(made.offsets, whole.offsets)
+    assert np.array_equal(made.labels, whole.labels)
+    assert np.array_equal(sets.to_dask().compute(), np.asarray(whole))
+    for given in (labels, da.from_array(labels, chunks=777)):
+        assert nacp.evaluate(sets, given) == nacp.evaluate(whole, labels)
+
+
+def test_what_is_evaluated_is_what_it_is_by_definition(points, calibrated):
+    probs, labels = points
+    inside = np.asarray(calibrated.predict_set(probs))
+    sizes, covered = inside.sum(axis=1), inside[np.arange(N), labels]
+    found = nacp.evaluate(calibrated.predict_set(lazy(probs)), labels)
+    assert (found.coverage, found.mean_size) == (covered.mean(), sizes.mean())
+    assert (found.median_size, found.singleton) == (np.median(sizes), np.mean(sizes == 1))
+    assert found.worst_class_coverage == min(covered[labels == each].mean() for each in np.unique(labels))
+    assert found.size_error == pytest.approx(sizes.std(ddof=1) / np.sqrt(N), rel=1e-12)
+
+
+def test_nothing_is_computed_before_it_is_asked_for(calibrated, points):
+    made = []
+
+    def chunk(block):
+        made.append(len(block))
+        return block
+
+    watched = lazy(points[0]).map_blocks(chunk, meta=points[0][:0])
+    sets = calibrated.predict_set(watched)
+    matrix = sets.to_dask()
+    assert made == []
+    assert matrix[:700].compute().shape == (700, K)
+    assert made == [700]
+
+
+# What is refused
+
+
+def test_a_wrong_row_is_told_by_its_number_among_all(points, calibrated):
+    probs = points[0].copy()
+    probs[2345, 3] = np.nan
+    probs[2999, 0] = np.nan
+    calls = [
+        lambda: nacp.calibrate(lazy(probs), points[1], noise=0.2),
+        lambda: calibrated.predict_set(lazy(probs)).compute(),
+        lambda: calibrated.predict_set(lazy(probs)).to_dask().compute(),
+        lambda: nacp.evaluate(calibrated.predict_set(lazy(probs)), points[1]),
+        lambda: nacp.calibrate(
+            lazy(points[0]), points[1], noise=0.2, guarantee="binomial", unlabelled=lazy(probs)
+        ),
+    ]
+    for call in calls:
+        with pytest.raises(nacp.InputError, match="holds NaN, first in row 2345; drop") as caught:
+            call()
+        assert caught.value.__cause__ is None
+
+
+def test_what_cannot_be_done_is_refused_in_a_sentence(points, calibrated):
+    probs, labels = points
+    unknown = lazy(probs)[da.from_array(labels, chunks=500) > 3]
+    calls = {
+        r"whole rows in each chunk, and has 2 chunks of columns; pass probs.rechunk\({1: -1}\)": (
+            lambda: nacp.calibrate(da.from_array(probs, chunks=(500, K // 2)), labels, noise=0.2)
+        ),
+        "chunks of unknown size; call probs.compute_chunk_sizes": (
+            lambda: calibrated.predict_set(unknown)
+        ),
+        "probs must have the shape": lambda: calibrated.predict_set(da.from_array(labels)),
+        "cannot be a dask array with clean=": lambda: nacp.calibrate(lazy(probs), labels, clean=labels),
+        "unlabelled must be a dask array where probs is": lambda: nacp.calibrate(
+            lazy(probs), labels, noise=0.2, guarantee="binomial", unlabelled=probs
+        ),
+        r"labels must have the shape \(3000,\)": lambda: nacp.calibrate(lazy(probs), labels[:9], noise=0.2),
+        "labels must lie from 0 to 19": lambda: nacp.evaluate(
+            calibrated.predict_set(lazy(probs)), da.from_array(labels + 1, chunks=500)
+        ),
+        "probs has 10 columns": lambda: calibrated.predict_set(lazy(probs[:, :10])),
+    }  # fmt: skip
+    for sentence, call in calls.items():
+        with pytest.raises(nacp.InputError, match=sentence):
+            call()
+
+
+def test_importing_nacp_does_not_import_dask():
+    code = "import sys, nacp; sys.exit('dask' in sys.modules or 'distributed' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
+
+
+# A cluster: worker processes on this machine
+
+
+@pytest.fixture(scope="module")
+def client():
+    distributed = pytest.importorskip("distributed")
+    options = {"n_workers": 2, "threads_per_worker": 1, "processes": True, "dashboard_address": None}
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # what a cluster says of this machine
+        with (
+            distributed.LocalCluster(host="127.0.0.1", **options) as cluster,
+            distributed.Client(cluster) as client,
+        ):
+            yield client
+
+
+def slow(probs, folder):
+    """Return the rows in chunks that take a while, and leave a trace each time that one is made."""
+
+    def chunk(block):
+        import tempfile
+        import time
+
+        time.sleep(0.03)
+        tempfile.NamedTemporaryFile(dir=folder, delete=False).close()
+        return block
+
+    return lazy(probs, "many").map_blocks(chunk, meta=probs[:0])
+
+
+def killed(client, folder, after):
+    """Kill a worker as soon as so many chunks were made; return the thread that does, and whom it killed."""
+    (victim, *_), gone = client.run(os.getpid).values(), []
+
+    def kill():
+        while len(os.listdir(folder)) < after:
+            time.sleep(0.005)
+        os.kill(victim, signal.SIGKILL)
+        gone.append(victim)
+
+    thread = threading.Thread(target=kill)
+    thread.start()
+    return thread, gone
+
+
+@pytest.mark.parametrize(
+    ("guarantee", "noise", "after"), [("pac", "uniform", 10), ("expected", "matrix", 45)]
+)
+def test_a_cluster_that_loses_a_worker_finds_the_same_bits(points, client, tmp_path, guarantee, noise, after):
+    labels = noisy(points, NOISES[noise])
+    options = {"noise": NOISES[noise], "score": "aps", "guarantee": guarantee}
+    expected = nacp.calibrate(points[0], labels, **options)
+    thread, gone = killed(client, tmp_path, after)
+    found = nacp.calibrate(slow(points[0], tmp_path), da.from_array(labels, chunks=640), **options)
+    thread.join()
+    assert found == expected
+    assert found.tally == expected.tally
+    assert gone
+    assert gone[0] not in client.run(os.getpid).values()
+    assert len(os.listdir(tmp_path)) > 60, "some chunks were made again"
+
+
+def test_sets_on_a_cluster_that_loses_a_worker(points, calibrated, client, tmp_path):
+    sets = calibrated.predict_set(slow(points[0], tmp_path))
+    thread, gone = killed(client, tmp_path, 10)
+    found = nacp.evaluate(sets, da.from_array(points[1], chunks=640))
+    thread.join()
+    assert gone
+    whole = calibrated.predict_set(points[0])
+    assert found == nacp.evaluate(whole, points[1])
+    assert np.array_equal(sets.compute().labels, whole.labels)
+
+
+def test_a_wrong_row_on_a_cluster_is_told_as_anywhere(points, client):
+    probs = points[0].copy()
+    probs[2345, 3] = np.nan
+    with pytest.raises(nacp.InputError, match="holds NaN, first in row 2345; drop") as caught:
+        nacp.calibrate(lazy(probs, "many"), points[1], noise=0.2)
+    assert caught.value.__cause__ is None
