@@ -4,9 +4,11 @@ import os
 import signal
 import subprocess
 import sys
+import tempfile
 import threading
 import time
 import warnings
+from collections import Counter
 
 import numpy as np
 import pytest
@@ -280,54 +282,51 @@ def slow(probs, folder):
     """Return the rows in chunks that take a while, and leave a trace each time that one is made."""
 
     def chunk(block):
-        import tempfile
-        import time
-
-        time.sleep(0.03)
-        tempfile.NamedTemporaryFile(dir=folder, delete=False).close()
+        time.sleep(0.02)
+        tempfile.NamedTemporaryFile(dir=folder, prefix=f"{os.getpid()}-", delete=False).close()
         return block
 
     return lazy(probs, "many").map_blocks(chunk, meta=probs[:0])
 
 
-def killed(client, folder, after):
-    """Kill a worker as soon as so many chunks were made; return the thread that does, and whom it killed."""
-    (victim, *_), gone = client.run(os.getpid).values(), []
+def killing(folder, after):
+    """Kill the first worker that has made four chunks, after so many others: none of them is joined yet."""
+    gone = []
 
     def kill():
-        while len(os.listdir(folder)) < after:
-            time.sleep(0.005)
-        os.kill(victim, signal.SIGKILL)
-        gone.append(victim)
+        while len(before := set(os.listdir(folder))) < after:
+            time.sleep(0.002)
+        while not gone:
+            made = Counter(int(name.split("-")[0]) for name in set(os.listdir(folder)) - before)
+            gone.extend(worker for worker, chunks in made.items() if chunks >= 4)
+            time.sleep(0.002)
+        os.kill(gone[0], signal.SIGKILL)
 
     thread = threading.Thread(target=kill)
     thread.start()
-    return thread, gone
+    return thread
 
 
-@pytest.mark.parametrize(
-    ("guarantee", "noise", "after"), [("pac", "uniform", 10), ("expected", "matrix", 45)]
-)
+@pytest.mark.parametrize(("guarantee", "noise", "after"), [("pac", "uniform", 0), ("expected", "matrix", 30)])
 def test_a_cluster_that_loses_a_worker_finds_the_same_bits(points, client, tmp_path, guarantee, noise, after):
     labels = noisy(points, NOISES[noise])
     options = {"noise": NOISES[noise], "score": "aps", "guarantee": guarantee}
     expected = nacp.calibrate(points[0], labels, **options)
-    thread, gone = killed(client, tmp_path, after)
+    thread = killing(tmp_path, after)
     found = nacp.calibrate(slow(points[0], tmp_path), da.from_array(labels, chunks=640), **options)
     thread.join()
     assert found == expected
     assert found.tally == expected.tally
-    assert gone
-    assert gone[0] not in client.run(os.getpid).values()
-    assert len(os.listdir(tmp_path)) > 60, "some chunks were made again"
+    # Two reads of 30 chunks, and those again that were lost.
+    assert len(os.listdir(tmp_path)) >= 64
 
 
 def test_sets_on_a_cluster_that_loses_a_worker(points, calibrated, client, tmp_path):
     sets = calibrated.predict_set(slow(points[0], tmp_path))
-    thread, gone = killed(client, tmp_path, 10)
+    thread = killing(tmp_path, 0)
     found = nacp.evaluate(sets, da.from_array(points[1], chunks=640))
     thread.join()
-    assert gone
+    assert len(os.listdir(tmp_path)) >= 34
     whole = calibrated.predict_set(points[0])
     assert found == nacp.evaluate(whole, points[1])
     assert np.array_equal(sets.compute().labels, whole.labels)
