@@ -54,8 +54,8 @@ class Tuning:
         Points times bets that are played at once.
     sent_pairs : int
         So many pairs may be kept where rows lie elsewhere, but eight for each point at the most: 800 MB.
-    sent_shares : int
-        How many shares, points times thresholds, are sent at once for bets: 32 MB.
+    sent_bytes : int
+        How much is sent at once for bets, of rows or of their shares at thresholds: 64 MB.
     split_errors : float
         How far from the target the estimate on all rows may be at the threshold of one split, in standard
         deviations, for its pairs to be collected beforehand (`nacp.paper.splits`).
@@ -77,7 +77,7 @@ class Tuning:
     counted_thresholds: int = 32
     bets_entries: int = 1 << 18
     sent_pairs: int = 1 << 26
-    sent_shares: int = 1 << 22
+    sent_bytes: int = 1 << 26
     split_errors: float = 5.0
     written_entries: int = 1 << 23
 

@@ -6,17 +6,18 @@ on who works on them. The scores of the labels come here, and with them the few 
 on, if these are not too many: all else is then known without another look at the rows.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from itertools import pairwise
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from nacp import engine
-from nacp._types import Floats, Ints
+from nacp._types import Array, Floats, Ints
 from nacp.coverage.coverage import Coverage
 from nacp.coverage.questions import SharesQuestion
 from nacp.coverage.sample import Answer, OrderedQuestion, Question, Sample, glanced_at
+from nacp.engine import Scratch
 from nacp.points import Rows, open_rows
 from nacp.points.arrays import every, rows_at_once
 from nacp.points.lazy import LazyRows, Part, numbered
@@ -29,7 +30,7 @@ class Asked(NamedTuple):
     """Questions, as they are sent."""
 
     score: Score
-    options: tuple[bool, bool]  # whether to normalise, whether rows hold logits
+    seen_as: tuple[Any, ...]  # what a matrix needs to be rows
     classes: Any
     few_pairs: int
     coverages: list[tuple[Any, ...]]
@@ -101,13 +102,17 @@ class LazySample(Sample):
         kept = self.kept if engine.keeps(self.spec) else None
         return kept is not None and question.upto is not None and question.upto <= kept.limit
 
-    def _ask(
+    def _ask(self, questions: Sequence[Question], rows: LazyRows, *given: Any) -> None:
+        for question, answer in zip(questions, self._answers(questions, rows, *given), strict=True):
+            question.add(answer)
+
+    def _answers(
         self,
         questions: Sequence[Question],
         rows: LazyRows,
         labels: Sequence[Any] | None = None,
         more: Sequence[Any] | None = None,
-    ) -> None:
+    ) -> list[Answer]:
         coverages: list[Coverage] = []
         asked = []
         for question in questions:
@@ -116,35 +121,36 @@ class LazySample(Sample):
             place = None if question.coverage is None else coverages.index(question.coverage)
             asked.append((type(question), place, question.terms()))
         terms = [each.terms() for each in coverages]
-        options = rows.options["normalize"], rows.options["from_logits"]
-        shared = Asked(self.score, options, self._classes, self.few_pairs, terms, asked)
-        for question, answer in zip(
-            questions, rows.joined(_answered, _all_joined, (shared,), labels, more), strict=True
-        ):
-            question.add(answer)
+        shared = Asked(self.score, rows.seen_as, self._classes, self.few_pairs, terms, asked)
+        answers: list[Answer] = rows.joined(_answered, _all_joined, (shared,), labels, more)
+        return answers
 
     def _read_in_order(self, question: OrderedQuestion) -> None:
-        """Answer by scores that were kept, or by shares that are sent, so many at once."""
+        """Answer by scores that were kept; else by the next rows, or by their shares if these are less."""
         order, start = question.order, 0
         assert order is not None
         while start < self.n and not question.done:
-            most = question.most_rows or 1
             if self._is_known(question):
                 assert self.kept is not None
-                rows = order[start : start + min(most, rows_at_once(self.k))]
+                rows = order[start : start + min(question.most_rows or 1, rows_at_once(self.k))]
                 question.see(engine.kept_block(self.kept, rows, self.spec), rows)
-            else:
-                thresholds = question.thresholds
-                rows = order[start : start + max(1, tuning().sent_shares // len(thresholds))]
-                shares, played = self._shares(question.coverage, thresholds, rows), 0
-                while played < len(rows) and not question.done:
-                    some = slice(played, played + (question.most_rows or 1))
+                start += len(rows)
+                continue
+            thresholds = question.thresholds
+            size, by_share = self.k * self.rows.itemsize, 8 * len(thresholds)
+            rows = order[start : start + max(1, tuning().sent_bytes // min(size, by_share))]
+            if by_share < size:
+                shares = self._sent(rows, SharesQuestion(question.coverage, thresholds))
+                for some in _next_rows(question, len(rows)):
                     question.see_shares(thresholds, shares[some])
-                    played = some.stop
+            else:
+                near, scratch = Rows(self._sent(rows), *self.rows.seen_as), Scratch()
+                for some in _next_rows(question, len(rows)):
+                    question.see(engine.open_block(near[some], self.spec, scratch), rows[some])
             start += len(rows)
 
-    def _shares(self, coverage: Coverage, thresholds: Floats, rows: Ints) -> Floats:
-        """Return the shares of some rows at some thresholds."""
+    def _sent(self, rows: Ints, question: Question | None = None) -> Array:
+        """Return what a question learns from some rows, in their order; without one, these."""
         chunk = np.searchsorted(self.rows.starts, rows, side="right") - 1
         places = np.argsort(chunk, kind="stable")
         ends = np.searchsorted(chunk[places], np.arange(len(self.rows.starts) + 1))
@@ -153,12 +159,22 @@ class LazySample(Sample):
             here = rows[places[first:last]] - self.rows.starts[i]
             parts = None if self._parts[i] is None else self._parts[i][here]
             more.append((here, parts) if len(here) else None)
-        question = SharesQuestion(coverage, thresholds)
-        self._ask([question], self.rows, self._given, more)
-        (found,) = question.found
-        shares = np.empty_like(found)
-        shares[places] = found
-        return shares
+        if question is None:
+            (answer,) = self.rows.joined(_picked, _all_joined, (), None, more)
+        else:
+            (answer,) = self._answers([question], self.rows, self._given, more)
+        (found,) = answer.rows
+        sent: Array = np.empty_like(found)
+        sent[places] = found
+        return sent
+
+
+def _next_rows(question: Question, number: int) -> Iterator[slice]:
+    """Yield so many rows as a question wants at once, as long as it wants some."""
+    some = slice(0, 0)
+    while some.stop < number and not question.done:
+        some = slice(some.stop, min(some.stop + (question.most_rows or number), number))
+        yield some
 
 
 def _checked(part: Part, options: dict[str, Any]) -> None:
@@ -179,9 +195,13 @@ def _opened(
     return [Answer(rows=(scores, part.matrix[here(few)], rows.peek(here(looked), columns)))]
 
 
+def _picked(part: Part) -> list[Answer]:
+    return [Answer(rows=(part.matrix[part.more[0]],))]
+
+
 def _answered(part: Part, asked: Asked) -> list[Answer]:
     """Ask some rows what is asked of all."""
-    rows, (some, parts) = Rows(part.matrix, asked.options[0], logits=asked.options[1]), part.more
+    rows, (some, parts) = Rows(part.matrix, *asked.seen_as), part.more
     labels = np.zeros(rows.n, dtype=np.int64)
     if part.labels is not None:
         labels = numbered(part, rows.k, asked.classes)

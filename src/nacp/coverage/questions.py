@@ -141,10 +141,6 @@ class SharesQuestion(Question):
     def answer(self) -> Answer:
         return Answer(rows=(np.concatenate(self.found),))
 
-    def add(self, answer: Answer) -> None:
-        assert answer.rows is not None
-        self.found.extend(answer.rows)
-
 
 class Window:
     """Pairs that were collected: all that score in some intervals."""

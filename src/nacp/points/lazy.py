@@ -66,8 +66,9 @@ class LazyRows(Rows):
     """
 
     def __init__(self, array: Any, options: dict[str, Any], labels: Any = None) -> None:
-        super().__init__(array, options["normalize"], logits=options["from_logits"])
-        self.options = options
+        self.seen_as = options["normalize"], None, options["from_logits"]  # what a matrix needs to be rows
+        super().__init__(array, *self.seen_as)
+        self.options, self.itemsize = options, array.dtype.itemsize
         sizes = np.array(array.chunks[0])
         self.starts: Ints = (np.cumsum(sizes) - sizes)[sizes > 0]
         self.sizes: Ints = sizes[sizes > 0]
@@ -79,7 +80,7 @@ class LazyRows(Rows):
 
     def hold(self, few: tuple[Ints, Array], peeked: tuple[Ints, Array]) -> None:
         """Hold what was seen: some rows, and some columns of others."""
-        self._few = few[0], Rows(few[1], self._normalize, logits=self.logits)
+        self._few = few[0], Rows(few[1], *self.seen_as)
         self._plain, self._peeked = few[1], peeked
 
     @property
