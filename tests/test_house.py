@@ -38,6 +38,7 @@ FLOORS = [
     {
         "calibrate",
         "calibration",
+        "calibrator",
         "checked",
         "contradicted",
         "files",
@@ -47,6 +48,8 @@ FLOORS = [
         "predictor",
         "verdict",
         "sklearn",
+        "statefiles",
+        "states",
         "datasets",
         "labels",
         "versions",

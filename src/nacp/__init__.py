@@ -11,6 +11,7 @@ from nacp.advice.sensitivity import Sensitivity, sensitivity
 from nacp.advice.theorems import NoisyComparison, compare_with_noisy_cp, threshold_bracket
 from nacp.calibrate import NoValidThresholdWarning, calibrate, coverage_curve
 from nacp.calibration import Calibration
+from nacp.calibrator import Calibrator
 from nacp.checked import choose_audit
 from nacp.contradicted import NoiseModelWarning
 from nacp.coverage import CoverageCurve, Tally
@@ -75,6 +76,7 @@ __all__ = [
     "AuditWarning",
     "Binomial",
     "Calibration",
+    "Calibrator",
     "ClassCoverage",
     "Comparison",
     "ComparisonRow",

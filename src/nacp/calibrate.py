@@ -213,9 +213,7 @@ def calibrate(
     else:
         named = default_guarantee(as_noise(noise)) if guarantee is None else guarantee
         guarantee = as_guarantee(named, delta)
-        reason = guarantee.applies(as_noise(noise), crossing)
-        if reason is not None:
-            raise InputError("guarantee", f'"{guarantee.name}" {reason}')
+        guarantee.check_applies(as_noise(noise), crossing)
         if unlabelled is not None and not isinstance(guarantee, Binomial):
             raise InputError(
                 "unlabelled", f'is of use to guarantee "binomial" only, and guarantee is {guarantee!r}'
@@ -223,13 +221,7 @@ def calibrate(
         rows = open_given(probs, labels, **options)
         names = check_classes(classes, rows.k)
         numbers = check_given(labels, rows.n, rows.k, names)
-        if numbers.ndim == 2 and not guarantee.takes_several:
-            raise InputError(
-                "guarantee",
-                f'"{guarantee.name}" holds for one label for each point, and labels has the shape '
-                f"{numbers.shape}",
-                remedy='use "pac", "expected" or "none", or pass one label for each point',
-            )
+        guarantee.check_several(several=numbers.ndim == 2)
         basis = basis_of(noise)
         noise = informative_noise(noise, rows.n, rows.k)
         extra = None if unlabelled is None else open_more(rows, unlabelled, **options)
@@ -251,6 +243,12 @@ def calibrate(
                 basis=basis,
             )
         )
+    warn_of_obstacles(found)
+    return found[0] if np.ndim(alpha) == 0 else found
+
+
+def warn_of_obstacles(found: Sequence[Calibration]) -> None:
+    """Warn where no threshold keeps a promise, and of what speaks against the noise model."""
     for cal in found:
         if cal.obstacle is not None:
             warn(
@@ -258,7 +256,6 @@ def calibrate(
                 NoValidThresholdWarning,
             )
     warn_of(found[0].warnings)
-    return found[0] if np.ndim(alpha) == 0 else found
 
 
 def noise_is_missing() -> InputError:
@@ -324,9 +321,10 @@ def calibrations(
                 deviation=finding.deviation,
                 noise_basis=basis,
                 alphas=len(alphas),
-                widths=sample.rows.widths,
-                from_logits=sample.rows.logits,
-                several=None if sample.parts is None else int(np.count_nonzero(sample.parts)),
+                widths=sample.widths,
+                from_logits=sample.from_logits,
+                several=sample.several,
+                in_order=sample.in_order,
                 warnings=said,
                 tally=tally,
             )

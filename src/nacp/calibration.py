@@ -58,7 +58,7 @@ class Calibration:
         The seed by which "pac" shuffled the points.
     deviation : float or None
         The standard deviation of one point's share g in the estimate, at the threshold, if the guarantee has
-        a delta.
+        a delta; a stream does not keep it.
     checked : int or None
         How many labels were checked, if the threshold comes from these.
     planned : int or None
@@ -70,6 +70,8 @@ class Calibration:
     widths : Widths or None
         How wide the numbers were: `predict_set` rounds wider ones alike, and refuses narrower ones. None in
         files from before this was kept.
+    in_order : bool
+        Whether the bets of "pac" were placed in the order in which the points came, as a `Calibrator` does.
     alphas : int
         How many alphas were calibrated at once. The promise holds for each of them by itself; `assumptions`
         says so.
@@ -120,6 +122,7 @@ class Calibration:
     noise_basis: NoiseBasis | None = None
     several: int | None = None
     widths: Widths | None = None
+    in_order: bool = False
     alphas: int = field(default=1, compare=False)
     warnings: tuple[str, ...] = ()
     tally: Tally | None = field(default=None, repr=False, compare=False)
@@ -160,6 +163,10 @@ class Calibration:
             independent = "" if self.noise.doubt.radius else ", independent of the input given the true class"
             each = "" if self.several is None else ", for each label of a point, whatever its others are"
             said.append(f"{self.noise.describe(self.k)}{independent}{each}")
+        if self.in_order:
+            said.append(
+                "the order in which the points came does not depend on what they and their labels are"
+            )
         if self.noise_basis is not None:
             said.append(self.noise_basis.assumption)
         if self.alphas > 1 and self.guarantee.delta is not None:
@@ -176,8 +183,10 @@ class Calibration:
     @property
     def floor(self) -> float:
         """``z_{1-delta} deviation / sqrt(n)``: what even a test that knew the deviation would cost."""
-        if self.guarantee.delta is None or self.deviation is None:
+        if self.guarantee.delta is None:
             raise InputError("guarantee", f'"{self.guarantee.name}" has no delta, so there is no floor')
+        if self.deviation is None:
+            raise InputError("deviation", "is not known from a stream, so there is no floor")
         return floor(self.guarantee.delta, self.deviation, self.checked or self.n)
 
     @property

@@ -1,5 +1,6 @@
 """Save and load: files written whole or not at all; plain JSON with a version, read with suspicion."""
 
+import hashlib
 import json
 import math
 import os
@@ -8,12 +9,15 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import IO, Any, Literal, TypeAlias, TypeVar
 
+import numpy as np
+
+from nacp._types import Array
 from nacp.calibration import Calibration
 from nacp.checks import check_choice, check_count, check_flag, check_fraction
 from nacp.coverage import RULES
 from nacp.errors import InputError
 from nacp.guarantees import GUARANTEES
-from nacp.noise import NOISES, NoiseBasis
+from nacp.noise import NOISES, Noise, NoiseBasis
 from nacp.points import Widths, check_classes
 from nacp.scores import SCORES, Custom, Score, as_score
 
@@ -25,17 +29,16 @@ _FIELDS = (
     "alpha", "n", "k", "score", "noise", "guarantee", "crossing", "correction", "threshold",
     "native_threshold", "estimate", "deviation", "obstacle", "gap", "price_of_doubt", "note",
     "random_state", "classes", "normalize", "from_logits", "checked", "planned", "noise_basis", "several",
-    "widths", "alphas", "warnings",
+    "widths", "in_order", "alphas", "warnings",
 )  # fmt: skip
 _Member = TypeVar("_Member")
+_KINDS = {"i": "<i8", "f": "<f8"}  # of 64-bit numbers in a file
 
 
 def save_calibration(cal: Calibration, path: File) -> None:
     """Write a calibration to a JSON file; `load` reads it back. Its points and their tally are not in it."""
-    odd = [name for name in cal.classes or () if not _storable(name)]
-    if odd:
-        raise InputError("classes", "must be text or numbers to be saved", found=repr(odd[0]))
-    values = {name: _plain(getattr(cal, name)) for name in _FIELDS}
+    check_storable(cal.classes)
+    values = {name: plain(getattr(cal, name)) for name in _FIELDS}
     write_document(path, {"format": _FORMAT, "version": _VERSION} | values)
 
 
@@ -69,27 +72,12 @@ def load(path: File, *, score: Score | Callable[..., Any] | None = None) -> Cali
 
 
 def _from_document(document: dict[str, Any], score: Any) -> Calibration:
-    stored = dict(document["score"])
-    if stored["name"] != Custom.name:
-        score = rebuild("score", SCORES, stored)
-    elif score is None:
-        raise InputError(
-            "score",
-            f"is one's own function, {stored['function']!r}, which is not in the file",
-            remedy="pass it as score=",
-            spoken="load it in Python, by nacp.load(..., score=...)",
-        )
-    else:
-        score = as_score(score)
+    score = stored_score(dict(document["score"]), score)
     k = check_count("k", document["k"], 2)
     crossing: Any = check_choice("crossing", document["crossing"], RULES)
-    noise = None if document["noise"] is None else rebuild("noise", NOISES, document["noise"])
-    if noise is not None:
-        noise.check(k)
+    noise = stored_noise(document["noise"], k)
     guarantee = rebuild("guarantee", GUARANTEES, document["guarantee"])
-    reason = guarantee.applies(noise, crossing)
-    if reason is not None:
-        raise InputError("guarantee", f'"{guarantee.name}" {reason}')
+    guarantee.check_applies(noise, crossing)
     threshold, native = (number(name, document[name]) for name in ("threshold", "native_threshold"))
     if threshold != native + score.offset:
         raise InputError(
@@ -119,9 +107,10 @@ def _from_document(document: dict[str, Any], score: Any) -> Calibration:
         gap=number("gap", document.get("gap", 0.0)),
         price_of_doubt=number("price_of_doubt", document.get("price_of_doubt", 0.0)),
         note=_text("note", document.get("note")),
-        noise_basis=_basis(document.get("noise_basis")),
-        widths=_widths(document.get("widths")),
+        noise_basis=stored_basis(document.get("noise_basis")),
+        widths=stored_widths(document.get("widths")),
         several=None if several is None else check_count("several", several, 1),
+        in_order=check_flag("in_order", document.get("in_order", False)),
         alphas=check_count("alphas", document.get("alphas", 1), 1),
         random_state=check_count("random_state", document.get("random_state", 0)),
         classes=check_classes(document["classes"], k),
@@ -169,6 +158,11 @@ def read_document(path: File, what: str, formats: Sequence[str], version: int) -
         document = json.loads(Path(path).read_text(encoding="utf-8"), parse_constant=_refuse_constant)
     except (ValueError, RecursionError) as error:
         raise InputError(str(path), f"is not a {what}: it is not JSON ({error})") from None
+    return _of_format(document, path, what, formats, version)
+
+
+def _of_format(document: Any, path: File, what: str, formats: Sequence[str], version: int) -> dict[str, Any]:
+    """Refuse what is not of this version of one of the formats."""
     if not isinstance(document, dict) or document.get("format") not in formats:
         raise InputError(str(path), f"is not a {what}: it has no format {formats[0]!r}")
     if document.get("version") != version:
@@ -176,6 +170,41 @@ def read_document(path: File, what: str, formats: Sequence[str], version: int) -
             str(path), f"has version {document.get('version')!r} of the format; this nacp reads {version}"
         )
     return document
+
+
+def write_numbers(path: File, document: dict[str, Any], arrays: dict[str, Array]) -> None:
+    """Write a line of JSON, arrays of 64-bit numbers one after the other, and a checksum of it all."""
+    lengths = {name: [array.dtype.kind, len(array)] for name, array in arrays.items()}
+    line = json.dumps(document | {"arrays": lengths}, allow_nan=False).encode() + b"\n"
+    data = [line, *(array.astype(_KINDS[array.dtype.kind]).tobytes() for array in arrays.values())]
+    digest = hashlib.sha256(b"".join(data)).digest()
+    write_whole(path, "wb", lambda file: file.writelines([*data, digest]))
+
+
+def read_numbers(
+    path: File, what: str, formats: Sequence[str], version: int
+) -> tuple[dict[str, Any], dict[str, Array]]:
+    """Read what `write_numbers` wrote, and refuse it if a bit of it is missing or has changed."""
+    data = Path(path).read_bytes()
+    line = data.partition(b"\n")[0]
+    try:
+        document = json.loads(line, parse_constant=_refuse_constant)
+    except (ValueError, RecursionError):
+        raise InputError(str(path), f"is not a {what}: it does not begin with JSON") from None
+    document = _of_format(document, path, what, formats, version)
+    if hashlib.sha256(data[:-32]).digest() != data[-32:]:
+        raise InputError(
+            str(path), "is damaged: its checksum does not fit, as if part of it were missing or changed"
+        )
+    arrays, start = dict[str, Array](), len(line) + 1
+    with reading(path):
+        for name, (kind, length) in document["arrays"].items():
+            stop = start + 8 * check_count("arrays", length)
+            if stop > len(data) - 32:
+                raise InputError("arrays", "are longer than the file")
+            arrays[name] = np.frombuffer(data[start:stop], dtype=_KINDS[kind]).astype(kind + "8")
+            start = stop
+    return document, arrays
 
 
 def _refuse_constant(name: str) -> float:
@@ -196,13 +225,35 @@ def reading(path: File) -> Iterator[None]:
         raise InputError(str(path), f"cannot be used: {error}") from None
 
 
+def stored_score(stored: dict[str, Any], score: Any) -> Score:
+    """Return the score that a file names; one's own function has to be given."""
+    if stored["name"] != Custom.name:
+        return rebuild("score", SCORES, stored)
+    if score is None:
+        raise InputError(
+            "score",
+            f"is one's own function, {stored['function']!r}, which is not in the file",
+            remedy="pass it as score=",
+            spoken="load it in Python, by nacp.load(..., score=...)",
+        )
+    return as_score(score)
+
+
+def stored_noise(stored: Any, k: int) -> Noise | None:
+    """Return the noise model for k classes that a file describes."""
+    noise = None if stored is None else rebuild("noise", NOISES, stored)
+    if noise is not None:
+        noise.check(k)
+    return noise
+
+
 def rebuild(name: str, table: dict[str, type[_Member]], stored: dict[str, Any]) -> _Member:
     """Make the member of a family that its `to_dict` described."""
     parameters = dict(stored)
     return table[check_choice(name, parameters.pop("name"), tuple(table))](**parameters)
 
 
-def _plain(value: Any) -> Any:
+def plain(value: Any) -> Any:
     """Return what JSON can hold: for a member of a family its parameters, for infinity a word."""
     if hasattr(value, "to_dict"):
         return value.to_dict()
@@ -218,11 +269,19 @@ def number(name: str, value: Any) -> float:
     raise InputError(name, "must be a number", found=repr(value))
 
 
+def check_storable(classes: Sequence[Any] | None) -> None:
+    """Refuse names of classes that JSON cannot hold."""
+    odd = [name for name in classes or () if not _storable(name)]
+    if odd:
+        raise InputError("classes", "must be text or numbers to be saved", found=repr(odd[0]))
+
+
 def _storable(name: Any) -> bool:
     return name is None or isinstance(name, str | int) or (isinstance(name, float) and math.isfinite(name))
 
 
-def _basis(stored: Any) -> NoiseBasis | None:
+def stored_basis(stored: Any) -> NoiseBasis | None:
+    """Return what an estimate rests on, as a file says."""
     if stored is None:
         return None
     found = NoiseBasis(**stored)
@@ -231,7 +290,8 @@ def _basis(stored: Any) -> NoiseBasis | None:
     return found
 
 
-def _widths(stored: Any) -> Widths | None:
+def stored_widths(stored: Any) -> Widths | None:
+    """Return how wide numbers were, as a file says."""
     if stored is None:
         return None
     least, given = (check_choice("widths", each, ("float16", "float32", "float64")) for each in stored)

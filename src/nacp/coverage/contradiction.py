@@ -51,7 +51,7 @@ def contradiction(coverage: Coverage) -> Talk[Contradiction | None]:
     if lowest >= 0:
         return None  # no share can come out negative
     # Where one label is given for each point and all pairs weigh the same, what is summed up is a count.
-    counted = inverse.constant_rest is not None and coverage.sample.parts is None
+    counted = inverse.constant_rest is not None and coverage.sample.several is None
 
     # Cells are joined to about 16 with equally many pairs; every run of neighbours is looked at.
     pairs = np.append(0, np.cumsum(tally.pairs))

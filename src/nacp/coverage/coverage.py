@@ -1,7 +1,7 @@
 """Coverage: what can be known of a sample under one W. Each method is a conversation with the sample."""
 
 import math
-from functools import cached_property
+from functools import cached_property, lru_cache
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -10,8 +10,15 @@ from nacp import engine
 from nacp._types import Floats, Ints
 from nacp.coverage.crossing import Cell, Crossing, Rule, Search, cut
 from nacp.coverage.estimator import Estimator, rest_unit
-from nacp.coverage.questions import MomentsQuestion, TallyQuestion, Window, WindowQuestion, merged
-from nacp.coverage.sample import Sample, Talk, both
+from nacp.coverage.questions import (
+    MomentsQuestion,
+    SizesQuestion,
+    TallyQuestion,
+    Window,
+    WindowQuestion,
+    merged,
+)
+from nacp.coverage.sample import Question, Sample, Talk, both
 from nacp.coverage.tally import Tally
 from nacp.engine import Block, ByEntry, ByLabel
 from nacp.engine.cells import ENDS
@@ -58,6 +65,8 @@ class Coverage:
         self._limit = np.inf  # up to where the first read counted
         self._held: list[Window] = sample.held.setdefault(self.read_as, [])
 
+    played: Question | None = None  # bets that were placed on the points as they came
+
     def terms(self) -> tuple[Any, ...]:
         """Return what else than a sample it is made of: of parts of the points, what they add up to."""
         return self.inverse, self.radius, self._points
@@ -75,7 +84,7 @@ class Coverage:
         """The weights by label, and their unit; none where they are written out as whole numbers."""
         if self.k**2 > min(tuning().written_weights, self.n * self.k):
             return self.inverse, self._unit
-        return Whole(np.rint(self.inverse.rest(np.arange(self.k)) / self._unit).astype(np.int64)), None
+        return _written(self.inverse, self._unit), None
 
     def _mean_rest(self, rows: slice | Ints) -> Floats:
         """Return the mean of the rows of W's rest that belong to several labels of each point."""
@@ -204,8 +213,7 @@ class Coverage:
         q, where = np.unique(thresholds, return_inverse=True)
         upto = yield from self._upto(q)
         clean = self.estimator.clean(q, upto[1] - upto[2])
-        labels = len(self.estimator.label_scores)
-        found = Estimates(self.estimator.labels_upto(q) / labels, upto[0] / (self.n * self.k), clean)
+        found = Estimates(self.labels_upto(q) / self.given, upto[0] / (self.n * self.k), clean)
         return Estimates(*(values[where] for values in found))
 
     def at_with_deviations(self, thresholds: Floats) -> Talk[tuple[Estimates, list[float]]]:
@@ -218,6 +226,25 @@ class Coverage:
         moments = MomentsQuestion(self, thresholds)
         yield [moments]
         return moments.deviations(thresholds)
+
+    def sizes(self, thresholds: Floats) -> Talk[tuple[Floats, Floats]]:
+        """Return the mean share of all classes in a set, and that of its square, at native thresholds."""
+        sizes = SizesQuestion(thresholds, self.k)
+        yield [sizes]
+        return sizes.means(thresholds)
+
+    def labels_upto(self, q: Floats) -> Ints:
+        """Return how many given labels score at most q."""
+        return self.estimator.labels_upto(q)
+
+    @property
+    def given(self) -> int:
+        """How many labels are given."""
+        return len(self.estimator.label_scores)
+
+    def testable(self, grid: Floats) -> Floats:
+        """Return the thresholds at which all is known that a test needs, for a grid of them: all of these."""
+        return grid
 
     def random_between(self, thresholds: Floats) -> tuple[Floats, Floats]:
         """Return bounds of F^r-hat at native thresholds, from the ends of cells; known when a crossing is."""
@@ -327,6 +354,12 @@ class Coverage:
         if inverse.constant_rest is not None:
             return own + inverse.constant_rest * engine.profile(block, thresholds)
         return own + self._unit * engine.profile(block, thresholds, self.weights(rows))
+
+
+@lru_cache(maxsize=3)
+def _written(inverse: ClassMatrix, unit: float) -> Whole:
+    """Return the weights of pairs by label as whole numbers, written out; batches want them again."""
+    return Whole(np.rint(inverse.rest(np.arange(inverse.k)) / unit).astype(np.int64))
 
 
 def _place(estimate: Floats, target: float, rule: Rule) -> int:

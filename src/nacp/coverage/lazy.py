@@ -90,7 +90,7 @@ class LazySample(Sample):
         unordered = [each for each in questions if each.order is None]
         near = [each for each in unordered if self._is_known(each)]
         super()._read(near, None)
-        far = [each for each in unordered if each not in near]
+        far = [each for each in unordered if not self._is_known(each)]
         if far:
             self._ask(far, self.rows, self._given, self._every())
         extra = [each for each in far if each.unlabelled]

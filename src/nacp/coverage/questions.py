@@ -142,6 +142,45 @@ class SharesQuestion(Question):
         return Answer(rows=(np.concatenate(self.found),))
 
 
+class SizesQuestion(Question):
+    """The mean share of the k classes in the sets, and the mean of its square, at thresholds."""
+
+    key = "sizes"
+    unlabelled = True
+
+    def __init__(self, thresholds: Floats, k: int) -> None:
+        self._thresholds, self._k, self._rows = thresholds, k, 0
+        self._start()
+
+    def _start(self) -> None:
+        self._sums: Ints = np.zeros((2, len(self._thresholds)), dtype=np.int64)
+
+    def absorb(self, other: "SizesQuestion") -> None:
+        self._thresholds = np.union1d(self._thresholds, other._thresholds)
+        self._start()
+
+    def see(self, block: Block, rows: slice | Ints | None) -> None:
+        sizes = engine.profile(block, self._thresholds)
+        self._rows += len(sizes)
+        self._sums += sizes.sum(axis=0), (sizes**2).sum(axis=0)
+
+    def terms(self) -> tuple[object, ...]:
+        return self._thresholds, self._k
+
+    def answer(self) -> Answer:
+        return Answer((np.array([self._rows]), self._sums))
+
+    def add(self, answer: Answer) -> None:
+        self._rows += int(answer.sums[0][0])
+        self._sums += answer.sums[1]
+
+    def means(self, thresholds: Floats) -> tuple[Floats, Floats]:
+        """Return both at some of the thresholds."""
+        at = np.searchsorted(self._thresholds, thresholds)
+        sums, squares = self._sums[:, at]
+        return sums / self._k / self._rows, squares / self._k**2 / self._rows
+
+
 class Window:
     """Pairs that were collected: all that score in some intervals."""
 

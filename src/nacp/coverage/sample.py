@@ -14,7 +14,7 @@ import numpy as np
 from nacp import engine
 from nacp._types import Array, Floats, Ints
 from nacp.engine import Block, Kept, Scratch
-from nacp.points import Rows
+from nacp.points import Rows, Widths
 from nacp.points.arrays import row_slices, rows_at_once
 from nacp.scores import Score
 from nacp.tuning import tuning
@@ -163,6 +163,8 @@ class Sample:
         Where labels are ``label + k annotator``: the part of each in its point.
     """
 
+    in_order = False  # whether bets were placed on the points as they came
+
     def __init__(
         self,
         rows: Rows,
@@ -209,6 +211,21 @@ class Sample:
     def few_pairs(self) -> int:
         """How many pairs may be kept from a read."""
         return tuning().kept_pairs
+
+    @property
+    def widths(self) -> Widths:
+        """How wide the numbers of the rows are."""
+        return self.rows.widths
+
+    @property
+    def from_logits(self) -> bool:
+        """Whether the rows were logits."""
+        return self.rows.logits
+
+    @property
+    def several(self) -> int | None:
+        """How many labels the points have in all, if they have several each."""
+        return None if self.parts is None else int(np.count_nonzero(self.parts))
 
     @property
     def class_counts(self) -> Floats:

@@ -24,30 +24,52 @@ _CODES = 1 << (8 + _BITS)  # the leading bits of a magnitude
 _NEGATIVE, _POSITIVE, _BELOW_ONE, _ABOVE_ONE = (-64, 64), (-40, -1), (-40, -1), (-40, 20)
 
 
-def _limits(exponents: tuple[int, int]) -> Floats:
+def _limits(exponents: tuple[int, int], bits: int) -> Floats:
     """Return the least magnitudes that round to successive leading bits, between two powers of two."""
-    codes = np.arange((127 + exponents[0]) << _BITS, ((127 + exponents[1]) << _BITS) + 1)
-    starts = (codes.astype(np.int32) << _SHIFT).view(np.float32)
+    codes = np.arange((127 + exponents[0]) << bits, ((127 + exponents[1]) << bits) + 1)
+    starts = (codes.astype(np.int32) << (23 - bits)).view(np.float32)
     # Half-way to the float32 below: a tie goes to the even mantissa, which is that of the start.
     return (starts.astype(np.float64) + np.nextafter(starts, np.float32(0)).astype(np.float64)) / 2
 
 
-def _edges() -> Floats:
+def _edges(bits: int, *ranges: tuple[int, int]) -> Floats:
     """Return the largest score of each cell."""
-    below = 1 - _limits(_BELOW_ONE)[::-1]
-    below = np.where(1 - below >= _limits(_BELOW_ONE)[::-1], below, np.nextafter(below, 0))
-    above = np.nextafter(1 + _limits(_ABOVE_ONE), 0)
-    above = np.where(
-        np.nextafter(above, np.inf) - 1 < _limits(_ABOVE_ONE), np.nextafter(above, np.inf), above
-    )
-    positive = np.nextafter(_limits(_POSITIVE), 0)
-    return np.concatenate([-_limits(_NEGATIVE)[::-1], positive, below, [1], above, [np.inf]])
+    negative, positive, below_one, above_one = (_limits(exponents, bits) for exponents in ranges)
+    below = 1 - below_one[::-1]
+    below = np.where(1 - below >= below_one[::-1], below, np.nextafter(below, 0))
+    above = np.nextafter(1 + above_one, 0)
+    above = np.where(np.nextafter(above, np.inf) - 1 < above_one, np.nextafter(above, np.inf), above)
+    return np.concatenate([-negative[::-1], np.nextafter(positive, 0), below, [1], above, [np.inf]])
 
 
-EDGES: Floats = _edges()
+EDGES: Floats = _edges(_BITS, _NEGATIVE, _POSITIVE, _BELOW_ONE, _ABOVE_ONE)
 EDGES.flags.writeable = False
 CELLS = len(EDGES)
 ENDS: Floats = np.append(-np.inf, EDGES)  # cell i holds the scores in (ENDS[i], ENDS[i + 1]]
+
+# Finer cells, for who cannot read rows twice: more bits, where thresholds lie.
+_FINE_BITS, _FINE = 12, ((-20, 4), (-20, -1), (-20, -1), (-20, 4))
+
+
+@lru_cache(maxsize=8)
+def fine_edges(low: float, high: float) -> Floats:
+    """Return the largest scores of finer cells, for scores that lie between low and high, or a little above.
+
+    Each is part of a cell. The last but one goes up to the largest finite number.
+
+    Examples
+    --------
+    >>> from nacp.engine.cells import fine_edges
+    >>> edges = fine_edges(-1.0, 0.0)
+    >>> len(edges) < 100_000, bool(edges[edges >= -0.1][0] < -0.09997)
+    (True, True)
+    """
+    every = np.union1d(EDGES, _edges(_FINE_BITS, *_FINE))[:-1]
+    # Rows may sum to a little more than 1.
+    first, last = np.searchsorted(every, [low, high * 17 / 16], side="right")
+    edges: Floats = np.concatenate([every[first : last + 1], [np.finfo(np.float64).max, np.inf]])
+    edges.flags.writeable = False
+    return edges
 
 
 def codes_of(scores: Array, scratch: Scratch) -> tuple[Array, Ints]:

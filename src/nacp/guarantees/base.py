@@ -12,6 +12,7 @@ from nacp._types import Floats
 from nacp.coverage import Coverage, Rule, Talk
 from nacp.coverage.audited import AuditedCoverage
 from nacp.coverage.crossing import ROUNDING
+from nacp.errors import InputError
 from nacp.noise import Noise, UniformFamily, UniformNoise
 from nacp.noise.matrices import ClassMatrix
 from nacp.wrapping import counted
@@ -139,6 +140,21 @@ class Guarantee(ABC):
                 "the noise: use a smaller delta or a surer interval"
             )
         return None
+
+    def check_applies(self, noise: Noise | None, crossing: Rule) -> None:
+        """Refuse where the promise would not hold."""
+        reason = self.applies(noise, crossing)
+        if reason is not None:
+            raise InputError("guarantee", f'"{self.name}" {reason}')
+
+    def check_several(self, *, several: bool) -> None:
+        """Refuse several labels for each point where the promise is for one."""
+        if several and not self.takes_several:
+            raise InputError(
+                "guarantee",
+                f'"{self.name}" holds for one label for each point, and labels has several',
+                remedy='use "pac", "expected" or "none", or pass one label for each point',
+            )
 
     def promise_under(self, noise: Noise | None, alpha: float) -> str:
         """Return in one sentence what holds if the noise is as stated with some confidence only.

@@ -12,10 +12,8 @@ from typing import ClassVar
 
 import numpy as np
 
-from nacp import engine
 from nacp._types import Array, Bools, Floats, Ints
-from nacp.coverage import Answer, Coverage, Question, Talk, together
-from nacp.engine import Block
+from nacp.coverage import Coverage, Talk, together
 from nacp.guarantees.base import Problem
 from nacp.guarantees.pointwise import PointwiseTest
 from nacp.stats.bounds import bernstein, chernoff, floor, upper_tail
@@ -72,7 +70,7 @@ class Binomial(PointwiseTest):
         return np.array(found, dtype=np.int64)
 
     def _lowest(self, coverage: Coverage, problem: Problem, grid: Floats, start: int) -> Talk[int]:
-        hits = coverage.estimator.labels_upto(grid)
+        hits = coverage.labels_upto(grid)
         extra = coverage.sample.unlabelled
         points = coverage.n + (0 if extra is None else extra.n)
         epsilon, part = problem.epsilon, self.delta / 40  # of delta, for each of the two bounds of F^r
@@ -94,16 +92,13 @@ class Binomial(PointwiseTest):
             places, failed = settle(places, failed, *coverage.random_between(grid[places]))
         if len(places) > _COARSE_THRESHOLDS:
             coarse = grid[places[:: -(len(places) // _COARSE_THRESHOLDS)]][::-1]
-            sizes = SizesQuestion(coarse, coverage.k)
-            yield [sizes]
-            known = np.append(0.0, sizes.means(coarse)[0])
+            mean, _ = yield from coverage.sizes(coarse)
+            known = np.append(0.0, mean)
             below, above = (np.searchsorted(coarse, grid[places], side=side) for side in ("right", "left"))
             places, failed = settle(places, failed, known[below], known[above + 1])
         while len(places):
             places, some = places[:-_THRESHOLDS], places[-_THRESHOLDS:]
-            sizes = SizesQuestion(grid[some], coverage.k)
-            yield [sizes]
-            mean, square = sizes.means(grid[some])
+            mean, square = yield from coverage.sizes(grid[some])
             failing = some[~passes(some, _random_bound(mean, square, points, self.delta))]
             if len(failing):
                 return int(failing[-1]) + 1
@@ -113,42 +108,3 @@ class Binomial(PointwiseTest):
 def _random_bound(mean: Floats, square: Floats, points: int, delta: float) -> Floats:
     """Return U, from the mean share of all classes in a set and that of its square: fails with delta/20."""
     return np.minimum(chernoff(mean, points, delta / 40), bernstein(mean, square, points, delta / 40))
-
-
-class SizesQuestion(Question):
-    """The mean share of the k classes in the sets, and the mean of its square, at thresholds."""
-
-    key = "sizes"
-    unlabelled = True
-
-    def __init__(self, thresholds: Floats, k: int) -> None:
-        self._thresholds, self._k, self._rows = thresholds, k, 0
-        self._start()
-
-    def _start(self) -> None:
-        self._sums: Ints = np.zeros((2, len(self._thresholds)), dtype=np.int64)
-
-    def absorb(self, other: "SizesQuestion") -> None:
-        self._thresholds = np.union1d(self._thresholds, other._thresholds)
-        self._start()
-
-    def see(self, block: Block, rows: slice | Ints | None) -> None:
-        sizes = engine.profile(block, self._thresholds)
-        self._rows += len(sizes)
-        self._sums += sizes.sum(axis=0), (sizes**2).sum(axis=0)
-
-    def terms(self) -> tuple[object, ...]:
-        return self._thresholds, self._k
-
-    def answer(self) -> Answer:
-        return Answer((np.array([self._rows]), self._sums))
-
-    def add(self, answer: Answer) -> None:
-        self._rows += int(answer.sums[0][0])
-        self._sums += answer.sums[1]
-
-    def means(self, thresholds: Floats) -> tuple[Floats, Floats]:
-        """Return both at some of the thresholds."""
-        at = np.searchsorted(self._thresholds, thresholds)
-        sums, squares = self._sums[:, at]
-        return sums / self._k / self._rows, squares / self._k**2 / self._rows

@@ -8,6 +8,7 @@ with probability at most delta (Ville). The theorem and its proof: docs/guarante
 """
 
 from collections.abc import Sequence
+from copy import copy
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -18,6 +19,7 @@ from nacp._types import Floats, Ints
 from nacp.coverage import Coverage, OrderedQuestion, Talk
 from nacp.coverage.audited import AuditedCoverage
 from nacp.engine import Block
+from nacp.errors import InputError
 from nacp.guarantees.audited import exact
 from nacp.guarantees.base import Finding, Problem
 from nacp.guarantees.pointwise import PointwiseTest
@@ -68,29 +70,41 @@ class PAC(PointwiseTest):
         self, coverage: Coverage, problems: Sequence[Problem], grid: Floats, starts: Ints, seed: int
     ) -> Talk[Ints]:
         """Return for each problem the place in the grid from which on upwards all bets are won."""
-        bets = BetsQuestion(self.delta, coverage, [problem.alpha for problem in problems], grid, starts, seed)
-        yield [bets]
-        return bets.settled()
+        alphas, bets = [problem.alpha for problem in problems], coverage.played
+        if bets is None:
+            bets = BetsQuestion(self.delta, coverage, alphas, grid, starts)
+            bets.order = coverage.sample.shuffled(seed)
+            yield [bets]
+        assert isinstance(bets, BetsQuestion)
+        return bets.settled(alphas, starts)
 
 
 class BetsQuestion(OrderedQuestion):
     """Bets that F^c reaches 1 - alpha, at all places of a grid from some on: one for each alpha and place.
 
-    All bets are on the same points, so they are read once, in an order that was fixed before.
+    All bets are on the same points, so they are read once, in an order that was fixed before. In a stream
+    that is the order in which they come: each batch is a sample of its own, and `n` points are expected.
     """
 
     def __init__(
-        self, delta: float, coverage: Coverage, alphas: list[float], grid: Floats, starts: Ints, seed: int
+        self,
+        delta: float,
+        coverage: Coverage,
+        alphas: list[float],
+        grid: Floats,
+        starts: Ints,
+        n: int | None = None,
     ) -> None:
-        self.order, self.placed = coverage.sample.shuffled(seed), coverage.read_as is not None
+        self.placed = coverage.read_as is not None
         low, high = coverage.range
         self.coverage, self._grid, self._width = coverage, grid, high - low
+        self._alphas = alphas
         self._owner = np.repeat(np.arange(len(alphas)), len(grid) - starts)
         self._place = np.concatenate([np.arange(start, len(grid)) for start in starts])
         self._target = 1 - np.array(alphas)[self._owner]
         self._failed = starts - 1
         most = 0.99 * self._width / (self._target - low)
-        self._bets = Bets(len(self._place), coverage.n, delta, most, engine.play)
+        self._bets = Bets(len(self._place), n or coverage.n, delta, most, engine.play)
         self._next()
 
     def see(self, block: Block, rows: Ints) -> None:
@@ -123,8 +137,38 @@ class BetsQuestion(OrderedQuestion):
         self.upto = self.coverage.upto(self._grid[self._place[still]].max(initial=-np.inf))
         self.most_rows = max(1, tuning().bets_entries // max(len(still), 1))
 
-    def settled(self) -> Ints:
-        """Return for each alpha the place above the last one where a bet was not won."""
-        still = self._bets.open
-        np.maximum.at(self._failed, self._owner[still], self._place[still])
-        return self._failed + 1
+    def settled(self, alphas: list[float], starts: Ints) -> Ints:
+        """Return for each alpha the place above the last one where a bet was not won, from a start on."""
+        failed, still = self._failed.copy(), self._bets.open
+        np.maximum.at(failed, self._owner[still], self._place[still])
+        return np.maximum(failed[[self._alphas.index(alpha) for alpha in alphas]] + 1, starts)
+
+    def on(self, coverage: Coverage) -> "BetsQuestion":
+        """Return the same bets, to be placed on the points of another coverage next."""
+        other = copy(self)
+        other.coverage, other._failed, other._bets = coverage, self._failed.copy(), self._bets.copy()
+        return other
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, BetsQuestion) and all(map(np.array_equal, self.stored(), other.stored()))
+
+    __hash__ = None  # type: ignore[assignment]  # arrays
+
+    def off(self) -> None:
+        """Let go of the points that were bet on."""
+        del self.coverage
+
+    def stored(self) -> tuple[Ints, Floats]:
+        """Return how the bets stand, as numbers: all that `restore` needs."""
+        whole, state = self._bets.stored()
+        return np.concatenate([self._failed, whole]), state
+
+    def restore(self, whole: Ints, state: Floats) -> None:
+        """Let bets that were not placed yet stand as others did."""
+        number = len(self._failed)
+        if np.any(whole[:number] < -1) or np.any(whole[:number] >= len(self._grid)):
+            raise InputError("bets", "are not those of this grid")
+        self._failed = whole[:number].copy()
+        self._bets.restore(whole[number:], state)
+        self._next()
+        self.off()

@@ -110,14 +110,14 @@ class PointwiseTest(Guarantee):
         self, coverage: Coverage, problems: Sequence[Problem], crossing: Rule, seed: int
     ) -> Talk[list[Finding]]:
         """Return the smallest threshold of the grid from which on upwards all pass."""
-        grid = self.thresholds(coverage.sample.score)
+        grid = coverage.testable(self.thresholds(coverage.sample.score))
         # Where not even the estimate reaches 1 - alpha, a threshold is given up without a test: always safe.
         least = yield from coverage.crossings([1 - problem.alpha for problem in problems], "last")
         starts = np.searchsorted(grid, [at.threshold for at in least])
         places = yield from self.lowest_passing(coverage, problems, grid, starts, seed)
         thresholds = grid[np.minimum(places, len(grid) - 1)]
         estimates, deviations = yield from coverage.at_with_deviations(thresholds)
-        below = coverage.estimator.labels_upto(grid) * coverage.n // len(coverage.estimator.label_scores)
+        below = coverage.labels_upto(grid) * coverage.n // coverage.given
         return [
             self._settle(coverage.sample.score, coverage.n, problem, grid, below, place, *values)
             for problem, place, *values in zip(

@@ -98,6 +98,19 @@ class Rows:
             fits = (each for each in _WIDTHS if each == given or np.array_equal(some, some.astype(each)))
             return Widths(next(fits).name, given.name)
 
+    def widths_with(self, others: Widths | None) -> Widths:
+        """Return how wide the numbers are, by all rows, and by others of which that is known."""
+        given, every = np.dtype(self.widths.given), np.arange(self.k)
+        place = 0 if others is None else _WIDTHS.index(np.dtype(others.least))
+        for where in self.slices():
+            if _WIDTHS[place] == given:
+                break
+            block = self.peek(where, every)
+            with np.errstate(over="ignore"):
+                while _WIDTHS[place] != given and not np.array_equal(block, block.astype(_WIDTHS[place])):
+                    place += 1
+        return Widths(_WIDTHS[place].name, given.name)
+
     def some(self, rows: Ints) -> "Rows":
         """Return some of the rows."""
         return Rows(self._matrix[rows], self._normalize, logits=self.logits)

@@ -8,11 +8,13 @@ docs/guarantees.md, T3.
 
 import math
 from collections.abc import Callable
+from copy import copy
 from functools import lru_cache
 
 import numpy as np
 
 from nacp._types import Bools, Floats, Ints
+from nacp.errors import InputError
 
 # Bets are judged when stakes change, and after so many points.
 _ROWS = 256
@@ -26,7 +28,9 @@ _RUINED = 1e-200
 # Of the probability that the stakes hedge: the least that counts, in octaves, and how finely one is parted.
 _OCTAVES, _BITS = 64, 6
 
-OPEN, WON, LOST = range(3)
+OPEN, WON, LOST, _FORGOTTEN = range(4)
+# Nobody bets on more points: when bets are judged takes a list that grows with these.
+_LAST = 1 << 27
 
 
 def play(
@@ -181,14 +185,50 @@ class Bets:
 
     def play(self, gains: Floats) -> None:
         """Bet on the next points; `gains` has a row for each point and a column for each open bet."""
+        while len(gains) and len(self.open) and self.seen < _LAST:
+            if self.seen == self._stops[-1]:  # more points than were expected
+                self._stops, self._changes = _schedule(2 * self.seen)
+            now = int(self._stops[-1]) - self.seen
+            still = self._play_some(gains[:now])
+            gains = gains[now:, still]
+
+    def _play_some(self, gains: Floats) -> Bools:
+        """Bet on points that were expected; return which of the bets are still open."""
         outcome = np.zeros(len(self.open), dtype=np.int64)
         most, schedule = np.ascontiguousarray(self._most), (self._stops, self._changes)
         self._play(self._state, most, outcome, gains, self.seen, *schedule, self._delta, hedge_table())
         self.seen += len(gains)
         self.won[self.open[outcome == WON]] = True
         self.lost[self.open[outcome == LOST]] = True
+        still: Bools = outcome == OPEN
         if outcome.any():
-            self.keep(outcome == OPEN)
+            self.keep(still)
+        return still
+
+    def copy(self) -> "Bets":
+        """Return the same bets, to be played by themselves."""
+        other = copy(self)
+        other.won, other.lost, other._state = self.won.copy(), self.lost.copy(), self._state.copy()
+        return other
+
+    def stored(self) -> tuple[Ints, Floats]:
+        """Return how the bets stand, as numbers: all that `restore` needs."""
+        outcome = np.where(self.won, WON, np.where(self.lost, LOST, OPEN))
+        forgotten = np.setdiff1d(np.flatnonzero(outcome == OPEN), self.open)
+        outcome[forgotten] = _FORGOTTEN
+        return np.concatenate([[self.seen, self._stops[-1]], outcome]), self._state.ravel()
+
+    def restore(self, whole: Ints, state: Floats) -> None:
+        """Let new bets stand as others of the same number did."""
+        seen, n, outcome = int(whole[0]), int(whole[1]), whole[2:]
+        still = outcome == OPEN
+        fits = len(outcome) == len(self.won) and state.size == 8 * np.count_nonzero(still)
+        if not fits or not 0 <= seen <= n <= 2 * _LAST:
+            raise InputError("bets", "are not those of this grid")
+        self.seen, (self._stops, self._changes) = seen, _schedule(n)
+        self.won, self.lost = outcome == WON, outcome == LOST
+        self.keep(still)
+        self._state = state.reshape(8, -1).copy()
 
     def keep(self, which: Bools) -> None:
         """Forget the other bets."""

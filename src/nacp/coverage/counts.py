@@ -1,0 +1,123 @@
+"""Counts of a stream: whole numbers on cells that were fixed before any point came. They add and subtract.
+
+The cells are finer than those of `nacp.engine.cells`, as nobody can look into them later. The weights of
+pairs are whole multiples of a unit that suffices for so many points (`MOST_POINTS`) that no sum can overflow;
+where all pairs weigh the same, they are only counted.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from nacp._types import Floats, Ints
+from nacp.coverage.coverage import Coverage
+from nacp.coverage.estimator import whole
+from nacp.coverage.questions import TallyQuestion
+from nacp.coverage.sample import Sample
+from nacp.errors import InputError
+from nacp.noise.matrices import ClassMatrix
+
+MOST_POINTS = 1 << 32
+_PART = 1 << 30  # the parts of several labels of a point are counted in units of one over this
+_NONE = np.zeros(1, dtype=np.int64)
+
+
+@dataclass(frozen=True)
+class Counts:
+    """What was counted of some points.
+
+    Attributes
+    ----------
+    n, given : int
+        The numbers of points and of their labels.
+    by_label : array
+        How many labels there are of each class; of several labels for each point, their parts.
+    cells : dict of arrays
+        For each cell the number of labels ("hits") and of pairs ("pairs") that score in it. For weights W
+        that differ from pair to pair, the gains and the losses of the pairs, and of the labels' own part:
+        "gains 0", "losses 0", "own gains 0", "own losses 0"; of the next W 1, and so on.
+    """
+
+    n: int
+    given: int
+    by_label: Ints
+    cells: dict[str, Ints]
+
+    def __add__(self, other: "Counts") -> "Counts":
+        if self.n + other.n > MOST_POINTS:
+            raise InputError("probs", f"has come with more than {MOST_POINTS:,} points in all")
+        return self._with(other, 1)
+
+    def __sub__(self, other: "Counts") -> "Counts":
+        found = self._with(other, -1)
+        least = min(int(each.min(initial=0)) for each in (found.by_label, *found.cells.values()))
+        if min(least, found.n, found.given) < 0:
+            raise InputError(
+                "other",
+                "holds points that were never added, so they cannot be taken away",
+                found=f"{other.n:,} points",
+            )
+        return found
+
+    def _with(self, other: "Counts", sign: int) -> "Counts":
+        cells = {
+            name: self.cells.get(name, _NONE) + sign * other.cells.get(name, _NONE)
+            for name in sorted(self.cells.keys() | other.cells.keys())
+        }
+        by_label = self.by_label + sign * other.by_label
+        return Counts(self.n + sign * other.n, self.given + sign * other.given, by_label, cells)
+
+    def __eq__(self, other: object) -> bool:
+        return (
+            isinstance(other, Counts)
+            and (self.n, self.given) == (other.n, other.given)
+            and np.array_equal(self.by_label, other.by_label)
+            and self.cells.keys() == other.cells.keys()
+            and all(np.array_equal(each, other.cells[name]) for name, each in self.cells.items())
+        )
+
+    __hash__ = None  # type: ignore[assignment]  # arrays
+
+
+def count(sample: Sample, inverses: Sequence[ClassMatrix], edges: Floats) -> Counts:
+    """Count the points of a sample, under each W."""
+    ends, cells = np.append(-np.inf, edges), dict[str, Ints]()
+    tallies = {
+        i: TallyQuestion(Coverage(sample, inverse, points=MOST_POINTS), ends)
+        for i, inverse in enumerate(inverses)
+        if i == 0 or inverse.constant_rest is None
+    }
+    scores, labels, parts = sample.label_scores, sample.labels, sample.parts
+    sample.read([*tallies.values()])
+    for i, tally in tallies.items():
+        cells["pairs"] = tally.found[0]
+        if len(tally.found) > 1:
+            cells |= {f"gains {i}": tally.found[1], f"losses {i}": tally.found[2]}
+    if parts is not None:
+        some = parts > 0
+        scores, labels, parts = scores[some], labels[some], parts[some]
+    where = np.searchsorted(edges, scores, side="left")
+    cells["hits"] = np.bincount(where, minlength=len(edges))
+    for i, inverse in enumerate(inverses):
+        if parts is None and inverse.constant_rest is not None:
+            continue  # the own part is the same for all labels
+        own = inverse.own[labels] * (1.0 if parts is None else parts)
+        weights = np.rint(own / own_unit(inverse)).astype(np.int64)
+        for name, each in (("gains", np.maximum(weights, 0)), ("losses", np.maximum(-weights, 0))):
+            np.add.at(cells.setdefault(f"own {name} {i}", np.zeros(len(edges), dtype=np.int64)), where, each)
+    by_label = np.zeros(len(inverses[0].own), dtype=np.int64)
+    np.add.at(by_label, labels, 1 if parts is None else np.rint(parts * _PART).astype(np.int64))
+    return Counts(sample.n, len(labels), by_label, dict(sorted(cells.items())))
+
+
+def own_unit(inverse: ClassMatrix) -> float:
+    """Return the unit of the labels' own weights."""
+    largest = float(np.abs(inverse.own).max())
+    return whole(np.zeros(1), largest, largest, MOST_POINTS)[0]
+
+
+def label_shares(counts: Counts, several: bool) -> Floats:
+    """Return how many points have each label, or in part."""
+    shares: Floats = counts.by_label / (_PART if several else 1)
+    return shares

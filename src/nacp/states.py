@@ -1,0 +1,124 @@
+"""The state of a stream: what is counted, and what has been. States of parts of points add up."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Self, TypeAlias
+
+import numpy as np
+
+from nacp._types import Floats
+from nacp.coverage.counts import Counts
+from nacp.errors import InputError
+from nacp.guarantees import PAC
+from nacp.guarantees.pac import BetsQuestion
+from nacp.noise import Noise
+from nacp.noise.matrices import ClassMatrix
+from nacp.points import Widths
+from nacp.scores import Score
+
+Model: TypeAlias = tuple[Noise, float]  # a noise model, and the radius up to which it is known
+
+SETTINGS = ("k", "noise", "score", "classes", "normalize", "from_logits", "bets", "alphas", "points")
+NOTHING = Counts(0, 0, np.zeros(1, dtype=np.int64), {})
+INSTEAD = '"binomial" and "nacp" (uniform noise), "expected", "acnl", "crcp" and "none"'
+
+
+class State:
+    """What is counted, and what has been."""
+
+    k: int
+    noise: Noise | None
+    score: Score
+    classes: tuple[Any, ...] | None
+    normalize: bool
+    from_logits: bool
+    bets: PAC | None
+    alphas: list[float]
+    points: int
+    _edges: Floats  # the cells in which scores are counted
+    _known: dict[bool, dict[Model, ClassMatrix]]  # W, for one label for each point, and for several
+
+    def _forget(self) -> None:
+        self._counts: Counts | None = None
+        self._widths: Widths | None = None
+        self._several = False
+        self._played: dict[Model, BetsQuestion] = {}
+
+    @property
+    def n(self) -> int:
+        """How many points were counted."""
+        return 0 if self._counts is None else self._counts.n
+
+    def fresh(self) -> Self:
+        """Return one that counts alike, and has counted nothing: for another worker, or the next hour."""
+        other = object.__new__(type(self))
+        vars(other).update(vars(self))
+        other._forget()
+        return other
+
+    def merge(self, other: Self) -> None:
+        """Take in what another one has counted; the same as to have counted its points here.
+
+        Parameters
+        ----------
+        other : Calibrator
+            With the same k, noise, score and so on, and without bets.
+        """
+        vars(self).update(vars(self + other))
+
+    def __add__(self, other: Self) -> Self:
+        self._check_same(other, "merged")
+        return self._with(other, lambda a, b: a + b)
+
+    def __sub__(self, other: Self) -> Self:
+        self._check_same(other, "subtracted")
+        return self._with(other, lambda a, b: a - b)
+
+    def _with(self, other: Self, combine: Callable[[Counts, Counts], Counts]) -> Self:
+        found = self.fresh()
+        counts = combine(self._counts or NOTHING, other._counts or NOTHING)
+        if counts.n:
+            found._counts, found._several = counts, self._several or other._several
+            found._widths = max((each for each in (self._widths, other._widths) if each), key=_least)
+        return found
+
+    def _check_same(self, other: object, done: str) -> None:
+        """Refuse what does not belong together, and say what differs."""
+        if not isinstance(other, State):
+            raise InputError("other", "must be a Calibrator", found=repr(other))
+        for name in SETTINGS:
+            ours, theirs = getattr(self, name), getattr(other, name)
+            if ours != theirs:
+                said = "other classes" if name == "classes" else f"{name} {theirs!r}, not {ours!r}"
+                raise InputError("other", f"cannot be {done}: it has {said}")
+        if self.bets is not None:
+            raise InputError(
+                "bets",
+                f"are placed on the points one after the other, so they cannot be {done}",
+                remedy=f'{INSTEAD} can, without bets; for "pac" pass all points to nacp.calibrate',
+            )
+        if self._counts is None or other._counts is None:
+            return
+        if self._several != other._several:
+            raise InputError(
+                "other", f"cannot be {done}: one has several labels for each point, the other one"
+            )
+        widths = [each.given for each in (self._widths, other._widths) if each]
+        if widths[0] != widths[1]:
+            raise InputError("other", f"cannot be {done}: it has counted {widths[1]}, not {widths[0]}")
+
+    def __eq__(self, other: object) -> bool:
+        return (
+            isinstance(other, State)
+            and all(getattr(self, name) == getattr(other, name) for name in SETTINGS)
+            and (self._counts, self._widths, self._several) == (other._counts, other._widths, other._several)
+            and self._played.keys() == other._played.keys()
+            and all(bets == other._played[model] for model, bets in self._played.items())
+        )
+
+    __hash__ = None  # type: ignore[assignment]  # arrays
+
+
+def _least(widths: Widths) -> int:
+    return np.dtype(widths.least).itemsize

@@ -1,0 +1,554 @@
+"""Calibrator: counts add up to the bit, thresholds are on the safe side, promises hold, nothing is lost."""
+
+import json
+import os
+import pickle
+import warnings
+from functools import partial
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import nacp
+from nacp.coverage.counts import MOST_POINTS, own_unit
+from nacp.coverage.estimator import rest_unit
+from nacp.engine.cells import EDGES, fine_edges
+
+N, K = 1500, 20
+GROUPS = nacp.GroupNoise(groups=[i // 5 for i in range(K)], rate=0.3)
+CONFUSED = 0.7 * np.eye(K) + 0.2 * np.roll(np.eye(K), 1, axis=1) + 0.1 / K
+NOISES = {
+    "uniform": nacp.UniformNoise(0.2),
+    "interval": nacp.UniformNoise(0.2, interval=(0.15, 0.25), confidence=0.99),
+    "groups": GROUPS,
+    "matrix": nacp.MatrixNoise(CONFUSED),
+    "radius": nacp.MatrixNoise(CONFUSED, radius=0.01),
+}
+
+
+@pytest.fixture(scope="module")
+def points():
+    """Return probabilities in float32, true labels and noisy ones."""
+    rng = np.random.default_rng(0)
+    logits = 1.5 * rng.standard_normal((N, K))
+    labels = rng.integers(K, size=N)
+    logits[np.arange(N), labels] += 4
+    probs = np.exp(logits)
+    probs = (probs / probs.sum(axis=1, keepdims=True)).astype(np.float32)
+    return probs, labels, nacp.UniformNoise(0.2).sample(labels, K, rng)
+
+
+def fed(stream, probs, labels, ends):
+    """Feed a stream batch by batch."""
+    for start, stop in zip([0, *ends], [*ends, len(probs)], strict=True):
+        stream.update(probs[start:stop], labels[start:stop])
+    return stream
+
+
+def quiet(call, **options):
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", nacp.NoValidThresholdWarning)
+        warnings.simplefilter("ignore", nacp.NoiseModelWarning)
+        return call(**options)
+
+
+# Counts
+
+
+@pytest.mark.parametrize("noise", NOISES.values(), ids=NOISES)
+def test_any_batches_and_any_merge_tree_give_the_same_bits(points, noise):
+    probs, _, noisy = points
+    whole = fed(nacp.Calibrator(K, noise=noise, score="aps"), probs, noisy, [])
+    ends = [1, 2, 2, 40, 900]  # one row, none, a few, many
+    assert fed(whole.fresh(), probs, noisy, ends) == whole
+    parts = [
+        fed(whole.fresh(), probs[a:b], noisy[a:b], []) for a, b in zip([0, *ends], [*ends, N], strict=True)
+    ]
+    first, second = parts[5] + parts[0], parts[3] + (parts[4] + parts[1])
+    second.merge(parts[2])
+    second.merge(first)
+    assert second == whole
+    assert quiet(second.finish, guarantee="expected") == quiet(whole.finish, guarantee="expected")
+
+
+def test_several_labels_and_annotators_add_up_too(points):
+    probs, labels, _ = points
+    rng = np.random.default_rng(1)
+    several = np.stack([nacp.UniformNoise(rate).sample(labels, K, rng) for rate in (0.1, 0.4, 0.2)], axis=1)
+    several[rng.random(several.shape) < 0.3] = -1
+    several[:, 0] = np.where((several < 0).all(axis=1), labels, several[:, 0])
+    matrices = [nacp.UniformNoise(rate).matrix(K).dense() for rate in (0.1, 0.4, 0.2)]
+    for noise in (nacp.AnnotatorNoise(matrices), nacp.UniformNoise(0.25)):
+        whole = fed(nacp.Calibrator(K, noise=noise), probs, several, [])
+        parts = fed(whole.fresh(), probs, several, [1, 7, 600])
+        assert parts == whole
+        found = whole.finish(guarantee="expected", alpha=0.1)
+        exact = nacp.calibrate(probs, several, noise=noise, guarantee="expected", alpha=0.1)
+        assert 0 <= found.threshold - exact.threshold < 1e-4
+        assert found.several == exact.several
+        assert (found.promise, found.assumptions) == (exact.promise, exact.assumptions)
+    with pytest.raises(nacp.InputError, match="labels must have several labels for each point, as before"):
+        whole.update(probs, labels)
+    with pytest.raises(nacp.InputError, match='"nacp" holds for one label for each point'):
+        whole.finish(guarantee="nacp")
+
+
+def test_no_sum_can_overflow_and_more_points_are_refused(points):
+    for noise in (GROUPS, NOISES["matrix"]):
+        inverse = noise.inverse(K)
+        most = max(np.abs(inverse.rest(np.arange(K))).sum(axis=1)) / rest_unit(inverse, MOST_POINTS)[0]
+        assert MOST_POINTS * (most + K) < 2**63
+        assert MOST_POINTS * (np.abs(inverse.own).max() / own_unit(inverse) + 1) < 2**63
+    probs, _, noisy = points
+    stream = fed(nacp.Calibrator(K, noise=0.2), probs, noisy, [])
+    large = stream.fresh()
+    for _ in range(22):  # by doubling: 1500 * 2^22 exceeds what is allowed
+        stream, large = stream + stream, stream
+        if stream.n > MOST_POINTS // 2:
+            break
+    before = pickle.dumps(stream)
+    with pytest.raises(nacp.InputError, match="more than 4,294,967,296 points"):
+        stream.merge(stream)
+    assert pickle.dumps(stream) == before
+    assert large.n * 2 == stream.n
+
+
+def test_the_cells_are_parts_of_the_wider_ones_and_nothing_grows(points):
+    probs, _, noisy = points
+    for score in ("hps", "aps", "raps", "precomputed"):
+        span = nacp.Calibrator(K, noise=0.2, score=score).score.span
+        edges = fine_edges(*span)
+        assert np.all(np.diff(edges) > 0)
+        first, last = np.searchsorted(EDGES, edges[[0, -3]])
+        assert np.isin(EDGES[first:last], edges).all()
+    stream = fed(nacp.Calibrator(K, noise=NOISES["matrix"], score="hps"), probs, noisy, [])
+    size = len(pickle.dumps(stream))
+    for _ in range(20):
+        stream.update(probs, noisy)
+    assert len(pickle.dumps(stream)) == size < 6e6
+
+
+# Thresholds
+
+
+def coarse(stream, probs):
+    """Return native scores, each raised to the upper edge of its cell: the definition of what is counted."""
+    score = stream.score
+    return stream._edges[np.searchsorted(stream._edges, score.scores(probs) - score.offset)]
+
+
+def defined(stream, probs, noisy, target):
+    """Return the upper edge of the highest cell in which the estimate may be below the target.
+
+    It is at least what rises up to the lower edge, less what falls up to the upper one.
+    """
+    edges, inverse = stream._edges, stream.noise.inverse(K)
+    cells = np.searchsorted(edges, stream.score.scores(probs) - stream.score.offset)
+    own = np.zeros((N, K))
+    own[np.arange(N), noisy] = inverse.own[noisy]
+    parts = own, inverse.rest(noisy)
+    rising, falling = (
+        sum(np.bincount(cells.ravel(), np.maximum(sign * part, 0).ravel(), len(edges)) for part in parts)
+        for sign in (1, -1)
+    )
+    least = np.append(0, np.cumsum(rising)[:-1]) - np.cumsum(falling)
+    return edges[np.flatnonzero(least[:-1] / N < target - 1e-11)[-1]]
+
+
+@pytest.mark.parametrize("score", ["hps", "aps", nacp.RAPS(randomized=False)], ids=str)
+@pytest.mark.parametrize("noise", NOISES.values(), ids=NOISES)
+def test_thresholds_are_on_the_safe_side_and_no_further_than_need_be(points, noise, score):
+    probs, _, noisy = points
+    stream = fed(nacp.Calibrator(K, noise=noise, score=score), probs, noisy, [400])
+    guarantees = ["expected"]
+    if noise.doubt.exact:
+        guarantees = ["none", "expected"] + ["nacp"] * isinstance(noise, nacp.UniformNoise)
+    alphas = [0.05, 0.1, 0.3]
+    for guarantee in guarantees:
+        options = {"guarantee": guarantee, "alpha": alphas}
+        found = quiet(stream.finish, **options)
+        exact = quiet(partial(nacp.calibrate, probs, noisy, noise=noise, score=score), **options)
+        for one, other in zip(found, exact, strict=True):
+            assert one.native_threshold >= other.native_threshold
+            if guarantee == "none":
+                assert one.native_threshold == defined(stream, probs, noisy, 1 - one.alpha)
+            assert (one.promise, one.assumptions) == (other.promise, other.assumptions)
+            assert (one.n, one.correction, one.warnings) == (other.n, other.correction, other.warnings)
+            assert abs(one.estimate - other.estimate) < 3 / N
+            assert abs(one.gap - other.gap) < 1e-3
+
+
+@pytest.mark.parametrize("score", ["hps", "aps", "raps"])
+def test_a_threshold_is_that_of_the_coarser_score(points, score):
+    probs, _, noisy = points
+    for noise, options in ((0.2, {"guarantee": "none", "crossing": "first"}), (None, {})):
+        stream = fed(nacp.Calibrator(K, noise=noise, score=score), probs, noisy, [400])
+        for alpha in (0.05, 0.2):
+            found = stream.finish(alpha=alpha, **options)
+            defined = nacp.calibrate(
+                coarse(stream, probs), noisy, noise=noise, score="precomputed", alpha=alpha, **options
+            )
+            assert found.native_threshold == defined.threshold
+            assert found.estimate == pytest.approx(defined.estimate, abs=1e-12)
+    stream = fed(nacp.Calibrator(K, noise=0.2, score=score), probs, noisy, [400])
+    raised = coarse(stream, probs)
+    for guarantee in ("none", "nacp", "expected"):
+        found = stream.finish(guarantee=guarantee)
+        defined = nacp.calibrate(raised, noisy, noise=0.2, score="precomputed", guarantee=guarantee)
+        # By the last crossing it is never lower, as what is inside of a cell is not known.
+        assert found.native_threshold >= defined.threshold
+        curve = nacp.coverage_curve(
+            raised, noisy, noise=0.2, score="precomputed", thresholds=[found.native_threshold]
+        )
+        assert found.estimate == pytest.approx(min(curve.clean[0], 1.0), abs=1e-12)
+
+
+def test_binomial_tests_at_the_edges_above_its_grid(points):
+    probs, _, noisy = points
+    stream = fed(nacp.Calibrator(K, noise=0.2, score="raps"), probs, noisy, [400])
+    found = stream.finish(guarantee="binomial", alpha=0.1)
+    exact = nacp.calibrate(probs, noisy, noise=0.2, score="raps", guarantee="binomial", alpha=0.1)
+    sizes = [cal.predict_set(probs).sizes.mean() for cal in (found, exact)]
+    assert found.threshold >= exact.threshold
+    assert sizes[0] / sizes[1] < 1.05
+
+
+def test_the_curve_is_that_of_calibrate(points):
+    probs, _, noisy = points
+    for noise in (0.2, NOISES["matrix"]):
+        stream = fed(nacp.Calibrator(K, noise=noise, score="aps"), probs, noisy, [400])
+        found = stream.finish(guarantee="none").curve
+        exact = nacp.calibrate(probs, noisy, noise=noise, score="aps", guarantee="none").curve
+        both, at, there = np.intersect1d(found.thresholds, exact.thresholds, return_indices=True)
+        assert len(both) > 500
+        for name in ("noisy", "random", "clean"):
+            np.testing.assert_allclose(getattr(found, name)[at], getattr(exact, name)[there], atol=1e-8)
+
+
+def test_labels_that_contradict_the_model_are_told(points):
+    probs, labels, _ = points
+    noisy = nacp.UniformNoise(0.1).sample(labels, K, 3)
+    stream = fed(nacp.Calibrator(K, noise=0.5), probs, noisy, [400])
+    with pytest.warns(nacp.NoiseModelWarning, match="the labels contradict uniform label noise"):
+        found = stream.finish(guarantee="none")
+    with pytest.warns(nacp.NoiseModelWarning):
+        assert nacp.calibrate(probs, noisy, noise=0.5, guarantee="none").warnings == found.warnings
+
+
+def test_other_inputs(points):
+    probs, _, noisy = points
+    logits, names = np.log(probs.astype(np.float64)), [f"kind {i}" for i in range(K)]
+    words = np.array(names)[noisy]
+    stream = fed(nacp.Calibrator(K, noise=0.2, classes=names, from_logits=True), logits, words, [300])
+    exact = nacp.calibrate(logits, words, noise=0.2, classes=names, from_logits=True, guarantee="none")
+    found = stream.finish(guarantee="none")
+    assert 0 <= found.threshold - exact.threshold < 1e-4
+    assert (found.classes, found.from_logits, found.widths) == (exact.classes, True, exact.widths)
+    assert found.predict_set(logits[:3]).to_lists()[0][0] in names
+    halves = fed(nacp.Calibrator(K, noise=0.2, normalize=True), 3 * probs, noisy, [300])
+    again = nacp.calibrate(3 * probs, noisy, noise=0.2, normalize=True, guarantee="none")
+    assert 0 <= halves.finish(guarantee="none").threshold - again.threshold < 1e-4
+
+
+# Promises
+
+
+@pytest.mark.parametrize("guarantee", ["binomial", "nacp", "expected", "pac", "none"])
+def test_promises_hold_for_streams(guarantee):
+    rng, runs, n, k, alpha, delta, pool = np.random.default_rng(2), 100, 200, 4, 0.2, 0.2, 20_000
+    probs, labels = rng.dirichlet(np.ones(k), size=pool), rng.integers(k, size=pool)
+    probs = np.where(rng.random((pool, 1)) < 0.8, np.sort(probs, axis=1), probs)
+    labels = np.where(rng.random(pool) < 0.8, probs.argmax(axis=1), labels)
+    true = np.sort(1 - probs[np.arange(pool), labels])
+    noise, covered = nacp.UniformNoise(0.3), []
+    bets = {"bets": nacp.PAC(delta), "alpha": alpha, "points": 150} if guarantee == "pac" else {}
+    tested = {"delta": delta} if guarantee in ("binomial", "nacp") else {}
+    stream = nacp.Calibrator(k, noise=noise, **bets)
+    for _ in range(runs):
+        drawn = rng.integers(pool, size=n)
+        noisy, state = noise.sample(labels[drawn], k, rng), stream.fresh()
+        for part in np.array_split(np.arange(n), 2):
+            state.update(probs[drawn[part]], noisy[part])
+        cal = quiet(state.finish, guarantee=guarantee, alpha=alpha, **tested)
+        covered.append(np.searchsorted(true, cal.threshold, side="right") / pool)
+    failed, error = np.mean(np.array(covered) < 1 - alpha), np.sqrt(delta * (1 - delta) / runs)
+    assert np.mean(np.array(covered) < 1) > 0.5  # it promises something
+    if guarantee == "none":
+        assert failed > delta + 3 * error  # the test can fail: without a correction about half fall short
+    elif guarantee == "expected":
+        assert np.mean(covered) > 1 - alpha - 3 * np.std(covered) / np.sqrt(runs)
+    else:
+        assert failed <= delta + 3 * error
+
+
+# Bets
+
+
+def test_bets_in_the_order_of_arrival_are_those_of_calibrate(points):
+    probs, _, noisy = points
+    order = np.random.default_rng(0).permutation(N)  # as random_state=0 shuffles them
+    for noise in (nacp.UniformNoise(0.2), NOISES["interval"], NOISES["matrix"]):
+        stream = nacp.Calibrator(
+            K, noise=noise, score="raps", bets=nacp.PAC(delta=0.1), alpha=[0.1, 0.2], points=N
+        )
+        found = fed(stream, probs[order], noisy[order], [3, 500]).finish()
+        exact = nacp.calibrate(
+            probs, noisy, noise=noise, score="raps", guarantee=nacp.PAC(delta=0.1), alpha=[0.1, 0.2]
+        )
+        assert [cal.threshold for cal in found] == [cal.threshold for cal in exact]
+        assert "the order in which the points came does not depend" in found[0].assumptions
+        assert "order" not in exact[0].assumptions
+        assert found[0] == stream.finish(alpha=0.1)
+
+
+def test_more_points_than_expected_are_bet_on_too(points, tmp_path):
+    probs, _, noisy = points
+    few = nacp.Calibrator(K, noise=0.2, bets=nacp.PAC(), alpha=0.1, points=400)
+    fed(few, probs[:400], noisy[:400], [100])
+    then = few.finish()
+    assert few.finish() == then  # to look does not change anything
+    few.save(tmp_path / "state")
+    again = nacp.Calibrator.load(tmp_path / "state")
+    assert again == few
+    for stream in (few, again):
+        fed(stream, probs[400:], noisy[400:], [17])
+    assert again == few
+    assert few.finish().threshold == again.finish().threshold <= then.threshold
+    one_by_one = fed(few.fresh(), probs, noisy, list(range(1, 700)))
+    assert one_by_one.finish().threshold == few.finish().threshold
+    few.finish().save(tmp_path / "cal.json")
+    assert nacp.load(tmp_path / "cal.json") == few.finish()
+
+
+def test_bets_neither_merge_nor_subtract_and_say_what_does(points):
+    probs, _, noisy = points
+    stream = nacp.Calibrator(K, noise=0.2, bets=nacp.PAC(), alpha=0.1, points=N)
+    stream.update(probs[:100], noisy[:100])
+    for combine in (lambda: stream + stream, lambda: stream.merge(stream), lambda: stream - stream):
+        with pytest.raises(
+            nacp.InputError, match=r'bets .*"binomial" and "nacp" .*"expected".*nacp.calibrate'
+        ):
+            combine()
+    with pytest.raises(nacp.InputError, match=r"alpha must be what was bet on: 0.1; found 0.2"):
+        stream.finish(alpha=0.2)
+    with pytest.raises(nacp.InputError, match=r"delta must be that of the bets, 0\.05"):
+        stream.finish(delta=0.1)
+    with pytest.raises(
+        nacp.InputError, match=r'"pac" bets on the points as they come, and the bets were PAC'
+    ):
+        stream.finish(guarantee=nacp.PAC(delta=0.1))
+    plain = nacp.Calibrator(K, noise=0.2)
+    plain.update(probs, noisy)
+    with pytest.raises(nacp.InputError, match=r'guarantee "pac" bets .*there were no bets; use "binomial"'):
+        plain.finish(guarantee="pac")
+    with pytest.raises(nacp.InputError, match='guarantee must be named: "pac" would have to bet'):
+        plain.finish()
+    for options, said in (
+        ({"bets": nacp.PAC(), "points": 10}, "alpha must be known before the first point"),
+        ({"bets": nacp.PAC(), "alpha": 0.1}, "points must be said"),
+        ({"alpha": 0.1}, "alpha is of use with bets= only; pass it to finish"),
+        ({"points": 10}, "points is of use with bets= only"),
+        ({"bets": "pac", "alpha": 0.1, "points": 10}, "bets must be a nacp.PAC"),
+        ({"bets": nacp.PAC(), "alpha": 0.1, "points": 10**9}, "points must be 100,000,000 at the most"),
+    ):
+        with pytest.raises(nacp.InputError, match=said):
+            nacp.Calibrator(K, noise=0.2, **options)
+
+
+# What goes wrong
+
+
+@pytest.mark.parametrize("bets", [{}, {"bets": nacp.PAC(), "alpha": 0.1, "points": N}], ids=["", "bets"])
+def test_a_bad_batch_leaves_the_state_as_it_was(points, bets):
+    probs, _, noisy = points
+    stream = fed(nacp.Calibrator(K, noise=0.2, **bets), probs[:200], noisy[:200], [])
+    before = pickle.dumps(stream)
+    broken, wrong = probs[:50].copy(), noisy[:50].copy()
+    broken[33, 2], wrong[7] = np.nan, K
+    for rows, labels, said in (
+        (broken, noisy[:50], "probs holds NaN, first in row 33"),
+        (probs[:50], wrong, "labels must lie from 0 to 19"),
+        (probs[:50], noisy[:49], r"labels must have the shape \(50,\)"),
+        (
+            probs[:50].astype(np.float64),
+            noisy[:50],
+            "probs must be float32, as the points before were; found float64",
+        ),
+        (probs[:50, :5], noisy[:50], "probs has 5 columns"),
+        (7 * probs[:50], noisy[:50], "probs must have rows that sum to 1"),
+    ):
+        with pytest.raises(nacp.InputError, match=said):
+            stream.update(rows, labels)
+        assert pickle.dumps(stream) == before
+    stream.update(probs[:0], noisy[:0])
+    assert pickle.dumps(stream) == before
+
+
+def test_a_score_that_fails_in_the_middle_leaves_no_half_counted_batch(points):
+    probs, _, noisy = points
+    calls = []
+
+    def score(rows):
+        calls.append(len(rows))
+        if len(calls) in failing:
+            raise ArithmeticError
+        return -rows.astype(np.float64)
+
+    options = {"noise": 0.2, "score": score, "bets": nacp.PAC(grid=np.linspace(-1, 0, 99)), "alpha": 0.1}
+    stream = nacp.Calibrator(K, points=N, **options)
+    failing = set()
+    stream.update(probs[:100], noisy[:100])
+    first, numbers = pickle.dumps(vars(stream) | {"score": 0}), len(calls)
+    stream.update(probs[100:200], noisy[100:200])
+    needed = len(calls) - numbers
+    assert needed >= 3
+    for place in range(1, needed + 1):
+        again = nacp.Calibrator(K, points=N, **options)
+        again.update(probs[:100], noisy[:100])
+        failing = {len(calls) + place}
+        with pytest.raises(ArithmeticError):
+            again.update(probs[100:200], noisy[100:200])
+        assert pickle.dumps(vars(again) | {"score": 0}) == first
+        failing = set()
+        again.update(probs[100:200], noisy[100:200])
+        assert again == stream
+
+
+def test_what_does_not_belong_together_is_not_merged(points):
+    probs, _, noisy = points
+    ours = fed(nacp.Calibrator(K, noise=0.2), probs, noisy, [])
+    before = pickle.dumps(ours)
+    wide = fed(nacp.Calibrator(K, noise=0.2), probs.astype(np.float64), noisy, [])
+    several = fed(nacp.Calibrator(K, noise=0.2), probs, np.stack([noisy, noisy], axis=1), [])
+    for other, said in (
+        (nacp.Calibrator(K + 1, noise=0.2), "it has k 21, not 20"),
+        (
+            nacp.Calibrator(K, noise=0.3),
+            r"it has noise UniformNoise\(rate=0.3\), not UniformNoise\(rate=0.2\)",
+        ),
+        (nacp.Calibrator(K, noise=0.2, score="aps"), r"it has score APS\(.*\), not HPS\(\)"),
+        (nacp.Calibrator(K, noise=0.2, classes=[*"abcdefghijklmnopqrst"]), "it has other classes"),
+        (nacp.Calibrator(K, noise=0.2, normalize=True), "it has normalize True, not False"),
+        (nacp.Calibrator(K, noise=0.2, from_logits=True), "it has from_logits True, not False"),
+        (wide, "it has counted float64, not float32"),
+        (several, "one has several labels for each point, the other one"),
+        (noisy, "other must be a Calibrator"),
+    ):
+        with pytest.raises(nacp.InputError, match=said):
+            ours.merge(other)
+        with pytest.raises(nacp.InputError, match=said):
+            ours - other
+    assert pickle.dumps(ours) == before
+    with pytest.raises(nacp.InputError, match="normalize has no effect"):
+        nacp.Calibrator(K, noise=0.2, normalize=True, from_logits=True)
+    with pytest.raises(nacp.InputError, match="probs has not come: there is no point"):
+        ours.fresh().finish(guarantee="none")
+
+
+def test_a_window_slides(points):
+    probs, _, noisy = points
+    start = nacp.Calibrator(K, noise=NOISES["matrix"])
+    hours = [fed(start.fresh(), probs[a : a + 300], noisy[a : a + 300], []) for a in range(0, N, 300)]
+    window = hours[0] + hours[1]
+    for old, new in zip(hours, hours[2:], strict=False):
+        window = window + new - old
+    assert window == hours[3] + hours[4]
+    assert window - hours[3] - hours[4] == start
+    with pytest.raises(nacp.InputError, match="other holds points that were never added"):
+        window - hours[0]
+    with pytest.raises(nacp.InputError, match="other holds points that were never added"):
+        start - hours[0]
+
+
+def test_files(points, tmp_path):
+    probs, _, noisy = points
+    path = tmp_path / "state"
+    names = [f"kind {i}" for i in range(K)]
+    for noise in (None, *NOISES.values()):
+        stream = fed(nacp.Calibrator(K, noise=noise, score="raps", classes=names), probs, noisy, [])
+        for state in (stream.fresh(), stream):
+            state.save(path)
+            assert nacp.Calibrator.load(path) == state
+    data = path.read_bytes()
+    damaged = [data[:cut] for cut in (len(data) - 1, len(data) - 40, len(data) // 2)]
+    flipped = bytearray(data)
+    flipped[len(data) // 3] ^= 1
+    for bad in (*damaged, bytes(flipped), data + b"0"):
+        path.write_bytes(bad)
+        with pytest.raises(nacp.InputError, match="is damaged: its checksum does not fit"):
+            nacp.Calibrator.load(path)
+    for bad in (b"", data[:20], b"\x00\xff" * 100, b"[1]\n", b'{"format": "nacp.calibration"}\n'):
+        path.write_bytes(bad)
+        with pytest.raises(nacp.InputError, match="is not a file of a Calibrator"):
+            nacp.Calibrator.load(path)
+    line, _, rest = data.partition(b"\n")
+    path.write_bytes(json.dumps(json.loads(line) | {"version": 2}).encode() + b"\n" + rest)
+    with pytest.raises(nacp.InputError, match="has version 2 of the format; this nacp reads 1"):
+        nacp.Calibrator.load(path)
+
+
+def test_files_that_were_made_up_are_refused(points, tmp_path):
+    from nacp.files import read_numbers, write_numbers
+
+    probs, _, noisy = points
+    path = tmp_path / "state"
+    stream = fed(nacp.Calibrator(K, noise=NOISES["matrix"]), probs, noisy, [])
+    stream.save(path)
+    document, arrays = read_numbers(path, "file", ("nacp.calibrator",), 1)
+    del document["arrays"]
+    negative = arrays["pairs"].copy()
+    negative[np.argmax(negative)] *= -1
+    for values, numbers, said in (
+        ({"k": 1}, {}, "k must"),
+        ({"n": N - 1}, {}, "counts are not those of any points"),
+        ({"cells": "0"}, {}, "cells are not those in which this nacp counts"),
+        ({"widths": None}, {}, "counts are not those of any points"),
+        ({"score": {"name": "custom", "function": "f"}}, {}, "score is one's own function"),
+        ({}, {"pairs": negative}, "counts are not those of any points"),
+        ({}, {"hits": arrays["hits"][1:]}, "counts are not those of any points"),
+        ({}, {"gains 0": None}, "it has no 'gains 0'"),
+        ({}, {"by_label": arrays["by_label"][1:]}, "counts are not those of any points"),
+    ):
+        kept = {name: each for name, each in (arrays | numbers).items() if each is not None}
+        write_numbers(path, document | values, kept)
+        with pytest.raises(nacp.InputError, match=f"cannot be used: .*{said}"):
+            nacp.Calibrator.load(path)
+
+
+def test_a_function_as_a_score_has_to_be_given_again(points, tmp_path):
+    probs, _, noisy = points
+
+    def score(rows):
+        return -rows.astype(np.float64)
+
+    stream = fed(nacp.Calibrator(K, noise=0.2, score=score), probs, noisy, [])
+    stream.save(tmp_path / "state")
+    with pytest.raises(nacp.InputError, match="score is one's own function"):
+        nacp.Calibrator.load(tmp_path / "state")
+    assert nacp.Calibrator.load(tmp_path / "state", score=score) == stream
+
+
+# Real classifiers
+
+FOLDER = os.environ.get("NACP_BENCHMARK_DATA")
+
+
+@pytest.mark.skipif(not FOLDER, reason="NACP_BENCHMARK_DATA is not set")
+@pytest.mark.parametrize("score", ["hps", "aps", "raps"])
+@pytest.mark.parametrize("name", ["cifar10", "cifar10n", "cifar100", "cifar100n", "tinyimagenet", "imagenet"])
+def test_set_sizes_on_real_classifiers_are_within_a_thousandth(name, score):
+    with np.load(Path(str(FOLDER)) / f"{name}.npz") as data:
+        probs, labels = data["probs"][:12_500], data["labels"][:12_500]
+    k, alphas = probs.shape[1], [0.05, 0.1, 0.2]
+    for rate in (0.05, 0.3):
+        noise = nacp.UniformNoise(rate)
+        noisy = noise.sample(labels, k, 0)
+        stream = fed(nacp.Calibrator(k, noise=noise, score=score), probs, noisy, [5000])
+        for guarantee in ("none", "nacp", "expected"):
+            options = {"guarantee": guarantee, "alpha": alphas}
+            found = quiet(stream.finish, **options)
+            exact = quiet(partial(nacp.calibrate, probs, noisy, noise=noise, score=score), **options)
+            for one, other in zip(found, exact, strict=True):
+                sizes = [cal.predict_set(probs).sizes.sum() for cal in (one, other)]
+                assert 0 <= sizes[0] / sizes[1] - 1 < 1e-3
