@@ -42,7 +42,7 @@ def noisy(points, noise):
 
 
 def lazy(probs, chunks="uneven"):
-    return da.from_array(probs, chunks=(CHUNKS[chunks], -1))
+    return da.from_array(probs, chunks=(CHUNKS[chunks] if isinstance(chunks, str) else chunks, -1))
 
 
 def reads(call, *args, **options):
@@ -162,6 +162,56 @@ def test_moments_do_not_depend_on_the_order(points):
     for deviation, values in zip(found[0], exact, strict=True):
         variance = sum(x * x for x in values) / 500 - (sum(values) / 500) ** 2
         assert deviation == pytest.approx(float(variance) ** 0.5, rel=1e-15)
+
+
+# Calibrator
+
+
+@pytest.mark.parametrize("noise", NOISES)
+def test_a_calibrator_counts_where_the_chunks_are(points, noise):
+    labels = noisy(points, NOISES[noise])
+    whole, parts = (nacp.Calibrator(K, noise=NOISES[noise], score="aps") for _ in range(2))
+    whole.update(points[0], labels)
+    parts.update(lazy(points[0][:2000], (700, 1, 1299)), da.from_array(labels[:2000], chunks=555))
+    parts.update(points[0][2000:2100], labels[2000:2100])
+    parts.update(lazy(points[0][2100:], (900,)), labels[2100:])
+    assert parts == whole
+    assert parts.finish(guarantee="expected") == whole.finish(guarantee="expected")
+
+
+def test_a_calibrator_loses_nothing_by_a_wrong_chunk(points):
+    probs, labels = points[0].copy(), noisy(points, NOISES["uniform"])
+    probs[2345, 3] = np.nan
+    stream = nacp.Calibrator(K, noise=0.2)
+    stream.update(lazy(points[0]), labels)
+    before = stream.fresh() + stream
+    calls = {
+        "holds NaN, first in row 2345": lambda: stream.update(lazy(probs), labels),
+        "probs must be float32, as the points before": lambda: stream.update(
+            lazy(points[0].astype(np.float64)), labels
+        ),
+        "one label for each point, as before": lambda: stream.update(
+            lazy(points[0]), np.stack([labels, labels], axis=1)
+        ),
+        "bets are placed on the points one after the other": lambda: nacp.Calibrator(
+            K, noise=0.2, bets=nacp.PAC(), alpha=0.1, points=N
+        ).update(lazy(points[0]), labels),
+    }
+    for sentence, call in calls.items():
+        with pytest.raises(nacp.InputError, match=sentence):
+            call()
+    assert stream == before
+
+
+def test_a_calibrator_takes_several_labels_and_names(points):
+    labels = noisy(points, NOISES["uniform"])
+    table = np.stack([labels, np.where(np.arange(N) % 3, -1, points[1])], axis=1)
+    names = [3 * i for i in range(K)]
+    for given, options in ((table, {}), (3 * labels, {"classes": names})):
+        whole, parts = (nacp.Calibrator(K, noise=0.2, **options) for _ in range(2))
+        whole.update(points[0], given)
+        parts.update(lazy(points[0]), da.from_array(given, chunks=1100))
+        assert parts == whole
 
 
 # Sets

@@ -80,7 +80,7 @@ class State:
         counts = combine(self._counts or NOTHING, other._counts or NOTHING)
         if counts.n:
             found._counts, found._several = counts, self._several or other._several
-            found._widths = max((each for each in (self._widths, other._widths) if each), key=_least)
+            found._widths = max((each for each in (self._widths, other._widths) if each), key=least_width)
         return found
 
     def _check_same(self, other: object, done: str) -> None:
@@ -120,5 +120,6 @@ class State:
     __hash__ = None  # type: ignore[assignment]  # arrays
 
 
-def _least(widths: Widths) -> int:
+def least_width(widths: Widths) -> int:
+    """Return how many bytes hold numbers that are so wide."""
     return np.dtype(widths.least).itemsize

@@ -23,7 +23,11 @@ class RepeatedRowsWarning(UserWarning):
 
 def warn_of_repeats(rows: Rows) -> None:
     """Warn if rows look like items that were repeated, once for each of their labels."""
-    times = repeats(rows)
+    warn_of_times(repeats(rows))
+
+
+def warn_of_times(times: float | None) -> None:
+    """Warn of rows that come so many times each, if that is known."""
     if times is not None:
         warn(
             f"rows of probs come about {times:.2g} times each, as if the labels of each item had been "
