@@ -85,14 +85,21 @@ def large(kept):
     return tuned() if kept else tuned(kept_pairs=0, sent_pairs=0)
 
 
-def traffic(probs, labels, guarantee, kept):
-    """Return how often rows are read, what is sent for each row, and what for each chunk; in bytes."""
-    sent, seen, plain = [], [], lazy._seen
+def traffic(folder, parts, labels, *case):
+    """Return how often rows are read, the bytes that each row more sends, and those of each chunk."""
+    both = [sent(opened(folder, n), labels[: n * PART], *case) for n in (parts, 2 * parts)]
+    (_, less, _), (reads, more, by_chunk) = both
+    return reads, (more - less) / (parts * PART), by_chunk / (2 * parts)
+
+
+def sent(probs, labels, guarantee, kept):
+    """Return how often rows are read, what is sent of rows, and what of chunks; in bytes."""
+    sizes, seen, plain = [], [], lazy._seen
 
     def weighed(*arguments):
         found = plain(*arguments)
         fixed = sum(each.nbytes for answer in found for each in answer.sums)
-        sent.append((len(pickle.dumps(found)) - fixed, fixed))
+        sizes.append((len(pickle.dumps(found)) - fixed, fixed))
         return found
 
     lazy._seen = weighed
@@ -101,18 +108,18 @@ def traffic(probs, labels, guarantee, kept):
             calibrated(probs, labels, guarantee=guarantee)
     finally:
         lazy._seen = plain
-    by_row, by_chunk = np.sum(sent, axis=0)
-    return seen.count(len(labels)), by_row / len(labels), by_chunk / probs.numblocks[0]
+    by_row, by_chunk = np.sum(sizes, axis=0)
+    return seen.count(len(labels)), by_row, by_chunk
 
 
-def client_bytes(probs, labels, guarantee, kept):
-    """Return the most that the client held for each row, above what it had before."""
+def held(probs, labels, guarantee, kept):
+    """Return the most that the client held, above what it had before."""
     tracemalloc.start()
     with large(kept):
         calibrated(probs, labels, guarantee=guarantee)
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
-    return peak / len(labels)
+    return peak
 
 
 def task_seconds(client):
@@ -154,11 +161,13 @@ def measured(parts, repeats):
                         found["evaluate", workers] = shortest(
                             lambda s=sets, g=given: nacp.evaluate(s, g), repeats
                         )
-                        for case in CASES:
-                            found["client", case] = client_bytes(probs, given, *case)
+                    for case in CASES if workers == 2 else ():
+                        found["held", kind, case] = held(probs, given, *case)
                 found["task"] = task_seconds(client)
         for case in CASES:
-            found["traffic", case] = traffic(opened(folder, parts), half, *case)
+            found["traffic", case] = traffic(folder, parts, labels, *case)
+            more = found["held", "weak", case] - found["held", "same", case]
+            found["client", case] = more / (parts * PART)
     return found, some
 
 
@@ -195,15 +204,11 @@ def told(found, some, parts):
     lines = []
     for case, name in CASES.items():
         reads, by_row, by_chunk = found["traffic", case]
-        held = f"{found['client', case]:.0f}"
-        lines.append([name, reads, f"{by_row:.0f}", f"{by_chunk / 1e6:.2f} MB", held])
-    header = [
-        "HPS",
-        "reads",
-        "bytes sent for each row",
-        "for each chunk",
-        "client, bytes for each row at its peak",
-    ]
+        each, whole = found["client", case], found["held", "same", case] / 1e6
+        lines.append(
+            [name, reads, f"{by_row:.0f}", f"{by_chunk / 1e6:.2f} MB", f"{each:.0f}", f"{whole:.0f} MB"]
+        )
+    header = ["HPS", "reads", "sent, bytes a row", "sent by a chunk", "client, bytes a row", "client, in all"]
     task = f"A task costs {1e3 * found['task']:.2f} ms besides what it does.\n\n"
     return f"{text}{table(header, lines)}\n{task}{worked(found, some)}"
 
@@ -232,7 +237,7 @@ def worked(found, some):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--parts", type=int, default=8, help=f"files of {PART:,} rows for each worker")
+    parser.add_argument("--parts", type=int, default=4, help=f"files of {PART:,} rows for each worker")
     parser.add_argument("--repeats", type=int, default=3)
     options = parser.parse_args()
     text = told(*measured(options.parts, options.repeats), options.parts)

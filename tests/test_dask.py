@@ -1,6 +1,7 @@
 """Dask arrays: the same bits as in memory, whatever the chunks are and whoever works on them."""
 
 import os
+import pickle
 import signal
 import subprocess
 import sys
@@ -201,6 +202,18 @@ def test_a_calibrator_loses_nothing_by_a_wrong_chunk(points):
         with pytest.raises(nacp.InputError, match=sentence):
             call()
     assert stream == before
+
+
+def test_states_of_parts_can_be_sent_and_added_by_anybody(points):
+    """As Spark and Ray do."""
+    labels, whole = noisy(points, MATRIX), nacp.Calibrator(K, noise=MATRIX)
+    states = []
+    for some in (slice(0, 1000), slice(1000, N)):
+        state = whole.fresh()
+        state.update(points[0][some], labels[some])
+        states.append(pickle.loads(pickle.dumps(state)))
+    whole.update(points[0], labels)
+    assert sum(states, start=nacp.Calibrator(K, noise=MATRIX)) == whole
 
 
 def test_a_calibrator_takes_several_labels_and_names(points):

@@ -289,7 +289,7 @@ class ClassCoverage:
 
 
 def coverage_by_class(
-    sets: PredictionSets, labels: ArrayLike, *, noise: NoiseLike = None, confidence: float = 0.95
+    sets: PredictionSets | LazySets, labels: ArrayLike, *, noise: NoiseLike = None, confidence: float = 0.95
 ) -> ClassCoverage:
     """Return the coverage of each class, with an interval; from noisy labels too.
 
@@ -300,7 +300,7 @@ def coverage_by_class(
 
     Parameters
     ----------
-    sets : PredictionSets
+    sets : PredictionSets or LazySets
         The sets of n points. For noisy labels best not the ones that chose the threshold, though with one
         threshold for all classes that matters little.
     labels : array of shape (n,)
@@ -330,6 +330,7 @@ def coverage_by_class(
     Each interval is for its class alone; of many classes some come out low by
     chance.
     """
+    sets = sets.compute() if isinstance(sets, LazySets) else sets
     numbers = check_labels(labels, len(sets), sets.k, sets.classes)
     tail = (1 - check_fraction("confidence", confidence)) / 2
     count = np.bincount(numbers, minlength=sets.k)
