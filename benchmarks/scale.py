@@ -5,6 +5,7 @@ docs/scale.md: what was measured, and what follows for 10^9 rows of 10^4 classes
 """
 
 import argparse
+import logging
 import os
 import pickle
 import platform
@@ -146,6 +147,7 @@ def measured(parts, repeats):
         del whole, case
         for workers in (1, 2):
             options = {"n_workers": workers, "threads_per_worker": 1, "dashboard_address": None}
+            options["silence_logs"] = logging.CRITICAL  # what is said when workers leave
             with LocalCluster(host="127.0.0.1", **options) as cluster, Client(cluster) as client:
                 one, given = opened(folder, parts), labels[: parts * PART]
                 calibrated(one, given)  # imports

@@ -102,7 +102,7 @@ def calibrate(
         The classifier's probabilities for the calibration points, in float16, bfloat16, float32 or float64;
         as precise as those that sets are to be predicted from. Rows must sum to 1 up to 0.001, in 16 bits up
         to 0.01 (rounding does that), and are taken as they are unless `normalize` is given. Never copied
-        whole, so a memory-mapped array is fine.
+        whole, so a memory-mapped array is fine, and a dask array stays where it is (in chunks of whole rows).
     labels : array of shape (n,) or (n, a)
         Their noisy labels: numbers from 0 to k - 1, or names from `classes`. ``None`` with `clean`: only the
         checked labels are used. Several for each point, as from annotators, are a column each, with -1, NaN,
