@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from typing import Any, TypeAlias, overload
+from typing import Any, overload
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -17,8 +17,8 @@ from nacp.calibrate import (
 )
 from nacp.calibration import Calibration
 from nacp.checks import check_alphas, check_choice, check_count, check_flag
-from nacp.coverage import RULES, Coverage, Rule, Sample
-from nacp.coverage.counts import MOST_POINTS, Counts, count
+from nacp.coverage import RULES, Coverage, Rule
+from nacp.coverage.counts import MOST_POINTS, count, count_part, join_counts, labelled, least_width
 from nacp.coverage.tallied import TalliedSample
 from nacp.engine.cells import fine_edges
 from nacp.errors import InputError
@@ -28,10 +28,10 @@ from nacp.guarantees.pac import BetsQuestion
 from nacp.noise import AnnotatorNoise, NoiseLike, UniformNoise, basis_of, noise_for
 from nacp.noise.matrices import ClassMatrix
 from nacp.points import Rows, Widths, check_classes, check_given, open_rows, warn_of_repeats
-from nacp.points.lazy import Part, is_lazy, numbered, open_lazy
-from nacp.points.repeats import repeats, warn_of_times
+from nacp.points.lazy import is_lazy, open_lazy
+from nacp.points.repeats import warn_of_times
 from nacp.scores import Score, ScoreLike, as_score
-from nacp.states import INSTEAD, NOTHING, Model, State, least_width
+from nacp.states import INSTEAD, NOTHING, Model, State
 
 _MOST_BETS = 10**8
 
@@ -138,7 +138,7 @@ class Calibrator(State):
             return batch
         batch._several, batch._widths = self._severally(numbers), self._wide(rows.widths, rows)
         warn_of_repeats(rows)
-        sample = self._sample_of(rows, numbers)
+        sample = labelled(rows, numbers, self.score, self.noise)
         inverses = self._inverses(batch._several)
         batch._counts = count(sample, [*inverses.values()], self._edges)
         if self.bets is not None:
@@ -164,19 +164,13 @@ class Calibrator(State):
         if rows.n == 0:
             return batch
         batch._several = self._severally(numbers)
-        self._inverses(batch._several)  # once for all
         given, classes = rows.given(numbers)
-        found = rows.joined(count_part, join_counts, (self.fresh(), classes), given)
-        batch._counts, widths, times = found
+        inverses = [*self._inverses(batch._several).values()]
+        shared = self._options, classes, self.score, self.noise, inverses, self._edges
+        batch._counts, widths, times = rows.joined(count_part, join_counts, shared, given)
         batch._widths = max(self._wide(widths), widths, key=least_width)
         warn_of_times(times)
         return batch
-
-    def _sample_of(self, rows: Rows, numbers: Ints) -> Sample:
-        parts = None
-        if numbers.ndim == 2 and isinstance(self.noise, AnnotatorNoise):
-            numbers, parts = self.noise.spread(numbers)
-        return Sample(rows, numbers, self.score, None, parts)
 
     @property
     def _options(self) -> dict[str, Any]:
@@ -355,24 +349,6 @@ class Calibrator(State):
         from nacp.statefiles import load_state
 
         return load_state(path, score)
-
-
-_Part: TypeAlias = tuple[Counts, Widths, float | None]  # counts, and how often rows come, if often
-
-
-def count_part(part: Part, state: Calibrator, classes: Any) -> _Part:
-    """Count some rows of a dask array, as a calibrator does."""
-    rows = open_rows(part.matrix, start=part.start, **state._options)
-    sample = state._sample_of(rows, numbered(part, rows.k, classes))
-    counts = count(sample, [*state._inverses(sample.parts is not None).values()], state._edges)
-    return counts, rows.widths_with(None), repeats(rows)
-
-
-def join_counts(parts: list[_Part]) -> _Part:
-    """Join what was counted of parts of the rows."""
-    counts, widths, times = zip(*parts, strict=True)
-    often = max((each for each in times if each is not None), default=None)
-    return sum(counts[1:], start=counts[0]), max(widths, key=least_width), often
 
 
 def _alphas(bets: PAC | None, alpha: float | Sequence[float] | None) -> list[float]:

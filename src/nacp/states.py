@@ -8,7 +8,7 @@ from typing import Any, Self, TypeAlias
 import numpy as np
 
 from nacp._types import Floats
-from nacp.coverage.counts import Counts
+from nacp.coverage.counts import Counts, least_width
 from nacp.errors import InputError
 from nacp.guarantees import PAC
 from nacp.guarantees.pac import BetsQuestion
@@ -118,8 +118,3 @@ class State:
         )
 
     __hash__ = None  # type: ignore[assignment]  # arrays
-
-
-def least_width(widths: Widths) -> int:
-    """Return how many bytes hold numbers that are so wide."""
-    return np.dtype(widths.least).itemsize
