@@ -123,6 +123,12 @@ def held(probs, labels, guarantee, kept):
     return peak
 
 
+def counted(probs, labels):
+    state = nacp.Calibrator(K, noise=NOISE)
+    state.update(probs, labels)
+    return state
+
+
 def task_seconds(client):
     """Return what a task costs that does nothing, besides what it does."""
     nothing = delayed(len, pure=False)
@@ -160,6 +166,8 @@ def measured(parts, repeats):
                     if kind == "same":
                         cal = calibrated(probs, given)
                         sets = cal.predict_set(probs)
+                        found["count", workers] = shortest(lambda p=probs, g=given: counted(p, g), repeats)
+                        found["state"] = len(pickle.dumps(counted(probs, given)._counts))
                         found["evaluate", workers] = shortest(
                             lambda s=sets, g=given: nacp.evaluate(s, g), repeats
                         )
@@ -191,8 +199,9 @@ def told(found, some, parts):
             [f"calibrate, {name}", f"{one:.2f}", f"{one / found['read']:.1f}", f"{first / one:.2f}",
              f"{first / second:.2f}", f"{first / weak:.0%}"]
         )  # fmt: skip
-    first, second = (found["evaluate", n] / some for n in (1, 2))
-    rows.append(["evaluate, HPS", "", "", f"{first:.2f} s", f"{first / second:.2f}", ""])
+    for name, work in (("`Calibrator`, HPS", "count"), ("evaluate, HPS", "evaluate")):
+        first, second = (found[work, n] / some for n in (1, 2))
+        rows.append([name, "", "", f"{first:.2f} s", f"{first / second:.2f}", ""])
     header = [
         "", "seconds for 10⁹ entries, in memory, one process", "against reading",
         "dask, one worker: times as long", "two workers: times as fast", "weak scaling, two workers",
@@ -206,11 +215,17 @@ def told(found, some, parts):
     lines = []
     for case, name in CASES.items():
         reads, by_row, by_chunk = found["traffic", case]
-        each, whole = found["client", case], found["held", "same", case] / 1e6
-        lines.append(
-            [name, reads, f"{by_row:.0f}", f"{by_chunk / 1e6:.2f} MB", f"{each:.0f}", f"{whole:.0f} MB"]
-        )
-    header = ["HPS", "reads", "sent, bytes a row", "sent by a chunk", "client, bytes a row", "client, in all"]
+        peaks = [f"{found['held', kind, case] / 1e6:.0f} MB" for kind in ("same", "weak")]
+        lines.append([name, reads, f"{by_row:.0f}", f"{by_chunk / 1e6:.2f} MB", *peaks])
+    lines.append(["`Calibrator`", 1, 0, *[f"{found['state'] / 1e6:.1f} MB"] * 3])
+    header = [
+        "HPS",
+        "reads",
+        "sent by a row, bytes",
+        "sent by a chunk",
+        "client at its peak",
+        "twice the rows",
+    ]
     task = f"A task costs {1e3 * found['task']:.2f} ms besides what it does.\n\n"
     return f"{text}{table(header, lines)}\n{task}{worked(found, some)}"
 
@@ -221,6 +236,7 @@ def worked(found, some):
     chunks, (reads, by_row, by_chunk) = size / CHUNK, found["traffic", case]
     compute = found["same", 1, "hps", "none"] / some * entries / GIGA / WORKERS
     disk, tasks = size / WORKERS / DISK, reads * chunks * 17 / 16 * found["task"]
+    count = found["count", 1] / some * entries / GIGA / WORKERS
     tree, rows_sent = chunks * by_chunk / WORKERS, ROWS * by_row
     rows = [
         ["entries", "10¹³", ""],
@@ -233,6 +249,7 @@ def worked(found, some):
         ["tallies sent by a worker", f"{tree / 1e6:,.0f} MB", f"{tree / NETWORK:,.1f} s at 1 GB/s"],
         ["sent to the client", f"{rows_sent / 1e9:,.0f} GB", f"{rows_sent / NETWORK:,.0f} s at 1 GB/s"],
         ["held by the client", f"{ROWS * found['client', case] / 1e9:,.0f} GB", "`calibrate`, at its peak"],
+        ["`Calibrator`: one read", f"{count:,.0f} s", f"and {found['state'] / 1e6:.1f} MB at the client"],
     ]
     return table(["10⁹ rows × 10⁴ classes, 100 workers", "", ""], rows)
 
