@@ -117,8 +117,8 @@ def test_no_sum_can_overflow_and_more_points_are_refused(points):
 def test_the_cells_are_parts_of_the_wider_ones_and_nothing_grows(points):
     probs, _, noisy = points
     for score in ("hps", "aps", "raps", "precomputed"):
-        span = nacp.Calibrator(K, noise=0.2, score=score).score.span
-        edges = fine_edges(*span)
+        known = nacp.Calibrator(K, noise=0.2, score=score).score
+        edges = fine_edges(*known.span, K, known.step)
         assert np.all(np.diff(edges) > 0)
         first, last = np.searchsorted(EDGES, edges[[0, -3]])
         assert np.isin(EDGES[first:last], edges).all()
@@ -126,7 +126,7 @@ def test_the_cells_are_parts_of_the_wider_ones_and_nothing_grows(points):
     size = len(pickle.dumps(stream))
     for _ in range(20):
         stream.update(probs, noisy)
-    assert len(pickle.dumps(stream)) == size < 6e6
+    assert len(pickle.dumps(stream)) == size < 12e6
 
 
 # Thresholds
@@ -141,7 +141,8 @@ def coarse(stream, probs):
 def defined(stream, probs, noisy, target):
     """Return the upper edge of the highest cell in which the estimate may be below the target.
 
-    It is at least what rises up to the lower edge, less what falls up to the upper one.
+    It is at least what rises up to the lower edge, less what falls up to the upper one. If that made sets
+    larger by a tenth, the edge from which on it reaches the target at all edges.
     """
     edges, inverse = stream._edges, stream.noise.inverse(K)
     cells = np.searchsorted(edges, stream.score.scores(probs) - stream.score.offset)
@@ -152,8 +153,12 @@ def defined(stream, probs, noisy, target):
         sum(np.bincount(cells.ravel(), np.maximum(sign * part, 0).ravel(), len(edges)) for part in parts)
         for sign in (1, -1)
     )
-    least = np.append(0, np.cumsum(rising)[:-1]) - np.cumsum(falling)
-    return edges[np.flatnonzero(least[:-1] / N < target - 1e-11)[-1]]
+    rising, falling = np.cumsum(rising), np.cumsum(falling)
+    inside, at = np.append(0, rising[:-1]) - falling, rising - falling
+    safe = edges[np.flatnonzero(inside[:-1] / N < target - 1e-11)[-1]]
+    plain = edges[np.flatnonzero(at[:-1] / N < target - 1e-11)[-1] + 1]
+    sizes = [np.count_nonzero(edges[cells] <= q) for q in (safe, plain)]
+    return max(safe, plain) if sizes[0] <= 1.1 * sizes[1] else plain
 
 
 @pytest.mark.parametrize("score", ["hps", "aps", nacp.RAPS(randomized=False)], ids=str)
@@ -170,9 +175,11 @@ def test_thresholds_are_on_the_safe_side_and_no_further_than_need_be(points, noi
         found = quiet(stream.finish, **options)
         exact = quiet(partial(nacp.calibrate, probs, noisy, noise=noise, score=score), **options)
         for one, other in zip(found, exact, strict=True):
-            assert one.native_threshold >= other.native_threshold
             if guarantee == "none":
                 assert one.native_threshold == defined(stream, probs, noisy, 1 - one.alpha)
+            sizes = [cal.predict_set(probs).sizes.sum() for cal in (one, other)]
+            assert one.native_threshold >= other.native_threshold
+            assert sizes[0] <= 1.1 * sizes[1]
             assert (one.promise, one.assumptions) == (other.promise, other.assumptions)
             assert (one.n, one.correction, one.warnings) == (other.n, other.correction, other.warnings)
             assert abs(one.estimate - other.estimate) < 3 / N
@@ -196,7 +203,7 @@ def test_a_threshold_is_that_of_the_coarser_score(points, score):
     for guarantee in ("none", "nacp", "expected"):
         found = stream.finish(guarantee=guarantee)
         defined = nacp.calibrate(raised, noisy, noise=0.2, score="precomputed", guarantee=guarantee)
-        # By the last crossing it is never lower, as what is inside of a cell is not known.
+        # By the last crossing it is not lower, as what is inside of a cell is not known.
         assert found.native_threshold >= defined.threshold
         curve = nacp.coverage_curve(
             raised, noisy, noise=0.2, score="precomputed", thresholds=[found.native_threshold]
@@ -539,9 +546,9 @@ FOLDER = os.environ.get("NACP_BENCHMARK_DATA")
 @pytest.mark.parametrize("name", ["cifar10", "cifar10n", "cifar100", "cifar100n", "tinyimagenet", "imagenet"])
 def test_set_sizes_on_real_classifiers_are_within_a_thousandth(name, score):
     with np.load(Path(str(FOLDER)) / f"{name}.npz") as data:
-        probs, labels = data["probs"][:12_500], data["labels"][:12_500]
+        probs, labels = data["probs"], data["labels"]
     k, alphas = probs.shape[1], [0.05, 0.1, 0.2]
-    for rate in (0.05, 0.3):
+    for rate in (0.05, 0.2, 0.4):
         noise = nacp.UniformNoise(rate)
         noisy = noise.sample(labels, k, 0)
         stream = fed(nacp.Calibrator(k, noise=noise, score=score), probs, noisy, [5000])

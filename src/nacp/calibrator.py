@@ -107,7 +107,7 @@ class Calibrator(State):
         )
         open_rows(np.empty((0, self.k)), **self._options)  # what does not go together is refused now
         self.bets, self.alphas, self.points = bets, _alphas(bets, alpha), _points(bets, points)
-        self._edges = fine_edges(*self.score.span)
+        self._edges = fine_edges(*self.score.span, self.k, self.score.step)
         if bets is not None:
             bets.check_applies(self.noise, "last")
             self._edges = np.union1d(self._edges, bets.thresholds(self.score))

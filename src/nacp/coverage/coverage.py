@@ -115,11 +115,12 @@ class Coverage:
                 self._limit = tally.limit
         return self._search
 
-    def crossings(self, targets: list[float], rule: Rule) -> Talk[list[Crossing]]:
+    def crossings(self, targets: list[float], rule: Rule, *, least: bool = False) -> Talk[list[Crossing]]:
         """Return one crossing for each target; at infinity where none qualifies.
 
         "first": the smallest q with ``F^c-hat(q) >= target``. "last": the smallest q such that the same holds
-        for all q' >= q, the paper's "largest solution".
+        for all q' >= q, the paper's "largest solution". `least` is of interest where not all is known: it
+        asks for the lowest threshold that may be meant, not for the highest.
         """
         search = self._search
         if search is None:

@@ -1,8 +1,8 @@
 """Coverage from counts alone: what is known where the points of a stream are gone.
 
-Everything is known at the edges of cells, and between them nothing. A grid of cells that was fixed before any
-point came is a coarser score, so that every theorem holds at the edges as it stands (docs/guarantees.md,
-"Streams"). A crossing is put at the upper edge of a cell in which it may lie: never below the exact one.
+Everything is known at the edges of cells, and between them nothing. Scores that are raised to the upper edges
+of cells which were fixed before any point came are a coarser score: every theorem holds for it as it stands,
+and for a larger threshold all the more (docs/guarantees.md, "Streams").
 """
 
 import math
@@ -128,27 +128,31 @@ class TalliedCoverage(Coverage):
         """Return how many edges are not above thresholds."""
         return np.searchsorted(self.edges, thresholds, side="right")
 
-    def crossings(self, targets: list[float], rule: Rule) -> Talk[list[Crossing]]:
-        return known([self._crossing(target, rule) for target in targets])
+    def crossings(self, targets: list[float], rule: Rule, *, least: bool = False) -> Talk[list[Crossing]]:
+        return known([self._crossing(target, rule, least) for target in targets])
 
-    def _crossing(self, target: float, rule: Rule) -> Crossing:
-        """Return the upper edge of the cell in which the target is crossed, or may be."""
+    def _crossing(self, target: float, rule: Rule, least: bool) -> Crossing:
+        """Return the edge at which the target is crossed; of the last crossings, no lower than the exact one.
+
+        Inside a cell the estimate is no less than what had risen before it less what falls up to its end. So
+        above the highest cell where that is below the target nothing is crossed. But where many pairs share a
+        cell, that says little: if it made sets larger by a tenth, it is left at the edges. So it is if the
+        `least` crossing is wanted.
+        """
         if target > 1 + ROUNDING:
             return NOWHERE
         rising, falling, clean = self._at_edges
+        reached = clean >= target - ROUNDING
         if rule == "first":
-            reached = np.flatnonzero(clean[1:-1] >= target - ROUNDING)
-            place = int(reached[0]) if len(reached) else len(self.edges) - 1
+            place = int(np.argmax(reached[1:]))
+        elif reached.all():
+            return EVERYWHERE
         else:
-            # Inside a cell the estimate is no less than what had risen before less what falls up to its end.
-            # Nothing is inside of the last one, but infinity.
-            bar = (target - ROUNDING + ROUNDING / 8) * self.n
-            below = np.flatnonzero((rising[:-1] - falling[1:])[:-1] < bar)
-            if not len(below):
-                return EVERYWHERE
-            place = int(below[-1])
-        if place == len(self.edges) - 1 or clean[place + 1] < target - ROUNDING:
-            return NOWHERE
+            place = len(self.edges) - int(np.argmax(~reached[::-1]))
+            inside = (rising[:-1] - falling[1:])[:-1] < (target - ROUNDING + ROUNDING / 8) * self.n
+            highest = int(np.flatnonzero(inside)[-1])
+            if not least and self._pairs[highest + 1] <= 1.1 * self._pairs[place + 1]:
+                place = max(place, highest)
         return Crossing(float(self.edges[place]), float(clean[place + 1]))
 
     def at(self, thresholds: Floats) -> Talk[Estimates]:

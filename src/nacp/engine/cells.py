@@ -47,24 +47,29 @@ EDGES.flags.writeable = False
 CELLS = len(EDGES)
 ENDS: Floats = np.append(-np.inf, EDGES)  # cell i holds the scores in (ENDS[i], ENDS[i + 1]]
 
-# Finer cells, for who cannot read rows twice: more bits, where thresholds lie.
-_FINE_BITS, _FINE = 12, ((-20, 4), (-20, -1), (-20, -1), (-20, 4))
+# Finer cells, for who cannot read rows twice: more bits, where thresholds lie; one more for probabilities.
+_FINE_BITS, _FINE, _FINEST = 12, ((-20, 4), (-20, -1), (-20, -1), (-20, 4)), (-20, 0)
+_PILES, _PILE_BITS, _PILE = 256, 4, (-26, -6)
 
 
 @lru_cache(maxsize=8)
-def fine_edges(low: float, high: float) -> Floats:
-    """Return the largest scores of finer cells, for scores that lie between low and high, or a little above.
+def fine_edges(low: float, high: float, k: int, step: float = 0.0) -> Floats:
+    """Return the largest scores of finer cells, of scores of k labels from low to high or a little above.
 
-    Each is part of a cell. The last but one goes up to the largest finite number.
+    Each is part of a cell. The last but one goes up to the largest finite number. Where the scores of rows
+    that are sure pile up at 1 and at steps above it, cells are fine around the first of these.
 
     Examples
     --------
     >>> from nacp.engine.cells import fine_edges
-    >>> edges = fine_edges(-1.0, 0.0)
-    >>> len(edges) < 100_000, bool(edges[edges >= -0.1][0] < -0.09997)
+    >>> edges = fine_edges(-1.0, 0.0, k=100)
+    >>> len(edges) < 200_000, bool(edges[edges >= -0.1][0] < -0.09998)
     (True, True)
     """
-    every = np.union1d(EDGES, _edges(_FINE_BITS, *_FINE))[:-1]
+    around = np.multiply.outer([-1.0, 1.0], _limits(_PILE, _PILE_BITS)).ravel()
+    piles = np.add.outer(1 + step * np.arange(1, min(k, _PILES) if step else 1), around).ravel()
+    finer = _edges(_FINE_BITS, *_FINE), -_limits(_FINEST, _FINE_BITS + 1)
+    every = np.unique(np.concatenate([EDGES, *finer, piles]))[:-1]
     # Rows may sum to a little more than 1.
     first, last = np.searchsorted(every, [low, high * 17 / 16], side="right")
     edges: Floats = np.concatenate([every[first : last + 1], [np.finfo(np.float64).max, np.inf]])

@@ -91,7 +91,7 @@ class Expected(Corrected):
         _, high = coverage.range
         below = [1 - p.alpha + (1 - p.alpha - high) / p.n for p in careful]
         found, lower = yield from both(
-            super().find(coverage, careful, crossing, seed), coverage.crossings(below, crossing)
+            super().find(coverage, careful, crossing, seed), coverage.crossings(below, crossing, least=True)
         )
         thresholds = np.array(
             [[least.threshold, at.threshold] for least, at in zip(lower, found, strict=True)]

@@ -22,13 +22,19 @@ class Score(ABC):
     """A conformity score: larger is worse.
 
     The library compares scores on their *native* scale, which is the score minus `offset`. The two
-    differ for HPS alone: 1 - p rounds, so p itself is compared. `span` is where native scores can lie.
+    differ for HPS alone: 1 - p rounds, so p itself is compared. `span` is where native scores can lie; the
+    scores of rows that are sure pile up at 1, and at each further `step` if there are such.
     """
 
     name: ClassVar[str]
     offset: ClassVar[float] = 0.0
     span: ClassVar[tuple[float, float]] = (-np.inf, np.inf)
     takes_probabilities: ClassVar[bool] = True
+
+    @property
+    def step(self) -> float:
+        """How far apart the scores of further labels of a row are that is sure; 0 if they are not."""
+        return 0.0
 
     @property
     @abstractmethod
