@@ -334,6 +334,8 @@ def test_importing_nacp_does_not_import_dask():
 @pytest.fixture(scope="module")
 def client():
     distributed = pytest.importorskip("distributed")
+    if sys.platform == "win32":
+        pytest.skip("processes cannot be killed in this way")
     options = {"n_workers": 2, "threads_per_worker": 1, "processes": True, "dashboard_address": None}
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # what a cluster says of this machine
@@ -383,8 +385,8 @@ def test_a_cluster_that_loses_a_worker_finds_the_same_bits(points, client, tmp_p
     thread.join()
     assert found == expected
     assert found.tally == expected.tally
-    # Two reads of 30 chunks, and those again that were lost.
-    assert len(os.listdir(tmp_path)) >= 64
+    # Two reads of 30 chunks, and those again that were lost with the worker.
+    assert len(os.listdir(tmp_path)) > 60
 
 
 def test_sets_on_a_cluster_that_loses_a_worker(points, calibrated, client, tmp_path):
@@ -392,10 +394,21 @@ def test_sets_on_a_cluster_that_loses_a_worker(points, calibrated, client, tmp_p
     thread = killing(tmp_path, 0)
     found = nacp.evaluate(sets, da.from_array(points[1], chunks=640))
     thread.join()
-    assert len(os.listdir(tmp_path)) >= 34
+    assert len(os.listdir(tmp_path)) > 30
     whole = calibrated.predict_set(points[0])
     assert found == nacp.evaluate(whole, points[1])
     assert np.array_equal(sets.compute().labels, whole.labels)
+
+
+def test_counts_on_a_cluster_that_loses_a_worker(points, client, tmp_path):
+    labels = noisy(points, MATRIX)
+    whole, parts = nacp.Calibrator(K, noise=MATRIX), nacp.Calibrator(K, noise=MATRIX)
+    whole.update(points[0], labels)
+    thread = killing(tmp_path, 0)
+    parts.update(slow(points[0], tmp_path), da.from_array(labels, chunks=640))
+    thread.join()
+    assert len(os.listdir(tmp_path)) > 30
+    assert parts == whole
 
 
 def test_a_wrong_row_on_a_cluster_is_told_as_anywhere(points, client):
