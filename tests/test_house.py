@@ -43,6 +43,7 @@ FLOORS = [
         "checked",
         "contradicted",
         "files",
+        "lazy",
         "sets",
         "metrics",
         "monitor",

@@ -36,6 +36,7 @@ from nacp.guarantees import (
     SplitConformal,
     Uncorrected,
 )
+from nacp.lazy import LazySets
 from nacp.metrics import ClassCoverage, Evaluation, coverage_by_class, evaluate
 from nacp.monitor import Monitor
 from nacp.noise import AnnotatorNoise, GroupNoise, MatrixNoise, Noise, RandomizedResponse, UniformNoise
@@ -91,6 +92,7 @@ __all__ = [
     "GroupNoise",
     "Guarantee",
     "InputError",
+    "LazySets",
     "Margin",
     "MatrixNoise",
     "Monitor",

@@ -168,3 +168,22 @@ def _listed(labels: list[Any]) -> str:
     names = [str(label) for label in labels[:_SHOWN_LABELS]]
     mark = "; " if any("," in name for name in names) else ", "
     return (mark.join(names) or "none") + more
+
+
+def set_counts(sets: PredictionSets, labels: Ints) -> Ints:
+    """Return what `counts_of` does, of sets and the numbers of their true labels."""
+    covered = PredictionSets(sets.offsets, sets.labels, k=sets.k).contains(labels)
+    return counts_of(covered, sets.sizes, labels, sets.k)
+
+
+def counts_of(covered: Bools, sizes: Ints, labels: Ints, k: int) -> Ints:
+    """Return how many sets there are, and how many cover: by size and by class, shape (2, 2, k + 2).
+
+    Counts of parts of the sets add up to those of all.
+    """
+    return np.stack(
+        [
+            np.stack([np.bincount(some, minlength=k + 2) for some in (each, each[covered])])
+            for each in (sizes, labels)
+        ]
+    )

@@ -52,6 +52,10 @@ class Tuning:
         Up to so many thresholds, pairs are counted by comparing; for more, each pair is looked up.
     bets_entries : int
         Points times bets that are played at once.
+    sent_pairs : int
+        So many pairs may be kept where rows lie elsewhere, but eight for each point at the most: 800 MB.
+    sent_bytes : int
+        How much is sent at once for bets, of rows or of their shares at thresholds: 64 MB.
     split_errors : float
         How far from the target the estimate on all rows may be at the threshold of one split, in standard
         deviations, for its pairs to be collected beforehand (`nacp.paper.splits`).
@@ -72,6 +76,8 @@ class Tuning:
     written_weights: int = 1 << 20
     counted_thresholds: int = 32
     bets_entries: int = 1 << 18
+    sent_pairs: int = 1 << 26
+    sent_bytes: int = 1 << 26
     split_errors: float = 5.0
     written_entries: int = 1 << 23
 

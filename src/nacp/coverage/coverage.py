@@ -2,7 +2,7 @@
 
 import math
 from functools import cached_property, lru_cache
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -67,6 +67,10 @@ class Coverage:
 
     played: Question | None = None  # bets that were placed on the points as they came
 
+    def terms(self) -> tuple[Any, ...]:
+        """Return what else than a sample it is made of: of parts of the points, what they add up to."""
+        return self.inverse, self.radius, self._points
+
     def weights(self, rows: slice | Ints) -> ByLabel | ByEntry | None:
         """Return the weights of the pairs of some rows, for the engine; None if all are equal."""
         if self.read_as is None:
@@ -98,7 +102,7 @@ class Coverage:
     def _known(self, hint: "Hint") -> Talk[Search]:
         """Return what is known at the edges of all cells; first read that, and the pairs of some cells."""
         if self._search is None:
-            few = hint.pairs <= tuning().kept_pairs
+            few = hint.pairs <= self.sample.few_pairs
             keep = few and self.sample.kept is None and self.sample.keeps
             tally = TallyQuestion(self, limit=hint.limit, keep=keep, parts=hint.parts)
             windows = [WindowQuestion(self, hint.cells)] if hint.cells and not keep else []
@@ -226,7 +230,7 @@ class Coverage:
 
     def sizes(self, thresholds: Floats) -> Talk[tuple[Floats, Floats]]:
         """Return the mean share of all classes in a set, and that of its square, at native thresholds."""
-        sizes = SizesQuestion(thresholds)
+        sizes = SizesQuestion(thresholds, self.k)
         yield [sizes]
         return sizes.means(thresholds)
 

@@ -60,12 +60,13 @@ def open_rows(
     name: str = "probs",
     widths: Widths | None = None,
     least: int = 1,
+    start: int = 0,
 ) -> Rows:
     """Check a matrix of probabilities (or of scores) and return it as rows to read from.
 
     A table whose columns are named by the classes is put in their order. Of logits the rows that are read are
-    the softmax, in float64. Where a threshold was found with
-    numbers of certain widths, narrower ones are refused, and wider ones rounded.
+    the softmax, in float64. Where a threshold was found with numbers of certain widths, narrower ones are
+    refused, and wider ones rounded. Rows are numbered from `start`.
     """
     what = "" if probabilities else "(scores, given in place of probabilities) "
     if normalize and not probabilities:
@@ -125,13 +126,14 @@ def open_rows(
                 continue
             block = fetched(block)
         if from_logits:
-            _check_logits(block, where.start, name)
+            _check_logits(block, start + where.start, name)
         elif probabilities and not check(block, SUM_TOLERANCE):
             tolerance = _tolerance(block)
             if not check(block, tolerance):
-                _explain(block, where.start, tolerance, normalize, name)
+                _explain(block, start + where.start, tolerance, normalize, name)
         elif not probabilities and np.isnan(block).any():
-            raise InputError(name, f"{what}holds NaN, first in row {where.start + _first_nan(block)}")
+            first = start + where.start + _first_nan(block)
+            raise InputError(name, f"{what}holds NaN, first in row {first}")
     width = None if widths is None or kind.kind != "f" else widths.given
     return served(matrix, normalize, width, from_logits)
 

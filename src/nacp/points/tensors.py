@@ -13,7 +13,7 @@ import numpy as np
 from nacp._types import Array, Ints
 from nacp.engine import check, engine_name
 from nacp.errors import InputError
-from nacp.points.arrays import Rows, Widths, rows_at_once
+from nacp.points.arrays import Rows, Widths, rows_at_once, tell
 from nacp.tuning import tuning
 
 _WIDTHS = ("float16", "float32", "float64")
@@ -156,7 +156,7 @@ class TensorRows(Rows):
 
     def __getitem__(self, where: slice | Ints) -> Any:
         block = self._tensor[where if isinstance(where, slice) else self._sent(where)]
-        self._tell(len(block))
+        tell(len(block))
         kind, torch = kind_of(block), self._torch
         block = block.to(getattr(torch, kind.name))
         if self._rounded is not None and kind.itemsize > np.dtype(self._rounded).itemsize:
