@@ -243,7 +243,8 @@ class Sample:
 
     def glance(self, questions: Sequence[Question]) -> Ints:
         """Let questions share some evenly spaced rows, an eighth of all at the most; return which."""
-        step = min(self.n, max(8, -(-self.n * self.k // tuning().hint_entries)))
+        rows = max(tuning().hint_entries // self.k, tuning().hint_rows)
+        step = min(self.n, max(8, -(-self.n // rows)))
         chosen, scratch = np.arange(step // 2, self.n, step), Scratch()
         for i, question in enumerate(questions):
             some = chosen[i :: len(questions)]

@@ -83,7 +83,11 @@ class Rows:
         given = self._matrix.dtype if self._matrix.dtype in _WIDTHS else np.dtype(np.float64)
         some = self._matrix[:: max(1, self.n // _GLANCE)]
         with np.errstate(over="ignore"):
-            fits = (each for each in _WIDTHS if each == given or np.array_equal(some, some.astype(each)))
+            fits = (
+                each
+                for each in _WIDTHS
+                if each == given or all(np.array_equal(row, row.astype(each)) for row in some)
+            )
             return Widths(next(fits).name, given.name)
 
     def some(self, rows: Ints) -> "Rows":
