@@ -1,8 +1,8 @@
-"""Extreme numbers of classes: time in reads of the matrix, and memory beyond it. Run: python benchmarks/extreme.py
+"""Extreme numbers of classes: time in reads of the matrix, and memory beyond it.
 
-Each case runs in a process of its own, in which the matrix is filled block by block. A read is ``probs.max()``, the
-least of several, in the same process. Memory is what the process grew by at its peak, and what NumPy and Python
-allocated (tracemalloc), in MB.
+Run: python benchmarks/extreme.py. Each case runs in a process of its own, in which the matrix is filled block
+by block. A read is ``probs.max()``, the least of several, in the same process. Memory is what the process
+grew by at its peak, and what NumPy and Python allocated (tracemalloc), in MB.
 """
 
 import argparse

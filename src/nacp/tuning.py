@@ -41,7 +41,7 @@ class Tuning:
         not all cells are counted. To look at a row of 1,000 as a whole takes as long as to calibrate with 6.
     hint_rows : int
         So many rows are looked at in any case, but for that eighth. With the 8 rows of 100,000 classes that
-        the entries alone allow, the hint was so uncertain that all labels were scored: it took 5 times as long.
+        the entries alone allow, the hint was so uncertain that all labels were scored, in 5 times the time.
     hint_errors : float
         How far around the guess, in standard errors of the hint. With 2, one of six values of alpha needed a
         further read, with 4 none.
