@@ -36,7 +36,15 @@ from nacp.guarantees import (
     Uncorrected,
 )
 from nacp.metrics import ClassCoverage, Evaluation, coverage_by_class, evaluate
-from nacp.noise import AnnotatorNoise, GroupNoise, MatrixNoise, Noise, RandomizedResponse, UniformNoise
+from nacp.noise import (
+    AnnotatorNoise,
+    GroupNoise,
+    LowRankNoise,
+    MatrixNoise,
+    Noise,
+    RandomizedResponse,
+    UniformNoise,
+)
 from nacp.points import RepeatedRowsWarning
 from nacp.predictor import Predictor
 from nacp.scores import APS, HPS, RAPS, SAPS, Custom, Margin, Precomputed, Score, TopK
@@ -87,6 +95,7 @@ __all__ = [
     "GroupNoise",
     "Guarantee",
     "InputError",
+    "LowRankNoise",
     "Margin",
     "MatrixNoise",
     "NoValidThresholdWarning",
