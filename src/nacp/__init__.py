@@ -45,7 +45,7 @@ from nacp.noise import (
     RandomizedResponse,
     UniformNoise,
 )
-from nacp.points import RepeatedRowsWarning
+from nacp.points import RepeatedRowsWarning, TopRows
 from nacp.predictor import Predictor
 from nacp.scores import APS, HPS, RAPS, SAPS, Custom, Margin, Precomputed, Score, TopK
 from nacp.sets import PredictionSets
@@ -118,6 +118,7 @@ __all__ = [
     "SplitConformal",
     "Tally",
     "TopK",
+    "TopRows",
     "Uncorrected",
     "UniformNoise",
     "Verdict",

@@ -158,6 +158,11 @@ class Sample:
         self._u = u
         return scores
 
+    @property
+    def _entries(self) -> int:
+        """How many entries of a row are looked at; of several labels the weights of all are written out."""
+        return self.rows.entries if self.parts is None else self.k
+
     def _open(self, rows: slice | Ints, scratch: Scratch) -> Block:
         u = None if self._u is None else self._u[rows]
         return engine.open_block(self.rows[rows], self.spec, scratch, u)
@@ -218,7 +223,7 @@ class Sample:
             question.keeps = False
         while start < number and (open_questions := [each for each in questions if not each.done]):
             fitting = [each.most_rows for each in open_questions if each.most_rows is not None]
-            where = slice(start, min(start + min([rows_at_once(self.k), *fitting]), number))
+            where = slice(start, min(start + min([rows_at_once(self._entries), *fitting]), number))
             start = where.stop
             rows = where if order is None else order[where]
             others = []
@@ -248,6 +253,6 @@ class Sample:
         chosen, scratch = np.arange(step // 2, self.n, step), Scratch()
         for i, question in enumerate(questions):
             some = chosen[i :: len(questions)]
-            for where in row_slices(len(some), self.k):
+            for where in row_slices(len(some), self._entries):
                 question.see(self._open(some[where], scratch), some[where])
         return chosen

@@ -75,6 +75,8 @@ class Rows:
         self._matrix = matrix
         self._normalize, self.logits = normalize, logits
         self._width = None if width is None else np.dtype(width)
+        self.n: int
+        self.k: int
         self.n, self.k = matrix.shape
 
     @property
@@ -102,13 +104,26 @@ class Rows:
 
     def slices(self) -> Iterator[slice]:
         """Cut the rows into blocks."""
-        return row_slices(self.n, self.k)
+        return row_slices(self.n, self.entries)
+
+    @property
+    def entries(self) -> int:
+        """How many entries of a row are read."""
+        return self.k
+
+    def refuse_undecided(self, block: object, start: int, threshold: float) -> None:
+        """Refuse rows of a block whose set is not known; of whole rows all are."""
+
+    @staticmethod
+    def _tell(number: int) -> None:
+        """Tell who watches how many rows are read."""
+        told = _WATCH.get()
+        if told is not None:
+            told(number)
 
     def __getitem__(self, where: slice | Ints) -> Array:
         block = self._matrix[where]
-        told = _WATCH.get()
-        if told is not None:
-            told(len(block))
+        self._tell(len(block))
         if self._width is not None and block.dtype.itemsize > self._width.itemsize:
             with np.errstate(over="ignore"):
                 block = block.astype(self._width)
