@@ -106,9 +106,10 @@ class TopRows:
                 remedy='pass rest="even", if the others are not known',
             )
             self.missing = np.zeros(n)
-        self.others: Array = (self.missing / (k - m)).astype(self.values.dtype)
+        least, even = self.values[:, -1], (self.missing / (k - m)).astype(self.values.dtype)
+        self.others: Array = np.minimum(even, least)
         _refuse(
-            self.others > self.values[:, -1],
+            (even > least) & (self.missing > _TOLERANCE),  # else it is rounding
             "values",
             lambda row: (
                 f"must be the largest of their rows; in row {row} the {k - m:,} others have a mass of "
