@@ -16,6 +16,7 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
+from scipy.sparse import diags_array, eye_array, kron
 
 import nacp
 
@@ -39,9 +40,16 @@ def simulated(n: int, k: int, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
 
 def noise_of(name: str, k: int) -> nacp.Noise:
     """Return a noise model by its name."""
+    ring, cycle = np.full(k - 1, 0.2), np.roll(np.eye(20), 1, axis=1)
+    frequencies = np.random.default_rng(1).dirichlet(np.ones(k))
     return {
         "uniform": lambda: nacp.UniformNoise(0.2),
         "groups": lambda: nacp.GroupNoise(np.arange(k) // 20, 0.2),
+        "sparse": lambda: nacp.MatrixNoise(0.8 * eye_array(k) + 0.2 * kron(eye_array(k // 20), cycle, "csr")),
+        "band": lambda: nacp.MatrixNoise(
+            diags_array([np.full(k, 0.8), ring, ring[:1]], offsets=[0, 1, 1 - k])
+        ),
+        "low-rank": lambda: nacp.LowRankNoise(0.8, np.full(k, 0.2), frequencies),
     }[name]()
 
 
@@ -83,6 +91,27 @@ def one(n: int, k: int, score: str, noise: str, guarantee: str) -> dict[str, flo
     }  # fmt: skip
 
 
+def top(n: int, k: int, score: str, kept: int = 20) -> dict[str, float]:
+    """Calibrate from the top entries of rows, and predict; return seconds and MB."""
+    rng = np.random.default_rng(0)
+    values = np.sort(rng.dirichlet(np.full(kept, 0.2), size=n), axis=1) * 0.99 + 1e-6
+    indices = rng.integers(k // kept, size=(n, kept)) + np.arange(kept) * (k // kept)
+    drawn = np.argmax(values.cumsum(axis=1) > 0.99 * rng.random((n, 1)), axis=1)
+    noisy = nacp.UniformNoise(0.2).sample(indices[np.arange(n), drawn], k, random_state=0)
+    rows = nacp.TopRows(indices, values.astype(np.float32), k)
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    start = time.perf_counter()
+    cal = nacp.calibrate(rows, noisy, noise=0.2, score=score, alpha=0.2)
+    calibrated = time.perf_counter()
+    sizes = cal.predict_set(rows).sizes
+    predicted = time.perf_counter()
+    grown = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before
+    return {
+        "calibrate": calibrated - start, "predict": predicted - calibrated, "grown": grown / 1e3,
+        "size": float(sizes.mean()),
+    }  # fmt: skip
+
+
 def main() -> None:
     """Print a table."""
     parser = argparse.ArgumentParser(description=__doc__)
@@ -91,8 +120,13 @@ def main() -> None:
     parser.add_argument("--scores", nargs="+", default=["hps", "raps"])
     parser.add_argument("--noises", nargs="+", default=["uniform", "groups"])
     parser.add_argument("--guarantees", nargs="+", default=["none", "pac", "expected"])
+    parser.add_argument("--top", action="store_true", help="rows by their top 20 entries, in seconds")
     parser.add_argument("--one", action="store_true", help="one case, in this process, as JSON")
     chosen = parser.parse_args()
+    if chosen.top:
+        for score in chosen.scores:
+            print(score, {name: round(each, 2) for name, each in top(chosen.n, chosen.k, score).items()})
+        return
     if chosen.one:
         case = chosen.scores[0], chosen.noises[0], chosen.guarantees[0]
         print(json.dumps(one(chosen.n, chosen.k, *case)))

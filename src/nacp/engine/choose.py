@@ -69,8 +69,10 @@ def check(values: Array, tolerance: float) -> bool:
     return good
 
 
-def uniforms(values: Array, seed: int) -> Floats:
+def uniforms(values: Array | Lumped, seed: int) -> Floats:
     """Return one u in [0, 1) per row."""
+    if isinstance(values, Lumped):
+        return values.uniforms(seed)
     u: Floats = _CURRENT.get().uniforms(values, seed)
     return u
 

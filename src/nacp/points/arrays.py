@@ -111,6 +111,10 @@ class Rows:
         """How many entries of a row are read."""
         return self.k
 
+    def whole(self, where: slice | Ints) -> Array:
+        """Return some rows written out."""
+        return self[where]
+
     def refuse_undecided(self, block: object, start: int, threshold: float) -> None:
         """Refuse rows of a block whose set is not known; of whole rows all are."""
 

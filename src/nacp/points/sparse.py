@@ -163,6 +163,9 @@ class TopRows:
         """Return the rows written out: (n, k)."""
         return self.some(slice(None)).whole()
 
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> Array:
+        return self.toarray().astype(dtype or self.values.dtype, copy=False)
+
     def some(self, rows: slice | Ints) -> Lumped:
         """Return some rows, for the engine."""
         return Lumped(self.indices[rows], self.values[rows], self.others[rows], self.shape[1])
@@ -212,6 +215,9 @@ class SparseRows(Rows):
         self._tell(len(self._top.indices[where]))
         return self._top.some(where)
 
+    def whole(self, where: slice | Ints) -> Array:
+        return self._top.some(where).whole()
+
     def refuse_undecided(self, block: Any, start: int, threshold: float) -> None:
         """Refuse rows whose set at a threshold might be another one if the others were not all the same."""
         if self._top.rest == "zero" or threshold == np.inf:
@@ -260,7 +266,8 @@ def open_top(
         try:
             top = TopRows.from_sparse(probs)
         except InputError as error:
-            raise error.about(name, f"(a sparse matrix, whose other entries are 0) {error.problem}") from None
+            what = f"is a sparse matrix, whose other entries are 0, and {error.problem}"
+            raise InputError(name, what, found=error.found, remedy="pass probs.toarray()") from None
     else:
         return None
     if changed or not probabilities:
