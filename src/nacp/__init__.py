@@ -24,6 +24,7 @@ from nacp.estimation import (
     noise_from_privacy,
 )
 from nacp.files import load
+from nacp.grouped import GroupedCalibration
 from nacp.guarantees import (
     ACNL,
     CRCP,
@@ -85,6 +86,7 @@ __all__ = [
     "Evaluation",
     "Expected",
     "GroupNoise",
+    "GroupedCalibration",
     "Guarantee",
     "InputError",
     "Margin",

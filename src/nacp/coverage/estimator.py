@@ -52,11 +52,11 @@ class Estimator:
         own = inverse.own
         self._own_value = float(own[0])
         if self._parts is None:
-            self._own_unit, own_weights = _whole(own, np.abs(own).max(), np.abs(own).max(), points)
+            self._own_unit, own_weights = whole_units(own, np.abs(own).max(), np.abs(own).max(), points)
             weights = own_weights[labels[order]]
         else:
             each = own[labels] * self._parts
-            self._own_unit, weights = _whole(each[order], np.abs(each).max(), np.abs(own).max(), points)
+            self._own_unit, weights = whole_units(each[order], np.abs(each).max(), np.abs(own).max(), points)
         self._gains = np.concatenate([[0], np.cumsum(np.maximum(weights, 0))])
         self._losses = np.concatenate([[0], np.cumsum(np.maximum(-weights, 0))])
         self._own = self._gains - self._losses
@@ -125,12 +125,12 @@ class Estimator:
 def rest_unit(inverse: ClassMatrix, n: int) -> tuple[float, int | None]:
     """Return the unit of the pairs' weights, and the weight of all of them where it is one."""
     largest, row_sum = inverse.rest_bounds()
-    unit, _ = _whole(np.zeros(1), largest, row_sum, n)
+    unit, _ = whole_units(np.zeros(1), largest, row_sum, n)
     constant = inverse.constant_rest
     return unit, None if constant is None else round(constant / unit)
 
 
-def _whole(values: Floats, largest: float, row_sum: float, n: int) -> tuple[float, Ints]:
+def whole_units(values: Floats, largest: float, row_sum: float, n: int) -> tuple[float, Ints]:
     """Return a unit at which n sums of at most `row_sum` fit into int64, and the values in it.
 
     The largest value is a whole number of units, so equal values are not rounded at all.

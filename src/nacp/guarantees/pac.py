@@ -15,14 +15,20 @@ import numpy as np
 
 from nacp import engine
 from nacp._types import Floats, Ints
-from nacp.coverage import Coverage, Question, Talk
+from nacp.coverage import Coverage, Question, Rule, Talk
 from nacp.coverage.audited import AuditedCoverage
+from nacp.coverage.parted import PartedCoverage
 from nacp.engine import Block
+from nacp.guarantees import parted
 from nacp.guarantees.audited import exact
 from nacp.guarantees.base import Finding, Problem
 from nacp.guarantees.pointwise import PointwiseTest
 from nacp.stats.betting import Bets
 from nacp.tuning import tuning
+
+# For groups of classes, every so manieth threshold of the grid is tested: there are more of them to test, and
+# what a group of few points costs is more than the distance between two.
+_SPARSE = 8
 
 
 @dataclass(frozen=True)
@@ -59,10 +65,18 @@ class PAC(PointwiseTest):
     takes_radius: ClassVar[bool] = True
     takes_checked: ClassVar[bool] = True
     takes_several: ClassVar[bool] = True
+    takes_classes: ClassVar[bool] = True
 
     def find_checked(self, coverage: AuditedCoverage, alphas: Sequence[float]) -> list[Finding]:
         """Return the smallest threshold from which on upwards all exact tests on checked labels pass."""
         return exact(coverage, alphas, self.delta)
+
+    def find_parted(
+        self, coverage: PartedCoverage, alpha: float, crossing: Rule, seed: int
+    ) -> Talk[list[Finding]]:
+        """Return the smallest threshold of each group from which on upwards all bets are won."""
+        grid = self.thresholds(coverage.sample.score)
+        return parted.bet(coverage, alpha, self.delta, grid if self.grid else grid[::-_SPARSE][::-1], seed)
 
     def lowest_passing(
         self, coverage: Coverage, problems: Sequence[Problem], grid: Floats, starts: Ints, seed: int

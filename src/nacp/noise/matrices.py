@@ -73,6 +73,10 @@ class ClassMatrix(ABC):
         """Return the mean over i of ``sum_j M[i, j] W[j, i]^2``, for W of the same structure."""
 
     @abstractmethod
+    def square_sum(self, weights: Floats) -> float:
+        """Return ``sum over j and l of weights[j] M[j, l]^2``."""
+
+    @abstractmethod
     def inverse(self) -> "ClassMatrix":
         """Return the inverse, of the same structure."""
 
@@ -167,6 +171,10 @@ class GroupedMatrix(ClassMatrix):
         others = (self.sizes - 1) * self.shared * inverse.shared**2
         return float((own + others)[self.groups].mean())
 
+    def square_sum(self, weights: Floats) -> float:
+        each = (self.own_by_group + self.shared) ** 2 + (self.sizes - 1) * self.shared**2
+        return float(weights @ each[self.groups])
+
     def inverse(self) -> "GroupedMatrix":
         # Sherman-Morrison, group by group (paper section 3.4).
         own, shared = self.own_by_group, self.shared
@@ -215,6 +223,9 @@ class DenseMatrix(ClassMatrix):
 
     def mean_square(self, inverse: ClassMatrix) -> float:
         return float(np.einsum("ij,ji->i", self.values, inverse.dense() ** 2).mean())
+
+    def square_sum(self, weights: Floats) -> float:
+        return float(weights @ (self.values**2).sum(axis=1))
 
     def inverse(self) -> "DenseMatrix":
         return DenseMatrix(np.linalg.inv(self.values).astype(np.float64))
@@ -274,6 +285,9 @@ class StackedMatrix(ClassMatrix):
         raise NotImplementedError
 
     def mean_square(self, inverse: ClassMatrix) -> float:
+        raise NotImplementedError
+
+    def square_sum(self, weights: Floats) -> float:
         raise NotImplementedError
 
     def inverse(self) -> ClassMatrix:

@@ -87,8 +87,8 @@ class Rows:
             return Widths(next(fits).name, given.name)
 
     def some(self, rows: Ints) -> "Rows":
-        """Return some of the rows."""
-        return Rows(self._matrix[rows], self._normalize, logits=self.logits)
+        """Return some of the rows; none is copied before it is read."""
+        return SomeRows(self, rows)
 
     def peek(self, rows: slice | Ints, columns: Ints) -> Array:
         """Return some columns of some rows, as they came; nobody is told."""
@@ -119,3 +119,32 @@ class Rows:
         if self._normalize or self.logits:
             block = block / block.sum(axis=1, dtype=np.float64, keepdims=True)
         return block
+
+
+class SomeRows(Rows):
+    """Some of the rows of others.
+
+    Parameters
+    ----------
+    rows : Rows
+        The others.
+    chosen : array of int
+        Which.
+    """
+
+    def __init__(self, rows: Rows, chosen: Ints) -> None:
+        self._rows, self._chosen = rows, chosen
+        self.n, self.k, self.logits = len(chosen), rows.k, rows.logits
+
+    @property
+    def widths(self) -> Widths:
+        return self._rows.widths
+
+    def peek(self, rows: slice | Ints, columns: Ints) -> Array:
+        return self._rows.peek(self._chosen[rows], columns)
+
+    def some(self, rows: Ints) -> Rows:
+        return SomeRows(self._rows, self._chosen[rows])
+
+    def __getitem__(self, where: slice | Ints) -> Array:
+        return self._rows[self._chosen[where]]

@@ -1,0 +1,158 @@
+"""Groups of classes at work: what guarantees find where each group has a threshold of its own.
+
+With ``s = sum over l in G of W[y, l] (1{S(x, l) <= q} - (1 - alpha))``, coverage within G is at least 1 -
+alpha where the mean of s is not negative, and s is bounded: the theorems about the marginal coverage hold for
+s as they do for shares (docs/guarantees.md, G1).
+"""
+
+import numpy as np
+
+from nacp import engine
+from nacp._types import Floats, Ints
+from nacp.coverage import Question, Talk
+from nacp.coverage.crossing import ROUNDING, Rule
+from nacp.coverage.parted import PartedCoverage
+from nacp.engine import Block
+from nacp.guarantees.base import Finding
+from nacp.stats.betting import Bets
+from nacp.stats.bounds import expected_excess
+from nacp.tuning import tuning
+
+
+def cross(
+    coverage: PartedCoverage, alpha: float, corrections: Floats, crossing: Rule, name: str
+) -> Talk[list[Finding]]:
+    """Return for each group where its estimate crosses ``1 - alpha`` and its correction."""
+    found = yield from coverage.crossings(1 - alpha + corrections, crossing)
+    return [
+        Finding(q, estimate, correction, None if q < np.inf else _why(coverage, g, alpha, correction, name))
+        for g, (q, estimate, correction) in enumerate(
+            zip(found.thresholds.tolist(), found.estimates.tolist(), corrections.tolist(), strict=True)
+        )
+    ]
+
+
+def _why(coverage: PartedCoverage, group: int, alpha: float, correction: float, name: str) -> str:
+    nothing = absent(coverage, group)
+    if nothing is not None:
+        return nothing
+    if correction <= alpha + ROUNDING:
+        return "the estimated coverage stays below the target at every finite score"
+    return (
+        f'the correction of guarantee "{name}", {correction:.4g}, puts the target {1 - alpha:.6g} above 1: '
+        "too few points"
+    )
+
+
+def absent(coverage: PartedCoverage, group: int) -> str | None:
+    """Say that there are no points of a group, where there are none."""
+    if coverage.mass[group] > 0:
+        return None
+    if not coverage.counts[group]:
+        return "no label is of its classes"
+    return "by the noise model, its labels are all wrong ones"
+
+
+def exchange(coverage: PartedCoverage, alpha: float, crossing: Rule, worst: bool) -> Talk[list[Finding]]:
+    """Return what "expected" finds: the exchange rule, and the worst case where its gap is not small."""
+    each = coverage.per_point
+    if worst:
+        found = yield from cross(coverage, alpha, _worst(coverage), crossing, "expected")
+        return found
+    least, most = coverage.range(alpha)
+    found = yield from cross(coverage, alpha, -least * each, crossing, "expected")
+    lower = yield from coverage.crossings(1 - alpha - most * each, crossing)
+    upper = np.array([at.threshold for at in found])
+    _, losses = yield from coverage.upto(np.stack([lower.thresholds, upper]))
+    gaps = (losses[1] - losses[0]) * np.where(upper < np.inf, each, 0.0)
+    large = gaps > np.minimum(3 * each, alpha / 10)
+    if large.any():
+        careful = yield from cross(coverage, alpha, _worst(coverage), crossing, "expected")
+        for g in np.flatnonzero(large).tolist():
+            note = f"the gap, {gaps[g]:.2g}, is not small, so the threshold is that of the worst case"
+            found[g] = careful[g]._replace(note=note)
+    return [at._replace(gap=gap) for at, gap in zip(found, gaps.tolist(), strict=True)]
+
+
+def _worst(coverage: PartedCoverage) -> Floats:
+    positive = coverage.row_sums(lambda w: np.maximum(w, 0)).max(axis=0)
+    negative = coverage.row_sums(lambda w: np.maximum(-w, 0)).max(axis=0)
+    found: Floats = (positive + negative) * coverage.n * expected_excess(coverage.n) * coverage.per_point
+    return found
+
+
+def bet(coverage: PartedCoverage, alpha: float, delta: float, grid: Floats, seed: int) -> Talk[list[Finding]]:
+    """Return for each group the smallest threshold of the grid from which on upwards all bets are won."""
+    least = yield from coverage.crossings(np.full(coverage.number, 1 - alpha), "last")
+    starts = np.searchsorted(grid, least.thresholds)
+    bets = PartedBets(coverage, alpha, delta, grid, starts, seed)
+    yield [bets]
+    places = bets.settled()
+    thresholds = np.append(grid, np.inf)[places]
+    gains, losses = yield from coverage.upto(thresholds[None])
+    with np.errstate(divide="ignore", invalid="ignore"):
+        estimates = (gains - losses)[0] / coverage.mass
+    found = []
+    for g, q in enumerate(thresholds.tolist()):
+        if q < np.inf:
+            found.append(Finding(q, float(estimates[g]), 0.0))
+        else:
+            why = absent(coverage, g) or 'no smaller sets pass the test of guarantee "pac"'
+            found.append(Finding(np.inf, 1.0, 0.0, why))
+    return found
+
+
+class PartedBets(Question):
+    """Bets that coverage within each group reaches 1 - alpha, at all places of a grid from some on."""
+
+    placed = True
+
+    def __init__(
+        self, coverage: PartedCoverage, alpha: float, delta: float, grid: Floats, starts: Ints, seed: int
+    ) -> None:
+        self.order = coverage.sample.shuffled(seed)
+        self._coverage, self._alpha, self._grid, self._starts = coverage, alpha, grid, starts
+        self._failed = starts - 1
+        least, most = coverage.range(alpha)
+        self._width = most - least
+        self._columns = [np.flatnonzero(coverage.places == g) for g in range(coverage.number)]
+        self._bets = {
+            g: Bets(len(grid) - start, coverage.n, delta, 0.99 * self._width[g] / -least[g], engine.play)
+            for g, start in enumerate(starts.tolist())
+            if start < len(grid)
+        }
+        self._next()
+
+    def see(self, block: Block, rows: Ints) -> None:
+        labels = self._coverage.sample.labels[rows]
+        for g, bets in list(self._bets.items()):
+            bets.play(self._gains(block, labels, g, self._grid[self._starts[g] + bets.open]))
+            if bets.lost.any():
+                self._failed[g] = self._starts[g] + int(np.flatnonzero(bets.lost)[-1])
+                bets.keep(self._starts[g] + bets.open > self._failed[g])
+            if not len(bets.open):
+                del self._bets[g]
+        self._next()
+
+    def _gains(self, block: Block, labels: Ints, group: int, thresholds: Floats) -> Floats:
+        """Return what each row gains: s divided by how wide its range is, (rows, thresholds)."""
+        columns, inverse = self._columns[group], self._coverage.inverse
+        weights = inverse.entries(labels[:, None], columns)
+        cells = np.searchsorted(thresholds, block.placed[:, columns], side="left")
+        sums = np.zeros((len(labels), len(thresholds) + 1))
+        np.add.at(sums, (np.arange(len(labels))[:, None], cells), weights)
+        covered = np.cumsum(sums[:, :-1], axis=1)
+        mass = (1 - self._alpha) * weights.sum(axis=1, keepdims=True)
+        found: Floats = (covered - mass) * (1 / self._width[group])
+        return found
+
+    def _next(self) -> None:
+        most = max((len(bets.open) for bets in self._bets.values()), default=1)
+        self.done = not self._bets
+        self.most_rows = max(1, tuning().bets_entries // max(most, 1))
+
+    def settled(self) -> Ints:
+        """Return for each group the place above the last one where a bet was not won."""
+        for g, bets in self._bets.items():
+            self._failed[g] = max(self._failed[g], self._starts[g] + int(bets.open.max(initial=-1)))
+        return self._failed + 1
