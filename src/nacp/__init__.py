@@ -12,6 +12,7 @@ from nacp.advice.theorems import NoisyComparison, compare_with_noisy_cp, thresho
 from nacp.calibrate import NoValidThresholdWarning, calibrate, coverage_curve
 from nacp.calibration import Calibration
 from nacp.checked import choose_audit
+from nacp.clustering import cluster_classes
 from nacp.contradicted import NoiseModelWarning
 from nacp.coverage import CoverageCurve, Tally
 from nacp.coverage.audit import AuditPlan, AuditWarning
@@ -117,6 +118,7 @@ __all__ = [
     "__version__",
     "calibrate",
     "choose_audit",
+    "cluster_classes",
     "compare",
     "compare_with_noisy_cp",
     "compatible_radius",

@@ -34,6 +34,17 @@ class Crossings(NamedTuple):
     estimates: Floats
 
 
+class Curves(NamedTuple):
+    """For each group and threshold how many pairs, and how many given labels of the group, score up to there.
+
+    And the estimated number of true labels that do; all of shape (groups, thresholds).
+    """
+
+    pairs: Ints
+    hits: Ints
+    net: Floats
+
+
 class PartedCoverage:
     """The estimate of the clean coverage within each group of classes.
 
@@ -163,6 +174,19 @@ class PartedCoverage:
         found.thresholds[group[at][fine]] = score[at][fine]
         found.estimates[group[at][fine]] = covered[at][fine]
         found.thresholds[never], found.estimates[never] = -np.inf, 0.0
+
+    def curves(self, grid: Floats) -> Talk["Curves"]:
+        """Return what is known of each group at ascending thresholds that are the same for all."""
+        tally = PartedTally(self, np.concatenate([[-np.inf], grid, [np.inf]]))
+        yield [tally]
+        pairs, gains, losses = tally.cumulated()[:, :, :-1]
+        labels, place = self.labels, np.searchsorted(grid, self.labels.scores, side="left")
+        inside = place < len(grid)
+        hits, own = np.zeros((2, *pairs.shape), dtype=np.int64)
+        for total, weights in ((hits, np.ones_like(labels.own)), (own, labels.own)):
+            np.add.at(total, (labels.groups[inside], place[inside]), weights[inside])
+            np.cumsum(total, axis=1, out=total)
+        return Curves(pairs, hits, own * self.own_unit + (gains - losses) * self.unit)
 
     def upto(self, thresholds: Floats) -> Talk[tuple[Floats, Floats]]:
         """Return what each group's pairs gain and lose in all up to thresholds, both of shape (m, groups).

@@ -12,7 +12,6 @@ from nacp._types import Floats, Ints
 from nacp.coverage import Question, Talk
 from nacp.coverage.crossing import ROUNDING, Rule
 from nacp.coverage.parted import PartedCoverage
-from nacp.coverage.parting import PartedTally
 from nacp.engine import Block
 from nacp.guarantees.base import Finding
 from nacp.guarantees.lumped import LumpedBets, hopeful
@@ -85,17 +84,7 @@ def _worst(coverage: PartedCoverage) -> Floats:
 
 def bet(coverage: PartedCoverage, alpha: float, delta: float, grid: Floats, seed: int) -> Talk[list[Finding]]:
     """Return for each group the smallest threshold of the grid from which on upwards all bets are won."""
-    tally = PartedTally(coverage, np.concatenate([[-np.inf], grid, [np.inf]]))
-    yield [tally]
-    pairs, gains, losses = tally.cumulated()[:, :, :-1]
-    place = np.searchsorted(grid, coverage.labels.scores, side="left")
-    hits, own = (
-        np.cumsum(_added(coverage.labels.groups, place, weight, pairs.shape), axis=1)
-        for weight in (np.ones(coverage.n, dtype=np.int64), coverage.labels.own)
-    )
-    with np.errstate(divide="ignore", invalid="ignore"):
-        net = own * coverage.own_unit + (gains - losses) * coverage.unit
-        estimates = net / coverage.mass[:, None]
+    pairs, hits, net = yield from coverage.curves(grid)
     bets: LumpedBets | PartedBets
     if coverage.constant is not None:
         starts = hopeful(coverage, alpha, delta, hits, pairs, 0.99 / -coverage.range(alpha)[0])
@@ -110,17 +99,10 @@ def bet(coverage: PartedCoverage, alpha: float, delta: float, grid: Floats, seed
     for g, place in enumerate(bets.settled().tolist()):
         every = coverage.n * coverage.classes[g]
         if place < len(grid) and pairs[g, place] < every:
-            found.append(Finding(float(grid[place]), float(estimates[g, place]), 0.0))
+            found.append(Finding(float(grid[place]), float(net[g, place] / coverage.mass[g]), 0.0))
         else:
             why = absent(coverage, g) or 'no smaller sets pass the test of guarantee "pac"'
             found.append(Finding(np.inf, 1.0, 0.0, why))
-    return found
-
-
-def _added(groups: Ints, places: Ints, weights: Ints, shape: tuple[int, ...]) -> Ints:
-    """Return weights, added up by group and place; those beyond the last place are left out."""
-    found, inside = np.zeros(shape, dtype=np.int64), places < shape[1]
-    np.add.at(found, (groups[inside], places[inside]), weights[inside])
     return found
 
 
