@@ -127,11 +127,11 @@ class GroupedCalibration:
         """What is guaranteed, in one sentence."""
         said = replace(self.calibrations[0], guarantee=self.guarantee).promise
         number = len({id(cal) for cal in self.calibrations})
-        who = "group" if self.members is None else "group of classes"
+        what = "" if self.members is None else " of classes"
         if self.simultaneous:
-            said = f"in all {number:,} {who}s at once (each was tested at delta/{number:,}): {said}"
+            said = f"in all {number:,} groups{what} at once (each was tested at delta/{number:,}): {said}"
         else:
-            said = f"in each {who} by itself: {said}"
+            said = f"in each group{what} by itself: {said}"
         if self.pooled:
             said += f", where {_listed(self.pooled)} are one group, as they are small"
         return said
