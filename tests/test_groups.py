@@ -76,18 +76,21 @@ def test_thresholds_by_class_are_those_of_the_definition(points, score, noise, g
 # Row groups
 
 
-def test_a_group_of_rows_is_calibrated_as_its_rows_alone(points):
+@pytest.mark.parametrize("few", [0, 1 << 14], ids=["one by one", "at once"])
+@pytest.mark.parametrize("noise", [0.2, nacp.MatrixNoise(0.8 * np.eye(10) + 0.02)], ids=["uniform", "matrix"])
+def test_a_group_of_rows_is_calibrated_as_its_rows_alone(points, monkeypatch, few, noise):
+    monkeypatch.setattr("nacp.grouping._FEW", few)
     probs, _, noisy = points
     groups = np.where(np.arange(len(noisy)) % 3 == 0, "a", "b")
-    for guarantee in ("none", "expected", "pac", "binomial"):
-        cal = nacp.calibrate(
-            probs, noisy, noise=0.2, alpha=0.3, guarantee=guarantee, groups=groups, small="all"
-        )
+    for guarantee in ("none", "expected", nacp.Expected("worst-case"), "pac"):
+        known = {"noise": noise, "alpha": 0.3, "guarantee": guarantee}
+        cal = nacp.calibrate(probs, noisy, groups=groups, small="all", **known)
         for name in ("a", "b"):
-            alone = nacp.calibrate(
-                probs[groups == name], noisy[groups == name], noise=0.2, alpha=0.3, guarantee=guarantee
-            )
-            assert cal.groups[name] == alone
+            mine = cal.groups[name]
+            alone = nacp.calibrate(probs[groups == name], noisy[groups == name], **known)
+            assert (mine.threshold, mine.n, mine.note) == (alone.threshold, alone.n, alone.note)
+            for number in ("estimate", "correction", "gap"):
+                assert getattr(mine, number) == pytest.approx(getattr(alone, number), abs=1e-12)
 
 
 def test_sets_are_those_of_each_group_by_itself(points):

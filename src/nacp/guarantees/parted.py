@@ -16,8 +16,8 @@ from nacp.engine import Block
 from nacp.guarantees.base import Finding
 from nacp.guarantees.lumped import LumpedBets, hopeful
 from nacp.stats.betting import Bets
-from nacp.stats.bounds import expected_excess
 from nacp.tuning import tuning
+from nacp.wrapping import counted
 
 
 def cross(
@@ -78,7 +78,7 @@ def exchange(coverage: PartedCoverage, alpha: float, crossing: Rule, worst: bool
 def _worst(coverage: PartedCoverage) -> Floats:
     positive = coverage.row_sums(lambda w: np.maximum(w, 0)).max(axis=0)
     negative = coverage.row_sums(lambda w: np.maximum(-w, 0)).max(axis=0)
-    found: Floats = (positive + negative) * coverage.n * expected_excess(coverage.n) * coverage.per_point
+    found: Floats = (positive + negative) * coverage.worst_case()
     return found
 
 
@@ -97,11 +97,11 @@ def bet(coverage: PartedCoverage, alpha: float, delta: float, grid: Floats, seed
         yield [bets]
     found = []
     for g, place in enumerate(bets.settled().tolist()):
-        every = coverage.n * coverage.classes[g]
-        if place < len(grid) and pairs[g, place] < every:
+        if place < len(grid) and pairs[g, place] < coverage.pairs[g]:
             found.append(Finding(float(grid[place]), float(net[g, place] / coverage.mass[g]), 0.0))
         else:
-            why = absent(coverage, g) or 'no smaller sets pass the test of guarantee "pac"'
+            points = counted(int(coverage.counts[g]), "label")
+            why = absent(coverage, g) or f'with {points} no smaller sets pass the test of guarantee "pac"'
             found.append(Finding(np.inf, 1.0, 0.0, why))
     return found
 
