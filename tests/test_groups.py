@@ -126,6 +126,24 @@ def test_without_noise_by_class_is_mondrian(points):
     assert expected.thresholds == cal.thresholds
 
 
+def test_with_checked_labels_each_group_has_its_own(points):
+    probs, truth, noisy = points
+    groups = np.arange(len(noisy)) % 2
+    checked = np.arange(0, 240, dtype=np.int64)
+    known = {"alpha": 0.2, "guarantee": "expected"}
+    cal = nacp.calibrate(probs, noisy, clean=(checked, truth[checked]), groups=groups, **known)
+    for name in (0, 1):
+        mine = checked[checked % 2 == name]
+        scores = np.sort(1 - probs[mine, truth[mine]].astype(np.float64))
+        assert cal.groups[name].threshold == scores[int(np.ceil(0.8 * 121)) - 1]
+    with pytest.warns(nacp.NoValidThresholdWarning, match="none of its labels were checked"):
+        nacp.calibrate(
+            probs, noisy, clean=(checked[::2], truth[checked[::2]]), groups=groups, small="all", **known
+        )
+    with pytest.raises(nacp.InputError, match="clean has no effect on groups of classes yet"):
+        nacp.calibrate(probs, noisy, clean=(checked, truth[checked]), by="class")
+
+
 # The promises
 
 

@@ -37,7 +37,8 @@ class Cells:
 
     def __init__(self, edges: Floats) -> None:
         self.edges, self.number = edges, len(edges) - 1
-        self._quick, self._table = bool(np.isin(edges[1:], EDGES).all()), np.empty(0, dtype=np.int64)
+        self._quick = np.array_equal(EDGES[np.searchsorted(EDGES, edges[1:])], edges[1:])
+        self._table: Ints = np.empty(0, dtype=np.int64)
         self._by_code: Ints = self._table
 
     def of(self, block: Block) -> Ints:
