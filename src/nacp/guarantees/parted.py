@@ -12,6 +12,7 @@ from nacp._types import Floats, Ints
 from nacp.coverage import Question, Talk
 from nacp.coverage.crossing import ROUNDING, Rule
 from nacp.coverage.parted import PartedCoverage
+from nacp.coverage.parting import Cells
 from nacp.engine import Block
 from nacp.guarantees.base import Finding
 from nacp.guarantees.lumped import LumpedBets, hopeful
@@ -115,8 +116,8 @@ class PartedBets(Question):
         self, coverage: PartedCoverage, alpha: float, delta: float, grid: Floats, starts: Ints, seed: int
     ) -> None:
         self.order = coverage.sample.shuffled(seed)
-        self._coverage, self._alpha, self._grid, self._starts = coverage, alpha, grid, starts
-        self._failed = starts - 1
+        self._coverage, self._alpha, self._starts = coverage, alpha, starts
+        self._failed, self._cells = starts - 1, Cells(np.concatenate([[-np.inf], grid, [np.inf]]))
         least, most = coverage.range(alpha)
         self._width = most - least
         self._columns = [np.flatnonzero(coverage.places == g) for g in range(coverage.number)]
@@ -128,9 +129,9 @@ class PartedBets(Question):
         self._next()
 
     def see(self, block: Block, rows: Ints) -> None:
-        labels = self._coverage.sample.labels[rows]
+        labels, cells = self._coverage.sample.labels[rows], self._cells.of(block)
         for g, bets in list(self._bets.items()):
-            bets.play(self._gains(block, labels, g, self._grid[self._starts[g] + bets.open]))
+            bets.play(self._gains(cells, labels, g, self._starts[g] + bets.open))
             if bets.lost.any():
                 self._failed[g] = self._starts[g] + int(np.flatnonzero(bets.lost)[-1])
                 bets.keep(self._starts[g] + bets.open > self._failed[g])
@@ -138,16 +139,16 @@ class PartedBets(Question):
                 del self._bets[g]
         self._next()
 
-    def _gains(self, block: Block, labels: Ints, group: int, thresholds: Floats) -> Floats:
-        """Return what each row gains: s divided by how wide its range is, (rows, thresholds)."""
-        columns, inverse = self._columns[group], self._coverage.inverse
-        weights = inverse.entries(labels[:, None], columns)
-        cells = np.searchsorted(thresholds, block.placed[:, columns], side="left")
-        sums = np.zeros((len(labels), len(thresholds) + 1))
-        np.add.at(sums, (np.arange(len(labels))[:, None], cells), weights)
-        covered = np.cumsum(sums[:, :-1], axis=1)
-        mass = (1 - self._alpha) * weights.sum(axis=1, keepdims=True)
-        found: Floats = (covered - mass) * (1 / self._width[group])
+    def _gains(self, cells: Ints, labels: Ints, group: int, places: Ints) -> Floats:
+        """Return what each row gains at places of the grid: s over the width of its range, (rows, places)."""
+        columns, rows, number = self._columns[group], len(labels), len(places) + 1
+        weights = self._coverage.inverse.entries(labels[:, None], columns)
+        after = np.searchsorted(places, cells[:, columns], side="left")
+        after += np.arange(rows)[:, None] * number
+        sums = np.bincount(after.reshape(-1), weights.reshape(-1), minlength=rows * number)
+        found: Floats = np.cumsum(sums.reshape(rows, number)[:, :-1], axis=1)
+        found -= (1 - self._alpha) * weights.sum(axis=1, keepdims=True)
+        found *= 1 / self._width[group]
         return found
 
     def _next(self) -> None:
