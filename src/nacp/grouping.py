@@ -115,7 +115,7 @@ def grouped_calibrations(
     if small == "merge":
         aside, rest = np.split(np.random.default_rng([seed, 2]).permutation(n), [n // _ASIDE])
         rest.sort()
-        pooled = _small(sample, grouping, aside, guarantee, noise, max(alphas))
+        pooled = _small(sample, grouping, aside, guarantee, noise, min(alphas))
         sample = sample.some(rest)
         places = places if grouping.of_classes else places[rest]
     # The tested groups: each by itself, and at last those that are pooled.

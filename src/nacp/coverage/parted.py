@@ -29,10 +29,11 @@ _GLANCED = 1 << 16
 
 
 class Crossings(NamedTuple):
-    """For each group a native threshold, and the estimated coverage there."""
+    """For each group a native threshold, the estimated coverage there, and the pairs' weight up to there."""
 
     thresholds: Floats
     estimates: Floats
+    weights: Ints
 
 
 class Curves(NamedTuple):
@@ -66,6 +67,7 @@ class PartedCoverage:
         self.n, self.k = sample.n, sample.k
         self.counts: Ints = np.bincount(self.of_labels, minlength=number)
         self.mass: Floats = self._mass()
+        self._known: Known | None = None
         self.unit, self.constant = rest_unit(inverse, self.n)
         largest = np.abs(inverse.own).max()
         self.own_unit, self._own = whole_units(inverse.own, largest, largest, self.n)
@@ -121,12 +123,14 @@ class PartedCoverage:
     def crossings(self, targets: Floats, rule: Rule) -> Talk[Crossings]:
         """Return where the estimate of each group crosses its target: as `Coverage.crossings` does."""
         open_groups = np.flatnonzero((self.mass > 0) & (targets <= 1 + ROUNDING))
-        found = Crossings(np.full(self.number, np.inf), np.ones(self.number))
+        found = Crossings(
+            np.full(self.number, np.inf), np.ones(self.number), np.zeros(self.number, dtype=np.int64)
+        )
         bars = np.where(self.mass > 0, targets - ROUNDING, np.inf)
         if self.n * self.k <= tuning().collected_pairs:
             known = Known.nothing(self.number)
         else:
-            known = yield from self._tallied()
+            known = self._known or (yield from self._tallied())
         wanted = known.wanted(self, bars, rule)
         wanted[np.setdiff1d(np.arange(self.number), open_groups)] = False
         pairs = np.where(wanted, known.pairs_in(self), 0).sum(axis=1)
@@ -140,7 +144,8 @@ class PartedCoverage:
         cells = int(np.clip(_TALLIED // self.number, _FEWEST, _MOST))
         tally = PartedTally(self, self._edges(cells))
         yield [tally]
-        return Known(tally.edges, tally.cumulated())
+        self._known = Known(tally.edges, tally.cumulated())
+        return self._known
 
     def _edges(self, cells: int) -> Floats:
         """Return edges that part the scores of a few rows, and those of the labels, evenly: ascending."""
@@ -202,6 +207,7 @@ class PartedCoverage:
         fine = np.isfinite(score[at])
         found.thresholds[group[at][fine]] = score[at][fine]
         found.estimates[group[at][fine]] = covered[at][fine]
+        found.weights[group[at][fine]] = rest[at][fine]
         found.thresholds[never], found.estimates[never] = -np.inf, 0.0
 
     def curves(self, grid: Floats) -> Talk["Curves"]:

@@ -11,7 +11,7 @@ from nacp import engine
 from nacp._types import Floats, Ints
 from nacp.coverage import Question, Talk
 from nacp.coverage.crossing import ROUNDING, Rule
-from nacp.coverage.parted import PartedCoverage
+from nacp.coverage.parted import Crossings, PartedCoverage
 from nacp.coverage.parting import Cells
 from nacp.engine import Block
 from nacp.guarantees.base import Finding
@@ -26,6 +26,12 @@ def cross(
 ) -> Talk[list[Finding]]:
     """Return for each group where its estimate crosses ``1 - alpha`` and its correction."""
     found = yield from coverage.crossings(1 - alpha + corrections, crossing)
+    return _findings(coverage, alpha, corrections, found, name)
+
+
+def _findings(
+    coverage: PartedCoverage, alpha: float, corrections: Floats, found: Crossings, name: str
+) -> list[Finding]:
     return [
         Finding(q, estimate, correction, None if q < np.inf else _why(coverage, g, alpha, correction, name))
         for g, (q, estimate, correction) in enumerate(
@@ -62,11 +68,15 @@ def exchange(coverage: PartedCoverage, alpha: float, crossing: Rule, worst: bool
         found = yield from cross(coverage, alpha, _worst(coverage), crossing, "expected")
         return found
     least, most = coverage.range(alpha)
-    found = yield from cross(coverage, alpha, -least * each, crossing, "expected")
+    # The second of these finds what the first has read.
+    upper = yield from coverage.crossings(1 - alpha - least * each, crossing)
     lower = yield from coverage.crossings(1 - alpha - most * each, crossing)
-    upper = np.array([at.threshold for at in found])
-    _, losses = yield from coverage.upto(np.stack([lower.thresholds, upper]))
-    gaps = (losses[1] - losses[0]) * np.where(upper < np.inf, each, 0.0)
+    found = _findings(coverage, alpha, -least * each, upper, "expected")
+    if coverage.constant is not None:  # then all pairs lose, or none
+        losses = np.maximum(-coverage.unit * np.stack([lower.weights, upper.weights]), 0)
+    else:
+        _, losses = yield from coverage.upto(np.stack([lower.thresholds, upper.thresholds]))
+    gaps = (losses[1] - losses[0]) * np.where(upper.thresholds < np.inf, each, 0.0)
     large = gaps > np.minimum(3 * each, alpha / 10)
     if large.any():
         careful = yield from cross(coverage, alpha, _worst(coverage), crossing, "expected")
