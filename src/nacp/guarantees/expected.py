@@ -16,6 +16,8 @@ import numpy as np
 from nacp.checks import check_choice, set_checked
 from nacp.coverage import Coverage, Rule, Talk, both
 from nacp.coverage.audited import AuditedCoverage
+from nacp.coverage.parted import PartedCoverage
+from nacp.guarantees import parted
 from nacp.guarantees.audited import exchange
 from nacp.guarantees.base import Corrected, Finding, Problem, on_average
 from nacp.stats.bounds import expected_excess
@@ -55,6 +57,7 @@ class Expected(Corrected):
     needs_last: ClassVar[bool] = True
     takes_checked: ClassVar[bool] = True
     takes_several: ClassVar[bool] = True
+    takes_classes: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         set_checked(self, rule=check_choice("rule", self.rule, ("exchange", "worst-case")))
@@ -77,6 +80,12 @@ class Expected(Corrected):
     def find_checked(self, coverage: AuditedCoverage, alphas: Sequence[float]) -> list[Finding]:
         """Return the threshold of split conformal prediction on the checked labels."""
         return exchange(coverage, alphas)
+
+    def find_parted(
+        self, coverage: PartedCoverage, alpha: float, crossing: Rule, seed: int
+    ) -> Talk[list[Finding]]:
+        """Return the same within each group of classes."""
+        return parted.exchange(coverage, alpha, crossing, self.rule == "worst-case")
 
     def find(
         self, coverage: Coverage, problems: Sequence[Problem], crossing: Rule, seed: int
