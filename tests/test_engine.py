@@ -17,7 +17,6 @@ import nacp
 from nacp import engine
 from nacp.engine import ByEntry, ByLabel, PerLabel, PerRow, Scratch, Spec, traced
 from nacp.engine.cells import CELLS, EDGES, codes_of
-from nacp.engine.choose import ENGINES
 from nacp.engine.contract import Whole
 from nacp.engine.formula import Expression, Symbols
 from nacp.engine.ranks import descending_rows, sorted_places
@@ -187,9 +186,9 @@ def make(score: str, k: int, dtype: Any, seed: int = 0) -> Case:
     return Case(SCORES[score], read_only(values), read_only(labels))
 
 
-@pytest.fixture(autouse=True, params=ENGINES)
+@pytest.fixture(autouse=True, params=["numpy", "native"])
 def _engine(request):
-    """All that follows holds for each engine."""
+    """All that follows holds for each engine; of the torch engine see test_torch_engine."""
     if request.param == "native":
         pytest.importorskip("nacp.engine._native", reason="the compiled engine was not built")
     with engine.using(request.param):

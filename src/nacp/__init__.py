@@ -38,7 +38,9 @@ from nacp.guarantees import (
 )
 from nacp.lazy import LazySets
 from nacp.metrics import ClassCoverage, Evaluation, coverage_by_class, evaluate
+from nacp.monitor import Monitor
 from nacp.noise import AnnotatorNoise, GroupNoise, MatrixNoise, Noise, RandomizedResponse, UniformNoise
+from nacp.online import OnlineCalibrator
 from nacp.points import RepeatedRowsWarning
 from nacp.predictor import Predictor
 from nacp.scores import APS, HPS, RAPS, SAPS, Custom, Margin, Precomputed, Score, TopK
@@ -93,12 +95,14 @@ __all__ = [
     "LazySets",
     "Margin",
     "MatrixNoise",
+    "Monitor",
     "NoValidThresholdWarning",
     "Noise",
     "NoiseAwareClassifier",
     "NoiseEstimate",
     "NoiseModelWarning",
     "NoisyComparison",
+    "OnlineCalibrator",
     "Plan",
     "Precomputed",
     "PredictionSets",

@@ -19,6 +19,7 @@ from nacp.lazy import LazySets
 from nacp.noise import Noise, NoiseBasis
 from nacp.points import Rows, Widths, open_rows
 from nacp.points.lazy import DaskArray, is_lazy
+from nacp.points.tensors import as_given, empty_mask
 from nacp.scores import Score
 from nacp.sets import PredictionSets
 from nacp.stats.bounds import floor
@@ -283,6 +284,38 @@ class Calibration:
             classes=self.classes,
             alpha=self.alpha,
         )
+
+    def predict_mask(self, probs: Any, *, allow_empty: bool = True) -> Any:
+        """Return the prediction sets of new inputs as a matrix of booleans, where the inputs lie.
+
+        Parameters
+        ----------
+        probs, allow_empty
+            As in `predict_set`.
+
+        Returns
+        -------
+        array or tensor of bool of shape (m, k)
+            Whether each label is in the set of each row: a tensor on the same device for a tensor, which is
+            not copied to the host; a dask array, not computed yet, for a dask array; else a NumPy array.
+
+        Examples
+        --------
+        >>> import nacp
+        >>> cal = nacp.calibrate([[0.5, 0.25, 0.25], [0.25, 0.5, 0.25]], [0, 1], noise=None, alpha=0.5)
+        >>> cal.predict_mask([[0.5, 0.5, 0.0], [0.0, 0.25, 0.75]]).astype(int).tolist()
+        [[1, 1, 0], [0, 0, 1]]
+        """
+        if is_lazy(probs):
+            return LazySets(self, probs, allow_empty).to_dask()
+        rows = self.open_rows(probs, least=0)
+        if not rows.on_device:
+            return as_given(np.asarray(self.sets_of(rows, allow_empty=allow_empty)), probs)
+        mask = empty_mask(probs)
+        for where in rows.slices():
+            block = engine.open_block(rows[where], self.score.spec)
+            mask[where] = engine.inside(block, self.native_threshold, allow_empty=allow_empty)
+        return mask
 
     def predictor(self, *, allow_empty: bool = True) -> Predictor:
         """Return a function from the probabilities of one input to its set, for inputs that come one by one.

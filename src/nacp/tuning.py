@@ -24,7 +24,7 @@ class Tuning:
     native_blocks : int
         How much larger the blocks of the compiled engine are: it computes nothing from a block that would
         have to stay in the cache, and a call costs some microseconds. Calibrating with HPS took 2.1 times as
-        long with 1, and as long with 8.
+        long with 1, and as long with 8. So are those of a tensor on a device, where a call costs more.
     collected_pairs : int
         How many pairs one read may collect in all. They are held in memory: 16 MB for 2^21
         scores, and as much for their weights.

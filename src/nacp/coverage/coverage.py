@@ -103,7 +103,7 @@ class Coverage:
         """Return what is known at the edges of all cells; first read that, and the pairs of some cells."""
         if self._search is None:
             few = hint.pairs <= self.sample.few_pairs
-            keep = few and self.sample.kept is None and engine.keeps(self.sample.spec)
+            keep = few and self.sample.kept is None and self.sample.keeps
             tally = TallyQuestion(self, limit=hint.limit, keep=keep, parts=hint.parts)
             windows = [WindowQuestion(self, hint.cells)] if hint.cells and not keep else []
             yield [tally, *windows]
@@ -327,21 +327,7 @@ class Coverage:
         Less ``radius osc_q(x)`` if W is known up to a radius: that is how much g's mean may be wrong.
         """
         shares = self._known_shares(block, rows, thresholds)
-        return shares - self.radius * self.oscillation(block, thresholds) if self.radius else shares
-
-    def oscillation(self, block: Block, thresholds: Floats) -> Floats:
-        """Return ``max_j h_j - min_j h_j`` of ``h_j = sum of W[j, l] over the set``: (rows, thresholds)."""
-        sizes = engine.profile(block, thresholds).astype(np.int64)
-        order, matrix = np.argsort(block.placed, axis=1, kind="stable"), self.inverse.dense()
-        found = np.empty(sizes.shape)
-        step = max(1, tuning().block_entries // (2 * self.k**2))
-        for start in range(0, len(order), step):
-            some = slice(start, start + step)
-            # By how much the rows' sums over the first so many classes differ, for 0 classes and more.
-            spread = np.zeros((len(order[some]), self.k + 1))
-            spread[:, 1:] = np.ptp(np.cumsum(matrix[:, order[some]], axis=2), axis=0)
-            found[some] = np.take_along_axis(spread, sizes[some], axis=1)
-        return found
+        return shares - self.radius * oscillation(block, thresholds, self.inverse) if self.radius else shares
 
     def _known_shares(self, block: Block, rows: slice | Ints, thresholds: Floats) -> Floats:
         labels, inverse, parts = self.sample.labels[rows], self.inverse, self.sample.parts
@@ -355,6 +341,21 @@ class Coverage:
         if inverse.constant_rest is not None:
             return own + inverse.constant_rest * engine.profile(block, thresholds)
         return own + self._unit * engine.profile(block, thresholds, self.weights(rows))
+
+
+def oscillation(block: Block, thresholds: Floats, inverse: ClassMatrix) -> Floats:
+    """Return ``max_j h_j - min_j h_j`` of ``h_j = sum of W[j, l] over the set``: (rows, thresholds)."""
+    sizes = engine.profile(block, thresholds).astype(np.int64)
+    order, matrix = np.argsort(block.placed, axis=1, kind="stable"), inverse.dense()
+    found = np.empty(sizes.shape)
+    step = max(1, tuning().block_entries // (2 * len(matrix) ** 2))
+    for start in range(0, len(order), step):
+        some = slice(start, start + step)
+        # By how much the rows' sums over the first so many classes differ, for 0 classes and more.
+        spread = np.zeros((len(order[some]), len(matrix) + 1))
+        spread[:, 1:] = np.ptp(np.cumsum(matrix[:, order[some]], axis=2), axis=0)
+        found[some] = np.take_along_axis(spread, sizes[some], axis=1)
+    return found
 
 
 @lru_cache(maxsize=3)

@@ -15,7 +15,7 @@ from nacp import engine
 from nacp._types import Array, Floats, Ints
 from nacp.engine import Block, Kept, Scratch
 from nacp.points import Rows, Widths
-from nacp.points.arrays import row_slices, rows_at_once
+from nacp.points.arrays import row_slices
 from nacp.scores import Score
 from nacp.tuning import tuning
 
@@ -213,6 +213,11 @@ class Sample:
         return tuning().kept_pairs
 
     @property
+    def keeps(self) -> bool:
+        """Whether the scores of rows can be kept when these are read."""
+        return engine.keeps(self.spec) and not self.rows.on_device
+
+    @property
     def widths(self) -> Widths:
         """How wide the numbers of the rows are."""
         return self.rows.widths
@@ -278,12 +283,12 @@ class Sample:
 
     def _read(self, questions: Sequence[Question], order: Ints | None) -> None:
         scratch, number, start = Scratch(), self.n if order is None else len(order), 0
-        kept = self.kept if engine.keeps(self.spec) else None
+        kept = self.kept if self.keeps else None
         for question in [each for each in questions if each.keeps][1:]:
             question.keeps = False
         while start < number and (open_questions := [each for each in questions if not each.done]):
             fitting = [each.most_rows for each in open_questions if each.most_rows is not None]
-            where = slice(start, min(start + min([rows_at_once(self.k), *fitting]), number))
+            where = slice(start, min(start + min([self.rows.at_once, *fitting]), number))
             start = where.stop
             rows = where if order is None else order[where]
             others = []

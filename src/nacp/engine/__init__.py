@@ -5,6 +5,7 @@ from nacp.engine.choose import (
     check,
     engine_name,
     gains,
+    inside,
     keeps,
     kept_block,
     label_scores,
@@ -25,6 +26,6 @@ from nacp.engine.scratch import Scratch
 
 __all__ = [
     "Block", "ByEntry", "ByLabel", "Kept", "Pairs", "PerLabel", "PerRow", "Scratch", "Spec", "check",
-    "engine_name", "gains", "keeps", "kept_block", "label_scores", "open_block", "play", "profile",
+    "engine_name", "gains", "inside", "keeps", "kept_block", "label_scores", "open_block", "play", "profile",
     "set_of_row", "sets", "tally", "traced", "uniforms", "using", "window",
 ]  # fmt: skip

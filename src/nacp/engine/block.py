@@ -21,6 +21,8 @@ class Block:
     What is computed lies in scratch memory: it holds until the next block is opened with the same scratch.
     """
 
+    on_device = False  # whether the rows are a tensor's
+
     def __init__(self, values: Array, spec: Spec, scratch: Scratch, u: Floats | None = None) -> None:
         self.values, self.spec, self.scratch, self._u = values, spec, scratch, u
         self.shape: tuple[int, int] = values.shape
@@ -55,6 +57,12 @@ class Block:
     def along(self) -> Array:
         """The scores of each row from the most probable label down; as placed if the score is not ranked."""
         return self._ranked(self.descending) if self.spec.ranked else self.placed
+
+    @property
+    def best(self) -> Ints:
+        """The label with the lowest score in each row; the first of several."""
+        found: Ints = self.placed.argmin(axis=1)
+        return found
 
     def prepare(self, *, placed: bool) -> None:
         """Compute the scores for all who are going to ask, instead of once in order and once in place."""

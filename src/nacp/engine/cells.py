@@ -18,7 +18,7 @@ from nacp.engine.scratch import Scratch
 _BITS = 7
 _SHIFT = 23 - _BITS
 _HIGH = int(sys.byteorder == "little")  # which half of a float32 holds its leading 16 bits
-_HALF = 0.5 - 2.0**-26  # from here on, scores are rounded to 1/2 and more
+HALF = 0.5 - 2.0**-26  # from here on, scores are rounded to 1/2 and more
 _CODES = 1 << (8 + _BITS)  # the leading bits of a magnitude
 # Exponents where cells begin and end: of negative scores, of those up to 1/2, of 1 - s, of s - 1.
 _NEGATIVE, _POSITIVE, _BELOW_ONE, _ABOVE_ONE = (-64, 64), (-40, -1), (-40, -1), (-40, 20)
@@ -80,7 +80,7 @@ def fine_edges(low: float, high: float, k: int, step: float = 0.0) -> Floats:
 def codes_of(scores: Array, scratch: Scratch) -> tuple[Array, Ints]:
     """Return a small number for each score, flat, and a table from these numbers to cells."""
     flat = scores.reshape(-1)
-    lower = np.less(flat, _HALF, out=scratch.get("lower", flat.shape, np.bool_))
+    lower = np.less(flat, HALF, out=scratch.get("lower", flat.shape, np.bool_))
     nearer = scratch.get("nearer", flat.shape, np.float32)
     with np.errstate(over="ignore"):
         np.subtract(1, flat, out=nearer, casting="same_kind")

@@ -1,7 +1,8 @@
 """Which engine runs: decided here, and nowhere else.
 
 The compiled one if it was built, else NumPy's. ``NACP_ENGINE=numpy`` or ``NACP_ENGINE=native`` asks for one
-of them; to ask for what is not there is an error, so that nobody is slow without knowing it.
+of them; to ask for what is not there is an error, so that nobody is slow without knowing it. Rows that are a
+tensor on a device go to torch's, where they lie; ``NACP_ENGINE=torch`` sends all rows there.
 """
 
 import os
@@ -12,6 +13,8 @@ from importlib.util import find_spec
 from types import ModuleType
 from typing import Any
 
+import numpy as np
+
 from nacp._types import Array, Floats, Ints
 from nacp.engine import numpy
 from nacp.engine.block import Block as Block
@@ -19,7 +22,7 @@ from nacp.engine.contract import Pairs, PerLabel, PerRow, Spec, Thresholds, Weig
 from nacp.engine.kept import Kept
 from nacp.engine.scratch import Scratch
 
-ENGINES = ("numpy", "native")
+ENGINES = ("numpy", "native", "torch")
 
 
 def _engine(name: str) -> ModuleType:
@@ -27,6 +30,12 @@ def _engine(name: str) -> ModuleType:
         return numpy
     if name not in ENGINES:
         raise ImportError(f"NACP_ENGINE must be {' or '.join(ENGINES)}, not {name!r}")
+    if name == "torch":
+        try:
+            from nacp.engine import torch
+        except ImportError as error:
+            raise ImportError("the engine torch needs PyTorch; pip install 'nacp[torch]'") from error
+        return torch
     try:
         from nacp.engine import native
     except ImportError as error:
@@ -56,6 +65,14 @@ def using(name: str) -> Iterator[None]:
         _CURRENT.reset(token)
 
 
+def _of_rows(values: Any) -> ModuleType:
+    return _CURRENT.get() if isinstance(values, np.ndarray) else _engine("torch")
+
+
+def _of_block(block: Block) -> ModuleType:
+    return _engine("torch") if block.on_device else _CURRENT.get()
+
+
 def engine_name() -> str:
     """Return the name of the engine that runs."""
     name: str = _CURRENT.get().NAME
@@ -64,25 +81,25 @@ def engine_name() -> str:
 
 def check(values: Array, tolerance: float) -> bool:
     """Return whether rows are probabilities: none negative or above 1, and each row sums to 1."""
-    good: bool = _CURRENT.get().check(values, tolerance)
+    good: bool = _of_rows(values).check(values, tolerance)
     return good
 
 
 def uniforms(values: Array, seed: int) -> Floats:
     """Return one u in [0, 1) per row."""
-    u: Floats = _CURRENT.get().uniforms(values, seed)
+    u: Floats = _of_rows(values).uniforms(values, seed)
     return u
 
 
 def open_block(values: Array, spec: Spec, scratch: Scratch | None = None, u: Floats | None = None) -> Block:
     """Return rows ready to be asked about their scores; `u` are their uniform numbers, if these are known."""
-    block: Block = _CURRENT.get().open_block(values, spec, scratch, u)
+    block: Block = _of_rows(values).open_block(values, spec, scratch, u)
     return block
 
 
 def label_scores(block: Block, labels: Ints) -> Floats:
     """Return the native score of one given label per row."""
-    scores: Floats = _CURRENT.get().label_scores(block, labels)
+    scores: Floats = _of_block(block).label_scores(block, labels)
     return scores
 
 
@@ -107,26 +124,31 @@ def tally(
     parts: int = 4,
 ) -> Ints:
     """Return pairs, gains and losses of cells: see `nacp.engine.numpy.tally`."""
-    found: Ints = _CURRENT.get().tally(block, edges, weights, limit, keep, parts)
+    found: Ints = _of_block(block).tally(block, edges, weights, limit, keep, parts)
     return found
 
 
 def window(block: Block, spans: Sequence[tuple[float, float]], weights: Weights = None) -> Pairs:
     """Return the pairs that score in one of some intervals (low, high], which are ascending and disjoint."""
-    pairs: Pairs = _CURRENT.get().window(block, spans, weights)
+    pairs: Pairs = _of_block(block).window(block, spans, weights)
     return pairs
 
 
 def profile(block: Block, thresholds: Thresholds, weights: Weights = None) -> Ints:
     """Return the weight of each row's set at each threshold; by default its size: (rows, thresholds)."""
-    found: Ints = _CURRENT.get().profile(block, thresholds, weights)
+    found: Ints = _of_block(block).profile(block, thresholds, weights)
     return found
 
 
 def sets(block: Block, threshold: float | PerLabel | PerRow, **options: Any) -> tuple[Ints, Ints]:
     """Return the sizes of the sets, and their labels row after row."""
-    found: tuple[Ints, Ints] = _CURRENT.get().sets(block, threshold, **options)
+    found: tuple[Ints, Ints] = _of_block(block).sets(block, threshold, **options)
     return found
+
+
+def inside(block: Block, threshold: float, **options: Any) -> Any:
+    """Return which labels are in the sets of rows on a device, there: a tensor of booleans."""
+    return _of_block(block).inside(block, threshold, **options)
 
 
 def set_of_row(
@@ -141,7 +163,7 @@ def set_of_row(
 
 def gains(block: Block, *arguments: Any) -> Floats:
     """Return what each row gains for bets on its share: see `nacp.engine.numpy.gains`."""
-    found: Floats = _CURRENT.get().gains(block, *arguments)
+    found: Floats = _of_block(block).gains(block, *arguments)
     return found
 
 

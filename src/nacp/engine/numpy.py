@@ -107,7 +107,7 @@ def tally(
 
 def _counted(scores: Array, edges: Floats) -> Ints:
     """Return the tally between a few edges, by comparing all scores with each."""
-    most = [np.count_nonzero(scores <= _down(scores.dtype, q)) for q in edges]
+    most = [np.count_nonzero(scores <= down(scores.dtype, q)) for q in edges]
     return np.diff(most)[None]
 
 
@@ -153,11 +153,11 @@ def _inside(block: Block, spans: Sequence[tuple[float, float]], *, placed: bool)
 def _compare(block: Block, q: float, out: Bools, *, placed: bool, above: bool = False) -> None:
     """Say which scores are at most q, or above it; where they are -p, by comparing the rows with -q."""
     if block.is_minus_p:
-        p, limit = block.values.reshape(-1), -_down(block.values.dtype, q)
+        p, limit = block.values.reshape(-1), -down(block.values.dtype, q)
         (np.less if above else np.greater_equal)(p, limit, out=out)
     else:
         scores = block.scores(placed=placed).reshape(-1)
-        (np.greater if above else np.less_equal)(scores, _down(scores.dtype, q), out=out)
+        (np.greater if above else np.less_equal)(scores, down(scores.dtype, q), out=out)
 
 
 def profile(block: Block, thresholds: Thresholds, weights: Weights = None) -> Array:
@@ -204,7 +204,7 @@ def _below(block: Block, threshold: float | PerLabel | PerRow) -> Bools:
         return block.placed.astype(np.float64, copy=False) <= threshold.values
     if isinstance(threshold, PerRow):
         return block.placed.astype(np.float64, copy=False) <= threshold.values[:, None]
-    below: Bools = block.placed <= _down(block.placed.dtype, threshold)
+    below: Bools = block.placed <= down(block.placed.dtype, threshold)
     return below
 
 
@@ -219,6 +219,7 @@ def gains(
     labels: tuple[Floats, Floats],
     scale: float,
     bets: tuple[Ints, Floats, float],
+    weigh: Callable[..., Array] | None = None,
 ) -> Floats:
     """Return what each row gains for bets that the mean share in F^c-hat reaches a target: (rows, bets).
 
@@ -234,11 +235,13 @@ def gains(
         ... and where the label is in the set, so much: the labels' scores, and how much.
     bets : tuple
         At which of the thresholds each bet is, its target, and how wide the range of shares is.
+    weigh : callable, optional
+        Another engine's `profile`.
     """
     (scores, own), (columns, targets, width) = labels, bets
     shares = np.where(scores[:, None] <= thresholds, own[:, None], 0.0)
     if scale != 0:
-        shares += scale * profile(block, thresholds, weights)
+        shares += scale * (weigh or profile)(block, thresholds, weights)
     found: Floats = (shares.take(columns, axis=1) - targets) * (1 / width)
     return found
 
@@ -276,7 +279,7 @@ def sets(
     return sizes, flat - np.repeat(np.arange(len(inside)) * block.shape[1], sizes)
 
 
-def _down(dtype: np.dtype[np.floating], q: float) -> np.floating:
+def down(dtype: np.dtype[np.floating], q: float) -> np.floating:
     """Return the largest value of `dtype` not above q, so that ``s <= q`` keeps its meaning."""
     with np.errstate(over="ignore"):
         rounded = dtype.type(q)

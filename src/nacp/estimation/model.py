@@ -139,7 +139,7 @@ def label_log_probs(rows: Rows, labels: Ints, betas: Floats) -> Floats:
     """Return ``log p_T(label | x)`` for each inverse temperature and row: (betas, n), block by block."""
     found = np.empty((len(betas), rows.n))
     for where in rows.slices():
-        block = rows[where]
+        block = rows.on_host()[where]
         logs = np.log(np.maximum(block, np.finfo(np.float32).tiny, dtype=block.dtype))
         own = logs[np.arange(len(logs)), labels[where]].astype(np.float64)
         for i, beta in enumerate(betas):
@@ -245,7 +245,7 @@ def _confident_learning(rows: Rows, labels: Ints) -> NoiseEstimate:
         raise ImportError(
             'model="matrix" needs cleanlab for confident learning; pip install "nacp[cleanlab]"'
         ) from None
-    joint = compute_confident_joint(labels, rows[slice(None)])
+    joint = compute_confident_joint(labels, rows.on_host()[slice(None)])
     frequencies, columns, _ = estimate_latent(joint, labels)
     noise = MatrixNoise.from_columns(columns)
     wrong = float(frequencies @ (1 - np.diag(noise.P)))

@@ -26,22 +26,15 @@ def watching(told: Callable[[int], object] | None) -> Iterator[None]:
         _WATCH.reset(token)
 
 
-def tell(rows: int) -> None:
-    """Say that a block of so many rows is read."""
-    told = _WATCH.get()
-    if told is not None:
-        told(rows)
-
-
 def rows_at_once(k: int) -> int:
     """Return how many rows of k entries fit into the cache."""
     larger = tuning().native_blocks if engine_name() == "native" else 1
     return max(1, larger * tuning().block_entries // k)
 
 
-def row_slices(n: int, k: int) -> Iterator[slice]:
-    """Cut n rows of k entries into slices that fit into the cache."""
-    step = rows_at_once(k)
+def row_slices(n: int, k: int, step: int | None = None) -> Iterator[slice]:
+    """Cut n rows of k entries into slices of so many; by default of as many as fit into the cache."""
+    step = step or rows_at_once(k)
     for start in range(0, n, step):
         yield slice(start, min(start + step, n))
 
@@ -81,6 +74,8 @@ class Rows:
         Whether the matrix holds logits, of which the softmax is handed out, in float64.
     """
 
+    on_device = False  # whether blocks are tensors
+
     def __init__(
         self, matrix: Array, normalize: bool = False, width: str | None = None, logits: bool = False
     ) -> None:
@@ -97,6 +92,15 @@ class Rows:
         with np.errstate(over="ignore"):
             fits = (each for each in _WIDTHS if each == given or np.array_equal(some, some.astype(each)))
             return Widths(next(fits).name, given.name)
+
+    @property
+    def at_once(self) -> int:
+        """How many rows make a block."""
+        return rows_at_once(self.k)
+
+    def on_host(self) -> "Rows":
+        """Return the same rows, for those who want to have them as NumPy arrays."""
+        return self
 
     def widths_with(self, others: Widths | None) -> Widths:
         """Return how wide the numbers are, by all rows, and by others of which that is known."""
@@ -123,11 +127,16 @@ class Rows:
 
     def slices(self) -> Iterator[slice]:
         """Cut the rows into blocks."""
-        return row_slices(self.n, self.k)
+        return row_slices(self.n, self.k, self.at_once)
+
+    def _tell(self, number: int) -> None:
+        told = _WATCH.get()
+        if told is not None:
+            told(number)
 
     def __getitem__(self, where: slice | Ints) -> Array:
         block = self._matrix[where]
-        tell(len(block))
+        self._tell(len(block))
         if self._width is not None and block.dtype.itemsize > self._width.itemsize:
             with np.errstate(over="ignore"):
                 block = block.astype(self._width)

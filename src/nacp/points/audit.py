@@ -6,12 +6,13 @@ import numpy as np
 
 from nacp._types import Ints
 from nacp.errors import InputError
-from nacp.points.door import check_labels, is_missing
+from nacp.points.door import check_labels, is_missing, plain_array
+from nacp.points.tensors import is_tensor
 
 UNDECIDED = "?"
 
 
-def open_clean(clean: Any, n: int, k: int, classes: Any = None) -> tuple[Ints, Ints]:
+def open_clean(clean: Any, n: int, k: int, classes: Any = None, least: int = 1) -> tuple[Ints, Ints]:
     """Check true labels, missing where none was checked, or a pair (rows, labels); return rows and labels."""
     pair = _pair(clean)
     if pair is not None:
@@ -56,7 +57,7 @@ def open_clean(clean: Any, n: int, k: int, classes: Any = None) -> tuple[Ints, I
             dtype=np.int64,
         )
         given = [every[row] for row in rows]
-    if not len(rows):
+    if len(rows) < least:
         raise InputError("clean", "has no checked label at all")
     decided = [i for i, each in enumerate(given) if not _is_undecided(each, classes)]
     known = [given[i] for i in decided]
@@ -84,7 +85,7 @@ def _pair(clean: Any) -> tuple[Ints, list[Any]] | None:
 def _objects(values: Any) -> Any:
     """Return an array of whatever was given; of no dimension, if it is not a regular one."""
     try:
-        array = np.asarray(values, dtype=object)
+        array = np.asarray(plain_array(values) if is_tensor(values) else values, dtype=object)
     except (ValueError, TypeError):
         return np.array(None)
     ragged = any(isinstance(each, list | tuple | np.ndarray) for each in array.flat)

@@ -11,6 +11,7 @@ from nacp._types import Array, Ints
 from nacp.engine import check
 from nacp.errors import InputError
 from nacp.points.arrays import Rows, Widths
+from nacp.points.tensors import TensorRows, acceptable, fetched, is_tensor, kind_of, open_tensor, stays
 
 # By how much the sum of a row may miss 1, by how precise its numbers are. A softmax in bfloat16 rounds its
 # sum and its quotients, each by at most 2^-8 of itself. In float16 small numbers round by up to 2^-25 each.
@@ -83,17 +84,18 @@ def open_rows(
         raise InputError(name, f"{what}is a sparse tensor", remedy="pass probs.to_dense()")
     ordered = _in_order(probs, classes, k, name)
     try:
-        matrix = plain_array(ordered)
+        matrix = ordered if stays(ordered) else plain_array(ordered)
     except ValueError:
         raise InputError(
             name, f"{what}must have the shape (n, k)", found="rows of different lengths"
         ) from None
+    matrix, kind = open_tensor(matrix, name), kind_of(matrix)
     if matrix.ndim != 2:
-        raise InputError(name, f"{what}must have the shape (n, k)", found=f"{matrix.shape}")
-    if matrix.dtype.kind not in "fiub":
+        raise InputError(name, f"{what}must have the shape (n, k)", found=f"{tuple(matrix.shape)}")
+    if kind.kind not in "fiub":
         raise InputError(name, f"{what}must be an array of numbers", found=_what_else(probs, matrix))
     if len(matrix) < least or matrix.shape[1] == 0:
-        raise InputError(name, f"{what}is empty: its shape is {matrix.shape}")
+        raise InputError(name, f"{what}is empty: its shape is {tuple(matrix.shape)}")
     if matrix.shape[1] < 2:
         raise InputError(
             name,
@@ -105,17 +107,24 @@ def open_rows(
         raise InputError(
             name, f"{what}has {matrix.shape[1]:,} columns, but the calibration was made with {k:,} classes"
         )
-    if widths is not None and matrix.dtype.kind == "f" and matrix.itemsize < np.dtype(widths.least).itemsize:
+    if widths is not None and kind.kind == "f" and kind.itemsize < np.dtype(widths.least).itemsize:
         raise InputError(
             name,
-            f"{what}is {matrix.dtype}, but the calibration was made with {widths.given}: rounding may move "
+            f"{what}is {kind}, but the calibration was made with {widths.given}: rounding may move "
             "labels across the threshold",
-            remedy=f"calibrate with {matrix.dtype} too, or pass {widths.given} that was never rounded",
-            spoken=f"calibrate with a file of {matrix.dtype}, too",
+            remedy=f"calibrate with {kind} too, or pass {widths.given} that was never rounded",
+            spoken=f"calibrate with a file of {kind}, too",
         )
-    rows = Rows(matrix)
+    served = TensorRows if is_tensor(matrix) else Rows
+    rows = served(matrix)
+    sixteen = _BFLOAT16_TOLERANCE, _FLOAT16_TOLERANCE + _SMALL * rows.k
+    asked = {"probabilities": probabilities, "normalize": normalize, "logits": from_logits}
     for where in rows.slices():
         block = rows[where]
+        if rows.on_device:
+            if acceptable(block, (SUM_TOLERANCE, *sixteen), **asked):
+                continue
+            block = fetched(block)
         if from_logits:
             _check_logits(block, start + where.start, name)
         elif probabilities and not check(block, SUM_TOLERANCE):
@@ -125,8 +134,8 @@ def open_rows(
         elif not probabilities and np.isnan(block).any():
             first = start + where.start + _first_nan(block)
             raise InputError(name, f"{what}holds NaN, first in row {first}")
-    width = None if widths is None or matrix.dtype.kind != "f" else widths.given
-    return Rows(matrix, normalize, width, from_logits)
+    width = None if widths is None or kind.kind != "f" else widths.given
+    return served(matrix, normalize, width, from_logits)
 
 
 def _tolerance(block: Array) -> float:
@@ -232,9 +241,8 @@ def plain_array(values: Any) -> Array:
 
     A tensor need not be detached, and one of bfloat16, which NumPy has not, becomes float32.
     """
-    if type(values).__module__.startswith("torch") and hasattr(values, "detach"):
-        values = values.detach().cpu()
-        values = values.float() if str(values.dtype) == "torch.bfloat16" else values
+    if is_tensor(values):
+        values = fetched(values)
     array = np.asarray(values)
     if array.dtype.kind != "O":
         return array
@@ -295,7 +303,7 @@ def _is_table(probs: Any) -> bool:
     return hasattr(probs, "shape") and hasattr(probs, "columns")
 
 
-def _what_else(probs: Any, matrix: Array) -> str:
+def _what_else(probs: Any, matrix: Any) -> str:
     """Return what is there in place of numbers; of a table, in which column."""
     if _is_table(probs):
         for called, column in zip(probs.columns, matrix.T, strict=False):
