@@ -19,7 +19,7 @@ from nacp.checks import check_alphas, check_choice, check_count, check_flag
 from nacp.coverage import RULES, Coverage, Rule, Sample
 from nacp.coverage.counts import MOST_POINTS, count
 from nacp.coverage.tallied import TalliedSample
-from nacp.engine.cells import fine_edges
+from nacp.engine.cells import fine_ends
 from nacp.errors import InputError
 from nacp.files import File
 from nacp.guarantees import PAC, Guarantee, as_guarantee
@@ -104,12 +104,24 @@ class Calibrator(State):
         )
         self._open(np.empty((0, self.k)))  # what does not go together is refused now
         self.bets, self.alphas, self.points = bets, _alphas(bets, alpha), _points(bets, points)
-        self._edges = fine_edges(*self.score.span, self.k, self.score.step)
         if bets is not None:
             bets.check_applies(self.noise, "last")
-            self._edges = np.union1d(self._edges, bets.thresholds(self.score))
-        self._known: dict[bool, dict[Model, ClassMatrix]] = {}
+        self._set_up()
         self._forget()
+
+    def _set_up(self) -> None:
+        self._ends = fine_ends(*self.score.span, self.k, self.score.step)
+        if self.bets is not None:
+            self._ends = np.union1d(self._ends, self.bets.thresholds(self.score))
+            self._ends.flags.writeable = False
+        self._known: dict[bool, dict[Model, ClassMatrix]] = {}
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {name: value for name, value in vars(self).items() if name not in ("_ends", "_known")}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        vars(self).update(state)
+        self._set_up()
 
     def update(self, probs: ArrayLike, labels: ArrayLike) -> None:
         """Count some points; if there is anything wrong with one of them, none is counted.
@@ -144,7 +156,7 @@ class Calibrator(State):
             numbers, parts = self.noise.spread(numbers)
         sample = Sample(rows, numbers, self.score, None, parts)
         inverses = self._inverses(several)
-        batch._counts = count(sample, [*inverses.values()], self._edges)
+        batch._counts = count(sample, [*inverses.values()], self._ends)
         if self.bets is not None:
             for model, inverse in inverses.items():
                 batch._played[model] = self._bets_under(
@@ -263,7 +275,7 @@ class Calibrator(State):
         assert self._counts is not None
         assert self._widths is not None
         return TalliedSample(
-            self._counts, self._edges, self.score, self._inverses(self._several), self._widths,
+            self._counts, self._ends[1:], self.score, self._inverses(self._several), self._widths,
             from_logits=self.from_logits, several=self._several, played=played,
         )  # fmt: skip
 

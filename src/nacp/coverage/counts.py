@@ -80,9 +80,9 @@ class Counts:
     __hash__ = None  # type: ignore[assignment]  # arrays
 
 
-def count(sample: Sample, inverses: Sequence[ClassMatrix], edges: Floats) -> Counts:
-    """Count the points of a sample, under each W."""
-    ends, cells = np.append(-np.inf, edges), dict[str, Ints]()
+def count(sample: Sample, inverses: Sequence[ClassMatrix], ends: Floats) -> Counts:
+    """Count the points of a sample in the cells between ascending ends, under each W."""
+    edges, cells = ends[1:], dict[str, Ints]()
     tallies = {
         i: TallyQuestion(Coverage(sample, inverse, points=MOST_POINTS), ends)
         for i, inverse in enumerate(inverses)
