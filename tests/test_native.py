@@ -193,7 +193,9 @@ def test_both_engines_count_as_far():
         labels = noise.sample(truth, 5, random_state=seed)
         found = []
         for name in ("numpy", "native"):
-            tuned = nacp.tuning.tuned(hint_pairs=1, hint_entries=2000, hint_errors=0.2, counted_pairs=20)
+            tuned = nacp.tuning.tuned(
+                hint_pairs=1, hint_entries=2000, hint_rows=1, hint_errors=0.2, counted_pairs=20
+            )
             with engine.using(name), tuned:
                 cal = nacp.calibrate(probs, labels, noise=noise, score=score, guarantee="none", alpha=0.3)
                 found.append((cal, cal.tally))

@@ -39,9 +39,17 @@ from nacp.guarantees import (
 from nacp.lazy import LazySets
 from nacp.metrics import ClassCoverage, Evaluation, coverage_by_class, evaluate
 from nacp.monitor import Monitor
-from nacp.noise import AnnotatorNoise, GroupNoise, MatrixNoise, Noise, RandomizedResponse, UniformNoise
+from nacp.noise import (
+    AnnotatorNoise,
+    GroupNoise,
+    LowRankNoise,
+    MatrixNoise,
+    Noise,
+    RandomizedResponse,
+    UniformNoise,
+)
 from nacp.online import OnlineCalibrator
-from nacp.points import RepeatedRowsWarning
+from nacp.points import RepeatedRowsWarning, TopRows
 from nacp.predictor import Predictor
 from nacp.scores import APS, HPS, RAPS, SAPS, Custom, Margin, Precomputed, Score, TopK
 from nacp.sets import PredictionSets
@@ -93,6 +101,7 @@ __all__ = [
     "Guarantee",
     "InputError",
     "LazySets",
+    "LowRankNoise",
     "Margin",
     "MatrixNoise",
     "Monitor",
@@ -117,6 +126,7 @@ __all__ = [
     "SplitConformal",
     "Tally",
     "TopK",
+    "TopRows",
     "Uncorrected",
     "UniformNoise",
     "Verdict",

@@ -98,11 +98,12 @@ def calibrate(
 
     Parameters
     ----------
-    probs : array of shape (n, k)
+    probs : array of shape (n, k) or TopRows
         The classifier's probabilities for the calibration points, in float16, bfloat16, float32 or float64;
         as precise as those that sets are to be predicted from. Rows must sum to 1 up to 0.001, in 16 bits up
         to 0.01 (rounding does that), and are taken as they are unless `normalize` is given. Never copied
         whole, so a memory-mapped array is fine, and a dask array stays where it is (in chunks of whole rows).
+        `TopRows` have the top entries only; a scipy.sparse array is taken as rows whose other entries are 0.
     labels : array of shape (n,) or (n, a)
         Their noisy labels: numbers from 0 to k - 1, or names from `classes`. ``None`` with `clean`: only the
         checked labels are used. Several for each point, as from annotators, are a column each, with -1, NaN,

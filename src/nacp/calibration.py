@@ -251,7 +251,7 @@ class Calibration:
 
         Parameters
         ----------
-        probs : array of shape (m, k)
+        probs : array of shape (m, k) or TopRows
             Class probabilities (logits, if the calibration was made from these), from the same classifier,
             and as wide as those that calibrated: wider ones are rounded, and narrower ones refused.
         allow_empty : bool, default=True
@@ -274,6 +274,7 @@ class Calibration:
         sizes, labels = [np.zeros(1, dtype=np.int64)], [np.zeros(0, dtype=np.int32)]
         for where in rows.slices():
             block = engine.open_block(rows[where], spec, scratch)
+            rows.refuse_undecided(block, where.start, self.native_threshold)
             size, label = engine.sets(block, self.native_threshold, allow_empty=allow_empty)
             sizes.append(size)
             labels.append(label.astype(np.int32))

@@ -39,6 +39,9 @@ class Tuning:
         Rows with so many entries, but an eighth of all rows at the most, are looked at first: to guess which
         cells the first read should collect, and to ask whether the labels contradict the noise model where
         not all cells are counted. To look at a row of 1,000 as a whole takes as long as to calibrate with 6.
+    hint_rows : int
+        So many rows are looked at in any case, but for that eighth. With the 8 rows of 100,000 classes that
+        the entries alone allow, the hint was so uncertain that all labels were scored, in 5 times the time.
     hint_errors : float
         How far around the guess, in standard errors of the hint. With 2, one of six values of alpha needed a
         further read, with 4 none.
@@ -71,6 +74,7 @@ class Tuning:
     hint_pairs: int = 1 << 17
     counted_pairs: int = 1 << 22
     hint_entries: int = 3 << 18
+    hint_rows: int = 64
     hint_errors: float = 4.0
     kept_pairs: int = 1 << 21
     written_weights: int = 1 << 20

@@ -196,9 +196,10 @@ class Coverage:
         parts = 4 * math.ceil(0.38 * self.estimator.falling / missed) if missed > 0 else math.inf
         if parts > 32:
             return Hint(cells, np.inf, self.n * self.k)
-        # What is above the thresholds is of interest as far as half of what they miss.
-        far = _place(clean - error, (1 + max(targets)) / 2, rule)
-        far = min(far + 1, len(search.edges) - 1)
+        # What is above the thresholds is of interest as far as half of what they miss. Not the last place
+        # where that is reached: of many classes a few rows leave so much open that it may be at the end.
+        half = _place(clean - error, (1 + max(targets)) / 2, "first")
+        far = min(max(half, _place(clean - error, max(targets), rule)) + 1, len(search.edges) - 1)
         return Hint(cells, float(search.edges[far]), int(search.upto[0, far]), max(int(parts), 4))
 
     def _glance(self) -> tuple[Ints, Ints]:

@@ -15,7 +15,7 @@ from nacp import engine
 from nacp._types import Array, Floats, Ints
 from nacp.engine import Block, Kept, Scratch
 from nacp.points import Rows, Widths
-from nacp.points.arrays import row_slices
+from nacp.points.arrays import row_slices, rows_at_once
 from nacp.scores import Score
 from nacp.tuning import tuning
 
@@ -203,19 +203,24 @@ class Sample:
         self._u = u
         return scores
 
+    @property
+    def _at_once(self) -> int:
+        """How many rows make a block; of several labels the weights of all entries are written out."""
+        return self.rows.at_once if self.parts is None else min(self.rows.at_once, rows_at_once(self.k))
+
     def _open(self, rows: slice | Ints, scratch: Scratch) -> Block:
         u = None if self._u is None else self._u[rows]
         return engine.open_block(self.rows[rows], self.spec, scratch, u)
 
     @property
-    def few_pairs(self) -> int:
-        """How many pairs may be kept from a read."""
-        return tuning().kept_pairs
-
-    @property
     def keeps(self) -> bool:
         """Whether the scores of rows can be kept when these are read."""
         return engine.keeps(self.spec) and not self.rows.on_device
+
+    @property
+    def few_pairs(self) -> int:
+        """How many pairs may be kept from a read."""
+        return tuning().kept_pairs
 
     @property
     def widths(self) -> Widths:
@@ -288,7 +293,7 @@ class Sample:
             question.keeps = False
         while start < number and (open_questions := [each for each in questions if not each.done]):
             fitting = [each.most_rows for each in open_questions if each.most_rows is not None]
-            where = slice(start, min(start + min([self.rows.at_once, *fitting]), number))
+            where = slice(start, min(start + min([self._at_once, *fitting]), number))
             start = where.stop
             rows = where if order is None else order[where]
             others = []
@@ -316,12 +321,13 @@ class Sample:
         chosen, scratch = glanced_at(self.n, self.k), Scratch()
         for i, question in enumerate(questions):
             some = chosen[i :: len(questions)]
-            for where in row_slices(len(some), self.k):
+            for where in row_slices(len(some), self.k, self._at_once):
                 question.see(self._open(some[where], scratch), some[where])
         return chosen
 
 
 def glanced_at(n: int, k: int) -> Ints:
     """Return the rows at which a glance is taken, of n rows with k entries."""
-    step = min(n, max(8, -(-n * k // tuning().hint_entries)))
+    rows = max(tuning().hint_entries // k, tuning().hint_rows)
+    step = min(n, max(8, -(-n // rows)))
     return np.arange(step // 2, n, step)

@@ -11,6 +11,7 @@ from nacp._types import Array, Ints
 from nacp.engine import check
 from nacp.errors import InputError
 from nacp.points.arrays import Rows, Widths
+from nacp.points.sparse import open_top
 from nacp.points.tensors import TensorRows, acceptable, fetched, is_tensor, kind_of, open_tensor, stays
 
 # By how much the sum of a row may miss 1, by how precise its numbers are. A softmax in bfloat16 rounds its
@@ -78,8 +79,9 @@ def open_rows(
             if normalize
             else "makes probabilities, and this score does not take them",
         )
-    if hasattr(probs, "tocsr"):
-        raise InputError(name, f"{what}is a sparse matrix", remedy="pass probs.toarray()")
+    top = open_top(probs, probabilities, normalize or from_logits, k, name, widths)
+    if top is not None:
+        return top
     if getattr(probs, "is_sparse", False) or getattr(probs, "is_sparse_csr", False):
         raise InputError(name, f"{what}is a sparse tensor", remedy="pass probs.to_dense()")
     ordered = _in_order(probs, classes, k, name)

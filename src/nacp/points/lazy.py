@@ -12,7 +12,7 @@ import numpy as np
 
 from nacp._types import Array, Ints
 from nacp.errors import InputError
-from nacp.points.arrays import Rows, Widths, every, watching
+from nacp.points.arrays import Rows, Widths, every, tell, watching
 from nacp.points.door import check_classes, check_labels, open_rows
 from nacp.tuning import tuned, tuning
 
@@ -156,7 +156,7 @@ class LazyRows(Rows):
             if len(seen) == 1:
                 break
         found = _computed(seen[0])
-        self._tell(self.n)
+        tell(self.n)
         if isinstance(found, InputError):
             raise found
         return found
