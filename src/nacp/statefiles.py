@@ -33,7 +33,7 @@ def save_state(calibrator: Calibrator, path: File) -> None:
     """Write a state to a file."""
     check_storable(calibrator.classes)
     values = {name: plain(getattr(calibrator, name)) for name in _PLAIN}
-    values |= {"noise_basis": plain(calibrator._basis), "cells": _named(calibrator._edges), "n": 0}
+    values |= {"noise_basis": plain(calibrator._basis), "cells": _named(calibrator._ends), "n": 0}
     arrays = dict[str, Array]()
     counts = calibrator._counts
     if counts is not None:
@@ -70,7 +70,7 @@ def _settings(document: dict[str, Any], score: Any) -> Calibrator:
         points=None if bets is None else document["points"],
     )
     found._basis = stored_basis(document["noise_basis"])
-    if document["cells"] != _named(found._edges):
+    if document["cells"] != _named(found._ends):
         raise InputError("cells", "are not those in which this nacp counts")
     return found
 
@@ -78,7 +78,7 @@ def _settings(document: dict[str, Any], score: Any) -> Calibrator:
 def _fill(found: Calibrator, document: dict[str, Any], arrays: dict[str, Array]) -> None:
     """Put the numbers of a file into a new state; refuse what no points could have left."""
     n, given = check_count("n", document["n"], 1), check_count("given", document["given"], 1)
-    several, cells = check_flag("several", document["several"]), len(found._edges)
+    several, cells = check_flag("several", document["several"]), len(found._ends) - 1
     inverses = found._inverses(several)
     counts = {name: each for name, each in arrays.items() if name.partition(" ")[0] in _COUNTED}
     for i, inverse in enumerate(inverses.values()):
@@ -113,6 +113,6 @@ def _fill(found: Calibrator, document: dict[str, Any], arrays: dict[str, Array])
 _COUNTED = ("hits", "pairs", "gains", "losses", "own")
 
 
-def _named(edges: Floats) -> str:
+def _named(ends: Floats) -> str:
     """Return a name for cells that others have not."""
-    return hashlib.sha256(edges.astype("<f8").tobytes()).hexdigest()[:16]
+    return hashlib.sha256(ends.astype("<f8").tobytes()).hexdigest()[:16]

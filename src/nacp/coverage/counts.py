@@ -16,6 +16,7 @@ from nacp.coverage.coverage import Coverage
 from nacp.coverage.estimator import whole
 from nacp.coverage.questions import TallyQuestion
 from nacp.coverage.sample import Sample
+from nacp.engine.cells import fine_ends
 from nacp.errors import InputError
 from nacp.noise import AnnotatorNoise, Noise
 from nacp.noise.matrices import ClassMatrix
@@ -86,9 +87,9 @@ class Counts:
     __hash__ = None  # type: ignore[assignment]  # arrays
 
 
-def count(sample: Sample, inverses: Sequence[ClassMatrix], edges: Floats) -> Counts:
-    """Count the points of a sample, under each W."""
-    ends, cells = np.append(-np.inf, edges), dict[str, Ints]()
+def count(sample: Sample, inverses: Sequence[ClassMatrix], ends: Floats) -> Counts:
+    """Count the points of a sample in the cells between ascending ends, under each W."""
+    edges, cells = ends[1:], dict[str, Ints]()
     tallies = {
         i: TallyQuestion(Coverage(sample, inverse, points=MOST_POINTS), ends)
         for i, inverse in enumerate(inverses)
@@ -136,11 +137,11 @@ def count_part(
     score: Score,
     noise: Noise | None,
     inverses: Sequence[ClassMatrix],
-    edges: Floats,
 ) -> CountedPart:
-    """Check and count some rows of a dask array."""
+    """Check and count some rows of a dask array, in the cells of a stream without bets."""
     rows = open_rows(part.matrix, start=part.start, **options)
-    counts = count(labelled(rows, numbered(part, rows.k, classes), score, noise), inverses, edges)
+    ends = fine_ends(*score.span, rows.k, score.step)
+    counts = count(labelled(rows, numbered(part, rows.k, classes), score, noise), inverses, ends)
     return counts, rows.widths_with(None), repeats(rows)
 
 

@@ -21,6 +21,7 @@ def tally(
     weights: Any,
     numbers: Any,
     out: Any,
+    parts: Any = ...,
     /,
 ) -> tuple[bytes, bytes]: ...
 def window(
