@@ -13,6 +13,7 @@ from nacp.engine.choose import (
     profile,
     set_of_row,
     sets,
+    squares,
     tally,
     uniforms,
     using,
@@ -26,5 +27,5 @@ from nacp.engine.scratch import Scratch
 __all__ = [
     "Block", "ByEntry", "ByLabel", "Kept", "Pairs", "PerLabel", "PerRow", "Scratch", "Spec", "check",
     "engine_name", "gains", "keeps", "kept_block", "label_scores", "open_block", "play", "profile",
-    "set_of_row", "sets", "tally", "traced", "uniforms", "using", "window",
+    "set_of_row", "sets", "squares", "tally", "traced", "uniforms", "using", "window",
 ]  # fmt: skip
