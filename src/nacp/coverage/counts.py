@@ -14,9 +14,9 @@ import numpy as np
 from nacp._types import Floats, Ints
 from nacp.coverage.coverage import Coverage
 from nacp.coverage.estimator import whole
-from nacp.coverage.questions import TallyQuestion
+from nacp.coverage.questions import SquaresQuestion, TallyQuestion
 from nacp.coverage.sample import Sample
-from nacp.engine.cells import fine_ends
+from nacp.engine.cells import coarse_ends, fine_ends
 from nacp.errors import InputError
 from nacp.noise import AnnotatorNoise, Noise
 from nacp.noise.matrices import ClassMatrix
@@ -43,7 +43,8 @@ class Counts:
     cells : dict of arrays
         For each cell the number of labels ("hits") and of pairs ("pairs") that score in it. For weights W
         that differ from pair to pair, the gains and the losses of the pairs, and of the labels' own part:
-        "gains 0", "losses 0", "own gains 0", "own losses 0"; of the next W 1, and so on.
+        "gains 0", "losses 0", "own gains 0", "own losses 0"; of the next W 1, and so on. Where all pairs
+        weigh the same, the squares of set sizes at the ends of some wide cells ("squares").
     """
 
     n: int
@@ -96,7 +97,10 @@ def count(sample: Sample, inverses: Sequence[ClassMatrix], ends: Floats) -> Coun
         if i == 0 or inverse.constant_rest is None
     }
     scores, labels, parts = sample.label_scores, sample.labels, sample.parts
-    sample.read([*tallies.values()])
+    squares = SquaresQuestion(coarse_ends(*sample.score.span))
+    if keeps_squares(inverses, parts is not None):
+        cells["squares"] = squares.found
+    sample.read([*tallies.values(), *([squares] if cells else [])])
     for i, tally in tallies.items():
         cells["pairs"] = tally.found[0]
         if len(tally.found) > 1:
@@ -116,6 +120,11 @@ def count(sample: Sample, inverses: Sequence[ClassMatrix], ends: Floats) -> Coun
     by_label = np.zeros(len(inverses[0].own), dtype=np.int64)
     np.add.at(by_label, labels, 1 if parts is None else np.rint(parts * _PART).astype(np.int64))
     return Counts(sample.n, len(labels), by_label, dict(sorted(cells.items())))
+
+
+def keeps_squares(inverses: Sequence[ClassMatrix], several: bool) -> bool:
+    """Return whether the squares of set sizes are counted: for "binomial", if no sum can overflow."""
+    return bool(inverses[0].constant_rest) and not several and inverses[0].k ** 2 < 2**63 // MOST_POINTS
 
 
 def labelled(rows: Rows, labels: Ints, score: Score, noise: Noise | None) -> Sample:

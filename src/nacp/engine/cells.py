@@ -50,6 +50,7 @@ ENDS: Floats = np.append(-np.inf, EDGES)  # cell i holds the scores in (ENDS[i],
 # Finer cells, for who cannot read rows twice: more bits, where thresholds lie; one more for probabilities.
 _FINE_BITS, _FINE, _FINEST = 12, ((-20, 4), (-20, -1), (-20, -1), (-20, 4)), (-20, 0)
 _PILES, _PILE_BITS, _PILE = 256, 4, (-26, -6)
+_WIDE_BITS = 4
 
 
 @lru_cache(maxsize=8)
@@ -75,6 +76,16 @@ def fine_ends(low: float, high: float, k: int, step: float = 0.0) -> Floats:
     first, last = np.searchsorted(every, [low, high * 17 / 16], side="right")
     finite = np.finfo(np.float64).max
     ends: Floats = np.concatenate([[-np.inf], every[first : last + 1], [finite, np.inf]])
+    ends.flags.writeable = False
+    return ends
+
+
+@lru_cache(maxsize=8)
+def coarse_ends(low: float, high: float) -> Floats:
+    """Return the ends of wide cells, for scores from low to high or a little above."""
+    every = _edges(_WIDE_BITS, *_FINE)[:-1]
+    first, last = np.searchsorted(every, [low, high * 17 / 16], side="right")
+    ends: Floats = np.concatenate([[-np.inf], every[first : last + 1]])
     ends.flags.writeable = False
     return ends
 

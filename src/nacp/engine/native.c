@@ -491,7 +491,7 @@ static int parts_fit(const EdgePart *parts, word number, word cells)
 {
     int wrong = 0;
     for (word c = 0; c < number; c++)
-        wrong |= !(parts[c].low >= 0 && parts[c].low <= parts[c].high && parts[c].high <= (double)cells);
+        wrong |= !(parts[c].low >= 0 && parts[c].low <= parts[c].high && parts[c].high <= (double)cells + 1);
     return !wrong;
 }
 
@@ -542,6 +542,51 @@ static PyObject *tally(PyObject *self, PyObject *args)
     free(keeping.scores.bytes);
     free(keeping.columns.bytes);
     return found;
+}
+
+/* ---- squares of set sizes ---- */
+
+static int square_rows(const Call *call, const Tally *tally, word *out)
+{
+    const Block *block = &call->block;
+    Row row;
+    word *counts = calloc((size_t)tally->cells, sizeof(word));
+    int good = row_open(&row, block->k) && counts;
+    for (word i = call->first; good && i < call->last; i++) {
+        look(&row, block, i, tally->edges[tally->cells]);
+        for (word j = 0; j < row.number; j++) {
+            word cell = edge_above(tally, row.score[j]) - 1;
+            if (cell >= 0 && cell < tally->cells) counts[cell]++;
+        }
+        for (word c = 0, size = 0; c < tally->cells; c++) {
+            size += counts[c], counts[c] = 0;
+            out[c] += size * size;
+        }
+    }
+    row_close(&row);
+    free(counts);
+    return good;
+}
+
+static PyObject *squares(PyObject *self, PyObject *args)
+{
+    PyObject *block, *table, *edges, *parts, *out;
+    Py_ssize_t first, last;
+    Call call;
+    Tally tally = {0};
+    word *sums;
+    if (!PyArg_ParseTuple(args, "OnnOOOO", &block, &first, &last, &table, &edges, &parts, &out)) return NULL;
+    word number = length_of(parts) / (word)sizeof(EdgePart);
+    tally.cells = length_of(out) / 8;
+    if (PyErr_Occurred()) return NULL;
+    int good = call_open(&call, block, first, last) && array_of(&call, table, ALL_CODES, 4, NEEDED, &tally.codes) &&
+               array_of(&call, edges, tally.cells + 1, 8, NEEDED, &tally.edges) &&
+               array_of(&call, parts, number * 4, 8, NEEDED, &tally.parts_of) &&
+               array_of(&call, out, tally.cells, 8, WRITTEN, &sums);
+    if (good && !(cells_fit(tally.codes, number) && parts_fit(tally.parts_of, number, tally.cells)))
+        good = refuse("there is no such part") != NULL;
+    if (good) WITHOUT_LOCK(good = square_rows(&call, &tally, sums));
+    DONE(call, good);
 }
 
 /* ---- window ---- */
@@ -918,7 +963,8 @@ static PyObject *vectors(PyObject *self, PyObject *args)
 static PyMethodDef methods[] = {
     {"check", check, METH_VARARGS, NULL},       {"uniforms", uniforms, METH_VARARGS, NULL},
     {"label_scores", label_scores, METH_VARARGS, NULL}, {"scores", scores, METH_VARARGS, NULL},
-    {"tally", tally, METH_VARARGS, NULL},       {"window", window, METH_VARARGS, NULL},
+    {"tally", tally, METH_VARARGS, NULL},       {"squares", squares, METH_VARARGS, NULL},
+    {"window", window, METH_VARARGS, NULL},
     {"profile", profile, METH_VARARGS, NULL},   {"sets", sets, METH_VARARGS, NULL},
     {"gains", gains, METH_VARARGS, NULL},       {"play", play, METH_VARARGS, NULL},
     {"vectors", vectors, METH_VARARGS, NULL},

@@ -160,6 +160,20 @@ def tally(
     return total
 
 
+def squares(block: block_.Block, ends: Floats) -> Ints:
+    """Return the sum over rows of the squared size of the set, at each of ascending ends but the first."""
+    if not isinstance(block, Block) or (index := _indexed(ends)) is None:
+        return numpy.squares(block, ends)
+
+    def count(*arguments: Any) -> Ints:
+        out = np.zeros(len(ends) - 1, dtype=np.int64)
+        _native.squares(*(*arguments, out))
+        return out
+
+    found: Ints = sum(_over_rows(count, block.described, cell_table(), ends, index))
+    return found
+
+
 def window(block: block_.Block, spans: Sequence[tuple[float, float]], weights: Weights = None) -> Pairs:
     """Return the pairs that score in one of some intervals (low, high], which are ascending and disjoint."""
     if not isinstance(block, Block):

@@ -108,7 +108,8 @@ class Expected(Corrected):
         losses = yield from coverage.losses(thresholds.ravel())
         # With all classes in the sets, they cover.
         gaps = np.where(thresholds[:, 1] < np.inf, np.diff(losses.reshape(-1, 2))[:, 0], 0.0)
-        large = [i for i, p in enumerate(problems) if gaps[i] > min(_SMALL / p.n, p.alpha / 10)]
+        small = _SMALL / coverage.n + coverage.grain(thresholds[:, 1])
+        large = [i for i, p in enumerate(problems) if gaps[i] > min(small[i], p.alpha / 10)]
         if large:
             # A larger threshold, so what the exchange rule promises holds all the more.
             worst = yield from Expected("worst-case").find(
