@@ -5,6 +5,7 @@ import pytest
 
 import nacp
 from nacp import engine
+from nacp.guarantees.lumped import lumped_growth
 from nacp.paper import twins
 from nacp.tuning import tuned
 
@@ -175,6 +176,39 @@ def test_pac_by_class_passes_at_the_null_with_probability_delta_at_the_most(nois
     rates = np.mean(won, axis=0)
     assert np.all(rates <= delta + 3.5 * np.sqrt(delta * (1 - delta) / runs))
     assert rates.sum() > 0  # else the test could not fail
+
+
+def test_rows_that_are_lumped_gain_no_more_than_one_by_one_and_hardly_less():
+    """docs/guarantees.md, G2, with room for rounding; for one class nothing is lost but a third moment."""
+    rng = np.random.default_rng(0)
+    for size in (1, 5):
+        for rows in (1, 7, 400):
+            number = rng.binomial(size, 0.2, size=(rows, 3))
+            stake, rest, target = np.array([[0.01, 0.1, 0.5]]), np.array([[-0.05]]), 0.9 * size
+            one_by_one = np.prod(1 + stake * rest * (number - target), axis=0)
+            ones = np.array([[size]])
+            growth, _, spread = lumped_growth(
+                stake, rest, 0.9 * ones, ones, number.sum(axis=0)[None], np.array([rows])
+            )
+            assert np.all(growth[0] <= one_by_one * (1 + 1e-12))
+            assert np.all(growth[0] >= one_by_one * (1 - 1.1 * (stake**2 * spread)[0]))
+
+
+@pytest.mark.parametrize("score", ["hps", "aps"])
+def test_both_engines_find_the_same_thresholds_by_class(score):
+    pytest.importorskip("nacp.engine._native")
+    probs, truth = twins.simulate("cifar10", n=2000, random_state=3)
+    noisy = nacp.UniformNoise(0.2).sample(truth, 10, random_state=3)
+    found = []
+    for name in ("numpy", "native"):
+        with engine.using(name), tuned(collected_pairs=500):
+            found += [
+                nacp.calibrate(
+                    probs, noisy, noise=0.2, alpha=0.2, by="class", score=score, guarantee=g, small="all"
+                ).thresholds
+                for g in ("none", "expected", "pac")
+            ]
+    assert found[:3] == found[3:]
 
 
 def test_pac_by_class_costs_about_the_floor():
