@@ -37,7 +37,7 @@ from nacp.guarantees import (
 )
 from nacp.metrics import ClassCoverage, Evaluation, coverage_by_class, evaluate
 from nacp.noise import AnnotatorNoise, GroupNoise, MatrixNoise, Noise, RandomizedResponse, UniformNoise
-from nacp.points import RepeatedRowsWarning
+from nacp.points import Parts, RepeatedRowsWarning, open_parts
 from nacp.predictor import Predictor
 from nacp.scores import APS, HPS, RAPS, SAPS, Custom, Margin, Precomputed, Score, TopK
 from nacp.sets import PredictionSets
@@ -95,6 +95,7 @@ __all__ = [
     "NoiseEstimate",
     "NoiseModelWarning",
     "NoisyComparison",
+    "Parts",
     "Plan",
     "Precomputed",
     "PredictionSets",
@@ -129,6 +130,7 @@ __all__ = [
     "noise_from_audit",
     "noise_from_model",
     "noise_from_privacy",
+    "open_parts",
     "plan",
     "sensitivity",
     "show_versions",

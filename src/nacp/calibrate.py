@@ -218,10 +218,9 @@ def calibrate(
             raise InputError(
                 "unlabelled", f'is of use to guarantee "binomial" only, and guarantee is {guarantee!r}'
             )
-        rows = open_rows(probs, **options)
+        rows = open_rows(probs, **options, later=True)
         names = check_classes(classes, rows.k)
         numbers = check_given(labels, rows.n, rows.k, names)
-        warn_of_repeats(rows)
         if numbers.ndim == 2 and not guarantee.takes_several:
             raise InputError(
                 "guarantee",
@@ -249,6 +248,8 @@ def calibrate(
                 basis=basis,
             )
         )
+        rows.check()
+        warn_of_repeats(rows)
     for cal in found:
         if cal.obstacle is not None:
             warn(

@@ -218,7 +218,7 @@ class Calibration:
             self, probs, labels, clean=clean, audit_probs=audit_probs, audit_labels=audit_labels, level=level
         )
 
-    def open_rows(self, probs: ArrayLike, name: str = "probs", least: int = 1) -> Rows:
+    def open_rows(self, probs: ArrayLike, name: str = "probs", least: int = 1, later: bool = False) -> Rows:
         """Check rows that are to be seen as the calibration points were."""
         return open_rows(
             probs,
@@ -230,6 +230,7 @@ class Calibration:
             name=name,
             widths=self.widths,
             least=least,
+            later=later,
         )
 
     def predict_set(self, probs: ArrayLike, *, allow_empty: bool = True) -> PredictionSets:
@@ -249,7 +250,7 @@ class Calibration:
         -------
         PredictionSets
         """
-        rows, spec, scratch = self.open_rows(probs, least=0), self.score.spec, Scratch()
+        rows, spec, scratch = self.open_rows(probs, least=0, later=True), self.score.spec, Scratch()
         sizes, labels = [np.zeros(1, dtype=np.int64)], [np.zeros(0, dtype=np.int32)]
         for where in rows.slices():
             block = engine.open_block(rows[where], spec, scratch)

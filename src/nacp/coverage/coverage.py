@@ -89,10 +89,9 @@ class Coverage:
     def _known(self, hint: "Hint") -> Talk[Search]:
         """Return what is known at the edges of all cells; first read that, and the pairs of some cells."""
         if self._search is None:
-            few = hint.pairs <= tuning().kept_pairs
-            keep = few and self.sample.kept is None and engine.keeps(self.sample.spec)
+            keep = hint.keep if self.sample.kept is None and engine.keeps(self.sample.spec) else None
             tally = TallyQuestion(self, limit=hint.limit, keep=keep, parts=hint.parts)
-            windows = [WindowQuestion(self, hint.cells)] if hint.cells and not keep else []
+            windows = [WindowQuestion(self, hint.cells)] if hint.cells and keep is None else []
             yield [tally, *windows]
             for question in windows:
                 self._hold(question.window)
@@ -151,41 +150,68 @@ class Coverage:
         self._held[:] = kept
 
     def _hint(self, targets: list[float], rule: Rule) -> "Hint":
-        """Guess from all labels and a few rows in which cells targets are crossed; an error costs a read."""
-        search = Search(self.estimator)
-        if self.n * self.k <= tuning().hint_pairs:
-            return Hint([Cell(-np.inf, np.inf)], np.inf, self.n * self.k)
+        """Guess from a few rows in which cells targets are crossed; an error costs a read."""
+        whole = self.n * self.k
+        if whole <= tuning().hint_pairs:
+            return Hint([Cell(-np.inf, np.inf)], keep=np.inf)
+        keep = np.inf if whole <= tuning().kept_pairs else None
         if not targets:
-            return Hint([], np.inf, self.n * self.k)
-        rows, tallies = self._glance()
-        search.learn(ENDS, tallies.sum(axis=0) * self.n // len(rows))
-        clean = self.estimator.clean(search.edges, search.upto[1] - search.upto[2])[:-1]
-        # The labels' part is known; the error of the pairs' part shows in how the few rows' parts differ.
+            return Hint([], keep=keep)
+        (rows, tallies), guess = self._glance(), self._guess()
+        search = Search(guess)
+        search.learn(ENDS, np.rint(tallies.sum(axis=0) * (guess.n / len(rows))).astype(np.int64))
+        clean = guess.clean(search.edges, search.upto[1] - search.upto[2])[:-1]
+        # The error of the pairs' part shows in how the few rows' parts differ; that of the labels' is known.
         held = np.flatnonzero(tallies[:, 0].any(axis=0))
         net = np.zeros((len(tallies), len(held) + 1), dtype=np.int64)
         for i, tally in enumerate(tallies):
-            np.cumsum(np.subtract(*self.estimator.weighed(tally[:, held])[1:]), out=net[i, 1:])
+            np.cumsum(np.subtract(*guess.weighed(tally[:, held])[1:]), out=net[i, 1:])
         net = net[:, np.searchsorted(ENDS[1:][held], search.edges[:-1], side="right")]
-        scale = tuning().hint_errors * np.sqrt(len(tallies)) / len(rows) * self.estimator.unit
+        scale = np.sqrt(len(tallies)) / len(rows) * guess.unit
         error = np.std(net.astype(np.float64), axis=0, ddof=1) * scale
+        error = tuning().hint_errors * np.hypot(error, guess.label_error(search.edges[:-1], self.n))
+        upto = search.upto[0] * (self.n / guess.n)  # pairs
+
+        def between(ends: list[int]) -> Cell:
+            low, high = max(min(ends) - 2, 0), min(max(ends) + 1, len(clean) - 1)
+            return Cell(float(search.edges[low]), float(search.edges[high]))
+
+        def pairs_in(some: list[Cell]) -> float:
+            places = np.searchsorted(search.edges, some)
+            return float(np.sum(upto[places[:, 1]] - upto[places[:, 0]]))
+
         cells: list[Cell] = []
         for target in targets:
-            ends = [_place(clean + error, target, rule), _place(clean - error, target, rule)]
-            low, high = max(min(ends) - 2, 0), min(max(ends) + 1, len(clean) - 1)
-            wanted = merged([*cells, Cell(float(search.edges[low]), float(search.edges[high]))])
-            if low < high and sum(map(search.pairs_in, wanted)) <= tuning().collected_pairs:
-                cells = wanted
-        if self.n * self.k <= tuning().counted_pairs:
-            return Hint(cells, np.inf, self.n * self.k)
+            for part in (1.0, 0.5, 0.25):  # the whole of it, or what can be collected
+                cell = between([_place(clean + side * part * error, target, rule) for side in (-1, 1)])
+                wanted = merged([*cells, cell])
+                if cell.low < cell.high and pairs_in(wanted) <= tuning().collected_pairs:
+                    cells = wanted
+                    break
+        top = float(max(targets))
+        needed = _place(clean - error, top, rule) + 1
         # Beyond, losses are known to within those of one part: they should be half of what is missed.
-        missed = 1 - max(targets)
-        parts = 4 * math.ceil(0.38 * self.estimator.falling / missed) if missed > 0 else math.inf
-        if parts > 32:
-            return Hint(cells, np.inf, self.n * self.k)
-        # What is above the thresholds is of interest as far as half of what they miss.
-        far = _place(clean - error, (1 + max(targets)) / 2, rule)
-        far = min(far + 1, len(search.edges) - 1)
-        return Hint(cells, float(search.edges[far]), int(search.upto[0, far]), max(int(parts), 4))
+        missed = 1 - top
+        parts = 4 * math.ceil(0.38 * guess.falling / missed) if missed > 0 else math.inf
+        far = len(search.edges) - 1
+        if whole > tuning().counted_pairs and parts <= 32:
+            # What is above the thresholds is of interest as far as half of what they miss, and a bit more.
+            far = min(_place(clean - error, 1 - 0.4 * missed, rule) + 1, far)
+        room = int(np.searchsorted(upto, tuning().kept_pairs, side="right")) - 1
+        if keep is None and room >= needed:
+            keep = float(search.edges[room])
+        limit = float(search.edges[far])
+        keep = None if keep is None else min(keep, limit)
+        return Hint(cells, limit, keep, max(int(parts), 4) if limit < np.inf else 4)
+
+    def _guess(self) -> Estimator:
+        """Return the estimator of some labels only, or of all if their scores are known."""
+        sample = self.sample
+        rows, scores = sample.some_label_scores()
+        if isinstance(rows, slice):
+            return self.estimator
+        parts = None if sample.parts is None else sample.parts[rows]
+        return Estimator(scores, sample.labels[rows], self.inverse, self._points, parts)
 
     def _glance(self) -> tuple[Ints, Ints]:
         """Return some rows all over, and the tallies of all cells of eighths of them."""
@@ -334,11 +360,11 @@ def _place(estimate: Floats, target: float, rule: Rule) -> int:
 
 
 class Hint(NamedTuple):
-    """What the first read should collect, up to where it should count, how many pairs that are, and into how
-    many parts it should cut the others.
+    """What the first read should collect, up to where it should count, up to where it should keep scores, if
+    it should, and into how many parts it should cut the pairs beyond the limit.
     """
 
     cells: list[Cell]
-    limit: float
-    pairs: int
+    limit: float = np.inf
+    keep: float | None = None
     parts: int = 4

@@ -20,8 +20,8 @@ if TYPE_CHECKING:
 class TallyQuestion(Question):
     """Pairs, gains and losses of all cells, or between some edges.
 
-    Of all cells, those above the limit may have pairs of cells above them. The scores up to the limit may be
-    kept, so that nobody has to read the rows for them again.
+    Of all cells, those above the limit may have pairs of cells above them. The scores up to `keep`, which
+    is not above the limit, may be kept, so that nobody has to read the rows for them again.
     """
 
     def __init__(
@@ -29,11 +29,11 @@ class TallyQuestion(Question):
         coverage: "Coverage",
         edges: Floats | None = None,
         limit: float = np.inf,
-        keep: bool = False,
+        keep: float | None = None,
         parts: int = 4,
     ) -> None:
         self._coverage, self._edges, self.limit, self._parts = coverage, edges, limit, parts
-        self.keeps, self.upto = keep, None if edges is None else float(edges[-1])
+        self._keep, self.keeps, self.upto = keep, keep is not None, None if edges is None else float(edges[-1])
         self._kept: Kept | None = None
         if edges is None:
             self.key, self.lasting = ("tally", coverage.read_as, limit < np.inf), True
@@ -46,8 +46,8 @@ class TallyQuestion(Question):
 
     def see(self, block: Block, rows: slice | Ints) -> None:
         sample, keep = self._coverage.sample, None
-        if self.keeps:
-            self._kept = self._kept or Kept(sample.k, sample.n, self.limit, 2 * tuning().kept_pairs)
+        if self._keep is not None and self.keeps:
+            self._kept = self._kept or Kept(sample.k, sample.n, self._keep, tuning().kept_pairs * 5 // 4)
             keep = partial(self._kept.add, rows)
         weights = self._coverage.weights(rows)
         self.found += engine.tally(block, self._edges, weights, self.limit, keep, self._parts)

@@ -28,9 +28,16 @@ class Kept:
         self.columns: Ints = np.empty(0, dtype=np.int32)
 
     def add(self, rows: slice | Ints, numbers: Ints, scores: Floats, columns: Ints) -> None:
-        """Keep some rows: how many labels each of them has, and these with their scores."""
+        """Keep some rows: how many labels each of them has, and these with their scores.
+
+        There may be labels that score above the limit.
+        """
         if self._room < 0:
             return
+        low = scores <= self.limit
+        if not low.all():
+            numbers = np.bincount(np.repeat(np.arange(len(numbers)), numbers)[low], minlength=len(numbers))
+            scores, columns = scores[low], columns[low]
         self._place[rows] = self._rows + np.arange(len(numbers))
         self._rows += len(numbers)
         self._room -= len(scores)

@@ -11,6 +11,7 @@ from nacp._types import Array, Ints
 from nacp.engine import check
 from nacp.errors import InputError
 from nacp.points.arrays import Rows, Widths
+from nacp.points.parts import Parts
 
 # By how much the sum of a row may miss 1, by how precise its numbers are. A softmax in bfloat16 rounds its
 # sum and its quotients, each by at most 2^-8 of itself. In float16 small numbers round by up to 2^-25 each.
@@ -28,12 +29,13 @@ def open_points(
     k: int | None = None,
     classes: Any = None,
     names: tuple[str, str] = ("probs", "labels"),
+    later: bool = False,
 ) -> tuple[Rows, Ints, tuple[Any, ...] | None]:
     """Check rows, their labels and the class names; return rows to read from, numbers, and the names."""
     classes = column_names(probs, classes)
     rows = open_rows(
         probs, probabilities=probabilities, normalize=normalize, from_logits=from_logits, k=k,
-        classes=classes, name=names[0],
+        classes=classes, name=names[0], later=later,
     )  # fmt: skip
     known = check_classes(classes, rows.k)
     return rows, check_labels(labels, rows.n, rows.k, known, name=names[1]), known
@@ -59,12 +61,14 @@ def open_rows(
     name: str = "probs",
     widths: Widths | None = None,
     least: int = 1,
+    later: bool = False,
 ) -> Rows:
     """Check a matrix of probabilities (or of scores) and return it as rows to read from.
 
     A table whose columns are named by the classes is put in their order. Of logits the rows that are read are
     the softmax, in float64. Where a threshold was found with
-    numbers of certain widths, narrower ones are refused, and wider ones rounded.
+    numbers of certain widths, narrower ones are refused, and wider ones rounded. With `later` the rows
+    themselves are checked when they are first read: for who reads all of them before anything is concluded.
     """
     what = "" if probabilities else "(scores, given in place of probabilities) "
     if normalize and not probabilities:
@@ -82,7 +86,7 @@ def open_rows(
         raise InputError(name, f"{what}is a sparse tensor", remedy="pass probs.to_dense()")
     ordered = _in_order(probs, classes, k, name)
     try:
-        matrix = plain_array(ordered)
+        matrix: Any = ordered if isinstance(ordered, Parts) else plain_array(ordered)
     except ValueError:
         raise InputError(
             name, f"{what}must have the shape (n, k)", found="rows of different lengths"
@@ -112,19 +116,22 @@ def open_rows(
             remedy=f"calibrate with {matrix.dtype} too, or pass {widths.given} that was never rounded",
             spoken=f"calibrate with a file of {matrix.dtype}, too",
         )
-    rows = Rows(matrix)
-    for where in rows.slices():
-        block = rows[where]
+
+    def check_block(block: Array, start: int) -> None:
         if from_logits:
-            _check_logits(block, where.start, name)
+            _check_logits(block, start, name)
         elif probabilities and not check(block, SUM_TOLERANCE):
             tolerance = _tolerance(block)
             if not check(block, tolerance):
-                _explain(block, where.start, tolerance, normalize, name)
+                _explain(block, start, tolerance, normalize, name)
         elif not probabilities and np.isnan(block).any():
-            raise InputError(name, f"{what}holds NaN, first in row {where.start + _first_nan(block)}")
+            raise InputError(name, f"{what}holds NaN, first in row {start + _first_nan(block)}")
+
     width = None if widths is None or matrix.dtype.kind != "f" else widths.given
-    return Rows(matrix, normalize, width, from_logits)
+    rows = Rows(matrix, normalize, width, from_logits, check_block)
+    if not later:
+        rows.check()
+    return rows
 
 
 def _tolerance(block: Array) -> float:
@@ -286,6 +293,8 @@ def _in_order(probs: Any, classes: Any, k: int | None, name: str) -> Any:
             remedy="call its columns as the classes are called, or pass an array in their order",
         )
     order = [names.index(each) for each in wanted]
+    if isinstance(probs, Parts):
+        return probs[:, order]
     return probs.iloc[:, order] if hasattr(probs, "iloc") else np.asarray(probs)[:, order]
 
 
