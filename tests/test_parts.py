@@ -2,8 +2,7 @@
 
 import json
 import os
-import subprocess
-import sys
+from itertools import pairwise
 
 import numpy as np
 import pytest
@@ -60,7 +59,7 @@ WRITERS = {
 def write_parts(folder, kind, matrix, cuts=CUTS):
     ending, write = WRITERS[kind]
     folder.mkdir()
-    for i, (start, stop) in enumerate(zip(cuts[:-1], cuts[1:], strict=True)):
+    for i, (start, stop) in enumerate(pairwise(cuts)):
         write(folder / f"part {9 + i}{ending}", matrix[start:stop])  # 9, 10, ...: sorted by number
     return folder
 
@@ -76,7 +75,7 @@ def same(one, other):
 
 @pytest.mark.parametrize("kind", WRITERS)
 def test_parts_give_the_bits_of_the_array(points, kind, tmp_path):
-    probs, labels, noisy = points
+    probs, _, noisy = points
     parts = nacp.open_parts(write_parts(tmp_path / "parts", kind, probs))
     assert (parts.shape, parts.dtype, parts.ndim, len(parts)) == ((N, K), np.float32, 2, N)
     assert np.array_equal(np.asarray(parts), probs)
@@ -113,7 +112,7 @@ def test_a_mapped_file_gives_the_bits_of_the_array(points, tmp_path):
     assert np.array_equal(mapped, probs)  # also after what was read was let go of
     own = np.load(tmp_path / "probs.npy", mmap_mode="c")
     own[0, 0] += 0.5
-    with pytest.raises(nacp.InputError, match="row 0 sums to 1.5"):
+    with pytest.raises(nacp.InputError, match=r"row 0 sums to 1\.5"):
         nacp.calibrate(own, noisy, noise=0.2)
     assert own[0, 0] == probs[0, 0] + np.float32(0.5)  # changes that no file has are not let go of
 
@@ -271,7 +270,9 @@ def test_damaged_tensors_are_refused(tmp_path):
             len(header).to_bytes(8, "little") + header + b"\0" * 24
             for header in (
                 json.dumps({"p": whole | change}).encode()
-                for change in ({"data_offsets": [0, 20]}, {"shape": [2]}, {"shape": None}, {"shape": [-2, -3]})
+                for change in (
+                    {"data_offsets": [0, 20]}, {"shape": [2]}, {"shape": None}, {"shape": [-2, -3]}
+                )
             )
         )
     ]  # fmt: skip
@@ -284,3 +285,33 @@ def test_damaged_tensors_are_refused(tmp_path):
     with pytest.raises(nacp.InputError, match="holds no 'probs', but a, b; name one by key="):
         nacp.open_parts(path)
     assert nacp.open_parts(path, "b").shape == (2, 3)
+
+
+# The command line
+
+
+@pytest.mark.parametrize("kind", ["npy", "safetensors", "parquet"])
+def test_a_folder_on_the_command_line_is_its_matrix(points, kind, tmp_path, monkeypatch):
+    from typer.testing import CliRunner
+
+    from nacp.cli.main import app
+
+    probs, labels, noisy = (each[:600] for each in points)
+    monkeypatch.chdir(tmp_path)
+    write_parts(tmp_path / "parts", kind, probs, [0, 1, 399, 600])
+    write_parts(tmp_path / "noisy", "npy", noisy, [0, 10, 600])
+    np.save("probs.npy", probs)
+    np.save("noisy.npy", noisy)
+    np.save("true.npy", labels)
+    said = []
+    for matrix, given in (("parts", "noisy"), ("probs.npy", "noisy.npy")):
+        for command in (
+            ["calibrate", matrix, given, "--noise", "0.2", "-o", "cal.json"],
+            ["predict", "cal.json", matrix, "-o", "-"],
+            ["evaluate", "cal.json", matrix, "true.npy", "--json"],
+            ["compare", matrix, given, "--noise", "0.2", "--score", "hps"],
+        ):
+            found = CliRunner().invoke(app, command)
+            assert found.exit_code in (0, 1), (command, found.output)
+            said.append(found.stdout.replace("class ", "").replace('"', "").replace(matrix, "MATRIX"))
+    assert said[:4] == said[4:]

@@ -33,7 +33,11 @@ class TallyQuestion(Question):
         parts: int = 4,
     ) -> None:
         self._coverage, self._edges, self.limit, self._parts = coverage, edges, limit, parts
-        self._keep, self.keeps, self.upto = keep, keep is not None, None if edges is None else float(edges[-1])
+        self._keep, self.keeps, self.upto = (
+            keep,
+            keep is not None,
+            None if edges is None else float(edges[-1]),
+        )
         self._kept: Kept | None = None
         if edges is None:
             self.key, self.lasting = ("tally", coverage.read_as, limit < np.inf), True

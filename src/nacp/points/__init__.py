@@ -18,7 +18,8 @@ from nacp.points.repeats import RepeatedRowsWarning, warn_of_repeats
 from nacp.points.several import check_given, number_table, open_table, present_labels
 
 __all__ = [
-    "Parts", "RepeatedRowsWarning", "Rows", "Widths", "check_classes", "check_given", "check_labels", "column_names",
-    "is_missing", "no_label", "number_table", "open_clean", "open_parts", "open_points", "open_rows", "open_table",
-    "open_test", "part_files", "plain_array", "present_labels", "warn_of_repeats", "watching",
+    "Parts", "RepeatedRowsWarning", "Rows", "Widths", "check_classes", "check_given", "check_labels",
+    "column_names", "is_missing", "no_label", "number_table", "open_clean", "open_parts", "open_points",
+    "open_rows", "open_table", "open_test", "part_files", "plain_array", "present_labels", "warn_of_repeats",
+    "watching",
 ]  # fmt: skip

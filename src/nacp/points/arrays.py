@@ -97,7 +97,7 @@ class Rows:
 
     @property
     def _step(self) -> int:
-        return max(1, self.n // _GLANCE)
+        return int(max(1, self.n // _GLANCE))
 
     @property
     def widths(self) -> Widths:
@@ -122,9 +122,10 @@ class Rows:
 
     def peek(self, rows: slice | Ints, columns: Ints) -> Array:
         """Return some columns of some rows, as they came; nobody is told."""
-        # Of an array no more than these entries are touched; other matrices take rows and columns as they are.
-        both = isinstance(self._matrix, np.ndarray) and not isinstance(rows, slice)
-        found: Array = self._matrix[np.ix_(rows, columns) if both else (rows, columns)]
+        where: Any = rows, columns
+        if isinstance(self._matrix, np.ndarray) and not isinstance(rows, slice):
+            where = np.ix_(rows, columns)  # of parts, a pair means the same
+        found: Array = self._matrix[where]
         return found
 
     def slices(self) -> Iterator[slice]:
@@ -201,4 +202,4 @@ def _mapped(matrix: Array) -> Any:
         base = base.base
     if _LET_GO is None or not isinstance(base, np.memmap) or base.mode not in ("r", "r+"):
         return None
-    return base._mmap
+    return getattr(base, "_mmap", None)

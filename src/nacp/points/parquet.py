@@ -23,7 +23,8 @@ class ParquetPart:
     def __init__(self, path: Path, file: Any, columns: Sequence[str], lists: bool, narrow: bool) -> None:
         self.path, self._file, self._columns, self._lists = path, file, list(columns), lists
         self._stamp = stamp_of(path)
-        self._place, self._left = -1, np.empty((0, 0))
+        self._place: tuple[int, bytes | None] = -1, None  # the next row, and which columns are read
+        self._left: Array = np.empty((0, 0))
         self._coming: Iterator[Array] = iter(())
         groups = range(file.metadata.num_row_groups)
         self._starts = np.cumsum([0, *(file.metadata.row_group(i).num_rows for i in groups)])
@@ -31,13 +32,13 @@ class ParquetPart:
         self.names = tuple(columns) if several else None
         first = next(file.iter_batches(batch_size=1, columns=self._columns), None)
         values = None if first is None else first.column(0)
+        self.shape: tuple[int, ...] = (n,)
         if lists:
             k = 0 if values is None else len(values[0].values or ())
             self.shape, self.dtype = (n, k), np.dtype(np.float32 if narrow else np.float64)
         elif several:
             self.shape, self.dtype = (n, len(columns)), np.dtype(np.float32 if narrow else np.float64)
         else:
-            self.shape = (n,)
             self.dtype = np.dtype(object) if values is None else values.to_numpy(zero_copy_only=False).dtype
 
     def read(self, rows: Where, picked: Ints | None, out: Array) -> None:
@@ -46,7 +47,8 @@ class ParquetPart:
         if not isinstance(rows, slice):
             self._read_some(rows, picked, out)
             return
-        if rows.start != self._place or picked is not None:
+        columns = None if picked is None else picked.tobytes()
+        if (rows.start, columns) != self._place:
             group = int(np.searchsorted(self._starts, rows.start, side="right")) - 1
             self._coming = self._blocks(range(group, len(self._starts) - 1), picked)
             self._left, skipped = out[:0], int(self._starts[group])
@@ -62,7 +64,7 @@ class ParquetPart:
             some = self._left[: len(out) - done]
             out[done : done + len(some)] = some
             self._left, done = self._left[len(some) :], done + len(some)
-        self._place = rows.stop if picked is None else -1
+        self._place = rows.stop, columns
 
     def _read_some(self, rows: Ints, picked: Ints | None, out: Array) -> None:
         """Read rows all over; all groups of rows are decoded that hold some."""
@@ -101,13 +103,13 @@ def open_parquet(path: Path, key: str | None) -> ParquetPart:
     try:
         arrow, parquet = import_module("pyarrow"), import_module("pyarrow.parquet")
     except ImportError:
-        raise InputError(
-            str(path), "needs pyarrow, which is not installed: pip install 'nacp[io]'"
-        ) from None
+        raise InputError(str(path), "needs pyarrow, which is not installed: pip install 'nacp[io]'") from None
     try:
         file = parquet.ParquetFile(path, buffer_size=_BYTES, pre_buffer=False)
     except (arrow.ArrowInvalid, OSError):
-        raise InputError(str(path), "cannot be read as .parquet: it is cut off, damaged or something else") from None
+        raise InputError(
+            str(path), "cannot be read as .parquet: it is cut off, damaged or something else"
+        ) from None
     schema = file.schema_arrow
     index = (schema.pandas_metadata or {}).get("index_columns", [])
     names = [name for name in schema.names if name not in index]
@@ -121,6 +123,8 @@ def open_parquet(path: Path, key: str | None) -> ParquetPart:
     numbers = [arrow.types.is_floating(kind) or arrow.types.is_integer(kind) for kind in inner]
     if len(columns) > 1 and not all(numbers):
         odd = columns[numbers.index(False)]
-        raise InputError(str(path), "must hold numbers in all columns", found=f"{schema.field(odd).type} in {odd!r}")
+        raise InputError(
+            str(path), "must hold numbers in all columns", found=f"{schema.field(odd).type} in {odd!r}"
+        )
     narrow = all(arrow.types.is_float32(kind) or arrow.types.is_float16(kind) for kind in inner)
     return ParquetPart(path, file, columns, lists, narrow)

@@ -5,7 +5,7 @@ import math
 import os
 import re
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -28,8 +28,8 @@ def open_parts(path: Any, key: str | None = None) -> "Parts":
     path : path, or sequence of paths
         A folder; the parts in it come in the order of their names, where numbers count as such (``p2.npy``
         before ``p10.npy``). Names that begin with ``.`` or ``_`` are left out. Or a pattern such as
-        ``"parts/*.npy"``, which is sorted in the same way; or one file; or files in the order of the rows. All
-        end in ``.npy``, ``.safetensors`` or ``.parquet``, and have the same type and columns.
+        ``"parts/*.npy"``, which is sorted in the same way; or one file; or files in the order of the rows.
+        All end in ``.npy``, ``.safetensors`` or ``.parquet``, and have the same type and columns.
     key : str, optional
         The tensor that is meant, of several in ``.safetensors``; the column of lists, in ``.parquet``. By
         default the only one, or the only matrix; and in ``.parquet`` all columns, which are the classes.
@@ -55,7 +55,7 @@ def open_parts(path: Any, key: str | None = None) -> "Parts":
     ((4000, 10), True)
     """
     files = part_files(path)
-    parts = [_OPENERS[file.suffix](file, key) for file in files]
+    parts: list[Any] = [_OPENERS[file.suffix](file, key) for file in files]
     first = parts[0]
     for part in parts[1:]:
         if part.shape[1:] != first.shape[1:]:
@@ -209,4 +209,8 @@ class Parts:
         return out
 
 
-_OPENERS = {".npy": open_npy, ".safetensors": open_safetensors, ".parquet": open_parquet}
+_OPENERS: dict[str, Callable[[Path, str | None], Any]] = {
+    ".npy": open_npy,
+    ".safetensors": open_safetensors,
+    ".parquet": open_parquet,
+}

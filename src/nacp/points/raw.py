@@ -14,8 +14,8 @@ from nacp.errors import InputError
 
 # How safetensors calls what NumPy has; of bfloat16, which it has not, the bits are read.
 _TYPES = {
-    "F64": "<f8", "F32": "<f4", "F16": "<f2", "BF16": "<u2", "I64": "<i8", "I32": "<i4", "I16": "<i2", "I8": "i1",
-    "U64": "<u8", "U32": "<u4", "U16": "<u2", "U8": "u1", "BOOL": "?",
+    "F64": "<f8", "F32": "<f4", "F16": "<f2", "BF16": "<u2", "I64": "<i8", "I32": "<i4", "I16": "<i2",
+    "I8": "i1", "U64": "<u8", "U32": "<u4", "U16": "<u2", "U8": "u1", "BOOL": "?",
 }  # fmt: skip
 _HEADER = 100_000_000  # bytes; safetensors allows no more
 Where: TypeAlias = slice | Ints
@@ -108,13 +108,17 @@ def open_safetensors(path: Path, key: str | None) -> RawPart:
             length = int.from_bytes(file.read(8), "little")
             if not 0 < length <= min(_HEADER, stamp[0] - 8):
                 raise _damaged(path)
-            there = {name: each for name, each in json.loads(file.read(length)).items() if name != "__metadata__"}
+            there = {
+                name: each for name, each in json.loads(file.read(length)).items() if name != "__metadata__"
+            }
         flat = [name for name, each in there.items() if len(each["shape"]) == 2]
         names = flat if key is None and len(flat) == 1 and len(there) > 1 else list(there)
         wanted = names[0] if key is None and len(names) == 1 else key or "probs"
         if wanted not in there:
             raise InputError(
-                str(path), f"holds no {wanted!r}, but {', '.join(there) or 'nothing'}", remedy="name one by key="
+                str(path),
+                f"holds no {wanted!r}, but {', '.join(there) or 'nothing'}",
+                remedy="name one by key=",
             )
         tensor = there[wanted]
         shape, (first, last) = tuple(int(each) for each in tensor["shape"]), map(int, tensor["data_offsets"])
@@ -130,10 +134,17 @@ def open_safetensors(path: Path, key: str | None) -> RawPart:
 
 
 def _raw(
-    path: Path, shape: tuple[int, ...], dtype: np.dtype[Any], start: int, stamp: tuple[int, int], rounded: bool = False
+    path: Path,
+    shape: tuple[int, ...],
+    dtype: np.dtype[Any],
+    start: int,
+    stamp: tuple[int, int],
+    rounded: bool = False,
 ) -> RawPart:
     if len(shape) not in (1, 2):
-        raise InputError(str(path), "must hold an array of shape (n, k), or (n,) for labels", found=f"{shape}")
+        raise InputError(
+            str(path), "must hold an array of shape (n, k), or (n,) for labels", found=f"{shape}"
+        )
     if dtype.kind not in "fiubSU":
         raise InputError(str(path), f"holds {dtype}", remedy="save numbers as numbers")
     missing = start + math.prod(shape) * dtype.itemsize - stamp[0]
