@@ -155,7 +155,9 @@ def main():
                 seconds.append(took)
                 memory.append(peak)
             bound = "" if wanted is None else f"{wanted:.0f}"
-            print(f"{job:<28}{min(ratios):>8.2f}{bound:>8}{min(seconds):>9.2f}{max(memory):>7.0f}", flush=True)
+            print(
+                f"{job:<28}{min(ratios):>8.2f}{bound:>8}{min(seconds):>9.2f}{max(memory):>7.0f}", flush=True
+            )
 
 
 if __name__ == "__main__":

@@ -69,9 +69,9 @@ class Tuning:
     hint_pairs: int = 1 << 17
     counted_pairs: int = 1 << 22
     hint_entries: int = 3 << 18
-    hint_labels: int = 1 << 14
+    hint_labels: int = 1 << 13
     hint_errors: float = 4.0
-    kept_pairs: int = 1 << 22
+    kept_pairs: int = 3 << 20
     written_weights: int = 1 << 20
     counted_thresholds: int = 32
     bets_entries: int = 1 << 18

@@ -122,11 +122,11 @@ class Rows:
 
     def peek(self, rows: slice | Ints, columns: Ints) -> Array:
         """Return some columns of some rows, as they came; nobody is told."""
-        where: Any = rows, columns
-        if isinstance(self._matrix, np.ndarray) and not isinstance(rows, slice):
-            where = np.ix_(rows, columns)  # of parts, a pair means the same
-        found: Array = self._matrix[where]
-        return found
+        if isinstance(rows, slice):
+            self._let_go(rows)
+            found: Array = self._matrix[rows, columns]
+            return found
+        return self._gather(rows, columns)
 
     def slices(self) -> Iterator[slice]:
         """Cut the rows into blocks."""
@@ -149,8 +149,11 @@ class Rows:
 
     def _given(self, where: slice | Ints) -> Array:
         """Return rows as they came, and tell who watches."""
-        self._let_go(where)
-        given: Array = self._matrix[where]
+        if isinstance(where, slice):
+            self._let_go(where)
+            given: Array = self._matrix[where]
+        else:
+            given = self._gather(where)
         told = _WATCH.get()
         if told is not None:
             told(len(given))
@@ -172,18 +175,34 @@ class Rows:
         except InputError:
             self.check()
 
+    def _gather(self, rows: Ints, columns: Ints | None = None) -> Array:
+        """Return rows all over, or some columns of them; from a mapped file some at a time."""
+        if not isinstance(self._matrix, np.ndarray):
+            gathered: Array = self._matrix[rows] if columns is None else self._matrix[rows, columns]
+            return gathered
+        step = max(1, len(rows))
+        if self._mapped is not None:
+            step = max(1, _MAPPED // (self.k * self._matrix.dtype.itemsize + _NEIGHBOURS))
+        pieces = []
+        for start in range(0, max(len(rows), 1), step):
+            some = rows[start : start + step]
+            self._let_go(some)
+            pieces.append(self._matrix[some] if columns is None else self._matrix[np.ix_(some, columns)])
+        return pieces[0] if len(pieces) == 1 else np.concatenate(pieces)
+
     def _let_go(self, where: slice | Ints) -> None:
-        """Let go of the pages of a mapped file that were read: the file keeps them."""
+        """Let go of the pages of a mapped file that were read, before others are: the file keeps them."""
         if self._mapped is None:
             return
-        if self._touched > _MAPPED:
-            self._mapped.madvise(_LET_GO)
-            self._touched = 0
         each = self.k * self._matrix.dtype.itemsize
         if isinstance(where, slice):
-            self._touched += len(range(self.n)[where]) * each
+            more = len(range(self.n)[where]) * each
         else:
-            self._touched += len(where) * (each + _NEIGHBOURS)
+            more = len(where) * (each + _NEIGHBOURS)
+        if self._touched + more > _MAPPED:
+            self._mapped.madvise(_LET_GO)
+            self._touched = 0
+        self._touched += more
 
 
 def _plain(block: Array) -> Array:
