@@ -69,7 +69,7 @@ class Tuning:
     hint_pairs: int = 1 << 17
     counted_pairs: int = 1 << 22
     hint_entries: int = 3 << 18
-    hint_labels: int = 1 << 13
+    hint_labels: int = 1 << 14
     hint_errors: float = 4.0
     kept_pairs: int = 3 << 20
     written_weights: int = 1 << 20

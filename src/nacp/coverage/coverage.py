@@ -89,27 +89,36 @@ class Coverage:
     def _known(self, hint: "Hint") -> Talk[Search]:
         """Return what is known at the edges of all cells; first read that, and the pairs of some cells."""
         if self._search is None:
-            keep = hint.keep if self.sample.kept is None and engine.keeps(self.sample.spec) else None
-            tally = TallyQuestion(self, limit=hint.limit, keep=keep, parts=hint.parts)
-            windows = [WindowQuestion(self, hint.cells)] if hint.cells and keep is None else []
+            keeps = self.sample.kept is None and engine.keeps(self.sample.spec)
+            keep, cells = hint.keep if keeps else None, hint.cells
+            if keep is not None:
+                cells = []  # they are kept
+            # Who counts pairs that weigh the same can collect them, too; else each row is looked at twice.
+            within = all(cell.high <= hint.limit for cell in cells)
+            along = cells if keeps and within and self.read_as is None else []
+            tally = TallyQuestion(self, None, hint.limit, keep, hint.parts, along)
+            windows = [WindowQuestion(self, cells)] if cells and not along else []
             yield [tally, *windows]
-            for question in windows:
-                self._hold(question.window)
+            for found in [tally.window, *(question.window for question in windows)]:
+                if found is not None:
+                    self._hold(found)
             if self._search is None:  # else another conversation learnt it just before
                 self._search = Search(self.estimator)
                 self._search.start(tally.found, tally.limit)
                 self._limit = tally.limit
         return self._search
 
-    def crossings(self, targets: list[float], rule: Rule) -> Talk[list[Crossing]]:
+    def crossings(self, targets: list[float], rule: Rule, *, last: bool = False) -> Talk[list[Crossing]]:
         """Return one crossing for each target; at infinity where none qualifies.
 
         "first": the smallest q with ``F^c-hat(q) >= target``. "last": the smallest q such that the same holds
-        for all q' >= q, the paper's "largest solution".
+        for all q' >= q, the paper's "largest solution". `last`: nothing else will be asked about low scores,
+        so that none need be kept.
         """
         search = self._search
         if search is None:
-            search = yield from self._known(self._hint([t for t in targets if t <= 1], rule))
+            hint = self._hint([t for t in targets if t <= 1], rule)
+            search = yield from self._known(hint._replace(keep=None) if last else hint)
         while True:
             answers = [search.locate(target, rule) for target in targets]
             wanted = dict.fromkeys(cell for answer in answers if isinstance(answer, list) for cell in answer)
@@ -182,7 +191,7 @@ class Coverage:
 
         cells: list[Cell] = []
         for target in targets:
-            for part in (1.0, 0.5, 0.25):  # the whole of it, or what can be collected
+            for part in (1.0, 0.7, 0.5, 0.35, 0.25):  # the whole of it, or what can be collected
                 cell = between([_place(clean + side * part * error, target, rule) for side in (-1, 1)])
                 wanted = merged([*cells, cell])
                 if cell.low < cell.high and pairs_in(wanted) <= tuning().collected_pairs:
