@@ -22,7 +22,7 @@ class Kept:
 
     def __init__(self, k: int, n: int, limit: float, room: int) -> None:
         self.k, self.n, self.limit, self._room = k, n, limit, room
-        self._parts: tuple[list[Ints], list[Floats], list[Ints]] = [], [], []
+        self._parts: tuple[list[Any], ...] = [], [], []  # numbers, scores, labels
         self._place = np.empty(n, dtype=np.int64)  # which of the rows that were kept each row is
         self._rows = 0
         self.starts: Ints = np.zeros(1, dtype=np.int64)

@@ -1,9 +1,15 @@
-"""Parquet as part of a matrix: its columns are the classes, or one column holds the rows as lists."""
+"""Parquet as part of a matrix: its columns are the classes, or one column holds the rows as lists.
+
+Rows cannot be read from where they lie: a group of rows has to be decoded as a whole. So each file is decoded
+once, some columns of a group at a time, into a temporary file that takes as much room as the array would.
+"""
 
 from collections.abc import Iterator, Sequence
 from importlib import import_module
 from pathlib import Path
-from typing import Any
+from tempfile import TemporaryFile
+from typing import IO, Any, NamedTuple, cast
+from weakref import finalize
 
 import numpy as np
 
@@ -11,91 +17,94 @@ from nacp._types import Array, Ints
 from nacp.errors import InputError
 from nacp.points.raw import Where, refuse_changed, stamp_of
 
-# Entries that are decoded at once, and bytes of each column that are read at once.
-_ENTRIES, _BYTES = 1 << 20, 1 << 14
+_ENTRIES = 1 << 20  # that are decoded at once
+
+
+class _Piece(NamedTuple):
+    """Some columns of some rows, in the temporary file, from some byte on."""
+
+    rows: tuple[int, int]
+    columns: tuple[int, int]
+    start: int
 
 
 class ParquetPart:
-    """The rows of a file; who reads them one after the other goes on where he was."""
+    """The rows of a file, which is decoded when they are first read."""
 
     rounded = False
 
     def __init__(self, path: Path, file: Any, columns: Sequence[str], lists: bool, narrow: bool) -> None:
         self.path, self._file, self._columns, self._lists = path, file, list(columns), lists
         self._stamp = stamp_of(path)
-        self._place: tuple[int, bytes | None] = -1, None  # the next row, and which columns are read
-        self._left: Array = np.empty((0, 0))
-        self._coming: Iterator[Array] = iter(())
-        groups = range(file.metadata.num_row_groups)
-        self._starts = np.cumsum([0, *(file.metadata.row_group(i).num_rows for i in groups)])
+        self._pieces: list[_Piece] = []
+        self._decoded: IO[bytes] | None = None
         n, several = file.metadata.num_rows, len(columns) > 1
         self.names = tuple(columns) if several else None
-        first = next(file.iter_batches(batch_size=1, columns=self._columns), None)
-        values = None if first is None else first.column(0)
-        self.shape: tuple[int, ...] = (n,)
+        self.dtype: np.dtype[Any] = np.dtype(np.float32 if narrow else np.float64)
+        self.shape: tuple[int, ...] = (n, len(columns))
         if lists:
-            k = 0 if values is None else len(values[0].values or ())
-            self.shape, self.dtype = (n, k), np.dtype(np.float32 if narrow else np.float64)
-        elif several:
-            self.shape, self.dtype = (n, len(columns)), np.dtype(np.float32 if narrow else np.float64)
-        else:
-            self.dtype = np.dtype(object) if values is None else values.to_numpy(zero_copy_only=False).dtype
+            first = file.read_row_group(0, columns=self._columns).column(0)[0].values if n else ()
+            self.shape = (n, len(first or ()))
+        elif not several:
+            self._labels: Array = file.read(columns=self._columns).column(0).to_numpy()
+            self.shape, self.dtype = (n,), self._labels.dtype
 
     def read(self, rows: Where, picked: Ints | None, out: Array) -> None:
         """Read rows, or some columns of them, in ascending order."""
         refuse_changed(self.path, self._stamp)
-        if not isinstance(rows, slice):
-            self._read_some(rows, picked, out)
+        if len(self.shape) == 1:
+            out[...] = self._labels[rows]
             return
-        columns = None if picked is None else picked.tobytes()
-        if (rows.start, columns) != self._place:
-            group = int(np.searchsorted(self._starts, rows.start, side="right")) - 1
-            self._coming = self._blocks(range(group, len(self._starts) - 1), picked)
-            self._left, skipped = out[:0], int(self._starts[group])
-            while skipped < rows.start:
-                self._left = next(self._coming)
-                over = skipped + len(self._left) - rows.start
-                skipped += len(self._left)
-                self._left = self._left[len(self._left) - max(over, 0) :]
-        done = 0
-        while done < len(out):
-            if not len(self._left):
-                self._left = next(self._coming)
-            some = self._left[: len(out) - done]
-            out[done : done + len(some)] = some
-            self._left, done = self._left[len(some) :], done + len(some)
-        self._place = rows.stop, columns
-
-    def _read_some(self, rows: Ints, picked: Ints | None, out: Array) -> None:
-        """Read rows all over; all groups of rows are decoded that hold some."""
-        groups = np.searchsorted(self._starts, rows, side="right") - 1
-        for group in np.unique(groups).tolist():
-            start = int(self._starts[group])
-            for block in self._blocks([group], picked):
-                here = slice(*np.searchsorted(rows, [start, start + len(block)]))
-                out[here] = block[rows[here] - start]
-                start += len(block)
-
-    def _blocks(self, groups: Sequence[int], picked: Ints | None) -> Iterator[Array]:
-        """Decode groups of rows, some rows at a time."""
-        names = self._columns
-        if picked is not None and not self._lists:
-            names = [self._columns[i] for i in picked]
-        step = max(1, _ENTRIES // max(self.shape[-1] if len(self.shape) > 1 else 1, 1))
-        for batch in self._file.iter_batches(batch_size=step, row_groups=list(groups), columns=names):
-            if len(self.shape) == 1:
-                yield batch.column(0).to_numpy(zero_copy_only=False)
-            elif self._lists:
-                flat = batch.column(0).flatten().to_numpy(zero_copy_only=False)
-                if len(flat) != len(batch) * self.shape[1]:
-                    raise InputError(str(self.path), f"must hold lists of one length in {names[0]!r}")
-                block = flat.reshape(len(batch), -1)
-                yield block if picked is None else block[:, picked]
+        if self._decoded is None:
+            self._decode()
+        wanted = np.arange(self.shape[1]) if picked is None else picked
+        for (start, stop), (first, last), place in self._pieces:
+            inside = np.flatnonzero((wanted >= first) & (wanted < last))
+            if isinstance(rows, slice):
+                low, high = max(rows.start, start), min(rows.stop, stop)
+                here, there = slice(low - rows.start, high - rows.start), slice(low - start, high - start)
+                some: Any = there
+                empty = low >= high
             else:
-                block = np.empty((len(names), len(batch)), self.dtype)
-                for i, name in enumerate(names):
-                    block[i] = batch.column(name).to_numpy(zero_copy_only=False)
-                yield block.T
+                here = slice(*np.searchsorted(rows, [start, stop]))
+                some = rows[here] - start
+                empty = not len(some)
+            if empty or not len(inside):
+                continue
+            # Mapped one by one: all at once would count as memory in use.
+            shape = stop - start, last - first
+            piece = np.memmap(cast(Any, self._decoded), self.dtype, "r", place, shape)
+            out[here, inside] = piece[some][:, wanted[inside] - first]
+
+    def _decode(self) -> None:
+        """Write all rows to a temporary file, which is gone with this part."""
+        decoded, start, place = TemporaryFile(), 0, 0  # noqa: SIM115  # it is closed with this part
+        finalize(self, decoded.close)
+        for group in range(self._file.metadata.num_row_groups):
+            stop = start + self._file.metadata.row_group(group).num_rows
+            for first, block in self._blocks(group, stop - start):
+                self._pieces.append(_Piece((start, stop), (first, first + block.shape[1]), place))
+                decoded.write(np.ascontiguousarray(block).data)
+                place += block.nbytes
+            start = stop
+        decoded.flush()
+        self._decoded = decoded
+
+    def _blocks(self, group: int, n: int) -> Iterator[tuple[int, Array]]:
+        """Decode a group of rows, some columns at a time; of lists, all."""
+        step = len(self._columns) if self._lists else max(1, _ENTRIES // max(n, 1))
+        for first in range(0, len(self._columns), step):
+            table = self._file.read_row_group(group, columns=self._columns[first : first + step])
+            if self._lists:
+                flat = table.column(0).combine_chunks().flatten().to_numpy(zero_copy_only=False)
+                if len(flat) != n * self.shape[1]:
+                    raise InputError(str(self.path), f"must hold lists of one length in {self._columns[0]!r}")
+                yield 0, flat.reshape(n, -1).astype(self.dtype, copy=False)
+                continue
+            block = np.empty((n, table.num_columns), self.dtype)
+            for i, column in enumerate(table.columns):
+                block[:, i] = column.to_numpy()
+            yield first, block
 
 
 def open_parquet(path: Path, key: str | None) -> ParquetPart:
@@ -105,7 +114,7 @@ def open_parquet(path: Path, key: str | None) -> ParquetPart:
     except ImportError:
         raise InputError(str(path), "needs pyarrow, which is not installed: pip install 'nacp[io]'") from None
     try:
-        file = parquet.ParquetFile(path, buffer_size=_BYTES, pre_buffer=False)
+        file = parquet.ParquetFile(path)
     except (arrow.ArrowInvalid, OSError):
         raise InputError(
             str(path), "cannot be read as .parquet: it is cut off, damaged or something else"
