@@ -72,7 +72,7 @@ def matrix_files():
 def test_every_kind_of_file_holds_the_same_matrix():
     for name, header in matrix_files().items():
         matrix, names = inputs.read_matrix(name)
-        assert np.array_equal(matrix.astype(np.float32), PROBS), name
+        assert np.array_equal(np.asarray(matrix).astype(np.float32), PROBS), name
         assert names == header, name
 
 

@@ -51,7 +51,7 @@ from nacp.noise import (
     UniformNoise,
 )
 from nacp.online import OnlineCalibrator
-from nacp.points import RepeatedRowsWarning, TopRows
+from nacp.points import Parts, RepeatedRowsWarning, TopRows, open_parts
 from nacp.predictor import Predictor
 from nacp.scores import APS, HPS, RAPS, SAPS, Custom, Margin, Precomputed, Score, TopK
 from nacp.sets import PredictionSets
@@ -115,6 +115,7 @@ __all__ = [
     "NoiseModelWarning",
     "NoisyComparison",
     "OnlineCalibrator",
+    "Parts",
     "Plan",
     "Precomputed",
     "PredictionSets",
@@ -151,6 +152,7 @@ __all__ = [
     "noise_from_audit",
     "noise_from_model",
     "noise_from_privacy",
+    "open_parts",
     "plan",
     "sensitivity",
     "show_versions",

@@ -308,7 +308,7 @@ def calibrate(
             raise InputError(
                 "unlabelled", f'is of use to guarantee "binomial" only, and guarantee is {guarantee!r}'
             )
-        rows = open_given(probs, labels, **options)
+        rows = open_given(probs, labels, later=True, **options)
         names = check_classes(classes, rows.k)
         numbers = check_given(labels, rows.n, rows.k, names)
         guarantee.check_several(several=numbers.ndim == 2)
@@ -322,8 +322,9 @@ def calibrate(
         if grouping is not None:
             check_grouping(grouping, guarantee, noise, numbers, simultaneous, extra)
         sample = sample_of(rows, numbers, score, extra, parts)
-        warn_of_repeats(rows)
         if grouping is not None:
+            rows.check()
+            warn_of_repeats(rows)
             by_group = grouped_calibrations(
                 sample,
                 guarantee,
@@ -352,6 +353,8 @@ def calibrate(
                 basis=basis,
             )
         )
+        rows.check()
+        warn_of_repeats(rows)
     warn_of_obstacles(found)
     return found[0] if np.ndim(alpha) == 0 else found
 

@@ -230,9 +230,11 @@ class Calibration:
             self, probs, labels, clean=clean, audit_probs=audit_probs, audit_labels=audit_labels, level=level
         )
 
-    def open_rows(self, probs: ArrayLike, name: str = "probs", least: int = 1, start: int = 0) -> Rows:
+    def open_rows(
+        self, probs: ArrayLike, name: str = "probs", least: int = 1, start: int = 0, later: bool = False
+    ) -> Rows:
         """Check rows that are to be seen as the calibration points were."""
-        return open_rows(probs, name=name, least=least, start=start, **self.row_options)
+        return open_rows(probs, name=name, least=least, start=start, later=later, **self.row_options)
 
     @property
     def row_options(self) -> dict[str, Any]:
@@ -266,7 +268,7 @@ class Calibration:
         """
         if is_lazy(probs):
             return LazySets(self, probs, allow_empty)
-        return self.sets_of(self.open_rows(probs, least=0), allow_empty=allow_empty)
+        return self.sets_of(self.open_rows(probs, least=0, later=True), allow_empty=allow_empty)
 
     def sets_of(self, rows: Rows, *, allow_empty: bool = True) -> PredictionSets:
         """Return the prediction sets of rows that have been checked."""

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from nacp import engine
-from nacp.points.door import SUM_TOLERANCE
+from nacp.points.wrong import SUM_TOLERANCE
 from nacp.sets import PredictionSets
 
 if TYPE_CHECKING:

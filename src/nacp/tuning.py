@@ -42,11 +42,13 @@ class Tuning:
     hint_rows : int
         So many rows are looked at in any case, but for that eighth. With the 8 rows of 100,000 classes that
         the entries alone allow, the hint was so uncertain that all labels were scored, in 5 times the time.
+    hint_labels : int
+        Of so many rows, but an eighth of all at the most, the labels are scored first, for the same guess.
     hint_errors : float
         How far around the guess, in standard errors of the hint. With 2, one of six values of alpha needed a
         further read, with 4 none.
     kept_pairs : int
-        So many pairs with scores up to the limit are kept from the first read, 12 bytes each, so that no
+        So many of the pairs with the lowest scores are kept from the first read, 12 bytes each, so that no
         other read is needed for them.
     written_weights : int
         Up to so many entries of W, all are written out as whole numbers before rows are read: 8 MB. With a
@@ -75,8 +77,9 @@ class Tuning:
     counted_pairs: int = 1 << 22
     hint_entries: int = 3 << 18
     hint_rows: int = 64
+    hint_labels: int = 1 << 14
     hint_errors: float = 4.0
-    kept_pairs: int = 1 << 21
+    kept_pairs: int = 3 << 20
     written_weights: int = 1 << 20
     counted_thresholds: int = 32
     bets_entries: int = 1 << 18

@@ -201,7 +201,7 @@ def compare(
             "probabilities": kind, "normalize": normalize, "from_logits": from_logits, "classes": classes,
         }  # fmt: skip
         if clean is None:
-            opened[kind] = *open_points(probs, labels, **options), None
+            opened[kind] = *open_points(probs, labels, later=True, **options), None
         else:
             opened[kind] = open_checked(probs, labels, clean, seed, **options)
         if test_probs is not None:

@@ -11,7 +11,7 @@ from nacp.errors import InputError
 
 _FILES = (
     ".npy, .npz, .npz:name, .csv, .tsv, .jsonl (these also with .gz), .parquet, .safetensors, "
-    "- for CSV on standard input"
+    "a folder of .npy, .parquet or .safetensors parts, - for CSV on standard input"
 )
 
 Probs = Annotated[

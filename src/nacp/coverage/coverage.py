@@ -1,6 +1,5 @@
 """Coverage: what can be known of a sample under one W. Each method is a conversation with the sample."""
 
-import math
 from functools import cached_property, lru_cache
 from typing import Any, NamedTuple
 
@@ -10,13 +9,13 @@ from nacp import engine
 from nacp._types import Floats, Ints
 from nacp.coverage.crossing import Cell, Crossing, Rule, Search, cut
 from nacp.coverage.estimator import Estimator, rest_unit
+from nacp.coverage.hint import Hint, hint_from
 from nacp.coverage.questions import (
     MomentsQuestion,
     SizesQuestion,
     TallyQuestion,
     Window,
     WindowQuestion,
-    merged,
 )
 from nacp.coverage.sample import Question, Sample, Talk, both
 from nacp.coverage.tally import Tally
@@ -99,32 +98,42 @@ class Coverage:
         sample = self.sample
         return Estimator(sample.label_scores, sample.labels, self.inverse, self._points, sample.parts)
 
-    def _known(self, hint: "Hint") -> Talk[Search]:
+    def _known(self, hint: Hint) -> Talk[Search]:
         """Return what is known at the edges of all cells; first read that, and the pairs of some cells."""
         if self._search is None:
-            few = hint.pairs <= self.sample.few_pairs
-            keep = few and self.sample.kept is None and self.sample.keeps
-            tally = TallyQuestion(self, limit=hint.limit, keep=keep, parts=hint.parts)
-            windows = [WindowQuestion(self, hint.cells)] if hint.cells and not keep else []
+            keeps = self.sample.kept is None and self.sample.keeps
+            keep, cells = hint.keep if keeps else None, hint.cells
+            if keep is not None:
+                cells = []  # they are kept
+            # Who counts pairs that weigh the same can collect them, too; else each row is looked at twice.
+            within = all(cell.high <= hint.limit for cell in cells)
+            along = cells if self.sample.collects and keeps and within and self.read_as is None else []
+            tally = TallyQuestion(self, None, hint.limit, keep, hint.parts, along)
+            windows = [WindowQuestion(self, cells)] if cells and not along else []
             yield [tally, *windows]
-            for question in windows:
-                self._hold(question.window)
+            for found in [tally.window, *(question.window for question in windows)]:
+                if found is not None:
+                    self._hold(found)
             if self._search is None:  # else another conversation learnt it just before
                 self._search = Search(self.estimator)
                 self._search.start(tally.found, tally.limit)
                 self._limit = tally.limit
         return self._search
 
-    def crossings(self, targets: list[float], rule: Rule, *, least: bool = False) -> Talk[list[Crossing]]:
+    def crossings(
+        self, targets: list[float], rule: Rule, *, least: bool = False, last: bool = False
+    ) -> Talk[list[Crossing]]:
         """Return one crossing for each target; at infinity where none qualifies.
 
         "first": the smallest q with ``F^c-hat(q) >= target``. "last": the smallest q such that the same holds
         for all q' >= q, the paper's "largest solution". `least` is of interest where not all is known: it
-        asks for the lowest threshold that may be meant, not for the highest.
+        asks for the lowest threshold that may be meant, not for the highest. `last`: nothing else will be
+        asked about low scores, so that none need be kept.
         """
         search = self._search
         if search is None:
-            search = yield from self._known(self._hint([t for t in targets if t <= 1], rule))
+            hint = self._hint([t for t in targets if t <= 1], rule)
+            search = yield from self._known(hint._replace(keep=None) if last else hint)
         while True:
             answers = [search.locate(target, rule) for target in targets]
             wanted = dict.fromkeys(cell for answer in answers if isinstance(answer, list) for cell in answer)
@@ -164,43 +173,24 @@ class Coverage:
                 room -= other.size
         self._held[:] = kept
 
-    def _hint(self, targets: list[float], rule: Rule) -> "Hint":
-        """Guess from all labels and a few rows in which cells targets are crossed; an error costs a read."""
-        search = Search(self.estimator)
-        if self.n * self.k <= tuning().hint_pairs:
-            return Hint([Cell(-np.inf, np.inf)], np.inf, self.n * self.k)
+    def _hint(self, targets: list[float], rule: Rule) -> Hint:
+        """Guess from a few rows in which cells targets are crossed; an error costs a read."""
+        whole, few_pairs = self.n * self.k, self.sample.few_pairs
+        if whole <= tuning().hint_pairs:
+            return Hint([Cell(-np.inf, np.inf)], keep=np.inf)
         if not targets:
-            return Hint([], np.inf, self.n * self.k)
+            return Hint([], keep=np.inf if whole <= few_pairs else None)
         rows, tallies = self._glance()
-        search.learn(ENDS, tallies.sum(axis=0) * self.n // len(rows))
-        clean = self.estimator.clean(search.edges, search.upto[1] - search.upto[2])[:-1]
-        # The labels' part is known; the error of the pairs' part shows in how the few rows' parts differ.
-        held = np.flatnonzero(tallies[:, 0].any(axis=0))
-        net = np.zeros((len(tallies), len(held) + 1), dtype=np.int64)
-        for i, tally in enumerate(tallies):
-            np.cumsum(np.subtract(*self.estimator.weighed(tally[:, held])[1:]), out=net[i, 1:])
-        net = net[:, np.searchsorted(ENDS[1:][held], search.edges[:-1], side="right")]
-        scale = tuning().hint_errors * np.sqrt(len(tallies)) / len(rows) * self.estimator.unit
-        error = np.std(net.astype(np.float64), axis=0, ddof=1) * scale
-        cells: list[Cell] = []
-        for target in targets:
-            ends = [_place(clean + error, target, rule), _place(clean - error, target, rule)]
-            low, high = max(min(ends) - 2, 0), min(max(ends) + 1, len(clean) - 1)
-            wanted = merged([*cells, Cell(float(search.edges[low]), float(search.edges[high]))])
-            if low < high and sum(map(search.pairs_in, wanted)) <= tuning().collected_pairs:
-                cells = wanted
-        if self.n * self.k <= tuning().counted_pairs:
-            return Hint(cells, np.inf, self.n * self.k)
-        # Beyond, losses are known to within those of one part: they should be half of what is missed.
-        missed = 1 - max(targets)
-        parts = 4 * math.ceil(0.38 * self.estimator.falling / missed) if missed > 0 else math.inf
-        if parts > 32:
-            return Hint(cells, np.inf, self.n * self.k)
-        # What is above the thresholds is of interest as far as half of what they miss. Not the last place
-        # where that is reached: of many classes a few rows leave so much open that it may be at the end.
-        half = _place(clean - error, (1 + max(targets)) / 2, "first")
-        far = min(max(half, _place(clean - error, max(targets), rule)) + 1, len(search.edges) - 1)
-        return Hint(cells, float(search.edges[far]), int(search.upto[0, far]), max(int(parts), 4))
+        return hint_from(self._guess(), len(rows), tallies, (self.n, self.k), few_pairs, targets, rule)
+
+    def _guess(self) -> Estimator:
+        """Return the estimator of some labels only, or of all if their scores are known."""
+        sample = self.sample
+        rows, scores = sample.some_label_scores()
+        if isinstance(rows, slice):
+            return self.estimator
+        parts = None if sample.parts is None else sample.parts[rows]
+        return Estimator(scores, sample.labels[rows], self.inverse, self._points, parts)
 
     def _glance(self) -> tuple[Ints, Ints]:
         """Return some rows all over, and the tallies of all cells of eighths of them."""
@@ -367,22 +357,3 @@ def oscillation(block: Block, thresholds: Floats, inverse: ClassMatrix) -> Float
 def _written(inverse: ClassMatrix, unit: float) -> Whole:
     """Return the weights of pairs by label as whole numbers, written out; batches want them again."""
     return Whole(np.rint(inverse.rest(np.arange(inverse.k)) / unit).astype(np.int64))
-
-
-def _place(estimate: Floats, target: float, rule: Rule) -> int:
-    """Return the first place where an estimate reaches the target, or from which on it stays there."""
-    reached = estimate >= target
-    if rule == "first":
-        return int(np.argmax(reached)) if reached.any() else len(estimate)
-    return len(estimate) - int(np.argmax(~reached[::-1])) if not reached.all() else 0
-
-
-class Hint(NamedTuple):
-    """What the first read should collect, up to where it should count, how many pairs that are, and into how
-    many parts it should cut the others.
-    """
-
-    cells: list[Cell]
-    limit: float
-    pairs: int
-    parts: int = 4

@@ -60,6 +60,7 @@ class Estimator:
         self._gains = np.concatenate([[0], np.cumsum(np.maximum(weights, 0))])
         self._losses = np.concatenate([[0], np.cumsum(np.maximum(-weights, 0))])
         self._own = self._gains - self._losses
+        self._own_size = float(np.sqrt(np.mean(own[labels] ** 2)))
 
         self.unit, self.constant = rest_unit(inverse, points)
         diagonal = inverse.diagonal - own
@@ -71,6 +72,11 @@ class Estimator:
     def falling(self) -> float:
         """What all pairs of a point gain and lose, on average."""
         return float(self._totals.sum()) / self.n
+
+    def label_error(self, q: Floats, points: int) -> Floats:
+        """Return the standard error of the labels' part at q, if they are a random part of so many points."""
+        share = self.labels_upto(q) / len(self.label_scores)
+        return self._own_size * np.sqrt(share * (1 - share) / self.n * (1 - self.n / points))
 
     def labels_upto(self, q: Floats) -> Ints:
         """Return how many given labels score at most q."""

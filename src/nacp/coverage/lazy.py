@@ -50,6 +50,7 @@ class LazySample(Sample):
 
     rows: LazyRows
     unlabelled: LazyRows | None
+    collects = False
 
     def __init__(
         self,
@@ -68,7 +69,7 @@ class LazySample(Sample):
         few = np.union1d(glanced_at(rows.n, rows.k), np.arange(rows.n)[every(rows.n)])
         shared = rows.options, score, self._classes, few, looked, columns
         found = rows.joined(_opened, _all_joined, shared, self._given, self._every())[0].rows
-        self.label_scores, held, peeked = found
+        self._label_scores, held, peeked = found
         rows.hold((few, held), (looked, peeked))
 
     def _every(self) -> list[tuple[None, Any]]:

@@ -1,6 +1,7 @@
 """What a coverage asks of a sample: tallies, moments, and the pairs in a window."""
 
 import math
+from collections.abc import Sequence
 from fractions import Fraction
 from functools import cached_property, partial
 from typing import TYPE_CHECKING
@@ -21,8 +22,9 @@ if TYPE_CHECKING:
 class TallyQuestion(Question):
     """Pairs, gains and losses of all cells, or between some edges.
 
-    Of all cells, those above the limit may have pairs of cells above them. The scores up to the limit may be
-    kept, so that nobody has to read the rows for them again.
+    Of all cells, those above the limit may have pairs of cells above them. The scores up to `keep`, which
+    is not above the limit, may be kept, so that nobody has to read the rows for them again. Pairs that weigh
+    the same may be collected from intervals up to the limit: `window` has them, if the engine hands them out.
     """
 
     def __init__(
@@ -30,12 +32,15 @@ class TallyQuestion(Question):
         coverage: "Coverage",
         edges: Floats | None = None,
         limit: float = np.inf,
-        keep: bool = False,
+        keep: float | None = None,
         parts: int = 4,
+        spans: Sequence[Cell] = (),
     ) -> None:
         self.coverage, self._edges, self.limit, self._parts = coverage, edges, limit, parts
-        self.keeps, self.upto = keep, None if edges is None else float(edges[-1])
+        self._keep, self.keeps = keep, keep is not None
+        self.upto = None if edges is None else float(edges[-1])
         self._kept: Kept | None = None
+        self._window, self._handed = Window(list(spans)), 0
         if edges is None:
             self.key, self.lasting = ("tally", coverage.read_as, limit < np.inf), True
         self.placed = coverage.read_as is not None
@@ -44,19 +49,20 @@ class TallyQuestion(Question):
 
     def absorb(self, other: "TallyQuestion") -> None:
         self.limit, self._parts = max(self.limit, other.limit), max(self._parts, other._parts)
+        self._keep, self.keeps = self._keep if self.keeps else other._keep, self.keeps or other.keeps
+        self._window.spans = merged([*self._window.spans, *other._window.spans])
 
     def see(self, block: Block, rows: slice | Ints) -> None:
-        sample, keep = self.coverage.sample, None
-        if self.keeps:
-            self._kept = self._kept or Kept(sample.k, sample.n, self.limit, 2 * sample.few_pairs)
-            keep = partial(self._kept.add, rows)
-        weights = self.coverage.weights(rows)
+        sample, weights = self.coverage.sample, self.coverage.weights(rows)
+        if self._keep is not None and self.keeps:
+            self._kept = self._kept or Kept(sample.k, sample.n, self._keep, sample.few_pairs * 5 // 4)
+        keep = partial(self._take, rows) if self._kept is not None or self._window.spans else None
         self.found += engine.tally(block, self._edges, weights, self.limit, keep, self._parts)
         if self._kept is not None and self._kept.complete:
             sample.kept = self._kept
 
     def terms(self) -> tuple[object, ...]:
-        return self._edges, self.limit, self.keeps, self._parts
+        return self._edges, self.limit, self._keep if self.keeps else None, self._parts
 
     def answer(self) -> Answer:
         if self._kept is None:
@@ -65,10 +71,24 @@ class TallyQuestion(Question):
 
     def add(self, answer: Answer) -> None:
         self.found += answer.sums[0]
-        if self.keeps and answer.rows is not None:
+        if self._keep is not None and self.keeps and answer.rows is not None:
             sample = self.coverage.sample
-            sample.kept = Kept(sample.k, sample.n, self.limit, len(answer.rows[1]))
+            sample.kept = Kept(sample.k, sample.n, self._keep, len(answer.rows[1]))
             sample.kept.add(slice(0, sample.n), *answer.rows)
+
+    def _take(self, rows: slice | Ints, numbers: Ints, scores: Floats, columns: Ints) -> None:
+        """Take the pairs of some rows up to the limit: those to be kept, and those to be collected."""
+        if self._kept is not None:
+            self._kept.add(rows, numbers, scores, columns)
+        for low, high in self._window.spans:
+            inside = scores[(scores > low) & (scores <= high)]
+            self._window.parts.append(engine.Pairs(inside, np.empty(0, dtype=np.int64)))
+        self._handed += len(numbers)
+
+    @property
+    def window(self) -> "Window | None":
+        """The pairs that were collected, if all rows were looked at for them."""
+        return self._window if self._window.spans and self._handed == self.coverage.n else None
 
     def within_limit(self) -> Ints:
         """Return the tally with all that lies above the limit in the last cell."""

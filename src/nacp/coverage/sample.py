@@ -6,7 +6,6 @@ answered. Several conversations go on `together`, and all that they want to know
 
 from abc import ABC, abstractmethod
 from collections.abc import Generator, Hashable, Sequence
-from functools import cached_property
 from typing import Any, NamedTuple, TypeAlias, TypeVar
 
 import numpy as np
@@ -187,21 +186,21 @@ class Sample:
         self._answered: dict[Hashable, Question] = {}
         self._orders: dict[int, Ints] = {}
         self._u: Floats | None = None  # the rows' uniform numbers, once they are known
+        self._label_scores: Floats | None = None
 
-    @cached_property
+    @property
     def label_scores(self) -> Floats:
-        """The native scores of the given labels, in the order of the rows."""
-        scores, scratch, u = np.empty(self.labels.shape), Scratch(), np.empty(self.n)
-        for where in self.rows.slices():
-            block = self._open(where, scratch)
-            if self.parts is None:
-                scores[where] = engine.label_scores(block, self.labels[where])
-            else:
-                columns = self.labels[where].T % self.k
-                scores[where] = np.stack([engine.label_scores(block, each) for each in columns], axis=1)
-            u[where] = 0 if block.u is None else block.u
-        self._u = u
-        return scores
+        """The native scores of the given labels, in the order of the rows; the first read finds them."""
+        if self._label_scores is None:
+            self._read([], None)
+        assert self._label_scores is not None
+        return self._label_scores
+
+    def _scores_of(self, block: Block, rows: slice | Ints) -> Floats:
+        """Return the native scores of the labels of some rows."""
+        if self.parts is None:
+            return engine.label_scores(block, self.labels[rows])
+        return np.stack([engine.label_scores(block, each) for each in self.labels[rows].T % self.k], axis=1)
 
     @property
     def _at_once(self) -> int:
@@ -212,7 +211,7 @@ class Sample:
         """Return some of the points, with what is known of them."""
         parts = None if self.parts is None else self.parts[rows]
         found = Sample(self.rows.some(rows), self.labels[rows], self.score, self.unlabelled, parts)
-        found.by_annotator, found.label_scores = self.by_annotator, self.label_scores[rows]
+        found.by_annotator, found._label_scores = self.by_annotator, self.label_scores[rows]
         found._u = None if self._u is None else self._u[rows]
         return found
 
@@ -224,6 +223,8 @@ class Sample:
     def keeps(self) -> bool:
         """Whether the scores of rows can be kept when these are read."""
         return engine.keeps(self.spec) and not self.rows.on_device
+
+    collects = True  # whether pairs can be collected while they are counted
 
     @property
     def few_pairs(self) -> int:
@@ -295,11 +296,37 @@ class Sample:
         return self._orders[seed]
 
     def _read(self, questions: Sequence[Question], order: Ints | None) -> None:
+        if self._label_scores is None and (order is None or len(order) == self.n):
+            self._label_scores, u = np.empty(self.labels.shape), np.empty(self.n)
+            try:
+                self._read_blocks(questions, order, (self._label_scores, u))
+            except BaseException:
+                self._label_scores = None
+                raise
+            self._u = u
+        else:
+            self._read_blocks(questions, order)
+        extra = [question for question in questions if question.unlabelled]
+        if self.unlabelled is None or not extra:
+            return
+        scratch = Scratch()
+        for where in self.unlabelled.slices():
+            block = engine.open_block(self.unlabelled[where], self.spec, scratch)
+            for question in extra:
+                question.see(block, None)
+
+    def _read_blocks(
+        self, questions: Sequence[Question], order: Ints | None, first: tuple[Floats, Floats] | None = None
+    ) -> None:
+        """Let questions see all rows; the first time, learn the labels' scores and the uniform numbers."""
         scratch, number, start = Scratch(), self.n if order is None else len(order), 0
         kept = self.kept if self.keeps else None
         for question in [each for each in questions if each.keeps][1:]:
             question.keeps = False
-        while start < number and (open_questions := [each for each in questions if not each.done]):
+        while start < number:
+            open_questions = [each for each in questions if not each.done]
+            if not open_questions and first is None:
+                return
             fitting = [each.most_rows for each in open_questions if each.most_rows is not None]
             where = slice(start, min(start + min([self._at_once, *fitting]), number))
             start = where.stop
@@ -310,19 +337,15 @@ class Sample:
                     question.see(engine.kept_block(kept, rows, self.spec), rows)
                 else:
                     others.append(question)
-            if others:
+            if others or first is not None:
                 block = self._open(rows, scratch)
+                if first is not None:
+                    first[0][rows] = self._scores_of(block, rows)
+                    first[1][rows] = 0 if block.u is None else block.u
                 if any(question.placed for question in others):
                     block.prepare(placed=True)
                 for question in others:
                     question.see(block, rows)
-        extra = [question for question in questions if question.unlabelled]
-        if self.unlabelled is None or not extra:
-            return
-        for where in self.unlabelled.slices():
-            block = engine.open_block(self.unlabelled[where], self.spec, scratch)
-            for question in extra:
-                question.see(block, None)
 
     def glance(self, questions: Sequence[Question]) -> Ints:
         """Let questions share some evenly spaced rows, an eighth of all at the most; return which."""
@@ -332,6 +355,17 @@ class Sample:
             for where in row_slices(len(some), self.k, self._at_once):
                 question.see(self._open(some[where], scratch), some[where])
         return chosen
+
+    def some_label_scores(self) -> tuple[slice | Ints, Floats]:
+        """Return some evenly spaced rows, an eighth at the most, and their labels' scores; all, if known."""
+        if self._label_scores is not None:
+            return slice(None), self._label_scores
+        step = min(self.n, max(8, self.n // tuning().hint_labels))
+        chosen, scratch, scores = np.arange(step // 2, self.n, step), Scratch(), []
+        for where in row_slices(len(chosen), self.k, self._at_once):
+            block = self._open(chosen[where], scratch)
+            scores.append(self._scores_of(block, chosen[where]))
+        return chosen, np.concatenate(scores)
 
 
 def glanced_at(n: int, k: int) -> Ints:

@@ -128,7 +128,9 @@ class TalliedCoverage(Coverage):
         """Return how many edges are not above thresholds."""
         return np.searchsorted(self.edges, thresholds, side="right")
 
-    def crossings(self, targets: list[float], rule: Rule, *, least: bool = False) -> Talk[list[Crossing]]:
+    def crossings(
+        self, targets: list[float], rule: Rule, *, least: bool = False, last: bool = False
+    ) -> Talk[list[Crossing]]:
         return known([self._crossing(target, rule, least) for target in targets])
 
     def _crossing(self, target: float, rule: Rule, least: bool) -> Crossing:

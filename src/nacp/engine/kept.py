@@ -1,5 +1,7 @@
 """Scores that were kept when rows were read: what asks about low scores need not read the rows again."""
 
+from typing import Any
+
 import numpy as np
 
 from nacp._types import Floats, Ints
@@ -20,7 +22,7 @@ class Kept:
 
     def __init__(self, k: int, n: int, limit: float, room: int) -> None:
         self.k, self.n, self.limit, self._room = k, n, limit, room
-        self._parts: list[tuple[Ints, Floats, Ints]] = []
+        self._parts: tuple[list[Any], ...] = [], [], []  # numbers, scores, labels
         self._place = np.empty(n, dtype=np.int64)  # which of the rows that were kept each row is
         self._rows = 0
         self.starts: Ints = np.zeros(1, dtype=np.int64)
@@ -28,20 +30,25 @@ class Kept:
         self.columns: Ints = np.empty(0, dtype=np.int32)
 
     def add(self, rows: slice | Ints, numbers: Ints, scores: Floats, columns: Ints) -> None:
-        """Keep some rows: how many labels each of them has, and these with their scores."""
+        """Keep some rows: how many labels each of them has, and these with their scores.
+
+        There may be labels that score above the limit.
+        """
         if self._room < 0:
             return
+        low = scores <= self.limit
+        if not low.all():
+            numbers = np.diff(np.append(0, np.cumsum(low))[np.cumsum(numbers)], prepend=0)
+            scores, columns = scores[low], columns[low]
         self._place[rows] = self._rows + np.arange(len(numbers))
         self._rows += len(numbers)
         self._room -= len(scores)
-        self._parts.append((numbers, scores, columns))
+        for part, some in zip(self._parts, (numbers, scores, columns), strict=True):
+            part.append(some)
         if self._room < 0:
-            self._parts.clear()
+            self._parts = [], [], []
         elif self._rows == self.n:
-            each, self.scores, self.columns = (
-                np.concatenate(part) for part in zip(*self._parts, strict=True)
-            )
-            self._parts.clear()
+            each, self.scores, self.columns = (_joined(part) for part in self._parts)
             self.starts = np.append(0, np.cumsum(each))
 
     @property
@@ -56,3 +63,10 @@ class Kept:
     def described(self, rows: slice | Ints) -> tuple[Ints, Ints, Floats, Ints]:
         """Return what an engine needs to know: where rows start, which are meant, scores and labels."""
         return self.starts, np.ascontiguousarray(self._place[rows]), self.scores, self.columns
+
+
+def _joined(part: list[Any]) -> Any:
+    """Return arrays as one, and let go of them."""
+    found = np.concatenate(part)
+    part.clear()
+    return found

@@ -227,7 +227,7 @@ class Corrected(Guarantee):
         """Return where the estimate crosses the corrected target."""
         corrections = [self.correction(problem) for problem in problems]
         targets = [1 - p.alpha + delta for p, delta in zip(problems, corrections, strict=True)]
-        found = yield from coverage.crossings(targets, crossing)
+        found = yield from coverage.crossings(targets, crossing, last=self.delta is None)
         deviations: Sequence[float | None] = [None] * len(found)
         if self.delta is not None:
             deviations = yield from coverage.deviations(np.array([at.threshold for at in found]))

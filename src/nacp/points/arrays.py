@@ -1,19 +1,25 @@
 """Rows of an array: NumPy's, memory-mapped, or anything that turns into one. Never copied whole."""
 
+import mmap
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from functools import cached_property
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from nacp._types import Array, Ints
 from nacp.engine import engine_name
+from nacp.errors import InputError
 from nacp.tuning import tuning
 
 _WIDTHS = [np.dtype(each) for each in (np.float16, np.float32, np.float64)]
 _GLANCE = 32
+# After so many bytes, the pages of a mapped file are let go of: they would count as memory in use. To touch
+# one of them fetches some of its neighbours.
+_MAPPED, _NEIGHBOURS = 1 << 24, 1 << 16
+_LET_GO = getattr(mmap, "MADV_DONTNEED", None)
 _WATCH: ContextVar[Callable[[int], object] | None] = ContextVar("watch", default=None)
 
 
@@ -68,26 +74,39 @@ class Widths(NamedTuple):
 
 
 class Rows:
-    """A checked (n, k) matrix, handed out block by block: C-contiguous, in float32 or float64.
+    """An (n, k) matrix, handed out block by block: C-contiguous, in float32 or float64.
+
+    Rows that come with a check are checked when they are first read from the first to the last; what reads
+    some of them before learns of errors at once, and of the first one in the order of the rows.
 
     Parameters
     ----------
     matrix : array of shape (n, k)
-        The rows.
+        The rows. Of a mapped file what was read is let go of.
     normalize : bool, default=False
         Whether to divide each by its sum.
     width : str, optional
         To what wider numbers are rounded first.
     logits : bool, default=False
         Whether the matrix holds logits, of which the softmax is handed out, in float64.
+    check : callable, optional
+        Raises an error if rows, given with the number of the first of them, are not what they should be.
     """
 
     on_device = False  # whether blocks are tensors
+    _check: Callable[[Array, int], None] | None = None
 
     def __init__(
-        self, matrix: Array, normalize: bool = False, width: str | None = None, logits: bool = False
+        self,
+        matrix: Array,
+        normalize: bool = False,
+        width: str | None = None,
+        logits: bool = False,
+        check: Callable[[Array, int], None] | None = None,
     ) -> None:
-        self._matrix = matrix
+        self._matrix, self._mapped = matrix, _mapped(matrix)
+        self._check, self._checked, self._touched = check, 0, 0
+        self._seen: list[Array] = []  # a few rows all over, as they came: seen when all were checked
         self._normalize, self.logits = normalize, logits
         self._width = None if width is None else np.dtype(width)
         self.n: int
@@ -98,7 +117,7 @@ class Rows:
     def widths(self) -> Widths:
         """How wide the numbers are, by their type and by a few rows all over."""
         given = self._matrix.dtype if self._matrix.dtype in _WIDTHS else np.dtype(np.float64)
-        some = self._matrix[every(self.n)]
+        some = np.concatenate(self._seen) if self._seen else self._matrix[every(self.n)]
         with np.errstate(over="ignore"):
             fits = (
                 each
@@ -125,15 +144,25 @@ class Rows:
                     place += 1
         return Widths(_WIDTHS[place].name, given.name)
 
+    def check(self) -> None:
+        """Check all rows that were not yet."""
+        while self._check is not None and self._checked < self.n:
+            where = slice(self._checked, min(self._checked + self.at_once, self.n))
+            given = self._given(where)
+            self._look_at(given, _plain(given), where, self._check)
+
     def some(self, rows: Ints) -> "Rows":
         """Return some of the rows; none is copied before it is read."""
+        self.check()
         return SomeRows(self, rows)
 
     def peek(self, rows: slice | Ints, columns: Ints) -> Array:
         """Return some columns of some rows, as they came; nobody is told."""
-        where = (rows, columns) if isinstance(rows, slice) else np.ix_(rows, columns)
-        found: Array = self._matrix[where]
-        return found
+        if isinstance(rows, slice):
+            self._let_go(rows)
+            found: Array = self._matrix[rows, columns]
+            return found
+        return self._gather(rows, columns)
 
     def slices(self) -> Iterator[slice]:
         """Cut the rows into blocks."""
@@ -152,22 +181,94 @@ class Rows:
         """Refuse rows of a block whose set is not known; of whole rows all are."""
 
     def __getitem__(self, where: slice | Ints) -> Array:
-        block = self._matrix[where]
-        tell(len(block))
-        if self._width is not None and block.dtype.itemsize > self._width.itemsize:
+        given = self._given(where)
+        block = _plain(given)
+        if self._check is not None:
+            self._look_at(given, block, where, self._check)
+        if self._width is not None and given.dtype.itemsize > self._width.itemsize:
             with np.errstate(over="ignore"):
-                block = block.astype(self._width)
-        if block.dtype == np.float16:
-            block = block.astype(np.float32)
-        elif block.dtype not in (np.float32, np.float64):
-            block = block.astype(np.float64)
-        block = np.ascontiguousarray(block)  # first: in which order a sum adds depends on the layout
+                block = _plain(given.astype(self._width))
         if self.logits:
             # In float64, row by row: the same whatever other rows are in the block.
             block = np.exp(np.subtract(block, block.max(axis=1, keepdims=True), dtype=np.float64))
         if self._normalize or self.logits:
             block = block / block.sum(axis=1, dtype=np.float64, keepdims=True)
         return block
+
+    def _given(self, where: slice | Ints) -> Array:
+        """Return rows as they came, and tell who watches."""
+        if isinstance(where, slice):
+            self._let_go(where)
+            given: Array = self._matrix[where]
+        else:
+            given = self._gather(where)
+        tell(len(given))
+        return given
+
+    def _look_at(
+        self, given: Array, block: Array, where: slice | Ints, check: Callable[[Array, int], None]
+    ) -> None:
+        """Check a block; if it is not the next one, all of them if something seems wrong with it."""
+        if isinstance(where, slice) and where.start == self._checked:
+            check(block, where.start)
+            self._checked = where.stop
+            step = every(self.n).step
+            self._seen.append(given[-where.start % step :: step].copy())
+            if self._checked >= self.n:
+                self._check = None
+            return
+        try:
+            check(block, 0)
+        except InputError:
+            self.check()
+
+    def _gather(self, rows: Ints, columns: Ints | None = None) -> Array:
+        """Return rows all over, or some columns of them; from a mapped file some at a time."""
+        if not isinstance(self._matrix, np.ndarray):
+            gathered: Array = self._matrix[rows] if columns is None else self._matrix[rows, columns]
+            return gathered
+        step = max(1, len(rows))
+        if self._mapped is not None:
+            step = max(1, _MAPPED // (self.k * self._matrix.dtype.itemsize + _NEIGHBOURS))
+        pieces = []
+        for start in range(0, max(len(rows), 1), step):
+            some = rows[start : start + step]
+            self._let_go(some)
+            pieces.append(self._matrix[some] if columns is None else self._matrix[np.ix_(some, columns)])
+        return pieces[0] if len(pieces) == 1 else np.concatenate(pieces)
+
+    def _let_go(self, where: slice | Ints) -> None:
+        """Let go of the pages of a mapped file that were read, before others are: the file keeps them."""
+        if self._mapped is None:
+            return
+        each = self.k * self._matrix.dtype.itemsize
+        if isinstance(where, slice):
+            more = len(range(self.n)[where]) * each
+        else:
+            more = len(where) * (each + _NEIGHBOURS)
+        if self._touched + more > _MAPPED:
+            self._mapped.madvise(_LET_GO)
+            self._touched = 0
+        self._touched += more
+
+
+def _plain(block: Array) -> Array:
+    """Return a block in float32 or float64, row after row."""
+    if block.dtype == np.float16:
+        block = block.astype(np.float32)
+    elif block.dtype not in (np.float32, np.float64):
+        block = block.astype(np.float64)
+    return np.ascontiguousarray(block)  # in which order a sum adds depends on the layout
+
+
+def _mapped(matrix: Array) -> Any:
+    """Return the map of a file that a matrix lies in, if its pages can be let go of without loss."""
+    base: Any = matrix
+    while isinstance(base, np.ndarray) and not isinstance(base, np.memmap):
+        base = base.base
+    if _LET_GO is None or not isinstance(base, np.memmap) or base.mode not in ("r", "r+"):
+        return None
+    return getattr(base, "_mmap", None)
 
 
 class SomeRows(Rows):

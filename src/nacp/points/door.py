@@ -11,13 +11,10 @@ from nacp._types import Array, Ints
 from nacp.engine import check
 from nacp.errors import InputError
 from nacp.points.arrays import Rows, Widths
+from nacp.points.parts import Parts
 from nacp.points.sparse import open_top
 from nacp.points.tensors import TensorRows, acceptable, fetched, is_tensor, kind_of, open_tensor, stays
-
-# By how much the sum of a row may miss 1, by how precise its numbers are. A softmax in bfloat16 rounds its
-# sum and its quotients, each by at most 2^-8 of itself. In float16 small numbers round by up to 2^-25 each.
-SUM_TOLERANCE, _BFLOAT16_TOLERANCE, _FLOAT16_TOLERANCE, _SMALL = 1e-3, 2.0**-7, 1e-2, 2.0**-25
-_MOST = 0.9  # of the rows
+from nacp.points.wrong import SUM_TOLERANCE, check_logits, explain, first_nan, sixteen_bits, tolerance_of
 
 
 def open_points(
@@ -30,12 +27,13 @@ def open_points(
     k: int | None = None,
     classes: Any = None,
     names: tuple[str, str] = ("probs", "labels"),
+    later: bool = False,
 ) -> tuple[Rows, Ints, tuple[Any, ...] | None]:
     """Check rows, their labels and the class names; return rows to read from, numbers, and the names."""
     classes = column_names(probs, classes)
     rows = open_rows(
         probs, probabilities=probabilities, normalize=normalize, from_logits=from_logits, k=k,
-        classes=classes, name=names[0],
+        classes=classes, name=names[0], later=later,
     )  # fmt: skip
     known = check_classes(classes, rows.k)
     return rows, check_labels(labels, rows.n, rows.k, known, name=names[1]), known
@@ -62,12 +60,14 @@ def open_rows(
     widths: Widths | None = None,
     least: int = 1,
     start: int = 0,
+    later: bool = False,
 ) -> Rows:
     """Check a matrix of probabilities (or of scores) and return it as rows to read from.
 
     A table whose columns are named by the classes is put in their order. Of logits the rows that are read are
     the softmax, in float64. Where a threshold was found with numbers of certain widths, narrower ones are
-    refused, and wider ones rounded. Rows are numbered from `start`.
+    refused, and wider ones rounded. Rows are numbered from `start`. With `later` the rows themselves are
+    checked when they are first read: for who reads all of them before anything is concluded.
     """
     what = "" if probabilities else "(scores, given in place of probabilities) "
     if normalize and not probabilities:
@@ -86,7 +86,7 @@ def open_rows(
         raise InputError(name, f"{what}is a sparse tensor", remedy="pass probs.to_dense()")
     ordered = _in_order(probs, classes, k, name)
     try:
-        matrix = ordered if stays(ordered) else plain_array(ordered)
+        matrix: Any = ordered if stays(ordered) or isinstance(ordered, Parts) else plain_array(ordered)
     except ValueError:
         raise InputError(
             name, f"{what}must have the shape (n, k)", found="rows of different lengths"
@@ -117,125 +117,31 @@ def open_rows(
             remedy=f"calibrate with {kind} too, or pass {widths.given} that was never rounded",
             spoken=f"calibrate with a file of {kind}, too",
         )
-    served = TensorRows if is_tensor(matrix) else Rows
-    rows = served(matrix)
-    sixteen = _BFLOAT16_TOLERANCE, _FLOAT16_TOLERANCE + _SMALL * rows.k
+
+    def check_block(block: Array, first: int) -> None:
+        if from_logits:
+            check_logits(block, start + first, name)
+        elif probabilities and not check(block, SUM_TOLERANCE):
+            tolerance = tolerance_of(block)
+            if not check(block, tolerance):
+                explain(block, start + first, tolerance, normalize, name)
+        elif not probabilities and np.isnan(block).any():
+            raise InputError(name, f"{what}holds NaN, first in row {start + first + first_nan(block)}")
+
+    width = None if widths is None or kind.kind != "f" else widths.given
+    if not is_tensor(matrix):
+        opened = Rows(matrix, normalize, width, from_logits, check_block)
+        if not later:
+            opened.check()
+        return opened
+    rows = TensorRows(matrix)
+    tolerances = SUM_TOLERANCE, *sixteen_bits(rows.k)
     asked = {"probabilities": probabilities, "normalize": normalize, "logits": from_logits}
     for where in rows.slices():
         block = rows[where]
-        if rows.on_device:
-            if acceptable(block, (SUM_TOLERANCE, *sixteen), **asked):
-                continue
-            block = fetched(block)
-        if from_logits:
-            _check_logits(block, start + where.start, name)
-        elif probabilities and not check(block, SUM_TOLERANCE):
-            tolerance = _tolerance(block)
-            if not check(block, tolerance):
-                _explain(block, start + where.start, tolerance, normalize, name)
-        elif not probabilities and np.isnan(block).any():
-            first = start + where.start + _first_nan(block)
-            raise InputError(name, f"{what}holds NaN, first in row {first}")
-    width = None if widths is None or kind.kind != "f" else widths.given
-    return served(matrix, normalize, width, from_logits)
-
-
-def _tolerance(block: Array) -> float:
-    """Return by how much the sums of rows may miss 1: more for numbers that were rounded to 16 bits."""
-    with np.errstate(over="ignore", invalid="ignore"):
-        if np.array_equal(block.astype(np.float16), block):
-            return float(_FLOAT16_TOLERANCE + _SMALL * block.shape[1])
-        single = block.astype(np.float32, copy=False)
-        rounded = np.array_equal(single, block) and not np.any(single.view(np.uint32) & 0xFFFF)
-    return float(_BFLOAT16_TOLERANCE if rounded else SUM_TOLERANCE)
-
-
-def _check_logits(block: Array, start: int, name: str) -> None:
-    """Refuse logits of which the softmax does not exist, and probabilities in their place."""
-    highest = block.max(axis=1)
-    odd = ~np.isfinite(highest)
-    if odd.any():
-        row = int(odd.argmax())
-        what = "NaN" if np.isnan(highest[row]) else "infinity" if highest[row] > 0 else "no finite logit"
-        raise InputError(
-            name, f"holds {what}, first in row {start + row}", remedy="drop or repair such rows first"
-        )
-    if check(block, _tolerance(block)):
-        raise InputError(
-            name,
-            "must hold logits",
-            found="probabilities: no value is negative, and rows sum to 1",
-            remedy="pass logits, or calibrate without from_logits",
-            spoken="give logits, or calibrate without --logits",
-        )
-
-
-def _explain(block: Array, start: int, tolerance: float, normalize: bool, name: str) -> None:
-    """Say what is wrong with rows that are not probabilities, unless they are to be normalised."""
-    if np.isnan(block).any():
-        raise InputError(
-            name,
-            f"holds NaN, first in row {start + _first_nan(block)}",
-            remedy="drop or repair such rows first",
-        )
-    low, high = block.min(), block.max()
-    if np.isposinf(high):
-        row = start + int(np.argmax(np.isposinf(block).any(axis=1)))
-        raise InputError(name, f"holds infinity, first in row {row}", remedy="drop or repair such rows first")
-    with np.errstate(over="ignore"):
-        sums = block @ np.ones(block.shape[1], dtype=block.dtype)
-    if normalize and low >= 0:
-        if np.all(sums > 0):
-            return
-        raise InputError(name, f"has no mass in row {start + int(np.argmin(sums > 0))}: it is all zeros")
-    off = np.abs(sums - 1) > tolerance
-    beyond = (block.min(axis=1) < 0) | (block.max(axis=1) > 1)
-    row = int(np.argmax(off | beyond))
-    values = f"values from {low:.4g} to {high:.4g}"
-    if high <= 0 and np.allclose(np.exp(block.astype(np.float64)).sum(axis=1), 1, atol=1e-3):
-        raise InputError(
-            name,
-            f"looks like log-probabilities ({values})",
-            remedy="calibrate with from_logits=True, or pass np.exp(probs)",
-            spoken="give --logits to nacp calibrate",
-        )
-    if low >= 0 and np.allclose(sums, 100, rtol=0.01):
-        raise InputError(
-            name,
-            f"looks like percentages (row {start + row} sums to {sums[row]:.6g})",
-            remedy="pass probs / 100, or normalize=True to divide by the row sums",
-            spoken="nacp calibrate --normalize divides by the row sums",
-        )
-    if low < -tolerance and np.mean(off | beyond) > _MOST:
-        raise InputError(
-            name,
-            f"looks like logits ({values}, row {start + row} sums to {sums[row]:.4g})",
-            remedy="calibrate with from_logits=True if they are, or pass their softmax",
-            spoken="give --logits to nacp calibrate if they are",
-        )
-    if low < 0 or not off.any():
-        row = int(np.argmax(beyond))
-        slight = -tolerance <= low and high <= 1 + tolerance
-        raise InputError(
-            name,
-            "must lie between 0 and 1",
-            found=f"values from {block[row].min():.8g} to {block[row].max():.8g} in row {start + row}",
-            remedy="pass np.clip(probs, 0, 1) if that is rounding"
-            if slight
-            else "drop or repair such rows first",
-            spoken="put it at the nearer end if that is rounding" if slight else None,
-        )
-    logits = int(high > 1)
-    raise InputError(
-        name,
-        f"must have rows that sum to 1; row {start + row} sums to {sums[row]:.6g}",
-        remedy="pass normalize=True to divide by the row sums" + ", from_logits=True for logits" * logits,
-        spoken="nacp calibrate --normalize divides by the row sums" + ", --logits is for logits" * logits,
-    )
-
-
-def _first_nan(block: Array) -> int:
-    return int(np.argmax(np.isnan(block).any(axis=1)))
+        if not rows.on_device or not acceptable(block, tolerances, **asked):
+            check_block(fetched(block) if rows.on_device else block, where.start)
+    return TensorRows(matrix, normalize, width, from_logits)
 
 
 def plain_array(values: Any) -> Array:
@@ -298,6 +204,8 @@ def _in_order(probs: Any, classes: Any, k: int | None, name: str) -> Any:
             remedy="call its columns as the classes are called, or pass an array in their order",
         )
     order = [names.index(each) for each in wanted]
+    if isinstance(probs, Parts):
+        return probs[:, order]
     return probs.iloc[:, order] if hasattr(probs, "iloc") else np.asarray(probs)[:, order]
 
 

@@ -213,9 +213,11 @@ def numbered(part: Part, k: int, classes: Any) -> Ints:
     return check_labels(part.labels, len(part.matrix), k, classes)
 
 
-def open_given(probs: Any, labels: Any, **options: Any) -> Rows:
+def open_given(probs: Any, labels: Any, *, later: bool = False, **options: Any) -> Rows:
     """Check rows that have labels, wherever they are; those of a dask array when they are read."""
-    return open_lazy(probs, labels, **options) if is_lazy(probs) else open_rows(probs, **options)
+    if is_lazy(probs):
+        return open_lazy(probs, labels, **options)
+    return open_rows(probs, later=later, **options)
 
 
 def open_more(rows: Rows, unlabelled: Any, **options: Any) -> Rows:

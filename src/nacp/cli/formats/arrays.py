@@ -4,12 +4,14 @@ import zipfile
 import zlib
 from contextlib import ExitStack
 from pathlib import Path
+from typing import cast
 
 import numpy as np
 
 from nacp._types import Array
 from nacp.cli.formats.common import checked, need, pick
 from nacp.errors import InputError
+from nacp.points import open_parts
 
 UNREADABLE = (ValueError, EOFError, TypeError, zipfile.BadZipFile, zlib.error)
 
@@ -59,6 +61,8 @@ def _read_safetensors(path: Path, key: str | None, usual: str) -> Array:
         raise _refused(path) from None
     with file:
         wanted = pick(path, list(file.keys()), key, usual)
+        if usual == "probs" and len(file.get_slice(wanted).get_shape()) == 2:
+            return cast(Array, open_parts(path, wanted))
         try:
             return np.asarray(file.get_tensor(wanted))
         except (TypeError, AttributeError, module.SafetensorError):

@@ -1,0 +1,164 @@
+"""Files larger than memory: how fast they are calibrated, against reading them, and in how much memory.
+
+A file of 1,000,000 x 1,000 float32 (4 GB) is made in a temporary folder and deleted afterwards::
+
+    python benchmarks/files.py [--rows 1000000] [--parts] [--folder /tmp]
+
+Each job runs in a process of its own, which says its peak memory, imports included. NumPy reads the file in
+blocks in the same run, before each job; what is printed is the time of the job in times of the quicker of
+two such reads, the least of some repetitions. Nothing is compared across machines.
+"""
+
+import argparse
+import json
+import resource
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+import numpy as np
+
+K, BLOCK = 1000, 1048
+BASE = 50_000  # rows that are drawn; the others are these with their classes moved on
+JOBS = {
+    "calibrate hps none": 2.0,
+    "calibrate hps pac": None,
+    "calibrate aps none": 5.0,
+    "calibrate aps pac": None,
+    "predict hps": None,
+    "predict aps": None,
+    "evaluate hps": None,
+    "compare hps": None,
+    "command calibrate": None,
+    "command evaluate": None,
+    "command predict .parquet": None,
+    "command predict .npz": None,
+    "command predict .csv": None,
+}
+
+
+def make(folder, rows, parts):
+    """Write the probabilities of a twin of ImageNet, true and noisy labels; in eight parts as well."""
+    import nacp
+    from nacp.paper import twins
+
+    base, labels = twins.simulate("imagenet-resnet50", n=min(rows, BASE), random_state=0)
+    whole = np.lib.format.open_memmap(folder / "probs.npy", "w+", np.float32, (rows, K))
+    true = np.empty(rows, dtype=np.int64)
+    for i, start in enumerate(range(0, rows, BASE)):
+        here = slice(start, min(start + BASE, rows))
+        number = here.stop - here.start
+        whole[here], true[here] = np.roll(base[:number], 37 * i, axis=1), (labels[:number] + 37 * i) % K
+    whole.flush()
+    np.save(folder / "true.npy", true)
+    np.save(folder / "noisy.npy", nacp.UniformNoise(0.2).sample(true, K, random_state=0))
+    if parts:
+        (folder / "parts").mkdir()
+        step = -(-rows // 8)
+        for i in range(8):
+            np.save(folder / "parts" / f"{i}.npy", whole[i * step : (i + 1) * step])
+
+
+def by_map(path):
+    """Read a file in blocks as NumPy maps it, each copied to the same place."""
+    whole, block = np.load(path, mmap_mode="r"), np.empty((BLOCK, K), dtype=np.float32)
+    start = time.perf_counter()
+    for i in range(0, len(whole), BLOCK):
+        some = whole[i : i + BLOCK]
+        block[: len(some)] = some
+    return time.perf_counter() - start
+
+
+def by_fromfile(path):
+    """Read a file in blocks by np.fromfile."""
+    start = time.perf_counter()
+    with path.open("rb") as file:
+        np.lib.format.read_magic(file)
+        np.lib.format.read_array_header_1_0(file)
+        while len(np.fromfile(file, np.float32, BLOCK * K)):
+            pass
+    return time.perf_counter() - start
+
+
+def command(*words):
+    """Run a command line in this process."""
+    from nacp.cli.main import app
+
+    sys.argv = ["nacp", *map(str, words)]
+    try:
+        app()
+    except SystemExit as end:
+        if end.code not in (0, 1, None):
+            raise
+
+
+def work(job, folder, source):
+    """Do a job; return how long it took, and the peak memory of this process in MB."""
+    import nacp
+
+    verb, *how = job.split()
+    given, target = folder / source, folder / "out"
+    noisy, true = np.load(folder / "noisy.npy"), np.load(folder / "true.npy")
+    probs = nacp.open_parts(given) if given.is_dir() else np.load(given, mmap_mode="r")
+    saved = folder / f"{how[0]}.json"
+    cal = nacp.load(saved) if saved.exists() else None
+    start = time.perf_counter()
+    if verb == "calibrate":
+        nacp.calibrate(probs, noisy, noise=0.2, score=how[0], guarantee=how[1]).save(saved)
+    elif verb == "predict":
+        cal.predict_set(probs)
+    elif verb == "evaluate":
+        nacp.evaluate(cal.predict_set(probs), true)
+    elif verb == "compare":
+        nacp.compare(probs, noisy, noise=0.2, scores=how, guarantees=["pac", "none", "expected"])
+    elif how[0] == "calibrate":
+        command("calibrate", given, folder / "noisy.npy", "--noise", "0.2", "-o", folder / "cal.json")
+    elif how[0] == "evaluate":
+        command("evaluate", folder / "cal.json", given, folder / "true.npy")
+    else:
+        command("predict", folder / "cal.json", given, "-o", f"{target}{how[1]}")
+    return time.perf_counter() - start, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+
+
+def main():
+    """Print a table."""
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("--rows", type=int, default=1_000_000)
+    parser.add_argument("--folder", type=Path, help="where the temporary folder is made; it takes 4 GB")
+    parser.add_argument("--parts", action="store_true", help="read a folder of eight parts instead of a map")
+    parser.add_argument("--repeat", type=int, default=3)
+    parser.add_argument("--only", default="", help="jobs that contain these words")
+    parser.add_argument("--job", nargs=3, help=argparse.SUPPRESS)
+    options = parser.parse_args()
+    if options.job:
+        job, folder, source = options.job
+        print("\n" + json.dumps(work(job, Path(folder), source)))
+        return
+    source = "parts" if options.parts else "probs.npy"
+    with tempfile.TemporaryDirectory(dir=options.folder) as name:
+        folder = Path(name)
+        make(folder, options.rows, options.parts)
+        print(f"{options.rows:,} x {K:,} float32, {source}; times of a read by NumPy, and peak memory\n")
+        print(f"{'':<28}{'reads':>8}{'wanted':>8}{'seconds':>9}{'MB':>7}")
+        for job, wanted in JOBS.items():
+            if options.only not in job:
+                continue
+            ratios, seconds, memory = [], [], []
+            for _ in range(options.repeat):
+                read = min(by_map(folder / "probs.npy"), by_fromfile(folder / "probs.npy"))
+                words = [sys.executable, __file__, "--job", job, name, source]
+                done = subprocess.run(words, check=True, capture_output=True, text=True)
+                took, peak = json.loads(done.stdout.splitlines()[-1])
+                ratios.append(took / read)
+                seconds.append(took)
+                memory.append(peak)
+            bound = "" if wanted is None else f"{wanted:.0f}"
+            print(
+                f"{job:<28}{min(ratios):>8.2f}{bound:>8}{min(seconds):>9.2f}{max(memory):>7.0f}", flush=True
+            )
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,111 @@
+"""A hint from a few rows: in which cells targets are crossed, and how far it is worth while to look."""
+
+import math
+from typing import NamedTuple
+
+import numpy as np
+
+from nacp._types import Floats, Ints
+from nacp.coverage.crossing import Cell, Rule, Search
+from nacp.coverage.estimator import Estimator
+from nacp.coverage.questions import merged
+from nacp.engine.cells import ENDS
+from nacp.tuning import tuning
+
+
+class Hint(NamedTuple):
+    """What the first read should collect, up to where it should count, up to where it should keep scores, if
+    it should, and into how many parts it should cut the pairs beyond the limit.
+    """
+
+    cells: list[Cell]
+    limit: float = np.inf
+    keep: float | None = None
+    parts: int = 4
+
+
+def hint_from(
+    guess: Estimator,
+    rows: int,
+    tallies: Ints,
+    points: tuple[int, int],
+    few_pairs: int,
+    targets: list[float],
+    rule: Rule,
+) -> Hint:
+    """Guess in which cells targets are crossed; an error costs a read.
+
+    Parameters
+    ----------
+    guess : Estimator
+        The estimate from the labels of some points.
+    rows : int
+        How many rows were looked at.
+    tallies : array of int
+        Of parts of these rows, what was counted in all cells.
+    points : tuple of two ints
+        How many points and classes there are.
+    few_pairs : int
+        How many pairs may be kept.
+    targets : list of float
+        Which coverage is to be reached.
+    rule : {"last", "first"}
+        Where.
+    """
+    n, whole = points[0], points[0] * points[1]
+    keep = np.inf if whole <= few_pairs else None
+    search = Search(guess)
+    search.learn(ENDS, np.rint(tallies.sum(axis=0) * (guess.n / rows)).astype(np.int64))
+    clean = guess.clean(search.edges, search.upto[1] - search.upto[2])[:-1]
+    # The error of the pairs' part shows in how the few rows' parts differ; that of the labels' is known.
+    held = np.flatnonzero(tallies[:, 0].any(axis=0))
+    net = np.zeros((len(tallies), len(held) + 1), dtype=np.int64)
+    for i, tally in enumerate(tallies):
+        np.cumsum(np.subtract(*guess.weighed(tally[:, held])[1:]), out=net[i, 1:])
+    net = net[:, np.searchsorted(ENDS[1:][held], search.edges[:-1], side="right")]
+    scale = np.sqrt(len(tallies)) / rows * guess.unit
+    error = np.std(net.astype(np.float64), axis=0, ddof=1) * scale
+    error = tuning().hint_errors * np.hypot(error, guess.label_error(search.edges[:-1], n))
+    upto = search.upto[0] * (n / guess.n)  # pairs
+
+    def between(ends: list[int]) -> Cell:
+        low, high = max(min(ends) - 2, 0), min(max(ends) + 1, len(clean) - 1)
+        return Cell(float(search.edges[low]), float(search.edges[high]))
+
+    def pairs_in(some: list[Cell]) -> float:
+        places = np.searchsorted(search.edges, some)
+        return float(np.sum(upto[places[:, 1]] - upto[places[:, 0]]))
+
+    cells: list[Cell] = []
+    for target in targets:
+        for part in (1.0, 0.7, 0.5, 0.35, 0.25):  # the whole of it, or what can be collected
+            cell = between([_place(clean + side * part * error, target, rule) for side in (-1, 1)])
+            wanted = merged([*cells, cell])
+            if cell.low < cell.high and pairs_in(wanted) <= tuning().collected_pairs:
+                cells = wanted
+                break
+    top = float(max(targets))
+    needed = _place(clean - error, top, rule) + 1
+    # Beyond, losses are known to within those of one part: they should be half of what is missed.
+    missed = 1 - top
+    parts = 4 * math.ceil(0.38 * guess.falling / missed) if missed > 0 else math.inf
+    far = len(search.edges) - 1
+    if whole > tuning().counted_pairs and parts <= 32:
+        # What is above the thresholds is of interest as far as half of what they miss, and a bit more.
+        # Not up to the last place where that is reached: with many classes it may be at the end.
+        half = _place(clean - error, 1 - 0.4 * missed, "first")
+        far = min(max(half + 1, needed), far)
+    room = int(np.searchsorted(upto, few_pairs, side="right")) - 1
+    if keep is None and room >= needed:
+        keep = float(search.edges[room])
+    limit = float(search.edges[far])
+    keep = None if keep is None else min(keep, limit)
+    return Hint(cells, limit, keep, max(int(parts), 4) if limit < np.inf else 4)
+
+
+def _place(estimate: Floats, target: float, rule: Rule) -> int:
+    """Return the first place where an estimate reaches the target, or from which on it stays there."""
+    reached = estimate >= target
+    if rule == "first":
+        return int(np.argmax(reached)) if reached.any() else len(estimate)
+    return len(estimate) - int(np.argmax(~reached[::-1])) if not reached.all() else 0

@@ -1,0 +1,317 @@
+"""Files larger than memory: memory maps and parts give the same bits as arrays, read once."""
+
+import json
+import os
+from itertools import pairwise
+
+import numpy as np
+import pytest
+
+import nacp
+from nacp.paper import twins
+from nacp.points import open_rows, watching
+from nacp.tuning import tuned
+
+N, K = 2000, 100
+CUTS = [0, 1, 700, 701, 1400, N]  # parts of odd sizes
+
+
+@pytest.fixture(scope="module")
+def points():
+    """Probabilities, true labels and noisy labels, more than are counted at once."""
+    probs, labels = twins.simulate("cifar100", n=N, random_state=0)
+    return probs, labels, nacp.UniformNoise(0.2).sample(labels, K, random_state=1)
+
+
+def write_npy(path, part):
+    np.save(path, part)
+
+
+def write_safetensors(path, part):
+    from safetensors.numpy import save_file
+
+    save_file({"probs": part, "labels": np.arange(len(part))}, path)
+
+
+def write_parquet(path, part):
+    pyarrow = pytest.importorskip("pyarrow")
+    from pyarrow.parquet import write_table
+
+    table = pyarrow.table({f"class {j}": part[:, j] for j in range(part.shape[1])})
+    write_table(table, path, row_group_size=333)
+
+
+def write_lists(path, part):
+    pyarrow = pytest.importorskip("pyarrow")
+    from pyarrow.parquet import write_table
+
+    write_table(pyarrow.table({"probs": list(part)}), path, row_group_size=333)
+
+
+WRITERS = {
+    "npy": (".npy", write_npy),
+    "safetensors": (".safetensors", write_safetensors),
+    "parquet": (".parquet", write_parquet),
+    "lists": (".parquet", write_lists),
+}
+
+
+def write_parts(folder, kind, matrix, cuts=CUTS):
+    ending, write = WRITERS[kind]
+    folder.mkdir()
+    for i, (start, stop) in enumerate(pairwise(cuts)):
+        write(folder / f"part {9 + i}{ending}", matrix[start:stop])  # 9, 10, ...: sorted by number
+    return folder
+
+
+def same(one, other):
+    """Whether two calibrations are one, but for the names of the classes, and what was counted too."""
+    values = [(c.native_threshold, c.estimate, c.widths, c.deviation, c.warnings) for c in (one, other)]
+    return values[0] == values[1] and one.tally == other.tally
+
+
+# The same bits
+
+
+@pytest.mark.parametrize("kind", WRITERS)
+def test_parts_give_the_bits_of_the_array(points, kind, tmp_path):
+    probs, _, noisy = points
+    parts = nacp.open_parts(write_parts(tmp_path / "parts", kind, probs))
+    assert (parts.shape, parts.dtype, parts.ndim, len(parts)) == ((N, K), np.float32, 2, N)
+    assert np.array_equal(np.asarray(parts), probs)
+    some = np.random.default_rng(0).permutation(N)[:50]
+    for where in (slice(690, 1450), slice(5, 5), slice(3, None, 7), some, [2, 1], 1399, (some, [3, 1])):
+        expected = probs[np.ix_(*where)] if isinstance(where, tuple) else probs[where]
+        assert np.array_equal(parts[where], expected)
+    assert np.array_equal(parts[:, [5, 2]][10:12], probs[10:12][:, [5, 2]])
+    for options in ({"score": "aps"}, {"score": "hps", "guarantee": "none"}):
+        # As large inputs are read: a hint, a limit, and in blocks that part ends lie within.
+        with tuned(hint_pairs=1000, counted_pairs=1000, block_entries=20_000):
+            found, expected = (nacp.calibrate(each, noisy, noise=0.2, **options) for each in (parts, probs))
+            assert same(found, expected)
+            sets, known = found.predict_set(parts), expected.predict_set(probs)
+        assert np.array_equal(sets.labels, known.labels)
+        assert np.array_equal(sets.offsets, known.offsets)
+    assert (found.classes is not None) == (kind == "parquet")
+
+
+def test_compare_reads_parts(points, tmp_path):
+    probs, _, noisy = points
+    parts = nacp.open_parts(write_parts(tmp_path / "parts", "npy", probs))
+    options = {"noise": 0.2, "scores": ["hps"], "guarantees": ["pac", "none"], "test_labels": noisy}
+    found, expected = (nacp.compare(each, noisy, test_probs=each, **options) for each in (parts, probs))
+    assert str(found) == str(expected)
+
+
+def test_a_mapped_file_gives_the_bits_of_the_array(points, tmp_path):
+    probs, _, noisy = points
+    np.save(tmp_path / "probs.npy", probs)
+    np.save(tmp_path / "half.npy", probs.astype(np.float16))
+    mapped = np.load(tmp_path / "probs.npy", mmap_mode="r")
+    assert same(nacp.calibrate(mapped, noisy, noise=0.2), nacp.calibrate(probs, noisy, noise=0.2))
+    assert np.array_equal(mapped, probs)  # also after what was read was let go of
+    own = np.load(tmp_path / "probs.npy", mmap_mode="c")
+    own[0, 0] += 0.5
+    with pytest.raises(nacp.InputError, match=r"row 0 sums to 1\.5"):
+        nacp.calibrate(own, noisy, noise=0.2)
+    assert own[0, 0] == probs[0, 0] + np.float32(0.5)  # changes that no file has are not let go of
+
+
+def test_bfloat16_is_read_as_float32(tmp_path):
+    bits = np.array([[0x3F00, 0x3E80, 0x3E80], [0x3F80, 0x0000, 0x0000]], dtype="<u2")
+    header = json.dumps({"p": {"dtype": "BF16", "shape": [2, 3], "data_offsets": [0, 12]}}).encode()
+    (tmp_path / "a.safetensors").write_bytes(len(header).to_bytes(8, "little") + header + bits.tobytes())
+    parts = nacp.open_parts(tmp_path / "a.safetensors")
+    assert parts.dtype == np.float32
+    assert np.asarray(parts).tolist() == [[0.5, 0.25, 0.25], [1, 0, 0]]
+    assert parts[[1], [0, 2]].tolist() == [[1, 0]]
+
+
+def test_columns_are_found_by_name_and_labels_may_be_parts(points, tmp_path):
+    probs, _, noisy = points
+    parts = nacp.open_parts(write_parts(tmp_path / "parts", "parquet", probs))
+    labels = nacp.open_parts(write_parts(tmp_path / "labels", "npy", noisy))
+    assert labels.shape == (N,)
+    order = np.random.default_rng(0).permutation(K)
+    classes = [f"class {j}" for j in order]
+    named = np.array([f"class {j}" for j in noisy])
+    found = nacp.calibrate(parts, named, noise=0.2, classes=classes, guarantee="none")
+    plain = nacp.calibrate(probs, labels, noise=0.2, guarantee="none")
+    assert found.threshold == plain.threshold
+    inverse = np.argsort(order)
+    assert np.array_equal(inverse[noisy], nacp.points.check_labels(named, N, K, classes))
+
+
+# Reads
+
+
+@pytest.mark.parametrize("guarantee", ["none", "pac"])
+@pytest.mark.parametrize("score", ["hps", "aps"])
+def test_many_rows_are_read_once(points, score, guarantee):
+    """One read checks them, scores the labels, counts, and keeps what is asked about later."""
+    probs, _, noisy = points
+    reads = []
+    with tuned(hint_pairs=1000, counted_pairs=1000), watching(reads.append):
+        nacp.calibrate(probs, noisy, noise=0.2, score=score, guarantee=guarantee)
+    # And an eighth twice, for the hint; the first bets are on thresholds above what was kept.
+    least = 1 if nacp.engine.engine_name() == "native" else 4
+    assert N < sum(reads) <= (least + 0.25 + 0.25 * (guarantee == "pac")) * N
+
+
+def test_rows_are_checked_before_anything_is_concluded(points):
+    """Whatever reads first: the sentence is that of the first wrong row, and nothing comes out."""
+    probs, _, noisy = (each.copy() for each in points)
+    for row in (1800, 1234):
+        probs[row, 3] = np.nan
+    for later in (False, True):
+        with pytest.raises(nacp.InputError, match="probs holds NaN, first in row 1234"):
+            open_rows(probs, later=later).check()
+    for where in (slice(0, 1500), np.array([1800]), slice(1700, 1900)):
+        with pytest.raises(nacp.InputError, match="probs holds NaN, first in row 1234"):
+            open_rows(probs, later=True)[where]
+    rows = open_rows(probs, later=True)
+    assert rows[slice(1300, 1400)].shape == (100, K)  # these are as they should be
+    with pytest.raises(nacp.InputError, match="first in row 1234"):
+        rows.some(np.arange(3))
+    for guarantee in ("none", "pac", "expected"):
+        with pytest.raises(nacp.InputError, match="probs holds NaN, first in row 1234"):
+            nacp.calibrate(probs, noisy, noise=0.2, guarantee=guarantee)
+
+
+# What is wrong with parts
+
+
+def cut_off(folder):
+    path = folder / "part 10.npy"
+    path.write_bytes(path.read_bytes()[:-7])
+
+
+def other_type(folder):
+    np.save(folder / "part 11.npy", np.full((1, K), 1 / K))
+
+
+def other_columns(folder):
+    np.save(folder / "part 11.npy", np.full((1, K + 1), 1 / (K + 1), dtype=np.float32))
+
+
+def by_column(folder):
+    np.save(folder / "part 11.npy", np.asfortranarray(np.full((2, K), 1 / K, dtype=np.float32)))
+
+
+def other_kind(folder):
+    (folder / "part 12.parquet").write_bytes(b"")
+
+
+def a_stranger(folder):
+    (folder / "notes.txt").write_text("no part")
+
+
+def a_folder(folder):
+    (folder / "more").mkdir()
+
+
+def no_array(folder):
+    (folder / "part 10.npy").write_bytes(b"something else")
+
+
+WRONG = {
+    cut_off: r"part 10\.npy is cut off: 7 bytes are missing",
+    other_type: r"part 11\.npy holds float64, and .*part 9\.npy float32",
+    other_columns: r"part 11\.npy has the shape \(1, 101\), and .*part 9\.npy \(1, 100\)",
+    by_column: r"part 11\.npy is stored column by column",
+    other_kind: r"part 12\.parquet is beside part 9\.npy",
+    a_stranger: r"notes\.txt is no part: these end in \.npy, \.safetensors or \.parquet",
+    a_folder: r"more is a folder",
+    no_array: r"part 10\.npy cannot be read as \.npy",
+}
+
+
+@pytest.mark.parametrize("spoil", WRONG, ids=lambda each: each.__name__)
+def test_what_is_wrong_with_a_part_is_said(points, spoil, tmp_path):
+    folder = write_parts(tmp_path / "parts", "npy", points[0][:3], [0, 1, 3])
+    assert nacp.open_parts(folder).shape == (3, K)
+    spoil(folder)
+    with pytest.raises(nacp.InputError, match=WRONG[spoil]):
+        nacp.open_parts(folder)
+
+
+def test_what_names_no_parts_is_said(tmp_path):
+    (tmp_path / "empty").mkdir()
+    (tmp_path / "empty" / ".hidden.npy").write_bytes(b"")
+    with pytest.raises(nacp.InputError, match="is a folder without parts: files that end in"):
+        nacp.open_parts(tmp_path / "empty")
+    with pytest.raises(nacp.InputError, match="is a pattern that no file matches"):
+        nacp.open_parts(str(tmp_path / "*.npy"))
+    with pytest.raises(nacp.InputError, match=r"x\.npy does not exist"):
+        nacp.open_parts(tmp_path / "x.npy")
+    with pytest.raises(nacp.InputError, match="path is empty"):
+        nacp.open_parts([])
+
+
+@pytest.mark.parametrize("kind", ["npy", "safetensors", "parquet"])
+def test_a_part_that_changes_is_refused(points, kind, tmp_path):
+    probs, _, noisy = points
+    folder = write_parts(tmp_path / "parts", kind, probs)
+    parts = nacp.open_parts(folder)
+    changed = sorted(folder.iterdir())[0]
+    os.utime(changed, ns=(1, 1))
+    with pytest.raises(nacp.InputError, match="has changed since it was opened; open it again"):
+        nacp.calibrate(parts, noisy, noise=0.2)
+    changed.unlink()
+    with pytest.raises(nacp.InputError, match="has changed since it was opened"):
+        parts[:]
+
+
+def test_damaged_tensors_are_refused(tmp_path):
+    path = tmp_path / "a.safetensors"
+    whole = {"dtype": "F32", "shape": [2, 3], "data_offsets": [0, 24]}
+    damaged = [
+        b"", b"\xff" * 8, (10).to_bytes(8, "little") + b"no json at all", *(
+            len(header).to_bytes(8, "little") + header + b"\0" * 24
+            for header in (
+                json.dumps({"p": whole | change}).encode()
+                for change in (
+                    {"data_offsets": [0, 20]}, {"shape": [2]}, {"shape": None}, {"shape": [-2, -3]}
+                )
+            )
+        )
+    ]  # fmt: skip
+    for content in damaged:
+        path.write_bytes(content)
+        with pytest.raises(nacp.InputError, match=r"cannot be read as \.safetensors"):
+            nacp.open_parts(path)
+    header = json.dumps({"a": whole, "b": whole}).encode()
+    path.write_bytes(len(header).to_bytes(8, "little") + header + b"\0" * 24)
+    with pytest.raises(nacp.InputError, match="holds no 'probs', but a, b; name one by key="):
+        nacp.open_parts(path)
+    assert nacp.open_parts(path, "b").shape == (2, 3)
+
+
+# The command line
+
+
+@pytest.mark.parametrize("kind", ["npy", "safetensors", "parquet"])
+def test_a_folder_on_the_command_line_is_its_matrix(points, kind, tmp_path, monkeypatch):
+    from typer.testing import CliRunner
+
+    from nacp.cli.main import app
+
+    probs, labels, noisy = (each[:600] for each in points)
+    monkeypatch.chdir(tmp_path)
+    write_parts(tmp_path / "parts", kind, probs, [0, 1, 399, 600])
+    write_parts(tmp_path / "noisy", "npy", noisy, [0, 10, 600])
+    np.save("probs.npy", probs)
+    np.save("noisy.npy", noisy)
+    np.save("true.npy", labels)
+    said = []
+    for matrix, given in (("parts", "noisy"), ("probs.npy", "noisy.npy")):
+        for command in (
+            ["calibrate", matrix, given, "--noise", "0.2", "-o", "cal.json"],
+            ["predict", "cal.json", matrix, "-o", "-"],
+            ["evaluate", "cal.json", matrix, "true.npy", "--json"],
+            ["compare", matrix, given, "--noise", "0.2", "--score", "hps"],
+        ):
+            found = CliRunner().invoke(app, command)
+            assert found.exit_code in (0, 1), (command, found.output)
+            said.append(found.stdout.replace("class ", "").replace('"', "").replace(matrix, "MATRIX"))
+    assert said[:4] == said[4:]
