@@ -8,10 +8,10 @@ from typing import Any
 import numpy as np
 
 from nacp._types import Array, Ints
-from nacp.engine import check
+from nacp.engine import check, is_tensor
 from nacp.errors import InputError
 from nacp.points.arrays import Rows, Widths
-from nacp.points.tensors import TensorRows, acceptable, fetched, is_tensor, kind_of, open_tensor, stays
+from nacp.points.tensors import TensorRows, acceptable, fetched, kind_of, open_tensor, stays
 
 # By how much the sum of a row may miss 1, by how precise its numbers are. A softmax in bfloat16 rounds its
 # sum and its quotients, each by at most 2^-8 of itself. In float16 small numbers round by up to 2^-25 each.

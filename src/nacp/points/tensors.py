@@ -11,19 +11,13 @@ from typing import Any
 import numpy as np
 
 from nacp._types import Array, Ints
-from nacp.engine import check, engine_name
+from nacp.engine import check, engine_name, is_tensor
 from nacp.errors import InputError
 from nacp.points.arrays import Rows, Widths, rows_at_once
 from nacp.tuning import tuning
 
 _WIDTHS = ("float16", "float32", "float64")
 _GLANCE = 32
-
-
-def is_tensor(values: Any) -> bool:
-    """Return whether something is a tensor of PyTorch."""
-    torch = sys.modules.get("torch")
-    return torch is not None and isinstance(values, torch.Tensor)
 
 
 def stays(values: Any) -> bool:
