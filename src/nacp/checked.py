@@ -152,7 +152,7 @@ def guessing_noise(sample: Sample, noise: NoiseLike | Unsaid, pilot: Ints) -> No
     own = square = 0.0
     for where in row_slices(len(pilot), sample.k):
         rows = pilot[where]
-        block = sample.rows.on_host()[rows].astype(np.float64)
+        block = sample.rows.whole(rows).astype(np.float64)
         own += float(block[np.arange(len(rows)), sample.labels[rows]].sum())
         square += float((block**2).sum())
     chance = len(pilot) / sample.k

@@ -93,10 +93,6 @@ class Rows:
         """How many rows make a block."""
         return rows_at_once(self.k)
 
-    def on_host(self) -> "Rows":
-        """Return the same rows, for those who want to have them as NumPy arrays."""
-        return self
-
     def widths_with(self, others: Widths | None) -> Widths:
         """Return how wide the numbers are, by all rows, and by others of which that is known."""
         given, every = np.dtype(self.widths.given), np.arange(self.k)
@@ -124,7 +120,13 @@ class Rows:
         """Cut the rows into blocks."""
         return row_slices(self.n, self.k, self.at_once)
 
-    def _tell(self, number: int) -> None:
+    def whole(self, where: slice | Ints) -> Array:
+        """Return some rows written out."""
+        return self[where]
+
+    @staticmethod
+    def _tell(number: int) -> None:
+        """Tell who watches how many rows are read."""
         told = _WATCH.get()
         if told is not None:
             told(number)

@@ -114,24 +114,26 @@ def open_rows(
             remedy=f"calibrate with {kind} too, or pass {widths.given} that was never rounded",
             spoken=f"calibrate with a file of {kind}, too",
         )
-    served = TensorRows if is_tensor(matrix) else Rows
-    rows = served(matrix)
-    sixteen = _BFLOAT16_TOLERANCE, _FLOAT16_TOLERANCE + _SMALL * rows.k
-    asked = {"probabilities": probabilities, "normalize": normalize, "logits": from_logits}
-    for where in rows.slices():
-        block = rows[where]
-        if rows.on_device:
-            if acceptable(block, (SUM_TOLERANCE, *sixteen), **asked):
-                continue
+
+    def check_block(block: Any, start: int) -> None:
+        if is_tensor(block):
+            tolerances = SUM_TOLERANCE, _BFLOAT16_TOLERANCE, _FLOAT16_TOLERANCE + _SMALL * block.shape[1]
+            if acceptable(block, tolerances, (probabilities, normalize, from_logits)):
+                return
             block = fetched(block)
         if from_logits:
-            _check_logits(block, where.start, name)
+            _check_logits(block, start, name)
         elif probabilities and not check(block, SUM_TOLERANCE):
             tolerance = _tolerance(block)
             if not check(block, tolerance):
-                _explain(block, where.start, tolerance, normalize, name)
+                _explain(block, start, tolerance, normalize, name)
         elif not probabilities and np.isnan(block).any():
-            raise InputError(name, f"{what}holds NaN, first in row {where.start + _first_nan(block)}")
+            raise InputError(name, f"{what}holds NaN, first in row {start + _first_nan(block)}")
+
+    served = TensorRows if is_tensor(matrix) else Rows
+    rows = served(matrix)
+    for where in rows.slices():
+        check_block(rows[where], where.start)
     width = None if widths is None or kind.kind != "f" else widths.given
     return served(matrix, normalize, width, from_logits)
 

@@ -365,7 +365,7 @@ def _sample(
     descriptions: Sequence[str] | None,
     labels: Ints | None,
 ) -> "Shown":
-    values = measured.rows.on_host()[np.array([row])]
+    values = measured.rows.whole(np.array([row]))
     scores = engine.open_block(values, measured.spec).placed[0]
     order = np.lexsort((-values[0], scores))
     first = order[:_MOST_LABELS]
