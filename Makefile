@@ -2,7 +2,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: demo test sanitize docs reproduce bench guarantees estimation lint types clean
+.PHONY: demo test sanitize docs reproduce bench bench-scale guarantees estimation lint types clean
 
 .venv/installed: pyproject.toml setup.py $(wildcard src/nacp/engine/*.[ch])
 	$(PYTHON) -m venv .venv
@@ -48,6 +48,11 @@ reproduce: .venv/installed
 
 bench: .venv-bench/installed
 	.venv-bench/bin/python benchmarks/run.py
+
+# Dask arrays: against reading the files, one process, and one worker against two; some minutes. Writes docs/scale.md.
+bench-scale: .venv/installed
+	$(BIN)/python -m pip install --quiet --editable '.[dask]'
+	$(BIN)/python benchmarks/scale.py
 
 # Are the promises true, and what do they cost? Takes about half an hour. Writes docs/guarantees-results.md and, where
 # NACP_BENCHMARK_DATA names the folder of human labels, docs/checked-results.md.

@@ -149,9 +149,22 @@ NOISES = {
 # their next bits, in two or in many, down to single numbers.
 ROUTES = {
     "usual": {},
-    "all collected": {"hint_pairs": 0, "block_entries": 1, "collected_pairs": 1 << 60, "hint_entries": 1},
+    "all collected": {
+        "hint_pairs": 0,
+        "block_entries": 1,
+        "collected_pairs": 1 << 60,
+        "hint_entries": 1,
+        "hint_rows": 1,
+    },
     "some collected": {"hint_pairs": 0, "block_entries": 16, "collected_pairs": 4, "new_cells": 16},
-    "cut in two": {"hint_pairs": 0, "collected_pairs": 0, "new_cells": 2, "hint_entries": 1, "kept_pairs": 0},
+    "cut in two": {
+        "hint_pairs": 0,
+        "collected_pairs": 0,
+        "new_cells": 2,
+        "hint_entries": 1,
+        "hint_rows": 1,
+        "kept_pairs": 0,
+    },
     "cut in many": {
         "hint_pairs": 0,
         "block_entries": 16,
@@ -454,13 +467,14 @@ def by_sorting_everything(scores: np.ndarray, weights: np.ndarray, target: float
 
 MEDIUM_ROUTES = {
     "usual": {},
-    "in blocks": {"hint_pairs": 0, "block_entries": 3000, "hint_entries": 160},
+    "in blocks": {"hint_pairs": 0, "block_entries": 3000, "hint_entries": 160, "hint_rows": 1},
     "some collected": {
         "hint_pairs": 0,
         "block_entries": 3000,
         "collected_pairs": 64,
         "new_cells": 32,
         "hint_entries": 1,
+        "hint_rows": 1,
     },
     "cut": {
         "hint_pairs": 0,
@@ -468,6 +482,7 @@ MEDIUM_ROUTES = {
         "new_cells": 512,
         "kept_pairs": 0,
         "hint_entries": 1,
+        "hint_rows": 1,
         "counted_thresholds": 0,
     },
 }

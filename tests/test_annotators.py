@@ -400,6 +400,18 @@ def export(tmp_path, monkeypatch):
     return tmp_path
 
 
+def test_an_interval_holds_the_share_it_is_of():
+    """Of one whose word alone decides an item 100% were right, and the interval was 0.2% to 99.8%."""
+    true, table = np.arange(120) % 3, np.full((120, 4), -1)
+    for a, rate in enumerate((0.2, 0.2, 0.2)):
+        table[:, a] = nacp.UniformNoise(rate).sample(true, 3, random_state=a)
+    table[::10, 3] = true[::10]
+    found = accuracy_by_annotator(table, k=3)
+    assert found.rows[3].accuracy == pytest.approx(1, abs=1e-6)
+    for row in found.rows:
+        assert 0 <= row.low <= row.accuracy <= row.high <= 1
+
+
 def said(*arguments):
     result = run(app, list(map(str, arguments)))
     assert result.exit_code == 0, result.output
@@ -431,6 +443,16 @@ def test_from_an_export_to_a_calibration(export, model):
     found = nacp.calibrate(np.load("probs.npy"), votes, clean=clean, classes=names)
     assert nacp.load("cal.json").threshold == found.threshold
     assert found.checked == 150
+    # The noise is of single labels; votes are wrong less often.
+    for file in ("labels.csv:vote", "labels.npz:vote"):
+        for command in ("calibrate", "compare", "report"):
+            refused = run(
+                app, [command, "probs.npy", file, "--noise", "noise.json", "--classes", "names.txt"]
+            )
+            assert refused.exit_code == 2
+            assert f"{file} holds votes, and noise.json is the noise of single labels" in refused.output
+            assert f"give {file.replace('vote', 'label')}" in refused.output
+    said("calibrate", "probs.npy", "labels.csv:vote", "--noise", "0.1", "--classes", "names.txt")
 
 
 def test_the_command_line_takes_a_matrix_for_each_where_they_differ(export):

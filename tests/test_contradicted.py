@@ -58,6 +58,21 @@ def test_a_rate_that_is_overstated_is_told(points, stated, score):
     assert str(told[0].filename) == __file__
 
 
+def test_of_a_matrix_it_is_asked_whether_it_is_transposed(points):
+    """To state less noise was the advice, which does not turn a matrix round."""
+    probs, true, _ = points
+    matrix = np.eye(K)
+    matrix[0] = np.full(K, 1 / K)  # the first class is taken for any
+    noisy = nacp.MatrixNoise(matrix).sample(true, K, random_state=3)
+    cal, told = found(probs, noisy, noise=nacp.MatrixNoise.from_columns(matrix.T), guarantee="none")
+    assert not told
+    turned = matrix.T / matrix.T.sum(axis=1, keepdims=True)
+    cal, told = found(probs, noisy, noise=nacp.MatrixNoise(turned), guarantee="none")
+    assert len(told) == 1
+    assert "whether the matrix is transposed" in cal.warnings[0]
+    assert "State less noise" not in cal.warnings[0]
+
+
 @pytest.mark.parametrize("stated", [0.0, 0.1, 0.25, None])
 def test_a_rate_that_is_right_or_understated_is_not(points, stated):
     probs, _, noisy = points

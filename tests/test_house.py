@@ -36,14 +36,18 @@ FLOORS = [
     {"nacp", "__init__", "__main__", "cli", "paper", "show"},
     {"advice", "estimation"},
     {
+        "arrivals",
         "calibrate",
         "calibration",
         "calibrator",
         "checked",
         "contradicted",
         "files",
+        "lazy",
         "sets",
         "metrics",
+        "monitor",
+        "online",
         "predictor",
         "verdict",
         "sklearn",
@@ -63,6 +67,7 @@ FLOORS = [
 # What is imported upwards: inside a function, for a method that is a shortcut.
 UPWARDS = {
     ("calibration", "nacp.advice.diagnosis"), ("calibration", "nacp.show.html"), ("advice", "nacp.show.html"),
+    ("monitor", "nacp.show.html"), ("online", "nacp.show.html"),
     ("metrics", "nacp.show.html"), ("sets", "nacp.show.html"), ("estimation", "nacp.show.html"),
 }  # fmt: skip
 

@@ -1,5 +1,6 @@
 """Labels from what labelling tools export: every format gives the same table; what is unclear is refused."""
 
+import csv
 import gzip
 import json
 
@@ -111,7 +112,9 @@ def minimal():
 def test_label_studios_json_min():
     assert cells(from_label_studio(minimal(), item="key")) == UNCHECKED
     shuffled = [dict(sorted(entry.items())) for entry in minimal()]
-    with pytest.raises(nacp.InputError, match="must name the field with the answers, one of 'kind'; JSON"):
+    with pytest.raises(
+        nacp.InputError, match="must name the field with the answers, one of 'kind'; pass control='kind'"
+    ):
         from_label_studio(shuffled)
     assert cells(from_label_studio(shuffled, item="key", control="kind")) == UNCHECKED
 
@@ -586,7 +589,7 @@ def test_other_files(tmp_path):
             "x.csv",
             "annotation_id,annotator,id,sentiment,text\n1,2,3,good,Hi\n",
             {},
-            "label must name a column, one of 'annotation_id', 'annotator', 'id', 'sentiment', 'text'",
+            "control must name the field with the answers, one of 'sentiment', 'text'; pass control='",
         ),
         ("x.npy", "nothing", {}, "x.npy cannot be read as .npy"),
     ],
@@ -647,3 +650,26 @@ def test_without_a_header_the_first_row_of_a_wide_table_is_labels(tmp_path):
     (tmp_path / "numbered.csv").write_text("".join(f"{i},0,1\n" for i in range(7, 40)))
     with pytest.raises(nacp.InputError, match="seems to number its rows in the first column"):
         read(tmp_path / "numbered.csv")
+
+
+def test_label_studios_csv_is_its_short_json(tmp_path):
+    """Its column of answers was asked for."""
+    entries = [
+        {"image": f"{i}.png", "id": i, "kind": label, "annotator": who, "annotation_id": 10 * i + who,
+         "created_at": "2026-01-01", "lead_time": 2.5}
+        for i in range(4) for who, label in ((1, "cat"), (2, "dog, small" if i else None))
+    ]  # fmt: skip
+    entries[0]["kind"] = {"choices": ["cat"]}
+    (tmp_path / "short.json").write_text(json.dumps(entries))
+    with (tmp_path / "short.csv").open("w", newline="") as file:
+        rows = [
+            ["" if value is None else json.dumps(value) if isinstance(value, dict) else value
+             for value in entry.values()] for entry in entries
+        ]  # fmt: skip
+        csv.writer(file).writerows([list(entries[0]), *rows])
+    for options in ({}, {"item": "image"}, {"control": "kind"}):
+        short, table = (read(tmp_path / f"short.{kind}", **options) for kind in ("json", "csv"))
+        assert [str(each) for each in table.items] == [str(each) for each in short.items]
+        assert table.matrix().tolist() == short.matrix().tolist()
+        assert table.matrix().tolist()[0] == ["cat", None]
+    assert read(tmp_path / "short.csv", label="image").classes == tuple(f"{i}.png" for i in range(4))

@@ -94,6 +94,30 @@ KINDS = ["plain", "ties", "zeros", "one-hot", "subnormal", "even", "sharp", "tin
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("k", [3, 17, 100])
+@pytest.mark.parametrize("score", [SCORES[0], SCORES[1], SCORES[3]], ids=repr)
+def test_machines_with_narrower_vectors_give_the_same_bits(score, k, dtype):
+    def seen(values, limit):
+        block = engine.open_block(values, score.spec)
+        counted = engine.tally(block, None, None, limit)[:, limit >= EDGES]
+        return [*answers(score, values, np.random.default_rng(k)), counted]
+
+    rng = np.random.default_rng(k)
+    for kind in KINDS:
+        values = some_rows(kind, 13, k, dtype, rng)
+        with engine.using("native"):
+            limit = float(np.quantile(engine.open_block(values, score.spec).placed, 0.3))
+            wide = seen(values, limit)
+            try:
+                for bytes_ in (16, 32):
+                    _native.vectors(bytes_)
+                    for ours, theirs in zip(seen(values, limit), wide, strict=True):
+                        np.testing.assert_array_equal(ours, theirs)
+            finally:
+                _native.vectors(64)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
 @pytest.mark.parametrize("k", [1, 2, 3, 15, 16, 17, 100, 1001])
 @pytest.mark.parametrize("score", SCORES, ids=repr)
 def test_both_engines_give_the_same_bits(score, k, dtype):
@@ -169,7 +193,9 @@ def test_both_engines_count_as_far():
         labels = noise.sample(truth, 5, random_state=seed)
         found = []
         for name in ("numpy", "native"):
-            tuned = nacp.tuning.tuned(hint_pairs=1, hint_entries=2000, hint_errors=0.2, counted_pairs=20)
+            tuned = nacp.tuning.tuned(
+                hint_pairs=1, hint_entries=2000, hint_rows=1, hint_errors=0.2, counted_pairs=20
+            )
             with engine.using(name), tuned:
                 cal = nacp.calibrate(probs, labels, noise=noise, score=score, guarantee="none", alpha=0.3)
                 found.append((cal, cal.tally))

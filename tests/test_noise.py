@@ -10,6 +10,7 @@ from itertools import chain, combinations
 
 import numpy as np
 import pytest
+import scipy.sparse
 
 import nacp
 from nacp.errors import InputError
@@ -23,6 +24,7 @@ EVEN = np.full(K, 1 / K)
 P = 0.6 * np.eye(K) + 0.4 * RNG.dirichlet(np.ones(K), size=K)
 SPARSE = np.eye(K)
 SPARSE[0, :2] = SPARSE[1, :2][::-1] = [0.7, 0.3]
+LEFT = np.array([[0.1, 0.2], [0.0, 0.3], [0.1, 0.2], [0.25, 0.25], [0.3, 0.0], [0.0, 0.3]])
 GROUPS = ["a", "b", "a", "c", "b", "a"]
 
 MODELS = {
@@ -38,8 +40,12 @@ MODELS = {
     "swaps": nacp.GroupNoise.other([0, 0, 1, 1, 2, 2], 0.2),
     "matrix": nacp.MatrixNoise(P),
     "zeros": nacp.MatrixNoise(SPARSE),
+    "sparse": nacp.MatrixNoise(scipy.sparse.csr_array(SPARSE)),
+    "sparse, in one piece": nacp.MatrixNoise(scipy.sparse.coo_matrix(P)),
     "columns": nacp.MatrixNoise.from_columns(P.T),
     "posterior": nacp.MatrixNoise.from_posterior(P, noisy_priors=EVEN),
+    "rank one": nacp.LowRankNoise(0.75, 0.25 * np.ones(K), RNG.dirichlet(np.ones(K))),
+    "rank two": nacp.LowRankNoise(1 - LEFT.sum(axis=1), LEFT, RNG.dirichlet(np.ones(K), size=2).T),
     "annotators": nacp.AnnotatorNoise([P, SPARSE, 0.5 * P + 0.5 / K], [1, 2, 1]),
 }
 every_model = pytest.mark.parametrize("noise", MODELS.values(), ids=MODELS)
@@ -92,6 +98,10 @@ def test_a_structured_matrix_answers_as_the_dense_one(noise, which):
     close(matrix.subset_range(), same.subset_range(), noise)
     close(matrix.column_range(), same.column_range(), noise)
     close(matrix.inverse().dense(), np.linalg.inv(dense), noise)
+    squares = np.einsum("ij,ji->i", dense, np.linalg.inv(dense) ** 2).mean()
+    close(matrix.mean_square(matrix.inverse()), squares, noise)
+    np.testing.assert_array_equal(matrix.rest(np.arange(K)), rest)
+    np.testing.assert_array_equal(matrix.rest(np.array([4])), rest[4:5])
     if matrix.constant_rest is not None:
         close(rest, np.full((K, K), matrix.constant_rest), noise)
 
@@ -334,12 +344,18 @@ def test_so_much_uniform_noise_that_labels_say_nothing_is_refused():
 # Many classes
 
 MANY = 10_000
+NEXT = scipy.sparse.coo_array((np.ones(MANY), (np.arange(MANY), (np.arange(MANY) + 1) % MANY)))
 STRUCTURED = {
     "uniform": nacp.UniformNoise(0.2),
     "private": nacp.RandomizedResponse(9.0),
     "groups": nacp.GroupNoise(np.arange(MANY) // 20, 0.2),
     "rates by group": nacp.GroupNoise(np.arange(MANY) % 3, {0: 0.1, 1: 0.2, 2: 0.3}),
     "swaps": nacp.GroupNoise.other(np.arange(MANY) // 2, 0.2),
+    "sparse": nacp.MatrixNoise(
+        scipy.sparse.block_diag([P[:4, :4] / P[:4, :4].sum(axis=1)[:, None]] * (MANY // 4))
+    ),
+    "band": nacp.MatrixNoise(0.85 * scipy.sparse.eye_array(MANY) + 0.15 * NEXT),
+    "low rank": nacp.LowRankNoise(0.8, 0.2 * np.ones(MANY), RNG.dirichlet(np.ones(MANY))),
 }
 
 
@@ -363,6 +379,119 @@ def test_ten_thousand_classes_need_no_dense_matrix(noise, score):
     assert np.isfinite([cal.threshold, *corrections]).all()
     assert 0 < sets.sizes.mean() < MANY
     assert peak < 200e6 < MANY**2 * 8
+
+
+# Sparse matrices in large pieces
+
+
+@pytest.fixture
+def solved(monkeypatch):
+    """Noise of a few classes whose inverse is treated as that of thousands."""
+    monkeypatch.setattr(nacp.noise.sparse, "_WRITTEN", 0)
+    P = 0.7 * np.eye(40) + 0.3 * RNG.dirichlet(np.full(40, 0.1), size=40) * (RNG.random((40, 1)) + 0.3)
+    P = np.where(P < 1e-3, 0, P)
+    return nacp.MatrixNoise(scipy.sparse.csr_array(P / P.sum(axis=1)[:, None]))
+
+
+def test_rows_that_are_solved_for_are_those_of_the_inverse(solved):
+    dense = nacp.MatrixNoise(solved.P.toarray())
+    inverse, same = solved.inverse(40), dense.inverse(40)
+    weights, rows = RNG.normal(size=40), RNG.integers(40, size=25)
+    limit = 40 * dense.condition(40) ** 2 * np.finfo(float).eps
+    for found, expected in [
+        (inverse.dense(), same.values),
+        (np.diag(inverse.own)[rows] + inverse.rest(rows), same.values[rows]),
+        (inverse.push(weights), weights @ same.values),
+        (inverse.pull(weights), same.values @ weights),
+        (solved.matrix(40).mean_square(inverse), dense.matrix(40).mean_square(same)),
+    ]:
+        np.testing.assert_allclose(found, expected, rtol=0, atol=limit)
+    for row in range(40):  # alone as in company
+        np.testing.assert_array_equal(inverse.rest(np.array([row]))[0], inverse.rest(np.arange(40))[row])
+
+
+def test_what_is_bounded_of_rows_that_are_solved_for_is_not_less_than_it_is(solved):
+    dense = nacp.MatrixNoise(solved.P.toarray())
+    inverse, same = solved.inverse(40), dense.inverse(40)
+    rest = same.values - np.diag(inverse.own)
+    assert dense.condition(40) <= solved.condition(40) < 1.5 * dense.condition(40)
+    (low, high), (least, most) = solved.range(40), dense.range(40)
+    assert low <= least
+    assert high >= most
+    positive, negative = inverse.row_sums()
+    assert (positive >= rest.clip(min=0).sum(axis=1)).all()
+    assert (negative <= rest.clip(max=0).sum(axis=1)).all()
+    assert (inverse.rest_bounds() >= np.array([np.abs(rest).max(), np.abs(rest).sum(axis=1).max()])).all()
+    weights = RNG.dirichlet(np.ones(40))
+    assert (inverse.column_sums(weights) >= weights @ np.abs(rest)).all()
+    lows, highs = inverse.column_range()
+    assert (lows <= same.values.min(axis=0)).all()
+    assert (highs >= same.values.max(axis=0)).all()
+
+
+@pytest.mark.parametrize("guarantee", ["none", "expected", "pac"])
+@pytest.mark.parametrize("kind", ["pieces", "solved", "low rank"])
+def test_thresholds_are_those_of_the_dense_matrix(kind, guarantee, solved, monkeypatch):
+    if kind == "pieces":
+        monkeypatch.undo()
+        solved = nacp.MatrixNoise(solved.P)
+    elif kind == "low rank":
+        left = np.where(np.arange(40)[:, None] % 2 == [0, 1], 0.3, 0.0)
+        solved = nacp.LowRankNoise(0.7, left, RNG.dirichlet(np.ones(40), size=2).T)
+    dense = nacp.MatrixNoise(solved.matrix(40).dense())
+    probs = np.random.default_rng(1).dirichlet(np.full(40, 0.1), size=1500)
+    clean = np.argmax(probs.cumsum(axis=1) > np.random.default_rng(2).random((1500, 1)), axis=1)
+    noisy = dense.sample(clean, 40, random_state=3)
+    found, same = (
+        nacp.calibrate(probs, noisy, noise=each, guarantee=guarantee, score="aps") for each in (solved, dense)
+    )
+    if guarantee == "none":
+        assert found.threshold == same.threshold
+        assert found.estimate == pytest.approx(same.estimate, abs=1e-12)
+    else:  # a range that is no less than it is costs a little
+        assert same.threshold <= found.threshold < same.threshold + 0.02
+
+
+def test_sparse_matrices_that_are_no_noise_matrices_are_refused(solved):
+    eye = scipy.sparse.eye_array(5).tolil()
+    for wrong, said in [
+        (eye[:4], "of the shape"),
+        (2 * eye, "row 0 sums to 2"),
+        (eye - scipy.sparse.eye_array(5, k=1) * 0.1, "holds probabilities"),
+        (
+            scipy.sparse.csr_array(np.eye(5)[[0, 0, 2, 3, 4]]),
+            "keep more than half of its labels; class 1 keeps 0",
+        ),
+    ]:
+        with pytest.raises(InputError, match=said) as caught:
+            nacp.MatrixNoise(wrong)
+        assert caught.value.argument == "P"
+    for stored in (
+        {"starts": [0, 1], "columns": [0, 1], "values": [1.0]},
+        {"starts": [], "columns": [], "values": []},
+    ):
+        with pytest.raises(InputError, match="where rows start"):
+            nacp.MatrixNoise(stored)
+
+
+def test_a_singular_sparse_matrix_is_refused():
+    with pytest.raises(InputError, match="singular"):
+        nacp.MatrixNoise(scipy.sparse.csr_array(np.eye(5)[[0, 0, 2, 3, 4]]))
+
+
+def test_noise_of_low_rank_must_be_a_noise_matrix():
+    ones = np.ones(4)
+    for wrong, argument in [
+        ((0.8, 0.3 * ones, ones / 4), "left"),
+        ((0.8, 0.2 * ones, [0.5, 0.5, 0.5, -0.5]), "left"),
+        ((0.0, ones, ones / 4), "kept"),
+        ((0.8, 0.2 * ones, np.ones((4, 2))), "right"),
+        ((0.8, np.nan * ones, ones), "left"),
+        ((0.8, 0.2 * ones[:, None, None], ones), "left"),
+    ]:
+        with pytest.raises(InputError) as caught:
+            nacp.LowRankNoise(*wrong)
+        assert caught.value.argument == argument
 
 
 # The named constructors and the formulas

@@ -1,6 +1,7 @@
 """Files as people have them: gaps in the labels, other separators, and advice that suits."""
 
 import csv
+import json
 import re
 import warnings
 
@@ -168,7 +169,9 @@ def test_of_label_studios_short_export_the_data_are_not_proposed_as_answers():
         for i, mood in enumerate(["good", "bad", "good", "bad"])
         for who in (1, 2)
     ]
-    with pytest.raises(nacp.InputError, match=r"must name the field with the answers, one of 'mood'; JSON"):
+    with pytest.raises(
+        nacp.InputError, match=r"must name the field with the answers, one of 'mood'; pass control='mood'"
+    ):
         from_label_studio(tasks)
     assert from_label_studio(tasks, control="mood").matrix().shape == (4, 2)
 
@@ -308,3 +311,112 @@ def test_labels_by_several_that_are_too_few_are_named_with_the_way_to_order_them
     said = done("calibrate", "probs.npy", "three.npy", "--noise", "0.2", code=2)
     assert "three.npy holds labels of 999 items, but probs.npy has 1,000 rows" in said
     assert "nacp noise annotators --labels FILE --items FILE" in said
+
+
+@pytest.mark.parametrize("kind", ["csv", "jsonl", "parquet", "lists.jsonl", "lists.parquet"])
+def test_ids_are_carried_along_from_wherever_they_stand(files, kind):
+    """The sets had no ids if these did not come first; of a column with another name nothing was said."""
+    pd = pytest.importorskip("pandas")
+    probs, names = files[0][:30], [f"c{i}" for i in range(K)]
+    ids = [f"0b{i}-uuid" for i in range(30)]
+    with open("names.txt", "w") as file:
+        file.write("\n".join(names))
+    done("calibrate", "probs.npy", "labels.npy", "--noise", "0.2", "--classes", "names.txt")
+    table = pd.DataFrame(
+        {"probs": probs.tolist()} if "lists" in kind else dict(zip(names, probs.T, strict=True))
+    )
+    for column, option in (("id", ()), ("photo", ()), ("photo", ("--id", "photo"))):
+        new = table.assign(**{column: ids})
+        if kind == "csv":
+            new.to_csv("new.csv", index=False)
+        elif kind.endswith("jsonl"):
+            new.to_json(f"new.{kind}", orient="records", lines=True)
+        else:
+            new.to_parquet(f"new.{kind}", index=False)
+        said = done("predict", "cal.json", f"new.{kind}", *option, "-o", "sets.jsonl")
+        with open("sets.jsonl") as file:
+            written = [json.loads(line) for line in file]
+        if column == "photo" and not option:
+            assert "Left out, as no class: photo. To name the rows by one: --id photo" in said
+            assert all("id" not in each for each in written)
+        else:
+            assert "Left out" not in said
+            assert [each["id"] for each in written] == ids
+
+
+def test_a_class_that_is_called_id_names_no_rows(files):
+    """As in a list of languages: id is Indonesian."""
+    with open("names.txt", "w") as file:
+        file.write("hu\nid\nis\nit\n")
+    done("calibrate", "probs.npy", "labels.npy", "--noise", "0.2", "--classes", "names.txt")
+    _table("new.csv", ["hu", "id", "is", "it"], files[0][:5].tolist())
+    done("predict", "cal.json", "new.csv", "-o", "sets.csv")
+    with open("sets.csv") as file:
+        assert file.readline() == "row,label\n"
+
+
+NAMED = ["Cod, Atlantic", "Cod, Pacific", "Hake", "Ling"]
+
+
+@pytest.mark.parametrize(
+    "listed",
+    [
+        "probs",
+        "probs, id and labels",
+        "probs, label numbers",
+        "one-hot",
+        "column",
+        "titled",
+        "titled otherwise",
+    ],
+)
+def test_class_names_come_from_a_header_or_from_a_column(files, listed):
+    """A header above probabilities was no list; a column of names did not say which columns are meant."""
+    probs, _, noisy = files
+    rows = probs.tolist()
+    table = {
+        "probs": (NAMED, rows),
+        "probs, id and labels": (
+            ["id", *NAMED, "label", "checked"],
+            [["a", *row, "Hake", ""] for row in rows],
+        ),
+        "probs, label numbers": (["id", *NAMED, "label"], [[7, *row, 1] for row in rows]),
+        "one-hot": (NAMED, np.eye(K).tolist()),
+        "column": (NAMED[:1], [[name] for name in NAMED[1:]]),
+        "titled": (["class"], [[name] for name in NAMED]),
+        "titled otherwise": (["fish"], [[name] for name in NAMED]),
+    }[listed]
+    _table("names.csv", *table)
+    options = ("--noise", "0.2", "--classes", "names.csv", "--guarantee", "none")
+    done("calibrate", "probs.npy", "labels.npy", *options)
+    assert list(nacp.load("cal.json").classes) == NAMED
+    # They say which columns of another table are classes, and in which order.
+    turned = [[*row[::-1], NAMED[label], "a note"] for row, label in zip(rows, noisy, strict=True)]
+    _table("points.csv", [*NAMED[::-1], "label", "remark"], turned)
+    done("calibrate", "points.csv", "points.csv:label", *options, "-o", "other.json")
+    one, other = nacp.load("cal.json"), nacp.load("other.json")
+    assert (one.threshold, one.classes) == (other.threshold, other.classes)
+
+
+@pytest.mark.parametrize(
+    ("header", "row", "said"),
+    [
+        (["photo", "worker", "label"], None, "--item must name a column: without one nothing says which "
+         "labels are of one item; it may be 'photo'; give --item photo"),
+        (["photo", "who", "was"], None, "answers.csv holds classes in its column 'was' alone"),
+        (["photo", "who", "was"], "7", "answers.csv holds numbers in its column 'photo' and texts in 'who'"),
+    ],
+)  # fmt: skip
+def test_a_row_for_each_label_under_unknown_names_is_told_as_such(files, header, row, said):
+    """It said that a photo's number is not in classes."""
+    with open("names.txt", "w") as file:
+        file.write("\n".join(NAMED))
+    rows = [[i // 2, f"w{i % 2}", row or NAMED[i // 5 % 4]] for i in range(40)]
+    _table("answers.csv", header, rows)
+    told = done("noise", "annotators", "answers.csv", "--classes", "names.txt", code=2)
+    assert said in told
+    if "worker" not in header:
+        assert "if it has a row for each label, name its columns by --item, --annotator and --label" in told
+    named = ("--item", "photo", "--annotator", header[1], "--label", header[2])
+    if row is None:
+        done("noise", "annotators", "answers.csv", "--classes", "names.txt", *named)

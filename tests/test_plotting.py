@@ -44,6 +44,21 @@ def labels_of(display):
     return [text.get_text() for text in source.get_texts()]
 
 
+def test_rounded_probabilities_do_not_squeeze_the_axis():
+    """Six digits of a CSV sum to 1.000002: the axis went to 2, and what decides was a vertical line at 1."""
+    q = np.append(np.linspace(0, 1, 50), 1.000002)
+    assert threshold_axis(q, 0.99999).scale == "logit"
+
+
+def test_an_axis_ends_where_the_scores_end():
+    """RAPS reaches 1.15; twice its threshold is 1.9, and nearly half of the chart was empty."""
+    q = np.linspace(0, 1.15, 50)
+    found = threshold_axis(q, 0.95)
+    assert (found.scale, found.low) == ("linear", 0)
+    assert 1.15 < found.high < 1.25
+    assert threshold_axis(q, 0.3).high == 0.6  # farther ones would squeeze it
+
+
 def test_the_coverage_lines_are_the_curve(cal):
     display = nacp.CoverageDisplay.from_calibration(cal)
     x = display.line_.get_xdata()

@@ -138,6 +138,7 @@ readings = st.fixed_dictionaries(
         "new_cells": st.sampled_from([2, 64]),
         "hint_pairs": st.sampled_from([0, 1 << 17]),
         "hint_entries": st.sampled_from([1, 1 << 18]),
+        "hint_rows": st.sampled_from([1, 64]),
         "counted_thresholds": st.sampled_from([0, 32]),
         "kept_pairs": st.sampled_from([0, 1 << 21]),
     }

@@ -82,6 +82,19 @@ def test_sets_are_a_table():
     assert table["labels"].tolist() == sets.to_lists()
     assert table["size"].tolist() == sets.sizes.tolist()
     assert len(cal.predict_set(PROBS[:0]).to_frame()) == 0
+    # Beside the rows that were kept of a larger table.
+    kept = pd.DataFrame(PROBS, columns=NAMES)[::3]
+    joined = kept.join(cal.predict_set(kept).to_frame(index=kept.index))
+    assert joined["labels"].tolist() == sets[::3].to_lists()
+    with pytest.raises(nacp.InputError, match="index must have 600 entries, one for each set; found 200"):
+        sets.to_frame(index=kept.index)
+
+
+def test_names_with_commas_are_told_apart():
+    sets = nacp.PredictionSets([0, 2, 4], [0, 1, 1, 2], k=3, classes=("Cod, Pacific", "Hake", "Ling"))
+    html = sets._repr_html_()
+    assert "Cod, Pacific; Hake" in html
+    assert "Hake, Ling" in html
 
 
 def test_coverage_by_class_is_told_by_name_worst_first():

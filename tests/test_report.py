@@ -14,6 +14,7 @@ import pytest
 import nacp
 from nacp.paper import twins
 from nacp.show.report.contents import ALPHAS
+from nacp.show.report.page import _PRINTED
 from nacp.wrapping import on_one_line
 
 BROWSER = shutil.which("chromium"), shutil.which("chromedriver")
@@ -267,6 +268,14 @@ def test_without_a_script_the_page_shows_the_alpha_that_was_asked_for(report):
     assert f"<span class='count'>{step.histogram[1]:,}</span>" in still
 
 
+def test_on_paper_a_hundred_classes_are_listed(report):
+    """Thirty were, of any number."""
+    made = report.html
+    most = int(re.search(r"#classes tbody tr:nth-child\(n\+(\d+)\) { display: none; }", made)[1]) - 1
+    assert most == _PRINTED == 100
+    assert "On paper: the worst" not in made
+
+
 def test_one_point_makes_a_page():
     probs, noisy, *_ = data(n=1)
     assert nacp.make_report(probs, noisy, noise=NOISE).contents.diagnosis is None
@@ -399,6 +408,9 @@ class TestInTheBrowser:
     def test_on_paper_no_text_is_cut_and_nothing_sticks_out(self, page):
         page.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", metrics(680))  # A4 less its margins
         page.execute_cdp_cmd("Emulation.setEmulatedMedia", {"media": "print"})
+        # What is folded is there, also where no script unfolds it.
+        assert page.execute_script("return document.querySelector('details table').checkVisibility()")
+        assert page.execute_script(COLLIDING) == []
         page.execute_script("dispatchEvent(new Event('beforeprint'))")
         try:
             assert page.execute_script("return document.documentElement.scrollWidth") <= 680
@@ -435,6 +447,7 @@ class TestInTheBrowser:
         media = {"features": [{"name": "prefers-color-scheme", "value": scheme}]}
         page.execute_cdp_cmd("Emulation.setEmulatedMedia", media)
         assert page.execute_script("return document.documentElement.scrollWidth") <= width
+        assert page.execute_script(COLLIDING) == []
         wanted = "rgb(255, 255, 255)" if scheme == "light" else "rgb(20, 23, 27)"
         assert (
             page.execute_script("return getComputedStyle(document.documentElement).backgroundColor") == wanted
@@ -447,6 +460,16 @@ return [...document.querySelectorAll('p, h1, h2, li, dd, dt, td, th, code, block
   .filter((e) => getComputedStyle(e.closest('thead') ?? e).clipPath === 'none')
   .filter((e) => e.offsetParent && e.clientWidth && e.scrollWidth > e.clientWidth + 1)
   .map((e) => e.tagName + ' ' + e.className + ': ' + e.textContent.slice(0, 60))
+"""
+
+# Numbers at ticks that touch the next one; and, of few, those that are left out.
+COLLIDING = """
+return [...document.querySelectorAll('.plot')].flatMap((plot) => {
+  const numbers = [...plot.querySelectorAll('.across span')];
+  const boxes = numbers.filter((e) => e.offsetParent).map((e) => e.getBoundingClientRect());
+  const near = boxes.slice(1).filter((box, i) => box.left < boxes[i].right + 4).map((box) => box.left);
+  return numbers.length < 6 && boxes.length < numbers.length ? [plot.id] : near;
+})
 """
 
 

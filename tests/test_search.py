@@ -128,7 +128,7 @@ def test_however_cells_are_cut_there_are_no_more_reads_than_bits(score, make, no
     probs, labels = (part[:600] for part in make_points(make, noise))
     options = {"noise": noise, "alpha": [0.1, 0.4], "score": score, "guarantee": "none"}
     usual = nacp.calibrate(probs, labels, **options)
-    with tuned(hint_pairs=0, hint_entries=1, kept_pairs=0, **how), searched(600) as reads:
+    with tuned(hint_pairs=0, hint_entries=1, hint_rows=1, kept_pairs=0, **how), searched(600) as reads:
         found = nacp.calibrate(probs, labels, **options)
     assert 2 <= int(reads) <= most
     for cal, same in zip(found, usual, strict=True):
@@ -150,7 +150,7 @@ def test_numbers_of_all_sizes_are_told_apart_within_the_bound(noise, rule):
     weights, targets = noise.inverse(K).dense()[labels], [1 - alpha for alpha in alphas]
     expected = [threshold for threshold, _ in by_sorting_everything(finite, weights, targets, rule)]
     for most, how in BOUNDS.values():
-        with tuned(hint_pairs=0, hint_entries=1, kept_pairs=0, **how), searched(600) as reads:
+        with tuned(hint_pairs=0, hint_entries=1, hint_rows=1, kept_pairs=0, **how), searched(600) as reads:
             found = nacp.calibrate(
                 scores,
                 labels,
@@ -168,7 +168,7 @@ def test_a_hint_that_is_right_saves_a_read_and_one_that_is_wrong_costs_none():
     probs, labels = make_points(smooth, NOISES["uniform .8"])
     options = {"noise": 0.8, "guarantee": "none", "score": "aps"}
     reads = []
-    for hint in ({}, {"hint_errors": 0.0, "hint_entries": 1}):
+    for hint in ({}, {"hint_errors": 0.0, "hint_entries": 1, "hint_rows": 1}):
         with tuned(kept_pairs=0, **hint), searched(N) as counted:
             cal = nacp.calibrate(probs, labels, **options)
         reads.append((int(counted), cal.native_threshold))
@@ -214,7 +214,14 @@ def test_whoever_counts_further_takes_nothing_from_those_who_look_closer():
     labels = (probs.cumsum(axis=1) > rng.random((120, 1))).argmax(axis=1)
     found = []
     for counted in (1 << 22, 48):
-        with tuned(hint_pairs=0, hint_entries=160, hint_errors=0.2, collected_pairs=3, counted_pairs=counted):
+        with tuned(
+            hint_pairs=0,
+            hint_entries=160,
+            hint_rows=1,
+            hint_errors=0.2,
+            collected_pairs=3,
+            counted_pairs=counted,
+        ):
             cals = nacp.calibrate(
                 probs, labels, noise=noise, score=nacp.APS(), guarantee="expected", alpha=[0.1, 1e-4, 0.2]
             )

@@ -36,9 +36,20 @@ from nacp.guarantees import (
     SplitConformal,
     Uncorrected,
 )
+from nacp.lazy import LazySets
 from nacp.metrics import ClassCoverage, Evaluation, coverage_by_class, evaluate
-from nacp.noise import AnnotatorNoise, GroupNoise, MatrixNoise, Noise, RandomizedResponse, UniformNoise
-from nacp.points import RepeatedRowsWarning
+from nacp.monitor import Monitor
+from nacp.noise import (
+    AnnotatorNoise,
+    GroupNoise,
+    LowRankNoise,
+    MatrixNoise,
+    Noise,
+    RandomizedResponse,
+    UniformNoise,
+)
+from nacp.online import OnlineCalibrator
+from nacp.points import RepeatedRowsWarning, TopRows
 from nacp.predictor import Predictor
 from nacp.scores import APS, HPS, RAPS, SAPS, Custom, Margin, Precomputed, Score, TopK
 from nacp.sets import PredictionSets
@@ -89,14 +100,18 @@ __all__ = [
     "GroupNoise",
     "Guarantee",
     "InputError",
+    "LazySets",
+    "LowRankNoise",
     "Margin",
     "MatrixNoise",
+    "Monitor",
     "NoValidThresholdWarning",
     "Noise",
     "NoiseAwareClassifier",
     "NoiseEstimate",
     "NoiseModelWarning",
     "NoisyComparison",
+    "OnlineCalibrator",
     "Plan",
     "Precomputed",
     "PredictionSets",
@@ -111,6 +126,7 @@ __all__ = [
     "SplitConformal",
     "Tally",
     "TopK",
+    "TopRows",
     "Uncorrected",
     "UniformNoise",
     "Verdict",

@@ -12,7 +12,7 @@ from nacp.calibration import Calibration
 from nacp.checked import checked_calibrations, for_checked, guessing_noise, open_checked
 from nacp.checks import check_alphas, check_choice, check_count, check_flag
 from nacp.contradicted import against, warn_of
-from nacp.coverage import RULES, CoverageCurve, Rule, Sample, Talk
+from nacp.coverage import RULES, CoverageCurve, Rule, Sample, Talk, sample_of
 from nacp.coverage.audit import AuditPlan
 from nacp.coverage.audited import AuditedCoverage
 from nacp.errors import InputError, warn
@@ -28,7 +28,8 @@ from nacp.noise import (
     basis_of,
     noise_for,
 )
-from nacp.points import check_classes, check_given, column_names, open_points, open_rows, warn_of_repeats
+from nacp.points import check_classes, check_given, column_names, open_points, warn_of_repeats
+from nacp.points.lazy import in_memory, open_given, open_more
 from nacp.scores import ScoreLike as ScoreLike
 from nacp.scores import as_score
 
@@ -97,11 +98,12 @@ def calibrate(
 
     Parameters
     ----------
-    probs : array of shape (n, k)
+    probs : array of shape (n, k) or TopRows
         The classifier's probabilities for the calibration points, in float16, bfloat16, float32 or float64;
         as precise as those that sets are to be predicted from. Rows must sum to 1 up to 0.001, in 16 bits up
         to 0.01 (rounding does that), and are taken as they are unless `normalize` is given. Never copied
-        whole, so a memory-mapped array is fine.
+        whole, so a memory-mapped array is fine, and a dask array stays where it is (in chunks of whole rows).
+        `TopRows` have the top entries only; a scipy.sparse array is taken as rows whose other entries are 0.
     labels : array of shape (n,) or (n, a)
         Their noisy labels: numbers from 0 to k - 1, or names from `classes`. ``None`` with `clean`: only the
         checked labels are used. Several for each point, as from annotators, are a column each, with -1, NaN,
@@ -197,6 +199,7 @@ def calibrate(
         "from_logits": check_flag("from_logits", from_logits), "classes": classes,
     }  # fmt: skip
     if clean is not None:
+        in_memory("probs", probs, "with clean=")
         guarantee = for_checked(guarantee, delta, crossing, unlabelled, audit, score)
         rows, numbers, names, dealt = open_checked(probs, labels, clean, seed, audit, **options)
         warn_of_repeats(rows)
@@ -216,18 +219,18 @@ def calibrate(
             raise InputError(
                 "unlabelled", f'is of use to guarantee "binomial" only, and guarantee is {guarantee!r}'
             )
-        rows = open_rows(probs, **options)
+        rows = open_given(probs, labels, **options)
         names = check_classes(classes, rows.k)
         numbers = check_given(labels, rows.n, rows.k, names)
-        warn_of_repeats(rows)
         guarantee.check_several(several=numbers.ndim == 2)
         basis = basis_of(noise)
         noise = informative_noise(noise, rows.n, rows.k)
-        extra = None if unlabelled is None else open_rows(unlabelled, k=rows.k, name="unlabelled", **options)
+        extra = None if unlabelled is None else open_more(rows, unlabelled, **options)
         parts = None
         if isinstance(noise, AnnotatorNoise) and numbers.ndim == 2:
             numbers, parts = noise.spread(numbers)
-        sample = Sample(rows, numbers, score, extra, parts)
+        sample = sample_of(rows, numbers, score, extra, parts)
+        warn_of_repeats(rows)
         found = sample.ask(
             calibrations(
                 sample,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import os
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, overload
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -15,8 +15,10 @@ from nacp.coverage import CoverageCurve, Rule, Tally
 from nacp.engine import Scratch
 from nacp.errors import InputError
 from nacp.guarantees import Guarantee
+from nacp.lazy import LazySets
 from nacp.noise import Noise, NoiseBasis
 from nacp.points import Rows, Widths, open_rows
+from nacp.points.lazy import DaskArray, is_lazy
 from nacp.points.tensors import as_given, empty_mask
 from nacp.scores import Score
 from nacp.sets import PredictionSets
@@ -228,26 +230,28 @@ class Calibration:
             self, probs, labels, clean=clean, audit_probs=audit_probs, audit_labels=audit_labels, level=level
         )
 
-    def open_rows(self, probs: ArrayLike, name: str = "probs", least: int = 1) -> Rows:
+    def open_rows(self, probs: ArrayLike, name: str = "probs", least: int = 1, start: int = 0) -> Rows:
         """Check rows that are to be seen as the calibration points were."""
-        return open_rows(
-            probs,
-            normalize=self.normalize,
-            from_logits=self.from_logits,
-            probabilities=self.score.takes_probabilities,
-            k=self.k,
-            classes=self.classes,
-            name=name,
-            widths=self.widths,
-            least=least,
-        )
+        return open_rows(probs, name=name, least=least, start=start, **self.row_options)
 
-    def predict_set(self, probs: ArrayLike, *, allow_empty: bool = True) -> PredictionSets:
+    @property
+    def row_options(self) -> dict[str, Any]:
+        """What `open_rows` has to know of the calibration points, to see other rows as these."""
+        return {
+            "normalize": self.normalize, "from_logits": self.from_logits, "k": self.k,
+            "probabilities": self.score.takes_probabilities, "classes": self.classes, "widths": self.widths,
+        }  # fmt: skip
+
+    @overload
+    def predict_set(self, probs: ArrayLike, *, allow_empty: bool = True) -> PredictionSets: ...
+    @overload
+    def predict_set(self, probs: DaskArray, *, allow_empty: bool = True) -> LazySets: ...
+    def predict_set(self, probs: Any, *, allow_empty: bool = True) -> PredictionSets | LazySets:
         """Return the prediction sets of new inputs.
 
         Parameters
         ----------
-        probs : array of shape (m, k)
+        probs : array of shape (m, k) or TopRows
             Class probabilities (logits, if the calibration was made from these), from the same classifier,
             and as wide as those that calibrated: wider ones are rounded, and narrower ones refused.
         allow_empty : bool, default=True
@@ -258,14 +262,19 @@ class Calibration:
         Returns
         -------
         PredictionSets
+            Of a dask array `LazySets`, which are made chunk by chunk when they are asked for.
         """
-        return self._sets(self.open_rows(probs, least=0), allow_empty)
+        if is_lazy(probs):
+            return LazySets(self, probs, allow_empty)
+        return self.sets_of(self.open_rows(probs, least=0), allow_empty=allow_empty)
 
-    def _sets(self, rows: Rows, allow_empty: bool) -> PredictionSets:
+    def sets_of(self, rows: Rows, *, allow_empty: bool = True) -> PredictionSets:
+        """Return the prediction sets of rows that have been checked."""
         spec, scratch = self.score.spec, Scratch()
         sizes, labels = [np.zeros(1, dtype=np.int64)], [np.zeros(0, dtype=np.int32)]
         for where in rows.slices():
             block = engine.open_block(rows[where], spec, scratch)
+            rows.refuse_undecided(block, where.start, self.native_threshold)
             size, label = engine.sets(block, self.native_threshold, allow_empty=allow_empty)
             sizes.append(size)
             labels.append(label.astype(np.int32))
@@ -300,7 +309,7 @@ class Calibration:
         """
         rows = self.open_rows(probs, least=0)
         if not rows.on_device:
-            return as_given(np.asarray(self._sets(rows, allow_empty)), probs)
+            return as_given(np.asarray(self.sets_of(rows, allow_empty=allow_empty)), probs)
         mask = empty_mask(probs)
         for where in rows.slices():
             block = engine.open_block(rows[where], self.score.spec)

@@ -9,6 +9,7 @@ from typing import Any, overload
 import numpy as np
 from numpy.typing import ArrayLike
 
+from nacp._types import Ints
 from nacp.calibrate import (
     calibrations,
     informative_noise,
@@ -16,8 +17,8 @@ from nacp.calibrate import (
 )
 from nacp.calibration import Calibration
 from nacp.checks import check_alphas, check_choice, check_count, check_flag
-from nacp.coverage import RULES, Coverage, Rule, Sample
-from nacp.coverage.counts import MOST_POINTS, count
+from nacp.coverage import RULES, Coverage, Rule
+from nacp.coverage.counts import MOST_POINTS, count, count_part, join_counts, labelled, least_width
 from nacp.coverage.tallied import TalliedSample
 from nacp.engine.cells import fine_edges
 from nacp.errors import InputError
@@ -27,6 +28,8 @@ from nacp.guarantees.pac import BetsQuestion
 from nacp.noise import AnnotatorNoise, NoiseLike, UniformNoise, basis_of, noise_for
 from nacp.noise.matrices import ClassMatrix
 from nacp.points import Rows, Widths, check_classes, check_given, open_rows, warn_of_repeats
+from nacp.points.lazy import is_lazy, open_lazy
+from nacp.points.repeats import warn_of_times
 from nacp.scores import Score, ScoreLike, as_score
 from nacp.states import INSTEAD, NOTHING, Model, State
 
@@ -102,7 +105,7 @@ class Calibrator(State):
             check_flag("normalize", normalize),
             check_flag("from_logits", from_logits),
         )
-        self._open(np.empty((0, self.k)))  # what does not go together is refused now
+        open_rows(np.empty((0, self.k)), **self._options)  # what does not go together is refused now
         self.bets, self.alphas, self.points = bets, _alphas(bets, alpha), _points(bets, points)
         self._edges = fine_edges(*self.score.span, self.k, self.score.step)
         if bets is not None:
@@ -117,33 +120,26 @@ class Calibrator(State):
         Parameters
         ----------
         probs : array of shape (m, k)
-            As in `calibrate`. Any number of rows, also none; in all batches equally wide numbers.
+            As in `calibrate`. Any number of rows, also none; in all batches equally wide numbers. The chunks
+            of a dask array are counted where they are, and the counts added up by a tree.
         labels : array of shape (m,) or (m, a)
             Their noisy labels, as in `calibrate`.
         """
-        batch = self._counted(probs, labels)
+        batch = self._counted_there(probs, labels) if is_lazy(probs) else self._counted(probs, labels)
         if batch._counts is not None:
             batch._counts = (self._counts or NOTHING) + batch._counts
             vars(self).update(vars(batch))
 
     def _counted(self, probs: ArrayLike, labels: ArrayLike) -> Calibrator:
         """Return the state of one batch alone, but for the bets, which go on."""
-        batch, rows = self.fresh(), self._open(probs)
+        batch, rows = self.fresh(), open_rows(probs, **self._options)
         numbers = check_given(labels, rows.n, self.k, self.classes)
         if rows.n == 0:
             return batch
-        several, parts = numbers.ndim == 2, None
-        if self._counts is not None and several != self._several:
-            raise InputError(
-                "labels",
-                f"must have {'several labels' if self._several else 'one label'} for each point, as before",
-            )
-        batch._several, batch._widths = several, self._wide(rows)
+        batch._several, batch._widths = self._severally(numbers), self._wide(rows.widths, rows)
         warn_of_repeats(rows)
-        if several and isinstance(self.noise, AnnotatorNoise):
-            numbers, parts = self.noise.spread(numbers)
-        sample = Sample(rows, numbers, self.score, None, parts)
-        inverses = self._inverses(several)
+        sample = labelled(rows, numbers, self.score, self.noise)
+        inverses = self._inverses(batch._several)
         batch._counts = count(sample, [*inverses.values()], self._edges)
         if self.bets is not None:
             for model, inverse in inverses.items():
@@ -155,18 +151,50 @@ class Calibrator(State):
                 bets.off()
         return batch
 
-    def _open(self, probs: ArrayLike) -> Rows:
-        return open_rows(
-            probs, probabilities=self.score.takes_probabilities, normalize=self.normalize,
-            from_logits=self.from_logits, k=self.k, classes=self.classes, least=0,
-        )  # fmt: skip
+    def _counted_there(self, probs: Any, labels: ArrayLike) -> Calibrator:
+        """Return the state of a dask array alone."""
+        if self.bets is not None:
+            raise InputError(
+                "bets",
+                "are placed on the points one after the other, so not on a dask array",
+                remedy=f'{INSTEAD} need none; for "pac" pass all points to nacp.calibrate',
+            )
+        batch, rows = self.fresh(), open_lazy(probs, labels, **self._options)
+        numbers = check_given(labels, rows.n, self.k, self.classes)
+        if rows.n == 0:
+            return batch
+        batch._several = self._severally(numbers)
+        given, classes = rows.given(numbers)
+        inverses = [*self._inverses(batch._several).values()]
+        shared = self._options, classes, self.score, self.noise, inverses, self._edges
+        batch._counts, widths, times = rows.joined(count_part, join_counts, shared, given)
+        batch._widths = max(self._wide(widths), widths, key=least_width)
+        warn_of_times(times)
+        return batch
 
-    def _wide(self, rows: Rows) -> Widths:
+    @property
+    def _options(self) -> dict[str, Any]:
+        return {
+            "probabilities": self.score.takes_probabilities, "normalize": self.normalize,
+            "from_logits": self.from_logits, "k": self.k, "classes": self.classes, "least": 0,
+        }  # fmt: skip
+
+    def _severally(self, numbers: Ints) -> bool:
+        """Return whether points have several labels each; as in all batches."""
+        several = numbers.ndim == 2
+        if self._counts is not None and several != self._several:
+            raise InputError(
+                "labels",
+                f"must have {'several labels' if self._several else 'one label'} for each point, as before",
+            )
+        return several
+
+    def _wide(self, widths: Widths, rows: Rows | None = None) -> Widths:
         """Return how wide the numbers of all batches are; they must have come equally wide."""
-        known, given = self._widths, rows.widths.given
-        if known is not None and known.given != given:
-            raise InputError("probs", f"must be {known.given}, as the points before were", found=given)
-        return rows.widths_with(known)
+        known = self._widths
+        if known is not None and known.given != widths.given:
+            raise InputError("probs", f"must be {known.given}, as the points before were", found=widths.given)
+        return (known or widths) if rows is None else rows.widths_with(known)
 
     def _inverses(self, several: bool) -> dict[Model, ClassMatrix]:
         """Return W for each noise model and radius that somebody may ask about."""

@@ -67,6 +67,13 @@ def check_nonnegative(name: str, value: Any) -> float:
     return float(value)
 
 
+def check_finite(name: str, value: Any) -> float:
+    """Check a finite number."""
+    if not _is_number(value) or not -np.inf < value < np.inf:
+        raise InputError(name, "must be a finite number", found=repr(value))
+    return float(value)
+
+
 def check_count(name: str, value: Any, least: int = 0) -> int:
     """Check a whole number of at least so many."""
     if not isinstance(value, numbers.Integral) or isinstance(value, bool) or value < least:

@@ -9,7 +9,7 @@ from nacp.coverage import Sample, Talk
 from nacp.coverage.contradiction import LEVEL, Contradiction, contradiction
 from nacp.errors import warn
 from nacp.guarantees import coverage_under
-from nacp.noise import Noise
+from nacp.noise import MatrixNoise, Noise
 
 
 class NoiseModelWarning(UserWarning):
@@ -45,7 +45,7 @@ def against(sample: Sample, noise: Noise | None, classes: tuple[Any, ...] | None
         f"the labels contradict {noise.describe(sample.k)}: under it the share of true labels "
         f"{_where(found, sample.score.offset, classes)} is estimated at {found.share:.3f}, and no share is "
         f"negative (a right model is contradicted in this way at most once in {1 / LEVEL:,.0f} times). Do "
-        "not rely on the promise: coverage may be far lower. State less noise, ask nacp diagnose, or "
+        f"not rely on the promise: coverage may be far lower. {_advice(noise)}, ask nacp diagnose, or "
         "check some labels and calibrate with these clean ones, which needs no noise model",
     )
 
@@ -54,6 +54,12 @@ def warn_of(sentences: Iterable[str]) -> None:
     """Warn of what is said against a noise model."""
     for sentence in sentences:
         warn(sentence, NoiseModelWarning)
+
+
+def _advice(noise: Noise) -> str:
+    if isinstance(noise, MatrixNoise):
+        return "Look whether the matrix is transposed (each row is of a true class) or states too much noise"
+    return "State less noise"
 
 
 def _where(found: Contradiction, offset: float, classes: tuple[Any, ...] | None) -> str:

@@ -37,9 +37,14 @@ _KINDS = {"i": "<i8", "f": "<f8"}  # of 64-bit numbers in a file
 
 def save_calibration(cal: Calibration, path: File) -> None:
     """Write a calibration to a JSON file; `load` reads it back. Its points and their tally are not in it."""
+    write_document(path, document_of(cal))
+
+
+def document_of(cal: Calibration) -> dict[str, Any]:
+    """Return what a file holds of a calibration."""
     check_storable(cal.classes)
     values = {name: plain(getattr(cal, name)) for name in _FIELDS}
-    write_document(path, {"format": _FORMAT, "version": _VERSION} | values)
+    return {"format": _FORMAT, "version": _VERSION} | values
 
 
 def load(path: File, *, score: Score | Callable[..., Any] | None = None) -> Calibration:
@@ -68,10 +73,11 @@ def load(path: File, *, score: Score | Callable[..., Any] | None = None) -> Cali
     """
     document = read_document(path, "calibration file", (_FORMAT,), _VERSION)
     with reading(path):
-        return _from_document(document, score)
+        return calibration_of(document, score)
 
 
-def _from_document(document: dict[str, Any], score: Any) -> Calibration:
+def calibration_of(document: dict[str, Any], score: Any) -> Calibration:
+    """Return the calibration that `document_of` wrote."""
     score = stored_score(dict(document["score"]), score)
     k = check_count("k", document["k"], 2)
     crossing: Any = check_choice("crossing", document["crossing"], RULES)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import asdict, dataclass, fields
 from typing import Any
 
@@ -11,11 +12,12 @@ from numpy.typing import ArrayLike
 from nacp._types import Array, Bools, Floats, Ints
 from nacp.checks import check_fraction
 from nacp.errors import InputError
+from nacp.lazy import LazySets
 from nacp.noise import NoiseLike, noise_for
 from nacp.noise.matrices import ClassMatrix
 from nacp.points import check_labels
 from nacp.points.arrays import row_slices
-from nacp.sets import PredictionSets
+from nacp.sets import PredictionSets, counts_of, set_counts
 from nacp.stats.intervals import exact_share
 from nacp.wrapping import table_lines, wrapped
 
@@ -116,13 +118,13 @@ class Evaluation:
         return card("Evaluation", facts(told.items()))
 
 
-def evaluate(sets: PredictionSets, labels: ArrayLike, *, alpha: float | None = None) -> Evaluation:
+def evaluate(sets: PredictionSets | LazySets, labels: ArrayLike, *, alpha: float | None = None) -> Evaluation:
     """Measure coverage and size of prediction sets.
 
     Parameters
     ----------
-    sets : PredictionSets
-        The sets of n test points.
+    sets : PredictionSets or LazySets
+        The sets of n test points. Lazy ones are made and counted chunk by chunk.
     labels : array of shape (n,)
         Their true labels: numbers, or names if the sets have class names.
     alpha : float, optional
@@ -140,38 +142,55 @@ def evaluate(sets: PredictionSets, labels: ArrayLike, *, alpha: float | None = N
     >>> result.coverage, result.mean_size, result.empty, result.class_coverage_gap
     (0.666..., 1.0, 0.333..., 0.416...)
     """
-    if not isinstance(sets, PredictionSets):
+    if not isinstance(sets, PredictionSets | LazySets):
         raise InputError("sets", "must be PredictionSets, as from predict_set", found=type(sets).__name__)
     numbers = check_labels(labels, len(sets), sets.k, sets.classes)
     level = sets.alpha if alpha is None else check_fraction("alpha", alpha)
-    return summarize(sets.contains(labels), sets.sizes, numbers, level)
+    if len(sets) == 0:
+        raise InputError("sets", "is empty: there is nothing to evaluate")
+    if isinstance(sets, LazySets):
+        return _summary(sets.counted(labels, numbers), level)
+    return _summary(set_counts(sets, numbers), level)
 
 
 def summarize(covered: Bools, sizes: Ints, labels: Ints, level: float | None) -> Evaluation:
     """Return the metrics of sets of which no more is known than their sizes and whether they cover."""
     if len(sizes) == 0:
         raise InputError("sets", "is empty: there is nothing to evaluate")
-    per_class = _means(labels, covered)
-    per_size = _means(np.searchsorted(_SIZE_BOUNDS, sizes), covered)
+    k = max(int(sizes.max()), int(labels.max()) + 1)
+    return _summary(counts_of(covered, sizes, labels, k), level)
+
+
+def _summary(counts: Ints, level: float | None) -> Evaluation:
+    """Return the metrics of sets, by how many there are of each size and class, and how many cover."""
+    by_size, by_class = counts
+    sizes, number = np.flatnonzero(by_size[0]), by_size[0][by_size[0] > 0]
+    n = int(number.sum())
+    total = int(sizes @ number)
+    squares = float(((sizes - total / n) ** 2) @ number)
+    per_class = _shares(by_class)
+    bound = np.searchsorted(_SIZE_BOUNDS, np.arange(by_size.shape[1]))
+    per_size = _shares(np.stack([np.bincount(bound, each) for each in by_size]))
+    upto = np.cumsum(number)
+    middle = sizes[np.searchsorted(upto, [(n + 1) // 2, n // 2 + 1])]
     return Evaluation(
-        n=len(sizes),
-        coverage=float(covered.mean()),
-        mean_size=float(sizes.mean()),
-        median_size=float(np.median(sizes)),
-        empty=float(np.mean(sizes == 0)),
-        singleton=float(np.mean(sizes == 1)),
+        n=n,
+        coverage=int(by_size[1].sum()) / n,
+        mean_size=total / n,
+        median_size=float(middle.mean()),
+        empty=int(by_size[0, 0]) / n,
+        singleton=int(by_size[0, 1]) / n,
         worst_class_coverage=float(per_class.min()),
         class_coverage_gap=None if level is None else float(np.abs(per_class - 1 + level).mean()),
         size_stratified_violation=None if level is None else float(np.abs(per_size - 1 + level).max()),
-        size_error=float(sizes.std(ddof=1) / np.sqrt(len(sizes))) if len(sizes) > 1 else np.inf,
+        size_error=math.sqrt(squares / (n - 1) / n) if n > 1 else np.inf,
     )
 
 
-def _means(groups: Array, values: Array) -> Array:
-    """Return the mean value in each group that occurs."""
-    counts = np.bincount(groups)
-    sums = np.bincount(groups, values)
-    return sums[counts > 0] / counts[counts > 0]
+def _shares(counts: Array) -> Array:
+    """Return the share of those that cover, where there are some."""
+    shares: Array = counts[1, counts[0] > 0] / counts[0, counts[0] > 0]
+    return shares
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -270,7 +289,7 @@ class ClassCoverage:
 
 
 def coverage_by_class(
-    sets: PredictionSets, labels: ArrayLike, *, noise: NoiseLike = None, confidence: float = 0.95
+    sets: PredictionSets | LazySets, labels: ArrayLike, *, noise: NoiseLike = None, confidence: float = 0.95
 ) -> ClassCoverage:
     """Return the coverage of each class, with an interval; from noisy labels too.
 
@@ -281,7 +300,7 @@ def coverage_by_class(
 
     Parameters
     ----------
-    sets : PredictionSets
+    sets : PredictionSets or LazySets
         The sets of n points. For noisy labels best not the ones that chose the threshold, though with one
         threshold for all classes that matters little.
     labels : array of shape (n,)
@@ -311,6 +330,7 @@ def coverage_by_class(
     Each interval is for its class alone; of many classes some come out low by
     chance.
     """
+    sets = sets.compute() if isinstance(sets, LazySets) else sets
     numbers = check_labels(labels, len(sets), sets.k, sets.classes)
     tail = (1 - check_fraction("confidence", confidence)) / 2
     count = np.bincount(numbers, minlength=sets.k)

@@ -9,6 +9,7 @@ from numpy.typing import ArrayLike
 
 from nacp import engine
 from nacp.points.door import SUM_TOLERANCE
+from nacp.sets import PredictionSets
 
 if TYPE_CHECKING:
     from nacp.calibration import Calibration
@@ -73,7 +74,8 @@ class Predictor:
                 names = self._calibration.classes
                 return found if names is None else [names[number] for number in found]
         row: Any = probs[None] if hasattr(probs, "shape") else [probs]  # type: ignore[index]
-        return self._calibration.predict_set(row, allow_empty=self._allow_empty)[0]
+        sets: PredictionSets = self._calibration.predict_set(row, allow_empty=self._allow_empty)
+        return sets[0]
 
     def __repr__(self) -> str:
         return f"Predictor({self._calibration!r})"

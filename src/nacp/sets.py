@@ -86,8 +86,18 @@ class PredictionSets:
         """Return the sets as lists of class names, or of numbers if there are no names."""
         return list(self)
 
-    def to_frame(self) -> Any:
+    def to_frame(self, index: Any = None) -> Any:
         """Return the sets as a table of pandas: a row for each, with its size and the list of its labels.
+
+        Parameters
+        ----------
+        index : sequence of length n, optional
+            What the rows are called, such as the index of the table of probabilities; by default 0, 1, ...
+
+        Returns
+        -------
+        pandas.DataFrame
+            The labels of a set are in the order of the classes.
 
         Examples
         --------
@@ -101,7 +111,9 @@ class PredictionSets:
             from pandas import DataFrame
         except ImportError:
             raise ImportError("to_frame needs pandas; to_lists needs nothing") from None
-        return DataFrame({"size": self.sizes, "labels": self.to_lists()})
+        if index is not None and len(index) != len(self):
+            raise InputError("index", f"must have {len(self):,} entries, one for each set", found=len(index))
+        return DataFrame({"size": self.sizes, "labels": self.to_lists()}, index=index)
 
     def __array__(self, dtype: DTypeLike | None = None, copy: bool | None = None) -> Array:
         if copy is False:
@@ -153,4 +165,25 @@ class PredictionSets:
 
 def _listed(labels: list[Any]) -> str:
     more = f" and {len(labels) - _SHOWN_LABELS:,} more" if len(labels) > _SHOWN_LABELS else ""
-    return (", ".join(map(str, labels[:_SHOWN_LABELS])) or "none") + more
+    names = [str(label) for label in labels[:_SHOWN_LABELS]]
+    mark = "; " if any("," in name for name in names) else ", "
+    return (mark.join(names) or "none") + more
+
+
+def set_counts(sets: PredictionSets, labels: Ints) -> Ints:
+    """Return what `counts_of` does, of sets and the numbers of their true labels."""
+    covered = PredictionSets(sets.offsets, sets.labels, k=sets.k).contains(labels)
+    return counts_of(covered, sets.sizes, labels, sets.k)
+
+
+def counts_of(covered: Bools, sizes: Ints, labels: Ints, k: int) -> Ints:
+    """Return how many sets there are, and how many cover: by size and by class, shape (2, 2, k + 2).
+
+    Counts of parts of the sets add up to those of all.
+    """
+    return np.stack(
+        [
+            np.stack([np.bincount(some, minlength=k + 2) for some in (each, each[covered])])
+            for each in (sizes, labels)
+        ]
+    )

@@ -189,7 +189,8 @@ class NoiseAwareClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator): 
         check_is_fitted(
             self, "calibration_", msg="call conformalize(X, y) with calibration data before predict_set(X)"
         )
-        return self.calibration_.predict_set(self.predict_proba(X), allow_empty=allow_empty)
+        sets: PredictionSets = self.calibration_.predict_set(self.predict_proba(X), allow_empty=allow_empty)
+        return sets
 
     def predict(self, X: object) -> Array:
         """Return the classifier's own predictions.

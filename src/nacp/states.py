@@ -8,7 +8,7 @@ from typing import Any, Self, TypeAlias
 import numpy as np
 
 from nacp._types import Floats
-from nacp.coverage.counts import Counts
+from nacp.coverage.counts import Counts, least_width
 from nacp.errors import InputError
 from nacp.guarantees import PAC
 from nacp.guarantees.pac import BetsQuestion
@@ -80,7 +80,7 @@ class State:
         counts = combine(self._counts or NOTHING, other._counts or NOTHING)
         if counts.n:
             found._counts, found._several = counts, self._several or other._several
-            found._widths = max((each for each in (self._widths, other._widths) if each), key=_least)
+            found._widths = max((each for each in (self._widths, other._widths) if each), key=least_width)
         return found
 
     def _check_same(self, other: object, done: str) -> None:
@@ -118,7 +118,3 @@ class State:
         )
 
     __hash__ = None  # type: ignore[assignment]  # arrays
-
-
-def _least(widths: Widths) -> int:
-    return np.dtype(widths.least).itemsize

@@ -39,6 +39,9 @@ class Tuning:
         Rows with so many entries, but an eighth of all rows at the most, are looked at first: to guess which
         cells the first read should collect, and to ask whether the labels contradict the noise model where
         not all cells are counted. To look at a row of 1,000 as a whole takes as long as to calibrate with 6.
+    hint_rows : int
+        So many rows are looked at in any case, but for that eighth. With the 8 rows of 100,000 classes that
+        the entries alone allow, the hint was so uncertain that all labels were scored, in 5 times the time.
     hint_errors : float
         How far around the guess, in standard errors of the hint. With 2, one of six values of alpha needed a
         further read, with 4 none.
@@ -52,6 +55,10 @@ class Tuning:
         Up to so many thresholds, pairs are counted by comparing; for more, each pair is looked up.
     bets_entries : int
         Points times bets that are played at once.
+    sent_pairs : int
+        So many pairs may be kept where rows lie elsewhere, but eight for each point at the most: 800 MB.
+    sent_bytes : int
+        How much is sent at once for bets, of rows or of their shares at thresholds: 64 MB.
     split_errors : float
         How far from the target the estimate on all rows may be at the threshold of one split, in standard
         deviations, for its pairs to be collected beforehand (`nacp.paper.splits`).
@@ -67,11 +74,14 @@ class Tuning:
     hint_pairs: int = 1 << 17
     counted_pairs: int = 1 << 22
     hint_entries: int = 3 << 18
+    hint_rows: int = 64
     hint_errors: float = 4.0
     kept_pairs: int = 1 << 21
     written_weights: int = 1 << 20
     counted_thresholds: int = 32
     bets_entries: int = 1 << 18
+    sent_pairs: int = 1 << 26
+    sent_bytes: int = 1 << 26
     split_errors: float = 5.0
     written_entries: int = 1 << 23
 

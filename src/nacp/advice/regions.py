@@ -11,6 +11,7 @@ import numpy as np
 from nacp._types import Bools, Floats, Ints
 from nacp.calibration import Calibration
 from nacp.coverage import Coverage, Question, Sample, Talk
+from nacp.coverage.coverage import oscillation
 from nacp.engine import Block
 from nacp.errors import InputError
 from nacp.guarantees import coverage_under
@@ -99,7 +100,7 @@ class EndsQuestion(Question):
     def see(self, block: Block, rows: slice | Ints) -> None:
         self.shares[rows, self._columns] = self._coverage.shares(block, rows, self._thresholds)
         if self._doubtful:
-            self.doubts[rows, self._columns] = self._coverage.oscillation(block, self._thresholds)
+            self.doubts[rows, self._columns] = oscillation(block, self._thresholds, self._coverage.inverse)
 
 
 class Region(NamedTuple):

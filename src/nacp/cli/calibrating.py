@@ -72,7 +72,7 @@ def calibrate_command(
         raise InputError("audit", "holds checked labels, and so does --clean", remedy="give one of them")
     if audit is not None and drop_unlabelled:
         raise InputError("drop_unlabelled", "is of no use with checked labels", remedy="drop such rows first")
-    known = read_noise_beside(clean or audit, noise, noise_interval, noise_confidence, noise_other)
+    known = read_noise_beside(clean or audit, noise, noise_interval, noise_confidence, noise_other, labels)
     with progress_of(f"reading {probs}", quiet):
         matrix, noisy, names = read_points(probs, labels, names=classes, clean=clean, drop=drop_unlabelled)
         known = with_other(known, noise_other, matrix.shape[-1])

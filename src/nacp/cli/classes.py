@@ -3,8 +3,8 @@
 import json
 from pathlib import Path
 
-from nacp.cli.formats.common import TEXTS, checked, kind, text_lines
-from nacp.cli.formats.text import csv_column
+from nacp.cli.formats.common import ID, LABEL, TEXTS, TRUE, are_numbers, checked, kind, text_lines
+from nacp.cli.formats.text import csv_column, csv_rows
 from nacp.errors import InputError
 
 _TITLES = {"class", "classes", "name", "names", "label", "labels", "category", "categories"}
@@ -28,10 +28,13 @@ def read_class_list(name: str) -> list[str]:
     """Read class names: a ``.json`` list, a column of a ``.csv`` or ``.tsv`` file, or else one per line.
 
     A first line that is called class, name, label or the like is a header; of several columns it says which
-    one is meant.
+    one is meant. Above probabilities it is the header that names the classes.
     """
     path = checked(Path(name))
-    if kind(path) in TEXTS:
+    above = _above_probabilities(path) if kind(path) in TEXTS else []
+    if above:
+        read = above
+    elif kind(path) in TEXTS:
         read, headed = csv_column(path, None, called=_TITLES)
         if not headed and read[0].lower() in _TITLES:
             del read[0]
@@ -45,6 +48,24 @@ def read_class_list(name: str) -> list[str]:
     else:
         read = read_lines(name)
     return [each.strip() for each in read]
+
+
+def _above_probabilities(path: Path) -> list[str]:
+    """Return the names of the columns of probabilities, if a table has such ones."""
+    rows = csv_rows(path, gaps=True)
+    (_, header), (_, cells) = next(rows), next(rows, (0, []))
+    if are_numbers(header) or {name.lower() for name in header} & (_TITLES - LABEL):
+        return []
+    other = LABEL | TRUE | (ID if header[0].lower() in ID else set())
+    found = {
+        name: float(cell)
+        for name, cell in zip(header, cells, strict=False)
+        if are_numbers([cell]) and name.lower() not in other
+    }
+    values = found.values()
+    return (
+        list(found) if len(found) > 1 and (sum(values) == 1 or not all(map(float.is_integer, values))) else []
+    )
 
 
 def read_lines(name: str) -> list[str]:

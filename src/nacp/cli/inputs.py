@@ -12,7 +12,9 @@ from nacp.cli.formats.common import (
     ARRAYS,
     ID,
     LINES,
+    NAMED,
     PARQUET,
+    PROBS,
     STDIN,
     TEXTS,
     Table,
@@ -43,6 +45,8 @@ def read_matrix(
     usual: str = "probs",
     classes: Sequence[Any] | None = None,
     beside: Sequence[str | None] = (),
+    *,
+    titled: bool = False,
 ) -> tuple[Array, list[str] | None]:
     """Read a matrix and the names of its columns, if it has any.
 
@@ -51,8 +55,9 @@ def read_matrix(
     ``-``) the columns are the classes. If these are known, they are found by name. Else all columns are taken
     but a first one whose header is id, item, index, row or empty, and those `beside` them in the same file:
     of the labels, and of true labels. A ``.parquet`` or ``.jsonl`` file may also hold one column of lists.
+    `titled`: the first of the classes may be a title above them.
     """
-    return _read_table(name, usual, classes, beside)[:2]
+    return _read_table(name, usual, classes, beside, titled=titled)[:2]
 
 
 def _read_table(
@@ -62,8 +67,12 @@ def _read_table(
     beside: Sequence[str | None] = (),
     ids: str | None = None,
     with_ids: bool = False,
+    titled: bool = False,
 ) -> Table:
-    """Read a matrix as `read_matrix` does, and what names its rows: the column `ids`, or one called id."""
+    """Read a matrix as `read_matrix` does, and what names its rows: the column `ids`, or one called id.
+
+    Where the classes are known, that one may stand anywhere; columns that are neither are then told of.
+    """
     path, key = split_key(name)
     if kind(path) in ARRAYS:
         if ids is not None:
@@ -75,12 +84,25 @@ def _read_table(
     def id_place(header: list[str]) -> int | None:
         if ids is not None:
             return header.index(pick(path, header, ids, ids))
-        return 0 if with_ids and len(header) > 1 and header[0].lower() in ID else None
+        if not with_ids or len(header) == 1:
+            return None
+        known = set(map(str, classes or ()))
+        if header[0].lower() in ID - known:
+            return 0
+        held = known.intersection(header) or {key, *PROBS}.intersection(header)
+        others = [each for each in header if held and each not in held]
+        named = next((each for each in others if each.lower() in NAMED), None)
+        if others and named is None:
+            complain(f"Left out, as no class: {few(others)}. To name the rows by one: --id {others[0]}")
+        return None if named is None else header.index(named)
 
     def places(header: list[str]) -> list[int]:
-        if classes is not None and not set(header).isdisjoint(map(str, classes)):
-            _refuse_missing(name, header, classes)
-            return [header.index(str(each)) for each in classes]
+        wanted = [str(each) for each in classes or ()]
+        if titled and wanted and wanted[0] not in header:
+            del wanted[0]
+        if not set(header).isdisjoint(wanted):
+            _refuse_missing(name, header, wanted)
+            return [header.index(each) for each in wanted]
         found = list(range(len(header)))
         if ids is not None:
             found.remove(header.index(pick(path, header, ids, ids)))
@@ -192,12 +214,10 @@ def read_rows(
     With `k` and without `classes` these are known by number alone: a header of such numbers says where each
     is, and names say nothing.
     """
-    wanted = classes
-    if (
-        classes is None and names is not None and kind(names) not in TEXTS
-    ):  # a first line there may be a title
-        wanted = read_class_list(names)
-    return _in_order(probs, *read_matrix(probs, classes=wanted, beside=beside), classes, names, k)
+    wanted = read_class_list(names) if classes is None and names is not None else classes
+    titled = wanted is not classes and kind(str(names)) in TEXTS
+    read = read_matrix(probs, classes=wanted, beside=beside, titled=titled)
+    return _in_order(probs, *read, classes, names, k)
 
 
 def read_new(

@@ -126,7 +126,7 @@ def report_command(
     check_output(
         str(out), inputs=(probs, labels, noise, clean, classes, test_probs, test_labels, descriptions)
     )
-    known = read_noise_beside(clean, noise, noise_interval, noise_confidence, noise_other)
+    known = read_noise_beside(clean, noise, noise_interval, noise_confidence, noise_other, labels)
     with progress_of(f"reading {probs}", quiet):
         matrix, noisy, names = read_points(probs, labels, names=classes, clean=clean, drop=drop_unlabelled)
         known = with_other(known, noise_other, matrix.shape[-1])

@@ -10,6 +10,7 @@ from nacp.cli.inputs import read_matrix
 from nacp.errors import InputError
 from nacp.estimation import NoiseEstimate
 from nacp.estimation import load as load_estimate
+from nacp.estimation.annotators import ASSUMED
 from nacp.files import load as load_calibration
 from nacp.noise import UNSAID, NoiseLike, UniformNoise, Unsaid
 
@@ -38,10 +39,12 @@ def read_noise_beside(
     interval: tuple[float, float] | None,
     confidence: float,
     other: float | None = None,
+    labels: str = "",
 ) -> NoiseLike | Unsaid:
     """Read the noise as `read_noise` does; where labels were checked it may be left out.
 
     So it may where `other`, the rate of wrong labels, is given: `with_other` then makes the noise of it.
+    It must be that of the `labels`.
     """
     if other is not None:
         if text or interval is not None:
@@ -49,7 +52,18 @@ def read_noise_beside(
             raise InputError("noise_other", f"is a rate by itself, and {name} is one of another kind")
         return UNSAID
     if text or clean is None:
-        return read_noise(text, interval, confidence)
+        noise = read_noise(text, interval, confidence)
+        if (
+            isinstance(noise, NoiseEstimate)
+            and ASSUMED in noise.assumption
+            and split_key(labels)[1] == "vote"
+        ):
+            raise InputError(
+                labels,
+                f"holds votes, and {text} is the noise of single labels, which are wrong more often",
+                remedy=f"give {labels.removesuffix('vote')}label, or --clean and no --noise",
+            )
+        return noise
     if interval is not None or confidence != 1:
         name = "noise_confidence" if interval is None else "noise_interval"
         raise InputError(name, "is of a noise rate, and there is no --noise", remedy="give --noise, too")

@@ -112,7 +112,7 @@ def compare_command(
     of many promises is not as sure as each of them: choose on other points than
     you calibrate on, or divide delta by the number of rows.
     """
-    known = read_noise_beside(clean, noise, noise_interval, noise_confidence, noise_other)
+    known = read_noise_beside(clean, noise, noise_interval, noise_confidence, noise_other, labels)
     with progress_of(f"reading {probs}", quiet):
         matrix, noisy, names = read_points(probs, labels, names=classes, clean=clean, drop=drop_unlabelled)
         known = with_other(known, noise_other, matrix.shape[-1])

@@ -67,7 +67,7 @@ def predict_command(
             "--id",
             metavar="COLUMN",
             help="The column that names the rows.",
-            show_default="a first one called id, item, index or row",
+            show_default="one called id or item, or a first one called index or row",
         ),
     ] = None,
     with_probs: Annotated[

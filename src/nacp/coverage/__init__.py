@@ -3,10 +3,11 @@
 from nacp.coverage.coverage import Coverage, Estimates
 from nacp.coverage.crossing import RULES, Crossing, Rule
 from nacp.coverage.curve import CoverageCurve
-from nacp.coverage.sample import Question, Sample, Talk, both, together
+from nacp.coverage.lazy import sample_of
+from nacp.coverage.sample import Answer, OrderedQuestion, Question, Sample, Talk, both, together
 from nacp.coverage.tally import Tally
 
 __all__ = [
-    "RULES", "Coverage", "CoverageCurve", "Crossing", "Estimates", "Question", "Rule", "Sample", "Talk",
-    "Tally", "both", "together",
+    "RULES", "Answer", "Coverage", "CoverageCurve", "Crossing", "Estimates", "OrderedQuestion", "Question",
+    "Rule", "Sample", "Talk", "Tally", "both", "sample_of", "together",
 ]  # fmt: skip

@@ -7,6 +7,7 @@ where all pairs weigh the same, they are only counted.
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any, TypeAlias
 
 import numpy as np
 
@@ -16,7 +17,12 @@ from nacp.coverage.estimator import whole
 from nacp.coverage.questions import TallyQuestion
 from nacp.coverage.sample import Sample
 from nacp.errors import InputError
+from nacp.noise import AnnotatorNoise, Noise
 from nacp.noise.matrices import ClassMatrix
+from nacp.points import Rows, Widths, open_rows
+from nacp.points.lazy import Part, numbered
+from nacp.points.repeats import repeats
+from nacp.scores import Score
 
 MOST_POINTS = 1 << 32
 _PART = 1 << 30  # the parts of several labels of a point are counted in units of one over this
@@ -109,6 +115,45 @@ def count(sample: Sample, inverses: Sequence[ClassMatrix], edges: Floats) -> Cou
     by_label = np.zeros(len(inverses[0].own), dtype=np.int64)
     np.add.at(by_label, labels, 1 if parts is None else np.rint(parts * _PART).astype(np.int64))
     return Counts(sample.n, len(labels), by_label, dict(sorted(cells.items())))
+
+
+def labelled(rows: Rows, labels: Ints, score: Score, noise: Noise | None) -> Sample:
+    """Return points with given labels as a sample; several labels under the noise of who gave them."""
+    parts = None
+    if labels.ndim == 2 and isinstance(noise, AnnotatorNoise):
+        labels, parts = noise.spread(labels)
+    return Sample(rows, labels, score, None, parts)
+
+
+CountedPart: TypeAlias = tuple[Counts, Widths, float | None]
+"""Counts of some rows, how wide their numbers are, and how often rows come, if they repeat each other."""
+
+
+def count_part(
+    part: Part,
+    options: dict[str, Any],
+    classes: Any,
+    score: Score,
+    noise: Noise | None,
+    inverses: Sequence[ClassMatrix],
+    edges: Floats,
+) -> CountedPart:
+    """Check and count some rows of a dask array."""
+    rows = open_rows(part.matrix, start=part.start, **options)
+    counts = count(labelled(rows, numbered(part, rows.k, classes), score, noise), inverses, edges)
+    return counts, rows.widths_with(None), repeats(rows)
+
+
+def join_counts(parts: list[CountedPart]) -> CountedPart:
+    """Join what was counted of parts of the rows."""
+    counts, widths, times = zip(*parts, strict=True)
+    often = max((each for each in times if each is not None), default=None)
+    return sum(counts[1:], start=counts[0]), max(widths, key=least_width), often
+
+
+def least_width(widths: Widths) -> int:
+    """Return how many bytes hold numbers that are so wide."""
+    return np.dtype(widths.least).itemsize
 
 
 def own_unit(inverse: ClassMatrix) -> float:

@@ -2,7 +2,7 @@
 
 import math
 from functools import cached_property, lru_cache
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -67,6 +67,10 @@ class Coverage:
 
     played: Question | None = None  # bets that were placed on the points as they came
 
+    def terms(self) -> tuple[Any, ...]:
+        """Return what else than a sample it is made of: of parts of the points, what they add up to."""
+        return self.inverse, self.radius, self._points
+
     def weights(self, rows: slice | Ints) -> ByLabel | ByEntry | None:
         """Return the weights of the pairs of some rows, for the engine; None if all are equal."""
         if self.read_as is None:
@@ -98,7 +102,7 @@ class Coverage:
     def _known(self, hint: "Hint") -> Talk[Search]:
         """Return what is known at the edges of all cells; first read that, and the pairs of some cells."""
         if self._search is None:
-            few = hint.pairs <= tuning().kept_pairs
+            few = hint.pairs <= self.sample.few_pairs
             keep = few and self.sample.kept is None and self.sample.keeps
             tally = TallyQuestion(self, limit=hint.limit, keep=keep, parts=hint.parts)
             windows = [WindowQuestion(self, hint.cells)] if hint.cells and not keep else []
@@ -192,9 +196,10 @@ class Coverage:
         parts = 4 * math.ceil(0.38 * self.estimator.falling / missed) if missed > 0 else math.inf
         if parts > 32:
             return Hint(cells, np.inf, self.n * self.k)
-        # What is above the thresholds is of interest as far as half of what they miss.
-        far = _place(clean - error, (1 + max(targets)) / 2, rule)
-        far = min(far + 1, len(search.edges) - 1)
+        # What is above the thresholds is of interest as far as half of what they miss. Not the last place
+        # where that is reached: of many classes a few rows leave so much open that it may be at the end.
+        half = _place(clean - error, (1 + max(targets)) / 2, "first")
+        far = min(max(half, _place(clean - error, max(targets), rule)) + 1, len(search.edges) - 1)
         return Hint(cells, float(search.edges[far]), int(search.upto[0, far]), max(int(parts), 4))
 
     def _glance(self) -> tuple[Ints, Ints]:
@@ -226,7 +231,7 @@ class Coverage:
 
     def sizes(self, thresholds: Floats) -> Talk[tuple[Floats, Floats]]:
         """Return the mean share of all classes in a set, and that of its square, at native thresholds."""
-        sizes = SizesQuestion(thresholds)
+        sizes = SizesQuestion(thresholds, self.k)
         yield [sizes]
         return sizes.means(thresholds)
 
@@ -323,21 +328,7 @@ class Coverage:
         Less ``radius osc_q(x)`` if W is known up to a radius: that is how much g's mean may be wrong.
         """
         shares = self._known_shares(block, rows, thresholds)
-        return shares - self.radius * self.oscillation(block, thresholds) if self.radius else shares
-
-    def oscillation(self, block: Block, thresholds: Floats) -> Floats:
-        """Return ``max_j h_j - min_j h_j`` of ``h_j = sum of W[j, l] over the set``: (rows, thresholds)."""
-        sizes = engine.profile(block, thresholds).astype(np.int64)
-        order, matrix = np.argsort(block.placed, axis=1, kind="stable"), self.inverse.dense()
-        found = np.empty(sizes.shape)
-        step = max(1, tuning().block_entries // (2 * self.k**2))
-        for start in range(0, len(order), step):
-            some = slice(start, start + step)
-            # By how much the rows' sums over the first so many classes differ, for 0 classes and more.
-            spread = np.zeros((len(order[some]), self.k + 1))
-            spread[:, 1:] = np.ptp(np.cumsum(matrix[:, order[some]], axis=2), axis=0)
-            found[some] = np.take_along_axis(spread, sizes[some], axis=1)
-        return found
+        return shares - self.radius * oscillation(block, thresholds, self.inverse) if self.radius else shares
 
     def _known_shares(self, block: Block, rows: slice | Ints, thresholds: Floats) -> Floats:
         labels, inverse, parts = self.sample.labels[rows], self.inverse, self.sample.parts
@@ -351,6 +342,21 @@ class Coverage:
         if inverse.constant_rest is not None:
             return own + inverse.constant_rest * engine.profile(block, thresholds)
         return own + self._unit * engine.profile(block, thresholds, self.weights(rows))
+
+
+def oscillation(block: Block, thresholds: Floats, inverse: ClassMatrix) -> Floats:
+    """Return ``max_j h_j - min_j h_j`` of ``h_j = sum of W[j, l] over the set``: (rows, thresholds)."""
+    sizes = engine.profile(block, thresholds).astype(np.int64)
+    order, matrix = np.argsort(block.placed, axis=1, kind="stable"), inverse.dense()
+    found = np.empty(sizes.shape)
+    step = max(1, tuning().block_entries // (2 * len(matrix) ** 2))
+    for start in range(0, len(order), step):
+        some = slice(start, start + step)
+        # By how much the rows' sums over the first so many classes differ, for 0 classes and more.
+        spread = np.zeros((len(order[some]), len(matrix) + 1))
+        spread[:, 1:] = np.ptp(np.cumsum(matrix[:, order[some]], axis=2), axis=0)
+        found[some] = np.take_along_axis(spread, sizes[some], axis=1)
+    return found
 
 
 @lru_cache(maxsize=3)

@@ -1,5 +1,7 @@
 """What a coverage asks of a sample: tallies, moments, and the pairs in a window."""
 
+import math
+from fractions import Fraction
 from functools import cached_property, partial
 from typing import TYPE_CHECKING
 
@@ -8,10 +10,9 @@ import numpy as np
 from nacp import engine
 from nacp._types import Floats, Ints
 from nacp.coverage.crossing import Cell
-from nacp.coverage.sample import Question
+from nacp.coverage.sample import Answer, Question
 from nacp.engine import Block, Kept
 from nacp.engine.cells import CELLS, EDGES
-from nacp.tuning import tuning
 
 if TYPE_CHECKING:
     from nacp.coverage.coverage import Coverage
@@ -32,7 +33,7 @@ class TallyQuestion(Question):
         keep: bool = False,
         parts: int = 4,
     ) -> None:
-        self._coverage, self._edges, self.limit, self._parts = coverage, edges, limit, parts
+        self.coverage, self._edges, self.limit, self._parts = coverage, edges, limit, parts
         self.keeps, self.upto = keep, None if edges is None else float(edges[-1])
         self._kept: Kept | None = None
         if edges is None:
@@ -45,14 +46,29 @@ class TallyQuestion(Question):
         self.limit, self._parts = max(self.limit, other.limit), max(self._parts, other._parts)
 
     def see(self, block: Block, rows: slice | Ints) -> None:
-        sample, keep = self._coverage.sample, None
+        sample, keep = self.coverage.sample, None
         if self.keeps:
-            self._kept = self._kept or Kept(sample.k, sample.n, self.limit, 2 * tuning().kept_pairs)
+            self._kept = self._kept or Kept(sample.k, sample.n, self.limit, 2 * sample.few_pairs)
             keep = partial(self._kept.add, rows)
-        weights = self._coverage.weights(rows)
+        weights = self.coverage.weights(rows)
         self.found += engine.tally(block, self._edges, weights, self.limit, keep, self._parts)
         if self._kept is not None and self._kept.complete:
             sample.kept = self._kept
+
+    def terms(self) -> tuple[object, ...]:
+        return self._edges, self.limit, self.keeps, self._parts
+
+    def answer(self) -> Answer:
+        if self._kept is None:
+            return Answer((self.found,), None if self.keeps else ())
+        return Answer((self.found,), self._kept.parts() if self._kept.complete else None)
+
+    def add(self, answer: Answer) -> None:
+        self.found += answer.sums[0]
+        if self.keeps and answer.rows is not None:
+            sample = self.coverage.sample
+            sample.kept = Kept(sample.k, sample.n, self.limit, len(answer.rows[1]))
+            sample.kept.add(slice(0, sample.n), *answer.rows)
 
     def within_limit(self) -> Ints:
         """Return the tally with all that lies above the limit in the last cell."""
@@ -64,25 +80,66 @@ class TallyQuestion(Question):
 
 
 class MomentsQuestion(Question):
-    """The mean of the rows' shares in F^c-hat, and of their squares, at native thresholds."""
+    """The mean of the rows' shares in F^c-hat, and of their squares, at native thresholds.
 
-    def __init__(self, coverage: "Coverage", thresholds: Floats) -> None:
-        self._coverage, self._thresholds = coverage, np.unique(thresholds)
+    Sums are exact, so that it does not matter in which order rows come: each number is parted into three of
+    30 bits, which are added up as whole numbers.
+    """
+
+    def __init__(self, coverage: "Coverage", thresholds: Floats, exponent: int | None = None) -> None:
+        self.coverage, self._thresholds = coverage, np.unique(thresholds)
         self.upto = coverage.upto(self._thresholds.max(initial=-np.inf))
         self.placed = coverage.read_as is not None
-        # In a wide format, so that it does not matter in which order the rows come.
-        self._sums, self._squares = np.zeros((2, len(self._thresholds)), dtype=np.longdouble)
+        # No share is as large as this power of two.
+        self._exponent = math.frexp(max(map(abs, coverage.range)))[1] + 1 if exponent is None else exponent
+        self._sums: Ints = np.zeros((2, 3, len(self._thresholds)), dtype=np.int64)
 
     def see(self, block: Block, rows: slice | Ints) -> None:
-        shares = self._coverage.shares(block, rows, self._thresholds)
-        self._sums += shares.sum(axis=0, dtype=np.longdouble)
-        self._squares += (shares**2).sum(axis=0, dtype=np.longdouble)
+        shares = self.coverage.shares(block, rows, self._thresholds)
+        for sums, values, exponent in zip(self._sums, (shares, shares**2), (1, 2), strict=True):
+            rest = np.ldexp(values, 30 - exponent * self._exponent)
+            for part in sums:
+                whole = np.rint(rest)
+                part += whole.astype(np.int64).sum(axis=0)
+                rest = np.ldexp(rest - whole, 30)
+
+    def terms(self) -> tuple[object, ...]:
+        return self._thresholds, self._exponent
+
+    def answer(self) -> Answer:
+        return Answer((self._sums,))
+
+    def add(self, answer: Answer) -> None:
+        self._sums += answer.sums[0]
 
     def deviations(self, thresholds: Floats) -> list[float]:
         """Return the standard deviations at some of the thresholds."""
-        mean, square = self._sums / self._coverage.n, self._squares / self._coverage.n
-        found = np.sqrt(np.maximum(square - mean**2, 0))[np.searchsorted(self._thresholds, thresholds)]
-        return [float(each) for each in found]
+        unit = Fraction(2) ** self._exponent / 2**90
+        found = []
+        for i in np.searchsorted(self._thresholds, thresholds).tolist():
+            sums = ((int(a) << 60) + (int(b) << 30) + int(c) for a, b, c in self._sums[:, :, i])
+            mean, square = (Fraction(each, self.coverage.n) for each in sums)
+            variance = square * unit * Fraction(2) ** self._exponent - (mean * unit) ** 2
+            found.append(math.sqrt(max(float(variance), 0.0)))
+        return found
+
+
+class SharesQuestion(Question):
+    """The shares of rows in F^c-hat at ascending native thresholds."""
+
+    def __init__(self, coverage: "Coverage", thresholds: Floats) -> None:
+        self.coverage, self._thresholds = coverage, thresholds
+        self.placed = coverage.read_as is not None
+        self.found: list[Floats] = []
+
+    def see(self, block: Block, rows: slice | Ints) -> None:
+        self.found.append(self.coverage.shares(block, rows, self._thresholds))
+
+    def terms(self) -> tuple[object, ...]:
+        return (self._thresholds,)
+
+    def answer(self) -> Answer:
+        return Answer(rows=(np.concatenate(self.found),))
 
 
 class SizesQuestion(Question):
@@ -91,25 +148,37 @@ class SizesQuestion(Question):
     key = "sizes"
     unlabelled = True
 
-    def __init__(self, thresholds: Floats) -> None:
-        self._thresholds = thresholds
-        self._rows, self._k = 0, 0
+    def __init__(self, thresholds: Floats, k: int) -> None:
+        self._thresholds, self._k, self._rows = thresholds, k, 0
+        self._start()
+
+    def _start(self) -> None:
+        self._sums: Ints = np.zeros((2, len(self._thresholds)), dtype=np.int64)
 
     def absorb(self, other: "SizesQuestion") -> None:
         self._thresholds = np.union1d(self._thresholds, other._thresholds)
+        self._start()
 
     def see(self, block: Block, rows: slice | Ints | None) -> None:
         sizes = engine.profile(block, self._thresholds)
-        if not self._rows:
-            self._sums, self._squares = np.zeros((2, len(self._thresholds)))
-        self._rows, self._k = self._rows + len(sizes), block.shape[1]
-        self._sums += sizes.sum(axis=0)
-        self._squares += (sizes**2).sum(axis=0)
+        self._rows += len(sizes)
+        self._sums += sizes.sum(axis=0), (sizes**2).sum(axis=0)
+
+    def terms(self) -> tuple[object, ...]:
+        return self._thresholds, self._k
+
+    def answer(self) -> Answer:
+        return Answer((np.array([self._rows]), self._sums))
+
+    def add(self, answer: Answer) -> None:
+        self._rows += int(answer.sums[0][0])
+        self._sums += answer.sums[1]
 
     def means(self, thresholds: Floats) -> tuple[Floats, Floats]:
         """Return both at some of the thresholds."""
         at = np.searchsorted(self._thresholds, thresholds)
-        return self._sums[at] / self._k / self._rows, self._squares[at] / self._k**2 / self._rows
+        sums, squares = self._sums[:, at]
+        return sums / self._k / self._rows, squares / self._k**2 / self._rows
 
 
 class Window:
@@ -145,7 +214,7 @@ class WindowQuestion(Question):
     """The pairs that score in some intervals."""
 
     def __init__(self, coverage: "Coverage", spans: list[Cell]) -> None:
-        self._coverage, self.window = coverage, Window(spans)
+        self.coverage, self.window = coverage, Window(spans)
         self.upto = self.window.spans[-1].high
         self.key = ("window", coverage.read_as)
         self.placed = coverage.read_as is not None
@@ -155,7 +224,17 @@ class WindowQuestion(Question):
         self.upto = self.window.spans[-1].high
 
     def see(self, block: Block, rows: slice | Ints) -> None:
-        self.window.parts.append(engine.window(block, self.window.spans, self._coverage.weights(rows)))
+        self.window.parts.append(engine.window(block, self.window.spans, self.coverage.weights(rows)))
+
+    def terms(self) -> tuple[object, ...]:
+        return (self.window.spans,)
+
+    def answer(self) -> Answer:
+        return Answer(rows=tuple(np.concatenate(each) for each in zip(*self.window.parts, strict=True)))
+
+    def add(self, answer: Answer) -> None:
+        assert answer.rows is not None
+        self.window.parts.append(engine.Pairs(*answer.rows))
 
 
 def merged(spans: list[Cell]) -> list[Cell]:

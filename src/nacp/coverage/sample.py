@@ -7,21 +7,36 @@ answered. Several conversations go on `together`, and all that they want to know
 from abc import ABC, abstractmethod
 from collections.abc import Generator, Hashable, Sequence
 from functools import cached_property
-from typing import Any, TypeAlias, TypeVar
+from typing import Any, NamedTuple, TypeAlias, TypeVar
 
 import numpy as np
 
 from nacp import engine
-from nacp._types import Floats, Ints
+from nacp._types import Array, Floats, Ints
 from nacp.engine import Block, Kept, Scratch
 from nacp.points import Rows, Widths
-from nacp.points.arrays import row_slices
+from nacp.points.arrays import row_slices, rows_at_once
 from nacp.scores import Score
 from nacp.tuning import tuning
 
 T = TypeVar("T")
 A = TypeVar("A")
 B = TypeVar("B")
+
+
+class Answer(NamedTuple):
+    """What a question has learnt from some rows, to be put together with what it learnt from others.
+
+    Attributes
+    ----------
+    sums : tuple of arrays
+        What adds up.
+    rows : tuple of arrays or None
+        What comes one after the other, in the order of the rows; None if that was too much to keep.
+    """
+
+    sums: tuple[Array, ...] = ()
+    rows: tuple[Array, ...] | None = ()
 
 
 class Question(ABC):
@@ -69,6 +84,34 @@ class Question(ABC):
     def take(self, other: Any) -> None:
         """Take over the answer of a question with the same key."""
         vars(self).update(vars(other))
+
+    # What it takes to ask about rows that lie elsewhere, part by part (`nacp.coverage.lazy`).
+    coverage: Any = None  # under which it is asked, if under one
+
+    def terms(self) -> tuple[Any, ...]:
+        """Return what else it is made of: with the coverage of other rows, it asks the same about these."""
+        raise NotImplementedError
+
+    def answer(self) -> Answer:
+        """Return what it has learnt."""
+        raise NotImplementedError
+
+    def add(self, answer: Answer) -> None:
+        """Learn what it has learnt from all rows, part by part."""
+        raise NotImplementedError
+
+
+class OrderedQuestion(Question):
+    """A question that takes rows in an order, and no more of them than their shares at some thresholds."""
+
+    @property
+    @abstractmethod
+    def thresholds(self) -> Floats:
+        """The native thresholds that it is about by now, ascending."""
+
+    @abstractmethod
+    def see_shares(self, thresholds: Floats, shares: Floats) -> None:
+        """Take in the shares of the next rows, at thresholds among which are all that it is about."""
 
 
 Talk: TypeAlias = Generator[list[Question], None, T]
@@ -160,6 +203,11 @@ class Sample:
         self._u = u
         return scores
 
+    @property
+    def _at_once(self) -> int:
+        """How many rows make a block; of several labels the weights of all entries are written out."""
+        return self.rows.at_once if self.parts is None else min(self.rows.at_once, rows_at_once(self.k))
+
     def _open(self, rows: slice | Ints, scratch: Scratch) -> Block:
         u = None if self._u is None else self._u[rows]
         return engine.open_block(self.rows[rows], self.spec, scratch, u)
@@ -168,6 +216,11 @@ class Sample:
     def keeps(self) -> bool:
         """Whether the scores of rows can be kept when these are read."""
         return engine.keeps(self.spec) and not self.rows.on_device
+
+    @property
+    def few_pairs(self) -> int:
+        """How many pairs may be kept from a read."""
+        return tuning().kept_pairs
 
     @property
     def widths(self) -> Widths:
@@ -240,7 +293,7 @@ class Sample:
             question.keeps = False
         while start < number and (open_questions := [each for each in questions if not each.done]):
             fitting = [each.most_rows for each in open_questions if each.most_rows is not None]
-            where = slice(start, min(start + min([self.rows.at_once, *fitting]), number))
+            where = slice(start, min(start + min([self._at_once, *fitting]), number))
             start = where.stop
             rows = where if order is None else order[where]
             others = []
@@ -265,10 +318,16 @@ class Sample:
 
     def glance(self, questions: Sequence[Question]) -> Ints:
         """Let questions share some evenly spaced rows, an eighth of all at the most; return which."""
-        step = min(self.n, max(8, -(-self.n * self.k // tuning().hint_entries)))
-        chosen, scratch = np.arange(step // 2, self.n, step), Scratch()
+        chosen, scratch = glanced_at(self.n, self.k), Scratch()
         for i, question in enumerate(questions):
             some = chosen[i :: len(questions)]
-            for where in row_slices(len(some), self.k):
+            for where in row_slices(len(some), self.k, self._at_once):
                 question.see(self._open(some[where], scratch), some[where])
         return chosen
+
+
+def glanced_at(n: int, k: int) -> Ints:
+    """Return the rows at which a glance is taken, of n rows with k entries."""
+    rows = max(tuning().hint_entries // k, tuning().hint_rows)
+    step = min(n, max(8, -(-n // rows)))
+    return np.arange(step // 2, n, step)

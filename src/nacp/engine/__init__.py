@@ -23,10 +23,11 @@ from nacp.engine.choose import (
 from nacp.engine.contract import ByEntry, ByLabel, Pairs, PerLabel, PerRow, Spec
 from nacp.engine.formula import traced
 from nacp.engine.kept import Kept
+from nacp.engine.lumped import Lumped
 from nacp.engine.scratch import Scratch
 
 __all__ = [
-    "Block", "ByEntry", "ByLabel", "Kept", "Pairs", "PerLabel", "PerRow", "Scratch", "Spec", "check",
-    "engine_name", "gains", "inside", "is_tensor", "keeps", "kept_block", "label_scores", "open_block",
-    "play", "profile", "set_of_row", "sets", "tally", "traced", "uniforms", "using", "window",
+    "Block", "ByEntry", "ByLabel", "Kept", "Lumped", "Pairs", "PerLabel", "PerRow", "Scratch", "Spec",
+    "check", "engine_name", "gains", "inside", "is_tensor", "keeps", "kept_block", "label_scores",
+    "open_block", "play", "profile", "set_of_row", "sets", "tally", "traced", "uniforms", "using", "window",
 ]  # fmt: skip

@@ -15,10 +15,11 @@ from types import ModuleType
 from typing import Any
 
 from nacp._types import Array, Floats, Ints
-from nacp.engine import numpy
+from nacp.engine import lumped, numpy
 from nacp.engine.block import Block as Block
 from nacp.engine.contract import Pairs, PerLabel, PerRow, Spec, Thresholds, Weights
 from nacp.engine.kept import Kept
+from nacp.engine.lumped import Lumped
 from nacp.engine.scratch import Scratch
 
 ENGINES = ("numpy", "native", "torch")
@@ -90,14 +91,22 @@ def check(values: Array, tolerance: float) -> bool:
     return good
 
 
-def uniforms(values: Array, seed: int) -> Floats:
+def uniforms(values: Array | Lumped, seed: int) -> Floats:
     """Return one u in [0, 1) per row."""
+    if isinstance(values, Lumped):
+        return values.uniforms(seed)
     u: Floats = _of_rows(values).uniforms(values, seed)
     return u
 
 
-def open_block(values: Array, spec: Spec, scratch: Scratch | None = None, u: Floats | None = None) -> Block:
+def open_block(
+    values: Array | Lumped, spec: Spec, scratch: Scratch | None = None, u: Floats | None = None
+) -> Block:
     """Return rows ready to be asked about their scores; `u` are their uniform numbers, if these are known."""
+    if isinstance(values, Lumped):
+        if spec.formula is not None:
+            return lumped.Block(values, spec, u)
+        values = values.whole()
     block: Block = _of_rows(values).open_block(values, spec, scratch, u)
     return block
 

@@ -21,8 +21,13 @@ def hashed_uniforms(block: Array, seed: int) -> Floats:
     values = np.empty((len(block), len(columns) + 1))
     values[:, :-1] = block.take(columns, axis=1)
     values[:, -1] = block.max(axis=1)
-    values += 0.0  # -0.0 counts as 0.0
-    words = _mix(_mix(values.view(np.uint64) ^ keys).sum(axis=1, dtype=np.uint64))
+    return mixed_uniforms(values, keys)
+
+
+def mixed_uniforms(values: Array, keys: Array) -> Floats:
+    """Return one u per row of the values that are hashed, given a key for each column."""
+    plain = np.add(values, 0.0, dtype=np.float64)  # -0.0 counts as 0.0
+    words = _mix(_mix(plain.view(np.uint64) ^ keys).sum(axis=1, dtype=np.uint64))
     return (words >> np.uint64(11)).astype(np.float64) * 2.0**-53
 
 

@@ -49,6 +49,10 @@ class Kept:
         """Whether all rows have been kept."""
         return len(self.starts) > self.n
 
+    def parts(self) -> tuple[Ints, Floats, Ints]:
+        """Return what was kept, of rows that came in their order: as `add` takes it."""
+        return np.diff(self.starts), self.scores, self.columns
+
     def described(self, rows: slice | Ints) -> tuple[Ints, Ints, Floats, Ints]:
         """Return what an engine needs to know: where rows start, which are meant, scores and labels."""
         return self.starts, np.ascontiguousarray(self._place[rows]), self.scores, self.columns

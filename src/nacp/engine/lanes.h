@@ -15,6 +15,19 @@ typedef TYPE NAME(Part) __attribute__((vector_size(BYTES / sizeof(double) * size
 #define LOAD(vector, from) memcpy(&(vector), (from), sizeof(vector))
 #define ONLY(x, chosen) ((Vector)((Mask)(x) & (chosen)))
 
+/* The entries from a column on; those that would come after the last one compare as false. */
+static inline Vector NAME(next)(const TYPE *p, word column, word k)
+{
+    Vector x;
+    if (column + LANES <= k) {
+        LOAD(x, p + column);
+    } else {
+        x = (Vector){0} + (TYPE)NAN;
+        memcpy(&x, p + column, sizeof(TYPE) * (size_t)(k - column));
+    }
+    return x;
+}
+
 static double NAME(largest)(const void *row, word k)
 {
     const TYPE *p = row;
@@ -99,15 +112,14 @@ static void NAME(numbers)(const void *row, word k, const double *cuts, double be
     Vector x;
     word column = 0;
     for (int j = 0; j < CUTS; j++) lows[j] = NOT_BELOW(cuts[j]);
-    for (; column + LANES <= k; column += LANES) {
-        LOAD(x, p + column);
+    for (; column < k; column += LANES) {
+        x = NAME(next)(p, column, k);
         Mask low = x < high;
         for (int j = 0; j < CUTS; j++) numbers[j] -= (x >= lows[j]) & low;
     }
     for (int j = 0; j < CUTS; j++) {
         number[j] = 0;
         for (int lane = 0; lane < LANES; lane++) number[j] += numbers[j][lane];
-        for (word c = column; c < k; c++) number[j] += p[c] >= lows[j] && p[c] < high;
     }
 }
 
@@ -120,8 +132,8 @@ static void NAME(tails)(const void *row, word k, const double *cuts, double belo
     Vector x, sums[CUTS] = {{0}};
     word column = 0;
     for (int j = 0; j < CUTS; j++) lows[j] = NOT_BELOW(cuts[j]);
-    for (; column + LANES <= k; column += LANES) {
-        LOAD(x, p + column);
+    for (; column < k; column += LANES) {
+        x = NAME(next)(p, column, k);
         Mask low = x < high;
         for (int j = 0; j < CUTS; j++) {
             Mask within = (x >= lows[j]) & low;
@@ -132,8 +144,6 @@ static void NAME(tails)(const void *row, word k, const double *cuts, double belo
     for (int j = 0; j < CUTS; j++) {
         number[j] = 0, mass[j] = 0;
         for (int lane = 0; lane < LANES; lane++) number[j] += numbers[j][lane], mass[j] += sums[j][lane];
-        for (word c = column; c < k; c++)
-            if (p[c] >= lows[j] && p[c] < high) number[j]++, mass[j] += p[c];
     }
 }
 
@@ -163,8 +173,16 @@ static word NAME(collect)(const void *row, word k, double low, double high, uint
     word number = 0, column = 0;
     for (; column + 32 <= k; column += 32) {
         uint32_t found = 0;
+#ifdef BITS
+        for (int bit = 0; bit < 32; bit += LANES) {
+            Vector x;
+            LOAD(x, p + column + bit);
+            found |= (uint32_t)BITS((x >= least) & (x < bound)) << bit;
+        }
+#else
         for (int bit = 0; bit < 32; bit++)
             found |= (uint32_t)((p[column + bit] >= least) & (p[column + bit] < bound)) << bit;
+#endif
         for (; found; found &= found - 1) {
             word at = column + __builtin_ctz(found);
             words[number++] = packed(p[at], at);

@@ -871,12 +871,22 @@ static PyObject *play(PyObject *self, PyObject *args)
 
 /* ---- The module ---- */
 
+/* Use vectors of so many bytes at the most. */
+static PyObject *vectors(PyObject *self, PyObject *args)
+{
+    int bytes;
+    if (!PyArg_ParseTuple(args, "i", &bytes)) return NULL;
+    widest = bytes;
+    Py_RETURN_NONE;
+}
+
 static PyMethodDef methods[] = {
     {"check", check, METH_VARARGS, NULL},       {"uniforms", uniforms, METH_VARARGS, NULL},
     {"label_scores", label_scores, METH_VARARGS, NULL}, {"scores", scores, METH_VARARGS, NULL},
     {"tally", tally, METH_VARARGS, NULL},       {"window", window, METH_VARARGS, NULL},
     {"profile", profile, METH_VARARGS, NULL},   {"sets", sets, METH_VARARGS, NULL},
     {"gains", gains, METH_VARARGS, NULL},       {"play", play, METH_VARARGS, NULL},
+    {"vectors", vectors, METH_VARARGS, NULL},
     {NULL, NULL, 0, NULL},
 };
 

@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 
 from nacp._types import Array, Bools, Floats, Ints
+from nacp.engine import lumped
 from nacp.engine.block import Block, lowest_finite
 from nacp.engine.cells import CELLS, codes_between
 from nacp.engine.contract import ByEntry, ByLabel, Pairs, PerLabel, PerRow, Spec, Thresholds, Weights
@@ -46,6 +47,8 @@ def open_block(values: Array, spec: Spec, scratch: Scratch | None = None, u: Flo
 
 def label_scores(block: Block, labels: Ints) -> Floats:
     """Return the native score of one given label per row."""
+    if isinstance(block, lumped.Block):
+        return lumped.label_scores(block, labels)
     rows, formula = np.arange(len(labels)), block.spec.formula
     if not block.spec.ranked:
         return block.at(rows * block.shape[1] + labels, placed=True)
@@ -79,6 +82,8 @@ def tally(
     too; the more `parts` it makes of these, the fewer; and it may hand what does not to `keep`. This engine
     does neither.
     """
+    if isinstance(block, lumped.Block):
+        return lumped.tally(block, edges, weights)
     placed = weights is not None
     if edges is None:
         (cells, table), number, flat = block.codes(placed=placed), CELLS, None
@@ -119,6 +124,8 @@ def _weights(block: Block, weights: ByLabel | ByEntry, flat: Ints | None) -> Int
 
 def window(block: Block, spans: Sequence[tuple[float, float]], weights: Weights = None) -> Pairs:
     """Return the pairs that score in one of some intervals (low, high], which are ascending and disjoint."""
+    if isinstance(block, lumped.Block):
+        return lumped.window(block, spans, weights)
     placed = weights is not None
     flat, scores = _inside(block, spans, placed=placed)
     if weights is None:
@@ -165,6 +172,8 @@ def profile(block: Block, thresholds: Thresholds, weights: Weights = None) -> Ar
 
     Thresholds that are one number each must ascend.
     """
+    if isinstance(block, lumped.Block) and isinstance(thresholds, np.ndarray):
+        return lumped.profile(block, thresholds, weights)
     if isinstance(thresholds, PerLabel | PerRow):
         found = [_weighed(_below(block, each), block, weights) for each in _each(thresholds)]
         return np.stack(found, axis=1)
@@ -253,6 +262,8 @@ def sets(
 
     Without `allow_empty`, a set that would be empty gets the most probable label, and those as probable.
     """
+    if isinstance(block, lumped.Block) and not isinstance(threshold, PerLabel | PerRow):
+        return lumped.sets(block, threshold, allow_empty=allow_empty)
     if not block.spec.ranked or isinstance(threshold, PerLabel):
         inside = _below(block, threshold)
         if not allow_empty:

@@ -13,6 +13,12 @@
 #include <stdlib.h>
 #include <string.h>
 
+/* Functions for wider vectors, among which the processor chooses. */
+#if defined(__x86_64__) && !defined(__clang__)
+#define WIDER 1
+#include <immintrin.h>
+#endif
+
 #if !defined(__GNUC__)
 #error "written in GNU C; without it, the NumPy engine serves"
 #endif
@@ -279,6 +285,7 @@ static float not_below(double x)
     return nearest < x ? nextafterf(nearest, INFINITY) : nearest;
 }
 
+/* lanes.h for each type and width of vectors. BITS has one bit for each entry of a mask. */
 #define TYPE float
 #define MASK int32_t
 #define EPSILON FLT_EPSILON
@@ -288,13 +295,25 @@ static float not_below(double x)
 #include "lanes.h"
 #undef BYTES
 #undef NAME
-#if defined(__x86_64__)
+#ifdef WIDER
 #pragma GCC push_options
 #pragma GCC target("avx2")
 #define BYTES 32
+#define BITS(mask) _mm256_movemask_ps((__m256)(mask))
 #define NAME(name) name##_floats_avx2
 #include "lanes.h"
 #undef BYTES
+#undef BITS
+#undef NAME
+#pragma GCC pop_options
+#pragma GCC push_options
+#pragma GCC target("avx512dq")
+#define BYTES 64
+#define BITS(mask) _mm512_movepi32_mask((__m512i)(mask))
+#define NAME(name) name##_floats_avx512
+#include "lanes.h"
+#undef BYTES
+#undef BITS
 #undef NAME
 #pragma GCC pop_options
 #endif
@@ -312,22 +331,39 @@ static float not_below(double x)
 #include "lanes.h"
 #undef BYTES
 #undef NAME
-#if defined(__x86_64__)
+#ifdef WIDER
 #pragma GCC push_options
 #pragma GCC target("avx2")
 #define BYTES 32
+#define BITS(mask) _mm256_movemask_pd((__m256d)(mask))
 #define NAME(name) name##_doubles_avx2
 #include "lanes.h"
 #undef BYTES
+#undef BITS
+#undef NAME
+#pragma GCC pop_options
+#pragma GCC push_options
+#pragma GCC target("avx512dq")
+#define BYTES 64
+#define BITS(mask) _mm512_movepi64_mask((__m512i)(mask))
+#define NAME(name) name##_doubles_avx512
+#include "lanes.h"
+#undef BYTES
+#undef BITS
 #undef NAME
 #pragma GCC pop_options
 #endif
 
+static int widest = 64; /* bytes of a vector; less only where tests want to see the narrower ones */
+
 /* What this machine does to entries of so many bytes. */
 static const Lanes *lanes_for(int width)
 {
-#if defined(__x86_64__)
-    if (__builtin_cpu_supports("avx2")) return width == 4 ? &lanes_floats_avx2 : &lanes_doubles_avx2;
+#ifdef WIDER
+    if (widest >= 64 && __builtin_cpu_supports("avx512dq"))
+        return width == 4 ? &lanes_floats_avx512 : &lanes_doubles_avx512;
+    if (widest >= 32 && __builtin_cpu_supports("avx2"))
+        return width == 4 ? &lanes_floats_avx2 : &lanes_doubles_avx2;
 #endif
     return width == 4 ? &lanes_floats : &lanes_doubles;
 }

@@ -29,7 +29,7 @@ from nacp.stats.dawid_skene import pooled, scaled
 from nacp.stats.intervals import Kinds, exact_interval
 
 _MOST = 10  # labels per item; more would add little, and the distribution of the pairs would take long
-_ASSUMED = (
+ASSUMED = (
     "annotators err independently of each other given the true class, and the labels to calibrate with are "
     "theirs, not votes"
 )
@@ -158,7 +158,7 @@ def _uniform(votes: Votes, confidence: float) -> NoiseEstimate:
         n=len(votes.table),
         k=k,
         method=f"{'; '.join(method)}; exact interval",
-        assumption=f"{_ASSUMED}; every annotator and class has the same rate, and any class is as likely to "
+        assumption=f"{ASSUMED}; every annotator and class has the same rate, and any class is as likely to "
         "replace the true one",
         why=f"uniform: agreement alone shows one rate{remark}",
     )
@@ -236,7 +236,7 @@ def _dawid_skene(votes: Votes, model: str, why: str) -> NoiseEstimate:
         n=len(votes.table),
         k=k,
         method=f"Dawid and Skene's model{f', {gold} items known' if gold else ''}; no interval",
-        assumption=f"{_ASSUMED}; most annotators are right more often than wrong in every class; "
+        assumption=f"{ASSUMED}; most annotators are right more often than wrong in every class; "
         + (
             "all err alike, some more often than others"
             if own

@@ -273,8 +273,8 @@ def _rows(used: Votes, fit: DawidSkene, votes: Votes, tail: float) -> tuple[Anno
                 name,
                 int(np.count_nonzero(votes.table[:, a] >= 0)),
                 share,
-                low,
-                high,
+                min(low, share),  # of one who is always right, or known by his own word alone
+                max(high, share),
                 int(np.count_nonzero(gold >= 0)),
                 int(np.count_nonzero(gold == used.table[own, a])),
             )

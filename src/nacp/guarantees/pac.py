@@ -16,7 +16,7 @@ import numpy as np
 
 from nacp import engine
 from nacp._types import Floats, Ints
-from nacp.coverage import Coverage, Question, Talk
+from nacp.coverage import Coverage, OrderedQuestion, Talk
 from nacp.coverage.audited import AuditedCoverage
 from nacp.engine import Block
 from nacp.errors import InputError
@@ -79,7 +79,7 @@ class PAC(PointwiseTest):
         return bets.settled(alphas, starts)
 
 
-class BetsQuestion(Question):
+class BetsQuestion(OrderedQuestion):
     """Bets that F^c reaches 1 - alpha, at all places of a grid from some on: one for each alpha and place.
 
     All bets are on the same points, so they are read once, in an order that was fixed before. In a stream
@@ -97,7 +97,7 @@ class BetsQuestion(Question):
     ) -> None:
         self.placed = coverage.read_as is not None
         low, high = coverage.range
-        self._coverage, self._grid, self._width = coverage, grid, high - low
+        self.coverage, self._grid, self._width = coverage, grid, high - low
         self._alphas = alphas
         self._owner = np.repeat(np.arange(len(alphas)), len(grid) - starts)
         self._place = np.concatenate([np.arange(start, len(grid)) for start in starts])
@@ -108,9 +108,23 @@ class BetsQuestion(Question):
         self._next()
 
     def see(self, block: Block, rows: Ints) -> None:
-        bets, target = self._bets, self._target[self._bets.open]
-        thresholds, column = np.unique(self._place[bets.open], return_inverse=True)
-        bets.play(self._coverage.gains(block, rows, self._grid[thresholds], (column, target, self._width)))
+        still, target = self._bets.open, self._target[self._bets.open]
+        thresholds, column = np.unique(self._place[still], return_inverse=True)
+        self._play(self.coverage.gains(block, rows, self._grid[thresholds], (column, target, self._width)))
+
+    @property
+    def thresholds(self) -> Floats:
+        found: Floats = self._grid[np.unique(self._place[self._bets.open])]
+        return found
+
+    def see_shares(self, thresholds: Floats, shares: Floats) -> None:
+        still = self._bets.open
+        column = np.searchsorted(thresholds, self._grid[self._place[still]])
+        self._play((shares.take(column, axis=1) - self._target[still]) * (1 / self._width))
+
+    def _play(self, gains: Floats) -> None:
+        bets = self._bets
+        bets.play(gains)
         # What lies below a failure is settled too.
         np.maximum.at(self._failed, self._owner[bets.lost], self._place[bets.lost])
         bets.keep(self._place[bets.open] > self._failed[self._owner[bets.open]])
@@ -120,7 +134,7 @@ class BetsQuestion(Question):
         """Say what is wanted next: many thresholds are open at first, on few rows, and few soon."""
         still = self._bets.open
         self.done = not len(still)
-        self.upto = self._coverage.upto(self._grid[self._place[still]].max(initial=-np.inf))
+        self.upto = self.coverage.upto(self._grid[self._place[still]].max(initial=-np.inf))
         self.most_rows = max(1, tuning().bets_entries // max(len(still), 1))
 
     def settled(self, alphas: list[float], starts: Ints) -> Ints:
@@ -132,7 +146,7 @@ class BetsQuestion(Question):
     def on(self, coverage: Coverage) -> "BetsQuestion":
         """Return the same bets, to be placed on the points of another coverage next."""
         other = copy(self)
-        other._coverage, other._failed, other._bets = coverage, self._failed.copy(), self._bets.copy()
+        other.coverage, other._failed, other._bets = coverage, self._failed.copy(), self._bets.copy()
         return other
 
     def __eq__(self, other: object) -> bool:
@@ -142,7 +156,7 @@ class BetsQuestion(Question):
 
     def off(self) -> None:
         """Let go of the points that were bet on."""
-        del self._coverage
+        del self.coverage
 
     def stored(self) -> tuple[Ints, Floats]:
         """Return how the bets stand, as numbers: all that `restore` needs."""

@@ -13,6 +13,10 @@ from nacp.labels.table import LabelTable
 
 ABSENT = {"", "na", "n/a", "nan", "none", "null"}
 """What stands where there is no label, if no class is called so."""
+_IF_LONG = {
+    "remedy": "if it has a row for each label, say which columns are meant: item=, annotator=, label=",
+    "spoken": "if it has a row for each label, name its columns by --item, --annotator and --label",
+}
 _MANY = 20  # rows: with so many, a label for each of them is no label
 
 
@@ -48,6 +52,7 @@ def from_cells(cells: Sequence[Sequence[str]], classes: Sequence[Any] | None = N
             "annotators, or put one in its place",
         )
     array = np.array(rows)
+    _refuse_long(array, annotators or [str(i) for i in range(len(first))], known)
     if items is None:
         _refuse_numbers_of_rows(array)
     filled = [cell for cell in array.ravel().tolist() if cell]
@@ -81,8 +86,25 @@ def _refuse_repeats(column: str, items: list[str]) -> None:
         raise InputError(
             "labels",
             f"has {again!r} more than once in its column {column!r}",
-            remedy="if it has a row for each label, say which columns are meant: item=, annotator=, label=",
-            spoken="if it has a row for each label, name its columns by --item, --annotator and --label",
+            **_IF_LONG,
+        )
+
+
+def _refuse_long(array: Any, columns: Sequence[str], known: set[str]) -> None:
+    """Refuse a table whose columns hold different things: it has a row for each label."""
+    cells = [set(column) - {""} for column in array.T.tolist()]
+    held = [not known.isdisjoint(each) for each in cells]
+    if len(held) > 2 and sum(held) == 1:
+        raise InputError(
+            "labels", f"holds classes in its column {columns[held.index(True)]!r} alone", **_IF_LONG
+        )
+    kinds = [{_is_number(cell) for cell in each} for each in cells]
+    if {True} in kinds and {False} in kinds:
+        number, text = columns[kinds.index({True})], columns[kinds.index({False})]
+        raise InputError(
+            "labels",
+            f"holds numbers in its column {number!r} and texts in {text!r}, so these are not all labels",
+            **_IF_LONG,
         )
 
 

@@ -153,7 +153,7 @@ def _choices(results: Any, where: str) -> Iterator[tuple[str, Any]]:
 def _of_min(
     tasks: Sequence[Mapping[str, Any]], task: Mapping[str, Any], i: int, item: str | None, control: str | None
 ) -> Iterator[_Answer]:
-    """Return the answers of an entry of JSON-MIN: texts, or mappings with several choices.
+    """Return the answers of an entry of JSON-MIN, or of CSV: texts, or mappings with several choices.
 
     There the answers stand beside the data; where keys are in Label Studio's order, after the id.
     """
@@ -170,7 +170,8 @@ def _of_min(
         raise InputError(
             "control",
             f"must name the field with the answers, one of {', '.join(map(repr, others))}",
-            remedy="JSON-MIN does not tell them from the data",
+            remedy=f"pass control={others[0]!r}, for instance" if others else None,
+            spoken=f"give --control {others[0]}, for instance" if others else None,
         )
     for key in controls:
         value = task.get(key)

@@ -23,6 +23,7 @@ from nacp.labels.table import LabelTable
 FORMATS = ("label-studio", "argilla", "records", "matrix")
 """What a file may hold. Records are also the rows of a long CSV."""
 _SEPARATORS = ",;\t|"
+_LABEL_STUDIO = {"annotation_id", "annotator"}  # what its short exports have, JSON-MIN and CSV
 
 
 def read(
@@ -42,8 +43,8 @@ def read(
     ----------
     path : path
         ``.json`` or ``.jsonl`` (Label Studio, Argilla, records as of Hugging Face's datasets), ``.csv``,
-        ``.tsv`` (a row for each label, or a column for each annotator), ``.npy`` (Snorkel's label matrix),
-        each of these but the last also with ``.gz``; or ``.parquet`` with records.
+        ``.tsv`` (a row for each label, as in Label Studio's, or a column for each annotator), ``.npy``
+        (Snorkel's label matrix), each of these but the last also with ``.gz``; or ``.parquet`` with records.
     format : {"label-studio", "argilla", "records", "matrix"}, optional
         By default it is seen by the content.
     control : str, optional
@@ -76,8 +77,10 @@ def read(
     try:
         content = _content(file)
         columns = {"item": item, "annotator": annotator, "label": label, "checked": checked}
-        named = _is_table(content) and any(column is not None for column in columns.values())
-        found = format or ("records" if named else _format(content))
+        said = {name for name, column in columns.items() if column is not None}
+        found = format or _format(content)
+        if format is None and _is_table(content) and said - ({"item"} if found == "label-studio" else set()):
+            found = "records"
         tool = {"control": control, "item": item, "predictions": predictions}
         _refuse_unused(found, columns, tool)
         return _READERS[found](content, columns, tool)
@@ -189,6 +192,8 @@ def _format(content: Any) -> str:
         raise InputError("labels", "must hold a list of records", found=type(content).__name__)
     if _is_table(content):
         header = content[0]
+        if set(map(str, header)) >= _LABEL_STUDIO:
+            return "label-studio"
         return "records" if all(isinstance(cell, str) for cell in header) and is_long(header) else "matrix"
     some = [record for record in content[:50] if isinstance(record, Mapping)]
     keys = {key for record in some for key in record}
@@ -201,7 +206,7 @@ def _format(content: Any) -> str:
             for each in _list(record.get(name))
         )
 
-    if lists("annotations", "completions", "predictions") or {"annotation_id", "annotator"} <= keys:
+    if lists("annotations", "completions", "predictions") or keys >= _LABEL_STUDIO:
         return "label-studio"
     if {"data", "annotations"} <= keys and "id" in keys:
         return "label-studio"  # tasks of which none was done
@@ -249,18 +254,30 @@ def _matrix(content: Any, columns: dict[str, Any], tool: dict[str, Any]) -> Labe
 
 
 def _records(content: Any, columns: dict[str, Any], tool: dict[str, Any]) -> LabelTable:
-    if _is_table(content):
-        header, *rows = content
-        if len(set(header)) < len(header):
-            raise InputError("labels", "must have columns with names of their own")
-        if not rows:
-            raise InputError("labels", "has a header and nothing below it")
-        content = [dict(zip(header, row, strict=True)) for row in rows]
-    return from_records(content, **columns)
+    return from_records(_by_column(content), **columns)
+
+
+def _by_column(content: Any) -> Any:
+    """Return records: as they are, or from rows of cells below a header."""
+    if not _is_table(content):
+        return content
+    header, *rows = content
+    if len(set(header)) < len(header):
+        raise InputError("labels", "must have columns with names of their own")
+    if not rows:
+        raise InputError("labels", "has a header and nothing below it")
+    return [dict(zip(header, row, strict=True)) for row in rows]
 
 
 def _label_studio(content: Any, columns: dict[str, Any], tool: dict[str, Any]) -> LabelTable:
+    if _is_table(content):
+        content = [{name: _cell(value) for name, value in record.items()} for record in _by_column(content)]
     return from_label_studio(content, **tool | {"predictions": bool(tool["predictions"])})
+
+
+def _cell(text: str) -> Any:
+    """Return what Label Studio wrote into a cell: nothing, a text, or several choices as JSON."""
+    return _parsed(text) if text.startswith('{"choices"') else text or None
 
 
 def _argilla(content: Any, columns: dict[str, Any], tool: dict[str, Any]) -> LabelTable:

@@ -156,7 +156,7 @@ def find_columns(
     if "label" in found and found["label"] is None:
         raise InputError(
             "label",
-            f"must name a column, one of {', '.join(map(repr, header[:10]))}",
+            f"must name a column, one of {_listed(header)}",
             remedy="pass label=, one column or, if each is an annotator, several",
             spoken="give --label NAME, or, if each is an annotator, --label NAME,NAME",
         )
@@ -221,7 +221,7 @@ def _repeats(records: Sequence[Mapping[str, Any]], column: str) -> bool:
 
 
 def _no_column(role: str, name: str, header: Sequence[str]) -> InputError:
-    return InputError(role, f"is {name!r}, and the columns are {', '.join(map(repr, header[:10]))}")
+    return InputError(role, f"is {name!r}, and the columns are {_listed(header)}")
 
 
 class _Reader:
@@ -252,12 +252,7 @@ class _Reader:
         if column is None:
             lists = self.several or isinstance(record.get(str(self.columns.get("label"))), list)
             if not lists:
-                raise InputError(
-                    "item",
-                    "must name a column: without one nothing says which labels are of one item",
-                    remedy="pass item=",
-                    spoken="give --item NAME",
-                )
+                raise self._unnamed("item", record)
             return i
         found = record.get(column)
         if is_missing(found) or found == "":
@@ -265,6 +260,19 @@ class _Reader:
         if isinstance(found, list | Mapping):
             raise InputError("labels", f"must have a text or a number as {column!r} in record {i}")
         return found
+
+    def _unnamed(self, role: str, record: Mapping[str, Any]) -> InputError:
+        """Return what is to be said where no column is called like an item, or an annotator."""
+        left = [column for column in record if column not in self.columns.values()]
+        why = {"item": "which labels are of one item", "annotator": "whose labels these are"}[role]
+        others = f"; it may be {_listed(left)}" if left else ""
+        name = repr(left[0]) if len(left) == 1 else ""
+        return InputError(
+            role,
+            f"must name a column: without one nothing says {why}{others}",
+            remedy=f"pass {role}={name}",
+            spoken=f"give --{role} {left[0] if len(left) == 1 else 'NAME'}",
+        )
 
     def _given(self, record: Mapping[str, Any], name: Any, i: int) -> Iterator[GivenLabel]:
         """Return the labels of a record."""
@@ -288,12 +296,7 @@ class _Reader:
             value = [dict(zip(value, row, strict=False)) for row in zip(*value.values(), strict=False)]
         if not isinstance(value, list):
             if by is None:
-                raise InputError(
-                    "annotator",
-                    "must name a column: without one nothing says whose labels these are",
-                    remedy="pass annotator=",
-                    spoken="give --annotator NAME",
-                )
+                raise self._unnamed("annotator", record)
             yield record.get(by), value
         elif value and all(isinstance(each, Mapping) for each in value):
             inner = find_columns(list(value[0]), {"annotator": None, "label": None})
@@ -336,6 +339,10 @@ class _Reader:
             label = None if _absent(record, column) else as_label(record[column], f"in record {i}")
             if label is not None:
                 yield GivenLabel(self._item(record, i), "checked", label, True)
+
+
+def _listed(columns: Sequence[str]) -> str:
+    return ", ".join(map(repr, columns[:10]))
 
 
 def _absent(record: Mapping[str, Any], column: str) -> bool:

@@ -11,19 +11,22 @@ from nacp.noise.annotators import AnnotatorNoise
 from nacp.noise.base import Noise
 from nacp.noise.doubt import Doubt
 from nacp.noise.groups import GroupNoise
+from nacp.noise.low_rank import LowRankNoise
 from nacp.noise.matrix import MatrixNoise
 from nacp.noise.privacy import RandomizedResponse
 from nacp.noise.uniform import UniformFamily, UniformNoise
 
 __all__ = [
-    "UNSAID", "AnnotatorNoise", "Doubt", "GroupNoise", "MatrixNoise", "Noise", "NoiseBasis", "NoiseLike",
-    "RandomizedResponse", "UniformFamily", "UniformNoise", "Unsaid", "as_noise", "basis_of", "noise_for",
+    "UNSAID", "AnnotatorNoise", "Doubt", "GroupNoise", "LowRankNoise", "MatrixNoise", "Noise", "NoiseBasis",
+    "NoiseLike", "RandomizedResponse", "UniformFamily", "UniformNoise", "Unsaid", "as_noise", "basis_of",
+    "noise_for",
 ]  # fmt: skip
 
 NOISES: dict[str, type[Noise]] = {
     "uniform": UniformNoise,
     "matrix": MatrixNoise,
     "groups": GroupNoise,
+    "low-rank": LowRankNoise,
     "annotators": AnnotatorNoise,
     "randomized-response": RandomizedResponse,
 }
@@ -95,7 +98,8 @@ def as_noise(noise: NoiseLike) -> Noise | None:
         )
     plain: Any = noise
     try:
-        return MatrixNoise(plain) if isinstance(plain, list) or np.ndim(plain) else UniformNoise(plain)
+        matrix = isinstance(plain, list) or hasattr(plain, "tocoo") or np.ndim(plain)
+        return MatrixNoise(plain) if matrix else UniformNoise(plain)
     except InputError as error:
         raise error.about("noise") from None
 

@@ -10,7 +10,7 @@ from nacp._types import Floats, Ints
 from nacp.checks import set_checked
 from nacp.errors import InputError
 from nacp.noise.base import Noise
-from nacp.noise.matrices import DenseMatrix, StackedMatrix
+from nacp.noise.matrices import ClassMatrix, DenseMatrix, StackedMatrix
 from nacp.noise.matrix import MatrixNoise, check_matrix
 
 _SAYS_NOTHING = 20.0  # the condition from which on an annotator's labels say next to nothing
@@ -79,11 +79,11 @@ class AnnotatorNoise(Noise):
     def k(self) -> int:
         return len(self.matrices[0])
 
-    def matrix(self, k: int) -> DenseMatrix:
+    def matrix(self, k: int) -> ClassMatrix:
         self.check(k)
         return self._mean.matrix(k)
 
-    def inverse(self, k: int) -> DenseMatrix:
+    def inverse(self, k: int) -> ClassMatrix:
         self.check(k)
         return self._mean.inverse(k)
 

@@ -82,9 +82,7 @@ class Noise(ABC):
         k : int
             The number of classes.
         """
-        inverse = self.inverse(k)
-        positive, negative = inverse.row_sums()
-        return float(np.max(np.abs(inverse.diagonal) + positive - negative))
+        return self.inverse(k).norm()
 
     def informative(self, n: int, k: int) -> InputError | None:
         """Return why n points would say nothing: W is so large that their estimate could be anything.

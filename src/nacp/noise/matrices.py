@@ -88,6 +88,11 @@ class ClassMatrix(ABC):
         highest = positive + np.maximum(self.diagonal, 0)
         return float(lowest.min()), float(highest.max())
 
+    def norm(self) -> float:
+        """Return the infinity norm, the largest row sum of absolute values."""
+        positive, negative = self.row_sums()
+        return float(np.max(np.abs(self.diagonal) + positive - negative))
+
     def row_distance(self) -> float:
         """Return the greatest distance between two rows in total variation, for rows that sum to 1.
 

@@ -15,9 +15,10 @@ from nacp.points.door import (
 )
 from nacp.points.repeats import RepeatedRowsWarning, warn_of_repeats
 from nacp.points.several import check_given, number_table, open_table, present_labels
+from nacp.points.sparse import TopRows
 
 __all__ = [
-    "RepeatedRowsWarning", "Rows", "Widths", "check_classes", "check_given", "check_labels", "column_names",
-    "is_missing", "no_label", "number_table", "open_clean", "open_points", "open_rows", "open_table",
-    "open_test", "plain_array", "present_labels", "warn_of_repeats", "watching",
+    "RepeatedRowsWarning", "Rows", "TopRows", "Widths", "check_classes", "check_given", "check_labels",
+    "column_names", "is_missing", "no_label", "number_table", "open_clean", "open_points", "open_rows",
+    "open_table", "open_test", "plain_array", "present_labels", "warn_of_repeats", "watching",
 ]  # fmt: skip

@@ -26,6 +26,13 @@ def watching(told: Callable[[int], object] | None) -> Iterator[None]:
         _WATCH.reset(token)
 
 
+def tell(rows: int) -> None:
+    """Say that a block of so many rows is read."""
+    told = _WATCH.get()
+    if told is not None:
+        told(rows)
+
+
 def rows_at_once(k: int) -> int:
     """Return how many rows of k entries fit into the cache."""
     larger = tuning().native_blocks if engine_name() == "native" else 1
@@ -37,6 +44,11 @@ def row_slices(n: int, k: int, step: int | None = None) -> Iterator[slice]:
     step = step or rows_at_once(k)
     for start in range(0, n, step):
         yield slice(start, min(start + step, n))
+
+
+def every(n: int) -> slice:
+    """Return a few of n rows, all over."""
+    return slice(None, None, max(1, n // _GLANCE))
 
 
 class Widths(NamedTuple):
@@ -77,21 +89,27 @@ class Rows:
         self._matrix = matrix
         self._normalize, self.logits = normalize, logits
         self._width = None if width is None else np.dtype(width)
+        self.n: int
+        self.k: int
         self.n, self.k = matrix.shape
 
     @property
     def widths(self) -> Widths:
         """How wide the numbers are, by their type and by a few rows all over."""
         given = self._matrix.dtype if self._matrix.dtype in _WIDTHS else np.dtype(np.float64)
-        some = self._matrix[:: max(1, self.n // _GLANCE)]
+        some = self._matrix[every(self.n)]
         with np.errstate(over="ignore"):
-            fits = (each for each in _WIDTHS if each == given or np.array_equal(some, some.astype(each)))
+            fits = (
+                each
+                for each in _WIDTHS
+                if each == given or all(np.array_equal(row, row.astype(each)) for row in some)
+            )
             return Widths(next(fits).name, given.name)
 
     @property
     def at_once(self) -> int:
         """How many rows make a block."""
-        return rows_at_once(self.k)
+        return rows_at_once(self.entries)
 
     def widths_with(self, others: Widths | None) -> Widths:
         """Return how wide the numbers are, by all rows, and by others of which that is known."""
@@ -120,20 +138,21 @@ class Rows:
         """Cut the rows into blocks."""
         return row_slices(self.n, self.k, self.at_once)
 
+    @property
+    def entries(self) -> int:
+        """How many entries of a row are read."""
+        return self.k
+
     def whole(self, where: slice | Ints) -> Array:
-        """Return some rows written out."""
+        """Return some rows written out, as a NumPy array."""
         return self[where]
 
-    @staticmethod
-    def _tell(number: int) -> None:
-        """Tell who watches how many rows are read."""
-        told = _WATCH.get()
-        if told is not None:
-            told(number)
+    def refuse_undecided(self, block: object, start: int, threshold: float) -> None:
+        """Refuse rows of a block whose set is not known; of whole rows all are."""
 
     def __getitem__(self, where: slice | Ints) -> Array:
         block = self._matrix[where]
-        self._tell(len(block))
+        tell(len(block))
         if self._width is not None and block.dtype.itemsize > self._width.itemsize:
             with np.errstate(over="ignore"):
                 block = block.astype(self._width)

@@ -12,7 +12,7 @@ from nacp.points.door import check_labels, is_missing, plain_array
 UNDECIDED = "?"
 
 
-def open_clean(clean: Any, n: int, k: int, classes: Any = None) -> tuple[Ints, Ints]:
+def open_clean(clean: Any, n: int, k: int, classes: Any = None, least: int = 1) -> tuple[Ints, Ints]:
     """Check true labels, missing where none was checked, or a pair (rows, labels); return rows and labels."""
     pair = _pair(clean)
     if pair is not None:
@@ -57,7 +57,7 @@ def open_clean(clean: Any, n: int, k: int, classes: Any = None) -> tuple[Ints, I
             dtype=np.int64,
         )
         given = [every[row] for row in rows]
-    if not len(rows):
+    if len(rows) < least:
         raise InputError("clean", "has no checked label at all")
     decided = [i for i, each in enumerate(given) if not _is_undecided(each, classes)]
     known = [given[i] for i in decided]

@@ -11,6 +11,7 @@ from nacp._types import Array, Ints
 from nacp.engine import check, is_tensor
 from nacp.errors import InputError
 from nacp.points.arrays import Rows, Widths
+from nacp.points.sparse import open_top
 from nacp.points.tensors import TensorRows, acceptable, fetched, kind_of, open_tensor, stays
 
 # By how much the sum of a row may miss 1, by how precise its numbers are. A softmax in bfloat16 rounds its
@@ -60,12 +61,13 @@ def open_rows(
     name: str = "probs",
     widths: Widths | None = None,
     least: int = 1,
+    start: int = 0,
 ) -> Rows:
     """Check a matrix of probabilities (or of scores) and return it as rows to read from.
 
     A table whose columns are named by the classes is put in their order. Of logits the rows that are read are
-    the softmax, in float64. Where a threshold was found with
-    numbers of certain widths, narrower ones are refused, and wider ones rounded.
+    the softmax, in float64. Where a threshold was found with numbers of certain widths, narrower ones are
+    refused, and wider ones rounded. Rows are numbered from `start`.
     """
     what = "" if probabilities else "(scores, given in place of probabilities) "
     if normalize and not probabilities:
@@ -77,8 +79,9 @@ def open_rows(
             if normalize
             else "makes probabilities, and this score does not take them",
         )
-    if hasattr(probs, "tocsr"):
-        raise InputError(name, f"{what}is a sparse matrix", remedy="pass probs.toarray()")
+    top = open_top(probs, probabilities, normalize or from_logits, k, name, widths)
+    if top is not None:
+        return top
     if getattr(probs, "is_sparse", False) or getattr(probs, "is_sparse_csr", False):
         raise InputError(name, f"{what}is a sparse tensor", remedy="pass probs.to_dense()")
     ordered = _in_order(probs, classes, k, name)
@@ -115,25 +118,25 @@ def open_rows(
             spoken=f"calibrate with a file of {kind}, too",
         )
 
-    def check_block(block: Any, start: int) -> None:
+    def check_block(block: Any, first: int) -> None:
         if is_tensor(block):
             tolerances = SUM_TOLERANCE, _BFLOAT16_TOLERANCE, _FLOAT16_TOLERANCE + _SMALL * block.shape[1]
             if acceptable(block, tolerances, (probabilities, normalize, from_logits)):
                 return
             block = fetched(block)
         if from_logits:
-            _check_logits(block, start, name)
+            _check_logits(block, first, name)
         elif probabilities and not check(block, SUM_TOLERANCE):
             tolerance = _tolerance(block)
             if not check(block, tolerance):
-                _explain(block, start, tolerance, normalize, name)
+                _explain(block, first, tolerance, normalize, name)
         elif not probabilities and np.isnan(block).any():
-            raise InputError(name, f"{what}holds NaN, first in row {start + _first_nan(block)}")
+            raise InputError(name, f"{what}holds NaN, first in row {first + _first_nan(block)}")
 
     served = TensorRows if is_tensor(matrix) else Rows
     rows = served(matrix)
     for where in rows.slices():
-        check_block(rows[where], where.start)
+        check_block(rows[where], start + where.start)
     width = None if widths is None or kind.kind != "f" else widths.given
     return served(matrix, normalize, width, from_logits)
 

@@ -23,7 +23,11 @@ class RepeatedRowsWarning(UserWarning):
 
 def warn_of_repeats(rows: Rows) -> None:
     """Warn if rows look like items that were repeated, once for each of their labels."""
-    times = repeats(rows)
+    warn_of_times(repeats(rows))
+
+
+def warn_of_times(times: float | None) -> None:
+    """Warn of rows that come so many times each, if that is known."""
     if times is not None:
         warn(
             f"rows of probs come about {times:.2g} times each, as if the labels of each item had been "
@@ -46,9 +50,7 @@ def repeats(rows: Rows) -> float | None:
     (3.0, None)
     """
     n, rng = rows.n, np.random.default_rng(0)
-    number = min(n, max(_LOOKED_AT, int(4 * math.sqrt(n))))
-    looked = np.arange(n) if number == n else np.unique(rng.integers(n, size=number))
-    columns = np.unique(np.linspace(0, rows.k - 1, min(rows.k, _COLUMNS)).astype(np.int64))
+    looked, columns = looked_at(n, rows.k, rng)
     some = rows.peek(looked, columns)
     keys = uniforms(some, 0)
     if n < _LEAST or len(keys) - len(np.unique(keys)) < 3:
@@ -70,6 +72,13 @@ def repeats(rows: Rows) -> float | None:
     in_runs = 2 * np.count_nonzero(runs) > len(runs) and runs[times > 1].all() and not in_order
     # A row that comes often is looked at often.
     return 1 / float(np.mean(1 / times)) if regular or in_runs else None
+
+
+def looked_at(n: int, k: int, rng: np.random.Generator) -> tuple[Ints, Ints]:
+    """Return the rows and the columns of n rows of k entries that are looked at."""
+    number = min(n, max(_LOOKED_AT, int(4 * math.sqrt(n))))
+    looked = np.arange(n) if number == n else np.unique(rng.integers(n, size=number))
+    return looked, np.unique(np.linspace(0, k - 1, min(k, _COLUMNS)).astype(np.int64))
 
 
 def _places(rows: Rows, columns: Ints, some: Array, keys: Floats) -> list[Ints]:

@@ -13,7 +13,7 @@ import numpy as np
 from nacp._types import Array, Ints
 from nacp.engine import check, engine_name, is_tensor
 from nacp.errors import InputError
-from nacp.points.arrays import Rows, Widths, rows_at_once
+from nacp.points.arrays import Rows, Widths, tell
 from nacp.tuning import tuning
 
 _WIDTHS = ("float16", "float32", "float64")
@@ -123,7 +123,7 @@ class TensorRows(Rows):
     @property
     def at_once(self) -> int:
         if not self.on_device:
-            return rows_at_once(self.k)
+            return super().at_once
         return max(1, tuning().native_blocks * tuning().block_entries // int(self.k))
 
     def some(self, rows: Ints) -> Rows:
@@ -146,7 +146,7 @@ class TensorRows(Rows):
 
     def _block(self, where: slice | Ints) -> Any:
         block = self._tensor[where if isinstance(where, slice) else self._sent(where)]
-        self._tell(len(block))
+        tell(len(block))
         kind, torch = kind_of(block), self._torch
         block = block.to(getattr(torch, kind.name))
         if self._rounded is not None and kind.itemsize > np.dtype(self._rounded).itemsize:

@@ -11,6 +11,8 @@ from scipy.special import logit
 
 from nacp._types import Floats
 
+_ROUNDED = 0.0011  # by so much rows of rounded probabilities may sum to more than 1, and scores with them
+
 
 @dataclass(frozen=True)
 class Axis:
@@ -40,7 +42,7 @@ def threshold_axis(q: Floats, chosen: float | None, others: Sequence[float] = ()
     """Return the axis on which coverage is shown against the threshold.
 
     Between 0 and 1, scores crowd at the ends when there are many classes, so these are stretched. Scores
-    that go further are shown up to twice the threshold that was chosen.
+    that go further are shown up to twice the threshold that was chosen, or to their end.
 
     Parameters
     ----------
@@ -52,9 +54,11 @@ def threshold_axis(q: Floats, chosen: float | None, others: Sequence[float] = ()
         Others that should be on the axis where it is stretched, if they are not too far away.
     """
     middle = float(np.median(q)) if chosen is None else chosen
-    if q[0] < 0 or q[-1] > 1 + 1e-6 or not 0 < middle < 1:
+    if q[0] < 0 or q[-1] > 1 + _ROUNDED or not 0 < middle < 1:
         low = min(float(q[0]), 0.0)
-        high = float(q[-1]) if chosen is None else chosen + abs(chosen - low)
+        high = end = float(q[-1])
+        if chosen is not None:
+            high = min(chosen + abs(chosen - low), max(end, chosen) + 0.05 * (max(end, chosen) - low))
         return linear_axis(low, high, tight=True)
     near = np.clip(others, middle / 1000, 1 - (1 - middle) / 1000).tolist()
     low = max(min([0.01, middle / 10, *near]), 1e-12)

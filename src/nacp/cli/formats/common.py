@@ -23,13 +23,15 @@ NAMED = {"id", "item", "items"}
 """A first column with such a header names the rows."""
 ID = {"", "index", "row", "unnamed: 0"} | NAMED
 """A first column with such a header numbers or names the rows; pandas writes the empty one."""
+PROBS = ("probs", "probabilities")
+"""Under such a name may be lists of all probabilities."""
 Places: TypeAlias = Callable[[list[str]], list[int]]
 """Which columns are wanted, given the header."""
 IdPlace: TypeAlias = Callable[[list[str]], int | None]
 """Which column names the rows, given the header."""
 
-_LABEL = {"label", "labels"}
-_TRUE = {"checked", "clean", "true", "truth", "gold"}
+LABEL = {"label", "labels"}
+TRUE = {"checked", "clean", "true", "truth", "gold"}
 TEXT_COLUMN = (
     "a column of text must come first and be called id, or be the label column; or say by "
     "--classes FILE which columns are meant"
@@ -136,7 +138,7 @@ def pick(path: Path, there: Sequence[str], key: str | None, usual: str) -> str:
 
 
 def pick_labels(
-    path: Path, there: Sequence[str], key: str | None, *, true: bool = False, called: set[str] = _LABEL
+    path: Path, there: Sequence[str], key: str | None, *, true: bool = False, called: set[str] = LABEL
 ) -> int:
     """Return which column of a table holds the labels: the one named, the only one, or the one called label.
 
@@ -150,7 +152,7 @@ def pick_labels(
         return start
     names = [name.lower() for name in there]
     found = [i for i, name in enumerate(names) if name in called]
-    if len(found) == 1 and not (true and _TRUE.intersection(names)):
+    if len(found) == 1 and not (true and TRUE.intersection(names)):
         return found[0]
     raise InputError(
         str(path),

@@ -7,10 +7,8 @@ from typing import Any
 import numpy as np
 
 from nacp._types import Array
-from nacp.cli.formats.common import IdPlace, Places, Table, few, no_ids, pick_labels, text_lines
+from nacp.cli.formats.common import PROBS, IdPlace, Places, Table, few, no_ids, pick_labels, text_lines
 from nacp.errors import InputError
-
-_PROBS = ("probs", "probabilities")
 
 
 def jsonl_rows(path: Path) -> tuple[list[str] | None, list[list[Any]]]:
@@ -56,7 +54,7 @@ def jsonl_matrix(path: Path, key: str | None, places: Places, ids: IdPlace = no_
         return Table(_numbers(path, rows))
     at = ids(keys)
     kept = None if at is None else [str(row[at]) for row in rows]
-    inner = key or next((name for name in _PROBS if name in keys), None)
+    inner = key or next((name for name in PROBS if name in keys), None)
     if inner is not None:
         if inner not in keys:
             raise InputError(str(path), f"holds no {inner!r}, but {few(keys)}")

@@ -7,6 +7,7 @@ import numpy as np
 
 from nacp._types import Array
 from nacp.cli.formats.common import (
+    PROBS,
     TEXT_COLUMN,
     IdPlace,
     Places,
@@ -29,10 +30,20 @@ def parquet_matrix(path: Path, key: str | None, places: Places, ids: IdPlace = n
     at = ids(there)
     kept = None if at is None else file.read(columns=[there[at]]).column(0).to_pylist()
     kept = None if kept is None else [str(each) for each in kept]
-    wanted = [pick(path, schema.names, key, key)] if key else [there[i] for i in places(there)]
+
+    def is_lists(name: str) -> bool:
+        kind = schema.field(name).type
+        found: bool = (
+            arrow.types.is_list(kind)
+            or arrow.types.is_large_list(kind)
+            or arrow.types.is_fixed_size_list(kind)
+        )
+        return found
+
+    inner = key or next((name for name in PROBS if name in there and is_lists(name)), None)
+    wanted = [pick(path, schema.names, inner, inner)] if inner else [there[i] for i in places(there)]
     types = [schema.field(name).type for name in wanted]
-    if len(types) == 1 and (arrow.types.is_list(types[0]) or arrow.types.is_large_list(types[0])
-                            or arrow.types.is_fixed_size_list(types[0])):  # fmt: skip
+    if len(wanted) == 1 and is_lists(wanted[0]):
         lists = file.read(columns=wanted).column(0).combine_chunks()
         flat, n = lists.flatten().to_numpy(zero_copy_only=False), len(lists)
         if n == 0 or len(flat) % n or len(set(arrow.compute.list_value_length(lists).to_pylist())) > 1:

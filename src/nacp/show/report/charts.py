@@ -18,6 +18,7 @@ from nacp.show.axes import Axis, linear_axis, log_axis, threshold_axis
 from nacp.show.report.contents import Contents, Step
 from nacp.show.style import CONTRADICTED
 
+_FEW = 5  # ticks whose numbers fit in a row on a phone
 Places: TypeAlias = Mapping[str, dict[str, str] | None]
 """Where marks stand, by their names: a style for each, or None for one that is not shown."""
 
@@ -237,11 +238,12 @@ def _stroke(look: str, path: str, more: str = "") -> str:
 
 
 def _ticks(axis: Axis, kind: str, side: str) -> str:
-    """Return ticks; where there is little room, every other one has no number."""
+    """Return ticks; of many, where there is little room, every other one has no number."""
     places = axis.place(axis.ticks)
     written = [_tick(axis, tick) for tick in axis.ticks]
+    many = len(written) > _FEW
     looks = [
-        kind + " spare" * ((len(written) - i) % 2 == 0) + " end" * (place > 0.97)
+        kind + " spare" * (many and (len(written) - i) % 2 == 0) + " end" * (place > 0.97)
         for i, place in enumerate(places.tolist())
     ]
     return "".join(

@@ -18,7 +18,7 @@ from nacp.show.report import charts
 from nacp.show.report.contents import Contents, Shown, Step
 from nacp.wrapping import on_one_line
 
-_PRINTED = 30  # so many classes, as in page.css
+_PRINTED = 100  # so many classes, as in page.css
 
 
 def render(contents: Contents, title: str, version: str) -> str:

@@ -1,0 +1,240 @@
+"""A sample whose rows lie elsewhere, in the chunks of a dask array: questions go to them, answers come back.
+
+Each chunk is a sample of its own, of which the same questions are asked. What adds up is added up by a tree,
+and what comes row by row is put together in the order of the rows, so nothing depends on where chunks end, or
+on who works on them. The scores of the labels come here, and with them the few scores that thresholds depend
+on, if these are not too many: all else is then known without another look at the rows.
+"""
+
+from collections.abc import Iterator, Sequence
+from itertools import pairwise
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from nacp import engine
+from nacp._types import Array, Floats, Ints
+from nacp.coverage.coverage import Coverage
+from nacp.coverage.questions import SharesQuestion
+from nacp.coverage.sample import Answer, OrderedQuestion, Question, Sample, glanced_at
+from nacp.engine import Scratch
+from nacp.points import Rows, open_rows
+from nacp.points.arrays import every, rows_at_once
+from nacp.points.lazy import LazyRows, Part, numbered
+from nacp.points.repeats import looked_at
+from nacp.scores import Score
+from nacp.tuning import tuned, tuning
+
+
+class Asked(NamedTuple):
+    """Questions, as they are sent."""
+
+    score: Score
+    seen_as: tuple[Any, ...]  # what a matrix needs to be rows
+    classes: Any
+    few_pairs: int
+    coverages: list[tuple[Any, ...]]
+    questions: list[tuple[type[Question], int | None, tuple[Any, ...]]]
+
+
+class LazySample(Sample):
+    """Points with given labels in the chunks of a dask array. Made by `sample_of`.
+
+    Parameters
+    ----------
+    rows : LazyRows
+        As the door returned them; they are checked here, while the labels are scored.
+    labels, score, unlabelled, parts
+        As in `Sample`.
+    """
+
+    rows: LazyRows
+    unlabelled: LazyRows | None
+
+    def __init__(
+        self,
+        rows: LazyRows,
+        labels: Ints,
+        score: Score,
+        unlabelled: LazyRows | None = None,
+        parts: Floats | None = None,
+    ) -> None:
+        super().__init__(rows, labels, score, unlabelled, parts)
+        self._given, self._classes = rows.given(labels)
+        self._parts: list[Any] = [None] * len(rows.sizes) if parts is None else rows.cut(parts)
+        if unlabelled is not None:
+            unlabelled.joined(_checked, list, (unlabelled.options,))
+        looked, columns = looked_at(rows.n, rows.k, np.random.default_rng(0))
+        few = np.union1d(glanced_at(rows.n, rows.k), np.arange(rows.n)[every(rows.n)])
+        shared = rows.options, score, self._classes, few, looked, columns
+        found = rows.joined(_opened, _all_joined, shared, self._given, self._every())[0].rows
+        self.label_scores, held, peeked = found
+        rows.hold((few, held), (looked, peeked))
+
+    def _every(self) -> list[tuple[None, Any]]:
+        """Return for each chunk that all of its rows are meant, and the parts of their labels."""
+        return [(None, parts) for parts in self._parts]
+
+    @property
+    def few_pairs(self) -> int:
+        """How many pairs may be kept from a read: more, as to read is dearer."""
+        most: int = min(tuning().sent_pairs, 8 * self.n)
+        return max(tuning().kept_pairs, most)
+
+    def _read(self, questions: Sequence[Question], order: Ints | None) -> None:
+        for question in [each for each in questions if each.keeps][1:]:
+            question.keeps = False
+        for question in questions:
+            if isinstance(question, OrderedQuestion):
+                self._read_in_order(question)
+        unordered = [each for each in questions if each.order is None]
+        near = [each for each in unordered if self._is_known(each)]
+        super()._read(near, None)
+        far = [each for each in unordered if not self._is_known(each)]
+        if far:
+            self._ask(far, self.rows, self._given, self._every())
+        extra = [each for each in far if each.unlabelled]
+        if extra and self.unlabelled is not None:
+            self._ask(extra, self.unlabelled)
+
+    def _is_known(self, question: Question) -> bool:
+        """Return whether the scores that were kept will do."""
+        kept = self.kept if engine.keeps(self.spec) else None
+        return kept is not None and question.upto is not None and question.upto <= kept.limit
+
+    def _ask(self, questions: Sequence[Question], rows: LazyRows, *given: Any) -> None:
+        for question, answer in zip(questions, self._answers(questions, rows, *given), strict=True):
+            question.add(answer)
+
+    def _answers(
+        self,
+        questions: Sequence[Question],
+        rows: LazyRows,
+        labels: Sequence[Any] | None = None,
+        more: Sequence[Any] | None = None,
+    ) -> list[Answer]:
+        coverages: list[Coverage] = []
+        asked = []
+        for question in questions:
+            if question.coverage is not None and question.coverage not in coverages:
+                coverages.append(question.coverage)
+            place = None if question.coverage is None else coverages.index(question.coverage)
+            asked.append((type(question), place, question.terms()))
+        terms = [each.terms() for each in coverages]
+        shared = Asked(self.score, rows.seen_as, self._classes, self.few_pairs, terms, asked)
+        answers: list[Answer] = rows.joined(_answered, _all_joined, (shared,), labels, more)
+        return answers
+
+    def _read_in_order(self, question: OrderedQuestion) -> None:
+        """Answer by scores that were kept; else by the next rows, or by their shares if these are less."""
+        order, start = question.order, 0
+        assert order is not None
+        while start < self.n and not question.done:
+            if self._is_known(question):
+                assert self.kept is not None
+                rows = order[start : start + min(question.most_rows or 1, rows_at_once(self.k))]
+                question.see(engine.kept_block(self.kept, rows, self.spec), rows)
+                start += len(rows)
+                continue
+            thresholds = question.thresholds
+            size, by_share = self.k * self.rows.itemsize, 8 * len(thresholds)
+            rows = order[start : start + max(1, tuning().sent_bytes // min(size, by_share))]
+            if by_share < size:
+                shares = self._sent(rows, SharesQuestion(question.coverage, thresholds))
+                for some in _next_rows(question, len(rows)):
+                    question.see_shares(thresholds, shares[some])
+            else:
+                near, scratch = Rows(self._sent(rows), *self.rows.seen_as), Scratch()
+                for some in _next_rows(question, len(rows)):
+                    question.see(engine.open_block(near[some], self.spec, scratch), rows[some])
+            start += len(rows)
+
+    def _sent(self, rows: Ints, question: Question | None = None) -> Array:
+        """Return what a question learns from some rows, in their order; without one, these."""
+        chunk = np.searchsorted(self.rows.starts, rows, side="right") - 1
+        places = np.argsort(chunk, kind="stable")
+        ends = np.searchsorted(chunk[places], np.arange(len(self.rows.starts) + 1))
+        more: list[Any] = []
+        for i, (first, last) in enumerate(pairwise(ends)):
+            here = rows[places[first:last]] - self.rows.starts[i]
+            parts = None if self._parts[i] is None else self._parts[i][here]
+            more.append((here, parts) if len(here) else None)
+        if question is None:
+            (answer,) = self.rows.joined(_picked, _all_joined, (), None, more)
+        else:
+            (answer,) = self._answers([question], self.rows, self._given, more)
+        (found,) = answer.rows
+        sent: Array = np.empty_like(found)
+        sent[places] = found
+        return sent
+
+
+def _next_rows(question: Question, number: int) -> Iterator[slice]:
+    """Yield so many rows as a question wants at once, as long as it wants some."""
+    some = slice(0, 0)
+    while some.stop < number and not question.done:
+        some = slice(some.stop, min(some.stop + (question.most_rows or number), number))
+        yield some
+
+
+def _checked(part: Part, options: dict[str, Any]) -> None:
+    open_rows(part.matrix, start=part.start, **options)
+
+
+def _opened(
+    part: Part, options: dict[str, Any], score: Score, classes: Any, few: Ints, looked: Ints, columns: Ints
+) -> list[Answer]:
+    """Check some rows; return the scores of their labels, and those of them that are to be held."""
+    rows = open_rows(part.matrix, start=part.start, **options)
+    scores = Sample(rows, numbered(part, rows.k, classes), score, parts=part.more[1]).label_scores
+
+    def here(numbers: Ints) -> Ints:
+        inside = slice(*np.searchsorted(numbers, [part.start, part.start + rows.n]))
+        return numbers[inside] - part.start
+
+    return [Answer(rows=(scores, part.matrix[here(few)], rows.peek(here(looked), columns)))]
+
+
+def _picked(part: Part) -> list[Answer]:
+    return [Answer(rows=(part.matrix[part.more[0]],))]
+
+
+def _answered(part: Part, asked: Asked) -> list[Answer]:
+    """Ask some rows what is asked of all."""
+    rows, (some, parts) = Rows(part.matrix, *asked.seen_as), part.more
+    labels = np.zeros(rows.n, dtype=np.int64)
+    if part.labels is not None:
+        labels = numbered(part, rows.k, asked.classes)
+    if some is not None:
+        rows, labels = rows.some(some), labels[some]
+    with tuned(kept_pairs=asked.few_pairs):
+        sample = Sample(rows, labels, asked.score, parts=parts)
+        coverages = [Coverage(sample, *terms) for terms in asked.coverages]
+        questions = [
+            kind(*([] if place is None else [coverages[place]]), *terms)
+            for kind, place, terms in asked.questions
+        ]
+        sample._read(questions, None)
+    return [question.answer() for question in questions]
+
+
+def _all_joined(parts: list[list[Answer]]) -> list[Answer]:
+    """Join the answers to several questions, from parts of the rows in their order."""
+    return [_joined(list(each)) for each in zip(*parts, strict=True)]
+
+
+def _joined(answers: list[Answer]) -> Answer:
+    sums = tuple(sum(each[1:], start=each[0]) for each in zip(*(a.sums for a in answers), strict=True))
+    kept = [answer.rows for answer in answers if answer.rows is not None]
+    if len(kept) < len(answers):
+        return Answer(sums, None)
+    return Answer(sums, tuple(np.concatenate(each) for each in zip(*kept, strict=True)))
+
+
+def sample_of(
+    rows: Rows, labels: Ints, score: Score, unlabelled: Rows | None = None, parts: Floats | None = None
+) -> Sample:
+    """Return points with given labels as a sample, wherever their rows are."""
+    kind: Any = LazySample if isinstance(rows, LazyRows) else Sample
+    found: Sample = kind(rows, labels, score, unlabelled, parts)
+    return found

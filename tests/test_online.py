@@ -1,0 +1,328 @@
+"""Thresholds that follow drifting data: each step is what its definition says, and the bound is one."""
+
+import json
+import math
+from itertools import pairwise
+
+import numpy as np
+import pytest
+
+import nacp
+from nacp.engine import using
+from nacp.paper import twins
+
+K = 10
+UNIFORM = nacp.UniformNoise(0.2)
+RANDOM = nacp.MatrixNoise(0.7 * np.eye(K) + 0.3 * np.random.default_rng(0).dirichlet(np.full(K, 0.3), K))
+GROUPS = nacp.GroupNoise([i // 2 for i in range(K)], rate=0.3)
+NOISES = [UNIFORM, RANDOM, GROUPS, None]
+
+
+@pytest.fixture(scope="module")
+def points():
+    """Points that become harder half-way."""
+    probs, labels = twins.simulate("cifar10", n=8000, random_state=0)
+    labels[4000::8] = (labels[4000::8] + 1) % K
+    return probs, labels
+
+
+def noisy(noise, labels, seed=2):
+    return labels if noise is None else noise.sample(labels, K, random_state=seed)
+
+
+def inverse_of(noise):
+    return np.eye(K) if noise is None else np.linalg.inv(noise.matrix(K).dense())
+
+
+def range_of(inverse):
+    return np.minimum(inverse, 0).sum(axis=1).min(), np.maximum(inverse, 0).sum(axis=1).max()
+
+
+def thresholds_by_definition(scores, labels, inverse, q, rate, decay=0.0, alpha=0.1):
+    """Return the threshold before each point and after the last, and the shares: by the definition."""
+    path, shares = [q], []
+    for t, (row, label) in enumerate(zip(scores, labels, strict=True), start=1):
+        shares.append(sum(inverse[label, each] for each in range(K) if row[each] <= path[-1]))
+        path.append(path[-1] + rate / t**decay * (1 - alpha - shares[-1]))
+    return np.array(path), np.array(shares)
+
+
+# The definition
+
+
+@pytest.mark.parametrize("noise", NOISES, ids=repr)
+@pytest.mark.parametrize(("score", "start", "decay"), [("hps", 0.5, 0.0), ("aps", 0.9, 0.5)])
+def test_the_threshold_moves_as_its_definition_says(points, noise, score, start, decay):
+    probs, labels = (part[:200] for part in points)
+    given, inverse = noisy(noise, labels), inverse_of(noise)
+    online = nacp.OnlineCalibrator(K, noise=noise, score=score, rate=0.02, decay=decay, start=start)
+    scores = nacp.HPS().scores(probs) if score == "hps" else nacp.APS().scores(probs)
+    path, shares = thresholds_by_definition(scores, given, inverse, start, 0.02, decay)
+    for end in (1, 50, 200):
+        online.update(probs[online.n : end], given[online.n : end])
+        assert online.threshold == pytest.approx(path[end], abs=1e-9)
+        assert online.coverage == pytest.approx(shares[:end].mean(), abs=1e-9)
+    assert online.range == pytest.approx(range_of(inverse))
+
+
+def test_by_default_a_step_is_at_most_a_hundredth_of_the_span():
+    for noise in NOISES:
+        low, high = range_of(inverse_of(noise))
+        assert nacp.OnlineCalibrator(K, noise=noise).rate == pytest.approx(0.01 / (high - low))
+    assert nacp.OnlineCalibrator(K, noise=None, score="margin").rate == 0.02
+
+
+def test_with_a_calibration_some_500_points_are_remembered(points):
+    probs, labels = points
+    given = noisy(UNIFORM, labels)
+    cal = nacp.calibrate(probs[:2000], given[:2000], noise=UNIFORM)
+    rising = np.maximum.accumulate(cal.curve.clean)
+    first, last = (cal.curve.thresholds[rising >= share][0] for share in (0.85, 0.95))
+    low, high = range_of(inverse_of(UNIFORM))
+    # The edges of cells are not where coverage is 0.85 and 0.95 exactly.
+    rate = nacp.OnlineCalibrator(start=cal).rate
+    assert rate == pytest.approx((last - first) / 0.1 / (500 * (high - low) ** 2), rel=0.05)
+    assert nacp.OnlineCalibrator(start=cal, noise=None).rate == pytest.approx(rate * (high - low) ** 2)
+
+
+def test_sets_are_those_of_the_current_threshold(points):
+    probs, labels = points
+    cal = nacp.calibrate(probs[:2000], labels[:2000], noise=None, classes=[f"c{i}" for i in range(K)])
+    online = nacp.OnlineCalibrator(start=cal)
+    assert (online.threshold, online.k, online.alpha) == (cal.threshold, K, 0.1)
+    assert online.predict_set(probs[:50]).to_lists() == cal.predict_set(probs[:50]).to_lists()
+    online.update(probs[2000:2100], [f"c{i}" for i in labels[2000:2100]])
+    inside = nacp.HPS().scores(probs[:500]) <= online.threshold
+    assert np.array_equal(np.asarray(online.predict_set(probs[:500])), inside)
+    assert online.predict_set(probs[:1]).classes == cal.classes
+
+
+def test_thresholds_beyond_all_scores_mean_all_classes_or_none(points):
+    probs = points[0][:3]
+    high = nacp.OnlineCalibrator(K, noise=None, rate=2.0)
+    assert high.predict_set(probs).sizes.tolist() == [K] * 3
+    high.update(probs[:1], [0])
+    high.update(np.eye(K)[:1], [5])  # a miss, at 0.8
+    assert high.threshold == pytest.approx(1 - 0.2 + 1.8)
+    assert high.predict_set(probs).sizes.tolist() == [K] * 3
+    low = nacp.OnlineCalibrator(K, noise=None, start=0.0, rate=2.0)
+    low.update(np.eye(K)[:1], [0])
+    assert low.threshold == pytest.approx(-0.2)
+    assert low.predict_set(np.eye(K)).sizes.tolist() == [0] * K
+
+
+# Promises
+
+
+@pytest.mark.parametrize("decay", [0.0, 0.5])
+@pytest.mark.parametrize("noise", NOISES, ids=repr)
+def test_the_mean_share_is_within_the_certain_part_of_the_bound_whatever_comes(noise, decay):
+    rng, inverse = np.random.default_rng(0), inverse_of(noise)
+    low, high = range_of(inverse)
+    probs = rng.dirichlet(np.full(K, 0.3), size=600)
+    probs[::3] = np.eye(K)[rng.integers(K, size=200)]
+    by_set = np.argsort(-probs, axis=1)
+    for labels in (by_set[:, 0], by_set[:, -1], np.where(np.arange(600) < 300, *by_set[:, [0, -1]].T)):
+        for rate in (0.003, 0.1, 3.0):
+            online = nacp.OnlineCalibrator(K, noise=noise, rate=rate, decay=decay, start=0.5)
+            for start, end in pairwise((0, 1, 10, 250, 600)):
+                online.update(probs[start:end], labels[start:end])
+                certain = (1.01 + rate * (high - low)) / (rate * end ** (1 - decay))
+                assert abs(online.coverage - 0.9) <= certain
+                by_chance = 0.0 if noise is None else (high - low) * math.sqrt(math.log(40) / (2 * end))
+                assert online.bound() == pytest.approx(certain + by_chance)
+                assert -rate * (high - 0.9) <= online.threshold <= 1 + rate * (0.9 - low)
+
+
+@pytest.mark.parametrize("noise", [UNIFORM, RANDOM], ids=repr)
+def test_coverage_and_regret_are_as_promised_on_average_over_the_noise(points, noise):
+    probs, labels = (part[3700:4300] for part in points)
+    low, high = range_of(inverse_of(noise))
+    scores = nacp.HPS().scores(probs)
+    true, rate, gaps, regrets = scores[np.arange(600), labels], 0.02, [], []
+
+    def losses(q):
+        """The pinball loss of the true labels: its gradient is 1{s <= q} - 0.9."""
+        return np.where(true <= q, 0.1 * (q - true), 0.9 * (true - q))
+
+    best = np.quantile(true, 0.9)
+    for seed in range(100):
+        path, shares = thresholds_by_definition_fast(scores, noisy(noise, labels, seed), noise, 0.5, rate)
+        gaps.append((true <= path[:-1]).mean() - shares.mean())
+        regrets.append((losses(path[:-1]) - losses(best)).sum())
+    # Unbiased given the true labels, and within the range of Azuma's inequality but for 5%.
+    assert abs(np.mean(gaps)) < 4 * np.std(gaps) / 10
+    allowed = (high - low) * math.sqrt(math.log(40) / 1200)
+    assert np.mean(np.abs(gaps) > allowed) <= 0.05
+    most = max(high - 0.9, 0.9 - low)
+    assert np.mean(regrets) <= (0.5 - best) ** 2 / (2 * rate) + rate * most**2 * 600 / 2
+
+
+def thresholds_by_definition_fast(scores, labels, noise, q, rate):
+    inverse, path, shares = inverse_of(noise)[labels], [q], []
+    for row, weights in zip(scores, inverse, strict=True):
+        shares.append(weights @ (row <= path[-1]))
+        path.append(path[-1] + rate * (0.9 - shares[-1]))
+    return np.array(path), np.array(shares)
+
+
+@pytest.mark.parametrize("noise", NOISES, ids=repr)
+def test_coverage_follows_a_drift_that_a_fixed_threshold_does_not(points, noise):
+    probs, labels = points
+    given = noisy(noise, labels)
+    cal = nacp.calibrate(probs[:2000], given[:2000], noise=noise, guarantee="none")
+    online, hits = nacp.OnlineCalibrator(start=cal), []
+    for t in range(2000, 8000, 20):
+        hits.append(online.predict_set(probs[t : t + 20]).contains(labels[t : t + 20]))
+        online.update(probs[t : t + 20], given[t : t + 20])
+    late = np.mean(hits[150:])
+    assert cal.predict_set(probs[5000:]).contains(labels[5000:]).mean() < 0.85
+    # Shares and coverage differ by noise of at most half of the range; three standard errors of 3,000 points.
+    low, high = range_of(inverse_of(noise))
+    assert late == pytest.approx(0.9, abs=3 * (high - low) / 2 / math.sqrt(3000))
+    assert "a long-run average" in online.promise
+    assert "nothing about how points come about" in online.assumptions
+
+
+# Checked labels
+
+
+def test_checked_labels_count_as_what_they_are(points):
+    probs, labels = (part[:300] for part in points)
+    given = noisy(UNIFORM, labels)
+    clean = [None] * 300
+    for row in range(0, 300, 3):
+        clean[row] = "?" if row % 2 else int(labels[row])
+    q, inverse, scores = 0.4, inverse_of(UNIFORM), nacp.HPS().scores(probs)
+    for t in range(300):
+        inside = scores[t] <= q
+        hit = 0.0 if t % 2 else float(inside[labels[t]])
+        q += 0.01 * (0.9 - (inverse[given[t]] @ inside if t % 3 else hit))
+    online = nacp.OnlineCalibrator(K, noise=0.2, rate=0.01, start=0.4)
+    online.update(probs, given, clean=clean)
+    assert online.threshold == pytest.approx(q, abs=1e-9)
+    assert (online.n, online.checked) == (300, 100)
+    alone, every = (nacp.OnlineCalibrator(K, rate=0.01, start=0.4) for _ in range(2))
+    alone.update(probs, clean=clean)
+    picked = slice(0, 300, 3)
+    every.update(probs[picked], clean=clean[picked])
+    assert (alone.n, alone.threshold) == (100, every.threshold)
+    assert alone.bound() == pytest.approx((1.01 + 0.01) / (0.01 * 100))
+    with pytest.raises(nacp.InputError, match="noise is not known"):
+        alone.update(probs, given)
+
+
+# Batches, files, wrong input
+
+
+@pytest.mark.parametrize("noise", NOISES, ids=repr)
+def test_batches_and_engines_make_no_difference(points, noise):
+    pytest.importorskip("nacp.engine._native", reason="the compiled engine was not built")
+    probs, labels = (part[3000:3600] for part in points)
+    given, clean, found = noisy(noise, labels), np.where(np.arange(600) % 7, -1, labels), set()
+    for engine, ends in [
+        ("numpy", [0, 600]),
+        ("native", [0, 600]),
+        ("native", range(601)),
+        ("numpy", [0, 3, 3, 300, 501, 600]),
+    ]:
+        online = nacp.OnlineCalibrator(K, noise=noise, score=nacp.RAPS(), rate=0.01, start=0.9, decay=0.3)
+        with using(engine):
+            for start, end in pairwise(ends):
+                online.update(probs[start:end], given[start:end], clean=clean[start:end])
+        found.add((online.threshold, online.coverage, online.n, online.checked))
+    assert len(found) == 1
+
+
+@pytest.mark.parametrize("noise", NOISES, ids=repr)
+def test_what_was_saved_goes_on_as_if_nothing_had_happened(points, noise, tmp_path):
+    probs, labels = points
+    given, path = noisy(noise, labels), tmp_path / "online.json"
+    cal = nacp.calibrate(probs[:2000], given[:2000], noise=noise, guarantee="none", score="aps")
+    online, straight = (nacp.OnlineCalibrator(start=cal, alpha=0.2, decay=0.1) for _ in range(2))
+    for start in range(2000, 2300, 100):
+        online.update(
+            probs[start : start + 100], given[start : start + 100], clean=(range(5), labels[start:][:5])
+        )
+        straight.update(
+            probs[start : start + 100], given[start : start + 100], clean=(range(5), labels[start:][:5])
+        )
+        online.save(path)
+        online = nacp.OnlineCalibrator.load(path)
+        assert (str(online), online.threshold, online.bound()) == (
+            str(straight),
+            straight.threshold,
+            straight.bound(),
+        )
+    assert (online.n, online.checked, online.alpha) == (300, 15, 0.2)
+    assert online.predict_set(probs[:20]).to_lists() == straight.predict_set(probs[:20]).to_lists()
+    assert str(online)[:20] in online._repr_html_()
+    document = json.loads(path.read_text())
+    for change, sentence in [
+        ({"version": 0}, "version 0"),
+        ({"rate": -1.0}, "rate must be more than 0"),
+        ({"native_threshold": "inf"}, "native_threshold must be a finite number"),
+        ({"n": "many"}, "n must be a whole number"),
+        ({"seen_as": {}}, "it has no 'score'"),
+    ]:
+        path.write_text(json.dumps(document | change))
+        with pytest.raises(nacp.InputError, match=sentence):
+            nacp.OnlineCalibrator.load(path)
+
+
+def test_wrong_input_leaves_all_as_it_was(points):
+    probs, labels = (part[:300] for part in points)
+    online = nacp.OnlineCalibrator(K, noise=0.2)
+    online.update(probs, labels, clean=labels)
+    before = online.threshold, online.n, online.checked, online.coverage
+    broken = probs.copy()
+    broken[150, 3] = np.nan
+    for arguments, options, sentence in [
+        ((broken, labels), {}, "probs"),
+        ((probs[:, :-1], labels), {}, "9 columns"),
+        ((probs, labels[:-1]), {}, "labels must have the shape"),
+        ((probs, np.where(np.arange(300) == 150, K, labels)), {}, "from 0 to 9"),
+        ((probs,), {}, "labels or clean must be given"),
+        ((probs, np.stack([labels, labels], axis=1)), {}, "labels must have the shape"),
+        ((probs, labels), {"clean": labels[:-1]}, "clean must have the shape"),
+    ]:
+        with pytest.raises(nacp.InputError, match=sentence):
+            online.update(*arguments, **options)
+        assert (online.threshold, online.n, online.checked, online.coverage) == before
+    online.update(probs[:0], labels[:0])
+    assert (online.threshold, online.n, online.checked, online.coverage) == before
+
+
+def test_what_cannot_be_followed_is_refused(points):
+    cal = nacp.calibrate(points[0][:2000], points[1][:2000], noise=None)
+    doubtful = nacp.UniformNoise(0.2, interval=(0.1, 0.3))
+    for arguments, options, sentence in [
+        ((), {}, "k must be given"),
+        ((K,), {"noise": doubtful}, "noise must be known exactly"),
+        ((K,), {"noise": 0.2, "score": "raps", "start": 0.9}, "rate must be given"),
+        ((K,), {"noise": 0.2, "score": "raps", "rate": 0.1}, "start must be given"),
+        ((K,), {"noise": 0.2, "rate": 0}, "rate must be more than 0"),
+        ((K,), {"noise": 0.2, "decay": 1.0}, r"decay must lie in \[0, 1\)"),
+        ((K,), {"noise": 0.2, "start": 1.5}, "start must be a score, from 0 to 1"),
+        ((K,), {"noise": 0.2, "start": math.nan}, "start must be a finite number"),
+        ((K,), {"noise": 0.2, "alpha": 0}, "alpha must lie strictly between"),
+        ((K + 1,), {"start": cal}, "k must be 10"),
+        ((), {"start": cal, "score": "aps"}, r"score must be HPS\(\)"),
+        ((), {"start": cal, "normalize": True}, "normalize is that of the calibration"),
+    ]:
+        with pytest.raises(nacp.InputError, match=sentence):
+            nacp.OnlineCalibrator(*arguments, **options)
+    assert nacp.OnlineCalibrator(K, noise=0.2, start=np.float32(0.5)).threshold == 0.5
+    assert nacp.OnlineCalibrator(K, noise=0.2).bound() == math.inf
+
+
+def test_logits_are_seen_as_by_calibrate(points):
+    probs, labels = (part[:100] for part in points)
+    plain, logits = (
+        nacp.OnlineCalibrator(K, noise=0.2, start=0.5, from_logits=flag) for flag in (False, True)
+    )
+    exact = probs.astype(np.float64)
+    exact /= exact.sum(axis=1, keepdims=True)
+    plain.update(exact, labels)
+    logits.update(np.log(exact) + 3, labels)
+    assert logits.threshold == pytest.approx(plain.threshold, abs=1e-9)

@@ -1,0 +1,214 @@
+"""Rows of which the top entries are given: as the rows written out, and decided or refused."""
+
+import tracemalloc
+
+import numpy as np
+import pytest
+import scipy.sparse
+
+import nacp
+from nacp.errors import InputError
+from nacp.tuning import tuned
+
+K, N, M = 30, 300, 8
+SCORES = {
+    "hps": nacp.HPS(), "aps": nacp.APS(), "aps-det": nacp.APS(randomized=False), "raps": nacp.RAPS(free=2),
+    "saps": nacp.SAPS(), "margin": nacp.Margin(), "topk": nacp.TopK(),
+}  # fmt: skip
+NOISES = {
+    "none": None,
+    "uniform": nacp.UniformNoise(0.2),
+    "groups": nacp.GroupNoise(np.arange(K) // 6, 0.3),
+    "sparse": nacp.MatrixNoise(scipy.sparse.block_diag([[[0.75, 0.25], [0.125, 0.875]]] * (K // 2))),
+}
+every_score = pytest.mark.parametrize("score", SCORES.values(), ids=SCORES)
+
+
+def make_probs(n=N, k=K, seed=0):
+    rng = np.random.default_rng(seed)
+    weights = np.exp(2.5 * rng.standard_normal((n, k)))
+    return weights / weights.sum(axis=1, keepdims=True)
+
+
+def top_of(probs, m=M, rest="even", dtype=np.float64):
+    indices = np.argsort(-probs, axis=1)[:, :m]
+    return nacp.TopRows(
+        indices, np.take_along_axis(probs, indices, axis=1).astype(dtype), probs.shape[1], rest
+    )
+
+
+def labels_of(probs, seed=1):
+    u = np.random.default_rng(seed).random((len(probs), 1))
+    return np.minimum(np.argmax(probs.cumsum(axis=1) > u, axis=1), probs.shape[1] - 1)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("kind", ["smooth", "ties", "even"])
+@every_score
+def test_scores_are_those_of_the_rows_written_out(score, kind, dtype):
+    probs = make_probs()
+    if kind == "ties":
+        probs = np.floor(probs * 64) / 64
+        probs[:, 0] += 1 - probs.sum(axis=1)
+    if kind == "even":
+        probs = np.full((N, K), 1 / K)
+    top = top_of(probs, dtype=dtype)
+    whole, labels = top.toarray(), labels_of(make_probs(seed=3))
+    np.testing.assert_array_equal(np.sort(top.values, axis=1), np.sort(whole, axis=1)[:, -M:])
+    np.testing.assert_array_equal(score.scores(top), score.scores(whole))
+    np.testing.assert_array_equal(score.label_scores(top, labels), score.label_scores(whole, labels))
+
+
+@pytest.mark.filterwarnings("ignore::nacp.NoValidThresholdWarning")  # of both, then
+@pytest.mark.parametrize("guarantee", ["none", "pac"])
+@pytest.mark.parametrize("noise", NOISES.values(), ids=NOISES)
+@every_score
+def test_calibrations_are_those_of_the_rows_written_out(score, noise, guarantee):
+    probs = make_probs()
+    top, clean = top_of(probs, dtype=np.float32), labels_of(probs)
+    labels = clean if noise is None else noise.sample(clean, K, random_state=2)
+    options = {"noise": noise, "score": score, "guarantee": guarantee, "alpha": [0.05, 0.3]}
+    with tuned(hint_pairs=1000, counted_pairs=2000, block_entries=1000, collected_pairs=3000):
+        found, expected = (nacp.calibrate(rows, labels, **options) for rows in (top, top.toarray()))
+    for cal, same in zip(found, expected, strict=True):
+        assert (cal.native_threshold, cal.estimate) == (same.native_threshold, same.estimate)
+
+
+@pytest.mark.parametrize("guarantee", ["expected", "binomial", "nacp", "split"])
+def test_other_guarantees_see_the_same_rows(guarantee):
+    top = top_of(make_probs())
+    labels, noise = labels_of(make_probs()), None if guarantee == "split" else 0.1
+    found, same = (
+        nacp.calibrate(rows, labels, noise=noise, guarantee=guarantee, alpha=0.2, delta=None, score="aps")
+        for rows in (top, top.toarray())
+    )
+    assert found.threshold == same.threshold
+
+
+@pytest.mark.parametrize("allow_empty", [True, False])
+@every_score
+def test_a_decided_set_is_that_of_any_rows_with_these_top_entries(score, allow_empty):
+    """The brute force: many ways to share out what is missing, of which the extreme ones decide."""
+    probs, rng = make_probs(40), np.random.default_rng(5)
+    probs[:20] = np.sort(probs[:20], axis=1) ** 4  # little is missing
+    probs /= probs.sum(axis=1, keepdims=True)
+    top = top_of(probs)
+    cals = nacp.calibrate(top, rng.integers(K, size=40), noise=None, alpha=[0.9, 0.75], score=score)
+    counts = [0, 0]
+    for row in range(40):
+        one, others = top[row : row + 1], np.setdiff1d(np.arange(K), top.indices[row])
+        u = score.uniforms(one.toarray()) if getattr(score, "randomized", False) else None
+        blocks = []
+        for i in range(12):
+            most, missing = one.values[0, -1], one.missing[0]
+            share = np.minimum(missing * rng.dirichlet(np.full(K - M, 0.05)) * (i % 2), most)
+            for place in rng.permutation(K - M):  # as much as fits, one after the other
+                share[place] += min(most - share[place], missing - share.sum())
+            whole = one.toarray()
+            whole[0, others] = share
+            blocks.append(nacp.engine.open_block(whole, score.spec, u=u))
+        for cal in cals:
+            q = cal.native_threshold
+            found = {tuple(nacp.engine.sets(each, q, allow_empty=allow_empty)[1]) for each in blocks}
+            try:
+                (mine,) = cal.predict_set(one, allow_empty=allow_empty).to_lists()
+            except InputError:
+                counts[1] += 1
+                assert score.name != "hps" or len(found) > 1  # of HPS exactly the sets that may differ
+            else:
+                counts[0] += 1
+                assert found == {tuple(mine)}
+    assert counts[0] > 3
+    assert (
+        counts[1] > 3 or score.name == "topk"
+    )  # which has few thresholds, all within or beyond the kept ones
+
+
+def test_the_error_names_the_row_and_says_how_many_would_do():
+    top = nacp.TopRows([[0, 1], [0, 1]], [[0.5, 0.5 - 2**-20], [0.5, 0.25]], k=50)
+    cal = nacp.calibrate(np.full((9, 50), 0.02), np.arange(9), noise=None, alpha=0.5)
+    with pytest.raises(
+        InputError, match=r"decide the set of row 1: .*found 2 entries .*keep more; 50 always do"
+    ):
+        cal.predict_set(top)
+    assert cal.predict_set(top[:1]).to_lists() == [[0, 1]]
+
+
+def test_all_classes_are_decided():
+    top = top_of(make_probs(40))
+    with pytest.warns(nacp.NoValidThresholdWarning):
+        cal = nacp.calibrate(top, labels_of(make_probs(40)), noise=0.2, alpha=0.001)
+    assert (cal.predict_set(top).sizes == K).all()
+
+
+def test_a_sparse_matrix_is_rows_whose_other_entries_are_zero():
+    probs = np.where(make_probs() < 0.02, 0, make_probs())
+    probs /= probs.sum(axis=1, keepdims=True)
+    labels = labels_of(probs)
+    for score in ("hps", "raps"):
+        found, same = (
+            nacp.calibrate(rows, labels, noise=0.1, score=score)
+            for rows in (scipy.sparse.csr_array(probs), probs)
+        )
+        assert found.threshold == same.threshold
+        sets = found.predict_set(scipy.sparse.coo_matrix(probs))
+        np.testing.assert_array_equal(np.asarray(sets), np.asarray(same.predict_set(probs)))
+
+
+def test_time_and_memory_are_those_of_the_kept_entries():
+    """1,000 rows of 200,000 classes are 800 MB, and several times that are computed from them."""
+    k, n, rng = 200_000, 1_000, np.random.default_rng(0)
+    values = np.sort(rng.dirichlet(np.full(10, 0.3), size=n) * 0.98, axis=1).astype(np.float32)
+    values = np.maximum(values, np.float32(2e-5))
+    indices = rng.integers(k // 10, size=(n, 10)) + np.arange(10) * (k // 10)
+    labels = nacp.UniformNoise(0.2).sample(indices[:, -1], k, random_state=0)
+    tracemalloc.start()
+    top = nacp.TopRows(indices, values, k)
+    for score in ("hps", "raps"):
+        cal = nacp.calibrate(top, labels, noise=0.2, score=score)
+        assert np.isfinite(cal.threshold)
+        sure = top[cal.score.label_scores(top, indices[:, 0]) > cal.threshold + 0.05]
+        assert cal.predict_set(sure).sizes.max() <= 10
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < 80e6
+
+
+@pytest.mark.parametrize(
+    ("parts", "argument"),
+    [
+        (([0, 1], [0.5, 0.5], 9), "indices"),
+        (([[0.0, 1.0]], [[0.5, 0.25]], 9), "indices"),
+        (([[0, 0]], [[0.5, 0.25]], 9), "indices"),
+        (([[0, 9]], [[0.5, 0.25]], 9), "indices"),
+        (([[0, 1]], [[0.5, 0.25]], 2), "k"),
+        (([[0, 1]], [[0.5]], 9), "values"),
+        (([[0, 1]], [[0.5, np.nan]], 9), "values"),
+        (([[0, 1]], [[-0.5, -2.0]], 9), "values"),
+        (([[0, 1]], [[0.75, 0.75]], 9), "values"),
+        (([[0, 1]], [[0.5, 0.01]], 9), "values"),
+        (([[0, 1]], [[0.5, 0.25]], 9, "zero"), "values"),
+        (([[0, 1]], [[0.5, 0.25]], 9, "gone"), "rest"),
+    ],
+)
+def test_what_is_not_top_entries_is_refused(parts, argument):
+    with pytest.raises(InputError) as caught:
+        nacp.TopRows(*parts)
+    assert caught.value.argument == argument
+
+
+def test_what_is_missing_by_rounding_makes_no_entry_larger_than_those_that_are_kept():
+    top = nacp.TopRows([[0, 1]], np.array([[1 - 1e-6, 1e-9]], dtype=np.float32), k=5)
+    assert (top.toarray()[0, 1:] == top.values[0, 1]).all()
+
+
+def test_what_needs_all_entries_says_so():
+    top, labels = top_of(make_probs()), labels_of(make_probs())
+    for options in ({"normalize": True}, {"from_logits": True}, {"score": "precomputed"}):
+        with pytest.raises(InputError, match=r"must (be whole rows|hold all scores).*pass probs.toarray"):
+            nacp.calibrate(top, labels, noise=0.1, **options)
+    cal = nacp.calibrate(top, labels, noise=0.1, alpha=0.3)
+    with pytest.raises(InputError, match="made with 30 classes"):
+        cal.predict_set(top_of(make_probs(k=20)))
+    with pytest.raises(InputError, match="is float32, but the calibration was made with float64"):
+        cal.predict_set(top_of(make_probs(), dtype=np.float32))
