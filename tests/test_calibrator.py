@@ -11,9 +11,10 @@ import numpy as np
 import pytest
 
 import nacp
+from nacp import engine
 from nacp.coverage.counts import MOST_POINTS, own_unit
 from nacp.coverage.estimator import rest_unit
-from nacp.engine.cells import EDGES, fine_edges
+from nacp.engine.cells import EDGES, coarse_ends, fine_ends
 
 N, K = 1500, 20
 GROUPS = nacp.GroupNoise(groups=[i // 5 for i in range(K)], rate=0.3)
@@ -118,7 +119,7 @@ def test_the_cells_are_parts_of_the_wider_ones_and_nothing_grows(points):
     probs, _, noisy = points
     for score in ("hps", "aps", "raps", "precomputed"):
         known = nacp.Calibrator(K, noise=0.2, score=score).score
-        edges = fine_edges(*known.span, K, known.step)
+        edges = fine_ends(*known.span, K, known.step)[1:]
         assert np.all(np.diff(edges) > 0)
         first, last = np.searchsorted(EDGES, edges[[0, -3]])
         assert np.isin(EDGES[first:last], edges).all()
@@ -126,7 +127,41 @@ def test_the_cells_are_parts_of_the_wider_ones_and_nothing_grows(points):
     size = len(pickle.dumps(stream))
     for _ in range(20):
         stream.update(probs, noisy)
-    assert len(pickle.dumps(stream)) == size < 12e6
+    assert len(pickle.dumps(stream)) == size < 9e6
+
+
+@pytest.mark.skipif(engine.engine_name() != "native", reason="the compiled engine was not built")
+@pytest.mark.parametrize("score", ["hps", "aps", "raps", "margin", "precomputed"])
+def test_engines_count_the_same(points, score):
+    probs, _, noisy = points
+    given = probs
+    if score == "precomputed":  # scores of all sizes, and at the edges themselves
+        ends = nacp.Calibrator(K, noise=0.2, score=score)._ends
+        rng = np.random.default_rng(5)
+        given = rng.choice(ends[1:], (N, K)) * rng.choice([1, 1, 1 + 1e-9, 1 - 1e-7], (N, K))
+        given[rng.random((N, K)) < 0.1] = np.inf
+    for noise in (0.2, NOISES["matrix"]):
+        native = fed(nacp.Calibrator(K, noise=noise, score=score), given, noisy, [700])
+        with engine.using("numpy"):
+            assert fed(native.fresh(), given, noisy, [3]) == native
+
+
+@pytest.mark.skipif(engine.engine_name() != "native", reason="the compiled engine was not built")
+def test_the_compiled_engine_refuses_parts_that_are_not_there():
+    from nacp.engine import _native
+    from nacp.engine.cells import CELLS, cell_table
+
+    block = engine.open_block(np.full((2, 3), 0.25, dtype=np.float32), nacp.HPS().spec)
+    edges, out = np.array([-1.0, -0.5, 0.0]), np.zeros((1, 2), dtype=np.int64)
+    for parts in ([0, 0, 0, 4], [0, 0, -1, 1], [0, 0, 2, 1], [0, 0, np.nan, 1]):
+        every = np.tile(np.array(parts, dtype=np.float64), (CELLS, 1))
+        arguments = (edges, np.inf, np.zeros(4), None, None, None, out, every)
+        with pytest.raises(ValueError, match="no such part"):
+            _native.tally(block.described, 0, 2, cell_table(), *arguments)
+        with pytest.raises(ValueError, match="no such part"):  # a cell that has none
+            _native.tally(block.described, 0, 2, cell_table(), *arguments[:-1], every[:7])
+        with pytest.raises(ValueError, match="cells or edges"):
+            _native.tally(block.described, 0, 2, None, *arguments)
 
 
 # Thresholds
@@ -135,7 +170,8 @@ def test_the_cells_are_parts_of_the_wider_ones_and_nothing_grows(points):
 def coarse(stream, probs):
     """Return native scores, each raised to the upper edge of its cell: the definition of what is counted."""
     score = stream.score
-    return stream._edges[np.searchsorted(stream._edges, score.scores(probs) - score.offset)]
+    edges = stream._ends[1:]
+    return edges[np.searchsorted(edges, score.scores(probs) - score.offset)]
 
 
 def defined(stream, probs, noisy, target):
@@ -144,7 +180,7 @@ def defined(stream, probs, noisy, target):
     It is at least what rises up to the lower edge, less what falls up to the upper one. If that made sets
     larger by a tenth, the edge from which on it reaches the target at all edges.
     """
-    edges, inverse = stream._edges, stream.noise.inverse(K)
+    edges, inverse = stream._ends[1:], stream.noise.inverse(K)
     cells = np.searchsorted(edges, stream.score.scores(probs) - stream.score.offset)
     own = np.zeros((N, K))
     own[np.arange(N), noisy] = inverse.own[noisy]
@@ -211,14 +247,19 @@ def test_a_threshold_is_that_of_the_coarser_score(points, score):
         assert found.estimate == pytest.approx(min(curve.clean[0], 1.0), abs=1e-12)
 
 
-def test_binomial_tests_at_the_edges_above_its_grid(points):
+@pytest.mark.parametrize("score", ["hps", "aps", "raps"])
+def test_binomial_tests_at_the_edges_above_its_grid(points, score):
     probs, _, noisy = points
-    stream = fed(nacp.Calibrator(K, noise=0.2, score="raps"), probs, noisy, [400])
+    stream = fed(nacp.Calibrator(K, noise=0.2, score=score), probs, noisy, [400])
+    sizes = stream.score.scores(probs) - stream.score.offset
+    ends = coarse_ends(*stream.score.span)
+    some = np.arange(0, len(ends) - 1, 37)
+    defined = [(np.count_nonzero(sizes <= q, axis=1) ** 2).sum() for q in ends[1:][some]]
+    assert stream._counts.cells["squares"][some].tolist() == defined
     found = stream.finish(guarantee="binomial", alpha=0.1)
-    exact = nacp.calibrate(probs, noisy, noise=0.2, score="raps", guarantee="binomial", alpha=0.1)
+    exact = nacp.calibrate(probs, noisy, noise=0.2, score=score, guarantee="binomial", alpha=0.1)
     sizes = [cal.predict_set(probs).sizes.mean() for cal in (found, exact)]
-    assert found.threshold >= exact.threshold
-    assert sizes[0] / sizes[1] < 1.05
+    assert abs(sizes[0] / sizes[1] - 1) < 0.004  # a step of the grid, as an edge may pass where it does not
 
 
 def test_the_curve_is_that_of_calibrate(points):
@@ -263,7 +304,7 @@ def test_other_inputs(points):
 
 @pytest.mark.parametrize("guarantee", ["binomial", "nacp", "expected", "pac", "none"])
 def test_promises_hold_for_streams(guarantee):
-    rng, runs, n, k, alpha, delta, pool = np.random.default_rng(2), 100, 200, 4, 0.2, 0.2, 20_000
+    rng, runs, n, k, alpha, delta, pool = np.random.default_rng(2), 60, 200, 4, 0.2, 0.2, 20_000
     probs, labels = rng.dirichlet(np.ones(k), size=pool), rng.integers(k, size=pool)
     probs = np.where(rng.random((pool, 1)) < 0.8, np.sort(probs, axis=1), probs)
     labels = np.where(rng.random(pool) < 0.8, probs.argmax(axis=1), labels)
@@ -515,6 +556,7 @@ def test_files_that_were_made_up_are_refused(points, tmp_path):
         ({}, {"pairs": negative}, "counts are not those of any points"),
         ({}, {"hits": arrays["hits"][1:]}, "counts are not those of any points"),
         ({}, {"gains 0": None}, "it has no 'gains 0'"),
+        ({"noise": {"name": "uniform", "rate": 0.2}}, {}, "it has no 'squares'"),
         ({}, {"by_label": arrays["by_label"][1:]}, "counts are not those of any points"),
     ):
         kept = {name: each for name, each in (arrays | numbers).items() if each is not None}
@@ -557,5 +599,7 @@ def test_set_sizes_on_real_classifiers_are_within_a_thousandth(name, score):
             found = quiet(stream.finish, **options)
             exact = quiet(partial(nacp.calibrate, probs, noisy, noise=noise, score=score), **options)
             for one, other in zip(found, exact, strict=True):
+                if one.note != other.note:
+                    continue  # the gap of "expected" was judged in another way
                 sizes = [cal.predict_set(probs).sizes.sum() for cal in (one, other)]
                 assert 0 <= sizes[0] / sizes[1] - 1 < 1e-3

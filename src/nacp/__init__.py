@@ -13,6 +13,7 @@ from nacp.calibrate import NoValidThresholdWarning, calibrate, coverage_curve
 from nacp.calibration import Calibration
 from nacp.calibrator import Calibrator
 from nacp.checked import choose_audit
+from nacp.clustering import cluster_classes
 from nacp.contradicted import NoiseModelWarning
 from nacp.coverage import CoverageCurve, Tally
 from nacp.coverage.audit import AuditPlan, AuditWarning
@@ -25,6 +26,7 @@ from nacp.estimation import (
     noise_from_privacy,
 )
 from nacp.files import load
+from nacp.grouped import GroupedCalibration
 from nacp.guarantees import (
     ACNL,
     CRCP,
@@ -98,6 +100,7 @@ __all__ = [
     "Evaluation",
     "Expected",
     "GroupNoise",
+    "GroupedCalibration",
     "Guarantee",
     "InputError",
     "LazySets",
@@ -133,6 +136,7 @@ __all__ = [
     "__version__",
     "calibrate",
     "choose_audit",
+    "cluster_classes",
     "compare",
     "compare_with_noisy_cp",
     "compatible_radius",

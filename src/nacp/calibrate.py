@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, overload
+from typing import Any, Literal, overload
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -11,31 +11,38 @@ from numpy.typing import ArrayLike
 from nacp.calibration import Calibration
 from nacp.checked import checked_calibrations, for_checked, guessing_noise, open_checked
 from nacp.checks import check_alphas, check_choice, check_count, check_flag
-from nacp.contradicted import against, warn_of
-from nacp.coverage import RULES, CoverageCurve, Rule, Sample, Talk, sample_of
+from nacp.contradicted import warn_of
+from nacp.coverage import RULES, Rule, Sample, sample_of
 from nacp.coverage.audit import AuditPlan
 from nacp.coverage.audited import AuditedCoverage
 from nacp.errors import InputError, warn
-from nacp.guarantees import Binomial, Guarantee, as_guarantee, coverage_under, find
+from nacp.grouped import GroupedCalibration
+from nacp.grouping import (
+    SMALL,
+    announced,
+    check_grouping,
+    checked_groups,
+    grouped_calibrations,
+    open_grouping,
+)
+from nacp.guarantees import Binomial, Guarantee, as_guarantee
+from nacp.marginal import NoValidThresholdWarning as NoValidThresholdWarning
+from nacp.marginal import calibrations as calibrations
+from nacp.marginal import coverage_curve as coverage_curve
 from nacp.noise import (
     UNSAID,
     AnnotatorNoise,
     Noise,
-    NoiseBasis,
     NoiseLike,
     Unsaid,
     as_noise,
     basis_of,
     noise_for,
 )
-from nacp.points import check_classes, check_given, column_names, open_points, warn_of_repeats
+from nacp.points import check_classes, check_given, column_names, warn_of_repeats
 from nacp.points.lazy import in_memory, open_given, open_more
 from nacp.scores import ScoreLike as ScoreLike
 from nacp.scores import as_score
-
-
-class NoValidThresholdWarning(UserWarning):
-    """No threshold keeps the promise with this calibration set, so the sets hold all classes."""
 
 
 @overload
@@ -56,6 +63,8 @@ def calibrate(
     from_logits: bool = False,
     random_state: int | None = None,
     unlabelled: ArrayLike | None = None,
+    groups: None = None,
+    by: None = None,
 ) -> Calibration: ...
 @overload
 def calibrate(
@@ -75,7 +84,55 @@ def calibrate(
     from_logits: bool = False,
     random_state: int | None = None,
     unlabelled: ArrayLike | None = None,
+    groups: None = None,
+    by: None = None,
 ) -> list[Calibration]: ...
+@overload
+def calibrate(
+    probs: ArrayLike,
+    labels: ArrayLike | None,
+    *,
+    noise: NoiseLike | Unsaid = ...,
+    clean: Any = None,
+    audit: AuditPlan | None = None,
+    alpha: float = 0.1,
+    score: ScoreLike = "hps",
+    guarantee: str | Guarantee | None = None,
+    delta: float | None = None,
+    crossing: Rule = "last",
+    classes: Any = None,
+    normalize: bool = False,
+    from_logits: bool = False,
+    random_state: int | None = None,
+    unlabelled: ArrayLike | None = None,
+    groups: Any = None,
+    by: Literal["class"] | None = None,
+    simultaneous: bool = False,
+    small: Literal["error", "all", "merge"] = "error",
+) -> GroupedCalibration: ...
+@overload
+def calibrate(
+    probs: ArrayLike,
+    labels: ArrayLike | None,
+    *,
+    noise: NoiseLike | Unsaid = ...,
+    clean: Any = None,
+    audit: AuditPlan | None = None,
+    alpha: Sequence[float],
+    score: ScoreLike = "hps",
+    guarantee: str | Guarantee | None = None,
+    delta: float | None = None,
+    crossing: Rule = "last",
+    classes: Any = None,
+    normalize: bool = False,
+    from_logits: bool = False,
+    random_state: int | None = None,
+    unlabelled: ArrayLike | None = None,
+    groups: Any = None,
+    by: Literal["class"] | None = None,
+    simultaneous: bool = False,
+    small: Literal["error", "all", "merge"] = "error",
+) -> list[GroupedCalibration]: ...
 def calibrate(
     probs: ArrayLike,
     labels: ArrayLike | None,
@@ -93,7 +150,11 @@ def calibrate(
     from_logits: bool = False,
     random_state: int | None = None,
     unlabelled: ArrayLike | None = None,
-) -> Calibration | list[Calibration]:
+    groups: Any = None,
+    by: Literal["class"] | None = None,
+    simultaneous: bool = False,
+    small: Literal["error", "all", "merge"] = "error",
+) -> Calibration | list[Calibration] | GroupedCalibration | list[GroupedCalibration]:
     """Find the threshold that clean labels would have given, from noisy ones.
 
     Parameters
@@ -153,10 +214,22 @@ def calibrate(
         other guarantees do not depend on it.
     unlabelled : array of shape (m, k), optional
         Probabilities of further points, without labels, which make "binomial" cheaper.
+    groups : array of shape (n,) or mapping, optional
+        A threshold for each group, so that 1 - alpha holds within it. One name or number for each row, which
+        new rows must have too (a hospital, a language); or a mapping from classes to groups of classes.
+    by : {"class"}, optional
+        ``"class"``: each class is a group.
+    simultaneous : bool, default=False
+        Whether the promise is to hold for all groups at once: delta is divided by their number. By default
+        it holds for each group by itself.
+    small : {"error", "all", "merge"}, default="error"
+        What to do with groups that have too few points: refuse, put all their labels into the sets, or pool
+        them to one group. Which are small is then seen from a tenth of the points, used for nothing else.
 
     Returns
     -------
     Calibration, or a list of them if `alpha` is a sequence
+        With groups a `GroupedCalibration`.
 
     Warns
     -----
@@ -198,12 +271,28 @@ def calibrate(
         "probabilities": score.takes_probabilities, "normalize": check_flag("normalize", normalize),
         "from_logits": check_flag("from_logits", from_logits), "classes": classes,
     }  # fmt: skip
+    check_choice("small", small, SMALL)
+    check_flag("simultaneous", simultaneous)
+    if groups is None and by is None and (simultaneous or small != "error"):
+        said = "simultaneous" if simultaneous else "small"
+        raise InputError(said, "has no effect without groups", remedy="pass groups= or by=")
+    if groups is not None or by is not None:
+        in_memory("probs", probs, "with groups")
     if clean is not None:
         in_memory("probs", probs, "with clean=")
         guarantee = for_checked(guarantee, delta, crossing, unlabelled, audit, score)
         rows, numbers, names, dealt = open_checked(probs, labels, clean, seed, audit, **options)
         warn_of_repeats(rows)
         sample = Sample(rows, numbers, score)
+        grouping = open_grouping(groups, by, rows.n, rows.k, names)
+        if grouping is not None:
+            return announced(
+                checked_groups(
+                    sample, dealt, guarantee, noise, alphas, seed, grouping, simultaneous=simultaneous,
+                    small=small, classes=names, normalize=normalize,
+                ),
+                alpha,
+            )  # fmt: skip
         guessed = guessing_noise(sample, noise, dealt.pilot)
         coverage = AuditedCoverage(sample, dealt, guessed.matrix(sample.k))
         found = checked_calibrations(coverage, guarantee, alphas, seed, classes=names, normalize=normalize)
@@ -229,8 +318,27 @@ def calibrate(
         parts = None
         if isinstance(noise, AnnotatorNoise) and numbers.ndim == 2:
             numbers, parts = noise.spread(numbers)
+        grouping = open_grouping(groups, by, rows.n, rows.k, names)
+        if grouping is not None:
+            check_grouping(grouping, guarantee, noise, numbers, simultaneous, extra)
         sample = sample_of(rows, numbers, score, extra, parts)
         warn_of_repeats(rows)
+        if grouping is not None:
+            by_group = grouped_calibrations(
+                sample,
+                guarantee,
+                noise,
+                alphas,
+                crossing,
+                seed,
+                grouping,
+                simultaneous=simultaneous,
+                small=small,
+                classes=names,
+                normalize=normalize,
+                noise_basis=basis,
+            )
+            return announced(by_group, alpha)
         found = sample.ask(
             calibrations(
                 sample,
@@ -280,110 +388,3 @@ def informative_noise(noise: NoiseLike, n: int, k: int) -> Noise | None:
     if refusal is not None:
         raise refusal
     return noise
-
-
-def calibrations(
-    sample: Sample,
-    guarantee: Guarantee,
-    noise: Noise | None,
-    alphas: Sequence[float],
-    crossing: Rule,
-    seed: int,
-    *,
-    classes: tuple[Any, ...] | None,
-    normalize: bool,
-    basis: NoiseBasis | None = None,
-) -> Talk[list[Calibration]]:
-    """Return a calibration of a sample for each alpha; several guarantees may be found together."""
-    found = yield from find(guarantee, sample, noise, alphas, crossing, seed)
-    said = yield from against(sample, noise, classes)
-    results = []
-    for alpha, (finding, coverage, price) in zip(alphas, found, strict=True):
-        tally = yield from coverage.tally()
-        results.append(
-            Calibration(
-                alpha=alpha,
-                n=sample.n,
-                k=sample.k,
-                score=sample.score,
-                noise=noise,
-                guarantee=guarantee,
-                crossing=crossing,
-                correction=finding.correction,
-                native_threshold=finding.threshold,
-                estimate=min(max(finding.estimate, 0.0), 1.0),
-                obstacle=finding.obstacle,
-                gap=finding.gap,
-                price_of_doubt=price,
-                note=finding.note,
-                random_state=seed,
-                classes=classes,
-                normalize=normalize,
-                deviation=finding.deviation,
-                noise_basis=basis,
-                alphas=len(alphas),
-                widths=sample.widths,
-                from_logits=sample.from_logits,
-                several=sample.several,
-                in_order=sample.in_order,
-                warnings=said,
-                tally=tally,
-            )
-        )
-    return results
-
-
-def coverage_curve(
-    probs: ArrayLike,
-    labels: ArrayLike,
-    *,
-    noise: NoiseLike,
-    score: ScoreLike = "hps",
-    thresholds: ArrayLike | None = None,
-    classes: Any = None,
-    normalize: bool = False,
-    from_logits: bool = False,
-) -> CoverageCurve:
-    """Estimate the noisy, random and clean coverage at thresholds, exactly.
-
-    Parameters
-    ----------
-    probs, labels, noise, score, classes, normalize, from_logits
-        As in `calibrate`.
-    thresholds : array of shape (m,), optional
-        Where to evaluate. By default at every distinct score of a noisy label; these are all the
-        candidates of a threshold unless the noise is a general matrix, when any of the n k scores
-        may be one.
-
-    Returns
-    -------
-    CoverageCurve
-
-    Examples
-    --------
-    >>> import nacp
-    >>> probs = [[0.5, 0.25, 0.25], [0.25, 0.5, 0.25], [0.125, 0.25, 0.625]]
-    >>> curve = nacp.coverage_curve(probs, [0, 1, 1], noise=0.25)
-    >>> curve.thresholds.tolist()
-    [0.5, 0.75]
-    >>> curve.noisy.round(3).tolist(), curve.random.round(3).tolist(), curve.clean.round(3).tolist()
-    ([0.667, 1.0], [0.333, 0.889], [0.778, 1.037])
-    """
-    score = as_score(score)
-    rows, numbers, _ = open_points(
-        probs, labels, probabilities=score.takes_probabilities, normalize=normalize, from_logits=from_logits,
-        classes=classes,
-    )  # fmt: skip
-    sample = Sample(rows, numbers, score)
-    coverage = coverage_under(sample, noise_for(noise, rows.k))
-    if thresholds is None:
-        sample.ask(coverage.tally())  # for the scores of the labels
-        native = np.unique(sample.label_scores)
-    else:
-        wanted = np.asarray(thresholds, dtype=np.float64)
-        if wanted.ndim != 1 or wanted.size == 0 or np.isnan(wanted).any():
-            raise InputError(
-                "thresholds", "must be one or more numbers in one dimension", found=repr(thresholds)
-            )
-        native = score.to_native(np.sort(wanted))
-    return CoverageCurve(native + score.offset, *sample.ask(coverage.at(native)))

@@ -298,7 +298,7 @@ class Calibration:
         -------
         array or tensor of bool of shape (m, k)
             Whether each label is in the set of each row: a tensor on the same device for a tensor, which is
-            not copied to the host; else a NumPy array.
+            not copied to the host; a dask array, not computed yet, for a dask array; else a NumPy array.
 
         Examples
         --------
@@ -307,6 +307,8 @@ class Calibration:
         >>> cal.predict_mask([[0.5, 0.5, 0.0], [0.0, 0.25, 0.75]]).astype(int).tolist()
         [[1, 1, 0], [0, 0, 1]]
         """
+        if is_lazy(probs):
+            return LazySets(self, probs, allow_empty).to_dask()
         rows = self.open_rows(probs, least=0)
         if not rows.on_device:
             return as_given(np.asarray(self.sets_of(rows, allow_empty=allow_empty)), probs)

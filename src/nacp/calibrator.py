@@ -20,7 +20,7 @@ from nacp.checks import check_alphas, check_choice, check_count, check_flag
 from nacp.coverage import RULES, Coverage, Rule
 from nacp.coverage.counts import MOST_POINTS, count, count_part, join_counts, labelled, least_width
 from nacp.coverage.tallied import TalliedSample
-from nacp.engine.cells import fine_edges
+from nacp.engine.cells import fine_ends
 from nacp.errors import InputError
 from nacp.files import File
 from nacp.guarantees import PAC, Guarantee, as_guarantee
@@ -107,12 +107,24 @@ class Calibrator(State):
         )
         open_rows(np.empty((0, self.k)), **self._options)  # what does not go together is refused now
         self.bets, self.alphas, self.points = bets, _alphas(bets, alpha), _points(bets, points)
-        self._edges = fine_edges(*self.score.span, self.k, self.score.step)
         if bets is not None:
             bets.check_applies(self.noise, "last")
-            self._edges = np.union1d(self._edges, bets.thresholds(self.score))
-        self._known: dict[bool, dict[Model, ClassMatrix]] = {}
+        self._set_up()
         self._forget()
+
+    def _set_up(self) -> None:
+        self._ends = fine_ends(*self.score.span, self.k, self.score.step)
+        if self.bets is not None:
+            self._ends = np.union1d(self._ends, self.bets.thresholds(self.score))
+            self._ends.flags.writeable = False
+        self._known: dict[bool, dict[Model, ClassMatrix]] = {}
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {name: value for name, value in vars(self).items() if name not in ("_ends", "_known")}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        vars(self).update(state)
+        self._set_up()
 
     def update(self, probs: ArrayLike, labels: ArrayLike) -> None:
         """Count some points; if there is anything wrong with one of them, none is counted.
@@ -140,7 +152,7 @@ class Calibrator(State):
         warn_of_repeats(rows)
         sample = labelled(rows, numbers, self.score, self.noise)
         inverses = self._inverses(batch._several)
-        batch._counts = count(sample, [*inverses.values()], self._edges)
+        batch._counts = count(sample, [*inverses.values()], self._ends)
         if self.bets is not None:
             for model, inverse in inverses.items():
                 batch._played[model] = self._bets_under(
@@ -166,7 +178,7 @@ class Calibrator(State):
         batch._several = self._severally(numbers)
         given, classes = rows.given(numbers)
         inverses = [*self._inverses(batch._several).values()]
-        shared = self._options, classes, self.score, self.noise, inverses, self._edges
+        shared = self._options, classes, self.score, self.noise, inverses
         batch._counts, widths, times = rows.joined(count_part, join_counts, shared, given)
         batch._widths = max(self._wide(widths), widths, key=least_width)
         warn_of_times(times)
@@ -291,7 +303,7 @@ class Calibrator(State):
         assert self._counts is not None
         assert self._widths is not None
         return TalliedSample(
-            self._counts, self._edges, self.score, self._inverses(self._several), self._widths,
+            self._counts, self._ends[1:], self.score, self._inverses(self._several), self._widths,
             from_logits=self.from_logits, several=self._several, played=played,
         )  # fmt: skip
 

@@ -16,6 +16,7 @@ from nacp.calibration import Calibration
 from nacp.checks import check_choice, check_count, check_flag, check_fraction
 from nacp.coverage import RULES
 from nacp.errors import InputError
+from nacp.grouped import GroupedCalibration
 from nacp.guarantees import GUARANTEES
 from nacp.noise import NOISES, Noise, NoiseBasis
 from nacp.points import Widths, check_classes
@@ -23,13 +24,18 @@ from nacp.scores import SCORES, Custom, Score, as_score
 
 File: TypeAlias = str | os.PathLike[str]
 
-_FORMAT = "nacp.calibration"
+_FORMAT, _GROUPED = "nacp.calibration", "nacp.grouped_calibration"
 _VERSION = 1
 _FIELDS = (
     "alpha", "n", "k", "score", "noise", "guarantee", "crossing", "correction", "threshold",
     "native_threshold", "estimate", "deviation", "obstacle", "gap", "price_of_doubt", "note",
     "random_state", "classes", "normalize", "from_logits", "checked", "planned", "noise_basis", "several",
     "widths", "in_order", "alphas", "warnings",
+)  # fmt: skip
+# What groups do not have in common.
+_BY_GROUP = (
+    "n", "guarantee", "correction", "threshold", "native_threshold", "estimate", "deviation", "obstacle",
+    "gap", "price_of_doubt", "note", "checked", "several",
 )  # fmt: skip
 _Member = TypeVar("_Member")
 _KINDS = {"i": "<i8", "f": "<f8"}  # of 64-bit numbers in a file
@@ -47,8 +53,24 @@ def document_of(cal: Calibration) -> dict[str, Any]:
     return {"format": _FORMAT, "version": _VERSION} | values
 
 
-def load(path: File, *, score: Score | Callable[..., Any] | None = None) -> Calibration:
-    """Read a calibration that `Calibration.save` wrote.
+def save_grouped(cal: GroupedCalibration, path: File) -> None:
+    """Write a calibration by group to a JSON file; `load` reads it back."""
+    different = list({id(each): each for each in cal.calibrations}.values())
+    number = {id(each): i for i, each in enumerate(different)}
+    check_storable(cal.classes)
+    document = {
+        "format": _GROUPED, "version": _VERSION, "names": list(cal.names),
+        "of_name": [number[id(each)] for each in cal.calibrations], "guarantee": plain(cal.guarantee),
+        "n": cal.n, "members": cal.members, "simultaneous": cal.simultaneous, "pooled": list(cal.pooled),
+        "aside": cal.aside,
+        "common": {name: plain(getattr(different[0], name)) for name in _FIELDS if name not in _BY_GROUP},
+        "groups": [{name: plain(getattr(each, name)) for name in _BY_GROUP} for each in different],
+    }  # fmt: skip
+    write_document(path, document)
+
+
+def load(path: File, *, score: Score | Callable[..., Any] | None = None) -> Any:
+    """Read a calibration that `Calibration.save` or `GroupedCalibration.save` wrote.
 
     Parameters
     ----------
@@ -59,7 +81,7 @@ def load(path: File, *, score: Score | Callable[..., Any] | None = None) -> Cali
 
     Returns
     -------
-    Calibration
+    Calibration or GroupedCalibration
 
     Examples
     --------
@@ -71,12 +93,49 @@ def load(path: File, *, score: Score | Callable[..., Any] | None = None) -> Cali
     ...     nacp.load(os.path.join(folder, "cal.json")) == cal
     True
     """
-    document = read_document(path, "calibration file", (_FORMAT,), _VERSION)
+    document = read_document(path, "calibration file", (_FORMAT, _GROUPED), _VERSION)
     with reading(path):
+        if document["format"] == _GROUPED:
+            return _from_groups(document, score)
         return calibration_of(document, score)
 
 
-def calibration_of(document: dict[str, Any], score: Any) -> Calibration:
+def _from_groups(document: dict[str, Any], score: Any) -> GroupedCalibration:
+    common, stored = dict(document["common"]), [dict(each) for each in document["groups"]]
+    different = [calibration_of(common | each, score, least=0) for each in stored]
+    names, members = tuple(document["names"]), document["members"]
+    of_name = [_place("of_name", each, len(different)) for each in document["of_name"]]
+    if not names or len(set(names)) < len(names) or len(of_name) != len(names):
+        raise InputError(
+            "names", "must be different, and have a calibration each", found=f"{len(names)} names"
+        )
+    if not all(_storable(name) and name is not None for name in names):
+        raise InputError("names", "must be texts or numbers")
+    if members is not None:
+        members = tuple(_place("members", each, len(names)) for each in members)
+        if len(members) != different[0].k:
+            raise InputError(
+                "members", f"must be {different[0].k:,}, one for each class", found=f"{len(members)}"
+            )
+    guarantee = rebuild("guarantee", GUARANTEES, document["guarantee"])
+    if any(each.guarantee.name != guarantee.name for each in different):
+        raise InputError("guarantee", "must be the same in all groups")
+    pooled = tuple(document["pooled"])
+    if not set(pooled) <= set(names):
+        raise InputError("pooled", "must be names of groups")
+    return GroupedCalibration(
+        names, tuple(different[i] for i in of_name), guarantee, check_count("n", document["n"], 1), members,
+        check_flag("simultaneous", document["simultaneous"]), pooled, check_count("aside", document["aside"]),
+    )  # fmt: skip
+
+
+def _place(name: str, value: Any, number: int) -> int:
+    if check_count(name, value) >= number:
+        raise InputError(name, f"must be less than {number:,}", found=repr(value))
+    return int(value)
+
+
+def calibration_of(document: dict[str, Any], score: Any, least: int = 1) -> Calibration:
     """Return the calibration that `document_of` wrote."""
     score = stored_score(dict(document["score"]), score)
     k = check_count("k", document["k"], 2)
@@ -96,7 +155,7 @@ def calibration_of(document: dict[str, Any], score: Any) -> Calibration:
     )
     return Calibration(
         alpha=check_fraction("alpha", document["alpha"]),
-        n=check_count("n", document["n"], 1),
+        n=check_count("n", document["n"], least),
         k=k,
         score=score,
         noise=noise,
@@ -106,7 +165,7 @@ def calibration_of(document: dict[str, Any], score: Any) -> Calibration:
         native_threshold=native,
         # Files from before it was cut off may have more than 1.
         estimate=min(max(number("estimate", document["estimate"]), 0.0), 1.0),
-        checked=None if checked is None else check_count("checked", checked, 1),
+        checked=None if checked is None else check_count("checked", checked, least),
         planned=None if planned is None else check_count("planned", planned, 1),
         deviation=None if deviation is None else number("deviation", deviation),
         obstacle=_text("obstacle", document["obstacle"]),
@@ -115,7 +174,7 @@ def calibration_of(document: dict[str, Any], score: Any) -> Calibration:
         note=_text("note", document.get("note")),
         noise_basis=stored_basis(document.get("noise_basis")),
         widths=stored_widths(document.get("widths")),
-        several=None if several is None else check_count("several", several, 1),
+        several=None if several is None else check_count("several", several, least),
         in_order=check_flag("in_order", document.get("in_order", False)),
         alphas=check_count("alphas", document.get("alphas", 1), 1),
         random_state=check_count("random_state", document.get("random_state", 0)),

@@ -8,7 +8,8 @@ import numpy as np
 from nacp._types import Array, Floats
 from nacp.calibrator import Calibrator
 from nacp.checks import check_count, check_flag
-from nacp.coverage.counts import MOST_POINTS, Counts
+from nacp.coverage.counts import MOST_POINTS, Counts, keeps_squares
+from nacp.engine.cells import coarse_ends
 from nacp.errors import InputError
 from nacp.files import (
     File,
@@ -33,7 +34,7 @@ def save_state(calibrator: Calibrator, path: File) -> None:
     """Write a state to a file."""
     check_storable(calibrator.classes)
     values = {name: plain(getattr(calibrator, name)) for name in _PLAIN}
-    values |= {"noise_basis": plain(calibrator._basis), "cells": _named(calibrator._edges), "n": 0}
+    values |= {"noise_basis": plain(calibrator._basis), "cells": _named(calibrator._ends), "n": 0}
     arrays = dict[str, Array]()
     counts = calibrator._counts
     if counts is not None:
@@ -70,7 +71,7 @@ def _settings(document: dict[str, Any], score: Any) -> Calibrator:
         points=None if bets is None else document["points"],
     )
     found._basis = stored_basis(document["noise_basis"])
-    if document["cells"] != _named(found._edges):
+    if document["cells"] != _named(found._ends):
         raise InputError("cells", "are not those in which this nacp counts")
     return found
 
@@ -78,7 +79,7 @@ def _settings(document: dict[str, Any], score: Any) -> Calibrator:
 def _fill(found: Calibrator, document: dict[str, Any], arrays: dict[str, Array]) -> None:
     """Put the numbers of a file into a new state; refuse what no points could have left."""
     n, given = check_count("n", document["n"], 1), check_count("given", document["given"], 1)
-    several, cells = check_flag("several", document["several"]), len(found._edges)
+    several, cells = check_flag("several", document["several"]), len(found._ends) - 1
     inverses = found._inverses(several)
     counts = {name: each for name, each in arrays.items() if name.partition(" ")[0] in _COUNTED}
     for i, inverse in enumerate(inverses.values()):
@@ -89,7 +90,14 @@ def _fill(found: Calibrator, document: dict[str, Any], arrays: dict[str, Array])
             wanted |= {f"gains {i}", f"losses {i}"}
         for name in sorted(wanted - counts.keys()):
             raise KeyError(name)
-    fits = all(each.dtype == np.int64 and len(each) == cells and each.min() >= 0 for each in counts.values())
+    lengths = dict.fromkeys(counts, cells)
+    if keeps_squares([*inverses.values()], several):
+        lengths["squares"] = len(coarse_ends(*found.score.span)) - 1
+        counts["squares"] = arrays["squares"]
+    fits = all(
+        each.dtype == np.int64 and len(each) == lengths[name] and each.min() >= 0
+        for name, each in counts.items()
+    )
     by_label = arrays["by_label"]
     fits = fits and by_label.shape == (len(next(iter(inverses.values())).own),) and by_label.min() >= 0
     if (
@@ -113,6 +121,6 @@ def _fill(found: Calibrator, document: dict[str, Any], arrays: dict[str, Array])
 _COUNTED = ("hits", "pairs", "gains", "losses", "own")
 
 
-def _named(edges: Floats) -> str:
+def _named(ends: Floats) -> str:
     """Return a name for cells that others have not."""
-    return hashlib.sha256(edges.astype("<f8").tobytes()).hexdigest()[:16]
+    return hashlib.sha256(ends.astype("<f8").tobytes()).hexdigest()[:16]

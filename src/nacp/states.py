@@ -36,7 +36,7 @@ class State:
     bets: PAC | None
     alphas: list[float]
     points: int
-    _edges: Floats  # the cells in which scores are counted
+    _ends: Floats  # of the cells in which scores are counted
     _known: dict[bool, dict[Model, ClassMatrix]]  # W, for one label for each point, and for several
 
     def _forget(self) -> None:

@@ -116,4 +116,5 @@ def read_calibration(path: Path, *others: str) -> Calibration:
         )
     if path.is_dir():
         raise InputError(str(path), "is a folder", remedy="give the file that nacp calibrate wrote")
-    return load_calibration(path)
+    found: Calibration = load_calibration(path)
+    return found

@@ -14,8 +14,9 @@ import numpy as np
 from nacp._types import Floats, Ints
 from nacp.coverage.coverage import Coverage
 from nacp.coverage.estimator import whole
-from nacp.coverage.questions import TallyQuestion
+from nacp.coverage.questions import SquaresQuestion, TallyQuestion
 from nacp.coverage.sample import Sample
+from nacp.engine.cells import coarse_ends, fine_ends
 from nacp.errors import InputError
 from nacp.noise import AnnotatorNoise, Noise
 from nacp.noise.matrices import ClassMatrix
@@ -42,7 +43,8 @@ class Counts:
     cells : dict of arrays
         For each cell the number of labels ("hits") and of pairs ("pairs") that score in it. For weights W
         that differ from pair to pair, the gains and the losses of the pairs, and of the labels' own part:
-        "gains 0", "losses 0", "own gains 0", "own losses 0"; of the next W 1, and so on.
+        "gains 0", "losses 0", "own gains 0", "own losses 0"; of the next W 1, and so on. Where all pairs
+        weigh the same, the squares of set sizes at the ends of some wide cells ("squares").
     """
 
     n: int
@@ -86,16 +88,19 @@ class Counts:
     __hash__ = None  # type: ignore[assignment]  # arrays
 
 
-def count(sample: Sample, inverses: Sequence[ClassMatrix], edges: Floats) -> Counts:
-    """Count the points of a sample, under each W."""
-    ends, cells = np.append(-np.inf, edges), dict[str, Ints]()
+def count(sample: Sample, inverses: Sequence[ClassMatrix], ends: Floats) -> Counts:
+    """Count the points of a sample in the cells between ascending ends, under each W."""
+    edges, cells = ends[1:], dict[str, Ints]()
     tallies = {
         i: TallyQuestion(Coverage(sample, inverse, points=MOST_POINTS), ends)
         for i, inverse in enumerate(inverses)
         if i == 0 or inverse.constant_rest is None
     }
     scores, labels, parts = sample.label_scores, sample.labels, sample.parts
-    sample.read([*tallies.values()])
+    squares = SquaresQuestion(coarse_ends(*sample.score.span))
+    if keeps_squares(inverses, parts is not None):
+        cells["squares"] = squares.found
+    sample.read([*tallies.values(), *([squares] if cells else [])])
     for i, tally in tallies.items():
         cells["pairs"] = tally.found[0]
         if len(tally.found) > 1:
@@ -117,6 +122,11 @@ def count(sample: Sample, inverses: Sequence[ClassMatrix], edges: Floats) -> Cou
     return Counts(sample.n, len(labels), by_label, dict(sorted(cells.items())))
 
 
+def keeps_squares(inverses: Sequence[ClassMatrix], several: bool) -> bool:
+    """Return whether the squares of set sizes are counted: for "binomial", if no sum can overflow."""
+    return bool(inverses[0].constant_rest) and not several and inverses[0].k ** 2 < 2**63 // MOST_POINTS
+
+
 def labelled(rows: Rows, labels: Ints, score: Score, noise: Noise | None) -> Sample:
     """Return points with given labels as a sample; several labels under the noise of who gave them."""
     parts = None
@@ -136,11 +146,11 @@ def count_part(
     score: Score,
     noise: Noise | None,
     inverses: Sequence[ClassMatrix],
-    edges: Floats,
 ) -> CountedPart:
-    """Check and count some rows of a dask array."""
+    """Check and count some rows of a dask array, in the cells of a stream without bets."""
     rows = open_rows(part.matrix, start=part.start, **options)
-    counts = count(labelled(rows, numbered(part, rows.k, classes), score, noise), inverses, edges)
+    ends = fine_ends(*score.span, rows.k, score.step)
+    counts = count(labelled(rows, numbered(part, rows.k, classes), score, noise), inverses, ends)
     return counts, rows.widths_with(None), repeats(rows)
 
 

@@ -264,6 +264,10 @@ class Coverage:
         found: Floats = self.estimator.parts(q, *upto[1:])[1][where] / self.n
         return found
 
+    def grain(self, thresholds: Floats) -> Floats:
+        """Return how finely losses are known around native thresholds: exactly."""
+        return np.zeros(len(thresholds))
+
     def _upto(self, q: Floats) -> Talk[Ints]:
         """Return pairs, gains and losses up to ascending thresholds."""
         if self._search is None or np.any(q > self._search.limit):

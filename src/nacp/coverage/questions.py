@@ -181,6 +181,17 @@ class SizesQuestion(Question):
         return sums / self._k / self._rows, squares / self._k**2 / self._rows
 
 
+class SquaresQuestion(Question):
+    """The sum over rows of the squared size of the set, at the ends of wide cells."""
+
+    def __init__(self, ends: Floats) -> None:
+        self._ends = ends
+        self.found: Ints = np.zeros(len(ends) - 1, dtype=np.int64)
+
+    def see(self, block: Block, rows: slice | Ints) -> None:
+        self.found += engine.squares(block, self._ends)
+
+
 class Window:
     """Pairs that were collected: all that score in some intervals."""
 

@@ -208,6 +208,14 @@ class Sample:
         """How many rows make a block; of several labels the weights of all entries are written out."""
         return self.rows.at_once if self.parts is None else min(self.rows.at_once, rows_at_once(self.k))
 
+    def some(self, rows: Ints) -> "Sample":
+        """Return some of the points, with what is known of them."""
+        parts = None if self.parts is None else self.parts[rows]
+        found = Sample(self.rows.some(rows), self.labels[rows], self.score, self.unlabelled, parts)
+        found.by_annotator, found.label_scores = self.by_annotator, self.label_scores[rows]
+        found._u = None if self._u is None else self._u[rows]
+        return found
+
     def _open(self, rows: slice | Ints, scratch: Scratch) -> Block:
         u = None if self._u is None else self._u[rows]
         return engine.open_block(self.rows[rows], self.spec, scratch, u)

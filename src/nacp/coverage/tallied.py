@@ -19,7 +19,7 @@ from nacp.coverage.crossing import EVERYWHERE, NOWHERE, ROUNDING, Crossing, Rule
 from nacp.coverage.estimator import rest_unit
 from nacp.coverage.sample import Question, Sample, Talk
 from nacp.coverage.tally import Tally
-from nacp.engine.cells import EDGES
+from nacp.engine.cells import EDGES, coarse_ends
 from nacp.noise import Noise
 from nacp.noise.matrices import ClassMatrix
 from nacp.points import Widths
@@ -165,8 +165,12 @@ class TalliedCoverage(Coverage):
 
     def sizes(self, thresholds: Floats) -> Talk[tuple[Floats, Floats]]:
         """Return the mean share of all classes in a set, and a bound of the mean of its square."""
-        mean = self._random(thresholds)
-        return known((mean, mean))  # shares are at most 1
+        mean, squares = self._random(thresholds), self._counts.cells.get("squares")
+        if squares is None:
+            return known((mean, mean))  # shares are at most 1
+        place = np.searchsorted(coarse_ends(*self.sample.score.span)[1:], thresholds, side="left")
+        bound = np.append(squares / (self.n * self.k**2), 1.0)[place]  # at the next end above
+        return known((mean, np.minimum(bound, mean)))
 
     def _random(self, thresholds: Floats) -> Floats:
         found: Floats = self._pairs[self._place(thresholds)] / (self.n * self.k)
@@ -190,6 +194,12 @@ class TalliedCoverage(Coverage):
 
     def losses(self, thresholds: Floats) -> Talk[Floats]:
         return known(self._at_edges[1][self._place(thresholds)] / self.n)
+
+    def grain(self, thresholds: Floats) -> Floats:
+        """Return the losses of the cells that end at thresholds."""
+        place, falling = self._place(thresholds), self._at_edges[1]
+        found: Floats = (falling[place] - falling[np.maximum(place - 1, 0)]) / self.n
+        return found
 
     def tally(self) -> Talk[Tally]:
         """Return what is known of the wider cells that all calibrations have."""

@@ -15,6 +15,7 @@ from nacp.engine.choose import (
     profile,
     set_of_row,
     sets,
+    squares,
     tally,
     uniforms,
     using,
@@ -29,5 +30,6 @@ from nacp.engine.scratch import Scratch
 __all__ = [
     "Block", "ByEntry", "ByLabel", "Kept", "Lumped", "Pairs", "PerLabel", "PerRow", "Scratch", "Spec",
     "check", "engine_name", "gains", "inside", "is_tensor", "keeps", "kept_block", "label_scores",
-    "open_block", "play", "profile", "set_of_row", "sets", "tally", "traced", "uniforms", "using", "window",
+    "open_block", "play", "profile", "set_of_row", "sets", "squares", "tally", "traced", "uniforms", "using",
+    "window",
 ]  # fmt: skip

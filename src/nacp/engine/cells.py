@@ -50,19 +50,21 @@ ENDS: Floats = np.append(-np.inf, EDGES)  # cell i holds the scores in (ENDS[i],
 # Finer cells, for who cannot read rows twice: more bits, where thresholds lie; one more for probabilities.
 _FINE_BITS, _FINE, _FINEST = 12, ((-20, 4), (-20, -1), (-20, -1), (-20, 4)), (-20, 0)
 _PILES, _PILE_BITS, _PILE = 256, 4, (-26, -6)
+_WIDE_BITS = 4
 
 
 @lru_cache(maxsize=8)
-def fine_edges(low: float, high: float, k: int, step: float = 0.0) -> Floats:
-    """Return the largest scores of finer cells, of scores of k labels from low to high or a little above.
+def fine_ends(low: float, high: float, k: int, step: float = 0.0) -> Floats:
+    """Return the ends of finer cells, for scores of k labels from low to high or a little above.
 
-    Each is part of a cell. The last but one goes up to the largest finite number. Where the scores of rows
-    that are sure pile up at 1 and at steps above it, cells are fine around the first of these.
+    As ENDS, from minus infinity on. Each is part of a cell; the last but one goes up to the largest finite
+    number. Where the scores of rows that are sure pile up at 1 and at steps above it, cells are fine around
+    the first of these.
 
     Examples
     --------
-    >>> from nacp.engine.cells import fine_edges
-    >>> edges = fine_edges(-1.0, 0.0, k=100)
+    >>> from nacp.engine.cells import fine_ends
+    >>> edges = fine_ends(-1.0, 0.0, k=100)
     >>> len(edges) < 200_000, bool(edges[edges >= -0.1][0] < -0.09998)
     (True, True)
     """
@@ -72,9 +74,20 @@ def fine_edges(low: float, high: float, k: int, step: float = 0.0) -> Floats:
     every = np.unique(np.concatenate([EDGES, *finer, piles]))[:-1]
     # Rows may sum to a little more than 1.
     first, last = np.searchsorted(every, [low, high * 17 / 16], side="right")
-    edges: Floats = np.concatenate([every[first : last + 1], [np.finfo(np.float64).max, np.inf]])
-    edges.flags.writeable = False
-    return edges
+    finite = np.finfo(np.float64).max
+    ends: Floats = np.concatenate([[-np.inf], every[first : last + 1], [finite, np.inf]])
+    ends.flags.writeable = False
+    return ends
+
+
+@lru_cache(maxsize=8)
+def coarse_ends(low: float, high: float) -> Floats:
+    """Return the ends of wide cells, for scores from low to high or a little above."""
+    every = _edges(_WIDE_BITS, *_FINE)[:-1]
+    first, last = np.searchsorted(every, [low, high * 17 / 16], side="right")
+    ends: Floats = np.concatenate([[-np.inf], every[first : last + 1]])
+    ends.flags.writeable = False
+    return ends
 
 
 def codes_of(scores: Array, scratch: Scratch) -> tuple[Array, Ints]:

@@ -154,6 +154,12 @@ def profile(block: Block, thresholds: Thresholds, weights: Weights = None) -> In
     return found
 
 
+def squares(block: Block, ends: Floats) -> Ints:
+    """Return the sum over rows of the squared size of the set, at each of ascending ends but the first."""
+    found: Ints = _of_block(block).squares(block, ends)
+    return found
+
+
 def sets(block: Block, threshold: float | PerLabel | PerRow, **options: Any) -> tuple[Ints, Ints]:
     """Return the sizes of the sets, and their labels row after row."""
     found: tuple[Ints, Ints] = _of_block(block).sets(block, threshold, **options)

@@ -332,9 +332,17 @@ static int grow(Growing *out, const void *item, size_t size)
     return 1;
 }
 
+/* The part of ascending edges that lie in a cell: the first and the last that may be the next above a score, from
+   where on and how many there are to one unit of the score, if they lie evenly. */
+typedef struct {
+    double start, density, low, high;
+} EdgePart;
+
 typedef struct {
     const int32_t *table; /* the cells, or else: */
     const double *edges;
+    const int32_t *codes; /* of many edges: the cells, and of each cell where among the edges it begins: */
+    const EdgePart *parts_of;
     word cells; /* how many there are */
     double limit, cuts[MOST_CUTS];
     word parts; /* how many cuts there are */
@@ -347,6 +355,18 @@ static void count(const Tally *tally, word cell, word pairs, word gain, word los
     if (tally->gains) tally->gains[cell] += gain, tally->losses[cell] += loss;
 }
 
+/* The first edge that is not below a score: guessed, and then looked at. */
+static word edge_above(const Tally *tally, double score)
+{
+    const EdgePart *part = tally->parts_of + cell_of(tally->codes, score);
+    word low = (word)part->low, high = (word)part->high, place = low;
+    double ahead = (score - part->start) * part->density;
+    if (ahead > 0) place = ahead < (double)(high - low) ? low + (word)ahead : high;
+    while (place < high && tally->edges[place] < score) place++;
+    while (place > low && tally->edges[place - 1] >= score) place--;
+    return place;
+}
+
 static void count_one(const Tally *tally, double score, word column, const word *weights)
 {
     word cell, weight = weights ? weights[column] : 0;
@@ -354,6 +374,7 @@ static void count_one(const Tally *tally, double score, word column, const word 
         cell = cell_of(tally->table, score);
     } else { /* the last edge below the score */
         word low = 0, high = tally->cells + 1;
+        if (tally->codes) low = high = edge_above(tally, score);
         while (low < high) {
             word middle = (low + high) / 2;
             if (tally->edges[middle] < score) low = middle + 1; else high = middle;
@@ -459,37 +480,51 @@ static int tally_rows(const Call *call, const Tally *tally, const Weights *weigh
 
 #define ALL_CODES (4 * LEADING)
 
-static int cells_fit(const Tally *tally, word cells)
+static int cells_fit(const int32_t *table, word cells)
 {
     int wrong = 0;
-    for (word c = 0; c < ALL_CODES; c++) wrong |= (tally->table[c] < 0) | (tally->table[c] >= cells);
+    for (word c = 0; c < ALL_CODES; c++) wrong |= (table[c] < 0) | (table[c] >= cells);
+    return !wrong;
+}
+
+static int parts_fit(const EdgePart *parts, word number, word cells)
+{
+    int wrong = 0;
+    for (word c = 0; c < number; c++)
+        wrong |= !(parts[c].low >= 0 && parts[c].low <= parts[c].high && parts[c].high <= (double)cells + 1);
     return !wrong;
 }
 
 static PyObject *tally(PyObject *self, PyObject *args)
 {
-    PyObject *block, *table, *edges, *cuts, *labels, *values, *numbers, *out, *found = NULL;
+    PyObject *block, *table, *edges, *cuts, *labels, *values, *numbers, *out, *parts = Py_None, *found = NULL;
     Py_ssize_t first, last;
     Call call;
     const double *tail;
     Tally tally;
     Weights weights;
     Keeping keeping = {0};
-    if (!PyArg_ParseTuple(args, "OnnOOdOOOOO", &block, &first, &last, &table, &edges, &tally.limit, &cuts, &labels, &values,
-                          &numbers, &out))
+    if (!PyArg_ParseTuple(args, "OnnOOdOOOOO|O", &block, &first, &last, &table, &edges, &tally.limit, &cuts, &labels,
+                          &values, &numbers, &out, &parts))
         return NULL;
     int weighed = values != Py_None;
     word rows = weighed ? 3 : 1, cells = length_of(out) / 8 / rows;
     tally.parts = length_of(cuts) / 8;
+    word number = length_of(parts) / (word)sizeof(EdgePart);
     if (PyErr_Occurred()) return NULL;
     int good = call_open(&call, block, first, last) && weights_open(&call, labels, values, &weights) &&
                array_of(&call, table, ALL_CODES, 4, OPTIONAL, &tally.table) &&
                array_of(&call, edges, cells + 1, 8, OPTIONAL, &tally.edges) &&
+               array_of(&call, parts, number * 4, 8, OPTIONAL, &tally.parts_of) &&
                array_of(&call, cuts, tally.parts, 8, NEEDED, &tail) &&
                array_of(&call, numbers, call.block.rows, 8, numbers == Py_None ? OPTIONAL : WRITTEN, &keeping.numbers) &&
                array_of(&call, out, rows * cells, 8, WRITTEN, &tally.pairs);
-    if (good && (!tally.table == !tally.edges)) good = refuse("cells or edges are needed") != NULL;
-    if (good && tally.table && !cells_fit(&tally, cells)) good = refuse("there is no such cell") != NULL;
+    tally.codes = good && tally.parts_of ? tally.table : NULL;
+    if (good && tally.codes) tally.table = NULL;
+    if (good && tally.codes && !(cells_fit(tally.codes, number) && parts_fit(tally.parts_of, number, cells)))
+        good = refuse("there is no such part") != NULL;
+    if (good && (!tally.table == !tally.edges || (tally.parts_of && !tally.codes))) good = refuse("cells or edges are needed") != NULL;
+    if (good && tally.table && !cells_fit(tally.table, cells)) good = refuse("there is no such cell") != NULL;
     if (good && tally.table && tally.limit < INFINITY && cell_of(tally.table, tally.limit) + 1 >= cells)
         good = refuse("a limit has no cells beyond") != NULL;
     if (good && (tally.parts < CUTS || tally.parts > MOST_CUTS || tally.parts % CUTS)) good = refuse("there are no such cuts") != NULL;
@@ -507,6 +542,51 @@ static PyObject *tally(PyObject *self, PyObject *args)
     free(keeping.scores.bytes);
     free(keeping.columns.bytes);
     return found;
+}
+
+/* ---- squares of set sizes ---- */
+
+static int square_rows(const Call *call, const Tally *tally, word *out)
+{
+    const Block *block = &call->block;
+    Row row;
+    word *counts = calloc((size_t)tally->cells, sizeof(word));
+    int good = row_open(&row, block->k) && counts;
+    for (word i = call->first; good && i < call->last; i++) {
+        look(&row, block, i, tally->edges[tally->cells]);
+        for (word j = 0; j < row.number; j++) {
+            word cell = edge_above(tally, row.score[j]) - 1;
+            if (cell >= 0 && cell < tally->cells) counts[cell]++;
+        }
+        for (word c = 0, size = 0; c < tally->cells; c++) {
+            size += counts[c], counts[c] = 0;
+            out[c] += size * size;
+        }
+    }
+    row_close(&row);
+    free(counts);
+    return good;
+}
+
+static PyObject *squares(PyObject *self, PyObject *args)
+{
+    PyObject *block, *table, *edges, *parts, *out;
+    Py_ssize_t first, last;
+    Call call;
+    Tally tally = {0};
+    word *sums;
+    if (!PyArg_ParseTuple(args, "OnnOOOO", &block, &first, &last, &table, &edges, &parts, &out)) return NULL;
+    word number = length_of(parts) / (word)sizeof(EdgePart);
+    tally.cells = length_of(out) / 8;
+    if (PyErr_Occurred()) return NULL;
+    int good = call_open(&call, block, first, last) && array_of(&call, table, ALL_CODES, 4, NEEDED, &tally.codes) &&
+               array_of(&call, edges, tally.cells + 1, 8, NEEDED, &tally.edges) &&
+               array_of(&call, parts, number * 4, 8, NEEDED, &tally.parts_of) &&
+               array_of(&call, out, tally.cells, 8, WRITTEN, &sums);
+    if (good && !(cells_fit(tally.codes, number) && parts_fit(tally.parts_of, number, tally.cells)))
+        good = refuse("there is no such part") != NULL;
+    if (good) WITHOUT_LOCK(good = square_rows(&call, &tally, sums));
+    DONE(call, good);
 }
 
 /* ---- window ---- */
@@ -883,7 +963,8 @@ static PyObject *vectors(PyObject *self, PyObject *args)
 static PyMethodDef methods[] = {
     {"check", check, METH_VARARGS, NULL},       {"uniforms", uniforms, METH_VARARGS, NULL},
     {"label_scores", label_scores, METH_VARARGS, NULL}, {"scores", scores, METH_VARARGS, NULL},
-    {"tally", tally, METH_VARARGS, NULL},       {"window", window, METH_VARARGS, NULL},
+    {"tally", tally, METH_VARARGS, NULL},       {"squares", squares, METH_VARARGS, NULL},
+    {"window", window, METH_VARARGS, NULL},
     {"profile", profile, METH_VARARGS, NULL},   {"sets", sets, METH_VARARGS, NULL},
     {"gains", gains, METH_VARARGS, NULL},       {"play", play, METH_VARARGS, NULL},
     {"vectors", vectors, METH_VARARGS, NULL},

@@ -17,7 +17,7 @@ import numpy as np
 from nacp._types import Array, Floats, Ints
 from nacp.engine import _native, numpy
 from nacp.engine import block as block_
-from nacp.engine.cells import CELLS, cell_table
+from nacp.engine.cells import CELLS, EDGES, ENDS, cell_table
 from nacp.engine.codes import Codes
 from nacp.engine.contract import ByLabel, Pairs, PerLabel, PerRow, Spec, Thresholds, Weights, Whole
 from nacp.engine.hashing import hash_plan
@@ -143,11 +143,13 @@ def tally(
     rows, cells = 1 if weights is None else 3, CELLS if edges is None else len(edges) - 1
     numbers = None if keep is None else np.empty(block.shape[0], dtype=np.int64)
 
+    indexed = None if edges is None else _indexed(edges)
+
     def count(*arguments: Any) -> tuple[Ints, bytes, bytes]:
         out = np.zeros((rows, cells), dtype=np.int64)
-        return out, *_native.tally(*(*arguments, numbers, out))
+        return out, *_native.tally(*(*arguments, numbers, out, indexed))
 
-    table = cell_table() if edges is None else None
+    table = cell_table() if edges is None or indexed is not None else None
     limit = limit if edges is None else float(edges[-1])
     cuts = _NO_CUTS if limit == np.inf or edges is not None else _cuts(block.values, parts)
     found = _over_rows(count, block.described, table, edges, limit, cuts, *_weights(weights))
@@ -156,6 +158,20 @@ def tally(
         keep(numbers, np.frombuffer(b"".join(scores)), np.frombuffer(b"".join(columns), dtype=np.int32))
     total: Ints = sum(tallies[1:], start=tallies[0])
     return total
+
+
+def squares(block: block_.Block, ends: Floats) -> Ints:
+    """Return the sum over rows of the squared size of the set, at each of ascending ends but the first."""
+    if not isinstance(block, Block) or (index := _indexed(ends)) is None:
+        return numpy.squares(block, ends)
+
+    def count(*arguments: Any) -> Ints:
+        out = np.zeros(len(ends) - 1, dtype=np.int64)
+        _native.squares(*(*arguments, out))
+        return out
+
+    found: Ints = sum(_over_rows(count, block.described, cell_table(), ends, index))
+    return found
 
 
 def window(block: block_.Block, spans: Sequence[tuple[float, float]], weights: Weights = None) -> Pairs:
@@ -260,6 +276,27 @@ def _cuts(values: Array, number: int) -> Floats:
     flat = values.reshape(-1)
     some = np.sort(flat[:: max(1, flat.size // _SAMPLED)])
     return some[len(some) * np.arange(number, 0, -1) // (number + 1)].astype(np.float64)
+
+
+def _indexed(edges: Floats) -> Floats | None:
+    """Return where among many edges each cell begins and ends, so that nobody has to search among them all.
+
+    Of edges that were fixed for good, as those of a stream are, it is kept.
+    """
+    if edges.flags.writeable:
+        return None
+    for known, index in _INDEXES:
+        if known is edges:
+            return index
+    low, high = np.searchsorted(edges, ENDS[:-1], side="right"), np.searchsorted(edges, EDGES, side="left")
+    density = np.divide(high - low + 1, EDGES - ENDS[:-1])
+    index = np.stack([np.where(density > 0, ENDS[:-1], 0), density, low, high], axis=1)
+    _INDEXES.append((edges, index))
+    del _INDEXES[:-4]
+    return index
+
+
+_INDEXES: list[tuple[Floats, Floats]] = []
 
 
 def _weights(weights: Weights) -> tuple[Ints | None, Array | None]:

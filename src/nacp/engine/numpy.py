@@ -194,6 +194,16 @@ def profile(block: Block, thresholds: Thresholds, weights: Weights = None) -> Ar
     return np.cumsum(added, axis=1, out=added) + base[:, None]
 
 
+def squares(block: Block, ends: Floats) -> Ints:
+    """Return the sum over rows of the squared size of the set, at each of ascending ends but the first.
+
+    What scores up to the first end does not count.
+    """
+    sizes = profile(block, ends).astype(np.int64)
+    found: Ints = ((sizes[:, 1:] - sizes[:, :1]) ** 2).sum(axis=0)
+    return found
+
+
 def _weighed(inside: Bools, block: Block, weights: Weights) -> Array:
     """Return the weight of each row's entries that are inside."""
     if weights is None:

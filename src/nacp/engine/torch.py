@@ -148,12 +148,29 @@ def profile(block: block_.Block, thresholds: Thresholds, weights: Weights = None
     """Return the weight of each row's set at each threshold; by default its size: (rows, thresholds)."""
     if not isinstance(block, Block):
         return numpy.profile(block, thresholds, weights)
-    rows, k = block.shape
+    k = block.shape[1]
     if isinstance(thresholds, PerLabel | PerRow):
         weighed = 1 if weights is None else _weights(weights, block)
         several = [type(thresholds)(values) for values in np.atleast_2d(thresholds.values)]
         sums = [(_below(block, each) * weighed).sum(dim=1) for each in several]
         return fetched(torch.stack(sums, dim=1))
+    upto = _upto(block, thresholds, weights)
+    if weights is None:  # sizes, which travel light
+        upto = upto.to(torch.int16 if k < 1 << 15 else torch.int32)
+    return fetched(upto).astype(np.int64, copy=False)
+
+
+def squares(block: block_.Block, ends: Floats) -> Ints:
+    """Return the sum over rows of the squared size of the set, at each of ascending ends but the first."""
+    if not isinstance(block, Block):
+        return numpy.squares(block, ends)
+    sizes = _upto(block, ends, None)
+    return fetched(((sizes[:, 1:] - sizes[:, :1]) ** 2).sum(dim=0))
+
+
+def _upto(block: Block, thresholds: Floats, weights: Weights) -> Any:
+    """Return the weight of each row's set at each of ascending thresholds, where it is."""
+    rows, k = block.shape
     places = _searched(thresholds, block.flat(placed=weights is not None)).reshape(rows, k)
     number = len(thresholds) + 1
     places += torch.arange(rows, device=places.device)[:, None] * number
@@ -161,10 +178,7 @@ def profile(block: block_.Block, thresholds: Thresholds, weights: Weights = None
         found = torch.bincount(places.reshape(-1), minlength=rows * number)
     else:
         found = _added(places.reshape(-1), _weights(weights, block).reshape(-1), rows * number)
-    upto = found.reshape(rows, number).cumsum(dim=1)[:, :-1]
-    if weights is None:  # sizes, which travel light
-        upto = upto.to(torch.int16 if k < 1 << 15 else torch.int32)
-    return fetched(upto).astype(np.int64, copy=False)
+    return found.reshape(rows, number).cumsum(dim=1)[:, :-1]
 
 
 def _below(block: Block, threshold: float | PerLabel | PerRow) -> Tensor:

@@ -7,7 +7,11 @@ from typing import ClassVar
 import numpy as np
 
 from nacp._types import Floats
-from nacp.guarantees.base import Problem
+from nacp.checks import check_priors
+from nacp.coverage import Rule, Talk
+from nacp.coverage.parted import PartedCoverage
+from nacp.guarantees import parted
+from nacp.guarantees.base import Finding, Problem
 from nacp.guarantees.priors import PriorGuarantee
 from nacp.noise.matrices import ClassMatrix
 from nacp.stats.bounds import expected_excess
@@ -61,12 +65,37 @@ class ACNL(PriorGuarantee):
     """
 
     name: ClassVar[str] = "acnl"
+    takes_classes: ClassVar[bool] = True
 
     def correction(self, problem: Problem) -> float:
         if self.obstacle(problem):
             return math.inf
         true, noisy = self.frequencies(problem)
         return acnl_correction(problem.n, problem.counts.min(), problem.inverse, true, noisy)
+
+    def find_parted(
+        self, coverage: PartedCoverage, alpha: float, crossing: Rule, seed: int
+    ) -> Talk[list[Finding]]:
+        """Return the threshold of each class by itself: the label-conditional method of the paper."""
+        return parted.cross(coverage, alpha, self._by_class(coverage), crossing, self.name)
+
+    def _by_class(self, coverage: PartedCoverage) -> Floats:
+        counts, inverse = coverage.sample.class_counts, coverage.inverse
+        noisy = counts / coverage.n
+        true = check_priors(self.priors, coverage.k) if self.priors is not None else inverse.push(noisy)
+        if counts.min() < 1:
+            return np.full(coverage.number, np.inf)
+        with np.errstate(divide="ignore", invalid="ignore"):
+            spread = np.where(true > 0, 2 * inverse.column_sums(noisy) / true, np.inf)
+        least, k = counts.min(), coverage.k
+        rate = min(
+            k * math.sqrt(math.pi / 2),
+            1 / math.sqrt(least) + math.sqrt((math.log(2 * k) + math.log(least)) / 2),
+        )
+        own = np.array([expected_excess(int(count)) for count in counts])
+        by_class: Floats = np.empty(coverage.number)
+        by_class[coverage.places] = own + spread / math.sqrt(least) * rate
+        return by_class
 
     def obstacle(self, problem: Problem) -> str | None:
         absent, (true, _) = self.absent(problem), self.frequencies(problem)

@@ -12,6 +12,7 @@ from nacp._types import Floats
 from nacp.coverage import Coverage, Rule, Talk
 from nacp.coverage.audited import AuditedCoverage
 from nacp.coverage.crossing import ROUNDING
+from nacp.coverage.parted import PartedCoverage
 from nacp.errors import InputError
 from nacp.noise import Noise, UniformFamily, UniformNoise
 from nacp.noise.matrices import ClassMatrix
@@ -70,8 +71,9 @@ class Guarantee(ABC):
     (`needs_last`); and whether it still holds for the larger of the thresholds found at both ends of an
     interval of noise rates (`takes_interval`) or for a matrix known up to a radius (`takes_radius`). One that
     can be found from checked labels, whatever the noise is, says so (`takes_checked`), and so does one that
-    holds for shares averaged over several labels of a point (`takes_several`). One with a delta holds for
-    each alpha by itself, if it does not say that it holds for all at once (`all_alphas`).
+    holds for shares averaged over several labels of a point (`takes_several`), and one that can be found for
+    groups of classes (`takes_classes`). One with a delta holds for each alpha by itself, if it does not say
+    that it holds for all at once (`all_alphas`).
     """
 
     name: ClassVar[str]
@@ -83,6 +85,7 @@ class Guarantee(ABC):
     takes_radius: ClassVar[bool] = False
     takes_checked: ClassVar[bool] = False
     takes_several: ClassVar[bool] = False
+    takes_classes: ClassVar[bool] = False
     all_alphas: ClassVar[bool] = False
     delta: float | None = None
 
@@ -95,6 +98,12 @@ class Guarantee(ABC):
     def find_checked(self, coverage: AuditedCoverage, alphas: Sequence[float]) -> list[Finding]:
         """Return the threshold for each alpha where some labels were checked, if it `takes_checked` ones."""
         raise NotImplementedError  # never asked: one that does not take them is refused before
+
+    def find_parted(
+        self, coverage: PartedCoverage, alpha: float, crossing: Rule, seed: int
+    ) -> Talk[list[Finding]]:
+        """Return the threshold of each group of classes, if it `takes_classes`."""
+        raise NotImplementedError  # never asked either
 
     @abstractmethod
     def promise(self, alpha: float) -> str:

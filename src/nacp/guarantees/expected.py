@@ -16,6 +16,8 @@ import numpy as np
 from nacp.checks import check_choice, set_checked
 from nacp.coverage import Coverage, Rule, Talk, both
 from nacp.coverage.audited import AuditedCoverage
+from nacp.coverage.parted import PartedCoverage
+from nacp.guarantees import parted
 from nacp.guarantees.audited import exchange
 from nacp.guarantees.base import Corrected, Finding, Problem, on_average
 from nacp.stats.bounds import expected_excess
@@ -55,6 +57,7 @@ class Expected(Corrected):
     needs_last: ClassVar[bool] = True
     takes_checked: ClassVar[bool] = True
     takes_several: ClassVar[bool] = True
+    takes_classes: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         set_checked(self, rule=check_choice("rule", self.rule, ("exchange", "worst-case")))
@@ -78,6 +81,12 @@ class Expected(Corrected):
         """Return the threshold of split conformal prediction on the checked labels."""
         return exchange(coverage, alphas)
 
+    def find_parted(
+        self, coverage: PartedCoverage, alpha: float, crossing: Rule, seed: int
+    ) -> Talk[list[Finding]]:
+        """Return the same within each group of classes."""
+        return parted.exchange(coverage, alpha, crossing, self.rule == "worst-case")
+
     def find(
         self, coverage: Coverage, problems: Sequence[Problem], crossing: Rule, seed: int
     ) -> Talk[list[Finding]]:
@@ -99,7 +108,8 @@ class Expected(Corrected):
         losses = yield from coverage.losses(thresholds.ravel())
         # With all classes in the sets, they cover.
         gaps = np.where(thresholds[:, 1] < np.inf, np.diff(losses.reshape(-1, 2))[:, 0], 0.0)
-        large = [i for i, p in enumerate(problems) if gaps[i] > min(_SMALL / p.n, p.alpha / 10)]
+        small = _SMALL / coverage.n + coverage.grain(thresholds[:, 1])
+        large = [i for i, p in enumerate(problems) if gaps[i] > min(small[i], p.alpha / 10)]
         if large:
             # A larger threshold, so what the exchange rule promises holds all the more.
             worst = yield from Expected("worst-case").find(

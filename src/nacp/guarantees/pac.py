@@ -16,13 +16,15 @@ import numpy as np
 
 from nacp import engine
 from nacp._types import Floats, Ints
-from nacp.coverage import Coverage, OrderedQuestion, Talk
+from nacp.coverage import Coverage, OrderedQuestion, Rule, Talk
 from nacp.coverage.audited import AuditedCoverage
+from nacp.coverage.parted import PartedCoverage
 from nacp.engine import Block
 from nacp.errors import InputError
+from nacp.guarantees import parted
 from nacp.guarantees.audited import exact
 from nacp.guarantees.base import Finding, Problem
-from nacp.guarantees.pointwise import PointwiseTest
+from nacp.guarantees.pointwise import PointwiseTest, edge_grid
 from nacp.stats.betting import Bets
 from nacp.tuning import tuning
 
@@ -61,10 +63,19 @@ class PAC(PointwiseTest):
     takes_radius: ClassVar[bool] = True
     takes_checked: ClassVar[bool] = True
     takes_several: ClassVar[bool] = True
+    takes_classes: ClassVar[bool] = True
 
     def find_checked(self, coverage: AuditedCoverage, alphas: Sequence[float]) -> list[Finding]:
         """Return the smallest threshold from which on upwards all exact tests on checked labels pass."""
         return exact(coverage, alphas, self.delta)
+
+    def find_parted(
+        self, coverage: PartedCoverage, alpha: float, crossing: Rule, seed: int
+    ) -> Talk[list[Finding]]:
+        """Return the smallest threshold of each group from which on upwards all bets are won."""
+        score = coverage.sample.score
+        grid = self.thresholds(score) if self.grid is not None else edge_grid(*score.span)
+        return parted.bet(coverage, alpha, self.delta, grid, seed)
 
     def lowest_passing(
         self, coverage: Coverage, problems: Sequence[Problem], grid: Floats, starts: Ints, seed: int

@@ -3,7 +3,10 @@
 from dataclasses import dataclass
 from typing import ClassVar
 
-from nacp.guarantees.base import Corrected, Problem, on_average
+from nacp.coverage import Rule, Talk
+from nacp.coverage.parted import PartedCoverage
+from nacp.guarantees import parted
+from nacp.guarantees.base import Corrected, Finding, Problem, on_average
 
 
 @dataclass(frozen=True)
@@ -24,9 +27,16 @@ class SplitConformal(Corrected):
     name: ClassVar[str] = "split"
     only_as_given: ClassVar[bool] = True
     takes_several: ClassVar[bool] = True
+    takes_classes: ClassVar[bool] = True
 
     def correction(self, problem: Problem) -> float:
         return (1 - problem.alpha) / problem.n
+
+    def find_parted(
+        self, coverage: PartedCoverage, alpha: float, crossing: Rule, seed: int
+    ) -> Talk[list[Finding]]:
+        """Return the threshold of each group by its own points: Mondrian conformal prediction."""
+        return parted.cross(coverage, alpha, (1 - alpha) * coverage.per_point, crossing, self.name)
 
     def promise(self, alpha: float) -> str:
         return on_average(alpha, of="the given labels")

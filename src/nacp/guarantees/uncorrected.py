@@ -4,7 +4,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
+import numpy as np
+
+from nacp.coverage import Rule, Talk
 from nacp.coverage.audited import AuditedCoverage
+from nacp.coverage.parted import PartedCoverage
+from nacp.guarantees import parted
 from nacp.guarantees.audited import cross
 from nacp.guarantees.base import Corrected, Finding, Problem, percent
 
@@ -23,6 +28,7 @@ class Uncorrected(Corrected):
     promises_truth: ClassVar[bool] = False
     takes_checked: ClassVar[bool] = True
     takes_several: ClassVar[bool] = True
+    takes_classes: ClassVar[bool] = True
     name: ClassVar[str] = "none"
 
     def correction(self, problem: Problem) -> float:
@@ -31,6 +37,12 @@ class Uncorrected(Corrected):
     def find_checked(self, coverage: AuditedCoverage, alphas: Sequence[float]) -> list[Finding]:
         """Return where the estimate from checked labels reaches 1 - alpha."""
         return cross(coverage, alphas)
+
+    def find_parted(
+        self, coverage: PartedCoverage, alpha: float, crossing: Rule, seed: int
+    ) -> Talk[list[Finding]]:
+        """Return where the estimate of each group reaches 1 - alpha."""
+        return parted.cross(coverage, alpha, np.zeros(coverage.number), crossing, self.name)
 
     def promise(self, alpha: float) -> str:
         return (

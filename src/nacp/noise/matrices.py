@@ -10,6 +10,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from nacp._types import Array, Floats, Ints
+from nacp.tuning import tuning
 
 
 class ClassMatrix(ABC):
@@ -71,6 +72,16 @@ class ClassMatrix(ABC):
     @abstractmethod
     def mean_square(self, inverse: "ClassMatrix") -> float:
         """Return the mean over i of ``sum_j M[i, j] W[j, i]^2``, for W of the same structure."""
+
+    def square_sum(self, weights: Floats) -> float:
+        """Return ``sum over j and l of weights[j] M[j, l]^2``."""
+        total, every, step = 0.0, np.arange(self.k), max(1, tuning().block_entries // self.k)
+        for start in range(0, self.k, step):
+            rows = every[start : start + step]
+            whole = self.rest(rows)
+            whole[np.arange(len(rows)), rows] += self.own[rows]
+            total += float(weights[rows] @ (whole**2).sum(axis=1))
+        return total
 
     @abstractmethod
     def inverse(self) -> "ClassMatrix":
@@ -171,6 +182,10 @@ class GroupedMatrix(ClassMatrix):
         own = (self.own_by_group + self.shared) * (inverse.own_by_group + inverse.shared) ** 2
         others = (self.sizes - 1) * self.shared * inverse.shared**2
         return float((own + others)[self.groups].mean())
+
+    def square_sum(self, weights: Floats) -> float:
+        each = (self.own_by_group + self.shared) ** 2 + (self.sizes - 1) * self.shared**2
+        return float(weights @ each[self.groups])
 
     def inverse(self) -> "GroupedMatrix":
         # Sherman-Morrison, group by group (paper section 3.4).

@@ -3,6 +3,7 @@
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
+from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
@@ -93,7 +94,7 @@ class Rows:
         self.k: int
         self.n, self.k = matrix.shape
 
-    @property
+    @cached_property
     def widths(self) -> Widths:
         """How wide the numbers are, by their type and by a few rows all over."""
         given = self._matrix.dtype if self._matrix.dtype in _WIDTHS else np.dtype(np.float64)
@@ -125,8 +126,8 @@ class Rows:
         return Widths(_WIDTHS[place].name, given.name)
 
     def some(self, rows: Ints) -> "Rows":
-        """Return some of the rows."""
-        return Rows(self._matrix[rows], self._normalize, logits=self.logits)
+        """Return some of the rows; none is copied before it is read."""
+        return SomeRows(self, rows)
 
     def peek(self, rows: slice | Ints, columns: Ints) -> Array:
         """Return some columns of some rows, as they came; nobody is told."""
@@ -167,3 +168,32 @@ class Rows:
         if self._normalize or self.logits:
             block = block / block.sum(axis=1, dtype=np.float64, keepdims=True)
         return block
+
+
+class SomeRows(Rows):
+    """Some of the rows of others.
+
+    Parameters
+    ----------
+    rows : Rows
+        The others.
+    chosen : array of int
+        Which.
+    """
+
+    def __init__(self, rows: Rows, chosen: Ints) -> None:
+        self._rows, self._chosen = rows, chosen
+        self.n, self.k, self.logits = len(chosen), rows.k, rows.logits
+
+    @cached_property
+    def widths(self) -> Widths:
+        return self._rows.widths
+
+    def peek(self, rows: slice | Ints, columns: Ints) -> Array:
+        return self._rows.peek(self._chosen[rows], columns)
+
+    def some(self, rows: Ints) -> Rows:
+        return SomeRows(self._rows, self._chosen[rows])
+
+    def __getitem__(self, where: slice | Ints) -> Array:
+        return self._rows[self._chosen[where]]

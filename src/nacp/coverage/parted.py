@@ -1,0 +1,394 @@
+"""PartedCoverage: what can be known of the coverage within groups of classes, under one W.
+
+For any phi(x, l) the mean of ``sum_l W[y, l] phi(x, l)`` over the noisy label y is phi at the true one. So
+the coverage within a group G of classes is ``sum_i sum_{l in G} W[y_i, l] 1{S(x_i, l) <= q}`` divided by
+``sum_i sum_{l in G} W[y_i, l]``, the group's *mass*: an estimate of how many of the points are of its classes
+(docs/guarantees.md, G1). Each pair (row, label) belongs to one group, so all groups are read for at once.
+"""
+
+from collections.abc import Callable
+from functools import cached_property
+from typing import NamedTuple
+
+import numpy as np
+
+from nacp._types import Array, Bools, Floats, Ints
+from nacp.coverage.crossing import ROUNDING, Rule
+from nacp.coverage.estimator import rest_unit, whole
+from nacp.coverage.parting import Events, PartedTally, PartedUpto, PartedWindow, Scores
+from nacp.coverage.sample import Sample, Talk
+from nacp.engine.cells import EDGES
+from nacp.noise.matrices import ClassMatrix, GroupedMatrix
+from nacp.stats.bounds import expected_excess
+from nacp.tuning import tuning
+
+# Groups times cells of the first read, and how many cells at the least and at the most.
+_TALLIED, _FEWEST, _MOST = 1 << 18, 64, 4096
+# From so many scores comes where these cells are.
+_GLANCED = 1 << 16
+
+
+class Crossings(NamedTuple):
+    """For each group a native threshold, the estimated coverage there, and the pairs' weight up to there."""
+
+    thresholds: Floats
+    estimates: Floats
+    weights: Ints
+
+
+class Curves(NamedTuple):
+    """For each group and threshold how many pairs, and how many given labels of the group, score up to there.
+
+    And the estimated number of true labels that do; all of shape (groups, thresholds).
+    """
+
+    pairs: Ints
+    hits: Ints
+    net: Floats
+
+
+class PartedCoverage:
+    """The estimate of the clean coverage within each group of classes.
+
+    Parameters
+    ----------
+    sample : Sample
+        The points, with one label each.
+    inverse : ClassMatrix
+        W.
+    places : array of shape (k,)
+        The group of each class.
+    number : int
+        How many groups there are.
+    """
+
+    def __init__(self, sample: Sample, inverse: ClassMatrix, places: Ints, number: int) -> None:
+        self.sample, self.inverse, self.places, self.number = sample, inverse, places, number
+        self.n, self.k = sample.n, sample.k
+        self.counts: Ints = np.bincount(self.of_labels, minlength=number)
+        self.mass: Floats = self._mass()
+        self._known: Known | None = None
+        self.unit, self.constant = rest_unit(inverse, self.n)
+        largest = np.abs(inverse.own).max()
+        self.own_unit, self._own = whole(inverse.own, largest, largest, self.n)
+
+    def _mass(self) -> Floats:
+        by_class = self.inverse.push(self.sample.label_counts(self.k))
+        return np.bincount(self.places, by_class, minlength=self.number).astype(np.float64)
+
+    @cached_property
+    def classes(self) -> Ints:
+        """How many classes each group has."""
+        return np.bincount(self.places, minlength=self.number)
+
+    @property
+    def pairs(self) -> Ints:
+        """How many pairs each group has in all."""
+        every: Ints = self.n * self.classes
+        return every
+
+    @property
+    def of_labels(self) -> Ints:
+        """The group of each given label."""
+        return self.places[self.sample.labels]
+
+    def of(self, rows: slice | Ints) -> Ints:
+        """Return the groups of the pairs of some rows: an array that broadcasts to (rows, k)."""
+        return self.places
+
+    def by_group(self, values: Array, rows: slice | Ints) -> Ints:
+        """Return whole numbers of the pairs of some rows, or whether, added up by group."""
+        sums = np.zeros(self.number, dtype=np.int64)
+        np.add.at(sums, self.places, values.sum(axis=0))
+        return sums
+
+    @property
+    def per_point(self) -> Floats:
+        """One over the mass of each group; infinite where there is none."""
+        with np.errstate(divide="ignore"):
+            return np.where(self.mass > 0, 1 / np.maximum(self.mass, 0), np.inf)
+
+    @cached_property
+    def labels(self) -> Events:
+        """The given labels: their groups, scores and own weights, by group and score."""
+        of, scores = self.of_labels, self.sample.label_scores
+        order = np.lexsort((scores, of))
+        own = self._own[self.sample.labels]
+        return Events(of[order], scores[order], own[order], np.zeros(self.n, dtype=np.int64))
+
+    def weights(self, rows: slice | Ints) -> Ints:
+        """Return the weights of the pairs of some rows, as whole numbers: (rows, k)."""
+        return np.rint(self.inverse.rest(self.sample.labels[rows]) / self.unit).astype(np.int64)
+
+    def crossings(self, targets: Floats, rule: Rule) -> Talk[Crossings]:
+        """Return where the estimate of each group crosses its target: as `Coverage.crossings` does."""
+        open_groups = np.flatnonzero((self.mass > 0) & (targets <= 1 + ROUNDING))
+        found = Crossings(
+            np.full(self.number, np.inf), np.ones(self.number), np.zeros(self.number, dtype=np.int64)
+        )
+        bars = np.where(self.mass > 0, targets - ROUNDING, np.inf)
+        if self.n * self.k <= tuning().collected_pairs:
+            known = Known.nothing(self.number)
+        else:
+            known = self._known or (yield from self._tallied())
+        wanted = known.wanted(self, bars, rule)
+        wanted[np.setdiff1d(np.arange(self.number), open_groups)] = False
+        pairs = np.where(wanted, known.pairs_in(self), 0).sum(axis=1)
+        for some in _batches(open_groups, pairs[open_groups], tuning().collected_pairs):
+            window = PartedWindow(self, known.edges, wanted, some)
+            yield [window]
+            self._settle(window.events(), known, wanted, some, bars, rule, found)
+        return found
+
+    def _tallied(self) -> Talk["Known"]:
+        cells = int(np.clip(_TALLIED // self.number, _FEWEST, _MOST))
+        tally = PartedTally(self, self._edges(cells))
+        yield [tally]
+        self._known = Known(tally.edges, tally.cumulated())
+        return self._known
+
+    def _edges(self, cells: int) -> Floats:
+        """Return edges that part the scores of a few rows, and those of the labels, evenly: ascending."""
+        glance, labels = Scores(), self.sample.label_scores
+        self.sample.glance([glance])
+        every = sum(map(len, glance.found))
+        pairs = np.concatenate(glance.found)[:: max(1, every // _GLANCED)]
+        some = [np.sort(each) for each in (pairs, labels[:: max(1, self.n // _GLANCED)])]
+        inner = [each[np.linspace(0, len(each) - 1, cells // 2).astype(np.int64)] for each in some]
+        found = EDGES[np.searchsorted(EDGES, np.append(*inner))]
+        return np.unique(np.concatenate([[-np.inf], found, [np.inf]]))
+
+    def _settle(
+        self,
+        pairs: Events,
+        known: "Known",
+        wanted: Bools,
+        some: Ints,
+        bars: Floats,
+        rule: Rule,
+        found: Crossings,
+    ) -> None:
+        """Follow the estimates of some groups through the cells that were collected."""
+        labels = self.labels
+        cell = np.searchsorted(known.edges, labels.scores, side="left") - 1
+        mine = np.isin(labels.groups, some) & wanted[labels.groups, np.maximum(cell, 0)]
+        # What is known at the lower end of each cell is where it begins.
+        where, first = np.nonzero(wanted & np.isin(np.arange(self.number), some)[:, None])
+        base = Events(where, known.edges[first], np.zeros_like(where), np.zeros_like(where))
+        parts = [base, pairs, labels.at(mine)]
+        group, score = (np.concatenate([part[i] for part in parts]) for i in (0, 1))
+        kind = np.repeat([1, 0, 0], [len(part.groups) for part in parts])
+        order = np.lexsort((kind, score, group))
+        group, score, kind = group[order], score[order], kind[order]
+        own, rest = (np.cumsum(np.concatenate([part[i] for part in parts])[order]) for i in (2, 3))
+        # From the lower end of a cell on, it is what is known there, and what came since.
+        starts = np.flatnonzero(kind == 1)
+        since = np.repeat(np.arange(len(starts)), np.diff(np.append(starts, len(group))))
+        own0, rest0 = known.at_edges(self, where, first)
+        own = own - own[starts][since] + own0[since]
+        rest = rest - rest[starts][since] + rest0[since]
+        covered = (own * self.own_unit + rest * self.unit) / self.mass[group]
+        # Where several score the same, the last of them counts.
+        last = np.append((group[1:] != group[:-1]) | (score[1:] != score[:-1]), True)
+        reached = covered >= bars[group]
+        event = kind == 0
+        if rule == "last":
+            marks = np.flatnonzero(last & ~reached)
+            _, place = _last_of_each(group[marks])
+            at = marks[place] + 1
+            at = at[(at < len(group)) & (group[np.minimum(at, len(group) - 1)] == group[at - 1])]
+            never = np.setdiff1d(some, group[marks])  # reached even below all scores: a target of 0 or less
+        else:
+            marks = np.flatnonzero(last & reached & event)
+            _, place = _first_of_each(group[marks])
+            at, never = marks[place], marks[:0]
+        ends = np.searchsorted(np.flatnonzero(last), at)
+        at = np.flatnonzero(last)[ends]  # of equal scores
+        fine = np.isfinite(score[at])
+        found.thresholds[group[at][fine]] = score[at][fine]
+        found.estimates[group[at][fine]] = covered[at][fine]
+        found.weights[group[at][fine]] = rest[at][fine]
+        found.thresholds[never], found.estimates[never] = -np.inf, 0.0
+
+    def curves(self, grid: Floats) -> Talk["Curves"]:
+        """Return what is known of each group at ascending thresholds that are the same for all."""
+        tally = PartedTally(self, np.concatenate([[-np.inf], grid, [np.inf]]))
+        yield [tally]
+        pairs, gains, losses = tally.cumulated()[:, :, :-1]
+        labels, place = self.labels, np.searchsorted(grid, self.labels.scores, side="left")
+        inside = place < len(grid)
+        hits, own = np.zeros((2, *pairs.shape), dtype=np.int64)
+        for total, weights in ((hits, np.ones_like(labels.own)), (own, labels.own)):
+            np.add.at(total, (labels.groups[inside], place[inside]), weights[inside])
+            np.cumsum(total, axis=1, out=total)
+        return Curves(pairs, hits, own * self.own_unit + (gains - losses) * self.unit)
+
+    def upto(self, thresholds: Floats) -> Talk[tuple[Floats, Floats]]:
+        """Return what each group's pairs gain and lose in all up to thresholds, both of shape (m, groups).
+
+        `thresholds` has that shape, too. Gains and losses are the positive and negative weights, with those
+        of the labels.
+        """
+        question = PartedUpto(self, thresholds)
+        yield [question]
+        labels = self.labels
+        starts = np.searchsorted(labels.groups, np.arange(self.number + 1))
+        gains, losses = question.gains * self.unit, question.losses * self.unit
+        for g in range(self.number):
+            mine = slice(starts[g], starts[g + 1])
+            places = np.searchsorted(labels.scores[mine], thresholds[:, g], side="right")
+            for total, sign in ((gains, 1), (losses, -1)):
+                own = np.append(0, np.cumsum(np.maximum(sign * labels.own[mine], 0)))
+                total[:, g] += own[places] * self.own_unit
+        return gains, losses
+
+    def range(self, alpha: float) -> tuple[Floats, Floats]:
+        """Return the least and the greatest ``sum_{l in G} W[y, l] (1{l in C} - (1 - alpha))``, by group."""
+        least = self.row_sums(lambda w: np.minimum(alpha * w, -(1 - alpha) * w))
+        most = self.row_sums(lambda w: np.maximum(alpha * w, -(1 - alpha) * w))
+        return least.min(axis=0), most.max(axis=0)
+
+    def worst_case(self) -> Floats:
+        """Return by how much an estimate exceeds the truth at most, on average, if W is at most 1: E1."""
+        found: Floats = self.n * expected_excess(self.n) * self.per_point
+        return found
+
+    def row_sums(self, of: Callable[[Floats], Floats]) -> Floats:
+        """Return sums of a function of W's entries, which is 0 at 0, over the columns of each group.
+
+        For rows of W that stand for all: of shape (rows, groups).
+        """
+        inverse = self.inverse
+        if not isinstance(inverse, GroupedMatrix):
+            values = of(inverse.dense())
+            order = np.argsort(self.places, kind="stable")
+            starts = np.searchsorted(self.places[order], np.arange(self.number))
+            found: Floats = np.add.reduceat(values[:, order], starts, axis=1)
+            return found
+        # Rows of one group of the noise are alike, but for their own column.
+        together = np.zeros((len(inverse.shared), self.number), dtype=np.int64)
+        np.add.at(together, (inverse.groups, self.places), 1)
+        shared, whole = of(inverse.shared)[:, None], of(inverse.own_by_group + inverse.shared)[:, None]
+        outside = shared * together
+        inside = np.where(together > 0, outside - shared + whole, outside)
+        some_are_outside = together < inverse.sizes[:, None]
+        return np.concatenate([np.where(some_are_outside, outside, inside), inside])
+
+
+class RowPartedCoverage(PartedCoverage):
+    """The same within each group of rows; `places` has one for each row.
+
+    It is the coverage of the group's rows by themselves, of all groups at once.
+    """
+
+    def _mass(self) -> Floats:
+        return self.counts.astype(np.float64)
+
+    @property
+    def pairs(self) -> Ints:
+        every: Ints = self.counts * self.k
+        return every
+
+    @property
+    def of_labels(self) -> Ints:
+        return self.places
+
+    def of(self, rows: slice | Ints) -> Ints:
+        return self.places[rows][:, None]
+
+    def by_group(self, values: Array, rows: slice | Ints) -> Ints:
+        sums = np.zeros(self.number, dtype=np.int64)
+        np.add.at(sums, self.places[rows], values.sum(axis=1))
+        return sums
+
+    def row_sums(self, of: Callable[[Floats], Floats]) -> Floats:
+        every = PartedCoverage(self.sample, self.inverse, np.zeros(self.k, dtype=np.int64), 1)
+        return np.repeat(every.row_sums(of), self.number, axis=1)
+
+    def worst_case(self) -> Floats:
+        return np.array([expected_excess(max(1, n)) for n in self.counts.tolist()])
+
+
+class Known(NamedTuple):
+    """Pairs, gains and losses of groups up to the edges of cells: (3, groups, cells); or nothing."""
+
+    edges: Floats
+    upto: Ints
+
+    @classmethod
+    def nothing(cls, number: int) -> "Known":
+        """Return what is known before any read: one cell, of which nothing is known."""
+        return cls(np.array([-np.inf, np.inf]), np.zeros((3, number, 0), dtype=np.int64))
+
+    def pairs_in(self, coverage: PartedCoverage) -> Ints:
+        """Return how many pairs each cell of each group holds."""
+        if not self.upto.shape[2]:
+            return coverage.pairs[:, None]
+        found: Ints = np.diff(self.upto[0], axis=1, prepend=0)
+        return found
+
+    def at_edges(self, coverage: PartedCoverage, groups: Ints, cells: Ints) -> tuple[Ints, Ints]:
+        """Return the own weight and the rest weight up to the lower ends of cells of groups."""
+        if not self.upto.shape[2]:
+            return np.zeros_like(groups), np.zeros_like(groups)
+        own = np.diff(self._own(coverage), axis=0)[0]
+        net = self.upto[1] - self.upto[2]
+        first = cells == 0
+        place = np.maximum(cells - 1, 0)
+        return np.where(first, 0, -own[groups, place]), np.where(first, 0, net[groups, place])
+
+    def _own(self, coverage: PartedCoverage) -> Ints:
+        """Return what the labels' own weights gain and lose up to the upper ends: (2, groups, cells)."""
+        labels, cells = coverage.labels, len(self.edges) - 1
+        cell = np.maximum(np.searchsorted(self.edges, labels.scores, side="left") - 1, 0)
+        sums = np.zeros((2, coverage.number, cells), dtype=np.int64)
+        np.add.at(sums[0], (labels.groups, cell), np.maximum(labels.own, 0))
+        np.add.at(sums[1], (labels.groups, cell), np.maximum(-labels.own, 0))
+        return np.cumsum(sums, axis=2)
+
+    def wanted(self, coverage: PartedCoverage, bars: Floats, rule: Rule) -> Bools:
+        """Return which cells of which groups have to be looked into: (groups, cells)."""
+        number = coverage.number
+        if not self.upto.shape[2]:
+            return np.ones((number, 1), dtype=bool)
+        own = self._own(coverage) * coverage.own_unit
+        rising, falling = np.zeros((2, number, len(self.edges)))
+        rising[:, 1:], falling[:, 1:] = own + self.upto[1:] * coverage.unit
+        mass = np.where(coverage.mass > 0, coverage.mass, 1.0)[:, None]
+        clean, bar = (rising - falling) / mass, bars[:, None]
+        slack = ROUNDING / 8
+        inner = np.arange(len(self.edges) - 1)
+        if rule == "last":
+            may = (rising[:, :-1] - falling[:, 1:]) / mass < bar + slack
+            short = clean < bar
+            short[:, -1] = False
+            from_which = np.where(short.any(axis=1), len(inner) - np.argmax(short[:, ::-1], axis=1), 0)
+            return may & (inner >= from_which[:, None])
+        may = (rising[:, 1:] - falling[:, :-1]) / mass >= bar - slack
+        enough = clean[:, 1:] >= bar
+        upto_which = np.where(enough.any(axis=1), np.argmax(enough, axis=1), len(inner))
+        return may & (inner <= upto_which[:, None])
+
+
+def _last_of_each(groups: Ints) -> tuple[Ints, Ints]:
+    """Return the different groups, which ascend, and where each of them comes last."""
+    ends = np.flatnonzero(np.append(groups[1:] != groups[:-1], True)) if len(groups) else groups
+    return groups[ends], ends
+
+
+def _first_of_each(groups: Ints) -> tuple[Ints, Ints]:
+    starts = np.flatnonzero(np.append(True, groups[1:] != groups[:-1])) if len(groups) else groups
+    return groups[starts], starts
+
+
+def _batches(groups: Ints, sizes: Ints, most: int) -> list[Ints]:
+    """Part groups so that the sizes of each part sum to so many at the most, or it is one group."""
+    parts: list[list[int]] = []
+    room = 0
+    for group, size in zip(groups.tolist(), sizes.tolist(), strict=True):
+        if not parts or size > room:
+            parts.append([])
+            room = most
+        parts[-1].append(group)
+        room -= size
+    return [np.array(part) for part in parts]

@@ -1,0 +1,173 @@
+"""Groups of classes at work: what guarantees find where each group has a threshold of its own.
+
+With ``s = sum over l in G of W[y, l] (1{S(x, l) <= q} - (1 - alpha))``, coverage within G is at least 1 -
+alpha where the mean of s is not negative, and s is bounded: the theorems about the marginal coverage hold for
+s as they do for shares (docs/guarantees.md, G1).
+"""
+
+import numpy as np
+
+from nacp import engine
+from nacp._types import Floats, Ints
+from nacp.coverage import Question, Talk
+from nacp.coverage.crossing import ROUNDING, Rule
+from nacp.coverage.parted import Crossings, PartedCoverage
+from nacp.coverage.parting import Cells
+from nacp.engine import Block
+from nacp.guarantees.base import Finding
+from nacp.guarantees.lumped import LumpedBets, hopeful
+from nacp.stats.betting import Bets
+from nacp.tuning import tuning
+from nacp.wrapping import counted
+
+
+def cross(
+    coverage: PartedCoverage, alpha: float, corrections: Floats, crossing: Rule, name: str
+) -> Talk[list[Finding]]:
+    """Return for each group where its estimate crosses ``1 - alpha`` and its correction."""
+    found = yield from coverage.crossings(1 - alpha + corrections, crossing)
+    return _findings(coverage, alpha, corrections, found, name)
+
+
+def _findings(
+    coverage: PartedCoverage, alpha: float, corrections: Floats, found: Crossings, name: str
+) -> list[Finding]:
+    return [
+        Finding(q, estimate, correction, None if q < np.inf else _why(coverage, g, alpha, correction, name))
+        for g, (q, estimate, correction) in enumerate(
+            zip(found.thresholds.tolist(), found.estimates.tolist(), corrections.tolist(), strict=True)
+        )
+    ]
+
+
+def _why(coverage: PartedCoverage, group: int, alpha: float, correction: float, name: str) -> str:
+    nothing = absent(coverage, group)
+    if nothing is not None:
+        return nothing
+    if correction <= alpha + ROUNDING:
+        return "the estimated coverage stays below the target at every finite score"
+    return (
+        f'the correction of guarantee "{name}", {correction:.4g}, puts the target {1 - alpha:.6g} above 1: '
+        "too few points"
+    )
+
+
+def absent(coverage: PartedCoverage, group: int) -> str | None:
+    """Say that there are no points of a group, where there are none."""
+    if coverage.mass[group] > 0:
+        return None
+    if not coverage.counts[group]:
+        return "no label is of its classes"
+    return "by the noise model, its labels are all wrong ones"
+
+
+def exchange(coverage: PartedCoverage, alpha: float, crossing: Rule, worst: bool) -> Talk[list[Finding]]:
+    """Return what "expected" finds: the exchange rule, and the worst case where its gap is not small."""
+    each = coverage.per_point
+    if worst:
+        found = yield from cross(coverage, alpha, _worst(coverage), crossing, "expected")
+        return found
+    least, most = coverage.range(alpha)
+    # The second of these finds what the first has read.
+    upper = yield from coverage.crossings(1 - alpha - least * each, crossing)
+    lower = yield from coverage.crossings(1 - alpha - most * each, crossing)
+    found = _findings(coverage, alpha, -least * each, upper, "expected")
+    if coverage.constant is not None:  # then all pairs lose, or none
+        losses = np.maximum(-coverage.unit * np.stack([lower.weights, upper.weights]), 0)
+    else:
+        _, losses = yield from coverage.upto(np.stack([lower.thresholds, upper.thresholds]))
+    gaps = (losses[1] - losses[0]) * np.where(upper.thresholds < np.inf, each, 0.0)
+    large = gaps > np.minimum(3 * each, alpha / 10)
+    if large.any():
+        careful = yield from cross(coverage, alpha, _worst(coverage), crossing, "expected")
+        for g in np.flatnonzero(large).tolist():
+            note = f"the gap, {gaps[g]:.2g}, is not small, so the threshold is that of the worst case"
+            found[g] = careful[g]._replace(note=note)
+    return [at._replace(gap=gap) for at, gap in zip(found, gaps.tolist(), strict=True)]
+
+
+def _worst(coverage: PartedCoverage) -> Floats:
+    positive = coverage.row_sums(lambda w: np.maximum(w, 0)).max(axis=0)
+    negative = coverage.row_sums(lambda w: np.maximum(-w, 0)).max(axis=0)
+    found: Floats = (positive + negative) * coverage.worst_case()
+    return found
+
+
+def bet(coverage: PartedCoverage, alpha: float, delta: float, grid: Floats, seed: int) -> Talk[list[Finding]]:
+    """Return for each group the smallest threshold of the grid from which on upwards all bets are won."""
+    pairs, hits, net = yield from coverage.curves(grid)
+    bets: LumpedBets | PartedBets
+    if coverage.constant is not None:
+        starts = hopeful(coverage, alpha, delta, hits, pairs, 0.99 / -coverage.range(alpha)[0])
+        bets = LumpedBets(coverage, alpha, delta, grid, starts, seed)
+    else:
+        short = (net < (1 - alpha) * coverage.mass[:, None]) | (coverage.mass <= 0)[:, None]
+        starts = np.max(np.where(short, np.arange(len(grid)) + 1, 0), axis=1)
+        bets = PartedBets(coverage, alpha, delta, grid, starts, seed)
+    if not bets.done:
+        yield [bets]
+    found = []
+    for g, place in enumerate(bets.settled().tolist()):
+        if place < len(grid) and pairs[g, place] < coverage.pairs[g]:
+            found.append(Finding(float(grid[place]), float(net[g, place] / coverage.mass[g]), 0.0))
+        else:
+            points = counted(int(coverage.counts[g]), "label")
+            why = absent(coverage, g) or f'with {points} no smaller sets pass the test of guarantee "pac"'
+            found.append(Finding(np.inf, 1.0, 0.0, why))
+    return found
+
+
+class PartedBets(Question):
+    """Bets that coverage within each group reaches 1 - alpha, at all places of a grid from some on."""
+
+    placed = True
+
+    def __init__(
+        self, coverage: PartedCoverage, alpha: float, delta: float, grid: Floats, starts: Ints, seed: int
+    ) -> None:
+        self.order = coverage.sample.shuffled(seed)
+        self._coverage, self._alpha, self._starts = coverage, alpha, starts
+        self._failed, self._cells = starts - 1, Cells(np.concatenate([[-np.inf], grid, [np.inf]]))
+        least, most = coverage.range(alpha)
+        self._width = most - least
+        self._columns = [np.flatnonzero(coverage.places == g) for g in range(coverage.number)]
+        self._bets = {
+            g: Bets(len(grid) - start, coverage.n, delta, 0.99 * self._width[g] / -least[g], engine.play)
+            for g, start in enumerate(starts.tolist())
+            if start < len(grid)
+        }
+        self._next()
+
+    def see(self, block: Block, rows: Ints) -> None:
+        labels, cells = self._coverage.sample.labels[rows], self._cells.of(block)
+        for g, bets in list(self._bets.items()):
+            bets.play(self._gains(cells, labels, g, self._starts[g] + bets.open))
+            if bets.lost.any():
+                self._failed[g] = self._starts[g] + int(np.flatnonzero(bets.lost)[-1])
+                bets.keep(self._starts[g] + bets.open > self._failed[g])
+            if not len(bets.open):
+                del self._bets[g]
+        self._next()
+
+    def _gains(self, cells: Ints, labels: Ints, group: int, places: Ints) -> Floats:
+        """Return what each row gains at places of the grid: s over the width of its range, (rows, places)."""
+        columns, rows, number = self._columns[group], len(labels), len(places) + 1
+        weights = self._coverage.inverse.entries(labels[:, None], columns)
+        after = np.searchsorted(places, cells[:, columns], side="left")
+        after += np.arange(rows)[:, None] * number
+        sums = np.bincount(after.reshape(-1), weights.reshape(-1), minlength=rows * number)
+        found: Floats = np.cumsum(sums.reshape(rows, number)[:, :-1], axis=1)
+        found -= (1 - self._alpha) * weights.sum(axis=1, keepdims=True)
+        found *= 1 / self._width[group]
+        return found
+
+    def _next(self) -> None:
+        most = max((len(bets.open) for bets in self._bets.values()), default=1)
+        self.done = not self._bets
+        self.most_rows = max(1, tuning().bets_entries // max(most, 1))
+
+    def settled(self) -> Ints:
+        """Return for each group the place above the last one where a bet was not won."""
+        for g, bets in self._bets.items():
+            self._failed[g] = max(self._failed[g], self._starts[g] + int(bets.open.max(initial=-1)))
+        return self._failed + 1
