@@ -174,7 +174,7 @@ def test_a_formula_of_ones_own_is_evaluated_there():
 RNG = np.random.default_rng(0)
 
 
-def test_bets_gain_alike():
+def test_bets_gain_alike_and_squares_are_the_same():
     values, labels = some_rows("plain", 20, 9, np.float64, RNG), RNG.integers(9, size=20)
     for weights in (
         None,
@@ -188,6 +188,7 @@ def test_bets_gain_alike():
                 q = np.sort(engine.label_scores(block, labels))
                 own, bets = (q[::-1].copy(), np.arange(20.0)), (np.array([1, 19, 3]), np.ones(3), 1.7)
                 found.append(engine.gains(block, q, weights, own, -0.3, bets).tolist())
+                found[-1].append(engine.squares(block, q).tolist())
         assert found[0] == found[1]
 
 

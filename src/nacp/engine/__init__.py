@@ -6,6 +6,7 @@ from nacp.engine.choose import (
     engine_name,
     gains,
     inside,
+    is_tensor,
     keeps,
     kept_block,
     label_scores,
@@ -28,6 +29,7 @@ from nacp.engine.scratch import Scratch
 
 __all__ = [
     "Block", "ByEntry", "ByLabel", "Kept", "Lumped", "Pairs", "PerLabel", "PerRow", "Scratch", "Spec",
-    "check", "engine_name", "gains", "inside", "keeps", "kept_block", "label_scores", "open_block", "play",
-    "profile", "set_of_row", "sets", "squares", "tally", "traced", "uniforms", "using", "window",
+    "check", "engine_name", "gains", "inside", "is_tensor", "keeps", "kept_block", "label_scores",
+    "open_block", "play", "profile", "set_of_row", "sets", "squares", "tally", "traced", "uniforms", "using",
+    "window",
 ]  # fmt: skip

@@ -6,14 +6,13 @@ tensor on a device go to torch's, where they lie; ``NACP_ENGINE=torch`` sends al
 """
 
 import os
+import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from importlib.util import find_spec
 from types import ModuleType
 from typing import Any
-
-import numpy as np
 
 from nacp._types import Array, Floats, Ints
 from nacp.engine import lumped, numpy
@@ -66,8 +65,14 @@ def using(name: str) -> Iterator[None]:
         _CURRENT.reset(token)
 
 
+def is_tensor(values: Any) -> bool:
+    """Return whether something is a tensor of PyTorch, which is not imported for that."""
+    torch = sys.modules.get("torch")
+    return torch is not None and isinstance(values, torch.Tensor)
+
+
 def _of_rows(values: Any) -> ModuleType:
-    return _CURRENT.get() if isinstance(values, np.ndarray) else _engine("torch")
+    return _engine("torch") if is_tensor(values) else _CURRENT.get()
 
 
 def _of_block(block: Block) -> ModuleType:

@@ -5,9 +5,9 @@ from typing import Any
 import numpy as np
 
 from nacp._types import Ints
+from nacp.engine import is_tensor
 from nacp.errors import InputError
 from nacp.points.door import check_labels, is_missing, plain_array
-from nacp.points.tensors import is_tensor
 
 UNDECIDED = "?"
 

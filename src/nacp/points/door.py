@@ -8,12 +8,12 @@ from typing import Any
 import numpy as np
 
 from nacp._types import Array, Ints
-from nacp.engine import check
+from nacp.engine import check, is_tensor
 from nacp.errors import InputError
 from nacp.points.arrays import Rows, Widths
 from nacp.points.parts import Parts
 from nacp.points.sparse import open_top
-from nacp.points.tensors import TensorRows, acceptable, fetched, is_tensor, kind_of, open_tensor, stays
+from nacp.points.tensors import TensorRows, acceptable, fetched, kind_of, open_tensor, stays
 from nacp.points.wrong import SUM_TOLERANCE, check_logits, explain, first_nan, sixteen_bits, tolerance_of
 
 
@@ -118,7 +118,12 @@ def open_rows(
             spoken=f"calibrate with a file of {kind}, too",
         )
 
-    def check_block(block: Array, first: int) -> None:
+    def check_block(block: Any, first: int) -> None:
+        if is_tensor(block):
+            tolerances = SUM_TOLERANCE, *sixteen_bits(block.shape[1])
+            if acceptable(block, tolerances, (probabilities, normalize, from_logits)):
+                return
+            block = fetched(block)
         if from_logits:
             check_logits(block, start + first, name)
         elif probabilities and not check(block, SUM_TOLERANCE):
@@ -129,19 +134,15 @@ def open_rows(
             raise InputError(name, f"{what}holds NaN, first in row {start + first + first_nan(block)}")
 
     width = None if widths is None or kind.kind != "f" else widths.given
-    if not is_tensor(matrix):
-        opened = Rows(matrix, normalize, width, from_logits, check_block)
-        if not later:
-            opened.check()
-        return opened
-    rows = TensorRows(matrix)
-    tolerances = SUM_TOLERANCE, *sixteen_bits(rows.k)
-    asked = {"probabilities": probabilities, "normalize": normalize, "logits": from_logits}
-    for where in rows.slices():
-        block = rows[where]
-        if not rows.on_device or not acceptable(block, tolerances, **asked):
-            check_block(fetched(block) if rows.on_device else block, where.start)
-    return TensorRows(matrix, normalize, width, from_logits)
+    if is_tensor(matrix):
+        rows = TensorRows(matrix)
+        for where in rows.slices():
+            check_block(rows[where], where.start)
+        return TensorRows(matrix, normalize, width, from_logits)
+    opened = Rows(matrix, normalize, width, from_logits, check_block)
+    if not later:
+        opened.check()
+    return opened
 
 
 def plain_array(values: Any) -> Array:

@@ -11,19 +11,13 @@ from typing import Any
 import numpy as np
 
 from nacp._types import Array, Ints
-from nacp.engine import check, engine_name
+from nacp.engine import check, engine_name, is_tensor
 from nacp.errors import InputError
 from nacp.points.arrays import Rows, Widths, tell
 from nacp.tuning import tuning
 
 _WIDTHS = ("float16", "float32", "float64")
 _GLANCE = 32
-
-
-def is_tensor(values: Any) -> bool:
-    """Return whether something is a tensor of PyTorch."""
-    torch = sys.modules.get("torch")
-    return torch is not None and isinstance(values, torch.Tensor)
 
 
 def stays(values: Any) -> bool:
@@ -85,7 +79,7 @@ def empty_mask(probs: Any) -> Any:
 
 
 class TensorRows(Rows):
-    """Rows of a tensor, handed out block by block as tensors; as arrays, if they are wanted on the host.
+    """Rows of a tensor, handed out block by block: as tensors, if they are worked on where they lie.
 
     Parameters
     ----------
@@ -93,22 +87,14 @@ class TensorRows(Rows):
         The rows.
     normalize, width, logits
         As in `Rows`.
-    on_device : bool, optional
-        Whether blocks stay where they are; by default if they are worked on there.
     """
 
     def __init__(
-        self,
-        matrix: Any,
-        normalize: bool = False,
-        width: str | None = None,
-        logits: bool = False,
-        on_device: bool | None = None,
+        self, matrix: Any, normalize: bool = False, width: str | None = None, logits: bool = False
     ) -> None:
         super().__init__(matrix, normalize, width, logits)
         self._torch, self._rounded = sys.modules["torch"], width
-        self.on_device = _away(matrix) if on_device is None else on_device
-        self._tensor = matrix
+        self._tensor, self.on_device = matrix, _away(matrix)
 
     @property
     def widths(self) -> Widths:
@@ -140,14 +126,9 @@ class TensorRows(Rows):
             return super().at_once
         return max(1, tuning().native_blocks * tuning().block_entries // int(self.k))
 
-    def whole(self, where: slice | Ints) -> Array:
-        here = TensorRows(self._tensor, self._normalize, self._rounded, self.logits, on_device=False)
-        found: Array = here[where]
-        return found
-
     def some(self, rows: Ints) -> Rows:
         found = self._tensor[self._sent(rows)]
-        return TensorRows(found, self._normalize, None, self.logits, self.on_device)
+        return TensorRows(found, self._normalize, None, self.logits)
 
     def peek(self, rows: slice | Ints, columns: Ints) -> Array:
         where = rows if isinstance(rows, slice) else self._sent(rows)
@@ -157,6 +138,13 @@ class TensorRows(Rows):
         return self._torch.tensor(np.ascontiguousarray(numbers), device=self._tensor.device)
 
     def __getitem__(self, where: slice | Ints) -> Any:
+        block = self._block(where)
+        return block.contiguous() if self.on_device else fetched(block)
+
+    def whole(self, where: slice | Ints) -> Array:
+        return fetched(self._block(where))
+
+    def _block(self, where: slice | Ints) -> Any:
         block = self._tensor[where if isinstance(where, slice) else self._sent(where)]
         tell(len(block))
         kind, torch = kind_of(block), self._torch
@@ -171,7 +159,7 @@ class TensorRows(Rows):
             block = (block.double() - block.amax(dim=1, keepdim=True).double()).exp()
         if self._normalize or self.logits:
             block = block / _sums(block)
-        return block.contiguous() if self.on_device else fetched(block)
+        return block
 
 
 def _sums(block: Any) -> Any:
@@ -181,13 +169,13 @@ def _sums(block: Any) -> Any:
     return whole.double() * (top * unit)
 
 
-def acceptable(
-    block: Any, tolerances: tuple[float, float, float], *, probabilities: bool, normalize: bool, logits: bool
-) -> bool:
+def acceptable(block: Any, tolerances: tuple[float, float, float], asked: tuple[bool, bool, bool]) -> bool:
     """Return whether a block on a device is what the door lets in; if not, the door says on the host why.
 
-    `tolerances` are by how much sums may miss 1: of any numbers, of bfloat16 and of float16.
+    `tolerances` are by how much sums may miss 1: of any numbers, of bfloat16 and of float16; `asked` whether
+    rows are probabilities, to be normalised, or logits.
     """
+    probabilities, normalize, logits = asked
     if logits:
         return bool(block.amax(dim=1).isfinite().all()) and not check(block, _tolerance(block, tolerances))
     if not probabilities:
