@@ -2,6 +2,8 @@
 
 import json
 import os
+import subprocess
+import sys
 from itertools import pairwise
 
 import numpy as np
@@ -315,3 +317,43 @@ def test_a_folder_on_the_command_line_is_its_matrix(points, kind, tmp_path, monk
             assert found.exit_code in (0, 1), (command, found.output)
             said.append(found.stdout.replace("class ", "").replace('"', "").replace(matrix, "MATRIX"))
     assert said[:4] == said[4:]
+
+
+MEASURED = """
+import resource, sys
+import numpy as np
+import nacp
+source, labels, true = sys.argv[1:]
+probs = nacp.open_parts(source) if source.endswith("parts") else np.load(source, mmap_mode="r")
+labels, true = np.load(labels), np.load(true)
+nacp.calibrate(probs[:3000], labels[:3000], noise=0.2)  # what is imported on the way
+before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+cal = nacp.calibrate(probs, labels, noise=0.2)
+found = nacp.evaluate(cal.predict_set(probs), true)
+print((resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) / 1024, cal.native_threshold.hex())
+"""
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="how memory is measured, and let go of")
+def test_a_large_file_is_read_in_little_memory(tmp_path):
+    """160 MB: what is kept of them is a few blocks, and some numbers for each row."""
+    base, labels = twins.simulate("imagenet-resnet50", n=2500, random_state=0)
+    probs = np.concatenate([np.roll(base, i, axis=1) for i in range(16)])
+    true = np.concatenate([(labels + i) % 1000 for i in range(16)])
+    noisy = nacp.UniformNoise(0.2).sample(true, 1000, random_state=0)
+    for name, array in (("probs", probs), ("noisy", noisy), ("true", true)):
+        np.save(tmp_path / f"{name}.npy", array)
+    (tmp_path / "parts").mkdir()
+    for i in range(3):
+        np.save(tmp_path / "parts" / f"{i}.npy", probs[15_000 * i : 15_000 * (i + 1)])
+    expected = nacp.calibrate(probs, noisy, noise=0.2).native_threshold
+    for source in ("probs.npy", "parts"):
+        words = [
+            sys.executable,
+            "-c",
+            MEASURED,
+            *(tmp_path / each for each in (source, "noisy.npy", "true.npy")),
+        ]
+        told = subprocess.run(words, check=True, capture_output=True, text=True).stdout.split()
+        assert float(told[0]) < 120
+        assert float.fromhex(told[1]) == expected
