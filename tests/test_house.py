@@ -45,6 +45,7 @@ FLOORS = [
         "marginal",
         "files",
         "sets",
+        "class_coverage",
         "metrics",
         "predictor",
         "verdict",
@@ -63,7 +64,8 @@ FLOORS = [
 # What is imported upwards: inside a function, for a method that is a shortcut.
 UPWARDS = {
     ("calibration", "nacp.advice.diagnosis"), ("calibration", "nacp.show.html"), ("advice", "nacp.show.html"),
-    ("metrics", "nacp.show.html"), ("sets", "nacp.show.html"), ("estimation", "nacp.show.html"),
+    ("metrics", "nacp.show.html"), ("class_coverage", "nacp.show.html"), ("sets", "nacp.show.html"),
+    ("estimation", "nacp.show.html"),
 }  # fmt: skip
 
 

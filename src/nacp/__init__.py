@@ -12,6 +12,7 @@ from nacp.advice.theorems import NoisyComparison, compare_with_noisy_cp, thresho
 from nacp.calibrate import NoValidThresholdWarning, calibrate, coverage_curve
 from nacp.calibration import Calibration
 from nacp.checked import choose_audit
+from nacp.class_coverage import ClassCoverage, coverage_by_class
 from nacp.contradicted import NoiseModelWarning
 from nacp.coverage import CoverageCurve, Tally
 from nacp.coverage.audit import AuditPlan, AuditWarning
@@ -36,7 +37,7 @@ from nacp.guarantees import (
     SplitConformal,
     Uncorrected,
 )
-from nacp.metrics import ClassCoverage, Evaluation, coverage_by_class, evaluate
+from nacp.metrics import Evaluation, evaluate
 from nacp.noise import AnnotatorNoise, GroupNoise, MatrixNoise, Noise, RandomizedResponse, UniformNoise
 from nacp.points import RepeatedRowsWarning
 from nacp.predictor import Predictor

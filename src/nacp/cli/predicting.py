@@ -9,6 +9,7 @@ import typer
 
 import nacp
 from nacp._types import Array
+from nacp.class_coverage import ClassCoverage, class_coverage
 from nacp.cli import options
 from nacp.cli.errors import FAILED, command
 from nacp.cli.formats.common import STDIN
@@ -17,7 +18,7 @@ from nacp.cli.models import read_calibration
 from nacp.cli.outputs import SET_ENDINGS, Sets, check_output, most_probable_first, write_sets
 from nacp.cli.terminal import complain, progress_of, show, show_verdict
 from nacp.errors import InputError
-from nacp.metrics import ClassCoverage, Evaluation, class_coverage, summarize
+from nacp.metrics import Evaluation, summarize
 from nacp.points import check_labels
 from nacp.tuning import tuning
 from nacp.wrapping import on_one_line, width, wrapped
