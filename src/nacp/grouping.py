@@ -171,8 +171,8 @@ def _of_classes(
         for g in range(number):
             way = max((found[g] for found in ways), key=lambda at: at.threshold)
             way = way._replace(gap=max(found[g].gap for found in ways))
-            cal = calibration_of(sample, guarantee, noise, alpha, crossing, Found(way, None), **known)  # type: ignore[arg-type]
-            cals.append(replace(cal, n=int(coverages[0].counts[g])))
+            points, at = int(coverages[0].counts[g]), Found(way, None)  # type: ignore[arg-type]
+            cals.append(calibration_of(sample, guarantee, noise, alpha, crossing, at, points, **known))
         results.append(cals)
     return results
 

@@ -63,13 +63,14 @@ def calibration_of(
     alpha: float,
     crossing: Rule,
     found: Found,
+    n: int | None = None,
     **known: Any,
 ) -> Calibration:
-    """Return what was found for one alpha as a calibration; `known` are further fields of it."""
+    """Return what was found for one alpha as a calibration, by n points; `known` are further fields."""
     finding, _, price = found
     return Calibration(
         alpha=alpha,
-        n=sample.n,
+        n=sample.n if n is None else n,
         k=sample.k,
         score=sample.score,
         noise=noise,

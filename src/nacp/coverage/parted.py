@@ -17,11 +17,14 @@ from nacp.coverage.crossing import ROUNDING, Rule
 from nacp.coverage.estimator import rest_unit, whole_units
 from nacp.coverage.sample import Question, Sample, Talk
 from nacp.engine import Block
+from nacp.engine.cells import EDGES
 from nacp.noise.matrices import ClassMatrix, GroupedMatrix
 from nacp.tuning import tuning
 
 # Groups times cells of the first read, and how many cells at the least and at the most.
 _TALLIED, _FEWEST, _MOST = 1 << 19, 64, 4096
+# From so many scores comes where these cells are.
+_GLANCED = 1 << 16
 
 
 class Crossings(NamedTuple):
@@ -101,12 +104,14 @@ class PartedCoverage:
 
     def _edges(self, cells: int) -> Floats:
         """Return edges that part the scores of a few rows, and those of the labels, evenly: ascending."""
-        glance = _Scores()
+        glance, labels = _Scores(), self.sample.label_scores
         self.sample.glance([glance])
-        some = np.concatenate([*glance.found, np.repeat(self.sample.label_scores, 4)])
-        places = np.linspace(0, len(some) - 1, cells).astype(np.int64)
-        inner = np.unique(np.partition(some, np.unique(places))[places])
-        return np.concatenate([[-np.inf], inner[np.isfinite(inner)], [np.inf]])
+        every = sum(map(len, glance.found))
+        pairs = np.concatenate(glance.found)[:: max(1, every // _GLANCED)]
+        some = [np.sort(each) for each in (pairs, labels[:: max(1, self.n // _GLANCED)])]
+        inner = [each[np.linspace(0, len(each) - 1, cells // 2).astype(np.int64)] for each in some]
+        found = EDGES[np.searchsorted(EDGES, np.append(*inner))]
+        return np.unique(np.concatenate([[-np.inf], found, [np.inf]]))
 
     def _settle(
         self,
@@ -291,17 +296,22 @@ class _Scores(Question):
 
 
 class PartedTally(Question):
-    """Pairs, gains and losses of cells, by group."""
+    """Pairs, gains and losses of cells, by group; their edges are some of those of all cells."""
 
     placed = True
 
     def __init__(self, coverage: PartedCoverage, edges: Floats) -> None:
         self._coverage, self.edges = coverage, edges
+        self._table: Ints | None = None
         self.found: Ints = np.zeros((3, coverage.number, len(edges) - 1), dtype=np.int64)
 
     def see(self, block: Block, rows: slice | Ints) -> None:
         coverage, cells = self._coverage, len(self.edges) - 1
-        cell = np.maximum(np.searchsorted(self.edges, block.placed, side="left") - 1, 0)
+        codes, table = block.codes(placed=True)
+        if table is not self._table:
+            self._table, self._coarse = table, (np.searchsorted(self.edges, EDGES[table], side="left") - 1)
+        cell = block.scratch.get("parted", block.shape, np.int64)
+        np.take(self._coarse, codes, out=cell.reshape(-1), mode="clip")
         cell += coverage.places * cells
         pairs = np.bincount(cell.reshape(-1), minlength=coverage.number * cells).reshape(-1, cells)
         self.found[0] += pairs

@@ -3,6 +3,7 @@
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
+from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
@@ -77,7 +78,7 @@ class Rows:
         self._width = None if width is None else np.dtype(width)
         self.n, self.k = matrix.shape
 
-    @property
+    @cached_property
     def widths(self) -> Widths:
         """How wide the numbers are, by their type and by a few rows all over."""
         given = self._matrix.dtype if self._matrix.dtype in _WIDTHS else np.dtype(np.float64)
@@ -136,7 +137,7 @@ class SomeRows(Rows):
         self._rows, self._chosen = rows, chosen
         self.n, self.k, self.logits = len(chosen), rows.k, rows.logits
 
-    @property
+    @cached_property
     def widths(self) -> Widths:
         return self._rows.widths
 
