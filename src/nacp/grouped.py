@@ -15,7 +15,7 @@ from nacp.calibration import Calibration
 from nacp.engine import PerLabel, PerRow, Scratch
 from nacp.errors import InputError
 from nacp.guarantees import Guarantee
-from nacp.points import known_groups
+from nacp.points import Rows, known_groups
 from nacp.sets import PredictionSets
 from nacp.wrapping import counted, wrapped
 
@@ -127,11 +127,11 @@ class GroupedCalibration:
         """What is guaranteed, in one sentence."""
         said = replace(self.calibrations[0], guarantee=self.guarantee).promise
         number = len({id(cal) for cal in self.calibrations})
-        who = "group" if self.members is None else "group of classes"
+        what = "" if self.members is None else " of classes"
         if self.simultaneous:
-            said = f"in all {number:,} {who}s at once (each was tested at delta/{number:,}): {said}"
+            said = f"in all {number:,} groups{what} at once (each was tested at delta/{number:,}): {said}"
         else:
-            said = f"in each {who} by itself: {said}"
+            said = f"in each group{what} by itself: {said}"
         if self.pooled:
             said += f", where {_listed(self.pooled)} are one group, as they are small"
         return said
@@ -143,6 +143,10 @@ class GroupedCalibration:
         if self.members is None and self.noise is not None:
             said += "; in each group the noise is the same, given the true class"
         return said
+
+    def open_rows(self, probs: ArrayLike, name: str = "probs", least: int = 1) -> Rows:
+        """Check rows that are to be seen as the calibration points were."""
+        return self.calibrations[0].open_rows(probs, name, least)
 
     def predict_set(
         self, probs: ArrayLike, *, groups: Any = None, allow_empty: bool = True
@@ -164,7 +168,7 @@ class GroupedCalibration:
         """
         cal, scratch = self.calibrations[0], Scratch()
         native = np.array([each.native_threshold for each in self.calibrations])
-        rows = cal.open_rows(probs, least=0)
+        rows = self.open_rows(probs, least=0)
         places: Ints | None = None
         if self.members is None:
             if groups is None:
@@ -191,6 +195,12 @@ class GroupedCalibration:
             classes=cal.classes,
             alpha=cal.alpha,
         )
+
+    def places(self, labels: Ints, groups: Any = None) -> Ints:
+        """Return the place among `names` of the group of each point: by its group, or by its label."""
+        if self.members is None:
+            return known_groups(groups, len(labels), self.names)
+        return np.array(self.members)[labels]
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the calibration to a JSON file; `load` reads it back.
