@@ -92,9 +92,7 @@ class Evaluation:
         """
         found = asdict(replace(self, groups=None))
         found |= {"coverage_interval": self.coverage_interval, "size_interval": self.size_interval}
-        if self.groups is None:
-            del found["groups"]
-        else:
+        if self.groups is not None:
             found["worst_group_coverage"] = self.worst_group_coverage
             found["groups"] = self.groups.worst(len(self.groups.coverage))
         return found
