@@ -39,6 +39,7 @@ FLOORS = [
         "calibrate",
         "calibration",
         "checked",
+        "clustering",
         "contradicted",
         "grouped",
         "grouping",

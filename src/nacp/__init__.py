@@ -13,6 +13,7 @@ from nacp.calibrate import NoValidThresholdWarning, calibrate, coverage_curve
 from nacp.calibration import Calibration
 from nacp.checked import choose_audit
 from nacp.class_coverage import ClassCoverage, coverage_by_class
+from nacp.clustering import cluster_classes
 from nacp.contradicted import NoiseModelWarning
 from nacp.coverage import CoverageCurve, Tally
 from nacp.coverage.audit import AuditPlan, AuditWarning
@@ -118,6 +119,7 @@ __all__ = [
     "__version__",
     "calibrate",
     "choose_audit",
+    "cluster_classes",
     "compare",
     "compare_with_noisy_cp",
     "compatible_radius",

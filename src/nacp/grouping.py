@@ -16,11 +16,12 @@ from nacp.coverage import Rule, Sample
 from nacp.coverage.parted import PartedCoverage
 from nacp.errors import InputError
 from nacp.grouped import GroupedCalibration
-from nacp.guarantees import Finding, Found, Guarantee, Problem, find
+from nacp.guarantees import PAC, Finding, Found, Guarantee, Problem, find
 from nacp.marginal import calibration_of
 from nacp.noise import Noise, UniformNoise
 from nacp.points import check_class_groups, check_row_groups
 from nacp.stats.bounds import floor
+from nacp.wrapping import counted
 
 SMALL = ("error", "all", "merge")
 # This part of the points says which groups are small, if these are to be merged.
@@ -140,14 +141,17 @@ def _of_rows(
     """Calibrate each group with its rows alone; return for each alpha one for each group."""
     order = np.argsort(places, kind="stable")
     ends = np.searchsorted(places[order], np.arange(number + 1))
+    least, needed = (
+        fewest(guarantee, noise, sample.k, alphas),
+        [points_needed(guarantee, noise, sample.k, alpha, of_classes=False) for alpha in alphas],
+    )
     by_group = []
     for g in range(number):
         some = sample.some(order[ends[g] : ends[g + 1]])
-        if some.n:
+        if some.n >= least:
             found = some.ask(find(guarantee, some, noise, alphas, crossing, seed))
         else:
-            nothing = Finding(np.inf, 1.0, 0.0, "no calibration point is of this group")
-            found = [Found(nothing, None)] * len(alphas)  # type: ignore[arg-type]  # nothing to look at
+            found = [Found(_nothing(some.n, guarantee.name, each), None) for each in needed]  # type: ignore[arg-type]
         by_group.append(
             [
                 calibration_of(some, guarantee, noise, alpha, crossing, at, **known)
@@ -155,6 +159,32 @@ def _of_rows(
             ]
         )
     return [list(cals) for cals in zip(*by_group, strict=True)]
+
+
+def _nothing(n: int, name: str, needed: int | None) -> Finding:
+    """Return what is found where there are so few points that no look at them would help."""
+    if not n:
+        return Finding(np.inf, 1.0, 0.0, "no calibration point is of this group")
+    advice = "no number of points would do" if needed is None else f"about {needed:,} points should do"
+    why = f'with {counted(n, "point")} no smaller sets pass the test of guarantee "{name}"; {advice}'
+    return Finding(np.inf, 1.0, 0.0, why, deviation=0.0)
+
+
+def fewest(guarantee: Guarantee, noise: Noise | None, k: int, alphas: Sequence[float]) -> int:
+    """Return with how many points a group of rows may pass at all: with fewer, "pac" cannot win a bet.
+
+    Examples
+    --------
+    >>> import nacp
+    >>> from nacp.grouping import fewest
+    >>> fewest(nacp.PAC(0.05), None, 10, [0.1])
+    29
+    """
+    if not isinstance(guarantee, PAC):
+        return 1
+    low, high = (UniformNoise(0.0) if noise is None else noise.doubt.ends[0]).inverse(k).subset_range()
+    most = max(math.log1p(0.99 * (high - (1 - alpha)) / (1 - alpha - low)) for alpha in alphas)
+    return max(1, math.ceil(math.log(1 / guarantee.delta) / most))
 
 
 def _of_classes(
@@ -203,8 +233,8 @@ def points_needed(
     --------
     >>> import nacp
     >>> from nacp.grouping import points_needed
-    >>> points_needed(nacp.PAC(0.05), nacp.UniformNoise(0.2), 10, 0.1, of_classes=True)
-    370
+    >>> 300 < points_needed(nacp.PAC(0.05), nacp.UniformNoise(0.2), 10, 0.1, of_classes=True) < 400
+    True
     """
     model = UniformNoise(0.0) if noise is None else noise
     inverse, n = model.inverse(k), 1000

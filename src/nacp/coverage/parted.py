@@ -15,14 +15,14 @@ import numpy as np
 from nacp._types import Bools, Floats, Ints
 from nacp.coverage.crossing import ROUNDING, Rule
 from nacp.coverage.estimator import rest_unit, whole_units
-from nacp.coverage.sample import Question, Sample, Talk
-from nacp.engine import Block
+from nacp.coverage.parting import Events, PartedTally, PartedUpto, PartedWindow, Scores
+from nacp.coverage.sample import Sample, Talk
 from nacp.engine.cells import EDGES
 from nacp.noise.matrices import ClassMatrix, GroupedMatrix
 from nacp.tuning import tuning
 
 # Groups times cells of the first read, and how many cells at the least and at the most.
-_TALLIED, _FEWEST, _MOST = 1 << 19, 64, 4096
+_TALLIED, _FEWEST, _MOST = 1 << 18, 64, 4096
 # From so many scores comes where these cells are.
 _GLANCED = 1 << 16
 
@@ -32,6 +32,17 @@ class Crossings(NamedTuple):
 
     thresholds: Floats
     estimates: Floats
+
+
+class Curves(NamedTuple):
+    """For each group and threshold how many pairs, and how many given labels of the group, score up to there.
+
+    And the estimated number of true labels that do; all of shape (groups, thresholds).
+    """
+
+    pairs: Ints
+    hits: Ints
+    net: Floats
 
 
 class PartedCoverage:
@@ -67,7 +78,7 @@ class PartedCoverage:
             return np.where(self.mass > 0, 1 / np.maximum(self.mass, 0), np.inf)
 
     @cached_property
-    def labels(self) -> "Events":
+    def labels(self) -> Events:
         """The given labels: their groups, scores and own weights, by group and score."""
         of, scores = self.places[self.sample.labels], self.sample.label_scores
         order = np.lexsort((scores, of))
@@ -100,11 +111,11 @@ class PartedCoverage:
         cells = int(np.clip(_TALLIED // self.number, _FEWEST, _MOST))
         tally = PartedTally(self, self._edges(cells))
         yield [tally]
-        return Known(tally.edges, np.cumsum(tally.found, axis=2))
+        return Known(tally.edges, tally.cumulated())
 
     def _edges(self, cells: int) -> Floats:
         """Return edges that part the scores of a few rows, and those of the labels, evenly: ascending."""
-        glance, labels = _Scores(), self.sample.label_scores
+        glance, labels = Scores(), self.sample.label_scores
         self.sample.glance([glance])
         every = sum(map(len, glance.found))
         pairs = np.concatenate(glance.found)[:: max(1, every // _GLANCED)]
@@ -115,7 +126,7 @@ class PartedCoverage:
 
     def _settle(
         self,
-        pairs: "Events",
+        pairs: Events,
         known: "Known",
         wanted: Bools,
         some: Ints,
@@ -135,7 +146,7 @@ class PartedCoverage:
         kind = np.repeat([1, 0, 0], [len(part.groups) for part in parts])
         order = np.lexsort((kind, score, group))
         group, score, kind = group[order], score[order], kind[order]
-        own, rest = (_cumulated(np.concatenate([part[i] for part in parts])[order]) for i in (2, 3))
+        own, rest = (np.cumsum(np.concatenate([part[i] for part in parts])[order]) for i in (2, 3))
         # From the lower end of a cell on, it is what is known there, and what came since.
         starts = np.flatnonzero(kind == 1)
         since = np.repeat(np.arange(len(starts)), np.diff(np.append(starts, len(group))))
@@ -163,6 +174,19 @@ class PartedCoverage:
         found.thresholds[group[at][fine]] = score[at][fine]
         found.estimates[group[at][fine]] = covered[at][fine]
         found.thresholds[never], found.estimates[never] = -np.inf, 0.0
+
+    def curves(self, grid: Floats) -> Talk["Curves"]:
+        """Return what is known of each group at ascending thresholds that are the same for all."""
+        tally = PartedTally(self, np.concatenate([[-np.inf], grid, [np.inf]]))
+        yield [tally]
+        pairs, gains, losses = tally.cumulated()[:, :, :-1]
+        labels, place = self.labels, np.searchsorted(grid, self.labels.scores, side="left")
+        inside = place < len(grid)
+        hits, own = np.zeros((2, *pairs.shape), dtype=np.int64)
+        for total, weights in ((hits, np.ones_like(labels.own)), (own, labels.own)):
+            np.add.at(total, (labels.groups[inside], place[inside]), weights[inside])
+            np.cumsum(total, axis=1, out=total)
+        return Curves(pairs, hits, own * self.own_unit + (gains - losses) * self.unit)
 
     def upto(self, thresholds: Floats) -> Talk[tuple[Floats, Floats]]:
         """Return what each group's pairs gain and lose in all up to thresholds, both of shape (m, groups).
@@ -208,19 +232,6 @@ class PartedCoverage:
         outside = shared * together
         inside = np.where(together > 0, outside - shared + whole, outside)
         return np.concatenate([outside, inside])
-
-
-class Events(NamedTuple):
-    """Where the estimates change: in which group, at which score, and by how much."""
-
-    groups: Ints
-    scores: Floats
-    own: Ints
-    rest: Ints
-
-    def at(self, which: Bools) -> "Events":
-        """Return some of them."""
-        return Events(self.groups[which], self.scores[which], self.own[which], self.rest[which])
 
 
 class Known(NamedTuple):
@@ -283,119 +294,6 @@ class Known(NamedTuple):
         enough = clean[:, 1:] >= bar
         upto_which = np.where(enough.any(axis=1), np.argmax(enough, axis=1), len(inner))
         return may & (inner <= upto_which[:, None])
-
-
-class _Scores(Question):
-    """All scores of some rows."""
-
-    def __init__(self) -> None:
-        self.found: list[Floats] = []
-
-    def see(self, block: Block, rows: slice | Ints) -> None:
-        self.found.append(block.scores(placed=False).reshape(-1).astype(np.float64))
-
-
-class PartedTally(Question):
-    """Pairs, gains and losses of cells, by group; their edges are some of those of all cells."""
-
-    placed = True
-
-    def __init__(self, coverage: PartedCoverage, edges: Floats) -> None:
-        self._coverage, self.edges = coverage, edges
-        self._table: Ints | None = None
-        self.found: Ints = np.zeros((3, coverage.number, len(edges) - 1), dtype=np.int64)
-
-    def see(self, block: Block, rows: slice | Ints) -> None:
-        coverage, cells = self._coverage, len(self.edges) - 1
-        codes, table = block.codes(placed=True)
-        if table is not self._table:
-            self._table, self._coarse = table, (np.searchsorted(self.edges, EDGES[table], side="left") - 1)
-        cell = block.scratch.get("parted", block.shape, np.int64)
-        np.take(self._coarse, codes, out=cell.reshape(-1), mode="clip")
-        cell += coverage.places * cells
-        pairs = np.bincount(cell.reshape(-1), minlength=coverage.number * cells).reshape(-1, cells)
-        self.found[0] += pairs
-        if coverage.constant is not None:
-            self.found[1] += pairs * max(coverage.constant, 0)
-            self.found[2] += pairs * max(-coverage.constant, 0)
-            return
-        weights = coverage.weights(rows)
-        for i, part in ((1, np.maximum(weights, 0)), (2, np.maximum(-weights, 0))):
-            np.add.at(self.found[i].reshape(-1), cell.reshape(-1), part.reshape(-1))
-
-
-class PartedWindow(Question):
-    """The pairs of some groups that score in the wanted ones of their cells."""
-
-    placed = True
-
-    def __init__(self, coverage: PartedCoverage, edges: Floats, wanted: Bools, some: Ints) -> None:
-        self._coverage, self._edges = coverage, edges
-        self._wanted = wanted & np.isin(np.arange(len(wanted)), some)[:, None]
-        cells = self._wanted.shape[1]
-        any_wanted = self._wanted.any(axis=1)
-        lows = np.where(any_wanted, edges[np.argmax(self._wanted, axis=1)], np.inf)
-        highs = edges[cells - np.argmax(self._wanted[:, ::-1], axis=1)]
-        self._lows = lows[coverage.places]
-        self._highs = np.where(any_wanted, highs, -np.inf)[coverage.places]
-        self._parts: list[Events] = []
-
-    def see(self, block: Block, rows: slice | Ints) -> None:
-        coverage, placed = self._coverage, block.placed
-        inside = (placed <= self._highs) & (placed > self._lows)
-        flat = np.flatnonzero(inside)
-        row, column = np.divmod(flat, coverage.k)
-        scores = placed.reshape(-1)[flat].astype(np.float64)
-        groups = coverage.places[column]
-        if len(self._edges) > 2:
-            fine = self._wanted[groups, np.searchsorted(self._edges, scores, side="left") - 1]
-            row, column, scores, groups = row[fine], column[fine], scores[fine], groups[fine]
-        if coverage.constant is not None:
-            rest = np.full(len(scores), coverage.constant, dtype=np.int64)
-        else:
-            labels = coverage.sample.labels[rows][row]
-            rest = np.rint(coverage.inverse.rest(labels, column) / coverage.unit).astype(np.int64)
-        self._parts.append(Events(groups, scores, np.zeros_like(rest), rest))
-
-    def events(self) -> Events:
-        """Return the pairs."""
-        return Events(*(np.concatenate(each) for each in zip(*self._parts, strict=True)))
-
-
-class PartedUpto(Question):
-    """What the pairs of each group gain and lose up to thresholds of its own."""
-
-    placed = True
-
-    def __init__(self, coverage: PartedCoverage, thresholds: Floats) -> None:
-        self._coverage, self._thresholds = coverage, thresholds[:, coverage.places]
-        self.gains, self.losses = np.zeros((2, *thresholds.shape), dtype=np.int64)
-
-    def see(self, block: Block, rows: slice | Ints) -> None:
-        coverage = self._coverage
-        weights = None if coverage.constant is not None else coverage.weights(rows)
-        for i, each in enumerate(self._thresholds):
-            inside = block.placed <= each
-            if weights is None:
-                assert coverage.constant is not None
-                pairs = _by_group(coverage, np.count_nonzero(inside, axis=0))
-                self.gains[i] += pairs * max(coverage.constant, 0)
-                self.losses[i] += pairs * max(-coverage.constant, 0)
-            else:
-                self.gains[i] += _by_group(coverage, np.where(inside, np.maximum(weights, 0), 0).sum(axis=0))
-                self.losses[i] += _by_group(
-                    coverage, np.where(inside, np.maximum(-weights, 0), 0).sum(axis=0)
-                )
-
-
-def _by_group(coverage: PartedCoverage, by_class: Ints) -> Ints:
-    sums = np.zeros(coverage.number, dtype=np.int64)
-    np.add.at(sums, coverage.places, by_class)
-    return sums
-
-
-def _cumulated(values: Ints) -> Ints:
-    return np.cumsum(values)
 
 
 def _last_of_each(groups: Ints) -> tuple[Ints, Ints]:

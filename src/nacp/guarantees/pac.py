@@ -22,13 +22,9 @@ from nacp.engine import Block
 from nacp.guarantees import parted
 from nacp.guarantees.audited import exact
 from nacp.guarantees.base import Finding, Problem
-from nacp.guarantees.pointwise import PointwiseTest
+from nacp.guarantees.pointwise import PointwiseTest, edge_grid
 from nacp.stats.betting import Bets
 from nacp.tuning import tuning
-
-# For groups of classes, every so manieth threshold of the grid is tested: there are more of them to test, and
-# what a group of few points costs is more than the distance between two.
-_SPARSE = 8
 
 
 @dataclass(frozen=True)
@@ -75,8 +71,9 @@ class PAC(PointwiseTest):
         self, coverage: PartedCoverage, alpha: float, crossing: Rule, seed: int
     ) -> Talk[list[Finding]]:
         """Return the smallest threshold of each group from which on upwards all bets are won."""
-        grid = self.thresholds(coverage.sample.score)
-        return parted.bet(coverage, alpha, self.delta, grid if self.grid else grid[::-_SPARSE][::-1], seed)
+        score = coverage.sample.score
+        grid = self.thresholds(score) if self.grid is not None else edge_grid(*score.span)
+        return parted.bet(coverage, alpha, self.delta, grid, seed)
 
     def lowest_passing(
         self, coverage: Coverage, problems: Sequence[Problem], grid: Floats, starts: Ints, seed: int

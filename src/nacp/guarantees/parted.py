@@ -14,6 +14,7 @@ from nacp.coverage.crossing import ROUNDING, Rule
 from nacp.coverage.parted import PartedCoverage
 from nacp.engine import Block
 from nacp.guarantees.base import Finding
+from nacp.guarantees.lumped import LumpedBets, hopeful
 from nacp.stats.betting import Bets
 from nacp.stats.bounds import expected_excess
 from nacp.tuning import tuning
@@ -83,19 +84,22 @@ def _worst(coverage: PartedCoverage) -> Floats:
 
 def bet(coverage: PartedCoverage, alpha: float, delta: float, grid: Floats, seed: int) -> Talk[list[Finding]]:
     """Return for each group the smallest threshold of the grid from which on upwards all bets are won."""
-    least = yield from coverage.crossings(np.full(coverage.number, 1 - alpha), "last")
-    starts = np.searchsorted(grid, least.thresholds)
-    bets = PartedBets(coverage, alpha, delta, grid, starts, seed)
-    yield [bets]
-    places = bets.settled()
-    thresholds = np.append(grid, np.inf)[places]
-    gains, losses = yield from coverage.upto(thresholds[None])
-    with np.errstate(divide="ignore", invalid="ignore"):
-        estimates = (gains - losses)[0] / coverage.mass
+    pairs, hits, net = yield from coverage.curves(grid)
+    bets: LumpedBets | PartedBets
+    if coverage.constant is not None:
+        starts = hopeful(coverage, alpha, delta, hits, pairs, 0.99 / -coverage.range(alpha)[0])
+        bets = LumpedBets(coverage, alpha, delta, grid, starts, seed)
+    else:
+        short = (net < (1 - alpha) * coverage.mass[:, None]) | (coverage.mass <= 0)[:, None]
+        starts = np.max(np.where(short, np.arange(len(grid)) + 1, 0), axis=1)
+        bets = PartedBets(coverage, alpha, delta, grid, starts, seed)
+    if not bets.done:
+        yield [bets]
     found = []
-    for g, q in enumerate(thresholds.tolist()):
-        if q < np.inf:
-            found.append(Finding(q, float(estimates[g]), 0.0))
+    for g, place in enumerate(bets.settled().tolist()):
+        every = coverage.n * coverage.classes[g]
+        if place < len(grid) and pairs[g, place] < every:
+            found.append(Finding(float(grid[place]), float(net[g, place] / coverage.mass[g]), 0.0))
         else:
             why = absent(coverage, g) or 'no smaller sets pass the test of guarantee "pac"'
             found.append(Finding(np.inf, 1.0, 0.0, why))

@@ -67,7 +67,7 @@ def play(
     bets = np.flatnonzero(outcome == OPEN)
     while played < len(gains) and len(bets):
         if seen == stops[place] and changes[place]:
-            state[3, bets] = _new_stakes(state[:3, bets], most[bets], seen, int(stops[-1]), delta, hedges)
+            state[3, bets] = new_stakes(state[:3, bets], most[bets], seen, int(stops[-1]), delta, hedges)
         here = gains[played : played + int(stops[place + 1]) - seen, bets]
         factors = 1 + state[3, bets] * here
         # One after the other: in another order products and sums would be rounded in another way.
@@ -99,10 +99,24 @@ def _judged(state: Floats, bets: Ints, delta: float) -> Ints:
     return np.where(won, WON, np.where(lost, LOST, OPEN))
 
 
+def judged_lumps(now: Floats, delta: float, state: Floats, which: Bools) -> Ints:
+    """Return what became of bets at the end of a segment; `now` is their part of the state, which is changed.
+
+    Its rows are wealth, the sums of gains and squares, the stake, and since the last time the growth and the
+    sums.
+    """
+    wealth, sums, squares = now[0] * now[4], now[1] + now[5], now[2] + now[6]
+    state[:, which] = np.stack(
+        [wealth, sums, squares, now[3], np.ones_like(wealth), np.zeros_like(wealth), np.zeros_like(wealth)]
+    )
+    lost = (wealth < _RUINED) | (sums < _HOPELESS * np.sqrt(squares))
+    return np.where(wealth >= 1 / delta, WON, np.where(lost, LOST, OPEN))
+
+
 _AFRESH = np.array([[1.0], [0.0], [0.0], [0.0]])
 
 
-def _new_stakes(
+def new_stakes(
     state: Floats, most: Floats, seen: int, n: int, delta: float, hedges: tuple[Floats, Floats]
 ) -> Floats:
     """Return the stakes that hedge "wealth 1/delta after n points", given how the bets stand.
