@@ -140,3 +140,13 @@ def test_a_promise_that_one_group_breaks_fails():
     assert (verdict.passed, verdict.group) == (False, "b")
     with pytest.raises(nacp.InputError, match="pass these as groups= to evaluate"):
         nacp.judge(cal, nacp.evaluate(sets, labels[4000:]))
+
+
+def test_a_plan_for_groups_says_what_python_says(tmp_path):
+    shares = tmp_path / "shares.json"
+    shares.write_text('{"north": 0.25, "south": 0.75}')
+    said = run("plan", "--k", 5, "--noise", 0.2, "--points", 4000, "--groups", shares, "--json")
+    assert said.exit_code == 0, said.output
+    found = nacp.plan(k=5, noise=0.2, n=4000, groups={"north": 0.25, "south": 0.75}).groups
+    assert json.loads(said.stdout)["groups"] == [cost._asdict() for cost in found]
+    assert "needed at least" in run("plan", "--k", 5, "--noise", 0.2, "--by", "class").stdout

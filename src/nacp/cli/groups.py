@@ -28,14 +28,18 @@ from nacp.errors import InputError
 _CALLED = {"group", "groups"}
 
 
-def read_groups(name: str, rows: int, classes: Sequence[Any] | None) -> Array | Mapping[Any, Any]:
+def read_groups(name: str, rows: int | None, classes: Sequence[Any] | None) -> Array | Mapping[Any, Any]:
     """Read the group of each row: an array, or one column of a table; or a mapping from classes to groups.
 
-    A mapping is a ``.json`` object, or a table of the two columns class and group.
+    A mapping is a ``.json`` object, or a table of the two columns class and group. Without a number of rows
+    there may be any, and an object may hold the share of each group.
     """
     path, key = split_key(name)
     if path.suffix == ".json":
-        return _by_class(_read_object(path), classes)
+        found = _read_object(path)
+        if rows is None and all(isinstance(share, float) for share in found.values()):
+            return found
+        return _by_class({each: str(group) for each, group in found.items()}, classes)
     if kind(path) in TEXTS and key is None:
         table = csv_rows(checked(path))
         _, header = next(table)
@@ -49,12 +53,12 @@ def read_groups(name: str, rows: int, classes: Sequence[Any] | None) -> Array | 
         values = np.array(jsonl_column(path, key))
     elif kind(path) in TEXTS:
         read, headed = csv_column(path, key, called=_CALLED)
-        if not headed and len(read) == rows + 1:
+        if not headed and rows is not None and len(read) == rows + 1:
             del read[0]
         values = np.array(read)
     else:
         raise unknown(path)
-    if values.shape != (rows,):
+    if rows is not None and values.shape != (rows,):
         raise InputError(
             name, f"must hold {rows:,} groups, one for each row of PROBS", found=f"{values.shape}",
             remedy="groups of classes are a .json object, or a table with the columns class and group",
@@ -69,7 +73,7 @@ def _read_object(path: Path) -> dict[str, Any]:
         raise InputError(str(path), f"cannot be read as JSON: {error}") from None
     if not isinstance(found, dict):
         raise InputError(str(path), 'must hold an object from classes to groups, such as {"cat": "pet"}')
-    return {each: str(group) for each, group in found.items()}
+    return found
 
 
 def _pairs(path: Path, pairs: list[tuple[str, str]]) -> dict[str, str]:
