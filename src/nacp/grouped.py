@@ -245,6 +245,11 @@ class GroupedCalibration:
         tail = wrapped(f"Promised ({self.guarantee!r}): {self.promise}. Assumed: {self.assumptions}.")
         return f"{head}\n{lines}{more}\n{tail}"
 
+    def _repr_html_(self) -> str:
+        from nacp.show.html import grouped
+
+        return grouped(self)
+
 
 def _listed(names: tuple[Any, ...]) -> str:
     shown = ", ".join(map(str, names[:5]))

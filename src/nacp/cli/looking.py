@@ -10,6 +10,7 @@ import nacp
 from nacp.cli import options
 from nacp.cli.classes import read_lines
 from nacp.cli.errors import FAILED, command
+from nacp.cli.groups import read_groups
 from nacp.cli.inputs import read_points, read_test
 from nacp.cli.labels import read_clean
 from nacp.cli.models import read_calibration, read_noise_beside, with_other
@@ -85,6 +86,7 @@ def diagnose_command(
     "nacp report cal.npz:probs cal.npz:noisy --noise 0.2 --score raps "
     "--test-probs test.npz:probs --test-labels test.npz:labels",
     "nacp report probs.npy labels.csv --clean checked.csv",
+    "nacp report probs.npy labels.npy --noise 0.2 --by class --small all",
     "nacp report probs.csv labels.csv --noise 0.2 --descriptions texts.txt --title 'Our labels'",
 )
 def report_command(
@@ -100,6 +102,14 @@ def report_command(
     delta: options.Delta = None,
     test_probs: options.TestProbs = None,
     test_labels: options.TestLabels = None,
+    groups: options.Groups = None,
+    by: options.By = None,
+    simultaneous: options.Simultaneous = False,
+    small: options.Small = "error",
+    test_groups: Annotated[
+        str | None,
+        typer.Option(help="The group of each of these points, if groups are of rows.", metavar="FILE"),
+    ] = None,
     descriptions: Annotated[
         str | None,
         typer.Option(
@@ -128,10 +138,16 @@ def report_command(
     )
     known = read_noise_beside(clean, noise, noise_interval, noise_confidence, noise_other)
     with progress_of(f"reading {probs}", quiet):
-        matrix, noisy, names = read_points(probs, labels, names=classes, clean=clean, drop=drop_unlabelled)
+        matrix, noisy, names = read_points(
+            probs, labels, names=classes, clean=clean, groups=groups, drop=drop_unlabelled
+        )
         known = with_other(known, noise_other, matrix.shape[-1])
         checked = None if clean is None else read_clean(clean, len(matrix), names, noisy=labels)
         test, true = read_test(test_probs, test_labels, names, matrix.shape[1])
+        grouping = None if groups is None else read_groups(groups, len(matrix), names)
+        if test_groups is not None and test is None:
+            raise InputError("test_groups", "is of no use without --test-probs")
+        tested = None if test_groups is None else read_groups(test_groups, len(test), names)
         texts = None if descriptions is None else read_lines(descriptions)
     with progress_of("calibrating", quiet) as say:
         page = nacp.make_report(
@@ -139,9 +155,11 @@ def report_command(
             delta=delta, crossing=crossing, classes=names, normalize=normalize, from_logits=logits,
             random_state=seed,
             test_probs=test, test_labels=true, descriptions=texts, title=title, say=say,
+            groups=grouping, by=by, simultaneous=simultaneous, small=small, test_groups=tested,
         )  # fmt: skip
     page.save(out)
-    found = page.contents.calibration
+    part = page.contents.groups
+    found = page.contents.calibration if part is None else part.calibration
     show(as_json, described(found) | {"out": str(out)}, found, f"Written: {out}")
 
 

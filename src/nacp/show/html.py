@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from nacp.calibration import Calibration
+    from nacp.grouped import GroupedCalibration
 
 _CARD = (
     "border:1px solid rgba(127,127,127,.35);border-radius:6px;padding:.6em .9em;max-width:60em;"
@@ -13,6 +14,7 @@ _CARD = (
 )
 _TABLE = "border-collapse:collapse;margin:.4em 0;background:transparent;color:inherit;font-size:inherit"
 _CELL = "padding:.15em 1.2em .15em 0;border:0;background:transparent;vertical-align:top;text-align:"
+_SHOWN = 30  # groups
 _MUTED = "opacity:.7;font-weight:normal;"
 
 
@@ -79,4 +81,26 @@ def calibration(cal: "Calibration") -> str:
         facts(told),
         sentence(f"{cal.promise}.", name="Promised"),
         *(sentence(f"{remark}.", name=name) for name, remark in remarks if remark),
+    )
+
+
+def grouped(cal: "GroupedCalibration") -> str:
+    """Return a card for a calibration by group, with a table of its first groups."""
+    rows, who = cal.table(), "rows" if cal.members is None else "classes"
+    noise = "none: the labels are taken as they are" if cal.noise is None else cal.noise.describe(cal.k)
+    told = [
+        ("groups", f"{len(rows):,}, of {who}"),
+        ("score", repr(cal.score)),
+        ("guarantee", repr(cal.guarantee)),
+        ("noise", noise),
+        ("calibration points", f"{cal.n:,} of {cal.k:,} classes"),
+    ]
+    more = [sentence(f"and {len(rows) - _SHOWN:,} groups more")] if len(rows) > _SHOWN else []
+    return card(
+        "Calibration by group",
+        *(sentence(f"{warning}.", name="Warning") for warning in cal.warnings),
+        facts(told),
+        table(("group", "labels", "threshold", "estimated coverage"), rows[:_SHOWN], left=(0, 3)),
+        *more,
+        sentence(f"{cal.promise}.", name="Promised"),
     )

@@ -38,6 +38,7 @@ from nacp.points import column_names, open_points, open_test
 from nacp.scores import as_score
 from nacp.sets import PredictionSets
 from nacp.show.report.curve import curve_of
+from nacp.show.report.groups import Groups
 
 ALPHAS = tuple(round(0.01 * i, 2) for i in range(1, 31))
 """Where the slider stops, besides the alpha that was asked for."""
@@ -100,6 +101,7 @@ class Contents:
     estimate: NoiseEstimate | None
     diagnosis: Diagnosis | None
     sensitivity: Sensitivity | None
+    groups: Groups | None = None
 
     @property
     def calibration(self) -> Calibration:
