@@ -150,3 +150,26 @@ def test_a_plan_for_groups_says_what_python_says(tmp_path):
     found = nacp.plan(k=5, noise=0.2, n=4000, groups={"north": 0.25, "south": 0.75}).groups
     assert json.loads(said.stdout)["groups"] == [cost._asdict() for cost in found]
     assert "needed at least" in run("plan", "--k", 5, "--noise", 0.2, "--by", "class").stdout
+
+
+def test_a_diagnosis_by_group_says_what_python_says(folder, points):
+    probs, _, noisy, groups = points
+    column = f"{folder / 'cal.csv'}:hospital"
+    _, out = calibrated(folder, "--groups", column)
+    said = run(
+        "diagnose", out, folder / "cal.csv", f"{folder / 'cal.csv'}:label", "--groups", column, "--json"
+    )
+    assert said.exit_code == 0, said.output
+    found = nacp.load(out).diagnose(probs[:2000], np.array(NAMES)[noisy[:2000]], groups=groups[:2000])
+    told = json.loads(said.stdout)["groups"]
+    assert [each["checks"][0]["share"] for each in told] == [
+        each.checks[0].share for each in found.diagnoses.values()
+    ]
+    page = folder / "page.html"
+    made = run(
+        "report", folder / "cal.csv", f"{folder / 'cal.csv'}:label", "--classes", folder / "names.txt",
+        "--noise", "0.1", "--groups", column, "-o", page, "--test-probs", folder / "test.csv",
+        "--test-labels", f"{folder / 'test.csv'}:truth", "--test-groups", f"{folder / 'test.csv'}:hospital",
+    )  # fmt: skip
+    assert made.exit_code == 0, made.output
+    assert "with one threshold for all" in page.read_text()

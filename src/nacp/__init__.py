@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 from nacp.advice.compared import ComparisonRow
 from nacp.advice.comparison import Comparison, compare
 from nacp.advice.diagnosis import Diagnosis, compatible_radius, diagnose
+from nacp.advice.group_diagnosis import GroupedDiagnosis
 from nacp.advice.planning import Plan, plan
 from nacp.advice.sensitivity import Sensitivity, sensitivity
 from nacp.advice.theorems import NoisyComparison, compare_with_noisy_cp, threshold_bracket
@@ -89,6 +90,7 @@ __all__ = [
     "Expected",
     "GroupNoise",
     "GroupedCalibration",
+    "GroupedDiagnosis",
     "Guarantee",
     "InputError",
     "Margin",

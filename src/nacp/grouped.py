@@ -20,6 +20,8 @@ from nacp.sets import PredictionSets
 from nacp.wrapping import counted, wrapped
 
 if TYPE_CHECKING:
+    from nacp.advice.diagnosis import Diagnosis
+    from nacp.advice.group_diagnosis import GroupedDiagnosis
     from nacp.noise import Noise
     from nacp.scores import Score
 
@@ -195,6 +197,14 @@ class GroupedCalibration:
             classes=cal.classes,
             alpha=cal.alpha,
         )
+
+    def diagnose(
+        self, probs: ArrayLike, labels: ArrayLike, *, groups: Any = None, level: float = 0.05
+    ) -> Diagnosis | GroupedDiagnosis:
+        """Ask whether the noise model can be right, in each group of rows; see `nacp.diagnose`."""
+        from nacp.advice.diagnosis import diagnose
+
+        return diagnose(self, probs, labels, groups=groups, level=level)
 
     def places(self, labels: Ints, groups: Any = None) -> Ints:
         """Return the place among `names` of the group of each point: by its group, or by its label."""
