@@ -232,6 +232,7 @@ def test_groups_of_rows_cost_what_as_many_points_do_and_all_at_once_more():
         ({"groups": {"a": 0.2, "b": 0.3}}, "sum to 1"),
         ({"groups": {0: "a"}}, "no group for class"),
         ({"groups": []}, "at least one group"),
+        ({"groups": 5}, "must be a mapping"),
         ({"simultaneous": True}, "no effect"),
         ({"by": "rows"}, "class"),
     ],

@@ -75,7 +75,13 @@ def _shares(groups: Any, by: Any, k: int) -> tuple[tuple[Any, ...], Floats, Ints
                     found=f"a least one of {shares.min():g} and a sum of {shares.sum():g}",
                 )  # fmt: skip
             return tuple(groups), shares, None
-    length = 0 if groups is None or isinstance(groups, Mapping) else len(groups)
+    length = 0
+    if groups is not None and not isinstance(groups, Mapping):
+        if np.ndim(groups) != 1:
+            raise InputError(
+                "groups", "must be a mapping, or an array with the group of each row", found=repr(groups)
+            )
+        length = len(groups)
     grouping = open_grouping(groups, by, length, k, None)
     assert grouping is not None
     number, places = len(grouping.names), grouping.places
