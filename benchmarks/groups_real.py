@@ -2,7 +2,7 @@
 
 Run ``python benchmarks/groups_real.py --data FOLDER``, or set NACP_BENCHMARK_DATA to that folder. It must
 hold cifar10n.npz, cifar100.npz, tinyimagenet.npz and imagenet.npz; nothing is written where it is not named.
-Writes docs/groups-results.md.
+Writes its part of docs/groups-results.md, between two marks.
 """
 
 import argparse
@@ -16,6 +16,7 @@ import numpy as np
 import nacp
 
 OUT = Path(__file__).parent.parent / "docs" / "groups-results.md"
+START, END = "<!-- made by benchmarks/groups_real.py -->\n", "<!-- end of what it made -->\n"
 ALPHA, DELTA = 0.1, 0.05
 NOISE = nacp.UniformNoise(0.2)
 SUPERCLASSES = {
@@ -132,7 +133,8 @@ def rows_of(draws, fixed):
     return lines
 
 
-HEAD = """# Coverage by group, measured
+HEAD = """
+## Real classifiers
 
 Made by `python benchmarks/groups_real.py --repeats {repeats}` with NACP_BENCHMARK_DATA set, on the outputs of
 real classifiers; see [which-guarantee.md](which-guarantee.md) for what is promised. {repeats} draws:
@@ -184,7 +186,7 @@ def main():
             least = f"{costs[0].least:,}"
         note = next((text for start, text in NOTES.items() if title.startswith(start)), "")
         page += [
-            f"## {title}\n\n{n:,} calibration points, {tested:,} test points."
+            f"### {title}\n\n{n:,} calibration points, {tested:,} test points."
             f"{note.format(aside=aside, least=least)}\n",
             "| | worst group | least in a draw | short | labels per set | all labels |",
             "|---|---|---|---|---|---|",
@@ -192,7 +194,9 @@ def main():
             "",
         ]
         print("\n".join(page[-len(draws[0]) - 1 :]), flush=True)
-    OUT.write_text("\n".join(page).rstrip() + "\n", encoding="utf-8")
+    before, rest = OUT.read_text(encoding="utf-8").split(START)
+    made = "\n".join(page).rstrip() + "\n\n"
+    OUT.write_text(f"{before}{START}{made}{END}{rest.split(END)[1]}", encoding="utf-8")
 
 
 if __name__ == "__main__":

@@ -5,6 +5,7 @@ import pytest
 
 import nacp
 from nacp import engine
+from nacp.guarantees.lumped import lumped_growth
 from nacp.paper import twins
 from nacp.tuning import tuned
 
@@ -71,3 +72,359 @@ def test_thresholds_by_class_are_those_of_the_definition(points, score, noise, g
         q, estimate = by_definition(placed, labels, weights, group, 0.9, rule)
         assert each.native_threshold == q
         assert each.estimate == pytest.approx(min(estimate, 1.0), abs=1e-9)
+
+
+# Row groups
+
+
+@pytest.mark.parametrize("few", [0, 1 << 14], ids=["one by one", "at once"])
+@pytest.mark.parametrize("noise", [0.2, nacp.MatrixNoise(0.8 * np.eye(10) + 0.02)], ids=["uniform", "matrix"])
+def test_a_group_of_rows_is_calibrated_as_its_rows_alone(points, monkeypatch, few, noise):
+    monkeypatch.setattr("nacp.grouping._FEW", few)
+    probs, _, noisy = points
+    groups = np.where(np.arange(len(noisy)) % 3 == 0, "a", "b")
+    for guarantee in ("none", "expected", nacp.Expected("worst-case"), "pac"):
+        known = {"noise": noise, "alpha": 0.3, "guarantee": guarantee}
+        cal = nacp.calibrate(probs, noisy, groups=groups, small="all", **known)
+        for name in ("a", "b"):
+            mine = cal.groups[name]
+            alone = nacp.calibrate(probs[groups == name], noisy[groups == name], **known)
+            assert (mine.threshold, mine.n, mine.note) == (alone.threshold, alone.n, alone.note)
+            for number in ("estimate", "correction", "gap"):
+                assert getattr(mine, number) == pytest.approx(getattr(alone, number), abs=1e-12)
+
+
+def test_sets_are_those_of_each_group_by_itself(points):
+    probs, _, noisy = points
+    groups = np.arange(len(noisy)) % 2
+    cal = nacp.calibrate(probs, noisy, noise=0.2, alpha=0.3, groups=groups, score="aps")
+    sets = cal.predict_set(probs, groups=groups)
+    for name in (0, 1):
+        assert (
+            sets[groups == name].to_lists() == cal.groups[name].predict_set(probs[groups == name]).to_lists()
+        )
+
+
+def test_sets_by_class_hold_a_label_where_it_scores_at_most_as_its_threshold(points):
+    probs, _, noisy = points
+    for score in ("hps", "aps"):
+        cal = nacp.calibrate(probs, noisy, noise=0.2, guarantee="none", by="class", score=score, small="all")
+        placed = engine.open_block(probs, cal.score.spec).placed.astype(np.float64)
+        native = np.array([each.native_threshold for each in cal.calibrations])
+        assert np.array_equal(np.asarray(cal.predict_set(probs)), placed <= native)
+
+
+def test_without_noise_by_class_is_mondrian(points):
+    probs, truth, _ = points
+    cal = nacp.calibrate(probs, truth, noise=None, by="class", small="all", alpha=0.2)
+    for label, each in cal.groups.items():
+        own = np.sort(1 - probs[truth == label, label].astype(np.float64))
+        rank = int(np.ceil(0.8 * (len(own) + 1) - 1e-9))
+        assert each.threshold == (own[rank - 1] if rank <= len(own) else np.inf)
+    expected = nacp.calibrate(
+        probs, truth, noise=0.0, guarantee="expected", by="class", small="all", alpha=0.2
+    )
+    assert expected.thresholds == cal.thresholds
+
+
+def test_with_checked_labels_each_group_has_its_own(points):
+    probs, truth, noisy = points
+    groups = np.arange(len(noisy)) % 2
+    checked = np.arange(0, 240, dtype=np.int64)
+    known = {"alpha": 0.2, "guarantee": "expected"}
+    cal = nacp.calibrate(probs, noisy, clean=(checked, truth[checked]), groups=groups, **known)
+    for name in (0, 1):
+        mine = checked[checked % 2 == name]
+        scores = np.sort(1 - probs[mine, truth[mine]].astype(np.float64))
+        assert cal.groups[name].threshold == scores[int(np.ceil(0.8 * 121)) - 1]
+    with pytest.warns(nacp.NoValidThresholdWarning, match="none of its labels were checked"):
+        nacp.calibrate(
+            probs, noisy, clean=(checked[::2], truth[checked[::2]]), groups=groups, small="all", **known
+        )
+    with pytest.raises(nacp.InputError, match="clean has no effect on groups of classes yet"):
+        nacp.calibrate(probs, noisy, clean=(checked, truth[checked]), by="class")
+
+
+# The promises
+
+
+def at_the_null(rng, n, noise, alpha=0.1):
+    """Draw points whose sets at the threshold 1/2 hold the true label with probability 1 - alpha exactly."""
+    truth = rng.choice(3, size=n, p=[0.5, 0.3, 0.2])
+    scores = (rng.random((n, 3)) >= 0.3).astype(np.float64)
+    scores[np.arange(n), truth] = rng.random(n) >= 1 - alpha
+    return scores, noise.sample(truth, 3, random_state=rng)
+
+
+@pytest.mark.filterwarnings("ignore::nacp.NoValidThresholdWarning")
+@pytest.mark.parametrize("groups", [{0: 0, 1: 1, 2: 2}, {0: 0, 1: 0, 2: 1}], ids=["classes", "groups"])
+@pytest.mark.parametrize(
+    "noise",
+    [nacp.UniformNoise(0.2), nacp.MatrixNoise([[0.7, 0.2, 0.1], [0.05, 0.9, 0.05], [0.1, 0.15, 0.75]])],
+    ids=["uniform", "matrix"],
+)
+def test_pac_by_class_passes_at_the_null_with_probability_delta_at_the_most(noise, groups):
+    """At the null a bet is won with probability delta at the most; 3.5 standard errors are allowed."""
+    runs, delta, won = 120, 0.1, []
+    for seed in range(runs):
+        scores, labels = at_the_null(np.random.default_rng(seed), 150, noise)
+        cal = nacp.calibrate(
+            scores, labels, noise=noise, score="precomputed", groups=groups, small="all",
+            guarantee=nacp.PAC(delta, grid=(0.5,)),
+        )  # fmt: skip
+        won.append([each.obstacle is None for each in cal.calibrations])
+    rates = np.mean(won, axis=0)
+    assert np.all(rates <= delta + 3.5 * np.sqrt(delta * (1 - delta) / runs))
+    assert rates.sum() > 0  # else the test could not fail
+
+
+def test_rows_that_are_lumped_gain_no_more_than_one_by_one_and_hardly_less():
+    """docs/guarantees.md, G2, with room for rounding; for one class nothing is lost but a third moment."""
+    rng = np.random.default_rng(0)
+    for size in (1, 5):
+        for rows in (1, 7, 400):
+            number = rng.binomial(size, 0.2, size=(rows, 3))
+            stake, rest, target = np.array([[0.01, 0.1, 0.5]]), np.array([[-0.05]]), 0.9 * size
+            one_by_one = np.prod(1 + stake * rest * (number - target), axis=0)
+            ones = np.array([[size]])
+            growth, _, spread = lumped_growth(
+                stake, rest, 0.9 * ones, ones, number.sum(axis=0)[None], np.array([rows])
+            )
+            assert np.all(growth[0] <= one_by_one * (1 + 1e-12))
+            assert np.all(growth[0] >= one_by_one * (1 - 1.1 * (stake**2 * spread)[0]))
+
+
+@pytest.mark.parametrize("score", ["hps", "aps"])
+def test_both_engines_find_the_same_thresholds_by_class(score):
+    pytest.importorskip("nacp.engine._native")
+    probs, truth = twins.simulate("cifar10", n=2000, random_state=3)
+    noisy = nacp.UniformNoise(0.2).sample(truth, 10, random_state=3)
+    found = []
+    for name in ("numpy", "native"):
+        with engine.using(name), tuned(collected_pairs=500):
+            found += [
+                nacp.calibrate(
+                    probs, noisy, noise=0.2, alpha=0.2, by="class", score=score, guarantee=g, small="all"
+                ).thresholds
+                for g in ("none", "expected", "pac")
+            ]
+    assert found[:3] == found[3:]
+
+
+def test_pac_by_class_costs_about_the_floor():
+    """The excess is about z sd(s)/sqrt(p n): see docs/guarantees.md, G1."""
+    probs, truth = twins.simulate("cifar10", n=20000, random_state=3)
+    noisy = nacp.UniformNoise(0.2).sample(truth, 10, random_state=3)
+    cal = nacp.calibrate(probs, noisy, noise=0.2, by="class", delta=0.05)
+    floor = 1.645 * np.sqrt((0.09 + 0.81 * 0.25) / 0.8 / 2000)
+    excess = np.mean([each.estimate - 0.9 for each in cal.calibrations])
+    assert 0.8 * floor < excess < 1.4 * floor
+
+
+@pytest.mark.filterwarnings("ignore::nacp.NoValidThresholdWarning")
+def test_expected_by_class_covers_on_average():
+    """Over calibration sets; the tolerance is 3.5 standard errors of the mean coverage."""
+    noise, runs, covered = nacp.UniformNoise(0.2), 150, []
+    for seed in range(runs):
+        rng = np.random.default_rng(1000 + seed)
+        truth = rng.integers(3, size=120)
+        scores = rng.random((120, 3)) ** 0.5
+        scores[np.arange(120), truth] = rng.random(120)  # coverage at q is q
+        labels = noise.sample(truth, 3, random_state=rng)
+        cal = nacp.calibrate(
+            scores, labels, noise=noise, score="precomputed", guarantee="expected", by="class", small="all",
+            alpha=0.2,
+        )  # fmt: skip
+        covered.append([min(each.threshold, 1.0) for each in cal.calibrations])
+    mean, error = np.mean(covered, axis=0), np.std(covered, axis=0) / np.sqrt(runs)
+    assert np.all(mean >= 0.8 - 3.5 * error)
+    assert np.all(mean < 0.9)
+
+
+def test_at_once_each_group_is_tested_at_a_part_of_delta(points):
+    probs, _, noisy = points
+    one = nacp.calibrate(probs, noisy, noise=0.2, alpha=0.3, groups={i: i % 2 for i in range(10)}, delta=0.02)
+    both = nacp.calibrate(
+        probs,
+        noisy,
+        noise=0.2,
+        alpha=0.3,
+        groups={i: i % 2 for i in range(10)},
+        delta=0.04,
+        simultaneous=True,
+    )
+    assert both.thresholds == one.thresholds
+    assert "all 2 groups of classes at once" in both.promise
+    assert "at least 96%" in both.promise
+    with pytest.raises(nacp.InputError, match='simultaneous has no effect on guarantee "none"'):
+        nacp.calibrate(probs, noisy, noise=0.2, guarantee="none", by="class", simultaneous=True)
+
+
+# Small groups
+
+
+def test_a_group_that_is_too_small_is_refused_or_holds_all_labels_or_is_pooled(points):
+    probs, _, noisy = points
+    groups = ["one"] + ["few"] * 3 + ["many"] * (len(noisy) - 4)
+    with pytest.raises(nacp.InputError, match=r"2 of 3 groups .*'few' \(3 points\), 'one' \(1 points\)"):
+        nacp.calibrate(probs, noisy, noise=0.2, alpha=0.3, groups=groups)
+    with pytest.warns(nacp.NoValidThresholdWarning, match="in 2 of 3 groups"):
+        cal = nacp.calibrate(probs, noisy, noise=0.2, alpha=0.3, groups=groups, small="all")
+    assert cal.infinite == ("few", "one")
+    assert cal.predict_set(probs[:2], groups=["one", "many"]).sizes[0] == 10
+    parts = np.repeat(["a", "b", "c", "d"], [10, 20, 30, len(noisy) - 60])
+    cal = nacp.calibrate(
+        probs, noisy, noise=0.2, alpha=0.3, guarantee="expected", groups=parts, small="merge"
+    )
+    assert cal.aside == 30
+    assert not cal.infinite
+
+
+@pytest.mark.filterwarnings("ignore::nacp.NoValidThresholdWarning")
+def test_what_is_merged_does_not_depend_on_the_points_that_are_tested(points):
+    """Other labels of the points that calibrate leave the pool as it is."""
+    probs, _, noisy = points
+    cal = nacp.calibrate(probs, noisy, noise=0.2, alpha=0.3, by="class", small="merge", guarantee="expected")
+    aside = np.random.default_rng([0, 2]).permutation(len(noisy))[: cal.aside]
+    others = (noisy + 1) % 10
+    others[aside] = noisy[aside]
+    again = nacp.calibrate(
+        probs, others, noise=0.2, alpha=0.3, by="class", small="merge", guarantee="expected"
+    )
+    assert again.pooled == cal.pooled != ()
+    assert "are one group, as they are small" in cal.promise
+
+
+@pytest.mark.filterwarnings("ignore::nacp.NoValidThresholdWarning")
+def test_thousands_of_groups_of_rows_and_of_one_point():
+    probs, truth = twins.simulate("cifar10", n=3000, random_state=0)
+    noisy = nacp.UniformNoise(0.1).sample(truth, 10, random_state=0)
+    cal = nacp.calibrate(probs, noisy, noise=0.1, groups=np.arange(3000), small="all")
+    assert len(cal.infinite) == 3000
+    assert "and 2,970 groups more" in str(cal)
+
+
+# Files
+
+
+@pytest.mark.parametrize("given", [{"by": "class"}, {"groups": "rows"}, {"groups": "rows", "small": "merge"}])
+def test_saved_and_loaded_it_is_the_same(points, tmp_path, given):
+    probs, _, noisy = points
+    rows = np.array(["x", "y"])[np.arange(len(noisy)) % 2]
+    given = given | ({"groups": rows} if "groups" in given else {})
+    cal = nacp.calibrate(
+        probs, noisy, noise=0.2, alpha=0.3, guarantee="expected", classes=[f"c{i}" for i in range(10)],
+        **({"small": "all"} | given),
+    )  # fmt: skip
+    cal.save(tmp_path / "cal.json")
+    again = nacp.load(tmp_path / "cal.json")
+    assert again == cal
+    assert str(again) == str(cal)
+    groups = rows if "groups" in given else None
+    assert (
+        again.predict_set(probs, groups=groups).to_lists() == cal.predict_set(probs, groups=groups).to_lists()
+    )
+
+
+@pytest.mark.parametrize(
+    ("field", "value"),
+    [
+        ("names", ["x"]), ("names", ["x", "x"]), ("names", [{}, 1]), ("of_name", [0, 7]),
+        ("of_name", [0, -1]), ("members", [0]), ("members", [0] * 9 + [5]), ("groups", []), ("common", {}),
+        ("pooled", ["z"]), ("n", 0), ("guarantee", {"name": "none"}), ("simultaneous", 1),
+    ],
+)  # fmt: skip
+def test_a_file_that_does_not_fit_is_refused(points, tmp_path, field, value):
+    import json
+
+    probs, _, noisy = points
+    path = tmp_path / "cal.json"
+    nacp.calibrate(
+        probs, noisy, noise=0.2, alpha=0.3, guarantee="expected", groups={i: i % 2 for i in range(10)}
+    ).save(path)
+    path.write_text(json.dumps(json.loads(path.read_text()) | {field: value}))
+    with pytest.raises(nacp.InputError, match="cannot be used"):
+        nacp.load(path)
+
+
+# What is refused
+
+
+@pytest.mark.parametrize(
+    ("given", "sentence"),
+    [
+        ({"groups": ["a"]}, r"groups must have the shape \(300,\)"),
+        ({"groups": [["a"], ["b", "c"]]}, r"groups must have the shape \(300,\)"),
+        ({"groups": ["a"] * 299 + [None]}, "groups is missing in row 299"),
+        ({"groups": [1.0] * 299 + [float("nan")]}, "groups is missing in row 299"),
+        ({"groups": [("a",)] * 300}, "groups must"),
+        ({"groups": {0: "a"}}, "groups has no group for class 1; 1 of 10 classes"),
+        ({"groups": {i: "a" for i in range(11)}}, "groups has a group for 10, which is no class"),
+        ({"groups": {i: None for i in range(10)}}, "groups is missing in class 0"),
+        ({"groups": {}}, "groups has no group for class 0"),
+        ({"by": "class", "groups": ["a"] * 300}, "by says what the groups are, and so does groups"),
+        ({"by": "hospital"}, 'by must be "class"'),
+        ({"small": "all"}, "small has no effect without groups"),
+        ({"simultaneous": True}, "simultaneous has no effect without groups"),
+        ({"by": "class", "small": "drop"}, "small must be one of"),
+        ({"by": "class", "guarantee": "binomial"}, '"binomial" cannot be found for groups of classes'),
+        ({"by": "class", "guarantee": "nacp"}, '"nacp" cannot be found for groups of classes'),
+        ({"groups": {i: 0 for i in range(10)}, "guarantee": "acnl"}, '"acnl" holds for each class by itself'),
+    ],
+)
+def test_what_cannot_be_is_refused(points, given, sentence):
+    probs, _, noisy = points
+    with pytest.raises(nacp.InputError, match=sentence):
+        nacp.calibrate(probs, noisy, noise=0.2, **given)
+
+
+def test_groups_at_prediction_must_be_known_and_of_use(points):
+    probs, _, noisy = points
+    rows = np.array(["x", "y"])[np.arange(len(noisy)) % 2]
+    cal = nacp.calibrate(probs, noisy, noise=0.2, alpha=0.3, groups=rows, guarantee="none")
+    with pytest.raises(nacp.InputError, match="holds 'z' in row 1, a group that was not calibrated"):
+        cal.predict_set(probs[:2], groups=["x", "z"])
+    with pytest.raises(nacp.InputError, match="groups must say of which group each row is"):
+        cal.predict_set(probs[:2])
+    with pytest.raises(nacp.InputError, match=r"groups must have the shape \(2,\)"):
+        cal.predict_set(probs[:2], groups=["x"])
+    by_class = nacp.calibrate(probs, noisy, noise=0.2, by="class", guarantee="none", small="all")
+    with pytest.raises(nacp.InputError, match="groups has no effect: thresholds differ by class"):
+        by_class.predict_set(probs[:2], groups=["x", "y"])
+
+
+def test_a_group_that_is_declared_and_has_no_point(points):
+    pd = pytest.importorskip("pandas")
+    probs, _, noisy = points
+    groups = pd.Categorical(["a"] * len(noisy), categories=["b", "a"])
+    with pytest.raises(nacp.InputError, match="'b' \\(0 points\\)"):
+        nacp.calibrate(probs, noisy, noise=0.2, alpha=0.3, groups=groups)
+    with pytest.warns(nacp.NoValidThresholdWarning, match="no calibration point is of this group"):
+        cal = nacp.calibrate(probs, noisy, noise=0.2, alpha=0.3, groups=pd.Series(groups), small="all")
+    assert cal.names == ("b", "a")
+
+
+# Clusters
+
+
+def test_classes_whose_scores_are_alike_are_in_one_cluster():
+    """Ten easy and ten hard classes, of noisy labels: k-means finds them."""
+    rng = np.random.default_rng(0)
+    truth = rng.integers(20, size=6000)
+    sure = np.where(truth < 10, 0.95, 0.4)
+    probs = rng.dirichlet(np.ones(20), size=6000)
+    probs *= (1 - sure)[:, None]
+    probs[np.arange(6000), truth] += sure
+    noise = nacp.UniformNoise(0.2)
+    groups = nacp.cluster_classes(probs, noise.sample(truth, 20, random_state=1), noise=noise, clusters=2)
+    assert groups == {i: int(i >= 10) for i in range(20)}
+
+
+def test_rare_classes_are_in_a_cluster_of_their_own(points):
+    probs, truth, _ = points
+    some = np.append(np.flatnonzero(truth != 3), np.flatnonzero(truth == 3)[:2])
+    names = [f"c{i}" for i in range(10)]
+    groups = nacp.cluster_classes(probs[some], truth[some], noise=None, clusters=2, classes=names)
+    assert [name for name in names if groups[name] == 2] == ["c3"]
+    with pytest.raises(nacp.InputError, match="clusters must be at most 10"):
+        nacp.cluster_classes(probs, truth, noise=None, clusters=11)

@@ -17,8 +17,16 @@ from nacp.coverage.audit import AuditPlan
 from nacp.coverage.audited import AuditedCoverage
 from nacp.errors import InputError, warn
 from nacp.grouped import GroupedCalibration
-from nacp.grouping import SMALL, check_grouping, grouped_calibrations, open_grouping
+from nacp.grouping import (
+    SMALL,
+    announced,
+    check_grouping,
+    checked_groups,
+    grouped_calibrations,
+    open_grouping,
+)
 from nacp.guarantees import Binomial, Guarantee, as_guarantee
+from nacp.marginal import NoValidThresholdWarning as NoValidThresholdWarning
 from nacp.marginal import calibrations as calibrations
 from nacp.marginal import coverage_curve as coverage_curve
 from nacp.noise import (
@@ -34,10 +42,6 @@ from nacp.noise import (
 from nacp.points import check_classes, check_given, column_names, open_rows, warn_of_repeats
 from nacp.scores import ScoreLike as ScoreLike
 from nacp.scores import as_score
-
-
-class NoValidThresholdWarning(UserWarning):
-    """No threshold keeps the promise with this calibration set, so the sets hold all classes."""
 
 
 @overload
@@ -275,6 +279,15 @@ def calibrate(
         rows, numbers, names, dealt = open_checked(probs, labels, clean, seed, audit, **options)
         warn_of_repeats(rows)
         sample = Sample(rows, numbers, score)
+        grouping = open_grouping(groups, by, rows.n, rows.k, names)
+        if grouping is not None:
+            return announced(
+                checked_groups(
+                    sample, dealt, guarantee, noise, alphas, seed, grouping, simultaneous=simultaneous,
+                    small=small, classes=names, normalize=normalize,
+                ),
+                alpha,
+            )  # fmt: skip
         guessed = guessing_noise(sample, noise, dealt.pilot)
         coverage = AuditedCoverage(sample, dealt, guessed.matrix(sample.k))
         found = checked_calibrations(coverage, guarantee, alphas, seed, classes=names, normalize=normalize)
@@ -311,7 +324,7 @@ def calibrate(
             numbers, parts = noise.spread(numbers)
         grouping = open_grouping(groups, by, rows.n, rows.k, names)
         if grouping is not None:
-            check_grouping(grouping, guarantee, noise, numbers, simultaneous)
+            check_grouping(grouping, guarantee, noise, numbers, simultaneous, extra)
         sample = Sample(rows, numbers, score, extra, parts)
         if grouping is not None:
             by_group = grouped_calibrations(
@@ -328,8 +341,7 @@ def calibrate(
                 normalize=normalize,
                 noise_basis=basis,
             )
-            _warn_of_groups(by_group)
-            return by_group[0] if np.ndim(alpha) == 0 else by_group
+            return announced(by_group, alpha)
         found = sample.ask(
             calibrations(
                 sample,
@@ -351,19 +363,6 @@ def calibrate(
             )
     warn_of(found[0].warnings)
     return found[0] if np.ndim(alpha) == 0 else found
-
-
-def _warn_of_groups(found: list[GroupedCalibration]) -> None:
-    """Warn of groups in which no threshold keeps the promise, and of what labels say against the noise."""
-    for cal in found:
-        if cal.infinite:
-            shown = ", ".join(map(str, cal.infinite[:5])) + (", ..." if len(cal.infinite) > 5 else "")
-            warn(
-                f"no threshold keeps the promise in {len(cal.infinite):,} of {len(cal.names):,} groups "
-                f"({shown}), so their sets hold all labels: {cal.groups[cal.infinite[0]].obstacle}",
-                NoValidThresholdWarning,
-            )
-    warn_of(found[0].warnings)
 
 
 def noise_is_missing() -> InputError:

@@ -11,21 +11,26 @@ import numpy as np
 
 from nacp._types import Bools, Floats, Ints
 from nacp.calibration import Calibration
-from nacp.contradicted import against
+from nacp.checked import checked_calibrations, guessing_noise
+from nacp.contradicted import against, warn_of
 from nacp.coverage import Rule, Sample
-from nacp.coverage.parted import PartedCoverage
-from nacp.errors import InputError
+from nacp.coverage.audit import Audit, deal
+from nacp.coverage.audited import AuditedCoverage
+from nacp.coverage.parted import PartedCoverage, RowPartedCoverage
+from nacp.errors import InputError, warn
 from nacp.grouped import GroupedCalibration
 from nacp.guarantees import PAC, Finding, Found, Guarantee, Problem, find
-from nacp.marginal import calibration_of
-from nacp.noise import Noise, UniformNoise
-from nacp.points import check_class_groups, check_row_groups
+from nacp.marginal import NoValidThresholdWarning, calibration_of
+from nacp.noise import Noise, NoiseLike, UniformNoise, Unsaid
+from nacp.points import Rows, check_class_groups, check_row_groups
 from nacp.stats.bounds import floor
 from nacp.wrapping import counted
 
 SMALL = ("error", "all", "merge")
 # This part of the points says which groups are small, if these are to be merged.
 _ASIDE = 10
+# Groups of rows with fewer pairs on average than this are calibrated at once, with these guarantees.
+_FEW, _AT_ONCE = 1 << 14, ("none", "split", "expected")
 
 
 class Grouping(NamedTuple):
@@ -55,9 +60,16 @@ def open_grouping(groups: Any, by: Any, n: int, k: int, classes: tuple[Any, ...]
 
 
 def check_grouping(
-    grouping: Grouping, guarantee: Guarantee, noise: Noise | None, labels: Ints, simultaneous: bool
+    grouping: Grouping,
+    guarantee: Guarantee,
+    noise: Noise | None,
+    labels: Ints,
+    simultaneous: bool,
+    unlabelled: Rows | None = None,
 ) -> None:
     """Refuse what cannot be found for groups."""
+    if unlabelled is not None:
+        raise InputError("unlabelled", "cannot be used with groups: nobody knows of which its points are")
     if simultaneous and guarantee.delta is None:
         raise InputError(
             "simultaneous", f'has no effect on guarantee "{guarantee.name}", which has no delta to divide'
@@ -103,7 +115,7 @@ def grouped_calibrations(
     if small == "merge":
         aside, rest = np.split(np.random.default_rng([seed, 2]).permutation(n), [n // _ASIDE])
         rest.sort()
-        pooled = _small(sample, grouping, aside, guarantee, noise, max(alphas))
+        pooled = _small(sample, grouping, aside, guarantee, noise, min(alphas))
         sample = sample.some(rest)
         places = places if grouping.of_classes else places[rest]
     # The tested groups: each by itself, and at last those that are pooled.
@@ -134,11 +146,92 @@ def grouped_calibrations(
     return results
 
 
+def checked_groups(
+    sample: Sample,
+    audit: Audit,
+    guarantee: Guarantee,
+    noise: NoiseLike | Unsaid,
+    alphas: Sequence[float],
+    seed: int,
+    grouping: Grouping,
+    *,
+    simultaneous: bool,
+    small: str,
+    classes: tuple[Any, ...] | None,
+    normalize: bool,
+) -> list[GroupedCalibration]:
+    """Return for each alpha a calibration by group of rows, from checked labels."""
+    if grouping.of_classes:
+        raise InputError("clean", "has no effect on groups of classes yet", remedy="pass noise= instead")
+    if audit.plan is not None:
+        raise InputError("audit", "chose points for all groups together", remedy="check labels at random")
+    if small == "merge":
+        raise InputError("small", 'must be "error" or "all" with checked labels', found='"merge"')
+    check_grouping(grouping, guarantee, None, sample.labels, simultaneous)
+    number, each = len(grouping.names), guarantee
+    if simultaneous and guarantee.delta is not None:
+        each = replace(guarantee, delta=guarantee.delta / number)  # type: ignore[type-var]  # a dataclass
+    by_group = []
+    for g in range(number):
+        rows = np.flatnonzero(grouping.places == g)
+        which = grouping.places[audit.rows] == g
+        if which.any():
+            some, places = sample.some(rows), np.searchsorted(rows, audit.rows[which])
+            dealt = deal(some.n, some.k, places, audit.labels[which], seed)
+            matrix = guessing_noise(some, noise, dealt.pilot).matrix(some.k)
+            coverage = AuditedCoverage(some, dealt, matrix)
+            by_group.append(
+                checked_calibrations(coverage, each, alphas, seed, classes=classes, normalize=normalize)
+            )
+        else:
+            nothing = Found(Finding(np.inf, 1.0, 0.0, "none of its labels were checked"), None)  # type: ignore[arg-type]
+            by_group.append(
+                [
+                    calibration_of(
+                        sample, each, None, alpha, "last", nothing, len(rows), checked=0, random_state=seed,
+                        classes=classes, normalize=normalize, alphas=len(alphas),
+                    )
+                    for alpha in alphas
+                ]
+            )  # fmt: skip
+    results = [
+        GroupedCalibration(grouping.names, tuple(cals), guarantee, sample.n, None, simultaneous)
+        for cals in zip(*by_group, strict=True)
+    ]
+    if small == "error":
+        for result in results:
+            _refuse_small(result, None, grouping)
+    return results
+
+
+def announced(
+    found: list[GroupedCalibration], alpha: float | Sequence[float]
+) -> GroupedCalibration | list[GroupedCalibration]:
+    """Return calibrations by group; warn where no threshold keeps the promise, or of the noise model."""
+    for cal in found:
+        if cal.infinite:
+            shown = ", ".join(map(str, cal.infinite[:5])) + (", ..." if len(cal.infinite) > 5 else "")
+            warn(
+                f"no threshold keeps the promise in {len(cal.infinite):,} of {len(cal.names):,} groups "
+                f"({shown}), so their sets hold all labels: {cal.groups[cal.infinite[0]].obstacle}",
+                NoValidThresholdWarning,
+            )
+    warn_of(found[0].warnings)
+    return found[0] if np.ndim(alpha) == 0 else found
+
+
 def _of_rows(
     sample: Sample, guarantee: Guarantee, noise: Noise | None, alphas: Sequence[float], crossing: Rule,
     seed: int, places: Ints, number: int, known: dict[str, Any],
 ) -> list[list[Calibration]]:  # fmt: skip
-    """Calibrate each group with its rows alone; return for each alpha one for each group."""
+    """Calibrate each group with its rows alone; return for each alpha one for each group.
+
+    Many small groups at once, where the guarantee can be: each by itself takes some milliseconds.
+    """
+    exact = noise is None or (len(noise.doubt.ends) == 1 and not noise.doubt.radius)
+    if guarantee.name in _AT_ONCE and exact and sample.parts is None and sample.n * sample.k < number * _FEW:
+        arguments = sample, guarantee, noise, alphas, crossing, seed, places, number, known
+        return _of_classes(*arguments, kind=RowPartedCoverage)
     order = np.argsort(places, kind="stable")
     ends = np.searchsorted(places[order], np.arange(number + 1))
     least, needed = (
@@ -190,10 +283,11 @@ def fewest(guarantee: Guarantee, noise: Noise | None, k: int, alphas: Sequence[f
 def _of_classes(
     sample: Sample, guarantee: Guarantee, noise: Noise | None, alphas: Sequence[float], crossing: Rule,
     seed: int, places: Ints, number: int, known: dict[str, Any],
+    kind: type[PartedCoverage] = PartedCoverage,
 ) -> list[list[Calibration]]:  # fmt: skip
     """Calibrate groups of classes, all with all rows; return for each alpha one for each group."""
     ends = (UniformNoise(0.0),) if noise is None else noise.doubt.ends
-    coverages = [PartedCoverage(sample, end.inverse(sample.k), places, number) for end in ends]
+    coverages = [kind(sample, end.inverse(sample.k), places, number) for end in ends]
     results = []
     for alpha in alphas:
         ways = [sample.ask(guarantee.find_parted(each, alpha, crossing, seed)) for each in coverages]
@@ -271,12 +365,19 @@ def _refuse_small(result: GroupedCalibration, noise: Noise | None, grouping: Gro
     if not result.infinite:
         return
     some = [(name, result.groups[name]) for name in result.infinite]
-    shown = ", ".join(f"{name!r} ({cal.n:,} points)" for name, cal in some[:5])
+    shown = ", ".join(
+        f"{name!r} ({cal.n if cal.checked is None else cal.checked:,} points)" for name, cal in some[:5]
+    )
     more = f" and {len(some) - 5:,} more" if len(some) > 5 else ""
     each = result.calibrations[0].guarantee
     needed = points_needed(each, noise, result.k, result.alpha, of_classes=grouping.of_classes)
     about = "" if needed is None else f"; about {needed:,} points of a group are needed"
-    why = "" if needed is not None and any(cal.n < needed for _, cal in some) else f": {some[0][1].obstacle}"
+    why = (
+        ""
+        if needed is not None
+        and any((cal.n if cal.checked is None else cal.checked) < needed for _, cal in some)
+        else f": {some[0][1].obstacle}"
+    )
     raise InputError(
         "groups" if result.members is None or len(result.names) < result.k else "by",
         f"has {len(some):,} of {len(result.names):,} groups in which no threshold keeps the promise, as "

@@ -18,6 +18,10 @@ from nacp.points import open_points
 from nacp.scores import ScoreLike, as_score
 
 
+class NoValidThresholdWarning(UserWarning):
+    """No threshold keeps the promise with this calibration set, so the sets hold all classes."""
+
+
 def calibrations(
     sample: Sample,
     guarantee: Guarantee,

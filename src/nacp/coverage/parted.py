@@ -12,13 +12,14 @@ from typing import NamedTuple
 
 import numpy as np
 
-from nacp._types import Bools, Floats, Ints
+from nacp._types import Array, Bools, Floats, Ints
 from nacp.coverage.crossing import ROUNDING, Rule
 from nacp.coverage.estimator import rest_unit, whole_units
 from nacp.coverage.parting import Events, PartedTally, PartedUpto, PartedWindow, Scores
 from nacp.coverage.sample import Sample, Talk
 from nacp.engine.cells import EDGES
 from nacp.noise.matrices import ClassMatrix, GroupedMatrix
+from nacp.stats.bounds import expected_excess
 from nacp.tuning import tuning
 
 # Groups times cells of the first read, and how many cells at the least and at the most.
@@ -28,10 +29,11 @@ _GLANCED = 1 << 16
 
 
 class Crossings(NamedTuple):
-    """For each group a native threshold, and the estimated coverage there."""
+    """For each group a native threshold, the estimated coverage there, and the pairs' weight up to there."""
 
     thresholds: Floats
     estimates: Floats
+    weights: Ints
 
 
 class Curves(NamedTuple):
@@ -63,13 +65,42 @@ class PartedCoverage:
     def __init__(self, sample: Sample, inverse: ClassMatrix, places: Ints, number: int) -> None:
         self.sample, self.inverse, self.places, self.number = sample, inverse, places, number
         self.n, self.k = sample.n, sample.k
-        self.classes: Ints = np.bincount(places, minlength=number)
-        by_class = inverse.push(sample.label_counts(self.k))
-        self.mass: Floats = np.bincount(places, by_class, minlength=number).astype(np.float64)
-        self.counts: Ints = np.bincount(places[sample.labels], minlength=number)
+        self.counts: Ints = np.bincount(self.of_labels, minlength=number)
+        self.mass: Floats = self._mass()
+        self._known: Known | None = None
         self.unit, self.constant = rest_unit(inverse, self.n)
         largest = np.abs(inverse.own).max()
         self.own_unit, self._own = whole_units(inverse.own, largest, largest, self.n)
+
+    def _mass(self) -> Floats:
+        by_class = self.inverse.push(self.sample.label_counts(self.k))
+        return np.bincount(self.places, by_class, minlength=self.number).astype(np.float64)
+
+    @cached_property
+    def classes(self) -> Ints:
+        """How many classes each group has."""
+        return np.bincount(self.places, minlength=self.number)
+
+    @property
+    def pairs(self) -> Ints:
+        """How many pairs each group has in all."""
+        every: Ints = self.n * self.classes
+        return every
+
+    @property
+    def of_labels(self) -> Ints:
+        """The group of each given label."""
+        return self.places[self.sample.labels]
+
+    def of(self, rows: slice | Ints) -> Ints:
+        """Return the groups of the pairs of some rows: an array that broadcasts to (rows, k)."""
+        return self.places
+
+    def by_group(self, values: Array, rows: slice | Ints) -> Ints:
+        """Return whole numbers of the pairs of some rows, or whether, added up by group."""
+        sums = np.zeros(self.number, dtype=np.int64)
+        np.add.at(sums, self.places, values.sum(axis=0))
+        return sums
 
     @property
     def per_point(self) -> Floats:
@@ -80,7 +111,7 @@ class PartedCoverage:
     @cached_property
     def labels(self) -> Events:
         """The given labels: their groups, scores and own weights, by group and score."""
-        of, scores = self.places[self.sample.labels], self.sample.label_scores
+        of, scores = self.of_labels, self.sample.label_scores
         order = np.lexsort((scores, of))
         own = self._own[self.sample.labels]
         return Events(of[order], scores[order], own[order], np.zeros(self.n, dtype=np.int64))
@@ -92,12 +123,14 @@ class PartedCoverage:
     def crossings(self, targets: Floats, rule: Rule) -> Talk[Crossings]:
         """Return where the estimate of each group crosses its target: as `Coverage.crossings` does."""
         open_groups = np.flatnonzero((self.mass > 0) & (targets <= 1 + ROUNDING))
-        found = Crossings(np.full(self.number, np.inf), np.ones(self.number))
+        found = Crossings(
+            np.full(self.number, np.inf), np.ones(self.number), np.zeros(self.number, dtype=np.int64)
+        )
         bars = np.where(self.mass > 0, targets - ROUNDING, np.inf)
         if self.n * self.k <= tuning().collected_pairs:
             known = Known.nothing(self.number)
         else:
-            known = yield from self._tallied()
+            known = self._known or (yield from self._tallied())
         wanted = known.wanted(self, bars, rule)
         wanted[np.setdiff1d(np.arange(self.number), open_groups)] = False
         pairs = np.where(wanted, known.pairs_in(self), 0).sum(axis=1)
@@ -111,7 +144,8 @@ class PartedCoverage:
         cells = int(np.clip(_TALLIED // self.number, _FEWEST, _MOST))
         tally = PartedTally(self, self._edges(cells))
         yield [tally]
-        return Known(tally.edges, tally.cumulated())
+        self._known = Known(tally.edges, tally.cumulated())
+        return self._known
 
     def _edges(self, cells: int) -> Floats:
         """Return edges that part the scores of a few rows, and those of the labels, evenly: ascending."""
@@ -173,6 +207,7 @@ class PartedCoverage:
         fine = np.isfinite(score[at])
         found.thresholds[group[at][fine]] = score[at][fine]
         found.estimates[group[at][fine]] = covered[at][fine]
+        found.weights[group[at][fine]] = rest[at][fine]
         found.thresholds[never], found.estimates[never] = -np.inf, 0.0
 
     def curves(self, grid: Floats) -> Talk["Curves"]:
@@ -213,6 +248,11 @@ class PartedCoverage:
         most = self.row_sums(lambda w: np.maximum(alpha * w, -(1 - alpha) * w))
         return least.min(axis=0), most.max(axis=0)
 
+    def worst_case(self) -> Floats:
+        """Return by how much an estimate exceeds the truth at most, on average, if W is at most 1: E1."""
+        found: Floats = self.n * expected_excess(self.n) * self.per_point
+        return found
+
     def row_sums(self, of: Callable[[Floats], Floats]) -> Floats:
         """Return sums of a function of W's entries, which is 0 at 0, over the columns of each group.
 
@@ -231,7 +271,42 @@ class PartedCoverage:
         shared, whole = of(inverse.shared)[:, None], of(inverse.own_by_group + inverse.shared)[:, None]
         outside = shared * together
         inside = np.where(together > 0, outside - shared + whole, outside)
-        return np.concatenate([outside, inside])
+        some_are_outside = together < inverse.sizes[:, None]
+        return np.concatenate([np.where(some_are_outside, outside, inside), inside])
+
+
+class RowPartedCoverage(PartedCoverage):
+    """The same within each group of rows; `places` has one for each row.
+
+    It is the coverage of the group's rows by themselves, of all groups at once.
+    """
+
+    def _mass(self) -> Floats:
+        return self.counts.astype(np.float64)
+
+    @property
+    def pairs(self) -> Ints:
+        every: Ints = self.counts * self.k
+        return every
+
+    @property
+    def of_labels(self) -> Ints:
+        return self.places
+
+    def of(self, rows: slice | Ints) -> Ints:
+        return self.places[rows][:, None]
+
+    def by_group(self, values: Array, rows: slice | Ints) -> Ints:
+        sums = np.zeros(self.number, dtype=np.int64)
+        np.add.at(sums, self.places[rows], values.sum(axis=1))
+        return sums
+
+    def row_sums(self, of: Callable[[Floats], Floats]) -> Floats:
+        every = PartedCoverage(self.sample, self.inverse, np.zeros(self.k, dtype=np.int64), 1)
+        return np.repeat(every.row_sums(of), self.number, axis=1)
+
+    def worst_case(self) -> Floats:
+        return np.array([expected_excess(max(1, n)) for n in self.counts.tolist()])
 
 
 class Known(NamedTuple):
@@ -248,8 +323,7 @@ class Known(NamedTuple):
     def pairs_in(self, coverage: PartedCoverage) -> Ints:
         """Return how many pairs each cell of each group holds."""
         if not self.upto.shape[2]:
-            every: Ints = coverage.n * coverage.classes[:, None]
-            return every
+            return coverage.pairs[:, None]
         found: Ints = np.diff(self.upto[0], axis=1, prepend=0)
         return found
 

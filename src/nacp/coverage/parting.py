@@ -37,7 +37,8 @@ class Cells:
 
     def __init__(self, edges: Floats) -> None:
         self.edges, self.number = edges, len(edges) - 1
-        self._quick, self._table = bool(np.isin(edges[1:], EDGES).all()), np.empty(0, dtype=np.int64)
+        self._quick = np.array_equal(EDGES[np.searchsorted(EDGES, edges[1:])], edges[1:])
+        self._table: Ints = np.empty(0, dtype=np.int64)
         self._by_code: Ints = self._table
 
     def of(self, block: Block) -> Ints:
@@ -75,7 +76,7 @@ class PartedTally(Question):
     def see(self, block: Block, rows: slice | Ints) -> None:
         coverage, cells = self._coverage, len(self.edges) - 1
         cell = self._cells.of(block)
-        cell += coverage.places * cells
+        cell += coverage.of(rows) * cells
         pairs = np.bincount(cell.reshape(-1), minlength=coverage.number * cells).reshape(-1, cells)
         self.found[0] += pairs
         if coverage.constant is not None:
@@ -104,17 +105,16 @@ class PartedWindow(Question):
         any_wanted = self._wanted.any(axis=1)
         lows = np.where(any_wanted, edges[np.argmax(self._wanted, axis=1)], np.inf)
         highs = edges[cells - np.argmax(self._wanted[:, ::-1], axis=1)]
-        self._lows = lows[coverage.places]
-        self._highs = np.where(any_wanted, highs, -np.inf)[coverage.places]
+        self._lows, self._highs = lows, np.where(any_wanted, highs, -np.inf)
         self._parts: list[Events] = []
 
     def see(self, block: Block, rows: slice | Ints) -> None:
         coverage, placed = self._coverage, block.placed
-        inside = (placed <= self._highs) & (placed > self._lows)
-        flat = np.flatnonzero(inside)
+        of = coverage.of(rows)
+        flat = np.flatnonzero((placed <= self._highs[of]) & (placed > self._lows[of]))
         row, column = np.divmod(flat, coverage.k)
         scores = placed.reshape(-1)[flat].astype(np.float64)
-        groups = coverage.places[column]
+        groups = np.broadcast_to(of, placed.shape)[row, column]
         if len(self._edges) > 2:
             fine = self._wanted[groups, np.searchsorted(self._edges, scores, side="left") - 1]
             row, column, scores, groups = row[fine], column[fine], scores[fine], groups[fine]
@@ -136,27 +136,19 @@ class PartedUpto(Question):
     placed = True
 
     def __init__(self, coverage: "PartedCoverage", thresholds: Floats) -> None:
-        self._coverage, self._thresholds = coverage, thresholds[:, coverage.places]
+        self._coverage, self._thresholds = coverage, thresholds
         self.gains, self.losses = np.zeros((2, *thresholds.shape), dtype=np.int64)
 
     def see(self, block: Block, rows: slice | Ints) -> None:
         coverage = self._coverage
         weights = None if coverage.constant is not None else coverage.weights(rows)
         for i, each in enumerate(self._thresholds):
-            inside = block.placed <= each
+            inside = block.placed <= each[coverage.of(rows)]
             if weights is None:
                 assert coverage.constant is not None
-                pairs = _by_group(coverage, np.count_nonzero(inside, axis=0))
+                pairs = coverage.by_group(inside, rows)
                 self.gains[i] += pairs * max(coverage.constant, 0)
                 self.losses[i] += pairs * max(-coverage.constant, 0)
             else:
-                self.gains[i] += _by_group(coverage, np.where(inside, np.maximum(weights, 0), 0).sum(axis=0))
-                self.losses[i] += _by_group(
-                    coverage, np.where(inside, np.maximum(-weights, 0), 0).sum(axis=0)
-                )
-
-
-def _by_group(coverage: "PartedCoverage", by_class: Ints) -> Ints:
-    sums = np.zeros(coverage.number, dtype=np.int64)
-    np.add.at(sums, coverage.places, by_class)
-    return sums
+                self.gains[i] += coverage.by_group(np.where(inside, np.maximum(weights, 0), 0), rows)
+                self.losses[i] += coverage.by_group(np.where(inside, np.maximum(-weights, 0), 0), rows)

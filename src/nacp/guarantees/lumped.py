@@ -130,15 +130,13 @@ class LumpedBets(Question):
 
     def _judge(self) -> None:
         """See what became of the bets, now that all rows of a segment are in."""
-        groups, rows = self._groups, self._lumped[:, None]
-        size, width = self._coverage.classes[groups][:, None], self._width[groups][:, None]
-        mean = self._lump / np.maximum(rows, 1)
-        gain = (self._rest / width) * (mean - (1 - self._alpha) * size)
-        spread = (self._rest / width) ** 2 * self._lump * (size - mean)
-        stake = self._state[3]
-        self._state[4] *= np.maximum(1 - stake**2 * spread, 0.0) * _power(1 + stake * gain, self._lumped)
-        self._state[5] += rows * gain
-        self._state[6] += rows * gain**2 + spread
+        groups, rows = self._groups, self._lumped
+        rest, size = self._rest / self._width[groups][:, None], self._coverage.classes[groups][:, None]
+        stake, target = self._state[3], (1 - self._alpha) * size.astype(np.float64)
+        growth, gain, spread = lumped_growth(stake, rest, target, size, self._lump, rows)
+        self._state[4] *= growth
+        self._state[5] += rows[:, None] * gain
+        self._state[6] += rows[:, None] * gain**2 + spread
         played = self._outcome == OPEN
         self._outcome[played] = judged_lumps(self._state[:, played], self._delta, self._state, played)
         places = np.arange(self._outcome.shape[1])
@@ -182,6 +180,20 @@ class LumpedBets(Question):
         failed = np.max(np.where(self._outcome != WON, places + 1, 0), axis=1, initial=0)
         np.maximum.at(self._starts, self._groups, failed[: len(self._groups)])
         return self._starts
+
+
+def lumped_growth(
+    stake: Floats, rest: Floats, target: Floats, size: Ints, pairs: Ints, rows: Ints
+) -> tuple[Floats, Floats, Floats]:
+    """Return no more than the product of ``1 + stake rest (N - target)`` over so many rows.
+
+    Of the N, whole numbers from 0 to `size`, the sum `pairs` is known. Also returned are the mean gain of a
+    row, and no less than the sum of squares around it. All of shape (groups, places); `rows` has one number
+    for each group, and what else is the same at all places has the shape (groups, 1).
+    """
+    mean = pairs / np.maximum(rows, 1)[:, None]
+    gain, spread = rest * (mean - target), rest**2 * pairs * (size - mean)
+    return np.maximum(1 - stake**2 * spread, 0.0) * _power(1 + stake * gain, rows), gain, spread
 
 
 def _power(base: Floats, exponents: Ints) -> Floats:

@@ -11,13 +11,14 @@ from nacp import engine
 from nacp._types import Floats, Ints
 from nacp.coverage import Question, Talk
 from nacp.coverage.crossing import ROUNDING, Rule
-from nacp.coverage.parted import PartedCoverage
+from nacp.coverage.parted import Crossings, PartedCoverage
+from nacp.coverage.parting import Cells
 from nacp.engine import Block
 from nacp.guarantees.base import Finding
 from nacp.guarantees.lumped import LumpedBets, hopeful
 from nacp.stats.betting import Bets
-from nacp.stats.bounds import expected_excess
 from nacp.tuning import tuning
+from nacp.wrapping import counted
 
 
 def cross(
@@ -25,6 +26,12 @@ def cross(
 ) -> Talk[list[Finding]]:
     """Return for each group where its estimate crosses ``1 - alpha`` and its correction."""
     found = yield from coverage.crossings(1 - alpha + corrections, crossing)
+    return _findings(coverage, alpha, corrections, found, name)
+
+
+def _findings(
+    coverage: PartedCoverage, alpha: float, corrections: Floats, found: Crossings, name: str
+) -> list[Finding]:
     return [
         Finding(q, estimate, correction, None if q < np.inf else _why(coverage, g, alpha, correction, name))
         for g, (q, estimate, correction) in enumerate(
@@ -61,11 +68,15 @@ def exchange(coverage: PartedCoverage, alpha: float, crossing: Rule, worst: bool
         found = yield from cross(coverage, alpha, _worst(coverage), crossing, "expected")
         return found
     least, most = coverage.range(alpha)
-    found = yield from cross(coverage, alpha, -least * each, crossing, "expected")
+    # The second of these finds what the first has read.
+    upper = yield from coverage.crossings(1 - alpha - least * each, crossing)
     lower = yield from coverage.crossings(1 - alpha - most * each, crossing)
-    upper = np.array([at.threshold for at in found])
-    _, losses = yield from coverage.upto(np.stack([lower.thresholds, upper]))
-    gaps = (losses[1] - losses[0]) * np.where(upper < np.inf, each, 0.0)
+    found = _findings(coverage, alpha, -least * each, upper, "expected")
+    if coverage.constant is not None:  # then all pairs lose, or none
+        losses = np.maximum(-coverage.unit * np.stack([lower.weights, upper.weights]), 0)
+    else:
+        _, losses = yield from coverage.upto(np.stack([lower.thresholds, upper.thresholds]))
+    gaps = (losses[1] - losses[0]) * np.where(upper.thresholds < np.inf, each, 0.0)
     large = gaps > np.minimum(3 * each, alpha / 10)
     if large.any():
         careful = yield from cross(coverage, alpha, _worst(coverage), crossing, "expected")
@@ -78,7 +89,7 @@ def exchange(coverage: PartedCoverage, alpha: float, crossing: Rule, worst: bool
 def _worst(coverage: PartedCoverage) -> Floats:
     positive = coverage.row_sums(lambda w: np.maximum(w, 0)).max(axis=0)
     negative = coverage.row_sums(lambda w: np.maximum(-w, 0)).max(axis=0)
-    found: Floats = (positive + negative) * coverage.n * expected_excess(coverage.n) * coverage.per_point
+    found: Floats = (positive + negative) * coverage.worst_case()
     return found
 
 
@@ -97,11 +108,11 @@ def bet(coverage: PartedCoverage, alpha: float, delta: float, grid: Floats, seed
         yield [bets]
     found = []
     for g, place in enumerate(bets.settled().tolist()):
-        every = coverage.n * coverage.classes[g]
-        if place < len(grid) and pairs[g, place] < every:
+        if place < len(grid) and pairs[g, place] < coverage.pairs[g]:
             found.append(Finding(float(grid[place]), float(net[g, place] / coverage.mass[g]), 0.0))
         else:
-            why = absent(coverage, g) or 'no smaller sets pass the test of guarantee "pac"'
+            points = counted(int(coverage.counts[g]), "label")
+            why = absent(coverage, g) or f'with {points} no smaller sets pass the test of guarantee "pac"'
             found.append(Finding(np.inf, 1.0, 0.0, why))
     return found
 
@@ -115,8 +126,8 @@ class PartedBets(Question):
         self, coverage: PartedCoverage, alpha: float, delta: float, grid: Floats, starts: Ints, seed: int
     ) -> None:
         self.order = coverage.sample.shuffled(seed)
-        self._coverage, self._alpha, self._grid, self._starts = coverage, alpha, grid, starts
-        self._failed = starts - 1
+        self._coverage, self._alpha, self._starts = coverage, alpha, starts
+        self._failed, self._cells = starts - 1, Cells(np.concatenate([[-np.inf], grid, [np.inf]]))
         least, most = coverage.range(alpha)
         self._width = most - least
         self._columns = [np.flatnonzero(coverage.places == g) for g in range(coverage.number)]
@@ -128,9 +139,9 @@ class PartedBets(Question):
         self._next()
 
     def see(self, block: Block, rows: Ints) -> None:
-        labels = self._coverage.sample.labels[rows]
+        labels, cells = self._coverage.sample.labels[rows], self._cells.of(block)
         for g, bets in list(self._bets.items()):
-            bets.play(self._gains(block, labels, g, self._grid[self._starts[g] + bets.open]))
+            bets.play(self._gains(cells, labels, g, self._starts[g] + bets.open))
             if bets.lost.any():
                 self._failed[g] = self._starts[g] + int(np.flatnonzero(bets.lost)[-1])
                 bets.keep(self._starts[g] + bets.open > self._failed[g])
@@ -138,16 +149,16 @@ class PartedBets(Question):
                 del self._bets[g]
         self._next()
 
-    def _gains(self, block: Block, labels: Ints, group: int, thresholds: Floats) -> Floats:
-        """Return what each row gains: s divided by how wide its range is, (rows, thresholds)."""
-        columns, inverse = self._columns[group], self._coverage.inverse
-        weights = inverse.entries(labels[:, None], columns)
-        cells = np.searchsorted(thresholds, block.placed[:, columns], side="left")
-        sums = np.zeros((len(labels), len(thresholds) + 1))
-        np.add.at(sums, (np.arange(len(labels))[:, None], cells), weights)
-        covered = np.cumsum(sums[:, :-1], axis=1)
-        mass = (1 - self._alpha) * weights.sum(axis=1, keepdims=True)
-        found: Floats = (covered - mass) * (1 / self._width[group])
+    def _gains(self, cells: Ints, labels: Ints, group: int, places: Ints) -> Floats:
+        """Return what each row gains at places of the grid: s over the width of its range, (rows, places)."""
+        columns, rows, number = self._columns[group], len(labels), len(places) + 1
+        weights = self._coverage.inverse.entries(labels[:, None], columns)
+        after = np.searchsorted(places, cells[:, columns], side="left")
+        after += np.arange(rows)[:, None] * number
+        sums = np.bincount(after.reshape(-1), weights.reshape(-1), minlength=rows * number)
+        found: Floats = np.cumsum(sums.reshape(rows, number)[:, :-1], axis=1)
+        found -= (1 - self._alpha) * weights.sum(axis=1, keepdims=True)
+        found *= 1 / self._width[group]
         return found
 
     def _next(self) -> None:

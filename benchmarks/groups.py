@@ -1,0 +1,109 @@
+"""Coverage by group: how often a test passes at its null, and what thresholds by class cost.
+
+    python benchmarks/groups.py type-i --runs 20000
+    python benchmarks/groups.py speed
+
+At the null each class is covered with probability 1 - alpha exactly, so that a bet on it may be won with
+probability delta at the most. (A group of rows is calibrated as points without groups are: see
+guarantees.py.) Speed is a ratio to one marginal calibration in the same process.
+"""
+
+import argparse
+import time
+import warnings
+
+import numpy as np
+
+import nacp
+from nacp.coverage import Sample
+from nacp.coverage.parted import PartedCoverage
+from nacp.points import Rows
+
+ALPHA = 0.1
+MATRIX = np.array([[0.7, 0.2, 0.1], [0.05, 0.9, 0.05], [0.1, 0.15, 0.75]])
+NOISES = {
+    "uniform .2": nacp.UniformNoise(0.2),
+    "matrix": nacp.MatrixNoise(MATRIX),
+}
+
+
+def at_the_null(rng, n, k, noise, frequencies):
+    """Draw points of which sets at the threshold 1/2 hold the true label with probability 1 - alpha."""
+    truth = rng.choice(k, size=n, p=frequencies)
+    scores = (rng.random((n, k)) >= 0.3).astype(np.float64)
+    scores[np.arange(n), truth] = rng.random(n) >= 1 - ALPHA
+    labels = truth if noise is None else noise.sample(truth, k, random_state=rng)
+    return scores, labels
+
+
+def passes(seed, n, noise, delta, places):
+    """Return which groups of classes pass the test at the null."""
+    rng = np.random.default_rng(seed)
+    scores, labels = at_the_null(rng, n, 3, noise, np.array([0.5, 0.3, 0.2]))
+    sample = Sample(Rows(scores), labels, nacp.Precomputed())
+    inverse = (nacp.UniformNoise(0.0) if noise is None else noise).inverse(3)
+    coverage = PartedCoverage(sample, inverse, places, int(places.max()) + 1)
+    guarantee = nacp.PAC(delta, grid=(0.5,))
+    found = sample.ask(guarantee.find_parted(coverage, ALPHA, "last", int(rng.integers(1 << 30))))
+    return [each.obstacle is None for each in found]
+
+
+def type_one(runs, n=400):
+    """Print how often tests pass at the null, for each group by itself."""
+    kinds = {"each class": np.array([0, 1, 2]), "two of three": np.array([0, 0, 1])}
+    print(f"| noise | groups | delta | passed, by group (n = {n}, {runs:,} runs) |")
+    print("|---|---|---|---|")
+    for delta in (0.1, 0.01):
+        for name, noise in NOISES.items():
+            for what, places in kinds.items():
+                found = np.array([passes(seed, n, noise, delta, places) for seed in range(runs)])
+                shown = ", ".join(f"{rate:.4f}" for rate in found.mean(axis=0))
+                print(f"| {name} | {what} | {delta} | {shown} |", flush=True)
+
+
+def best(function, repeats):
+    """Return the least processor time of several; others may use the machine."""
+    times = []
+    for _ in range(repeats):
+        start = time.process_time()
+        function()
+        times.append(time.process_time() - start)
+    return min(times)
+
+
+def speed(repeats):
+    """Print what k thresholds by class cost, in marginal calibrations with the same guarantee."""
+    from nacp.paper import twins
+
+    probs, truth = twins.simulate("imagenet-resnet50", n=25000, random_state=0)
+    noisy = nacp.UniformNoise(0.2).sample(truth, 1000, random_state=0)
+    print("| score | guarantee | marginal, s | 1,000 classes, s | ratio |")
+    print("|---|---|---|---|---|")
+    for score in ("hps", "aps"):
+        for guarantee in ("none", "expected", "pac"):
+            known = {"noise": 0.2, "score": score, "guarantee": guarantee}
+            one = best(lambda known=known: nacp.calibrate(probs, noisy, **known), repeats)
+            many = best(
+                lambda known=known: nacp.calibrate(probs, noisy, by="class", small="all", **known), repeats
+            )
+            print(f"| {score} | {guarantee} | {one:.3f} | {many:.3f} | {many / one:.2f} |", flush=True)
+
+
+def main():
+    """Run one part."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("part", choices=("type-i", "speed"))
+    parser.add_argument("--runs", type=int, default=20000)
+    parser.add_argument("--repeats", type=int, default=5)
+    given = parser.parse_args()
+    warnings.simplefilter("ignore")
+    if given.part == "type-i":
+        type_one(given.runs)
+    else:
+        speed(given.repeats)
+
+
+if __name__ == "__main__":
+    main()
