@@ -55,10 +55,11 @@ bench-scale: .venv/installed
 	$(BIN)/python benchmarks/scale.py
 
 # Are the promises true, and what do they cost? Takes about half an hour. Writes docs/guarantees-results.md and, where
-# NACP_BENCHMARK_DATA names the folder of human labels, docs/checked-results.md.
+# NACP_BENCHMARK_DATA names the folder of real outputs, docs/checked-results.md and docs/groups-results.md.
 guarantees: .venv/installed
 	$(BIN)/python benchmarks/guarantees.py
 	$(if $(NACP_BENCHMARK_DATA),$(BIN)/python benchmarks/checked.py)
+	$(if $(NACP_BENCHMARK_DATA),$(BIN)/python benchmarks/groups_real.py)
 
 # Do the intervals of the noise hold, and how far does estimation carry? Takes over an hour. Writes docs/estimation-results.md.
 estimation: .venv/installed

@@ -447,3 +447,44 @@ def test_a_calibration_from_checked_labels_has_no_model_to_test():
             call(cal, probs, noisy)
     with pytest.raises(nacp.InputError, match="made with noise= and without clean="):
         nacp.diagnose(cal, probs, noisy, clean=truth)
+
+
+@wrong_on_purpose
+def test_each_group_of_rows_is_tested_by_itself_at_its_part_of_the_level(population):
+    """One of the groups has other noise than was stated."""
+    probs, labels = (each[:9000] for each in population)
+    where = np.array(["right", "wrong", "right"] * 3000)
+    rng = np.random.default_rng(0)
+    noisy = np.where(
+        where == "right", nacp.UniformNoise(0.4).sample(labels, 100, rng), PAIRS.sample(labels, 100, rng)
+    )
+    cal = nacp.calibrate(probs, noisy, noise=0.4, guarantee="none", groups=where)
+    found = cal.diagnose(probs, noisy, groups=where)
+    assert found.rejected
+    assert found.rejected_groups == ("wrong",)
+    for name, alone in found.diagnoses.items():
+        own = where == name
+        plain = nacp.calibrate(probs[own], noisy[own], noise=0.4, guarantee="none")
+        assert alone == plain.diagnose(probs[own], noisy[own], level=0.025)
+    assert "rejected in 1 group, at level 5% for 2 groups together" in on_one_line(found)
+    assert "not rejected" in found._repr_html_()
+    with pytest.raises(nacp.errors.InputError, match="clean cannot be used"):
+        nacp.diagnose(cal, probs, noisy, groups=where, clean=labels)
+
+
+def test_groups_of_classes_are_tested_together_and_one_row_not_at_all(population):
+    probs, labels = (each[:2000] for each in population)
+    noisy = nacp.UniformNoise(0.2).sample(labels, 100, 0)
+    kinds = {i: i % 2 for i in range(100)}
+    cal = nacp.calibrate(probs, noisy, noise=0.2, guarantee="none", groups=kinds)
+    plain = nacp.calibrate(probs, noisy, noise=0.2, guarantee="none")
+    found = cal.diagnose(probs, noisy)
+    assert found.checks == plain.diagnose(probs, noisy).checks
+    assert nacp.compatible_radius(cal, probs, noisy) == nacp.compatible_radius(plain, probs, noisy)
+    with pytest.raises(nacp.errors.InputError, match="groups has no effect"):
+        cal.diagnose(probs, noisy, groups=["a"] * 2000)
+    lonely = np.where(np.arange(2000) == 7, "one", "others")
+    rows = nacp.calibrate(probs, noisy, noise=0.2, groups=lonely, small="merge", guarantee="none")
+    told = rows.diagnose(probs, noisy, groups=lonely)
+    assert list(told.diagnoses) == ["others"]
+    assert "too few rows" in str(told)

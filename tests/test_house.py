@@ -49,6 +49,7 @@ FLOORS = [
         "files",
         "lazy",
         "sets",
+        "class_coverage",
         "metrics",
         "monitor",
         "online",
@@ -72,7 +73,8 @@ FLOORS = [
 UPWARDS = {
     ("calibration", "nacp.advice.diagnosis"), ("calibration", "nacp.show.html"), ("advice", "nacp.show.html"),
     ("monitor", "nacp.show.html"), ("online", "nacp.show.html"),
-    ("metrics", "nacp.show.html"), ("sets", "nacp.show.html"), ("estimation", "nacp.show.html"),
+    ("metrics", "nacp.show.html"), ("class_coverage", "nacp.show.html"), ("sets", "nacp.show.html"),
+    ("estimation", "nacp.show.html"),
 }  # fmt: skip
 
 

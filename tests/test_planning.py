@@ -193,3 +193,50 @@ def test_what_cannot_be_planned_is_said(options, argument):
     with pytest.raises(nacp.InputError) as caught:
         nacp.plan(k=4, **options)
     assert caught.value.argument == argument
+
+
+@pytest.mark.parametrize("noise", [nacp.UniformNoise(0.2), "matrix"])
+def test_the_deviation_of_a_group_of_classes_is_that_of_its_definition(noise):
+    """Shares are drawn as they are defined, with sets that hold the true label or nothing."""
+    rng, k, n, alpha = np.random.default_rng(3), 6, 400_000, 0.1
+    if noise == "matrix":
+        noise = nacp.MatrixNoise(0.7 * np.eye(k) + 0.3 * rng.dirichlet(np.ones(k), k))
+    truth, members = rng.integers(k, size=n), np.array([0, 1, 1, 2, 2, 2])
+    given, inside = noise.sample(truth, k, rng), rng.random(n) < 1 - alpha
+    weights = np.linalg.inv(noise.matrix(k).dense())[given]
+    hits = (truth[:, None] == np.arange(k)) & inside[:, None]
+    costs = nacp.plan(k=k, noise=noise, alpha=alpha, groups=dict(enumerate("abbccc"))).groups
+    for g, cost in enumerate(costs):
+        shares = (weights * (hits - (1 - alpha)))[:, members == g].sum(axis=1)
+        variance, kurtosis = shares.var(), ((shares - shares.mean()) ** 4).mean()
+        error = math.sqrt((kurtosis - variance**2) / n)
+        assert abs(cost.deviation**2 * (members == g).mean() - variance) <= 4 * error
+
+
+def test_groups_of_rows_cost_what_as_many_points_do_and_all_at_once_more():
+    alone = nacp.plan(k=10, noise=0.2, n=200).rows
+    (price,) = (row.correction for row in alone if row.guarantee.name == "pac")
+    found = nacp.plan(k=10, noise=0.2, n=1000, groups={"a": 0.2, "b": 0.8})
+    assert found.groups[0].points == 200
+    assert found.groups[0].correction == pytest.approx(price)
+    assert found.groups == nacp.plan(k=10, noise=0.2, n=1000, groups=list("abbbb")).groups
+    both = nacp.plan(k=10, noise=0.2, n=1000, groups={"a": 0.2, "b": 0.8}, simultaneous=True)
+    halved = nacp.plan(k=10, noise=0.2, n=1000, delta=0.025, groups={"a": 0.2, "b": 0.8})
+    assert both.groups == halved.groups
+    assert "needed at least" in str(both)
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        ({"groups": {"a": 0.2, "b": 0.3}}, "sum to 1"),
+        ({"groups": {0: "a"}}, "no group for class"),
+        ({"groups": []}, "at least one group"),
+        ({"groups": 5}, "must be a mapping"),
+        ({"simultaneous": True}, "no effect"),
+        ({"by": "rows"}, "class"),
+    ],
+)
+def test_groups_that_cannot_be_planned_for_get_a_sentence(options, said):
+    with pytest.raises(nacp.errors.InputError, match=said):
+        nacp.plan(k=10, noise=0.2, **options)

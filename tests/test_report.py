@@ -254,7 +254,7 @@ def test_under_an_interval_the_page_says_which_rate_the_estimate_is_for():
     assert "The estimated coverage is for 0.1512, the end of the interval" in report.html
     assert "UniformNoise(" not in report.html
     assert "0.25964912" not in report.html
-    assert "for a noise rate of" not in nacp.make_report(probs, noisy, noise=NOISE).html
+    assert "for a noise rate of" not in report.html
 
 
 def test_without_a_script_the_page_shows_the_alpha_that_was_asked_for(report):
@@ -490,3 +490,45 @@ def binned(sizes, bins):
 
 def metrics(width):
     return {"width": width, "height": 900, "deviceScaleFactor": 1, "mobile": False}
+
+
+def test_groups_have_a_part_of_their_own_with_the_numbers_of_calibrate_and_evaluate(report):
+    probs, noisy, test_probs, test_labels = data(600)
+    kinds = {i: NASTY if i < 50 else "b" for i in range(100)}
+    options = {"noise": NOISE, "groups": kinds, "simultaneous": True}
+    made = nacp.make_report(probs, noisy, test_probs=test_probs, test_labels=test_labels, **options)
+    cal, part = nacp.calibrate(probs, noisy, **options), made.contents.groups
+    assert part.calibration == cal
+    found = nacp.evaluate(cal.predict_set(test_probs), test_labels, groups=kinds)
+    assert part.own.coverage.tolist() == found.groups.coverage.tolist()
+    assert part.sizes[0] == found.mean_size
+    page = html.unescape(made.html[made.html.index("A threshold for each group") :])
+    assert all(f"{each:.6g}" in page for each in cal.thresholds.values())
+    assert all(f"{each:.4f}" in page for each in found.groups.coverage)
+    assert "in all 2 groups of classes at once" in page.replace("In all", "in all")
+    assert NASTY not in made.html
+    assert "A threshold for each group" not in report.html
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        ({"test_groups": ["a"]}, "without groups"),
+        ({"simultaneous": True}, "without groups"),
+        ({"groups": ["a", "b"] * 750, "test_probs": np.full((1, 100), 0.01)}, "test_groups is missing"),
+        ({"by": "class", "small": "all", "test_groups": ["a"]}, "no effect"),
+    ],
+)
+def test_groups_that_a_report_cannot_use_get_a_sentence(options, said):
+    probs, noisy, *_ = data()
+    with pytest.raises(nacp.errors.InputError, match=said):
+        nacp.make_report(probs, noisy, noise=NOISE, **options)
+
+
+def test_a_notebook_shows_the_groups():
+    probs, noisy, *_ = data()
+    cal = nacp.calibrate(probs, noisy, noise=NOISE, groups=[NASTY, "b"] * 750)
+    shown = cal._repr_html_()
+    assert html.escape(NASTY) in shown
+    assert NASTY not in shown
+    assert all(f"{each:.6g}" in shown for each in cal.thresholds.values())

@@ -5,6 +5,7 @@ import statistics
 
 import numpy as np
 import pytest
+from scipy.stats import binomtest
 
 import nacp
 from nacp.errors import InputError
@@ -176,6 +177,7 @@ def test_the_metrics_are_their_definitions(n, k, alpha):
     members = random_members(n, k, seed=n)
     labels = np.random.default_rng(n + 1).integers(k, size=n).tolist()
     found = vars(nacp.evaluate(make(members, k=k, alpha=alpha), labels))
+    assert found.pop("groups") is None
     # Sums of at most n terms of at most k: n roundings of that size.
     assert found == pytest.approx(
         by_definition(members, labels, alpha), rel=n * np.finfo(float).eps, abs=1e-15 * n
@@ -226,3 +228,27 @@ def test_a_wrong_input_is_called_by_its_argument():
         with pytest.raises(InputError) as caught:
             refused()
         assert caught.value.argument == argument
+
+
+@pytest.mark.parametrize("as_mapping", [True, False])
+def test_the_coverage_of_groups_is_that_of_their_points(as_mapping):
+    members = random_members(300, 6, seed=1)
+    sets, rng = make(members, k=6, alpha=0.1), np.random.default_rng(2)
+    labels = rng.integers(6, size=300)
+    mapping = {0: "low", 1: "low", 2: "high", 3: "high", 4: "high", 5: "alone"}
+    of_rows = [mapping[label] for label in labels.tolist()]
+    found = nacp.evaluate(sets, labels, groups=mapping if as_mapping else of_rows)
+    covered = sets.contains(labels)
+    for each in found.groups.worst(3):
+        rows = np.array(of_rows) == each["group"]
+        assert (each["coverage"], each["count"]) == (covered[rows].mean(), rows.sum())
+        low, high = binomtest(int(covered[rows].sum()), int(rows.sum())).proportion_ci(0.95, "exact")
+        assert (each["low"], each["high"]) == pytest.approx((low, high))
+    assert found.worst_group_coverage == found.to_dict()["worst_group_coverage"]
+    assert found.worst_group_coverage == min(each["coverage"] for each in found.to_dict()["groups"])
+    assert "worst group coverage" in str(found)
+
+
+def test_groups_of_other_lengths_are_refused():
+    with pytest.raises(nacp.InputError, match=r"groups must have the shape \(2,\)"):
+        nacp.evaluate(make([[0], [1]], k=2, alpha=0.1), [0, 1], groups=["a"])

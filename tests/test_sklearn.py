@@ -295,3 +295,34 @@ def test_it_has_the_nature_of_the_classifier_inside():
     weighted = aware().fit(X[TRAIN], Y[TRAIN], sample_weight=weights)
     alone = LogisticRegression().fit(X[TRAIN], Y[TRAIN], sample_weight=weights)
     np.testing.assert_array_equal(weighted.predict_proba(X[TEST]), alone.predict_proba(X[TEST]))
+
+
+def test_groups_get_the_thresholds_and_sets_of_calibrate():
+    probs = LogisticRegression().fit(X[TRAIN], Y[TRAIN]).predict_proba(X)
+    where = np.array(["north", "south", "south"] * 300)
+    fitted = aware(FrozenEstimator(LogisticRegression().fit(X[TRAIN], NAMES[Y[TRAIN]])))
+    fitted.conformalize(X[CAL], NAMES[NOISY], groups=where[CAL])
+    cal = nacp.calibrate(
+        probs[CAL], NAMES[NOISY], noise=NOISE, guarantee="none", groups=where[CAL], classes=NAMES
+    )
+    assert fitted.calibration_.thresholds == cal.thresholds
+    wanted = cal.predict_set(probs[TEST], groups=where[TEST]).to_lists()
+    assert fitted.predict_set(X[TEST], groups=where[TEST]).to_lists() == wanted
+    kinds = {"ant": "insect", "bee": "insect", "cat": "pet", "dog": "pet"}
+    fitted.conformalize(X[CAL], NAMES[NOISY], groups=kinds)
+    cal = nacp.calibrate(probs[CAL], NAMES[NOISY], noise=NOISE, guarantee="none", groups=kinds, classes=NAMES)
+    assert fitted.predict_set(X[TEST]).to_lists() == cal.predict_set(probs[TEST]).to_lists()
+    by_class = clone(fitted).set_params(by="class").conformalize(X[CAL], NAMES[NOISY])
+    assert list(by_class.calibration_.thresholds) == NAMES.tolist()
+    with pytest.raises(nacp.errors.InputError, match="by says what the groups are"):
+        by_class.conformalize(X[CAL], NAMES[NOISY], groups=kinds)
+
+
+def test_groups_that_are_missing_or_of_no_use_get_a_sentence(model):
+    with pytest.raises(nacp.errors.InputError, match="groups has no effect"):
+        model.predict_set(X[TEST], groups=["a"] * 300)
+    by_row = clone(model).fit(X[TRAIN], Y[TRAIN]).conformalize(X[CAL], NOISY, groups=["a", "b", "b"] * 100)
+    with pytest.raises(nacp.errors.InputError, match="of which group each row is"):
+        by_row.predict_set(X[TEST])
+    with pytest.raises(nacp.errors.InputError, match="small has no effect without groups"):
+        clone(model).set_params(small="all").fit(X[TRAIN], Y[TRAIN]).conformalize(X[CAL], NOISY)

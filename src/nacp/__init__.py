@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 from nacp.advice.compared import ComparisonRow
 from nacp.advice.comparison import Comparison, compare
 from nacp.advice.diagnosis import Diagnosis, compatible_radius, diagnose
+from nacp.advice.group_diagnosis import GroupedDiagnosis
 from nacp.advice.planning import Plan, plan
 from nacp.advice.sensitivity import Sensitivity, sensitivity
 from nacp.advice.theorems import NoisyComparison, compare_with_noisy_cp, threshold_bracket
@@ -13,6 +14,7 @@ from nacp.calibrate import NoValidThresholdWarning, calibrate, coverage_curve
 from nacp.calibration import Calibration
 from nacp.calibrator import Calibrator
 from nacp.checked import choose_audit
+from nacp.class_coverage import ClassCoverage, coverage_by_class
 from nacp.clustering import cluster_classes
 from nacp.contradicted import NoiseModelWarning
 from nacp.coverage import CoverageCurve, Tally
@@ -39,7 +41,7 @@ from nacp.guarantees import (
     Uncorrected,
 )
 from nacp.lazy import LazySets
-from nacp.metrics import ClassCoverage, Evaluation, coverage_by_class, evaluate
+from nacp.metrics import Evaluation, evaluate
 from nacp.monitor import Monitor
 from nacp.noise import (
     AnnotatorNoise,
@@ -101,6 +103,7 @@ __all__ = [
     "Expected",
     "GroupNoise",
     "GroupedCalibration",
+    "GroupedDiagnosis",
     "Guarantee",
     "InputError",
     "LazySets",

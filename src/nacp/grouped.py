@@ -15,11 +15,13 @@ from nacp.calibration import Calibration
 from nacp.engine import PerLabel, PerRow, Scratch
 from nacp.errors import InputError
 from nacp.guarantees import Guarantee
-from nacp.points import known_groups
+from nacp.points import Rows, known_groups
 from nacp.sets import PredictionSets
 from nacp.wrapping import counted, wrapped
 
 if TYPE_CHECKING:
+    from nacp.advice.diagnosis import Diagnosis
+    from nacp.advice.group_diagnosis import GroupedDiagnosis
     from nacp.noise import Noise
     from nacp.scores import Score
 
@@ -144,6 +146,10 @@ class GroupedCalibration:
             said += "; in each group the noise is the same, given the true class"
         return said
 
+    def open_rows(self, probs: ArrayLike, name: str = "probs", least: int = 1) -> Rows:
+        """Check rows that are to be seen as the calibration points were."""
+        return self.calibrations[0].open_rows(probs, name, least)
+
     def predict_set(
         self, probs: ArrayLike, *, groups: Any = None, allow_empty: bool = True
     ) -> PredictionSets:
@@ -164,7 +170,7 @@ class GroupedCalibration:
         """
         cal, scratch = self.calibrations[0], Scratch()
         native = np.array([each.native_threshold for each in self.calibrations])
-        rows = cal.open_rows(probs, least=0)
+        rows = self.open_rows(probs, least=0)
         places: Ints | None = None
         if self.members is None:
             if groups is None:
@@ -191,6 +197,20 @@ class GroupedCalibration:
             classes=cal.classes,
             alpha=cal.alpha,
         )
+
+    def diagnose(
+        self, probs: ArrayLike, labels: ArrayLike, *, groups: Any = None, level: float = 0.05
+    ) -> Diagnosis | GroupedDiagnosis:
+        """Ask whether the noise model can be right, in each group of rows; see `nacp.diagnose`."""
+        from nacp.advice.diagnosis import diagnose
+
+        return diagnose(self, probs, labels, groups=groups, level=level)
+
+    def places(self, labels: Ints, groups: Any = None) -> Ints:
+        """Return the place among `names` of the group of each point: by its group, or by its label."""
+        if self.members is None:
+            return known_groups(groups, len(labels), self.names)
+        return np.array(self.members)[labels]
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the calibration to a JSON file; `load` reads it back.
@@ -234,6 +254,11 @@ class GroupedCalibration:
         )
         tail = wrapped(f"Promised ({self.guarantee!r}): {self.promise}. Assumed: {self.assumptions}.")
         return f"{head}\n{lines}{more}\n{tail}"
+
+    def _repr_html_(self) -> str:
+        from nacp.show.html import grouped
+
+        return grouped(self)
 
 
 def _listed(names: tuple[Any, ...]) -> str:

@@ -1,35 +1,28 @@
-"""How prediction sets do: evaluate() on true labels, coverage_by_class() on noisy ones too."""
+"""How prediction sets do on true labels: evaluate()."""
 
 from __future__ import annotations
 
 import math
-from dataclasses import asdict, dataclass, fields
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field, fields, replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from nacp._types import Array, Bools, Floats, Ints
+from nacp._types import Array, Bools, Ints
 from nacp.checks import check_fraction
+from nacp.class_coverage import TAIL, ClassCoverage, class_coverage
 from nacp.errors import InputError
 from nacp.lazy import LazySets
-from nacp.noise import NoiseLike, noise_for
-from nacp.noise.matrices import ClassMatrix
-from nacp.points import check_labels
-from nacp.points.arrays import row_slices
+from nacp.points import check_class_groups, check_labels, check_row_groups
 from nacp.sets import PredictionSets, counts_of, set_counts
 from nacp.stats.intervals import exact_share
-from nacp.wrapping import table_lines, wrapped
 
 # Sizes by which coverage is stratified, as in Angelopoulos et al. (2021), and the rest.
 _SIZE_BOUNDS = (1, 3, 10, 100, 1000)
-# What 95% intervals leave out on each side, and how many standard errors they reach.
-_TAIL, REACH = 0.025, 1.96
-# Classes, when the coverage of each is printed.
-_SHOWN = 10
-_HEADER = ("class", "coverage", "interval", "labels")
-# So many points are added for an interval from noisy labels, half of them covered.
-_ADDED = 4
+# How many standard errors 95% intervals reach.
+REACH = 1.96
 
 
 @dataclass(frozen=True)
@@ -55,6 +48,8 @@ class Evaluation:
         101 to 1000 and more labels; None if alpha is not known.
     size_error : float
         The standard error of the mean size; infinite for one set.
+    groups : ClassCoverage or None
+        The coverage of each group, with exact intervals, if there were groups.
     """
 
     n: int
@@ -67,13 +62,19 @@ class Evaluation:
     class_coverage_gap: float | None
     size_stratified_violation: float | None
     size_error: float
+    groups: ClassCoverage | None = field(default=None, repr=False, compare=False)
 
     @property
     def coverage_interval(self) -> tuple[float, float]:
         """The exact (Clopper-Pearson) 95% interval of the coverage of these sets on new points."""
         hits, trials = np.array([[round(self.coverage * self.n)], [self.n]])
-        (low,), (high,) = exact_share(hits, trials, _TAIL)
+        (low,), (high,) = exact_share(hits, trials, TAIL)
         return float(low), float(high)
+
+    @property
+    def worst_group_coverage(self) -> float | None:
+        """The lowest coverage of any group; None if there were no groups."""
+        return None if self.groups is None else float(np.nanmin(self.groups.coverage))
 
     @property
     def size_interval(self) -> tuple[float, float]:
@@ -91,15 +92,23 @@ class Evaluation:
         >>> {name: found.to_dict()[name] for name in ("n", "coverage_interval")}
         {'n': 3, 'coverage_interval': (0.094..., 0.991...)}
         """
-        intervals = {"coverage_interval": self.coverage_interval, "size_interval": self.size_interval}
-        return asdict(self) | intervals
+        found = asdict(replace(self, groups=None))
+        found |= {"coverage_interval": self.coverage_interval, "size_interval": self.size_interval}
+        if self.groups is not None:
+            found["worst_group_coverage"] = self.worst_group_coverage
+            found["groups"] = self.groups.worst(len(self.groups.coverage))
+        return found
 
     def __str__(self) -> str:
-        return "\n".join(f"{name:<26}{value}" for name, value in self._told().items())
+        told = "\n".join(f"{name:<26}{value}" for name, value in self._told().items())
+        return told if self.groups is None else f"{told}\n{self.groups}"
 
     def _told(self) -> dict[str, str]:
         """Return the metrics by name, written out."""
-        shown = {each.name: getattr(self, each.name) for each in fields(self) if each.name != "size_error"}
+        unshown = (
+            ("size_error", "groups") if self.groups else ("size_error", "groups", "worst_group_coverage")
+        )
+        shown = {each.name: getattr(self, each.name) for each in fields(self) if each.name not in unshown}
         return {
             name.replace("_", " "): "-"
             if value is None
@@ -115,10 +124,16 @@ class Evaluation:
         told = self._told()
         for name, (low, high) in (("coverage", self.coverage_interval), ("mean size", self.size_interval)):
             told[name] += f" (95%: {low:.6g} to {high:.6g})"
-        return card("Evaluation", facts(told.items()))
+        return card("Evaluation", facts(told.items())) + (self.groups._repr_html_() if self.groups else "")
 
 
-def evaluate(sets: PredictionSets | LazySets, labels: ArrayLike, *, alpha: float | None = None) -> Evaluation:
+def evaluate(
+    sets: PredictionSets | LazySets,
+    labels: ArrayLike,
+    *,
+    alpha: float | None = None,
+    groups: Any = None,
+) -> Evaluation:
     """Measure coverage and size of prediction sets.
 
     Parameters
@@ -129,6 +144,9 @@ def evaluate(sets: PredictionSets | LazySets, labels: ArrayLike, *, alpha: float
         Their true labels: numbers, or names if the sets have class names.
     alpha : float, optional
         By default the alpha that the sets were made with.
+    groups : array of shape (n,) or mapping, optional
+        The group of each point, or a mapping from classes to groups: the coverage of each group is measured,
+        too. That of each class by itself is what `coverage_by_class` is for.
 
     Returns
     -------
@@ -141,6 +159,12 @@ def evaluate(sets: PredictionSets | LazySets, labels: ArrayLike, *, alpha: float
     >>> result = nacp.evaluate(sets, [2, 0, 1], alpha=0.25)
     >>> result.coverage, result.mean_size, result.empty, result.class_coverage_gap
     (0.666..., 1.0, 0.333..., 0.416...)
+    >>> print(nacp.evaluate(sets, [2, 0, 1], groups=["north", "north", "south"]).groups)
+    Coverage by group.
+    group  coverage          interval  labels
+    north    0.5000  0.0126 to 0.9874       2
+    south    1.0000  0.0250 to 1.0000       1
+    Each interval is for its group alone.
     """
     if not isinstance(sets, PredictionSets | LazySets):
         raise InputError("sets", "must be PredictionSets, as from predict_set", found=type(sets).__name__)
@@ -148,17 +172,37 @@ def evaluate(sets: PredictionSets | LazySets, labels: ArrayLike, *, alpha: float
     level = sets.alpha if alpha is None else check_fraction("alpha", alpha)
     if len(sets) == 0:
         raise InputError("sets", "is empty: there is nothing to evaluate")
-    if isinstance(sets, LazySets):
-        return _summary(sets.counted(labels, numbers), level)
-    return _summary(set_counts(sets, numbers), level)
+    if groups is None:
+        counts = sets.counted(labels, numbers) if isinstance(sets, LazySets) else set_counts(sets, numbers)
+        return _summary(counts, level)
+    if isinstance(groups, Mapping):
+        names, places = check_class_groups(groups, sets.k, sets.classes)
+        grouping = names, places[numbers]
+    else:
+        grouping = check_row_groups(groups, len(sets))
+    here = sets.compute() if isinstance(sets, LazySets) else sets
+    return summarize(here.contains(labels), here.sizes, numbers, level, grouping)
 
 
-def summarize(covered: Bools, sizes: Ints, labels: Ints, level: float | None) -> Evaluation:
-    """Return the metrics of sets of which no more is known than their sizes and whether they cover."""
+def summarize(
+    covered: Bools,
+    sizes: Ints,
+    labels: Ints,
+    level: float | None,
+    grouping: tuple[tuple[Any, ...], Ints] | None = None,
+) -> Evaluation:
+    """Return the metrics of sets of which no more is known than their sizes and whether they cover.
+
+    `grouping` has the names of groups, and of each point the place of its group among them.
+    """
     if len(sizes) == 0:
         raise InputError("sets", "is empty: there is nothing to evaluate")
     k = max(int(sizes.max()), int(labels.max()) + 1)
-    return _summary(counts_of(covered, sizes, labels, k), level)
+    found = _summary(counts_of(covered, sizes, labels, k), level)
+    if grouping is None:
+        return found
+    names, places = grouping
+    return replace(found, groups=class_coverage(covered, places, len(names), classes=names, kind="group"))
 
 
 def _summary(counts: Ints, level: float | None) -> Evaluation:
@@ -191,206 +235,3 @@ def _shares(counts: Array) -> Array:
     """Return the share of those that cover, where there are some."""
     shares: Array = counts[1, counts[0] > 0] / counts[0, counts[0] > 0]
     return shares
-
-
-@dataclass(frozen=True, eq=False, repr=False)
-class ClassCoverage:
-    """What `coverage_by_class` found; each array has one entry per class. Print it for the worst classes.
-
-    Attributes
-    ----------
-    coverage : array of shape (k,)
-        The share of the class's points whose sets contain it; nan where nothing can be said.
-    low, high : array of shape (k,)
-        A confidence interval for it.
-    count : array of shape (k,)
-        How many of the labels name the class.
-    classes : tuple of length k, optional
-        The class names.
-    """
-
-    coverage: Floats
-    low: Floats
-    high: Floats
-    count: Ints
-    classes: tuple[Any, ...] | None = None
-
-    def worst_first(self) -> Ints:
-        """Return the classes of which something can be said, by ascending coverage."""
-        order = np.argsort(self.coverage, kind="stable")
-        return order[np.isfinite(self.coverage[order])]
-
-    def worst(self, most: int) -> list[dict[str, Any]]:
-        """Return what is known of the classes that are covered least.
-
-        Parameters
-        ----------
-        most : int
-            Of how many at most.
-
-        Returns
-        -------
-        list of dict
-            With "class", "coverage", "low", "high" and "count".
-        """
-        return [
-            {
-                "class": int(i) if self.classes is None else self.classes[i],
-                "coverage": float(self.coverage[i]),
-                "low": float(self.low[i]),
-                "high": float(self.high[i]),
-                "count": int(self.count[i]),
-            }
-            for i in self.worst_first()[:most]
-        ]
-
-    def table(self, most: int) -> str:
-        """Return a table of the classes that are covered least, with words about it.
-
-        Parameters
-        ----------
-        most : int
-            How many rows it has at most.
-
-        Returns
-        -------
-        str
-        """
-        rows = self._rows(most)
-        title, told = self._words(len(rows))
-        return "\n".join([wrapped(title), *table_lines([_HEADER, *rows], 1), wrapped(told)])
-
-    def _rows(self, most: int) -> list[tuple[str, ...]]:
-        return [
-            (str(each["class"]), f"{each['coverage']:.4f}", f"{each['low']:.4f} to {each['high']:.4f}",
-             f"{each['count']:,}")
-            for each in self.worst(most)
-        ]  # fmt: skip
-
-    def _words(self, shown: int) -> tuple[str, str]:
-        """Return what to say above and below a table of so many classes."""
-        known = int(np.isfinite(self.coverage).sum())
-        title = f"The {shown} of {known:,} classes that are covered least."
-        told = "Each interval is for its class alone; of many classes some come out low by chance."
-        return "Coverage by class." if shown == known else title, told
-
-    def __repr__(self) -> str:
-        return f"ClassCoverage(k={len(self.coverage)})"
-
-    def __str__(self) -> str:
-        return self.table(_SHOWN)
-
-    def _repr_html_(self) -> str:
-        from nacp.show.html import card, sentence, table
-
-        rows = self._rows(_SHOWN)
-        title, told = self._words(len(rows))
-        return card("ClassCoverage", sentence(title), table(_HEADER, rows), sentence(told))
-
-
-def coverage_by_class(
-    sets: PredictionSets | LazySets, labels: ArrayLike, *, noise: NoiseLike = None, confidence: float = 0.95
-) -> ClassCoverage:
-    """Return the coverage of each class, with an interval; from noisy labels too.
-
-    With clean labels the intervals are exact (Clopper and Pearson). With noisy ones, class l is covered by
-    ``mean(W[y, l] 1{l in C(x)}) / mean(W[y, l])``, W the inverse of the noise matrix, and the intervals are
-    approximate: Fieller's for a ratio of means, with two covered and two missed points added, as Agresti and
-    Coull do for shares, so that they hold with few labels too. All is cut off at 0 and 1.
-
-    Parameters
-    ----------
-    sets : PredictionSets or LazySets
-        The sets of n points. For noisy labels best not the ones that chose the threshold, though with one
-        threshold for all classes that matters little.
-    labels : array of shape (n,)
-        Their labels: numbers, or names if the sets have class names.
-    noise : float, array of shape (k, k), noise model or None
-        How the labels came to be wrong, as in `calibrate`; ``None`` if they are right.
-    confidence : float, default=0.95
-        Of each interval by itself.
-
-    Returns
-    -------
-    ClassCoverage
-
-    Examples
-    --------
-    >>> import nacp
-    >>> sets = nacp.PredictionSets([0, 2, 2, 3, 4], [0, 2, 1, 2], k=3)
-    >>> found = nacp.coverage_by_class(sets, [2, 0, 1, 1])
-    >>> found.coverage.tolist(), found.worst_first().tolist()
-    ([0.0, 0.5, 1.0], [0, 1, 2])
-    >>> print(found)
-    Coverage by class.
-    class  coverage          interval  labels
-    0        0.0000  0.0000 to 0.9750       1
-    1        0.5000  0.0126 to 0.9874       2
-    2        1.0000  0.0250 to 1.0000       1
-    Each interval is for its class alone; of many classes some come out low by
-    chance.
-    """
-    sets = sets.compute() if isinstance(sets, LazySets) else sets
-    numbers = check_labels(labels, len(sets), sets.k, sets.classes)
-    tail = (1 - check_fraction("confidence", confidence)) / 2
-    count = np.bincount(numbers, minlength=sets.k)
-    known = noise_for(noise, sets.k)
-    if known is None:
-        return class_coverage(sets.contains(labels), numbers, sets.k, classes=sets.classes, tail=tail)
-    found = _weighted_share(sets, numbers, count, known.inverse(sets.k), tail)
-    return ClassCoverage(*found, count, sets.classes)
-
-
-def class_coverage(
-    covered: Bools, labels: Ints, k: int, *, classes: tuple[Any, ...] | None = None, tail: float = _TAIL
-) -> ClassCoverage:
-    """Return the coverage of each class by true labels, if only whether each set covers is known."""
-    count, held = (np.bincount(some, minlength=k) for some in (labels, labels[covered]))
-    return ClassCoverage(_share(held, count), *exact_share(held, count, tail), count, classes)
-
-
-def _weighted_share(
-    sets: PredictionSets, labels: Ints, count: Ints, inverse: ClassMatrix, tail: float
-) -> tuple[Floats, Floats, Floats]:
-    """Return the estimates ``sum w 1{l in C} / sum w`` with ``w = W[y, l]``, and intervals for them."""
-    from scipy.special import ndtri
-
-    inside = inverse.entries(np.repeat(labels, sets.sizes), sets.labels)
-    held, held_squares = (np.bincount(sets.labels, w, minlength=sets.k) for w in (inside, inside**2))
-    total, squares = np.zeros((2, sets.k))
-    columns = np.arange(sets.k)
-    for rows in row_slices(sets.k, sets.k):
-        block = inverse.entries(columns[rows, None], columns)
-        total += count[rows] @ block
-        squares += count[rows] @ block**2
-    share = np.clip(_share(held, total), 0, 1)
-    low, high = _fieller(
-        held + _ADDED / 2 * inverse.diagonal,
-        total + _ADDED * inverse.diagonal,
-        held_squares + _ADDED / 2 * inverse.diagonal**2,
-        squares + _ADDED * inverse.diagonal**2,
-        float(ndtri(tail)) ** 2,
-    )
-    return share, low, high
-
-
-def _fieller(
-    part: Floats, total: Floats, part_squares: Floats, squares: Floats, z_squared: float
-) -> tuple[Floats, Floats]:
-    """Return where ``(part - c total)^2 <= z^2 (part_squares (1 - 2 c) + c^2 squares)``, cut off at 0 and 1.
-
-    That is, where the residuals ``w (1{l in C} - c)`` do not contradict the share c. Everywhere, if the total
-    itself may be 0.
-    """
-    a = total**2 - z_squared * squares
-    b = part * total - z_squared * part_squares
-    root = np.sqrt(np.maximum(b**2 - a * (part**2 - z_squared * part_squares), 0))
-    known = a > 0
-    low, high = (np.where(known, (b + side * root) / np.where(known, a, 1), 0.5 + side) for side in (-1, 1))
-    return np.clip(low, 0, 1), np.clip(high, 0, 1)
-
-
-def _share(part: Array, total: Array) -> Floats:
-    """Return part / total; nan where the total is not positive."""
-    share: Floats = np.divide(part, total, out=np.full(len(total), np.nan), where=total > 0)
-    return share

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -23,6 +23,7 @@ from nacp.calibration import Calibration
 from nacp.checks import check_fraction
 from nacp.coverage import Rule
 from nacp.errors import InputError
+from nacp.grouped import GroupedCalibration
 from nacp.guarantees import Guarantee
 from nacp.noise import UNSAID, NoiseLike
 from nacp.sets import PredictionSets
@@ -45,6 +46,9 @@ class NoiseAwareClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator): 
         As in `nacp.calibrate`. `noise` may be left out ("unsaid") where `conformalize` gets checked labels.
     conformity_score : str, score or callable, default="hps"
         The `score` of `nacp.calibrate`; a scikit-learn classifier has a method of that name.
+    by, simultaneous, small
+        As in `nacp.calibrate`: ``by="class"`` finds a threshold for each class. Other groups are given to
+        `conformalize`.
 
     Attributes
     ----------
@@ -52,7 +56,7 @@ class NoiseAwareClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator): 
         The fitted classifier.
     classes_ : array of shape (k,)
         The class labels.
-    calibration_ : Calibration
+    calibration_ : Calibration or GroupedCalibration
         Made by `conformalize`.
 
     See Also
@@ -86,6 +90,9 @@ class NoiseAwareClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator): 
         delta: float | None = None,
         crossing: Rule = "last",
         random_state: int | None = None,
+        by: Literal["class"] | None = None,
+        simultaneous: bool = False,
+        small: Literal["error", "all", "merge"] = "error",
     ) -> None:
         self.estimator = estimator
         self.noise = noise
@@ -95,6 +102,9 @@ class NoiseAwareClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator): 
         self.delta = delta
         self.crossing = crossing
         self.random_state = random_state
+        self.by = by
+        self.simultaneous = simultaneous
+        self.small = small
 
     def fit(self, X: object, y: ArrayLike, **fit_params: object) -> NoiseAwareClassifier:
         """Fit the classifier.
@@ -128,7 +138,13 @@ class NoiseAwareClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator): 
         return self
 
     def conformalize(
-        self, X: object, y: ArrayLike | None, unlabelled: object = None, y_clean: object = None
+        self,
+        X: object,
+        y: ArrayLike | None,
+        unlabelled: object = None,
+        y_clean: object = None,
+        *,
+        groups: Any = None,
     ) -> NoiseAwareClassifier:
         """Calibrate on inputs that the classifier was not fitted on, and their noisy labels.
 
@@ -143,6 +159,9 @@ class NoiseAwareClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator): 
         y_clean : array-like of shape (n,) or pair (rows, labels), optional
             True labels of inputs that were picked at random and checked, missing for the others, as `clean`
             of `calibrate`: nothing is then assumed about the noise, and `noise` only shapes a guess.
+        groups : array-like of shape (n,) or mapping, optional
+            The group of each input, or a mapping from each class to its group, as in `calibrate`: each group
+            gets a threshold.
 
         Returns
         -------
@@ -156,7 +175,7 @@ class NoiseAwareClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator): 
                 f"has no predict_proba: it is a {type(self.estimator_).__name__}",
                 remedy="wrap it in sklearn.calibration.CalibratedClassifierCV",
             )
-        self.calibration_: Calibration = calibrate(
+        self.calibration_: Calibration | GroupedCalibration = calibrate(
             self.predict_proba(X),
             None if y is None else np.asarray(y),
             noise=UNSAID if isinstance(self.noise, str) and self.noise == UNSAID.value else self.noise,
@@ -169,16 +188,22 @@ class NoiseAwareClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator): 
             random_state=self.random_state,
             classes=self.classes_,
             unlabelled=None if unlabelled is None else self.predict_proba(unlabelled),
+            groups=groups,
+            by=self.by,
+            simultaneous=self.simultaneous,
+            small=self.small,
         )
         return self
 
-    def predict_set(self, X: object, *, allow_empty: bool = True) -> PredictionSets:
+    def predict_set(self, X: object, *, groups: Any = None, allow_empty: bool = True) -> PredictionSets:
         """Return the prediction sets of new inputs.
 
         Parameters
         ----------
         X : array-like of shape (m, features)
             Inputs.
+        groups : array-like of shape (m,), optional
+            The group of each, if `conformalize` was given groups of inputs.
         allow_empty : bool, default=True
             ``False`` puts the most probable label into every set that would be empty.
 
@@ -189,7 +214,12 @@ class NoiseAwareClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator): 
         check_is_fitted(
             self, "calibration_", msg="call conformalize(X, y) with calibration data before predict_set(X)"
         )
-        sets: PredictionSets = self.calibration_.predict_set(self.predict_proba(X), allow_empty=allow_empty)
+        cal, probs = self.calibration_, self.predict_proba(X)
+        if isinstance(cal, GroupedCalibration):
+            return cal.predict_set(probs, groups=groups, allow_empty=allow_empty)
+        if groups is not None:
+            raise InputError("groups", "has no effect: conformalize was given none")
+        sets: PredictionSets = cal.predict_set(probs, allow_empty=allow_empty)
         return sets
 
     def predict(self, X: object) -> Array:

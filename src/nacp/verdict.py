@@ -1,15 +1,20 @@
 """judge(): was the promise kept, as far as test points can tell?"""
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 
 from nacp.calibration import Calibration
+from nacp.class_coverage import TAIL
+from nacp.errors import InputError
+from nacp.grouped import GroupedCalibration
 from nacp.guarantees import Problem
 from nacp.guarantees.base import percent
-from nacp.metrics import REACH, Evaluation
+from nacp.metrics import Evaluation
 from nacp.noise import UniformNoise
+from nacp.stats.intervals import exact_share
 from nacp.wrapping import wrapped
 
 
@@ -32,6 +37,8 @@ class Verdict:
         Whether it is the latter.
     promise : str
         What was promised.
+    group : optional
+        Of groups, the one that comes off worst; the interval is its own, wide enough for all at once.
     """
 
     passed: bool
@@ -40,10 +47,13 @@ class Verdict:
     interval: tuple[float, float]
     on_average: bool
     promise: str
+    group: Any = None
 
     def __str__(self) -> str:
         low, high = self.interval
         subject = "mean coverage over calibration sets" if self.on_average else "coverage of these sets"
+        if self.group is not None:
+            subject += f" in the group that comes off worst, {self.group},"
         found = (
             f"{percent(self.target)} or more was to be reached, and the 95% interval of the {subject} is "
             f"{low:.4f} to {high:.4f}"
@@ -54,7 +64,7 @@ class Verdict:
         return wrapped(f"pass: {found}, {told}. Promised: {self.promise}.")
 
 
-def judge(calibration: Calibration, result: Evaluation) -> Verdict:
+def judge(calibration: Calibration | GroupedCalibration, result: Evaluation) -> Verdict:
     """Compare the coverage of test points with what was promised.
 
     A promise for nearly all calibration sets ("pac", "binomial", "nacp") is about the coverage of these very
@@ -69,10 +79,11 @@ def judge(calibration: Calibration, result: Evaluation) -> Verdict:
 
     Parameters
     ----------
-    calibration : Calibration
-        What was promised.
+    calibration : Calibration or GroupedCalibration
+        What was promised. Of groups the one that comes off worst is judged, with an interval that is wide
+        enough for all of them at once.
     result : Evaluation
-        How its sets did on test points with true labels.
+        How its sets did on test points with true labels; of groups, by group.
 
     Returns
     -------
@@ -94,22 +105,51 @@ def judge(calibration: Calibration, result: Evaluation) -> Verdict:
     >>> nacp.judge(overstated, nacp.evaluate(overstated.predict_set(probs[2000:]), labels[2000:])).passed
     False
     """
+    if isinstance(calibration, GroupedCalibration):
+        return _judge_groups(calibration, result)
+    return _judged(calibration, result.coverage, result.n, TAIL)
+
+
+def _judge_groups(calibration: GroupedCalibration, result: Evaluation) -> Verdict:
+    """Return the verdict on the group that comes off worst, with an interval for all groups at once."""
+    groups = result.groups
+    if groups is None or groups.classes != calibration.names:
+        raise InputError(
+            "result", "must be of the groups of the calibration", remedy="pass these as groups= to evaluate"
+        )
+    seen = np.flatnonzero(groups.count)
+    verdicts = [
+        _judged(
+            calibration.calibrations[i], float(groups.coverage[i]), int(groups.count[i]), TAIL / len(seen)
+        )
+        for i in seen
+    ]
+    worst = min(range(len(seen)), key=lambda i: verdicts[i].interval[1] - verdicts[i].target)
+    return replace(verdicts[worst], promise=calibration.promise, group=calibration.names[seen[worst]])
+
+
+def _judged(calibration: Calibration, coverage: float, n: int, tail: float) -> Verdict:
+    """Return the verdict on a calibration of which so many of n test points were covered."""
+    from scipy.special import ndtri
+
     alpha = calibration.alpha
     target = 1 - alpha - calibration.gap
     on_average = calibration.guarantee.delta is None
-    interval = result.coverage_interval
     if on_average:
         inverse = (calibration.noise or UniformNoise(0.0)).inverse(calibration.k)
-        points = calibration.checked or calibration.n
+        points = max(calibration.checked or calibration.n, 1)
         counts = np.full(calibration.k, points / calibration.k)
         problem = Problem(alpha, points, calibration.noise, inverse, counts)
-        variance = problem.small_set_deviation**2 / points + alpha * (1 - alpha) / result.n
-        reach = REACH * math.sqrt(variance)
-        interval = max(result.coverage - reach, 0.0), min(result.coverage + reach, 1.0)
+        variance = problem.small_set_deviation**2 / points + alpha * (1 - alpha) / n
+        reach = -float(ndtri(tail)) * math.sqrt(variance)
+        interval = max(coverage - reach, 0.0), min(coverage + reach, 1.0)
+    else:
+        (low,), (high,) = exact_share(np.array([round(coverage * n)]), np.array([n]), tail)
+        interval = float(low), float(high)
     return Verdict(
         passed=interval[1] >= target,
         target=target,
-        coverage=result.coverage,
+        coverage=coverage,
         interval=interval,
         on_average=on_average,
         promise=calibration.promise,

@@ -10,18 +10,20 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, overload
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from nacp._types import Ints
 from nacp.advice.claims import ClaimCheck, claim_of
+from nacp.advice.group_diagnosis import GroupedDiagnosis
 from nacp.advice.regions import Check, regions_of
 from nacp.calibration import Calibration
 from nacp.checks import check_fraction
 from nacp.coverage import Sample, Talk, both
 from nacp.errors import InputError
+from nacp.grouped import GroupedCalibration
 from nacp.guarantees import coverage_under
 from nacp.metrics import evaluate
 from nacp.points import check_labels, open_clean
@@ -130,6 +132,7 @@ class Diagnosis:
         return card("Diagnosis", told(on_one_line(self)), table(header, rows, left=(0, 3)))
 
 
+@overload
 def diagnose(
     cal: Calibration,
     probs: ArrayLike,
@@ -139,7 +142,31 @@ def diagnose(
     audit_probs: ArrayLike | None = None,
     audit_labels: ArrayLike | None = None,
     level: float = 0.05,
-) -> Diagnosis:
+    groups: None = None,
+) -> Diagnosis: ...
+@overload
+def diagnose(
+    cal: GroupedCalibration,
+    probs: ArrayLike,
+    labels: ArrayLike,
+    *,
+    clean: None = None,
+    audit_probs: None = None,
+    audit_labels: None = None,
+    level: float = 0.05,
+    groups: Any = None,
+) -> Diagnosis | GroupedDiagnosis: ...
+def diagnose(
+    cal: Calibration | GroupedCalibration,
+    probs: ArrayLike,
+    labels: ArrayLike,
+    *,
+    clean: Any = None,
+    audit_probs: ArrayLike | None = None,
+    audit_labels: ArrayLike | None = None,
+    level: float = 0.05,
+    groups: Any = None,
+) -> Diagnosis | GroupedDiagnosis:
     """Ask whether the noise model of a calibration can be right.
 
     Under a right model the estimated coverage F^c-hat rises from 0 to 1, and the true label is in no region
@@ -148,8 +175,10 @@ def diagnose(
 
     Parameters
     ----------
-    cal : Calibration
-        From `calibrate` or `load`.
+    cal : Calibration or GroupedCalibration
+        From `calibrate` or `load`. With groups of rows the rows of each group are tested by themselves, at
+        the level divided by the number of groups: that tests that the noise is the same in each. With groups
+        of classes all rows are tested together.
     probs, labels : arrays of shape (n, k) and (n,)
         Points with noisy labels: those of the calibration, or others.
     clean : array of shape (n,) or pair (rows, labels), optional
@@ -161,10 +190,13 @@ def diagnose(
     level : float, default=0.05
         A right model is rejected with at most this probability, exactly (plus one minus the confidence of
         an interval of rates or a radius).
+    groups : array of shape (n,), optional
+        The group of each point, for a calibration with groups of rows.
 
     Returns
     -------
     Diagnosis
+        For groups of rows a `GroupedDiagnosis`, with one for each group.
 
     Examples
     --------
@@ -181,6 +213,15 @@ def diagnose(
     >>> nacp.diagnose(cal, probs, noisy, clean=(range(300), labels[:300])).claim.short
     True
     """
+    if isinstance(cal, GroupedCalibration):
+        for name, given in (("clean", clean), ("audit_probs", audit_probs), ("audit_labels", audit_labels)):
+            if given is not None:
+                raise InputError(
+                    name, "cannot be used with a calibration by group", remedy="evaluate sets with groups="
+                )
+        return _by_group(cal, _sample(cal, probs, labels), level, groups)
+    if groups is not None:
+        raise InputError("groups", "has no effect: the calibration has one threshold for all")
     sample = _sample(cal, probs, labels)
     checked = None if clean is None else open_clean(clean, sample.n, sample.k, cal.classes)
     return sample.ask(
@@ -190,7 +231,27 @@ def diagnose(
     )
 
 
-def _sample(cal: Calibration, probs: ArrayLike, labels: ArrayLike) -> Sample:
+def _by_group(
+    cal: GroupedCalibration, sample: Sample, level: float, groups: Any
+) -> Diagnosis | GroupedDiagnosis:
+    """Test the noise model in each group of rows; for groups of classes, on all rows."""
+    check_fraction("level", level)
+    if cal.members is not None:
+        if groups is not None:
+            raise InputError("groups", "has no effect: thresholds differ by class, not by row")
+        return sample.ask(diagnosis_of(sample, cal.calibrations[0], level=level))
+    places = cal.places(sample.labels, groups)
+    rows = [np.flatnonzero(places == g) for g in range(len(cal.names))]
+    tested = [g for g, own in enumerate(rows) if len(own) > 1]
+    found = {}
+    for g in tested:
+        some = sample.some(rows[g])
+        test = diagnosis_of(some, cal.calibrations[g], level=level / len(tested))
+        found[cal.names[g]] = some.ask(test)
+    return GroupedDiagnosis(level, found, {name: len(own) for name, own in zip(cal.names, rows, strict=True)})
+
+
+def _sample(cal: Calibration | GroupedCalibration, probs: ArrayLike, labels: ArrayLike) -> Sample:
     rows = cal.open_rows(probs)
     return Sample(rows, check_labels(labels, rows.n, rows.k, cal.classes), cal.score)
 
@@ -245,7 +306,7 @@ def _nothing() -> Talk[None]:
 
 
 def compatible_radius(
-    cal: Calibration,
+    cal: Calibration | GroupedCalibration,
     probs: ArrayLike,
     labels: ArrayLike,
     *,
@@ -260,7 +321,7 @@ def compatible_radius(
     Parameters
     ----------
     cal, probs, labels, level
-        As in `diagnose`.
+        As in `diagnose`; all rows are tested together, even if there are groups.
 
     Returns
     -------
@@ -278,6 +339,8 @@ def compatible_radius(
     True
     """
     check_fraction("level", level)
+    if isinstance(cal, GroupedCalibration):
+        cal = cal.calibrations[0]
     _refuse_checked(cal)
     sample = _sample(cal, probs, labels)
     regions = sample.ask(regions_of(sample, cal, doubtful=True))

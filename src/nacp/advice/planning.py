@@ -11,8 +11,9 @@ from numpy.typing import ArrayLike
 
 from nacp.advice.checking import check_pilot, costs_of_checking, informed_by_pilot, informed_by_share
 from nacp.advice.compared import NOISY
+from nacp.advice.group_planning import GroupCost, costs_of_groups
 from nacp.calibrate import ScoreLike
-from nacp.checks import check_count, check_fraction
+from nacp.checks import check_count, check_flag, check_fraction
 from nacp.coverage import Sample
 from nacp.errors import InputError
 from nacp.guarantees import GUARANTEES, Guarantee, Problem, coverage_under
@@ -23,6 +24,7 @@ from nacp.wrapping import table_lines, wrapped
 
 _CHECKED = 300
 _MOST = 1_000_000  # classes
+_SHOWN = 20  # groups
 
 
 class PlanRow(NamedTuple):
@@ -63,6 +65,9 @@ class Plan:
         The number of checked labels that their corrections are for.
     assumed : str or None
         What the rows for checked labels beside noisy ones, and for chosen ones, rest on.
+    groups : list of GroupCost
+        What the guarantee "pac" costs in each group, if there are groups: `GroupCost.least` is about how many
+        points of its own a group needs, `GroupCost.n_needed` for the excess.
     """
 
     rows: list[PlanRow]
@@ -73,6 +78,7 @@ class Plan:
     checked_rows: list[PlanRow] = field(default_factory=list)
     checked: int = 0
     assumed: str | None = None
+    groups: list[GroupCost] = field(default_factory=list)
 
     def __repr__(self) -> str:
         return str(self)
@@ -102,13 +108,28 @@ class Plan:
             )
             rows = [(row.guarantee.name, row.labels, *self._numbers(row)) for row in self.checked_rows]
             tables.append((title, [("guarantee", "labels", "excess", wanted), *rows]))
+        if self.groups:
+            some = sorted(self.groups, key=lambda cost: cost.points)[:_SHOWN]
+            which = "each group" if len(some) == len(self.groups) else f"the {_SHOWN} smallest groups"
+            title = f'The guarantee "pac" in {which}, of {self.n:,} noisy labels.'
+            costs = [
+                (
+                    f"{cost.group}", f"{cost.points:,}", self._price(cost.correction), _number(cost.least),
+                    _number(cost.n_needed),
+                )
+                for cost in some
+            ]  # fmt: skip
+            header = ("group", "its labels", "excess", "needed at least", wanted)
+            tables.append((title, [header, *costs]))
         return tables
 
     def _numbers(self, row: PlanRow) -> tuple[str, str]:
         if row.reason is not None:
             return "-", "-"
-        price = f"{row.correction:.2g}" if row.correction < self.alpha else "all classes"
-        return price, "never" if row.n_needed is None else f"{row.n_needed:,}"
+        return self._price(row.correction), _number(row.n_needed)
+
+    def _price(self, correction: float) -> str:
+        return f"{correction:.2g}" if correction < self.alpha else "all classes"
 
     @property
     def sentences(self) -> list[str]:
@@ -127,7 +148,7 @@ class Plan:
 
     def __str__(self) -> str:
         parts = [
-            "\n".join([wrapped(title), *table_lines(table, len(table[0]) - 2)])
+            "\n".join([wrapped(title), *table_lines(table, _texts(table[0]))])
             for title, table in self._tables
         ]
         parts.append("\n".join(wrapped(each) for each in self.sentences))
@@ -138,8 +159,17 @@ class Plan:
 
         parts = []
         for title, (header, *rows) in self._tables:
-            parts += [sentence(title), table(header, rows, left=range(len(header) - 2))]
+            parts += [sentence(title), table(header, rows, left=range(_texts(header)))]
         return card("Plan", *parts, *map(sentence, self.sentences))
+
+
+def _texts(header: tuple[str, ...]) -> int:
+    """Return how many columns of a table hold words: those up to the labels' kind."""
+    return 2 if "labels" in header else 1
+
+
+def _number(needed: int | None) -> str:
+    return "never" if needed is None else f"{needed:,}"
 
 
 def plan(
@@ -155,6 +185,9 @@ def plan(
     labels: ArrayLike | None = None,
     clean: Any = None,
     score: ScoreLike = "hps",
+    groups: Any = None,
+    by: str | None = None,
+    simultaneous: bool = False,
 ) -> Plan:
     """Say what each guarantee will cost, before labels are bought.
 
@@ -188,6 +221,19 @@ def plan(
         Checked labels of the pilot sample, as in `calibrate`.
     score : str or score, default="hps"
         The score, for the pilot sample.
+    groups : mapping or array, optional
+        The groups that are to have a promise each: a mapping from a group to its share of the points, such as
+        ``{"north": 0.2, "south": 0.8}``; or, as in `calibrate`, an array with the group of each row (its
+        shares count), or a mapping from each class to its group. With groups of classes a point of another
+        class that is labelled as of the group is a miss, so its points vary more: one's share
+        ``s = sum over l in G of W[y', l] (1{S(x, l) <= q} - c)``, c = 1 - alpha, has the variance
+        ``c E[w (w - 2 c v)] + c^2 E[v^2]`` where sets are small, for ``w = W[y', y] 1{y in G}`` and
+        ``v = sum over l in G of W[y', l]``; the excess of the group is
+        ``z_{1-delta} sd(s) / (p(G) sqrt(n))``, about.
+    by : "class", optional
+        Each class is a group.
+    simultaneous : bool, default=False
+        Whether all groups are to hold at once, as in `calibrate`.
 
     Returns
     -------
@@ -209,6 +255,13 @@ def plan(
     checked         ...
     checked, noisy  ...
     checked, chosen ...
+
+    How many points does a group need, of rows or of classes?
+
+    >>> [cost.least for cost in nacp.plan(k=10, noise=0.2, groups={"north": 0.2, "south": 0.8}).groups]
+    [323, 323]
+    >>> nacp.plan(k=10, noise=0.2, n=10_000, by="class").groups[0].least
+    362
     """
     if check_count("k", k, 2) > _MOST:
         raise InputError("k", f"must be at most {_MOST:,}: more would take minutes", found=f"{k:,}")
@@ -225,7 +278,13 @@ def plan(
         raise InputError("probs" if probs is None else "labels", "is missing; a pilot sample needs both")
     if clean is not None and probs is None:
         raise InputError("clean", "is of a pilot sample, which needs probs and labels, too")
+    check_flag("simultaneous", simultaneous)
+    grouped = groups is not None or by is not None
     known = None if isinstance(noise, Unsaid) else noise_for(noise, k) or UniformNoise(0.0)
+    if grouped and known is None:
+        raise InputError("noise", "must be named to plan for groups")
+    if simultaneous and not grouped:
+        raise InputError("simultaneous", "has no effect without groups")
     rows, deviation = list[PlanRow](), math.nan
     if known is not None:
         rows, deviation = _noisy_rows(known, k, alpha, delta, n, excess, probs, labels, score)
@@ -244,7 +303,12 @@ def plan(
         for cost in costs_of_checking(checked, n, alpha, delta, excess, informed)
     ]  # fmt: skip
     assumed = None if informed is None else informed.assumed
-    return Plan(rows, alpha, n, excess, deviation, checked_rows, checked, assumed)
+    costs = list[GroupCost]()
+    if grouped and known is not None:
+        costs = costs_of_groups(
+            groups, by, known, k, alpha, delta, n, excess, simultaneous=simultaneous, deviation=deviation
+        )
+    return Plan(rows, alpha, n, excess, deviation, checked_rows, checked, assumed, costs)
 
 
 def _noisy_rows(

@@ -10,12 +10,15 @@ import nacp
 from nacp.cli import options
 from nacp.cli.auditing import read_audit
 from nacp.cli.errors import CONTRADICTED, command
+from nacp.cli.formats.common import few
+from nacp.cli.groups import read_groups
 from nacp.cli.inputs import read_points
 from nacp.cli.labels import read_clean
 from nacp.cli.models import read_noise_beside, with_other
 from nacp.cli.outputs import check_output, described
 from nacp.cli.terminal import progress_of, progress_of_rows, show
 from nacp.errors import InputError
+from nacp.wrapping import counted
 
 app = typer.Typer()
 
@@ -30,6 +33,7 @@ app = typer.Typer()
     "nacp calibrate probs.npy labels.npy --noise 0.2 --noise-interval 0.15 0.25",
     "nacp calibrate probs.npy labels.csv --clean checked.csv",
     "nacp calibrate probs.npy labels.csv --audit to-check.csv",
+    "nacp calibrate probs.npy labels.csv --noise 0.2 --groups points.csv:hospital",
 )
 def calibrate_command(
     probs: options.Probs,
@@ -51,6 +55,10 @@ def calibrate_command(
     crossing: options.Crossing = "last",
     normalize: options.Normalize = False,
     logits: options.Logits = False,
+    groups: options.Groups = None,
+    by: options.By = None,
+    simultaneous: options.Simultaneous = False,
+    small: options.Small = "error",
     seed: options.Seed = 0,
     strict: Annotated[
         bool,
@@ -74,12 +82,20 @@ def calibrate_command(
         raise InputError("drop_unlabelled", "is of no use with checked labels", remedy="drop such rows first")
     known = read_noise_beside(clean or audit, noise, noise_interval, noise_confidence, noise_other, labels)
     with progress_of(f"reading {probs}", quiet):
-        matrix, noisy, names = read_points(probs, labels, names=classes, clean=clean, drop=drop_unlabelled)
+        matrix, noisy, names = read_points(
+            probs,
+            labels,
+            names=classes,
+            clean=clean,
+            groups=groups,
+            drop=drop_unlabelled,
+        )
         known = with_other(known, noise_other, matrix.shape[-1])
         checked: Any = None if clean is None else read_clean(clean, len(matrix), names, noisy=labels)
         plan = None
         if audit is not None:
             plan, checked = read_audit(audit, matrix, noisy, names, normalize, logits)
+        grouping: Any = None if groups is None else read_groups(groups, len(matrix), names)
     with (
         warnings.catch_warnings(),
         progress_of_rows("calibrating", quiet),
@@ -89,19 +105,29 @@ def calibrate_command(
         warnings.simplefilter("always", nacp.RepeatedRowsWarning)
         warnings.showwarning = lambda message, *_, **__: typer.echo(f"Warning: {message}.", err=True)
         try:
-            found = nacp.calibrate(
+            found: Any = nacp.calibrate(
                 matrix, noisy, noise=known, clean=checked, audit=plan, alpha=alpha, score=score,
                 guarantee=guarantee, delta=delta, crossing=crossing, classes=names, normalize=normalize,
-                from_logits=logits, random_state=seed,
+                from_logits=logits, random_state=seed, groups=grouping, by=by, simultaneous=simultaneous,
+                small=small,
             )  # fmt: skip
         except InputError as error:
             # The true labels are in the audit's file.
             raise error.about(audit) if audit is not None and error.argument == "clean" else error from None
     found.save(out)
-    if found.obstacle is not None:
-        typer.echo(
-            f"Warning: no threshold keeps the promise, so the sets hold all {found.k:,} classes.", err=True
-        )
+    obstacle = _obstacle(found)
+    if obstacle is not None:
+        typer.echo(f"Warning: {obstacle}.", err=True)
     show(as_json, described(found) | {"out": str(out)}, found, f"Written: {out}")
     if strict and found.warnings:
         raise typer.Exit(CONTRADICTED)
+
+
+def _obstacle(found: nacp.Calibration | nacp.GroupedCalibration) -> str | None:
+    """Return what to say where no threshold keeps the promise."""
+    if isinstance(found, nacp.Calibration):
+        all_classes = f"no threshold keeps the promise, so the sets hold all {found.k:,} classes"
+        return None if found.obstacle is None else all_classes
+    if not found.infinite:
+        return None
+    return f"in {counted(len(found.infinite), 'group')} no threshold keeps the promise: {few(found.infinite)}"

@@ -155,6 +155,7 @@ def read_points(
     k: int | None = None,
     clean: str | None = None,
     *,
+    groups: str | None = None,
     drop: bool = False,
 ) -> tuple[Array, Array, Sequence[Any] | None]:
     """Read probabilities with their labels, and the classes.
@@ -162,13 +163,14 @@ def read_points(
     The classes are those given, or those in the file `names`, or the names of the columns. Where both are
     there, named columns are put in the order of the classes. Both may be in one table: the column called
     label, or the one that ``file.csv:column`` names, then holds the labels. `k` is for classes that are known
-    by number alone, as in `read_rows`. `clean` are true labels that may be in the same table, too.
-    `drop`: rows without a label are left out, which is told. Where files name their rows, they must agree.
+    by number alone, as in `read_rows`. `clean` are true labels, and `groups` groups, that may be in the same
+    table, too. `drop`: rows without a label are left out, which is told. Where files name their rows, they
+    must agree.
     """
     if probs == labels == STDIN:
         raise InputError("standard input", "can be read once only: give a file for probs or for labels")
     try:
-        matrix, known = read_rows(probs, classes, names, (labels, clean), k)
+        matrix, known = read_rows(probs, classes, names, (labels, clean, groups), k)
         if matrix.ndim != 2:
             raise InputError(probs, "must hold a matrix of shape (n, k)", found=matrix.shape)
     except InputError:
@@ -180,10 +182,11 @@ def read_points(
                 remedy="probabilities come first, then labels",
             ) from None
         raise
-    if drop and clean is not None:
-        raise InputError("drop_unlabelled", "is of no use with checked labels", remedy="drop such rows first")
+    if drop and (clean or groups) is not None:
+        beside = "checked labels" if groups is None else "groups"
+        raise InputError("drop_unlabelled", f"is of no use with {beside}", remedy="drop such rows first")
     read = read_labels(labels, len(matrix), known, gaps=drop)
-    refuse_other_order(probs, labels, clean)
+    refuse_other_order(probs, labels, clean, groups)
     if drop and len(read) == len(matrix):
         there, read = present(read, known)
         if not there.all():
@@ -241,10 +244,14 @@ def read_rows(
 
 
 def read_new(
-    probs: str, classes: Sequence[Any] | None, k: int, ids: str | None
+    probs: str, classes: Sequence[Any] | None, k: int, ids: str | None, groups: str | None = None
 ) -> tuple[Array, list[str] | None]:
-    """Read probabilities, and what names their rows: the column `ids`, or a first one called id, if any."""
-    matrix, header, named = _read_table(probs, classes=classes, ids=ids, with_ids=True)
+    """Read probabilities, and what names their rows: the column `ids`, or a first one called id, if any.
+
+    Groups of rows may be in the same table.
+    """
+    matrix, header, named = _read_table(probs, classes=classes, beside=(groups,), ids=ids, with_ids=True)
+    refuse_other_order(probs, groups)
     return _in_order(probs, matrix, header, classes, None, k)[0], named
 
 

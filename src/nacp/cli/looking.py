@@ -2,14 +2,17 @@
 
 from dataclasses import asdict
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
 import nacp
+from nacp.advice.diagnosis import Diagnosis
+from nacp.advice.group_diagnosis import GroupedDiagnosis
 from nacp.cli import options
 from nacp.cli.classes import read_lines
 from nacp.cli.errors import FAILED, command
+from nacp.cli.groups import read_groups
 from nacp.cli.inputs import read_points, read_test
 from nacp.cli.labels import read_clean
 from nacp.cli.models import read_calibration, read_noise_beside, with_other
@@ -26,6 +29,7 @@ app = typer.Typer()
     "diagnose",
     "nacp diagnose cal.json probs.npy labels.npy",
     "nacp diagnose cal.json probs.npy labels.npy --clean checked.csv",
+    "nacp diagnose cal.json probs.npy labels.npy --groups groups.csv",
     "nacp diagnose cal.json probs.npy labels.npy --audit-probs checked.npy --audit-labels truth.npy",
 )
 def diagnose_command(
@@ -42,6 +46,7 @@ def diagnose_command(
     audit_probs: Annotated[str | None, typer.Option(help="Other points, with known true labels.")] = None,
     audit_labels: Annotated[str | None, typer.Option(help="Their true labels.")] = None,
     level: Annotated[float, typer.Option(help="The probability of rejecting a right model.")] = 0.05,
+    groups: options.RowGroups = None,
     drop_unlabelled: options.Drop = False,
     separator: options.Separator = None,
     quiet: options.Quiet = False,
@@ -56,26 +61,42 @@ def diagnose_command(
         raise InputError("audit_probs", "and --audit-labels belong together", remedy="give both, or neither")
     cal = read_calibration(calibration, probs, labels)
     with progress_of(f"reading {probs}", quiet) as say:
-        matrix, noisy, _ = read_points(probs, labels, cal.classes, k=cal.k, clean=clean, drop=drop_unlabelled)
+        matrix, noisy, _ = read_points(
+            probs, labels, cal.classes, k=cal.k, clean=clean, groups=groups, drop=drop_unlabelled
+        )
+        grouping: Any = None if groups is None else read_groups(groups, len(matrix), cal.classes)
         checked = None if clean is None else read_clean(clean, len(matrix), cal.classes, noisy=labels)
         audited, true = None, None
         if audit_probs is not None and audit_labels is not None:
             audited, true, _ = read_points(audit_probs, audit_labels, cal.classes, k=cal.k)
         say("diagnosing")
+        known: Any = cal
         found = nacp.diagnose(
-            cal, matrix, noisy, clean=checked, audit_probs=audited, audit_labels=true, level=level
-        )
+            known, matrix, noisy, clean=checked, audit_probs=audited, audit_labels=true, level=level,
+            groups=grouping,
+        )  # fmt: skip
+    if isinstance(found, GroupedDiagnosis):
+        groups_found = [{"group": name, **_described(each)} for name, each in found.diagnoses.items()]
+        document = {"rejected": found.rejected, "level": level, "groups": groups_found}
+        show(as_json, document | {"sentence": on_one_line(found)}, found)
+        failed = found.rejected
+    else:
+        show(as_json, _described(found), found)
+        failed = found.rejected or (found.audit is not None and found.audit.short)
+    if failed:
+        raise typer.Exit(FAILED)
+
+
+def _described(found: Diagnosis) -> dict[str, Any]:
+    """Return a diagnosis as it is printed with --json."""
     checks = [check._asdict() for check in found.checks]
     audit, claim = (None if each is None else each._asdict() for each in (found.audit, found.claim))
-    document = asdict(found) | {
+    return asdict(found) | {
         "checks": checks,
         "audit": audit,
         "claim": claim,
         "sentence": on_one_line(found),
     }
-    show(as_json, document, found)
-    if found.rejected or (found.audit is not None and found.audit.short):
-        raise typer.Exit(FAILED)
 
 
 @command(
@@ -85,6 +106,7 @@ def diagnose_command(
     "nacp report cal.npz:probs cal.npz:noisy --noise 0.2 --score raps "
     "--test-probs test.npz:probs --test-labels test.npz:labels",
     "nacp report probs.npy labels.csv --clean checked.csv",
+    "nacp report probs.npy labels.npy --noise 0.2 --by class --small all",
     "nacp report probs.csv labels.csv --noise 0.2 --descriptions texts.txt --title 'Our labels'",
 )
 def report_command(
@@ -100,6 +122,14 @@ def report_command(
     delta: options.Delta = None,
     test_probs: options.TestProbs = None,
     test_labels: options.TestLabels = None,
+    groups: options.Groups = None,
+    by: options.By = None,
+    simultaneous: options.Simultaneous = False,
+    small: options.Small = "error",
+    test_groups: Annotated[
+        str | None,
+        typer.Option(help="The group of each of these points, if groups are of rows.", metavar="FILE"),
+    ] = None,
     descriptions: Annotated[
         str | None,
         typer.Option(
@@ -128,10 +158,18 @@ def report_command(
     )
     known = read_noise_beside(clean, noise, noise_interval, noise_confidence, noise_other, labels)
     with progress_of(f"reading {probs}", quiet):
-        matrix, noisy, names = read_points(probs, labels, names=classes, clean=clean, drop=drop_unlabelled)
+        matrix, noisy, names = read_points(
+            probs, labels, names=classes, clean=clean, groups=groups, drop=drop_unlabelled
+        )
         known = with_other(known, noise_other, matrix.shape[-1])
         checked = None if clean is None else read_clean(clean, len(matrix), names, noisy=labels)
         test, true = read_test(test_probs, test_labels, names, matrix.shape[1])
+        grouping = None if groups is None else read_groups(groups, len(matrix), names)
+        tested: Any = None
+        if test_groups is not None:
+            if test is None:
+                raise InputError("test_groups", "is of no use without --test-probs")
+            tested = read_groups(test_groups, len(test), names)
         texts = None if descriptions is None else read_lines(descriptions)
     with progress_of("calibrating", quiet) as say:
         page = nacp.make_report(
@@ -139,9 +177,11 @@ def report_command(
             delta=delta, crossing=crossing, classes=names, normalize=normalize, from_logits=logits,
             random_state=seed,
             test_probs=test, test_labels=true, descriptions=texts, title=title, say=say,
+            groups=grouping, by=by, simultaneous=simultaneous, small=small, test_groups=tested,
         )  # fmt: skip
     page.save(out)
-    found = page.contents.calibration
+    part = page.contents.groups
+    found = page.contents.calibration if part is None else part.calibration
     show(as_json, described(found) | {"out": str(out)}, found, f"Written: {out}")
 
 

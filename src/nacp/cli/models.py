@@ -12,6 +12,7 @@ from nacp.estimation import NoiseEstimate
 from nacp.estimation import load as load_estimate
 from nacp.estimation.annotators import ASSUMED
 from nacp.files import load as load_calibration
+from nacp.grouped import GroupedCalibration
 from nacp.noise import UNSAID, NoiseLike, UniformNoise, Unsaid
 
 
@@ -107,7 +108,7 @@ def _read_noise(text: str) -> float | Array | NoiseEstimate | None:
     return matrix
 
 
-def read_calibration(path: Path, *others: str) -> Calibration:
+def read_calibration(path: Path, *others: str) -> Calibration | GroupedCalibration:
     """Read what ``nacp calibrate`` wrote, or say that it looks swapped with one of the other arguments."""
     swapped = next((name for name in others if name.endswith(".json")), None)
     if swapped is not None and path.suffix != ".json":
@@ -116,5 +117,5 @@ def read_calibration(path: Path, *others: str) -> Calibration:
         )
     if path.is_dir():
         raise InputError(str(path), "is a folder", remedy="give the file that nacp calibrate wrote")
-    found: Calibration = load_calibration(path)
+    found: Calibration | GroupedCalibration = load_calibration(path)
     return found

@@ -1,7 +1,7 @@
 """Arguments and options that several commands of ``nacp`` take."""
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Literal
 
 import typer
 
@@ -95,6 +95,32 @@ GuaranteeName = Annotated[
 Delta = Annotated[
     float | None,
     typer.Option(help="The probability with which the promise may fail.", show_default="the guarantee's"),
+]
+Groups = Annotated[
+    str | None,
+    typer.Option(
+        help="A threshold for each group. The group of each row, one per line or a column "
+        "(groups.csv:column); or of each class: .json, or a table of class and group.",
+        metavar="FILE",
+        show_default=False,
+    ),
+]
+RowGroups = Annotated[
+    str | None,
+    typer.Option(
+        "--groups",
+        help="The group of each row, if the calibration has groups of rows.",
+        metavar="FILE",
+        show_default=False,
+    ),
+]
+By = Annotated[Literal["class"] | None, typer.Option(help="A threshold for each class.", show_default=False)]
+Simultaneous = Annotated[
+    bool, typer.Option("--simultaneous", help="Promise all groups at once: delta is divided among them.")
+]
+Small = Annotated[
+    Literal["error", "all", "merge"],
+    typer.Option(help="What to do with groups of too few points; all: their sets hold all labels."),
 ]
 Crossing = Annotated[Rule, typer.Option(help="Where the estimate crosses the target.")]
 TestProbs = Annotated[

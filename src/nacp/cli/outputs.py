@@ -19,6 +19,7 @@ from nacp.cli.formats.common import STDIN, kind, need, separator, split_key
 from nacp.cli.terminal import only_ascii
 from nacp.errors import InputError
 from nacp.files import write_whole
+from nacp.grouped import GroupedCalibration
 from nacp.sets import PredictionSets
 
 
@@ -164,8 +165,26 @@ _WRITERS: dict[str, tuple[Literal["w", "wb"], _Write]] = {
 SET_ENDINGS = tuple(_WRITERS)
 
 
-def described(calibration: Calibration) -> dict[str, object]:
+def described(calibration: Calibration | GroupedCalibration) -> dict[str, object]:
     """Return what there is to know about a calibration."""
+    if isinstance(calibration, GroupedCalibration):
+        told = ("n", "threshold", "estimate", "obstacle", "note")
+        return (
+            described(calibration.calibrations[0])
+            | dict.fromkeys(told)
+            | {
+                "n": calibration.n,
+                "promise": calibration.promise,
+                "delta": calibration.guarantee.delta,
+                "correction": None,
+                "excess": None,
+                "gap": max(each.gap for each in calibration.calibrations),
+                "groups": [
+                    {"group": name} | {each: getattr(cal, each) for each in told}
+                    for name, cal in calibration.groups.items()
+                ],
+            }
+        )
     noise, classes = calibration.noise, calibration.classes
     return {
         "threshold": calibration.threshold,

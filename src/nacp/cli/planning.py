@@ -8,6 +8,7 @@ import typer
 import nacp
 from nacp.cli import options
 from nacp.cli.errors import command
+from nacp.cli.groups import read_groups
 from nacp.cli.inputs import read_points, read_test
 from nacp.cli.labels import read_clean
 from nacp.cli.models import read_noise_beside, with_other
@@ -22,6 +23,8 @@ app = typer.Typer()
     "nacp plan --k 1000 --noise 0.2 --alpha 0.1 --excess 0.02",
     "nacp plan --k 10 --noise matrix.npy --points 5000",
     "nacp plan --k 10 --noise 0.1 --points 5000 --checked 500",
+    "nacp plan --k 10 --noise 0.2 --points 5000 --groups shares.json",
+    "nacp plan --k 10 --noise 0.2 --points 5000 --by class --simultaneous",
 )
 def plan_command(
     classes: Annotated[
@@ -44,6 +47,17 @@ def plan_command(
         int | None,
         typer.Option(help="The number of labels to plan to check, of the points.", show_default="300"),
     ] = None,
+    groups: Annotated[
+        str | None,
+        typer.Option(
+            help="Also say how many points each group needs. Its share, in a .json such as "
+            '{"north": 0.2, "south": 0.8}; or the group of each row or class, as for nacp calibrate.',
+            metavar="FILE",
+            show_default=False,
+        ),
+    ] = None,
+    by: options.By = None,
+    simultaneous: options.Simultaneous = False,
     noise_interval: options.Interval = None,
     noise_confidence: options.Confidence = 1.0,
     quiet: options.Quiet = False,
@@ -52,10 +66,12 @@ def plan_command(
     """Say what each guarantee will cost, before labels are bought or checked."""
     known = read_noise_beside("", noise, noise_interval, noise_confidence, noise_other)
     known = with_other(known, noise_other, classes)
+    grouping = None if groups is None else read_groups(groups, None, None)
     with progress_of("planning", quiet):
         found = nacp.plan(
-            k=classes, noise=known, alpha=alpha, delta=delta, n=points, excess=max_correction, checked=checked
-        )
+            k=classes, noise=known, alpha=alpha, delta=delta, n=points, excess=max_correction,
+            checked=checked, groups=grouping, by=by, simultaneous=simultaneous,
+        )  # fmt: skip
     rows, checked_rows = (
         [row._asdict() | {"guarantee": row.guarantee.name} for row in some]
         for some in (found.rows, found.checked_rows)
@@ -63,6 +79,7 @@ def plan_command(
     document = {
         "k": classes, "n": points, "alpha": alpha, "max_correction": max_correction, "rows": rows,
         "checked": found.checked, "checked_rows": checked_rows, "assumed": found.assumed,
+        "groups": [cost._asdict() for cost in found.groups],
     }  # fmt: skip
     show(as_json, document, found)
 

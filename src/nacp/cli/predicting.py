@@ -9,16 +9,18 @@ import typer
 
 import nacp
 from nacp._types import Array
+from nacp.class_coverage import ClassCoverage, class_coverage
 from nacp.cli import options
 from nacp.cli.errors import FAILED, command
 from nacp.cli.formats.common import STDIN
+from nacp.cli.groups import read_groups
 from nacp.cli.inputs import read_new, read_points
 from nacp.cli.models import read_calibration
 from nacp.cli.outputs import SET_ENDINGS, Sets, check_output, most_probable_first, write_sets
 from nacp.cli.terminal import complain, progress_of, show, show_verdict
 from nacp.errors import InputError
-from nacp.metrics import ClassCoverage, Evaluation, class_coverage, summarize
-from nacp.points import check_labels
+from nacp.metrics import Evaluation, summarize
+from nacp.points import check_labels, known_groups
 from nacp.tuning import tuning
 from nacp.wrapping import on_one_line, width, wrapped
 
@@ -74,6 +76,7 @@ def predict_command(
         bool, typer.Option("--with-probs", help="Write the probability of each label beside it.")
     ] = False,
     no_empty: NoEmpty = False,
+    groups: options.RowGroups = None,
     separator: options.Separator = None,
     quiet: options.Quiet = False,
     as_json: options.Json = False,
@@ -88,11 +91,12 @@ def predict_command(
     if with_probs and not cal.score.takes_probabilities:
         raise InputError("with_probs", f"has no effect: {probs} holds scores of one's own")
     with progress_of(f"reading {probs}", quiet):
-        matrix, names = read_new(probs, cal.classes, cal.k, ids)
+        matrix, names = read_new(probs, cal.classes, cal.k, ids, groups)
+        grouping = _read_row_groups(cal, groups, len(matrix))
     sizes = [0, 0]
 
     def blocks(done: Callable[[int], None]) -> Iterator[Sets]:
-        for found, block in _predicted(cal, matrix, no_empty):
+        for found, block in _predicted(cal, matrix, no_empty, grouping):
             sets = most_probable_first(found, block, lowest=not cal.score.takes_probabilities)
             beside = None
             if with_probs:
@@ -123,6 +127,7 @@ def evaluate_command(
     probs: options.Probs,
     labels: options.Truth,
     no_empty: NoEmpty = False,
+    groups: options.RowGroups = None,
     separator: options.Separator = None,
     quiet: options.Quiet = False,
     as_json: options.Json = False,
@@ -140,21 +145,23 @@ def evaluate_command(
     cal = read_calibration(calibration, probs, labels)
     _repeat_warnings(cal)
     with progress_of(f"reading {probs}", quiet):
-        matrix, true, _ = read_points(probs, labels, cal.classes, k=cal.k)
+        matrix, true, _ = read_points(probs, labels, cal.classes, k=cal.k, groups=groups)
+        grouping = _read_row_groups(cal, groups, len(matrix))
     covered, sizes = np.empty(len(matrix), dtype=bool), np.empty(len(matrix), dtype=np.int64)
     with progress_of("evaluating", quiet, len(matrix)) as said:
         done = 0
-        for sets, _ in _predicted(cal, matrix, no_empty):
+        for sets, _ in _predicted(cal, matrix, no_empty, grouping):
             rows = slice(done, done + len(sets))
             covered[rows], sizes[rows] = sets.contains(true[rows]), sets.sizes
             said(done := rows.stop)
     numbers = check_labels(true, len(matrix), cal.k, cal.classes)
-    result = summarize(covered, sizes, numbers, cal.alpha)
+    places = None
+    if isinstance(cal, nacp.GroupedCalibration):
+        places = cal.names, cal.places(numbers, grouping)
+    result = summarize(covered, sizes, numbers, cal.alpha, places)
     by_class = class_coverage(covered, numbers, cal.k, classes=cal.classes)
     verdict = nacp.judge(cal, result)
-    document = asdict(result) | {
-        "coverage_interval": result.coverage_interval,
-        "size_interval": result.size_interval,
+    document = result.to_dict() | {
         "worst_classes": by_class.worst(_WORST),
         "verdict": asdict(verdict) | {"sentence": on_one_line(verdict)},
     }
@@ -186,24 +193,46 @@ class _Explained:
             told = f"{each.name.replace('_', ' ')}: {shown}"
             lines.append(wrapped(f"{told:<38}{meaning}", " " * 38) if width() > 70 else
                          wrapped(f"{told} ({meaning})", "  "))  # fmt: skip
-        return "\n".join([*lines, "", self.by_class.table(_WORST), ""])
+        groups = [] if self.result.groups is None else ["", self.result.groups.table(_WORST)]
+        return "\n".join([*lines, *groups, "", self.by_class.table(_WORST), ""])
 
 
-def _repeat_warnings(cal: nacp.Calibration) -> None:
+def _repeat_warnings(cal: nacp.Calibration | nacp.GroupedCalibration) -> None:
     """Say again what was said against the noise model when the calibration was made."""
     for sentence in cal.warnings:
         complain(f"Warning: {sentence}.")
 
 
+def _read_row_groups(
+    cal: nacp.Calibration | nacp.GroupedCalibration, groups: str | None, rows: int
+) -> Array | None:
+    """Read the groups of rows, if thresholds differ by them."""
+    if isinstance(cal, nacp.GroupedCalibration) and cal.members is None:
+        if groups is None:
+            raise InputError("groups", "must be given: the thresholds of this calibration differ by group")
+        found = read_groups(groups, rows, cal.classes)
+        if isinstance(found, np.ndarray):
+            known_groups(found, rows, cal.names)
+            return found
+        raise InputError(groups, "holds groups of classes, and this calibration has groups of rows")
+    if groups is not None:
+        raise InputError("groups", "has no effect: the thresholds of this calibration do not differ by row")
+    return None
+
+
 def _predicted(
-    cal: nacp.Calibration, matrix: Array, no_empty: bool
+    cal: nacp.Calibration | nacp.GroupedCalibration, matrix: Array, no_empty: bool, groups: Array | None
 ) -> Iterator[tuple[nacp.PredictionSets, Array]]:
     """Predict block after block, so that the sets of a large matrix need not all be held at once."""
     step = max(1, tuning().written_entries // matrix.shape[1]) if matrix.ndim == 2 else max(len(matrix), 1)
     for start in range(0, max(len(matrix), 1), step):
         block = matrix[start : start + step]
         try:
-            yield cal.predict_set(block, allow_empty=not no_empty), block
+            if isinstance(cal, nacp.GroupedCalibration):
+                some = None if groups is None else groups[start : start + step]
+                yield cal.predict_set(block, groups=some, allow_empty=not no_empty), block
+            else:
+                yield cal.predict_set(block, allow_empty=not no_empty), block
         except InputError:
             # Say it of the whole matrix, whose rows have other numbers.
             cal.open_rows(matrix)

@@ -92,6 +92,10 @@ class ClassMatrix(ABC):
         every = np.arange(self.k)
         return self.entries(every[:, None], every)
 
+    def entrywise(self, other: "ClassMatrix") -> "ClassMatrix":
+        """Return ``M[i, j] other[j, i]`` at i, j, for another matrix of the same structure."""
+        return DenseMatrix(self.dense() * other.dense().T)
+
     def subset_range(self) -> tuple[float, float]:
         """Return the least and the greatest sum over any subset of a row."""
         positive, negative = self.row_sums()
@@ -176,6 +180,12 @@ class GroupedMatrix(ClassMatrix):
 
     def pull(self, values: Floats) -> Floats:
         return self.push(values)  # symmetric
+
+    def entrywise(self, other: ClassMatrix) -> "GroupedMatrix":
+        assert isinstance(other, GroupedMatrix)
+        shared = self.shared * other.shared
+        diagonal = (self.own_by_group + self.shared) * (other.own_by_group + other.shared)
+        return GroupedMatrix(self.groups, diagonal - shared, shared)
 
     def mean_square(self, inverse: ClassMatrix) -> float:
         assert isinstance(inverse, GroupedMatrix)

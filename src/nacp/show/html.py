@@ -6,6 +6,8 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from nacp.calibration import Calibration
+    from nacp.grouped import GroupedCalibration
+    from nacp.noise import Noise
 
 _CARD = (
     "border:1px solid rgba(127,127,127,.35);border-radius:6px;padding:.6em .9em;max-width:60em;"
@@ -13,6 +15,7 @@ _CARD = (
 )
 _TABLE = "border-collapse:collapse;margin:.4em 0;background:transparent;color:inherit;font-size:inherit"
 _CELL = "padding:.15em 1.2em .15em 0;border:0;background:transparent;vertical-align:top;text-align:"
+_SHOWN = 30  # groups
 _MUTED = "opacity:.7;font-weight:normal;"
 
 
@@ -59,17 +62,21 @@ def told(text: str) -> str:
     return "".join(sentence(line) for line in text.splitlines())
 
 
+def _noise(noise: "Noise | None", k: int, checked: int | None) -> str:
+    """Return what is assumed of the noise."""
+    if checked is not None:
+        return f"nothing is assumed: {checked:,} labels were checked"
+    return "none: the labels are taken as they are" if noise is None else noise.describe(k)
+
+
 def calibration(cal: "Calibration") -> str:
     """Return a card for a calibration."""
-    noise = "none: the labels are taken as they are" if cal.noise is None else cal.noise.describe(cal.k)
-    if cal.checked is not None:
-        noise = f"nothing is assumed: {cal.checked:,} labels were checked"
     told = [
         ("threshold", f"{cal.threshold:.6g}"),
         ("estimated coverage", f"{cal.estimate:.4f}, for a target of {1 - cal.alpha:.6g}"),
         ("score", repr(cal.score)),
         ("guarantee", repr(cal.guarantee)),
-        ("noise", noise),
+        ("noise", _noise(cal.noise, cal.k, cal.checked)),
         ("calibration points", f"{cal.n:,} of {cal.k:,} classes"),
     ]
     remarks = [("All classes", cal.obstacle), ("Note", cal.note)]
@@ -79,4 +86,26 @@ def calibration(cal: "Calibration") -> str:
         facts(told),
         sentence(f"{cal.promise}.", name="Promised"),
         *(sentence(f"{remark}.", name=name) for name, remark in remarks if remark),
+    )
+
+
+def grouped(cal: "GroupedCalibration") -> str:
+    """Return a card for a calibration by group, with a table of its first groups."""
+    rows, who = cal.table(), "rows" if cal.members is None else "classes"
+    checked = {id(each): each.checked for each in cal.calibrations if each.checked is not None}
+    told = [
+        ("groups", f"{len(rows):,}, of {who}"),
+        ("score", repr(cal.score)),
+        ("guarantee", repr(cal.guarantee)),
+        ("noise", _noise(cal.noise, cal.k, sum(checked.values()) if checked else None)),
+        ("calibration points", f"{cal.n:,} of {cal.k:,} classes"),
+    ]
+    more = [sentence(f"and {len(rows) - _SHOWN:,} groups more")] if len(rows) > _SHOWN else []
+    return card(
+        "Calibration by group",
+        *(sentence(f"{warning}.", name="Warning") for warning in cal.warnings),
+        facts(told),
+        table(("group", "labels", "threshold", "estimated coverage"), rows[:_SHOWN], left=(0, 3)),
+        *more,
+        sentence(f"{cal.promise}.", name="Promised"),
     )

@@ -25,6 +25,7 @@ from nacp.calibrate import (
 from nacp.calibration import Calibration
 from nacp.checked import checked_calibrations, for_checked, guessing_noise, open_checked
 from nacp.checks import check_choice, check_count, check_flag
+from nacp.class_coverage import ClassCoverage, coverage_by_class
 from nacp.coverage import RULES, CoverageCurve, Question, Rule, Sample, Talk, both, together
 from nacp.coverage.audit import Audit
 from nacp.coverage.audited import AuditedCoverage
@@ -32,12 +33,12 @@ from nacp.engine import Block
 from nacp.errors import InputError
 from nacp.estimation import NoiseEstimate
 from nacp.guarantees import GUARANTEES, Guarantee, as_guarantee, coverage_under
-from nacp.metrics import ClassCoverage, coverage_by_class
 from nacp.noise import NoiseLike, Unsaid, as_noise, basis_of
 from nacp.points import column_names, open_points, open_test
 from nacp.scores import as_score
 from nacp.sets import PredictionSets
 from nacp.show.report.curve import curve_of
+from nacp.show.report.groups import Groups
 
 ALPHAS = tuple(round(0.01 * i, 2) for i in range(1, 31))
 """Where the slider stops, besides the alpha that was asked for."""
@@ -100,6 +101,7 @@ class Contents:
     estimate: NoiseEstimate | None
     diagnosis: Diagnosis | None
     sensitivity: Sensitivity | None
+    groups: Groups | None = None
 
     @property
     def calibration(self) -> Calibration:

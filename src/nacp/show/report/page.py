@@ -14,7 +14,7 @@ from nacp._types import Floats
 from nacp.advice.compared import labels_used
 from nacp.calibration import Calibration
 from nacp.guarantees import Uncorrected
-from nacp.show.report import charts
+from nacp.show.report import charts, groups
 from nacp.show.report.contents import Contents, Shown, Step
 from nacp.wrapping import on_one_line
 
@@ -43,6 +43,7 @@ def render(contents: Contents, title: str, version: str) -> str:
         "whose": contents.measured_on,
         "costs": _costs(contents),
         "noise": _noise(contents, drawn),
+        "groups": "" if contents.groups is None else groups.section(contents.groups),
         "samples": _samples(contents),
         "classes": _classes(contents),
         "version": _safe(version),

@@ -4,18 +4,23 @@ from __future__ import annotations
 
 import html
 import os
+import warnings
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
-from typing import Any
+from dataclasses import dataclass, field, replace
+from typing import Any, Literal
 
 from numpy.typing import ArrayLike
 
+from nacp.calibrate import NoValidThresholdWarning, calibrate
 from nacp.checks import check_fraction
+from nacp.contradicted import NoiseModelWarning
 from nacp.coverage import Rule
+from nacp.errors import InputError
 from nacp.files import write_text
 from nacp.guarantees import Guarantee
 from nacp.noise import UNSAID, NoiseLike, Unsaid
 from nacp.show.report.contents import Contents, gather
+from nacp.show.report.groups import check_test_groups, groups_of
 from nacp.show.report.page import render
 
 
@@ -70,6 +75,11 @@ def make_report(
     test_labels: ArrayLike | None = None,
     samples: Sequence[int] | None = None,
     descriptions: Sequence[str] | None = None,
+    groups: Any = None,
+    by: Literal["class"] | None = None,
+    simultaneous: bool = False,
+    small: Literal["error", "all", "merge"] = "error",
+    test_groups: Any = None,
     title: str = "Prediction sets from noisy labels",
     say: Callable[[str], None] = lambda what: None,
 ) -> Report:
@@ -92,6 +102,10 @@ def make_report(
         The rows whose sets are shown, of the test points if there are some. By default a few all over.
     descriptions : sequence of str, optional
         What to show with these rows: one text for each point.
+    groups, by, simultaneous, small
+        As in `calibrate`: the page then also shows a threshold for each group, and what it covers.
+    test_groups : array of shape (m,), optional
+        The group of each test point, where groups are of rows.
     title : str
         Of the page.
     say : callable, optional
@@ -112,11 +126,31 @@ def make_report(
     """
     from nacp.versions import __version__
 
+    grouped = None
+    if groups is not None or by is not None:
+        say("calibrating each group")
+        with warnings.catch_warnings():  # said on the page
+            warnings.simplefilter("ignore", NoiseModelWarning)
+            warnings.simplefilter("ignore", NoValidThresholdWarning)
+            grouped = calibrate(
+                probs, labels, noise=noise, clean=clean, alpha=check_fraction("alpha", alpha), score=score,
+                guarantee=guarantee, delta=delta, crossing=crossing, classes=classes, normalize=normalize,
+                from_logits=from_logits, random_state=random_state, groups=groups, by=by,
+                simultaneous=simultaneous, small=small,
+            )  # fmt: skip
+        check_test_groups(grouped, test_probs, test_groups)
+    given = {"simultaneous": simultaneous, "small": small != "error", "test_groups": test_groups is not None}
+    for name in given:
+        if grouped is None and given[name]:
+            raise InputError(name, "has no effect without groups", remedy="pass groups= or by=")
     contents = gather(
         probs, labels, noise=noise, clean=clean, alpha=check_fraction("alpha", alpha), score=score,
         guarantee=guarantee, delta=delta, crossing=crossing, classes=classes, normalize=normalize,
         from_logits=from_logits, random_state=random_state, test_probs=test_probs, test_labels=test_labels,
         samples=samples, descriptions=descriptions, say=say,
     )  # fmt: skip
+    if grouped is not None:
+        part = groups_of(grouped, contents.calibration, test_probs, test_labels, test_groups)
+        contents = replace(contents, groups=part)
     say("drawing")
     return Report(render(contents, title, __version__), contents)
