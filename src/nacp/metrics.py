@@ -105,10 +105,10 @@ class Evaluation:
 
     def _told(self) -> dict[str, str]:
         """Return the metrics by name, written out."""
-        unshown = (
-            ("size_error", "groups") if self.groups else ("size_error", "groups", "worst_group_coverage")
-        )
+        unshown = ("size_error", "groups")
         shown = {each.name: getattr(self, each.name) for each in fields(self) if each.name not in unshown}
+        if self.groups is not None:
+            shown["worst_group_coverage"] = self.worst_group_coverage
         return {
             name.replace("_", " "): "-"
             if value is None
