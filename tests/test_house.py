@@ -66,7 +66,8 @@ FLOORS = [
 UPWARDS = {
     ("calibration", "nacp.advice.diagnosis"), ("calibration", "nacp.show.html"), ("advice", "nacp.show.html"),
     ("metrics", "nacp.show.html"), ("class_coverage", "nacp.show.html"), ("sets", "nacp.show.html"),
-    ("estimation", "nacp.show.html"),
+    ("estimation", "nacp.show.html"), ("grouped", "nacp.advice.diagnosis"), ("grouped", "nacp.show.html"),
+    ("grouped", "nacp.advice.group_diagnosis"),
 }  # fmt: skip
 
 
