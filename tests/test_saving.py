@@ -49,6 +49,7 @@ NOISE_LIST = [
     nacp.GroupNoise([0, 0, 1, 1], 0.1),
     nacp.GroupNoise(["cat", "cat", "dog", "dog"], {"cat": 0.1, "dog": 0.2}),
     nacp.MatrixNoise(0.9 * np.eye(K) + 0.1 * RNG.dirichlet(np.ones(K), size=K)),
+    nacp.LowRankNoise(np.full(K, 0.9), np.full((K, 1), 0.1), np.full((K, 1), 1 / K)),
     nacp.AnnotatorNoise([0.9 * np.eye(K) + 0.1 / K, 0.7 * np.eye(K) + 0.3 / K], [2, 1]),
 ]
 GUARANTEE_LIST = [
@@ -67,7 +68,9 @@ def fits(noise, guarantee):
     if isinstance(guarantee, nacp.SplitConformal):
         return noise is None
     if isinstance(guarantee, nacp.NACP | nacp.Binomial):
-        return not isinstance(noise, nacp.GroupNoise | nacp.MatrixNoise | nacp.AnnotatorNoise)
+        return not isinstance(
+            noise, nacp.GroupNoise | nacp.MatrixNoise | nacp.AnnotatorNoise | nacp.LowRankNoise
+        )
     return True
 
 

@@ -356,12 +356,12 @@ class Sample:
                 question.see(self._open(some[where], scratch), some[where])
         return chosen
 
-    def some_label_scores(self) -> tuple[slice | Ints, Floats]:
-        """Return some evenly spaced rows, an eighth at the most, and their labels' scores; all, if known."""
-        if self._label_scores is not None:
-            return slice(None), self._label_scores
+    def some_label_scores(self) -> tuple[Ints, Floats]:
+        """Return some evenly spaced rows, an eighth at the most, and the scores of their labels."""
         step = min(self.n, max(8, self.n // tuning().hint_labels))
         chosen, scratch, scores = np.arange(step // 2, self.n, step), Scratch(), []
+        if self._label_scores is not None:
+            return chosen, self._label_scores[chosen]
         for where in row_slices(len(chosen), self.k, self._at_once):
             block = self._open(chosen[where], scratch)
             scores.append(self._scores_of(block, chosen[where]))

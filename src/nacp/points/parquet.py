@@ -7,7 +7,6 @@ once, some columns of a group at a time, into a temporary file that takes as muc
 from collections.abc import Iterator, Sequence
 from importlib import import_module
 from pathlib import Path
-from tempfile import TemporaryFile
 from typing import IO, Any, NamedTuple, cast
 from weakref import finalize
 
@@ -78,6 +77,8 @@ class ParquetPart:
 
     def _decode(self) -> None:
         """Write all rows to a temporary file, which is gone with this part."""
+        from tempfile import TemporaryFile
+
         decoded, start, place = TemporaryFile(), 0, 0  # noqa: SIM115  # it is closed with this part
         finalize(self, decoded.close)
         for group in range(self._file.metadata.num_row_groups):
