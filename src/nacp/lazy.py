@@ -103,7 +103,7 @@ class LazySets:
         return da.concatenate(parts) if parts else da.zeros((0, self.k), dtype=bool)
 
     def counted(self, labels: Any, numbers: Ints) -> Ints:
-        """Return what `nacp.sets.counts_of` does, given labels and their numbers; no set comes here."""
+        """Return what ``nacp.sets.counts_of`` does, given labels and their numbers; no set comes here."""
         rows = self._rows(labels)
         given, classes = rows.given(numbers)
         shared = self._calibration, self._allow_empty, classes
