@@ -130,18 +130,21 @@ class GroupedCalibration:
         said = replace(self.calibrations[0], guarantee=self.guarantee).promise
         number = len({id(cal) for cal in self.calibrations})
         what = "" if self.members is None else " of classes"
-        if self.simultaneous:
+        if self.simultaneous and number > 1:
             said = f"in all {number:,} groups{what} at once (each was tested at delta/{number:,}): {said}"
         else:
             said = f"in each group{what} by itself: {said}"
-        if self.pooled:
+        if len(self.pooled) > 1:
             said += f", where {_listed(self.pooled)} are one group, as they are small"
         return said
 
     @property
     def assumptions(self) -> str:
         """What the promise rests on, in words."""
-        said = self.calibrations[0].assumptions
+        cal = self.calibrations[0]
+        if cal.checked is not None:
+            cal = replace(cal, checked=sum(each.checked or 0 for each in self.calibrations))
+        said = cal.assumptions
         if self.members is None and self.noise is not None:
             said += "; in each group the noise is the same, given the true class"
         return said
@@ -242,7 +245,7 @@ class GroupedCalibration:
         shown = [("group", "points", "threshold", "estimated coverage"), *rows[:_SHOWN]]
         widths = [max(len(row[i]) for row in shown) for i in range(3)]
         lines = "\n".join(
-            f"{name:<{widths[0]}}  {points:>{widths[1]}}  {threshold:>{widths[2]}}  {last}"
+            wrapped(f"{name:<{widths[0]}}  {points:>{widths[1]}}  {threshold:>{widths[2]}}  {last}", "    ")
             for name, points, threshold, last in shown
         )
         more = f"\nand {len(rows) - _SHOWN:,} groups more" if len(rows) > _SHOWN else ""

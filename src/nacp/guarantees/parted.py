@@ -57,7 +57,7 @@ def absent(coverage: PartedCoverage, group: int) -> str | None:
     if coverage.mass[group] > 0:
         return None
     if not coverage.counts[group]:
-        return "no label is of its classes"
+        return coverage.absent
     return "by the noise model, its labels are all wrong ones"
 
 

@@ -1,5 +1,6 @@
 """Groups of rows, which are given one by one, and groups of classes, which are given as a mapping."""
 
+import math
 from collections.abc import Mapping
 from typing import Any
 
@@ -108,8 +109,8 @@ def _name(value: Any, where: str) -> Any:
     value = _plain(value)
     if is_missing(value):
         raise InputError("groups", f"is missing in {where}", remedy="give it a name of its own, as 'unknown'")
-    if not isinstance(value, str | int | float):
-        raise InputError("groups", "must be texts or numbers", found=f"{value!r} in {where}")
+    if not isinstance(value, str | int | float) or value in (math.inf, -math.inf):
+        raise InputError("groups", "must be texts or finite numbers", found=f"{value!r} in {where}")
     return value
 
 
