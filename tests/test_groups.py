@@ -278,6 +278,34 @@ def test_at_once_each_group_is_tested_at_a_part_of_delta(points):
         nacp.calibrate(probs, noisy, noise=0.2, guarantee="none", by="class", simultaneous=True)
 
 
+@pytest.mark.parametrize("score", ["hps", "aps"])
+@pytest.mark.parametrize("noise", ["uniform", "matrix"])
+@pytest.mark.parametrize("guarantee", ["none", "expected", "pac"])
+def test_rows_with_their_top_entries_are_as_whole_ones(points, score, noise, guarantee):
+    probs, _, noisy = points
+    columns = np.argsort(-probs, axis=1, kind="stable")[:, :4]
+    top = nacp.TopRows(columns, np.take_along_axis(probs, columns, axis=1), k=10)
+    whole = top.toarray()
+    rows, halves = np.arange(300) // 50, {i: i % 2 for i in range(10)}
+    given = {"noise": matrices(10)[noise], "alpha": 0.4, "score": score, "guarantee": guarantee}
+    for groups in ({"groups": halves}, {"groups": rows}):
+        mine, theirs = (nacp.calibrate(each, noisy, **given, **groups) for each in (top, whole))
+        assert mine.thresholds == theirs.thresholds
+        for i in range(0, 300, 9):
+            one, new = slice(i, i + 1), {} if mine.members is not None else {"groups": rows[i : i + 1]}
+            # Whether a row is decided is up to the largest threshold of the labels that are not kept.
+            others = {label % 2 for label in set(range(10)) - set(top.indices[i].tolist())}
+            group = rows[i] if new else max(others, key=mine.thresholds.get)
+            try:
+                mine.groups[group].predict_set(top[one])
+            except nacp.InputError:
+                with pytest.raises(nacp.InputError, match="keeps too few entries"):
+                    mine.predict_set(top[one], **new)
+            else:
+                wanted = theirs.predict_set(whole[one], **new).to_lists()
+                assert mine.predict_set(top[one], **new).to_lists() == wanted
+
+
 # Small groups
 
 

@@ -16,6 +16,7 @@ from nacp.engine import PerLabel, PerRow, Scratch
 from nacp.errors import InputError
 from nacp.guarantees import Guarantee
 from nacp.points import Rows, known_groups
+from nacp.points.arrays import row_slices
 from nacp.sets import PredictionSets
 from nacp.wrapping import counted, wrapped
 
@@ -176,20 +177,16 @@ class GroupedCalibration:
         rows = self.open_rows(probs, least=0)
         places: Ints | None = None
         if self.members is None:
-            if groups is None:
-                raise InputError(
-                    "groups", "must say of which group each row is: thresholds differ by group",
-                    remedy="pass one for each row of probs",
-                )  # fmt: skip
             places = known_groups(groups, rows.n, self.names)
         elif groups is not None:
             raise InputError("groups", "has no effect: thresholds differ by class, not by row")
         sizes, labels = [np.zeros(1, dtype=np.int64)], [np.zeros(0, dtype=np.int32)]
         by_label = None if self.members is None else PerLabel(native[list(self.members)])
-        for where in rows.slices():
+        for where in row_slices(rows.n, rows.k):  # also where rows have their top entries only
             block = engine.open_block(rows[where], cal.score.spec, scratch)
             threshold = by_label if places is None else PerRow(native[places[where]])
             assert threshold is not None
+            rows.refuse_undecided(block, where.start, threshold)
             size, label = engine.sets(block, threshold, allow_empty=allow_empty)
             sizes.append(size)
             labels.append(label.astype(np.int32))

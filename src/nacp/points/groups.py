@@ -36,6 +36,11 @@ def check_row_groups(groups: Any, n: int) -> tuple[tuple[Any, ...], Ints]:
 
 def known_groups(groups: Any, n: int, names: tuple[Any, ...]) -> Ints:
     """Return which of some names each of n rows has; refuse others."""
+    if groups is None:
+        raise InputError(
+            "groups", "must say of which group each row is: thresholds differ by group",
+            remedy="pass one for each row of probs",
+        )  # fmt: skip
     number = {name: i for i, name in enumerate(names)}
     found, places = _told_apart(groups, n)
     for i, name in enumerate(found):
