@@ -136,7 +136,7 @@ class GroupedCalibration:
         else:
             said = f"in each group{what} by itself: {said}"
         if len(self.pooled) > 1:
-            said += f", where {_listed(self.pooled)} are one group, as they are small"
+            said += f", where {listed(self.pooled)} are one group, as they are small"
         return said
 
     @property
@@ -261,6 +261,7 @@ class GroupedCalibration:
         return grouped(self)
 
 
-def _listed(names: tuple[Any, ...]) -> str:
+def listed(names: tuple[Any, ...]) -> str:
+    """Return names in words, the first of many."""
     shown = ", ".join(map(str, names[:5]))
     return shown if len(names) <= 5 else f"{shown} and {len(names) - 5:,} more"
