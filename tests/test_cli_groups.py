@@ -100,6 +100,14 @@ def test_groups_of_classes(folder, points, kind):
         (["--groups", "list.json"], "must hold an object from classes to groups"),
         (["--groups", "some.json"], "has no group for class 'c1'"),
         (["--by", "class", "--groups", "some.json"], "says what the groups are"),
+        (["--groups", "gap.jsonl"], "gap.jsonl has no group in row 1; give it a name of its own"),
+        (["--groups", "gap.npy"], "gap.npy has no group in row 1; give it a name of its own"),
+        (["--groups", "null.json"], "is missing in class 'c1'"),
+        (["--groups", "blank.csv"], "is missing in class 'c1'"),
+        (
+            ["--groups", "one.csv"],
+            "'one' (1 point); about 186 points of a group are needed; pass \"--small all\"",
+        ),
         (["--simultaneous"], "--simultaneous has no effect without groups"),
         (["--small", "merge"], "--small has no effect without groups"),
     ],
@@ -108,6 +116,12 @@ def test_what_is_wrong_gets_a_sentence(folder, options, said):
     (folder / "short.csv").write_text("north\nsouth\n")
     (folder / "twice.csv").write_text("class,group\nc0,a\nc0,b\n")
     (folder / "list.json").write_text("[1]")
+    gap = [None if i == 1 else 3.0 for i in range(2000)]
+    (folder / "gap.jsonl").write_text("\n".join(json.dumps({"group": each}) for each in gap))
+    np.save(folder / "gap.npy", np.array(gap, dtype=np.float64))
+    (folder / "null.json").write_text(json.dumps({name: None if name == "c1" else "a" for name in NAMES}))
+    (folder / "blank.csv").write_text("class,group\nc0,a\nc1,\nc2,a\nc3,a\nc4,a\n")
+    (folder / "one.csv").write_text("\n".join(["one"] + ["many"] * 1999))
     (folder / "some.json").write_text('{"c0": "a"}')
     done, _ = calibrated(folder, *(folder / each if "." in each else each for each in options))
     assert done.exit_code == 2
@@ -126,6 +140,21 @@ def test_new_rows_need_their_groups_and_known_ones(folder):
     assert other.exit_code == 2
     assert "'east'" in other.output
     assert "row 999" in other.output
+
+
+def test_groups_that_are_numbers_in_python_are_found_in_files(folder, points):
+    probs, _, noisy, groups = points
+    numbers, out = np.where(groups == "north", 1, 2), folder / "numbers.json"
+    cal = nacp.calibrate(probs[:2000], noisy[:2000], noise=0.1, groups=numbers[:2000], classes=NAMES)
+    cal.save(out)
+    wanted = cal.predict_set(probs[2000:], groups=numbers[2000:]).to_lists()
+    (folder / "new.csv").write_text("\n".join(map(str, numbers[2000:])))
+    np.save(folder / "new.npy", numbers[2000:].astype(np.float64))
+    for name in ("new.csv", "new.npy"):
+        sets = folder / "sets.jsonl"
+        done = run("predict", out, folder / "test.csv", "--groups", folder / name, "-o", sets)
+        assert done.exit_code == 0, done.output
+        assert [sorted(json.loads(line)) for line in sets.read_text().splitlines()] == wanted
 
 
 def test_a_promise_that_one_group_breaks_fails():

@@ -1,13 +1,17 @@
 """Coverage for each group: thresholds against the definition, promises by simulation, and what is refused."""
 
+import json
+
 import numpy as np
 import pytest
 
 import nacp
-from nacp import engine
+from nacp import engine, grouping
+from nacp.grouping import fewest
 from nacp.guarantees.lumped import lumped_growth
 from nacp.paper import twins
 from nacp.tuning import tuned
+from nacp.wrapping import at_width
 
 ROUNDING = 1e-12
 
@@ -125,6 +129,20 @@ def test_without_noise_by_class_is_mondrian(points):
         probs, truth, noise=0.0, guarantee="expected", by="class", small="all", alpha=0.2
     )
     assert expected.thresholds == cal.thresholds
+
+
+def test_with_checked_labels_alone_groups_are_those_of_all_rows(points):
+    probs, truth, _ = points
+    rows = np.random.default_rng(0).permutation(300)[:200]
+    halves = np.arange(300) % 2
+    some = nacp.calibrate(probs, None, clean=(rows, truth[rows]), alpha=0.3, groups=halves, small="all")
+    for half in (0, 1):
+        mine = rows[halves[rows] == half]
+        alone = nacp.calibrate(
+            probs[mine], None, clean=truth[mine], alpha=0.3, small="all", groups=[0] * len(mine)
+        )
+        assert some.groups[half].n == len(mine)
+        assert some.thresholds[half] == alone.thresholds[0]
 
 
 def test_with_checked_labels_each_group_has_its_own(points):
@@ -260,13 +278,41 @@ def test_at_once_each_group_is_tested_at_a_part_of_delta(points):
         nacp.calibrate(probs, noisy, noise=0.2, guarantee="none", by="class", simultaneous=True)
 
 
+@pytest.mark.parametrize("score", ["hps", "aps"])
+@pytest.mark.parametrize("noise", ["uniform", "matrix"])
+@pytest.mark.parametrize("guarantee", ["none", "expected", "pac"])
+def test_rows_with_their_top_entries_are_as_whole_ones(points, score, noise, guarantee):
+    probs, _, noisy = points
+    columns = np.argsort(-probs, axis=1, kind="stable")[:, :4]
+    top = nacp.TopRows(columns, np.take_along_axis(probs, columns, axis=1), k=10)
+    whole = top.toarray()
+    rows, halves = np.arange(300) // 50, {i: i % 2 for i in range(10)}
+    given = {"noise": matrices(10)[noise], "alpha": 0.4, "score": score, "guarantee": guarantee}
+    for groups in ({"groups": halves}, {"groups": rows}):
+        mine, theirs = (nacp.calibrate(each, noisy, **given, **groups) for each in (top, whole))
+        assert mine.thresholds == theirs.thresholds
+        for i in range(0, 300, 9):
+            one, new = slice(i, i + 1), {} if mine.members is not None else {"groups": rows[i : i + 1]}
+            # Whether a row is decided is up to the largest threshold of the labels that are not kept.
+            others = {label % 2 for label in set(range(10)) - set(top.indices[i].tolist())}
+            group = rows[i] if new else max(others, key=mine.thresholds.get)
+            try:
+                mine.groups[group].predict_set(top[one])
+            except nacp.InputError:
+                with pytest.raises(nacp.InputError, match="keeps too few entries"):
+                    mine.predict_set(top[one], **new)
+            else:
+                wanted = theirs.predict_set(whole[one], **new).to_lists()
+                assert mine.predict_set(top[one], **new).to_lists() == wanted
+
+
 # Small groups
 
 
 def test_a_group_that_is_too_small_is_refused_or_holds_all_labels_or_is_pooled(points):
     probs, _, noisy = points
     groups = ["one"] + ["few"] * 3 + ["many"] * (len(noisy) - 4)
-    with pytest.raises(nacp.InputError, match=r"2 of 3 groups .*'few' \(3 points\), 'one' \(1 points\)"):
+    with pytest.raises(nacp.InputError, match=r"2 of 3 groups .*'few' \(3 points\), 'one' \(1 point\)"):
         nacp.calibrate(probs, noisy, noise=0.2, alpha=0.3, groups=groups)
     with pytest.warns(nacp.NoValidThresholdWarning, match="in 2 of 3 groups"):
         cal = nacp.calibrate(probs, noisy, noise=0.2, alpha=0.3, groups=groups, small="all")
@@ -292,7 +338,6 @@ def test_what_is_merged_does_not_depend_on_the_points_that_are_tested(points):
         probs, others, noise=0.2, alpha=0.3, by="class", small="merge", guarantee="expected"
     )
     assert again.pooled == cal.pooled != ()
-    assert "are one group, as they are small" in cal.promise
 
 
 @pytest.mark.filterwarnings("ignore::nacp.NoValidThresholdWarning")
@@ -302,6 +347,54 @@ def test_thousands_of_groups_of_rows_and_of_one_point():
     cal = nacp.calibrate(probs, noisy, noise=0.1, groups=np.arange(3000), small="all")
     assert len(cal.infinite) == 3000
     assert "and 2,970 groups more" in str(cal)
+
+
+def test_a_group_of_rows_without_points_is_said_to_be_one(points):
+    probs, _, noisy = points
+    with pytest.warns(nacp.NoValidThresholdWarning, match="no calibration point is of this group"):
+        cal = nacp.calibrate(
+            probs, noisy, noise=0.2, guarantee="none", groups=np.arange(300), small="merge", random_state=1
+        )
+    assert "no label" not in str(cal)
+
+
+@pytest.mark.filterwarnings("ignore::nacp.NoValidThresholdWarning")
+def test_so_few_points_that_binomial_need_not_be_asked(points, monkeypatch):
+    """All labels may be hits: with one point less than the bound nothing passes, and nothing is computed."""
+    probs, _, noisy = points
+    noise, k = nacp.UniformNoise(0.2), 10
+    for alpha in (0.1, 0.3):
+        least = fewest(nacp.Binomial(0.05), noise, k, [alpha])
+        best = (1 - 0.2) * (1 - alpha)  # a miss of the truth and an empty set: no p0 is less
+        assert best**least <= 0.05 < best ** (least - 1)
+    groups = np.minimum(np.arange(300), 200)
+    asked = []
+    find = grouping.find
+    monkeypatch.setattr(grouping, "find", lambda *given: asked.append(given[1].n) or find(*given))
+    cal = nacp.calibrate(
+        probs, noisy, noise=noise, alpha=0.3, guarantee="binomial", groups=groups, small="all"
+    )
+    assert asked == [100]
+    assert len(cal.infinite) >= 200
+
+
+@pytest.mark.filterwarnings("ignore::nacp.NoValidThresholdWarning")
+def test_what_is_printed_of_groups_fits_and_is_said_rightly(points):
+    probs, truth, noisy = points
+    groups = ["one"] + ["many"] * (len(noisy) - 1)
+    cal = nacp.calibrate(
+        probs, noisy, noise=0.2, alpha=0.3, groups=groups, small="merge", simultaneous=True, random_state=3
+    )
+    assert cal.pooled == ("one",)
+    assert "one group" not in cal.promise
+    for columns in (40, 80):
+        with at_width(columns):
+            assert max(map(len, str(cal).splitlines())) <= columns
+    only = nacp.calibrate(probs, noisy, noise=0.2, alpha=0.3, groups=["a"] * 300, simultaneous=True)
+    assert "in each group by itself" in only.promise
+    halves = np.arange(len(noisy)) % 2
+    checked = nacp.calibrate(probs, noisy, clean=truth, alpha=0.3, groups=halves, guarantee="expected")
+    assert "the 300 checked points" in checked.assumptions
 
 
 # Files
@@ -335,13 +428,34 @@ def test_saved_and_loaded_it_is_the_same(points, tmp_path, given):
     ],
 )  # fmt: skip
 def test_a_file_that_does_not_fit_is_refused(points, tmp_path, field, value):
-    import json
-
     probs, _, noisy = points
     path = tmp_path / "cal.json"
     nacp.calibrate(
         probs, noisy, noise=0.2, alpha=0.3, guarantee="expected", groups={i: i % 2 for i in range(10)}
     ).save(path)
+    path.write_text(json.dumps(json.loads(path.read_text()) | {field: value}))
+    with pytest.raises(nacp.InputError, match="cannot be used"):
+        nacp.load(path)
+
+
+@pytest.mark.parametrize(
+    ("field", "value"),
+    [
+        ("pooled", []), ("of_name", [0, 0, 0]), ("of_name", [1, 1, 0]), ("simultaneous", False), ("n", 299),
+        ("aside", 0), ("guarantee", {"name": "pac", "delta": 1e-6, "grid": None}),
+    ],
+)  # fmt: skip
+@pytest.mark.filterwarnings("ignore::nacp.NoValidThresholdWarning")
+def test_a_file_that_says_more_than_was_found_is_refused(points, tmp_path, field, value):
+    """A smaller delta, groups that share a threshold without a word, points that are nowhere."""
+    probs, _, noisy = points
+    path = tmp_path / "cal.json"
+    groups = np.repeat(["a", "b", "c"], [260, 20, 20])
+    cal = nacp.calibrate(probs, noisy, noise=0.2, alpha=0.3, groups=groups, small="merge", simultaneous=True)
+    assert cal.pooled == ("b", "c")
+    assert "where b, c are one group, as they are small" in cal.promise
+    cal.save(path)
+    assert nacp.load(path) == cal
     path.write_text(json.dumps(json.loads(path.read_text()) | {field: value}))
     with pytest.raises(nacp.InputError, match="cannot be used"):
         nacp.load(path)
@@ -358,6 +472,7 @@ def test_a_file_that_does_not_fit_is_refused(points, tmp_path, field, value):
         ({"groups": ["a"] * 299 + [None]}, "groups is missing in row 299"),
         ({"groups": [1.0] * 299 + [float("nan")]}, "groups is missing in row 299"),
         ({"groups": [("a",)] * 300}, "groups must"),
+        ({"groups": [1.0] * 299 + [float("inf")]}, "groups must be texts or finite numbers; found inf"),
         ({"groups": {0: "a"}}, "groups has no group for class 1; 1 of 10 classes"),
         ({"groups": {i: "a" for i in range(11)}}, "groups has a group for 10, which is no class"),
         ({"groups": {i: None for i in range(10)}}, "groups is missing in class 0"),
@@ -370,6 +485,7 @@ def test_a_file_that_does_not_fit_is_refused(points, tmp_path, field, value):
         ({"by": "class", "guarantee": "binomial"}, '"binomial" cannot be found for groups of classes'),
         ({"by": "class", "guarantee": "nacp"}, '"nacp" cannot be found for groups of classes'),
         ({"groups": {i: 0 for i in range(10)}, "guarantee": "acnl"}, '"acnl" holds for each class by itself'),
+        ({"by": "class", "guarantee": "acnl", "small": "merge"}, 'small must be "error" or "all"'),
     ],
 )
 def test_what_cannot_be_is_refused(points, given, sentence):
@@ -428,3 +544,17 @@ def test_rare_classes_are_in_a_cluster_of_their_own(points):
     assert [name for name in names if groups[name] == 2] == ["c3"]
     with pytest.raises(nacp.InputError, match="clusters must be at most 10"):
         nacp.cluster_classes(probs, truth, noise=None, clusters=11)
+
+
+@pytest.mark.parametrize("scores", ["equal", "few"])
+def test_classes_of_equal_scores_are_one_cluster(points, scores):
+    """There may be fewer different classes than clusters: no warning, and no class by itself by chance."""
+    _, truth, _ = points
+    rng = np.random.default_rng(0)
+    truth = rng.integers(10, size=1000)
+    probs = np.full((1000, 10), 0.1)
+    if scores == "few":
+        probs = np.where(np.arange(10) == truth[:, None], np.where(truth < 5, 0.91, 0.46)[:, None], 0.0)
+        probs += (1 - probs.sum(axis=1, keepdims=True)) / 10
+    groups = nacp.cluster_classes(probs, truth, noise=None, clusters=4)
+    assert list(groups.values()) == ([0] * 10 if scores == "equal" else [0] * 5 + [1] * 5)

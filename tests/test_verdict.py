@@ -96,3 +96,23 @@ def test_the_interval_of_the_size_is_normal():
     found = nacp.evaluate(sets, [0, 0, 0, 0])
     error = np.std([1, 2, 3, 0], ddof=1) / 2
     assert found.size_interval == pytest.approx((1.5 - 1.96 * error, 1.5 + 1.96 * error))
+
+
+@pytest.mark.filterwarnings("ignore::nacp.NoValidThresholdWarning")
+def test_groups_are_judged_by_name_and_pooled_ones_together():
+    """Two small groups in which sets cover half and nearly all: together they keep the promise."""
+    cal = nacp.calibrate(
+        np.full((100, 2), 0.5), np.zeros(100, dtype=int), noise=None, alpha=0.3,
+        groups=["b", "c"] * 5 + ["a"] * 90, small="merge", guarantee="pac",
+    )  # fmt: skip
+    assert cal.pooled == ("b", "c")
+    sets = nacp.PredictionSets(np.arange(1001), np.zeros(1000, dtype=int), k=2)
+    labels, groups = np.zeros(1000, dtype=int), np.repeat(["c", "b"], [200, 800])
+    labels[:100] = 1  # of c half are missed: of both together a tenth
+    verdict = nacp.judge(cal, nacp.evaluate(sets, labels, groups=groups))
+    assert verdict.passed
+    assert (verdict.group, verdict.coverage) == ("b, c", 0.9)
+    labels[:400] = 1
+    assert not nacp.judge(cal, nacp.evaluate(sets, labels, groups=groups)).passed
+    with pytest.raises(nacp.InputError, match="must be of the groups of the calibration"):
+        nacp.judge(cal, nacp.evaluate(sets, labels, groups=np.repeat(["c", "d"], [200, 800])))

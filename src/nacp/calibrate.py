@@ -284,7 +284,8 @@ def calibrate(
         rows, numbers, names, dealt = open_checked(probs, labels, clean, seed, audit, **options)
         warn_of_repeats(rows)
         sample = Sample(rows, numbers, score)
-        grouping = open_grouping(groups, by, rows.n, rows.k, names)
+        given = rows.n if dealt.given is None else dealt.given[0]
+        grouping = open_grouping(groups, by, given, rows.k, names)
         if grouping is not None:
             return announced(
                 checked_groups(

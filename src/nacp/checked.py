@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -79,7 +80,8 @@ def open_checked(
     if plan is not None:
         raise InputError("labels", "is None, and the audit was chosen by these labels")
     order = np.arange(len(checked))
-    return rows.some(checked), np.maximum(true, 0), names, deal(len(checked), rows.k, order, true, seed)
+    dealt = replace(deal(len(checked), rows.k, order, true, seed), given=(rows.n, checked))
+    return rows.some(checked), np.maximum(true, 0), names, dealt
 
 
 def _by_plan(plan: AuditPlan, rows: Rows, checked: Ints, true: Ints) -> Audit:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from typing import Any
 
 import numpy as np
@@ -92,14 +93,19 @@ def cluster_classes(
     mass, described = _described(sample, model)
     enough = mass >= _FEWEST - 1e-9
     found = np.full(rows.k, clusters)
+    alike = np.unique(described[enough], axis=0, return_inverse=True)[1].reshape(-1)
     if enough.sum() <= clusters:
         found[enough] = np.arange(enough.sum())
+    elif alike.max() < clusters:
+        found[enough] = alike
     else:
         # Each class as often as it has points, in tens: k-means takes no weights.
         times = np.maximum(1, np.rint(mass[enough] / _FEWEST)).astype(np.int64)
         each = np.repeat(np.arange(len(times)), np.minimum(times, _MOST))
         rng = np.random.default_rng(seed)
-        _, places = kmeans2(described[enough][each], clusters, minit="++", seed=rng)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", UserWarning)  # a cluster may become empty: then there are fewer
+            _, places = kmeans2(described[enough][each], clusters, minit="++", seed=rng)
         found[enough] = places[np.searchsorted(each, np.arange(len(times)))]
     known = tuple(range(rows.k)) if names is None else names
     # Numbers without gaps, in the order in which they first come.

@@ -120,13 +120,27 @@ def _from_groups(document: dict[str, Any], score: Any) -> GroupedCalibration:
     guarantee = rebuild("guarantee", GUARANTEES, document["guarantee"])
     if any(each.guarantee.name != guarantee.name for each in different):
         raise InputError("guarantee", "must be the same in all groups")
-    pooled = tuple(document["pooled"])
-    if not set(pooled) <= set(names):
-        raise InputError("pooled", "must be names of groups")
+    pooled, simultaneous = tuple(document["pooled"]), check_flag("simultaneous", document["simultaneous"])
+    own = [place for name, place in zip(names, of_name, strict=True) if name not in pooled]
+    shared = {place for name, place in zip(names, of_name, strict=True) if name in pooled}
+    if (
+        not set(pooled) <= set(names)
+        or len(shared) > 1
+        or sorted([*own, *shared]) != [*range(len(different))]
+    ):
+        raise InputError("pooled", "must be names of groups: those that have a calibration in common")
+    if guarantee.delta is not None:
+        each_delta = guarantee.delta / (len(different) if simultaneous else 1)
+        if any(each.guarantee.delta != each_delta for each in different):
+            raise InputError("guarantee", f"must have the delta {each_delta:g} in each group")
+    n, aside = check_count("n", document["n"], 1), check_count("aside", document["aside"])
+    if n != sum(each.n for each in different) + aside:
+        raise InputError(
+            "n", "must be the sum of the points of all groups and of those aside", found=f"{n:,}"
+        )
     return GroupedCalibration(
-        names, tuple(different[i] for i in of_name), guarantee, check_count("n", document["n"], 1), members,
-        check_flag("simultaneous", document["simultaneous"]), pooled, check_count("aside", document["aside"]),
-    )  # fmt: skip
+        names, tuple(different[i] for i in of_name), guarantee, n, members, simultaneous, pooled, aside
+    )
 
 
 def _place(name: str, value: Any, number: int) -> int:

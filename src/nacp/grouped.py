@@ -16,6 +16,7 @@ from nacp.engine import PerLabel, PerRow, Scratch
 from nacp.errors import InputError
 from nacp.guarantees import Guarantee
 from nacp.points import Rows, known_groups
+from nacp.points.arrays import row_slices
 from nacp.sets import PredictionSets
 from nacp.wrapping import counted, wrapped
 
@@ -130,18 +131,21 @@ class GroupedCalibration:
         said = replace(self.calibrations[0], guarantee=self.guarantee).promise
         number = len({id(cal) for cal in self.calibrations})
         what = "" if self.members is None else " of classes"
-        if self.simultaneous:
+        if self.simultaneous and number > 1:
             said = f"in all {number:,} groups{what} at once (each was tested at delta/{number:,}): {said}"
         else:
             said = f"in each group{what} by itself: {said}"
-        if self.pooled:
-            said += f", where {_listed(self.pooled)} are one group, as they are small"
+        if len(self.pooled) > 1:
+            said += f", where {listed(self.pooled)} are one group, as they are small"
         return said
 
     @property
     def assumptions(self) -> str:
         """What the promise rests on, in words."""
-        said = self.calibrations[0].assumptions
+        cal = self.calibrations[0]
+        if cal.checked is not None:
+            cal = replace(cal, checked=sum(each.checked or 0 for each in self.calibrations))
+        said = cal.assumptions
         if self.members is None and self.noise is not None:
             said += "; in each group the noise is the same, given the true class"
         return said
@@ -173,20 +177,16 @@ class GroupedCalibration:
         rows = self.open_rows(probs, least=0)
         places: Ints | None = None
         if self.members is None:
-            if groups is None:
-                raise InputError(
-                    "groups", "must say of which group each row is: thresholds differ by group",
-                    remedy="pass one for each row of probs",
-                )  # fmt: skip
             places = known_groups(groups, rows.n, self.names)
         elif groups is not None:
             raise InputError("groups", "has no effect: thresholds differ by class, not by row")
         sizes, labels = [np.zeros(1, dtype=np.int64)], [np.zeros(0, dtype=np.int32)]
         by_label = None if self.members is None else PerLabel(native[list(self.members)])
-        for where in rows.slices():
+        for where in row_slices(rows.n, rows.k):  # also where rows have their top entries only
             block = engine.open_block(rows[where], cal.score.spec, scratch)
             threshold = by_label if places is None else PerRow(native[places[where]])
             assert threshold is not None
+            rows.refuse_undecided(block, where.start, threshold)
             size, label = engine.sets(block, threshold, allow_empty=allow_empty)
             sizes.append(size)
             labels.append(label.astype(np.int32))
@@ -242,7 +242,7 @@ class GroupedCalibration:
         shown = [("group", "points", "threshold", "estimated coverage"), *rows[:_SHOWN]]
         widths = [max(len(row[i]) for row in shown) for i in range(3)]
         lines = "\n".join(
-            f"{name:<{widths[0]}}  {points:>{widths[1]}}  {threshold:>{widths[2]}}  {last}"
+            wrapped(f"{name:<{widths[0]}}  {points:>{widths[1]}}  {threshold:>{widths[2]}}  {last}", "    ")
             for name, points, threshold, last in shown
         )
         more = f"\nand {len(rows) - _SHOWN:,} groups more" if len(rows) > _SHOWN else ""
@@ -261,6 +261,7 @@ class GroupedCalibration:
         return grouped(self)
 
 
-def _listed(names: tuple[Any, ...]) -> str:
+def listed(names: tuple[Any, ...]) -> str:
+    """Return names in words, the first of many."""
     shown = ", ".join(map(str, names[:5]))
     return shown if len(names) <= 5 else f"{shown} and {len(names) - 5:,} more"

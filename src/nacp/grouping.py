@@ -19,7 +19,7 @@ from nacp.coverage.audited import AuditedCoverage
 from nacp.coverage.parted import PartedCoverage, RowPartedCoverage
 from nacp.errors import InputError, warn
 from nacp.grouped import GroupedCalibration
-from nacp.guarantees import PAC, Finding, Found, Guarantee, Problem, find
+from nacp.guarantees import PAC, Binomial, Finding, Found, Guarantee, Problem, find
 from nacp.marginal import NoValidThresholdWarning, calibration_of
 from nacp.noise import Noise, NoiseLike, UniformNoise, Unsaid
 from nacp.points import Rows, check_class_groups, check_row_groups
@@ -113,6 +113,10 @@ def grouped_calibrations(
     said = sample.ask(against(sample, noise, known["classes"]))
     known = known | {"random_state": seed, "alphas": len(alphas), "warnings": said}
     if small == "merge":
+        if grouping.of_classes and guarantee.name == "acnl":
+            raise InputError(
+                "small", 'must be "error" or "all" with guarantee "acnl" by class', found='"merge"'
+            )
         aside, rest = np.split(np.random.default_rng([seed, 2]).permutation(n), [n // _ASIDE])
         rest.sort()
         pooled = _small(sample, grouping, aside, guarantee, noise, min(alphas))
@@ -168,6 +172,8 @@ def checked_groups(
     if small == "merge":
         raise InputError("small", 'must be "error" or "all" with checked labels', found='"merge"')
     check_grouping(grouping, guarantee, None, sample.labels, simultaneous)
+    if audit.given is not None:
+        grouping = grouping._replace(places=grouping.places[audit.given[1]])
     number, each = len(grouping.names), guarantee
     if simultaneous and guarantee.delta is not None:
         each = replace(guarantee, delta=guarantee.delta / number)  # type: ignore[type-var]  # a dataclass
@@ -257,14 +263,16 @@ def _of_rows(
 def _nothing(n: int, name: str, needed: int | None) -> Finding:
     """Return what is found where there are so few points that no look at them would help."""
     if not n:
-        return Finding(np.inf, 1.0, 0.0, "no calibration point is of this group")
+        return Finding(np.inf, 1.0, 0.0, RowPartedCoverage.absent)
     advice = "no number of points would do" if needed is None else f"about {needed:,} points should do"
     why = f'with {counted(n, "point")} no smaller sets pass the test of guarantee "{name}"; {advice}'
     return Finding(np.inf, 1.0, 0.0, why, deviation=0.0)
 
 
 def fewest(guarantee: Guarantee, noise: Noise | None, k: int, alphas: Sequence[float]) -> int:
-    """Return with how many points a group of rows may pass at all: with fewer, "pac" cannot win a bet.
+    """Return with how many points a group of rows may pass at all.
+
+    With fewer, "pac" cannot win a bet, and "binomial" finds nothing unlikely even where all labels are hits.
 
     Examples
     --------
@@ -273,6 +281,9 @@ def fewest(guarantee: Guarantee, noise: Noise | None, k: int, alphas: Sequence[f
     >>> fewest(nacp.PAC(0.05), None, 10, [0.1])
     29
     """
+    if isinstance(guarantee, Binomial) and noise is not None:
+        rate = max(1 - 1 / end.inverse(k).own.max() for end in noise.doubt.ends)
+        return max(1, math.ceil(math.log(guarantee.delta) / math.log((1 - rate) * (1 - max(alphas)))))
     if not isinstance(guarantee, PAC):
         return 1
     low, high = (UniformNoise(0.0) if noise is None else noise.doubt.ends[0]).inverse(k).subset_range()
@@ -366,7 +377,8 @@ def _refuse_small(result: GroupedCalibration, noise: Noise | None, grouping: Gro
         return
     some = [(name, result.groups[name]) for name in result.infinite]
     shown = ", ".join(
-        f"{name!r} ({cal.n if cal.checked is None else cal.checked:,} points)" for name, cal in some[:5]
+        f"{name!r} ({counted(cal.n if cal.checked is None else cal.checked, 'point')})"
+        for name, cal in some[:5]
     )
     more = f" and {len(some) - 5:,} more" if len(some) > 5 else ""
     each = result.calibrations[0].guarantee
@@ -383,4 +395,5 @@ def _refuse_small(result: GroupedCalibration, noise: Noise | None, grouping: Gro
         f"has {len(some):,} of {len(result.names):,} groups in which no threshold keeps the promise, as "
         f"{shown}{more}{about}{why}",
         remedy='pass small="all" for sets of all labels there, or small="merge" to pool them',
+        spoken='pass "--small all" for sets of all labels there, or "--small merge" to pool them',
     )

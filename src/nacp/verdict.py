@@ -1,6 +1,7 @@
 """judge(): was the promise kept, as far as test points can tell?"""
 
 import math
+from collections import Counter
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -9,7 +10,7 @@ import numpy as np
 from nacp.calibration import Calibration
 from nacp.class_coverage import TAIL
 from nacp.errors import InputError
-from nacp.grouped import GroupedCalibration
+from nacp.grouped import GroupedCalibration, listed
 from nacp.guarantees import Problem
 from nacp.guarantees.base import percent
 from nacp.metrics import Evaluation
@@ -112,20 +113,27 @@ def judge(calibration: Calibration | GroupedCalibration, result: Evaluation) -> 
 
 def _judge_groups(calibration: GroupedCalibration, result: Evaluation) -> Verdict:
     """Return the verdict on the group that comes off worst, with an interval for all groups at once."""
-    groups = result.groups
-    if groups is None or groups.classes != calibration.names:
+    groups, place = result.groups, {name: i for i, name in enumerate(calibration.names)}
+    if groups is None or not set(groups.classes or ()) <= set(place):
         raise InputError(
             "result", "must be of the groups of the calibration", remedy="pass these as groups= to evaluate"
         )
-    seen = np.flatnonzero(groups.count)
-    verdicts = [
-        _judged(
-            calibration.calibrations[i], float(groups.coverage[i]), int(groups.count[i]), TAIL / len(seen)
-        )
-        for i in seen
-    ]
-    worst = min(range(len(seen)), key=lambda i: verdicts[i].interval[1] - verdicts[i].target)
-    return replace(verdicts[worst], promise=calibration.promise, group=calibration.names[seen[worst]])
+    # Pooled groups were promised to be covered together, so together they are judged.
+    count, held, cals = Counter[Any](), Counter[Any](), {}
+    for i in np.flatnonzero(groups.count).tolist():
+        name = (groups.classes or ())[i]
+        cal = calibration.calibrations[place[name]]
+        together = len(calibration.pooled) > 1 and name in calibration.pooled
+        group = listed(calibration.pooled) if together else name
+        cals[group] = cal
+        count[group] += int(groups.count[i])
+        held[group] += round(float(groups.coverage[i]) * int(groups.count[i]))
+    verdicts = {
+        group: _judged(cal, held[group] / count[group], count[group], TAIL / len(cals))
+        for group, cal in cals.items()
+    }
+    worst = min(verdicts, key=lambda group: verdicts[group].interval[1] - verdicts[group].target)
+    return replace(verdicts[worst], promise=calibration.promise, group=worst)
 
 
 def _judged(calibration: Calibration, coverage: float, n: int, tail: float) -> Verdict:

@@ -39,7 +39,9 @@ def read_groups(name: str, rows: int | None, classes: Sequence[Any] | None) -> A
         found = _read_object(path)
         if rows is None and all(isinstance(share, float) for share in found.values()):
             return found
-        return _by_class({each: str(group) for each, group in found.items()}, classes)
+        return _by_class(
+            {each: "" if group is None else str(group) for each, group in found.items()}, classes
+        )
     if kind(path) in TEXTS and key is None:
         table = csv_rows(checked(path))
         _, header = next(table)
@@ -63,7 +65,14 @@ def read_groups(name: str, rows: int | None, classes: Sequence[Any] | None) -> A
             name, f"must hold {rows:,} groups, one for each row of PROBS", found=f"{values.shape}",
             remedy="groups of classes are a .json object, or a table with the columns class and group",
         )  # fmt: skip
-    return values.astype(str)
+    if values.dtype.kind == "f" and are_whole(values.astype(str).tolist()):
+        values = values.astype(np.int64)
+    texts = values.astype(str)
+    missing = np.isnan(values) if values.dtype.kind == "f" else texts == ""
+    if missing.any():
+        row = int(np.argmax(missing))
+        raise InputError(name, f"has no group in row {row}", remedy="give it a name of its own, as 'unknown'")
+    return texts
 
 
 def _read_object(path: Path) -> dict[str, Any]:
@@ -86,6 +95,7 @@ def _pairs(path: Path, pairs: list[tuple[str, str]]) -> dict[str, str]:
 
 def _by_class(groups: dict[str, Any], classes: Sequence[Any] | None) -> Mapping[Any, Any]:
     """Return groups by the names of classes, or by their numbers if they have no names."""
+    groups = {each: group or None for each, group in groups.items()}
     named = classes is not None and set(groups) & {str(each) for each in classes}
     if not named and are_whole(list(groups)):
         return {int(float(each)): group for each, group in groups.items()}

@@ -212,6 +212,9 @@ def _read_row_groups(
             raise InputError("groups", "must be given: the thresholds of this calibration differ by group")
         found = read_groups(groups, rows, cal.classes)
         if isinstance(found, np.ndarray):
+            names = {str(name): name for name in cal.names}  # numbers, if it was made in Python
+            if len(names) == len(cal.names):
+                found = np.array([names.get(each, each) for each in found.tolist()], dtype=object)
             known_groups(found, rows, cal.names)
             return found
         raise InputError(groups, "holds groups of classes, and this calibration has groups of rows")

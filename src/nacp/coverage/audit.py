@@ -115,6 +115,8 @@ class Audit:
         Points whose strata are counted.
     plan : AuditPlan or None
         By which the checked points were chosen; None if they were picked at random.
+    given : tuple or None
+        How many points were given, and which of them these are; None if these are all.
     """
 
     rows: Ints
@@ -122,6 +124,7 @@ class Audit:
     pilot: Ints
     counted: Ints
     plan: AuditPlan | None = None
+    given: tuple[int, Ints] | None = None
 
 
 def digest(labels: Ints, scores: Floats) -> str:

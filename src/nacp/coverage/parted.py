@@ -62,6 +62,8 @@ class PartedCoverage:
         How many groups there are.
     """
 
+    absent = "no label is of its classes"
+
     def __init__(self, sample: Sample, inverse: ClassMatrix, places: Ints, number: int) -> None:
         self.sample, self.inverse, self.places, self.number = sample, inverse, places, number
         self.n, self.k = sample.n, sample.k
@@ -280,6 +282,8 @@ class RowPartedCoverage(PartedCoverage):
 
     It is the coverage of the group's rows by themselves, of all groups at once.
     """
+
+    absent = "no calibration point is of this group"
 
     def _mass(self) -> Floats:
         return self.counts.astype(np.float64)

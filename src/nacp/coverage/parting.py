@@ -8,6 +8,7 @@ from nacp._types import Bools, Floats, Ints
 from nacp.coverage.sample import Question
 from nacp.engine import Block
 from nacp.engine.cells import EDGES
+from nacp.points.arrays import rows_at_once
 
 if TYPE_CHECKING:
     from nacp.coverage.parted import PartedCoverage
@@ -63,13 +64,21 @@ class Scores(Question):
         self.found.append(block.scores(placed=False).reshape(-1).astype(np.float64))
 
 
-class PartedTally(Question):
-    """Pairs, gains and losses of cells, by group."""
+class WholeRows(Question):
+    """A question that sees all pairs of a row, also where rows have their top entries only."""
 
     placed = True
 
+    def __init__(self, coverage: "PartedCoverage") -> None:
+        self._coverage, self.most_rows = coverage, rows_at_once(coverage.k)
+
+
+class PartedTally(WholeRows):
+    """Pairs, gains and losses of cells, by group."""
+
     def __init__(self, coverage: "PartedCoverage", edges: Floats) -> None:
-        self._coverage, self.edges = coverage, edges
+        super().__init__(coverage)
+        self.edges = edges
         self._cells = Cells(edges)
         self.found: Ints = np.zeros((3, coverage.number, len(edges) - 1), dtype=np.int64)
 
@@ -93,13 +102,12 @@ class PartedTally(Question):
         return np.cumsum(self.found, axis=2)
 
 
-class PartedWindow(Question):
+class PartedWindow(WholeRows):
     """The pairs of some groups that score in the wanted ones of their cells."""
 
-    placed = True
-
     def __init__(self, coverage: "PartedCoverage", edges: Floats, wanted: Bools, some: Ints) -> None:
-        self._coverage, self._edges = coverage, edges
+        super().__init__(coverage)
+        self._edges = edges
         self._wanted = wanted & np.isin(np.arange(len(wanted)), some)[:, None]
         cells = self._wanted.shape[1]
         any_wanted = self._wanted.any(axis=1)
@@ -130,13 +138,12 @@ class PartedWindow(Question):
         return Events(*(np.concatenate(each) for each in zip(*self._parts, strict=True)))
 
 
-class PartedUpto(Question):
+class PartedUpto(WholeRows):
     """What the pairs of each group gain and lose up to thresholds of its own."""
 
-    placed = True
-
     def __init__(self, coverage: "PartedCoverage", thresholds: Floats) -> None:
-        self._coverage, self._thresholds = coverage, thresholds
+        super().__init__(coverage)
+        self._thresholds = thresholds
         self.gains, self.losses = np.zeros((2, *thresholds.shape), dtype=np.int64)
 
     def see(self, block: Block, rows: slice | Ints) -> None:

@@ -59,7 +59,7 @@ class Block(block_.Block):
 
     def __init__(self, rows: Lumped, spec: Spec, u: Floats | None = None) -> None:
         self.rows, self.spec, self.scratch = rows, spec, Scratch()
-        self.shape = len(rows.columns), rows.k
+        self.shape, self._coded, self._codes = (len(rows.columns), rows.k), None, None
         if spec.seed is not None:
             u = rows.uniforms(spec.seed) if u is None else u
         self.u = u

@@ -16,6 +16,7 @@ from nacp.coverage import Question
 from nacp.coverage.parted import PartedCoverage
 from nacp.coverage.parting import Cells
 from nacp.engine import Block
+from nacp.points.arrays import rows_at_once
 from nacp.stats.betting import LOST, OPEN, WON, hedge_table, judged_lumps, new_stakes
 from nacp.tuning import tuning
 
@@ -172,6 +173,7 @@ class LumpedBets(Question):
     def _next(self) -> None:
         """Say how many rows are wanted next: no more than the segment has, and not too many at once."""
         rows = int(self._stops[self._stop + 1]) - self._seen
+        rows = min(rows, rows_at_once(self._coverage.k))
         self.most_rows = max(1, min(rows, tuning().bets_entries // self._outcome.shape[1]))
 
     def settled(self) -> Ints:

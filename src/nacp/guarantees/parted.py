@@ -16,6 +16,7 @@ from nacp.coverage.parting import Cells
 from nacp.engine import Block
 from nacp.guarantees.base import Finding
 from nacp.guarantees.lumped import LumpedBets, hopeful
+from nacp.points.arrays import rows_at_once
 from nacp.stats.betting import Bets
 from nacp.tuning import tuning
 from nacp.wrapping import counted
@@ -57,7 +58,7 @@ def absent(coverage: PartedCoverage, group: int) -> str | None:
     if coverage.mass[group] > 0:
         return None
     if not coverage.counts[group]:
-        return "no label is of its classes"
+        return coverage.absent
     return "by the noise model, its labels are all wrong ones"
 
 
@@ -164,7 +165,7 @@ class PartedBets(Question):
     def _next(self) -> None:
         most = max((len(bets.open) for bets in self._bets.values()), default=1)
         self.done = not self._bets
-        self.most_rows = max(1, tuning().bets_entries // max(most, 1))
+        self.most_rows = max(1, min(rows_at_once(self._coverage.k), tuning().bets_entries // max(most, 1)))
 
     def settled(self) -> Ints:
         """Return for each group the place above the last one where a bet was not won."""

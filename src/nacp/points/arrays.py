@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from nacp._types import Array, Ints
-from nacp.engine import engine_name
+from nacp.engine import PerLabel, PerRow, engine_name
 from nacp.errors import InputError
 from nacp.tuning import tuning
 
@@ -177,7 +177,7 @@ class Rows:
         """Return some rows written out, as a NumPy array."""
         return self[where]
 
-    def refuse_undecided(self, block: object, start: int, threshold: float) -> None:
+    def refuse_undecided(self, block: object, start: int, threshold: float | PerLabel | PerRow) -> None:
         """Refuse rows of a block whose set is not known; of whole rows all are."""
 
     def __getitem__(self, where: slice | Ints) -> Array:

@@ -1,5 +1,6 @@
 """Groups of rows, which are given one by one, and groups of classes, which are given as a mapping."""
 
+import math
 from collections.abc import Mapping
 from typing import Any
 
@@ -35,6 +36,11 @@ def check_row_groups(groups: Any, n: int) -> tuple[tuple[Any, ...], Ints]:
 
 def known_groups(groups: Any, n: int, names: tuple[Any, ...]) -> Ints:
     """Return which of some names each of n rows has; refuse others."""
+    if groups is None:
+        raise InputError(
+            "groups", "must say of which group each row is: thresholds differ by group",
+            remedy="pass one for each row of probs",
+        )  # fmt: skip
     number = {name: i for i, name in enumerate(names)}
     found, places = _told_apart(groups, n)
     for i, name in enumerate(found):
@@ -108,8 +114,8 @@ def _name(value: Any, where: str) -> Any:
     value = _plain(value)
     if is_missing(value):
         raise InputError("groups", f"is missing in {where}", remedy="give it a name of its own, as 'unknown'")
-    if not isinstance(value, str | int | float):
-        raise InputError("groups", "must be texts or numbers", found=f"{value!r} in {where}")
+    if not isinstance(value, str | int | float) or value in (math.inf, -math.inf):
+        raise InputError("groups", "must be texts or finite numbers", found=f"{value!r} in {where}")
     return value
 
 

@@ -7,7 +7,7 @@ import numpy as np
 
 from nacp._types import Array, Floats, Ints
 from nacp.checks import check_choice, check_count
-from nacp.engine import Lumped
+from nacp.engine import Lumped, PerLabel, PerRow
 from nacp.engine.lumped import Block, scored
 from nacp.errors import InputError
 from nacp.points.arrays import Rows, Widths, tell
@@ -218,15 +218,22 @@ class SparseRows(Rows):
     def whole(self, where: slice | Ints) -> Array:
         return self._top.some(where).whole()
 
-    def refuse_undecided(self, block: Any, start: int, threshold: float) -> None:
+    def refuse_undecided(self, block: Any, start: int, threshold: float | PerLabel | PerRow) -> None:
         """Refuse rows whose set at a threshold might be another one if the others were not all the same."""
-        if self._top.rest == "zero" or threshold == np.inf:
+        if self._top.rest == "zero":
             return
         where = slice(start, start + block.shape[0])
-        undecided = lowest_others(block, self._top.missing[where]) <= threshold
+        given = threshold.values if isinstance(threshold, PerLabel | PerRow) else np.array(threshold)
+        most: Floats = np.where(given < np.inf, given, -np.inf)  # infinite ones hold whatever there is
+        if isinstance(threshold, PerLabel):
+            every = np.tile(most, (block.shape[0], 1))
+            np.put_along_axis(every, block.rows.columns, -np.inf, axis=1)
+            most = every.max(axis=1)
+        undecided = lowest_others(block, self._top.missing[where]) <= most
         if not undecided.any():
             return
-        always = f"; {int(-1 / threshold):,} always do" if block.is_minus_p and threshold < 0 else ""
+        highest = most.max()
+        always = f"; {int(-1 / highest):,} always do" if block.is_minus_p and highest < 0 else ""
         raise InputError(
             "probs",
             f"keeps too few entries to decide the set of row {start + int(undecided.argmax())}: labels "
