@@ -18,7 +18,7 @@ _WIDTHS = [np.dtype(each) for each in (np.float16, np.float32, np.float64)]
 _GLANCE = 32
 # After so many bytes, the pages of a mapped file are let go of: they would count as memory in use. To touch
 # one of them fetches some of its neighbours.
-_MAPPED, _NEIGHBOURS = 1 << 24, 1 << 16
+_MAPPED, _NEIGHBOURS = 1 << 24, 1 << 19
 _LET_GO = getattr(mmap, "MADV_DONTNEED", None)
 _WATCH: ContextVar[Callable[[int], object] | None] = ContextVar("watch", default=None)
 
