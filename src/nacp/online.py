@@ -21,6 +21,7 @@ from nacp.errors import InputError
 from nacp.files import calibration_of, document_of, read_document, reading, write_document
 from nacp.guarantees.base import percent
 from nacp.noise import UNSAID, Noise, NoiseLike, UniformNoise, Unsaid
+from nacp.points.arrays import row_slices
 from nacp.scores import ScoreLike
 from nacp.sets import PredictionSets
 from nacp.wrapping import counted, wrapped
@@ -225,7 +226,7 @@ class OnlineCalibrator:
             raise InputError("labels", "must have the shape (m,), one label each", found=f"{numbers.shape}")
         scratch, spec = Scratch(), self._seen_as.score.spec
         q, n, total = self._q, self.n, self._total
-        for where in rows.slices():
+        for where in row_slices(rows.n, rows.k):  # scores are written out, also of a few entries
             block = engine.open_block(rows[where], spec, scratch)
             scores = block.placed.astype(np.float64, copy=False)
             given = None if numbers is None else numbers[where]
