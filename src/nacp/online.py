@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike
 
 from nacp import engine
 from nacp._types import Bools, Floats, Ints
-from nacp.arrivals import NOT_CHECKED, Labelling, seen_by, seen_without, spread_around
+from nacp.arrivals import NOT_CHECKED, Labelling, refuse_groups, seen_by, seen_without, spread_around
 from nacp.calibration import Calibration
 from nacp.checks import check_count, check_finite, check_fraction, check_rate
 from nacp.coverage.shares import Weights
@@ -123,6 +123,7 @@ class OnlineCalibrator:
         from_logits: bool = False,
     ) -> None:
         given = {"classes": classes, "normalize": normalize or None, "from_logits": from_logits or None}
+        refuse_groups("start", start)
         if isinstance(start, Calibration):
             told = next((name for name, value in given.items() if value is not None), None)
             if told is not None:
