@@ -74,7 +74,8 @@ UPWARDS = {
     ("calibration", "nacp.advice.diagnosis"), ("calibration", "nacp.show.html"), ("advice", "nacp.show.html"),
     ("monitor", "nacp.show.html"), ("online", "nacp.show.html"),
     ("metrics", "nacp.show.html"), ("class_coverage", "nacp.show.html"), ("sets", "nacp.show.html"),
-    ("estimation", "nacp.show.html"),
+    ("estimation", "nacp.show.html"), ("grouped", "nacp.advice.diagnosis"), ("grouped", "nacp.show.html"),
+    ("grouped", "nacp.advice.group_diagnosis"),
 }  # fmt: skip
 
 
