@@ -139,6 +139,17 @@ def atoms():
 SCORES = ["hps", "aps", nacp.APS(randomized=False), "raps", "margin"]
 
 
+@pytest.mark.parametrize("width", ["f2", "f4", "f8"])
+def test_the_order_of_bytes_plays_no_part(atoms, width):
+    probs, labels = atoms
+    found = [
+        nacp.calibrate(probs.astype(order + width), labels, noise=None, score=lambda p: 1 - p)
+        for order in ("<", ">")
+    ]
+    assert found[0].threshold == found[1].threshold
+    assert found[0].widths == found[1].widths
+
+
 @pytest.mark.parametrize("score", SCORES, ids=str)
 def test_wider_rows_are_seen_in_the_width_of_the_calibration(atoms, score):
     probs, labels = atoms
