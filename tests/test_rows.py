@@ -139,6 +139,19 @@ def atoms():
 SCORES = ["hps", "aps", nacp.APS(randomized=False), "raps", "margin"]
 
 
+def test_what_is_behind_a_mask_is_missing(atoms):
+    probs, labels = atoms
+    hidden = np.ma.masked_array(probs, mask=np.zeros(probs.shape, dtype=bool))
+    hidden[3999, 1] = np.ma.masked
+    with pytest.raises(nacp.InputError, match="probs holds NaN, first in row 3999"):
+        nacp.calibrate(hidden, labels, noise=None)
+    unknown = np.ma.masked_array(labels, mask=np.arange(4000) == 17)
+    with pytest.raises(nacp.InputError, match="labels has no label in row 17"):
+        nacp.calibrate(probs, unknown, noise=None)
+    whole = np.ma.masked_array(probs, mask=False)
+    assert nacp.calibrate(whole, labels, noise=None) == nacp.calibrate(probs, labels, noise=None)
+
+
 @pytest.mark.parametrize("width", ["f2", "f4", "f8"])
 def test_the_order_of_bytes_plays_no_part(atoms, width):
     probs, labels = atoms
