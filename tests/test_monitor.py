@@ -402,9 +402,11 @@ def test_what_cannot_be_watched_is_refused(points):
     cal = calibrated(points, UNIFORM)
     with pytest.warns(nacp.NoValidThresholdWarning):
         hopeless = nacp.calibrate(points[0][:50], points[1][:50], noise=0.2, alpha=0.01)
+    grouped = nacp.calibrate(points[0][:900], points[1][:900], noise=None, groups=np.arange(900) % 2)
     for arguments, options, sentence in [
         ((hopeless,), {}, "calibration has an infinite threshold"),
         ((0.5,), {}, "calibration must be what nacp.calibrate returned"),
+        ((grouped,), {}, r"calibration has a threshold for each group.*calibration.groups\["),
         ((cal,), {"false_alarm": 1}, "false_alarm must lie strictly between"),
         ((cal,), {"target": 90}, "target must lie strictly between"),
         ((cal,), {"noise": nacp.MatrixNoise([[0.9, 0.1], [0.2, 0.8]])}, "noise is for 2 classes"),

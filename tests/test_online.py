@@ -295,6 +295,7 @@ def test_wrong_input_leaves_all_as_it_was(points):
 
 def test_what_cannot_be_followed_is_refused(points):
     cal = nacp.calibrate(points[0][:2000], points[1][:2000], noise=None)
+    grouped = nacp.calibrate(points[0][:2000], points[1][:2000], noise=None, groups=np.arange(2000) % 2)
     doubtful = nacp.UniformNoise(0.2, interval=(0.1, 0.3))
     for arguments, options, sentence in [
         ((), {}, "k must be given"),
@@ -309,6 +310,7 @@ def test_what_cannot_be_followed_is_refused(points):
         ((K + 1,), {"start": cal}, "k must be 10"),
         ((), {"start": cal, "score": "aps"}, r"score must be HPS\(\)"),
         ((), {"start": cal, "normalize": True}, "normalize is that of the calibration"),
+        ((), {"start": grouped}, r"start has a threshold for each group.*start.groups\["),
     ]:
         with pytest.raises(nacp.InputError, match=sentence):
             nacp.OnlineCalibrator(*arguments, **options)

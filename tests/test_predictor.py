@@ -44,6 +44,16 @@ def test_names_rows_with_gaps_and_logits(points):
     assert cal.predictor()(logits[3]) == cal.predict_set(logits)[3]
 
 
+def test_a_row_of_a_table_and_of_a_dask_array(points):
+    pandas, arrays = pytest.importorskip("pandas"), pytest.importorskip("dask.array")
+    probs, labels = points
+    table = pandas.DataFrame(probs, columns=list("abcdefghij"))
+    cal = nacp.calibrate(table, labels, noise=None, alpha=0.02)
+    assert cal.predictor()(table.iloc[3]) == cal.predict_set(table)[3]
+    assert cal.predictor()(table.iloc[3][list("jihgfedcba")]) == cal.predict_set(table)[3]
+    assert cal.predictor()(arrays.from_array(probs)[3]) == cal.predict_set(table)[3]
+
+
 def test_rows_that_are_not_taken_as_they_are_go_the_usual_way(points):
     probs, labels = points[0].astype(np.float64), points[1]
     cal = nacp.calibrate(probs, labels, noise=None, score="aps", normalize=True)

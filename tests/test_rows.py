@@ -139,6 +139,30 @@ def atoms():
 SCORES = ["hps", "aps", nacp.APS(randomized=False), "raps", "margin"]
 
 
+def test_what_is_behind_a_mask_is_missing(atoms):
+    probs, labels = atoms
+    hidden = np.ma.masked_array(probs, mask=np.zeros(probs.shape, dtype=bool))
+    hidden[3999, 1] = np.ma.masked
+    with pytest.raises(nacp.InputError, match="probs holds NaN, first in row 3999"):
+        nacp.calibrate(hidden, labels, noise=None)
+    unknown = np.ma.masked_array(labels, mask=np.arange(4000) == 17)
+    with pytest.raises(nacp.InputError, match="labels has no label in row 17"):
+        nacp.calibrate(probs, unknown, noise=None)
+    whole = np.ma.masked_array(probs, mask=False)
+    assert nacp.calibrate(whole, labels, noise=None) == nacp.calibrate(probs, labels, noise=None)
+
+
+@pytest.mark.parametrize("width", ["f2", "f4", "f8"])
+def test_the_order_of_bytes_plays_no_part(atoms, width):
+    probs, labels = atoms
+    found = [
+        nacp.calibrate(probs.astype(order + width), labels, noise=None, score=lambda p: 1 - p)
+        for order in ("<", ">")
+    ]
+    assert found[0].threshold == found[1].threshold
+    assert found[0].widths == found[1].widths
+
+
 @pytest.mark.parametrize("score", SCORES, ids=str)
 def test_wider_rows_are_seen_in_the_width_of_the_calibration(atoms, score):
     probs, labels = atoms

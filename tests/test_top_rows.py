@@ -169,9 +169,55 @@ def test_time_and_memory_are_those_of_the_kept_entries():
         assert np.isfinite(cal.threshold)
         sure = top[cal.score.label_scores(top, indices[:, 0]) > cal.threshold + 0.05]
         assert cal.predict_set(sure).sizes.max() <= 10
+    stream = nacp.Calibrator(k, noise=0.2)
+    stream.update(top, labels)
+    assert stream.finish(guarantee="none").widths.given == "float32"
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
     assert peak < 80e6
+
+
+@pytest.mark.parametrize("score", ["hps", "aps"])
+def test_where_rows_are_written_out_it_is_some_at_a_time(score):
+    """300 rows of 20,000 classes: 48 MB of scores."""
+    k, n, rng = 20_000, 300, np.random.default_rng(0)
+    indices = rng.integers(k // 5, size=(n, 5)) + np.arange(5) * (k // 5)
+    values = np.sort(rng.dirichlet(np.ones(5), size=n) * 0.98, axis=1).astype(np.float32)
+    top, labels = nacp.TopRows(indices, np.maximum(values, 1e-4), k), indices[:, -1]
+    cal = nacp.calibrate(top, labels, noise=0.1, score=score, guarantee="none")
+    online = nacp.OnlineCalibrator(start=cal)
+    with tuned(block_entries=1 << 16, native_blocks=1):
+        tracemalloc.start()
+        online.update(top, labels)
+        nacp.diagnose(cal, top, labels)
+        peak = tracemalloc.get_traced_memory()[1]
+        tracemalloc.stop()
+    assert peak < 24e6
+
+
+@pytest.mark.parametrize("score", ["hps", "aps"])
+@pytest.mark.parametrize("guarantee", ["none", "expected"])
+def test_groups_of_classes_as_of_the_rows_written_out(guarantee, score):
+    top, labels = top_of(make_probs(n=1000)), labels_of(make_probs(n=1000))
+    labels = NOISES["uniform"].sample(labels, K, random_state=0)
+    options = {"noise": NOISES["uniform"], "groups": {i: i % 2 for i in range(K)}, "alpha": 0.3}
+    for pairs in (1 << 21, 1):
+        with tuned(collected_pairs=pairs):
+            found, expected = (
+                nacp.calibrate(rows, labels, score=score, guarantee=guarantee, **options)
+                for rows in (top, top.toarray())
+            )
+        assert found.thresholds == expected.thresholds
+
+
+@pytest.mark.parametrize("score", ["hps", "margin", "topk"])
+def test_no_set_is_empty_where_all_are_equally_probable(score):
+    probs = np.array([[0.97, 0.01, 0.01, 0.01]] * 20)
+    cal = nacp.calibrate(probs, np.zeros(20, dtype=int), noise=None, score=score, alpha=0.5)
+    top = nacp.TopRows([[0, 1], [2, 3]], [[0.25, 0.25], [0.75, 0.125]], k=4)
+    for allow_empty in (True, False):
+        sets = [cal.predict_set(rows, allow_empty=allow_empty) for rows in (top, top.toarray())]
+        assert sets[0].to_lists() == sets[1].to_lists()
 
 
 @pytest.mark.parametrize(
@@ -195,6 +241,11 @@ def test_what_is_not_top_entries_is_refused(parts, argument):
     with pytest.raises(InputError) as caught:
         nacp.TopRows(*parts)
     assert caught.value.argument == argument
+
+
+def test_the_value_that_is_wrong_is_named():
+    with pytest.raises(InputError, match="row 1 holds nan"):
+        nacp.TopRows([[0, 1], [2, 3]], [[0.5, 0.25], [0.5, np.nan]], 9)
 
 
 def test_what_is_missing_by_rounding_makes_no_entry_larger_than_those_that_are_kept():

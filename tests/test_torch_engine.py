@@ -313,6 +313,20 @@ def test_the_other_doors(points, device):
     assert cal.predict_mask(there[:0]).shape == (0, K)
 
 
+@pytest.mark.parametrize("pairs", [1, 1 << 21])
+def test_groups_of_classes(points, pairs):
+    probs, _, ((noise, given), _) = points
+    options = {"noise": noise, "score": "aps"}
+    with tuned(collected_pairs=pairs):
+        for one_by_one in (
+            lambda rows: nacp.cluster_classes(rows, given, clusters=2, **options),
+            lambda rows: nacp.calibrate(rows, given, guarantee="none", by="class", **options).thresholds,
+        ):
+            expected = one_by_one(probs)
+            with engine.using("torch"):
+                assert one_by_one(probs) == expected
+
+
 def test_several_labels_unlabelled_points_and_scores_that_are_given(points, device):
     probs, truth, ((noise, given), (matrix, _)) = points
     two = np.stack([given, noise.sample(truth, K, random_state=9)], axis=1)

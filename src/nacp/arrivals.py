@@ -13,6 +13,7 @@ from nacp.calibration import Calibration
 from nacp.checks import check_count, check_finite, check_flag, check_fraction
 from nacp.errors import InputError
 from nacp.files import rebuild, stored_basis
+from nacp.grouped import GroupedCalibration
 from nacp.guarantees import Uncorrected
 from nacp.noise import NOISES, Noise, NoiseBasis, NoiseLike, Unsaid, basis_of, noise_for
 from nacp.points import Rows, check_classes, check_given, open_clean
@@ -105,6 +106,16 @@ class Labelling(NamedTuple):
             checked, true = open_clean(clean, rows.n, k, classes, least=0)
             truth[checked] = true
         return Arrivals(rows, numbers, truth)
+
+
+def refuse_groups(name: str, calibration: Any) -> None:
+    """Refuse a calibration that has several thresholds."""
+    if isinstance(calibration, GroupedCalibration):
+        raise InputError(
+            name,
+            "has a threshold for each group, and one is followed here",
+            remedy=f"for groups of rows pass {name}.groups[...], and the points of that group",
+        )
 
 
 def seen_by(start: Calibration, k: Any, score: Any, alpha: Any) -> Calibration:

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from nacp import engine
-from nacp.arrivals import NOT_CHECKED, UNDECIDED, Labelling
+from nacp.arrivals import NOT_CHECKED, UNDECIDED, Labelling, refuse_groups
 from nacp.calibration import Calibration
 from nacp.checks import check_count, check_fraction
 from nacp.coverage.shares import Shares
@@ -110,6 +110,7 @@ class Monitor:
         false_alarm: float = 0.01,
         target: float | None = None,
     ) -> None:
+        refuse_groups("calibration", calibration)
         if not isinstance(calibration, Calibration):
             raise InputError("calibration", "must be what nacp.calibrate returned", found=repr(calibration))
         if not np.isfinite(calibration.native_threshold):

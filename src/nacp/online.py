@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike
 
 from nacp import engine
 from nacp._types import Bools, Floats, Ints
-from nacp.arrivals import NOT_CHECKED, Labelling, seen_by, seen_without, spread_around
+from nacp.arrivals import NOT_CHECKED, Labelling, refuse_groups, seen_by, seen_without, spread_around
 from nacp.calibration import Calibration
 from nacp.checks import check_count, check_finite, check_fraction, check_rate
 from nacp.coverage.shares import Weights
@@ -21,6 +21,7 @@ from nacp.errors import InputError
 from nacp.files import calibration_of, document_of, read_document, reading, write_document
 from nacp.guarantees.base import percent
 from nacp.noise import UNSAID, Noise, NoiseLike, UniformNoise, Unsaid
+from nacp.points.arrays import row_slices
 from nacp.scores import ScoreLike
 from nacp.sets import PredictionSets
 from nacp.wrapping import counted, wrapped
@@ -122,6 +123,7 @@ class OnlineCalibrator:
         from_logits: bool = False,
     ) -> None:
         given = {"classes": classes, "normalize": normalize or None, "from_logits": from_logits or None}
+        refuse_groups("start", start)
         if isinstance(start, Calibration):
             told = next((name for name, value in given.items() if value is not None), None)
             if told is not None:
@@ -225,7 +227,7 @@ class OnlineCalibrator:
             raise InputError("labels", "must have the shape (m,), one label each", found=f"{numbers.shape}")
         scratch, spec = Scratch(), self._seen_as.score.spec
         q, n, total = self._q, self.n, self._total
-        for where in rows.slices():
+        for where in row_slices(rows.n, rows.k):  # scores are written out, also of a few entries
             block = engine.open_block(rows[where], spec, scratch)
             scores = block.placed.astype(np.float64, copy=False)
             given = None if numbers is None else numbers[where]

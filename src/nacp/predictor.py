@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from nacp import engine
+from nacp.points.lazy import is_lazy
 from nacp.points.wrong import SUM_TOLERANCE
 from nacp.sets import PredictionSets
 
@@ -73,7 +74,11 @@ class Predictor:
             if found is not None:
                 names = self._calibration.classes
                 return found if names is None else [names[number] for number in found]
-        row: Any = probs[None] if hasattr(probs, "shape") else [probs]  # type: ignore[index]
+        row: Any = [probs]
+        if hasattr(probs, "to_frame"):  # of a table, with the names of its columns
+            row = probs.to_frame().T
+        elif hasattr(probs, "shape"):
+            row = (np.asarray(probs) if is_lazy(probs) else probs)[None]  # type: ignore[index]
         sets: PredictionSets = self._calibration.predict_set(row, allow_empty=self._allow_empty)
         return sets[0]
 

@@ -44,7 +44,7 @@ class Cells:
 
     def of(self, block: Block) -> Ints:
         """Return the cell of each pair: (rows, k), in scratch memory."""
-        if not self._quick:
+        if not self._quick or block.on_device:
             return np.searchsorted(self.edges, block.placed, side="left") - 1
         codes, table = block.codes(placed=True)
         if table is not self._table:

@@ -328,6 +328,8 @@ class Sample:
             if not open_questions and first is None:
                 return
             fitting = [each.most_rows for each in open_questions if each.most_rows is not None]
+            if self.rows.entries < self.k and any(each.placed for each in open_questions):
+                fitting.append(rows_at_once(self.k))  # for them, rows are written out
             where = slice(start, min(start + min([self._at_once, *fitting]), number))
             start = where.stop
             rows = where if order is None else order[where]

@@ -22,12 +22,12 @@ class Block:
     """
 
     on_device = False  # whether the rows are a tensor's
+    _coded: Array | None = None
+    _codes: tuple[Array, Ints] | None = None
 
     def __init__(self, values: Array, spec: Spec, scratch: Scratch, u: Floats | None = None) -> None:
         self.values, self.spec, self.scratch, self._u = values, spec, scratch, u
         self.shape: tuple[int, int] = values.shape
-        self._coded: Array | None = None
-        self._codes: tuple[Array, Ints] | None = None
 
     @cached_property
     def u(self) -> Floats | None:

@@ -208,8 +208,11 @@ def sets(block: Block, threshold: float, *, allow_empty: bool = True) -> tuple[I
     inside, every = block.given <= threshold, block.lump <= threshold
     if not allow_empty:
         empty = ~inside.any(axis=1) & ~every
-        lowest = block.given if not block.spec.ranked else -block.rows.values
+        lowest, others = block.given, block.lump
+        if block.spec.ranked:
+            lowest, others = -block.rows.values, -block.rows.others
         inside |= (lowest == lowest[:, :1]) & empty[:, None]
+        every |= (others == lowest[:, 0]) & empty
     sizes = np.where(every, block.shape[1], np.count_nonzero(inside, axis=1))
     labels = np.sort(np.where(inside, block.rows.columns, block.shape[1]), axis=1)
     parts = [

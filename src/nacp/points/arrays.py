@@ -116,7 +116,8 @@ class Rows:
     @cached_property
     def widths(self) -> Widths:
         """How wide the numbers are, by their type and by a few rows all over."""
-        given = self._matrix.dtype if self._matrix.dtype in _WIDTHS else np.dtype(np.float64)
+        given = self._matrix.dtype.newbyteorder("=")
+        given = given if given in _WIDTHS else np.dtype(np.float64)
         some = np.concatenate(self._seen) if self._seen else self._matrix[every(self.n)]
         with np.errstate(over="ignore"):
             fits = (
@@ -254,10 +255,10 @@ class Rows:
 
 def _plain(block: Array) -> Array:
     """Return a block in float32 or float64, row after row."""
-    if block.dtype == np.float16:
-        block = block.astype(np.float32)
-    elif block.dtype not in (np.float32, np.float64):
-        block = block.astype(np.float64)
+    kind = block.dtype.newbyteorder("=")
+    if kind not in (np.float32, np.float64):
+        kind = np.dtype(np.float32 if kind == np.float16 else np.float64)
+    block = block.astype(kind, copy=False)
     return np.ascontiguousarray(block)  # in which order a sum adds depends on the layout
 
 

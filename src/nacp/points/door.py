@@ -152,6 +152,8 @@ def plain_array(values: Any) -> Array:
     """
     if is_tensor(values):
         values = fetched(values)
+    if np.ma.is_masked(values):
+        values = np.where(values.mask, None, values.data)  # what is behind a mask does not count
     array = np.asarray(values)
     if array.dtype.kind != "O":
         return array

@@ -83,12 +83,12 @@ class TopRows:
             raise InputError("indices", f"must lie from 0 to {k - 1}, for {k:,} classes", found=found)
         twice: Array = np.any(np.diff(np.sort(self.indices, axis=1), axis=1) == 0, axis=1)
         _refuse(twice, "indices", lambda row: f"has a class more than once in row {row}")
-        odd: Array = np.any(~((self.values >= 0) & (self.values <= 1)), axis=1)  # NaN, too
+        odd: Array = ~((self.values >= 0) & (self.values <= 1))  # NaN, too
         _refuse(
-            odd,
+            np.any(odd, axis=1),
             "values",
             lambda row: (
-                f"must be probabilities, from 0 to 1; row {row} holds {self.values[row].tolist()[:3]}"
+                f"must be probabilities, from 0 to 1; row {row} holds {self.values[row][odd[row]][0]:g}"
             ),
         )
         sums = self.values.sum(axis=1, dtype=np.float64)
@@ -204,6 +204,9 @@ class SparseRows(Rows):
     def widths(self) -> Widths:
         name = self._top.values.dtype.name
         return Widths(name, name)
+
+    def widths_with(self, others: Widths | None) -> Widths:
+        return self.widths
 
     def some(self, rows: Ints) -> "SparseRows":
         return SparseRows(self._top[rows])
