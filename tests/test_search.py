@@ -74,8 +74,9 @@ class Reads:
 
 @contextmanager
 def searched(n: int) -> Iterator[Reads]:
-    """Count the reads of calibrate(); the first one checks the rows and scores the labels, too."""
+    """Count the reads of calibrate() after the one that checks the rows and scores the labels."""
     reads = Reads(n)
+    reads.see(-n)
     with watching(reads.see):
         yield reads
 

@@ -184,9 +184,11 @@ class Coverage:
         return hint_from(self._guess(), len(rows), tallies, (self.n, self.k), few_pairs, targets, rule)
 
     def _guess(self) -> Estimator:
-        """Return the estimator of some labels only."""
+        """Return the estimator of all labels, or of some."""
         sample = self.sample
         rows, scores = sample.some_label_scores()
+        if isinstance(rows, slice):
+            return self.estimator
         parts = None if sample.parts is None else sample.parts[rows]
         return Estimator(scores, sample.labels[rows], self.inverse, self._points, parts)
 

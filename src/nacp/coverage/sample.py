@@ -358,8 +358,13 @@ class Sample:
                 question.see(self._open(some[where], scratch), some[where])
         return chosen
 
-    def some_label_scores(self) -> tuple[Ints, Floats]:
-        """Return some evenly spaced rows, an eighth at the most, and the scores of their labels."""
+    def some_label_scores(self) -> tuple[slice | Ints, Floats]:
+        """Return rows, and the scores of their labels: all, but of a file some, an eighth at the most.
+
+        In memory, to score the labels is quick; a file would have to be read once more.
+        """
+        if not self.rows.in_files:
+            return slice(None), self.label_scores
         step = min(self.n, max(8, self.n // tuning().hint_labels))
         chosen, scratch, scores = np.arange(step // 2, self.n, step), Scratch(), []
         if self._label_scores is not None:

@@ -128,6 +128,11 @@ class Rows:
             return Widths(next(fits).name, given.name)
 
     @property
+    def in_files(self) -> bool:
+        """Whether to read rows is to read files."""
+        return self._mapped is not None or not isinstance(self._matrix, np.ndarray)
+
+    @property
     def at_once(self) -> int:
         """How many rows make a block."""
         return rows_at_once(self.entries)
@@ -290,6 +295,10 @@ class SomeRows(Rows):
     @cached_property
     def widths(self) -> Widths:
         return self._rows.widths
+
+    @property
+    def in_files(self) -> bool:
+        return self._rows.in_files
 
     def peek(self, rows: slice | Ints, columns: Ints) -> Array:
         return self._rows.peek(self._chosen[rows], columns)

@@ -65,6 +65,8 @@ class LazyRows(Rows):
         Their labels, as they came.
     """
 
+    in_files = False
+
     def __init__(self, array: Any, options: dict[str, Any], labels: Any = None) -> None:
         self.seen_as = options["normalize"], None, options["from_logits"]  # what a matrix needs to be rows
         super().__init__(array, *self.seen_as)

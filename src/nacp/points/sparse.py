@@ -192,6 +192,8 @@ class TopRows:
 class SparseRows(Rows):
     """Rows of which the top entries are known."""
 
+    in_files = False
+
     def __init__(self, top: TopRows) -> None:
         super().__init__(top)  # type: ignore[arg-type]
         self._top = top

@@ -89,6 +89,8 @@ class TensorRows(Rows):
         As in `Rows`.
     """
 
+    in_files = False
+
     def __init__(
         self, matrix: Any, normalize: bool = False, width: str | None = None, logits: bool = False
     ) -> None:
