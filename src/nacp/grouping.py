@@ -190,7 +190,8 @@ def checked_groups(
                 checked_calibrations(coverage, each, alphas, seed, classes=classes, normalize=normalize)
             )
         else:
-            nothing = Found(Finding(np.inf, 1.0, 0.0, "none of its labels were checked"), None)  # type: ignore[arg-type]
+            finding = Finding(np.inf, 1.0, 0.0, "none of its labels were checked")
+            nothing = Found(finding, None)  # type: ignore[arg-type]  # without labels there is no coverage
             by_group.append(
                 [
                     calibration_of(

@@ -84,7 +84,8 @@ class Question(ABC):
         """Take over the answer of a question with the same key."""
         vars(self).update(vars(other))
 
-    # What it takes to ask about rows that lie elsewhere, part by part (`nacp.coverage.lazy`).
+    # What it takes to ask about rows that lie elsewhere, part by part (`nacp.coverage.lazy`). Questions that
+    # are never asked of such rows, as those of groups, do not have it.
     coverage: Any = None  # under which it is asked, if under one
 
     def terms(self) -> tuple[Any, ...]:

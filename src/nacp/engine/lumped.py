@@ -76,7 +76,7 @@ class Block(block_.Block):
         return found
 
     @property
-    def values(self) -> Array:  # type: ignore[override]
+    def values(self) -> Array:  # type: ignore[override]  # made when it is asked for
         """The rows, written out."""
         return self.rows.whole()
 

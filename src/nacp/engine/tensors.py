@@ -90,7 +90,7 @@ class Block(block_.Block):
         return None if self.uniform is None else fetched(self.uniform[:, 0])
 
     @property
-    def values(self) -> Array:  # type: ignore[override]
+    def values(self) -> Array:  # type: ignore[override]  # made when it is asked for
         return fetched(self.rows)
 
     @property
