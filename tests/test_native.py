@@ -14,7 +14,7 @@ from nacp import engine
 from nacp.engine import ByEntry, ByLabel, PerLabel, PerRow, Spec, traced
 from nacp.engine.cells import CELLS, EDGES, cell_table
 from nacp.engine.codes import codes_of_formula
-from nacp.engine.contract import Whole
+from nacp.engine.contract import Keep, Whole
 from nacp.engine.formula import Symbols
 from nacp.engine.kept import Kept
 from nacp.stats import betting
@@ -455,7 +455,10 @@ def test_malformed_arguments_are_errors_and_never_crashes():
         "uniforms": (described, 0, n, *hashing, np.empty(n)),
         "label_scores": (described, 0, n, labels, *hashing, np.empty(n), np.empty(n)),
         "scores": (described, 0, n, np.empty((n, k))),
-        "tally": (described, 0, n, cell_table(), None, 0.5, cuts, labels, table, np.zeros(n, int), out),
+        "tally": (
+            described, 0, n, cell_table(), None, 0.5, cuts, labels, table, np.zeros(n, int), out, None,
+            np.array([-1.0, 0.5]),
+        ),
         "window": (described, 0, n, np.array([0.1, 0.5]), labels, table),
         "profile": (
             described,
@@ -542,9 +545,8 @@ def test_what_was_kept_says_what_the_rows_say(score, dtype, share):
     with engine.using("native"):
         for rows in np.array_split(order, 4):
             assert not kept.complete
-            engine.tally(
-                engine.open_block(values[rows], score.spec), None, None, limit, partial(kept.add, rows)
-            )
+            keep = Keep([(-np.inf, limit)], partial(kept.add, rows))
+            engine.tally(engine.open_block(values[rows], score.spec), None, None, limit, keep)
         assert kept.complete
         some = rng.permutation(n)[:40]
         block, low = engine.open_block(values[some], score.spec), engine.kept_block(kept, some, score.spec)

@@ -161,8 +161,11 @@ class Coverage:
             held = [(cell, pairs.window) for cell in collected]
             if collected:
                 self._hold(pairs.window)
-        for cell, window in held:
-            search.look_into(cell, *window.ascending)
+        for window in dict.fromkeys(window for _, window in held):
+            some = [cell for cell, its in held if its is window]
+            ascending = window.ascending(Cell(min(some).low, max(cell.high for cell in some)))
+            for cell in some:
+                search.look_into(cell, *ascending)
 
     def _hold(self, window: Window) -> None:
         """Keep pairs for whoever weighs them alike: so many that twice as many as one read collects fit."""

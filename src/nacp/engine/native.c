@@ -11,7 +11,7 @@
 
 /* ---- Arguments ---- */
 
-#define MOST_VIEWS 12
+#define MOST_VIEWS 16
 
 typedef struct {
     Py_buffer views[MOST_VIEWS]; /* arrays that are looked at, and let go of at the end */
@@ -318,18 +318,46 @@ typedef struct {
     size_t used, room;
 } Growing;
 
-static int grow(Growing *out, const void *item, size_t size)
+/* Room for so many more bytes; NULL if there is none. */
+static void *more(Growing *out, size_t size)
 {
-    if (!size) return 1;
     if (out->used + size > out->room) {
         size_t room = 2 * (out->used + size) + 4096;
         char *bytes = realloc(out->bytes, room);
-        if (!bytes) return 0;
+        if (!bytes) return NULL;
         out->bytes = bytes, out->room = room;
     }
-    memcpy(out->bytes + out->used, item, size);
+    return out->bytes + out->used;
+}
+
+static int grow(Growing *out, const void *item, size_t size)
+{
+    if (!size) return 1;
+    void *place = more(out, size);
+    if (!place) return 0;
+    memcpy(place, item, size);
     out->used += size;
     return 1;
+}
+
+/* Intervals (low, high] of scores, ascending and disjoint: their ends, two for each. */
+typedef struct {
+    const double *ends;
+    word number;
+} Spans;
+
+static int spans_open(Call *call, PyObject *ends, Spans *spans)
+{
+    spans->number = length_of(ends) / 16;
+    if (PyErr_Occurred()) return 0;
+    return array_of(call, ends, 2 * spans->number, 8, NEEDED, &spans->ends);
+}
+
+static inline int within(const Spans *spans, double score)
+{
+    for (word s = 0; s < spans->number; s++)
+        if (score <= spans->ends[2 * s + 1]) return score > spans->ends[2 * s];
+    return 0;
 }
 
 /* The part of ascending edges that lie in a cell: the first and the last that may be the next above a score, from
@@ -446,21 +474,26 @@ static PyObject *two_arrays(const Growing *first, const Growing *second)
                          second->bytes ? second->bytes : "", (Py_ssize_t)second->used);
 }
 
-/* What is kept of rows: how many labels score at most a limit, and these with their scores. */
+/* What is kept of rows: how many labels score in some intervals, and these with their scores. */
 typedef struct {
     word *numbers; /* one for each row; none if nothing is to be kept */
+    Spans spans;
     Growing scores, columns;
 } Keeping;
 
-static int keep_row(Keeping *keeping, const Row *row, word i, double limit)
+static int keep_row(Keeping *keeping, const Row *row, word i)
 {
+    size_t most = (size_t)row->number;
+    double *scores = more(&keeping->scores, most * sizeof *scores);
+    int32_t *columns = more(&keeping->columns, most * sizeof *columns);
     word number = 0;
+    if (!scores || !columns) return 0;
     for (word j = 0; j < row->number; j++) {
-        if (row->score[j] > limit) continue;
-        if (!grow(&keeping->scores, &row->score[j], sizeof(double))) return 0;
-        if (!grow(&keeping->columns, &row->column[j], sizeof(int32_t))) return 0;
-        number++;
+        scores[number] = row->score[j], columns[number] = row->column[j];
+        number += within(&keeping->spans, row->score[j]);
     }
+    keeping->scores.used += (size_t)number * sizeof *scores;
+    keeping->columns.used += (size_t)number * sizeof *columns;
     keeping->numbers[i] = number;
     return 1;
 }
@@ -472,7 +505,7 @@ static int tally_rows(const Call *call, const Tally *tally, const Weights *weigh
     int good = row_open(&row, block->k);
     for (word i = call->first; good && i < call->last; i++) {
         tally_row(tally, block, &row, i, weights_of(weights, block, i));
-        if (keeping->numbers) good = keep_row(keeping, &row, i, tally->limit);
+        if (keeping->numbers) good = keep_row(keeping, &row, i);
     }
     row_close(&row);
     return good;
@@ -497,15 +530,16 @@ static int parts_fit(const EdgePart *parts, word number, word cells)
 
 static PyObject *tally(PyObject *self, PyObject *args)
 {
-    PyObject *block, *table, *edges, *cuts, *labels, *values, *numbers, *out, *parts = Py_None, *found = NULL;
+    PyObject *block, *table, *edges, *cuts, *labels, *values, *numbers, *out, *parts = Py_None, *ends = Py_None,
+             *found = NULL;
     Py_ssize_t first, last;
     Call call;
     const double *tail;
     Tally tally;
     Weights weights;
     Keeping keeping = {0};
-    if (!PyArg_ParseTuple(args, "OnnOOdOOOOO|O", &block, &first, &last, &table, &edges, &tally.limit, &cuts, &labels,
-                          &values, &numbers, &out, &parts))
+    if (!PyArg_ParseTuple(args, "OnnOOdOOOOO|OO", &block, &first, &last, &table, &edges, &tally.limit, &cuts, &labels,
+                          &values, &numbers, &out, &parts, &ends))
         return NULL;
     int weighed = values != Py_None;
     word rows = weighed ? 3 : 1, cells = length_of(out) / 8 / rows;
@@ -517,7 +551,8 @@ static PyObject *tally(PyObject *self, PyObject *args)
                array_of(&call, edges, cells + 1, 8, OPTIONAL, &tally.edges) &&
                array_of(&call, parts, number * 4, 8, OPTIONAL, &tally.parts_of) &&
                array_of(&call, cuts, tally.parts, 8, NEEDED, &tail) &&
-               array_of(&call, numbers, call.block.rows, 8, numbers == Py_None ? OPTIONAL : WRITTEN, &keeping.numbers) &&
+               (numbers == Py_None || (array_of(&call, numbers, call.block.rows, 8, WRITTEN, &keeping.numbers) &&
+                                       spans_open(&call, ends, &keeping.spans))) &&
                array_of(&call, out, rows * cells, 8, WRITTEN, &tally.pairs);
     tally.codes = good && tally.parts_of ? tally.table : NULL;
     if (good && tally.codes) tally.table = NULL;
@@ -592,21 +627,13 @@ static PyObject *squares(PyObject *self, PyObject *args)
 /* ---- window ---- */
 
 typedef struct {
-    const double *ends; /* low and high of each, ascending */
-    word number;
+    Spans spans;
     Growing scores, weights;
 } Window;
 
-static int within(const Window *window, double score)
-{
-    for (word s = 0; s < window->number; s++)
-        if (score <= window->ends[2 * s + 1]) return score > window->ends[2 * s];
-    return 0;
-}
-
 static int window_take(Window *window, double score, word column, const word *weights)
 {
-    if (!within(window, score)) return 1;
+    if (!within(&window->spans, score)) return 1;
     return grow(&window->scores, &score, sizeof score) &&
            (!weights || grow(&window->weights, weights + column, sizeof *weights));
 }
@@ -614,7 +641,7 @@ static int window_take(Window *window, double score, word column, const word *we
 static int window_rows(const Call *call, Window *window, const Weights *weights)
 {
     const Block *block = &call->block;
-    double limit = window->ends[2 * window->number - 1];
+    double limit = window->spans.ends[2 * window->spans.number - 1];
     Row row;
     int good = row_open(&row, block->k);
     for (word i = call->first; good && i < call->last; i++) {
@@ -634,11 +661,9 @@ static PyObject *window(PyObject *self, PyObject *args)
     Weights weights;
     Window window = {0};
     if (!PyArg_ParseTuple(args, "OnnOOO", &block, &first, &last, &ends, &labels, &values)) return NULL;
-    window.number = length_of(ends) / 16;
-    if (PyErr_Occurred()) return NULL;
     int good = call_open(&call, block, first, last) && weights_open(&call, labels, values, &weights) &&
-               array_of(&call, ends, 2 * window.number, 8, NEEDED, &window.ends);
-    if (good && window.number) WITHOUT_LOCK(good = window_rows(&call, &window, &weights));
+               spans_open(&call, ends, &window.spans);
+    if (good && window.spans.number) WITHOUT_LOCK(good = window_rows(&call, &window, &weights));
     call_close(&call);
     if (good)
         found = two_arrays(&window.scores, &window.weights);

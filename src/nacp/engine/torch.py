@@ -6,7 +6,7 @@ formulas that the compiled engine does, and scores that are given; what it canno
 refused where the rows would have to be copied to the host for it.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from functools import lru_cache
 from typing import Any
 
@@ -18,7 +18,7 @@ from nacp._types import Floats, Ints
 from nacp.engine import block as block_
 from nacp.engine import numpy
 from nacp.engine.cells import CELLS, HALF, cell_table
-from nacp.engine.contract import ByEntry, ByLabel, Pairs, PerLabel, PerRow, Spec, Thresholds, Weights
+from nacp.engine.contract import ByEntry, ByLabel, Keep, Pairs, PerLabel, PerRow, Spec, Thresholds, Weights
 from nacp.engine.scratch import Scratch
 from nacp.engine.tensors import Block, LabelRanks, evaluated, fetched, hashed, is_p, sent
 from nacp.errors import InputError
@@ -78,7 +78,7 @@ def tally(
     edges: Floats | None = None,
     weights: Weights = None,
     limit: float = np.inf,
-    keep: Callable[[Ints, Floats, Ints], None] | None = None,
+    keep: Keep | None = None,
     parts: int = 4,
 ) -> Ints:
     """Return pairs, gains and losses, shape (3, cells): see `nacp.engine.numpy.tally`."""
