@@ -439,22 +439,22 @@ static void count_tail(const Tally *tally, const Block *block, const Row *row, w
 {
     Tail tail = {row->number, {0, 0}, cell_of(tally->table, tally->limit) + 1};
     Weight weighed[CUTS + 1] = {{0, 0}};
-    word numbers[CUTS];
-    double masses[CUTS], cuts[CUTS], unseen = block->code ? mass_not_seen(row) : 0;
+    word upto[CUTS];
+    double masses[CUTS] = {0}, cuts[CUTS], unseen = block->code ? mass_not_seen(row) : 0;
     double upper = block->code && row->number ? entry(block, i, row->column[row->number - 1]) : row->cut;
     for (word first = 0; first < tally->parts && tail.counted < block->k; first += CUTS) {
         for (int j = 0; j < CUTS; j++) cuts[j] = least(tally->cuts[first + j], row->cut);
         if (block->code)
-            block->lanes->tails(row_at(block, i), block->k, cuts, row->cut, numbers, masses);
+            block->lanes->tails(row_at(block, i), block->k, cuts, row->cut, upto, masses);
         else
-            block->lanes->numbers(row_at(block, i), block->k, cuts, row->cut, numbers);
+            block->lanes->numbers(row_at(block, i), block->k, cuts, upto);
         if (weights) block->lanes->weigh(row_at(block, i), block->k, cuts, upper, weights, weighed);
         for (int j = 0; j < CUTS; j++) {
-            word upto = row->collected + numbers[j];
-            if (upto == tail.counted) continue;
-            count_upto(tally, &tail, upto, weighed[j]);
+            if (block->code) upto[j] += row->collected;
+            if (upto[j] == tail.counted) continue;
+            count_upto(tally, &tail, upto[j], weighed[j]);
             double mass = block->code ? from_grid(row->mass) + least_mass(unseen + masses[j], block->k) : 0;
-            word after = cell_after(tally, block, row, upto, mass, cuts[j]);
+            word after = cell_after(tally, block, row, upto[j], mass, cuts[j]);
             tail.cell = after > tail.cell ? after : tail.cell;
         }
     }
@@ -513,11 +513,14 @@ static int tally_rows(const Call *call, const Tally *tally, const Weights *weigh
 
 #define ALL_CODES (4 * LEADING)
 
-static int cells_fit(const int32_t *table, word cells)
+WIDE static int cells_fit(const int32_t *table, word cells)
 {
-    int wrong = 0;
-    for (word c = 0; c < ALL_CODES; c++) wrong |= (table[c] < 0) | (table[c] >= cells);
-    return !wrong;
+    int32_t low = 0, high = 0;
+    for (word c = 0; c < ALL_CODES; c++) {
+        low = table[c] < low ? table[c] : low;
+        high = table[c] > high ? table[c] : high;
+    }
+    return low == 0 && high < cells;
 }
 
 static int parts_fit(const EdgePart *parts, word number, word cells)
@@ -867,7 +870,7 @@ static PyObject *sets(PyObject *self, PyObject *args)
 typedef struct {
     Thresholds q;
     const double *scores, *own; /* of each row: its label's score, and what that adds where it is in the set */
-    const word *columns;        /* of each bet: its threshold, */
+    const word *columns;        /* of each bet: its threshold, if it is not the one of the same number, */
     const double *targets;      /* and what it bets that the mean share reaches */
     word bets;
     double scale, width; /* of the weights in a set, and of all shares */
@@ -884,7 +887,10 @@ WIDE static void shares_of(const word *restrict sums, double *restrict shares, w
 WIDE static void gains_of(const double *restrict shares, const word *restrict columns, const double *restrict targets,
                           double *restrict out, word bets, double part)
 {
-    for (word b = 0; b < bets; b++) out[b] = (shares[columns[b]] - targets[b]) * part;
+    if (columns)
+        for (word b = 0; b < bets; b++) out[b] = (shares[columns[b]] - targets[b]) * part;
+    else
+        for (word b = 0; b < bets; b++) out[b] = (shares[b] - targets[b]) * part;
 }
 
 static int gains_rows(const Call *call, const Gains *gains, const Weights *weights)
@@ -927,8 +933,12 @@ static PyObject *gains(PyObject *self, PyObject *args)
                array_of(&call, targets, gains.bets, 8, NEEDED, &gains.targets);
     if (good && gains.bets && call.block.rows > PY_SSIZE_T_MAX / 8 / gains.bets) good = refuse("too many bets") != NULL;
     good = good && array_of(&call, out, call.block.rows * gains.bets, 8, WRITTEN, &gains.out);
-    for (word b = 0; good && b < gains.bets; b++)
+    int same = good && gains.bets <= gains.q.number;
+    for (word b = 0; good && b < gains.bets; b++) {
         if (gains.columns[b] < 0 || gains.columns[b] >= gains.q.number) good = refuse("there is no such bet") != NULL;
+        same &= gains.columns[b] == b;
+    }
+    if (same) gains.columns = NULL;
     if (good) WITHOUT_LOCK(good = gains_rows(&call, &gains, &weights));
     DONE(call, good);
 }
