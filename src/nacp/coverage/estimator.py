@@ -46,17 +46,21 @@ class Estimator:
         if parts is not None:
             some = parts > 0
             label_scores, labels, self._parts = label_scores[some], labels[some], parts[some]
-        order = np.argsort(label_scores)
-        self.label_scores: Floats = label_scores[order]
-
         own = inverse.own
-        self._own_value = float(own[0])
-        if self._parts is None:
-            self._own_unit, own_weights = whole(own, np.abs(own).max(), np.abs(own).max(), points)
-            weights = own_weights[labels[order]]
+        self._own_value, largest = float(own[0]), np.abs(own).max()
+        self.label_scores: Floats
+        if self._parts is None and np.all(own == own[0]):  # then it does not matter whose label it is
+            self._own_unit, own_weights = whole(own[:1], largest, largest, points)
+            self.label_scores, weights = np.sort(label_scores), np.broadcast_to(own_weights, self.n)
         else:
-            each = own[labels] * self._parts
-            self._own_unit, weights = whole(each[order], np.abs(each).max(), np.abs(own).max(), points)
+            order = np.argsort(label_scores)
+            self.label_scores = label_scores[order]
+            if self._parts is None:
+                self._own_unit, own_weights = whole(own, largest, largest, points)
+                weights = own_weights[labels[order]]
+            else:
+                each = own[labels] * self._parts
+                self._own_unit, weights = whole(each[order], np.abs(each).max(), largest, points)
         self._gains = np.concatenate([[0], np.cumsum(np.maximum(weights, 0))])
         self._losses = np.concatenate([[0], np.cumsum(np.maximum(-weights, 0))])
         self._own = self._gains - self._losses

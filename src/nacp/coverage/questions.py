@@ -59,7 +59,7 @@ class TallyQuestion(Question):
         low = [] if self._kept is None else [Cell(-np.inf, self._kept.limit)]
         spans = merged([*low, *self._window.spans])
         keep = Keep(spans, partial(self._take, rows)) if spans else None
-        self.found += engine.tally(block, self._edges, weights, self.limit, keep, self._parts)
+        engine.tally(block, self._edges, weights, self.limit, keep, self._parts, self.found)
         if self._kept is not None and self._kept.complete:
             sample.kept = self._kept
 

@@ -136,9 +136,10 @@ def tally(
     limit: float = float("inf"),
     keep: Keep | None = None,
     parts: int = 4,
+    into: Ints | None = None,
 ) -> Ints:
     """Return pairs, gains and losses of cells: see `nacp.engine.numpy.tally`."""
-    found: Ints = _of_block(block).tally(block, edges, weights, limit, keep, parts)
+    found: Ints = _of_block(block).tally(block, edges, weights, limit, keep, parts, into)
     return found
 
 

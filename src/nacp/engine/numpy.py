@@ -73,6 +73,7 @@ def tally(
     limit: float = np.inf,
     keep: Keep | None = None,
     parts: int = 4,
+    into: Ints | None = None,
 ) -> Ints:
     """Return pairs, gains and losses, shape (3, cells): their number, positive and negative weight.
 
@@ -80,8 +81,13 @@ def tally(
     Where all weights are equal, the pairs alone, shape (1, cells). Of all cells, an engine may count what
     scores above the limit (an edge of cells) in lower cells than its own, if these are above the limit,
     too; the more `parts` it makes of these, the fewer; and it may hand what scores in some intervals up to
-    the limit to `keep`. This engine does neither.
+    the limit to `keep`. This engine does neither. What is found is added to `into`, if there is one.
     """
+    found = _tally(block, edges, weights)
+    return found if into is None else np.add(into, found, out=into)
+
+
+def _tally(block: Block, edges: Floats | None, weights: Weights) -> Ints:
     if isinstance(block, lumped.Block):
         return lumped.tally(block, edges, weights)
     placed = weights is not None

@@ -80,10 +80,11 @@ def tally(
     limit: float = np.inf,
     keep: Keep | None = None,
     parts: int = 4,
+    into: Ints | None = None,
 ) -> Ints:
     """Return pairs, gains and losses, shape (3, cells): see `nacp.engine.numpy.tally`."""
     if not isinstance(block, Block):
-        return numpy.tally(block, edges, weights, limit)
+        return numpy.tally(block, edges, weights, limit, into=into)
     scores = block.flat(placed=weights is not None)
     if edges is None:
         places, number = _cells(scores), CELLS
@@ -94,7 +95,8 @@ def tally(
         weighed = _weights(weights, block).reshape(-1)
         sums += [_added(places, each, number) for each in (weighed.clamp(min=0), -weighed.clamp(max=0))]
     found = fetched(torch.stack(sums))
-    return found if edges is None else found[:, 1:-1]  # without what lies below all edges, or above
+    found = found if edges is None else found[:, 1:-1]  # without what lies below all edges, or above
+    return found if into is None else np.add(into, found, out=into)
 
 
 @lru_cache(maxsize=8)
