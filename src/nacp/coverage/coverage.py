@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from nacp import engine
-from nacp._types import Floats, Ints
+from nacp._types import Bools, Floats, Ints
 from nacp.coverage.crossing import Cell, Crossing, Rule, Search, cut
 from nacp.coverage.estimator import Estimator, rest_unit
 from nacp.coverage.hint import Hint, hint_from
@@ -240,6 +240,17 @@ class Coverage:
     def testable(self, grid: Floats) -> Floats:
         """Return the thresholds at which all is known that a test needs, for a grid of them: all of these."""
         return grid
+
+    def told_apart(self, grid: Floats) -> Bools:
+        """Return of ascending native thresholds whether a set may be larger at the next one; known when a
+        crossing is.
+        """
+        assert self._search is not None
+        edges, pairs = self._search.edges, self._search.upto[0]
+        place = np.searchsorted(edges, grid, side="right") - 1
+        without = (pairs[1:] == pairs[:-1]) & (edges[1:] <= self._search.limit)
+        same = (place[1:] == place[:-1]) & without[place[:-1]]
+        return np.append(~same, np.ones(1, dtype=bool))
 
     def random_between(self, thresholds: Floats) -> tuple[Floats, Floats]:
         """Return bounds of F^r-hat at native thresholds, from the ends of cells; known when a crossing is."""
