@@ -199,8 +199,10 @@ class Coverage:
         """Return some rows all over, and the tallies of all cells of eighths of them."""
         if self.read_as not in self.sample.glanced:
             parts = [TallyQuestion(self) for _ in range(8)]
-            rows = self.sample.glance(parts)
-            self.sample.glanced[self.read_as] = rows, np.stack([part.found for part in parts])
+            tallies = np.zeros((len(parts), *parts[0].found.shape), dtype=np.int64)
+            for part, tally in zip(parts, tallies, strict=True):
+                part.found = tally
+            self.sample.glanced[self.read_as] = self.sample.glance(parts), tallies
         return self.sample.glanced[self.read_as]
 
     def at(self, thresholds: Floats) -> Talk[Estimates]:
