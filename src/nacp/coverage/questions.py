@@ -22,9 +22,10 @@ if TYPE_CHECKING:
 class TallyQuestion(Question):
     """Pairs, gains and losses of all cells, or between some edges.
 
-    Of all cells, those above the limit may have pairs of cells above them. The scores up to `keep`, which
-    is not above the limit, may be kept, so that nobody has to read the rows for them again. Pairs that weigh
-    the same may be collected from intervals up to the limit: `window` has them, if the engine hands them out.
+    Of all cells, those above the limit may have pairs and losses of cells above them. The scores up to
+    `keep`, which is not above the limit, may be kept, so that nobody has to read the rows for them again.
+    Pairs that weigh the same may be collected from intervals up to the limit: `window` has them, if the
+    engine hands them out.
     """
 
     def __init__(

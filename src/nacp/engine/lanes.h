@@ -5,15 +5,19 @@
 typedef TYPE NAME(Vector) __attribute__((vector_size(BYTES)));
 typedef MASK NAME(Mask) __attribute__((vector_size(BYTES)));
 typedef double NAME(Doubles) __attribute__((vector_size(BYTES)));
+typedef word NAME(Words) __attribute__((vector_size(BYTES)));
 typedef TYPE NAME(Part) __attribute__((vector_size(BYTES / sizeof(double) * sizeof(TYPE)))); /* as many of them */
 
 #define Vector NAME(Vector)
 #define Mask NAME(Mask)
 #define Doubles NAME(Doubles)
+#define Words NAME(Words)
 #define LANES ((word)(BYTES / sizeof(TYPE)))
+#define WIDTH ((word)(BYTES / sizeof(word)))
 #define PARTS ((int)(sizeof(double) / sizeof(TYPE)))
 #define LOAD(vector, from) memcpy(&(vector), (from), sizeof(vector))
 #define EACH_CUT _Pragma("GCC unroll 4") for (int j = 0; j < CUTS; j++)
+#define EACH_CUT_AND_0 _Pragma("GCC unroll 5") for (int j = 0; j <= CUTS; j++)
 #define ONLY(x, chosen) ((Vector)((Mask)(x) & (chosen)))
 
 /* The entries from a column on; those that would come after the last one compare as false. */
@@ -44,10 +48,17 @@ static inline word NAME(total)(Mask numbers)
     return total;
 }
 
+static inline word NAME(added)(Words x)
+{
+    word sum = 0;
+    for (int lane = 0; lane < WIDTH; lane++) sum += x[lane];
+    return sum;
+}
+
 static inline double NAME(mass)(Doubles x)
 {
     double sum = 0;
-    for (int lane = 0; lane < LANES / PARTS; lane++) sum += x[lane];
+    for (int lane = 0; lane < WIDTH; lane++) sum += x[lane];
     return sum;
 }
 
@@ -175,22 +186,32 @@ static void NAME(tails)(const void *row, word k, const double *cuts, double belo
     EACH_CUT number[j] = NAME(total)(numbers[j]), mass[j] = NAME(sum)(sums[j]);
 }
 
-/* The positive and the negative weight of the entries in [cuts[j], below), for descending cuts and for 0. */
+/* The negative weight of the entries in [cuts[j], below), for descending cuts and for 0; the positive one for 0. */
 static void NAME(weigh)(const void *row, word k, const double *cuts, double below, const word *weights, Weight *found)
 {
     const TYPE *p = row;
-    TYPE lows[CUTS + 1] = {0}, high = NOT_BELOW(below);
-    word gains[CUTS + 1] = {0}, losses[CUTS + 1] = {0};
-    EACH_CUT lows[j] = NOT_BELOW(cuts[j]);
-    for (word column = 0; column < k; column++) {
-        word weight = p[column] < high ? weights[column] : 0;
-        word gain = weight > 0 ? weight : 0, loss = weight < 0 ? -weight : 0;
-        for (int j = 0; j <= CUTS; j++) {
-            gains[j] += p[column] >= lows[j] ? gain : 0;
-            losses[j] += p[column] >= lows[j] ? loss : 0;
-        }
+    double lows[CUTS + 1] = {0};
+    Words gains = {0}, losses[CUTS + 1] = {{0}};
+    word column = 0;
+    memcpy(lows, cuts, CUTS * sizeof(double));
+    for (; column + WIDTH <= k; column += WIDTH) {
+        NAME(Part) part;
+        Words weight;
+        LOAD(part, p + column);
+        LOAD(weight, weights + column);
+        Doubles x = __builtin_convertvector(part, Doubles);
+        weight &= (x < below) & (x >= 0);
+        Words loss = weight & (weight < 0);
+        gains += weight ^ loss;
+        EACH_CUT_AND_0 losses[j] -= loss & (x >= lows[j]);
     }
-    for (int j = 0; j <= CUTS; j++) found[j] = (Weight){gains[j], losses[j]};
+    EACH_CUT_AND_0 found[j] = (Weight){0, NAME(added)(losses[j])};
+    found[CUTS].gain = NAME(added)(gains);
+    for (; column < k; column++) {
+        word weight = p[column] >= 0 && p[column] < below ? weights[column] : 0;
+        if (weight > 0) found[CUTS].gain += weight;
+        for (int j = 0; weight < 0 && j <= CUTS; j++) found[j].loss -= p[column] >= lows[j] ? weight : 0;
+    }
 }
 
 /* Collect the entries in [low, high) of a row as words, in the order of their columns; return how many. */
@@ -225,4 +246,7 @@ static const Lanes NAME(lanes) = {
 #undef PARTS
 #undef LOAD
 #undef EACH_CUT
+#undef EACH_CUT_AND_0
+#undef Words
+#undef WIDTH
 #undef ONLY

@@ -135,8 +135,9 @@ def tally(
 ) -> Ints:
     """Return pairs, gains and losses, shape (3, cells): their number, positive and negative weight.
 
-    What scores above the limit may be counted in lower cells than its own, but beyond the limit: these labels
-    of a row are cut into more than so many parts. What scores in intervals up to the limit goes to `keep`.
+    What scores above the limit may be counted in lower cells than its own, but beyond the limit, and gains
+    anywhere there: these labels of a row are cut into more than so many parts. What scores in intervals up to
+    the limit goes to `keep`.
     """
     if not isinstance(block, Block):
         return numpy.tally(block, edges, weights, limit, into=into)

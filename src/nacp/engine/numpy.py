@@ -80,8 +80,9 @@ def tally(
     With `edges`, for the cells ``(edges[i], edges[i + 1]]``; without, for all cells of `nacp.engine.cells`.
     Where all weights are equal, the pairs alone, shape (1, cells). Of all cells, an engine may count what
     scores above the limit (an edge of cells) in lower cells than its own, if these are above the limit,
-    too; the more `parts` it makes of these, the fewer; and it may hand what scores in some intervals up to
-    the limit to `keep`. This engine does neither. What is found is added to `into`, if there is one.
+    too, and gains anywhere there; the more `parts` it makes of these, the fewer; and it may hand what scores
+    in some intervals up to the limit to `keep`. This engine does neither. What is found is added to `into`,
+    if there is one.
     """
     found = _tally(block, edges, weights)
     return found if into is None else np.add(into, found, out=into)
