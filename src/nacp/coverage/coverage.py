@@ -105,9 +105,9 @@ class Coverage:
             keep, cells = hint.keep if keeps else None, hint.cells
             if keep is not None:
                 cells = []  # they are kept
-            # Who counts pairs that weigh the same can collect them, too; else each row is looked at twice.
+            # Who counts pairs can collect them, too; else each row is looked at twice.
             within = all(cell.high <= hint.limit for cell in cells)
-            along = cells if self.sample.collects and keeps and within and self.read_as is None else []
+            along = cells if self.sample.collects and keeps and within else []
             tally = TallyQuestion(self, None, hint.limit, keep, hint.parts, along)
             windows = [WindowQuestion(self, cells)] if cells and not along else []
             yield [tally, *windows]

@@ -14,6 +14,7 @@ from nacp.coverage.crossing import Cell
 from nacp.coverage.sample import Answer, Question
 from nacp.engine import Block, Keep, Kept
 from nacp.engine.cells import CELLS, EDGES
+from nacp.engine.contract import Weights
 
 if TYPE_CHECKING:
     from nacp.coverage.coverage import Coverage
@@ -24,8 +25,7 @@ class TallyQuestion(Question):
 
     Of all cells, those above the limit may have pairs and losses of cells above them. The scores up to
     `keep`, which is not above the limit, may be kept, so that nobody has to read the rows for them again.
-    Pairs that weigh the same may be collected from intervals up to the limit: `window` has them, if the
-    engine hands them out.
+    Pairs may be collected from intervals up to the limit: `window` has them, if the engine hands them out.
     """
 
     def __init__(
@@ -59,7 +59,7 @@ class TallyQuestion(Question):
             self._kept = self._kept or Kept(sample.k, sample.n, self._keep, sample.few_pairs * 5 // 4)
         low = [] if self._kept is None else [Cell(-np.inf, self._kept.limit)]
         spans = merged([*low, *self._window.spans])
-        keep = Keep(spans, partial(self._take, rows)) if spans else None
+        keep = Keep(spans, partial(self._take, rows, weights)) if spans else None
         engine.tally(block, self._edges, weights, self.limit, keep, self._parts, self.found)
         if self._kept is not None and self._kept.complete:
             sample.kept = self._kept
@@ -79,13 +79,19 @@ class TallyQuestion(Question):
             sample.kept = Kept(sample.k, sample.n, self._keep, len(answer.rows[1]))
             sample.kept.add(slice(0, sample.n), *answer.rows)
 
-    def _take(self, rows: slice | Ints, numbers: Ints, scores: Floats, columns: Ints) -> None:
+    def _take(
+        self, rows: slice | Ints, weights: Weights, numbers: Ints, scores: Floats, columns: Ints
+    ) -> None:
         """Take the pairs of some rows: those to be kept, and those to be collected."""
+        ends = np.cumsum(numbers)
         if self._kept is not None:
             self._kept.add(rows, numbers, scores, columns)
         for low, high in self._window.spans:
-            inside = scores[(scores > low) & (scores <= high)]
-            self._window.parts.append(engine.Pairs(inside, np.empty(0, dtype=np.int64)))
+            inside = np.flatnonzero((scores > low) & (scores <= high))
+            weighed: Ints = np.empty(0, dtype=np.int64)
+            if weights is not None:
+                weighed = weights.at(np.searchsorted(ends, inside, side="right"), columns[inside])
+            self._window.parts.append(engine.Pairs(scores[inside], weighed))
         self._handed += len(numbers)
 
     @property
