@@ -473,7 +473,7 @@ def test_malformed_arguments_are_errors_and_never_crashes():
         "sets": (described, 0, n, np.array([0.5]), 0, True, np.zeros(n, dtype=np.int64)),
         "gains": (
             described, 0, n, np.array([0.1, 0.5]), labels, table, np.empty(n), np.empty(n), 0.5,
-            np.array([1, 0, 1]), np.empty(3), 1.0, np.empty((n, 3)),
+            np.array([1, 0, 1]), np.empty(3), 1.0, np.empty((n, 3)), cell_table(), CELLS,
         ),
     }  # fmt: skip
     odd = [None, -1, 10**6, 2**62, 3.5, "x", b"", b"abc", (1, 2), (), np.empty(0), np.empty(3)]

@@ -59,6 +59,8 @@ def gains(
     targets: Any,
     width: float,
     out: Any,
+    table: Any,
+    cells: int,
     /,
 ) -> None: ...
 def play(

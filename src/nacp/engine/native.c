@@ -687,6 +687,8 @@ typedef struct {
     const double *values; /* number x 1, number x k or number x rows */
     word number;
     int kind;
+    const int32_t *cells; /* of many: the cells of scores, */
+    int32_t *starts;      /* and of each cell the first threshold that is not below it */
 } Thresholds;
 
 static double threshold(const Thresholds *q, const Block *block, word t, word row, word column)
@@ -705,9 +707,26 @@ static double largest(const Thresholds *q, const Block *block, word row)
     return most;
 }
 
+/* Prepare many thresholds for many scores: `cells` is the last cell there is. */
+static int index_open(Thresholds *q, word cells)
+{
+    q->starts = malloc(sizeof *q->starts * (size_t)(cells + 1));
+    if (!q->starts) return 0;
+    word t = 0;
+    for (word c = 0; c <= cells; c++) {
+        q->starts[c] = (int32_t)t;
+        while (t < q->number && cell_of(q->cells, q->values[t]) <= c) t++;
+    }
+    return 1;
+}
+
 /* The first of ascending thresholds, from `low` on, that a score is at most; by doubling, as it is mostly near. */
 static word place_of(const Thresholds *q, word low, double score)
 {
+    if (q->starts) {
+        for (low = q->starts[cell_of(q->cells, score)]; low < q->number && q->values[low] < score;) low++;
+        return low;
+    }
     word step = 1, high = low;
     while (high < q->number && q->values[high] < score) low = high + 1, high += step, step *= 2;
     high = high < q->number ? high : q->number;
@@ -721,7 +740,7 @@ static word place_of(const Thresholds *q, word low, double score)
 /* Add up the weights of the sets of row i. */
 static void profile_row(const Thresholds *q, const Block *block, Row *row, word i, const word *weights, word *sums)
 {
-    row->in_order = q->kind == SAME && q->number > FEW; /* then places are sooner found */
+    row->in_order = q->kind == SAME && q->number > FEW && !q->starts; /* then places are sooner found */
     look(row, block, i, q->kind == SAME ? q->values[q->number - 1] : largest(q, block, i));
     word place = 0;
     for (word j = 0; j < row->number; j++) {
@@ -751,7 +770,7 @@ static int thresholds_open(Call *call, PyObject *values, int kind, Thresholds *q
     if (kind < SAME || kind > PER_ROW) return refuse("there are no such thresholds") != NULL;
     word each = kind == SAME ? 1 : kind == PER_LABEL ? call->block.k : call->block.rows, bytes = length_of(values);
     if (bytes < 0) return 0;
-    q->kind = kind;
+    q->kind = kind, q->cells = NULL, q->starts = NULL;
     q->number = each ? bytes / 8 / each : 0;
     return array_of(call, values, q->number * each, 8, NEEDED, &q->values);
 }
@@ -917,13 +936,13 @@ static int gains_rows(const Call *call, const Gains *gains, const Weights *weigh
 
 static PyObject *gains(PyObject *self, PyObject *args)
 {
-    PyObject *block, *values, *labels, *entries, *scores, *own, *columns, *targets, *out;
-    Py_ssize_t first, last;
+    PyObject *block, *values, *labels, *entries, *scores, *own, *columns, *targets, *out, *table;
+    Py_ssize_t first, last, cells;
     Call call;
-    Gains gains;
+    Gains gains = {0};
     Weights weights;
-    if (!PyArg_ParseTuple(args, "OnnOOOOOdOOdO", &block, &first, &last, &values, &labels, &entries, &scores, &own,
-                          &gains.scale, &columns, &targets, &gains.width, &out))
+    if (!PyArg_ParseTuple(args, "OnnOOOOOdOOdOOn", &block, &first, &last, &values, &labels, &entries, &scores, &own,
+                          &gains.scale, &columns, &targets, &gains.width, &out, &table, &cells))
         return NULL;
     gains.bets = length_of(columns) / 8;
     if (PyErr_Occurred()) return NULL;
@@ -941,7 +960,12 @@ static PyObject *gains(PyObject *self, PyObject *args)
         same &= gains.columns[b] == b;
     }
     if (same) gains.columns = NULL;
+    good = good && array_of(&call, table, ALL_CODES, 4, NEEDED, &gains.q.cells);
+    if (good && (cells < 1 || cells > INT32_MAX || gains.q.number > INT32_MAX || !cells_fit(gains.q.cells, cells)))
+        good = refuse("there is no such cell") != NULL;
+    if (good && gains.q.number > FEW && (last - first) * call.block.k > cells) good = index_open(&gains.q, cells - 1);
     if (good) WITHOUT_LOCK(good = gains_rows(&call, &gains, &weights));
+    free(gains.q.starts);
     DONE(call, good);
 }
 

@@ -244,8 +244,8 @@ def gains(
         return numpy.gains(block, thresholds, weights, labels, scale, bets)
     columns, targets, width = bets
     out = np.empty((block.shape[0], len(columns)))
-    described = _thresholds(thresholds)[0], *_weights(weights), *map(np.ascontiguousarray, labels)
-    _over_rows(_native.gains, block.described, *described, scale, columns, targets, width, out)
+    shares = _thresholds(thresholds)[0], *_weights(weights), *map(np.ascontiguousarray, labels), scale
+    _over_rows(_native.gains, block.described, *shares, columns, targets, width, out, cell_table(), CELLS)
     return out
 
 
