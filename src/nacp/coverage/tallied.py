@@ -19,7 +19,7 @@ from nacp.coverage.crossing import EVERYWHERE, NOWHERE, ROUNDING, Crossing, Rule
 from nacp.coverage.estimator import rest_unit
 from nacp.coverage.sample import Question, Sample, Talk
 from nacp.coverage.tally import Tally
-from nacp.engine.cells import EDGES, coarse_ends
+from nacp.engine.cells import EDGES
 from nacp.noise import Noise
 from nacp.noise.matrices import ClassMatrix
 from nacp.points import Widths
@@ -166,13 +166,12 @@ class TalliedCoverage(Coverage):
         return known([math.nan] * len(thresholds))
 
     def sizes(self, thresholds: Floats) -> Talk[tuple[Floats, Floats]]:
-        """Return the mean share of all classes in a set, and a bound of the mean of its square."""
-        mean, squares = self._random(thresholds), self._counts.cells.get("squares")
+        """Return the mean share of all classes in a set, and that of its square, or a bound of it."""
+        place, squares = self._place(thresholds), self._counts.cells.get("squares")
+        mean = self._pairs[place] / self.k / self.n
         if squares is None:
             return known((mean, mean))  # shares are at most 1
-        place = np.searchsorted(coarse_ends(*self.sample.score.span)[1:], thresholds, side="left")
-        bound = np.append(squares / (self.n * self.k**2), 1.0)[place]  # at the next end above
-        return known((mean, np.minimum(bound, mean)))
+        return known((mean, np.append(0, np.cumsum(squares))[place] / self.k**2 / self.n))
 
     def _random(self, thresholds: Floats) -> Floats:
         found: Floats = self._pairs[self._place(thresholds)] / (self.n * self.k)
