@@ -128,11 +128,11 @@ class TalliedCoverage(Coverage):
 
     @cached_property
     def _falls_with_label(self) -> Floats:
-        """What falls in each cell together with a label that rises by more: where all pairs weigh the same."""
+        """What falls in each cell with a label, which rises by more; known where all pairs weigh the same."""
         constant = self.inverse.constant_rest
         if constant is None or self.sample.several is not None:
             return np.zeros(len(self.edges))
-        return max(-constant, 0.0) * self._counts.cells["hits"]
+        return np.multiply(max(-constant, 0.0), self._counts.cells["hits"], dtype=np.float64)
 
     def _place(self, thresholds: Floats) -> Ints:
         """Return how many edges are not above thresholds."""

@@ -283,7 +283,7 @@ def _cuts(values: Array, number: int) -> Floats:
 
 
 def _indexed(edges: Floats) -> EdgeIndex | None:
-    """Return the index of edges from end to end, which is kept; if they were fixed for good, as a stream's."""
+    """Return the index of edges from -inf to inf, and keep it, if they were fixed for good, as a stream's."""
     if edges.flags.writeable or (edges[0], edges[-1]) != (-np.inf, np.inf):
         return None
     for known, index in _INDEXES:
