@@ -478,6 +478,11 @@ def test_a_bad_batch_leaves_the_state_as_it_was(points, bets):
         ),
         (probs[:50, :5], noisy[:50], "probs has 5 columns"),
         (7 * probs[:50], noisy[:50], "probs must have rows that sum to 1"),
+        (
+            (each for each in (probs[:50],)),
+            noisy[:50],
+            r"probs must have the shape \(n, k\); found a generator",
+        ),
     ):
         with pytest.raises(nacp.InputError, match=said):
             stream.update(rows, labels)
@@ -596,6 +601,8 @@ def test_files_that_were_made_up_are_refused(points, tmp_path):
     path = tmp_path / "state"
     stream = fed(nacp.Calibrator(K, noise=NOISES["matrix"]), probs, noisy, [])
     stream.save(path)
+    with pytest.raises(nacp.InputError, match=r"is the state of a Calibrator; use nacp\.Calibrator\.load"):
+        nacp.load(path)
     document, arrays = read_numbers(path, "file", ("nacp.calibrator",), 1)
     del document["arrays"]
     negative = arrays["pairs"].copy()
