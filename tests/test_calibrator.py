@@ -151,10 +151,10 @@ def test_the_compiled_engine_refuses_parts_that_are_not_there():
     from nacp.engine import _native
 
     block = engine.open_block(np.full((2, 3), 0.25, dtype=np.float32), nacp.HPS().spec)
-    edges, out = np.array([-np.inf, -0.5, 0.0, np.inf]), np.zeros((3, 2), dtype=np.int64)
+    edges, out = np.array([-np.inf, -0.5, 0.0, np.inf]), np.zeros((2, 3), dtype=np.int64)
     good = edge_index(edges)
     _native.squares(block.described, 0, 2, edges, good, out)
-    assert out.tolist() == [[0, 0], [6, 18], [0, 0]]
+    assert out.tolist() == [[0, 6, 0], [0, 18, 0]]
     codes, parts, places = good
     far, many = parts + np.int32([len(places), 0]), places | np.uint32((9 << 1) + 1)
     wide, none, past = parts + np.int32([0, 1]), places & np.uint32(0xFFF), places + np.uint32(4 << 12)
@@ -193,10 +193,10 @@ def test_every_score_is_counted_in_its_cell(score):
     assert np.array_equal(found[0], np.bincount(np.searchsorted(edges, scores) - 1, minlength=len(edges) - 1))
     if score == nacp.HPS():  # that are rows, too, of doubles and of floats
         for rows in (-scores[scores <= 0], -scores[scores <= 0].astype(np.float32)):
-            counted = np.zeros((len(edges) - 1, 2), dtype=np.int64)
+            counted = np.zeros((2, len(edges) - 1), dtype=np.int64)
             engine.squares(engine.open_block(rows[:, None], score.spec), edges, counted)
             places = np.searchsorted(edges, -rows.astype(np.float64)) - 1
-            assert np.array_equal(counted.T, [np.bincount(places, minlength=len(edges) - 1)] * 2)
+            assert np.array_equal(counted, [np.bincount(places, minlength=len(edges) - 1)] * 2)
 
 
 # Thresholds

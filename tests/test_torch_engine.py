@@ -189,7 +189,7 @@ def test_bets_gain_alike_and_squares_are_the_same():
                 own, bets = (q[::-1].copy(), np.arange(20.0)), (np.array([1, 19, 3]), np.ones(3), 1.7)
                 found.append(engine.gains(block, q, weights, own, -0.3, bets).tolist())
                 squares, ends = (
-                    np.zeros((len(q) + 1, 2), dtype=np.int64),
+                    np.zeros((2, len(q) + 1), dtype=np.int64),
                     np.concatenate([[-np.inf], q, [np.inf]]),
                 )
                 engine.squares(block, ends, squares)

@@ -99,7 +99,7 @@ def count(sample: Sample, inverses: Sequence[ClassMatrix], ends: Floats) -> Coun
     }
     sample.read([*tallies.values(), *([] if squares is None else [squares])])
     if squares is not None:
-        cells["pairs"], cells["squares"] = np.ascontiguousarray(squares.found.T)
+        cells["pairs"], cells["squares"] = squares.found
     scores, labels, parts = sample.label_scores, sample.labels, sample.parts
     for i, tally in tallies.items():
         cells["pairs"] = tally.found[0]

@@ -206,7 +206,7 @@ class SquaresQuestion(Question):
 
     def __init__(self, ends: Floats) -> None:
         self._ends = ends
-        self.found: Ints = np.zeros((len(ends) - 1, 2), dtype=np.int64)
+        self.found: Ints = np.zeros((2, len(ends) - 1), dtype=np.int64)
 
     def see(self, block: Block, rows: slice | Ints) -> None:
         engine.squares(block, self._ends, self.found)

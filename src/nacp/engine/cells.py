@@ -105,7 +105,9 @@ def fine_ends(low: float, high: float, k: int, step: float = 0.0) -> Floats:
     """
     around = np.multiply.outer([-1.0, 1.0], _limits(_PILE, _PILE_BITS)).ravel()
     piles = np.add.outer(1 + step * np.arange(1, min(k, _PILES) if step else 1), around).ravel()
-    finer = _edges(_FINE_BITS, *_FINE), -_limits(_FINEST, _FINE_BITS + 1)
+    # A score that begins at 0 is a mass: nobody wants the few sets that lie below 1/64.
+    ranges = (_FINE[0], (-6, -1), *_FINE[2:]) if low == 0 else _FINE
+    finer = _edges(_FINE_BITS, *ranges), -_limits(_FINEST, _FINE_BITS + 1)
     every = np.unique(np.concatenate([EDGES, *finer, piles, threshold_grid(low, high, FINE_STEP)]))[:-1]
     # Rows may sum to a little more than 1.
     first, last = np.searchsorted(every, [low, high * 17 / 16], side="right")

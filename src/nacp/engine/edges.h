@@ -119,14 +119,14 @@ static inline void mark(Marks *marks, word cell)
     marks->any[cell / 4096] |= 1ull << cell / 64 % 64;
 }
 
-/* What is counted in a cell: pairs, and what they add to the squared sizes. */
+/* What is counted in cells: pairs, and what they add to the squared sizes. */
 typedef struct {
-    word pairs, squares;
+    word *pairs, *squares;
 } Counted;
 
 /* Go through the marks of a row from the lowest cell up, and wipe them off: a set that grows from a to b labels adds
    b^2 - a^2. */
-static void count_marks(Marks *marks, Counted *counted)
+static void count_marks(Marks *marks, Counted counted)
 {
     word size = 0;
     for (word g = 0; g < marks->groups; g++) {
@@ -136,8 +136,8 @@ static void count_marks(Marks *marks, Counted *counted)
             for (uint64_t some = marks->some[w]; some; some &= some - 1) {
                 word cell = 64 * w + __builtin_ctzll(some), times = 1;
                 if (several && several & some & -some) times += marks->more[cell], marks->more[cell] = 0;
-                counted[cell].pairs += times;
-                counted[cell].squares += times * (2 * size + times);
+                counted.pairs[cell] += times;
+                counted.squares[cell] += times * (2 * size + times);
                 size += times;
             }
             marks->some[w] = marks->several[w] = 0;
@@ -171,12 +171,12 @@ static int ascend(const int32_t *cells, word number)
 }
 
 /* Count the pairs of row i, and add its squared sizes; most scores come in order. */
-static void square_row(const Edges *edges, const Block *block, Row *row, word i, Marks *marks, Counted *counted)
+static void square_row(const Edges *edges, const Block *block, Row *row, word i, Marks *marks, Counted counted)
 {
     int32_t *cells = row->starts;
     word number = cells_of(edges, block, row, i, cells);
     if (ascend(cells, number)) {
-        for (word j = 0; j < number; j++) counted[cells[j]].pairs++, counted[cells[j]].squares += 2 * j + 1;
+        for (word j = 0; j < number; j++) counted.pairs[cells[j]]++, counted.squares[cells[j]] += 2 * j + 1;
         return;
     }
     for (word j = 0; j < number; j++) mark(marks, cells[j]);

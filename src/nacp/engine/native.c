@@ -534,7 +534,7 @@ static PyObject *tally(PyObject *self, PyObject *args)
 
 /* ---- squares of set sizes ---- */
 
-static int square_rows(const Call *call, const Edges *edges, Counted *out)
+static int square_rows(const Call *call, const Edges *edges, Counted out)
 {
     Row row;
     Marks marks;
@@ -551,13 +551,13 @@ static PyObject *squares(PyObject *self, PyObject *args)
     Py_ssize_t first, last;
     Call call;
     Edges edges;
-    Counted *counted;
+    word *sums;
     if (!PyArg_ParseTuple(args, "OnnOOO", &block, &first, &last, &values, &index, &out)) return NULL;
     word cells = length_of(out) / 16;
     if (PyErr_Occurred()) return NULL;
     int good = rows_open(&call, block, first, last) && edges_open(&call, values, index, cells, &edges) &&
-               array_of(&call, out, 2 * cells, 8, WRITTEN, &counted);
-    if (good) WITHOUT_LOCK(good = square_rows(&call, &edges, counted));
+               array_of(&call, out, 2 * cells, 8, WRITTEN, &sums);
+    if (good) WITHOUT_LOCK(good = square_rows(&call, &edges, ((Counted){sums, sums + cells})));
     DONE(call, good);
 }
 

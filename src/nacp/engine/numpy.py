@@ -195,7 +195,7 @@ def profile(block: Block, thresholds: Thresholds, weights: Weights = None) -> Ar
 
 
 def squares(block: Block, ends: Floats, into: Ints) -> None:
-    """Add to `into`, shape (cells, 2), what lies between ascending ends, the first and the last infinite.
+    """Add to `into`, shape (2, cells), what lies between ascending ends, the first and the last infinite.
 
     The number of pairs in each cell, and by how much the sum over rows of the squared size of the set is more
     at its upper end than at its lower: the j-th lowest score of a row adds ``2 j - 1``.
@@ -205,7 +205,7 @@ def squares(block: Block, ends: Floats, into: Ints) -> None:
     else:
         scores, times = np.sort(block.scores(placed=False), axis=1), np.ones(block.shape, dtype=np.int64)
     cells, upto = np.searchsorted(ends, scores, side="left") - 1, np.cumsum(times, axis=1)
-    for sums, added in zip(into.T, (times, upto**2 - (upto - times) ** 2), strict=True):
+    for sums, added in zip(into, (times, upto**2 - (upto - times) ** 2), strict=True):
         np.add.at(sums, cells, added)
 
 

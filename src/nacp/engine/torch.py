@@ -169,7 +169,7 @@ def squares(block: block_.Block, ends: Floats, into: Ints) -> None:
     places, number = _searched(ends, scores), len(ends) + 1
     odd = 2 * torch.arange(block.shape[1], device=scores.device) + 1
     added = _added(places, odd.repeat(block.shape[0]), number)
-    into += fetched(torch.stack([torch.bincount(places, minlength=number), added], dim=1))[1:-1]
+    into += fetched(torch.stack([torch.bincount(places, minlength=number), added]))[:, 1:-1]
 
 
 def _upto(block: Block, thresholds: Floats, weights: Weights) -> Any:
