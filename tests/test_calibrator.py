@@ -296,6 +296,25 @@ def test_a_threshold_is_that_of_the_coarser_score(points, score):
         assert found.estimate == pytest.approx(min(curve.clean[0], 1.0), abs=1e-12)
 
 
+def test_the_gap_of_expected_is_on_average_that_in_memory():
+    """Where a cell holds many points, as if very many had come: these scores lie where cells are wide."""
+    rng, runs, found, exact = np.random.default_rng(7), 40, [], []
+    for run in range(runs):
+        probs = rng.dirichlet(np.full(10, 0.4), 1000)
+        labels = np.argmax(probs.cumsum(axis=1) > rng.random((1000, 1)), axis=1)
+        noisy = nacp.UniformNoise(0.4).sample(labels, 10, run)
+        scores = 20 + 2 * nacp.APS().scores(probs)
+        stream = nacp.Calibrator(10, noise=0.4, score="precomputed")
+        stream.update(scores, noisy)
+        assert np.count_nonzero(stream._counts.cells["pairs"]) < 150
+        found.append(quiet(stream.finish, guarantee="expected", alpha=0.2).gap)
+        calibrate = partial(nacp.calibrate, scores, noisy, noise=0.4, score="precomputed")
+        exact.append(quiet(calibrate, guarantee="expected", alpha=0.2).gap)
+    differences = np.subtract(found, exact)
+    assert abs(differences.mean()) < 4 * differences.std() / np.sqrt(runs)
+    assert np.mean(exact) > 4 * np.std(exact) / np.sqrt(runs), "so that none at all would be told from it"
+
+
 @pytest.mark.parametrize("score", ["hps", "aps", "raps"])
 def test_binomial_finds_in_a_stream_what_it_finds_in_memory(points, score):
     probs, _, noisy = points
