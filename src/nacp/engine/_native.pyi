@@ -22,6 +22,7 @@ def tally(
     numbers: Any,
     out: Any,
     index: Any = ...,
+    spans: Any = ...,
     /,
 ) -> tuple[bytes, bytes]: ...
 def squares(block: _Block, first: int, last: int, edges: Any, index: Any, out: Any, /) -> None: ...
