@@ -297,6 +297,28 @@ def test_a_wrong_row_is_told_by_its_number_among_all(points, calibrated):
         assert caught.value.__cause__ is None
 
 
+def test_checked_labels_give_the_same_calibration_as_in_memory(points):
+    probs, truth = points
+    labels, rows = noisy(points, nacp.UniformNoise(0.3)), np.random.default_rng(3).permutation(N)[:120]
+    plan, there = nacp.choose_audit(probs, labels, budget=100, noise=0.3), da.from_array(labels, chunks=700)
+    for chosen, given, options in (
+        (rows, labels, {"alpha": [0.1, 0.3]}),
+        (rows, there, {"score": "aps", "noise": 0.3, "guarantee": "expected"}),
+        (rows, None, {}),
+        (plan.rows, there, {"audit": plan}),
+    ):
+        known = options | {"clean": (chosen, truth[chosen])}
+        with tuned(**LARGE):
+            exact = nacp.calibrate(probs, None if given is None else labels, **known)
+            found, times = reads(nacp.calibrate, lazy(probs), given, **known)
+        assert found == exact
+        assert times <= 2
+    wrong = probs.copy()
+    wrong[2345, 7] = np.nan
+    with pytest.raises(nacp.InputError, match="holds NaN, first in row 2345"):
+        nacp.calibrate(lazy(wrong), labels, clean=(rows, truth[rows]))
+
+
 def test_what_cannot_be_done_is_refused_in_a_sentence(points, calibrated):
     probs, labels = points
     unknown = lazy(probs)[da.from_array(labels, chunks=500) > 3]
@@ -308,7 +330,9 @@ def test_what_cannot_be_done_is_refused_in_a_sentence(points, calibrated):
             lambda: calibrated.predict_set(unknown)
         ),
         "probs must have the shape": lambda: calibrated.predict_set(da.from_array(labels)),
-        "cannot be a dask array with clean=": lambda: nacp.calibrate(lazy(probs), labels, clean=labels),
+        "cannot be a dask array with groups": lambda: nacp.calibrate(
+            lazy(probs), labels, clean=labels, groups=labels
+        ),
         "unlabelled must be a dask array where probs is": lambda: nacp.calibrate(
             lazy(probs), labels, noise=0.2, guarantee="binomial", unlabelled=probs
         ),

@@ -410,6 +410,19 @@ def test_rows_that_are_solved_for_are_those_of_the_inverse(solved):
         np.testing.assert_array_equal(inverse.rest(np.array([row]))[0], inverse.rest(np.arange(40))[row])
 
 
+def test_as_many_terms_are_added_up_as_are_needed(monkeypatch):
+    monkeypatch.setattr(nacp.noise.sparse, "_WRITTEN", 0)
+    kept = np.where(np.arange(60) == 7, 0.52, 0.9)  # one class that is hard, and does not hold up the others
+    P = np.diag(kept) + (1 - kept[:, None]) * RNG.dirichlet(np.full(60, 0.1), size=60) * (1 - np.eye(60))
+    P += np.diag(1 - P.sum(axis=1))
+    inverse = nacp.MatrixNoise(scipy.sparse.csr_array(P)).inverse(60)
+    terms = inverse._steps[1]
+    assert 16 <= terms < 0.1 * np.log(2.0**-50) / np.log(0.48 / 0.52)
+    left = np.linalg.matrix_power(P / np.diagonal(P)[:, None] - np.eye(60), terms + 1) @ np.ones(60)
+    assert left.max() < 2.0**-50
+    assert np.abs(inverse.dense() @ P - np.eye(60)).sum(axis=1).max() < 60 * np.finfo(float).eps
+
+
 def test_what_is_bounded_of_rows_that_are_solved_for_is_not_less_than_it_is(solved):
     dense = nacp.MatrixNoise(solved.P.toarray())
     inverse, same = solved.inverse(40), dense.inverse(40)

@@ -8,6 +8,7 @@ import scipy.sparse
 
 import nacp
 from nacp.errors import InputError
+from nacp.points.groups import check_class_groups
 from nacp.tuning import tuned
 
 K, N, M = 30, 300, 8
@@ -263,3 +264,19 @@ def test_what_needs_all_entries_says_so():
         cal.predict_set(top_of(make_probs(k=20)))
     with pytest.raises(InputError, match="is float32, but the calibration was made with float64"):
         cal.predict_set(top_of(make_probs(), dtype=np.float32))
+
+
+def test_groups_of_very_many_classes_are_checked_by_one_look_at_each():
+    looks = []
+
+    class Name(str):
+        __slots__ = ()
+
+        def __hash__(self):
+            looks.append(self)
+            return super().__hash__()
+
+    classes = tuple(Name(i) for i in range(500))
+    names, places = check_class_groups({each: int(each) % 3 for each in classes}, 500, classes)
+    assert (names, places.tolist()) == ((0, 1, 2), [i % 3 for i in range(500)])
+    assert len(looks) < 20 * 500

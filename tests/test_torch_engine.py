@@ -188,7 +188,12 @@ def test_bets_gain_alike_and_squares_are_the_same():
                 q = np.sort(engine.label_scores(block, labels))
                 own, bets = (q[::-1].copy(), np.arange(20.0)), (np.array([1, 19, 3]), np.ones(3), 1.7)
                 found.append(engine.gains(block, q, weights, own, -0.3, bets).tolist())
-                found[-1].append(engine.squares(block, q).tolist())
+                squares, ends = (
+                    np.zeros((2, len(q) + 1), dtype=np.int64),
+                    np.concatenate([[-np.inf], q, [np.inf]]),
+                )
+                engine.squares(block, ends, squares)
+                found[-1].append(squares.tolist())
         assert found[0] == found[1]
 
 

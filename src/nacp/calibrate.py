@@ -12,7 +12,7 @@ from nacp.calibration import Calibration
 from nacp.checked import checked_calibrations, for_checked, guessing_noise, open_checked
 from nacp.checks import check_alphas, check_choice, check_count, check_flag
 from nacp.contradicted import warn_of
-from nacp.coverage import RULES, Rule, Sample, sample_of
+from nacp.coverage import RULES, Rule, sample_of
 from nacp.coverage.audit import AuditPlan
 from nacp.coverage.audited import AuditedCoverage
 from nacp.errors import InputError, warn
@@ -279,11 +279,10 @@ def calibrate(
     if groups is not None or by is not None:
         in_memory("probs", probs, "with groups")
     if clean is not None:
-        in_memory("probs", probs, "with clean=")
         guarantee = for_checked(guarantee, delta, crossing, unlabelled, audit, score)
-        rows, numbers, names, dealt = open_checked(probs, labels, clean, seed, audit, **options)
+        rows, numbers, names, dealt = open_checked(probs, labels, clean, seed, audit, there=True, **options)
+        sample = sample_of(rows, numbers, score, held=np.append(dealt.rows, dealt.pilot))
         warn_of_repeats(rows)
-        sample = Sample(rows, numbers, score)
         given = rows.n if dealt.given is None else dealt.given[0]
         grouping = open_grouping(groups, by, given, rows.k, names)
         if grouping is not None:

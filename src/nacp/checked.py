@@ -21,6 +21,7 @@ from nacp.guarantees import Guarantee, as_guarantee
 from nacp.noise import UNSAID, Noise, NoiseLike, UniformNoise, Unsaid, noise_for
 from nacp.points import Rows, check_classes, check_labels, open_clean, open_points, open_rows
 from nacp.points.arrays import row_slices
+from nacp.points.lazy import is_lazy, open_lazy
 from nacp.scores import SCORES, Score, ScoreLike, as_score
 
 # A plan is made as if the sets held the true label of half of the points outside, and missed this part of
@@ -66,10 +67,21 @@ def for_checked(
 
 
 def open_checked(
-    probs: Any, labels: Any, clean: Any, seed: int, plan: AuditPlan | None = None, **options: Any
+    probs: Any,
+    labels: Any,
+    clean: Any,
+    seed: int,
+    plan: AuditPlan | None = None,
+    *,
+    there: bool = False,
+    **options: Any,
 ) -> tuple[Rows, Ints, tuple[Any, ...] | None, Audit]:
-    """Open points of which some were checked; without noisy labels, these alone."""
-    rows = open_rows(probs, **options)
+    """Open points of which some were checked; without noisy labels, these alone.
+
+    The rows of a dask array are left `there`, if that is wanted.
+    """
+    lazy = there and is_lazy(probs)
+    rows = open_lazy(probs, labels, **options) if lazy else open_rows(probs, **options)
     names = check_classes(options["classes"], rows.k)
     checked, true = open_clean(clean, rows.n, rows.k, names)
     if labels is not None:
@@ -81,7 +93,8 @@ def open_checked(
         raise InputError("labels", "is None, and the audit was chosen by these labels")
     order = np.arange(len(checked))
     dealt = replace(deal(len(checked), rows.k, order, true, seed), given=(rows.n, checked))
-    return rows.some(checked), np.maximum(true, 0), names, dealt
+    few = open_rows(probs[checked].compute(), **options) if lazy else rows.some(checked)
+    return few, np.maximum(true, 0), names, dealt
 
 
 def _by_plan(plan: AuditPlan, rows: Rows, checked: Ints, true: Ints) -> Audit:

@@ -233,10 +233,15 @@ def write_document(path: File, document: dict[str, Any]) -> None:
 
 def read_document(path: File, what: str, formats: Sequence[str], version: int) -> dict[str, Any]:
     """Read a JSON file, and refuse all but this version of one of the formats; new files have the first."""
+    data = Path(path).read_bytes()
     try:
-        document = json.loads(Path(path).read_text(encoding="utf-8"), parse_constant=_refuse_constant)
+        document = json.loads(data.decode("utf-8"), parse_constant=_refuse_constant)
     except (ValueError, RecursionError) as error:
-        raise InputError(str(path), f"is not a {what}: it is not JSON ({error})") from None
+        state = data.startswith(b'{"format": "nacp.calibrator"')
+        why = "it is the state of a Calibrator" if state else f"it is not JSON ({error})"
+        raise InputError(
+            str(path), f"is not a {what}: {why}", remedy="use nacp.Calibrator.load" if state else None
+        ) from None
     return _of_format(document, path, what, formats, version)
 
 

@@ -9,7 +9,6 @@ from nacp._types import Array, Floats
 from nacp.calibrator import Calibrator
 from nacp.checks import check_count, check_flag
 from nacp.coverage.counts import MOST_POINTS, Counts, keeps_squares
-from nacp.engine.cells import coarse_ends
 from nacp.errors import InputError
 from nacp.files import (
     File,
@@ -90,14 +89,9 @@ def _fill(found: Calibrator, document: dict[str, Any], arrays: dict[str, Array])
             wanted |= {f"gains {i}", f"losses {i}"}
         for name in sorted(wanted - counts.keys()):
             raise KeyError(name)
-    lengths = dict.fromkeys(counts, cells)
     if keeps_squares([*inverses.values()], several):
-        lengths["squares"] = len(coarse_ends(*found.score.span)) - 1
         counts["squares"] = arrays["squares"]
-    fits = all(
-        each.dtype == np.int64 and len(each) == lengths[name] and each.min() >= 0
-        for name, each in counts.items()
-    )
+    fits = all(each.dtype == np.int64 and len(each) == cells and each.min() >= 0 for each in counts.values())
     by_label = arrays["by_label"]
     fits = fits and by_label.shape == (len(next(iter(inverses.values())).own),) and by_label.min() >= 0
     if (
@@ -106,6 +100,7 @@ def _fill(found: Calibrator, document: dict[str, Any], arrays: dict[str, Array])
         or n > MOST_POINTS
         or counts["hits"].sum() != given
         or counts["pairs"].sum() != n * found.k
+        or ("squares" in counts and counts["squares"].sum() != n * found.k**2)
     ):
         raise InputError("counts", "are not those of any points")
     found._counts = Counts(n, given, by_label, dict(sorted(counts.items())))

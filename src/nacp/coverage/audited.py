@@ -16,7 +16,7 @@ from nacp import engine
 from nacp._types import Bools, Floats
 from nacp.coverage.audit import Audit, AuditPlan, AuditWarning, digest
 from nacp.coverage.crossing import ROUNDING
-from nacp.coverage.sample import Question, Sample
+from nacp.coverage.sample import Answer, Question, Sample
 from nacp.engine import Block, Scratch
 from nacp.errors import InputError, warn
 from nacp.noise.matrices import ClassMatrix
@@ -70,6 +70,11 @@ class AuditedCoverage:
         self.sample, self.audit, self._matrix = sample, audit, matrix
         self.n, self.k, self.m = sample.n, sample.k, len(audit.rows)
         self._strata: dict[float, Strata | None] = {}
+
+    def terms(self) -> tuple[Any, ...]:
+        """Return what else than a sample it is made of: of parts of the points, of which none was checked."""
+        none = np.empty(0, dtype=np.int64)
+        return Audit(none, none, none, none), self._matrix
 
     @cached_property
     def checked_scores(self) -> Floats:
@@ -179,21 +184,31 @@ class _Outside(Question):
     placed = True
 
     def __init__(self, coverage: AuditedCoverage, thresholds: Floats, cut: float) -> None:
-        self._coverage, self._cut = coverage, cut
+        self.coverage, self._cut, self._given = coverage, cut, thresholds
         self._order = np.argsort(thresholds, kind="stable")
         self._thresholds = thresholds[self._order]
         self.outside = np.empty((len(thresholds), coverage.n), dtype=bool)
 
     def see(self, block: Block, rows: Any) -> None:
-        probable, number = self._coverage.probable(block, rows), len(self._thresholds) + 1
+        probable, number = self.coverage.probable(block, rows), len(self._thresholds) + 1
         # By row, how much lies below the first threshold, between it and the second, and so on.
         places = np.searchsorted(self._thresholds, block.placed)
         places += np.arange(len(places))[:, None] * number
         parts = np.bincount(places.ravel(), probable.ravel(), minlength=len(places) * number)
         inside = np.cumsum(parts.reshape(-1, number), axis=1)[:, :-1]
-        self.outside[self._order[:, None], np.arange(self._coverage.n)[rows]] = (
+        self.outside[self._order[:, None], np.arange(self.coverage.n)[rows]] = (
             inside < self._cut - ROUNDING
         ).T
+
+    def terms(self) -> tuple[Any, ...]:
+        return self._given, self._cut
+
+    def answer(self) -> Answer:
+        return Answer(rows=(self.outside.T,))
+
+    def add(self, answer: Answer) -> None:
+        assert answer.rows is not None
+        self.outside = answer.rows[0].T
 
 
 def _warn_if_chosen(n0: int, m: int, count: int, points: int) -> None:

@@ -16,7 +16,7 @@ from nacp.coverage.coverage import Coverage
 from nacp.coverage.estimator import whole
 from nacp.coverage.questions import SquaresQuestion, TallyQuestion
 from nacp.coverage.sample import Sample
-from nacp.engine.cells import coarse_ends, fine_ends
+from nacp.engine.cells import fine_ends
 from nacp.errors import InputError
 from nacp.noise import AnnotatorNoise, Noise
 from nacp.noise.matrices import ClassMatrix
@@ -44,7 +44,7 @@ class Counts:
         For each cell the number of labels ("hits") and of pairs ("pairs") that score in it. For weights W
         that differ from pair to pair, the gains and the losses of the pairs, and of the labels' own part:
         "gains 0", "losses 0", "own gains 0", "own losses 0"; of the next W 1, and so on. Where all pairs
-        weigh the same, the squares of set sizes at the ends of some wide cells ("squares").
+        weigh the same, what they add to the sum of the squares of set sizes ("squares").
     """
 
     n: int
@@ -91,16 +91,16 @@ class Counts:
 def count(sample: Sample, inverses: Sequence[ClassMatrix], ends: Floats) -> Counts:
     """Count the points of a sample in the cells between ascending ends, under each W."""
     edges, cells = ends[1:], dict[str, Ints]()
+    squares = SquaresQuestion(ends) if keeps_squares(inverses, sample.parts is not None) else None
     tallies = {
         i: TallyQuestion(Coverage(sample, inverse, points=MOST_POINTS), ends)
         for i, inverse in enumerate(inverses)
-        if i == 0 or inverse.constant_rest is None
+        if inverse.constant_rest is None or (i == 0 and squares is None)
     }
+    sample.read([*tallies.values(), *([] if squares is None else [squares])])
+    if squares is not None:
+        cells["pairs"], cells["squares"] = squares.found
     scores, labels, parts = sample.label_scores, sample.labels, sample.parts
-    squares = SquaresQuestion(coarse_ends(*sample.score.span))
-    if keeps_squares(inverses, parts is not None):
-        cells["squares"] = squares.found
-    sample.read([*tallies.values(), *([squares] if cells else [])])
     for i, tally in tallies.items():
         cells["pairs"] = tally.found[0]
         if len(tally.found) > 1:

@@ -120,15 +120,12 @@ class Coverage:
                 self._limit = tally.limit
         return self._search
 
-    def crossings(
-        self, targets: list[float], rule: Rule, *, least: bool = False, last: bool = False
-    ) -> Talk[list[Crossing]]:
+    def crossings(self, targets: list[float], rule: Rule, *, last: bool = False) -> Talk[list[Crossing]]:
         """Return one crossing for each target; at infinity where none qualifies.
 
         "first": the smallest q with ``F^c-hat(q) >= target``. "last": the smallest q such that the same holds
-        for all q' >= q, the paper's "largest solution". `least` is of interest where not all is known: it
-        asks for the lowest threshold that may be meant, not for the highest. `last`: nothing else will be
-        asked about low scores, so that none need be kept.
+        for all q' >= q, the paper's "largest solution". `last`: nothing else will be asked about low scores,
+        so that none need be kept.
         """
         search = self._search
         if search is None:
@@ -270,9 +267,12 @@ class Coverage:
         found: Floats = self.estimator.parts(q, *upto[1:])[1][where] / self.n
         return found
 
-    def grain(self, thresholds: Floats) -> Floats:
-        """Return how finely losses are known around native thresholds: exactly."""
-        return np.zeros(len(thresholds))
+    def losses_between(self, below: list[float], above: list[float]) -> Talk[Floats]:
+        """Return what is lost between the last crossings of two targets, for pairs of them."""
+        crossings = yield from self.crossings([*below, *above], "last")
+        losses = yield from self.losses(np.array([at.threshold for at in crossings]))
+        found: Floats = np.diff(losses.reshape(2, -1), axis=0)[0]
+        return found
 
     def _upto(self, q: Floats) -> Talk[Ints]:
         """Return pairs, gains and losses up to ascending thresholds."""

@@ -14,7 +14,6 @@ import numpy as np
 
 from nacp import engine
 from nacp._types import Array, Floats, Ints
-from nacp.coverage.coverage import Coverage
 from nacp.coverage.questions import SharesQuestion
 from nacp.coverage.sample import Answer, OrderedQuestion, Question, Sample, glanced_at
 from nacp.engine import Scratch
@@ -33,7 +32,7 @@ class Asked(NamedTuple):
     seen_as: tuple[Any, ...]  # what a matrix needs to be rows
     classes: Any
     few_pairs: int
-    coverages: list[tuple[Any, ...]]
+    coverages: list[tuple[type[Any], tuple[Any, ...]]]
     questions: list[tuple[type[Question], int | None, tuple[Any, ...]]]
 
 
@@ -46,6 +45,8 @@ class LazySample(Sample):
         As the door returned them; they are checked here, while the labels are scored.
     labels, score, unlabelled, parts
         As in `Sample`.
+    held : array of int, optional
+        Rows that are to be held here.
     """
 
     rows: LazyRows
@@ -59,6 +60,7 @@ class LazySample(Sample):
         score: Score,
         unlabelled: LazyRows | None = None,
         parts: Floats | None = None,
+        held: Ints | None = None,
     ) -> None:
         super().__init__(rows, labels, score, unlabelled, parts)
         self._given, self._classes = rows.given(labels)
@@ -67,10 +69,11 @@ class LazySample(Sample):
             unlabelled.joined(_checked, list, (unlabelled.options,))
         looked, columns = looked_at(rows.n, rows.k, np.random.default_rng(0))
         few = np.union1d(glanced_at(rows.n, rows.k), np.arange(rows.n)[every(rows.n)])
+        few = few if held is None else np.union1d(few, held)
         shared = rows.options, score, self._classes, few, looked, columns
         found = rows.joined(_opened, _all_joined, shared, self._given, self._every())[0].rows
-        self._label_scores, held, peeked = found
-        rows.hold((few, held), (looked, peeked))
+        self._label_scores, seen, peeked = found
+        rows.hold((few, seen), (looked, peeked))
 
     def _every(self) -> list[tuple[None, Any]]:
         """Return for each chunk that all of its rows are meant, and the parts of their labels."""
@@ -114,14 +117,14 @@ class LazySample(Sample):
         labels: Sequence[Any] | None = None,
         more: Sequence[Any] | None = None,
     ) -> list[Answer]:
-        coverages: list[Coverage] = []
+        coverages: list[Any] = []
         asked = []
         for question in questions:
             if question.coverage is not None and question.coverage not in coverages:
                 coverages.append(question.coverage)
             place = None if question.coverage is None else coverages.index(question.coverage)
             asked.append((type(question), place, question.terms()))
-        terms = [each.terms() for each in coverages]
+        terms = [(type(each), each.terms()) for each in coverages]
         shared = Asked(self.score, rows.seen_as, self._classes, self.few_pairs, terms, asked)
         answers: list[Answer] = rows.joined(_answered, _all_joined, (shared,), labels, more)
         return answers
@@ -210,7 +213,7 @@ def _answered(part: Part, asked: Asked) -> list[Answer]:
         rows, labels = rows.some(some), labels[some]
     with tuned(kept_pairs=asked.few_pairs):
         sample = Sample(rows, labels, asked.score, parts=parts)
-        coverages = [Coverage(sample, *terms) for terms in asked.coverages]
+        coverages = [kind(sample, *terms) for kind, terms in asked.coverages]
         questions = [
             kind(*([] if place is None else [coverages[place]]), *terms)
             for kind, place, terms in asked.questions
@@ -233,9 +236,14 @@ def _joined(answers: list[Answer]) -> Answer:
 
 
 def sample_of(
-    rows: Rows, labels: Ints, score: Score, unlabelled: Rows | None = None, parts: Floats | None = None
+    rows: Rows,
+    labels: Ints,
+    score: Score,
+    unlabelled: Any = None,
+    parts: Floats | None = None,
+    held: Ints | None = None,
 ) -> Sample:
-    """Return points with given labels as a sample, wherever their rows are."""
-    kind: Any = LazySample if isinstance(rows, LazyRows) else Sample
-    found: Sample = kind(rows, labels, score, unlabelled, parts)
-    return found
+    """Return points with given labels as a sample, wherever their rows are; some of them are held here."""
+    if isinstance(rows, LazyRows):
+        return LazySample(rows, labels, score, unlabelled, parts, held)
+    return Sample(rows, labels, score, unlabelled, parts)

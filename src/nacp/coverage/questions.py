@@ -211,14 +211,14 @@ class SizesQuestion(Question):
 
 
 class SquaresQuestion(Question):
-    """The sum over rows of the squared size of the set, at the ends of wide cells."""
+    """The pairs between many ends, and what they add to the sum over rows of the squared size of the set."""
 
     def __init__(self, ends: Floats) -> None:
         self._ends = ends
-        self.found: Ints = np.zeros(len(ends) - 1, dtype=np.int64)
+        self.found: Ints = np.zeros((2, len(ends) - 1), dtype=np.int64)
 
     def see(self, block: Block, rows: slice | Ints) -> None:
-        self.found += engine.squares(block, self._ends)
+        engine.squares(block, self._ends, self.found)
 
 
 class Window:

@@ -19,13 +19,15 @@ from nacp.coverage.crossing import EVERYWHERE, NOWHERE, ROUNDING, Crossing, Rule
 from nacp.coverage.estimator import rest_unit
 from nacp.coverage.sample import Question, Sample, Talk
 from nacp.coverage.tally import Tally
-from nacp.engine.cells import EDGES, coarse_ends
+from nacp.engine.cells import EDGES
 from nacp.noise import Noise
 from nacp.noise.matrices import ClassMatrix
 from nacp.points import Widths
 from nacp.scores import Score
 
 T = TypeVar("T")
+
+_SAFE = 0.00075  # by how much larger sets are at the most, to be on the safe side
 
 
 class TalliedSample(Sample):
@@ -124,22 +126,27 @@ class TalliedCoverage(Coverage):
         clean[-1] = 1.0  # all classes are in the sets
         return rising, falling, clean
 
+    @cached_property
+    def _falls_with_label(self) -> Floats:
+        """What falls in each cell with a label, which rises by more; known where all pairs weigh the same."""
+        constant = self.inverse.constant_rest
+        if constant is None or self.sample.several is not None:
+            return np.zeros(len(self.edges))
+        return np.multiply(max(-constant, 0.0), self._counts.cells["hits"], dtype=np.float64)
+
     def _place(self, thresholds: Floats) -> Ints:
         """Return how many edges are not above thresholds."""
         return np.searchsorted(self.edges, thresholds, side="right")
 
-    def crossings(
-        self, targets: list[float], rule: Rule, *, least: bool = False, last: bool = False
-    ) -> Talk[list[Crossing]]:
-        return known([self._crossing(target, rule, least) for target in targets])
+    def crossings(self, targets: list[float], rule: Rule, *, last: bool = False) -> Talk[list[Crossing]]:
+        return known([self._crossing(target, rule) for target in targets])
 
-    def _crossing(self, target: float, rule: Rule, least: bool) -> Crossing:
+    def _crossing(self, target: float, rule: Rule) -> Crossing:
         """Return the edge at which the target is crossed; of the last crossings, no lower than the exact one.
 
-        Inside a cell the estimate is no less than what had risen before it less what falls up to its end. So
-        above the highest cell where that is below the target nothing is crossed. But where many pairs share a
-        cell, that says little: if it made sets larger by a tenth, it is left at the edges. So it is if the
-        `least` crossing is wanted.
+        Inside a cell the estimate is no less than before it less what falls there alone. So above the highest
+        cell where that is below the target nothing is crossed. But where many pairs share a cell, or the
+        estimate hardly rises, that says little: sets are not made larger by a thousandth.
         """
         if target > 1 + ROUNDING:
             return NOWHERE
@@ -151,10 +158,10 @@ class TalliedCoverage(Coverage):
             return EVERYWHERE
         else:
             place = len(self.edges) - int(np.argmax(~reached[::-1]))
-            inside = (rising[:-1] - falling[1:])[:-1] < (target - ROUNDING + ROUNDING / 8) * self.n
-            highest = int(np.flatnonzero(inside)[-1])
-            if not least and self._pairs[highest + 1] <= 1.1 * self._pairs[place + 1]:
-                place = max(place, highest)
+            least = rising[:-1] - falling[1:] + self._falls_with_label
+            inside = least[:-1] < (target - ROUNDING + ROUNDING / 8) * self.n
+            far = int(np.searchsorted(self._pairs, (1 + _SAFE) * self._pairs[place + 1], side="right")) - 2
+            place = max(place, min(far, int(np.flatnonzero(inside)[-1])))
         return Crossing(float(self.edges[place]), float(clean[place + 1]))
 
     def at(self, thresholds: Floats) -> Talk[Estimates]:
@@ -166,13 +173,12 @@ class TalliedCoverage(Coverage):
         return known([math.nan] * len(thresholds))
 
     def sizes(self, thresholds: Floats) -> Talk[tuple[Floats, Floats]]:
-        """Return the mean share of all classes in a set, and a bound of the mean of its square."""
-        mean, squares = self._random(thresholds), self._counts.cells.get("squares")
+        """Return the mean share of all classes in a set, and that of its square, or a bound of it."""
+        place, squares = self._place(thresholds), self._counts.cells.get("squares")
+        mean = self._pairs[place] / self.k / self.n
         if squares is None:
             return known((mean, mean))  # shares are at most 1
-        place = np.searchsorted(coarse_ends(*self.sample.score.span)[1:], thresholds, side="left")
-        bound = np.append(squares / (self.n * self.k**2), 1.0)[place]  # at the next end above
-        return known((mean, np.minimum(bound, mean)))
+        return known((mean, np.append(0, np.cumsum(squares))[place] / self.k**2 / self.n))
 
     def _random(self, thresholds: Floats) -> Floats:
         found: Floats = self._pairs[self._place(thresholds)] / (self.n * self.k)
@@ -197,11 +203,19 @@ class TalliedCoverage(Coverage):
     def losses(self, thresholds: Floats) -> Talk[Floats]:
         return known(self._at_edges[1][self._place(thresholds)] / self.n)
 
-    def grain(self, thresholds: Floats) -> Floats:
-        """Return the losses of the cells that end at thresholds."""
-        place, falling = self._place(thresholds), self._at_edges[1]
-        found: Floats = (falling[place] - falling[np.maximum(place - 1, 0)]) / self.n
-        return found
+    def losses_between(self, below: list[float], above: list[float]) -> Talk[Floats]:
+        """Return the same, as if the estimate and the losses rose evenly from each edge to the next.
+
+        They do not, but nobody knows how they rise inside a cell.
+        """
+        _, falling, clean = self._at_edges
+        short = [np.flatnonzero(clean < target - ROUNDING) for target in (*below, *above)]
+        places = np.array([some[-1] if len(some) else -1 for some in short])
+        start, stop = np.maximum(places, 0), np.minimum(places + 1, len(clean) - 1)
+        rise = clean[stop] - clean[start]
+        share = np.clip((np.append(below, above) - clean[start]) / np.where(rise > 0, rise, 1.0), 0.0, 1.0)
+        losses = (falling[start] + share * (falling[stop] - falling[start])) / self.n
+        return known(np.diff(losses.reshape(2, -1), axis=0)[0])
 
     def tally(self) -> Talk[Tally]:
         """Return what is known of the wider cells that all calibrations have."""

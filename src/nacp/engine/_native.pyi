@@ -21,13 +21,11 @@ def tally(
     weights: Any,
     numbers: Any,
     out: Any,
-    parts: Any = ...,
+    index: Any = ...,
     spans: Any = ...,
     /,
 ) -> tuple[bytes, bytes]: ...
-def squares(
-    block: _Block, first: int, last: int, table: Any, edges: Any, parts: Any, out: Any, /
-) -> None: ...
+def squares(block: _Block, first: int, last: int, edges: Any, index: Any, out: Any, /) -> None: ...
 def window(
     block: _Block, first: int, last: int, ends: Any, labels: Any, weights: Any, /
 ) -> tuple[bytes, bytes]: ...

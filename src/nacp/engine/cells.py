@@ -9,6 +9,7 @@ ones.
 
 import sys
 from functools import lru_cache
+from typing import NamedTuple
 
 import numpy as np
 
@@ -47,10 +48,44 @@ EDGES.flags.writeable = False
 CELLS = len(EDGES)
 ENDS: Floats = np.append(-np.inf, EDGES)  # cell i holds the scores in (ENDS[i], ENDS[i + 1]]
 
+
+@lru_cache(maxsize=16)
+def threshold_grid(low: float, high: float, step: float) -> Floats:
+    """Return the native thresholds that are tested, ascending: one fixed grid, as far as a score's span goes.
+
+    Neighbours differ by the share `step` of their distance from 0, from 1 or from -1, whichever is nearest
+    (by ten times that where the distance is below a millionth): dense around 1, where the thresholds of APS
+    lie when there are many classes, and around 0, where those of HPS do (its native scale is -p). Above 1,
+    where RAPS goes on, by the same share of the distance from 0.95.
+
+    Parameters
+    ----------
+    low, high : float
+        The span.
+    step : float
+        How fine the grid is.
+
+    Examples
+    --------
+    >>> from nacp.engine.cells import threshold_grid
+    >>> grid = threshold_grid(0.0, 1.0, 0.005)
+    >>> len(grid) < 7000, bool(abs(grid - 0.9992).min() < 0.005 * 0.0008)
+    (True, True)
+    """
+    small = np.exp(-np.concatenate([np.arange(0.0, 14.0, step), np.arange(14.0, 25.0, 10 * step)]))
+    below_one = np.concatenate([small[small < 0.5], 1 - small[small <= 0.5]])
+    above_one = np.concatenate([1 + small[small < 0.05], 0.95 + 0.05 / small])
+    positive = np.concatenate([below_one, above_one])
+    grid: Floats = np.unique(np.concatenate([-positive, [0.0], positive]))
+    grid = grid[(grid > low) & (grid < high)]
+    grid.flags.writeable = False
+    return grid
+
+
 # Finer cells, for who cannot read rows twice: more bits, where thresholds lie; one more for probabilities.
 _FINE_BITS, _FINE, _FINEST = 12, ((-20, 4), (-20, -1), (-20, -1), (-20, 4)), (-20, 0)
 _PILES, _PILE_BITS, _PILE = 256, 4, (-26, -6)
-_WIDE_BITS = 4
+FINE_STEP = 0.001  # of the grid of thresholds that are edges of these cells, too
 
 
 @lru_cache(maxsize=8)
@@ -59,33 +94,25 @@ def fine_ends(low: float, high: float, k: int, step: float = 0.0) -> Floats:
 
     As ENDS, from minus infinity on. Each is part of a cell; the last but one goes up to the largest finite
     number. Where the scores of rows that are sure pile up at 1 and at steps above it, cells are fine around
-    the first of these.
+    the first of these. The thresholds of a fine grid are ends, so what a test asks about them is known.
 
     Examples
     --------
     >>> from nacp.engine.cells import fine_ends
     >>> edges = fine_ends(-1.0, 0.0, k=100)
-    >>> len(edges) < 200_000, bool(edges[edges >= -0.1][0] < -0.09998)
+    >>> len(edges) < 250_000, bool(edges[edges >= -0.1][0] < -0.09998)
     (True, True)
     """
     around = np.multiply.outer([-1.0, 1.0], _limits(_PILE, _PILE_BITS)).ravel()
     piles = np.add.outer(1 + step * np.arange(1, min(k, _PILES) if step else 1), around).ravel()
-    finer = _edges(_FINE_BITS, *_FINE), -_limits(_FINEST, _FINE_BITS + 1)
-    every = np.unique(np.concatenate([EDGES, *finer, piles]))[:-1]
+    # A score that begins at 0 is a mass: nobody wants the few sets that lie below 1/64.
+    ranges = (_FINE[0], (-6, -1), *_FINE[2:]) if low == 0 else _FINE
+    finer = _edges(_FINE_BITS, *ranges), -_limits(_FINEST, _FINE_BITS + 1)
+    every = np.unique(np.concatenate([EDGES, *finer, piles, threshold_grid(low, high, FINE_STEP)]))[:-1]
     # Rows may sum to a little more than 1.
     first, last = np.searchsorted(every, [low, high * 17 / 16], side="right")
     finite = np.finfo(np.float64).max
     ends: Floats = np.concatenate([[-np.inf], every[first : last + 1], [finite, np.inf]])
-    ends.flags.writeable = False
-    return ends
-
-
-@lru_cache(maxsize=8)
-def coarse_ends(low: float, high: float) -> Floats:
-    """Return the ends of wide cells, for scores from low to high or a little above."""
-    every = _edges(_WIDE_BITS, *_FINE)[:-1]
-    first, last = np.searchsorted(every, [low, high * 17 / 16], side="right")
-    ends: Floats = np.concatenate([[-np.inf], every[first : last + 1]])
     ends.flags.writeable = False
     return ends
 
@@ -144,6 +171,66 @@ def _table() -> Ints:
 def cell_table() -> Array:
     """The same table in 32 bits, for the compiled engine."""
     return _table().astype(np.int32)
+
+
+class EdgeIndex(NamedTuple):
+    """Where scores lie among many edges, for the compiled engine: see edges.h."""
+
+    codes: Array  # the cells, by leading bits
+    parts: (
+        Array  # for each cell: where its places begin, and how many of a score's next 16 bits are left in one
+    )
+    places: Array  # the first edge that may be the next above a score, and up to which of these bits it is
+
+
+_BITS_LEFT = 11  # in a part of a cell, at the most
+
+
+def edge_index(edges: Floats) -> EdgeIndex:
+    """Return an index of ascending edges, which begin and end at infinity.
+
+    A cell is parted by the next bits of its scores, into more parts than it holds edges, if one code stands
+    for it and its limits are not rounded. In a part that holds one edge, its bits tell which scores are above
+    it; where there are several, these have to be searched.
+    """
+    table, single = _table(), np.bincount(_table(), minlength=CELLS) == 1
+    code = np.zeros(CELLS, dtype=np.int64)
+    code[table] = np.arange(len(table))
+    low, high = np.searchsorted(edges, ENDS[:-1], side="right"), np.searchsorted(edges, EDGES, side="left")
+    exponents = (code % _CODES >> _BITS) - 127
+    exact = (exponents >= np.where(code < 2 * _CODES, -26, -120)) & (exponents < 20)
+    parted = single & exact & (high > low)
+    bits = np.where(parted, np.clip(np.log2(high - low + 1).astype(np.int64), 16 - _BITS_LEFT, 8), 0)
+    starts = np.append(0, np.cumsum(1 << bits))
+    places = np.zeros(starts[-1], dtype=np.int64)
+    # Where a cell is not parted, no bits are left: 0, which is below 1.
+    places[starts[:-1]] = _place(low, np.where(high > low, high - low, 1), searched=high > low)
+    for depth in np.unique(bits[parted]).tolist():
+        cells = np.flatnonzero(parted & (bits == depth))
+        places[starts[cells, None] + np.arange(1 << depth)] = _places(edges, code[cells, None], depth)
+    parts = np.column_stack([starts[:-1], 16 - bits]).astype(np.int32)
+    return EdgeIndex(cell_table(), parts, places.astype(np.uint32))
+
+
+def _place(first: Ints, upto: Ints, *, searched: bool | Bools) -> Ints:
+    return (first << (_BITS_LEFT + 1)) + (np.minimum(upto, (1 << _BITS_LEFT) - 1) << 1) + searched
+
+
+def _places(edges: Floats, codes: Ints, depth: int) -> Ints:
+    """Return the places of the parts of cells by so many of the next bits."""
+    values = ((codes % _CODES << _SHIFT) + (np.arange((1 << depth) + 1) << (_SHIFT - depth))).astype(np.int32)
+    starts = values.view(np.float32)
+    least = (starts.astype(np.float64) + np.nextafter(starts, np.float32(0)).astype(np.float64)) / 2
+    kind, (lows, highs) = codes // _CODES, (least[:, :-1], least[:, 1:])
+    base = np.where(kind < 2, 1.0, 0.0)  # from 1/2 on these are the bits of the distance from 1
+    falling = (kind == 0) | (kind == 3)  # where scores rise: they lie in (base - high, base - low]
+    lows, highs = np.where(falling, base - highs, base + lows), np.where(falling, base - lows, base + highs)
+    first = np.where(falling, np.searchsorted(edges, lows, side="right"), np.searchsorted(edges, lows))
+    others = np.searchsorted(edges, np.where(falling, highs, np.nextafter(highs, -np.inf))) - first
+    distance = np.abs(edges[first] - base).astype(np.float32).view(np.int32)
+    most = (1 << (_SHIFT - depth)) - 1
+    left = np.where(others == 1, np.where(falling, ~distance, distance) & most, most)
+    return np.where(others > 1, _place(first, others, searched=True), _place(first, left, searched=False))
 
 
 @lru_cache(maxsize=1)

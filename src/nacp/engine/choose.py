@@ -155,10 +155,9 @@ def profile(block: Block, thresholds: Thresholds, weights: Weights = None) -> In
     return found
 
 
-def squares(block: Block, ends: Floats) -> Ints:
-    """Return the sum over rows of the squared size of the set, at each of ascending ends but the first."""
-    found: Ints = _of_block(block).squares(block, ends)
-    return found
+def squares(block: Block, ends: Floats, into: Ints) -> None:
+    """Add pairs and squared sizes between ascending ends: see `nacp.engine.numpy.squares`."""
+    _of_block(block).squares(block, ends, into)
 
 
 def sets(block: Block, threshold: float | PerLabel | PerRow, **options: Any) -> tuple[Ints, Ints]:

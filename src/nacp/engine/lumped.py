@@ -140,6 +140,15 @@ def tally(block: Block, edges: Floats | None = None, weights: Weights = None) ->
     return found
 
 
+def ascending(block: Block) -> tuple[Floats, Ints]:
+    """Return the scores of each row in ascending order, that of its lump once, and how often they come."""
+    scores = np.column_stack([block.given, block.lump])
+    times = np.ones(scores.shape, dtype=np.int64)
+    times[:, -1] = block.rows.number
+    order = np.argsort(scores, axis=1, kind="stable")
+    return np.take_along_axis(scores, order, axis=1), np.take_along_axis(times, order, axis=1)
+
+
 def _weighed(block: Block, weights: ByLabel | ByEntry) -> tuple[Ints, Ints, Ints]:
     """Return the weights of the given entries, and the positive and negative weight of each lump."""
     given = np.empty(block.given.shape, dtype=np.int64)

@@ -8,6 +8,7 @@
 #include <Python.h>
 
 #include "bets.h"
+#include "edges.h"
 
 /* ---- Arguments ---- */
 
@@ -362,17 +363,10 @@ static inline int within(const Spans *spans, double score)
     return 0;
 }
 
-/* The part of ascending edges that lie in a cell: the first and the last that may be the next above a score, from
-   where on and how many there are to one unit of the score, if they lie evenly. */
-typedef struct {
-    double start, density, low, high;
-} EdgePart;
-
 typedef struct {
     const int32_t *table; /* the cells, or else: */
     const double *edges;
-    const int32_t *codes; /* of many edges: the cells, and of each cell where among the edges it begins: */
-    const EdgePart *parts_of;
+    const Edges *many; /* the same, if there is an index */
     word cells; /* how many there are */
     double limit, cuts[MOST_CUTS];
     word parts; /* how many cuts there are */
@@ -385,18 +379,6 @@ static void count(const Tally *tally, word cell, word pairs, word gain, word los
     if (tally->gains) tally->gains[cell] += gain, tally->losses[cell] += loss;
 }
 
-/* The first edge that is not below a score: guessed, and then looked at. */
-static word edge_above(const Tally *tally, double score)
-{
-    const EdgePart *part = tally->parts_of + cell_of(tally->codes, score);
-    word low = (word)part->low, high = (word)part->high, place = low;
-    double ahead = (score - part->start) * part->density;
-    if (ahead > 0) place = ahead < (double)(high - low) ? low + (word)ahead : high;
-    while (place < high && tally->edges[place] < score) place++;
-    while (place > low && tally->edges[place - 1] >= score) place--;
-    return place;
-}
-
 static void count_one(const Tally *tally, double score, word column, const word *weights)
 {
     word cell, weight = weights ? weights[column] : 0;
@@ -404,7 +386,7 @@ static void count_one(const Tally *tally, double score, word column, const word 
         cell = cell_of(tally->table, score);
     } else { /* the last edge below the score */
         word low = 0, high = tally->cells + 1;
-        if (tally->codes) low = high = edge_above(tally, score);
+        if (tally->many) low = high = edge_above(tally->many, score);
         while (low < high) {
             word middle = (low + high) / 2;
             if (tally->edges[middle] < score) low = middle + 1; else high = middle;
@@ -525,45 +507,51 @@ WIDE static int cells_fit(const int32_t *table, word cells)
     return low == 0 && high < cells;
 }
 
-static int parts_fit(const EdgePart *parts, word number, word cells)
+/* Edges and their index: (codes, parts, places). */
+static int edges_open(Call *call, PyObject *values, PyObject *index, word cells, Edges *edges)
 {
-    int wrong = 0;
-    for (word c = 0; c < number; c++)
-        wrong |= !(parts[c].low >= 0 && parts[c].low <= parts[c].high && parts[c].high <= (double)cells + 1);
-    return !wrong;
+    PyObject *codes, *parts, *places;
+    if (!PyTuple_Check(index)) return refuse("an index is a tuple") != NULL;
+    if (!PyArg_ParseTuple(index, "OOO", &codes, &parts, &places)) return 0;
+    word wide = length_of(parts) / 8, number = length_of(places) / 4;
+    if (PyErr_Occurred()) return 0;
+    edges->cells = cells;
+    if (!array_of(call, values, cells + 1, 8, NEEDED, &edges->edges) ||
+        !array_of(call, codes, ALL_CODES, 4, NEEDED, &edges->codes) ||
+        !array_of(call, parts, 2 * wide, 4, NEEDED, &edges->parts) ||
+        !array_of(call, places, number, 4, NEEDED, &edges->places))
+        return 0;
+    return edges_fit(edges, wide, number) || refuse("there is no such part") != NULL;
 }
 
 static PyObject *tally(PyObject *self, PyObject *args)
 {
-    PyObject *block, *table, *edges, *cuts, *labels, *values, *numbers, *out, *parts = Py_None, *ends = Py_None,
+    PyObject *block, *table, *edges, *cuts, *labels, *values, *numbers, *out, *index = Py_None, *ends = Py_None,
              *found = NULL;
     Py_ssize_t first, last;
     Call call;
     const double *tail;
-    Tally tally;
+    Tally tally = {0};
+    Edges many;
     Weights weights;
     Keeping keeping = {0};
     if (!PyArg_ParseTuple(args, "OnnOOdOOOOO|OO", &block, &first, &last, &table, &edges, &tally.limit, &cuts, &labels,
-                          &values, &numbers, &out, &parts, &ends))
+                          &values, &numbers, &out, &index, &ends))
         return NULL;
     int weighed = values != Py_None;
     word rows = weighed ? 3 : 1, cells = length_of(out) / 8 / rows;
     tally.parts = length_of(cuts) / 8;
-    word number = length_of(parts) / (word)sizeof(EdgePart);
     if (PyErr_Occurred()) return NULL;
     int good = call_open(&call, block, first, last) && weights_open(&call, labels, values, &weights) &&
                array_of(&call, table, ALL_CODES, 4, OPTIONAL, &tally.table) &&
                array_of(&call, edges, cells + 1, 8, OPTIONAL, &tally.edges) &&
-               array_of(&call, parts, number * 4, 8, OPTIONAL, &tally.parts_of) &&
+               (index == Py_None || edges_open(&call, edges, index, cells, &many)) &&
                array_of(&call, cuts, tally.parts, 8, NEEDED, &tail) &&
                (numbers == Py_None || (array_of(&call, numbers, call.block.rows, 8, WRITTEN, &keeping.numbers) &&
                                        spans_open(&call, ends, &keeping.spans))) &&
                array_of(&call, out, rows * cells, 8, WRITTEN, &tally.pairs);
-    tally.codes = good && tally.parts_of ? tally.table : NULL;
-    if (good && tally.codes) tally.table = NULL;
-    if (good && tally.codes && !(cells_fit(tally.codes, number) && parts_fit(tally.parts_of, number, cells)))
-        good = refuse("there is no such part") != NULL;
-    if (good && (!tally.table == !tally.edges || (tally.parts_of && !tally.codes))) good = refuse("cells or edges are needed") != NULL;
+    tally.many = index == Py_None ? NULL : &many;
+    if (good && !tally.table == !tally.edges) good = refuse("cells or edges are needed") != NULL;
     if (good && tally.table && !cells_fit(tally.table, cells)) good = refuse("there is no such cell") != NULL;
     if (good && tally.table && tally.limit < INFINITY && cell_of(tally.table, tally.limit) + 1 >= cells)
         good = refuse("a limit has no cells beyond") != NULL;
@@ -586,46 +574,30 @@ static PyObject *tally(PyObject *self, PyObject *args)
 
 /* ---- squares of set sizes ---- */
 
-static int square_rows(const Call *call, const Tally *tally, word *out)
+static int square_rows(const Call *call, const Edges *edges, Counted out)
 {
-    const Block *block = &call->block;
     Row row;
-    word *counts = calloc((size_t)tally->cells, sizeof(word));
-    int good = row_open(&row, block->k) && counts;
-    for (word i = call->first; good && i < call->last; i++) {
-        look(&row, block, i, tally->edges[tally->cells]);
-        for (word j = 0; j < row.number; j++) {
-            word cell = edge_above(tally, row.score[j]) - 1;
-            if (cell >= 0 && cell < tally->cells) counts[cell]++;
-        }
-        for (word c = 0, size = 0; c < tally->cells; c++) {
-            size += counts[c], counts[c] = 0;
-            out[c] += size * size;
-        }
-    }
+    Marks marks;
+    int good = row_open(&row, call->block.k) & marks_open(&marks, edges->cells);
+    for (word i = call->first; good && i < call->last; i++) square_row(edges, &call->block, &row, i, &marks, out);
     row_close(&row);
-    free(counts);
+    free(marks.room);
     return good;
 }
 
 static PyObject *squares(PyObject *self, PyObject *args)
 {
-    PyObject *block, *table, *edges, *parts, *out;
+    PyObject *block, *values, *index, *out;
     Py_ssize_t first, last;
     Call call;
-    Tally tally = {0};
+    Edges edges;
     word *sums;
-    if (!PyArg_ParseTuple(args, "OnnOOOO", &block, &first, &last, &table, &edges, &parts, &out)) return NULL;
-    word number = length_of(parts) / (word)sizeof(EdgePart);
-    tally.cells = length_of(out) / 8;
+    if (!PyArg_ParseTuple(args, "OnnOOO", &block, &first, &last, &values, &index, &out)) return NULL;
+    word cells = length_of(out) / 16;
     if (PyErr_Occurred()) return NULL;
-    int good = call_open(&call, block, first, last) && array_of(&call, table, ALL_CODES, 4, NEEDED, &tally.codes) &&
-               array_of(&call, edges, tally.cells + 1, 8, NEEDED, &tally.edges) &&
-               array_of(&call, parts, number * 4, 8, NEEDED, &tally.parts_of) &&
-               array_of(&call, out, tally.cells, 8, WRITTEN, &sums);
-    if (good && !(cells_fit(tally.codes, number) && parts_fit(tally.parts_of, number, tally.cells)))
-        good = refuse("there is no such part") != NULL;
-    if (good) WITHOUT_LOCK(good = square_rows(&call, &tally, sums));
+    int good = rows_open(&call, block, first, last) && edges_open(&call, values, index, cells, &edges) &&
+               array_of(&call, out, 2 * cells, 8, WRITTEN, &sums);
+    if (good) WITHOUT_LOCK(good = square_rows(&call, &edges, ((Counted){sums, sums + cells})));
     DONE(call, good);
 }
 

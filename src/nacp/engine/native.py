@@ -17,7 +17,7 @@ import numpy as np
 from nacp._types import Array, Floats, Ints
 from nacp.engine import _native, numpy
 from nacp.engine import block as block_
-from nacp.engine.cells import CELLS, EDGES, ENDS, cell_table
+from nacp.engine.cells import CELLS, EdgeIndex, cell_table, edge_index
 from nacp.engine.codes import Codes
 from nacp.engine.contract import ByLabel, Keep, Pairs, PerLabel, PerRow, Spec, Thresholds, Weights, Whole
 from nacp.engine.hashing import hash_plan
@@ -155,7 +155,7 @@ def tally(
             out[:] = 0
         return out, *_native.tally(*(described, first, *arguments, numbers, out, indexed, spans))
 
-    table = cell_table() if edges is None or indexed is not None else None
+    table = cell_table() if edges is None else None
     limit = limit if edges is None else float(edges[-1])
     cuts = _NO_CUTS if limit == np.inf or edges is not None else _cuts(block.values, parts)
     found = _over_rows(count, block.described, table, edges, limit, cuts, *_weights(weights))
@@ -167,18 +167,22 @@ def tally(
     return total
 
 
-def squares(block: block_.Block, ends: Floats) -> Ints:
-    """Return the sum over rows of the squared size of the set, at each of ascending ends but the first."""
+def squares(block: block_.Block, ends: Floats, into: Ints) -> None:
+    """Add pairs and squared sizes between ascending ends: see `nacp.engine.numpy.squares`."""
     if not isinstance(block, Block) or (index := _indexed(ends)) is None:
-        return numpy.squares(block, ends)
+        numpy.squares(block, ends, into)
+        return
 
-    def count(*arguments: Any) -> Ints:
-        out = np.zeros(len(ends) - 1, dtype=np.int64)
-        _native.squares(*(*arguments, out))
-        return out
+    def add(described: tuple[Any, ...], first: int, last: int) -> Ints:
+        sums = into
+        if first:
+            sums = block.scratch.get(f"squares from {first}", into.shape, np.int64)
+            sums[:] = 0
+        _native.squares(described, first, last, ends, index, sums)
+        return sums
 
-    found: Ints = sum(_over_rows(count, block.described, cell_table(), ends, index))
-    return found
+    for sums in _over_rows(add, block.described)[1:]:
+        into += sums
 
 
 def window(block: block_.Block, spans: Sequence[tuple[float, float]], weights: Weights = None) -> Pairs:
@@ -285,25 +289,20 @@ def _cuts(values: Array, number: int) -> Floats:
     return some[len(some) * np.arange(number, 0, -1) // (number + 1)].astype(np.float64)
 
 
-def _indexed(edges: Floats) -> Floats | None:
-    """Return where among many edges each cell begins and ends, so that nobody has to search among them all.
-
-    Of edges that were fixed for good, as those of a stream are, it is kept.
-    """
-    if edges.flags.writeable:
+def _indexed(edges: Floats) -> EdgeIndex | None:
+    """Return the index of edges from -inf to inf, and keep it, if they were fixed for good, as a stream's."""
+    if edges.flags.writeable or (edges[0], edges[-1]) != (-np.inf, np.inf):
         return None
     for known, index in _INDEXES:
         if known is edges:
             return index
-    low, high = np.searchsorted(edges, ENDS[:-1], side="right"), np.searchsorted(edges, EDGES, side="left")
-    density = np.divide(high - low + 1, EDGES - ENDS[:-1])
-    index = np.stack([np.where(density > 0, ENDS[:-1], 0), density, low, high], axis=1)
+    index = edge_index(edges)
     _INDEXES.append((edges, index))
     del _INDEXES[:-4]
     return index
 
 
-_INDEXES: list[tuple[Floats, Floats]] = []
+_INDEXES: list[tuple[Floats, EdgeIndex]] = []
 
 
 def _weights(weights: Weights) -> tuple[Ints | None, Array | None]:

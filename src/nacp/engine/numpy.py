@@ -201,14 +201,19 @@ def profile(block: Block, thresholds: Thresholds, weights: Weights = None) -> Ar
     return np.cumsum(added, axis=1, out=added) + base[:, None]
 
 
-def squares(block: Block, ends: Floats) -> Ints:
-    """Return the sum over rows of the squared size of the set, at each of ascending ends but the first.
+def squares(block: Block, ends: Floats, into: Ints) -> None:
+    """Add to `into`, shape (2, cells), what lies between ascending ends, the first and the last infinite.
 
-    What scores up to the first end does not count.
+    The number of pairs in each cell, and by how much the sum over rows of the squared size of the set is more
+    at its upper end than at its lower: the j-th lowest score of a row adds ``2 j - 1``.
     """
-    sizes = profile(block, ends).astype(np.int64)
-    found: Ints = ((sizes[:, 1:] - sizes[:, :1]) ** 2).sum(axis=0)
-    return found
+    if isinstance(block, lumped.Block):
+        scores, times = lumped.ascending(block)
+    else:
+        scores, times = np.sort(block.scores(placed=False), axis=1), np.ones(block.shape, dtype=np.int64)
+    cells, upto = np.searchsorted(ends, scores, side="left") - 1, np.cumsum(times, axis=1)
+    for sums, added in zip(into, (times, upto**2 - (upto - times) ** 2), strict=True):
+        np.add.at(sums, cells, added)
 
 
 def _weighed(inside: Bools, block: Block, weights: Weights) -> Array:

@@ -162,12 +162,16 @@ def profile(block: block_.Block, thresholds: Thresholds, weights: Weights = None
     return fetched(upto).astype(np.int64, copy=False)
 
 
-def squares(block: block_.Block, ends: Floats) -> Ints:
-    """Return the sum over rows of the squared size of the set, at each of ascending ends but the first."""
+def squares(block: block_.Block, ends: Floats, into: Ints) -> None:
+    """Add pairs and squared sizes between ascending ends: see `nacp.engine.numpy.squares`."""
     if not isinstance(block, Block):
-        return numpy.squares(block, ends)
-    sizes = _upto(block, ends, None)
-    return fetched(((sizes[:, 1:] - sizes[:, :1]) ** 2).sum(dim=0))
+        numpy.squares(block, ends, into)
+        return
+    scores = block.flat(placed=False).reshape(block.shape).sort(dim=1)[0].reshape(-1)
+    places, number = _searched(ends, scores), len(ends) + 1
+    odd = 2 * torch.arange(block.shape[1], device=scores.device) + 1
+    added = _added(places, odd.repeat(block.shape[0]), number)
+    into += fetched(torch.stack([torch.bincount(places, minlength=number), added]))[:, 1:-1]
 
 
 def _upto(block: Block, thresholds: Floats, weights: Weights) -> Any:

@@ -14,6 +14,7 @@ import numpy as np
 
 from nacp._types import Array, Bools, Floats, Ints
 from nacp.coverage import Coverage, Talk, together
+from nacp.engine.cells import FINE_STEP
 from nacp.guarantees.base import Problem
 from nacp.guarantees.pointwise import PointwiseTest
 from nacp.stats.bounds import bernstein, chernoff, floor, upper_tail
@@ -46,7 +47,9 @@ class Binomial(PointwiseTest):
 
     name: ClassVar[str] = "binomial"
     only_uniform: ClassVar[bool] = True
-    step: ClassVar[float] = 0.001  # most thresholds are settled without a look, so more of them cost little
+    step: ClassVar[float] = (
+        FINE_STEP  # most thresholds are settled without a look, so more of them cost little
+    )
 
     def price(self, problem: Problem, deviation: float) -> float:
         """Return ``z_{1-delta} deviation / sqrt(n)`` at 19/20 of delta, and what the bound U of F^r costs.

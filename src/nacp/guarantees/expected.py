@@ -99,17 +99,13 @@ class Expected(Corrected):
             return [_with_shift(at, shift) for at in found]
         _, high = coverage.range
         below = [1 - p.alpha + (1 - p.alpha - high) / p.n for p in careful]
-        found, lower = yield from both(
-            super().find(coverage, careful, crossing, seed), coverage.crossings(below, crossing, least=True)
+        above = [1 - p.alpha + self.correction(p) for p in careful]
+        found, gaps = yield from both(
+            super().find(coverage, careful, crossing, seed), coverage.losses_between(below, above)
         )
-        thresholds = np.array(
-            [[least.threshold, at.threshold] for least, at in zip(lower, found, strict=True)]
-        )
-        losses = yield from coverage.losses(thresholds.ravel())
         # With all classes in the sets, they cover.
-        gaps = np.where(thresholds[:, 1] < np.inf, np.diff(losses.reshape(-1, 2))[:, 0], 0.0)
-        small = _SMALL / coverage.n + coverage.grain(thresholds[:, 1])
-        large = [i for i, p in enumerate(problems) if gaps[i] > min(small[i], p.alpha / 10)]
+        gaps = np.where([at.threshold < np.inf for at in found], gaps, 0.0)
+        large = [i for i, p in enumerate(problems) if gaps[i] > min(_SMALL / coverage.n, p.alpha / 10)]
         if large:
             # A larger threshold, so what the exchange rule promises holds all the more.
             worst = yield from Expected("worst-case").find(

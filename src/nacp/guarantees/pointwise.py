@@ -16,7 +16,7 @@ import numpy as np
 from nacp._types import Floats, Ints
 from nacp.checks import check_fraction, set_checked
 from nacp.coverage import Coverage, Rule, Talk
-from nacp.engine.cells import EDGES
+from nacp.engine.cells import EDGES, threshold_grid
 from nacp.errors import InputError
 from nacp.guarantees.base import Finding, Guarantee, Problem, nearly_always
 from nacp.scores import Score
@@ -24,39 +24,6 @@ from nacp.stats.bounds import floor
 from nacp.wrapping import counted
 
 _COARSE = 0.05
-
-
-@lru_cache(maxsize=16)
-def threshold_grid(low: float, high: float, step: float) -> Floats:
-    """Return the native thresholds that are tested, ascending: one fixed grid, as far as a score's span goes.
-
-    Neighbours differ by the share `step` of their distance from 0, from 1 or from -1, whichever is nearest
-    (by ten times that where the distance is below a millionth): dense around 1, where the thresholds of APS
-    lie when there are many classes, and around 0, where those of HPS do (its native scale is -p). Above 1,
-    where RAPS goes on, by the same share of the distance from 0.95.
-
-    Parameters
-    ----------
-    low, high : float
-        The span.
-    step : float
-        How fine the grid is.
-
-    Examples
-    --------
-    >>> from nacp.guarantees.pointwise import threshold_grid
-    >>> grid = threshold_grid(0.0, 1.0, 0.005)
-    >>> len(grid) < 7000, bool(abs(grid - 0.9992).min() < 0.005 * 0.0008)
-    (True, True)
-    """
-    small = np.exp(-np.concatenate([np.arange(0.0, 14.0, step), np.arange(14.0, 25.0, 10 * step)]))
-    below_one = np.concatenate([small[small < 0.5], 1 - small[small <= 0.5]])
-    above_one = np.concatenate([1 + small[small < 0.05], 0.95 + 0.05 / small])
-    positive = np.concatenate([below_one, above_one])
-    grid: Floats = np.unique(np.concatenate([-positive, [0.0], positive]))
-    grid = grid[(grid > low) & (grid < high)]
-    grid.flags.writeable = False
-    return grid
 
 
 @lru_cache(maxsize=16)

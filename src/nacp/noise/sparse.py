@@ -5,7 +5,6 @@ entry between pieces. Small pieces are inverted one by one, and the inverse is s
 it is not: its rows are solved for when they are asked for.
 """
 
-import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
@@ -23,7 +22,7 @@ _WRITTEN = 1 << 22  # entries that an inverse may have to be written out: 64 MB
 _AT_ONCE = (
     16  # rows that are solved for at once: always as many, so that no bit depends on who is solved with whom
 )
-_PRECISION = 2.0**-60  # of rows that are solved for
+_PRECISION = 2.0**-50  # of rows that are solved for: by how much the sum of the absolute values may be wrong
 
 
 @dataclass(frozen=True, eq=False)
@@ -180,14 +179,19 @@ class SolvedMatrix(ClassMatrix):
 
     @cached_property
     def _steps(self) -> tuple[Any, int]:
-        """``(D^-1 E)^T`` with the signs of P, and how often it has to be applied."""
+        """``(D^-1 E)^T``, and how often it has to be applied.
+
+        The m-th term of a row's series adds up to ``((D^-1 E)^m 1)_i`` in absolute values, and further terms
+        fall at least as fast as the largest of these does in one step.
+        """
         from scipy.sparse import csr_array
 
         source = self.source
         turned = csr_array((source._off / source.own[source.rows], (source.columns, source.rows)))
         turned.resize((self.k, self.k))
-        least = float(source.own.min())
-        times = 0 if least == 1 else math.ceil(math.log(_PRECISION) / math.log((1 - least) / least))
+        left, times, slowest = np.ones(self.k), 0, 1 / float(source.own.min()) - 1
+        while left.max() > _PRECISION * (1 - slowest):
+            left, times = turned.T @ left, times + 1
         return turned, times
 
     @cached_property
@@ -230,7 +234,8 @@ class SolvedMatrix(ClassMatrix):
         turned, times = self._steps
         found = given
         for _ in range(times):
-            found = given - turned @ found
+            product = turned @ found
+            found = np.subtract(given, product, out=product)
         return found * (self.own if given.ndim == 1 else self.own[:, None])
 
     def rest_bounds(self) -> tuple[float, float]:
@@ -247,7 +252,7 @@ class SolvedMatrix(ClassMatrix):
         found = weights
         for _ in range(times):
             found = weights + turned @ found
-        return (found - weights) * self.own
+        return (found - weights) * self.own * (1 + 1e-12)
 
     def column_range(self) -> tuple[Floats, Floats]:
         low, high = self.subset_range()

@@ -93,7 +93,8 @@ def open_rows(
         ) from None
     matrix, kind = open_tensor(matrix, name), kind_of(matrix)
     if matrix.ndim != 2:
-        raise InputError(name, f"{what}must have the shape (n, k)", found=f"{tuple(matrix.shape)}")
+        found = f"a {type(probs).__name__}" if hasattr(probs, "__next__") else f"{tuple(matrix.shape)}"
+        raise InputError(name, f"{what}must have the shape (n, k)", found=found)
     if kind.kind not in "fiub":
         raise InputError(name, f"{what}must be an array of numbers", found=_what_else(probs, matrix))
     if len(matrix) < least or matrix.shape[1] == 0:

@@ -74,7 +74,8 @@ def check_class_groups(
     known: tuple[Any, ...] = tuple(range(k)) if classes is None else classes
     if classes is not None and not set(given) & set(classes) and set(given) <= set(range(k)):
         known = tuple(range(k))
-    strange = next((key for key in given if key not in set(known)), None)
+    every = set(known)
+    strange = next((key for key in given if key not in every), None)
     if strange is not None:
         raise InputError("groups", f"has a group for {strange!r}, which is no class")
     missing = next((key for key in known if key not in given), None)
