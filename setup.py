@@ -27,7 +27,7 @@ setup(
         Extension(
             "nacp.engine._native",
             ["src/nacp/engine/native.c"],
-            depends=[f"src/nacp/engine/{name}.h" for name in ("rows", "lanes", "bets")],
+            depends=[f"src/nacp/engine/{name}.h" for name in ("rows", "lanes", "bets", "parted")],
             extra_compile_args=["-std=gnu11", "-O3", "-ffp-contract=off"],
             py_limited_api=_LIMITED_API,
             optional=True,

@@ -12,11 +12,14 @@ from typing import NamedTuple
 
 import numpy as np
 
+from nacp import engine
 from nacp._types import Array, Bools, Floats, Ints
 from nacp.coverage.crossing import ROUNDING, Rule
 from nacp.coverage.estimator import rest_unit, whole
-from nacp.coverage.parting import Events, PartedTally, PartedUpto, PartedWindow, Scores
+from nacp.coverage.marked import MarksQuestion, counted_crossings
+from nacp.coverage.parting import Crossings, Events, Known, PartedTally, PartedUpto, PartedWindow, Scores
 from nacp.coverage.sample import Sample, Talk
+from nacp.engine import Block, PerRow
 from nacp.engine.cells import EDGES
 from nacp.noise.matrices import ClassMatrix, GroupedMatrix
 from nacp.stats.bounds import expected_excess
@@ -26,14 +29,6 @@ from nacp.tuning import tuning
 _TALLIED, _FEWEST, _MOST = 1 << 18, 64, 4096
 # From so many scores comes where these cells are.
 _GLANCED = 1 << 16
-
-
-class Crossings(NamedTuple):
-    """For each group a native threshold, the estimated coverage there, and the pairs' weight up to there."""
-
-    thresholds: Floats
-    estimates: Floats
-    weights: Ints
 
 
 class Curves(NamedTuple):
@@ -104,6 +99,12 @@ class PartedCoverage:
         np.add.at(sums, self.places, values.sum(axis=0))
         return sums
 
+    def count(self, block: Block, rows: slice | Ints, thresholds: Floats) -> Ints:
+        """Return how many pairs of each group score at most as its thresholds: (thresholds, groups)."""
+        sums = np.zeros(thresholds.shape, dtype=np.int64)
+        np.add.at(sums.T, self.places, engine.counts(block, thresholds[:, self.places]).T)
+        return sums
+
     @property
     def per_point(self) -> Floats:
         """One over the mass of each group; infinite where there is none."""
@@ -122,12 +123,19 @@ class PartedCoverage:
         """Return the weights of the pairs of some rows, as whole numbers: (rows, k)."""
         return np.rint(self.inverse.rest(self.sample.labels[rows]) / self.unit).astype(np.int64)
 
-    def crossings(self, targets: Floats, rule: Rule) -> Talk[Crossings]:
-        """Return where the estimate of each group crosses its target: as `Coverage.crossings` does."""
+    def crossings(self, targets: Floats, rule: Rule) -> Talk[list[Crossings]]:
+        """Return where the estimate of each group crosses its targets, of shape (several, groups)."""
+        found = yield from counted_crossings(self, targets, rule)
+        if found is None:
+            found = []
+            for each in targets:
+                found.append((yield from self._collected(each, rule)))
+        return found
+
+    def _collected(self, targets: Floats, rule: Rule) -> Talk[Crossings]:
+        """Return where estimates cross targets, by collecting the pairs of the cells in which they may."""
         open_groups = np.flatnonzero((self.mass > 0) & (targets <= 1 + ROUNDING))
-        found = Crossings(
-            np.full(self.number, np.inf), np.ones(self.number), np.zeros(self.number, dtype=np.int64)
-        )
+        found = Crossings.nowhere(self.number)
         bars = np.where(self.mass > 0, targets - ROUNDING, np.inf)
         if self.n * self.k <= tuning().collected_pairs:
             known = Known.nothing(self.number)
@@ -142,7 +150,7 @@ class PartedCoverage:
             self._settle(window.events(), known, wanted, some, bars, rule, found)
         return found
 
-    def _tallied(self) -> Talk["Known"]:
+    def _tallied(self) -> Talk[Known]:
         cells = int(np.clip(_TALLIED // self.number, _FEWEST, _MOST))
         tally = PartedTally(self, self._edges(cells))
         yield [tally]
@@ -163,7 +171,7 @@ class PartedCoverage:
     def _settle(
         self,
         pairs: Events,
-        known: "Known",
+        known: Known,
         wanted: Bools,
         some: Ints,
         bars: Floats,
@@ -211,6 +219,12 @@ class PartedCoverage:
         found.estimates[group[at][fine]] = covered[at][fine]
         found.weights[group[at][fine]] = rest[at][fine]
         found.thresholds[never], found.estimates[never] = -np.inf, 0.0
+
+    def counted(self, thresholds: Floats) -> Talk[Ints]:
+        """Return how many pairs of each group score at most as its thresholds: (thresholds, groups)."""
+        question = MarksQuestion(self, thresholds)
+        yield [question]
+        return question.found
 
     def curves(self, grid: Floats) -> Talk["Curves"]:
         """Return what is known of each group at ascending thresholds that are the same for all."""
@@ -305,73 +319,18 @@ class RowPartedCoverage(PartedCoverage):
         np.add.at(sums, self.places[rows], values.sum(axis=1))
         return sums
 
+    def count(self, block: Block, rows: slice | Ints, thresholds: Floats) -> Ints:
+        sums = np.zeros(thresholds.shape, dtype=np.int64)
+        places = self.places[rows]
+        np.add.at(sums.T, places, engine.profile(block, PerRow(thresholds[:, places])))
+        return sums
+
     def row_sums(self, of: Callable[[Floats], Floats]) -> Floats:
         every = PartedCoverage(self.sample, self.inverse, np.zeros(self.k, dtype=np.int64), 1)
         return np.repeat(every.row_sums(of), self.number, axis=1)
 
     def worst_case(self) -> Floats:
         return np.array([expected_excess(max(1, n)) for n in self.counts.tolist()])
-
-
-class Known(NamedTuple):
-    """Pairs, gains and losses of groups up to the edges of cells: (3, groups, cells); or nothing."""
-
-    edges: Floats
-    upto: Ints
-
-    @classmethod
-    def nothing(cls, number: int) -> "Known":
-        """Return what is known before any read: one cell, of which nothing is known."""
-        return cls(np.array([-np.inf, np.inf]), np.zeros((3, number, 0), dtype=np.int64))
-
-    def pairs_in(self, coverage: PartedCoverage) -> Ints:
-        """Return how many pairs each cell of each group holds."""
-        if not self.upto.shape[2]:
-            return coverage.pairs[:, None]
-        found: Ints = np.diff(self.upto[0], axis=1, prepend=0)
-        return found
-
-    def at_edges(self, coverage: PartedCoverage, groups: Ints, cells: Ints) -> tuple[Ints, Ints]:
-        """Return the own weight and the rest weight up to the lower ends of cells of groups."""
-        if not self.upto.shape[2]:
-            return np.zeros_like(groups), np.zeros_like(groups)
-        own = np.diff(self._own(coverage), axis=0)[0]
-        net = self.upto[1] - self.upto[2]
-        first = cells == 0
-        place = np.maximum(cells - 1, 0)
-        return np.where(first, 0, -own[groups, place]), np.where(first, 0, net[groups, place])
-
-    def _own(self, coverage: PartedCoverage) -> Ints:
-        """Return what the labels' own weights gain and lose up to the upper ends: (2, groups, cells)."""
-        labels, cells = coverage.labels, len(self.edges) - 1
-        cell = np.maximum(np.searchsorted(self.edges, labels.scores, side="left") - 1, 0)
-        sums = np.zeros((2, coverage.number, cells), dtype=np.int64)
-        np.add.at(sums[0], (labels.groups, cell), np.maximum(labels.own, 0))
-        np.add.at(sums[1], (labels.groups, cell), np.maximum(-labels.own, 0))
-        return np.cumsum(sums, axis=2)
-
-    def wanted(self, coverage: PartedCoverage, bars: Floats, rule: Rule) -> Bools:
-        """Return which cells of which groups have to be looked into: (groups, cells)."""
-        number = coverage.number
-        if not self.upto.shape[2]:
-            return np.ones((number, 1), dtype=bool)
-        own = self._own(coverage) * coverage.own_unit
-        rising, falling = np.zeros((2, number, len(self.edges)))
-        rising[:, 1:], falling[:, 1:] = own + self.upto[1:] * coverage.unit
-        mass = np.where(coverage.mass > 0, coverage.mass, 1.0)[:, None]
-        clean, bar = (rising - falling) / mass, bars[:, None]
-        slack = ROUNDING / 8
-        inner = np.arange(len(self.edges) - 1)
-        if rule == "last":
-            may = (rising[:, :-1] - falling[:, 1:]) / mass < bar + slack
-            short = clean < bar
-            short[:, -1] = False
-            from_which = np.where(short.any(axis=1), len(inner) - np.argmax(short[:, ::-1], axis=1), 0)
-            return may & (inner >= from_which[:, None])
-        may = (rising[:, 1:] - falling[:, :-1]) / mass >= bar - slack
-        enough = clean[:, 1:] >= bar
-        upto_which = np.where(enough.any(axis=1), np.argmax(enough, axis=1), len(inner))
-        return may & (inner <= upto_which[:, None])
 
 
 def _last_of_each(groups: Ints) -> tuple[Ints, Ints]:

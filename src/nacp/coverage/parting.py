@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from nacp._types import Bools, Floats, Ints
+from nacp.coverage.crossing import ROUNDING, Rule
 from nacp.coverage.sample import Question
 from nacp.engine import Block
 from nacp.engine.cells import EDGES
@@ -25,6 +26,19 @@ class Events(NamedTuple):
     def at(self, which: Bools) -> "Events":
         """Return some of them."""
         return Events(self.groups[which], self.scores[which], self.own[which], self.rest[which])
+
+
+class Crossings(NamedTuple):
+    """For each group a native threshold, the estimated coverage there, and the pairs' weight up to there."""
+
+    thresholds: Floats
+    estimates: Floats
+    weights: Ints
+
+    @classmethod
+    def nowhere(cls, number: int) -> "Crossings":
+        """Return what is found where no estimate crosses its target."""
+        return cls(np.full(number, np.inf), np.ones(number), np.zeros(number, dtype=np.int64))
 
 
 class Cells:
@@ -147,15 +161,69 @@ class PartedUpto(WholeRows):
         self.gains, self.losses = np.zeros((2, *thresholds.shape), dtype=np.int64)
 
     def see(self, block: Block, rows: slice | Ints) -> None:
-        coverage = self._coverage
-        weights = None if coverage.constant is not None else coverage.weights(rows)
+        coverage, weights = self._coverage, self._coverage.weights(rows)
         for i, each in enumerate(self._thresholds):
             inside = block.placed <= each[coverage.of(rows)]
-            if weights is None:
-                assert coverage.constant is not None
-                pairs = coverage.by_group(inside, rows)
-                self.gains[i] += pairs * max(coverage.constant, 0)
-                self.losses[i] += pairs * max(-coverage.constant, 0)
-            else:
-                self.gains[i] += coverage.by_group(np.where(inside, np.maximum(weights, 0), 0), rows)
-                self.losses[i] += coverage.by_group(np.where(inside, np.maximum(-weights, 0), 0), rows)
+            self.gains[i] += coverage.by_group(np.where(inside, np.maximum(weights, 0), 0), rows)
+            self.losses[i] += coverage.by_group(np.where(inside, np.maximum(-weights, 0), 0), rows)
+
+
+class Known(NamedTuple):
+    """Pairs, gains and losses of groups up to the edges of cells: (3, groups, cells); or nothing."""
+
+    edges: Floats
+    upto: Ints
+
+    @classmethod
+    def nothing(cls, number: int) -> "Known":
+        """Return what is known before any read: one cell, of which nothing is known."""
+        return cls(np.array([-np.inf, np.inf]), np.zeros((3, number, 0), dtype=np.int64))
+
+    def pairs_in(self, coverage: "PartedCoverage") -> Ints:
+        """Return how many pairs each cell of each group holds."""
+        if not self.upto.shape[2]:
+            return coverage.pairs[:, None]
+        found: Ints = np.diff(self.upto[0], axis=1, prepend=0)
+        return found
+
+    def at_edges(self, coverage: "PartedCoverage", groups: Ints, cells: Ints) -> tuple[Ints, Ints]:
+        """Return the own weight and the rest weight up to the lower ends of cells of groups."""
+        if not self.upto.shape[2]:
+            return np.zeros_like(groups), np.zeros_like(groups)
+        own = np.diff(self._own(coverage), axis=0)[0]
+        net = self.upto[1] - self.upto[2]
+        first = cells == 0
+        place = np.maximum(cells - 1, 0)
+        return np.where(first, 0, -own[groups, place]), np.where(first, 0, net[groups, place])
+
+    def _own(self, coverage: "PartedCoverage") -> Ints:
+        """Return what the labels' own weights gain and lose up to the upper ends: (2, groups, cells)."""
+        labels, cells = coverage.labels, len(self.edges) - 1
+        cell = np.maximum(np.searchsorted(self.edges, labels.scores, side="left") - 1, 0)
+        sums = np.zeros((2, coverage.number, cells), dtype=np.int64)
+        np.add.at(sums[0], (labels.groups, cell), np.maximum(labels.own, 0))
+        np.add.at(sums[1], (labels.groups, cell), np.maximum(-labels.own, 0))
+        return np.cumsum(sums, axis=2)
+
+    def wanted(self, coverage: "PartedCoverage", bars: Floats, rule: Rule) -> Bools:
+        """Return which cells of which groups have to be looked into: (groups, cells)."""
+        number = coverage.number
+        if not self.upto.shape[2]:
+            return np.ones((number, 1), dtype=bool)
+        own = self._own(coverage) * coverage.own_unit
+        rising, falling = np.zeros((2, number, len(self.edges)))
+        rising[:, 1:], falling[:, 1:] = own + self.upto[1:] * coverage.unit
+        mass = np.where(coverage.mass > 0, coverage.mass, 1.0)[:, None]
+        clean, bar = (rising - falling) / mass, bars[:, None]
+        slack = ROUNDING / 8
+        inner = np.arange(len(self.edges) - 1)
+        if rule == "last":
+            may = (rising[:, :-1] - falling[:, 1:]) / mass < bar + slack
+            short = clean < bar
+            short[:, -1] = False
+            from_which = np.where(short.any(axis=1), len(inner) - np.argmax(short[:, ::-1], axis=1), 0)
+            return may & (inner >= from_which[:, None])
+        may = (rising[:, 1:] - falling[:, :-1]) / mass >= bar - slack
+        enough = clean[:, 1:] >= bar
+        upto_which = np.where(enough.any(axis=1), np.argmax(enough, axis=1), len(inner))
+        return may & (inner <= upto_which[:, None])

@@ -154,6 +154,12 @@ def profile(block: Block, thresholds: Thresholds, weights: Weights = None) -> In
     return found
 
 
+def counts(block: Block, thresholds: Floats) -> Ints:
+    """Return for each label how many rows have it in their sets, at several thresholds of its own."""
+    found: Ints = _of_block(block).counts(block, thresholds)
+    return found
+
+
 def squares(block: Block, ends: Floats) -> Ints:
     """Return the sum over rows of the squared size of the set, at each of ascending ends but the first."""
     found: Ints = _of_block(block).squares(block, ends)

@@ -183,6 +183,10 @@ static word NAME(collect)(const void *row, word k, double low, double high, uint
         for (int bit = 0; bit < 32; bit++)
             found |= (uint32_t)((p[column + bit] >= least) & (p[column + bit] < bound)) << bit;
 #endif
+        if (found == UINT32_MAX) {
+            for (int bit = 0; bit < 32; bit++) words[number++] = packed(p[column + bit], column + bit);
+            continue;
+        }
         for (; found; found &= found - 1) {
             word at = column + __builtin_ctz(found);
             words[number++] = packed(p[at], at);

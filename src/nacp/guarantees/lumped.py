@@ -26,13 +26,11 @@ from nacp.tuning import tuning
 _HOPEFUL, _STAKED, _STAKES = 0.7, 0.75, 16
 
 
-def hopeful(
-    coverage: PartedCoverage, alpha: float, delta: float, hits: Ints, pairs: Ints, largest: Floats
-) -> Ints:
+def hopeful(coverage: PartedCoverage, alpha: float, delta: float, hits: Ints, pairs: Ints) -> Ints:
     """Return for each group the place in the grid from which on upwards all bets are worth a try.
 
     `hits` and `pairs` are how many given labels of the group, and how many of its pairs, score at most as
-    each place of the grid: (groups, places). `largest` has the largest stakes.
+    each place of the grid: (groups, places).
     """
     from scipy.special import ndtri
 
@@ -40,6 +38,7 @@ def hopeful(
     labels = coverage.counts[:, None]
     lump = rest * (pairs - (1 - alpha) * coverage.n * coverage.classes[:, None])
     total = own * (hits - (1 - alpha) * labels) + lump
+    largest = 0.99 / -coverage.range(alpha)[0]
     best, most = np.zeros(hits.shape), np.zeros(hits.shape)
     for power in range(_STAKES):
         stake = _STAKED * largest[:, None] * 1.6**-power

@@ -11,8 +11,8 @@ from nacp import engine
 from nacp._types import Floats, Ints
 from nacp.coverage import Question, Talk
 from nacp.coverage.crossing import ROUNDING, Rule
-from nacp.coverage.parted import Crossings, PartedCoverage
-from nacp.coverage.parting import Cells
+from nacp.coverage.parted import PartedCoverage
+from nacp.coverage.parting import Cells, Crossings
 from nacp.engine import Block
 from nacp.guarantees.base import Finding
 from nacp.guarantees.lumped import LumpedBets, hopeful
@@ -26,8 +26,8 @@ def cross(
     coverage: PartedCoverage, alpha: float, corrections: Floats, crossing: Rule, name: str
 ) -> Talk[list[Finding]]:
     """Return for each group where its estimate crosses ``1 - alpha`` and its correction."""
-    found = yield from coverage.crossings(1 - alpha + corrections, crossing)
-    return _findings(coverage, alpha, corrections, found, name)
+    found = yield from coverage.crossings((1 - alpha + corrections)[None], crossing)
+    return _findings(coverage, alpha, corrections, found[0], name)
 
 
 def _findings(
@@ -69,9 +69,8 @@ def exchange(coverage: PartedCoverage, alpha: float, crossing: Rule, worst: bool
         found = yield from cross(coverage, alpha, _worst(coverage), crossing, "expected")
         return found
     least, most = coverage.range(alpha)
-    # The second of these finds what the first has read.
-    upper = yield from coverage.crossings(1 - alpha - least * each, crossing)
-    lower = yield from coverage.crossings(1 - alpha - most * each, crossing)
+    targets = 1 - alpha - np.stack([least, most]) * each
+    upper, lower = yield from coverage.crossings(targets, crossing)
     found = _findings(coverage, alpha, -least * each, upper, "expected")
     if coverage.constant is not None:  # then all pairs lose, or none
         losses = np.maximum(-coverage.unit * np.stack([lower.weights, upper.weights]), 0)
@@ -96,10 +95,12 @@ def _worst(coverage: PartedCoverage) -> Floats:
 
 def bet(coverage: PartedCoverage, alpha: float, delta: float, grid: Floats, seed: int) -> Talk[list[Finding]]:
     """Return for each group the smallest threshold of the grid from which on upwards all bets are won."""
+    if coverage.constant is not None and (yield from _hopeless(coverage, alpha, delta, grid)):
+        return [_unpassed(coverage, g) for g in range(coverage.number)]
     pairs, hits, net = yield from coverage.curves(grid)
     bets: LumpedBets | PartedBets
     if coverage.constant is not None:
-        starts = hopeful(coverage, alpha, delta, hits, pairs, 0.99 / -coverage.range(alpha)[0])
+        starts = hopeful(coverage, alpha, delta, hits, pairs)
         bets = LumpedBets(coverage, alpha, delta, grid, starts, seed)
     else:
         short = (net < (1 - alpha) * coverage.mass[:, None]) | (coverage.mass <= 0)[:, None]
@@ -112,10 +113,29 @@ def bet(coverage: PartedCoverage, alpha: float, delta: float, grid: Floats, seed
         if place < len(grid) and pairs[g, place] < coverage.pairs[g]:
             found.append(Finding(float(grid[place]), float(net[g, place] / coverage.mass[g]), 0.0))
         else:
-            points = counted(int(coverage.counts[g]), "label")
-            why = absent(coverage, g) or f'with {points} no smaller sets pass the test of guarantee "pac"'
-            found.append(Finding(np.inf, 1.0, 0.0, why))
+            found.append(_unpassed(coverage, g))
     return found
+
+
+def _hopeless(coverage: PartedCoverage, alpha: float, delta: float, grid: Floats) -> Talk[bool]:
+    """Return whether all groups are so small that a bet at the largest threshold could hardly be won.
+
+    Then nothing else has to be known of them. If it is not so, a look at the largest threshold is in vain: it
+    is taken where it would be so with all pairs, which mostly score less.
+    """
+    hits = np.bincount(
+        coverage.of_labels[coverage.sample.label_scores <= grid[-1]], minlength=coverage.number
+    )
+    if not hopeful(coverage, alpha, delta, hits[:, None], coverage.pairs[:, None]).all():
+        return False
+    pairs = yield from coverage.counted(np.full((1, coverage.number), grid[-1]))
+    return bool(hopeful(coverage, alpha, delta, hits[:, None], pairs.T).all())
+
+
+def _unpassed(coverage: PartedCoverage, group: int) -> Finding:
+    points = counted(int(coverage.counts[group]), "label")
+    why = absent(coverage, group) or f'with {points} no smaller sets pass the test of guarantee "pac"'
+    return Finding(np.inf, 1.0, 0.0, why)
 
 
 class PartedBets(Question):
