@@ -7,9 +7,13 @@ import pytest
 
 import nacp
 from nacp import engine, grouping
+from nacp.coverage import Sample
+from nacp.coverage.parted import PartedCoverage
 from nacp.grouping import fewest
 from nacp.guarantees.lumped import lumped_growth
+from nacp.guarantees.parted import PartedBets
 from nacp.paper import twins
+from nacp.points import Rows
 from nacp.tuning import tuned
 from nacp.wrapping import at_width
 
@@ -194,6 +198,24 @@ def test_pac_by_class_passes_at_the_null_with_probability_delta_at_the_most(nois
     rates = np.mean(won, axis=0)
     assert np.all(rates <= delta + 3.5 * np.sqrt(delta * (1 - delta) / runs))
     assert rates.sum() > 0  # else the test could not fail
+
+
+@pytest.mark.parametrize("size", [1, 3])
+def test_what_few_classes_gain_is_what_many_do(points, monkeypatch, size):
+    probs, truth, _ = points
+    noise = matrices(10)["matrix"]
+    labels = noise.sample(truth, 10, random_state=2)
+    sample = Sample(Rows(probs.astype(np.float64)), labels, nacp.HPS())
+    coverage = PartedCoverage(sample, noise.inverse(10), np.arange(10) // size, -(-10 // size))
+    grid = np.array([-0.9, -0.5, -0.2, -0.05])
+    gains = []
+    for few in (0, 3):
+        monkeypatch.setattr("nacp.guarantees.parted._FEW", few)
+        bets = PartedBets(coverage, 0.2, 0.1, grid, np.zeros(coverage.number, dtype=int), 0)
+        cells = np.searchsorted(grid, -probs, side="left")
+        gains.append([bets._gains(cells, labels, g, np.array([0, 2, 3])) for g in range(coverage.number)])
+    for ours, theirs in zip(*gains, strict=True):
+        np.testing.assert_allclose(ours, theirs, rtol=0, atol=1e-15)
 
 
 def test_rows_that_are_lumped_gain_no_more_than_one_by_one_and_hardly_less():

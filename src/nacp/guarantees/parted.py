@@ -21,6 +21,9 @@ from nacp.stats.betting import Bets
 from nacp.tuning import tuning
 from nacp.wrapping import counted
 
+# What so few classes of a group gain is looked up, one after the other.
+_FEW = 4
+
 
 def cross(
     coverage: PartedCoverage, alpha: float, corrections: Floats, crossing: Rule, name: str
@@ -175,9 +178,18 @@ class PartedBets(Question):
         columns, rows, number = self._columns[group], len(labels), len(places) + 1
         weights = self._coverage.inverse.entries(labels[:, None], columns)
         after = np.searchsorted(places, cells[:, columns], side="left")
+        if len(columns) <= _FEW:
+            every = np.arange(number)
+            table: Floats = (every[:, None] <= every[:-1]).astype(np.float64) - (1 - self._alpha)
+            weights *= 1 / self._width[group]
+            found = table[after[:, 0]]
+            found *= weights[:, :1]
+            for j in range(1, len(columns)):
+                found += table[after[:, j]] * weights[:, j, None]
+            return found
         after += np.arange(rows)[:, None] * number
         sums = np.bincount(after.reshape(-1), weights.reshape(-1), minlength=rows * number)
-        found: Floats = np.cumsum(sums.reshape(rows, number)[:, :-1], axis=1)
+        found = np.cumsum(sums.reshape(rows, number)[:, :-1], axis=1)
         found -= (1 - self._alpha) * weights.sum(axis=1, keepdims=True)
         found *= 1 / self._width[group]
         return found
