@@ -9,9 +9,9 @@ import nacp
 from nacp import engine, grouping
 from nacp.coverage import Sample
 from nacp.coverage.parted import PartedCoverage
-from nacp.grouping import fewest
 from nacp.guarantees.lumped import lumped_growth
 from nacp.guarantees.parted import PartedBets
+from nacp.guarantees.possible import fewest
 from nacp.paper import twins
 from nacp.points import Rows
 from nacp.tuning import tuned
@@ -398,6 +398,35 @@ def test_so_few_points_that_binomial_need_not_be_asked(points, monkeypatch):
     )
     assert asked == [100]
     assert len(cal.infinite) >= 200
+
+
+@pytest.mark.filterwarnings("ignore::nacp.NoValidThresholdWarning")
+@pytest.mark.parametrize(
+    ("guarantee", "noise"),
+    [
+        ("pac", nacp.UniformNoise(0.2)),
+        ("pac", nacp.MatrixNoise(0.8 * np.eye(10) + 0.02)),
+        ("pac", nacp.UniformNoise(0.4)),
+        ("binomial", nacp.UniformNoise(0.2)),
+        ("binomial", nacp.UniformNoise(0.1)),
+    ],
+)
+def test_groups_that_could_not_pass_are_not_asked_and_others_are(monkeypatch, guarantee, noise):
+    probs, truth = twins.simulate("cifar10", n=1500, random_state=2)
+    noisy = noise.sample(truth, 10, random_state=2)
+    groups = np.sort(np.random.default_rng(0).choice(50, p=np.arange(1, 51) / 1275, size=1500))
+    find, found, asked = grouping.find, [], []
+    for many in (0, 1000):
+        monkeypatch.setattr("nacp.guarantees.possible._MANY", many)
+        asked.append([])
+        monkeypatch.setattr(grouping, "find", lambda *given: asked[-1].append(given[1].n) or find(*given))
+        cals = nacp.calibrate(
+            probs, noisy, noise=noise, alpha=[0.1, 0.3], guarantee=guarantee, groups=groups, small="all"
+        )
+        found.append([cal.thresholds for cal in cals])
+    assert found[0] == found[1]
+    assert any(np.isfinite(q) for q in found[0][1].values())
+    assert len(asked[0]) < len(asked[1])
 
 
 @pytest.mark.filterwarnings("ignore::nacp.NoValidThresholdWarning")
