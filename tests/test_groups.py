@@ -218,6 +218,18 @@ def test_what_few_classes_gain_is_what_many_do(points, monkeypatch, size):
         np.testing.assert_allclose(ours, theirs, rtol=0, atol=1e-15)
 
 
+@pytest.mark.filterwarnings("ignore::nacp.NoValidThresholdWarning")
+@pytest.mark.parametrize("noise", ["uniform", "matrix"])
+def test_classes_that_could_hardly_pass_are_not_bet_on(points, monkeypatch, noise):
+    probs, truth, _ = points
+    model = matrices(10)[noise]
+    for kind in ("LumpedBets", "PartedBets"):
+        monkeypatch.setattr(f"nacp.guarantees.parted.{kind}.see", None)
+    labels = model.sample(truth[:150], 10, random_state=2)  # 15 of each class
+    cal = nacp.calibrate(probs[:150], labels, noise=model, guarantee="pac", by="class", small="all")
+    assert len(cal.infinite) == 10
+
+
 def test_rows_that_are_lumped_gain_no_more_than_one_by_one_and_hardly_less():
     """docs/guarantees.md, G2, with room for rounding; for one class nothing is lost but a third moment."""
     rng = np.random.default_rng(0)

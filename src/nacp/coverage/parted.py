@@ -34,11 +34,13 @@ _GLANCED = 1 << 16
 class Curves(NamedTuple):
     """For each group and threshold how many pairs, and how many given labels of the group, score up to there.
 
-    And the estimated number of true labels that do; all of shape (groups, thresholds).
+    And what these pairs weigh, and the estimated number of true labels that do; all of shape (groups,
+    thresholds).
     """
 
     pairs: Ints
     hits: Ints
+    rest: Floats
     net: Floats
 
 
@@ -237,7 +239,8 @@ class PartedCoverage:
         for total, weights in ((hits, np.ones_like(labels.own)), (own, labels.own)):
             np.add.at(total, (labels.groups[inside], place[inside]), weights[inside])
             np.cumsum(total, axis=1, out=total)
-        return Curves(pairs, hits, own * self.own_unit + (gains - losses) * self.unit)
+        rest = (gains - losses) * self.unit
+        return Curves(pairs, hits, rest, own * self.own_unit + rest)
 
     def upto(self, thresholds: Floats) -> Talk[tuple[Floats, Floats]]:
         """Return what each group's pairs gain and lose in all up to thresholds, both of shape (m, groups).

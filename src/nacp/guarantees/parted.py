@@ -100,15 +100,10 @@ def bet(coverage: PartedCoverage, alpha: float, delta: float, grid: Floats, seed
     """Return for each group the smallest threshold of the grid from which on upwards all bets are won."""
     if coverage.constant is not None and (yield from _hopeless(coverage, alpha, delta, grid)):
         return [_unpassed(coverage, g) for g in range(coverage.number)]
-    pairs, hits, net = yield from coverage.curves(grid)
-    bets: LumpedBets | PartedBets
-    if coverage.constant is not None:
-        starts = hopeful(coverage, alpha, delta, hits, pairs)
-        bets = LumpedBets(coverage, alpha, delta, grid, starts, seed)
-    else:
-        short = (net < (1 - alpha) * coverage.mass[:, None]) | (coverage.mass <= 0)[:, None]
-        starts = np.max(np.where(short, np.arange(len(grid)) + 1, 0), axis=1)
-        bets = PartedBets(coverage, alpha, delta, grid, starts, seed)
+    pairs, hits, rest, net = yield from coverage.curves(grid)
+    starts = hopeful(coverage, alpha, delta, hits, rest)
+    kind = PartedBets if coverage.constant is None else LumpedBets
+    bets: LumpedBets | PartedBets = kind(coverage, alpha, delta, grid, starts, seed)
     if not bets.done:
         yield [bets]
     found = []
@@ -129,10 +124,11 @@ def _hopeless(coverage: PartedCoverage, alpha: float, delta: float, grid: Floats
     hits = np.bincount(
         coverage.of_labels[coverage.sample.label_scores <= grid[-1]], minlength=coverage.number
     )
-    if not hopeful(coverage, alpha, delta, hits[:, None], coverage.pairs[:, None]).all():
+    each: float = coverage.unit * (coverage.constant or 0)
+    if not hopeful(coverage, alpha, delta, hits[:, None], np.float64(each) * coverage.pairs[:, None]).all():
         return False
     pairs = yield from coverage.counted(np.full((1, coverage.number), grid[-1]))
-    return bool(hopeful(coverage, alpha, delta, hits[:, None], pairs.T).all())
+    return bool(hopeful(coverage, alpha, delta, hits[:, None], np.float64(each) * pairs.T).all())
 
 
 def _unpassed(coverage: PartedCoverage, group: int) -> Finding:
