@@ -126,8 +126,8 @@ def counted_crossings(
             place[place == len(marks.groups)] = -1
         some = np.flatnonzero(place >= 0)
         found.thresholds[some], found.estimates[some] = marks.scores[place[some]], at[place[some]]
-        found.weights[some] = upto[place[some]] * coverage.constant
-        found.thresholds[closed], found.estimates[closed], found.weights[closed] = np.inf, 1.0, 0
+        found.losses[some] = upto[place[some]] * -coverage.constant * coverage.unit
+        found.thresholds[closed], found.estimates[closed], found.losses[closed] = np.inf, 1.0, 0.0
         results.append(found)
     return results
 

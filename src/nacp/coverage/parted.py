@@ -13,11 +13,11 @@ from typing import NamedTuple
 import numpy as np
 
 from nacp import engine
-from nacp._types import Array, Bools, Floats, Ints
+from nacp._types import Bools, Floats, Ints
 from nacp.coverage.crossing import ROUNDING, Rule
 from nacp.coverage.estimator import rest_unit, whole
 from nacp.coverage.marked import MarksQuestion, counted_crossings
-from nacp.coverage.parting import Crossings, Events, Known, PartedTally, PartedUpto, PartedWindow, Scores
+from nacp.coverage.parting import Crossings, Events, Known, PartedTally, PartedWindow, Path, Scores
 from nacp.coverage.sample import Sample, Talk
 from nacp.engine import Block, PerRow
 from nacp.engine.cells import EDGES
@@ -95,12 +95,6 @@ class PartedCoverage:
         """Return the groups of the pairs of some rows: an array that broadcasts to (rows, k)."""
         return self.places
 
-    def by_group(self, values: Array, rows: slice | Ints) -> Ints:
-        """Return whole numbers of the pairs of some rows, or whether, added up by group."""
-        sums = np.zeros(self.number, dtype=np.int64)
-        np.add.at(sums, self.places, values.sum(axis=0))
-        return sums
-
     def count(self, block: Block, rows: slice | Ints, thresholds: Floats) -> Ints:
         """Return how many pairs of each group score at most as its thresholds: (thresholds, groups)."""
         sums = np.zeros(thresholds.shape, dtype=np.int64)
@@ -121,35 +115,44 @@ class PartedCoverage:
         own = self._own[self.sample.labels]
         return Events(of[order], scores[order], own[order], np.zeros(self.n, dtype=np.int64))
 
-    def weights(self, rows: slice | Ints) -> Ints:
-        """Return the weights of the pairs of some rows, as whole numbers: (rows, k)."""
-        return np.rint(self.inverse.rest(self.sample.labels[rows]) / self.unit).astype(np.int64)
+    def weights(self, labels: Ints, columns: Ints | None = None) -> Ints:
+        """Return the weights of pairs of rows with such labels, as whole numbers; without columns, of all."""
+        if self._table is not None:
+            return self._table[labels] if columns is None else self._table[labels, columns]
+        return np.rint(self.inverse.rest(labels, columns) / self.unit).astype(np.int64)
+
+    @cached_property
+    def _table(self) -> Ints | None:
+        if self.k**2 > tuning().written_weights:
+            return None
+        return np.rint(self.inverse.rest(np.arange(self.k)) / self.unit).astype(np.int64)
 
     def crossings(self, targets: Floats, rule: Rule) -> Talk[list[Crossings]]:
         """Return where the estimate of each group crosses its targets, of shape (several, groups)."""
         found = yield from counted_crossings(self, targets, rule)
         if found is None:
-            found = []
-            for each in targets:
-                found.append((yield from self._collected(each, rule)))
+            found = yield from self._collected(targets, rule)
         return found
 
-    def _collected(self, targets: Floats, rule: Rule) -> Talk[Crossings]:
+    def _collected(self, targets: Floats, rule: Rule) -> Talk[list[Crossings]]:
         """Return where estimates cross targets, by collecting the pairs of the cells in which they may."""
-        open_groups = np.flatnonzero((self.mass > 0) & (targets <= 1 + ROUNDING))
-        found = Crossings.nowhere(self.number)
-        bars = np.where(self.mass > 0, targets - ROUNDING, np.inf)
+        bars = np.where((self.mass > 0) & (targets <= 1 + ROUNDING), targets - ROUNDING, np.inf)
         if self.n * self.k <= tuning().collected_pairs:
             known = Known.nothing(self.number)
         else:
             known = self._known or (yield from self._tallied())
-        wanted = known.wanted(self, bars, rule)
-        wanted[np.setdiff1d(np.arange(self.number), open_groups)] = False
+        wanted = np.zeros((self.number, len(known.edges) - 1), dtype=bool)
+        for bar in bars:
+            wanted |= known.wanted(self, bar, rule) & np.isfinite(bar)[:, None]
+        open_groups = np.flatnonzero(np.isfinite(bars).any(axis=0))
         pairs = np.where(wanted, known.pairs_in(self), 0).sum(axis=1)
+        found = [Crossings.nowhere(self.number) for _ in bars]
         for some in _batches(open_groups, pairs[open_groups], tuning().collected_pairs):
             window = PartedWindow(self, known.edges, wanted, some)
             yield [window]
-            self._settle(window.events(), known, wanted, some, bars, rule, found)
+            path = self._followed(window.events(), known, wanted, some)
+            for bar, crossings in zip(bars, found, strict=True):
+                path.settle(bar, rule, some, crossings)
         return found
 
     def _tallied(self) -> Talk[Known]:
@@ -170,17 +173,8 @@ class PartedCoverage:
         found = EDGES[np.searchsorted(EDGES, np.append(*inner))]
         return np.unique(np.concatenate([[-np.inf], found, [np.inf]]))
 
-    def _settle(
-        self,
-        pairs: Events,
-        known: Known,
-        wanted: Bools,
-        some: Ints,
-        bars: Floats,
-        rule: Rule,
-        found: Crossings,
-    ) -> None:
-        """Follow the estimates of some groups through the cells that were collected."""
+    def _followed(self, pairs: Events, known: Known, wanted: Bools, some: Ints) -> Path:
+        """Return the estimates of some groups along the cells that were collected."""
         labels = self.labels
         cell = np.searchsorted(known.edges, labels.scores, side="left") - 1
         mine = np.isin(labels.groups, some) & wanted[labels.groups, np.maximum(cell, 0)]
@@ -192,35 +186,18 @@ class PartedCoverage:
         kind = np.repeat([1, 0, 0], [len(part.groups) for part in parts])
         order = np.lexsort((kind, score, group))
         group, score, kind = group[order], score[order], kind[order]
-        own, rest = (np.cumsum(np.concatenate([part[i] for part in parts])[order]) for i in (2, 3))
+        own, rest = (np.concatenate([part[i] for part in parts])[order] for i in (2, 3))
         # From the lower end of a cell on, it is what is known there, and what came since.
         starts = np.flatnonzero(kind == 1)
         since = np.repeat(np.arange(len(starts)), np.diff(np.append(starts, len(group))))
-        own0, rest0 = known.at_edges(self, where, first)
-        own = own - own[starts][since] + own0[since]
-        rest = rest - rest[starts][since] + rest0[since]
-        covered = (own * self.own_unit + rest * self.unit) / self.mass[group]
-        # Where several score the same, the last of them counts.
-        last = np.append((group[1:] != group[:-1]) | (score[1:] != score[:-1]), True)
-        reached = covered >= bars[group]
-        event = kind == 0
-        if rule == "last":
-            marks = np.flatnonzero(last & ~reached)
-            _, place = _last_of_each(group[marks])
-            at = marks[place] + 1
-            at = at[(at < len(group)) & (group[np.minimum(at, len(group) - 1)] == group[at - 1])]
-            never = np.setdiff1d(some, group[marks])  # reached even below all scores: a target of 0 or less
-        else:
-            marks = np.flatnonzero(last & reached & event)
-            _, place = _first_of_each(group[marks])
-            at, never = marks[place], marks[:0]
-        ends = np.searchsorted(np.flatnonzero(last), at)
-        at = np.flatnonzero(last)[ends]  # of equal scores
-        fine = np.isfinite(score[at])
-        found.thresholds[group[at][fine]] = score[at][fine]
-        found.estimates[group[at][fine]] = covered[at][fine]
-        found.weights[group[at][fine]] = rest[at][fine]
-        found.thresholds[never], found.estimates[never] = -np.inf, 0.0
+        (gained, lost), units = known.at_edges(self, where, first), (self.own_unit, self.unit)
+        falling, net = np.zeros(len(group)), []
+        for each, up, down, unit in zip((own, rest), gained, lost, units, strict=True):
+            upto, losses = np.cumsum(each), np.cumsum(np.maximum(-each, 0))
+            net.append(upto - upto[starts][since] + (up - down)[since])
+            falling += (losses - losses[starts][since] + down[since]) * unit
+        covered = (net[0] * self.own_unit + net[1] * self.unit) / self.mass[group]
+        return Path(group, score, kind == 0, covered, falling)
 
     def counted(self, thresholds: Floats) -> Talk[Ints]:
         """Return how many pairs of each group score at most as its thresholds: (thresholds, groups)."""
@@ -241,25 +218,6 @@ class PartedCoverage:
             np.cumsum(total, axis=1, out=total)
         rest = (gains - losses) * self.unit
         return Curves(pairs, hits, rest, own * self.own_unit + rest)
-
-    def upto(self, thresholds: Floats) -> Talk[tuple[Floats, Floats]]:
-        """Return what each group's pairs gain and lose in all up to thresholds, both of shape (m, groups).
-
-        `thresholds` has that shape, too. Gains and losses are the positive and negative weights, with those
-        of the labels.
-        """
-        question = PartedUpto(self, thresholds)
-        yield [question]
-        labels = self.labels
-        starts = np.searchsorted(labels.groups, np.arange(self.number + 1))
-        gains, losses = question.gains * self.unit, question.losses * self.unit
-        for g in range(self.number):
-            mine = slice(starts[g], starts[g + 1])
-            places = np.searchsorted(labels.scores[mine], thresholds[:, g], side="right")
-            for total, sign in ((gains, 1), (losses, -1)):
-                own = np.append(0, np.cumsum(np.maximum(sign * labels.own[mine], 0)))
-                total[:, g] += own[places] * self.own_unit
-        return gains, losses
 
     def range(self, alpha: float) -> tuple[Floats, Floats]:
         """Return the least and the greatest ``sum_{l in G} W[y, l] (1{l in C} - (1 - alpha))``, by group."""
@@ -317,11 +275,6 @@ class RowPartedCoverage(PartedCoverage):
     def of(self, rows: slice | Ints) -> Ints:
         return self.places[rows][:, None]
 
-    def by_group(self, values: Array, rows: slice | Ints) -> Ints:
-        sums = np.zeros(self.number, dtype=np.int64)
-        np.add.at(sums, self.places[rows], values.sum(axis=1))
-        return sums
-
     def count(self, block: Block, rows: slice | Ints, thresholds: Floats) -> Ints:
         sums = np.zeros(thresholds.shape, dtype=np.int64)
         places = self.places[rows]
@@ -334,17 +287,6 @@ class RowPartedCoverage(PartedCoverage):
 
     def worst_case(self) -> Floats:
         return np.array([expected_excess(max(1, n)) for n in self.counts.tolist()])
-
-
-def _last_of_each(groups: Ints) -> tuple[Ints, Ints]:
-    """Return the different groups, which ascend, and where each of them comes last."""
-    ends = np.flatnonzero(np.append(groups[1:] != groups[:-1], True)) if len(groups) else groups
-    return groups[ends], ends
-
-
-def _first_of_each(groups: Ints) -> tuple[Ints, Ints]:
-    starts = np.flatnonzero(np.append(True, groups[1:] != groups[:-1])) if len(groups) else groups
-    return groups[starts], starts
 
 
 def _batches(groups: Ints, sizes: Ints, most: int) -> list[Ints]:

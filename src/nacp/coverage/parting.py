@@ -29,16 +29,51 @@ class Events(NamedTuple):
 
 
 class Crossings(NamedTuple):
-    """For each group a native threshold, the estimated coverage there, and the pairs' weight up to there."""
+    """For each group a native threshold, the estimated coverage there, and the losses up to there."""
 
     thresholds: Floats
     estimates: Floats
-    weights: Ints
+    losses: Floats
 
     @classmethod
     def nowhere(cls, number: int) -> "Crossings":
         """Return what is found where no estimate crosses its target."""
-        return cls(np.full(number, np.inf), np.ones(number), np.zeros(number, dtype=np.int64))
+        return cls(np.full(number, np.inf), np.ones(number), np.zeros(number))
+
+
+class Path(NamedTuple):
+    """The estimates of groups, along some of their cells: what they are from each score on.
+
+    `events` says where it is the score of a pair, and not where a cell begins.
+    """
+
+    groups: Ints
+    scores: Floats
+    events: Bools
+    covered: Floats
+    losses: Floats
+
+    def settle(self, bars: Floats, rule: Rule, some: Ints, found: Crossings) -> None:
+        """Write down where the estimates of some groups cross their bars."""
+        group = self.groups
+        # Where several score the same, the last of them counts.
+        last = np.append((group[1:] != group[:-1]) | (self.scores[1:] != self.scores[:-1]), True)
+        reached = self.covered >= bars[group]
+        if rule == "last":
+            marks = np.flatnonzero(last & ~reached)
+            at = marks[np.append(group[marks][1:] != group[marks][:-1], True)[: len(marks)]] + 1
+            at = at[(at < len(group)) & (group[np.minimum(at, len(group) - 1)] == group[at - 1])]
+            never = np.setdiff1d(some, group[marks])  # reached even below all scores: a target of 0 or less
+        else:
+            marks = np.flatnonzero(last & reached & self.events)
+            at = marks[np.append(True, group[marks][1:] != group[marks][:-1])[: len(marks)]]
+            never = marks[:0]
+        ends = np.searchsorted(np.flatnonzero(last), at)
+        at = np.flatnonzero(last)[ends]  # of equal scores
+        at = at[np.isfinite(self.scores[at])]
+        found.thresholds[group[at]], found.estimates[group[at]] = self.scores[at], self.covered[at]
+        found.losses[group[at]] = self.losses[at]
+        found.thresholds[never], found.estimates[never] = -np.inf, 0.0
 
 
 class Cells:
@@ -104,7 +139,7 @@ class PartedTally(WholeRows):
         self.found[0] += pairs
         if coverage.constant is not None:
             return
-        weights = coverage.weights(rows)
+        weights = coverage.weights(coverage.sample.labels[rows])
         for i, part in ((1, np.maximum(weights, 0)), (2, np.maximum(-weights, 0))):
             np.add.at(self.found[i].reshape(-1), cell.reshape(-1), part.reshape(-1))
 
@@ -121,51 +156,27 @@ class PartedWindow(WholeRows):
 
     def __init__(self, coverage: "PartedCoverage", edges: Floats, wanted: Bools, some: Ints) -> None:
         super().__init__(coverage)
-        self._edges = edges
+        self._cells = Cells(edges)
         self._wanted = wanted & np.isin(np.arange(len(wanted)), some)[:, None]
-        cells = self._wanted.shape[1]
-        any_wanted = self._wanted.any(axis=1)
-        lows = np.where(any_wanted, edges[np.argmax(self._wanted, axis=1)], np.inf)
-        highs = edges[cells - np.argmax(self._wanted[:, ::-1], axis=1)]
-        self._lows, self._highs = lows, np.where(any_wanted, highs, -np.inf)
         self._parts: list[Events] = []
 
     def see(self, block: Block, rows: slice | Ints) -> None:
-        coverage, placed = self._coverage, block.placed
-        of = coverage.of(rows)
-        flat = np.flatnonzero((placed <= self._highs[of]) & (placed > self._lows[of]))
+        coverage, of = self._coverage, self._coverage.of(rows)
+        cell = self._cells.of(block)
+        cell += of * self._cells.number
+        flat = np.flatnonzero(self._wanted.reshape(-1).take(cell.reshape(-1)))
         row, column = np.divmod(flat, coverage.k)
-        scores = placed.reshape(-1)[flat].astype(np.float64)
-        groups = np.broadcast_to(of, placed.shape)[row, column]
-        if len(self._edges) > 2:
-            fine = self._wanted[groups, np.searchsorted(self._edges, scores, side="left") - 1]
-            row, column, scores, groups = row[fine], column[fine], scores[fine], groups[fine]
+        scores = block.placed.reshape(-1)[flat].astype(np.float64)
+        groups = np.broadcast_to(of, cell.shape)[row, column]
         if coverage.constant is not None:
             rest = np.full(len(scores), coverage.constant, dtype=np.int64)
         else:
-            labels = coverage.sample.labels[rows][row]
-            rest = np.rint(coverage.inverse.rest(labels, column) / coverage.unit).astype(np.int64)
+            rest = coverage.weights(coverage.sample.labels[rows][row], column)
         self._parts.append(Events(groups, scores, np.zeros_like(rest), rest))
 
     def events(self) -> Events:
         """Return the pairs."""
         return Events(*(np.concatenate(each) for each in zip(*self._parts, strict=True)))
-
-
-class PartedUpto(WholeRows):
-    """What the pairs of each group gain and lose up to thresholds of its own."""
-
-    def __init__(self, coverage: "PartedCoverage", thresholds: Floats) -> None:
-        super().__init__(coverage)
-        self._thresholds = thresholds
-        self.gains, self.losses = np.zeros((2, *thresholds.shape), dtype=np.int64)
-
-    def see(self, block: Block, rows: slice | Ints) -> None:
-        coverage, weights = self._coverage, self._coverage.weights(rows)
-        for i, each in enumerate(self._thresholds):
-            inside = block.placed <= each[coverage.of(rows)]
-            self.gains[i] += coverage.by_group(np.where(inside, np.maximum(weights, 0), 0), rows)
-            self.losses[i] += coverage.by_group(np.where(inside, np.maximum(-weights, 0), 0), rows)
 
 
 class Known(NamedTuple):
@@ -187,14 +198,14 @@ class Known(NamedTuple):
         return found
 
     def at_edges(self, coverage: "PartedCoverage", groups: Ints, cells: Ints) -> tuple[Ints, Ints]:
-        """Return the own weight and the rest weight up to the lower ends of cells of groups."""
+        """Return gains and losses up to the lower ends of cells of groups: of labels, and of pairs."""
         if not self.upto.shape[2]:
-            return np.zeros_like(groups), np.zeros_like(groups)
-        own = np.diff(self._own(coverage), axis=0)[0]
-        net = self.upto[1] - self.upto[2]
-        first = cells == 0
-        place = np.maximum(cells - 1, 0)
-        return np.where(first, 0, -own[groups, place]), np.where(first, 0, net[groups, place])
+            nothing = np.zeros((2, len(groups)), dtype=np.int64)
+            return nothing, nothing
+        own, place = self._own(coverage), np.maximum(cells - 1, 0)
+        known = np.stack([own, self.upto[1:]], axis=1)[:, :, groups, place]
+        gained, lost = np.where(cells == 0, 0, known)
+        return gained, lost
 
     def _own(self, coverage: "PartedCoverage") -> Ints:
         """Return what the labels' own weights gain and lose up to the upper ends: (2, groups, cells)."""

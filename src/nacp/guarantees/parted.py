@@ -75,11 +75,7 @@ def exchange(coverage: PartedCoverage, alpha: float, crossing: Rule, worst: bool
     targets = 1 - alpha - np.stack([least, most]) * each
     upper, lower = yield from coverage.crossings(targets, crossing)
     found = _findings(coverage, alpha, -least * each, upper, "expected")
-    if coverage.constant is not None:  # then all pairs lose, or none
-        losses = np.maximum(-coverage.unit * np.stack([lower.weights, upper.weights]), 0)
-    else:
-        _, losses = yield from coverage.upto(np.stack([lower.thresholds, upper.thresholds]))
-    gaps = (losses[1] - losses[0]) * np.where(upper.thresholds < np.inf, each, 0.0)
+    gaps = (upper.losses - lower.losses) * np.where(upper.thresholds < np.inf, each, 0.0)
     large = gaps > np.minimum(3 * each, alpha / 10)
     if large.any():
         careful = yield from cross(coverage, alpha, _worst(coverage), crossing, "expected")
