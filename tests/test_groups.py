@@ -534,6 +534,7 @@ def test_a_file_that_says_more_than_was_found_is_refused(points, tmp_path, field
         ({"groups": [["a"], ["b", "c"]]}, r"groups must have the shape \(300,\)"),
         ({"groups": ["a"] * 299 + [None]}, "groups is missing in row 299"),
         ({"groups": [1.0] * 299 + [float("nan")]}, "groups is missing in row 299"),
+        ({"groups": ["a"] * 299 + [float("nan")]}, "groups is missing in row 299"),
         ({"groups": [("a",)] * 300}, "groups must"),
         ({"groups": [1.0] * 299 + [float("inf")]}, "groups must be texts or finite numbers; found inf"),
         ({"groups": {0: "a"}}, "groups has no group for class 1; 1 of 10 classes"),
@@ -555,6 +556,14 @@ def test_what_cannot_be_is_refused(points, given, sentence):
     probs, _, noisy = points
     with pytest.raises(nacp.InputError, match=sentence):
         nacp.calibrate(probs, noisy, noise=0.2, **given)
+
+
+def test_a_number_beside_texts_stays_a_number(points):
+    probs, _, noisy = points
+    groups = [7, "a"] * 150
+    cal = nacp.calibrate(probs, noisy, noise=0.2, alpha=0.3, groups=groups, guarantee="none")
+    assert set(cal.names) == {7, "a"}
+    assert len(cal.predict_set(probs[:1], groups=[7])) == 1
 
 
 def test_groups_at_prediction_must_be_known_and_of_use(points):

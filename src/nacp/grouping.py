@@ -361,7 +361,7 @@ def _refuse_small(result: GroupedCalibration, noise: Noise | None, grouping: Gro
     more = f" and {len(some) - 5:,} more" if len(some) > 5 else ""
     each = result.calibrations[0].guarantee
     needed = points_needed(each, noise, result.k, result.alpha, of_classes=grouping.of_classes)
-    about = "" if needed is None else f"; about {needed:,} points of a group are needed"
+    about = "" if needed is None else f"; a group needs about {counted(needed, 'point')}"
     why = (
         ""
         if needed is not None
