@@ -285,6 +285,14 @@ static inline uint64_t packed(double p, word column)
 
 static inline uint32_t key_of(uint64_t packed) { return (uint32_t)(packed >> 32); }
 
+static inline double probability(uint64_t packed) /* as a float */
+{
+    uint32_t bits = ~key_of(packed);
+    float p;
+    memcpy(&p, &bits, 4);
+    return p;
+}
+
 /* The least float that is not below: floats are at least x if they are at least this. */
 static float not_below(double x)
 {
@@ -434,15 +442,23 @@ static int sort_nearly(uint64_t *words, word n)
     return 1;
 }
 
+/* The least and the greatest high half of words. */
+WIDE static void key_range(const uint64_t *words, word n, uint32_t *low, uint32_t *high)
+{
+    uint32_t least = UINT32_MAX, most = 0;
+    for (word i = 0; i < n; i++) {
+        uint32_t key = key_of(words[i]);
+        least = key < least ? key : least, most = key > most ? key : most;
+    }
+    *low = least, *high = most;
+}
+
 /* Sort words by their high halves; where these are equal, the order stays. Leading bits mostly do. */
 static void sort_many(uint64_t *words, uint64_t *spare, word n)
 {
-    uint32_t low = UINT32_MAX, high = 0;
+    uint32_t low, high;
     int shift = 0;
-    for (word i = 0; i < n; i++) {
-        uint32_t key = key_of(words[i]);
-        low = key < low ? key : low, high = key > high ? key : high;
-    }
+    key_range(words, n, &low, &high);
     while ((high - low) >> shift >> 16) shift++;
     sort_digits(words, spare, n, low, shift);
     if (!shift || sort_nearly(words, n)) return;
@@ -644,7 +660,7 @@ static void row_look(Row *row, const Block *block, word i, word least)
     const uint64_t *words = row->words - row->first;
     for (word j = start; j < stop; j++) {
         row->columns[j] = (int32_t)(uint32_t)words[j];
-        q->p[j] = entry(block, i, row->columns[j]);
+        q->p[j] = block->width == 4 ? probability(words[j]) : entry(block, i, row->columns[j]);
     }
     if (block->width == 8) /* the room of words that have been taken is free */
         order_within(q->p + start, row->columns + start, stop - start, block, i, row->words + start - row->first,
@@ -721,14 +737,6 @@ static void look(Row *row, const Block *block, word i, double limit)
 }
 
 /* ---- What has not been looked at ---- */
-
-static inline double probability(uint64_t packed) /* as a float */
-{
-    uint32_t bits = ~key_of(packed);
-    float p;
-    memcpy(&p, &bits, 4);
-    return p;
-}
 
 /* What the labels add up to that have been collected and not looked at. */
 static double mass_not_seen(const Row *row)
