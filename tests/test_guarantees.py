@@ -330,3 +330,24 @@ def test_with_checked_labels_any_scale_of_scores_will_do(guarantee):
     assert far.threshold - 999 == pytest.approx(cal.threshold, abs=1e-9)
     with pytest.raises(nacp.InputError, match="a grid, which is of no use"):
         nacp.calibrate(1 - probs, truth, clean=truth, guarantee=nacp.PAC(grid=(0.5,)), score="precomputed")
+
+
+@pytest.mark.parametrize("score", [nacp.HPS(), nacp.APS(), nacp.RAPS()], ids=repr)
+def test_where_sets_are_the_same_one_bet_does(score, monkeypatch):
+    from nacp.coverage import Coverage
+
+    probs, labels = twins.simulate("cifar10", n=300, random_state=1)
+    noisy = nacp.UniformNoise(0.2).sample(labels, 10, random_state=1)
+    found, placed = [], []
+    told = Coverage.told_apart
+
+    def counted(self, grid):
+        placed.append(np.count_nonzero(told(self, grid)))
+        return told(self, grid)
+
+    for how in (counted, lambda self, grid: np.ones(len(grid), dtype=bool)):
+        monkeypatch.setattr(Coverage, "told_apart", how)
+        cals = nacp.calibrate(probs, noisy, noise=0.2, score=score, alpha=[0.05, 0.1, 0.3])
+        found.append([cal.threshold for cal in cals])
+    assert found[0] == found[1]
+    assert placed[0] < len(nacp.PAC().thresholds(score))

@@ -23,8 +23,9 @@ class Tuning:
         1.2 to 2.3 times.
     native_blocks : int
         How much larger the blocks of the compiled engine are: it computes nothing from a block that would
-        have to stay in the cache, and a call costs some microseconds. Calibrating with HPS took 2.1 times as
-        long with 1, and as long with 8. So are those of a tensor on a device, where a call costs more.
+        have to stay in the cache, and a call costs some microseconds. Calibrating with HPS took 1.1 to 1.2
+        times as long with 4, and nearly as long with 16, which takes more memory. So are those of a tensor
+        on a device, where a call costs more.
     collected_pairs : int
         How many pairs one read may collect in all. They are held in memory: 16 MB for 2^21
         scores, and as much for their weights.
@@ -70,7 +71,7 @@ class Tuning:
     """
 
     block_entries: int = 1 << 18
-    native_blocks: int = 4
+    native_blocks: int = 8
     collected_pairs: int = 1 << 21
     new_cells: int = 1 << 16
     hint_pairs: int = 1 << 17

@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from nacp import engine
-from nacp._types import Floats, Ints
+from nacp._types import Bools, Floats, Ints
 from nacp.coverage.crossing import Cell, Crossing, Rule, Search, cut
 from nacp.coverage.estimator import Estimator, rest_unit
 from nacp.coverage.hint import Hint, hint_from
@@ -161,8 +161,11 @@ class Coverage:
             held = [(cell, pairs.window) for cell in collected]
             if collected:
                 self._hold(pairs.window)
-        for cell, window in held:
-            search.look_into(cell, *window.ascending)
+        for window in dict.fromkeys(window for _, window in held):
+            some = [cell for cell, its in held if its is window]
+            ascending = window.ascending(Cell(min(some).low, max(cell.high for cell in some)))
+            for cell in some:
+                search.look_into(cell, *ascending)
 
     def _hold(self, window: Window) -> None:
         """Keep pairs for whoever weighs them alike: so many that twice as many as one read collects fit."""
@@ -196,8 +199,10 @@ class Coverage:
         """Return some rows all over, and the tallies of all cells of eighths of them."""
         if self.read_as not in self.sample.glanced:
             parts = [TallyQuestion(self) for _ in range(8)]
-            rows = self.sample.glance(parts)
-            self.sample.glanced[self.read_as] = rows, np.stack([part.found for part in parts])
+            tallies = np.zeros((len(parts), *parts[0].found.shape), dtype=np.int64)
+            for part, tally in zip(parts, tallies, strict=True):
+                part.found = tally
+            self.sample.glanced[self.read_as] = self.sample.glance(parts), tallies
         return self.sample.glanced[self.read_as]
 
     def at(self, thresholds: Floats) -> Talk[Estimates]:
@@ -237,6 +242,17 @@ class Coverage:
     def testable(self, grid: Floats) -> Floats:
         """Return the thresholds at which all is known that a test needs, for a grid of them: all of these."""
         return grid
+
+    def told_apart(self, grid: Floats) -> Bools:
+        """Return of ascending native thresholds whether a set may be larger at the next one; known when a
+        crossing is.
+        """
+        assert self._search is not None
+        edges, pairs = self._search.edges, self._search.upto[0]
+        place = np.searchsorted(edges, grid, side="right") - 1
+        without = (pairs[1:] == pairs[:-1]) & (edges[1:] <= self._search.limit)
+        same = (place[1:] == place[:-1]) & without[place[:-1]]
+        return np.append(~same, np.ones(1, dtype=bool))
 
     def random_between(self, thresholds: Floats) -> tuple[Floats, Floats]:
         """Return bounds of F^r-hat at native thresholds, from the ends of cells; known when a crossing is."""

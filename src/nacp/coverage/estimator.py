@@ -46,20 +46,26 @@ class Estimator:
         if parts is not None:
             some = parts > 0
             label_scores, labels, self._parts = label_scores[some], labels[some], parts[some]
-        order = np.argsort(label_scores)
-        self.label_scores: Floats = label_scores[order]
-
         own = inverse.own
-        self._own_value = float(own[0])
-        if self._parts is None:
-            self._own_unit, own_weights = whole(own, np.abs(own).max(), np.abs(own).max(), points)
-            weights = own_weights[labels[order]]
+        self._own_value, largest = float(own[0]), np.abs(own).max()
+        self.label_scores: Floats
+        self._alike, self._upto = (
+            np.zeros(2, dtype=np.int64),
+            None,
+        )  # gains and losses: of any label, or up to it
+        if self._parts is None and np.all(own == own[0]):
+            self._own_unit, weights = whole(own[:1], largest, largest, points)
+            self.label_scores, self._alike = np.sort(label_scores), _signed(weights)[:, 0]
         else:
-            each = own[labels] * self._parts
-            self._own_unit, weights = whole(each[order], np.abs(each).max(), np.abs(own).max(), points)
-        self._gains = np.concatenate([[0], np.cumsum(np.maximum(weights, 0))])
-        self._losses = np.concatenate([[0], np.cumsum(np.maximum(-weights, 0))])
-        self._own = self._gains - self._losses
+            order = np.argsort(label_scores)
+            self.label_scores = label_scores[order]
+            if self._parts is None:
+                self._own_unit, own_weights = whole(own, largest, largest, points)
+                weights = own_weights[labels[order]]
+            else:
+                each = own[labels] * self._parts
+                self._own_unit, weights = whole(each[order], np.abs(each).max(), largest, points)
+            self._upto = np.cumsum(_signed(np.append(0, weights)), axis=1)
         self._own_size = float(np.sqrt(np.mean(own[labels] ** 2)))
 
         self.unit, self.constant = rest_unit(inverse, points)
@@ -78,6 +84,10 @@ class Estimator:
         share = self.labels_upto(q) / len(self.label_scores)
         return self._own_size * np.sqrt(share * (1 - share) / self.n * (1 - self.n / points))
 
+    def _own(self, labels: Ints) -> Ints:
+        """Return what the first so many labels gain and lose."""
+        return self._alike[:, None] * labels if self._upto is None else self._upto[:, labels]
+
     def labels_upto(self, q: Floats) -> Ints:
         """Return how many given labels score at most q."""
         return np.searchsorted(self.label_scores, q, side="right")
@@ -88,8 +98,9 @@ class Estimator:
         `gains` and `losses` are those of the pairs that score at most q.
         """
         labels, every = self.labels_upto(q), np.isposinf(q)
-        rising = self._gains[labels] * self._own_unit + np.where(every, self._totals[0], gains * self.unit)
-        falling = self._losses[labels] * self._own_unit + np.where(every, self._totals[1], losses * self.unit)
+        own = self._own(labels) * self._own_unit
+        rising = own[0] + np.where(every, self._totals[0], gains * self.unit)
+        falling = own[1] + np.where(every, self._totals[1], losses * self.unit)
         return rising, falling, self.clean_of(labels, gains - losses)
 
     def clean(self, q: Floats, net: Ints) -> Floats:
@@ -98,7 +109,7 @@ class Estimator:
 
     def clean_of(self, labels: Ints, net: Ints) -> Floats:
         """Return F^c-hat where so many labels, and pairs of such a weight, score at most q."""
-        clean: Floats = (self._own[labels] * self._own_unit + net * self.unit) / self.n
+        clean: Floats = (np.subtract(*self._own(labels)) * self._own_unit + net * self.unit) / self.n
         return clean
 
     def weighed(self, tally: Ints) -> Ints:
@@ -115,7 +126,7 @@ class Estimator:
         own = labels = upto - below
         own_unit, unit, pairs = self._own_value, self.unit, counted[0, cells]
         if self.constant is None or self._parts is not None:
-            own, own_unit = self._own[upto] - self._own[below], self._own_unit
+            own, own_unit = np.subtract(*(self._own(upto) - self._own(below))), self._own_unit
         if self.constant is None:
             _, gains, losses = counted[:, cells]
         else:
@@ -126,6 +137,11 @@ class Estimator:
     def weights(self, pairs: int, weights: Ints) -> Ints:
         """Return the weights of so many pairs: these ones, or all the same."""
         return weights if self.constant is None else np.broadcast_to(np.int64(self.constant), pairs)
+
+
+def _signed(weights: Ints) -> Ints:
+    """Return gains and losses."""
+    return np.stack([np.maximum(weights, 0), np.maximum(-weights, 0)])
 
 
 def rest_unit(inverse: ClassMatrix, n: int) -> tuple[float, int | None]:

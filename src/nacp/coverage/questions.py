@@ -3,7 +3,7 @@
 import math
 from collections.abc import Sequence
 from fractions import Fraction
-from functools import cached_property, partial
+from functools import partial
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -12,7 +12,7 @@ from nacp import engine
 from nacp._types import Floats, Ints
 from nacp.coverage.crossing import Cell
 from nacp.coverage.sample import Answer, Question
-from nacp.engine import Block, Kept
+from nacp.engine import Block, Keep, Kept
 from nacp.engine.cells import CELLS, EDGES
 
 if TYPE_CHECKING:
@@ -22,9 +22,10 @@ if TYPE_CHECKING:
 class TallyQuestion(Question):
     """Pairs, gains and losses of all cells, or between some edges.
 
-    Of all cells, those above the limit may have pairs of cells above them. The scores up to `keep`, which
-    is not above the limit, may be kept, so that nobody has to read the rows for them again. Pairs that weigh
-    the same may be collected from intervals up to the limit: `window` has them, if the engine hands them out.
+    Of all cells, those above the limit may have pairs and losses of cells above them. The scores up to
+    `keep`, which is not above the limit, may be kept, so that nobody has to read the rows for them again.
+    Pairs that weigh the same may be collected from intervals up to the limit: `window` has them, if the
+    engine hands them out.
     """
 
     def __init__(
@@ -37,7 +38,7 @@ class TallyQuestion(Question):
         spans: Sequence[Cell] = (),
     ) -> None:
         self.coverage, self._edges, self.limit, self._parts = coverage, edges, limit, parts
-        self._keep, self.keeps = keep, keep is not None
+        self._keep, self.keeps = keep, keep is not None  # up to where, and whether still
         self.upto = None if edges is None else float(edges[-1])
         self._kept: Kept | None = None
         self._window, self._handed = Window(list(spans)), 0
@@ -56,8 +57,10 @@ class TallyQuestion(Question):
         sample, weights = self.coverage.sample, self.coverage.weights(rows)
         if self._keep is not None and self.keeps:
             self._kept = self._kept or Kept(sample.k, sample.n, self._keep, sample.few_pairs * 5 // 4)
-        keep = partial(self._take, rows) if self._kept is not None or self._window.spans else None
-        self.found += engine.tally(block, self._edges, weights, self.limit, keep, self._parts)
+        low = [] if self._kept is None else [Cell(-np.inf, self._kept.limit)]
+        spans = merged([*low, *self._window.spans])
+        keep = Keep(spans, partial(self._take, rows)) if spans else None
+        engine.tally(block, self._edges, weights, self.limit, keep, self._parts, self.found)
         if self._kept is not None and self._kept.complete:
             sample.kept = self._kept
 
@@ -77,7 +80,7 @@ class TallyQuestion(Question):
             sample.kept.add(slice(0, sample.n), *answer.rows)
 
     def _take(self, rows: slice | Ints, numbers: Ints, scores: Floats, columns: Ints) -> None:
-        """Take the pairs of some rows up to the limit: those to be kept, and those to be collected."""
+        """Take the pairs of some rows: those to be kept, and those to be collected."""
         if self._kept is not None:
             self._kept.add(rows, numbers, scores, columns)
         for low, high in self._window.spans:
@@ -227,18 +230,17 @@ class Window:
         """Return whether all pairs of a cell were collected."""
         return any(span.low <= cell.low and cell.high <= span.high for span in self.spans)
 
-    @cached_property
-    def ascending(self) -> engine.Pairs:
-        """The pairs, in the order of their scores."""
-        scores, weights = (np.concatenate(each) for each in zip(*self.parts, strict=True))
-        self.parts = [engine.Pairs(scores, weights)]
-        if len(weights):
-            order = np.argsort(scores)
-            weights[:] = weights[order]
-            scores[:] = scores[order]
-        else:
-            scores.sort()
-        return self.parts[0]
+    def ascending(self, cell: Cell) -> engine.Pairs:
+        """Return the pairs of a cell, in the order of their scores."""
+        found: list[engine.Pairs] = []
+        for scores, weights in self.parts:
+            inside = (scores > cell.low) & (scores <= cell.high)
+            found.append(engine.Pairs(scores[inside], weights[inside] if len(weights) else weights))
+        scores, weights = (np.concatenate(each) for each in zip(*found, strict=True))
+        if not len(weights):
+            return engine.Pairs(np.sort(scores), weights)
+        order = np.argsort(scores)
+        return engine.Pairs(scores[order], weights[order])
 
 
 class WindowQuestion(Question):

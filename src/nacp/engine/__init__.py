@@ -22,14 +22,14 @@ from nacp.engine.choose import (
     using,
     window,
 )
-from nacp.engine.contract import ByEntry, ByLabel, Pairs, PerLabel, PerRow, Spec
+from nacp.engine.contract import ByEntry, ByLabel, Keep, Pairs, PerLabel, PerRow, Spec
 from nacp.engine.formula import traced
 from nacp.engine.kept import Kept
 from nacp.engine.lumped import Lumped
 from nacp.engine.scratch import Scratch
 
 __all__ = [
-    "Block", "ByEntry", "ByLabel", "Kept", "Lumped", "Pairs", "PerLabel", "PerRow", "Scratch", "Spec",
+    "Block", "ByEntry", "ByLabel", "Keep", "Kept", "Lumped", "Pairs", "PerLabel", "PerRow", "Scratch", "Spec",
     "check", "counts", "engine_name", "gains", "inside", "is_tensor", "keeps", "kept_block", "label_scores",
     "open_block", "play", "profile", "set_of_row", "sets", "squares", "tally", "traced", "uniforms", "using",
     "window",

@@ -22,6 +22,7 @@ def tally(
     numbers: Any,
     out: Any,
     parts: Any = ...,
+    spans: Any = ...,
     /,
 ) -> tuple[bytes, bytes]: ...
 def squares(

@@ -45,16 +45,40 @@ WIDE static void new_stakes(const double *restrict wealth, const double *restric
     }
 }
 
-WIDE static void bet_on_point(const double *restrict gains, const double *restrict stakes, double *restrict growth,
-                              double *restrict highest, double *restrict sums, double *restrict squares, word bets)
+#define AT_ONCE 16 /* bets that are played together: how they stand stays in registers */
+
+/* Place some bets on points, one point after the other; the next point's gains are `apart` from this one's. */
+static inline __attribute__((always_inline)) void bet_on(const double *restrict gains, word apart, word points,
+                                                         const double *restrict stakes, double *restrict growth,
+                                                         double *restrict highest, double *restrict sums,
+                                                         double *restrict squares, word bets)
 {
-    for (word b = 0; b < bets; b++) {
-        double gain = gains[b], grown = growth[b] * (1 + stakes[b] * gain);
-        growth[b] = grown;
-        highest[b] = grown > highest[b] ? grown : highest[b];
-        sums[b] += gain;
-        squares[b] += gain * gain;
+    double grown[AT_ONCE], high[AT_ONCE], sum[AT_ONCE], square[AT_ONCE], stake[AT_ONCE] = {0};
+    size_t bytes = sizeof(double) * (size_t)bets;
+    memcpy(stake, stakes, bytes), memcpy(grown, growth, bytes), memcpy(high, highest, bytes);
+    memcpy(sum, sums, bytes), memcpy(square, squares, bytes);
+    for (word i = 0; i < points; i++, gains += apart) {
+        for (word b = 0; b < bets; b++) {
+            double gain = gains[b];
+            grown[b] *= 1 + stake[b] * gain;
+            high[b] = grown[b] > high[b] ? grown[b] : high[b];
+            sum[b] += gain;
+            square[b] += gain * gain;
+        }
     }
+    memcpy(growth, grown, bytes), memcpy(highest, high, bytes);
+    memcpy(sums, sum, bytes), memcpy(squares, square, bytes);
+}
+
+/* The same of any number of bets. */
+WIDE static void bet_on_points(const double *restrict gains, word points, const double *restrict stakes,
+                               double *restrict growth, double *restrict highest, double *restrict sums,
+                               double *restrict squares, word bets)
+{
+    word b = 0;
+    for (; b + AT_ONCE <= bets; b += AT_ONCE)
+        bet_on(gains + b, bets, points, stakes + b, growth + b, highest + b, sums + b, squares + b, AT_ONCE);
+    bet_on(gains + b, bets, points, stakes + b, growth + b, highest + b, sums + b, squares + b, bets - b);
 }
 
 /* See how bets stand, and begin a new part. What became of those that are not open is of no interest. */
@@ -85,9 +109,8 @@ static void play_points(Bets *bets)
                        bets->slopes, bets->delta, (double)bets->seen, (double)(bets->all - bets->seen));
         word until = bets->stops[place + 1] - bets->seen, number = bets->points - played;
         number = number < until ? number : until;
-        for (word i = played; i < played + number; i++)
-            bet_on_point(bets->gains + i * bets->bets, bets->stakes, bets->growth, bets->highest, bets->new_sums,
-                         bets->new_squares, bets->bets);
+        bet_on_points(bets->gains + played * bets->bets, number, bets->stakes, bets->growth, bets->highest,
+                      bets->new_sums, bets->new_squares, bets->bets);
         played += number, bets->seen += number;
         if (number < until) break;
         place++;

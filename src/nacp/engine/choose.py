@@ -7,7 +7,7 @@ tensor on a device go to torch's, where they lie; ``NACP_ENGINE=torch`` sends al
 
 import os
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from importlib.util import find_spec
@@ -17,7 +17,7 @@ from typing import Any
 from nacp._types import Array, Floats, Ints
 from nacp.engine import lumped, numpy
 from nacp.engine.block import Block as Block
-from nacp.engine.contract import Pairs, PerLabel, PerRow, Spec, Thresholds, Weights
+from nacp.engine.contract import Keep, Pairs, PerLabel, PerRow, Spec, Thresholds, Weights
 from nacp.engine.kept import Kept
 from nacp.engine.lumped import Lumped
 from nacp.engine.scratch import Scratch
@@ -134,11 +134,12 @@ def tally(
     edges: Floats | None = None,
     weights: Weights = None,
     limit: float = float("inf"),
-    keep: Callable[[Ints, Floats, Ints], None] | None = None,
+    keep: Keep | None = None,
     parts: int = 4,
+    into: Ints | None = None,
 ) -> Ints:
     """Return pairs, gains and losses of cells: see `nacp.engine.numpy.tally`."""
-    found: Ints = _of_block(block).tally(block, edges, weights, limit, keep, parts)
+    found: Ints = _of_block(block).tally(block, edges, weights, limit, keep, parts, into)
     return found
 
 

@@ -23,7 +23,7 @@ whole numbers: their sums are the same in any order. A threshold is one number, 
 one per row (`PerRow`).
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import NamedTuple, Protocol, TypeAlias
@@ -144,3 +144,12 @@ class Pairs(NamedTuple):
 
     scores: Floats
     weights: Ints
+
+
+class Keep(NamedTuple):
+    """Pairs that are to be handed out while all are counted: those that score in some intervals (low, high],
+    ascending and disjoint. `take` is told how many labels of each row they are, their scores, and the labels.
+    """
+
+    spans: Sequence[tuple[float, float]]
+    take: Callable[[Ints, Floats, Ints], None]

@@ -5,14 +5,19 @@
 typedef TYPE NAME(Vector) __attribute__((vector_size(BYTES)));
 typedef MASK NAME(Mask) __attribute__((vector_size(BYTES)));
 typedef double NAME(Doubles) __attribute__((vector_size(BYTES)));
+typedef word NAME(Words) __attribute__((vector_size(BYTES)));
 typedef TYPE NAME(Part) __attribute__((vector_size(BYTES / sizeof(double) * sizeof(TYPE)))); /* as many of them */
 
 #define Vector NAME(Vector)
 #define Mask NAME(Mask)
 #define Doubles NAME(Doubles)
+#define Words NAME(Words)
 #define LANES ((word)(BYTES / sizeof(TYPE)))
+#define WIDTH ((word)(BYTES / sizeof(word)))
 #define PARTS ((int)(sizeof(double) / sizeof(TYPE)))
 #define LOAD(vector, from) memcpy(&(vector), (from), sizeof(vector))
+#define EACH_CUT _Pragma("GCC unroll 4") for (int j = 0; j < CUTS; j++)
+#define EACH_CUT_AND_0 _Pragma("GCC unroll 5") for (int j = 0; j <= CUTS; j++)
 #define ONLY(x, chosen) ((Vector)((Mask)(x) & (chosen)))
 
 /* The entries from a column on; those that would come after the last one compare as false. */
@@ -26,6 +31,49 @@ static inline Vector NAME(next)(const TYPE *p, word column, word k)
         memcpy(&x, p + column, sizeof(TYPE) * (size_t)(k - column));
     }
     return x;
+}
+
+/* What the lanes of a vector add up to. Vectors that are taken by value need not lie in memory before. */
+static inline double NAME(sum)(Vector x)
+{
+    double sum = 0;
+    for (int lane = 0; lane < LANES; lane++) sum += x[lane];
+    return sum;
+}
+
+static inline word NAME(total)(Mask numbers)
+{
+    word total = 0;
+    for (int lane = 0; lane < LANES; lane++) total += numbers[lane];
+    return total;
+}
+
+static inline word NAME(added)(Words x)
+{
+    word sum = 0;
+    for (int lane = 0; lane < WIDTH; lane++) sum += x[lane];
+    return sum;
+}
+
+static inline double NAME(mass)(Doubles x)
+{
+    double sum = 0;
+    for (int lane = 0; lane < WIDTH; lane++) sum += x[lane];
+    return sum;
+}
+
+/* One bit for each of the next entries: whether it is at least so large. */
+static inline uint64_t NAME(at_least)(const TYPE *p, TYPE least)
+{
+#ifdef AT_LEAST
+    Vector x;
+    LOAD(x, p);
+    return (uint32_t)AT_LEAST(x, least);
+#else
+    uint64_t bits = 0;
+    for (int lane = 0; lane < LANES; lane++) bits |= (uint64_t)(p[lane] >= least) << lane;
+    return bits;
+#endif
 }
 
 static double NAME(largest)(const void *row, word k)
@@ -53,8 +101,8 @@ static int NAME(checked)(const void *row, word k, double tolerance)
     const TYPE *p = row;
     Vector x, y, sums = {0}, others = {0};
     Mask good = ~(Mask){0};
-    double sum = 0;
-    int wrong = 0;
+    double sum;
+    int wrong;
     word column = 0;
     for (; column + 2 * LANES <= k; column += 2 * LANES) {
         LOAD(x, p + column);
@@ -62,8 +110,8 @@ static int NAME(checked)(const void *row, word k, double tolerance)
         sums += x, others += y;
         good &= (x >= 0) & (y >= 0);
     }
-    sums += others;
-    for (int lane = 0; lane < LANES; lane++) sum += sums[lane], wrong |= !good[lane];
+    sum = NAME(sum)(sums + others);
+    wrong = NAME(total)(good) != -LANES;
     for (; column < k; column++) sum += p[column], wrong |= !(p[column] >= 0);
     if (wrong || !(fabs(sum - 1) <= tolerance)) return 0;
     return sum <= 1 + 8 * EPSILON || NAME(largest)(row, k) <= 1;
@@ -90,11 +138,9 @@ static Standing NAME(standing)(const void *row, word k, double entry)
         for (int part = 0; part < PARTS; part++)
             sums[part] += (__builtin_convertvector(parts[part], Doubles) + 1.0) - 1.0;
     }
-    for (int lane = 0; lane < LANES; lane++) {
-        found.above += above[lane], found.equal += equal[lane];
-        found.most = most[lane] > found.most ? most[lane] : found.most;
-        found.mass += sums[lane % PARTS][lane / PARTS];
-    }
+    found.above = NAME(total)(above), found.equal = NAME(total)(equal);
+    for (int part = 0; part < PARTS; part++) found.mass += NAME(mass)(sums[part]);
+    for (int lane = 0; lane < LANES; lane++) found.most = most[lane] > found.most ? most[lane] : found.most;
     for (; column < k; column++) {
         if (p[column] > own) found.above++, found.mass += ((double)p[column] + 1.0) - 1.0;
         found.equal += p[column] == own;
@@ -103,24 +149,20 @@ static Standing NAME(standing)(const void *row, word k, double entry)
     return found;
 }
 
-/* How many entries are in [cuts[j], below), for descending cuts. */
-static void NAME(numbers)(const void *row, word k, const double *cuts, double below, word *number)
+/* How many entries are at least cuts[j]. */
+static void NAME(numbers)(const void *row, word k, const double *cuts, word *number)
 {
     const TYPE *p = row;
-    TYPE lows[CUTS], high = NOT_BELOW(below);
+    TYPE lows[CUTS];
     Mask numbers[CUTS] = {{0}};
     Vector x;
     word column = 0;
-    for (int j = 0; j < CUTS; j++) lows[j] = NOT_BELOW(cuts[j]);
+    EACH_CUT lows[j] = NOT_BELOW(cuts[j]);
     for (; column < k; column += LANES) {
         x = NAME(next)(p, column, k);
-        Mask low = x < high;
-        for (int j = 0; j < CUTS; j++) numbers[j] -= (x >= lows[j]) & low;
+        EACH_CUT numbers[j] -= x >= lows[j];
     }
-    for (int j = 0; j < CUTS; j++) {
-        number[j] = 0;
-        for (int lane = 0; lane < LANES; lane++) number[j] += numbers[j][lane];
-    }
+    EACH_CUT number[j] = NAME(total)(numbers[j]);
 }
 
 /* How many entries are in [cuts[j], below), and about what they add up to, for descending cuts. */
@@ -131,38 +173,45 @@ static void NAME(tails)(const void *row, word k, const double *cuts, double belo
     Mask numbers[CUTS] = {{0}};
     Vector x, sums[CUTS] = {{0}};
     word column = 0;
-    for (int j = 0; j < CUTS; j++) lows[j] = NOT_BELOW(cuts[j]);
+    EACH_CUT lows[j] = NOT_BELOW(cuts[j]);
     for (; column < k; column += LANES) {
         x = NAME(next)(p, column, k);
-        Mask low = x < high;
-        for (int j = 0; j < CUTS; j++) {
-            Mask within = (x >= lows[j]) & low;
+        x = (Vector)((Mask)x | ~(x < high)); /* NaN, if it is not below */
+        EACH_CUT {
+            Mask within = x >= lows[j];
             numbers[j] -= within;
             sums[j] += ONLY(x, within);
         }
     }
-    for (int j = 0; j < CUTS; j++) {
-        number[j] = 0, mass[j] = 0;
-        for (int lane = 0; lane < LANES; lane++) number[j] += numbers[j][lane], mass[j] += sums[j][lane];
-    }
+    EACH_CUT number[j] = NAME(total)(numbers[j]), mass[j] = NAME(sum)(sums[j]);
 }
 
-/* The positive and the negative weight of the entries in [cuts[j], below), for descending cuts and for 0. */
+/* The negative weight of the entries in [cuts[j], below), for descending cuts and for 0; the positive one for 0. */
 static void NAME(weigh)(const void *row, word k, const double *cuts, double below, const word *weights, Weight *found)
 {
     const TYPE *p = row;
-    TYPE lows[CUTS + 1] = {0}, high = NOT_BELOW(below);
-    word gains[CUTS + 1] = {0}, losses[CUTS + 1] = {0};
-    for (int j = 0; j < CUTS; j++) lows[j] = NOT_BELOW(cuts[j]);
-    for (word column = 0; column < k; column++) {
-        word weight = p[column] < high ? weights[column] : 0;
-        word gain = weight > 0 ? weight : 0, loss = weight < 0 ? -weight : 0;
-        for (int j = 0; j <= CUTS; j++) {
-            gains[j] += p[column] >= lows[j] ? gain : 0;
-            losses[j] += p[column] >= lows[j] ? loss : 0;
-        }
+    double lows[CUTS + 1] = {0};
+    Words gains = {0}, losses[CUTS + 1] = {{0}};
+    word column = 0;
+    memcpy(lows, cuts, CUTS * sizeof(double));
+    for (; column + WIDTH <= k; column += WIDTH) {
+        NAME(Part) part;
+        Words weight;
+        LOAD(part, p + column);
+        LOAD(weight, weights + column);
+        Doubles x = __builtin_convertvector(part, Doubles);
+        weight &= (x < below) & (x >= 0);
+        Words loss = weight & (weight < 0);
+        gains += weight ^ loss;
+        EACH_CUT_AND_0 losses[j] -= loss & (x >= lows[j]);
     }
-    for (int j = 0; j <= CUTS; j++) found[j] = (Weight){gains[j], losses[j]};
+    EACH_CUT_AND_0 found[j] = (Weight){0, NAME(added)(losses[j])};
+    found[CUTS].gain = NAME(added)(gains);
+    for (; column < k; column++) {
+        word weight = p[column] >= 0 && p[column] < below ? weights[column] : 0;
+        if (weight > 0) found[CUTS].gain += weight;
+        for (int j = 0; weight < 0 && j <= CUTS; j++) found[j].loss -= p[column] >= lows[j] ? weight : 0;
+    }
 }
 
 /* Collect the entries in [low, high) of a row as words, in the order of their columns; return how many. */
@@ -171,25 +220,17 @@ static word NAME(collect)(const void *row, word k, double low, double high, uint
     const TYPE *p = row;
     TYPE least = NOT_BELOW(low), bound = NOT_BELOW(high);
     word number = 0, column = 0;
-    for (; column + 32 <= k; column += 32) {
-        uint32_t found = 0;
-#ifdef BITS
-        for (int bit = 0; bit < 32; bit += LANES) {
-            Vector x;
-            LOAD(x, p + column + bit);
-            found |= (uint32_t)BITS((x >= least) & (x < bound)) << bit;
-        }
-#else
-        for (int bit = 0; bit < 32; bit++)
-            found |= (uint32_t)((p[column + bit] >= least) & (p[column + bit] < bound)) << bit;
-#endif
-        if (found == UINT32_MAX) {
-            for (int bit = 0; bit < 32; bit++) words[number++] = packed(p[column + bit], column + bit);
+    for (; column + 64 <= k; column += 64) {
+        uint64_t found = 0;
+        for (int bit = 0; bit < 64; bit += LANES) found |= NAME(at_least)(p + column + bit, least) << bit;
+        if (found == UINT64_MAX && high == INFINITY) {
+            for (int bit = 0; bit < 64; bit++) words[number++] = packed(p[column + bit], column + bit);
             continue;
         }
         for (; found; found &= found - 1) {
-            word at = column + __builtin_ctz(found);
-            words[number++] = packed(p[at], at);
+            word at = column + __builtin_ctzll(found);
+            words[number] = packed(p[at], at);
+            number += p[at] < bound;
         }
     }
     for (; column < k; column++)
@@ -208,4 +249,8 @@ static const Lanes NAME(lanes) = {
 #undef LANES
 #undef PARTS
 #undef LOAD
+#undef EACH_CUT
+#undef EACH_CUT_AND_0
+#undef Words
+#undef WIDTH
 #undef ONLY

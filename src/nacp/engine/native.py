@@ -19,7 +19,7 @@ from nacp.engine import _native, numpy
 from nacp.engine import block as block_
 from nacp.engine.cells import CELLS, EDGES, ENDS, cell_table
 from nacp.engine.codes import Codes
-from nacp.engine.contract import ByLabel, Pairs, PerLabel, PerRow, Spec, Thresholds, Weights, Whole
+from nacp.engine.contract import ByLabel, Keep, Pairs, PerLabel, PerRow, Spec, Thresholds, Weights, Whole
 from nacp.engine.hashing import hash_plan
 from nacp.engine.kept import Kept
 from nacp.engine.scratch import Scratch
@@ -84,7 +84,7 @@ class KeptBlock(Block):
 
     def __init__(self, kept: Kept, rows: slice | Ints, spec: Spec) -> None:
         described = kept.described(rows)
-        self.spec, self.shape = spec, (len(described[1]), kept.k)
+        self.spec, self.shape, self.scratch = spec, (len(described[1]), kept.k), Scratch()
         self.described = (None, *self.shape, 4, None, None, None, described)
 
 
@@ -129,25 +129,31 @@ def tally(
     edges: Floats | None = None,
     weights: Weights = None,
     limit: float = np.inf,
-    keep: Callable[[Ints, Floats, Ints], None] | None = None,
+    keep: Keep | None = None,
     parts: int = _CUTS,
+    into: Ints | None = None,
 ) -> Ints:
     """Return pairs, gains and losses, shape (3, cells): their number, positive and negative weight.
 
-    What scores above the limit may be counted in lower cells than its own, but beyond the limit. What does
-    not goes to `keep`: how many labels of each row, their scores, and these labels. The others of a row are
-    cut into more than so many parts.
+    What scores above the limit may be counted in lower cells than its own, but beyond the limit, and gains
+    anywhere there: these labels of a row are cut into more than so many parts. What scores in intervals up to
+    the limit goes to `keep`.
     """
     if not isinstance(block, Block):
-        return numpy.tally(block, edges, weights, limit)
-    rows, cells = 1 if weights is None else 3, CELLS if edges is None else len(edges) - 1
+        return numpy.tally(block, edges, weights, limit, into=into)
+    shape = (1 if weights is None else 3, CELLS if edges is None else len(edges) - 1)
+    total = np.zeros(shape, dtype=np.int64) if into is None else into
     numbers = None if keep is None else np.empty(block.shape[0], dtype=np.int64)
 
     indexed = None if edges is None else _indexed(edges)
+    spans = None if keep is None else np.array(keep.spans, dtype=np.float64)
 
-    def count(*arguments: Any) -> tuple[Ints, bytes, bytes]:
-        out = np.zeros((rows, cells), dtype=np.int64)
-        return out, *_native.tally(*(*arguments, numbers, out, indexed))
+    def count(described: tuple[Any, ...], first: int, *arguments: Any) -> tuple[Ints, bytes, bytes]:
+        out = total
+        if first:  # in another thread
+            out = block.scratch.get(f"tally {first}", shape, np.int64)
+            out[:] = 0
+        return out, *_native.tally(*(described, first, *arguments, numbers, out, indexed, spans))
 
     table = cell_table() if edges is None or indexed is not None else None
     limit = limit if edges is None else float(edges[-1])
@@ -155,8 +161,9 @@ def tally(
     found = _over_rows(count, block.described, table, edges, limit, cuts, *_weights(weights))
     tallies, scores, columns = zip(*found, strict=True)
     if keep is not None and numbers is not None:
-        keep(numbers, np.frombuffer(b"".join(scores)), np.frombuffer(b"".join(columns), dtype=np.int32))
-    total: Ints = sum(tallies[1:], start=tallies[0])
+        keep.take(numbers, np.frombuffer(b"".join(scores)), np.frombuffer(b"".join(columns), dtype=np.int32))
+    for each in tallies[1:]:
+        total += each
     return total
 
 

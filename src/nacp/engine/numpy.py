@@ -9,7 +9,7 @@ from nacp._types import Array, Bools, Floats, Ints
 from nacp.engine import lumped
 from nacp.engine.block import Block, lowest_finite
 from nacp.engine.cells import CELLS, codes_between
-from nacp.engine.contract import ByEntry, ByLabel, Pairs, PerLabel, PerRow, Spec, Thresholds, Weights
+from nacp.engine.contract import ByEntry, ByLabel, Keep, Pairs, PerLabel, PerRow, Spec, Thresholds, Weights
 from nacp.engine.formula import Expression
 from nacp.engine.hashing import hashed_uniforms
 from nacp.engine.ranks import (
@@ -71,17 +71,24 @@ def tally(
     edges: Floats | None = None,
     weights: Weights = None,
     limit: float = np.inf,
-    keep: Callable[[Ints, Floats, Ints], None] | None = None,
+    keep: Keep | None = None,
     parts: int = 4,
+    into: Ints | None = None,
 ) -> Ints:
     """Return pairs, gains and losses, shape (3, cells): their number, positive and negative weight.
 
     With `edges`, for the cells ``(edges[i], edges[i + 1]]``; without, for all cells of `nacp.engine.cells`.
     Where all weights are equal, the pairs alone, shape (1, cells). Of all cells, an engine may count what
     scores above the limit (an edge of cells) in lower cells than its own, if these are above the limit,
-    too; the more `parts` it makes of these, the fewer; and it may hand what does not to `keep`. This engine
-    does neither.
+    too, and gains anywhere there; the more `parts` it makes of these, the fewer; and it may hand what scores
+    in some intervals up to the limit to `keep`. This engine does neither. What is found is added to `into`,
+    if there is one.
     """
+    found = _tally(block, edges, weights)
+    return found if into is None else np.add(into, found, out=into)
+
+
+def _tally(block: Block, edges: Floats | None, weights: Weights) -> Ints:
     if isinstance(block, lumped.Block):
         return lumped.tally(block, edges, weights)
     placed = weights is not None

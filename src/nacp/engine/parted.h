@@ -6,7 +6,7 @@
 
 #include "rows.h"
 
-#define AT_ONCE 4 /* rows */
+#define ROWS_AT_ONCE 8
 
 /* A function that is compiled for still wider vectors, too. */
 #if defined(__x86_64__) && defined(__GLIBC__) && !defined(__clang__) && !defined(__SANITIZE_ADDRESS__)
@@ -15,14 +15,14 @@
 #define WIDEST
 #endif
 
-/* For each label, count those of AT_ONCE rows in which it scores at most as its threshold. */
+/* For each label, count those of ROWS_AT_ONCE rows in which it scores at most as its threshold. */
 WIDEST static void count_inside(const double *restrict scores, const double *restrict thresholds, word *restrict found,
                                 word k)
 {
-    const double *a = scores, *b = a + k, *c = b + k, *d = c + k;
     for (word l = 0; l < k; l++) {
-        double q = thresholds[l];
-        found[l] += (word)(a[l] <= q) + (word)(b[l] <= q) + (word)(c[l] <= q) + (word)(d[l] <= q);
+        word inside = 0;
+        for (word row = 0; row < ROWS_AT_ONCE; row++) inside += scores[row * k + l] <= thresholds[l];
+        found[l] += inside;
     }
 }
 
@@ -38,10 +38,10 @@ static void place_scores(Row *row, const Block *block, word i, double *scores)
     for (word j = 0; j < row->number; j++) scores[row->column[j]] = row->score[j];
 }
 
-/* The same of AT_ONCE rows; those that do not exist have no label in any set. */
+/* The same of ROWS_AT_ONCE rows; those that do not exist have no label in any set. */
 static void place_some(Row *row, const Block *block, word first, word last, double *scores)
 {
-    for (word i = first; i < first + AT_ONCE; i++, scores += block->k) {
+    for (word i = first; i < first + ROWS_AT_ONCE; i++, scores += block->k) {
         if (i < last)
             place_scores(row, block, i, scores);
         else

@@ -30,7 +30,11 @@ typedef int64_t word;
 
 /* A function that is compiled for wider vectors, too, where the linker can choose between several. */
 #if defined(__x86_64__) && defined(__GLIBC__) && !defined(__clang__) && !defined(__SANITIZE_ADDRESS__)
+#if __GNUC__ >= 12
+#define WIDE __attribute__((target_clones("arch=x86-64-v4", "avx2", "default")))
+#else
 #define WIDE __attribute__((target_clones("avx2", "default")))
+#endif
 #else
 #define WIDE
 #endif
@@ -61,7 +65,7 @@ typedef struct {
     double (*largest)(const void *row, word k);
     int (*checked)(const void *row, word k, double tolerance);
     Standing (*standing)(const void *row, word k, double entry);
-    void (*numbers)(const void *row, word k, const double *cuts, double below, word *number);
+    void (*numbers)(const void *row, word k, const double *cuts, word *number);
     void (*tails)(const void *row, word k, const double *cuts, double below, word *number, double *mass);
     void (*weigh)(const void *row, word k, const double *cuts, double below, const word *weights, Weight *found);
     word (*collect)(const void *row, word k, double low, double high, uint64_t *words);
@@ -300,7 +304,7 @@ static float not_below(double x)
     return nearest < x ? nextafterf(nearest, INFINITY) : nearest;
 }
 
-/* lanes.h for each type and width of vectors. BITS has one bit for each entry of a mask. */
+/* lanes.h for each type and width of vectors. AT_LEAST has one bit for each entry: whether it is at least y. */
 #define TYPE float
 #define MASK int32_t
 #define EPSILON FLT_EPSILON
@@ -314,21 +318,21 @@ static float not_below(double x)
 #pragma GCC push_options
 #pragma GCC target("avx2")
 #define BYTES 32
-#define BITS(mask) _mm256_movemask_ps((__m256)(mask))
+#define AT_LEAST(x, y) _mm256_movemask_ps(_mm256_cmp_ps((__m256)(x), _mm256_set1_ps(y), _CMP_GE_OQ))
 #define NAME(name) name##_floats_avx2
 #include "lanes.h"
 #undef BYTES
-#undef BITS
+#undef AT_LEAST
 #undef NAME
 #pragma GCC pop_options
 #pragma GCC push_options
 #pragma GCC target("avx512dq")
 #define BYTES 64
-#define BITS(mask) _mm512_movepi32_mask((__m512i)(mask))
+#define AT_LEAST(x, y) _mm512_cmp_ps_mask((__m512)(x), _mm512_set1_ps(y), _CMP_GE_OQ)
 #define NAME(name) name##_floats_avx512
 #include "lanes.h"
 #undef BYTES
-#undef BITS
+#undef AT_LEAST
 #undef NAME
 #pragma GCC pop_options
 #endif
@@ -350,21 +354,21 @@ static float not_below(double x)
 #pragma GCC push_options
 #pragma GCC target("avx2")
 #define BYTES 32
-#define BITS(mask) _mm256_movemask_pd((__m256d)(mask))
+#define AT_LEAST(x, y) _mm256_movemask_pd(_mm256_cmp_pd((__m256d)(x), _mm256_set1_pd(y), _CMP_GE_OQ))
 #define NAME(name) name##_doubles_avx2
 #include "lanes.h"
 #undef BYTES
-#undef BITS
+#undef AT_LEAST
 #undef NAME
 #pragma GCC pop_options
 #pragma GCC push_options
 #pragma GCC target("avx512dq")
 #define BYTES 64
-#define BITS(mask) _mm512_movepi64_mask((__m512i)(mask))
+#define AT_LEAST(x, y) _mm512_cmp_pd_mask((__m512d)(x), _mm512_set1_pd(y), _CMP_GE_OQ)
 #define NAME(name) name##_doubles_avx512
 #include "lanes.h"
 #undef BYTES
-#undef BITS
+#undef AT_LEAST
 #undef NAME
 #pragma GCC pop_options
 #endif
@@ -678,7 +682,7 @@ static void row_look(Row *row, const Block *block, word i, word least)
 /* Look at the labels of row i that were collected until their scores have passed a limit; return if they have. */
 static int row_pass(Row *row, const Block *block, word i, double limit)
 {
-    for (word least = FIRST_LOOK; row->number < row->collected; least *= 2) {
+    for (word least = limit < INFINITY ? FIRST_LOOK : row->size; row->number < row->collected; least *= 2) {
         row_look(row, block, i, least);
         if (row->number >= 2 && row->score[row->number - 1] > limit) return 1;
     }

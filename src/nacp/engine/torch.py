@@ -6,7 +6,7 @@ formulas that the compiled engine does, and scores that are given; what it canno
 refused where the rows would have to be copied to the host for it.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from functools import lru_cache
 from typing import Any
 
@@ -18,7 +18,7 @@ from nacp._types import Floats, Ints
 from nacp.engine import block as block_
 from nacp.engine import numpy
 from nacp.engine.cells import CELLS, HALF, cell_table
-from nacp.engine.contract import ByEntry, ByLabel, Pairs, PerLabel, PerRow, Spec, Thresholds, Weights
+from nacp.engine.contract import ByEntry, ByLabel, Keep, Pairs, PerLabel, PerRow, Spec, Thresholds, Weights
 from nacp.engine.scratch import Scratch
 from nacp.engine.tensors import Block, LabelRanks, evaluated, fetched, hashed, is_p, sent
 from nacp.errors import InputError
@@ -78,12 +78,13 @@ def tally(
     edges: Floats | None = None,
     weights: Weights = None,
     limit: float = np.inf,
-    keep: Callable[[Ints, Floats, Ints], None] | None = None,
+    keep: Keep | None = None,
     parts: int = 4,
+    into: Ints | None = None,
 ) -> Ints:
     """Return pairs, gains and losses, shape (3, cells): see `nacp.engine.numpy.tally`."""
     if not isinstance(block, Block):
-        return numpy.tally(block, edges, weights, limit)
+        return numpy.tally(block, edges, weights, limit, into=into)
     scores = block.flat(placed=weights is not None)
     if edges is None:
         places, number = _cells(scores), CELLS
@@ -94,7 +95,8 @@ def tally(
         weighed = _weights(weights, block).reshape(-1)
         sums += [_added(places, each, number) for each in (weighed.clamp(min=0), -weighed.clamp(max=0))]
     found = fetched(torch.stack(sums))
-    return found if edges is None else found[:, 1:-1]  # without what lies below all edges, or above
+    found = found if edges is None else found[:, 1:-1]  # without what lies below all edges, or above
+    return found if into is None else np.add(into, found, out=into)
 
 
 @lru_cache(maxsize=8)

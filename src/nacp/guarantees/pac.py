@@ -15,7 +15,7 @@ from typing import ClassVar
 import numpy as np
 
 from nacp import engine
-from nacp._types import Floats, Ints
+from nacp._types import Bools, Floats, Ints
 from nacp.coverage import Coverage, OrderedQuestion, Rule, Talk
 from nacp.coverage.audited import AuditedCoverage
 from nacp.coverage.parted import PartedCoverage
@@ -83,7 +83,9 @@ class PAC(PointwiseTest):
         """Return for each problem the place in the grid from which on upwards all bets are won."""
         alphas, bets = [problem.alpha for problem in problems], coverage.played
         if bets is None:
-            bets = BetsQuestion(self.delta, coverage, alphas, grid, starts)
+            bets = BetsQuestion(
+                self.delta, coverage, alphas, grid, starts, told_apart=coverage.told_apart(grid)
+            )
             bets.order = coverage.sample.shuffled(seed)
             yield [bets]
         assert isinstance(bets, BetsQuestion)
@@ -95,6 +97,7 @@ class BetsQuestion(OrderedQuestion):
 
     All bets are on the same points, so they are read once, in an order that was fixed before. In a stream
     that is the order in which they come: each batch is a sample of its own, and `n` points are expected.
+    `told_apart` says of each place of the grid whether sets may be larger at the next one.
     """
 
     def __init__(
@@ -105,13 +108,17 @@ class BetsQuestion(OrderedQuestion):
         grid: Floats,
         starts: Ints,
         n: int | None = None,
+        told_apart: Bools | None = None,
     ) -> None:
         self.placed = coverage.read_as is not None
         low, high = coverage.range
         self.coverage, self._grid, self._width = coverage, grid, high - low
         self._alphas = alphas
-        self._owner = np.repeat(np.arange(len(alphas)), len(grid) - starts)
-        self._place = np.concatenate([np.arange(start, len(grid)) for start in starts])
+        # Where sets are the same up to the next place, so are the bets: they are placed there.
+        places = np.arange(len(grid)) if told_apart is None else np.flatnonzero(told_apart)
+        each = [places[np.searchsorted(places, start) :] for start in starts]
+        self._owner = np.repeat(np.arange(len(alphas)), [len(some) for some in each])
+        self._place = np.concatenate(each)
         self._target = 1 - np.array(alphas)[self._owner]
         self._failed = starts - 1
         most = 0.99 * self._width / (self._target - low)

@@ -6,6 +6,7 @@ Both kinds answer the same questions, so that no method knows which it has. A no
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 
@@ -224,10 +225,19 @@ class DenseMatrix(ClassMatrix):
         return whole
 
     def rest_bounds(self) -> tuple[float, float]:
+        return self._bounds
+
+    def row_sums(self) -> tuple[Floats, Floats]:
+        return self._sums
+
+    # Asked for several times in each calibration.
+    @cached_property
+    def _bounds(self) -> tuple[float, float]:
         size = np.abs(self.rest(np.arange(self.k)))
         return float(size.max()), float(size.sum(axis=1).max())
 
-    def row_sums(self) -> tuple[Floats, Floats]:
+    @cached_property
+    def _sums(self) -> tuple[Floats, Floats]:
         off = self.rest(np.arange(self.k))
         return np.maximum(off, 0).sum(axis=1), np.minimum(off, 0).sum(axis=1)
 
