@@ -388,7 +388,7 @@ def test_rows_need_not_be_aligned():
 
 
 def expect_no_later(values, spec, weights=None):
-    """Up to a limit the tally is exact; beyond, no pair and no loss is counted in a higher cell than its own."""
+    """Up to a limit the tally is exact; beyond, no pair or loss is counted in a higher cell than its own."""
     with engine.using("numpy"):
         every = np.cumsum(engine.tally(engine.open_block(values, spec), None, weights), axis=1)
     held = np.flatnonzero(np.diff(every[0], prepend=0))

@@ -60,7 +60,8 @@ static word length_of(PyObject *object)
     return bytes;
 }
 
-static int formula_fits(const Block *block, word constants)
+/* Whether the formula is well formed; the block learns whether it counts labels. */
+static int formula_fits(Block *block, word constants)
 {
     word depth = 0;
     for (word c = 0; c < block->length; c++) {
@@ -68,6 +69,7 @@ static int formula_fits(const Block *block, word constants)
         if (code < 0 || code >= CODES) return 0;
         if (code == LOAD_CONSTANT && (argument < 0 || argument >= constants)) return 0;
         if (code == LOAD_U && !block->u) return 0;
+        block->counts |= code == LOAD_N_ABOVE || code == LOAD_N_UPTO;
         depth -= inputs_of(code);
         if (depth < 0 || ++depth > DEPTH) return 0;
     }

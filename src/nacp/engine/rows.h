@@ -88,6 +88,7 @@ typedef struct {
     word length;
     const double *constants;
     const double *u; /* one per row, if the formula needs them */
+    int counts;      /* whether it counts labels */
     Kept kept;       /* if there are starts, in place of all that */
 } Block;
 
@@ -639,7 +640,7 @@ static void row_add_untied(Row *row, word start, word stop)
 }
 
 /* Add up from the most probable label down: labels of equal probability stand in the same place. */
-static void row_add_up(Row *row, word start, word stop)
+static void row_add_up(Row *row, word start, word stop, int counts)
 {
     const Quantities *q = &row->q;
     word tied = first_tied(q->p, start, stop);
@@ -648,11 +649,8 @@ static void row_add_up(Row *row, word start, word stop)
         word mass = on_grid(q->p[j]);
         for (last = j + 1; last < stop && q->p[last] == q->p[j];) last++;
         double above = from_grid(row->mass), upto = from_grid(row->mass += mass * (last - j));
-        for (word l = j; l < last; l++) {
-            q->p[l] = from_grid(mass);
-            q->above[l] = above, q->upto[l] = upto;
-            q->n_above[l] = (double)j, q->n_upto[l] = (double)last;
-        }
+        for (word l = j; l < last; l++) q->p[l] = from_grid(mass), q->above[l] = above, q->upto[l] = upto;
+        for (word l = j; counts && l < last; l++) q->n_above[l] = (double)j, q->n_upto[l] = (double)last;
     }
 }
 
@@ -669,7 +667,7 @@ static void row_look(Row *row, const Block *block, word i, word least)
     if (block->width == 8) /* the room of words that have been taken is free */
         order_within(q->p + start, row->columns + start, stop - start, block, i, row->words + start - row->first,
                      row->spare + start - row->first);
-    row_add_up(row, start, stop);
+    row_add_up(row, start, stop, block->counts);
     row->number = stop;
     if (start == 0 && stop) q->top = q->p[0];
     if (start < 2 && stop >= 2) q->second = q->p[1];
