@@ -630,11 +630,12 @@ WIDE static void number(double *out, word first, word n)
     for (int32_t l = 0; l < n; l++) out[l] = (double)first + l;
 }
 
-static void row_add_untied(Row *row, word start, word stop)
+static void row_add_untied(Row *row, word start, word stop, int counts)
 {
     const Quantities *q = &row->q;
     word n = stop - start;
     row->mass = (word)(add_up(q->p + start, q->above + start, q->upto + start, n, from_grid(row->mass)) * 0x1p52);
+    if (!counts) return;
     number(q->n_above + start, start, n);
     number(q->n_upto + start, start + 1, n);
 }
@@ -644,7 +645,7 @@ static void row_add_up(Row *row, word start, word stop, int counts)
 {
     const Quantities *q = &row->q;
     word tied = first_tied(q->p, start, stop);
-    row_add_untied(row, start, tied);
+    row_add_untied(row, start, tied, counts);
     for (word j = tied, last; j < stop; j = last) {
         word mass = on_grid(q->p[j]);
         for (last = j + 1; last < stop && q->p[last] == q->p[j];) last++;
