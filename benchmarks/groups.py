@@ -79,7 +79,7 @@ def speed(repeats):
     noisy = nacp.UniformNoise(0.2).sample(truth, 1000, random_state=0)
     print("| score | guarantee | marginal, s | 1,000 classes, s | ratio |")
     print("|---|---|---|---|---|")
-    for score in ("hps", "aps"):
+    for score in ("hps", "aps", "raps"):
         for guarantee in ("none", "expected", "pac"):
             known = {"noise": 0.2, "score": score, "guarantee": guarantee}
             one = best(lambda known=known: nacp.calibrate(probs, noisy, **known), repeats)

@@ -106,7 +106,7 @@ def test_groups_of_classes(folder, points, kind):
         (["--groups", "blank.csv"], "is missing in class 'c1'"),
         (
             ["--groups", "one.csv"],
-            "'one' (1 point); about 186 points of a group are needed; pass \"--small all\"",
+            "'one' (1 point); a group needs about 186 points; pass \"--small all\"",
         ),
         (["--simultaneous"], "--simultaneous has no effect without groups"),
         (["--small", "merge"], "--small has no effect without groups"),

@@ -334,6 +334,8 @@ def test_a_profile_has_a_threshold_for_each_label_or_for_each_row(case):
     for each in case:
         (n, k), thresholds = each.values.shape, each.thresholds
         by_label, by_row = (read_only(rng.choice(thresholds, size=(5, size))) for size in (k, n))
+        counts = [np.count_nonzero(each.scores <= q, axis=0) for q in by_label]
+        np.testing.assert_array_equal(engine.counts(each.open(), by_label), counts)
         for weights, written in each.weights().values():
             inside = [each.scores <= q for q in by_label]
             expect_profile(engine.profile(each.open(), PerLabel(by_label), weights), inside, written)

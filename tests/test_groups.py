@@ -7,9 +7,13 @@ import pytest
 
 import nacp
 from nacp import engine, grouping
-from nacp.grouping import fewest
+from nacp.coverage import Sample
+from nacp.coverage.parted import PartedCoverage
 from nacp.guarantees.lumped import lumped_growth
+from nacp.guarantees.parted import PartedBets
+from nacp.guarantees.possible import fewest
 from nacp.paper import twins
+from nacp.points import Rows
 from nacp.tuning import tuned
 from nacp.wrapping import at_width
 
@@ -196,6 +200,36 @@ def test_pac_by_class_passes_at_the_null_with_probability_delta_at_the_most(nois
     assert rates.sum() > 0  # else the test could not fail
 
 
+@pytest.mark.parametrize("size", [1, 3])
+def test_what_few_classes_gain_is_what_many_do(points, monkeypatch, size):
+    probs, truth, _ = points
+    noise = matrices(10)["matrix"]
+    labels = noise.sample(truth, 10, random_state=2)
+    sample = Sample(Rows(probs.astype(np.float64)), labels, nacp.HPS())
+    coverage = PartedCoverage(sample, noise.inverse(10), np.arange(10) // size, -(-10 // size))
+    grid = np.array([-0.9, -0.5, -0.2, -0.05])
+    gains = []
+    for few in (0, 3):
+        monkeypatch.setattr("nacp.guarantees.parted._FEW", few)
+        bets = PartedBets(coverage, 0.2, 0.1, grid, np.zeros(coverage.number, dtype=int), 0)
+        cells = np.searchsorted(grid, -probs, side="left")
+        gains.append([bets._gains(cells, labels, g, np.array([0, 2, 3])) for g in range(coverage.number)])
+    for ours, theirs in zip(*gains, strict=True):
+        np.testing.assert_allclose(ours, theirs, rtol=0, atol=1e-15)
+
+
+@pytest.mark.filterwarnings("ignore::nacp.NoValidThresholdWarning")
+@pytest.mark.parametrize("noise", ["uniform", "matrix"])
+def test_classes_that_could_hardly_pass_are_not_bet_on(points, monkeypatch, noise):
+    probs, truth, _ = points
+    model = matrices(10)[noise]
+    for kind in ("LumpedBets", "PartedBets"):
+        monkeypatch.setattr(f"nacp.guarantees.parted.{kind}.see", None)
+    labels = model.sample(truth[:150], 10, random_state=2)  # 15 of each class
+    cal = nacp.calibrate(probs[:150], labels, noise=model, guarantee="pac", by="class", small="all")
+    assert len(cal.infinite) == 10
+
+
 def test_rows_that_are_lumped_gain_no_more_than_one_by_one_and_hardly_less():
     """docs/guarantees.md, G2, with room for rounding; for one class nothing is lost but a third moment."""
     rng = np.random.default_rng(0)
@@ -379,6 +413,35 @@ def test_so_few_points_that_binomial_need_not_be_asked(points, monkeypatch):
 
 
 @pytest.mark.filterwarnings("ignore::nacp.NoValidThresholdWarning")
+@pytest.mark.parametrize(
+    ("guarantee", "noise"),
+    [
+        ("pac", nacp.UniformNoise(0.2)),
+        ("pac", nacp.MatrixNoise(0.8 * np.eye(10) + 0.02)),
+        ("pac", nacp.UniformNoise(0.4)),
+        ("binomial", nacp.UniformNoise(0.2)),
+        ("binomial", nacp.UniformNoise(0.1)),
+    ],
+)
+def test_groups_that_could_not_pass_are_not_asked_and_others_are(monkeypatch, guarantee, noise):
+    probs, truth = twins.simulate("cifar10", n=1500, random_state=2)
+    noisy = noise.sample(truth, 10, random_state=2)
+    groups = np.sort(np.random.default_rng(0).choice(50, p=np.arange(1, 51) / 1275, size=1500))
+    find, found, asked = grouping.find, [], []
+    for many in (0, 1000):
+        monkeypatch.setattr("nacp.guarantees.possible._MANY", many)
+        asked.append([])
+        monkeypatch.setattr(grouping, "find", lambda *given: asked[-1].append(given[1].n) or find(*given))
+        cals = nacp.calibrate(
+            probs, noisy, noise=noise, alpha=[0.1, 0.3], guarantee=guarantee, groups=groups, small="all"
+        )
+        found.append([cal.thresholds for cal in cals])
+    assert found[0] == found[1]
+    assert any(np.isfinite(q) for q in found[0][1].values())
+    assert len(asked[0]) < len(asked[1])
+
+
+@pytest.mark.filterwarnings("ignore::nacp.NoValidThresholdWarning")
 def test_what_is_printed_of_groups_fits_and_is_said_rightly(points):
     probs, truth, noisy = points
     groups = ["one"] + ["many"] * (len(noisy) - 1)
@@ -471,6 +534,7 @@ def test_a_file_that_says_more_than_was_found_is_refused(points, tmp_path, field
         ({"groups": [["a"], ["b", "c"]]}, r"groups must have the shape \(300,\)"),
         ({"groups": ["a"] * 299 + [None]}, "groups is missing in row 299"),
         ({"groups": [1.0] * 299 + [float("nan")]}, "groups is missing in row 299"),
+        ({"groups": ["a"] * 299 + [float("nan")]}, "groups is missing in row 299"),
         ({"groups": [("a",)] * 300}, "groups must"),
         ({"groups": [1.0] * 299 + [float("inf")]}, "groups must be texts or finite numbers; found inf"),
         ({"groups": {0: "a"}}, "groups has no group for class 1; 1 of 10 classes"),
@@ -492,6 +556,14 @@ def test_what_cannot_be_is_refused(points, given, sentence):
     probs, _, noisy = points
     with pytest.raises(nacp.InputError, match=sentence):
         nacp.calibrate(probs, noisy, noise=0.2, **given)
+
+
+def test_a_number_beside_texts_stays_a_number(points):
+    probs, _, noisy = points
+    groups = [7, "a"] * 150
+    cal = nacp.calibrate(probs, noisy, noise=0.2, alpha=0.3, groups=groups, guarantee="none")
+    assert set(cal.names) == {7, "a"}
+    assert len(cal.predict_set(probs[:1], groups=[7])) == 1
 
 
 def test_groups_at_prediction_must_be_known_and_of_use(points):

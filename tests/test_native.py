@@ -37,7 +37,11 @@ SCORES = [
 
 def some_rows(kind: str, n: int, k: int, dtype: type, rng: np.random.Generator) -> np.ndarray:
     """Rows of probabilities of some kind."""
-    logits = rng.standard_normal((n, k)) * {"even": 0.01, "sharp": 12.0, "tiny": 60.0}.get(kind, 3.0)
+    spread = {"even": 0.01, "sharp": 12.0, "tiny": 60.0, "close": 1e-5}
+    logits = rng.standard_normal((n, k)) * spread.get(kind, 3.0)
+    if kind == "close":  # their leading bits are the same
+        logits[:, 0] += 5
+        logits[:, -1] -= 60
     if kind == "ties":
         logits = logits.round()
     probs = np.exp(logits - logits.max(axis=1, keepdims=True))
@@ -84,13 +88,14 @@ def answers(score: nacp.Score, values: np.ndarray, rng: np.random.Generator) -> 
         order = np.lexsort((pairs.weights, pairs.scores) if len(pairs.weights) else (pairs.scores,))
         found += [pairs.scores[order], pairs.weights[order] if len(pairs.weights) else pairs.weights]
         found += [engine.profile(block(), kind, each) for kind in (q, PerLabel(by_label), PerRow(by_row))]
+    found.append(engine.counts(block(), by_label))
     for threshold in (float(q[1]), -np.inf, np.inf, PerLabel(by_label[0]), PerRow(by_row[0])):
         for allow_empty in (True, False):
             found += engine.sets(block(), threshold, allow_empty=allow_empty)
     return found
 
 
-KINDS = ["plain", "ties", "zeros", "one-hot", "subnormal", "even", "sharp", "tiny"]
+KINDS = ["plain", "ties", "zeros", "one-hot", "subnormal", "even", "sharp", "tiny", "close"]
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
@@ -436,6 +441,7 @@ def test_what_is_no_probability_does_no_harm(score, wrong, dtype):
         assert len(native.window(block, [(-np.inf, limit)]).scores) <= 6
         assert native.profile(block, np.array([limit])).max() <= 3
         assert native.sets(block, limit)[0].max() <= 3
+        assert native.counts(block, np.full((1, 3), limit)).max() <= 2
 
 
 def test_malformed_arguments_are_errors_and_never_crashes():
@@ -470,6 +476,7 @@ def test_malformed_arguments_are_errors_and_never_crashes():
             table,
             np.zeros((n, 2), dtype=np.int64),
         ),
+        "counts": (described, 0, n, np.full((2, k), 0.5), np.zeros((2, k), dtype=np.int64)),
         "sets": (described, 0, n, np.array([0.5]), 0, True, np.zeros(n, dtype=np.int64)),
         "gains": (
             described, 0, n, np.array([0.1, 0.5]), labels, table, np.empty(n), np.empty(n), 0.5,

@@ -135,7 +135,7 @@ def points():
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 @pytest.mark.parametrize("score", [*SCORES, nacp.Precomputed()], ids=repr)
 def test_the_torch_engine_gives_the_bits_of_numpys(score, dtype):
-    ks = [2, 3, 17, 1001, 16, 100, 5, 40]
+    ks = [2, 3, 17, 1001, 16, 100, 5, 40, 9]
     for i, kind in enumerate(KINDS):
         if i % 2 == SCORES.index(score) % 2 if score in SCORES else False:
             continue
@@ -174,7 +174,7 @@ def test_a_formula_of_ones_own_is_evaluated_there():
 RNG = np.random.default_rng(0)
 
 
-def test_bets_gain_alike_and_squares_are_the_same():
+def test_bets_gain_alike_and_squares_and_counts_are_the_same():
     values, labels = some_rows("plain", 20, 9, np.float64, RNG), RNG.integers(9, size=20)
     for weights in (
         None,
@@ -194,6 +194,7 @@ def test_bets_gain_alike_and_squares_are_the_same():
                 )
                 engine.squares(block, ends, squares)
                 found[-1].append(squares.tolist())
+                found[-1].append(engine.counts(block, q[:18].reshape(2, 9)).tolist())
         assert found[0] == found[1]
 
 

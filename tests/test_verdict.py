@@ -1,6 +1,7 @@
 """`judge` raises a false alarm as rarely as it says, and sees a promise that is broken."""
 
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -9,6 +10,7 @@ from scipy import stats
 import nacp
 from nacp.metrics import Evaluation
 from nacp.paper import twins
+from nacp.verdict import _GroupSpread
 from nacp.wrapping import on_one_line
 
 
@@ -70,6 +72,44 @@ def test_with_noise_the_alarms_are_as_rare():
         failed += not nacp.judge(cal, nacp.evaluate(cal.predict_set(probs[test]), labels[test])).passed
     # Four standard errors of a share of 0.025 among so many runs.
     assert failed / runs <= 0.025 + 4 * math.sqrt(0.025 * 0.975 / runs)
+
+
+@pytest.mark.filterwarnings("ignore::nacp.NoValidThresholdWarning")
+def test_by_class_the_alarms_are_as_rare():
+    """The threshold of a class comes from all points, of which those of other classes count, too."""
+    probs, labels = twins.simulate("cifar10", n=20_000, random_state=0)
+    flips = 0.75 * np.eye(10) + 0.25 * np.roll(np.eye(10), 1, axis=1)
+    noise, rng, runs, n = nacp.MatrixNoise(flips), np.random.default_rng(1), 250, 500
+    failed = 0
+    for _ in range(runs):
+        chosen = rng.permutation(len(labels))[: 2 * n]
+        fit, test = chosen[:n], chosen[n:]
+        noisy = noise.sample(labels[fit], 10, rng)
+        cal = nacp.calibrate(
+            probs[fit], noisy, noise=noise, guarantee="expected", by="class", small="all", alpha=0.2
+        )
+        found = nacp.evaluate(cal.predict_set(probs[test]), labels[test], groups=labels[test])
+        failed += not nacp.judge(cal, found).passed
+    assert failed / runs <= 0.025 + 4 * math.sqrt(0.025 * 0.975 / runs)
+
+
+def test_the_spread_of_a_group_of_classes_is_that_of_its_shares():
+    """Where sets hold the true label or nothing, and the classes of a group are equally frequent."""
+    rng, k, n, alpha = np.random.default_rng(3), 6, 400_000, 0.1
+    noise = nacp.MatrixNoise(0.7 * np.eye(k) + 0.3 * rng.dirichlet(np.ones(k), size=k))
+    members, frequency = np.array([0, 0, 1, 1, 1, 1]), np.array([0.05, 0.225])
+    truth = rng.choice(k, size=n, p=frequency[members])
+    noisy, held = noise.sample(truth, k, rng), rng.random(n) < 1 - alpha
+    one = replace(calibration(nacp.Expected(), noise=noise, alpha=alpha), k=k)
+    cals = tuple(replace(one, n=int(each)) for each in np.bincount(members[noisy]))
+    spread = _GroupSpread(nacp.GroupedCalibration((0, 1), cals, nacp.Expected(), n, tuple(members.tolist())))
+    weights = noise.inverse(k).dense()[noisy]
+    for g, cal in enumerate(cals):
+        inside = members == g
+        s = (held & inside[truth]) * weights[np.arange(n), truth] - (1 - alpha) * weights[:, inside].sum(1)
+        error = np.std(s**2) / s.var() / math.sqrt(n) + 2 / math.sqrt(cal.n)  # of the variance, and of p(G)
+        found = spread.variance(cal) * n * (frequency[members] @ inside) ** 2
+        assert found == pytest.approx(s.var(), rel=4 * error)
 
 
 def test_the_target_of_expected_is_less_its_gap():

@@ -19,7 +19,8 @@ from nacp.coverage.audited import AuditedCoverage
 from nacp.coverage.parted import PartedCoverage, RowPartedCoverage
 from nacp.errors import InputError, warn
 from nacp.grouped import GroupedCalibration
-from nacp.guarantees import PAC, Binomial, Finding, Found, Guarantee, Problem, find
+from nacp.guarantees import Finding, Found, Guarantee, Problem, find
+from nacp.guarantees.possible import may_pass
 from nacp.marginal import NoValidThresholdWarning, calibration_of
 from nacp.noise import Noise, NoiseLike, UniformNoise, Unsaid
 from nacp.points import Rows, check_class_groups, check_row_groups
@@ -241,14 +242,12 @@ def _of_rows(
         return _of_classes(*arguments, kind=RowPartedCoverage)
     order = np.argsort(places, kind="stable")
     ends = np.searchsorted(places[order], np.arange(number + 1))
-    least, needed = (
-        fewest(guarantee, noise, sample.k, alphas),
-        [points_needed(guarantee, noise, sample.k, alpha, of_classes=False) for alpha in alphas],
-    )
+    needed = [points_needed(guarantee, noise, sample.k, alpha, of_classes=False) for alpha in alphas]
+    may = sample.ask(may_pass(sample, guarantee, noise, alphas, places, number))
     by_group = []
     for g in range(number):
         some = sample.some(order[ends[g] : ends[g + 1]])
-        if some.n >= least:
+        if may[g]:
             found = some.ask(find(guarantee, some, noise, alphas, crossing, seed))
         else:
             found = [Found(_nothing(some.n, guarantee.name, each), None) for each in needed]  # type: ignore[arg-type]
@@ -268,28 +267,6 @@ def _nothing(n: int, name: str, needed: int | None) -> Finding:
     advice = "no number of points would do" if needed is None else f"about {needed:,} points should do"
     why = f'with {counted(n, "point")} no smaller sets pass the test of guarantee "{name}"; {advice}'
     return Finding(np.inf, 1.0, 0.0, why, deviation=0.0)
-
-
-def fewest(guarantee: Guarantee, noise: Noise | None, k: int, alphas: Sequence[float]) -> int:
-    """Return with how many points a group of rows may pass at all.
-
-    With fewer, "pac" cannot win a bet, and "binomial" finds nothing unlikely even where all labels are hits.
-
-    Examples
-    --------
-    >>> import nacp
-    >>> from nacp.grouping import fewest
-    >>> fewest(nacp.PAC(0.05), None, 10, [0.1])
-    29
-    """
-    if isinstance(guarantee, Binomial) and noise is not None:
-        rate = max(1 - 1 / end.inverse(k).own.max() for end in noise.doubt.ends)
-        return max(1, math.ceil(math.log(guarantee.delta) / math.log((1 - rate) * (1 - max(alphas)))))
-    if not isinstance(guarantee, PAC):
-        return 1
-    low, high = (UniformNoise(0.0) if noise is None else noise.doubt.ends[0]).inverse(k).subset_range()
-    most = max(math.log1p(0.99 * (high - (1 - alpha)) / (1 - alpha - low)) for alpha in alphas)
-    return max(1, math.ceil(math.log(1 / guarantee.delta) / most))
 
 
 def _of_classes(
@@ -384,7 +361,7 @@ def _refuse_small(result: GroupedCalibration, noise: Noise | None, grouping: Gro
     more = f" and {len(some) - 5:,} more" if len(some) > 5 else ""
     each = result.calibrations[0].guarantee
     needed = points_needed(each, noise, result.k, result.alpha, of_classes=grouping.of_classes)
-    about = "" if needed is None else f"; about {needed:,} points of a group are needed"
+    about = "" if needed is None else f"; a group needs about {counted(needed, 'point')}"
     why = (
         ""
         if needed is not None

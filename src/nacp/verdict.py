@@ -78,6 +78,13 @@ def judge(calibration: Calibration | GroupedCalibration, result: Evaluation) -> 
     test points; g is one calibration point's share in the estimate, and its standard deviation is taken as it
     is where sets are small. If all is as assumed, it fails with probability 0.025, about.
 
+    Of a group G of classes, the threshold is where the mean of ``s = sum over l in G of W[y, l] (1{S(x, l) <=
+    q} - (1 - alpha))`` over all n calibration points reaches 0. Its mean is ``p(G) (F_G(q) - (1 - alpha))``,
+    where F_G is the coverage within G; so what chance adds to the mean of s moves F_G at the threshold by as
+    much over p(G), and ``sd(s) / p(G)`` takes the place of ``sd(g)``. Points of other classes that are
+    labelled as of G count there, too. All these intervals are normal ones: with 50 points of each of ten
+    classes, "none" fails in 8% of cases instead of 2.5%, with 200 in 4%.
+
     Parameters
     ----------
     calibration : Calibration or GroupedCalibration
@@ -108,7 +115,7 @@ def judge(calibration: Calibration | GroupedCalibration, result: Evaluation) -> 
     """
     if isinstance(calibration, GroupedCalibration):
         return _judge_groups(calibration, result)
-    return _judged(calibration, result.coverage, result.n, TAIL)
+    return _judged(calibration, result.coverage, result.n, TAIL, _variance(calibration))
 
 
 def _judge_groups(calibration: GroupedCalibration, result: Evaluation) -> Verdict:
@@ -119,7 +126,7 @@ def _judge_groups(calibration: GroupedCalibration, result: Evaluation) -> Verdic
             "result", "must be of the groups of the calibration", remedy="pass these as groups= to evaluate"
         )
     # Pooled groups were promised to be covered together, so together they are judged.
-    count, held, cals = Counter[Any](), Counter[Any](), {}
+    count, held, cals, spread = Counter[Any](), Counter[Any](), {}, _GroupSpread(calibration)
     for i in np.flatnonzero(groups.count).tolist():
         name = (groups.classes or ())[i]
         cal = calibration.calibrations[place[name]]
@@ -129,14 +136,56 @@ def _judge_groups(calibration: GroupedCalibration, result: Evaluation) -> Verdic
         count[group] += int(groups.count[i])
         held[group] += round(float(groups.coverage[i]) * int(groups.count[i]))
     verdicts = {
-        group: _judged(cal, held[group] / count[group], count[group], TAIL / len(cals))
+        group: _judged(cal, held[group] / count[group], count[group], TAIL / len(cals), spread.variance(cal))
         for group, cal in cals.items()
     }
     worst = min(verdicts, key=lambda group: verdicts[group].interval[1] - verdicts[group].target)
     return replace(verdicts[worst], promise=calibration.promise, group=worst)
 
 
-def _judged(calibration: Calibration, coverage: float, n: int, tail: float) -> Verdict:
+class _GroupSpread:
+    """How much the coverage at a group's threshold varies with the calibration points, if sets are small.
+
+    The classes of a group are taken as equally frequent, and so are the others.
+    """
+
+    def __init__(self, calibration: GroupedCalibration) -> None:
+        self._all, self._points = calibration, calibration.n - calibration.aside
+        if calibration.members is not None:
+            model = calibration.noise or UniformNoise(0.0)
+            self._matrix, self._inverse = model.matrix(calibration.k), model.inverse(calibration.k)
+            self._once = self._matrix.entrywise(self._inverse)  # P[y, j] W[j, y]
+            self._squares = self._once.entrywise(self._inverse).pull(np.ones(calibration.k))
+
+    def variance(self, calibration: Calibration) -> float:
+        """Return the variance for one group: ``Var(s) / (p(G)^2 n)`` of classes."""
+        members, target = self._all.members, 1 - calibration.alpha
+        if members is None or calibration.guarantee.delta is not None:
+            return _variance(calibration)
+        mine = np.array([each is calibration for each in self._all.calibrations])[list(members)]
+        # How frequent they are, by how many labels are of them.
+        inside = self._matrix.pull(mine.astype(np.float64))
+        right, wrong = inside[mine].mean(), inside[~mine].mean() if not mine.all() else 0.0
+        share = (calibration.n / self._points - wrong) / (right - wrong) if not mine.all() else 1.0
+        share = min(max(share, 1 / self._points), 1.0)
+        frequency = np.where(mine, share / mine.sum(), (1 - share) / max((~mine).sum(), 1))
+        mass = self._inverse.pull(mine.astype(np.float64))  # sum over l in G of W[j, l]
+        own, cross = (frequency[mine] @ each[mine] for each in (self._squares, self._once.pull(mass)))
+        every = self._matrix.push(frequency) @ mass**2
+        spread = target * own - 2 * target**2 * cross + target**2 * every
+        return max(float(spread), 0.0) / share**2 / self._points
+
+
+def _variance(calibration: Calibration) -> float:
+    """Return how much the coverage at a threshold varies with the calibration points, if sets are small."""
+    inverse = (calibration.noise or UniformNoise(0.0)).inverse(calibration.k)
+    points = max(calibration.checked or calibration.n, 1)
+    counts = np.full(calibration.k, points / calibration.k)
+    problem = Problem(calibration.alpha, points, calibration.noise, inverse, counts)
+    return problem.small_set_deviation**2 / points
+
+
+def _judged(calibration: Calibration, coverage: float, n: int, tail: float, variance: float) -> Verdict:
     """Return the verdict on a calibration of which so many of n test points were covered."""
     from scipy.special import ndtri
 
@@ -144,12 +193,7 @@ def _judged(calibration: Calibration, coverage: float, n: int, tail: float) -> V
     target = 1 - alpha - calibration.gap
     on_average = calibration.guarantee.delta is None
     if on_average:
-        inverse = (calibration.noise or UniformNoise(0.0)).inverse(calibration.k)
-        points = max(calibration.checked or calibration.n, 1)
-        counts = np.full(calibration.k, points / calibration.k)
-        problem = Problem(alpha, points, calibration.noise, inverse, counts)
-        variance = problem.small_set_deviation**2 / points + alpha * (1 - alpha) / n
-        reach = -float(ndtri(tail)) * math.sqrt(variance)
+        reach = -float(ndtri(tail)) * math.sqrt(variance + alpha * (1 - alpha) / n)
         interval = max(coverage - reach, 0.0), min(coverage + reach, 1.0)
     else:
         (low,), (high,) = exact_share(np.array([round(coverage * n)]), np.array([n]), tail)

@@ -12,11 +12,14 @@ from typing import NamedTuple
 
 import numpy as np
 
-from nacp._types import Array, Bools, Floats, Ints
+from nacp import engine
+from nacp._types import Bools, Floats, Ints
 from nacp.coverage.crossing import ROUNDING, Rule
 from nacp.coverage.estimator import rest_unit, whole
-from nacp.coverage.parting import Events, PartedTally, PartedUpto, PartedWindow, Scores
+from nacp.coverage.marked import MarksQuestion, counted_crossings
+from nacp.coverage.parting import Crossings, Events, Known, PartedTally, PartedWindow, Path, Scores
 from nacp.coverage.sample import Sample, Talk
+from nacp.engine import Block, PerRow
 from nacp.engine.cells import EDGES
 from nacp.noise.matrices import ClassMatrix, GroupedMatrix
 from nacp.stats.bounds import expected_excess
@@ -28,22 +31,16 @@ _TALLIED, _FEWEST, _MOST = 1 << 18, 64, 4096
 _GLANCED = 1 << 16
 
 
-class Crossings(NamedTuple):
-    """For each group a native threshold, the estimated coverage there, and the pairs' weight up to there."""
-
-    thresholds: Floats
-    estimates: Floats
-    weights: Ints
-
-
 class Curves(NamedTuple):
     """For each group and threshold how many pairs, and how many given labels of the group, score up to there.
 
-    And the estimated number of true labels that do; all of shape (groups, thresholds).
+    And what these pairs weigh, and the estimated number of true labels that do; all of shape (groups,
+    thresholds).
     """
 
     pairs: Ints
     hits: Ints
+    rest: Floats
     net: Floats
 
 
@@ -98,10 +95,10 @@ class PartedCoverage:
         """Return the groups of the pairs of some rows: an array that broadcasts to (rows, k)."""
         return self.places
 
-    def by_group(self, values: Array, rows: slice | Ints) -> Ints:
-        """Return whole numbers of the pairs of some rows, or whether, added up by group."""
-        sums = np.zeros(self.number, dtype=np.int64)
-        np.add.at(sums, self.places, values.sum(axis=0))
+    def count(self, block: Block, rows: slice | Ints, thresholds: Floats) -> Ints:
+        """Return how many pairs of each group score at most as its thresholds: (thresholds, groups)."""
+        sums = np.zeros(thresholds.shape, dtype=np.int64)
+        np.add.at(sums.T, self.places, engine.counts(block, thresholds[:, self.places]).T)
         return sums
 
     @property
@@ -118,31 +115,47 @@ class PartedCoverage:
         own = self._own[self.sample.labels]
         return Events(of[order], scores[order], own[order], np.zeros(self.n, dtype=np.int64))
 
-    def weights(self, rows: slice | Ints) -> Ints:
-        """Return the weights of the pairs of some rows, as whole numbers: (rows, k)."""
-        return np.rint(self.inverse.rest(self.sample.labels[rows]) / self.unit).astype(np.int64)
+    def weights(self, labels: Ints, columns: Ints | None = None) -> Ints:
+        """Return the weights of pairs of rows with such labels, as whole numbers; without columns, of all."""
+        if self._table is not None:
+            return self._table[labels] if columns is None else self._table[labels, columns]
+        return np.rint(self.inverse.rest(labels, columns) / self.unit).astype(np.int64)
 
-    def crossings(self, targets: Floats, rule: Rule) -> Talk[Crossings]:
-        """Return where the estimate of each group crosses its target: as `Coverage.crossings` does."""
-        open_groups = np.flatnonzero((self.mass > 0) & (targets <= 1 + ROUNDING))
-        found = Crossings(
-            np.full(self.number, np.inf), np.ones(self.number), np.zeros(self.number, dtype=np.int64)
-        )
-        bars = np.where(self.mass > 0, targets - ROUNDING, np.inf)
+    @cached_property
+    def _table(self) -> Ints | None:
+        if self.k**2 > tuning().written_weights:
+            return None
+        return np.rint(self.inverse.rest(np.arange(self.k)) / self.unit).astype(np.int64)
+
+    def crossings(self, targets: Floats, rule: Rule) -> Talk[list[Crossings]]:
+        """Return where the estimate of each group crosses its targets, of shape (several, groups)."""
+        found = yield from counted_crossings(self, targets, rule)
+        if found is None:
+            found = yield from self._collected(targets, rule)
+        return found
+
+    def _collected(self, targets: Floats, rule: Rule) -> Talk[list[Crossings]]:
+        """Return where estimates cross targets, by collecting the pairs of the cells in which they may."""
+        bars = np.where((self.mass > 0) & (targets <= 1 + ROUNDING), targets - ROUNDING, np.inf)
         if self.n * self.k <= tuning().collected_pairs:
             known = Known.nothing(self.number)
         else:
             known = self._known or (yield from self._tallied())
-        wanted = known.wanted(self, bars, rule)
-        wanted[np.setdiff1d(np.arange(self.number), open_groups)] = False
+        wanted = np.zeros((self.number, len(known.edges) - 1), dtype=bool)
+        for bar in bars:
+            wanted |= known.wanted(self, bar, rule) & np.isfinite(bar)[:, None]
+        open_groups = np.flatnonzero(np.isfinite(bars).any(axis=0))
         pairs = np.where(wanted, known.pairs_in(self), 0).sum(axis=1)
+        found = [Crossings.nowhere(self.number) for _ in bars]
         for some in _batches(open_groups, pairs[open_groups], tuning().collected_pairs):
             window = PartedWindow(self, known.edges, wanted, some)
             yield [window]
-            self._settle(window.events(), known, wanted, some, bars, rule, found)
+            path = self._followed(window.events(), known, wanted, some)
+            for bar, crossings in zip(bars, found, strict=True):
+                path.settle(bar, rule, some, crossings)
         return found
 
-    def _tallied(self) -> Talk["Known"]:
+    def _tallied(self) -> Talk[Known]:
         cells = int(np.clip(_TALLIED // self.number, _FEWEST, _MOST))
         tally = PartedTally(self, self._edges(cells))
         yield [tally]
@@ -160,17 +173,8 @@ class PartedCoverage:
         found = EDGES[np.searchsorted(EDGES, np.append(*inner))]
         return np.unique(np.concatenate([[-np.inf], found, [np.inf]]))
 
-    def _settle(
-        self,
-        pairs: Events,
-        known: "Known",
-        wanted: Bools,
-        some: Ints,
-        bars: Floats,
-        rule: Rule,
-        found: Crossings,
-    ) -> None:
-        """Follow the estimates of some groups through the cells that were collected."""
+    def _followed(self, pairs: Events, known: Known, wanted: Bools, some: Ints) -> Path:
+        """Return the estimates of some groups along the cells that were collected."""
         labels = self.labels
         cell = np.searchsorted(known.edges, labels.scores, side="left") - 1
         mine = np.isin(labels.groups, some) & wanted[labels.groups, np.maximum(cell, 0)]
@@ -182,35 +186,24 @@ class PartedCoverage:
         kind = np.repeat([1, 0, 0], [len(part.groups) for part in parts])
         order = np.lexsort((kind, score, group))
         group, score, kind = group[order], score[order], kind[order]
-        own, rest = (np.cumsum(np.concatenate([part[i] for part in parts])[order]) for i in (2, 3))
+        own, rest = (np.concatenate([part[i] for part in parts])[order] for i in (2, 3))
         # From the lower end of a cell on, it is what is known there, and what came since.
         starts = np.flatnonzero(kind == 1)
         since = np.repeat(np.arange(len(starts)), np.diff(np.append(starts, len(group))))
-        own0, rest0 = known.at_edges(self, where, first)
-        own = own - own[starts][since] + own0[since]
-        rest = rest - rest[starts][since] + rest0[since]
-        covered = (own * self.own_unit + rest * self.unit) / self.mass[group]
-        # Where several score the same, the last of them counts.
-        last = np.append((group[1:] != group[:-1]) | (score[1:] != score[:-1]), True)
-        reached = covered >= bars[group]
-        event = kind == 0
-        if rule == "last":
-            marks = np.flatnonzero(last & ~reached)
-            _, place = _last_of_each(group[marks])
-            at = marks[place] + 1
-            at = at[(at < len(group)) & (group[np.minimum(at, len(group) - 1)] == group[at - 1])]
-            never = np.setdiff1d(some, group[marks])  # reached even below all scores: a target of 0 or less
-        else:
-            marks = np.flatnonzero(last & reached & event)
-            _, place = _first_of_each(group[marks])
-            at, never = marks[place], marks[:0]
-        ends = np.searchsorted(np.flatnonzero(last), at)
-        at = np.flatnonzero(last)[ends]  # of equal scores
-        fine = np.isfinite(score[at])
-        found.thresholds[group[at][fine]] = score[at][fine]
-        found.estimates[group[at][fine]] = covered[at][fine]
-        found.weights[group[at][fine]] = rest[at][fine]
-        found.thresholds[never], found.estimates[never] = -np.inf, 0.0
+        (gained, lost), units = known.at_edges(self, where, first), (self.own_unit, self.unit)
+        falling, net = np.zeros(len(group)), []
+        for each, up, down, unit in zip((own, rest), gained, lost, units, strict=True):
+            upto, losses = np.cumsum(each), np.cumsum(np.maximum(-each, 0))
+            net.append(upto - upto[starts][since] + (up - down)[since])
+            falling += (losses - losses[starts][since] + down[since]) * unit
+        covered = (net[0] * self.own_unit + net[1] * self.unit) / self.mass[group]
+        return Path(group, score, kind == 0, covered, falling)
+
+    def counted(self, thresholds: Floats) -> Talk[Ints]:
+        """Return how many pairs of each group score at most as its thresholds: (thresholds, groups)."""
+        question = MarksQuestion(self, thresholds)
+        yield [question]
+        return question.found
 
     def curves(self, grid: Floats) -> Talk["Curves"]:
         """Return what is known of each group at ascending thresholds that are the same for all."""
@@ -223,26 +216,8 @@ class PartedCoverage:
         for total, weights in ((hits, np.ones_like(labels.own)), (own, labels.own)):
             np.add.at(total, (labels.groups[inside], place[inside]), weights[inside])
             np.cumsum(total, axis=1, out=total)
-        return Curves(pairs, hits, own * self.own_unit + (gains - losses) * self.unit)
-
-    def upto(self, thresholds: Floats) -> Talk[tuple[Floats, Floats]]:
-        """Return what each group's pairs gain and lose in all up to thresholds, both of shape (m, groups).
-
-        `thresholds` has that shape, too. Gains and losses are the positive and negative weights, with those
-        of the labels.
-        """
-        question = PartedUpto(self, thresholds)
-        yield [question]
-        labels = self.labels
-        starts = np.searchsorted(labels.groups, np.arange(self.number + 1))
-        gains, losses = question.gains * self.unit, question.losses * self.unit
-        for g in range(self.number):
-            mine = slice(starts[g], starts[g + 1])
-            places = np.searchsorted(labels.scores[mine], thresholds[:, g], side="right")
-            for total, sign in ((gains, 1), (losses, -1)):
-                own = np.append(0, np.cumsum(np.maximum(sign * labels.own[mine], 0)))
-                total[:, g] += own[places] * self.own_unit
-        return gains, losses
+        rest = (gains - losses) * self.unit
+        return Curves(pairs, hits, rest, own * self.own_unit + rest)
 
     def range(self, alpha: float) -> tuple[Floats, Floats]:
         """Return the least and the greatest ``sum_{l in G} W[y, l] (1{l in C} - (1 - alpha))``, by group."""
@@ -300,9 +275,10 @@ class RowPartedCoverage(PartedCoverage):
     def of(self, rows: slice | Ints) -> Ints:
         return self.places[rows][:, None]
 
-    def by_group(self, values: Array, rows: slice | Ints) -> Ints:
-        sums = np.zeros(self.number, dtype=np.int64)
-        np.add.at(sums, self.places[rows], values.sum(axis=1))
+    def count(self, block: Block, rows: slice | Ints, thresholds: Floats) -> Ints:
+        sums = np.zeros(thresholds.shape, dtype=np.int64)
+        places = self.places[rows]
+        np.add.at(sums.T, places, engine.profile(block, PerRow(thresholds[:, places])))
         return sums
 
     def row_sums(self, of: Callable[[Floats], Floats]) -> Floats:
@@ -311,78 +287,6 @@ class RowPartedCoverage(PartedCoverage):
 
     def worst_case(self) -> Floats:
         return np.array([expected_excess(max(1, n)) for n in self.counts.tolist()])
-
-
-class Known(NamedTuple):
-    """Pairs, gains and losses of groups up to the edges of cells: (3, groups, cells); or nothing."""
-
-    edges: Floats
-    upto: Ints
-
-    @classmethod
-    def nothing(cls, number: int) -> "Known":
-        """Return what is known before any read: one cell, of which nothing is known."""
-        return cls(np.array([-np.inf, np.inf]), np.zeros((3, number, 0), dtype=np.int64))
-
-    def pairs_in(self, coverage: PartedCoverage) -> Ints:
-        """Return how many pairs each cell of each group holds."""
-        if not self.upto.shape[2]:
-            return coverage.pairs[:, None]
-        found: Ints = np.diff(self.upto[0], axis=1, prepend=0)
-        return found
-
-    def at_edges(self, coverage: PartedCoverage, groups: Ints, cells: Ints) -> tuple[Ints, Ints]:
-        """Return the own weight and the rest weight up to the lower ends of cells of groups."""
-        if not self.upto.shape[2]:
-            return np.zeros_like(groups), np.zeros_like(groups)
-        own = np.diff(self._own(coverage), axis=0)[0]
-        net = self.upto[1] - self.upto[2]
-        first = cells == 0
-        place = np.maximum(cells - 1, 0)
-        return np.where(first, 0, -own[groups, place]), np.where(first, 0, net[groups, place])
-
-    def _own(self, coverage: PartedCoverage) -> Ints:
-        """Return what the labels' own weights gain and lose up to the upper ends: (2, groups, cells)."""
-        labels, cells = coverage.labels, len(self.edges) - 1
-        cell = np.maximum(np.searchsorted(self.edges, labels.scores, side="left") - 1, 0)
-        sums = np.zeros((2, coverage.number, cells), dtype=np.int64)
-        np.add.at(sums[0], (labels.groups, cell), np.maximum(labels.own, 0))
-        np.add.at(sums[1], (labels.groups, cell), np.maximum(-labels.own, 0))
-        return np.cumsum(sums, axis=2)
-
-    def wanted(self, coverage: PartedCoverage, bars: Floats, rule: Rule) -> Bools:
-        """Return which cells of which groups have to be looked into: (groups, cells)."""
-        number = coverage.number
-        if not self.upto.shape[2]:
-            return np.ones((number, 1), dtype=bool)
-        own = self._own(coverage) * coverage.own_unit
-        rising, falling = np.zeros((2, number, len(self.edges)))
-        rising[:, 1:], falling[:, 1:] = own + self.upto[1:] * coverage.unit
-        mass = np.where(coverage.mass > 0, coverage.mass, 1.0)[:, None]
-        clean, bar = (rising - falling) / mass, bars[:, None]
-        slack = ROUNDING / 8
-        inner = np.arange(len(self.edges) - 1)
-        if rule == "last":
-            may = (rising[:, :-1] - falling[:, 1:]) / mass < bar + slack
-            short = clean < bar
-            short[:, -1] = False
-            from_which = np.where(short.any(axis=1), len(inner) - np.argmax(short[:, ::-1], axis=1), 0)
-            return may & (inner >= from_which[:, None])
-        may = (rising[:, 1:] - falling[:, :-1]) / mass >= bar - slack
-        enough = clean[:, 1:] >= bar
-        upto_which = np.where(enough.any(axis=1), np.argmax(enough, axis=1), len(inner))
-        return may & (inner <= upto_which[:, None])
-
-
-def _last_of_each(groups: Ints) -> tuple[Ints, Ints]:
-    """Return the different groups, which ascend, and where each of them comes last."""
-    ends = np.flatnonzero(np.append(groups[1:] != groups[:-1], True)) if len(groups) else groups
-    return groups[ends], ends
-
-
-def _first_of_each(groups: Ints) -> tuple[Ints, Ints]:
-    starts = np.flatnonzero(np.append(True, groups[1:] != groups[:-1])) if len(groups) else groups
-    return groups[starts], starts
 
 
 def _batches(groups: Ints, sizes: Ints, most: int) -> list[Ints]:

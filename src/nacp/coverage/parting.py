@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from nacp._types import Bools, Floats, Ints
+from nacp.coverage.crossing import ROUNDING, Rule
 from nacp.coverage.sample import Question
 from nacp.engine import Block
 from nacp.engine.cells import EDGES
@@ -25,6 +26,54 @@ class Events(NamedTuple):
     def at(self, which: Bools) -> "Events":
         """Return some of them."""
         return Events(self.groups[which], self.scores[which], self.own[which], self.rest[which])
+
+
+class Crossings(NamedTuple):
+    """For each group a native threshold, the estimated coverage there, and the losses up to there."""
+
+    thresholds: Floats
+    estimates: Floats
+    losses: Floats
+
+    @classmethod
+    def nowhere(cls, number: int) -> "Crossings":
+        """Return what is found where no estimate crosses its target."""
+        return cls(np.full(number, np.inf), np.ones(number), np.zeros(number))
+
+
+class Path(NamedTuple):
+    """The estimates of groups, along some of their cells: what they are from each score on.
+
+    `events` says where it is the score of a pair, and not where a cell begins.
+    """
+
+    groups: Ints
+    scores: Floats
+    events: Bools
+    covered: Floats
+    losses: Floats
+
+    def settle(self, bars: Floats, rule: Rule, some: Ints, found: Crossings) -> None:
+        """Write down where the estimates of some groups cross their bars."""
+        group = self.groups
+        # Where several score the same, the last of them counts.
+        last = np.append((group[1:] != group[:-1]) | (self.scores[1:] != self.scores[:-1]), True)
+        reached = self.covered >= bars[group]
+        if rule == "last":
+            marks = np.flatnonzero(last & ~reached)
+            at = marks[np.append(group[marks][1:] != group[marks][:-1], True)[: len(marks)]] + 1
+            at = at[(at < len(group)) & (group[np.minimum(at, len(group) - 1)] == group[at - 1])]
+            never = np.setdiff1d(some, group[marks])  # reached even below all scores: a target of 0 or less
+        else:
+            marks = np.flatnonzero(last & reached & self.events)
+            at = marks[np.append(True, group[marks][1:] != group[marks][:-1])[: len(marks)]]
+            never = marks[:0]
+        ends = np.searchsorted(np.flatnonzero(last), at)
+        at = np.flatnonzero(last)[ends]  # of equal scores
+        at = at[np.isfinite(self.scores[at])]
+        found.thresholds[group[at]], found.estimates[group[at]] = self.scores[at], self.covered[at]
+        found.losses[group[at]] = self.losses[at]
+        found.thresholds[never], found.estimates[never] = -np.inf, 0.0
 
 
 class Cells:
@@ -90,7 +139,7 @@ class PartedTally(WholeRows):
         self.found[0] += pairs
         if coverage.constant is not None:
             return
-        weights = coverage.weights(rows)
+        weights = coverage.weights(coverage.sample.labels[rows])
         for i, part in ((1, np.maximum(weights, 0)), (2, np.maximum(-weights, 0))):
             np.add.at(self.found[i].reshape(-1), cell.reshape(-1), part.reshape(-1))
 
@@ -107,30 +156,22 @@ class PartedWindow(WholeRows):
 
     def __init__(self, coverage: "PartedCoverage", edges: Floats, wanted: Bools, some: Ints) -> None:
         super().__init__(coverage)
-        self._edges = edges
+        self._cells = Cells(edges)
         self._wanted = wanted & np.isin(np.arange(len(wanted)), some)[:, None]
-        cells = self._wanted.shape[1]
-        any_wanted = self._wanted.any(axis=1)
-        lows = np.where(any_wanted, edges[np.argmax(self._wanted, axis=1)], np.inf)
-        highs = edges[cells - np.argmax(self._wanted[:, ::-1], axis=1)]
-        self._lows, self._highs = lows, np.where(any_wanted, highs, -np.inf)
         self._parts: list[Events] = []
 
     def see(self, block: Block, rows: slice | Ints) -> None:
-        coverage, placed = self._coverage, block.placed
-        of = coverage.of(rows)
-        flat = np.flatnonzero((placed <= self._highs[of]) & (placed > self._lows[of]))
+        coverage, of = self._coverage, self._coverage.of(rows)
+        cell = self._cells.of(block)
+        cell += of * self._cells.number
+        flat = np.flatnonzero(self._wanted.reshape(-1).take(cell.reshape(-1)))
         row, column = np.divmod(flat, coverage.k)
-        scores = placed.reshape(-1)[flat].astype(np.float64)
-        groups = np.broadcast_to(of, placed.shape)[row, column]
-        if len(self._edges) > 2:
-            fine = self._wanted[groups, np.searchsorted(self._edges, scores, side="left") - 1]
-            row, column, scores, groups = row[fine], column[fine], scores[fine], groups[fine]
+        scores = block.placed.reshape(-1)[flat].astype(np.float64)
+        groups = np.broadcast_to(of, cell.shape)[row, column]
         if coverage.constant is not None:
             rest = np.full(len(scores), coverage.constant, dtype=np.int64)
         else:
-            labels = coverage.sample.labels[rows][row]
-            rest = np.rint(coverage.inverse.rest(labels, column) / coverage.unit).astype(np.int64)
+            rest = coverage.weights(coverage.sample.labels[rows][row], column)
         self._parts.append(Events(groups, scores, np.zeros_like(rest), rest))
 
     def events(self) -> Events:
@@ -138,24 +179,62 @@ class PartedWindow(WholeRows):
         return Events(*(np.concatenate(each) for each in zip(*self._parts, strict=True)))
 
 
-class PartedUpto(WholeRows):
-    """What the pairs of each group gain and lose up to thresholds of its own."""
+class Known(NamedTuple):
+    """Pairs, gains and losses of groups up to the edges of cells: (3, groups, cells); or nothing."""
 
-    def __init__(self, coverage: "PartedCoverage", thresholds: Floats) -> None:
-        super().__init__(coverage)
-        self._thresholds = thresholds
-        self.gains, self.losses = np.zeros((2, *thresholds.shape), dtype=np.int64)
+    edges: Floats
+    upto: Ints
 
-    def see(self, block: Block, rows: slice | Ints) -> None:
-        coverage = self._coverage
-        weights = None if coverage.constant is not None else coverage.weights(rows)
-        for i, each in enumerate(self._thresholds):
-            inside = block.placed <= each[coverage.of(rows)]
-            if weights is None:
-                assert coverage.constant is not None
-                pairs = coverage.by_group(inside, rows)
-                self.gains[i] += pairs * max(coverage.constant, 0)
-                self.losses[i] += pairs * max(-coverage.constant, 0)
-            else:
-                self.gains[i] += coverage.by_group(np.where(inside, np.maximum(weights, 0), 0), rows)
-                self.losses[i] += coverage.by_group(np.where(inside, np.maximum(-weights, 0), 0), rows)
+    @classmethod
+    def nothing(cls, number: int) -> "Known":
+        """Return what is known before any read: one cell, of which nothing is known."""
+        return cls(np.array([-np.inf, np.inf]), np.zeros((3, number, 0), dtype=np.int64))
+
+    def pairs_in(self, coverage: "PartedCoverage") -> Ints:
+        """Return how many pairs each cell of each group holds."""
+        if not self.upto.shape[2]:
+            return coverage.pairs[:, None]
+        found: Ints = np.diff(self.upto[0], axis=1, prepend=0)
+        return found
+
+    def at_edges(self, coverage: "PartedCoverage", groups: Ints, cells: Ints) -> tuple[Ints, Ints]:
+        """Return gains and losses up to the lower ends of cells of groups: of labels, and of pairs."""
+        if not self.upto.shape[2]:
+            nothing = np.zeros((2, len(groups)), dtype=np.int64)
+            return nothing, nothing
+        own, place = self._own(coverage), np.maximum(cells - 1, 0)
+        known = np.stack([own, self.upto[1:]], axis=1)[:, :, groups, place]
+        gained, lost = np.where(cells == 0, 0, known)
+        return gained, lost
+
+    def _own(self, coverage: "PartedCoverage") -> Ints:
+        """Return what the labels' own weights gain and lose up to the upper ends: (2, groups, cells)."""
+        labels, cells = coverage.labels, len(self.edges) - 1
+        cell = np.maximum(np.searchsorted(self.edges, labels.scores, side="left") - 1, 0)
+        sums = np.zeros((2, coverage.number, cells), dtype=np.int64)
+        np.add.at(sums[0], (labels.groups, cell), np.maximum(labels.own, 0))
+        np.add.at(sums[1], (labels.groups, cell), np.maximum(-labels.own, 0))
+        return np.cumsum(sums, axis=2)
+
+    def wanted(self, coverage: "PartedCoverage", bars: Floats, rule: Rule) -> Bools:
+        """Return which cells of which groups have to be looked into: (groups, cells)."""
+        number = coverage.number
+        if not self.upto.shape[2]:
+            return np.ones((number, 1), dtype=bool)
+        own = self._own(coverage) * coverage.own_unit
+        rising, falling = np.zeros((2, number, len(self.edges)))
+        rising[:, 1:], falling[:, 1:] = own + self.upto[1:] * coverage.unit
+        mass = np.where(coverage.mass > 0, coverage.mass, 1.0)[:, None]
+        clean, bar = (rising - falling) / mass, bars[:, None]
+        slack = ROUNDING / 8
+        inner = np.arange(len(self.edges) - 1)
+        if rule == "last":
+            may = (rising[:, :-1] - falling[:, 1:]) / mass < bar + slack
+            short = clean < bar
+            short[:, -1] = False
+            from_which = np.where(short.any(axis=1), len(inner) - np.argmax(short[:, ::-1], axis=1), 0)
+            return may & (inner >= from_which[:, None])
+        may = (rising[:, 1:] - falling[:, :-1]) / mass >= bar - slack
+        enough = clean[:, 1:] >= bar
+        upto_which = np.where(enough.any(axis=1), np.argmax(enough, axis=1), len(inner))
+        return may & (inner <= upto_which[:, None])

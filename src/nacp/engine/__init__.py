@@ -3,6 +3,7 @@
 from nacp.engine.choose import (
     Block,
     check,
+    counts,
     engine_name,
     gains,
     inside,
@@ -29,7 +30,7 @@ from nacp.engine.scratch import Scratch
 
 __all__ = [
     "Block", "ByEntry", "ByLabel", "Keep", "Kept", "Lumped", "Pairs", "PerLabel", "PerRow", "Scratch", "Spec",
-    "check", "engine_name", "gains", "inside", "is_tensor", "keeps", "kept_block", "label_scores",
+    "check", "counts", "engine_name", "gains", "inside", "is_tensor", "keeps", "kept_block", "label_scores",
     "open_block", "play", "profile", "set_of_row", "sets", "squares", "tally", "traced", "uniforms", "using",
     "window",
 ]  # fmt: skip

@@ -155,6 +155,12 @@ def profile(block: Block, thresholds: Thresholds, weights: Weights = None) -> In
     return found
 
 
+def counts(block: Block, thresholds: Floats) -> Ints:
+    """Return for each label how many rows have it in their sets, at several thresholds of its own."""
+    found: Ints = _of_block(block).counts(block, thresholds)
+    return found
+
+
 def squares(block: Block, ends: Floats, into: Ints) -> None:
     """Add pairs and squared sizes between ascending ends: see `nacp.engine.numpy.squares`."""
     _of_block(block).squares(block, ends, into)

@@ -223,6 +223,10 @@ static word NAME(collect)(const void *row, word k, double low, double high, uint
     for (; column + 64 <= k; column += 64) {
         uint64_t found = 0;
         for (int bit = 0; bit < 64; bit += LANES) found |= NAME(at_least)(p + column + bit, least) << bit;
+        if (found == UINT64_MAX && high == INFINITY) {
+            for (int bit = 0; bit < 64; bit++) words[number++] = packed(p[column + bit], column + bit);
+            continue;
+        }
         for (; found; found &= found - 1) {
             word at = column + __builtin_ctzll(found);
             words[number] = packed(p[at], at);

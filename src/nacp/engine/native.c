@@ -9,6 +9,7 @@
 
 #include "bets.h"
 #include "edges.h"
+#include "parted.h"
 
 /* ---- Arguments ---- */
 
@@ -764,6 +765,38 @@ static PyObject *profile(PyObject *self, PyObject *args)
     DONE(call, good);
 }
 
+/* ---- counts: a profile by label ---- */
+
+static int count_rows(const Call *call, const Thresholds *q, word *out)
+{
+    const Block *block = &call->block;
+    double *scores = malloc(sizeof *scores * ROWS_AT_ONCE * (size_t)block->k);
+    Row row;
+    int good = row_open(&row, block->k) && scores;
+    for (word i = call->first; good && i < call->last; i += ROWS_AT_ONCE) {
+        place_some(&row, block, i, call->last, scores);
+        for (word t = 0; t < q->number; t++)
+            count_inside(scores, q->values + t * block->k, out + t * block->k, block->k);
+    }
+    row_close(&row);
+    free(scores);
+    return good;
+}
+
+static PyObject *counts(PyObject *self, PyObject *args)
+{
+    PyObject *block, *values, *out;
+    Py_ssize_t first, last;
+    Call call;
+    Thresholds q;
+    word *found;
+    if (!PyArg_ParseTuple(args, "OnnOO", &block, &first, &last, &values, &out)) return NULL;
+    int good = rows_open(&call, block, first, last) && thresholds_open(&call, values, PER_LABEL, &q) &&
+               array_of(&call, out, q.number * call.block.k, 8, WRITTEN, &found);
+    if (good) WITHOUT_LOCK(good = count_rows(&call, &q, found));
+    DONE(call, good);
+}
+
 typedef struct {
     Growing labels;
     word *sizes;
@@ -997,7 +1030,7 @@ static PyMethodDef methods[] = {
     {"check", check, METH_VARARGS, NULL},       {"uniforms", uniforms, METH_VARARGS, NULL},
     {"label_scores", label_scores, METH_VARARGS, NULL}, {"scores", scores, METH_VARARGS, NULL},
     {"tally", tally, METH_VARARGS, NULL},       {"squares", squares, METH_VARARGS, NULL},
-    {"window", window, METH_VARARGS, NULL},
+    {"window", window, METH_VARARGS, NULL},     {"counts", counts, METH_VARARGS, NULL},
     {"profile", profile, METH_VARARGS, NULL},   {"sets", sets, METH_VARARGS, NULL},
     {"gains", gains, METH_VARARGS, NULL},       {"play", play, METH_VARARGS, NULL},
     {"vectors", vectors, METH_VARARGS, NULL},

@@ -205,6 +205,21 @@ def profile(block: block_.Block, thresholds: Thresholds, weights: Weights = None
     return out
 
 
+def counts(block: block_.Block, thresholds: Floats) -> Ints:
+    """Return for each label how many rows have it in their sets, at several thresholds of its own."""
+    if not isinstance(block, Block):
+        return numpy.counts(block, thresholds)
+    values = np.ascontiguousarray(thresholds)
+
+    def count(*arguments: Any) -> Ints:
+        out = np.zeros(values.shape, dtype=np.int64)
+        _native.counts(*(*arguments, out))
+        return out
+
+    found: Ints = sum(_over_rows(count, block.described, values))
+    return found
+
+
 def sets(
     block: block_.Block, threshold: float | PerLabel | PerRow, *, allow_empty: bool = True
 ) -> tuple[Ints, Ints]:

@@ -201,6 +201,15 @@ def profile(block: Block, thresholds: Thresholds, weights: Weights = None) -> Ar
     return np.cumsum(added, axis=1, out=added) + base[:, None]
 
 
+def counts(block: Block, thresholds: Floats) -> Ints:
+    """Return for each label how many rows have it in their sets, at several thresholds of its own.
+
+    Both are of shape (thresholds, k).
+    """
+    found = [np.count_nonzero(_below(block, PerLabel(each)), axis=0) for each in thresholds]
+    return np.array(found, dtype=np.int64).reshape(thresholds.shape)
+
+
 def squares(block: Block, ends: Floats, into: Ints) -> None:
     """Add to `into`, shape (2, cells), what lies between ascending ends, the first and the last infinite.
 

@@ -138,7 +138,7 @@ typedef struct {
 
 #define IS_NAN(x) ((x) != (x))
 
-static void binary(int code, Operand a, Operand b, double *out, word n)
+WIDE static void binary(int code, Operand a, Operand b, double *out, word n)
 {
     switch (code) {
     case ADD: BINARY(x + y); break;
@@ -192,6 +192,12 @@ static Operand applied(int code, const Operand *in, double *out, word n)
     return (Operand){out, each};
 }
 
+/* The best possible score is a number, too. */
+WIDE static void lowest_finite(const double *restrict scores, double *restrict out, word n)
+{
+    for (word i = 0; i < n; i++) out[i] = scores[i] < -DBL_MAX ? -DBL_MAX : scores[i];
+}
+
 /* Evaluate a block's formula for labels from `start` to `stop` of a row. `room` holds DEPTH arrays of `size`. */
 static void evaluate(const Block *block, const Quantities *q, word start, word stop, double *room, word size,
                      double *scores)
@@ -213,10 +219,11 @@ static void evaluate(const Block *block, const Quantities *q, word start, word s
             stack[top] = applied(code, stack + top, room + top * size, n);
         top++;
     }
-    for (word i = 0; i < n; i++) {
-        double score = stack[0].at[stack[0].each ? i : 0];
-        scores[start + i] = score < -DBL_MAX ? -DBL_MAX : score; /* the best possible score is a number, too */
+    if (stack[0].each) {
+        lowest_finite(stack[0].at, scores + start, n);
+        return;
     }
+    for (word i = 0; i < n; i++) lowest_finite(stack[0].at, scores + start + i, 1);
 }
 
 /* ---- The grid on which probabilities are added up ---- */
@@ -282,6 +289,14 @@ static inline uint64_t packed(double p, word column)
 }
 
 static inline uint32_t key_of(uint64_t packed) { return (uint32_t)(packed >> 32); }
+
+static inline double probability(uint64_t packed) /* as a float */
+{
+    uint32_t bits = ~key_of(packed);
+    float p;
+    memcpy(&p, &bits, 4);
+    return p;
+}
 
 /* The least float that is not below: floats are at least x if they are at least this. */
 static float not_below(double x)
@@ -393,36 +408,67 @@ static void insertion_sort(uint64_t *words, word n)
 #define MANY 160
 #define BUCKETS (2 * MANY + 1)
 
-#define DIGITS 4
-
-/* Sort words by their high halves, in four digits as small as will do; where these are equal, the order stays. */
-static void sort_many(uint64_t *words, uint64_t *spare, word n)
+/* Sort words by 16 bits of how far their high halves are above `low`, in two digits; equal ones stay in order. */
+static void sort_digits(uint64_t *words, uint64_t *spare, word n, uint32_t low, int shift)
 {
-    int32_t counts[DIGITS][256] = {{0}};
-    uint32_t low = UINT32_MAX, high = 0;
+    int32_t places[2][256] = {{0}};
     for (word i = 0; i < n; i++) {
-        uint32_t key = key_of(words[i]);
-        low = key < low ? key : low, high = key > high ? key : high;
+        uint32_t digits = (key_of(words[i]) - low) >> shift;
+        places[0][digits & 255]++, places[1][digits >> 8 & 255]++;
     }
-    int bits = 1;
-    while (bits < 8 && (high - low) >> DIGITS * bits) bits++;
-    uint32_t last = (1u << bits) - 1;
-    for (word i = 0; i < n; i++) {
-        uint32_t key = key_of(words[i]) - low;
-        for (int d = 0; d < DIGITS; d++, key >>= bits) counts[d][key & last]++;
-    }
-    uint64_t *from = words, *to = spare;
-    for (int d = 0; d < DIGITS; d++) {
-        int32_t place = 0, *places = counts[d];
-        for (uint32_t value = 0; value <= last; value++) {
-            int32_t number = places[value];
-            places[value] = place;
+    for (int d = 0; d < 2; d++) {
+        int32_t place = 0;
+        for (int value = 0; value < 256; value++) {
+            int32_t number = places[d][value];
+            places[d][value] = place;
             place += number;
         }
-        for (word i = 0; i < n; i++) to[places[(key_of(from[i]) - low) >> bits * d & last]++] = from[i];
-        uint64_t *swapped = from;
-        from = to, to = swapped;
     }
+    for (word i = 0; i < n; i++) spare[places[0][(key_of(words[i]) - low) >> shift & 255]++] = words[i];
+    for (word i = 0; i < n; i++) words[places[1][(key_of(spare[i]) - low) >> shift >> 8 & 255]++] = spare[i];
+}
+
+/* Sort words by their high halves if that takes few moves; return if it did. Most are in order. */
+static int sort_nearly(uint64_t *words, word n)
+{
+    word moves = 2 * n;
+    uint64_t before = words[0];
+    for (word i = 1; i < n; i++) {
+        uint64_t moved = words[i];
+        if (key_of(moved) >= key_of(before)) {
+            before = moved;
+            continue;
+        }
+        word j = i;
+        for (; j > 0 && key_of(words[j - 1]) > key_of(moved); j--) words[j] = words[j - 1];
+        words[j] = moved;
+        if ((moves -= i - j) < 0) return 0;
+    }
+    return 1;
+}
+
+/* The least and the greatest high half of words. */
+WIDE static void key_range(const uint64_t *words, word n, uint32_t *low, uint32_t *high)
+{
+    uint32_t least = UINT32_MAX, most = 0;
+    for (word i = 0; i < n; i++) {
+        uint32_t key = key_of(words[i]);
+        least = key < least ? key : least, most = key > most ? key : most;
+    }
+    *low = least, *high = most;
+}
+
+/* Sort words by their high halves; where these are equal, the order stays. Leading bits mostly do. */
+static void sort_many(uint64_t *words, uint64_t *spare, word n)
+{
+    uint32_t low, high;
+    int shift = 0;
+    key_range(words, n, &low, &high);
+    while ((high - low) >> shift >> 16) shift++;
+    sort_digits(words, spare, n, low, shift);
+    if (!shift || sort_nearly(words, n)) return;
+    sort_digits(words, spare, n, low, 0);
+    sort_digits(words, spare, n, low, shift);
 }
 
 /* Sort different words whose columns ascend: into buckets by their leading bits, of which most hold few. */
@@ -552,11 +598,55 @@ static word row_order(Row *row, word least)
     return stop - start;
 }
 
+/* Where the first of two labels is that are equally probable, one after the other; or the end. */
+WIDE static word first_tied(const double *p, word start, word stop)
+{
+    word tied = 0;
+    for (word j = start + 1; j < stop; j++) tied |= -(word)(p[j] == p[j - 1]);
+    if (!tied) return stop;
+    for (word j = start + 1;; j++)
+        if (p[j] == p[j - 1]) return j - 1;
+}
+
+/* Add up from the most probable label down, where no two are equally probable; return the mass of all, which is
+   exact in any order. */
+WIDE static double add_up(double *restrict p, double *restrict above, double *restrict upto, word n, double mass)
+{
+    word j = 0;
+    for (word l = 0; l < n; l++) p[l] = (p[l] + 1.0) - 1.0;
+    for (; j + 4 <= n; j += 4) { /* the sum waits for one addition in four */
+        double two = p[j] + p[j + 1], three = two + p[j + 2], four = two + (p[j + 2] + p[j + 3]);
+        above[j] = mass, above[j + 1] = mass + p[j], above[j + 2] = mass + two, above[j + 3] = mass + three;
+        mass += four;
+    }
+    for (; j < n; j++) above[j] = mass, mass += p[j];
+    for (word l = 0; l < n; l++) upto[l] = above[l] + p[l];
+    return mass;
+}
+
+/* Numbers one after the other. */
+WIDE static void number(double *out, word first, word n)
+{
+    for (int32_t l = 0; l < n; l++) out[l] = (double)first + l;
+}
+
+static void row_add_untied(Row *row, word start, word stop, int counts)
+{
+    const Quantities *q = &row->q;
+    word n = stop - start;
+    row->mass = (word)(add_up(q->p + start, q->above + start, q->upto + start, n, from_grid(row->mass)) * 0x1p52);
+    if (!counts) return;
+    number(q->n_above + start, start, n);
+    number(q->n_upto + start, start + 1, n);
+}
+
 /* Add up from the most probable label down: labels of equal probability stand in the same place. */
 static void row_add_up(Row *row, word start, word stop, int counts)
 {
     const Quantities *q = &row->q;
-    for (word j = start, last; j < stop; j = last) {
+    word tied = first_tied(q->p, start, stop);
+    row_add_untied(row, start, tied, counts);
+    for (word j = tied, last; j < stop; j = last) {
         word mass = on_grid(q->p[j]);
         for (last = j + 1; last < stop && q->p[last] == q->p[j];) last++;
         double above = from_grid(row->mass), upto = from_grid(row->mass += mass * (last - j));
@@ -573,7 +663,7 @@ static void row_look(Row *row, const Block *block, word i, word least)
     const uint64_t *words = row->words - row->first;
     for (word j = start; j < stop; j++) {
         row->columns[j] = (int32_t)(uint32_t)words[j];
-        q->p[j] = entry(block, i, row->columns[j]);
+        q->p[j] = block->width == 4 ? probability(words[j]) : entry(block, i, row->columns[j]);
     }
     if (block->width == 8) /* the room of words that have been taken is free */
         order_within(q->p + start, row->columns + start, stop - start, block, i, row->words + start - row->first,
@@ -591,7 +681,7 @@ static void row_look(Row *row, const Block *block, word i, word least)
 /* Look at the labels of row i that were collected until their scores have passed a limit; return if they have. */
 static int row_pass(Row *row, const Block *block, word i, double limit)
 {
-    for (word least = FIRST_LOOK; row->number < row->collected; least *= 2) {
+    for (word least = limit < INFINITY ? FIRST_LOOK : row->size; row->number < row->collected; least *= 2) {
         row_look(row, block, i, least);
         if (row->number >= 2 && row->score[row->number - 1] > limit) return 1;
     }
@@ -650,14 +740,6 @@ static void look(Row *row, const Block *block, word i, double limit)
 }
 
 /* ---- What has not been looked at ---- */
-
-static inline double probability(uint64_t packed) /* as a float */
-{
-    uint32_t bits = ~key_of(packed);
-    float p;
-    memcpy(&p, &bits, 4);
-    return p;
-}
 
 /* What the labels add up to that have been collected and not looked at. */
 static double mass_not_seen(const Row *row)

@@ -162,6 +162,14 @@ def profile(block: block_.Block, thresholds: Thresholds, weights: Weights = None
     return fetched(upto).astype(np.int64, copy=False)
 
 
+def counts(block: block_.Block, thresholds: Floats) -> Ints:
+    """Return for each label how many rows have it in their sets, at several thresholds of its own."""
+    if not isinstance(block, Block):
+        return numpy.counts(block, thresholds)
+    found = [_below(block, PerLabel(each)).sum(dim=0) for each in thresholds]
+    return fetched(torch.stack(found)) if found else np.zeros(thresholds.shape, dtype=np.int64)
+
+
 def squares(block: block_.Block, ends: Floats, into: Ints) -> None:
     """Add pairs and squared sizes between ascending ends: see `nacp.engine.numpy.squares`."""
     if not isinstance(block, Block):

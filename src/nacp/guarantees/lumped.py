@@ -26,20 +26,20 @@ from nacp.tuning import tuning
 _HOPEFUL, _STAKED, _STAKES = 0.7, 0.75, 16
 
 
-def hopeful(
-    coverage: PartedCoverage, alpha: float, delta: float, hits: Ints, pairs: Ints, largest: Floats
-) -> Ints:
+def hopeful(coverage: PartedCoverage, alpha: float, delta: float, hits: Ints, rest: Floats) -> Ints:
     """Return for each group the place in the grid from which on upwards all bets are worth a try.
 
-    `hits` and `pairs` are how many given labels of the group, and how many of its pairs, score at most as
-    each place of the grid: (groups, places). `largest` has the largest stakes.
+    `hits` is how many given labels of the group score at most as each place of the grid, and `rest` what the
+    other pairs up to there weigh: (groups, places).
     """
     from scipy.special import ndtri
 
-    own, rest = float(coverage.inverse.own.max()), coverage.unit * float(coverage.constant or 0)
-    labels = coverage.counts[:, None]
-    lump = rest * (pairs - (1 - alpha) * coverage.n * coverage.classes[:, None])
+    labels, by_class = coverage.counts[:, None], coverage.inverse.own
+    whole = np.bincount(coverage.of_labels, by_class[coverage.sample.labels], coverage.number)[:, None]
+    own = np.where(labels > 0, whole / np.maximum(labels, 1), by_class.max())
+    lump = rest - (1 - alpha) * (coverage.mass[:, None] - whole)
     total = own * (hits - (1 - alpha) * labels) + lump
+    largest = 0.99 / -coverage.range(alpha)[0]
     best, most = np.zeros(hits.shape), np.zeros(hits.shape)
     for power in range(_STAKES):
         stake = _STAKED * largest[:, None] * 1.6**-power

@@ -11,8 +11,8 @@ from nacp import engine
 from nacp._types import Floats, Ints
 from nacp.coverage import Question, Talk
 from nacp.coverage.crossing import ROUNDING, Rule
-from nacp.coverage.parted import Crossings, PartedCoverage
-from nacp.coverage.parting import Cells
+from nacp.coverage.parted import PartedCoverage
+from nacp.coverage.parting import Cells, Crossings
 from nacp.engine import Block
 from nacp.guarantees.base import Finding
 from nacp.guarantees.lumped import LumpedBets, hopeful
@@ -21,13 +21,16 @@ from nacp.stats.betting import Bets
 from nacp.tuning import tuning
 from nacp.wrapping import counted
 
+# What so few classes of a group gain is looked up, one after the other.
+_FEW = 4
+
 
 def cross(
     coverage: PartedCoverage, alpha: float, corrections: Floats, crossing: Rule, name: str
 ) -> Talk[list[Finding]]:
     """Return for each group where its estimate crosses ``1 - alpha`` and its correction."""
-    found = yield from coverage.crossings(1 - alpha + corrections, crossing)
-    return _findings(coverage, alpha, corrections, found, name)
+    found = yield from coverage.crossings((1 - alpha + corrections)[None], crossing)
+    return _findings(coverage, alpha, corrections, found[0], name)
 
 
 def _findings(
@@ -69,15 +72,10 @@ def exchange(coverage: PartedCoverage, alpha: float, crossing: Rule, worst: bool
         found = yield from cross(coverage, alpha, _worst(coverage), crossing, "expected")
         return found
     least, most = coverage.range(alpha)
-    # The second of these finds what the first has read.
-    upper = yield from coverage.crossings(1 - alpha - least * each, crossing)
-    lower = yield from coverage.crossings(1 - alpha - most * each, crossing)
+    targets = 1 - alpha - np.stack([least, most]) * each
+    upper, lower = yield from coverage.crossings(targets, crossing)
     found = _findings(coverage, alpha, -least * each, upper, "expected")
-    if coverage.constant is not None:  # then all pairs lose, or none
-        losses = np.maximum(-coverage.unit * np.stack([lower.weights, upper.weights]), 0)
-    else:
-        _, losses = yield from coverage.upto(np.stack([lower.thresholds, upper.thresholds]))
-    gaps = (losses[1] - losses[0]) * np.where(upper.thresholds < np.inf, each, 0.0)
+    gaps = (upper.losses - lower.losses) * np.where(upper.thresholds < np.inf, each, 0.0)
     large = gaps > np.minimum(3 * each, alpha / 10)
     if large.any():
         careful = yield from cross(coverage, alpha, _worst(coverage), crossing, "expected")
@@ -96,15 +94,12 @@ def _worst(coverage: PartedCoverage) -> Floats:
 
 def bet(coverage: PartedCoverage, alpha: float, delta: float, grid: Floats, seed: int) -> Talk[list[Finding]]:
     """Return for each group the smallest threshold of the grid from which on upwards all bets are won."""
-    pairs, hits, net = yield from coverage.curves(grid)
-    bets: LumpedBets | PartedBets
-    if coverage.constant is not None:
-        starts = hopeful(coverage, alpha, delta, hits, pairs, 0.99 / -coverage.range(alpha)[0])
-        bets = LumpedBets(coverage, alpha, delta, grid, starts, seed)
-    else:
-        short = (net < (1 - alpha) * coverage.mass[:, None]) | (coverage.mass <= 0)[:, None]
-        starts = np.max(np.where(short, np.arange(len(grid)) + 1, 0), axis=1)
-        bets = PartedBets(coverage, alpha, delta, grid, starts, seed)
+    if coverage.constant is not None and (yield from _hopeless(coverage, alpha, delta, grid)):
+        return [_unpassed(coverage, g) for g in range(coverage.number)]
+    pairs, hits, rest, net = yield from coverage.curves(grid)
+    starts = hopeful(coverage, alpha, delta, hits, rest)
+    kind = PartedBets if coverage.constant is None else LumpedBets
+    bets: LumpedBets | PartedBets = kind(coverage, alpha, delta, grid, starts, seed)
     if not bets.done:
         yield [bets]
     found = []
@@ -112,10 +107,30 @@ def bet(coverage: PartedCoverage, alpha: float, delta: float, grid: Floats, seed
         if place < len(grid) and pairs[g, place] < coverage.pairs[g]:
             found.append(Finding(float(grid[place]), float(net[g, place] / coverage.mass[g]), 0.0))
         else:
-            points = counted(int(coverage.counts[g]), "label")
-            why = absent(coverage, g) or f'with {points} no smaller sets pass the test of guarantee "pac"'
-            found.append(Finding(np.inf, 1.0, 0.0, why))
+            found.append(_unpassed(coverage, g))
     return found
+
+
+def _hopeless(coverage: PartedCoverage, alpha: float, delta: float, grid: Floats) -> Talk[bool]:
+    """Return whether all groups are so small that a bet at the largest threshold could hardly be won.
+
+    Then nothing else has to be known of them. If it is not so, a look at the largest threshold is in vain: it
+    is taken where it would be so with all pairs, which mostly score less.
+    """
+    hits = np.bincount(
+        coverage.of_labels[coverage.sample.label_scores <= grid[-1]], minlength=coverage.number
+    )
+    each: float = coverage.unit * (coverage.constant or 0)
+    if not hopeful(coverage, alpha, delta, hits[:, None], np.float64(each) * coverage.pairs[:, None]).all():
+        return False
+    pairs = yield from coverage.counted(np.full((1, coverage.number), grid[-1]))
+    return bool(hopeful(coverage, alpha, delta, hits[:, None], np.float64(each) * pairs.T).all())
+
+
+def _unpassed(coverage: PartedCoverage, group: int) -> Finding:
+    points = counted(int(coverage.counts[group]), "label")
+    why = absent(coverage, group) or f'with {points} no smaller sets pass the test of guarantee "pac"'
+    return Finding(np.inf, 1.0, 0.0, why)
 
 
 class PartedBets(Question):
@@ -155,9 +170,18 @@ class PartedBets(Question):
         columns, rows, number = self._columns[group], len(labels), len(places) + 1
         weights = self._coverage.inverse.entries(labels[:, None], columns)
         after = np.searchsorted(places, cells[:, columns], side="left")
+        if len(columns) <= _FEW:
+            every = np.arange(number)
+            table: Floats = (every[:, None] <= every[:-1]).astype(np.float64) - (1 - self._alpha)
+            weights *= 1 / self._width[group]
+            found = table[after[:, 0]]
+            found *= weights[:, :1]
+            for j in range(1, len(columns)):
+                found += table[after[:, j]] * weights[:, j, None]
+            return found
         after += np.arange(rows)[:, None] * number
         sums = np.bincount(after.reshape(-1), weights.reshape(-1), minlength=rows * number)
-        found: Floats = np.cumsum(sums.reshape(rows, number)[:, :-1], axis=1)
+        found = np.cumsum(sums.reshape(rows, number)[:, :-1], axis=1)
         found -= (1 - self._alpha) * weights.sum(axis=1, keepdims=True)
         found *= 1 / self._width[group]
         return found

@@ -93,6 +93,8 @@ def check_class_groups(
 
 def _told_apart(groups: Any, n: int) -> tuple[list[Any], Ints]:
     """Return the different names that n rows have, and which of them each has."""
+    if isinstance(groups, list | tuple):
+        groups = np.asarray(groups, dtype=object)  # else numbers beside texts, and NaN, would become texts
     try:
         array = plain_array(groups)
     except ValueError:

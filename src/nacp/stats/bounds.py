@@ -37,13 +37,13 @@ def expected_excess(n: int) -> float:
     return float(math.exp(log_factor) * gammaincc(n, n) / 2)
 
 
-def upper_tail(n: int, hits: Ints, p0: Array) -> Floats:
+def upper_tail(n: int | Ints, hits: Ints, p0: Array) -> Floats:
     """Return ``P(Bin(n, p0) >= hits)``."""
     from scipy.special import betainc
 
     tail = np.ones(len(hits))
     some = hits > 0
-    tail[some] = betainc(hits[some], n - hits[some] + 1, np.minimum(p0[some], 1.0))
+    tail[some] = betainc(hits[some], (n - hits)[some] + 1, np.minimum(p0[some], 1.0))
     return tail
 
 
