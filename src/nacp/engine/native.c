@@ -322,10 +322,10 @@ typedef struct {
     size_t used, room;
 } Growing;
 
-/* Room for so many more bytes; NULL if there is none. */
+/* Room for so many more bytes, or for none; NULL if there is no memory. */
 static void *more(Growing *out, size_t size)
 {
-    if (out->used + size > out->room) {
+    if (!out->bytes || out->used + size > out->room) {
         size_t room = 2 * (out->used + size) + 4096;
         char *bytes = realloc(out->bytes, room);
         if (!bytes) return NULL;
