@@ -163,6 +163,9 @@ def test_the_compiled_engine_refuses_parts_that_are_not_there():
     for index in bad:
         with pytest.raises(ValueError, match="no such part"):
             _native.squares(block.described, 0, 2, edges, index, out)
+    beyond = parts * 0 + np.int32([0, 11]), np.full(32, 3 << 12, dtype=np.uint32)  # the edge after the last
+    with pytest.raises(ValueError, match="no such part"):
+        _native.squares(block.described, 0, 2, edges, (codes, *beyond), np.zeros(16, dtype=np.int64)[:6])
     for ends in (edges[:3], np.append(edges[:3], 1.0)):
         with pytest.raises(ValueError, match=r"as large as|no such part"):
             _native.squares(block.described, 0, 2, ends, good, out)

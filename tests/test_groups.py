@@ -82,6 +82,18 @@ def test_thresholds_by_class_are_those_of_the_definition(points, score, noise, g
         assert each.estimate == pytest.approx(min(estimate, 1.0), abs=1e-9)
 
 
+@pytest.mark.parametrize("pairs", [1 << 20, 1], ids=["all collected", "some collected"])
+def test_groups_of_too_few_points_have_all_labels_in_their_sets(pairs):
+    """Where one target is out of reach, and another one so low that nothing has to be collected for it."""
+    noise = nacp.MatrixNoise(0.8 * np.eye(5) + 0.2 * np.roll(np.eye(5), 1, axis=1))
+    probs = np.tile([0.96, 0.01, 0.01, 0.01, 0.01], (7, 1))
+    with tuned(collected_pairs=pairs), pytest.warns(nacp.NoValidThresholdWarning):
+        cal = nacp.calibrate(
+            probs, np.zeros(7, dtype=int), noise=noise, guarantee="expected", by="class", small="all"
+        )
+    assert list(cal.thresholds.values()) == [np.inf] * 5
+
+
 # Row groups
 
 

@@ -597,6 +597,18 @@ def test_beyond_the_limit_no_pair_and_no_loss_is_missing(score, dtype):
             assert (np.cumsum(bound, axis=1)[::2] >= np.cumsum(exact, axis=1)[::2]).all()
 
 
+def test_the_first_row_may_have_no_score_up_to_the_limit():
+    """Then nothing of it is kept; that is no lack of memory."""
+    rng, k = np.random.default_rng(8), 100
+    flat, sharp = np.full((100, k), 1 / k), some_rows("sharp", 900, k, np.float64, rng)
+    probs = np.concatenate([flat, sharp]).astype(np.float32)
+    labels, found = probs.argmax(axis=1), []
+    for name in ("numpy", "native"):
+        with engine.using(name), nacp.tuning.tuned(hint_pairs=1, counted_pairs=1, kept_pairs=2000):
+            found.append(nacp.calibrate(probs, labels, noise=0.1, alpha=0.3, guarantee="none").threshold)
+    assert found[0] == found[1]
+
+
 def test_too_many_scores_are_not_kept():
     kept = Kept(3, 4, np.inf, 5)
     for first in (0, 2):

@@ -241,8 +241,9 @@ class Coverage:
         return grid
 
     def told_apart(self, grid: Floats) -> Bools:
-        """Return of ascending native thresholds whether a set may be larger at the next one; known when a
-        crossing is.
+        """Return of each of ascending thresholds whether sets may be larger at the next one.
+
+        Known when a crossing is.
         """
         assert self._search is not None
         edges, pairs = self._search.edges, self._search.upto[0]

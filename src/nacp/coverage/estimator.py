@@ -49,10 +49,8 @@ class Estimator:
         own = inverse.own
         self._own_value, largest = float(own[0]), np.abs(own).max()
         self.label_scores: Floats
-        self._alike, self._upto = (
-            np.zeros(2, dtype=np.int64),
-            None,
-        )  # gains and losses: of any label, or up to it
+        # Gains and losses: of any label, or up to it.
+        self._alike, self._upto = np.zeros(2, dtype=np.int64), None
         if self._parts is None and np.all(own == own[0]):
             self._own_unit, weights = whole(own[:1], largest, largest, points)
             self.label_scores, self._alike = np.sort(label_scores), _signed(weights)[:, 0]

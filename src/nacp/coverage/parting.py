@@ -63,7 +63,8 @@ class Path(NamedTuple):
             marks = np.flatnonzero(last & ~reached)
             at = marks[np.append(group[marks][1:] != group[marks][:-1], True)[: len(marks)]] + 1
             at = at[(at < len(group)) & (group[np.minimum(at, len(group) - 1)] == group[at - 1])]
-            never = np.setdiff1d(some, group[marks])  # reached even below all scores: a target of 0 or less
+            # Reached even below all scores: a target of 0 or less.
+            never = np.setdiff1d(some[bars[some] < np.inf], group[marks])
         else:
             marks = np.flatnonzero(last & reached & self.events)
             at = marks[np.append(True, group[marks][1:] != group[marks][:-1])[: len(marks)]]

@@ -82,9 +82,9 @@ WIDE static void bet_on_points(const double *restrict gains, word points, const 
 }
 
 /* See how bets stand, and begin a new part. What became of those that are not open is of no interest. */
-WIDE static void judge(double *restrict wealth, double *restrict sums, double *restrict squares, double *restrict growth,
-                       double *restrict highest, double *restrict new_sums, double *restrict new_squares,
-                       word *restrict outcome, word bets, double goal)
+WIDE static void judge(double *restrict wealth, double *restrict sums, double *restrict squares,
+                       double *restrict growth, double *restrict highest, double *restrict new_sums,
+                       double *restrict new_squares, word *restrict outcome, word bets, double goal)
 {
     for (word b = 0; b < bets; b++) {
         int won = wealth[b] * highest[b] >= goal;

@@ -177,9 +177,8 @@ class EdgeIndex(NamedTuple):
     """Where scores lie among many edges, for the compiled engine: see edges.h."""
 
     codes: Array  # the cells, by leading bits
-    parts: (
-        Array  # for each cell: where its places begin, and how many of a score's next 16 bits are left in one
-    )
+    # For each cell: where its places begin, and how many of a score's next 16 bits are left in one.
+    parts: Array
     places: Array  # the first edge that may be the next above a score, and up to which of these bits it is
 
 

@@ -69,19 +69,26 @@ static inline word edge_of_minus(const Edges *edges, double p)
     return edge_by(edges, -p, bits_of_float(-(float)p), 2 * LEADING, ~0u);
 }
 
+/* Whether a place with so many bits left points to edges that exist. */
+static int place_fits(const Edges *edges, uint32_t place, word left)
+{
+    word first = edge_of(place), upto = bits_of(place), next = upto < (1 << left % 16) - 1;
+    word others = !(place & SEARCHED) ? next : upto < MANY_OTHERS ? upto : 0;
+    return first >= 1 && first + others <= edges->cells;
+}
+
 static int edges_fit(const Edges *edges, word wide, word places)
 {
-    int wrong = edges->edges[edges->cells] != INFINITY;
-    for (word c = 0; c < 4 * LEADING; c++) wrong |= (edges->codes[c] < 0) | (edges->codes[c] >= wide);
+    if (edges->edges[edges->cells] != INFINITY) return 0;
+    for (word c = 0; c < 4 * LEADING; c++)
+        if (edges->codes[c] < 0 || edges->codes[c] >= wide) return 0;
     for (word c = 0; c < wide; c++) {
         word start = edges->parts[2 * c], left = edges->parts[2 * c + 1];
-        wrong |= left < 0 || left > 16 || start < 0 || start + (0xFFFF >> left) >= places;
+        if (left < 0 || left > 16 || start < 0 || start + (0xFFFF >> left) >= places) return 0;
+        for (word p = start; p <= start + (0xFFFF >> left); p++)
+            if (!place_fits(edges, edges->places[p], left)) return 0;
     }
-    for (word p = 0; p < places; p++) {
-        word first = edge_of(edges->places[p]), others = edges->places[p] & SEARCHED ? bits_of(edges->places[p]) : 0;
-        wrong |= first < 1 || first + (others < MANY_OTHERS ? others : 0) > edges->cells;
-    }
-    return !wrong;
+    return 1;
 }
 
 /* ---- The squared sizes of a row's sets ---- */

@@ -98,7 +98,8 @@ static int kept_open(Call *call, PyObject *described)
         if (start < 0 || start > stop || stop > pairs || stop - start > call->block.k)
             return refuse("a row that was kept has no such place") != NULL;
         for (word j = start; j < stop; j++)
-            if (kept->columns[j] < 0 || kept->columns[j] >= call->block.k) return refuse("there is no such label") != NULL;
+            if (kept->columns[j] < 0 || kept->columns[j] >= call->block.k)
+                return refuse("there is no such label") != NULL;
     }
     return 1;
 }
@@ -322,10 +323,10 @@ typedef struct {
     size_t used, room;
 } Growing;
 
-/* Room for so many more bytes; NULL if there is none. */
+/* Room for so many more bytes, or for none; NULL if there is no memory. */
 static void *more(Growing *out, size_t size)
 {
-    if (out->used + size > out->room) {
+    if (!out->bytes || out->used + size > out->room) {
         size_t room = 2 * (out->used + size) + 4096;
         char *bytes = realloc(out->bytes, room);
         if (!bytes) return NULL;
@@ -414,7 +415,8 @@ typedef struct {
 
 static void count_upto(const Tally *tally, Tail *tail, word number, Weight weight)
 {
-    count(tally, tail->cell, number - tail->counted, weight.gain - tail->weighed.gain, weight.loss - tail->weighed.loss);
+    Weight since = {weight.gain - tail->weighed.gain, weight.loss - tail->weighed.loss};
+    count(tally, tail->cell, number - tail->counted, since.gain, since.loss);
     tail->counted = number, tail->weighed = weight;
 }
 
@@ -556,7 +558,8 @@ static PyObject *tally(PyObject *self, PyObject *args)
     if (good && tally.table && !cells_fit(tally.table, cells)) good = refuse("there is no such cell") != NULL;
     if (good && tally.table && tally.limit < INFINITY && cell_of(tally.table, tally.limit) + 1 >= cells)
         good = refuse("a limit has no cells beyond") != NULL;
-    if (good && (tally.parts < CUTS || tally.parts > MOST_CUTS || tally.parts % CUTS)) good = refuse("there are no such cuts") != NULL;
+    if (good && (tally.parts < CUTS || tally.parts > MOST_CUTS || tally.parts % CUTS))
+        good = refuse("there are no such cuts") != NULL;
     for (word j = 0; good && j < tally.parts; j++) tally.cuts[j] = fmaxf((float)tail[j], FLT_MIN);
     tally.cells = cells;
     tally.gains = good && weighed ? tally.pairs + cells : NULL;
@@ -652,7 +655,7 @@ static PyObject *window(PyObject *self, PyObject *args)
     return found;
 }
 
-/* ---- profile and sets: thresholds are one number each, one per label or one per row ---- */
+/* ---- profile, counts and sets: thresholds are one number each, one per label or one per row ---- */
 
 enum { SAME, PER_LABEL, PER_ROW };
 
@@ -680,13 +683,13 @@ static double largest(const Thresholds *q, const Block *block, word row)
     return most;
 }
 
-/* Prepare many thresholds for many scores: `cells` is the last cell there is. */
+/* Prepare many thresholds for many scores, which lie in so many cells. */
 static int index_open(Thresholds *q, word cells)
 {
-    q->starts = malloc(sizeof *q->starts * (size_t)(cells + 1));
+    q->starts = malloc(sizeof *q->starts * (size_t)cells);
     if (!q->starts) return 0;
     word t = 0;
-    for (word c = 0; c <= cells; c++) {
+    for (word c = 0; c < cells; c++) {
         q->starts[c] = (int32_t)t;
         while (t < q->number && cell_of(q->cells, q->values[t]) <= c) t++;
     }
@@ -757,7 +760,8 @@ static PyObject *profile(PyObject *self, PyObject *args)
     Thresholds q;
     Weights weights;
     word *sums;
-    if (!PyArg_ParseTuple(args, "OnnOiOOO", &block, &first, &last, &values, &kind, &labels, &entries, &out)) return NULL;
+    if (!PyArg_ParseTuple(args, "OnnOiOOO", &block, &first, &last, &values, &kind, &labels, &entries, &out))
+        return NULL;
     int good = call_open(&call, block, first, last) && thresholds_open(&call, values, kind, &q) &&
                weights_open(&call, labels, entries, &weights) &&
                array_of(&call, out, call.block.rows * q.number, 8, WRITTEN, &sums);
@@ -765,7 +769,7 @@ static PyObject *profile(PyObject *self, PyObject *args)
     DONE(call, good);
 }
 
-/* ---- counts: a profile by label ---- */
+/* counts: a profile by label */
 
 static int count_rows(const Call *call, const Thresholds *q, word *out)
 {
@@ -796,6 +800,8 @@ static PyObject *counts(PyObject *self, PyObject *args)
     if (good) WITHOUT_LOCK(good = count_rows(&call, &q, found));
     DONE(call, good);
 }
+
+/* sets */
 
 typedef struct {
     Growing labels;
@@ -863,7 +869,8 @@ static int sets_rows(const Call *call, const Thresholds *q, Sets *sets)
         } else {
             good = take_above(sets, block, &row, i, -limit);
         }
-        if (good && !sets->allow_empty && !sets->sizes[i]) good = take_above(sets, block, &row, i, block->lanes->largest(row_at(block, i), block->k));
+        if (good && !sets->allow_empty && !sets->sizes[i])
+            good = take_above(sets, block, &row, i, block->lanes->largest(row_at(block, i), block->k));
     }
     row_close(&row);
     return good;
@@ -877,7 +884,8 @@ static PyObject *sets(PyObject *self, PyObject *args)
     Call call;
     Thresholds q;
     Sets sets = {0};
-    if (!PyArg_ParseTuple(args, "OnnOipO", &block, &first, &last, &values, &kind, &sets.allow_empty, &sizes)) return NULL;
+    if (!PyArg_ParseTuple(args, "OnnOipO", &block, &first, &last, &values, &kind, &sets.allow_empty, &sizes))
+        return NULL;
     int good = rows_open(&call, block, first, last) && thresholds_open(&call, values, kind, &q) &&
                array_of(&call, sizes, call.block.rows, 8, WRITTEN, &sets.sizes);
     if (good && q.number != 1) good = refuse("one threshold is needed") != NULL;
@@ -903,11 +911,12 @@ typedef struct {
     double *out;         /* rows x bets */
 } Gains;
 
-/* The shares of row i at all thresholds, less the target: up to `hits` thresholds, its label is not in the set. */
-WIDE static void shares_of(const word *restrict sums, double *restrict shares, word hits, word number, double own, double scale)
+/* The shares of a row at all thresholds: at the first `misses` of them, its label is not in the set. */
+WIDE static void shares_of(const word *restrict sums, double *restrict shares, word misses, word number, double own,
+                           double scale)
 {
-    for (word t = 0; t < hits; t++) shares[t] = 0.0 + scale * (double)sums[t];
-    for (word t = hits; t < number; t++) shares[t] = own + scale * (double)sums[t];
+    for (word t = 0; t < misses; t++) shares[t] = 0.0 + scale * (double)sums[t];
+    for (word t = misses; t < number; t++) shares[t] = own + scale * (double)sums[t];
 }
 
 WIDE static void gains_of(const double *restrict shares, const word *restrict columns, const double *restrict targets,
@@ -968,7 +977,7 @@ static PyObject *gains(PyObject *self, PyObject *args)
     good = good && array_of(&call, table, ALL_CODES, 4, NEEDED, &gains.q.cells);
     if (good && (cells < 1 || cells > INT32_MAX || gains.q.number > INT32_MAX || !cells_fit(gains.q.cells, cells)))
         good = refuse("there is no such cell") != NULL;
-    if (good && gains.q.number > FEW && (last - first) * call.block.k > cells) good = index_open(&gains.q, cells - 1);
+    if (good && gains.q.number > FEW && (last - first) * call.block.k > cells) good = index_open(&gains.q, cells);
     if (good) WITHOUT_LOCK(good = gains_rows(&call, &gains, &weights));
     free(gains.q.starts);
     DONE(call, good);
@@ -988,8 +997,8 @@ static PyObject *play(PyObject *self, PyObject *args)
     Py_ssize_t points, bets_, seen;
     Call call = {.number = 0};
     Bets bets;
-    if (!PyArg_ParseTuple(args, "OOOOnnnOOdOO", &state, &largest, &outcome, &gains, &points, &bets_, &seen, &stops, &changes,
-                          &bets.delta, &hedges, &slopes))
+    if (!PyArg_ParseTuple(args, "OOOOnnnOOdOO", &state, &largest, &outcome, &gains, &points, &bets_, &seen, &stops,
+                          &changes, &bets.delta, &hedges, &slopes))
         return NULL;
     if (points < 0 || bets_ < 0 || bets_ > PY_SSIZE_T_MAX / 64 || (bets_ && points > PY_SSIZE_T_MAX / 8 / bets_))
         return refuse("there are no such bets");

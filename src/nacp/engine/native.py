@@ -144,7 +144,6 @@ def tally(
     shape = (1 if weights is None else 3, CELLS if edges is None else len(edges) - 1)
     total = np.zeros(shape, dtype=np.int64) if into is None else into
     numbers = None if keep is None else np.empty(block.shape[0], dtype=np.int64)
-
     indexed = None if edges is None else _indexed(edges)
     spans = None if keep is None else np.array(keep.spans, dtype=np.float64)
 

@@ -8,16 +8,9 @@
 
 #define ROWS_AT_ONCE 8
 
-/* A function that is compiled for still wider vectors, too. */
-#if defined(__x86_64__) && defined(__GLIBC__) && !defined(__clang__) && !defined(__SANITIZE_ADDRESS__)
-#define WIDEST __attribute__((target_clones("avx512f", "avx2", "default")))
-#else
-#define WIDEST
-#endif
-
 /* For each label, count those of ROWS_AT_ONCE rows in which it scores at most as its threshold. */
-WIDEST static void count_inside(const double *restrict scores, const double *restrict thresholds, word *restrict found,
-                                word k)
+WIDE static void count_inside(const double *restrict scores, const double *restrict thresholds, word *restrict found,
+                              word k)
 {
     for (word l = 0; l < k; l++) {
         word inside = 0;

@@ -550,12 +550,9 @@ static void into_buckets(Row *row, word n)
 {
     const uint64_t *from = row->spare;
     int32_t *starts = row->starts;
-    uint32_t low = UINT32_MAX, high = 0;
-    for (word i = 0; i < n; i++) {
-        uint32_t key = key_of(from[i]);
-        low = key < low ? key : low, high = key > high ? key : high;
-    }
+    uint32_t low, high;
     int shift = 0;
+    key_range(from, n, &low, &high);
     while ((word)((high - low) >> shift) >= n) shift++;
     row->bucket = 0, row->buckets = (word)((high - low) >> shift) + 1;
     memset(starts, 0, sizeof *starts * (size_t)row->buckets);
@@ -773,7 +770,8 @@ static Range combined(int code, Range a, Range b)
     case MAXIMUM: return (Range){most(a.low, b.low), most(a.high, b.high)};
     case MINIMUM: return (Range){least(a.low, b.low), least(a.high, b.high)};
     case EQUAL: return compared(a.high < b.low || b.high < a.low, a.low == a.high && b.low == b.high && a.low == b.low);
-    case NOT_EQUAL: return compared(a.low == a.high && b.low == b.high && a.low == b.low, a.high < b.low || b.high < a.low);
+    case NOT_EQUAL: return compared(a.low == a.high && b.low == b.high && a.low == b.low,
+                                    a.high < b.low || b.high < a.low);
     case LESS: return compared(a.low >= b.high, a.high < b.low);
     case LESS_EQUAL: return compared(a.low > b.high, a.high <= b.low);
     case GREATER: return compared(a.high <= b.low, a.low > b.high);
