@@ -629,7 +629,7 @@ def test_files_that_were_made_up_are_refused(points, tmp_path):
     for values, numbers, said in (
         ({"k": 1}, {}, "k must"),
         ({"n": N - 1}, {}, "counts are not those of any points"),
-        ({"cells": "0"}, {}, "cells are not those in which this nacp counts"),
+        ({"cells": "0"}, {}, "cells are not those in which this nacp counts; count the points again"),
         ({"widths": None}, {}, "counts are not those of any points"),
         ({"score": {"name": "custom", "function": "f"}}, {}, "score is one's own function"),
         ({}, {"pairs": negative}, "counts are not those of any points"),
