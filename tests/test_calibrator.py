@@ -237,7 +237,9 @@ def defined(stream, probs, noisy, target):
     scores = np.sort(edges[cells].ravel())
     most = 1.00075 * np.searchsorted(scores, plain, side="right")
     allowed = [q for q in edges[(edges > plain) & (edges <= safe)] if (scores <= q).sum() <= most]
-    return max([plain, *allowed]), plain
+    # Of edges with the same sets, the lowest.
+    highest = max([plain, *allowed])
+    return max(plain, edges[np.searchsorted(edges, scores[scores <= highest][-1])]), plain
 
 
 @pytest.mark.parametrize("score", ["hps", "aps", nacp.RAPS(randomized=False)], ids=str)
@@ -332,6 +334,21 @@ def test_binomial_finds_in_a_stream_what_it_finds_in_memory(points, score):
     found = quiet(stream.finish, guarantee=of_ones_own)
     exact = quiet(partial(nacp.calibrate, probs, noisy, noise=0.2, score=score), guarantee=of_ones_own)
     assert 0 <= found.threshold - exact.threshold < 1e-3
+
+
+@pytest.mark.parametrize("guarantee", ["pac", "binomial"])
+def test_of_scores_with_gaps_between_them_all_thresholds_are_tested(guarantee):
+    """Two of three labels cover 95%, and with all of one score in one cell nothing is known inside it."""
+    rng = np.random.default_rng(0)
+    probs = rng.dirichlet([60, 30, 10], 2500)
+    noisy = nacp.UniformNoise(0.2).sample(rng.choice(3, 2500, p=[0.6, 0.35, 0.05]), 3, 0)
+    bets = {"bets": nacp.PAC(), "alpha": 0.1, "points": 2500} if guarantee == "pac" else {}
+    stream = nacp.Calibrator(3, noise=0.2, score="topk", **bets)
+    stream.update(probs, noisy)
+    found = quiet(stream.finish, guarantee=guarantee)
+    exact = nacp.calibrate(probs, noisy, noise=0.2, score="topk", guarantee=guarantee)
+    assert found.threshold == exact.threshold < 3
+    assert quiet(stream.finish, guarantee="none").threshold < 2.001
 
 
 def test_the_curve_is_that_of_calibrate(points):

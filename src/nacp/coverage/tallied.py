@@ -161,7 +161,9 @@ class TalliedCoverage(Coverage):
             least = rising[:-1] - falling[1:] + self._falls_with_label
             inside = least[:-1] < (target - ROUNDING + ROUNDING / 8) * self.n
             far = int(np.searchsorted(self._pairs, (1 + _SAFE) * self._pairs[place + 1], side="right")) - 2
-            place = max(place, min(far, int(np.flatnonzero(inside)[-1])))
+            safe = min(far, int(np.flatnonzero(inside)[-1]))
+            # Of edges with the same sets the lowest: from there on, tests may try smaller ones.
+            place = max(place, int(np.searchsorted(self._pairs, self._pairs[safe + 1])) - 1)
         return Crossing(float(self.edges[place]), float(clean[place + 1]))
 
     def at(self, thresholds: Floats) -> Talk[Estimates]:
