@@ -351,6 +351,24 @@ def test_of_scores_with_gaps_between_them_all_thresholds_are_tested(guarantee):
     assert quiet(stream.finish, guarantee="none").threshold < 2.001
 
 
+@pytest.mark.parametrize("noise", NOISES)
+def test_ranks_are_as_exact_as_in_memory(points, noise):
+    """Each has a cell of its own, so nothing is unknown."""
+    probs, truth, _ = points
+    model = NOISES[noise]
+    for seed in range(4):
+        noisy = model.sample(truth, K, seed)
+        stream = nacp.Calibrator(K, noise=model, score="topk")
+        stream.update(probs, noisy)
+        options = {"guarantee": "expected", "alpha": [0.02, 0.05, 0.1, 0.2, 0.3]}
+        found = quiet(stream.finish, **options)
+        exact = quiet(partial(nacp.calibrate, probs, noisy, noise=model, score="topk"), **options)
+        for one, other in zip(found, exact, strict=True):
+            assert one.gap == pytest.approx(other.gap, abs=1e-9)
+            sizes = [cal.predict_set(probs).sizes.mean() for cal in (one, other)]
+            assert sizes[0] == sizes[1]
+
+
 def test_the_curve_is_that_of_calibrate(points):
     probs, _, noisy = points
     for noise in (0.2, NOISES["matrix"]):
@@ -586,6 +604,14 @@ def test_what_does_not_belong_together_is_not_merged(points):
         nacp.Calibrator(K, noise=0.2, normalize=True, from_logits=True)
     with pytest.raises(nacp.InputError, match="probs has not come: there is no point"):
         ours.fresh().finish(guarantee="none")
+
+
+def test_a_batch_of_no_points_is_none_also_of_several_labels_each(points):
+    probs, _, noisy = points
+    stream = nacp.Calibrator(K, noise=0.2)
+    stream.update(probs[:50], np.stack([noisy[:50]] * 2, axis=1))
+    stream.update(probs[:0], np.empty((0, 2), dtype=np.int64))
+    assert stream.n == 50
 
 
 def test_a_window_slides(points):

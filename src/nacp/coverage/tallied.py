@@ -23,7 +23,7 @@ from nacp.engine.cells import EDGES
 from nacp.noise import Noise
 from nacp.noise.matrices import ClassMatrix
 from nacp.points import Widths
-from nacp.scores import Score
+from nacp.scores import Score, TopK
 
 T = TypeVar("T")
 
@@ -208,7 +208,7 @@ class TalliedCoverage(Coverage):
     def losses_between(self, below: list[float], above: list[float]) -> Talk[Floats]:
         """Return the same, as if the estimate and the losses rose evenly from each edge to the next.
 
-        They do not, but nobody knows how they rise inside a cell.
+        They do not, but nobody knows how they rise inside a cell; but of ranks, which are one cell each.
         """
         _, falling, clean = self._at_edges
         short = [np.flatnonzero(clean < target - ROUNDING) for target in (*below, *above)]
@@ -216,6 +216,7 @@ class TalliedCoverage(Coverage):
         start, stop = np.maximum(places, 0), np.minimum(places + 1, len(clean) - 1)
         rise = clean[stop] - clean[start]
         share = np.clip((np.append(below, above) - clean[start]) / np.where(rise > 0, rise, 1.0), 0.0, 1.0)
+        share = np.where(isinstance(self.sample.score, TopK), 1.0, share)
         losses = (falling[start] + share * (falling[stop] - falling[start])) / self.n
         return known(np.diff(losses.reshape(2, -1), axis=0)[0])
 
