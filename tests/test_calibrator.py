@@ -240,7 +240,9 @@ def defined(stream, probs, noisy, target):
     scores = np.sort(edges[cells].ravel())
     most = 1.00075 * np.searchsorted(scores, plain, side="right")
     allowed = [q for q in edges[(edges > plain) & (edges <= safe)] if (scores <= q).sum() <= most]
-    return max([plain, *allowed]), plain
+    # Of edges with the same sets, the lowest.
+    highest = max([plain, *allowed])
+    return max(plain, edges[np.searchsorted(edges, scores[scores <= highest][-1])]), plain
 
 
 @pytest.mark.parametrize("score", ["hps", "aps", nacp.RAPS(randomized=False)], ids=str)
@@ -335,6 +337,39 @@ def test_binomial_finds_in_a_stream_what_it_finds_in_memory(points, score):
     found = quiet(stream.finish, guarantee=of_ones_own)
     exact = quiet(partial(nacp.calibrate, probs, noisy, noise=0.2, score=score), guarantee=of_ones_own)
     assert 0 <= found.threshold - exact.threshold < 1e-3
+
+
+@pytest.mark.parametrize("guarantee", ["pac", "binomial"])
+def test_of_scores_with_gaps_between_them_all_thresholds_are_tested(guarantee):
+    """Two of three labels cover 95%, and with all of one score in one cell nothing is known inside it."""
+    rng = np.random.default_rng(0)
+    probs = rng.dirichlet([60, 30, 10], 2500)
+    noisy = nacp.UniformNoise(0.2).sample(rng.choice(3, 2500, p=[0.6, 0.35, 0.05]), 3, 0)
+    bets = {"bets": nacp.PAC(), "alpha": 0.1, "points": 2500} if guarantee == "pac" else {}
+    stream = nacp.Calibrator(3, noise=0.2, score="topk", **bets)
+    stream.update(probs, noisy)
+    found = quiet(stream.finish, guarantee=guarantee)
+    exact = nacp.calibrate(probs, noisy, noise=0.2, score="topk", guarantee=guarantee)
+    assert found.threshold == exact.threshold < 3
+    assert quiet(stream.finish, guarantee="none").threshold < 2.001
+
+
+@pytest.mark.parametrize("noise", NOISES)
+def test_ranks_are_as_exact_as_in_memory(points, noise):
+    """Each has a cell of its own, so nothing is unknown."""
+    probs, truth, _ = points
+    model = NOISES[noise]
+    for seed in range(4):
+        noisy = model.sample(truth, K, seed)
+        stream = nacp.Calibrator(K, noise=model, score="topk")
+        stream.update(probs, noisy)
+        options = {"guarantee": "expected", "alpha": [0.02, 0.05, 0.1, 0.2, 0.3]}
+        found = quiet(stream.finish, **options)
+        exact = quiet(partial(nacp.calibrate, probs, noisy, noise=model, score="topk"), **options)
+        for one, other in zip(found, exact, strict=True):
+            assert one.gap == pytest.approx(other.gap, abs=1e-9)
+            sizes = [cal.predict_set(probs).sizes.mean() for cal in (one, other)]
+            assert sizes[0] == sizes[1]
 
 
 def test_the_curve_is_that_of_calibrate(points):
@@ -574,6 +609,14 @@ def test_what_does_not_belong_together_is_not_merged(points):
         ours.fresh().finish(guarantee="none")
 
 
+def test_a_batch_of_no_points_is_none_also_of_several_labels_each(points):
+    probs, _, noisy = points
+    stream = nacp.Calibrator(K, noise=0.2)
+    stream.update(probs[:50], np.stack([noisy[:50]] * 2, axis=1))
+    stream.update(probs[:0], np.empty((0, 2), dtype=np.int64))
+    assert stream.n == 50
+
+
 def test_a_window_slides(points):
     probs, _, noisy = points
     start = nacp.Calibrator(K, noise=NOISES["matrix"])
@@ -632,7 +675,7 @@ def test_files_that_were_made_up_are_refused(points, tmp_path):
     for values, numbers, said in (
         ({"k": 1}, {}, "k must"),
         ({"n": N - 1}, {}, "counts are not those of any points"),
-        ({"cells": "0"}, {}, "cells are not those in which this nacp counts"),
+        ({"cells": "0"}, {}, "cells are not those in which this nacp counts; count the points again"),
         ({"widths": None}, {}, "counts are not those of any points"),
         ({"score": {"name": "custom", "function": "f"}}, {}, "score is one's own function"),
         ({}, {"pairs": negative}, "counts are not those of any points"),

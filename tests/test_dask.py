@@ -317,6 +317,9 @@ def test_checked_labels_give_the_same_calibration_as_in_memory(points):
     wrong[2345, 7] = np.nan
     with pytest.raises(nacp.InputError, match="holds NaN, first in row 2345"):
         nacp.calibrate(lazy(wrong), labels, clean=(rows, truth[rows]))
+    rows = np.append(rows, 2345)  # also where only the checked rows are fetched
+    with pytest.raises(nacp.InputError, match="holds NaN, first in row 2345"):
+        nacp.calibrate(lazy(wrong), None, clean=(rows, truth[rows]))
 
 
 def test_what_cannot_be_done_is_refused_in_a_sentence(points, calibrated):

@@ -395,6 +395,20 @@ def test_thousands_of_groups_of_rows_and_of_one_point():
     assert "and 2,970 groups more" in str(cal)
 
 
+@pytest.mark.filterwarnings("ignore::nacp.NoValidThresholdWarning")
+@pytest.mark.parametrize("guarantee", ["pac", "expected"])
+@pytest.mark.parametrize("given", [{"by": "class"}, {"groups": np.arange(60) % 10}], ids=["class", "rows"])
+def test_a_small_group_says_how_many_points_would_do(points, guarantee, given):
+    probs, _, noisy = points
+    cal = nacp.calibrate(probs[:60], noisy[:60], noise=0.2, guarantee=guarantee, small="all", **given)
+    needed = grouping.points_needed(
+        cal.calibrations[0].guarantee, nacp.UniformNoise(0.2), 10, 0.1, of_classes="by" in given
+    )
+    assert cal.infinite
+    for name in cal.infinite:
+        assert cal.groups[name].obstacle.endswith(f"; about {needed:,} points should do")
+
+
 def test_a_group_of_rows_without_points_is_said_to_be_one(points):
     probs, _, noisy = points
     with pytest.warns(nacp.NoValidThresholdWarning, match="no calibration point is of this group"):

@@ -41,9 +41,9 @@ class Calibrator(State):
 
     Scores are counted in cells that are fixed before any point comes, some MB in all, so a threshold is at
     the edge of a cell: on the safe side of the one that `calibrate` finds in all points at once, by so little
-    that sets differ in size by less than 0.1%. What is promised holds exactly as there (docs/guarantees.md,
-    "Streams"). Counts are the same whatever the batches are, so states of parts of the points add up, by
-    ``+`` or `merge`, and can be taken away again, by ``-``.
+    that sets nearly always differ in size by less than 0.1%. What is promised holds exactly as there
+    (docs/guarantees.md, "Streams"). Counts are the same whatever the batches are, so states of parts of the
+    points add up, by ``+`` or `merge`, and can be taken away again, by ``-``.
 
     Parameters
     ----------

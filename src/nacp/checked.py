@@ -93,8 +93,19 @@ def open_checked(
         raise InputError("labels", "is None, and the audit was chosen by these labels")
     order = np.arange(len(checked))
     dealt = replace(deal(len(checked), rows.k, order, true, seed), given=(rows.n, checked))
-    few = open_rows(probs[checked].compute(), **options) if lazy else rows.some(checked)
+    few = _fetched(probs, checked, options) if lazy else rows.some(checked)
     return few, np.maximum(true, 0), names, dealt
+
+
+def _fetched(probs: Any, checked: Ints, options: dict[str, Any]) -> Rows:
+    """Return the checked rows of a dask array."""
+    matrix = probs[checked].compute()
+    try:
+        return open_rows(matrix, **options)
+    except InputError:
+        for place, row in enumerate(checked.tolist()):  # it is to be named by its number there
+            open_rows(matrix[place : place + 1], start=row, **options)
+        raise
 
 
 def _by_plan(plan: AuditPlan, rows: Rows, checked: Ints, true: Ints) -> Audit:

@@ -279,12 +279,15 @@ def _of_classes(
     coverages = [kind(sample, end.inverse(sample.k), places, number) for end in ends]
     results = []
     for alpha in alphas:
+        needed = points_needed(guarantee, noise, sample.k, alpha, of_classes=kind is PartedCoverage)
         ways = [sample.ask(guarantee.find_parted(each, alpha, crossing, seed)) for each in coverages]
         cals = []
         for g in range(number):
             way = max((found[g] for found in ways), key=lambda at: at.threshold)
-            way = way._replace(gap=max(found[g].gap for found in ways))
-            points, at = int(coverages[0].counts[g]), Found(way, None)  # type: ignore[arg-type]
+            points = int(coverages[0].counts[g])
+            if way.obstacle is not None and needed is not None and 0 < points < needed:
+                way = way._replace(obstacle=f"{way.obstacle}; about {needed:,} points should do")
+            at = Found(way._replace(gap=max(found[g].gap for found in ways)), None)  # type: ignore[arg-type]
             cals.append(calibration_of(sample, guarantee, noise, alpha, crossing, at, points, **known))
         results.append(cals)
     return results

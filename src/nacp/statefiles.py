@@ -71,7 +71,11 @@ def _settings(document: dict[str, Any], score: Any) -> Calibrator:
     )
     found._basis = stored_basis(document["noise_basis"])
     if document["cells"] != _named(found._ends):
-        raise InputError("cells", "are not those in which this nacp counts")
+        raise InputError(
+            "cells",
+            "are not those in which this nacp counts",
+            remedy="count the points again, or use the version that wrote it",
+        )
     return found
 
 

@@ -23,7 +23,7 @@ from nacp.engine.cells import EDGES
 from nacp.noise import Noise
 from nacp.noise.matrices import ClassMatrix
 from nacp.points import Widths
-from nacp.scores import Score
+from nacp.scores import Score, TopK
 
 T = TypeVar("T")
 
@@ -161,7 +161,9 @@ class TalliedCoverage(Coverage):
             least = rising[:-1] - falling[1:] + self._falls_with_label
             inside = least[:-1] < (target - ROUNDING + ROUNDING / 8) * self.n
             far = int(np.searchsorted(self._pairs, (1 + _SAFE) * self._pairs[place + 1], side="right")) - 2
-            place = max(place, min(far, int(np.flatnonzero(inside)[-1])))
+            safe = min(far, int(np.flatnonzero(inside)[-1]))
+            # Of edges with the same sets the lowest: from there on, tests may try smaller ones.
+            place = max(place, int(np.searchsorted(self._pairs, self._pairs[safe + 1])) - 1)
         return Crossing(float(self.edges[place]), float(clean[place + 1]))
 
     def at(self, thresholds: Floats) -> Talk[Estimates]:
@@ -206,7 +208,7 @@ class TalliedCoverage(Coverage):
     def losses_between(self, below: list[float], above: list[float]) -> Talk[Floats]:
         """Return the same, as if the estimate and the losses rose evenly from each edge to the next.
 
-        They do not, but nobody knows how they rise inside a cell.
+        They do not, but nobody knows how they rise inside a cell; but of ranks, which are one cell each.
         """
         _, falling, clean = self._at_edges
         short = [np.flatnonzero(clean < target - ROUNDING) for target in (*below, *above)]
@@ -214,6 +216,7 @@ class TalliedCoverage(Coverage):
         start, stop = np.maximum(places, 0), np.minimum(places + 1, len(clean) - 1)
         rise = clean[stop] - clean[start]
         share = np.clip((np.append(below, above) - clean[start]) / np.where(rise > 0, rise, 1.0), 0.0, 1.0)
+        share = np.where(isinstance(self.sample.score, TopK), 1.0, share)
         losses = (falling[start] + share * (falling[stop] - falling[start])) / self.n
         return known(np.diff(losses.reshape(2, -1), axis=0)[0])
 

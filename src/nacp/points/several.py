@@ -69,7 +69,7 @@ def open_table(labels: Any, classes: Any = None) -> tuple[Array, Bools]:
 def present_labels(array: Array, missing: Bools) -> Array:
     """Return the labels of a table that are there; whole numbers as such."""
     present: Array = array[~missing]
-    if present.size == 0:
+    if present.size == 0 and len(array):
         raise InputError("labels", "holds no label at all, only missing ones")
     if present.dtype.kind != "f":
         return present
