@@ -631,3 +631,18 @@ def test_errors_say_what_is_wrong():
         native.label_scores(block, np.array([0, 1, 2]))
     with pytest.raises(ValueError, match="no such label"):
         native.tally(block, None, ByLabel(np.array([0, -1]), Whole(np.zeros((4, 4), dtype=np.int64))))
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_very_many_labels_are_put_in_order_alike(dtype):
+    rng, k = np.random.default_rng(3), 20_000
+    values = rng.standard_exponential((3, k)) ** 3
+    values[1] = np.round(values[1], 1)  # with ties
+    values[2, 7:] *= 1e-9
+    values = (values / values.sum(axis=1, keepdims=True)).astype(dtype)
+    found = []
+    for name in ("numpy", "native"):
+        with engine.using(name):
+            block = engine.open_block(values, nacp.APS(randomized=False).spec)
+            found.append(block.scores(placed=True).copy())
+    np.testing.assert_array_equal(*found)

@@ -458,17 +458,22 @@ WIDE static void key_range(const uint64_t *words, word n, uint32_t *low, uint32_
     *low = least, *high = most;
 }
 
-/* Sort words by their high halves; where these are equal, the order stays. Leading bits mostly do. */
+#define NOT_TOO_MANY (1 << 14)
+
+/* Sort words by their high halves; where these are equal, the order stays. Unless there are very many, their leading
+   bits mostly do. */
 static void sort_many(uint64_t *words, uint64_t *spare, word n)
 {
     uint32_t low, high;
     int shift = 0;
     key_range(words, n, &low, &high);
     while ((high - low) >> shift >> 16) shift++;
-    sort_digits(words, spare, n, low, shift);
-    if (!shift || sort_nearly(words, n)) return;
+    if (shift && n <= NOT_TOO_MANY) {
+        sort_digits(words, spare, n, low, shift);
+        if (sort_nearly(words, n)) return;
+    }
     sort_digits(words, spare, n, low, 0);
-    sort_digits(words, spare, n, low, shift);
+    if (shift) sort_digits(words, spare, n, low, 16);
 }
 
 /* Sort different words whose columns ascend: into buckets by their leading bits, of which most hold few. */
