@@ -6,12 +6,14 @@ typedef TYPE NAME(Vector) __attribute__((vector_size(BYTES)));
 typedef MASK NAME(Mask) __attribute__((vector_size(BYTES)));
 typedef double NAME(Doubles) __attribute__((vector_size(BYTES)));
 typedef word NAME(Words) __attribute__((vector_size(BYTES)));
+typedef int16_t NAME(Halves) __attribute__((vector_size(BYTES)));
 typedef TYPE NAME(Part) __attribute__((vector_size(BYTES / sizeof(double) * sizeof(TYPE)))); /* as many of them */
 
 #define Vector NAME(Vector)
 #define Mask NAME(Mask)
 #define Doubles NAME(Doubles)
 #define Words NAME(Words)
+#define Halves NAME(Halves)
 #define LANES ((word)(BYTES / sizeof(TYPE)))
 #define WIDTH ((word)(BYTES / sizeof(word)))
 #define PARTS ((int)(sizeof(double) / sizeof(TYPE)))
@@ -20,15 +22,15 @@ typedef TYPE NAME(Part) __attribute__((vector_size(BYTES / sizeof(double) * size
 #define EACH_CUT_AND_0 _Pragma("GCC unroll 5") for (int j = 0; j <= CUTS; j++)
 #define ONLY(x, chosen) ((Vector)((Mask)(x) & (chosen)))
 
-/* The entries from a column on; those that would come after the last one compare as false. */
+/* The entries from a column on; those that would come after the last one are less than any. */
 static inline Vector NAME(next)(const TYPE *p, word column, word k)
 {
     Vector x;
     if (column + LANES <= k) {
         LOAD(x, p + column);
     } else {
-        x = (Vector){0} + (TYPE)NAN;
-        memcpy(&x, p + column, sizeof(TYPE) * (size_t)(k - column));
+        x = (Vector){0} - (TYPE)INFINITY;
+        if (column < k) memcpy(&x, p + column, sizeof(TYPE) * (size_t)(k - column));
     }
     return x;
 }
@@ -48,6 +50,13 @@ static inline word NAME(total)(Mask numbers)
     return total;
 }
 
+static inline word NAME(halves)(Halves numbers)
+{
+    word total = 0;
+    for (int lane = 0; lane < 2 * LANES; lane++) total += numbers[lane];
+    return total;
+}
+
 static inline word NAME(added)(Words x)
 {
     word sum = 0;
@@ -62,16 +71,14 @@ static inline double NAME(mass)(Doubles x)
     return sum;
 }
 
-/* One bit for each of the next entries: whether it is at least so large. */
-static inline uint64_t NAME(at_least)(const TYPE *p, TYPE least)
+/* One bit for each entry of a vector: whether it is at least so large. */
+static inline uint64_t NAME(at_least)(Vector x, TYPE least)
 {
 #ifdef AT_LEAST
-    Vector x;
-    LOAD(x, p);
     return (uint32_t)AT_LEAST(x, least);
 #else
     uint64_t bits = 0;
-    for (int lane = 0; lane < LANES; lane++) bits |= (uint64_t)(p[lane] >= least) << lane;
+    for (int lane = 0; lane < LANES; lane++) bits |= (uint64_t)(x[lane] >= least) << lane;
     return bits;
 #endif
 }
@@ -149,21 +156,35 @@ static Standing NAME(standing)(const void *row, word k, double entry)
     return found;
 }
 
-/* How many entries are at least cuts[j]. */
+/* How many entries are at least cuts[j]: floats above 0 that have no other bits than the leading 16. */
+#ifdef HALVES
 static void NAME(numbers)(const void *row, word k, const double *cuts, word *number)
 {
     const TYPE *p = row;
-    TYPE lows[CUTS];
+    Halves below[CUTS];
+    EACH_CUT below[j] = (Halves){0} + (int16_t)(leading_bits(cuts[j]) - 1), number[j] = 0;
+    for (word column = 0, stop; column < k;) {
+        Halves numbers[CUTS] = {{0}};
+        for (stop = least_of(k, column + LANES * INT16_MAX); column < stop; column += 2 * LANES) {
+            Mask x = (Mask)NAME(next)(p, column, k), y = (Mask)NAME(next)(p, column + LANES, k);
+            Halves leading = (Halves)((x & ~0xFFFF) | (y >> 16 & 0xFFFF));
+            EACH_CUT numbers[j] -= leading > below[j];
+        }
+        EACH_CUT number[j] += NAME(halves)(numbers[j]);
+    }
+}
+#else
+static void NAME(numbers)(const void *row, word k, const double *cuts, word *number)
+{
+    const TYPE *p = row;
     Mask numbers[CUTS] = {{0}};
-    Vector x;
-    word column = 0;
-    EACH_CUT lows[j] = NOT_BELOW(cuts[j]);
-    for (; column < k; column += LANES) {
-        x = NAME(next)(p, column, k);
-        EACH_CUT numbers[j] -= x >= lows[j];
+    for (word column = 0; column < k; column += LANES) {
+        Vector x = NAME(next)(p, column, k);
+        EACH_CUT numbers[j] -= x >= cuts[j];
     }
     EACH_CUT number[j] = NAME(total)(numbers[j]);
 }
+#endif
 
 /* How many entries are in [cuts[j], below), and about what they add up to, for descending cuts. */
 static void NAME(tails)(const void *row, word k, const double *cuts, double below, word *number, double *mass)
@@ -214,27 +235,43 @@ static void NAME(weigh)(const void *row, word k, const double *cuts, double belo
     }
 }
 
-/* Collect the entries in [low, high) of a row as words, in the order of their columns; return how many. */
+/* One bit for each of the next 64 entries, or of those that are left: whether it is at least so large. */
+static inline uint64_t NAME(which)(const TYPE *p, word left, TYPE least)
+{
+    uint64_t bits = 0;
+    if (left >= 64)
+        for (int bit = 0; bit < 64; bit += LANES) bits |= NAME(at_least)(NAME(next)(p, bit, 64), least) << bit;
+    else
+        for (int bit = 0; bit < left; bit += LANES) bits |= NAME(at_least)(NAME(next)(p, bit, left), least) << bit;
+    return left >= 64 ? bits : bits & ((UINT64_C(1) << left) - 1);
+}
+
+/* Collect the entries in [low, high) of a row as words, in the order of their columns; return how many. After them,
+   up to three more words may be written. */
 static word NAME(collect)(const void *row, word k, double low, double high, uint64_t *words)
 {
     const TYPE *p = row;
     TYPE least = NOT_BELOW(low), bound = NOT_BELOW(high);
-    word number = 0, column = 0;
-    for (; column + 64 <= k; column += 64) {
-        uint64_t found = 0;
-        for (int bit = 0; bit < 64; bit += LANES) found |= NAME(at_least)(p + column + bit, least) << bit;
-        if (found == UINT64_MAX && high == INFINITY) {
-            for (int bit = 0; bit < 64; bit++) words[number++] = packed(p[column + bit], column + bit);
+    word number = 0;
+    for (word column = 0; column < k; column += 64) {
+        word left = k - column < 64 ? k - column : 64;
+        uint64_t found = NAME(which)(p + column, left, least), last = UINT64_C(1) << (left - 1);
+        if (high < INFINITY) found &= ~NAME(which)(p + column, left, bound);
+        if (!found) continue;
+        uint64_t *next = words + number;
+        number += __builtin_popcountll(found);
+        if (found == UINT64_MAX) {
+            for (int bit = 0; bit < 64; bit++) next[bit] = packed(p[column + bit], column + bit);
             continue;
         }
-        for (; found; found &= found - 1) {
-            word at = column + __builtin_ctzll(found);
-            words[number] = packed(p[at], at);
-            number += p[at] < bound;
-        }
+        do { /* mostly once, so that there is nothing to guess */
+            for (int more = 0; more < 4; more++, found &= found - 1) {
+                word at = column + __builtin_ctzll(found | last);
+                next[more] = packed(p[at], at);
+            }
+            next += 4;
+        } while (next < words + number);
     }
-    for (; column < k; column++)
-        if (p[column] >= least && p[column] < bound) words[number++] = packed(p[column], column);
     return number;
 }
 
@@ -252,5 +289,6 @@ static const Lanes NAME(lanes) = {
 #undef EACH_CUT
 #undef EACH_CUT_AND_0
 #undef Words
+#undef Halves
 #undef WIDTH
 #undef ONLY

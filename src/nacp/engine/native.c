@@ -431,6 +431,7 @@ static void count_tail(const Tally *tally, const Block *block, const Row *row, w
     double upper = block->code && row->number ? entry(block, i, row->column[row->number - 1]) : row->cut;
     for (word first = 0; first < tally->parts && tail.counted < block->k; first += CUTS) {
         for (int j = 0; j < CUTS; j++) cuts[j] = least(tally->cuts[first + j], row->cut);
+        for (int j = 0; j < CUTS && !block->code; j++) cuts[j] = rounded_down(cuts[j]);
         if (block->code)
             block->lanes->tails(row_at(block, i), block->k, cuts, row->cut, upto, masses);
         else

@@ -43,6 +43,8 @@ typedef int64_t word;
 
 static inline double least(double a, double b) { return a < b ? a : b; }
 
+static inline word least_of(word a, word b) { return a < b ? a : b; }
+
 static inline double most(double a, double b) { return a > b ? a : b; }
 
 #define CUTS 4 /* of the entries beyond a limit, so many at a time, */
@@ -260,8 +262,8 @@ static int row_open(Row *row, word k)
     memset(row, 0, sizeof *row);
     row->size = k;
     row->guess = 2.0 / (double)k;
-    size_t n = (size_t)k;
-    row->words = row->rooms[0] = malloc(2 * (sizeof(uint64_t) + sizeof(int32_t)) * (n + 1));
+    size_t n = (size_t)k + 4; /* some more are written than there are */
+    row->words = row->rooms[0] = malloc(2 * (sizeof(uint64_t) + sizeof(int32_t)) * n);
     row->q.p = row->rooms[1] = malloc(sizeof(double) * n * (6 + DEPTH));
     if (!row->words || !row->q.p) return 0;
     row->spare = row->words + n;
@@ -305,8 +307,26 @@ static float not_below(double x)
     return nearest < x ? nextafterf(nearest, INFINITY) : nearest;
 }
 
+/* The leading 16 bits of a float above 0; and a float without others that is not above x, nor far below. */
+static int16_t leading_bits(double x)
+{
+    float nearest = (float)x;
+    int32_t bits;
+    memcpy(&bits, &nearest, 4);
+    return (int16_t)(bits >> 16);
+}
+
+static double rounded_down(double x)
+{
+    int32_t bits = (int32_t)leading_bits(x * (1 - 0x1p-23)) << 16;
+    float rounded;
+    memcpy(&rounded, &bits, 4);
+    return rounded;
+}
+
 /* lanes.h for each type and width of vectors. AT_LEAST has one bit for each entry: whether it is at least y. */
 #define TYPE float
+#define HALVES
 #define MASK int32_t
 #define EPSILON FLT_EPSILON
 #define NOT_BELOW(x) not_below(x)
@@ -327,7 +347,7 @@ static float not_below(double x)
 #undef NAME
 #pragma GCC pop_options
 #pragma GCC push_options
-#pragma GCC target("avx512dq")
+#pragma GCC target("avx512dq,avx512bw")
 #define BYTES 64
 #define AT_LEAST(x, y) _mm512_cmp_ps_mask((__m512)(x), _mm512_set1_ps(y), _CMP_GE_OQ)
 #define NAME(name) name##_floats_avx512
@@ -338,6 +358,7 @@ static float not_below(double x)
 #pragma GCC pop_options
 #endif
 #undef TYPE
+#undef HALVES
 #undef MASK
 #undef EPSILON
 #undef NOT_BELOW
@@ -363,7 +384,7 @@ static float not_below(double x)
 #undef NAME
 #pragma GCC pop_options
 #pragma GCC push_options
-#pragma GCC target("avx512dq")
+#pragma GCC target("avx512dq,avx512bw")
 #define BYTES 64
 #define AT_LEAST(x, y) _mm512_cmp_pd_mask((__m512d)(x), _mm512_set1_pd(y), _CMP_GE_OQ)
 #define NAME(name) name##_doubles_avx512
@@ -380,7 +401,7 @@ static int widest = 64; /* bytes of a vector; less only where tests want to see 
 static const Lanes *lanes_for(int width)
 {
 #ifdef WIDER
-    if (widest >= 64 && __builtin_cpu_supports("avx512dq"))
+    if (widest >= 64 && __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512bw"))
         return width == 4 ? &lanes_floats_avx512 : &lanes_doubles_avx512;
     if (widest >= 32 && __builtin_cpu_supports("avx2"))
         return width == 4 ? &lanes_floats_avx2 : &lanes_doubles_avx2;
