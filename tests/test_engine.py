@@ -294,15 +294,16 @@ def spans_of(thresholds: np.ndarray) -> list[list[tuple[float, float]]]:
 
 def test_a_window_holds_the_pairs_that_score_in_some_intervals(case):
     for each in case:
+        limit = float(EDGES[np.searchsorted(EDGES, each.thresholds[len(each.thresholds) // 2])])
         for spans in spans_of(each.thresholds):
             inside = np.zeros(each.scores.shape, dtype=bool)
             for low, high in spans:
                 inside |= (each.scores > low) & (each.scores <= high)
             for weights, written in each.weights().values():
-                for seen_before in (False, True):
+                for seen_before in (None, np.inf, limit):
                     block = each.open()
-                    if seen_before:
-                        engine.tally(block, None, weights)
+                    if seen_before is not None:
+                        engine.tally(block, None, weights, seen_before)
                     found = engine.window(block, spans, weights)
                     assert found.scores.dtype == np.float64
                     if weights is None:

@@ -24,6 +24,7 @@ class Block:
     on_device = False  # whether the rows are a tensor's
     _coded: Array | None = None
     _codes: tuple[Array, Ints] | None = None
+    low: tuple[float, Ints] | None = None  # a score, and the flat places of those up to it, if they are known
 
     def __init__(self, values: Array, spec: Spec, scratch: Scratch, u: Floats | None = None) -> None:
         self.values, self.spec, self.scratch, self._u = values, spec, scratch, u

@@ -29,8 +29,8 @@ NAME = "native"
 _WIDTHS = (np.float32, np.float64)
 # Fewer entries are not worth another thread: to hand work to one took 68 us, as long as 9,000 entries of APS.
 _ENTRIES_PER_THREAD = 1 << 15
-# A row is cut beyond a limit in multiples of so many places, as in rows.h; and how many entries show where.
-_CUTS, _SAMPLED = 4, 512
+# A row is cut beyond a limit in multiples of so many places, as in rows.h.
+_CUTS = 4
 _NO_CUTS = np.zeros(_CUTS)
 
 
@@ -156,7 +156,7 @@ def tally(
 
     table = cell_table() if edges is None else None
     limit = limit if edges is None else float(edges[-1])
-    cuts = _NO_CUTS if limit == np.inf or edges is not None else _cuts(block.values, parts)
+    cuts = _NO_CUTS if limit == np.inf or edges is not None else numpy.tail_cuts(block.values, parts)
     found = _over_rows(count, block.described, table, edges, limit, cuts, *_weights(weights))
     tallies, scores, columns = zip(*found, strict=True)
     if keep is not None and numbers is not None:
@@ -294,13 +294,6 @@ def _plain(values: Array) -> tuple[Any, ...]:
 def _aligned(values: Array) -> Array:
     """Return rows one after the other in memory, at addresses that C may read them from."""
     return np.require(values, requirements=["C", "A"])
-
-
-def _cuts(values: Array, number: int) -> Floats:
-    """Return probabilities that part the entries of rows into some parts, descending, by a few of them."""
-    flat = values.reshape(-1)
-    some = np.sort(flat[:: max(1, flat.size // _SAMPLED)])
-    return some[len(some) * np.arange(number, 0, -1) // (number + 1)].astype(np.float64)
 
 
 def _indexed(edges: Floats) -> EdgeIndex | None:

@@ -8,7 +8,7 @@ import numpy as np
 from nacp._types import Array, Bools, Floats, Ints
 from nacp.engine import lumped
 from nacp.engine.block import Block, lowest_finite
-from nacp.engine.cells import CELLS, codes_between
+from nacp.engine.cells import CELLS, EDGES, codes_between
 from nacp.engine.contract import ByEntry, ByLabel, Keep, Pairs, PerLabel, PerRow, Spec, Thresholds, Weights
 from nacp.engine.formula import Expression
 from nacp.engine.hashing import hashed_uniforms
@@ -23,6 +23,7 @@ from nacp.tuning import tuning
 
 NAME = "numpy"
 play = betting.play
+_SAMPLED = 512  # entries that show where rows are cut beyond a limit
 
 
 def check(values: Array, tolerance: float) -> bool:
@@ -81,16 +82,19 @@ def tally(
     Where all weights are equal, the pairs alone, shape (1, cells). Of all cells, an engine may count what
     scores above the limit (an edge of cells) in lower cells than its own, if these are above the limit,
     too, and gains anywhere there; the more `parts` it makes of these, the fewer; and it may hand what scores
-    in some intervals up to the limit to `keep`. This engine does neither. What is found is added to `into`,
-    if there is one.
+    in some intervals up to the limit to `keep`. This engine does the first where the score is -p. What is
+    found is added to `into`, if there is one.
     """
-    found = _tally(block, edges, weights)
+    if isinstance(block, lumped.Block):
+        found = lumped.tally(block, edges, weights)
+    elif edges is None and weights is None and limit < np.inf and block.codes_are_bits:
+        found = _tally_upto(block, limit, parts)
+    else:
+        found = _tally(block, edges, weights)
     return found if into is None else np.add(into, found, out=into)
 
 
 def _tally(block: Block, edges: Floats | None, weights: Weights) -> Ints:
-    if isinstance(block, lumped.Block):
-        return lumped.tally(block, edges, weights)
     placed = weights is not None
     if edges is None:
         (cells, table), number, flat = block.codes(placed=placed), CELLS, None
@@ -115,6 +119,31 @@ def _tally(block: Block, edges: Floats | None, weights: Weights) -> Ints:
     for total, part in zip(found, sums[:, some], strict=True):
         np.add.at(total, table[some], part)
     return found
+
+
+def _tally_upto(block: Block, limit: float, parts: int) -> Ints:
+    """Return the pairs of all cells up to a limit; those beyond are told apart by comparing with a few."""
+    found = np.zeros((1, CELLS), dtype=np.int64)
+    p, (codes, table) = block.values.reshape(-1), block.codes(placed=False)
+    below, inside = -down(p.dtype, limit), block.scratch.get("inside", p.shape, np.bool_)
+    flat = np.flatnonzero(np.greater_equal(p, below, out=inside))
+    block.low = limit, flat
+    cells = table[codes[flat]]
+    np.add.at(found[0], cells, 1)
+    counted, cell = len(cells), int(np.searchsorted(EDGES, limit)) + 1
+    for cut in tail_cuts(p, parts).tolist():
+        if cut < below:
+            upto = int(np.count_nonzero(np.greater_equal(p, cut, out=inside)))
+            found[0, cell] += upto - counted
+            counted, cell = upto, max(cell, int(np.searchsorted(EDGES, -cut)))
+    found[0, cell] += p.size - counted
+    return found
+
+
+def tail_cuts(rows: Array, number: int) -> Floats:
+    """Return probabilities that part the entries of rows into some parts, descending, by a few of them."""
+    some = np.sort(rows.reshape(-1)[:: max(1, rows.size // _SAMPLED)])
+    return some[len(some) * np.arange(number, 0, -1) // (number + 1)].astype(np.float64)
 
 
 def _counted(scores: Array, edges: Floats) -> Ints:
@@ -145,14 +174,17 @@ def _inside(block: Block, spans: Sequence[tuple[float, float]], *, placed: bool)
     (lows, highs), size = np.reshape(spans, (-1, 2)).T, block.values.size
     if not len(highs):
         return np.empty(0, dtype=np.int64), np.empty(0)
-    # Sets are small: what lies below the highest end is mostly little, and looked at one by one.
-    inside = block.scratch.get("inside", (size,), np.bool_)
-    _compare(block, highs[-1], inside, placed=placed)
-    if np.count_nonzero(inside) > size // 8:
-        above = block.scratch.get("above low", (size,), np.bool_)
-        _compare(block, lows[0], above, placed=placed, above=True)
-        np.logical_and(inside, above, out=inside)
-    flat = np.flatnonzero(inside)
+    if block.low is not None and highs[-1] <= block.low[0]:
+        flat = block.low[1]
+    else:
+        # Sets are small: what lies below the highest end is mostly little, and looked at one by one.
+        inside = block.scratch.get("inside", (size,), np.bool_)
+        _compare(block, highs[-1], inside, placed=placed)
+        if np.count_nonzero(inside) > size // 8:
+            above = block.scratch.get("above low", (size,), np.bool_)
+            _compare(block, lows[0], above, placed=placed, above=True)
+            np.logical_and(inside, above, out=inside)
+        flat = np.flatnonzero(inside)
     if len(spans) > 1:
         wanted, whole = codes_between(tuple(spans), negated=block.codes_are_bits)
         codes, _ = block.codes(placed=placed)
@@ -160,7 +192,7 @@ def _inside(block: Block, spans: Sequence[tuple[float, float]], *, placed: bool)
         if whole:
             return flat, block.at(flat, placed=placed)
     found = block.at(flat, placed=placed)
-    exact = found > (lows[0] if len(spans) == 1 else lows[np.searchsorted(highs, found, side="left")])
+    exact = found > np.append(lows, np.inf)[np.searchsorted(highs, found, side="left")]
     return flat[exact], found[exact]
 
 
@@ -279,11 +311,14 @@ def gains(
         Another engine's `profile`.
     """
     (scores, own), (columns, targets, width) = labels, bets
-    shares = np.where(scores[:, None] <= thresholds, own[:, None], 0.0)
+    shares: Floats = np.where(scores[:, None] <= thresholds, own[:, None], 0.0)
     if scale != 0:
         shares += scale * (weigh or profile)(block, thresholds, weights)
-    found: Floats = (shares.take(columns, axis=1) - targets) * (1 / width)
-    return found
+    if not np.array_equal(columns, np.arange(len(thresholds))):
+        shares = shares.take(columns, axis=1)
+    shares -= targets
+    shares *= 1 / width
+    return shares
 
 
 def sets(

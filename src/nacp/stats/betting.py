@@ -72,7 +72,9 @@ def play(
     while played < len(gains) and len(bets):
         if seen == stops[place] and changes[place]:
             state[3, bets] = new_stakes(state[:3, bets], most[bets], seen, int(stops[-1]), delta, hedges)
-        here = gains[played : played + int(stops[place + 1]) - seen, bets]
+        here = gains[played : played + int(stops[place + 1]) - seen]
+        if len(bets) < len(outcome):
+            here = here[:, bets]
         factors = 1 + state[3, bets] * here
         # One after the other: in another order products and sums would be rounded in another way.
         factors[0] *= state[4, bets]
