@@ -360,9 +360,13 @@ static int spans_open(Call *call, PyObject *ends, Spans *spans)
 
 static inline int within(const Spans *spans, double score)
 {
-    for (word s = 0; s < spans->number; s++)
-        if (score <= spans->ends[2 * s + 1]) return score > spans->ends[2 * s];
-    return 0;
+    word low = 0, high = spans->number - 1; /* the first that does not end before it */
+    if (high < 0 || !(score <= spans->ends[2 * high + 1])) return 0;
+    while (low < high) {
+        word middle = (low + high) / 2;
+        if (spans->ends[2 * middle + 1] < score) low = middle + 1; else high = middle;
+    }
+    return score > spans->ends[2 * low];
 }
 
 typedef struct {
