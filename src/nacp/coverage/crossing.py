@@ -119,7 +119,7 @@ class Search:
         start = self.upto[:, [np.searchsorted(self.edges, edges[0])]]
         upto = start + sums[:, np.searchsorted(held, place, side="left")]
         merged = np.concatenate([self.edges[:-1], edges[place]])
-        order = np.argsort(merged)
+        order = np.argsort(merged, kind="stable")  # two parts that are in order
         self.edges = merged[order]
         self.upto = np.concatenate([self.upto[:, :-1], upto], axis=1)[:, order]
         if self.edges[-1] < np.inf:

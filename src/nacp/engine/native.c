@@ -713,21 +713,42 @@ static word place_of(const Thresholds *q, word low, double score)
     return low;
 }
 
+/* Look at row i as far as ascending thresholds go, and add the weight of each label at the first of them that has it
+   in its set; mark where that is, if somebody wants to know. */
+static void deal_row(const Thresholds *q, const Block *block, Row *row, word i, const word *weights, word *sums,
+                     uint64_t *marks)
+{
+    row->in_order = q->number > FEW && !q->starts; /* then places are sooner found */
+    look(row, block, i, q->values[q->number - 1]);
+    word place = 0;
+    for (word j = 0; j < row->number; j++) {
+        place = place_of(q, j && row->score[j] >= row->score[j - 1] ? place : 0, row->score[j]);
+        if (place == q->number) continue;
+        sums[place] += weights ? weights[row->column[j]] : 1;
+        if (marks) marks[place / 64] |= UINT64_C(1) << place % 64;
+    }
+}
+
+static void cumulate(word *sums, word number)
+{
+    for (word t = 1; t < number; t++) sums[t] += sums[t - 1];
+}
+
 /* Add up the weights of the sets of row i. */
 static void profile_row(const Thresholds *q, const Block *block, Row *row, word i, const word *weights, word *sums)
 {
-    row->in_order = q->kind == SAME && q->number > FEW && !q->starts; /* then places are sooner found */
-    look(row, block, i, q->kind == SAME ? q->values[q->number - 1] : largest(q, block, i));
-    word place = 0;
+    if (q->kind == SAME) {
+        deal_row(q, block, row, i, weights, sums, NULL);
+        cumulate(sums, q->number);
+        return;
+    }
+    row->in_order = 0;
+    look(row, block, i, largest(q, block, i));
     for (word j = 0; j < row->number; j++) {
         word column = row->column[j], weight = weights ? weights[column] : 1;
-        for (word t = 0; q->kind != SAME && t < q->number; t++)
+        for (word t = 0; t < q->number; t++)
             if (row->score[j] <= threshold(q, block, t, i, column)) sums[t] += weight;
-        if (q->kind != SAME) continue;
-        place = place_of(q, j && row->score[j] >= row->score[j - 1] ? place : 0, row->score[j]);
-        if (place < q->number) sums[place] += weight;
     }
-    for (word t = 1; q->kind == SAME && t < q->number; t++) sums[t] += sums[t - 1];
 }
 
 static int profile_rows(const Call *call, const Thresholds *q, const Weights *weights, word *out)
@@ -928,20 +949,54 @@ WIDE static void gains_of(const double *restrict shares, const word *restrict co
         for (word b = 0; b < bets; b++) out[b] = (shares[b] - targets[b]) * part;
 }
 
+#define RUN 16 /* thresholds from one score of a row to the next, where there are few scores */
+
+/* Of bets in a row, at which the share is the same. */
+WIDE static void gains_alike(double share, const double *restrict targets, double *restrict out, word bets, double part)
+{
+    for (word b = 0; b < bets; b++) out[b] = (share - targets[b]) * part;
+}
+
+/* The gains of a row with few scores: from one place that was marked to the next the share is the same. */
+static void gains_in_runs(const Gains *gains, word *sums, uint64_t *marks, word misses, double own, double *out)
+{
+    word number = gains->q.number, start = 0, sum = 0;
+    double part = 1 / gains->width;
+    if (misses < number) marks[misses / 64] |= UINT64_C(1) << misses % 64;
+    for (word m = 0; m <= number / 64; m++)
+        for (uint64_t bits = marks[m]; bits; bits &= bits - 1) {
+            word place = 64 * m + __builtin_ctzll(bits);
+            double share = (start < misses ? 0.0 : own) + gains->scale * (double)sum;
+            gains_alike(share, gains->targets + start, out + start, place - start, part);
+            sum += sums[place], start = place;
+        }
+    double share = (start < misses ? 0.0 : own) + gains->scale * (double)sum;
+    gains_alike(share, gains->targets + start, out + start, number - start, part);
+}
+
 static int gains_rows(const Call *call, const Gains *gains, const Weights *weights)
 {
     const Block *block = &call->block;
     word number = gains->q.number;
-    word *sums = malloc((sizeof *sums + sizeof(double)) * (size_t)(number + 1));
-    double *shares = (double *)(sums + number + 1), part = 1 / gains->width;
+    word *sums = malloc((2 * sizeof *sums + sizeof(double)) * (size_t)(number + 1));
+    uint64_t *marks = (uint64_t *)(sums + number + 1);
+    double *shares = (double *)(marks + number + 1);
     Row row;
     int good = row_open(&row, block->k) && sums;
     for (word i = call->first; good && i < call->last; i++) {
         double *out = gains->out + i * gains->bets;
-        memset(sums, 0, sizeof *sums * (size_t)number);
-        if (gains->scale != 0 && number) profile_row(&gains->q, block, &row, i, weights_of(weights, block, i), sums);
-        shares_of(sums, shares, place_of(&gains->q, 0, gains->scores[i]), number, gains->own[i], gains->scale);
-        gains_of(shares, gains->columns, gains->targets, out, gains->bets, part);
+        memset(sums, 0, sizeof *sums * (size_t)(number + 1 + number / 64 + 1));
+        row.number = 0;
+        if (gains->scale != 0 && number)
+            deal_row(&gains->q, block, &row, i, weights_of(weights, block, i), sums, marks);
+        word misses = place_of(&gains->q, 0, gains->scores[i]);
+        if (!gains->columns && gains->bets == number && RUN * row.number < number) {
+            gains_in_runs(gains, sums, marks, misses, gains->own[i], out);
+            continue;
+        }
+        cumulate(sums, number);
+        shares_of(sums, shares, misses, number, gains->own[i], gains->scale);
+        gains_of(shares, gains->columns, gains->targets, out, gains->bets, 1 / gains->width);
     }
     row_close(&row);
     free(sums);

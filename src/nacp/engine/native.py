@@ -363,7 +363,9 @@ if hasattr(os, "register_at_fork"):
 def _over_rows(function: Callable[..., Any], described: tuple[Any, ...], *arguments: Any) -> list[Any]:
     """Call a function for parts of the rows, each in a thread; return what it returns, in order."""
     rows, k = described[1], described[2]
-    parts = min(_threads(), max(1, rows * k // _ENTRIES_PER_THREAD), max(rows, 1))
+    parts = min(_threads(), rows * k // _ENTRIES_PER_THREAD, rows)
+    if parts < 2:
+        return [function(described, 0, rows, *arguments)]
     ends = [rows * i // parts for i in range(parts + 1)]
     others = [
         _pool().submit(function, described, first, last, *arguments) for first, last in pairwise(ends[1:])

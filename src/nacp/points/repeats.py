@@ -78,7 +78,8 @@ def looked_at(n: int, k: int, rng: np.random.Generator) -> tuple[Ints, Ints]:
     """Return the rows and the columns of n rows of k entries that are looked at."""
     number = min(n, max(_LOOKED_AT, int(4 * math.sqrt(n))))
     looked = np.arange(n) if number == n else np.unique(rng.integers(n, size=number))
-    return looked, np.unique(np.linspace(0, k - 1, min(k, _COLUMNS)).astype(np.int64))
+    columns = min(k, _COLUMNS)
+    return looked, np.arange(columns) * (k - 1) // max(columns - 1, 1)
 
 
 def _places(rows: Rows, columns: Ints, some: Array, keys: Floats) -> list[Ints]:
