@@ -46,6 +46,27 @@ class Scan(NamedTuple):
     coverage: Floats
     upto: Ints
 
+    @classmethod
+    def through(
+        cls, estimator: Estimator, base: Ints, start: int, own: Floats, scores: Floats, weights: Ints
+    ) -> "Scan":
+        """Follow F^c-hat through a cell, from the scores of its labels and of its pairs, both ascending.
+
+        Before it there are so many labels (`start`), and pairs, gains and losses (`base`).
+        """
+        merged = np.sort(np.concatenate([scores, own]))
+        last = np.flatnonzero(merged[1:] != merged[:-1])
+        last = np.append(last, np.arange(len(merged))[-1:])
+        distinct = merged[last]
+        # How many labels and how many pairs lie below each distinct score, and below them all.
+        labels = np.zeros(len(distinct) + 1, dtype=np.int64)
+        np.cumsum(np.bincount(np.searchsorted(distinct, own), minlength=len(distinct)), out=labels[1:])
+        pairs = np.append(0, last + 1) - labels
+        weighed = estimator.weights(len(scores), weights)
+        gains, net = (np.append(0, np.cumsum(part))[pairs] for part in (np.maximum(weighed, 0), weighed))
+        upto = base[:, None] + np.stack([pairs, gains, gains - net])
+        return cls(distinct, estimator.clean_of(start + labels, upto[1] - upto[2]), upto)
+
     def crosses(self, target: float, rule: Rule) -> bool:
         """Return whether the target is crossed, seen from below (first) or from above (last)."""
         if rule == "first":
@@ -195,22 +216,10 @@ class Search:
 
     def _scan(self, cell: Cell, scores: Floats, weights: Ints) -> Scan:
         """Follow F^c-hat through a cell, from its pairs in ascending order."""
-        estimator = self.estimator
         base = self.upto[:, np.searchsorted(self.edges, cell.low)]
-        start, stop = estimator.labels_upto(np.array(cell))
-        own = estimator.label_scores[start:stop]
-        merged = np.sort(np.concatenate([scores, own]))
-        last = np.flatnonzero(merged[1:] != merged[:-1])
-        last = np.append(last, np.arange(len(merged))[-1:])
-        distinct = merged[last]
-        # How many labels and how many pairs lie below each distinct score, and below them all.
-        labels = np.zeros(len(distinct) + 1, dtype=np.int64)
-        np.cumsum(np.bincount(np.searchsorted(distinct, own), minlength=len(distinct)), out=labels[1:])
-        pairs = np.append(0, last + 1) - labels
-        weighed = estimator.weights(len(scores), weights)
-        gains, net = (np.append(0, np.cumsum(part))[pairs] for part in (np.maximum(weighed, 0), weighed))
-        upto = base[:, None] + np.stack([pairs, gains, gains - net])
-        return Scan(distinct, estimator.clean_of(start + labels, upto[1] - upto[2]), upto)
+        start, stop = self.estimator.labels_upto(np.array(cell)).tolist()
+        own = self.estimator.label_scores[start:stop]
+        return Scan.through(self.estimator, base, start, own, scores, weights)
 
     def _without_pairs(self, cell: Cell, j: int) -> Scan | None:
         """Return the scan of a cell whose pairs need not be collected: no weight, or one score only."""

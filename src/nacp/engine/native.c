@@ -10,6 +10,7 @@
 #include "bets.h"
 #include "edges.h"
 #include "parted.h"
+#include "splits.h"
 
 /* ---- Arguments ---- */
 
@@ -772,21 +773,35 @@ static int thresholds_open(Call *call, PyObject *values, int kind, Thresholds *q
     return array_of(call, values, q->number * each, 8, NEEDED, &q->values);
 }
 
+/* Prepare ascending thresholds for the scores of the rows to do, if both are many; `table` has cells by code. */
+static int index_fits(Call *call, Thresholds *q, PyObject *table, word cells)
+{
+    if (!array_of(call, table, ALL_CODES, 4, NEEDED, &q->cells)) return 0;
+    if (cells < 1 || cells > INT32_MAX || q->number > INT32_MAX || !cells_fit(q->cells, cells))
+        return refuse("there is no such cell") != NULL;
+    return q->number <= FEW || (call->last - call->first) * call->block.k <= cells || index_open(q, cells);
+}
+
 static PyObject *profile(PyObject *self, PyObject *args)
 {
     PyObject *block, *values, *labels, *entries, *out;
     Py_ssize_t first, last;
+    PyObject *table = Py_None;
+    Py_ssize_t cells = 0;
     int kind;
     Call call;
-    Thresholds q;
+    Thresholds q = {0};
     Weights weights;
     word *sums;
-    if (!PyArg_ParseTuple(args, "OnnOiOOO", &block, &first, &last, &values, &kind, &labels, &entries, &out))
+    if (!PyArg_ParseTuple(args, "OnnOiOOO|On", &block, &first, &last, &values, &kind, &labels, &entries, &out, &table,
+                          &cells))
         return NULL;
     int good = call_open(&call, block, first, last) && thresholds_open(&call, values, kind, &q) &&
                weights_open(&call, labels, entries, &weights) &&
-               array_of(&call, out, call.block.rows * q.number, 8, WRITTEN, &sums);
+               array_of(&call, out, call.block.rows * q.number, 8, WRITTEN, &sums) &&
+               (kind != SAME || table == Py_None || index_fits(&call, &q, table, cells));
     if (good) WITHOUT_LOCK(good = profile_rows(&call, &q, &weights, sums));
+    free(q.starts);
     DONE(call, good);
 }
 
@@ -1029,10 +1044,7 @@ static PyObject *gains(PyObject *self, PyObject *args)
         same &= gains.columns[b] == b;
     }
     if (same) gains.columns = NULL;
-    good = good && array_of(&call, table, ALL_CODES, 4, NEEDED, &gains.q.cells);
-    if (good && (cells < 1 || cells > INT32_MAX || gains.q.number > INT32_MAX || !cells_fit(gains.q.cells, cells)))
-        good = refuse("there is no such cell") != NULL;
-    if (good && gains.q.number > FEW && (last - first) * call.block.k > cells) good = index_open(&gains.q, cells);
+    good = good && index_fits(&call, &gains.q, table, cells);
     if (good) WITHOUT_LOCK(good = gains_rows(&call, &gains, &weights));
     free(gains.q.starts);
     DONE(call, good);
@@ -1079,6 +1091,27 @@ static PyObject *play(PyObject *self, PyObject *args)
     DONE(call, good);
 }
 
+/* ---- masked_sums: of many splits of the same rows ---- */
+
+static PyObject *masked_sums(PyObject *self, PyObject *args)
+{
+    PyObject *masks, *counts, *out;
+    Py_ssize_t first, last, rows, width, most;
+    Call call = {.number = 0};
+    if (!PyArg_ParseTuple(args, "OnnOnnnO", &masks, &first, &last, &counts, &rows, &width, &most, &out)) return NULL;
+    word number = rows > 0 ? length_of(masks) / rows : 0;
+    if (PyErr_Occurred()) return NULL;
+    if (rows < 1 || width < 0 || (width && rows > PY_SSIZE_T_MAX / 8 / width) || most < 1 || most > UINT32_MAX ||
+        first < 0 || first > last || last > number || (width && number > PY_SSIZE_T_MAX / 8 / width))
+        return refuse("there are no such masks");
+    Masked masked = {.rows = rows, .width = width, .most = most};
+    int good = array_of(&call, masks, number * rows, 1, NEEDED, &masked.masks) &&
+               array_of(&call, counts, rows * width, 4, NEEDED, &masked.counts) &&
+               array_of(&call, out, number * width, 8, WRITTEN, &masked.sums);
+    if (good) WITHOUT_LOCK(good = sum_masked(&masked, first, last));
+    DONE(call, good);
+}
+
 /* ---- The module ---- */
 
 /* Use vectors of so many bytes at the most. */
@@ -1097,7 +1130,7 @@ static PyMethodDef methods[] = {
     {"window", window, METH_VARARGS, NULL},     {"counts", counts, METH_VARARGS, NULL},
     {"profile", profile, METH_VARARGS, NULL},   {"sets", sets, METH_VARARGS, NULL},
     {"gains", gains, METH_VARARGS, NULL},       {"play", play, METH_VARARGS, NULL},
-    {"vectors", vectors, METH_VARARGS, NULL},
+    {"masked_sums", masked_sums, METH_VARARGS, NULL}, {"vectors", vectors, METH_VARARGS, NULL},
     {NULL, NULL, 0, NULL},
 };
 

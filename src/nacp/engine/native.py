@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from nacp._types import Array, Floats, Ints
+from nacp._types import Array, Bools, Floats, Ints
 from nacp.engine import _native, numpy
 from nacp.engine import block as block_
 from nacp.engine.cells import CELLS, EdgeIndex, cell_table, edge_index
@@ -200,7 +200,7 @@ def profile(block: block_.Block, thresholds: Thresholds, weights: Weights = None
         return numpy.profile(block, thresholds, weights)
     values, kind, number = _thresholds(thresholds)
     out = np.zeros((block.shape[0], number), dtype=np.int64)
-    _over_rows(_native.profile, block.described, values, kind, *_weights(weights), out)
+    _over_rows(_native.profile, block.described, values, kind, *_weights(weights), out, cell_table(), CELLS)
     return out
 
 
@@ -283,6 +283,17 @@ def play(
     _native.play(
         state, most, outcome, np.ascontiguousarray(gains), points, bets, seen, stops, changes, delta, *hedges
     )
+
+
+def masked_sums(masks: Bools, counts: Array, most: int) -> Ints:
+    """Return the sums of the rows of counts that each mask chooses: see `nacp.engine.numpy.masked_sums`."""
+    sums = np.zeros((len(masks), counts.shape[1]), dtype=np.int64)
+
+    def add(described: tuple[Any, ...], first: int, last: int) -> None:
+        _native.masked_sums(masks, first, last, counts, len(counts), counts.shape[1], most, sums)
+
+    _over_rows(add, (masks, len(masks), counts.size))
+    return sums
 
 
 def _plain(values: Array) -> tuple[Any, ...]:

@@ -321,6 +321,26 @@ def sets(
     return sizes, flat - np.repeat(np.arange(len(inside)) * block.shape[1], sizes)
 
 
+def masked_sums(masks: Bools, counts: Array, most: int) -> Ints:
+    """Return the sums of the rows of counts that each mask chooses: (masks, columns).
+
+    Parameters
+    ----------
+    masks : array of bool of shape (masks, rows)
+        Which rows each of them chooses.
+    counts : array of uint32 of shape (rows, columns)
+        Whole numbers.
+    most : int
+        None of them is above it.
+    """
+    sums = np.zeros((len(masks), counts.shape[1]), dtype=np.int64)
+    step = max(1, (1 << 24) // most)  # sums of so many rows are exact in float32
+    for start in range(0, len(counts), step):
+        some = slice(start, start + step)
+        sums += (masks[:, some].astype(np.float32) @ counts[some].astype(np.float32)).astype(np.int64)
+    return sums
+
+
 def down(dtype: np.dtype[np.floating], q: float) -> np.floating:
     """Return the largest value of `dtype` not above q, so that ``s <= q`` keeps its meaning."""
     with np.errstate(over="ignore"):
