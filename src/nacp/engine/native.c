@@ -776,10 +776,11 @@ static int thresholds_open(Call *call, PyObject *values, int kind, Thresholds *q
 /* Prepare ascending thresholds for the scores of the rows to do, if both are many; `table` has cells by code. */
 static int index_fits(Call *call, Thresholds *q, PyObject *table, word cells)
 {
+    if (q->number <= FEW || (call->last - call->first) * call->block.k <= cells) return 1;
     if (!array_of(call, table, ALL_CODES, 4, NEEDED, &q->cells)) return 0;
     if (cells < 1 || cells > INT32_MAX || q->number > INT32_MAX || !cells_fit(q->cells, cells))
         return refuse("there is no such cell") != NULL;
-    return q->number <= FEW || (call->last - call->first) * call->block.k <= cells || index_open(q, cells);
+    return index_open(q, cells);
 }
 
 static PyObject *profile(PyObject *self, PyObject *args)

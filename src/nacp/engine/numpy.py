@@ -23,6 +23,7 @@ from nacp.tuning import tuning
 
 NAME = "numpy"
 play = betting.play
+_MASKED_ROWS = 1 << 13
 
 
 def check(values: Array, tolerance: float) -> bool:
@@ -334,10 +335,10 @@ def masked_sums(masks: Bools, counts: Array, most: int) -> Ints:
         None of them is above it.
     """
     sums = np.zeros((len(masks), counts.shape[1]), dtype=np.int64)
-    step = max(1, (1 << 24) // most)  # sums of so many rows are exact in float32
-    for start in range(0, len(counts), step):
-        some = slice(start, start + step)
-        sums += (masks[:, some].astype(np.float32) @ counts[some].astype(np.float32)).astype(np.int64)
+    for start in range(0, len(counts), _MASKED_ROWS):
+        some = slice(start, start + _MASKED_ROWS)
+        # As floats, of which a product is quick; sums of whole numbers below 2^53 are exact.
+        sums += (masks[:, some].astype(np.float64) @ counts[some].astype(np.float64)).astype(np.int64)
     return sums
 
 
