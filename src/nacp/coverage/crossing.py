@@ -132,14 +132,17 @@ class Search:
         held = np.flatnonzero(tally[0] > 0)
         sums = np.zeros((3, len(held) + 1), dtype=np.int64)
         np.cumsum(self.estimator.weighed(tally[:, held]), axis=1, out=sums[:, 1:])
-        ends = np.zeros(len(edges), dtype=bool)
-        ends[held] = ends[held + 1] = True  # of each cell that holds pairs
-        place = np.flatnonzero(ends)
-        known = self.edges[np.searchsorted(self.edges, edges[place])] == edges[place]
-        place = place[~known | (edges[place] == np.inf)]
+        # The ends of each cell that holds pairs, and how many such cells there are below.
+        last = np.append(held[1:] != held[:-1] + 1, np.ones(len(held[:1]), dtype=bool))
+        place, below = (np.repeat(each, 1 + last) for each in (held, np.arange(len(held))))
+        upper = (np.cumsum(1 + last) - 1)[last]
+        place[upper] += 1
+        below[upper] += 1
+        new = edges[place]
+        unknown = (self.edges[np.searchsorted(self.edges, new)] != new) | (new == np.inf)
         start = self.upto[:, [np.searchsorted(self.edges, edges[0])]]
-        upto = start + sums[:, np.searchsorted(held, place, side="left")]
-        merged = np.concatenate([self.edges[:-1], edges[place]])
+        upto = start + sums[:, below[unknown]]
+        merged = np.concatenate([self.edges[:-1], new[unknown]])
         order = np.argsort(merged, kind="stable")  # two parts that are in order
         self.edges = merged[order]
         self.upto = np.concatenate([self.upto[:, :-1], upto], axis=1)[:, order]

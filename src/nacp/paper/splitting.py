@@ -68,9 +68,11 @@ class Runner:
 
     def _sorted_scores(self, mask: Bools, labels: Ints) -> Floats:
         """Return the scores of the labels of some rows, ascending: those of right labels are known."""
-        right = labels == self.clean
-        wrong = np.flatnonzero(mask & ~right)
-        known = self.clean_scores[(mask & right)[self.clean_order]]
+        right = mask if labels is self.clean else mask & (labels == self.clean)
+        known = self.clean_scores[right[self.clean_order]]
+        if labels is self.clean:
+            return known
+        wrong = np.flatnonzero(mask ^ right)
         others = np.sort(self._scores(wrong, labels[wrong]))
         return np.sort(np.concatenate([known, others]), kind="stable")
 

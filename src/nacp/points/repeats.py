@@ -57,7 +57,7 @@ def repeats(rows: Rows) -> float | None:
         return None
     # Rows with three different values or more, of which others cannot be the same by chance alone.
     values = np.sort(some, axis=1)
-    rich = np.count_nonzero(np.diff(values, axis=1), axis=1) >= min(2, rows.k - 1)
+    rich = np.count_nonzero(values[:, 1:] != values[:, :-1], axis=1) >= min(2, rows.k - 1)
     chosen = rng.permutation(len(looked))[:_COUNTED]
     chosen = np.sort(chosen[rich[chosen]])
     if 2 * len(chosen) < min(_COUNTED, len(looked)):
