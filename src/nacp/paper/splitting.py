@@ -51,9 +51,12 @@ class Runner:
         crossing: Rule,
         n: int,
     ) -> None:
-        if score.spec.of_rows is not None:  # a function of somebody's own: it is called once for each row
-            blocks = (engine.open_block(rows[where], score.spec).placed for where in rows.slices())
-            rows, score = Rows(np.concatenate(list(blocks))), Precomputed()
+        # Of a function of somebody's own, and of rows with their top entries only, the scores are written out.
+        if score.spec.of_rows is not None or rows.entries < rows.k:
+            written = np.empty((rows.n, rows.k))
+            for where in rows.slices():
+                written[where] = engine.open_block(rows[where], score.spec).placed
+            rows, score = Rows(written), Precomputed()
         self.rows, self.clean, self.score, self.noise = rows, clean, score, noise
         self.inverses = {aware: _inverse(noise if aware else None, rows.k) for aware in (False, True)}
         self.methods, self.alphas, self.crossing, self.n = methods, alphas, crossing, n
