@@ -51,7 +51,7 @@ class Runner:
         crossing: Rule,
         n: int,
     ) -> None:
-        # Of a function of somebody's own, and of rows with their top entries only, the scores are written out.
+        # Of somebody's own function, and of rows with their top entries only, scores are written out.
         if score.spec.of_rows is not None or rows.entries < rows.k:
             written = np.empty((rows.n, rows.k))
             for where in rows.slices():
