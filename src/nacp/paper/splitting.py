@@ -72,7 +72,7 @@ class Runner:
     def _sorted_scores(self, mask: Bools, labels: Ints) -> Floats:
         """Return the scores of the labels of some rows, ascending: those of right labels are known."""
         right = mask if labels is self.clean else mask & (labels == self.clean)
-        known = self.clean_scores[right[self.clean_order]]
+        known = self.clean_scores.compress(right.take(self.clean_order))
         if labels is self.clean:
             return known
         wrong = np.flatnonzero(mask ^ right)
@@ -203,14 +203,14 @@ class Runner:
         self, mask: Bools, noisy: Ints, tally: Ints, split: int
     ) -> Iterator[tuple[int, int, float, float, float, float]]:
         """Yield method, alpha, correction, threshold, test size and test coverage for one split."""
-        # How many of the lowest scores of true labels are those of calibration points.
-        hits = np.cumsum(mask[self.clean_order])
+        # Where in the order of the true labels' scores the calibration points are.
+        places = np.flatnonzero(mask.take(self.clean_order))
         found = [*self._crossings(mask, noisy, tally), *self._findings(mask, noisy, split)]
         tested = len(mask) - self.n
         for m, a, correction, q in found:
             size = self._test_size(q, mask, self.totals - tally)
             upto = int(np.searchsorted(self.clean_scores, q, side="right"))
-            covered = upto - int(hits[upto - 1]) if upto else 0
+            covered = upto - int(np.searchsorted(places, upto))
             yield m, a, correction, q, size, float(covered) / tested
 
     def _sample(self, mask: Bools, labels: Ints) -> Sample:
@@ -244,7 +244,7 @@ class Runner:
         for (sees_clean, aware), group in self._alike():
             labels = self.clean if sees_clean else noisy
             if sees_clean not in known:
-                counts = np.bincount(labels[mask], minlength=self.rows.k)
+                counts = np.bincount(labels.compress(mask), minlength=self.rows.k)
                 known[sees_clean] = counts, self._sorted_scores(mask, labels)
             counts, scores = known[sees_clean]
             wanted = [
@@ -281,7 +281,7 @@ class Runner:
                 inside = _NO_PAIRS[0]
                 if estimator.constant:
                     some, rows = self._ordered(self._cell(j))
-                    inside = some[mask[rows]]
+                    inside = some.compress(mask.take(rows))
                 own, base = scores[labels[j] : labels[j + 1]], estimator.weighed(pairs[None, j : j + 1])
                 scans[j] = Scan.through(estimator, base[:, 0], int(labels[j]), own, inside, _NO_PAIRS[1])
             return scans[j]
@@ -328,7 +328,7 @@ class Runner:
         j = int(np.searchsorted(self.edges, q, side="right"))
         scores, rows = self._pairs(self._cell(j))
         below = int(tested[j - 1]) if j > 0 else 0
-        inside = np.count_nonzero(~mask[rows[scores <= q]])
+        inside = np.count_nonzero(mask.take(rows) < (scores <= q))
         return float(below + int(inside)) / (len(mask) - self.n)
 
 
