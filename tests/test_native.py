@@ -309,17 +309,61 @@ def test_both_engines_gain_alike(weighed):
     labels, table = rng.integers(k, size=n), rng.integers(-(2**40), 2**40, size=(k, k))
     weights = ByLabel(labels, Whole(table)) if weighed else None
     for score in SCORES:
-        thresholds = np.sort(engine.label_scores(engine.open_block(values, score.spec), labels))
-        targets = rng.random(70)
-        for places in (rng.integers(n, size=70), np.arange(n)):
-            bets = places, targets[: len(places)], 1.7
-            found = []
-            for name in ("numpy", "native"):
-                with engine.using(name):
-                    block = engine.open_block(values, score.spec)
-                    own = engine.label_scores(block, labels), np.arange(n) / 7
-                    found.append(engine.gains(block, thresholds, weights, own, -0.013, bets).tolist())
-            assert found[0] == found[1]
+        own = engine.label_scores(engine.open_block(values, score.spec), labels)
+        for thresholds in (np.sort(own), np.sort(np.append(own, rng.uniform(-1, 2, 1500)))):
+            targets, number = rng.random(len(thresholds)), len(thresholds)
+            for places in (rng.integers(number, size=number - 3), np.arange(number)):
+                bets = places, targets[: len(places)], 1.7
+                found = []
+                for name in ("numpy", "native"):
+                    with engine.using(name):
+                        block = engine.open_block(values, score.spec)
+                        given = engine.label_scores(block, labels), np.arange(n) / 7
+                        found.append(engine.gains(block, thresholds, weights, given, -0.013, bets).tolist())
+                assert found[0] == found[1]
+
+
+@pytest.mark.parametrize("name", ["numpy", "native"])
+def test_sums_of_rows_that_masks_choose_are_exact(name):
+    rng = np.random.default_rng(10)
+    for rows, width, most in ((1, 1, 1), (700, 33, 2**31), (9000, 5, 1000), (40, 0, 3)):
+        masks, counts = (
+            rng.random((7, rows)) < 0.5,
+            rng.integers(most + 1, size=(rows, width), dtype=np.uint32),
+        )
+        with engine.using(name):
+            found = engine.masked_sums(masks, counts, most)
+        np.testing.assert_array_equal(found, masks.astype(np.int64) @ counts.astype(np.int64))
+
+
+def test_malformed_masks_are_errors_and_never_crashes():
+    good = (
+        np.ones((3, 9), dtype=bool),
+        0,
+        3,
+        np.ones((9, 4), dtype=np.uint32),
+        9,
+        4,
+        1,
+        np.zeros((3, 4), int),
+    )
+    _native.masked_sums(*good)
+    odd = [
+        None,
+        -1,
+        0,
+        4,
+        2**62,
+        2**63 - 1,
+        "x",
+        b"abc",
+        np.empty(0),
+        np.zeros(9),
+        np.zeros(5, dtype=np.int8),
+    ]
+    for place in range(len(good)):
+        for wrong in odd:
+            try_it(_native.masked_sums, (*good[:place], wrong, *good[place + 1 :]))
 
 
 def test_malformed_bets_are_errors_and_never_crashes():

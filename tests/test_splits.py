@@ -134,3 +134,29 @@ def test_bad_splits_are_refused():
         splits.run_splits(probs, labels, noise=0.2, calibration=100)
     with pytest.raises(ValueError, match=r"noisy_labels must have the shape \(100,\).*found \(50,\)"):
         splits.run_splits(probs, labels, noise=0.2, noisy_labels=labels[:50])
+
+
+@pytest.mark.parametrize("kind", ["top rows", "own function"])
+def test_splits_of_what_is_written_out_are_calibrations(kind):
+    probs, labels = twins.simulate("cifar10", n=600, random_state=1)
+    order = np.argsort(-probs, axis=1)[:, :8]
+    score = nacp.APS() if kind == "top rows" else nacp.Custom(lambda p: -np.log(p + 1e-9))
+
+    def points(rows):
+        if kind == "own function":
+            return probs[rows]
+        return nacp.TopRows(order[rows], np.take_along_axis(probs, order, axis=1)[rows], k=10)
+
+    noise, methods = nacp.UniformNoise(0.2), six_methods(10)[:3]
+    found = splits.run_splits(
+        points(slice(None)), labels, noise=noise, score=score, methods=methods, splits=3
+    )
+    for split in range(3):
+        chosen, noisy = splits.draw_split(labels, 10, noise, 300, 0, split)
+        for m, method in enumerate(methods):
+            given = labels if method.sees_clean else noisy
+            model = noise if method.noise_aware else None
+            cal = nacp.calibrate(
+                points(chosen), given[chosen], noise=model, score=score, guarantee=method.guarantee
+            )
+            assert found.thresholds[m, 0, split] == cal.threshold

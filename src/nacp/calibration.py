@@ -273,16 +273,16 @@ class Calibration:
     def sets_of(self, rows: Rows, *, allow_empty: bool = True) -> PredictionSets:
         """Return the prediction sets of rows that have been checked."""
         spec, scratch = self.score.spec, Scratch()
-        sizes, labels = [np.zeros(1, dtype=np.int64)], [np.zeros(0, dtype=np.int32)]
+        sizes, labels = [np.zeros(1, dtype=np.int64)], bytearray()  # grows where it lies
         for where in rows.slices():
             block = engine.open_block(rows[where], spec, scratch)
             rows.refuse_undecided(block, where.start, self.native_threshold)
             size, label = engine.sets(block, self.native_threshold, allow_empty=allow_empty)
             sizes.append(size)
-            labels.append(label.astype(np.int32))
+            labels += label.astype(np.int32, copy=False).data
         return PredictionSets(
             np.cumsum(np.concatenate(sizes)),
-            np.concatenate(labels),
+            np.frombuffer(labels, dtype=np.int32),
             k=self.k,
             classes=self.classes,
             alpha=self.alpha,

@@ -180,7 +180,7 @@ class GroupedCalibration:
             places = known_groups(groups, rows.n, self.names)
         elif groups is not None:
             raise InputError("groups", "has no effect: thresholds differ by class, not by row")
-        sizes, labels = [np.zeros(1, dtype=np.int64)], [np.zeros(0, dtype=np.int32)]
+        sizes, labels = [np.zeros(1, dtype=np.int64)], bytearray()  # grows where it lies
         by_label = None if self.members is None else PerLabel(native[list(self.members)])
         for where in row_slices(rows.n, rows.k):  # also where rows have their top entries only
             block = engine.open_block(rows[where], cal.score.spec, scratch)
@@ -189,10 +189,10 @@ class GroupedCalibration:
             rows.refuse_undecided(block, where.start, threshold)
             size, label = engine.sets(block, threshold, allow_empty=allow_empty)
             sizes.append(size)
-            labels.append(label.astype(np.int32))
+            labels += label.astype(np.int32, copy=False).data
         return PredictionSets(
             np.cumsum(np.concatenate(sizes)),
-            np.concatenate(labels),
+            np.frombuffer(labels, dtype=np.int32),
             k=cal.k,
             classes=cal.classes,
             alpha=cal.alpha,

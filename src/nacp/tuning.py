@@ -64,7 +64,7 @@ class Tuning:
         How much is sent at once for bets, of rows or of their shares at thresholds: 64 MB.
     split_errors : float
         How far from the target the estimate on all rows may be at the threshold of one split, in standard
-        deviations, for its pairs to be collected beforehand (`nacp.paper.splits`).
+        deviations, for its pairs to be collected beforehand (`nacp.paper.splitting`).
     written_entries : int
         Entries of the rows that the command line predicts and writes at once: 2^23 entries are 32 MB of
         float32, and progress is shown some times a second.

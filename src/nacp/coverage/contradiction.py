@@ -6,11 +6,12 @@ given which labels are independent, so the level is exact: docs/estimation.md, "
 at". Half of the level goes to the scores and half to the classes, each divided by the number of tests.
 """
 
+from functools import cache
 from typing import NamedTuple
 
 import numpy as np
 
-from nacp._types import Floats
+from nacp._types import Floats, Ints
 from nacp.coverage.coverage import Coverage
 from nacp.coverage.sample import Talk
 from nacp.engine.cells import EDGES
@@ -58,7 +59,7 @@ def contradiction(coverage: Coverage) -> Talk[Contradiction | None]:
     own, net = (np.append(0, np.cumsum(part)) for part in (tally.own, tally.gains - tally.losses))
     clean = (own * tally.units[0] + net * tally.units[1]) / n
     ends = np.unique(np.searchsorted(pairs, np.linspace(0, pairs[-1], _PARTS + 1)))
-    first, last = (ends[each] for each in np.triu_indices(len(ends), 1))
+    first, last = ends[_runs(len(ends))]
     share = clean[last] - clean[first]
     low, high = np.full(len(share), lowest), np.full(len(share), highest)
     if inverse.constant_rest is not None:
@@ -82,12 +83,20 @@ def contradiction(coverage: Coverage) -> Talk[Contradiction | None]:
     return Contradiction(float(share[i]), float(edges[first[i]]), float(edges[last[i]]))
 
 
+@cache
+def _runs(number: int) -> Ints:
+    """Return the first and the last place of every run of so many places."""
+    return np.stack(np.triu_indices(number, 1))
+
+
 def _tails(mean: Floats, low: Floats, high: Floats, least: float | Floats, n: int, counted: bool) -> Floats:
     """Bound the probability that a mean of n numbers, each between low and high, comes out as small as that,
     if it is `least` or more in expectation; exactly if each of them is low or high.
     """
     tails = np.ones(len(mean))
     some = np.flatnonzero(mean < least)
+    if not len(some):
+        return tails
     width, least = (high - low)[some], np.broadcast_to(least, len(mean))[some]
     found, expected = np.maximum(mean - low, 0)[some] / width, np.maximum(least - low[some], 0) / width
     if not counted:

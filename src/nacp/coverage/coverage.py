@@ -277,7 +277,8 @@ class Coverage:
 
     def _upto(self, q: Floats) -> Talk[Ints]:
         """Return pairs, gains and losses up to ascending thresholds."""
-        if self._search is None or np.any(q > self._search.limit):
+        kept = self.sample.kept
+        if self._search is None or q[-1] > self._search.limit or (kept is not None and q[-1] <= kept.limit):
             counts = TallyQuestion(self, np.append(-np.inf, q))
             yield [counts]
             return np.cumsum(self.estimator.weighed(counts.found), axis=1)

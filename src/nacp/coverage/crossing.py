@@ -46,6 +46,27 @@ class Scan(NamedTuple):
     coverage: Floats
     upto: Ints
 
+    @classmethod
+    def through(
+        cls, estimator: Estimator, base: Ints, start: int, own: Floats, scores: Floats, weights: Ints
+    ) -> "Scan":
+        """Follow F^c-hat through a cell, from the scores of its labels and of its pairs, both ascending.
+
+        Before it there are so many labels (`start`), and pairs, gains and losses (`base`).
+        """
+        merged = np.sort(np.concatenate([scores, own]))
+        last = np.flatnonzero(merged[1:] != merged[:-1])
+        last = np.append(last, np.arange(len(merged))[-1:])
+        distinct = merged[last]
+        # How many labels and how many pairs lie below each distinct score, and below them all.
+        labels = np.zeros(len(distinct) + 1, dtype=np.int64)
+        np.cumsum(np.bincount(np.searchsorted(distinct, own), minlength=len(distinct)), out=labels[1:])
+        pairs = np.append(0, last + 1) - labels
+        weighed = estimator.weights(len(scores), weights)
+        gains, net = (np.append(0, np.cumsum(part))[pairs] for part in (np.maximum(weighed, 0), weighed))
+        upto = base[:, None] + np.stack([pairs, gains, gains - net])
+        return cls(distinct, estimator.clean_of(start + labels, upto[1] - upto[2]), upto)
+
     def crosses(self, target: float, rule: Rule) -> bool:
         """Return whether the target is crossed, seen from below (first) or from above (last)."""
         if rule == "first":
@@ -111,15 +132,18 @@ class Search:
         held = np.flatnonzero(tally[0] > 0)
         sums = np.zeros((3, len(held) + 1), dtype=np.int64)
         np.cumsum(self.estimator.weighed(tally[:, held]), axis=1, out=sums[:, 1:])
-        ends = np.zeros(len(edges), dtype=bool)
-        ends[held] = ends[held + 1] = True  # of each cell that holds pairs
-        place = np.flatnonzero(ends)
-        known = self.edges[np.searchsorted(self.edges, edges[place])] == edges[place]
-        place = place[~known | (edges[place] == np.inf)]
+        # The ends of each cell that holds pairs, and how many such cells there are below.
+        last = np.append(held[1:] != held[:-1] + 1, np.ones(len(held[:1]), dtype=bool))
+        place, below = (np.repeat(each, 1 + last) for each in (held, np.arange(len(held))))
+        upper = (np.cumsum(1 + last) - 1)[last]
+        place[upper] += 1
+        below[upper] += 1
+        new = edges[place]
+        unknown = (self.edges[np.searchsorted(self.edges, new)] != new) | (new == np.inf)
         start = self.upto[:, [np.searchsorted(self.edges, edges[0])]]
-        upto = start + sums[:, np.searchsorted(held, place, side="left")]
-        merged = np.concatenate([self.edges[:-1], edges[place]])
-        order = np.argsort(merged)
+        upto = start + sums[:, below[unknown]]
+        merged = np.concatenate([self.edges[:-1], new[unknown]])
+        order = np.argsort(merged, kind="stable")  # two parts that are in order
         self.edges = merged[order]
         self.upto = np.concatenate([self.upto[:, :-1], upto], axis=1)[:, order]
         if self.edges[-1] < np.inf:
@@ -195,22 +219,10 @@ class Search:
 
     def _scan(self, cell: Cell, scores: Floats, weights: Ints) -> Scan:
         """Follow F^c-hat through a cell, from its pairs in ascending order."""
-        estimator = self.estimator
         base = self.upto[:, np.searchsorted(self.edges, cell.low)]
-        start, stop = estimator.labels_upto(np.array(cell))
-        own = estimator.label_scores[start:stop]
-        merged = np.sort(np.concatenate([scores, own]))
-        last = np.flatnonzero(merged[1:] != merged[:-1])
-        last = np.append(last, np.arange(len(merged))[-1:])
-        distinct = merged[last]
-        # How many labels and how many pairs lie below each distinct score, and below them all.
-        labels = np.zeros(len(distinct) + 1, dtype=np.int64)
-        np.cumsum(np.bincount(np.searchsorted(distinct, own), minlength=len(distinct)), out=labels[1:])
-        pairs = np.append(0, last + 1) - labels
-        weighed = estimator.weights(len(scores), weights)
-        gains, net = (np.append(0, np.cumsum(part))[pairs] for part in (np.maximum(weighed, 0), weighed))
-        upto = base[:, None] + np.stack([pairs, gains, gains - net])
-        return Scan(distinct, estimator.clean_of(start + labels, upto[1] - upto[2]), upto)
+        start, stop = self.estimator.labels_upto(np.array(cell)).tolist()
+        own = self.estimator.label_scores[start:stop]
+        return Scan.through(self.estimator, base, start, own, scores, weights)
 
     def _without_pairs(self, cell: Cell, j: int) -> Scan | None:
         """Return the scan of a cell whose pairs need not be collected: no weight, or one score only."""

@@ -73,6 +73,11 @@ class Estimator:
         self._totals: Floats = np.abs(totals @ counts) * (1 + 1e-9)
 
     @property
+    def rises_by_labels(self) -> bool:
+        """Whether all labels add the same, and all pairs take the same away, or nothing."""
+        return self._upto is None and self._own_value > 0 and self.constant is not None and self.constant <= 0
+
+    @property
     def falling(self) -> float:
         """What all pairs of a point gain and lose, on average."""
         return float(self._totals.sum()) / self.n

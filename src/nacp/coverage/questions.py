@@ -125,12 +125,12 @@ class MomentsQuestion(Question):
 
     def see(self, block: Block, rows: slice | Ints) -> None:
         shares = self.coverage.shares(block, rows, self._thresholds)
-        for sums, values, exponent in zip(self._sums, (shares, shares**2), (1, 2), strict=True):
-            rest = np.ldexp(values, 30 - exponent * self._exponent)
-            for part in sums:
-                whole = np.rint(rest)
-                part += whole.astype(np.int64).sum(axis=0)
-                rest = np.ldexp(rest - whole, 30)
+        powers = 30 - self._exponent * np.array([1, 2])
+        rest = np.ldexp(np.stack([shares, shares**2]), powers[:, None, None])
+        for i in range(3):
+            whole = np.rint(rest)
+            self._sums[:, i] += whole.astype(np.int64).sum(axis=1)
+            rest = np.ldexp(rest - whole, 30)
 
     def terms(self) -> tuple[object, ...]:
         return self._thresholds, self._exponent

@@ -11,6 +11,7 @@ from nacp.engine.choose import (
     keeps,
     kept_block,
     label_scores,
+    masked_sums,
     open_block,
     play,
     profile,
@@ -31,6 +32,6 @@ from nacp.engine.scratch import Scratch
 __all__ = [
     "Block", "ByEntry", "ByLabel", "Keep", "Kept", "Lumped", "Pairs", "PerLabel", "PerRow", "Scratch", "Spec",
     "check", "counts", "engine_name", "gains", "inside", "is_tensor", "keeps", "kept_block", "label_scores",
-    "open_block", "play", "profile", "set_of_row", "sets", "squares", "tally", "traced", "uniforms", "using",
-    "window",
+    "masked_sums", "open_block", "play", "profile", "set_of_row", "sets", "squares", "tally", "traced",
+    "uniforms", "using", "window",
 ]  # fmt: skip

@@ -71,14 +71,14 @@ static inline __attribute__((always_inline)) void bet_on(const double *restrict 
 }
 
 /* The same of any number of bets. */
-WIDE static void bet_on_points(const double *restrict gains, word points, const double *restrict stakes,
+WIDE static void bet_on_points(const double *restrict gains, word apart, word points, const double *restrict stakes,
                                double *restrict growth, double *restrict highest, double *restrict sums,
                                double *restrict squares, word bets)
 {
     word b = 0;
     for (; b + AT_ONCE <= bets; b += AT_ONCE)
-        bet_on(gains + b, bets, points, stakes + b, growth + b, highest + b, sums + b, squares + b, AT_ONCE);
-    bet_on(gains + b, bets, points, stakes + b, growth + b, highest + b, sums + b, squares + b, bets - b);
+        bet_on(gains + b, apart, points, stakes + b, growth + b, highest + b, sums + b, squares + b, AT_ONCE);
+    bet_on(gains + b, apart, points, stakes + b, growth + b, highest + b, sums + b, squares + b, bets - b);
 }
 
 /* See how bets stand, and begin a new part. What became of those that are not open is of no interest. */
@@ -98,24 +98,35 @@ WIDE static void judge(double *restrict wealth, double *restrict sums, double *r
     }
 }
 
+/* Leave out the first and the last bets, as far as they are no longer open: thresholds far above the last one are
+   won soon. */
+static void leave_out(const Bets *bets, word *from, word *to)
+{
+    while (*from < *to && bets->outcome[*from] != OPEN) ++*from;
+    while (*from < *to && bets->outcome[*to - 1] != OPEN) --*to;
+}
+
 /* Bet on some more points, up to one of the stops or between two. */
 static void play_points(Bets *bets)
 {
-    word place = 0, played = 0;
+    word place = 0, played = 0, from = 0, to = bets->bets;
     while (bets->stops[place + 1] <= bets->seen) place++;
-    while (played < bets->points) {
+    while (played < bets->points && from < to) {
         if (bets->seen == bets->stops[place] && bets->changes[place])
-            new_stakes(bets->wealth, bets->sums, bets->squares, bets->largest, bets->stakes, bets->bets, bets->hedges,
-                       bets->slopes, bets->delta, (double)bets->seen, (double)(bets->all - bets->seen));
+            new_stakes(bets->wealth + from, bets->sums + from, bets->squares + from, bets->largest + from,
+                       bets->stakes + from, to - from, bets->hedges, bets->slopes, bets->delta, (double)bets->seen,
+                       (double)(bets->all - bets->seen));
         word until = bets->stops[place + 1] - bets->seen, number = bets->points - played;
         number = number < until ? number : until;
-        bet_on_points(bets->gains + played * bets->bets, number, bets->stakes, bets->growth, bets->highest,
-                      bets->new_sums, bets->new_squares, bets->bets);
+        bet_on_points(bets->gains + played * bets->bets + from, bets->bets, number, bets->stakes + from,
+                      bets->growth + from, bets->highest + from, bets->new_sums + from, bets->new_squares + from,
+                      to - from);
         played += number, bets->seen += number;
         if (number < until) break;
         place++;
-        judge(bets->wealth, bets->sums, bets->squares, bets->growth, bets->highest, bets->new_sums, bets->new_squares,
-              bets->outcome, bets->bets, 1 / bets->delta);
+        judge(bets->wealth + from, bets->sums + from, bets->squares + from, bets->growth + from, bets->highest + from,
+              bets->new_sums + from, bets->new_squares + from, bets->outcome + from, to - from, 1 / bets->delta);
+        leave_out(bets, &from, &to);
     }
 }
 

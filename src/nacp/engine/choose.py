@@ -14,7 +14,7 @@ from importlib.util import find_spec
 from types import ModuleType
 from typing import Any
 
-from nacp._types import Array, Floats, Ints
+from nacp._types import Array, Bools, Floats, Ints
 from nacp.engine import lumped, numpy
 from nacp.engine.block import Block as Block
 from nacp.engine.contract import Keep, Pairs, PerLabel, PerRow, Spec, Thresholds, Weights
@@ -191,6 +191,12 @@ def gains(block: Block, *arguments: Any) -> Floats:
     """Return what each row gains for bets on its share: see `nacp.engine.numpy.gains`."""
     found: Floats = _of_block(block).gains(block, *arguments)
     return found
+
+
+def masked_sums(masks: Bools, counts: Array, most: int) -> Ints:
+    """Return the sums of the rows of counts that each mask chooses: see `nacp.engine.numpy.masked_sums`."""
+    sums: Ints = _CURRENT.get().masked_sums(masks, counts, most)
+    return sums
 
 
 def play(*arguments: Any) -> None:

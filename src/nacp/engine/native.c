@@ -10,6 +10,7 @@
 #include "bets.h"
 #include "edges.h"
 #include "parted.h"
+#include "splits.h"
 
 /* ---- Arguments ---- */
 
@@ -718,21 +719,42 @@ static word place_of(const Thresholds *q, word low, double score)
     return low;
 }
 
+/* Look at row i as far as ascending thresholds go, and add the weight of each label at the first of them that has it
+   in its set; mark where that is, if somebody wants to know. */
+static void deal_row(const Thresholds *q, const Block *block, Row *row, word i, const word *weights, word *sums,
+                     uint64_t *marks)
+{
+    row->in_order = q->number > FEW && !q->starts; /* then places are sooner found */
+    look(row, block, i, q->values[q->number - 1]);
+    word place = 0;
+    for (word j = 0; j < row->number; j++) {
+        place = place_of(q, j && row->score[j] >= row->score[j - 1] ? place : 0, row->score[j]);
+        if (place == q->number) continue;
+        sums[place] += weights ? weights[row->column[j]] : 1;
+        if (marks) marks[place / 64] |= UINT64_C(1) << place % 64;
+    }
+}
+
+static void cumulate(word *sums, word number)
+{
+    for (word t = 1; t < number; t++) sums[t] += sums[t - 1];
+}
+
 /* Add up the weights of the sets of row i. */
 static void profile_row(const Thresholds *q, const Block *block, Row *row, word i, const word *weights, word *sums)
 {
-    row->in_order = q->kind == SAME && q->number > FEW && !q->starts; /* then places are sooner found */
-    look(row, block, i, q->kind == SAME ? q->values[q->number - 1] : largest(q, block, i));
-    word place = 0;
+    if (q->kind == SAME) {
+        deal_row(q, block, row, i, weights, sums, NULL);
+        cumulate(sums, q->number);
+        return;
+    }
+    row->in_order = 0;
+    look(row, block, i, largest(q, block, i));
     for (word j = 0; j < row->number; j++) {
         word column = row->column[j], weight = weights ? weights[column] : 1;
-        for (word t = 0; q->kind != SAME && t < q->number; t++)
+        for (word t = 0; t < q->number; t++)
             if (row->score[j] <= threshold(q, block, t, i, column)) sums[t] += weight;
-        if (q->kind != SAME) continue;
-        place = place_of(q, j && row->score[j] >= row->score[j - 1] ? place : 0, row->score[j]);
-        if (place < q->number) sums[place] += weight;
     }
-    for (word t = 1; q->kind == SAME && t < q->number; t++) sums[t] += sums[t - 1];
 }
 
 static int profile_rows(const Call *call, const Thresholds *q, const Weights *weights, word *out)
@@ -756,21 +778,36 @@ static int thresholds_open(Call *call, PyObject *values, int kind, Thresholds *q
     return array_of(call, values, q->number * each, 8, NEEDED, &q->values);
 }
 
+/* Prepare ascending thresholds for the scores of the rows to do, if both are many; `table` has cells by code. */
+static int index_fits(Call *call, Thresholds *q, PyObject *table, word cells)
+{
+    if (q->number <= FEW || (call->last - call->first) * call->block.k <= cells) return 1;
+    if (!array_of(call, table, ALL_CODES, 4, NEEDED, &q->cells)) return 0;
+    if (cells < 1 || cells > INT32_MAX || q->number > INT32_MAX || !cells_fit(q->cells, cells))
+        return refuse("there is no such cell") != NULL;
+    return index_open(q, cells);
+}
+
 static PyObject *profile(PyObject *self, PyObject *args)
 {
     PyObject *block, *values, *labels, *entries, *out;
     Py_ssize_t first, last;
+    PyObject *table = Py_None;
+    Py_ssize_t cells = 0;
     int kind;
     Call call;
-    Thresholds q;
+    Thresholds q = {0};
     Weights weights;
     word *sums;
-    if (!PyArg_ParseTuple(args, "OnnOiOOO", &block, &first, &last, &values, &kind, &labels, &entries, &out))
+    if (!PyArg_ParseTuple(args, "OnnOiOOO|On", &block, &first, &last, &values, &kind, &labels, &entries, &out, &table,
+                          &cells))
         return NULL;
     int good = call_open(&call, block, first, last) && thresholds_open(&call, values, kind, &q) &&
                weights_open(&call, labels, entries, &weights) &&
-               array_of(&call, out, call.block.rows * q.number, 8, WRITTEN, &sums);
+               array_of(&call, out, call.block.rows * q.number, 8, WRITTEN, &sums) &&
+               (kind != SAME || table == Py_None || index_fits(&call, &q, table, cells));
     if (good) WITHOUT_LOCK(good = profile_rows(&call, &q, &weights, sums));
+    free(q.starts);
     DONE(call, good);
 }
 
@@ -933,20 +970,54 @@ WIDE static void gains_of(const double *restrict shares, const word *restrict co
         for (word b = 0; b < bets; b++) out[b] = (shares[b] - targets[b]) * part;
 }
 
+#define RUN 16 /* thresholds from one score of a row to the next, where there are few scores */
+
+/* Of bets in a row, at which the share is the same. */
+WIDE static void gains_alike(double share, const double *restrict targets, double *restrict out, word bets, double part)
+{
+    for (word b = 0; b < bets; b++) out[b] = (share - targets[b]) * part;
+}
+
+/* The gains of a row with few scores: from one place that was marked to the next the share is the same. */
+static void gains_in_runs(const Gains *gains, word *sums, uint64_t *marks, word misses, double own, double *out)
+{
+    word number = gains->q.number, start = 0, sum = 0;
+    double part = 1 / gains->width;
+    if (misses < number) marks[misses / 64] |= UINT64_C(1) << misses % 64;
+    for (word m = 0; m <= number / 64; m++)
+        for (uint64_t bits = marks[m]; bits; bits &= bits - 1) {
+            word place = 64 * m + __builtin_ctzll(bits);
+            double share = (start < misses ? 0.0 : own) + gains->scale * (double)sum;
+            gains_alike(share, gains->targets + start, out + start, place - start, part);
+            sum += sums[place], start = place;
+        }
+    double share = (start < misses ? 0.0 : own) + gains->scale * (double)sum;
+    gains_alike(share, gains->targets + start, out + start, number - start, part);
+}
+
 static int gains_rows(const Call *call, const Gains *gains, const Weights *weights)
 {
     const Block *block = &call->block;
     word number = gains->q.number;
-    word *sums = malloc((sizeof *sums + sizeof(double)) * (size_t)(number + 1));
-    double *shares = (double *)(sums + number + 1), part = 1 / gains->width;
+    word *sums = malloc((2 * sizeof *sums + sizeof(double)) * (size_t)(number + 1));
+    uint64_t *marks = (uint64_t *)(sums + number + 1);
+    double *shares = (double *)(marks + number + 1);
     Row row;
     int good = row_open(&row, block->k) && sums;
     for (word i = call->first; good && i < call->last; i++) {
         double *out = gains->out + i * gains->bets;
-        memset(sums, 0, sizeof *sums * (size_t)number);
-        if (gains->scale != 0 && number) profile_row(&gains->q, block, &row, i, weights_of(weights, block, i), sums);
-        shares_of(sums, shares, place_of(&gains->q, 0, gains->scores[i]), number, gains->own[i], gains->scale);
-        gains_of(shares, gains->columns, gains->targets, out, gains->bets, part);
+        memset(sums, 0, sizeof *sums * (size_t)(number + 1 + number / 64 + 1));
+        row.number = 0;
+        if (gains->scale != 0 && number)
+            deal_row(&gains->q, block, &row, i, weights_of(weights, block, i), sums, marks);
+        word misses = place_of(&gains->q, 0, gains->scores[i]);
+        if (!gains->columns && gains->bets == number && RUN * row.number < number) {
+            gains_in_runs(gains, sums, marks, misses, gains->own[i], out);
+            continue;
+        }
+        cumulate(sums, number);
+        shares_of(sums, shares, misses, number, gains->own[i], gains->scale);
+        gains_of(shares, gains->columns, gains->targets, out, gains->bets, 1 / gains->width);
     }
     row_close(&row);
     free(sums);
@@ -979,10 +1050,7 @@ static PyObject *gains(PyObject *self, PyObject *args)
         same &= gains.columns[b] == b;
     }
     if (same) gains.columns = NULL;
-    good = good && array_of(&call, table, ALL_CODES, 4, NEEDED, &gains.q.cells);
-    if (good && (cells < 1 || cells > INT32_MAX || gains.q.number > INT32_MAX || !cells_fit(gains.q.cells, cells)))
-        good = refuse("there is no such cell") != NULL;
-    if (good && gains.q.number > FEW && (last - first) * call.block.k > cells) good = index_open(&gains.q, cells);
+    good = good && index_fits(&call, &gains.q, table, cells);
     if (good) WITHOUT_LOCK(good = gains_rows(&call, &gains, &weights));
     free(gains.q.starts);
     DONE(call, good);
@@ -1029,6 +1097,27 @@ static PyObject *play(PyObject *self, PyObject *args)
     DONE(call, good);
 }
 
+/* ---- masked_sums: of many splits of the same rows ---- */
+
+static PyObject *masked_sums(PyObject *self, PyObject *args)
+{
+    PyObject *masks, *counts, *out;
+    Py_ssize_t first, last, rows, width, most;
+    Call call = {.number = 0};
+    if (!PyArg_ParseTuple(args, "OnnOnnnO", &masks, &first, &last, &counts, &rows, &width, &most, &out)) return NULL;
+    word number = rows > 0 ? length_of(masks) / rows : 0;
+    if (PyErr_Occurred()) return NULL;
+    if (rows < 1 || width < 0 || (width && rows > PY_SSIZE_T_MAX / 8 / width) || most < 1 || most > UINT32_MAX ||
+        first < 0 || first > last || last > number || (width && number > PY_SSIZE_T_MAX / 8 / width))
+        return refuse("there are no such masks");
+    Masked masked = {.rows = rows, .width = width, .most = most};
+    int good = array_of(&call, masks, number * rows, 1, NEEDED, &masked.masks) &&
+               array_of(&call, counts, rows * width, 4, NEEDED, &masked.counts) &&
+               array_of(&call, out, number * width, 8, WRITTEN, &masked.sums);
+    if (good) WITHOUT_LOCK(good = sum_masked(&masked, first, last));
+    DONE(call, good);
+}
+
 /* ---- The module ---- */
 
 /* Use vectors of so many bytes at the most. */
@@ -1047,7 +1136,7 @@ static PyMethodDef methods[] = {
     {"window", window, METH_VARARGS, NULL},     {"counts", counts, METH_VARARGS, NULL},
     {"profile", profile, METH_VARARGS, NULL},   {"sets", sets, METH_VARARGS, NULL},
     {"gains", gains, METH_VARARGS, NULL},       {"play", play, METH_VARARGS, NULL},
-    {"vectors", vectors, METH_VARARGS, NULL},
+    {"masked_sums", masked_sums, METH_VARARGS, NULL}, {"vectors", vectors, METH_VARARGS, NULL},
     {NULL, NULL, 0, NULL},
 };
 

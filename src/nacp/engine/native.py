@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from nacp._types import Array, Floats, Ints
+from nacp._types import Array, Bools, Floats, Ints
 from nacp.engine import _native, numpy
 from nacp.engine import block as block_
 from nacp.engine.cells import CELLS, EdgeIndex, cell_table, edge_index
@@ -200,7 +200,7 @@ def profile(block: block_.Block, thresholds: Thresholds, weights: Weights = None
         return numpy.profile(block, thresholds, weights)
     values, kind, number = _thresholds(thresholds)
     out = np.zeros((block.shape[0], number), dtype=np.int64)
-    _over_rows(_native.profile, block.described, values, kind, *_weights(weights), out)
+    _over_rows(_native.profile, block.described, values, kind, *_weights(weights), out, cell_table(), CELLS)
     return out
 
 
@@ -285,6 +285,17 @@ def play(
     )
 
 
+def masked_sums(masks: Bools, counts: Array, most: int) -> Ints:
+    """Return the sums of the rows of counts that each mask chooses: see `nacp.engine.numpy.masked_sums`."""
+    sums = np.zeros((len(masks), counts.shape[1]), dtype=np.int64)
+
+    def add(described: tuple[Any, ...], first: int, last: int) -> None:
+        _native.masked_sums(masks, first, last, counts, len(counts), counts.shape[1], most, sums)
+
+    _over_rows(add, (masks, len(masks), counts.size))
+    return sums
+
+
 def _plain(values: Array) -> tuple[Any, ...]:
     """Describe rows of which no score is wanted."""
     wide = values if values.dtype in _WIDTHS else values.astype(np.float64)
@@ -356,7 +367,9 @@ if hasattr(os, "register_at_fork"):
 def _over_rows(function: Callable[..., Any], described: tuple[Any, ...], *arguments: Any) -> list[Any]:
     """Call a function for parts of the rows, each in a thread; return what it returns, in order."""
     rows, k = described[1], described[2]
-    parts = min(_threads(), max(1, rows * k // _ENTRIES_PER_THREAD), max(rows, 1))
+    parts = min(_threads(), rows * k // _ENTRIES_PER_THREAD, rows)
+    if parts < 2:
+        return [function(described, 0, rows, *arguments)]
     ends = [rows * i // parts for i in range(parts + 1)]
     others = [
         _pool().submit(function, described, first, last, *arguments) for first, last in pairwise(ends[1:])

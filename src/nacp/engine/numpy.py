@@ -24,6 +24,7 @@ from nacp.tuning import tuning
 NAME = "numpy"
 play = betting.play
 _SAMPLED = 512  # entries that show where rows are cut beyond a limit
+_MASKED_ROWS = 1 << 13
 
 
 def check(values: Array, tolerance: float) -> bool:
@@ -354,6 +355,26 @@ def sets(
     starts = np.searchsorted(flat, np.arange(len(inside) + 1) * block.shape[1])
     sizes = np.diff(starts)
     return sizes, flat - np.repeat(np.arange(len(inside)) * block.shape[1], sizes)
+
+
+def masked_sums(masks: Bools, counts: Array, most: int) -> Ints:
+    """Return the sums of the rows of counts that each mask chooses: (masks, columns).
+
+    Parameters
+    ----------
+    masks : array of bool of shape (masks, rows)
+        Which rows each of them chooses.
+    counts : array of uint32 of shape (rows, columns)
+        Whole numbers.
+    most : int
+        None of them is above it.
+    """
+    sums = np.zeros((len(masks), counts.shape[1]), dtype=np.int64)
+    for start in range(0, len(counts), _MASKED_ROWS):
+        some = slice(start, start + _MASKED_ROWS)
+        # As floats, of which a product is quick; sums of whole numbers below 2^53 are exact.
+        sums += (masks[:, some].astype(np.float64) @ counts[some].astype(np.float64)).astype(np.int64)
+    return sums
 
 
 def down(dtype: np.dtype[np.floating], q: float) -> np.floating:

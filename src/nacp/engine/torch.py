@@ -24,7 +24,7 @@ from nacp.engine.tensors import Block, LabelRanks, evaluated, fetched, hashed, i
 from nacp.errors import InputError
 
 NAME = "torch"
-play, keeps, set_of_row = numpy.play, numpy.keeps, numpy.set_of_row
+play, keeps, set_of_row, masked_sums = numpy.play, numpy.keeps, numpy.set_of_row, numpy.masked_sums
 
 
 def open_block(

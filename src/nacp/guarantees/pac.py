@@ -83,9 +83,9 @@ class PAC(PointwiseTest):
         """Return for each problem the place in the grid from which on upwards all bets are won."""
         alphas, bets = [problem.alpha for problem in problems], coverage.played
         if bets is None:
-            bets = BetsQuestion(
-                self.delta, coverage, alphas, grid, starts, told_apart=coverage.told_apart(grid)
-            )
+            apart, first = np.zeros(len(grid), dtype=bool), int(starts.min())
+            apart[first:] = coverage.told_apart(grid[first:])
+            bets = BetsQuestion(self.delta, coverage, alphas, grid, starts, told_apart=apart)
             bets.order = coverage.sample.shuffled(seed)
             yield [bets]
         assert isinstance(bets, BetsQuestion)
@@ -127,8 +127,10 @@ class BetsQuestion(OrderedQuestion):
 
     def see(self, block: Block, rows: Ints) -> None:
         still, target = self._bets.open, self._target[self._bets.open]
-        thresholds, column = np.unique(self._place[still], return_inverse=True)
-        self._play(self.coverage.gains(block, rows, self._grid[thresholds], (column, target, self._width)))
+        places, column = self._place[still], np.arange(len(still))
+        if len(self._alphas) > 1:
+            places, column = np.unique(places, return_inverse=True)
+        self._play(self.coverage.gains(block, rows, self._grid[places], (column, target, self._width)))
 
     @property
     def thresholds(self) -> Floats:
@@ -143,9 +145,10 @@ class BetsQuestion(OrderedQuestion):
     def _play(self, gains: Floats) -> None:
         bets = self._bets
         bets.play(gains)
-        # What lies below a failure is settled too.
-        np.maximum.at(self._failed, self._owner[bets.lost], self._place[bets.lost])
-        bets.keep(self._place[bets.open] > self._failed[self._owner[bets.open]])
+        lost = np.flatnonzero(bets.lost)
+        if len(lost):  # what lies below a failure is settled too
+            np.maximum.at(self._failed, self._owner[lost], self._place[lost])
+            bets.keep(self._place[bets.open] > self._failed[self._owner[bets.open]])
         self._next()
 
     def _next(self) -> None:

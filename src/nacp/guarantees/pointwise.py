@@ -105,12 +105,15 @@ class PointwiseTest(Guarantee):
         places = yield from self.lowest_passing(coverage, problems, grid, starts, seed)
         thresholds = grid[np.minimum(places, len(grid) - 1)]
         estimates, deviations = yield from coverage.at_with_deviations(thresholds)
-        below = coverage.labels_upto(grid) * coverage.n // coverage.given
+        ends = grid[np.clip([places - 1, places], 0, len(grid) - 1)]
+        below = coverage.labels_upto(ends) * coverage.n // coverage.given
+        between = np.where(places > 0, below[1] - below[0], below[1])
         return [
-            self._settle(coverage.sample.score, coverage.n, problem, grid, below, place, *values)
+            self._settle(coverage.sample.score, coverage.n, problem, grid, place, *values)
             for problem, place, *values in zip(
                 problems,
                 places.tolist(),
+                between.tolist(),
                 estimates.random.tolist(),
                 estimates.clean.tolist(),
                 deviations,
@@ -124,23 +127,23 @@ class PointwiseTest(Guarantee):
         n: int,
         problem: Problem,
         grid: Floats,
-        below: Ints,
         place: int,
+        between: int,
         random: float,
         clean: float,
         deviation: float,
     ) -> Finding:
         """Return the finding for a place in the grid; infinite if it is the end, or sets hold all classes.
 
-        `below` counts the labels below each threshold; `random`, `clean` and `deviation` are F^r-hat, F^c-hat
-        and the deviation of a share there, or at the last one.
+        `between` counts the labels from the threshold before it to this one; `random`, `clean` and
+        `deviation` are F^r-hat, F^c-hat and the deviation of a share there, or at the last one.
         """
         # Many labels between two thresholds, or true ones above them all: the grid does not suit a score of
         # one's own. It suits ours: there many labels have one score, or a probability of nearly 0.
         ours = self.grid is None and score.span != Score.span
         remedy = f"in Python, pass nacp.{type(self).__name__}(grid=...) with thresholds that suit this score"
         if place < len(grid):
-            coarse = below[place] - (below[place - 1] if place else 0) > max(_COARSE * n, 1)
+            coarse = between > max(_COARSE * n, 1)
             if random < 1:
                 note = f"the thresholds that were tested are coarse here: {remedy}" if coarse else None
                 if coarse and ours:

@@ -240,7 +240,7 @@ class Rows:
         for start in range(0, max(len(rows), 1), step):
             some = rows[start : start + step]
             self._let_go(some)
-            pieces.append(self._matrix[some] if columns is None else self._matrix[np.ix_(some, columns)])
+            pieces.append(self._matrix[some] if columns is None else self._matrix[some[:, None], columns])
         return pieces[0] if len(pieces) == 1 else np.concatenate(pieces)
 
     def _let_go(self, where: slice | Ints) -> None:

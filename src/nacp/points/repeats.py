@@ -57,7 +57,7 @@ def repeats(rows: Rows) -> float | None:
         return None
     # Rows with three different values or more, of which others cannot be the same by chance alone.
     values = np.sort(some, axis=1)
-    rich = np.count_nonzero(np.diff(values, axis=1), axis=1) >= min(2, rows.k - 1)
+    rich = np.count_nonzero(values[:, 1:] != values[:, :-1], axis=1) >= min(2, rows.k - 1)
     chosen = rng.permutation(len(looked))[:_COUNTED]
     chosen = np.sort(chosen[rich[chosen]])
     if 2 * len(chosen) < min(_COUNTED, len(looked)):
@@ -78,7 +78,8 @@ def looked_at(n: int, k: int, rng: np.random.Generator) -> tuple[Ints, Ints]:
     """Return the rows and the columns of n rows of k entries that are looked at."""
     number = min(n, max(_LOOKED_AT, int(4 * math.sqrt(n))))
     looked = np.arange(n) if number == n else np.unique(rng.integers(n, size=number))
-    return looked, np.unique(np.linspace(0, k - 1, min(k, _COLUMNS)).astype(np.int64))
+    columns = min(k, _COLUMNS)
+    return looked, np.arange(columns) * (k - 1) // max(columns - 1, 1)
 
 
 def _places(rows: Rows, columns: Ints, some: Array, keys: Floats) -> list[Ints]:

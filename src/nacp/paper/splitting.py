@@ -1,0 +1,336 @@
+"""What many splits of the same points share is done here once, for one score.
+
+That is: how many of each row's scores lie below some edges, and the pairs themselves where the thresholds of
+the splits will fall, by cell. A split then is a mask over the rows: its tallies are the sums of the rows that
+it chooses, and its thresholds are found in the few cells in which the estimate may cross a target, on the
+same numbers as in `calibrate`. Where a split has to look at other pairs, they are collected then, and kept
+for the next. Guarantees that do more than cross a corrected target, and thresholds under noise that is not
+uniform, are found by `calibrate`'s own route.
+"""
+
+from collections.abc import Iterator
+from itertools import groupby
+
+import numpy as np
+
+from nacp import engine
+from nacp._types import Array, Bools, Floats, Ints
+from nacp.coverage import Coverage, Crossing, Rule, Sample, together
+from nacp.coverage.crossing import EVERYWHERE, NOWHERE, ROUNDING, Cell, Scan
+from nacp.coverage.estimator import Estimator
+from nacp.coverage.questions import merged
+from nacp.guarantees import Corrected, Guarantee, Problem, find
+from nacp.noise import Noise, UniformNoise
+from nacp.noise.matrices import ClassMatrix
+from nacp.paper.methods import Method
+from nacp.points import Rows
+from nacp.scores import Precomputed, Score
+from nacp.tuning import tuning
+
+_CELLS, _SAMPLED = 48, 16
+_EDGES, _FINE = 32, 4
+_NO_PAIRS = np.empty(0), np.empty(0, dtype=np.int64)
+
+
+def _only_crosses(guarantee: Guarantee) -> bool:
+    """Return whether thresholds of a guarantee are crossings of a corrected target, and nothing else."""
+    return type(guarantee).find is Corrected.find
+
+
+class Runner:
+    """What the splits of one score share."""
+
+    def __init__(
+        self,
+        rows: Rows,
+        clean: Ints,
+        score: Score,
+        noise: Noise | None,
+        methods: list[Method],
+        alphas: list[float],
+        crossing: Rule,
+        n: int,
+    ) -> None:
+        # Of somebody's own function, and of rows with their top entries only, scores are written out.
+        if score.spec.of_rows is not None or rows.entries < rows.k:
+            written = np.empty((rows.n, rows.k))
+            for where in rows.slices():
+                written[where] = engine.open_block(rows[where], score.spec).placed
+            rows, score = Rows(written), Precomputed()
+        self.rows, self.clean, self.score, self.noise = rows, clean, score, noise
+        self.inverses = {aware: _inverse(noise if aware else None, rows.k) for aware in (False, True)}
+        self.methods, self.alphas, self.crossing, self.n = methods, alphas, crossing, n
+        self.block = engine.open_block(rows.whole(slice(0, rows.n)), score.spec)
+        scores = self._scores(np.arange(rows.n), clean)
+        self.clean_order = np.argsort(scores)
+        self.clean_scores = scores[self.clean_order]
+
+    def _scores(self, rows: Ints, labels: Ints) -> Floats:
+        """Return the scores of one label for each of some rows."""
+        return self.block.at(rows * self.rows.k + labels, placed=True)
+
+    def _sorted_scores(self, mask: Bools, labels: Ints) -> Floats:
+        """Return the scores of the labels of some rows, ascending: those of right labels are known."""
+        right = mask if labels is self.clean else mask & (labels == self.clean)
+        known = self.clean_scores.compress(right.take(self.clean_order))
+        if labels is self.clean:
+            return known
+        wrong = np.flatnonzero(mask ^ right)
+        others = np.sort(self._scores(wrong, labels[wrong]))
+        return np.sort(np.concatenate([known, others]), kind="stable")
+
+    def _alike(self) -> Iterator[tuple[tuple[bool, bool], list[int]]]:
+        """Yield which labels methods see and if they know of the noise, and those that cross a target so."""
+
+        def sees(m: int) -> tuple[bool, bool]:
+            return self.methods[m].sees_clean, self.methods[m].noise_aware
+
+        own = [m for m, method in enumerate(self.methods) if _only_crosses(method.guarantee)]
+        for seen, group in groupby(sorted(own, key=sees), key=sees):
+            yield seen, list(group)
+
+    def _targets(self, counts: Ints, method: Method) -> list[tuple[float, float]]:
+        """Return correction and target for each alpha, given how often each label occurs."""
+        noise = self.noise if method.noise_aware else None
+        inverse = self.inverses[method.noise_aware]
+        problems = [
+            Problem(alpha, self.n, noise, inverse, counts.astype(np.float64)) for alpha in self.alphas
+        ]
+        assert isinstance(method.guarantee, Corrected)
+        corrections = [method.guarantee.correction(problem) for problem in problems]
+        return [(c, 1 - a + c) for a, c in zip(self.alphas, corrections, strict=True)]
+
+    def prepare(self, mask: Bools, noisy: Ints) -> None:
+        """Choose the edges, count each row's scores below them, and collect the pairs in the windows."""
+        self.estimators = {
+            aware: Estimator(np.zeros(self.n), self.clean[mask], inverse)
+            for aware, inverse in self.inverses.items()
+        }
+        pooled, windows = self._sorted_scores(np.ones(self.rows.n, dtype=bool), noisy), list[Cell]()
+        for (sees_clean, aware), group in self._alike():
+            labels, scores = (self.clean, self.clean_scores) if sees_clean else (noisy, pooled)
+            counts = np.bincount(labels[mask], minlength=self.rows.k)
+            targets = [target for m in group for _, target in self._targets(counts, self.methods[m])]
+            windows += self._windows([t for t in targets if t <= 1 + ROUNDING], labels, scores, aware)
+        self.windows = merged(windows)
+        scores = np.concatenate([_NO_PAIRS[0], *self._collected(self.windows)])
+        self.edges = self._edges(pooled, scores)
+        self.ends = np.concatenate([[-np.inf], self.edges, [np.inf]])
+        self.counts = np.empty((self.rows.n, len(self.edges)), dtype=np.uint32)
+        for where in self.rows.slices():
+            self.counts[where] = engine.profile(self._open(where), self.edges)
+        self.totals: Ints = self.counts.sum(axis=0, dtype=np.int64)
+        self._keep(scores)
+
+    def _edges(self, pooled: Floats, scores: Floats) -> Floats:
+        """Return the edges of the cells: some in each window, others by the scores of all labels."""
+        # Finer on the side from which the search comes, where each cell must be shown not to cross.
+        quantiles = pooled[np.linspace(0, len(pooled) - 1, _EDGES * _FINE).astype(int)]
+        if self.crossing == "last":
+            fine = quantiles > (self.windows[0].low if self.windows else -np.inf)
+        else:
+            fine = quantiles < (self.windows[-1].high if self.windows else np.inf)
+        fine[::_FINE] = True
+        edges = [q for q in quantiles[fine].tolist() if not any(w.low < q < w.high for w in self.windows)]
+        some = np.sort(scores[::_SAMPLED])
+        for window in self.windows:
+            inside = some[slice(*np.searchsorted(some, window))]
+            edges += [*window, *inside[:: len(inside) // _CELLS + 1].tolist()]
+        found: Floats = np.unique(edges)
+        return found[np.isfinite(found)]
+
+    def _keep(self, scores: Floats) -> None:
+        """Keep the pairs of the windows by cell; they are put in order when somebody needs that."""
+        rows = np.repeat(np.arange(self.rows.n, dtype=np.int32), self._numbers_in(self.windows))
+        cells = np.searchsorted(self.edges, scores, side="left").astype(np.uint16)
+        order, sizes = np.argsort(cells, kind="stable"), np.bincount(cells, minlength=len(self.edges) + 1)
+        scores, rows, stops = scores[order], rows[order], np.cumsum(sizes)
+        self.pairs: dict[Cell, tuple[Floats, Array]] = {}
+        self.ordered: dict[Cell, tuple[Floats, Array]] = {}
+        for j, (stop, size) in enumerate(zip(stops.tolist(), sizes.tolist(), strict=True)):
+            cell, some = self._cell(j), slice(stop - size, stop)
+            if any(w.low <= cell.low and cell.high <= w.high for w in self.windows):
+                self.pairs[cell] = scores[some], rows[some]
+
+    def _collected(self, spans: list[Cell]) -> Iterator[Floats]:
+        """Yield the scores in disjoint intervals, row after row."""
+        for where in self.rows.slices():
+            if spans:
+                yield engine.window(self._open(where), spans).scores
+
+    def _numbers_in(self, spans: list[Cell]) -> Ints:
+        """Return how many scores each row has in disjoint intervals between edges."""
+        numbers = np.zeros(self.rows.n, dtype=np.int64)
+        for j, sign in (
+            (j, sign) for span in spans for j, sign in zip(self._places(span), (-1, 1), strict=True)
+        ):
+            if j:
+                numbers += sign * (
+                    self.rows.k if j > len(self.edges) else self.counts[:, j - 1].astype(np.int64)
+                )
+        return numbers
+
+    def _places(self, span: Cell) -> list[int]:
+        found: list[int] = np.searchsorted(self.ends, span).tolist()
+        return found
+
+    def _open(self, where: slice) -> engine.Block:
+        return engine.open_block(self.rows[where], self.score.spec)
+
+    def _ends_for(self, target: float, aware: bool) -> tuple[float, float]:
+        """Return which coverage of all rows the thresholds of the splits for a target will have."""
+        # The variance of one point's share in the estimate where the sets are small: F^c (hi - F^c).
+        hi = max(self.inverses[aware].subset_range()[1], 1.0)
+        spread = tuning().split_errors * np.sqrt(target * (hi - target) / self.n)
+        return max(target - spread, target / 2), min(target + spread, (1 + target) / 2)
+
+    def _windows(self, targets: list[float], labels: Ints, scores: Floats, aware: bool) -> list[Cell]:
+        """Return where the thresholds of the splits will fall: where all rows nearly reach the targets."""
+        if not targets:
+            return []
+        ends = np.array([self._ends_for(target, aware) for target in targets]).reshape(-1)
+        if self.estimators[aware].constant == 0:  # then it is labels only that count
+            places = np.clip(np.ceil(ends * len(scores)).astype(int) - 1, 0, len(scores) - 1)
+            found = scores[places]
+        else:
+            every = Sample(self.rows, labels, self.score)
+            coverage = Coverage(every, self.inverses[aware])
+            crossings = every.ask(coverage.crossings(ends.tolist(), self.crossing, last=True))
+            found = np.array([crossing.threshold for crossing in crossings])
+        return [Cell(float(low), float(high)) for low, high in found.reshape(-1, 2)]
+
+    def run(
+        self, mask: Bools, noisy: Ints, tally: Ints, split: int
+    ) -> Iterator[tuple[int, int, float, float, float, float]]:
+        """Yield method, alpha, correction, threshold, test size and test coverage for one split."""
+        # Where in the order of the true labels' scores the calibration points are.
+        places = np.flatnonzero(mask.take(self.clean_order))
+        found = [*self._crossings(mask, noisy, tally), *self._findings(mask, noisy, split)]
+        tested = len(mask) - self.n
+        for m, a, correction, q in found:
+            size = self._test_size(q, mask, self.totals - tally)
+            upto = int(np.searchsorted(self.clean_scores, q, side="right"))
+            covered = upto - int(np.searchsorted(places, upto))
+            yield m, a, correction, q, size, float(covered) / tested
+
+    def _sample(self, mask: Bools, labels: Ints) -> Sample:
+        return Sample(self.rows.some(np.flatnonzero(mask)), labels[mask], self.score)
+
+    def _findings(self, mask: Bools, noisy: Ints, split: int) -> Iterator[tuple[int, int, float, float]]:
+        """Yield method, alpha, correction and threshold of the guarantees that do more than cross."""
+        own = [m for m, method in enumerate(self.methods) if not _only_crosses(method.guarantee)]
+        for sees_clean, group in groupby(own, key=lambda m: self.methods[m].sees_clean):
+            sample, methods = self._sample(mask, self.clean if sees_clean else noisy), list(group)
+            talks = [
+                find(
+                    self.methods[m].guarantee,
+                    sample,
+                    self.noise if self.methods[m].noise_aware else None,
+                    self.alphas,
+                    self.crossing,
+                    split,
+                )
+                for m in methods
+            ]
+            for m, found in zip(methods, sample.ask(together(talks)), strict=True):
+                for a, (alpha, each) in enumerate(zip(self.alphas, found, strict=True)):
+                    finding, corrected = each.finding, isinstance(self.methods[m].guarantee, Corrected)
+                    added = finding.correction if corrected else min(finding.estimate, 1.0) - (1 - alpha)
+                    yield m, a, added, finding.threshold
+
+    def _crossings(self, mask: Bools, noisy: Ints, tally: Ints) -> Iterator[tuple[int, int, float, float]]:
+        """Yield method, alpha, correction and threshold of the guarantees that cross a corrected target."""
+        known: dict[bool, tuple[Ints, Floats]] = {}
+        for (sees_clean, aware), group in self._alike():
+            labels = self.clean if sees_clean else noisy
+            if sees_clean not in known:
+                counts = np.bincount(labels.compress(mask), minlength=self.rows.k)
+                known[sees_clean] = counts, self._sorted_scores(mask, labels)
+            counts, scores = known[sees_clean]
+            wanted = [
+                (m, a, correction, target)
+                for m in group
+                for a, (correction, target) in enumerate(self._targets(counts, self.methods[m]))
+            ]
+            targets = [target for *_, target in wanted]
+            if self.estimators[aware].rises_by_labels:
+                found = self._crossed(targets, self.estimators[aware], scores, tally, mask)
+            else:
+                sample = self._sample(mask, labels)
+                coverage = Coverage(sample, self.inverses[aware])
+                found = sample.ask(coverage.crossings(targets, self.crossing))
+            for (m, a, correction, _), (q, _) in zip(wanted, found, strict=True):
+                yield m, a, correction, q
+
+    def _crossed(
+        self, targets: list[float], estimator: Estimator, scores: Floats, tally: Ints, mask: Bools
+    ) -> list[Crossing]:
+        """Return where the estimate crosses targets, given the scores of labels, in order.
+
+        Inside a cell it is no less than with the labels before it and all its pairs, and no more than with
+        all its labels and the pairs before it: that shows of most cells that nothing is crossed there.
+        """
+        labels = np.searchsorted(scores, self.ends, side="right")
+        pairs = np.concatenate([[0], tally, [self.n * self.rows.k]])
+        least = estimator.clean_of(labels[:-1], pairs[1:] * estimator.constant)
+        most = estimator.clean_of(labels[1:], pairs[:-1] * estimator.constant)
+        scans: dict[int, Scan] = {}
+
+        def scanned(j: int) -> Scan:
+            if j not in scans:
+                inside = _NO_PAIRS[0]
+                if estimator.constant:
+                    some, rows = self._ordered(self._cell(j))
+                    inside = some.compress(mask.take(rows))
+                own, base = scores[labels[j] : labels[j + 1]], estimator.weighed(pairs[None, j : j + 1])
+                scans[j] = Scan.through(estimator, base[:, 0], int(labels[j]), own, inside, _NO_PAIRS[1])
+            return scans[j]
+
+        found = []
+        for target in targets:
+            if target > 1 + ROUNDING:
+                found.append(NOWHERE)
+                continue
+            bar = target - ROUNDING
+            cells = (
+                np.flatnonzero(least < bar)[::-1] if self.crossing == "last" else np.flatnonzero(most >= bar)
+            )
+            crossing = (scanned(j) for j in cells.tolist())
+            scan = next((each for each in crossing if each.crosses(target, self.crossing)), None)
+            if scan is None:
+                found.append(EVERYWHERE if target <= 0 else NOWHERE)
+            else:
+                found.append(scan.crossing(target, self.crossing))
+        return found
+
+    def _cell(self, j: int) -> Cell:
+        return Cell(float(self.ends[j]), float(self.ends[j + 1]))
+
+    def _pairs(self, cell: Cell) -> tuple[Floats, Array]:
+        """Return the scores in a cell between two edges, and the rows that they belong to."""
+        if cell not in self.pairs:
+            scores = np.concatenate(list(self._collected([cell])))
+            self.pairs[cell] = scores, np.repeat(np.arange(self.rows.n), self._numbers_in([cell]))
+        return self.pairs[cell]
+
+    def _ordered(self, cell: Cell) -> tuple[Floats, Array]:
+        """Return the same, by score."""
+        if cell not in self.ordered:
+            scores, rows = self._pairs(cell)
+            order = np.argsort(scores)
+            self.pairs[cell] = self.ordered[cell] = scores[order], rows[order]
+        return self.ordered[cell]
+
+    def _test_size(self, q: float, mask: Bools, tested: Ints) -> float:
+        """Return the mean size of the test sets at q."""
+        if q == np.inf:
+            return float(self.rows.k)
+        j = int(np.searchsorted(self.edges, q, side="right"))
+        scores, rows = self._pairs(self._cell(j))
+        below = int(tested[j - 1]) if j > 0 else 0
+        inside = np.count_nonzero(mask.take(rows) < (scores <= q))
+        return float(below + int(inside)) / (len(mask) - self.n)
+
+
+def _inverse(noise: Noise | None, k: int) -> ClassMatrix:
+    return (UniformNoise(0.0) if noise is None else noise).inverse(k)
