@@ -112,7 +112,7 @@ class _Strata:
         self.bin = int(np.searchsorted(edges, outside, side="left")) - 1
         self._grid = np.linspace(self.low, self.high, _SHARES + 1)
         below = np.where(edges < 0, 0.0, bdtr(np.maximum(edges, 0), self.points, self._grid[:, None]))
-        self._chances = np.diff(below, axis=1)
+        self._chances = np.diff(below, axis=1).T.copy()  # of each bin, at each w
         self._beyond = float((1 - below[:, -1] + below[:, 0]).max())
 
     def _make_cells(self) -> None:
@@ -233,9 +233,9 @@ class _Strata:
         for first in range(columns[0], columns[-1] + 1, width):
             tile = slice(first, min(first + width, columns[-1] + 1))
             which = self._which[rows, tile]
-            chances, total = self._chances[which[null[:, tile]]], np.zeros(which.shape)
-            for b in np.flatnonzero(chances.max(axis=0, initial=0.0) > _NEGLIGIBLE):
-                total += (outside @ self._inside[below[:, b], tile]) * self._chances[which, b]
+            chances, total = self._chances[:, which.min() : which.max() + 1], np.zeros(which.shape)
+            for b in np.flatnonzero(chances.max(axis=1) > _NEGLIGIBLE):
+                total += (outside @ self._inside[below[:, b], tile]) * self._chances[b].take(which)
             worst = max(worst, float(np.where(null[:, tile], total, 0.0).max()))
         return worst
 
@@ -246,7 +246,7 @@ class _Strata:
         goal = -float(ndtri(self.delta))
         low, high, cutoff = 0.0, 12.0, goal + 0.05
         best = last = np.full((self.n0 + 1, len(self.shares)), self.n1 + 1)
-        chance, bins = 0.0, self._chances.max(axis=0) > _NEGLIGIBLE
+        chance, bins = 0.0, self._chances.max(axis=1) > _NEGLIGIBLE
         while high - low > 0.01:
             k = self._at_distance(cutoff)
             if (k != last)[:, bins].any():
