@@ -25,7 +25,9 @@ _BIN, _UNLIKELY = 0.5, 1e-12
 _SLACK, _MOST_CELLS, _SHARES = 0.015, 1000, 200
 # What is left out of sums, and rounding: added to the bound.
 _NEGLIGIBLE, _LEFT_OUT = 1e-12, 1e-7
-_ROWS = 48  # cells of p0 that are looked at together
+# So many cells of p0 are looked at together. A product of matrices that takes more multiplications than this
+# would be shared among threads, which is far slower where others want the cores, too.
+_ROWS, _ALONE = 48, 1 << 18
 _MOST_HITS = 400  # k is found for so many X0, and lies on straight lines between them
 
 
@@ -90,6 +92,7 @@ class _Strata:
         self.delta = delta * (1 - _DOUBT)
         (self.low,), (self.high,) = exact_share(np.array([outside]), np.array([points]), delta * _DOUBT / 2)
         (least,), _ = exact_share(np.array(pilot[:1]), np.array(pilot[1:]), _UNLIKELY)
+        self._found: dict[float, Ints] = {}  # what was found for each cutoff
         self._make_bins(outside, 0.0 if math.isnan(least) else float(least))
         self._make_cells()
 
@@ -109,12 +112,12 @@ class _Strata:
         self.bin = int(np.searchsorted(edges, outside, side="left")) - 1
         self._grid = np.linspace(self.low, self.high, _SHARES + 1)
         below = np.where(edges < 0, 0.0, bdtr(np.maximum(edges, 0), self.points, self._grid[:, None]))
-        self._chances = np.diff(below, axis=1)
+        self._chances = np.diff(below, axis=1).T.copy()  # of each bin, at each w
         self._beyond = float((1 - below[:, -1] + below[:, 0]).max())
 
     def _make_cells(self) -> None:
         """Cut the values of (p0, p1) into cells; find the smallest w at which each can miss the target."""
-        from scipy.special import bdtr, bdtrc
+        from scipy.special import bdtrc
 
         middle, target = min(max((self.low + self.high) / 2, 1e-3), 1 - 1e-3), self.target
         p0 = np.linspace(0.05, target, 12)
@@ -126,7 +129,7 @@ class _Strata:
         steps = [min(max(math.ceil(each / (_SLACK * error)), 50), _MOST_CELLS) for each in lengths]
         ends0 = np.linspace(0, 1, steps[0] + 1)
         ends1 = 1 - (1 - least) * np.linspace(1, 0, steps[1] + 1) ** 1.5
-        self._outside = np.diff(bdtr(np.arange(self.n0 + 1), self.n0, ends0[1:, None]), axis=1, prepend=0.0)
+        self._outside = _chances_of_counts(self.n0, ends0[1:])
         # Fewer hits inside do not exceed the target, even if all points outside are hits.
         largest = float(self.shares.max())
         self._least = max(math.floor(self.n1 * (target - largest) / (1 - largest)), 0)
@@ -152,14 +155,13 @@ class _Strata:
         found: Floats = strata_variance(w, p0, p1, self.n0, self.n1, self.points)
         return found
 
-    def _distance(self, x0: Ints, x1: Ints) -> Floats:
-        """Return by how many standard errors F's estimate exceeds the target, for each bin of N0.
+    def _distance(self, x0: Ints, x1: Ints, shares: Floats) -> Floats:
+        """Return by how many standard errors F's estimate exceeds the target.
 
         The error is that of the most likely p0, p1 and (nearly) w at which F is the target.
         """
-        shares, target = self.shares, self.target
-        over = shares * x0 / self.n0 + (1 - shares) * x1 / self.n1 - target
-        w = shares + 0 * over
+        over = shares * x0 / self.n0 + (1 - shares) * x1 / self.n1 - self.target
+        w = shares
         for _ in range(2):
             p0, p1 = self._likeliest(x0, x1, w)
             variance = self._variance(p0, p1, w)
@@ -184,15 +186,23 @@ class _Strata:
     def _at_distance(self, cutoff: float) -> Ints:
         """Return k for all X0 and bins: the least X1 that is far enough from the target.
 
-        It does not rise with X0 nor fall with N0, and rises with the cutoff.
+        It does not rise with X0 nor fall with N0, and rises with the cutoff: what was found for other cutoffs
+        says where to look.
         """
         some = np.linspace(0, self.n0, min(self.n0, _MOST_HITS) + 1).astype(int)
         low = np.full((len(some), len(self.shares)), self._least - 1)
         high = np.full_like(low, self.n1 + 1)
+        for other, found in self._found.items():
+            if other <= cutoff:
+                low = np.maximum(low, found - 1)
+            if other >= cutoff:
+                high = np.minimum(high, found)
         while (high - low).max() > 1:
-            middle = (low + high) // 2
-            far = self._distance(some[:, None], np.maximum(middle, 0)) >= cutoff
-            low, high = np.where(far, low, middle), np.where(far, middle, high)
+            rows, bins = np.nonzero(high - low > 1)
+            middle = (low[rows, bins] + high[rows, bins]) // 2
+            far = self._distance(some[rows], np.maximum(middle, 0), self.shares[bins]) >= cutoff
+            high[rows[far], bins[far]], low[rows[~far], bins[~far]] = middle[far], middle[~far]
+        self._found[cutoff] = high
         found = np.maximum.accumulate(np.minimum.accumulate(high, axis=0), axis=1)
         every = np.arange(self.n0 + 1)
         lines = [np.ceil(np.interp(every, some, each) - 1e-9) for each in found.T]
@@ -204,24 +214,30 @@ class _Strata:
         In each cell: p0 and p1 at their upper ends, and the smallest w at which their lower ends miss it.
         """
         worst = 0.0
-        bins = np.flatnonzero(self._chances.max(axis=0) > _NEGLIGIBLE)
         for start in sorted(self._worst, key=self._worst.__getitem__, reverse=True):
-            rows = slice(start, start + _ROWS)
-            columns = np.flatnonzero(self._null[rows].any(axis=0))
-            if not len(columns):
-                continue
-            across = slice(columns[0], columns[-1] + 1)
-            likely = np.flatnonzero(self._outside[rows].max(axis=0) > _NEGLIGIBLE)
-            some = slice(likely[0], likely[-1] + 1)
-            which, total = self._which[rows, across], 0.0
-            for b in bins:
-                passed = self._outside[rows, some] @ self._inside[k[some, b] - self._least, across]
-                total = total + passed * self._chances[which, b]
-            self._worst[start] = float(np.where(self._null[rows, across], total, 0.0).max())
+            self._worst[start] = self._worst_of(k, slice(start, start + _ROWS))
             worst = max(worst, self._worst[start])
             if worst > self.delta:  # that is too much, whatever comes
                 break
         return worst + self._beyond + _LEFT_OUT
+
+    def _worst_of(self, k: Ints, rows: slice) -> float:
+        """Return the largest bound in some rows of cells, looked at in tiles."""
+        worst, null, columns = 0.0, self._null[rows], np.flatnonzero(self._null[rows].any(axis=0))
+        if not len(columns):
+            return worst
+        likely = np.flatnonzero(self._outside[rows].max(axis=0) > _NEGLIGIBLE)
+        some = slice(likely[0], likely[-1] + 1)
+        outside, below = self._outside[rows, some], k[some] - self._least
+        width = max(_ALONE // outside.size, 1)
+        for first in range(columns[0], columns[-1] + 1, width):
+            tile = slice(first, min(first + width, columns[-1] + 1))
+            which = self._which[rows, tile]
+            chances, total = self._chances[:, which.min() : which.max() + 1], np.zeros(which.shape)
+            for b in np.flatnonzero(chances.max(axis=1) > _NEGLIGIBLE):
+                total += (outside @ self._inside[below[:, b], tile]) * self._chances[b].take(which)
+            worst = max(worst, float(np.where(null[:, tile], total, 0.0).max()))
+        return worst
 
     def table(self) -> Ints:
         """Return k for all X0 and bins, with the least cutoff found at which the bound is at most delta."""
@@ -229,10 +245,12 @@ class _Strata:
 
         goal = -float(ndtri(self.delta))
         low, high, cutoff = 0.0, 12.0, goal + 0.05
-        best = np.full((self.n0 + 1, len(self.shares)), self.n1 + 1)
+        best = last = np.full((self.n0 + 1, len(self.shares)), self.n1 + 1)
+        chance, bins = 0.0, self._chances.max(axis=1) > _NEGLIGIBLE
         while high - low > 0.01:
             k = self._at_distance(cutoff)
-            chance = self._chance(k)
+            if (k != last)[:, bins].any():
+                chance, last = self._chance(k), k
             if chance <= self.delta:
                 high, best = cutoff, k
             else:
@@ -242,3 +260,13 @@ class _Strata:
             if not low + 0.002 < cutoff < high - 0.002:
                 cutoff = (low + high) / 2
         return best
+
+
+def _chances_of_counts(n: int, shares: Floats) -> Floats:
+    """Return the probabilities of 0, 1, ..., n hits of n, for each share of hits."""
+    from scipy.special import gammaln, xlog1py, xlogy
+
+    hits = np.arange(n + 1)
+    ways = gammaln(n + 1) - gammaln(hits + 1) - gammaln(n - hits + 1)
+    found: Floats = np.exp(ways + xlogy(hits, shares[:, None]) + xlog1py(n - hits, -shares[:, None]))
+    return found
