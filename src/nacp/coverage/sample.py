@@ -298,7 +298,8 @@ class Sample:
 
     def _read(self, questions: Sequence[Question], order: Ints | None) -> None:
         if self._label_scores is None and (order is None or len(order) == self.n):
-            self._label_scores, u = np.empty(self.labels.shape), np.empty(self.n)
+            u = None if self.spec.seed is None else np.empty(self.n)
+            self._label_scores = np.empty(self.labels.shape)
             try:
                 self._read_blocks(questions, order, (self._label_scores, u))
             except BaseException:
@@ -317,7 +318,10 @@ class Sample:
                 question.see(block, None)
 
     def _read_blocks(
-        self, questions: Sequence[Question], order: Ints | None, first: tuple[Floats, Floats] | None = None
+        self,
+        questions: Sequence[Question],
+        order: Ints | None,
+        first: tuple[Floats, Floats | None] | None = None,
     ) -> None:
         """Let questions see all rows; the first time, learn the labels' scores and the uniform numbers."""
         scratch, number, start = Scratch(), self.n if order is None else len(order), 0
@@ -344,7 +348,8 @@ class Sample:
                 block = self._open(rows, scratch)
                 if first is not None:
                     first[0][rows] = self._scores_of(block, rows)
-                    first[1][rows] = 0 if block.u is None else block.u
+                    if first[1] is not None:
+                        first[1][rows] = block.u
                 if any(question.placed for question in others):
                     block.prepare(placed=True)
                 for question in others:

@@ -5,6 +5,7 @@ from nacp.engine.choose import (
     check,
     counts,
     engine_name,
+    fetch,
     gains,
     inside,
     is_tensor,
@@ -30,7 +31,7 @@ from nacp.engine.scratch import Scratch
 
 __all__ = [
     "Block", "ByEntry", "ByLabel", "Keep", "Kept", "Lumped", "Pairs", "PerLabel", "PerRow", "Scratch", "Spec",
-    "check", "counts", "engine_name", "gains", "inside", "is_tensor", "keeps", "kept_block", "label_scores",
-    "open_block", "play", "profile", "set_of_row", "sets", "squares", "tally", "traced", "uniforms", "using",
-    "window",
+    "check", "counts", "engine_name", "fetch", "gains", "inside", "is_tensor", "keeps", "kept_block",
+    "label_scores", "open_block", "play", "profile", "set_of_row", "sets", "squares", "tally", "traced",
+    "uniforms", "using", "window",
 ]  # fmt: skip

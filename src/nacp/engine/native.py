@@ -103,6 +103,17 @@ def check(values: Array, tolerance: float) -> bool:
     return all(_over_rows(_native.check, _plain(values), tolerance))
 
 
+def fetch(file: int, places: Ints, out: Array) -> bool:
+    """Read rows of bytes from their places in an open file; return whether it has them all."""
+    if not hasattr(_native, "fetch"):
+        return numpy.fetch(file, places, out)
+
+    def fetch_some(described: tuple[Any, ...], *arguments: Any) -> bool:
+        return _native.fetch(*(places, *arguments, file, out))
+
+    return all(_over_rows(fetch_some, (None, *out.shape)))
+
+
 def uniforms(values: Array, seed: int) -> Floats:
     """Return one u in [0, 1) per row."""
     columns, keys = hash_plan(values.shape[1], int(seed) % (1 << 64))
