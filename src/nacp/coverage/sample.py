@@ -332,18 +332,20 @@ class Sample:
             open_questions = [each for each in questions if not each.done]
             if not open_questions and first is None:
                 return
+            low = [each for each in open_questions if kept is not None and kept.has(each.upto)]
+            others = [each for each in open_questions if kept is None or not kept.has(each.upto)]
             fitting = [each.most_rows for each in open_questions if each.most_rows is not None]
             if self.rows.entries < self.k and any(each.placed for each in open_questions):
                 fitting.append(rows_at_once(self.k))  # for them, rows are written out
-            where = slice(start, min(start + min([self._at_once, *fitting]), number))
+            few = first is None and not others and not any(each.placed for each in low)
+            larger = tuning().kept_blocks if few else 1
+            where = slice(start, min(start + min([larger * self._at_once, *fitting]), number))
             start = where.stop
             rows = where if order is None else order[where]
-            others = []
-            for question in open_questions:
-                if kept is not None and question.upto is not None and question.upto <= kept.limit:
-                    question.see(engine.kept_block(kept, rows, self.spec), rows)
-                else:
-                    others.append(question)
+            if kept is not None and low:
+                block = engine.kept_block(kept, rows, self.spec)
+                for question in low:
+                    question.see(block, rows)
             if others or first is not None:
                 block = self._open(rows, scratch)
                 if first is not None:

@@ -170,6 +170,9 @@ class Parts:
         if isinstance(rows, slice) and rows.step in (None, 1):
             start, stop, _ = rows.indices(len(self))
             return self._slice(start, max(start, stop), picked)
+        plain = isinstance(rows, np.ndarray) and rows.ndim == 1 and rows.dtype.kind == "i" and len(rows)
+        if plain and rows.min() >= 0 and rows.max() < len(self):
+            return self._some(rows, picked)
         wanted = np.arange(len(self))[rows]
         found = self._some(np.atleast_1d(wanted), picked)
         return found if np.ndim(wanted) else found[0]
@@ -208,7 +211,7 @@ class Parts:
         for i, (start, stop) in enumerate(pairwise(cuts)):
             here = order[start:stop]
             if len(here):
-                found = out[start:stop] if ascending else np.empty((len(here), *out.shape[1:]), self.dtype)
+                found = out[start:stop] if ascending else self._out(len(here), picked)
                 self._parts[i].read(wanted[here] - self._ends[i], picked, found)
                 if not ascending:
                     out[here] = found
