@@ -17,6 +17,7 @@ import numpy as np
 from nacp._types import Array, Floats, Ints
 from nacp.engine import _native, numpy
 from nacp.engine import block as block_
+from nacp.engine.alone import ALONE
 from nacp.engine.cells import CELLS, EdgeIndex, cell_table, edge_index
 from nacp.engine.codes import Codes
 from nacp.engine.contract import ByLabel, Keep, Pairs, PerLabel, PerRow, Spec, Thresholds, Weights, Whole
@@ -374,7 +375,8 @@ if hasattr(os, "register_at_fork"):
 def _over_rows(function: Callable[..., Any], described: tuple[Any, ...], *arguments: Any) -> list[Any]:
     """Call a function for parts of the rows, each in a thread; return what it returns, in order."""
     rows, k = described[1], described[2]
-    parts = min(_threads(), max(1, rows * k // _ENTRIES_PER_THREAD), max(rows, 1))
+    threads = 1 if ALONE.get() else _threads()
+    parts = min(threads, max(1, rows * k // _ENTRIES_PER_THREAD), max(rows, 1))
     ends = [rows * i // parts for i in range(parts + 1)]
     others = [
         _pool().submit(function, described, first, last, *arguments) for first, last in pairwise(ends[1:])
