@@ -690,3 +690,27 @@ def test_very_many_labels_are_put_in_order_alike(dtype):
             block = engine.open_block(values, nacp.APS(randomized=False).spec)
             found.append(block.scores(placed=True).copy())
     np.testing.assert_array_equal(*found)
+
+
+@pytest.mark.skipif(not hasattr(_native, "fetch"), reason="there is no pread")
+def test_both_engines_fetch_the_same_bytes(tmp_path):
+    rng, path = np.random.default_rng(0), tmp_path / "bytes"
+    content = rng.integers(0, 256, 1 << 20, dtype=np.uint8)
+    path.write_bytes(content.tobytes())
+    places, width = rng.integers(0, len(content) - 100, 1000), 100
+    with path.open("rb") as file:
+        for name in engine.choose.ENGINES[:2]:
+            with engine.using(name):
+                out = np.zeros((len(places), width), dtype=np.uint8)
+                assert engine.fetch(file.fileno(), places, out)
+                assert np.array_equal(out, content[places[:, None] + np.arange(width)])
+                assert engine.fetch(file.fileno(), places[:0], out[:0])
+                last = np.array([0, len(content) - width + 1])
+                assert not engine.fetch(file.fileno(), last, out[:2])  # one byte too few
+                with pytest.raises(OSError, match="file descriptor"):
+                    engine.fetch(-1, places, out)
+        for first, last, rows in ((-1, 2, out), (0, 1001, out), (2, 1, out), (0, 2, out.reshape(-1)[:-1])):
+            with pytest.raises(ValueError, match="no such rows"):
+                _native.fetch(places, first, last, file.fileno(), rows)
+        with pytest.raises(BufferError):
+            _native.fetch(places, 0, 1, file.fileno(), bytes(1000))

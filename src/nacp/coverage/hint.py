@@ -91,10 +91,10 @@ def hint_from(
     parts = 4 * math.ceil(0.38 * guess.falling / missed) if missed > 0 else math.inf
     far = len(search.edges) - 1
     if whole > tuning().counted_pairs and parts <= 32:
-        # What is above the thresholds is of interest as far as half of what they miss; if that comes from
-        # some labels, a bit more. Not up to the last place where it is reached: with many classes it may be
-        # at the end.
-        half = _place(clean - error, 1 - (0.5 if guess.n == n else 0.4) * missed, "first")
+        # What is above the thresholds is of interest as far as half of what they miss, and a bit more: with
+        # half, HPS took another read for one of five pairs of alpha and noise. Not up to the last place where
+        # it is reached: with many classes it may be at the end.
+        half = _place(clean - error, 1 - 0.4 * missed, "first")
         far = min(max(half + 1, needed), far)
     room = int(np.searchsorted(upto, few_pairs, side="right")) - 1
     if keep is None and room >= needed:

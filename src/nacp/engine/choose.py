@@ -91,6 +91,13 @@ def check(values: Array, tolerance: float) -> bool:
     return good
 
 
+def fetch(file: int, places: Ints, out: Array) -> bool:
+    """Read rows of bytes from their places in an open file; return whether it has them all."""
+    engine = _CURRENT.get() if hasattr(_CURRENT.get(), "fetch") else numpy
+    found: bool = engine.fetch(file, places, out)
+    return found
+
+
 def uniforms(values: Array | Lumped, seed: int) -> Floats:
     """Return one u in [0, 1) per row."""
     if isinstance(values, Lumped):

@@ -11,6 +11,9 @@
 #include "edges.h"
 #include "parted.h"
 #include "splits.h"
+#ifndef _WIN32
+#include "fetch.h"
+#endif
 
 /* ---- Arguments ---- */
 
@@ -1129,6 +1132,30 @@ static PyObject *vectors(PyObject *self, PyObject *args)
     Py_RETURN_NONE;
 }
 
+#ifndef _WIN32
+/* ---- fetch: rows from a file ---- */
+
+static PyObject *fetch(PyObject *self, PyObject *args)
+{
+    PyObject *places, *out;
+    Py_ssize_t first, last;
+    int file, found = 0;
+    Call call = {0};
+    const word *at;
+    char *rows;
+    if (!PyArg_ParseTuple(args, "OnniO", &places, &first, &last, &file, &out)) return NULL;
+    word number = length_of(places) / 8, bytes = length_of(out);
+    if (PyErr_Occurred()) return NULL;
+    if (first < 0 || last > number || first > last || bytes % (number ? number : 1))
+        return refuse("there are no such rows");
+    int good = array_of(&call, places, number, 8, NEEDED, &at) && array_of(&call, out, bytes, 1, WRITTEN, &rows);
+    if (good) WITHOUT_LOCK(found = fetch_rows(file, at, first, last, rows, (size_t)(number ? bytes / number : 0)));
+    call_close(&call);
+    if (!good || found < 0) return good ? PyErr_SetFromErrno(PyExc_OSError) : NULL;
+    return PyBool_FromLong(found);
+}
+#endif
+
 static PyMethodDef methods[] = {
     {"check", check, METH_VARARGS, NULL},       {"uniforms", uniforms, METH_VARARGS, NULL},
     {"label_scores", label_scores, METH_VARARGS, NULL}, {"scores", scores, METH_VARARGS, NULL},
@@ -1137,6 +1164,9 @@ static PyMethodDef methods[] = {
     {"profile", profile, METH_VARARGS, NULL},   {"sets", sets, METH_VARARGS, NULL},
     {"gains", gains, METH_VARARGS, NULL},       {"play", play, METH_VARARGS, NULL},
     {"masked_sums", masked_sums, METH_VARARGS, NULL}, {"vectors", vectors, METH_VARARGS, NULL},
+#ifndef _WIN32
+    {"fetch", fetch, METH_VARARGS, NULL},
+#endif
     {NULL, NULL, 0, NULL},
 };
 

@@ -1,5 +1,6 @@
 """The NumPy engine: always there, and the definition of what the verbs return. See `nacp.engine.contract`."""
 
+import os
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -35,6 +36,25 @@ def check(values: Array, tolerance: float) -> bool:
         return False
     # Where nothing is negative and no row sums to more than 1, no entry exceeds 1.
     return bool(sums.max() <= 1 + 8 * np.finfo(values.dtype).eps or values.max() <= 1)
+
+
+def fetch(file: int, places: Ints, out: Array) -> bool:
+    """Read rows of bytes from their places in an open file; return whether it has them all."""
+    for place, row in zip(places.tolist(), out, strict=True):
+        rest = memoryview(row)
+        while len(rest):
+            at = place + len(row) - len(rest)
+            if hasattr(os, "preadv"):
+                more = os.preadv(file, [rest], at)
+            else:
+                os.lseek(file, at, os.SEEK_SET)
+                read = os.read(file, len(rest))
+                more = len(read)
+                rest[:more] = read
+            if not more:
+                return False
+            rest = rest[more:]
+    return True
 
 
 def uniforms(values: Array, seed: int) -> Floats:
