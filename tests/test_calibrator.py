@@ -15,6 +15,7 @@ from nacp import engine
 from nacp.coverage.counts import MOST_POINTS, own_unit
 from nacp.coverage.estimator import rest_unit
 from nacp.engine.cells import EDGES, edge_index, fine_ends
+from nacp.points import Rows, Widths, open_rows
 
 N, K = 1500, 20
 GROUPS = nacp.GroupNoise(groups=[i // 5 for i in range(K)], rate=0.3)
@@ -202,6 +203,19 @@ def test_every_score_is_counted_in_its_cell(score):
             assert np.array_equal(counted, [np.bincount(places, minlength=len(edges) - 1)] * 2)
 
 
+def test_a_few_rows_mostly_tell_how_wide_numbers_are(points, monkeypatch):
+    """To look at all of them took as long as to count them, for each chunk of a dask array."""
+    probs, _, _ = points
+    monkeypatch.setattr(Rows, "peek", lambda *_: pytest.fail("rows are looked at"))
+    assert open_rows(probs).widths_with(None) == Widths("float32", "float32")
+    monkeypatch.undo()
+    narrow = np.rint(probs * 512).astype(np.float32) / 512
+    narrow[:, 0] += 1 - narrow.sum(axis=1)
+    assert open_rows(narrow).widths_with(None).least == "float16"
+    narrow[1, :2] += np.float32([1e-6, -1e-6])
+    assert open_rows(narrow).widths_with(None).least == "float32"
+
+
 # Thresholds
 
 
@@ -327,7 +341,7 @@ def test_a_threshold_is_that_of_the_coarser_score(points, score):
 
 @pytest.mark.parametrize("where", ["late", "early", "tied"])
 def test_the_estimate_is_followed_through_a_wide_cell(where):
-    """It reaches 0.9 at both edges of a cell, and falls short in between if many pairs come before a label."""
+    """It reaches 0.9 at both edges of a cell; in between it falls short if many pairs come before a label."""
     stream = nacp.Calibrator(100, noise=0.5, score="precomputed")
     edges = stream._ends[(stream._ends > 300) & (stream._ends < 600)]
     scores = np.full((100, 100), edges[9])

@@ -429,7 +429,9 @@ def test_classes_that_keep_hardly_half_of_their_labels_take_few_steps(monkeypatc
     k, rng = 400, np.random.default_rng(3)
     others = np.roll(np.eye(k), 1, axis=1)
     if shape == "random":
-        others = (rng.permuted(np.tile(np.arange(k) < 6, (k, 1)), axis=1) * rng.random((k, k))) + 1e-3 * others
+        others = (
+            rng.permuted(np.tile(np.arange(k) < 6, (k, 1)), axis=1) * rng.random((k, k))
+        ) + 1e-3 * others
     if shape == "one way":  # the series comes to an end
         others = np.diag(np.ones(k - 1), 1)
     others *= 1 - np.eye(k)
