@@ -67,6 +67,9 @@ def test_any_batches_and_any_merge_tree_give_the_same_bits(points, noise):
     parts = [
         fed(whole.fresh(), probs[a:b], noisy[a:b], []) for a, b in zip([0, *ends], [*ends, N], strict=True)
     ]
+    assert sum(parts) == whole
+    with pytest.raises(TypeError, match="unsupported operand"):
+        1 + parts[0]
     first, second = parts[5] + parts[0], parts[3] + (parts[4] + parts[1])
     second.merge(parts[2])
     second.merge(first)
@@ -209,8 +212,7 @@ def test_a_few_rows_mostly_tell_how_wide_numbers_are(points, monkeypatch):
     monkeypatch.setattr(Rows, "peek", lambda *_: pytest.fail("rows are looked at"))
     assert open_rows(probs).widths_with(None) == Widths("float32", "float32")
     monkeypatch.undo()
-    narrow = np.rint(probs * 512).astype(np.float32) / 512
-    narrow[:, 0] += 1 - narrow.sum(axis=1)
+    narrow = np.tile(np.float32([0.5, 0.25, 0.25]), (N, 1))
     assert open_rows(narrow).widths_with(None).least == "float16"
     narrow[1, :2] += np.float32([1e-6, -1e-6])
     assert open_rows(narrow).widths_with(None).least == "float32"
@@ -717,6 +719,9 @@ def test_files(points, tmp_path):
         path.write_bytes(bad)
         with pytest.raises(nacp.InputError, match="is not a file of a Calibrator"):
             nacp.Calibrator.load(path)
+    path.write_bytes(data[:100])
+    with pytest.raises(nacp.InputError, match="or not a whole one: its first line is not JSON"):
+        nacp.Calibrator.load(path)
     line, _, rest = data.partition(b"\n")
     path.write_bytes(json.dumps(json.loads(line) | {"version": 2}).encode() + b"\n" + rest)
     with pytest.raises(nacp.InputError, match="has version 2 of the format; this nacp reads 1"):

@@ -112,7 +112,8 @@ def count(sample: Sample, inverses: Sequence[ClassMatrix], ends: Floats) -> Coun
         scores, labels, parts = scores[some], labels[some], parts[some]
     where = np.searchsorted(edges, scores, side="left")
     cells["hits"] = np.bincount(where, minlength=len(edges))
-    cells["places"] = np.bincount(where, _places(scores, ends, where), len(edges)).astype(np.int64)
+    cells["places"] = np.zeros(len(edges), dtype=np.int64)
+    np.add.at(cells["places"], where, _places(scores, ends, where))
     for i, inverse in enumerate(inverses):
         if parts is None and inverse.constant_rest is not None:
             continue  # the own part is the same for all labels
@@ -125,11 +126,11 @@ def count(sample: Sample, inverses: Sequence[ClassMatrix], ends: Floats) -> Coun
     return Counts(sample.n, len(labels), by_label, dict(sorted(cells.items())))
 
 
-def _places(scores: Floats, ends: Floats, cells: Ints) -> Floats:
+def _places(scores: Floats, ends: Floats, cells: Ints) -> Ints:
     """Return where in its cell each score lies, in whole parts of it: from 0 to `PLACES`, its upper edge."""
     with np.errstate(invalid="ignore"):
         share = (scores - ends[cells]) / (ends[cells + 1] - ends[cells])
-    return np.rint(np.nan_to_num(share, nan=1.0) * PLACES)
+    return np.rint(np.nan_to_num(share, nan=1.0) * PLACES).astype(np.int64)
 
 
 def keeps_squares(inverses: Sequence[ClassMatrix], several: bool) -> bool:
