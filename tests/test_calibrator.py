@@ -218,6 +218,16 @@ def test_a_few_rows_mostly_tell_how_wide_numbers_are(points, monkeypatch):
     assert open_rows(narrow).widths_with(None).least == "float32"
 
 
+def test_infinite_scores_are_counted_without_a_warning(points):
+    """Of labels that are impossible; two of them in a row once gave a warning of NumPy's."""
+    probs, _, noisy = points
+    scores = np.where(probs < 0.02, np.inf, 1 - probs)
+    stream = fed(nacp.Calibrator(K, noise=0.2, score="precomputed"), scores, noisy, [700])
+    found = quiet(stream.finish, guarantee="none", alpha=0.3)
+    exact = nacp.calibrate(scores, noisy, noise=0.2, score="precomputed", guarantee="none", alpha=0.3)
+    assert 0 <= found.threshold - exact.threshold < 1e-3
+
+
 # Thresholds
 
 

@@ -57,7 +57,7 @@ def repeats(rows: Rows) -> float | None:
         return None
     # Rows with three different values or more, of which others cannot be the same by chance alone.
     values = np.sort(some, axis=1)
-    rich = np.count_nonzero(np.diff(values, axis=1), axis=1) >= min(2, rows.k - 1)
+    rich = np.count_nonzero(values[:, 1:] != values[:, :-1], axis=1) >= min(2, rows.k - 1)
     chosen = rng.permutation(len(looked))[:_COUNTED]
     chosen = np.sort(chosen[rich[chosen]])
     if 2 * len(chosen) < min(_COUNTED, len(looked)):
@@ -97,5 +97,6 @@ def _places(rows: Rows, columns: Ints, some: Array, keys: Floats) -> list[Ints]:
 
 def _sorted(values: Array) -> bool:
     """Return whether rows are in the order of one of their values."""
-    steps = np.diff(values, axis=0)
-    return bool((((steps >= 0).all(axis=0) | (steps <= 0).all(axis=0)) & steps.any(axis=0)).any())
+    low, high = values[:-1], values[1:]  # not their differences: both may be infinite
+    ordered = (low <= high).all(axis=0) | (low >= high).all(axis=0)
+    return bool((ordered & (low != high).any(axis=0)).any())
