@@ -322,6 +322,58 @@ def test_checked_labels_give_the_same_calibration_as_in_memory(points):
         nacp.calibrate(lazy(wrong), None, clean=(rows, truth[rows]))
 
 
+def test_a_comparison_is_that_in_memory(points):
+    probs, truth = points
+    labels, rows = noisy(points, nacp.UniformNoise(0.3)), np.random.default_rng(3).permutation(N)[:120]
+    there = da.from_array(labels, chunks=700)
+    for options, far in (
+        ({"noise": 0.3, "scores": ["raps"]}, {}),
+        ({"noise": 0.3, "clean": (rows, truth[rows]), "scores": ["hps"]}, {}),
+        (
+            {"noise": 0.3, "scores": ["hps"], "guarantees": ["pac"], "test_labels": truth},
+            {"test_probs": lazy(probs)},
+        ),
+    ):
+        near = {name: probs for name in far}
+        with tuned(**LARGE), warnings.catch_warnings():
+            warnings.simplefilter("ignore", nacp.NoValidThresholdWarning)
+            exact = nacp.compare(probs, labels, **options, **near)
+            found = nacp.compare(lazy(probs), there, **options, **far)
+        assert found == exact
+    wrong = probs.copy()
+    wrong[2345, 7] = np.nan
+    for call in (
+        lambda: nacp.compare(lazy(wrong), there, noise=0.3),
+        lambda: nacp.compare(probs, labels, noise=0.3, test_probs=lazy(wrong), test_labels=truth),
+    ):
+        with pytest.raises(nacp.InputError, match="probs holds NaN, first in row 2345"):
+            call()
+
+
+@pytest.mark.parametrize(
+    "noise", [nacp.UniformNoise(0.3), nacp.MatrixNoise(MATRIX.P, radius=0.02)], ids=["uniform", "radius"]
+)
+def test_a_diagnosis_is_that_in_memory(points, noise):
+    probs, truth = points
+    labels = nacp.UniformNoise(0.3).sample(truth, K, 5)
+    there, rows = da.from_array(labels, chunks=700), np.random.default_rng(3).permutation(N)[:120]
+    cal = nacp.calibrate(probs, labels, noise=noise, guarantee="expected")
+    for known, more in (
+        ({}, {}),
+        ({"clean": (rows, truth[rows])}, {}),
+        ({"audit_labels": truth}, {"audit_probs": lazy(probs)}),
+    ):
+        near = {name: probs for name in more}
+        exact = nacp.diagnose(cal, probs, labels, **known, **near)
+        with engine.using("numpy"):  # and with other blocks
+            assert nacp.diagnose(cal, probs, labels, **known, **near) == exact
+        assert nacp.diagnose(cal, lazy(probs), there, **known, **more) == exact
+    assert nacp.compatible_radius(cal, lazy(probs), there) == nacp.compatible_radius(cal, probs, labels)
+    grouped = nacp.calibrate(probs, labels, noise=0.3, groups=np.arange(N) % 2, guarantee="none")
+    with pytest.raises(nacp.InputError, match="cannot be a dask array with groups"):
+        nacp.diagnose(grouped, lazy(probs), there, groups=np.arange(N) % 2)
+
+
 def test_what_cannot_be_done_is_refused_in_a_sentence(points, calibrated):
     probs, labels = points
     unknown = lazy(probs)[da.from_array(labels, chunks=500) > 3]

@@ -218,6 +218,8 @@ def _answered(part: Part, asked: Asked) -> list[Answer]:
             kind(*([] if place is None else [coverages[place]]), *terms)
             for kind, place, terms in asked.questions
         ]
+        for question in questions:
+            question.begin(part.start)
         sample._read(questions, None)
     return [question.answer() for question in questions]
 

@@ -88,6 +88,9 @@ class Question(ABC):
     # are never asked of such rows, as those of groups, do not have it.
     coverage: Any = None  # under which it is asked, if under one
 
+    def begin(self, start: int) -> None:  # noqa: B027  (most do not ask)
+        """Learn which of all rows is the first one here."""
+
     def terms(self) -> tuple[Any, ...]:
         """Return what else it is made of: with the coverage of other rows, it asks the same about these."""
         raise NotImplementedError

@@ -10,7 +10,6 @@ from nacp.points.door import (
     no_label,
     open_points,
     open_rows,
-    open_test,
     plain_array,
 )
 from nacp.points.groups import check_class_groups, check_row_groups, known_groups
@@ -23,5 +22,5 @@ __all__ = [
     "Parts", "RepeatedRowsWarning", "Rows", "TopRows", "Widths", "check_class_groups", "check_classes",
     "check_given", "check_labels", "check_row_groups", "column_names", "is_missing", "known_groups",
     "no_label", "number_table", "open_clean", "open_parts", "open_points", "open_rows", "open_table",
-    "open_test", "part_files", "plain_array", "present_labels", "warn_of_repeats", "watching",
+    "part_files", "plain_array", "present_labels", "warn_of_repeats", "watching",
 ]  # fmt: skip

@@ -148,7 +148,8 @@ class Rows:
     def widths_with(self, others: Widths | None) -> Widths:
         """Return how wide the numbers are, by all rows, and by others of which that is known."""
         given, every = np.dtype(self.widths.given), np.arange(self.k)
-        place = 0 if others is None else _WIDTHS.index(np.dtype(others.least))
+        # No narrower than a few rows are: mostly that settles it.
+        place = max(_WIDTHS.index(np.dtype(each.least)) for each in (self.widths, others or self.widths))
         for where in self.slices():
             if _WIDTHS[place] == given:
                 break

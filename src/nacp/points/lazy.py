@@ -222,6 +222,15 @@ def open_given(probs: Any, labels: Any, *, later: bool = False, **options: Any) 
     return open_rows(probs, later=later, **options)
 
 
+def open_test(probs: Any, labels: Any, *, k: int, **known: Any) -> tuple[Rows, Ints | None]:
+    """Check points on which sets are to be measured, and their labels if there are some."""
+    rows = open_given(probs, labels, k=k, name="test_probs", **known)
+    if labels is None:
+        return rows, None
+    names = check_classes(known.get("classes"), k)
+    return rows, check_labels(labels, rows.n, k, names, name="test_labels")
+
+
 def open_more(rows: Rows, unlabelled: Any, **options: Any) -> Rows:
     """Check further points without labels, which are to lie where the others do."""
     if is_lazy(unlabelled) != isinstance(rows, LazyRows):
