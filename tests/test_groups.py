@@ -82,6 +82,29 @@ def test_thresholds_by_class_are_those_of_the_definition(points, score, noise, g
         assert each.estimate == pytest.approx(min(estimate, 1.0), abs=1e-9)
 
 
+@pytest.mark.parametrize("rule", ["last", "first"])
+@pytest.mark.parametrize("columns", [0, 24], ids=["all scored", "some scored"])
+def test_estimates_that_cross_between_two_labels_are_followed_there(points, monkeypatch, rule, columns):
+    monkeypatch.setattr("nacp.coverage.marked._COLUMNS", columns)
+    monkeypatch.setattr("nacp.coverage.marked._MOST", 1000)
+    probs, truth, _ = points
+    ring = np.roll(np.eye(10), 1, axis=1)
+    model = nacp.MatrixNoise(0.6 * np.eye(10) + 0.4 * ring)  # W has entries above 0 outside its diagonal
+    labels, weights = model.sample(truth, 10, random_state=2), model.inverse(10).dense()
+    placed = engine.open_block(probs, nacp.APS().spec).placed.astype(np.float64)
+    alphas, between = [0.05, 0.1, 0.2, 0.3, 0.5], 0
+    found = nacp.calibrate(
+        probs, labels, noise=model, alpha=alphas, score="aps", guarantee="none", crossing=rule, by="class",
+        small="all",
+    )  # fmt: skip
+    for alpha, cal in zip(alphas, found, strict=True):
+        for name, each in cal.groups.items():
+            q, estimate = by_definition(placed, labels, weights, [name], 1 - alpha, rule)
+            assert (each.native_threshold, each.estimate) == (q, pytest.approx(min(estimate, 1.0), abs=1e-9))
+            between += q not in placed[labels == name, name]
+    assert between >= 5
+
+
 @pytest.mark.parametrize("pairs", [1 << 20, 1], ids=["all collected", "some collected"])
 def test_groups_of_too_few_points_have_all_labels_in_their_sets(pairs):
     """Where one target is out of reach, and another one so low that nothing has to be collected for it."""
