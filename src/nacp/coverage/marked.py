@@ -44,16 +44,18 @@ class MarksQuestion(Question):
 
 
 class GapQuestion(Question):
-    """The pairs of some groups that score above one number, and below another."""
+    """The pairs of groups that score in gaps: above one number, and below another."""
 
     placed = True
 
     def __init__(self, coverage: "PartedCoverage", groups: Ints, low: Floats, high: Floats) -> None:
         self._coverage, self._parts = coverage, list[Events]()
-        ends = np.full((2, coverage.number), np.nan)
-        ends[:, groups] = low, high
-        self._columns = np.flatnonzero(~np.isnan(ends[0])[coverage.places])
-        self._low, self._high = ends[:, coverage.places[self._columns]]
+        self._columns = np.flatnonzero(np.isin(coverage.places, groups))
+        # A group may have several: its first, its second, ...
+        slot = np.arange(len(groups)) - np.searchsorted(groups, groups)
+        ends = np.full((2, int(slot.max()) + 1, coverage.number), np.nan)
+        ends[0, slot, groups], ends[1, slot, groups] = low, high
+        self._ends = ends[:, :, coverage.places[self._columns]]
 
     def see(self, block: Block, rows: slice | Ints) -> None:
         coverage, columns = self._coverage, self._columns
@@ -62,8 +64,11 @@ class GapQuestion(Question):
             each = [engine.label_scores(block, np.full(len(labels), column)) for column in columns]
             scores = np.stack(each, axis=1)
         else:
-            scores = block.placed[:, columns]
-        row, place = np.nonzero((scores > self._low) & (scores < self._high))
+            scores = np.take(block.placed, columns, axis=1)
+        inside = np.zeros(scores.shape, dtype=bool)
+        for low, high in zip(*self._ends, strict=True):
+            inside |= (scores > low) & (scores < high)
+        row, place = np.nonzero(inside)
         rest = coverage.weights(labels[row], columns[place])
         groups = coverage.places[columns[place]]
         self._parts.append(Events(groups, scores[row, place].astype(np.float64), np.zeros_like(rest), rest))
@@ -229,38 +234,30 @@ def _between(marks: Marks, bar: Floats, place: Ints, rule: Rule) -> Bools:
 def _follow(
     coverage: "PartedCoverage", marks: Marks, may: Bools, bars: Floats, rule: Rule, found: Crossings
 ) -> Talk[None]:
-    """Follow the estimates of groups through the scores between marks at which they may cross their bars."""
-    some = np.flatnonzero(marks.last(may) >= 0)
-    if not len(some):
+    """Follow the estimates of groups through the gaps below marks where they may cross their bars."""
+    gaps = np.flatnonzero(may)
+    if not len(gaps):
         return
-    first, end = marks.first(may)[some], marks.last(may)[some]
-    low = np.where(marks.groups[first - 1] == some, marks.scores[first - 1], -np.inf)
-    question = GapQuestion(coverage, some, low, marks.scores[end])
+    groups, number = marks.groups[gaps], len(gaps)
+    low = np.where(marks.groups[gaps - 1] == groups, marks.scores[gaps - 1], -np.inf)
+    question = GapQuestion(coverage, groups, low, marks.scores[gaps])
     yield [question]
-    own, gains, losses = (
-        marks.below[first],
-        marks.before(marks.gains)[first],
-        marks.before(marks.losses)[first],
-    )
-    labels = coverage.labels
-    of = np.full(coverage.number, -1)
-    of[some] = np.arange(len(some))
-    slot = of[labels.groups]
-    inside = (slot >= 0) & (labels.scores > low[slot]) & (labels.scores < marks.scores[end][slot])
-    base = Events(some, low, own, gains - losses)
-    parts = [base, question.events(), labels.at(inside)]
-    group, score, own, rest = (np.concatenate([part[i] for part in parts]) for i in range(4))
-    lost = np.concatenate([losses, np.maximum(-rest[len(some) :], 0)])
-    after = np.repeat([0, 1, 1], [len(part.groups) for part in parts])
-    order = np.lexsort((after, score, group))
-    group, score, after = group[order], score[order], after[order]
-    starts = np.flatnonzero(after == 0)
-    since = np.repeat(starts, np.diff(np.append(starts, len(group))))
+    gains, losses = marks.before(marks.gains)[gaps], marks.before(marks.losses)[gaps]
+    # Where each gap begins, and the pairs in it: no labels, which are at the marks.
+    pairs, first = question.events(), Events(groups, low, marks.below[gaps], gains - losses)
+    group, score, own, rest = (np.concatenate(both) for both in zip(first, pairs, strict=True))
+    lost, paired = np.maximum(-rest, 0), np.arange(len(group)) >= number
+    lost[:number] = losses
+    order = np.argsort(score)
+    order = order[np.argsort(group[order].astype(np.int32), kind="stable")]
+    starts = np.flatnonzero(~paired[order])
+    since = np.repeat(starts, np.diff(np.append(starts, len(order))))
 
     def upto(values: Ints) -> Ints:
         sums = np.cumsum(values[order])
         return sums - (sums - values[order])[since]
 
+    group, score, paired = group[order], score[order], paired[order]
     covered = (upto(own) * coverage.own_unit + upto(rest) * coverage.unit) / coverage.mass[group]
-    path = Path(group, score, after == 1, covered, np.float64(coverage.unit) * upto(lost))
-    path.settle(bars, rule, some[:0], found)
+    path = Path(group, score, paired, covered, np.float64(coverage.unit) * upto(lost))
+    path.settle(bars, rule, groups[:0], found)
