@@ -276,9 +276,9 @@ def calibrate(
     if groups is None and by is None and (simultaneous or small != "error"):
         said = "simultaneous" if simultaneous else "small"
         raise InputError(said, "has no effect without groups", remedy="pass groups= or by=")
-    if groups is not None or by is not None:
-        in_memory("probs", probs, "with groups")
     if clean is not None:
+        if groups is not None:
+            in_memory("probs", probs, "with groups and checked labels")
         guarantee = for_checked(guarantee, delta, crossing, unlabelled, audit, score)
         rows, numbers, names, dealt = open_checked(probs, labels, clean, seed, audit, there=True, **options)
         sample = sample_of(rows, numbers, score, held=np.append(dealt.rows, dealt.pilot))

@@ -237,7 +237,8 @@ def _of_rows(
     Many small groups at once, where the guarantee can be: each by itself takes some milliseconds.
     """
     exact = noise is None or (len(noise.doubt.ends) == 1 and not noise.doubt.radius)
-    if guarantee.name in _AT_ONCE and exact and sample.parts is None and sample.n * sample.k < number * _FEW:
+    alike = exact and sample.parts is None and sample.here
+    if guarantee.name in _AT_ONCE and alike and sample.n * sample.k < number * _FEW:
         arguments = sample, guarantee, noise, alphas, crossing, seed, places, number, known
         return _of_classes(*arguments, kind=RowPartedCoverage)
     order = np.argsort(places, kind="stable")

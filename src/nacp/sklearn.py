@@ -216,10 +216,11 @@ class NoiseAwareClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator): 
         )
         cal, probs = self.calibration_, self.predict_proba(X)
         if isinstance(cal, GroupedCalibration):
-            return cal.predict_set(probs, groups=groups, allow_empty=allow_empty)
+            sets: PredictionSets = cal.predict_set(probs, groups=groups, allow_empty=allow_empty)
+            return sets
         if groups is not None:
             raise InputError("groups", "has no effect: conformalize was given none")
-        sets: PredictionSets = cal.predict_set(probs, allow_empty=allow_empty)
+        sets = cal.predict_set(probs, allow_empty=allow_empty)
         return sets
 
     def predict(self, X: object) -> Array:

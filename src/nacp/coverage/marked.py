@@ -15,7 +15,7 @@ from nacp import engine
 from nacp._types import Bools, Floats, Ints
 from nacp.coverage.crossing import ROUNDING, Rule
 from nacp.coverage.parting import Crossings, Events, Path
-from nacp.coverage.sample import Question, Talk, together
+from nacp.coverage.sample import Answer, Question, Talk, together
 from nacp.engine import Block
 
 if TYPE_CHECKING:
@@ -36,11 +36,20 @@ class MarksQuestion(Question):
     placed = True
 
     def __init__(self, coverage: "PartedCoverage", thresholds: Floats) -> None:
-        self._coverage, self._thresholds = coverage, thresholds
+        self.coverage, self._thresholds = coverage, thresholds
         self.found: Ints = np.zeros((2, *thresholds.shape), dtype=np.int64)
 
     def see(self, block: Block, rows: slice | Ints) -> None:
-        self.found += self._coverage.count(block, rows, self._thresholds)
+        self.found += self.coverage.count(block, rows, self._thresholds)
+
+    def terms(self) -> tuple[object, ...]:
+        return (self._thresholds,)
+
+    def answer(self) -> Answer:
+        return Answer((self.found,))
+
+    def add(self, answer: Answer) -> None:
+        self.found += answer.sums[0]
 
 
 class GapQuestion(Question):
@@ -49,7 +58,7 @@ class GapQuestion(Question):
     placed = True
 
     def __init__(self, coverage: "PartedCoverage", groups: Ints, low: Floats, high: Floats) -> None:
-        self._coverage, self._parts = coverage, list[Events]()
+        self.coverage, self._parts, self._gaps = coverage, list[Events](), (groups, low, high)
         self._columns = np.flatnonzero(np.isin(coverage.places, groups))
         # A group may have several: its first, its second, ...
         slot = np.arange(len(groups)) - np.searchsorted(groups, groups)
@@ -58,7 +67,7 @@ class GapQuestion(Question):
         self._ends = ends[:, :, coverage.places[self._columns]]
 
     def see(self, block: Block, rows: slice | Ints) -> None:
-        coverage, columns = self._coverage, self._columns
+        coverage, columns = self.coverage, self._columns
         labels = coverage.sample.labels[rows]
         if len(columns) <= _COLUMNS:
             each = [engine.label_scores(block, np.full(len(labels), column)) for column in columns]
@@ -72,6 +81,15 @@ class GapQuestion(Question):
         rest = coverage.weights(labels[row], columns[place])
         groups = coverage.places[columns[place]]
         self._parts.append(Events(groups, scores[row, place].astype(np.float64), np.zeros_like(rest), rest))
+
+    def terms(self) -> tuple[object, ...]:
+        return self._gaps
+
+    def answer(self) -> Answer:
+        return Answer(rows=self.events())
+
+    def add(self, answer: Answer) -> None:
+        self._parts.append(Events(*(answer.rows or ())))
 
     def events(self) -> Events:
         """Return the pairs."""

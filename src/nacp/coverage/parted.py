@@ -60,19 +60,28 @@ class PartedCoverage:
         The group of each class.
     number : int
         How many groups there are.
+    points : int, optional
+        For how many points the unit of the weights must suffice; by default for those of the sample.
     """
 
     absent = "no label is of its classes"
 
-    def __init__(self, sample: Sample, inverse: ClassMatrix, places: Ints, number: int) -> None:
+    def __init__(
+        self, sample: Sample, inverse: ClassMatrix, places: Ints, number: int, points: int | None = None
+    ) -> None:
         self.sample, self.inverse, self.places, self.number = sample, inverse, places, number
         self.n, self.k = sample.n, sample.k
         self.counts: Ints = np.bincount(self.of_labels, minlength=number)
         self.mass: Floats = self._mass()
         self._known: Known | None = None
-        self.unit, self.constant = rest_unit(inverse, self.n)
+        self._points = points or self.n
+        self.unit, self.constant = rest_unit(inverse, self._points)
         largest = np.abs(inverse.own).max()
-        self.own_unit, self._own = whole(inverse.own, largest, largest, self.n)
+        self.own_unit, self._own = whole(inverse.own, largest, largest, self._points)
+
+    def terms(self) -> tuple[object, ...]:
+        """Return what else than a sample it is made of: of parts of the points, what they add up to."""
+        return self.inverse, self.places, self.number, self._points
 
     def _mass(self) -> Floats:
         by_class = self.inverse.push(self.sample.label_counts(self.k))
