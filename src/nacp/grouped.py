@@ -16,7 +16,7 @@ from nacp.engine import PerLabel, PerRow, Scratch
 from nacp.errors import InputError
 from nacp.guarantees import Guarantee
 from nacp.lazy import LazySets
-from nacp.points import Rows, known_groups
+from nacp.points import Rows, check_aligned, known_groups
 from nacp.points.arrays import row_slices
 from nacp.points.lazy import DaskArray, is_lazy
 from nacp.sets import PredictionSets
@@ -81,6 +81,16 @@ class GroupedCalibration:
     simultaneous: bool = False
     pooled: tuple[Any, ...] = ()
     aside: int = 0
+
+    def __repr__(self) -> str:
+        shown = {
+            "names": listed(tuple(map(repr, self.names))),
+            "pooled": listed(tuple(map(repr, self.pooled))),
+        }
+        return (
+            f"GroupedCalibration(names=({shown['names']}), guarantee={self.guarantee!r}, n={self.n}, "
+            f"simultaneous={self.simultaneous}, pooled=({shown['pooled']}), aside={self.aside})"
+        )
 
     @property
     def groups(self) -> dict[Any, Calibration]:
@@ -188,6 +198,7 @@ class GroupedCalibration:
         """
         rows = None if is_lazy(probs) else self.open_rows(probs, least=0)
         places: Ints | None = None
+        check_aligned(groups, probs)
         if self.members is None:
             places = known_groups(groups, len(probs) if rows is None else rows.n, self.names)
         elif groups is not None:
