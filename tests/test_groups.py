@@ -425,8 +425,8 @@ def test_bets_that_could_not_be_won_are_not_placed(monkeypatch):
         monkeypatch.setattr(regions, "_could_win", could)
         rng, found = np.random.default_rng(0), []
         for n in (5, 20, 60, 200):
-            for mean in (0.1, -0.1, -0.2):
-                region = regions.Region("", rng.choice([-0.25, 0.5], n) + mean, np.zeros(n), -0.5, 1.2, 0.0)
+            for mean in (0.1, -0.1, -0.3):
+                region = regions.Region("", rng.choice([-0.25, 0.5], n) + mean, np.zeros(n), -0.6, 0.6, 0.0)
                 found.append(region.check(0.01, 0.0).rejected)
         rejected.append(found)
     assert rejected[0] == rejected[1]

@@ -22,6 +22,6 @@ from nacp.points.sparse import TopRows
 __all__ = [
     "Parts", "RepeatedRowsWarning", "Rows", "TopRows", "Widths", "check_aligned", "check_class_groups",
     "check_classes", "check_given", "check_labels", "check_row_groups", "column_names", "is_missing",
-    "known_groups", "no_label", "number_table", "open_clean", "open_parts", "open_points", "open_rows", "open_table",
-    "open_test", "part_files", "plain_array", "present_labels", "warn_of_repeats", "watching",
+    "known_groups", "no_label", "number_table", "open_clean", "open_parts", "open_points", "open_rows",
+    "open_table", "open_test", "part_files", "plain_array", "present_labels", "warn_of_repeats", "watching",
 ]  # fmt: skip
