@@ -57,6 +57,36 @@ def reads(call, *args, **options):
 # Calibrate
 
 
+@pytest.mark.filterwarnings("ignore::nacp.NoValidThresholdWarning")
+@pytest.mark.parametrize("noise", NOISES)
+def test_thresholds_by_group_are_the_same_bits(points, noise):
+    probs, labels, site = points[0], noisy(points, NOISES[noise]), np.arange(N) % 7 // 3
+    halves = {label: label % 2 for label in range(K)}
+    for given in ({"groups": site}, {"by": "class"}, {"groups": halves}, {"groups": site, "small": "merge"}):
+        for guarantee in ("none", "pac"):
+            known = {"noise": NOISES[noise], "guarantee": guarantee, "score": "aps", "small": "all"} | given
+            with tuned(**NOTHING_KEPT):
+                here = nacp.calibrate(probs, labels, **known)
+                there = nacp.calibrate(lazy(probs), labels, **known)
+            assert there.thresholds == here.thresholds
+            assert [each.n for each in there.calibrations] == [each.n for each in here.calibrations]
+
+
+def test_sets_by_group_are_made_where_the_rows_are(points):
+    (probs, truth), site = points, np.arange(N) % 7 // 3
+    by_site = nacp.calibrate(probs, truth, noise=None, groups=site)
+    sets, here = by_site.predict_set(lazy(probs), groups=site), by_site.predict_set(probs, groups=site)
+    assert sets.compute().to_lists() == here.to_lists()
+    found, expected = (nacp.evaluate(each, truth, groups=site) for each in (sets, here))
+    assert found == expected
+    assert str(found.groups) == str(expected.groups)
+    by_class = nacp.calibrate(probs, truth, noise=None, by="class")
+    made = by_class.predict_set(lazy(probs)).to_dask().compute()
+    np.testing.assert_array_equal(made, np.asarray(by_class.predict_set(probs)))
+    with pytest.raises(nacp.errors.InputError, match="a group that was not calibrated"):
+        by_site.predict_set(lazy(probs), groups=site + 1)
+
+
 @pytest.mark.parametrize("noise", NOISES)
 @pytest.mark.parametrize("score", ["hps", "aps", "raps"])
 @pytest.mark.parametrize("guarantee", ["none", "pac", "expected", "binomial"])
@@ -385,7 +415,7 @@ def test_what_cannot_be_done_is_refused_in_a_sentence(points, calibrated):
             lambda: calibrated.predict_set(unknown)
         ),
         "probs must have the shape": lambda: calibrated.predict_set(da.from_array(labels)),
-        "cannot be a dask array with groups": lambda: nacp.calibrate(
+        "cannot be a dask array with groups and checked": lambda: nacp.calibrate(
             lazy(probs), labels, clean=labels, groups=labels
         ),
         "unlabelled must be a dask array where probs is": lambda: nacp.calibrate(

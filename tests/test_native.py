@@ -88,7 +88,7 @@ def answers(score: nacp.Score, values: np.ndarray, rng: np.random.Generator) -> 
         order = np.lexsort((pairs.weights, pairs.scores) if len(pairs.weights) else (pairs.scores,))
         found += [pairs.scores[order], pairs.weights[order] if len(pairs.weights) else pairs.weights]
         found += [engine.profile(block(), kind, each) for kind in (q, PerLabel(by_label), PerRow(by_row))]
-    found.append(engine.counts(block(), by_label))
+        found.append(engine.counts(block(), by_label, each))
     for threshold in (float(q[1]), -np.inf, np.inf, PerLabel(by_label[0]), PerRow(by_row[0])):
         for allow_empty in (True, False):
             found += engine.sets(block(), threshold, allow_empty=allow_empty)
@@ -520,7 +520,7 @@ def test_malformed_arguments_are_errors_and_never_crashes():
             table,
             np.zeros((n, 2), dtype=np.int64),
         ),
-        "counts": (described, 0, n, np.full((2, k), 0.5), np.zeros((2, k), dtype=np.int64)),
+        "counts": (described, 0, n, np.full((2, k), 0.5), labels, table, np.zeros((2, 2, k), dtype=np.int64)),
         "sets": (described, 0, n, np.array([0.5]), 0, True, np.zeros(n, dtype=np.int64)),
         "gains": (
             described, 0, n, np.array([0.1, 0.5]), labels, table, np.empty(n), np.empty(n), 0.5,

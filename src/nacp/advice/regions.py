@@ -162,11 +162,18 @@ class Region(NamedTuple):
         width = high - self.low
         error = float(shares.std()) / math.sqrt(len(shares))
         won = False
-        if self.low < 0 < high:  # else no share can be negative, or none anything else
+        # Else no share can be negative, or none anything else, or not even the largest stake could win.
+        if self.low < 0 < high and _could_win(shares, high, level):
             bets = Bets(1, len(shares), level, 0.99 * width / high)
             bets.play(-shares[:, None] / width)
             won = bool(bets.won[0])
         return Check(self.words, float(shares.mean()), error, won)
+
+
+def _could_win(shares: Floats, high: float, level: float) -> bool:
+    """Return whether a bet that shares are negative could be won if it lost nothing on those that are not."""
+    gained = float(np.log1p(0.99 / high * np.maximum(-shares, 0)).sum())
+    return gained >= math.log(1 / level) * (1 - _ROUNDING)
 
 
 def falls(

@@ -83,7 +83,7 @@ class Coverage:
         """The weights by label, and their unit; none where they are written out as whole numbers."""
         if self.k**2 > min(tuning().written_weights, self.n * self.k):
             return self.inverse, self._unit
-        return _written(self.inverse, self._unit), None
+        return written(self.inverse, self._unit), None
 
     def _mean_rest(self, rows: slice | Ints) -> Floats:
         """Return the mean of the rows of W's rest that belong to several labels of each point."""
@@ -372,6 +372,6 @@ def oscillation(block: Block, thresholds: Floats, inverse: ClassMatrix) -> Float
 
 
 @lru_cache(maxsize=3)
-def _written(inverse: ClassMatrix, unit: float) -> Whole:
+def written(inverse: ClassMatrix, unit: float) -> Whole:
     """Return the weights of pairs by label as whole numbers, written out; batches want them again."""
     return Whole(np.rint(inverse.rest(np.arange(inverse.k)) / unit).astype(np.int64))

@@ -179,6 +179,9 @@ class SharesQuestion(Question):
     def answer(self) -> Answer:
         return Answer(rows=(np.concatenate(self.found),))
 
+    def add(self, answer: Answer) -> None:
+        self.found += answer.rows or ()
+
 
 class SizesQuestion(Question):
     """The mean share of the k classes in the sets, and the mean of its square, at thresholds."""

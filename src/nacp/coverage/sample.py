@@ -85,7 +85,7 @@ class Question(ABC):
         vars(self).update(vars(other))
 
     # What it takes to ask about rows that lie elsewhere, part by part (`nacp.coverage.lazy`). Questions that
-    # are never asked of such rows, as those of groups, do not have it.
+    # are never asked of such rows do not have it.
     coverage: Any = None  # under which it is asked, if under one
 
     def begin(self, start: int) -> None:  # noqa: B027  (most do not ask)
@@ -229,6 +229,7 @@ class Sample:
         return engine.keeps(self.spec) and not self.rows.on_device
 
     collects = True  # whether pairs can be collected while they are counted
+    here = True  # whether the rows can be read here
 
     @property
     def few_pairs(self) -> int:

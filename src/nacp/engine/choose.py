@@ -162,9 +162,9 @@ def profile(block: Block, thresholds: Thresholds, weights: Weights = None) -> In
     return found
 
 
-def counts(block: Block, thresholds: Floats) -> Ints:
-    """Return for each label how many rows have it in their sets, at several thresholds of its own."""
-    found: Ints = _of_block(block).counts(block, thresholds)
+def counts(block: Block, thresholds: Floats, weights: Weights = None) -> Ints:
+    """Return for each label what lies in sets at thresholds of its own: see `nacp.engine.numpy.counts`."""
+    found: Ints = _of_block(block).counts(block, thresholds, weights)
     return found
 
 

@@ -216,18 +216,19 @@ def profile(block: block_.Block, thresholds: Thresholds, weights: Weights = None
     return out
 
 
-def counts(block: block_.Block, thresholds: Floats) -> Ints:
-    """Return for each label how many rows have it in their sets, at several thresholds of its own."""
+def counts(block: block_.Block, thresholds: Floats, weights: Weights = None) -> Ints:
+    """Return for each label what lies in sets at thresholds of its own: see `nacp.engine.numpy.counts`."""
     if not isinstance(block, Block):
-        return numpy.counts(block, thresholds)
+        return numpy.counts(block, thresholds, weights)
     values = np.ascontiguousarray(thresholds)
+    shape = values.shape if weights is None else (2, *values.shape)
 
     def count(*arguments: Any) -> Ints:
-        out = np.zeros(values.shape, dtype=np.int64)
+        out = np.zeros(shape, dtype=np.int64)
         _native.counts(*(*arguments, out))
         return out
 
-    found: Ints = sum(_over_rows(count, block.described, values))
+    found: Ints = sum(_over_rows(count, block.described, values, *_weights(weights)))
     return found
 
 

@@ -254,13 +254,19 @@ def profile(block: Block, thresholds: Thresholds, weights: Weights = None) -> Ar
     return np.cumsum(added, axis=1, out=added) + base[:, None]
 
 
-def counts(block: Block, thresholds: Floats) -> Ints:
+def counts(block: Block, thresholds: Floats, weights: Weights = None) -> Ints:
     """Return for each label how many rows have it in their sets, at several thresholds of its own.
 
-    Both are of shape (thresholds, k).
+    Both are of shape (thresholds, k). With weights: what these pairs gain and lose, (2, thresholds, k).
     """
-    found = [np.count_nonzero(_below(block, PerLabel(each)), axis=0) for each in thresholds]
-    return np.array(found, dtype=np.int64).reshape(thresholds.shape)
+    if weights is None:
+        found = [np.count_nonzero(_below(block, PerLabel(each)), axis=0) for each in thresholds]
+        return np.array(found, dtype=np.int64).reshape(thresholds.shape)
+    weighed, sums = weights.all(), np.zeros((2, *thresholds.shape), dtype=np.int64)
+    for part, signed in zip(sums, (np.maximum(weighed, 0), np.maximum(-weighed, 0)), strict=True):
+        for total, each in zip(part, thresholds, strict=True):
+            total += np.where(_below(block, PerLabel(each)), signed, 0).sum(axis=0)
+    return sums
 
 
 def squares(block: Block, ends: Floats, into: Ints) -> None:

@@ -110,6 +110,12 @@ class LazyRows(Rows):
         found: Array = _computed(self._matrix[rows][:, columns])
         return found
 
+    def some(self, rows: Ints) -> Rows:
+        """Return some of the rows, ascending: they stay where they are."""
+        if not len(rows):
+            return Rows(np.empty((0, self.k), dtype=self._matrix.dtype), *self.seen_as)
+        return LazyRows(self._matrix[rows], self.options)
+
     def cut(self, values: Any) -> list[Any]:
         """Cut an array with something for each row as the rows are."""
         return [values[start : start + size] for start, size in zip(self.starts, self.sizes, strict=True)]
