@@ -1,6 +1,5 @@
 """The NumPy engine: always there, and the definition of what the verbs return. See `nacp.engine.contract`."""
 
-import os
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -13,6 +12,8 @@ from nacp.engine.cells import CELLS, EDGES, codes_between
 from nacp.engine.contract import ByEntry, ByLabel, Keep, Pairs, PerLabel, PerRow, Spec, Thresholds, Weights
 from nacp.engine.formula import Expression
 from nacp.engine.hashing import hashed_uniforms
+from nacp.engine.plain import fetch as fetch
+from nacp.engine.plain import masked_sums as masked_sums
 from nacp.engine.ranks import (
     LabelRanks,
     evaluate,
@@ -25,7 +26,6 @@ from nacp.tuning import tuning
 NAME = "numpy"
 play = betting.play
 _SAMPLED = 512  # entries that show where rows are cut beyond a limit
-_MASKED_ROWS = 1 << 13
 
 
 def check(values: Array, tolerance: float) -> bool:
@@ -36,25 +36,6 @@ def check(values: Array, tolerance: float) -> bool:
         return False
     # Where nothing is negative and no row sums to more than 1, no entry exceeds 1.
     return bool(sums.max() <= 1 + 8 * np.finfo(values.dtype).eps or values.max() <= 1)
-
-
-def fetch(file: int, places: Ints, out: Array) -> bool:
-    """Read rows of bytes from their places in an open file; return whether it has them all."""
-    for place, row in zip(places.tolist(), out, strict=True):
-        rest = memoryview(row)
-        while len(rest):
-            at = place + len(row) - len(rest)
-            if hasattr(os, "preadv"):
-                more = os.preadv(file, [rest], at)
-            else:
-                os.lseek(file, at, os.SEEK_SET)
-                read = os.read(file, len(rest))
-                more = len(read)
-                rest[:more] = read
-            if not more:
-                return False
-            rest = rest[more:]
-    return True
 
 
 def uniforms(values: Array, seed: int) -> Floats:
@@ -381,26 +362,6 @@ def sets(
     starts = np.searchsorted(flat, np.arange(len(inside) + 1) * block.shape[1])
     sizes = np.diff(starts)
     return sizes, flat - np.repeat(np.arange(len(inside)) * block.shape[1], sizes)
-
-
-def masked_sums(masks: Bools, counts: Array, most: int) -> Ints:
-    """Return the sums of the rows of counts that each mask chooses: (masks, columns).
-
-    Parameters
-    ----------
-    masks : array of bool of shape (masks, rows)
-        Which rows each of them chooses.
-    counts : array of uint32 of shape (rows, columns)
-        Whole numbers.
-    most : int
-        None of them is above it.
-    """
-    sums = np.zeros((len(masks), counts.shape[1]), dtype=np.int64)
-    for start in range(0, len(counts), _MASKED_ROWS):
-        some = slice(start, start + _MASKED_ROWS)
-        # As floats, of which a product is quick; sums of whole numbers below 2^53 are exact.
-        sums += (masks[:, some].astype(np.float64) @ counts[some].astype(np.float64)).astype(np.int64)
-    return sums
 
 
 def down(dtype: np.dtype[np.floating], q: float) -> np.floating:
