@@ -286,6 +286,13 @@ class Rows:
         self._touched += more
 
 
+def let_go(matrix: Array) -> None:
+    """Let go of the pages of a mapped file that somebody touched; of another matrix there are none."""
+    mapped = _mapped(matrix)
+    if mapped is not None:
+        mapped.madvise(_LET_GO)
+
+
 @lru_cache(maxsize=1)
 def _reader() -> ThreadPoolExecutor:
     """Return the thread that reads ahead."""
