@@ -31,9 +31,7 @@ setup(
         Extension(
             "nacp.engine._native",
             ["src/nacp/engine/native.c"],
-            depends=[
-                f"src/nacp/engine/{name}.h" for name in ("rows", "lanes", "bets", "edges", "parted", "splits")
-            ],
+            depends=[str(header) for header in sorted(Path("src/nacp/engine").glob("*.h"))],
             extra_compile_args=_FLAGS,
             py_limited_api=_LIMITED_API,
             optional=True,

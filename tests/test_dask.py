@@ -57,6 +57,36 @@ def reads(call, *args, **options):
 # Calibrate
 
 
+@pytest.mark.filterwarnings("ignore::nacp.NoValidThresholdWarning")
+@pytest.mark.parametrize("noise", NOISES)
+def test_thresholds_by_group_are_the_same_bits(points, noise):
+    probs, labels, site = points[0], noisy(points, NOISES[noise]), np.arange(N) % 7 // 3
+    halves = {label: label % 2 for label in range(K)}
+    for given in ({"groups": site}, {"by": "class"}, {"groups": halves}, {"groups": site, "small": "merge"}):
+        for guarantee in ("none", "pac"):
+            known = {"noise": NOISES[noise], "guarantee": guarantee, "score": "aps", "small": "all"} | given
+            with tuned(**NOTHING_KEPT):
+                here = nacp.calibrate(probs, labels, **known)
+                there = nacp.calibrate(lazy(probs), labels, **known)
+            assert there.thresholds == here.thresholds
+            assert [each.n for each in there.calibrations] == [each.n for each in here.calibrations]
+
+
+def test_sets_by_group_are_made_where_the_rows_are(points):
+    (probs, truth), site = points, np.arange(N) % 7 // 3
+    by_site = nacp.calibrate(probs, truth, noise=None, groups=site)
+    sets, here = by_site.predict_set(lazy(probs), groups=site), by_site.predict_set(probs, groups=site)
+    assert sets.compute().to_lists() == here.to_lists()
+    found, expected = (nacp.evaluate(each, truth, groups=site) for each in (sets, here))
+    assert found == expected
+    assert str(found.groups) == str(expected.groups)
+    by_class = nacp.calibrate(probs, truth, noise=None, by="class")
+    made = by_class.predict_set(lazy(probs)).to_dask().compute()
+    np.testing.assert_array_equal(made, np.asarray(by_class.predict_set(probs)))
+    with pytest.raises(nacp.errors.InputError, match="a group that was not calibrated"):
+        by_site.predict_set(lazy(probs), groups=site + 1)
+
+
 @pytest.mark.parametrize("noise", NOISES)
 @pytest.mark.parametrize("score", ["hps", "aps", "raps"])
 @pytest.mark.parametrize("guarantee", ["none", "pac", "expected", "binomial"])
@@ -322,6 +352,58 @@ def test_checked_labels_give_the_same_calibration_as_in_memory(points):
         nacp.calibrate(lazy(wrong), None, clean=(rows, truth[rows]))
 
 
+def test_a_comparison_is_that_in_memory(points):
+    probs, truth = points
+    labels, rows = noisy(points, nacp.UniformNoise(0.3)), np.random.default_rng(3).permutation(N)[:120]
+    there = da.from_array(labels, chunks=700)
+    for options, far in (
+        ({"noise": 0.3, "scores": ["raps"]}, {}),
+        ({"noise": 0.3, "clean": (rows, truth[rows]), "scores": ["hps"]}, {}),
+        (
+            {"noise": 0.3, "scores": ["hps"], "guarantees": ["pac"], "test_labels": truth},
+            {"test_probs": lazy(probs)},
+        ),
+    ):
+        near = {name: probs for name in far}
+        with tuned(**LARGE), warnings.catch_warnings():
+            warnings.simplefilter("ignore", nacp.NoValidThresholdWarning)
+            exact = nacp.compare(probs, labels, **options, **near)
+            found = nacp.compare(lazy(probs), there, **options, **far)
+        assert found == exact
+    wrong = probs.copy()
+    wrong[2345, 7] = np.nan
+    for call in (
+        lambda: nacp.compare(lazy(wrong), there, noise=0.3),
+        lambda: nacp.compare(probs, labels, noise=0.3, test_probs=lazy(wrong), test_labels=truth),
+    ):
+        with pytest.raises(nacp.InputError, match="probs holds NaN, first in row 2345"):
+            call()
+
+
+@pytest.mark.parametrize(
+    "noise", [nacp.UniformNoise(0.3), nacp.MatrixNoise(MATRIX.P, radius=0.02)], ids=["uniform", "radius"]
+)
+def test_a_diagnosis_is_that_in_memory(points, noise):
+    probs, truth = points
+    labels = nacp.UniformNoise(0.3).sample(truth, K, 5)
+    there, rows = da.from_array(labels, chunks=700), np.random.default_rng(3).permutation(N)[:120]
+    cal = nacp.calibrate(probs, labels, noise=noise, guarantee="expected")
+    for known, more in (
+        ({}, {}),
+        ({"clean": (rows, truth[rows])}, {}),
+        ({"audit_labels": truth}, {"audit_probs": lazy(probs)}),
+    ):
+        near = {name: probs for name in more}
+        exact = nacp.diagnose(cal, probs, labels, **known, **near)
+        with engine.using("numpy"):  # and with other blocks
+            assert nacp.diagnose(cal, probs, labels, **known, **near) == exact
+        assert nacp.diagnose(cal, lazy(probs), there, **known, **more) == exact
+    assert nacp.compatible_radius(cal, lazy(probs), there) == nacp.compatible_radius(cal, probs, labels)
+    grouped = nacp.calibrate(probs, labels, noise=0.3, groups=np.arange(N) % 2, guarantee="none")
+    with pytest.raises(nacp.InputError, match="cannot be a dask array with groups"):
+        nacp.diagnose(grouped, lazy(probs), there, groups=np.arange(N) % 2)
+
+
 def test_what_cannot_be_done_is_refused_in_a_sentence(points, calibrated):
     probs, labels = points
     unknown = lazy(probs)[da.from_array(labels, chunks=500) > 3]
@@ -333,7 +415,7 @@ def test_what_cannot_be_done_is_refused_in_a_sentence(points, calibrated):
             lambda: calibrated.predict_set(unknown)
         ),
         "probs must have the shape": lambda: calibrated.predict_set(da.from_array(labels)),
-        "cannot be a dask array with groups": lambda: nacp.calibrate(
+        "cannot be a dask array with groups and checked": lambda: nacp.calibrate(
             lazy(probs), labels, clean=labels, groups=labels
         ),
         "unlabelled must be a dask array where probs is": lambda: nacp.calibrate(

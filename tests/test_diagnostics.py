@@ -110,7 +110,10 @@ def test_shares_of_the_test_points_are_those_of_the_definition():
     noise = nacp.MatrixNoise(asymmetric(k))
     inverse = np.linalg.inv(noise.P)
     sample = Sample(*open_points(probs, labels)[:2], nacp.HPS())
-    coverage, favourites = coverage_under(sample, noise), regions.FavouritesQuestion(n)
+    coverage, favourites = (
+        coverage_under(sample, noise),
+        regions.FavouritesQuestion(coverage_under(sample, noise)),
+    )
     sample.read([favourites])
     learn, test = np.arange(n)[::2], np.arange(n)[1::2]
     best = probs.argmax(axis=1)

@@ -339,6 +339,10 @@ def test_a_profile_has_a_threshold_for_each_label_or_for_each_row(case):
         np.testing.assert_array_equal(engine.counts(each.open(), by_label), counts)
         for weights, written in each.weights().values():
             inside = [each.scores <= q for q in by_label]
+            if weights is not None:
+                parts = np.maximum(written, 0), np.maximum(-written, 0)
+                sums = [[np.where(some, part, 0).sum(axis=0) for some in inside] for part in parts]
+                np.testing.assert_array_equal(engine.counts(each.open(), by_label, weights), sums)
             expect_profile(engine.profile(each.open(), PerLabel(by_label), weights), inside, written)
             expect_profile(engine.profile(each.open(), PerLabel(by_label[0]), weights), inside[:1], written)
             inside = [each.scores <= q[:, None] for q in by_row]

@@ -7,6 +7,7 @@ import pytest
 
 import nacp
 from nacp import engine, grouping
+from nacp.advice import regions
 from nacp.coverage import Sample
 from nacp.coverage.parted import PartedCoverage
 from nacp.guarantees.lumped import lumped_growth
@@ -80,6 +81,29 @@ def test_thresholds_by_class_are_those_of_the_definition(points, score, noise, g
         q, estimate = by_definition(placed, labels, weights, group, 0.9, rule)
         assert each.native_threshold == q
         assert each.estimate == pytest.approx(min(estimate, 1.0), abs=1e-9)
+
+
+@pytest.mark.parametrize("rule", ["last", "first"])
+@pytest.mark.parametrize("columns", [0, 24], ids=["all scored", "some scored"])
+def test_estimates_that_cross_between_two_labels_are_followed_there(points, monkeypatch, rule, columns):
+    monkeypatch.setattr("nacp.coverage.marked._COLUMNS", columns)
+    monkeypatch.setattr("nacp.coverage.marked._MOST", 1000)
+    probs, truth, _ = points
+    ring = np.roll(np.eye(10), 1, axis=1)
+    model = nacp.MatrixNoise(0.6 * np.eye(10) + 0.4 * ring)  # W has entries above 0 outside its diagonal
+    labels, weights = model.sample(truth, 10, random_state=2), model.inverse(10).dense()
+    placed = engine.open_block(probs, nacp.APS().spec).placed.astype(np.float64)
+    alphas, between = [0.05, 0.1, 0.2, 0.3, 0.5], 0
+    found = nacp.calibrate(
+        probs, labels, noise=model, alpha=alphas, score="aps", guarantee="none", crossing=rule, by="class",
+        small="all",
+    )  # fmt: skip
+    for alpha, cal in zip(alphas, found, strict=True):
+        for name, each in cal.groups.items():
+            q, estimate = by_definition(placed, labels, weights, [name], 1 - alpha, rule)
+            assert (each.native_threshold, each.estimate) == (q, pytest.approx(min(estimate, 1.0), abs=1e-9))
+            between += q not in placed[labels == name, name]
+    assert between >= 5
 
 
 @pytest.mark.parametrize("pairs", [1 << 20, 1], ids=["all collected", "some collected"])
@@ -384,6 +408,58 @@ def test_what_is_merged_does_not_depend_on_the_points_that_are_tested(points):
         probs, others, noise=0.2, alpha=0.3, by="class", small="merge", guarantee="expected"
     )
     assert again.pooled == cal.pooled != ()
+
+
+def test_a_refusal_names_no_number_of_points_that_the_group_has(points):
+    probs, _, labels = points
+    with pytest.raises(nacp.errors.InputError) as refused:
+        nacp.calibrate(probs, labels, noise=0.2, groups=np.arange(300) // 15, guarantee="expected")
+    assert "(15 points)" in str(refused.value)
+    assert "needs about" not in str(refused.value)
+    assert "the correction of guarantee" in str(refused.value)
+
+
+def test_bets_that_could_not_be_won_are_not_placed(monkeypatch):
+    rejected = []
+    for could in (regions._could_win, lambda *_: True):
+        monkeypatch.setattr(regions, "_could_win", could)
+        rng, found = np.random.default_rng(0), []
+        for n in (5, 20, 60, 200):
+            for mean in (0.1, -0.1, -0.3):
+                region = regions.Region("", rng.choice([-0.25, 0.5], n) + mean, np.zeros(n), -0.6, 0.6, 0.0)
+                found.append(region.check(0.01, 0.0).rejected)
+        rejected.append(found)
+    assert rejected[0] == rejected[1]
+    assert 0 < sum(rejected[0]) < len(rejected[0])
+
+
+def test_groups_that_differ_in_their_type_alone_are_told_so(points):
+    probs, _, labels = points
+    numbers = np.arange(300) % 3
+    by_number = nacp.calibrate(probs, labels, noise=0.2, groups=numbers, guarantee="none")
+    with pytest.raises(nacp.errors.InputError, match=r"holds '0' in row 0.*pass groups as numbers"):
+        by_number.predict_set(probs, groups=numbers.astype(str))
+    by_text = nacp.calibrate(probs, labels, noise=0.2, groups=numbers.astype(str), guarantee="none")
+    with pytest.raises(nacp.errors.InputError, match=r"holds 0 in row 0.*pass groups as texts"):
+        by_text.predict_set(probs, groups=numbers)
+    with pytest.raises(
+        nacp.errors.InputError, match=r"holds 7 in row 0.*calibrate with points of this group"
+    ):
+        by_number.predict_set(probs, groups=numbers + 7)
+
+
+def test_a_table_of_groups_in_another_order_is_refused(points):
+    pd = pytest.importorskip("pandas")
+    probs, _, labels = points
+    table, site = pd.DataFrame(probs), pd.Series(np.arange(300) % 2)
+    mixed = site.sample(frac=1, random_state=0)
+    for series in (site, site.set_axis(site.index + 1000)):  # the same order, or an index that says nothing
+        cal = nacp.calibrate(table, labels, noise=0.2, groups=series, guarantee="none")
+        cal.predict_set(table, groups=series)
+    with pytest.raises(nacp.errors.InputError, match="the index of probs in another order"):
+        nacp.calibrate(table, labels, noise=0.2, groups=mixed, guarantee="none")
+    with pytest.raises(nacp.errors.InputError, match="the index of probs in another order"):
+        cal.predict_set(table, groups=mixed)
 
 
 @pytest.mark.filterwarnings("ignore::nacp.NoValidThresholdWarning")

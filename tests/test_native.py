@@ -88,7 +88,7 @@ def answers(score: nacp.Score, values: np.ndarray, rng: np.random.Generator) -> 
         order = np.lexsort((pairs.weights, pairs.scores) if len(pairs.weights) else (pairs.scores,))
         found += [pairs.scores[order], pairs.weights[order] if len(pairs.weights) else pairs.weights]
         found += [engine.profile(block(), kind, each) for kind in (q, PerLabel(by_label), PerRow(by_row))]
-    found.append(engine.counts(block(), by_label))
+        found.append(engine.counts(block(), by_label, each))
     for threshold in (float(q[1]), -np.inf, np.inf, PerLabel(by_label[0]), PerRow(by_row[0])):
         for allow_empty in (True, False):
             found += engine.sets(block(), threshold, allow_empty=allow_empty)
@@ -520,7 +520,7 @@ def test_malformed_arguments_are_errors_and_never_crashes():
             table,
             np.zeros((n, 2), dtype=np.int64),
         ),
-        "counts": (described, 0, n, np.full((2, k), 0.5), np.zeros((2, k), dtype=np.int64)),
+        "counts": (described, 0, n, np.full((2, k), 0.5), labels, table, np.zeros((2, 2, k), dtype=np.int64)),
         "sets": (described, 0, n, np.array([0.5]), 0, True, np.zeros(n, dtype=np.int64)),
         "gains": (
             described, 0, n, np.array([0.1, 0.5]), labels, table, np.empty(n), np.empty(n), 0.5,
@@ -690,3 +690,27 @@ def test_very_many_labels_are_put_in_order_alike(dtype):
             block = engine.open_block(values, nacp.APS(randomized=False).spec)
             found.append(block.scores(placed=True).copy())
     np.testing.assert_array_equal(*found)
+
+
+@pytest.mark.skipif(not hasattr(_native, "fetch"), reason="there is no pread")
+def test_both_engines_fetch_the_same_bytes(tmp_path):
+    rng, path = np.random.default_rng(0), tmp_path / "bytes"
+    content = rng.integers(0, 256, 1 << 20, dtype=np.uint8)
+    path.write_bytes(content.tobytes())
+    places, width = rng.integers(0, len(content) - 100, 1000), 100
+    with path.open("rb") as file:
+        for name in engine.choose.ENGINES[:2]:
+            with engine.using(name):
+                out = np.zeros((len(places), width), dtype=np.uint8)
+                assert engine.fetch(file.fileno(), places, out)
+                assert np.array_equal(out, content[places[:, None] + np.arange(width)])
+                assert engine.fetch(file.fileno(), places[:0], out[:0])
+                last = np.array([0, len(content) - width + 1])
+                assert not engine.fetch(file.fileno(), last, out[:2])  # one byte too few
+                with pytest.raises(OSError, match="file descriptor"):
+                    engine.fetch(-1, places, out)
+        for first, last, rows in ((-1, 2, out), (0, 1001, out), (2, 1, out), (0, 2, out.reshape(-1)[:-1])):
+            with pytest.raises(ValueError, match="no such rows"):
+                _native.fetch(places, first, last, file.fileno(), rows)
+        with pytest.raises(BufferError):
+            _native.fetch(places, 0, 1, file.fileno(), bytes(1000))

@@ -423,6 +423,32 @@ def test_as_many_terms_are_added_up_as_are_needed(monkeypatch):
     assert np.abs(inverse.dense() @ P - np.eye(60)).sum(axis=1).max() < 60 * np.finfo(float).eps
 
 
+@pytest.mark.parametrize("shape", ["random", "ring", "one way"])
+def test_classes_that_keep_hardly_half_of_their_labels_take_few_steps(monkeypatch, shape):
+    monkeypatch.setattr(nacp.noise.sparse, "_WRITTEN", 0)
+    k, rng = 400, np.random.default_rng(3)
+    others = np.roll(np.eye(k), 1, axis=1)
+    if shape == "random":
+        others = (
+            rng.permuted(np.tile(np.arange(k) < 6, (k, 1)), axis=1) * rng.random((k, k))
+        ) + 1e-3 * others
+    if shape == "one way":  # the series comes to an end
+        others = np.diag(np.ones(k - 1), 1)
+    others *= 1 - np.eye(k)
+    P = 0.49 * others / np.maximum(others.sum(axis=1), 1e-300)[:, None]
+    P += np.diag(1 - P.sum(axis=1))
+    inverse = nacp.MatrixNoise(scipy.sparse.csr_array(P)).inverse(k)
+    turned, terms = inverse._steps
+    if shape == "random":
+        assert terms > 900
+        inverse.__dict__["_steps"] = turned, 40  # no more than twice as many steps are taken
+    found = inverse.rest(np.arange(32)) + np.diag(inverse.own)[:32]
+    residual = np.abs(found @ P - np.eye(k)[:32]).sum(axis=1)
+    assert residual.max() < 8 * 2.0**-48 * inverse._sizes.max()
+    # Alone as in company, in which others may need more steps.
+    np.testing.assert_array_equal(inverse.rest(np.arange(3, 20))[7], inverse.rest(np.array([10]))[0])
+
+
 def test_what_is_bounded_of_rows_that_are_solved_for_is_not_less_than_it_is(solved):
     dense = nacp.MatrixNoise(solved.P.toarray())
     inverse, same = solved.inverse(40), dense.inverse(40)

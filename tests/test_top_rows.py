@@ -280,3 +280,11 @@ def test_groups_of_very_many_classes_are_checked_by_one_look_at_each():
     names, places = check_class_groups({each: int(each) % 3 for each in classes}, 500, classes)
     assert (names, places.tolist()) == ((0, 1, 2), [i % 3 for i in range(500)])
     assert len(looks) < 20 * 500
+
+
+def test_a_sparse_matrix_of_the_top_entries_alone_is_told_what_would_do():
+    rows = scipy.sparse.csr_array(np.where(make_probs(40) > 0.1, make_probs(40), 0))
+    with pytest.raises(
+        InputError, match=r"row \d+ sums to .*pass probs.toarray\(\), or nacp.TopRows if only the"
+    ):
+        nacp.calibrate(rows, labels_of(make_probs(40)), noise=0.2)

@@ -194,7 +194,7 @@ def test_bets_gain_alike_and_squares_and_counts_are_the_same():
                 )
                 engine.squares(block, ends, squares)
                 found[-1].append(squares.tolist())
-                found[-1].append(engine.counts(block, q[:18].reshape(2, 9)).tolist())
+                found[-1].append(engine.counts(block, q[:18].reshape(2, 9), weights).tolist())
         assert found[0] == found[1]
 
 

@@ -39,7 +39,7 @@ from nacp.noise import (
     basis_of,
     noise_for,
 )
-from nacp.points import check_classes, check_given, column_names, warn_of_repeats
+from nacp.points import check_aligned, check_classes, check_given, column_names, warn_of_repeats
 from nacp.points.lazy import in_memory, open_given, open_more
 from nacp.scores import ScoreLike as ScoreLike
 from nacp.scores import as_score
@@ -276,9 +276,10 @@ def calibrate(
     if groups is None and by is None and (simultaneous or small != "error"):
         said = "simultaneous" if simultaneous else "small"
         raise InputError(said, "has no effect without groups", remedy="pass groups= or by=")
-    if groups is not None or by is not None:
-        in_memory("probs", probs, "with groups")
+    check_aligned(groups, probs)
     if clean is not None:
+        if groups is not None:
+            in_memory("probs", probs, "with groups and checked labels")
         guarantee = for_checked(guarantee, delta, crossing, unlabelled, audit, score)
         rows, numbers, names, dealt = open_checked(probs, labels, clean, seed, audit, there=True, **options)
         sample = sample_of(rows, numbers, score, held=np.append(dealt.rows, dealt.pilot))

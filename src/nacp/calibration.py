@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import math
 import os
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, overload
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from nacp import engine
+from nacp._types import Ints
 from nacp.coverage import CoverageCurve, Rule, Tally
 from nacp.engine import Scratch
 from nacp.errors import InputError
@@ -267,11 +268,15 @@ class Calibration:
             Of a dask array `LazySets`, which are made chunk by chunk when they are asked for.
         """
         if is_lazy(probs):
-            return LazySets(self, probs, allow_empty)
+            return self._lazy_sets(probs, allow_empty)
         return self.sets_of(self.open_rows(probs, least=0, later=True), allow_empty=allow_empty)
 
-    def sets_of(self, rows: Rows, *, allow_empty: bool = True) -> PredictionSets:
-        """Return the prediction sets of rows that have been checked."""
+    def _lazy_sets(self, probs: Any, allow_empty: bool) -> LazySets:
+        # What was counted when it was made is of no use to those who make sets.
+        return LazySets(replace(self, tally=None), probs, allow_empty)
+
+    def sets_of(self, rows: Rows, *, places: Ints | None = None, allow_empty: bool = True) -> PredictionSets:
+        """Return the prediction sets of rows that have been checked; groups of rows play no part."""
         spec, scratch = self.score.spec, Scratch()
         sizes, labels = [np.zeros(1, dtype=np.int64)], bytearray()  # grows where it lies
         for where in rows.slices():
@@ -310,7 +315,7 @@ class Calibration:
         [[1, 1, 0], [0, 0, 1]]
         """
         if is_lazy(probs):
-            return LazySets(self, probs, allow_empty).to_dask()
+            return self._lazy_sets(probs, allow_empty).to_dask()
         rows = self.open_rows(probs, least=0)
         if not rows.on_device:
             return as_given(np.asarray(self.sets_of(rows, allow_empty=allow_empty)), probs)

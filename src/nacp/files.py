@@ -274,7 +274,9 @@ def read_numbers(
     try:
         document = json.loads(line, parse_constant=_refuse_constant)
     except (ValueError, RecursionError):
-        raise InputError(str(path), f"is not a {what}: it does not begin with JSON") from None
+        raise InputError(
+            str(path), f"is not a {what}, or not a whole one: its first line is not JSON"
+        ) from None
     document = _of_format(document, path, what, formats, version)
     if hashlib.sha256(data[:-32]).digest() != data[-32:]:
         raise InputError(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, overload
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -15,8 +15,10 @@ from nacp.calibration import Calibration
 from nacp.engine import PerLabel, PerRow, Scratch
 from nacp.errors import InputError
 from nacp.guarantees import Guarantee
-from nacp.points import Rows, known_groups
+from nacp.lazy import LazySets
+from nacp.points import Rows, check_aligned, known_groups
 from nacp.points.arrays import row_slices
+from nacp.points.lazy import DaskArray, is_lazy
 from nacp.sets import PredictionSets
 from nacp.wrapping import counted, wrapped
 
@@ -79,6 +81,16 @@ class GroupedCalibration:
     simultaneous: bool = False
     pooled: tuple[Any, ...] = ()
     aside: int = 0
+
+    def __repr__(self) -> str:
+        shown = {
+            "names": listed(tuple(map(repr, self.names))),
+            "pooled": listed(tuple(map(repr, self.pooled))),
+        }
+        return (
+            f"GroupedCalibration(names=({shown['names']}), guarantee={self.guarantee!r}, n={self.n}, "
+            f"simultaneous={self.simultaneous}, pooled=({shown['pooled']}), aside={self.aside})"
+        )
 
     @property
     def groups(self) -> dict[Any, Calibration]:
@@ -150,13 +162,24 @@ class GroupedCalibration:
             said += "; in each group the noise is the same, given the true class"
         return said
 
-    def open_rows(self, probs: ArrayLike, name: str = "probs", least: int = 1) -> Rows:
+    def open_rows(self, probs: ArrayLike, name: str = "probs", least: int = 1, start: int = 0) -> Rows:
         """Check rows that are to be seen as the calibration points were."""
-        return self.calibrations[0].open_rows(probs, name, least)
+        return self.calibrations[0].open_rows(probs, name, least, start)
 
+    @property
+    def row_options(self) -> dict[str, Any]:
+        """What `open_rows` has to know of the calibration points, to see other rows as these."""
+        return self.calibrations[0].row_options
+
+    @overload
     def predict_set(
         self, probs: ArrayLike, *, groups: Any = None, allow_empty: bool = True
-    ) -> PredictionSets:
+    ) -> PredictionSets: ...
+    @overload
+    def predict_set(self, probs: DaskArray, *, groups: Any = None, allow_empty: bool = True) -> LazySets: ...
+    def predict_set(
+        self, probs: Any, *, groups: Any = None, allow_empty: bool = True
+    ) -> PredictionSets | LazySets:
         """Return the prediction sets of new inputs.
 
         Parameters
@@ -171,15 +194,23 @@ class GroupedCalibration:
         Returns
         -------
         PredictionSets
+            Of a dask array `LazySets`, which are made chunk by chunk when they are asked for.
         """
-        cal, scratch = self.calibrations[0], Scratch()
-        native = np.array([each.native_threshold for each in self.calibrations])
-        rows = self.open_rows(probs, least=0)
+        rows = None if is_lazy(probs) else self.open_rows(probs, least=0)
         places: Ints | None = None
+        check_aligned(groups, probs)
         if self.members is None:
-            places = known_groups(groups, rows.n, self.names)
+            places = known_groups(groups, len(probs) if rows is None else rows.n, self.names)
         elif groups is not None:
             raise InputError("groups", "has no effect: thresholds differ by class, not by row")
+        if rows is None:
+            return LazySets(self, probs, allow_empty, places)
+        return self.sets_of(rows, places=places, allow_empty=allow_empty)
+
+    def sets_of(self, rows: Rows, *, places: Ints | None, allow_empty: bool = True) -> PredictionSets:
+        """Return the prediction sets of rows that have been checked, of which each has its group."""
+        cal, scratch = self.calibrations[0], Scratch()
+        native = np.array([each.native_threshold for each in self.calibrations])
         sizes, labels = [np.zeros(1, dtype=np.int64)], bytearray()  # grows where it lies
         by_label = None if self.members is None else PerLabel(native[list(self.members)])
         for where in row_slices(rows.n, rows.k):  # also where rows have their top entries only

@@ -237,7 +237,8 @@ def _of_rows(
     Many small groups at once, where the guarantee can be: each by itself takes some milliseconds.
     """
     exact = noise is None or (len(noise.doubt.ends) == 1 and not noise.doubt.radius)
-    if guarantee.name in _AT_ONCE and exact and sample.parts is None and sample.n * sample.k < number * _FEW:
+    alike = exact and sample.parts is None and sample.here
+    if guarantee.name in _AT_ONCE and alike and sample.n * sample.k < number * _FEW:
         arguments = sample, guarantee, noise, alphas, crossing, seed, places, number, known
         return _of_classes(*arguments, kind=RowPartedCoverage)
     order = np.argsort(places, kind="stable")
@@ -356,25 +357,22 @@ def _refuse_small(result: GroupedCalibration, noise: Noise | None, grouping: Gro
     """Refuse a result in which groups are too small, and say what may be done."""
     if not result.infinite:
         return
-    some = [(name, result.groups[name]) for name in result.infinite]
+    some = [(name, cal) for name, cal in result.groups.items() if cal.obstacle is not None]
+    points = [cal.n if cal.checked is None else cal.checked for _, cal in some]
     shown = ", ".join(
-        f"{name!r} ({counted(cal.n if cal.checked is None else cal.checked, 'point')})"
-        for name, cal in some[:5]
+        f"{name!r} ({counted(number, 'point')})"
+        for (name, _), number in zip(some[:5], points[:5], strict=True)
     )
     more = f" and {len(some) - 5:,} more" if len(some) > 5 else ""
     each = result.calibrations[0].guarantee
     needed = points_needed(each, noise, result.k, result.alpha, of_classes=grouping.of_classes)
-    about = "" if needed is None else f"; a group needs about {counted(needed, 'point')}"
-    why = (
-        ""
-        if needed is not None
-        and any((cal.n if cal.checked is None else cal.checked) < needed for _, cal in some)
-        else f": {some[0][1].obstacle}"
-    )
+    about = f": {some[0][1].obstacle}"
+    if needed is not None and points[0] < needed:
+        about = f"; a group needs about {counted(needed, 'point')}"
     raise InputError(
         "groups" if result.members is None or len(result.names) < result.k else "by",
         f"has {len(some):,} of {len(result.names):,} groups in which no threshold keeps the promise, as "
-        f"{shown}{more}{about}{why}",
+        f"{shown}{more}{about}",
         remedy='pass small="all" for sets of all labels there, or small="merge" to pool them',
         spoken='pass "--small all" for sets of all labels there, or "--small merge" to pool them',
     )

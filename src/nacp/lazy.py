@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -14,6 +13,7 @@ from nacp.sets import PredictionSets, set_counts
 
 if TYPE_CHECKING:
     from nacp.calibration import Calibration
+    from nacp.grouped import GroupedCalibration
 
 
 class LazySets:
@@ -29,6 +29,8 @@ class LazySets:
         In chunks of whole rows.
     allow_empty : bool, default=True
         As in `Calibration.predict_set`.
+    places : array of shape (n,), optional
+        The group of each row, where thresholds differ by group.
 
     Examples
     --------
@@ -46,14 +48,25 @@ class LazySets:
     True
     """
 
-    def __init__(self, calibration: Calibration, probs: Any, allow_empty: bool = True) -> None:
-        # What was counted when it was made is of no use to those who make sets.
-        self._calibration, self._probs = replace(calibration, tally=None), probs
+    def __init__(
+        self,
+        calibration: Calibration | GroupedCalibration,
+        probs: Any,
+        allow_empty: bool = True,
+        places: Ints | None = None,
+    ) -> None:
+        self._calibration, self._probs, self._places = calibration, probs, places
         self._allow_empty, self._chunks = allow_empty, len(self._rows().sizes)
         self.k, self.classes, self.alpha = calibration.k, calibration.classes, calibration.alpha
 
     def _rows(self, labels: Any = None) -> LazyRows:
         return open_lazy(self._probs, labels, least=0, **self._calibration.row_options)
+
+    def _more(self, rows: LazyRows) -> list[Any]:
+        """Return the groups of the rows of each chunk, if they have some."""
+        if self._places is None:
+            return [(None,)] * self._chunks
+        return [(places,) for places in rows.cut(self._places)]
 
     def compute(self) -> PredictionSets:
         """Make all sets, and return them: these are in memory, the probabilities are not.
@@ -64,8 +77,10 @@ class LazySets:
         """
         rows = self._rows()
         if not self._chunks:
-            return self._calibration.predict_set(np.empty((0, self.k), dtype=self._probs.dtype))
-        sizes, labels = rows.joined(_ragged, _chained, (self._calibration, self._allow_empty))
+            nothing = self._calibration.open_rows(np.empty((0, self.k), dtype=self._probs.dtype), least=0)
+            return self._calibration.sets_of(nothing, places=self._places)
+        shared = self._calibration, self._allow_empty
+        sizes, labels = rows.joined(_ragged, _chained, shared, None, self._more(rows))
         offsets = np.append(0, np.cumsum(sizes))
         return PredictionSets(offsets, labels, k=self.k, classes=self.classes, alpha=self.alpha)
 
@@ -81,7 +96,7 @@ class LazySets:
 
         rows, made = self._rows(), delayed(_made, pure=False)
         nothing = [None] * self._chunks
-        every = rows.mapped(_sets, (self._calibration, self._allow_empty), nothing, [()] * self._chunks)
+        every = rows.mapped(_sets, (self._calibration, self._allow_empty), nothing, self._more(rows))
         return [made(each) for each in every]
 
     def to_dask(self) -> Any:
@@ -107,7 +122,7 @@ class LazySets:
         rows = self._rows(labels)
         given, classes = rows.given(numbers)
         shared = self._calibration, self._allow_empty, classes
-        counts: Ints = rows.joined(_counted, sum, shared, given)
+        counts: Ints = rows.joined(_counted, sum, shared, given, self._more(rows))
         return counts
 
     def __len__(self) -> int:
@@ -117,9 +132,9 @@ class LazySets:
         return f"LazySets(n={len(self)}, k={self.k}, chunks={self._chunks})"
 
 
-def _sets(part: Part, calibration: Calibration, allow_empty: bool) -> PredictionSets:
+def _sets(part: Part, calibration: Calibration | GroupedCalibration, allow_empty: bool) -> PredictionSets:
     rows = calibration.open_rows(part.matrix, start=part.start)
-    return calibration.sets_of(rows, allow_empty=allow_empty)
+    return calibration.sets_of(rows, places=part.more[0], allow_empty=allow_empty)
 
 
 def _ragged(part: Part, *shared: Any) -> tuple[Ints, Any]:
@@ -131,7 +146,9 @@ def _chained(parts: list[tuple[Ints, Any]]) -> tuple[Any, ...]:
     return tuple(np.concatenate(each) for each in zip(*parts, strict=True))
 
 
-def _counted(part: Part, calibration: Calibration, allow_empty: bool, classes: Any) -> Ints:
+def _counted(
+    part: Part, calibration: Calibration | GroupedCalibration, allow_empty: bool, classes: Any
+) -> Ints:
     numbers = numbered(part, calibration.k, classes)
     return set_counts(_sets(part, calibration, allow_empty), numbers)
 

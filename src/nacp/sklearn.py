@@ -26,6 +26,7 @@ from nacp.errors import InputError
 from nacp.grouped import GroupedCalibration
 from nacp.guarantees import Guarantee
 from nacp.noise import UNSAID, NoiseLike
+from nacp.points import check_aligned
 from nacp.sets import PredictionSets
 
 
@@ -168,6 +169,7 @@ class NoiseAwareClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator): 
         self
         """
         check_fraction("alpha", self.alpha)
+        check_aligned(groups, X, "X")
         self._be_fitted()
         if not hasattr(self.estimator_, "predict_proba"):
             raise InputError(
@@ -215,11 +217,13 @@ class NoiseAwareClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator): 
             self, "calibration_", msg="call conformalize(X, y) with calibration data before predict_set(X)"
         )
         cal, probs = self.calibration_, self.predict_proba(X)
+        check_aligned(groups, X, "X")
         if isinstance(cal, GroupedCalibration):
-            return cal.predict_set(probs, groups=groups, allow_empty=allow_empty)
+            sets: PredictionSets = cal.predict_set(probs, groups=groups, allow_empty=allow_empty)
+            return sets
         if groups is not None:
             raise InputError("groups", "has no effect: conformalize was given none")
-        sets: PredictionSets = cal.predict_set(probs, allow_empty=allow_empty)
+        sets = cal.predict_set(probs, allow_empty=allow_empty)
         return sets
 
     def predict(self, X: object) -> Array:

@@ -8,7 +8,7 @@ import numpy as np
 from nacp._types import Array, Floats
 from nacp.calibrator import Calibrator
 from nacp.checks import check_count, check_flag
-from nacp.coverage.counts import MOST_POINTS, Counts, keeps_squares
+from nacp.coverage.counts import MOST_POINTS, PLACES, Counts, keeps_squares
 from nacp.errors import InputError
 from nacp.files import (
     File,
@@ -103,6 +103,7 @@ def _fill(found: Calibrator, document: dict[str, Any], arrays: dict[str, Array])
         or not fits
         or n > MOST_POINTS
         or counts["hits"].sum() != given
+        or np.any(counts["places"] > PLACES * counts["hits"])
         or counts["pairs"].sum() != n * found.k
         or ("squares" in counts and counts["squares"].sum() != n * found.k**2)
     ):
@@ -117,7 +118,7 @@ def _fill(found: Calibrator, document: dict[str, Any], arrays: dict[str, Array])
             found._played[model] = bets
 
 
-_COUNTED = ("hits", "pairs", "gains", "losses", "own")
+_COUNTED = ("hits", "places", "pairs", "gains", "losses", "own")
 
 
 def _named(ends: Floats) -> str:

@@ -71,6 +71,9 @@ class State:
         self._check_same(other, "merged")
         return self._with(other, lambda a, b: a + b)
 
+    def __radd__(self, other: object) -> Self:
+        return self.fresh() + self if isinstance(other, int) and other == 0 else NotImplemented  # for sum()
+
     def __sub__(self, other: Self) -> Self:
         self._check_same(other, "subtracted")
         return self._with(other, lambda a, b: a - b)

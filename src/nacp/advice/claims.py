@@ -129,6 +129,12 @@ def _parts(n: int, rows: Ints, seed: int) -> tuple[Ints, Ints, Ints]:
     return learn, checked[max(aside - len(others), 0) :], others[aside:]
 
 
+def looked_at(n: int, k: int, rows: Ints, truth: Ints, seed: int) -> Ints:
+    """Return which of n rows are needed in memory, if some were checked."""
+    audit = deal(n, k, rows, truth, seed)
+    return np.concatenate([audit.rows, audit.pilot, _parts(n, rows, seed)[0]])
+
+
 def _threshold(sample: Sample, cal: Calibration, noise: Noise, learn: Ints) -> float:
     """Return about the threshold of a calibration, as found on a few of the points."""
     if not len(learn):

@@ -16,13 +16,14 @@ from nacp.calibrate import ScoreLike, informative_noise, noise_is_missing
 from nacp.checked import guessing_noise, open_checked
 from nacp.checks import check_count, check_flag, check_fraction
 from nacp.contradicted import warn_of
-from nacp.coverage import Rule, Sample
+from nacp.coverage import Rule, sample_of
 from nacp.coverage.audit import Audit
 from nacp.coverage.audited import AuditedCoverage
 from nacp.errors import InputError
 from nacp.guarantees import GUARANTEES, Guarantee, coverage_under
 from nacp.noise import UNSAID, NoiseLike, Unsaid, basis_of
-from nacp.points import Rows, column_names, open_points, open_test
+from nacp.points import Rows, check_classes, check_labels, column_names
+from nacp.points.lazy import open_given, open_test
 from nacp.scores import Score, as_score
 from nacp.wrapping import table_lines, wrapped
 
@@ -201,9 +202,11 @@ def compare(
             "probabilities": kind, "normalize": normalize, "from_logits": from_logits, "classes": classes,
         }  # fmt: skip
         if clean is None:
-            opened[kind] = *open_points(probs, labels, later=True, **options), None
+            points = open_given(probs, labels, later=True, **options)
+            names = check_classes(classes, points.k)
+            opened[kind] = points, check_labels(labels, points.n, points.k, names), names, None
         else:
-            opened[kind] = open_checked(probs, labels, clean, seed, **options)
+            opened[kind] = open_checked(probs, labels, clean, seed, there=True, **options)
         if test_probs is not None:
             tested[kind] = open_test(test_probs, test_labels, k=opened[kind][0].k, **options)
     rows: list[ComparisonRow] = []
@@ -215,7 +218,8 @@ def compare(
 
     for name, score in named:
         points, numbers, names, audit = opened[score.takes_probabilities]
-        sample = Sample(points, numbers, score)
+        held = None if audit is None else np.append(audit.rows, audit.pilot)
+        sample = sample_of(points, numbers, score, held=held)
         known = None if isinstance(noise, Unsaid) else informative_noise(noise, points.n, points.k)
         asked = Asked(float(alpha), known, crossing, seed, names, normalize, basis, unsaid)
         if audit is not None:
@@ -239,7 +243,7 @@ def _measured(
     if not done:
         return rows
     labels = np.zeros(points.n, dtype=np.int64) if truth is None else truth
-    sample, at = Sample(points, labels, score), np.unique(done)
+    sample, at = sample_of(points, labels, score), np.unique(done)
     share, random, _ = sample.ask(coverage_under(sample, None).at(at))
     place = {q: i for i, q in enumerate(at.tolist())}
 

@@ -16,17 +16,18 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from nacp._types import Ints
-from nacp.advice.claims import ClaimCheck, claim_of
+from nacp.advice.claims import ClaimCheck, claim_of, looked_at
 from nacp.advice.group_diagnosis import GroupedDiagnosis
 from nacp.advice.regions import Check, regions_of
 from nacp.calibration import Calibration
 from nacp.checks import check_fraction
-from nacp.coverage import Sample, Talk, both
+from nacp.coverage import Sample, Talk, both, sample_of
 from nacp.errors import InputError
 from nacp.grouped import GroupedCalibration
 from nacp.guarantees import coverage_under
 from nacp.metrics import evaluate
-from nacp.points import check_labels, open_clean
+from nacp.points import Rows, check_labels, open_clean
+from nacp.points.lazy import in_memory, open_given
 from nacp.wrapping import on_one_line, wrapped
 
 _STEP = 0.005
@@ -219,11 +220,15 @@ def diagnose(
                 raise InputError(
                     name, "cannot be used with a calibration by group", remedy="evaluate sets with groups="
                 )
-        return _by_group(cal, _sample(cal, probs, labels), level, groups)
+        in_memory("probs", probs, "with groups")
+        sample = Sample(*_opened(cal.calibrations[0], probs, labels), cal.score)
+        return _by_group(cal, sample, level, groups)
     if groups is not None:
         raise InputError("groups", "has no effect: the calibration has one threshold for all")
-    sample = _sample(cal, probs, labels)
-    checked = None if clean is None else open_clean(clean, sample.n, sample.k, cal.classes)
+    rows, numbers = _opened(cal, probs, labels)
+    checked = None if clean is None else open_clean(clean, rows.n, rows.k, cal.classes)
+    held = None if checked is None else looked_at(rows.n, rows.k, *checked, cal.random_state)
+    sample = sample_of(rows, numbers, cal.score, held=held)
     return sample.ask(
         diagnosis_of(
             sample, cal, checked=checked, audit_probs=audit_probs, audit_labels=audit_labels, level=level
@@ -251,9 +256,9 @@ def _by_group(
     return GroupedDiagnosis(level, found, {name: len(own) for name, own in zip(cal.names, rows, strict=True)})
 
 
-def _sample(cal: Calibration | GroupedCalibration, probs: ArrayLike, labels: ArrayLike) -> Sample:
-    rows = cal.open_rows(probs)
-    return Sample(rows, check_labels(labels, rows.n, rows.k, cal.classes), cal.score)
+def _opened(cal: Calibration, probs: ArrayLike, labels: ArrayLike) -> tuple[Rows, Ints]:
+    rows = open_given(probs, labels, **cal.row_options)
+    return rows, check_labels(labels, rows.n, rows.k, cal.classes)
 
 
 def diagnosis_of(
@@ -342,7 +347,7 @@ def compatible_radius(
     if isinstance(cal, GroupedCalibration):
         cal = cal.calibrations[0]
     _refuse_checked(cal)
-    sample = _sample(cal, probs, labels)
+    sample = sample_of(*_opened(cal, probs, labels), cal.score)
     regions = sample.ask(regions_of(sample, cal, doubtful=True))
     steps = round(1 / _STEP)
     return (

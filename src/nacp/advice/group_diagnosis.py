@@ -46,8 +46,9 @@ class GroupedDiagnosis:
 
     def _rows(self) -> list[tuple[str, str, str]]:
         """Return name, points and what was found: those first in which the model is rejected."""
+        rejected = set(self.rejected_groups)
         rows = [
-            (f"{name}", f"{number:,}", "rejected" if name in self.rejected_groups else "not rejected")
+            (f"{name}", f"{number:,}", "rejected" if name in rejected else "not rejected")
             if name in self.diagnoses
             else (f"{name}", f"{number:,}", "too few rows for a test")
             for name, number in self.points.items()

@@ -4,7 +4,7 @@ the test. Half of the points show where, the other half are for the test, and th
 
 import math
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -12,6 +12,8 @@ from nacp._types import Bools, Floats, Ints
 from nacp.calibration import Calibration
 from nacp.coverage import Coverage, Question, Sample, Talk
 from nacp.coverage.coverage import oscillation
+from nacp.coverage.questions import add_exactly, exponent_of
+from nacp.coverage.sample import Answer
 from nacp.engine import Block
 from nacp.errors import InputError
 from nacp.guarantees import coverage_under
@@ -48,7 +50,7 @@ def regions_of(sample: Sample, cal: Calibration, *, doubtful: bool) -> "Talk[lis
     coverage = coverage_under(sample, None if cal.noise is None else cal.noise.doubt.ends[0])
     order = np.random.default_rng(cal.random_state).permutation(sample.n)
     halves = order[: sample.n // 2], order[sample.n // 2 :]
-    favourites = FavouritesQuestion(sample.n)
+    favourites = FavouritesQuestion(coverage)
     yield [favourites]
     by_score = yield from falls(coverage, halves, cal.score.offset, doubtful)
     found = []
@@ -62,25 +64,54 @@ class FavouritesQuestion(Question):
 
     placed = True
 
-    def __init__(self, n: int) -> None:
-        self.found: Ints = np.empty(n, dtype=np.int64)
+    def __init__(self, coverage: Coverage) -> None:
+        self.coverage = coverage
+        self.found: Ints = np.empty(coverage.n, dtype=np.int64)
 
     def see(self, block: Block, rows: slice | Ints) -> None:
         self.found[rows] = block.best
 
+    def terms(self) -> tuple[Any, ...]:
+        return ()
+
+    def answer(self) -> Answer:
+        return Answer(rows=(self.found.astype(np.int32),))
+
+    def add(self, answer: Answer) -> None:
+        assert answer.rows is not None
+        self.found[:] = answer.rows[0]
+
 
 class HalfQuestion(Question):
-    """The shares of half of the points in F^c-hat at thresholds, summed up."""
+    """The shares of half of the points in F^c-hat at thresholds, summed up exactly."""
 
-    def __init__(self, coverage: Coverage, half: Ints, thresholds: Floats) -> None:
-        self._coverage, self._thresholds = coverage, thresholds
-        self._inside: Bools = np.zeros(coverage.n, dtype=bool)
-        self._inside[half] = True
-        self.total = np.zeros(len(thresholds))
+    def __init__(self, coverage: Coverage, inside: Bools, thresholds: Floats) -> None:
+        self.coverage, self._thresholds, self._inside = coverage, thresholds, inside
+        self._exponent = exponent_of(coverage)
+        self._sums: Ints = np.zeros((3, len(thresholds)), dtype=np.int64)
 
     def see(self, block: Block, rows: slice | Ints) -> None:
-        shares = self._coverage.shares(block, rows, self._thresholds)
-        self.total += shares[self._inside[rows]].sum(axis=0)
+        shares = self.coverage.shares(block, rows, self._thresholds)
+        add_exactly(self._sums, shares[self._inside[rows]], self._exponent)
+
+    @property
+    def mean(self) -> Floats:
+        """The mean share at each threshold."""
+        units = np.ldexp(1.0, self._exponent - 30 * np.arange(1, 4))
+        found: Floats = (units[:, None] * self._sums).sum(axis=0) / np.count_nonzero(self._inside)
+        return found
+
+    def begin(self, start: int) -> None:
+        self._inside = self._inside[start : start + self.coverage.n]
+
+    def terms(self) -> tuple[Any, ...]:
+        return self._inside, self._thresholds
+
+    def answer(self) -> Answer:
+        return Answer((self._sums,))
+
+    def add(self, answer: Answer) -> None:
+        self._sums += answer.sums[0]
 
 
 class EndsQuestion(Question):
@@ -91,16 +122,26 @@ class EndsQuestion(Question):
     def __init__(
         self, coverage: Coverage, ends: Sequence[float | None], known: Floats, doubtful: bool
     ) -> None:
-        self._coverage, self.ends, self._doubtful = coverage, ends, doubtful
+        self.coverage, self.ends, self._known, self._doubtful = coverage, ends, known, doubtful
         self.shares, self.doubts = np.tile(known, (coverage.n, 1)), np.zeros((coverage.n, 2))
         self._thresholds = np.array([end for end in ends if end is not None])
         self._columns = slice(0, 1) if ends[1] is None else slice(2 - len(self._thresholds), 2)
         self.done = not len(self._thresholds)
 
     def see(self, block: Block, rows: slice | Ints) -> None:
-        self.shares[rows, self._columns] = self._coverage.shares(block, rows, self._thresholds)
+        self.shares[rows, self._columns] = self.coverage.shares(block, rows, self._thresholds)
         if self._doubtful:
-            self.doubts[rows, self._columns] = oscillation(block, self._thresholds, self._coverage.inverse)
+            self.doubts[rows, self._columns] = oscillation(block, self._thresholds, self.coverage.inverse)
+
+    def terms(self) -> tuple[Any, ...]:
+        return self.ends, self._known, self._doubtful
+
+    def answer(self) -> Answer:
+        return Answer(rows=(self.shares, self.doubts))
+
+    def add(self, answer: Answer) -> None:
+        assert answer.rows is not None
+        self.shares, self.doubts = answer.rows
 
 
 class Region(NamedTuple):
@@ -121,11 +162,18 @@ class Region(NamedTuple):
         width = high - self.low
         error = float(shares.std()) / math.sqrt(len(shares))
         won = False
-        if self.low < 0 < high:  # else no share can be negative, or none anything else
+        # Else no share can be negative, or none anything else, or not even the largest stake could win.
+        if self.low < 0 < high and _could_win(shares, high, level):
             bets = Bets(1, len(shares), level, 0.99 * width / high)
             bets.play(-shares[:, None] / width)
             won = bool(bets.won[0])
         return Check(self.words, float(shares.mean()), error, won)
+
+
+def _could_win(shares: Floats, high: float, level: float) -> bool:
+    """Return whether a bet that shares are negative could be won if it lost nothing on those that are not."""
+    gained = float(np.log1p(0.99 / high * np.maximum(-shares, 0)).sum())
+    return gained >= math.log(1 / level) * (1 - _ROUNDING)
 
 
 def falls(
@@ -137,11 +185,12 @@ def falls(
         np.unique(np.quantile(scores[learn], np.linspace(0, 1, _THRESHOLDS), method="lower"))
         for learn in halves
     ]
-    sums = [HalfQuestion(coverage, learn, q) for learn, q in zip(halves, grids, strict=True)]
+    first = np.isin(np.arange(coverage.n), halves[0])
+    sums = [HalfQuestion(coverage, inside, q) for inside, q in zip((first, ~first), grids, strict=True)]
     yield [*sums]
     falling = []
-    for learn, q, found in zip(halves, grids, sums, strict=True):
-        curve = np.concatenate([[0.0], found.total / len(learn), [1.0]])  # at -inf and +inf it is known
+    for q, found in zip(grids, sums, strict=True):
+        curve = np.concatenate([[0.0], found.mean, [1.0]])  # at -inf and +inf it is known
         end = int(np.argmax(np.maximum.accumulate(curve) - curve))
         start = int(np.argmax(curve[: end + 1]))
         places = [None, *q.tolist(), None]

@@ -27,6 +27,7 @@ from nacp.scores import Score
 
 MOST_POINTS = 1 << 32
 _PART = 1 << 30  # the parts of several labels of a point are counted in units of one over this
+PLACES = 1 << 12  # in a cell, that are told apart
 _NONE = np.zeros(1, dtype=np.int64)
 
 
@@ -41,7 +42,8 @@ class Counts:
     by_label : array
         How many labels there are of each class; of several labels for each point, their parts.
     cells : dict of arrays
-        For each cell the number of labels ("hits") and of pairs ("pairs") that score in it. For weights W
+        For each cell the number of labels ("hits") and of pairs ("pairs") that score in it, and where in it
+        these labels lie ("places": the sum, in units of one over `PLACES` of the cell). For weights W
         that differ from pair to pair, the gains and the losses of the pairs, and of the labels' own part:
         "gains 0", "losses 0", "own gains 0", "own losses 0"; of the next W 1, and so on. Where all pairs
         weigh the same, what they add to the sum of the squares of set sizes ("squares").
@@ -110,6 +112,8 @@ def count(sample: Sample, inverses: Sequence[ClassMatrix], ends: Floats) -> Coun
         scores, labels, parts = scores[some], labels[some], parts[some]
     where = np.searchsorted(edges, scores, side="left")
     cells["hits"] = np.bincount(where, minlength=len(edges))
+    cells["places"] = np.zeros(len(edges), dtype=np.int64)
+    np.add.at(cells["places"], where, _places(scores, ends, where))
     for i, inverse in enumerate(inverses):
         if parts is None and inverse.constant_rest is not None:
             continue  # the own part is the same for all labels
@@ -120,6 +124,13 @@ def count(sample: Sample, inverses: Sequence[ClassMatrix], ends: Floats) -> Coun
     by_label = np.zeros(len(inverses[0].own), dtype=np.int64)
     np.add.at(by_label, labels, 1 if parts is None else np.rint(parts * _PART).astype(np.int64))
     return Counts(sample.n, len(labels), by_label, dict(sorted(cells.items())))
+
+
+def _places(scores: Floats, ends: Floats, cells: Ints) -> Ints:
+    """Return where in its cell each score lies, in whole parts of it: from 0 to `PLACES`, its upper edge."""
+    with np.errstate(invalid="ignore"):
+        share = (scores - ends[cells]) / (ends[cells + 1] - ends[cells])
+    return np.rint(np.nan_to_num(share, nan=1.0) * PLACES).astype(np.int64)
 
 
 def keeps_squares(inverses: Sequence[ClassMatrix], several: bool) -> bool:

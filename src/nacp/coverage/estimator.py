@@ -53,7 +53,7 @@ class Estimator:
         self._alike, self._upto = np.zeros(2, dtype=np.int64), None
         if self._parts is None and np.all(own == own[0]):
             self._own_unit, weights = whole(own[:1], largest, largest, points)
-            self.label_scores, self._alike = np.sort(label_scores), _signed(weights)[:, 0]
+            self.label_scores, self._alike = _ascending(label_scores), _signed(weights)[:, 0]
         else:
             order = np.argsort(label_scores)
             self.label_scores = label_scores[order]
@@ -145,6 +145,15 @@ class Estimator:
 def _signed(weights: Ints) -> Ints:
     """Return gains and losses."""
     return np.stack([np.maximum(weights, 0), np.maximum(-weights, 0)])
+
+
+def _ascending(scores: Floats) -> Floats:
+    """Return scores in order; those that are as narrow as float32, as -p often is, in half the time."""
+    with np.errstate(over="ignore"):
+        narrow = scores.astype(np.float32)
+    if not np.array_equal(narrow, scores):
+        return np.sort(scores)
+    return np.sort(narrow).astype(np.float64)
 
 
 def rest_unit(inverse: ClassMatrix, n: int) -> tuple[float, int | None]:

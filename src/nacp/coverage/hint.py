@@ -32,6 +32,7 @@ def hint_from(
     few_pairs: int,
     targets: list[float],
     rule: Rule,
+    half_missed: float,
 ) -> Hint:
     """Guess in which cells targets are crossed; an error costs a read.
 
@@ -51,6 +52,8 @@ def hint_from(
         Which coverage is to be reached.
     rule : {"last", "first"}
         Where.
+    half_missed : float
+        About half: up to where coverage misses so much of what is missed at the target, pairs are counted.
     """
     n, whole = points[0], points[0] * points[1]
     keep = np.inf if whole <= few_pairs else None
@@ -91,10 +94,9 @@ def hint_from(
     parts = 4 * math.ceil(0.38 * guess.falling / missed) if missed > 0 else math.inf
     far = len(search.edges) - 1
     if whole > tuning().counted_pairs and parts <= 32:
-        # What is above the thresholds is of interest as far as half of what they miss; if that comes from
-        # some labels, a bit more. Not up to the last place where it is reached: with many classes it may be
-        # at the end.
-        half = _place(clean - error, 1 - (0.5 if guess.n == n else 0.4) * missed, "first")
+        # What is above the thresholds is of interest as far as about half of what they miss. Not up to the
+        # last place where it is reached: with many classes it may be at the end.
+        half = _place(clean - error, 1 - half_missed * missed, "first")
         far = min(max(half + 1, needed), far)
     room = int(np.searchsorted(upto, few_pairs, side="right")) - 1
     if keep is None and room >= needed:

@@ -51,7 +51,7 @@ class LazySample(Sample):
 
     rows: LazyRows
     unlabelled: LazyRows | None
-    collects = False
+    collects = here = False
 
     def __init__(
         self,
@@ -75,6 +75,13 @@ class LazySample(Sample):
         self._label_scores, seen, peeked = found
         rows.hold((few, seen), (looked, peeked))
 
+    def some(self, rows: Ints) -> Sample:
+        """Return some of the points, ascending."""
+        parts = None if self.parts is None else self.parts[rows]
+        found = sample_of(self.rows.some(rows), self.labels[rows], self.score, self.unlabelled, parts)
+        found.by_annotator = self.by_annotator
+        return found
+
     def _every(self) -> list[tuple[None, Any]]:
         """Return for each chunk that all of its rows are meant, and the parts of their labels."""
         return [(None, parts) for parts in self._parts]
@@ -91,6 +98,8 @@ class LazySample(Sample):
         for question in questions:
             if isinstance(question, OrderedQuestion):
                 self._read_in_order(question)
+            elif question.order is not None:
+                self._read_rows(question, question.order)
         unordered = [each for each in questions if each.order is None]
         near = [each for each in unordered if self._is_known(each)]
         super()._read(near, None)
@@ -151,6 +160,16 @@ class LazySample(Sample):
                 near, scratch = Rows(self._sent(rows), *self.rows.seen_as), Scratch()
                 for some in _next_rows(question, len(rows)):
                     question.see(engine.open_block(near[some], self.spec, scratch), rows[some])
+            start += len(rows)
+
+    def _read_rows(self, question: Question, order: Ints) -> None:
+        """Let a question see rows in an order: some at a time are sent here."""
+        step, start = max(1, tuning().sent_bytes // (self.k * self.rows.itemsize)), 0
+        while start < len(order) and not question.done:
+            rows, scratch = order[start : start + step], Scratch()
+            near = Rows(self._sent(rows), *self.rows.seen_as)
+            for some in _next_rows(question, len(rows)):
+                question.see(engine.open_block(near[some], self.spec, scratch), rows[some])
             start += len(rows)
 
     def _sent(self, rows: Ints, question: Question | None = None) -> Array:
@@ -218,6 +237,8 @@ def _answered(part: Part, asked: Asked) -> list[Answer]:
             kind(*([] if place is None else [coverages[place]]), *terms)
             for kind, place, terms in asked.questions
         ]
+        for question in questions:
+            question.begin(part.start)
         sample._read(questions, None)
     return [question.answer() for question in questions]
 

@@ -1,18 +1,21 @@
-"""Crossings of groups from counts alone, where all pairs weigh the same and none gains (uniform noise).
+"""Crossings of groups from what pairs weigh at the scores of labels.
 
-Between the scores of its labels the estimate of a group only falls. So it crosses its target at the score of
-a label, and all that has to be known is how many pairs score less than some of these, and how many as much at
-the most. Which ones follows from the labels: pairs can take away only so much.
+Between the scores of its labels the estimate of a group changes little: it falls by the pairs that lose, and
+rises by those that gain (under uniform noise, by none). So it mostly crosses its target at the score of a
+label, and all that has to be known is what the pairs weigh that score less than some of these, and as much at
+the most. Which ones follows from the labels: pairs can take away and add only so much. Where an estimate may
+cross its target between two labels, the pairs that score there are collected.
 """
 
 from typing import TYPE_CHECKING
 
 import numpy as np
 
+from nacp import engine
 from nacp._types import Bools, Floats, Ints
 from nacp.coverage.crossing import ROUNDING, Rule
-from nacp.coverage.parting import Crossings
-from nacp.coverage.sample import Question, Talk
+from nacp.coverage.parting import Crossings, Events, Path
+from nacp.coverage.sample import Answer, Question, Talk, together
 from nacp.engine import Block
 
 if TYPE_CHECKING:
@@ -20,56 +23,133 @@ if TYPE_CHECKING:
 
 # So many thresholds of a group are compared with all its scores; where there are more, cells do better.
 _MOST = 64
+# So many columns are scored one by one; of more, all labels of the rows are.
+_COLUMNS = 24
 
 
 class MarksQuestion(Question):
-    """How many pairs of each group score at most as thresholds of its own: (thresholds, groups)."""
+    """What the pairs of each group that score at most as thresholds of its own gain and lose.
+
+    Of shape (2, thresholds, groups), in whole units.
+    """
 
     placed = True
 
     def __init__(self, coverage: "PartedCoverage", thresholds: Floats) -> None:
-        self._coverage, self._thresholds = coverage, thresholds
-        self.found: Ints = np.zeros(thresholds.shape, dtype=np.int64)
+        self.coverage, self._thresholds = coverage, thresholds
+        self.found: Ints = np.zeros((2, *thresholds.shape), dtype=np.int64)
 
     def see(self, block: Block, rows: slice | Ints) -> None:
-        self.found += self._coverage.count(block, rows, self._thresholds)
+        self.found += self.coverage.count(block, rows, self._thresholds)
+
+    def terms(self) -> tuple[object, ...]:
+        return (self._thresholds,)
+
+    def answer(self) -> Answer:
+        return Answer((self.found,))
+
+    def add(self, answer: Answer) -> None:
+        self.found += answer.sums[0]
+
+
+class GapQuestion(Question):
+    """The pairs of groups that score in gaps: above one number, and below another."""
+
+    placed = True
+
+    def __init__(self, coverage: "PartedCoverage", groups: Ints, low: Floats, high: Floats) -> None:
+        self.coverage, self._parts, self._gaps = coverage, list[Events](), (groups, low, high)
+        self._columns = np.flatnonzero(np.isin(coverage.places, groups))
+        # A group may have several: its first, its second, ...
+        slot = np.arange(len(groups)) - np.searchsorted(groups, groups)
+        ends = np.full((2, int(slot.max()) + 1, coverage.number), np.nan)
+        ends[0, slot, groups], ends[1, slot, groups] = low, high
+        self._ends = ends[:, :, coverage.places[self._columns]]
+
+    def see(self, block: Block, rows: slice | Ints) -> None:
+        coverage, columns = self.coverage, self._columns
+        labels = coverage.sample.labels[rows]
+        if len(columns) <= _COLUMNS:
+            each = [engine.label_scores(block, np.full(len(labels), column)) for column in columns]
+            scores = np.stack(each, axis=1)
+        else:
+            scores = np.take(block.placed, columns, axis=1)
+        inside = np.zeros(scores.shape, dtype=bool)
+        for low, high in zip(*self._ends, strict=True):
+            inside |= (scores > low) & (scores < high)
+        row, place = np.nonzero(inside)
+        rest = coverage.weights(labels[row], columns[place])
+        groups = coverage.places[columns[place]]
+        self._parts.append(Events(groups, scores[row, place].astype(np.float64), np.zeros_like(rest), rest))
+
+    def terms(self) -> tuple[object, ...]:
+        return self._gaps
+
+    def answer(self) -> Answer:
+        return Answer(rows=self.events())
+
+    def add(self, answer: Answer) -> None:
+        self._parts.append(Events(*(answer.rows or ())))
+
+    def events(self) -> Events:
+        """Return the pairs."""
+        return Events(*(np.concatenate(each) for each in zip(*self._parts, strict=True)))
 
 
 class Marks:
-    """The different scores of each group's labels, by group and score: where its estimate rises.
+    """The different scores of each group's labels, where its estimate rises, and infinity; ascending.
 
     Parameters
     ----------
     coverage : PartedCoverage
-        Where all pairs weigh the same.
+        What is known of the groups.
+
+    Attributes
+    ----------
+    groups, scores : arrays
+        The marks; the last one of each group is at infinity.
+    below, upto : arrays of int
+        What the labels' own weights add up to below each, and with it.
+    known : array of bool
+        Which marks it is known of what pairs up to them weigh: those that somebody asked about, and the last.
+    gains, losses, gains_below, losses_below : arrays of int
+        What pairs gain and lose up to each, and below it, as far as it is known.
     """
 
     def __init__(self, coverage: "PartedCoverage") -> None:
         labels, self._coverage = coverage.labels, coverage
         changes = (labels.groups[1:] != labels.groups[:-1]) | (labels.scores[1:] != labels.scores[:-1])
         lasts = np.flatnonzero(np.append(changes, True)) if len(labels.groups) else labels.groups
-        self.groups, self.scores = labels.groups[lasts], labels.scores[lasts]
-        self.starts = np.searchsorted(self.groups, np.arange(coverage.number + 1))
-        # What the labels' own weights add up to below each, and with it.
-        every = np.append(0, np.cumsum(labels.own))
-        start = every[np.searchsorted(labels.groups, self.groups)]
-        self.upto = every[lasts + 1] - start
-        self.below = np.where(self.firsts, 0, np.append(0, self.upto[:-1]))
+        every, number = np.append(0, np.cumsum(labels.own)), np.arange(coverage.number)
+        start, stop = (np.searchsorted(labels.groups, number, side=side) for side in ("left", "right"))
+        at = np.searchsorted(labels.groups[lasts], number, side="right")
+        self.groups = np.insert(labels.groups[lasts], at, number)
+        self.scores = np.insert(labels.scores[lasts], at, np.inf)
+        self.upto = np.insert(every[lasts + 1], at, every[stop]) - every[start][self.groups]
+        self.below = self.before(self.upto)
+        self.known = np.isinf(self.scores)
+        gains, losses = np.where(self.known, coverage.totals[:, self.groups], 0)
+        self.gains, self.losses, self.gains_below, self.losses_below = (
+            gains,
+            losses,
+            gains.copy(),
+            losses.copy(),
+        )
 
-    @property
-    def firsts(self) -> Bools:
-        """Which of them are the first of their group."""
-        return np.append(True, self.groups[1:] != self.groups[:-1])[: len(self.groups)]
+    def before(self, values: Ints) -> Ints:
+        """Return what is known of the mark before each; 0 of the first of a group."""
+        first = np.append(True, self.groups[1:] != self.groups[:-1])
+        return np.where(first, 0, np.append(0, values[:-1]))
 
-    def estimates(self, own: Ints, pairs: Ints) -> Floats:
-        """Return the estimates where labels weigh so much, and so many pairs score as much at the most."""
+    def estimates(self, own: Ints, gains: Ints, losses: Ints) -> Floats:
+        """Return the estimates where labels weigh so much, and pairs gain and lose so much."""
         coverage = self._coverage
-        weighed = own * coverage.own_unit + pairs * int(coverage.constant or 0) * coverage.unit
+        weighed = own * coverage.own_unit + (gains - losses) * coverage.unit
         with np.errstate(divide="ignore", invalid="ignore"):
             found: Floats = weighed / coverage.mass[self.groups]
         return found
 
-    def last(self, which: Bools | bool) -> Ints:
+    def last(self, which: Bools) -> Ints:
         """Return for each group the last mark of which something is true; -1 if there is none."""
         return self._most(np.where(which, np.arange(len(self.groups)), -1))
 
@@ -82,72 +162,120 @@ class Marks:
         np.maximum.at(found, self.groups, values)
         return found
 
+    def ask(self, wanted: Bools) -> Talk[bool]:
+        """Ask what pairs weigh up to some marks, and below them; return whether that can be asked."""
+        coverage, some = self._coverage, np.flatnonzero(wanted & ~self.known)
+        if not coverage.totals.any() or not len(some):
+            self.known |= wanted
+            return True
+        # Those of a group come one below the other.
+        groups = self.groups[some]
+        slot = np.arange(len(some)) - np.searchsorted(groups, groups)
+        number = int(slot.max()) + 1
+        if 2 * number > _MOST:
+            return False
+        thresholds = np.full((2 * number, coverage.number), -np.inf)
+        thresholds[slot, groups] = np.nextafter(self.scores[some], -np.inf)
+        thresholds[number + slot, groups] = self.scores[some]
+        gains, losses = yield from coverage.counted(thresholds)
+        self.gains_below[some], self.losses_below[some] = gains[slot, groups], losses[slot, groups]
+        slot += number
+        self.gains[some], self.losses[some] = gains[slot, groups], losses[slot, groups]
+        self.known |= wanted
+        return True
+
 
 def counted_crossings(
     coverage: "PartedCoverage", targets: Floats, rule: Rule
 ) -> Talk[list[Crossings] | None]:
-    """Return where estimates cross targets, of shape (several, groups); None if counts do not tell."""
-    if coverage.constant is None or coverage.constant > 0 or coverage.inverse.own.min() < 0:
+    """Return where estimates cross targets, of shape (several, groups); None if this does not tell."""
+    if not coverage.counts_weights or coverage.inverse.own.min() < 0:
         return None
+    gaining, last = bool(coverage.totals[0].any()), rule == "last"
     bars = np.where((coverage.mass > 0) & (targets <= 1 + ROUNDING), targets - ROUNDING, np.inf)
-    if rule == "first" and bars.min() <= 0:
+    if bars.min() <= 0 and (not last or gaining):
         return None
     marks = Marks(coverage)
-    every, places = coverage.pairs[marks.groups], np.arange(len(marks.groups))
-    bar, shown = bars[:, marks.groups], np.zeros(len(places), dtype=bool)
-    own = marks.below if rule == "last" else marks.upto
-    # With none of the pairs, and with all of them.
-    highest, lowest = marks.estimates(own, np.zeros_like(own)), marks.estimates(own, every)
+    (gains, losses), places = coverage.totals[:, marks.groups], np.arange(len(marks.groups))
+    bar, wanted, own = bars[:, marks.groups], marks.known.copy(), marks.below if last else marks.upto
+    highest, lowest = marks.estimates(own, gains, 0 * losses), marks.estimates(own, 0 * gains, losses)
     for each in bar:
         open_ = (highest >= each) & (lowest < each)
-        if rule == "last":
+        if last:
             sure = marks.last(highest < each)[marks.groups]
-            shown |= (open_ & (places > sure)) | (places == sure)
+            wanted |= (open_ & (places > sure)) | (places == sure)
         else:
             sure = marks.first(lowest >= each)[marks.groups]
-            shown |= (open_ & (places < sure)) | (places == sure)
-    shown &= np.isfinite(bar).any(axis=0)
-    counts = yield from _counts(coverage, marks, shown)
-    if counts is None:
+            wanted |= (open_ & (places < sure)) | (places == sure)
+    if not (yield from marks.ask(wanted & (np.isfinite(bar).any(axis=0) | marks.known))):
         return None
-    below, upto = counts
-    at, end = marks.estimates(marks.upto, upto), marks.estimates(marks.upto, every)
-    ends = np.append(end, np.inf)[marks.last(True)]
-    reached = at if rule == "first" else marks.estimates(marks.below, below)
-    results = []
+    at = marks.estimates(marks.upto, marks.gains, marks.losses)
+    reached = marks.estimates(marks.below, marks.gains_below, marks.losses_below) if last else at
+    reached = np.where(marks.known, reached, highest if last else lowest)
+    results, gaps = [], []
     for each, bar_of_group in zip(bar, bars, strict=True):
-        found, closed = Crossings.nowhere(coverage.number), np.isinf(bar_of_group)
-        if rule == "last":
-            place = marks.last(np.where(shown, reached, highest) < each)
-            found.thresholds[place < 0], found.estimates[place < 0] = -np.inf, 0.0
-            closed |= ends < bar_of_group
-        else:
-            place = marks.first(np.where(shown, reached, lowest) >= each)
-            place[place == len(marks.groups)] = -1
-        some = np.flatnonzero(place >= 0)
+        found, open_ = Crossings.nowhere(coverage.number), np.isfinite(bar_of_group)
+        place = marks.last(reached < each) if last else marks.first(reached >= each)
+        if last:  # reached even below all scores: a target of 0 or less
+            none = open_ & (place < 0)
+            found.thresholds[none], found.estimates[none] = -np.inf, 0.0
+        some = np.flatnonzero(open_ & (place >= 0) & (place < len(places)))
+        some = some[np.isfinite(marks.scores[place[some]])]
         found.thresholds[some], found.estimates[some] = marks.scores[place[some]], at[place[some]]
-        found.losses[some] = upto[place[some]] * -coverage.constant * coverage.unit
-        found.thresholds[closed], found.estimates[closed], found.losses[closed] = np.inf, 1.0, 0.0
+        found.losses[some] = marks.losses[place[some]] * coverage.unit
         results.append(found)
+        if gaining:
+            may = _between(marks, each, place[marks.groups], rule) & open_[marks.groups]
+            gaps.append(_follow(coverage, marks, may, bar_of_group, rule, found))
+    yield from together(gaps)
     return results
 
 
-def _counts(coverage: "PartedCoverage", marks: Marks, shown: Bools) -> Talk[tuple[Ints, Ints] | None]:
-    """Return how many pairs score less than some marks, and as much at the most: 0 for the others."""
-    below, upto = np.zeros((2, len(shown)), dtype=np.int64)
-    some = np.flatnonzero(shown)
-    if not coverage.constant or not len(some):
-        return below, upto
-    # Those of a group come one below the other.
-    slot = np.arange(len(some)) - np.searchsorted(marks.groups[some], marks.groups[some])
-    number = int(slot.max()) + 1
-    if 2 * number > _MOST:
-        return None
-    thresholds = np.full((2 * number, coverage.number), -np.inf)
-    thresholds[slot, marks.groups[some]] = np.nextafter(marks.scores[some], -np.inf)
-    thresholds[number + slot, marks.groups[some]] = marks.scores[some]
-    question = MarksQuestion(coverage, thresholds)
+def _between(marks: Marks, bar: Floats, place: Ints, rule: Rule) -> Bools:
+    """Return below which marks, and above those before them, an estimate may cross its bar.
+
+    `place` is where it does, if not in between.
+    """
+    may: Bools
+    places, slack = np.arange(len(bar)), ROUNDING / 8
+    if rule == "last":
+        least = marks.estimates(marks.below, marks.before(marks.gains), marks.losses_below)
+        may = marks.known & (places > place) & (least < bar + slack)
+        return may
+    most = marks.estimates(marks.below, marks.gains_below, marks.before(marks.losses))
+    # Where the mark before was not asked about, nothing that pairs gain would do.
+    asked = marks.before(~marks.known) == 0
+    may = marks.known & asked & (places <= place) & (most >= bar - slack)
+    return may
+
+
+def _follow(
+    coverage: "PartedCoverage", marks: Marks, may: Bools, bars: Floats, rule: Rule, found: Crossings
+) -> Talk[None]:
+    """Follow the estimates of groups through the gaps below marks where they may cross their bars."""
+    gaps = np.flatnonzero(may)
+    if not len(gaps):
+        return
+    groups, number = marks.groups[gaps], len(gaps)
+    low = np.where(marks.groups[gaps - 1] == groups, marks.scores[gaps - 1], -np.inf)
+    question = GapQuestion(coverage, groups, low, marks.scores[gaps])
     yield [question]
-    below[some] = question.found[slot, marks.groups[some]]
-    upto[some] = question.found[number + slot, marks.groups[some]]
-    return below, upto
+    gains, losses = marks.before(marks.gains)[gaps], marks.before(marks.losses)[gaps]
+    # Where each gap begins, and the pairs in it: no labels, which are at the marks.
+    pairs, first = question.events(), Events(groups, low, marks.below[gaps], gains - losses)
+    group, score, own, rest = (np.concatenate(both) for both in zip(first, pairs, strict=True))
+    lost, paired = np.maximum(-rest, 0), np.arange(len(group)) >= number
+    lost[:number] = losses
+    order = np.argsort(score)
+    order = order[np.argsort(group[order].astype(np.int32), kind="stable")]
+    starts = np.flatnonzero(~paired[order])
+    since = np.repeat(starts, np.diff(np.append(starts, len(order))))
+
+    def upto(values: Ints) -> Ints:
+        sums = np.cumsum(values[order])
+        return sums - (sums - values[order])[since]
+
+    group, score, paired = group[order], score[order], paired[order]
+    covered = (upto(own) * coverage.own_unit + upto(rest) * coverage.unit) / coverage.mass[group]
+    path = Path(group, score, paired, covered, np.float64(coverage.unit) * upto(lost))
+    path.settle(bars, rule, groups[:0], found)

@@ -14,6 +14,7 @@ import numpy as np
 
 from nacp import engine
 from nacp._types import Bools, Floats, Ints
+from nacp.coverage.coverage import written
 from nacp.coverage.crossing import ROUNDING, Rule
 from nacp.coverage.estimator import rest_unit, whole
 from nacp.coverage.marked import MarksQuestion, counted_crossings
@@ -21,7 +22,9 @@ from nacp.coverage.parting import Crossings, Events, Known, PartedTally, PartedW
 from nacp.coverage.sample import Sample, Talk
 from nacp.engine import Block, PerRow
 from nacp.engine.cells import EDGES
+from nacp.engine.contract import ByLabel, Whole
 from nacp.noise.matrices import ClassMatrix, GroupedMatrix
+from nacp.points.arrays import row_slices
 from nacp.stats.bounds import expected_excess
 from nacp.tuning import tuning
 
@@ -57,19 +60,28 @@ class PartedCoverage:
         The group of each class.
     number : int
         How many groups there are.
+    points : int, optional
+        For how many points the unit of the weights must suffice; by default for those of the sample.
     """
 
     absent = "no label is of its classes"
 
-    def __init__(self, sample: Sample, inverse: ClassMatrix, places: Ints, number: int) -> None:
+    def __init__(
+        self, sample: Sample, inverse: ClassMatrix, places: Ints, number: int, points: int | None = None
+    ) -> None:
         self.sample, self.inverse, self.places, self.number = sample, inverse, places, number
         self.n, self.k = sample.n, sample.k
         self.counts: Ints = np.bincount(self.of_labels, minlength=number)
         self.mass: Floats = self._mass()
         self._known: Known | None = None
-        self.unit, self.constant = rest_unit(inverse, self.n)
+        self._points = points or self.n
+        self.unit, self.constant = rest_unit(inverse, self._points)
         largest = np.abs(inverse.own).max()
-        self.own_unit, self._own = whole(inverse.own, largest, largest, self.n)
+        self.own_unit, self._own = whole(inverse.own, largest, largest, self._points)
+
+    def terms(self) -> tuple[object, ...]:
+        """Return what else than a sample it is made of: of parts of the points, what they add up to."""
+        return self.inverse, self.places, self.number, self._points
 
     def _mass(self) -> Floats:
         by_class = self.inverse.push(self.sample.label_counts(self.k))
@@ -95,11 +107,44 @@ class PartedCoverage:
         """Return the groups of the pairs of some rows: an array that broadcasts to (rows, k)."""
         return self.places
 
+    counts_weights = True  # whether what pairs weigh can be counted by group
+
     def count(self, block: Block, rows: slice | Ints, thresholds: Floats) -> Ints:
-        """Return how many pairs of each group score at most as its thresholds: (thresholds, groups)."""
-        sums = np.zeros(thresholds.shape, dtype=np.int64)
-        np.add.at(sums.T, self.places, engine.counts(block, thresholds[:, self.places]).T)
-        return sums
+        """Return what pairs of each group gain and lose that score at most as its thresholds.
+
+        Of shape (2, thresholds, groups), in whole units.
+        """
+        weights = None
+        if self.constant is None:
+            table = self._table
+            weights = ByLabel(
+                self.sample.labels[rows], *((self.inverse, self.unit) if table is None else (table,))
+            )
+        found = engine.counts(block, thresholds[:, self.places], weights)
+        sums = np.zeros((*found.shape[:-1], self.number), dtype=np.int64)
+        np.add.at(sums.T, self.places, found.T)
+        return sums if weights is not None else self._signed(sums)
+
+    def _signed(self, pairs: Ints) -> Ints:
+        """Return what so many pairs gain and lose, where all weigh the same."""
+        constant = self.constant or 0
+        return np.stack([pairs * max(constant, 0), pairs * max(-constant, 0)])
+
+    @cached_property
+    def totals(self) -> Ints:
+        """What all pairs of each group gain and lose: (2, groups), in whole units."""
+        if self.constant is not None:
+            return self._signed(self.pairs)
+        counts, sums = (
+            np.bincount(self.sample.labels, minlength=self.k),
+            np.zeros((2, self.k), dtype=np.int64),
+        )
+        for rows in row_slices(self.k, self.k):
+            weighed = counts[rows, None] * self.weights(np.arange(self.k)[rows])
+            sums += np.maximum(weighed, 0).sum(axis=0), np.maximum(-weighed, 0).sum(axis=0)
+        found = np.zeros((2, self.number), dtype=np.int64)
+        np.add.at(found.T, self.places, sums.T)
+        return found
 
     @property
     def per_point(self) -> Floats:
@@ -118,14 +163,12 @@ class PartedCoverage:
     def weights(self, labels: Ints, columns: Ints | None = None) -> Ints:
         """Return the weights of pairs of rows with such labels, as whole numbers; without columns, of all."""
         if self._table is not None:
-            return self._table[labels] if columns is None else self._table[labels, columns]
+            return self._table.rest(labels, columns)
         return np.rint(self.inverse.rest(labels, columns) / self.unit).astype(np.int64)
 
     @cached_property
-    def _table(self) -> Ints | None:
-        if self.k**2 > tuning().written_weights:
-            return None
-        return np.rint(self.inverse.rest(np.arange(self.k)) / self.unit).astype(np.int64)
+    def _table(self) -> Whole | None:
+        return None if self.k**2 > tuning().written_weights else written(self.inverse, self.unit)
 
     def crossings(self, targets: Floats, rule: Rule) -> Talk[list[Crossings]]:
         """Return where the estimate of each group crosses its targets, of shape (several, groups)."""
@@ -200,7 +243,7 @@ class PartedCoverage:
         return Path(group, score, kind == 0, covered, falling)
 
     def counted(self, thresholds: Floats) -> Talk[Ints]:
-        """Return how many pairs of each group score at most as its thresholds: (thresholds, groups)."""
+        """Return what pairs gain and lose that score at most as thresholds: (2, thresholds, groups)."""
         question = MarksQuestion(self, thresholds)
         yield [question]
         return question.found
@@ -275,11 +318,15 @@ class RowPartedCoverage(PartedCoverage):
     def of(self, rows: slice | Ints) -> Ints:
         return self.places[rows][:, None]
 
+    @property
+    def counts_weights(self) -> bool:  # type: ignore[override]
+        return self.constant is not None
+
     def count(self, block: Block, rows: slice | Ints, thresholds: Floats) -> Ints:
         sums = np.zeros(thresholds.shape, dtype=np.int64)
         places = self.places[rows]
         np.add.at(sums.T, places, engine.profile(block, PerRow(thresholds[:, places])))
-        return sums
+        return self._signed(sums)
 
     def row_sums(self, of: Callable[[Floats], Floats]) -> Floats:
         every = PartedCoverage(self.sample, self.inverse, np.zeros(self.k, dtype=np.int64), 1)

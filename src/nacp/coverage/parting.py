@@ -6,7 +6,7 @@ import numpy as np
 
 from nacp._types import Bools, Floats, Ints
 from nacp.coverage.crossing import ROUNDING, Rule
-from nacp.coverage.sample import Question
+from nacp.coverage.sample import Answer, Question
 from nacp.engine import Block
 from nacp.engine.cells import EDGES
 from nacp.points.arrays import rows_at_once
@@ -120,7 +120,7 @@ class WholeRows(Question):
     placed = True
 
     def __init__(self, coverage: "PartedCoverage") -> None:
-        self._coverage, self.most_rows = coverage, rows_at_once(coverage.k)
+        self.coverage, self.most_rows = coverage, rows_at_once(coverage.k)
 
 
 class PartedTally(WholeRows):
@@ -133,7 +133,7 @@ class PartedTally(WholeRows):
         self.found: Ints = np.zeros((3, coverage.number, len(edges) - 1), dtype=np.int64)
 
     def see(self, block: Block, rows: slice | Ints) -> None:
-        coverage, cells = self._coverage, len(self.edges) - 1
+        coverage, cells = self.coverage, len(self.edges) - 1
         cell = self._cells.of(block)
         cell += coverage.of(rows) * cells
         pairs = np.bincount(cell.reshape(-1), minlength=coverage.number * cells).reshape(-1, cells)
@@ -144,9 +144,18 @@ class PartedTally(WholeRows):
         for i, part in ((1, np.maximum(weights, 0)), (2, np.maximum(-weights, 0))):
             np.add.at(self.found[i].reshape(-1), cell.reshape(-1), part.reshape(-1))
 
+    def terms(self) -> tuple[object, ...]:
+        return (self.edges,)
+
+    def answer(self) -> Answer:
+        return Answer((self.found,))
+
+    def add(self, answer: Answer) -> None:
+        self.found += answer.sums[0]
+
     def cumulated(self) -> Ints:
         """Return pairs, gains and losses up to the upper ends of the cells."""
-        constant = self._coverage.constant
+        constant = self.coverage.constant
         if constant is not None:
             self.found[1:] = self.found[0] * max(constant, 0), self.found[0] * max(-constant, 0)
         return np.cumsum(self.found, axis=2)
@@ -158,11 +167,11 @@ class PartedWindow(WholeRows):
     def __init__(self, coverage: "PartedCoverage", edges: Floats, wanted: Bools, some: Ints) -> None:
         super().__init__(coverage)
         self._cells = Cells(edges)
-        self._wanted = wanted & np.isin(np.arange(len(wanted)), some)[:, None]
+        self._wanted, self._asked = wanted & np.isin(np.arange(len(wanted)), some)[:, None], (wanted, some)
         self._parts: list[Events] = []
 
     def see(self, block: Block, rows: slice | Ints) -> None:
-        coverage, of = self._coverage, self._coverage.of(rows)
+        coverage, of = self.coverage, self.coverage.of(rows)
         cell = self._cells.of(block)
         cell += of * self._cells.number
         flat = np.flatnonzero(self._wanted.reshape(-1).take(cell.reshape(-1)))
@@ -174,6 +183,15 @@ class PartedWindow(WholeRows):
         else:
             rest = coverage.weights(coverage.sample.labels[rows][row], column)
         self._parts.append(Events(groups, scores, np.zeros_like(rest), rest))
+
+    def terms(self) -> tuple[object, ...]:
+        return self._cells.edges, *self._asked
+
+    def answer(self) -> Answer:
+        return Answer(rows=self.events())
+
+    def add(self, answer: Answer) -> None:
+        self._parts.append(Events(*(answer.rows or ())))
 
     def events(self) -> Events:
         """Return the pairs."""

@@ -108,6 +108,20 @@ class TallyQuestion(Question):
         return found
 
 
+def exponent_of(coverage: "Coverage") -> int:
+    """Return a power of two that no share is as large as."""
+    return math.frexp(max(map(abs, coverage.range)))[1] + 1
+
+
+def add_exactly(sums: Ints, values: Floats, exponent: int) -> None:
+    """Add up the rows of numbers below ``2**exponent``, in three parts of 30 bits each."""
+    rest = np.ldexp(values, 30 - exponent)
+    for part in sums:
+        whole = np.rint(rest)
+        part += whole.astype(np.int64).sum(axis=0)
+        rest = np.ldexp(rest - whole, 30)
+
+
 class MomentsQuestion(Question):
     """The mean of the rows' shares in F^c-hat, and of their squares, at native thresholds.
 
@@ -119,18 +133,13 @@ class MomentsQuestion(Question):
         self.coverage, self._thresholds = coverage, np.unique(thresholds)
         self.upto = coverage.upto(self._thresholds.max(initial=-np.inf))
         self.placed = coverage.read_as is not None
-        # No share is as large as this power of two.
-        self._exponent = math.frexp(max(map(abs, coverage.range)))[1] + 1 if exponent is None else exponent
+        self._exponent = exponent_of(coverage) if exponent is None else exponent
         self._sums: Ints = np.zeros((2, 3, len(self._thresholds)), dtype=np.int64)
 
     def see(self, block: Block, rows: slice | Ints) -> None:
         shares = self.coverage.shares(block, rows, self._thresholds)
-        powers = 30 - self._exponent * np.array([1, 2])
-        rest = np.ldexp(np.stack([shares, shares**2]), powers[:, None, None])
-        for i in range(3):
-            whole = np.rint(rest)
-            self._sums[:, i] += whole.astype(np.int64).sum(axis=1)
-            rest = np.ldexp(rest - whole, 30)
+        for sums, values, exponent in zip(self._sums, (shares, shares**2), (1, 2), strict=True):
+            add_exactly(sums, values, exponent * self._exponent)
 
     def terms(self) -> tuple[object, ...]:
         return self._thresholds, self._exponent
@@ -169,6 +178,9 @@ class SharesQuestion(Question):
 
     def answer(self) -> Answer:
         return Answer(rows=(np.concatenate(self.found),))
+
+    def add(self, answer: Answer) -> None:
+        self.found += answer.rows or ()
 
 
 class SizesQuestion(Question):

@@ -85,8 +85,11 @@ class Question(ABC):
         vars(self).update(vars(other))
 
     # What it takes to ask about rows that lie elsewhere, part by part (`nacp.coverage.lazy`). Questions that
-    # are never asked of such rows, as those of groups, do not have it.
+    # are never asked of such rows do not have it.
     coverage: Any = None  # under which it is asked, if under one
+
+    def begin(self, start: int) -> None:  # noqa: B027  (most do not ask)
+        """Learn which of all rows is the first one here."""
 
     def terms(self) -> tuple[Any, ...]:
         """Return what else it is made of: with the coverage of other rows, it asks the same about these."""
@@ -226,6 +229,7 @@ class Sample:
         return engine.keeps(self.spec) and not self.rows.on_device
 
     collects = True  # whether pairs can be collected while they are counted
+    here = True  # whether the rows can be read here
 
     @property
     def few_pairs(self) -> int:
@@ -298,7 +302,8 @@ class Sample:
 
     def _read(self, questions: Sequence[Question], order: Ints | None) -> None:
         if self._label_scores is None and (order is None or len(order) == self.n):
-            self._label_scores, u = np.empty(self.labels.shape), np.empty(self.n)
+            u = None if self.spec.seed is None else np.empty(self.n)
+            self._label_scores = np.empty(self.labels.shape)
             try:
                 self._read_blocks(questions, order, (self._label_scores, u))
             except BaseException:
@@ -317,7 +322,10 @@ class Sample:
                 question.see(block, None)
 
     def _read_blocks(
-        self, questions: Sequence[Question], order: Ints | None, first: tuple[Floats, Floats] | None = None
+        self,
+        questions: Sequence[Question],
+        order: Ints | None,
+        first: tuple[Floats, Floats | None] | None = None,
     ) -> None:
         """Let questions see all rows; the first time, learn the labels' scores and the uniform numbers."""
         scratch, number, start = Scratch(), self.n if order is None else len(order), 0
@@ -328,23 +336,26 @@ class Sample:
             open_questions = [each for each in questions if not each.done]
             if not open_questions and first is None:
                 return
+            low = [each for each in open_questions if kept is not None and kept.has(each.upto)]
+            others = [each for each in open_questions if kept is None or not kept.has(each.upto)]
             fitting = [each.most_rows for each in open_questions if each.most_rows is not None]
             if self.rows.entries < self.k and any(each.placed for each in open_questions):
                 fitting.append(rows_at_once(self.k))  # for them, rows are written out
-            where = slice(start, min(start + min([self._at_once, *fitting]), number))
+            few = first is None and not others and not any(each.placed for each in low)
+            larger = tuning().kept_blocks if few else 1
+            where = slice(start, min(start + min([larger * self._at_once, *fitting]), number))
             start = where.stop
             rows = where if order is None else order[where]
-            others = []
-            for question in open_questions:
-                if kept is not None and question.upto is not None and question.upto <= kept.limit:
-                    question.see(engine.kept_block(kept, rows, self.spec), rows)
-                else:
-                    others.append(question)
+            if kept is not None and low:
+                block = engine.kept_block(kept, rows, self.spec)
+                for question in low:
+                    question.see(block, rows)
             if others or first is not None:
                 block = self._open(rows, scratch)
                 if first is not None:
                     first[0][rows] = self._scores_of(block, rows)
-                    first[1][rows] = 0 if block.u is None else block.u
+                    if first[1] is not None:
+                        first[1][rows] = block.u
                 if any(question.placed for question in others):
                     block.prepare(placed=True)
                 for question in others:

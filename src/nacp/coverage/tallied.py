@@ -8,12 +8,12 @@ and for a larger threshold all the more (docs/guarantees.md, "Streams").
 import math
 from collections.abc import Mapping
 from functools import cached_property
-from typing import TypeVar
+from typing import NamedTuple, TypeVar
 
 import numpy as np
 
 from nacp._types import Floats, Ints
-from nacp.coverage.counts import MOST_POINTS, Counts, label_shares, own_unit
+from nacp.coverage.counts import MOST_POINTS, PLACES, Counts, label_shares, own_unit
 from nacp.coverage.coverage import Coverage, Estimates
 from nacp.coverage.crossing import EVERYWHERE, NOWHERE, ROUNDING, Crossing, Rule
 from nacp.coverage.estimator import rest_unit
@@ -28,6 +28,27 @@ from nacp.scores import Score, TopK
 T = TypeVar("T")
 
 _SAFE = 0.00075  # by how much larger sets are at the most, to be on the safe side
+
+
+class Inside(NamedTuple):
+    """The likely path of n F^c-hat inside of the cells with labels, which are taken to lie evenly.
+
+    Attributes
+    ----------
+    cells, hits : arrays
+        Which cells these are, and how many labels each has.
+    first, apart : arrays
+        Where in the cell the first label lies, from 0 to 1, and how far apart they are.
+    before, rise : arrays
+        n F^c-hat just before the first label, and how much it is more before each further one.
+    """
+
+    cells: Ints
+    hits: Ints
+    first: Floats
+    apart: Floats
+    before: Floats
+    rise: Floats
 
 
 class TalliedSample(Sample):
@@ -134,6 +155,46 @@ class TalliedCoverage(Coverage):
             return np.zeros(len(self.edges))
         return np.multiply(max(-constant, 0.0), self._counts.cells["hits"], dtype=np.float64)
 
+    @cached_property
+    def _inside(self) -> Inside:
+        """What is likely between edges, where labels make the estimate jump.
+
+        Their mean place is known. All else rises and falls evenly from edge to edge, as the cells are narrow;
+        but where those beside hold fewer pairs, many pairs share a score, and come with its label.
+        """
+        rising, falling, _ = self._at_edges
+        every, pairs = (self._counts.cells[name] for name in ("hits", "pairs"))
+        cells = np.flatnonzero(every)
+        hits, net = every[cells], rising - falling
+        own = [np.broadcast_to(part, every.shape)[cells] for part in self._parts[:2]]
+        jumps = (own[0] - own[1]) * self._units[0] - self._falls_with_label[cells]
+        beside = np.append(0, pairs)[cells] + np.append(pairs, 0)[cells + 1]
+        drift = (np.diff(net)[cells] - jumps) * np.minimum(1, beside / np.maximum(pairs[cells] - hits, 1))
+        if isinstance(self.sample.score, TopK):
+            drift[:] = 0  # each rank has a cell of its own
+        mean = self._counts.cells["places"][cells] / (PLACES * hits)
+        apart = 2 * np.minimum(mean, 1 - mean) / (hits + 1)
+        first = mean - (hits - 1) / 2 * apart
+        return Inside(cells, hits, first, apart, net[cells] + drift * first, jumps / hits + drift * apart)
+
+    def _last(self, target: float) -> tuple[int, float]:
+        """Return the cell in which a target is likely to be crossed last, and where in it; -1 for none."""
+        clean, bar = self._at_edges[2], (target - ROUNDING) * self.n
+        short = np.flatnonzero(clean < target - ROUNDING)
+        edge = int(short[-1]) if len(short) else -1
+        cells, hits, first, apart, before, rise = self._inside
+        dips = np.flatnonzero(np.minimum(before, before + (hits - 1) * rise) < bar)
+        if len(dips) and cells[dips[-1]] >= edge:
+            i = dips[-1]
+            least = before[i] + (hits[i] - 1) * rise[i]
+            jumps = hits[i] - 1 if least < bar else math.ceil((bar - before[i]) / rise[i]) - 1
+            return int(cells[i]), float(first[i] + jumps * apart[i])
+        if edge < 0 or edge == len(self.edges):
+            return edge - (edge > 0), 1.0
+        # Without labels: it rises evenly, as far as anybody knows.
+        rise_here = clean[edge + 1] - clean[edge]
+        return edge, float(min((target - clean[edge]) / rise_here, 1.0)) if rise_here > 0 else 1.0
+
     def _place(self, thresholds: Floats) -> Ints:
         """Return how many edges are not above thresholds."""
         return np.searchsorted(self.edges, thresholds, side="right")
@@ -144,9 +205,10 @@ class TalliedCoverage(Coverage):
     def _crossing(self, target: float, rule: Rule) -> Crossing:
         """Return the edge at which the target is crossed; of the last crossings, no lower than the exact one.
 
-        Inside a cell the estimate is no less than before it less what falls there alone. So above the highest
-        cell where that is below the target nothing is crossed. But where many pairs share a cell, or the
-        estimate hardly rises, that says little: sets are not made larger by a thousandth.
+        As is likely, but never below what is known at edges; and on the safe side. Inside a cell the estimate
+        is no less than before it less what falls there alone, so above the highest cell where that is below
+        the target nothing is crossed. But where many pairs share a cell, or the estimate hardly rises, that
+        says little: for it, sets are not made larger by a thousandth.
         """
         if target > 1 + ROUNDING:
             return NOWHERE
@@ -157,7 +219,7 @@ class TalliedCoverage(Coverage):
         elif reached.all():
             return EVERYWHERE
         else:
-            place = len(self.edges) - int(np.argmax(~reached[::-1]))
+            place = max(len(self.edges) - int(np.argmax(~reached[::-1])), self._last(target)[0])
             least = rising[:-1] - falling[1:] + self._falls_with_label
             inside = least[:-1] < (target - ROUNDING + ROUNDING / 8) * self.n
             far = int(np.searchsorted(self._pairs, (1 + _SAFE) * self._pairs[place + 1], side="right")) - 2
@@ -206,19 +268,12 @@ class TalliedCoverage(Coverage):
         return known(self._at_edges[1][self._place(thresholds)] / self.n)
 
     def losses_between(self, below: list[float], above: list[float]) -> Talk[Floats]:
-        """Return the same, as if the estimate and the losses rose evenly from each edge to the next.
-
-        They do not, but nobody knows how they rise inside a cell; but of ranks, which are one cell each.
-        """
-        _, falling, clean = self._at_edges
-        short = [np.flatnonzero(clean < target - ROUNDING) for target in (*below, *above)]
-        places = np.array([some[-1] if len(some) else -1 for some in short])
-        start, stop = np.maximum(places, 0), np.minimum(places + 1, len(clean) - 1)
-        rise = clean[stop] - clean[start]
-        share = np.clip((np.append(below, above) - clean[start]) / np.where(rise > 0, rise, 1.0), 0.0, 1.0)
-        share = np.where(isinstance(self.sample.score, TopK), 1.0, share)
-        losses = (falling[start] + share * (falling[stop] - falling[start])) / self.n
-        return known(np.diff(losses.reshape(2, -1), axis=0)[0])
+        """Return the same, where the targets are likely to be crossed."""
+        cells, shares = np.transpose([self._last(target) for target in (*below, *above)])
+        falling, places = self._at_edges[1], cells.astype(np.int64)
+        start, stop = falling[np.maximum(places, 0)], falling[places + 1]
+        shares = np.where(isinstance(self.sample.score, TopK), 1.0, shares)
+        return known(np.diff((start + shares * (stop - start)).reshape(2, -1), axis=0)[0] / self.n)
 
     def tally(self) -> Talk[Tally]:
         """Return what is known of the wider cells that all calibrations have."""

@@ -7,6 +7,7 @@ scores in ``(EDGES[i - 1], EDGES[i]]``. Scores very close to 0 or to 1 share a c
 ones.
 """
 
+import math
 import sys
 from functools import lru_cache
 from typing import NamedTuple
@@ -103,11 +104,20 @@ def fine_ends(low: float, high: float, k: int, step: float = 0.0) -> Floats:
     >>> len(edges) < 250_000, bool(edges[edges >= -0.1][0] < -0.09998)
     (True, True)
     """
-    around = np.multiply.outer([-1.0, 1.0], _limits(_PILE, _PILE_BITS)).ravel()
-    piles = np.add.outer(1 + step * np.arange(1, min(k, _PILES) if step else 1), around).ravel()
-    # A score that begins at 0 is a mass: nobody wants the few sets that lie below 1/64.
-    ranges = (_FINE[0], (-6, -1), *_FINE[2:]) if low == 0 else _FINE
-    finer = _edges(_FINE_BITS, *ranges), -_limits(_FINEST, _FINE_BITS + 1)
+    steps = min(k, _PILES) - 1 if step else 0
+    # Around few piles they are finer.
+    bits = _PILE_BITS + int(math.log2(_PILES / max(steps, 1)))
+    around = np.multiply.outer([-1.0, 1.0], _limits(_PILE, bits)).ravel()
+    piles = np.add.outer(1 + step * np.arange(1, steps + 1), around).ravel()
+    # A score that begins at 0 is a mass: nobody wants the few sets that lie below 1/64. Above 1 it rises by
+    # steps, if there are some; else no score is there.
+    negative, positive, below_one, (least, most) = _FINE
+    most = max(most, math.ceil(math.log2(1 + step * k))) if high > 1 else least + 1
+    finer = [
+        _edges(_FINE_BITS, negative, (-6, -1) if low == 0 else positive, below_one, (least, most)),
+        -_limits(_FINEST, _FINE_BITS + 1),
+        1 - _limits(below_one, _FINE_BITS + (high == 1)),
+    ]
     every = np.unique(np.concatenate([EDGES, *finer, piles, threshold_grid(low, high, FINE_STEP)]))[:-1]
     # Rows may sum to a little more than 1.
     first, last = np.searchsorted(every, [low, high * 17 / 16], side="right")

@@ -91,6 +91,13 @@ def check(values: Array, tolerance: float) -> bool:
     return good
 
 
+def fetch(file: int, places: Ints, out: Array) -> bool:
+    """Read rows of bytes from their places in an open file; return whether it has them all."""
+    engine = _CURRENT.get() if hasattr(_CURRENT.get(), "fetch") else numpy
+    found: bool = engine.fetch(file, places, out)
+    return found
+
+
 def uniforms(values: Array | Lumped, seed: int) -> Floats:
     """Return one u in [0, 1) per row."""
     if isinstance(values, Lumped):
@@ -155,9 +162,9 @@ def profile(block: Block, thresholds: Thresholds, weights: Weights = None) -> In
     return found
 
 
-def counts(block: Block, thresholds: Floats) -> Ints:
-    """Return for each label how many rows have it in their sets, at several thresholds of its own."""
-    found: Ints = _of_block(block).counts(block, thresholds)
+def counts(block: Block, thresholds: Floats, weights: Weights = None) -> Ints:
+    """Return for each label what lies in sets at thresholds of its own: see `nacp.engine.numpy.counts`."""
+    found: Ints = _of_block(block).counts(block, thresholds, weights)
     return found
 
 

@@ -51,6 +51,10 @@ class Kept:
             each, self.scores, self.columns = (_joined(part) for part in self._parts)
             self.starts = np.append(0, np.cumsum(each))
 
+    def has(self, upto: float | None) -> bool:
+        """Return whether all labels that score at most so much are kept; of None, all labels are meant."""
+        return upto is not None and upto <= self.limit
+
     @property
     def complete(self) -> bool:
         """Whether all rows have been kept."""

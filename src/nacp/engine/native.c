@@ -11,6 +11,9 @@
 #include "edges.h"
 #include "parted.h"
 #include "splits.h"
+#ifndef _WIN32
+#include "fetch.h"
+#endif
 
 /* ---- Arguments ---- */
 
@@ -810,16 +813,18 @@ static PyObject *profile(PyObject *self, PyObject *args)
 
 /* counts: a profile by label */
 
-static int count_rows(const Call *call, const Thresholds *q, word *out)
+static int count_rows(const Call *call, const Counts *counts, const Weights *weights)
 {
     const Block *block = &call->block;
-    double *scores = malloc(sizeof *scores * ROWS_AT_ONCE * (size_t)block->k);
+    const word *of_rows[TILE_ROWS];
+    double *scores = malloc(sizeof *scores * TILE_ROWS * (size_t)block->k);
     Row row;
     int good = row_open(&row, block->k) && scores;
-    for (word i = call->first; good && i < call->last; i += ROWS_AT_ONCE) {
+    for (word i = call->first; good && i < call->last; i += TILE_ROWS) {
         place_some(&row, block, i, call->last, scores);
-        for (word t = 0; t < q->number; t++)
-            count_inside(scores, q->values + t * block->k, out + t * block->k, block->k);
+        for (word j = 0; j < TILE_ROWS; j++) /* rows that do not exist have no label in any set */
+            of_rows[j] = weights_of(weights, block, i + j < call->last ? i + j : i);
+        count_inside(counts, scores, of_rows);
     }
     row_close(&row);
     free(scores);
@@ -828,15 +833,21 @@ static int count_rows(const Call *call, const Thresholds *q, word *out)
 
 static PyObject *counts(PyObject *self, PyObject *args)
 {
-    PyObject *block, *values, *out;
+    PyObject *block, *values, *labels, *entries, *out;
     Py_ssize_t first, last;
     Call call;
     Thresholds q;
-    word *found;
-    if (!PyArg_ParseTuple(args, "OnnOO", &block, &first, &last, &values, &out)) return NULL;
+    Weights weights;
+    word *found, each = 0, kinds = 1;
+    if (!PyArg_ParseTuple(args, "OnnOOOO", &block, &first, &last, &values, &labels, &entries, &out)) return NULL;
     int good = rows_open(&call, block, first, last) && thresholds_open(&call, values, PER_LABEL, &q) &&
-               array_of(&call, out, q.number * call.block.k, 8, WRITTEN, &found);
-    if (good) WITHOUT_LOCK(good = count_rows(&call, &q, found));
+               weights_open(&call, labels, entries, &weights);
+    if (good) each = q.number * call.block.k, kinds = weights.table || weights.entries ? 2 : 1;
+    good = good && array_of(&call, out, kinds * each, 8, WRITTEN, &found);
+    if (good) {
+        Counts counts = {q.values, q.number, call.block.k, found, found, found + each};
+        WITHOUT_LOCK(good = count_rows(&call, &counts, &weights));
+    }
     DONE(call, good);
 }
 
@@ -1126,6 +1137,30 @@ static PyObject *vectors(PyObject *self, PyObject *args)
     Py_RETURN_NONE;
 }
 
+#ifndef _WIN32
+/* ---- fetch: rows from a file ---- */
+
+static PyObject *fetch(PyObject *self, PyObject *args)
+{
+    PyObject *places, *out;
+    Py_ssize_t first, last;
+    int file, found = 0;
+    Call call = {0};
+    const word *at;
+    char *rows;
+    if (!PyArg_ParseTuple(args, "OnniO", &places, &first, &last, &file, &out)) return NULL;
+    word number = length_of(places) / 8, bytes = length_of(out);
+    if (PyErr_Occurred()) return NULL;
+    if (first < 0 || last > number || first > last || bytes % (number ? number : 1))
+        return refuse("there are no such rows");
+    int good = array_of(&call, places, number, 8, NEEDED, &at) && array_of(&call, out, bytes, 1, WRITTEN, &rows);
+    if (good) WITHOUT_LOCK(found = fetch_rows(file, at, first, last, rows, (size_t)(number ? bytes / number : 0)));
+    call_close(&call);
+    if (!good || found < 0) return good ? PyErr_SetFromErrno(PyExc_OSError) : NULL;
+    return PyBool_FromLong(found);
+}
+#endif
+
 static PyMethodDef methods[] = {
     {"check", check, METH_VARARGS, NULL},       {"uniforms", uniforms, METH_VARARGS, NULL},
     {"label_scores", label_scores, METH_VARARGS, NULL}, {"scores", scores, METH_VARARGS, NULL},
@@ -1134,6 +1169,9 @@ static PyMethodDef methods[] = {
     {"profile", profile, METH_VARARGS, NULL},   {"sets", sets, METH_VARARGS, NULL},
     {"gains", gains, METH_VARARGS, NULL},       {"play", play, METH_VARARGS, NULL},
     {"masked_sums", masked_sums, METH_VARARGS, NULL}, {"vectors", vectors, METH_VARARGS, NULL},
+#ifndef _WIN32
+    {"fetch", fetch, METH_VARARGS, NULL},
+#endif
     {NULL, NULL, 0, NULL},
 };
 

@@ -17,6 +17,7 @@ import numpy as np
 from nacp._types import Array, Bools, Floats, Ints
 from nacp.engine import _native, numpy
 from nacp.engine import block as block_
+from nacp.engine.alone import ALONE
 from nacp.engine.cells import CELLS, EdgeIndex, cell_table, edge_index
 from nacp.engine.codes import Codes
 from nacp.engine.contract import ByLabel, Keep, Pairs, PerLabel, PerRow, Spec, Thresholds, Weights, Whole
@@ -101,6 +102,17 @@ def kept_block(kept: Kept, rows: slice | Ints, spec: Spec) -> block_.Block:
 def check(values: Array, tolerance: float) -> bool:
     """Return whether rows are probabilities: none negative or above 1, and each row sums to 1."""
     return all(_over_rows(_native.check, _plain(values), tolerance))
+
+
+def fetch(file: int, places: Ints, out: Array) -> bool:
+    """Read rows of bytes from their places in an open file; return whether it has them all."""
+    if not hasattr(_native, "fetch"):
+        return numpy.fetch(file, places, out)
+
+    def fetch_some(described: tuple[Any, ...], *arguments: Any) -> bool:
+        return _native.fetch(*(places, *arguments, file, out))
+
+    return all(_over_rows(fetch_some, (None, *out.shape)))
 
 
 def uniforms(values: Array, seed: int) -> Floats:
@@ -204,18 +216,19 @@ def profile(block: block_.Block, thresholds: Thresholds, weights: Weights = None
     return out
 
 
-def counts(block: block_.Block, thresholds: Floats) -> Ints:
-    """Return for each label how many rows have it in their sets, at several thresholds of its own."""
+def counts(block: block_.Block, thresholds: Floats, weights: Weights = None) -> Ints:
+    """Return for each label what lies in sets at thresholds of its own: see `nacp.engine.numpy.counts`."""
     if not isinstance(block, Block):
-        return numpy.counts(block, thresholds)
+        return numpy.counts(block, thresholds, weights)
     values = np.ascontiguousarray(thresholds)
+    shape = values.shape if weights is None else (2, *values.shape)
 
     def count(*arguments: Any) -> Ints:
-        out = np.zeros(values.shape, dtype=np.int64)
+        out = np.zeros(shape, dtype=np.int64)
         _native.counts(*(*arguments, out))
         return out
 
-    found: Ints = sum(_over_rows(count, block.described, values))
+    found: Ints = sum(_over_rows(count, block.described, values, *_weights(weights)))
     return found
 
 
@@ -367,7 +380,8 @@ if hasattr(os, "register_at_fork"):
 def _over_rows(function: Callable[..., Any], described: tuple[Any, ...], *arguments: Any) -> list[Any]:
     """Call a function for parts of the rows, each in a thread; return what it returns, in order."""
     rows, k = described[1], described[2]
-    parts = min(_threads(), rows * k // _ENTRIES_PER_THREAD, rows)
+    threads = 1 if ALONE.get() else _threads()
+    parts = min(threads, rows * k // _ENTRIES_PER_THREAD, rows)
     if parts < 2:
         return [function(described, 0, rows, *arguments)]
     ends = [rows * i // parts for i in range(parts + 1)]

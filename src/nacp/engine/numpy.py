@@ -12,6 +12,8 @@ from nacp.engine.cells import CELLS, EDGES, codes_between
 from nacp.engine.contract import ByEntry, ByLabel, Keep, Pairs, PerLabel, PerRow, Spec, Thresholds, Weights
 from nacp.engine.formula import Expression
 from nacp.engine.hashing import hashed_uniforms
+from nacp.engine.plain import fetch as fetch
+from nacp.engine.plain import masked_sums as masked_sums
 from nacp.engine.ranks import (
     LabelRanks,
     evaluate,
@@ -24,7 +26,6 @@ from nacp.tuning import tuning
 NAME = "numpy"
 play = betting.play
 _SAMPLED = 512  # entries that show where rows are cut beyond a limit
-_MASKED_ROWS = 1 << 13
 
 
 def check(values: Array, tolerance: float) -> bool:
@@ -234,13 +235,19 @@ def profile(block: Block, thresholds: Thresholds, weights: Weights = None) -> Ar
     return np.cumsum(added, axis=1, out=added) + base[:, None]
 
 
-def counts(block: Block, thresholds: Floats) -> Ints:
+def counts(block: Block, thresholds: Floats, weights: Weights = None) -> Ints:
     """Return for each label how many rows have it in their sets, at several thresholds of its own.
 
-    Both are of shape (thresholds, k).
+    Both are of shape (thresholds, k). With weights: what these pairs gain and lose, (2, thresholds, k).
     """
-    found = [np.count_nonzero(_below(block, PerLabel(each)), axis=0) for each in thresholds]
-    return np.array(found, dtype=np.int64).reshape(thresholds.shape)
+    if weights is None:
+        found = [np.count_nonzero(_below(block, PerLabel(each)), axis=0) for each in thresholds]
+        return np.array(found, dtype=np.int64).reshape(thresholds.shape)
+    weighed, sums = weights.all(), np.zeros((2, *thresholds.shape), dtype=np.int64)
+    for part, signed in zip(sums, (np.maximum(weighed, 0), np.maximum(-weighed, 0)), strict=True):
+        for total, each in zip(part, thresholds, strict=True):
+            total += np.where(_below(block, PerLabel(each)), signed, 0).sum(axis=0)
+    return sums
 
 
 def squares(block: Block, ends: Floats, into: Ints) -> None:
@@ -355,26 +362,6 @@ def sets(
     starts = np.searchsorted(flat, np.arange(len(inside) + 1) * block.shape[1])
     sizes = np.diff(starts)
     return sizes, flat - np.repeat(np.arange(len(inside)) * block.shape[1], sizes)
-
-
-def masked_sums(masks: Bools, counts: Array, most: int) -> Ints:
-    """Return the sums of the rows of counts that each mask chooses: (masks, columns).
-
-    Parameters
-    ----------
-    masks : array of bool of shape (masks, rows)
-        Which rows each of them chooses.
-    counts : array of uint32 of shape (rows, columns)
-        Whole numbers.
-    most : int
-        None of them is above it.
-    """
-    sums = np.zeros((len(masks), counts.shape[1]), dtype=np.int64)
-    for start in range(0, len(counts), _MASKED_ROWS):
-        some = slice(start, start + _MASKED_ROWS)
-        # As floats, of which a product is quick; sums of whole numbers below 2^53 are exact.
-        sums += (masks[:, some].astype(np.float64) @ counts[some].astype(np.float64)).astype(np.int64)
-    return sums
 
 
 def down(dtype: np.dtype[np.floating], q: float) -> np.floating:

@@ -678,19 +678,24 @@ static void row_add_up(Row *row, word start, word stop, int counts)
     }
 }
 
+/* The columns and, as floats, the probabilities of words. */
+WIDE static void unpack(const uint64_t *restrict words, int32_t *restrict columns, double *restrict p, word n)
+{
+    for (word j = 0; j < n; j++) columns[j] = (int32_t)(uint32_t)words[j];
+    for (word j = 0; j < n; j++) p[j] = probability(words[j]);
+}
+
 /* Look at some more labels of row i that have been collected: put them in order, add up and score them. */
 static void row_look(Row *row, const Block *block, word i, word least)
 {
     Quantities *q = &row->q;
     word start = row->number, stop = start + row_order(row, least);
-    const uint64_t *words = row->words - row->first;
-    for (word j = start; j < stop; j++) {
-        row->columns[j] = (int32_t)(uint32_t)words[j];
-        q->p[j] = block->width == 4 ? probability(words[j]) : entry(block, i, row->columns[j]);
-    }
-    if (block->width == 8) /* the room of words that have been taken is free */
+    unpack(row->words + start - row->first, row->columns + start, q->p + start, stop - start);
+    if (block->width == 8) { /* the room of words that have been taken is free */
+        for (word j = start; j < stop; j++) q->p[j] = entry(block, i, row->columns[j]);
         order_within(q->p + start, row->columns + start, stop - start, block, i, row->words + start - row->first,
                      row->spare + start - row->first);
+    }
     row_add_up(row, start, stop, block->counts);
     row->number = stop;
     if (start == 0 && stop) q->top = q->p[0];

@@ -162,12 +162,21 @@ def profile(block: block_.Block, thresholds: Thresholds, weights: Weights = None
     return fetched(upto).astype(np.int64, copy=False)
 
 
-def counts(block: block_.Block, thresholds: Floats) -> Ints:
-    """Return for each label how many rows have it in their sets, at several thresholds of its own."""
+def counts(block: block_.Block, thresholds: Floats, weights: Weights = None) -> Ints:
+    """Return for each label what lies in sets at thresholds of its own: see `nacp.engine.numpy.counts`."""
     if not isinstance(block, Block):
-        return numpy.counts(block, thresholds)
-    found = [_below(block, PerLabel(each)).sum(dim=0) for each in thresholds]
-    return fetched(torch.stack(found)) if found else np.zeros(thresholds.shape, dtype=np.int64)
+        return numpy.counts(block, thresholds, weights)
+    below = [_below(block, PerLabel(each)) for each in thresholds]
+    if weights is None:
+        return (
+            fetched(torch.stack([each.sum(dim=0) for each in below]))
+            if below
+            else np.zeros((0, block.shape[1]), dtype=np.int64)
+        )
+    weighed = _weights(weights, block)
+    parts = [weighed.clamp(min=0), (-weighed).clamp(min=0)]
+    found = [[(each * part).sum(dim=0) for each in below] for part in parts]
+    return fetched(torch.stack([torch.stack(each) for each in found]))
 
 
 def squares(block: block_.Block, ends: Floats, into: Ints) -> None:

@@ -94,7 +94,7 @@ def _worst(coverage: PartedCoverage) -> Floats:
 
 def bet(coverage: PartedCoverage, alpha: float, delta: float, grid: Floats, seed: int) -> Talk[list[Finding]]:
     """Return for each group the smallest threshold of the grid from which on upwards all bets are won."""
-    if coverage.constant is not None and (yield from _hopeless(coverage, alpha, delta, grid)):
+    if coverage.counts_weights and (yield from _hopeless(coverage, alpha, delta, grid)):
         return [_unpassed(coverage, g) for g in range(coverage.number)]
     pairs, hits, rest, net = yield from coverage.curves(grid)
     starts = hopeful(coverage, alpha, delta, hits, rest)
@@ -120,11 +120,15 @@ def _hopeless(coverage: PartedCoverage, alpha: float, delta: float, grid: Floats
     hits = np.bincount(
         coverage.of_labels[coverage.sample.label_scores <= grid[-1]], minlength=coverage.number
     )
-    each: float = coverage.unit * (coverage.constant or 0)
-    if not hopeful(coverage, alpha, delta, hits[:, None], np.float64(each) * coverage.pairs[:, None]).all():
+
+    def none_is_hopeful(gains: Ints, losses: Ints) -> bool:
+        rest = np.float64(coverage.unit) * (gains - losses)[:, None]
+        return bool(hopeful(coverage, alpha, delta, hits[:, None], rest).all())
+
+    if not none_is_hopeful(*coverage.totals):
         return False
-    pairs = yield from coverage.counted(np.full((1, coverage.number), grid[-1]))
-    return bool(hopeful(coverage, alpha, delta, hits[:, None], np.float64(each) * pairs.T).all())
+    weighed = yield from coverage.counted(np.full((1, coverage.number), grid[-1]))
+    return none_is_hopeful(*weighed[:, 0])
 
 
 def _unpassed(coverage: PartedCoverage, group: int) -> Finding:

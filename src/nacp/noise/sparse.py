@@ -22,7 +22,10 @@ _WRITTEN = 1 << 22  # entries that an inverse may have to be written out: 64 MB
 _AT_ONCE = (
     16  # rows that are solved for at once: always as many, so that no bit depends on who is solved with whom
 )
-_PRECISION = 2.0**-50  # of rows that are solved for: by how much the sum of the absolute values may be wrong
+_PRECISION = 2.0**-50  # of sums of rows: by how much that of the absolute values may be wrong
+_LAST_STEP = 2.0**-48  # what may still change of a row that is solved for, as a share of its size
+_UNCHECKED, _CHECKED = 8, 4  # after so many steps, and so many more, one looks how much that is
+_TURNS = 100  # steps to find what fades most slowly
 
 
 @dataclass(frozen=True, eq=False)
@@ -223,20 +226,48 @@ class SolvedMatrix(ClassMatrix):
         """Yield the rest in some rows at a time."""
         for start in range(0, len(rows), _AT_ONCE):
             some = rows[start : start + _AT_ONCE]
-            units = np.zeros((self.k, _AT_ONCE))
+            units, slow, tolerances = np.zeros((self.k, _AT_ONCE)), *np.zeros((2, _AT_ONCE))
+            here = slice(len(some))
             units[some, np.arange(len(some))] = 1.0
-            solved = self._solve(units)[:, : len(some)].T
+            slow[here], tolerances[here] = self._slowest[0][some], _LAST_STEP * self._sizes[some]
+            solved = self._solve(units, self._slowest[1][:, None] * slow, tolerances)[:, here].T
             solved[np.arange(len(some)), some] -= self.own[some]
             yield slice(start, start + len(some)), solved
 
-    def _solve(self, given: Floats) -> Floats:
-        """Return the transpose of ``given.T @ W``."""
+    @cached_property
+    def _slowest(self) -> tuple[Floats, Floats]:
+        """What fades most slowly in the series: how much of it each class starts, and what it adds up to.
+
+        The first eigenvectors of ``D^-1 E``, by powers. Where classes are confused at random, all else fades
+        in far fewer steps. Rows are solved for from there on, so only the number of steps depends on it.
+        """
+        turned, _ = self._steps
+        right, left = np.ones(self.k), np.ones(self.k)
+        for _ in range(_TURNS):
+            right, left = turned.T @ right, turned @ left
+            if min(right.max(), left.max()) == 0:
+                return right, left  # the series comes to an end
+            right, left = right / right.max(), left / left.max()
+        both = float(left @ right)
+        ratio = float((turned @ left) @ right) / both
+        return read_only(right), read_only(left / (both * (1 + ratio)))
+
+    def _solve(self, given: Floats, found: Floats, tolerances: Floats) -> Floats:
+        """Return the transpose of ``given.T @ W``, from a guess on; each column stops by itself."""
         turned, times = self._steps
-        found = given
-        for _ in range(times):
+        solved, going = np.empty_like(given), np.ones(given.shape[1], dtype=bool)
+        for step in range(1, 2 * times + _CHECKED + 1):
             product = turned @ found
-            found = np.subtract(given, product, out=product)
-        return found * (self.own if given.ndim == 1 else self.own[:, None])
+            found, before = np.subtract(given, product, out=product), found
+            if step > _UNCHECKED and step % _CHECKED == 0:
+                change = np.abs(np.subtract(found, before, out=before), out=before).sum(axis=0)
+                stops = going & (change <= tolerances)
+                solved[:, stops] = found[:, stops]
+                going &= ~stops
+                if not going.any():
+                    break
+        solved[:, going] = found[:, going]
+        return solved * self.own[:, None]
 
     def rest_bounds(self) -> tuple[float, float]:
         most = float((self._sizes - self.own).max())
@@ -259,7 +290,11 @@ class SolvedMatrix(ClassMatrix):
         return np.full(self.k, low), np.full(self.k, high)
 
     def push(self, weights: Floats) -> Floats:
-        return self._solve(weights)
+        turned, times = self._steps
+        found = weights
+        for _ in range(times):
+            found = weights - turned @ found
+        return found * self.own
 
     def pull(self, values: Floats) -> Floats:
         turned, times = self._steps

@@ -39,15 +39,6 @@ def open_points(
     return rows, check_labels(labels, rows.n, rows.k, known, name=names[1]), known
 
 
-def open_test(probs: Any, labels: Any, *, k: int, **known: Any) -> tuple[Rows, Ints | None]:
-    """Check points on which sets are to be measured, and their labels if there are some."""
-    rows = open_rows(probs, k=k, name="test_probs", **known)
-    if labels is None:
-        return rows, None
-    names = check_classes(known.get("classes"), k)
-    return rows, check_labels(labels, rows.n, k, names, name="test_labels")
-
-
 def open_rows(
     probs: Any,
     *,

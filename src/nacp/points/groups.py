@@ -34,6 +34,20 @@ def check_row_groups(groups: Any, n: int) -> tuple[tuple[Any, ...], Ints]:
     return tuple(names), np.array([number[name] for name in found], dtype=np.int64)[places]
 
 
+def check_aligned(groups: Any, rows: Any, name: str = "probs") -> None:
+    """Refuse groups in a table with the same rows as another, by their index, but in another order."""
+    index: Any = getattr(groups, "index", None)
+    other: Any = getattr(rows, "index", None)
+    if not hasattr(index, "equals") or not hasattr(other, "equals") or len(index) != len(other):
+        return
+    if not index.equals(other) and index.is_unique and index.isin(other).all():
+        raise InputError(
+            "groups",
+            f"has the index of {name} in another order, and is taken row by row",
+            remedy=f"pass groups.loc[{name}.index]",
+        )
+
+
 def known_groups(groups: Any, n: int, names: tuple[Any, ...]) -> Ints:
     """Return which of some names each of n rows has; refuse others."""
     if groups is None:
@@ -48,11 +62,15 @@ def known_groups(groups: Any, n: int, names: tuple[Any, ...]) -> Ints:
             shown = ", ".join(map(repr, names[:5])) + (
                 f" and {len(names) - 5:,} more" if len(names) > 5 else ""
             )
+            kinds = {str(each): type(each) for each in names}
+            meant = kinds.get(str(name))
             raise InputError(
                 "groups",
                 f"holds {name!r} in row {int(np.argmax(places == i))}, a group that was not calibrated "
                 f"(these were: {shown})",
-                remedy="calibrate with points of this group too, or leave its rows out",
+                remedy="calibrate with points of this group too, or leave its rows out"
+                if meant is None
+                else f"pass groups as {'texts' if meant is str else 'numbers'}, as the calibration has them",
             )
     return np.array([number[name] for name in found], dtype=np.int64)[places]
 

@@ -110,6 +110,12 @@ class LazyRows(Rows):
         found: Array = _computed(self._matrix[rows][:, columns])
         return found
 
+    def some(self, rows: Ints) -> Rows:
+        """Return some of the rows, ascending: they stay where they are."""
+        if not len(rows):
+            return Rows(np.empty((0, self.k), dtype=self._matrix.dtype), *self.seen_as)
+        return LazyRows(self._matrix[rows], self.options)
+
     def cut(self, values: Any) -> list[Any]:
         """Cut an array with something for each row as the rows are."""
         return [values[start : start + size] for start, size in zip(self.starts, self.sizes, strict=True)]
@@ -220,6 +226,15 @@ def open_given(probs: Any, labels: Any, *, later: bool = False, **options: Any) 
     if is_lazy(probs):
         return open_lazy(probs, labels, **options)
     return open_rows(probs, later=later, **options)
+
+
+def open_test(probs: Any, labels: Any, *, k: int, **known: Any) -> tuple[Rows, Ints | None]:
+    """Check points on which sets are to be measured, and their labels if there are some."""
+    rows = open_given(probs, labels, k=k, name="test_probs", **known)
+    if labels is None:
+        return rows, None
+    names = check_classes(known.get("classes"), k)
+    return rows, check_labels(labels, rows.n, k, names, name="test_labels")
 
 
 def open_more(rows: Rows, unlabelled: Any, **options: Any) -> Rows:

@@ -7,6 +7,7 @@ once, some columns of a group at a time, into a temporary file that takes as muc
 from collections.abc import Iterator, Sequence
 from importlib import import_module
 from pathlib import Path
+from threading import Lock
 from typing import IO, Any, NamedTuple, cast
 from weakref import finalize
 
@@ -37,6 +38,7 @@ class ParquetPart:
         self._stamp = stamp_of(path)
         self._pieces: list[_Piece] = []
         self._decoded: IO[bytes] | None = None
+        self._lock = Lock()  # rows are read ahead while others may be read
         n, several = file.metadata.num_rows, len(columns) > 1
         self.names = tuple(columns) if several else None
         self.dtype: np.dtype[Any] = np.dtype(np.float32 if narrow else np.float64)
@@ -54,8 +56,9 @@ class ParquetPart:
         if len(self.shape) == 1:
             out[...] = self._labels[rows]
             return
-        if self._decoded is None:
-            self._decode()
+        with self._lock:
+            if self._decoded is None:
+                self._decode()
         wanted = np.arange(self.shape[1]) if picked is None else picked
         for (start, stop), (first, last), place in self._pieces:
             inside = np.flatnonzero((wanted >= first) & (wanted < last))

@@ -6,7 +6,9 @@ import os
 import re
 import sys
 from collections.abc import Callable, Sequence
+from itertools import pairwise
 from pathlib import Path
+from threading import Lock
 from typing import Any
 
 import numpy as np
@@ -17,7 +19,8 @@ from nacp.points.parquet import open_parquet
 from nacp.points.raw import open_npy, open_safetensors
 
 _ENDINGS = (".npy", ".safetensors", ".parquet")
-_BUFFERS = 2
+_BUFFERS = 3  # one that is read, one that is read ahead, and one that is about to be let go of
+_ONE_AT_A_TIME = Lock()  # while rows are read ahead, others may be read
 
 
 def open_parts(path: Any, key: str | None = None) -> "Parts":
@@ -167,6 +170,9 @@ class Parts:
         if isinstance(rows, slice) and rows.step in (None, 1):
             start, stop, _ = rows.indices(len(self))
             return self._slice(start, max(start, stop), picked)
+        plain = isinstance(rows, np.ndarray) and rows.ndim == 1 and rows.dtype.kind == "i" and len(rows)
+        if plain and rows.min() >= 0 and rows.max() < len(self):
+            return self._some(rows, picked)
         wanted = np.arange(len(self))[rows]
         found = self._some(np.atleast_1d(wanted), picked)
         return found if np.ndim(wanted) else found[0]
@@ -175,12 +181,13 @@ class Parts:
         """Return room for rows: used again as soon as nobody holds what was handed out."""
         shape = (rows, *self.shape[1:]) if picked is None or self.ndim == 1 else (rows, len(picked))
         number = math.prod(shape)
-        for each in self._buffers:
-            if sys.getrefcount(each) == 3 and len(each) >= number:  # the list, this loop, and the question
-                return each[:number].reshape(shape)
-        buffer = np.empty(number, self.dtype)
-        self._buffers = [*self._buffers, buffer][-_BUFFERS:]
-        return buffer[:].reshape(shape)
+        with _ONE_AT_A_TIME:
+            for each in self._buffers:
+                if sys.getrefcount(each) == 3 and len(each) >= number:  # the list, this loop, the question
+                    return each[:number].reshape(shape)
+            buffer = np.empty(number, self.dtype)
+            self._buffers = [*self._buffers, buffer][-_BUFFERS:]
+            return buffer[:].reshape(shape)
 
     def _slice(self, start: int, stop: int, picked: Ints | None, out: Array | None = None) -> Array:
         """Read rows that lie one after the other."""
@@ -199,13 +206,15 @@ class Parts:
     def _some(self, wanted: Ints, picked: Ints | None) -> Array:
         """Read rows all over, from each part those that lie in it."""
         out, order = self._out(len(wanted), picked), np.argsort(wanted, kind="stable")
+        ascending = bool(np.all(order[1:] > order[:-1]))
         cuts = np.searchsorted(wanted[order], self._ends)
-        for i, part in enumerate(self._parts):
-            here = order[cuts[i] : cuts[i + 1]]
+        for i, (start, stop) in enumerate(pairwise(cuts)):
+            here = order[start:stop]
             if len(here):
-                found = np.empty((len(here), *out.shape[1:]), self.dtype)
-                part.read(wanted[here] - self._ends[i], picked, found)
-                out[here] = found
+                found = out[start:stop] if ascending else self._out(len(here), picked)
+                self._parts[i].read(wanted[here] - self._ends[i], picked, found)
+                if not ascending:
+                    out[here] = found
         return out
 
 

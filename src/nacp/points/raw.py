@@ -2,14 +2,16 @@
 
 import json
 import math
-from collections.abc import Iterable
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import IO, Any, TypeAlias
 
 import numpy as np
 
 from nacp._types import Array, Ints
+from nacp.engine import fetch
 from nacp.errors import InputError
 
 # How safetensors calls what NumPy has; of bfloat16, which it has not, the bits are read.
@@ -35,32 +37,26 @@ class RawPart:
 
     def read(self, rows: Where, picked: Ints | None, out: Array) -> None:
         """Read rows, or some columns of them, in ascending order."""
-        refuse_changed(self.path, self.stamp)
         width = math.prod(self.shape[1:])
         whole = picked is None and not self.rounded
         found = out if whole else np.empty((len(out), *self.shape[1:]), self.dtype)
-        flat = memoryview(found.reshape(-1).view(np.uint8))  # type: ignore[arg-type]
-        each, done = width * self.dtype.itemsize, 0
-        with self.path.open("rb", buffering=0) as file:
-            for first, number in _runs(rows):
-                file.seek(self.start + first * each)
-                upto = done + number * each
-                while done < upto:
-                    more = file.readinto(flat[done:upto])
-                    if not more:
-                        raise InputError(str(self.path), "ends too early: it has changed since it was opened")
-                    done += more
+        each = width * self.dtype.itemsize
+        some = np.array([rows.start]) if isinstance(rows, slice) else rows
+        with self._opened() as file:
+            places, flat = self.start + some * each, found.reshape(-1).view(np.uint8)
+            if flat.size and not fetch(file.fileno(), places, flat.reshape(len(some), -1)):
+                raise InputError(str(self.path), "ends too early: it has changed since it was opened")
         if whole:
             return
-        some = found if picked is None else found[:, picked]
-        out[...] = (some.astype(np.uint32) << 16).view(np.float32) if self.rounded else some
+        kept = found if picked is None else found[:, picked]
+        out[...] = (kept.astype(np.uint32) << 16).view(np.float32) if self.rounded else kept
 
-
-def _runs(rows: Where) -> Iterable[tuple[int, int]]:
-    """Return where rows begin, and how many lie one after the other."""
-    if isinstance(rows, slice):
-        return [(rows.start, rows.stop - rows.start)]
-    return ((int(row), 1) for row in rows)
+    @contextmanager
+    def _opened(self) -> Iterator[IO[bytes]]:
+        """Open the file for a while."""
+        refuse_changed(self.path, self.stamp)
+        with self.path.open("rb", buffering=0) as file:
+            yield file
 
 
 def stamp_of(path: Path) -> tuple[int, int]:

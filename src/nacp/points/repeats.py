@@ -98,5 +98,6 @@ def _places(rows: Rows, columns: Ints, some: Array, keys: Floats) -> list[Ints]:
 
 def _sorted(values: Array) -> bool:
     """Return whether rows are in the order of one of their values."""
-    steps = np.diff(values, axis=0)
-    return bool((((steps >= 0).all(axis=0) | (steps <= 0).all(axis=0)) & steps.any(axis=0)).any())
+    low, high = values[:-1], values[1:]  # not their differences: both may be infinite
+    ordered = (low <= high).all(axis=0) | (low >= high).all(axis=0)
+    return bool((ordered & (low != high).any(axis=0)).any())

@@ -12,6 +12,7 @@ from nacp.engine.lumped import Block, scored
 from nacp.errors import InputError
 from nacp.points.arrays import Rows, Widths, tell
 
+_SPARSE = "pass probs.toarray(), or nacp.TopRows if only the top entries of rows are known"
 _TOLERANCE = 1e-3  # by how much a row's sum may exceed 1, and miss it where the others are 0
 
 
@@ -279,7 +280,7 @@ def open_top(
             top = TopRows.from_sparse(probs)
         except InputError as error:
             what = f"is a sparse matrix, whose other entries are 0, and {error.problem}"
-            raise InputError(name, what, found=error.found, remedy="pass probs.toarray()") from None
+            raise InputError(name, what, found=error.found, remedy=_SPARSE) from None
     else:
         return None
     if changed or not probabilities:

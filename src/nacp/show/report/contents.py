@@ -34,7 +34,8 @@ from nacp.errors import InputError
 from nacp.estimation import NoiseEstimate
 from nacp.guarantees import GUARANTEES, Guarantee, as_guarantee, coverage_under
 from nacp.noise import NoiseLike, Unsaid, as_noise, basis_of
-from nacp.points import column_names, open_points, open_test
+from nacp.points import column_names, open_points
+from nacp.points.lazy import open_test
 from nacp.scores import as_score
 from nacp.sets import PredictionSets
 from nacp.show.report.curve import curve_of
