@@ -500,6 +500,7 @@ def test_malformed_arguments_are_errors_and_never_crashes():
         np.zeros((k, k), np.int64),
     )
     cuts, hashing = np.full(4, 0.01), (np.arange(3), np.arange(4, dtype=np.uint64))
+    many, one_cell = np.linspace(0, 1, 30), np.zeros_like(cell_table())  # of so many an index is made
     good = {
         "check": (described, 0, n, 1e-3),
         "uniforms": (described, 0, n, *hashing, np.empty(n)),
@@ -510,26 +511,17 @@ def test_malformed_arguments_are_errors_and_never_crashes():
             np.array([-1.0, 0.5]),
         ),
         "window": (described, 0, n, np.array([0.1, 0.5]), labels, table),
-        "profile": (
-            described,
-            0,
-            n,
-            np.array([0.1, 0.5]),
-            0,
-            labels,
-            table,
-            np.zeros((n, 2), dtype=np.int64),
-        ),
+        "profile": (described, 0, n, many, 0, labels, table, np.zeros((n, 30), dtype=np.int64), one_cell, 1),
         "counts": (described, 0, n, np.full((2, k), 0.5), labels, table, np.zeros((2, 2, k), dtype=np.int64)),
         "sets": (described, 0, n, np.array([0.5]), 0, True, np.zeros(n, dtype=np.int64)),
         "gains": (
-            described, 0, n, np.array([0.1, 0.5]), labels, table, np.empty(n), np.empty(n), 0.5,
-            np.array([1, 0, 1]), np.empty(3), 1.0, np.empty((n, 3)), cell_table(), CELLS,
+            described, 0, n, many, labels, table, np.empty(n), np.empty(n), 0.5,
+            np.array([1, 0, 1]), np.empty(3), 1.0, np.empty((n, 3)), one_cell, 1,
         ),
     }  # fmt: skip
     odd = [None, -1, 10**6, 2**62, 3.5, "x", b"", b"abc", (1, 2), (), np.empty(0), np.empty(3)]
     odd += [np.full(k, 10**9), values[:, ::2], np.full((n, k), -5), np.zeros(7, np.int8)[1:]]
-    odd += [np.full(2000, 2**31 - 1, dtype=np.int32)]
+    odd += [np.full(2000, 2**31 - 1, dtype=np.int32), one_cell + 1, one_cell - 1, np.full(30, np.nan)]
     for name, arguments in good.items():
         verb = getattr(_native, name)
         verb(*arguments)

@@ -7,7 +7,7 @@ import pytest
 
 import nacp
 from nacp.paper import splits, twins
-from nacp.paper.methods import cost, our_methods, six_methods
+from nacp.paper.methods import aware, cost, our_methods, six_methods
 from nacp.tuning import tuned
 
 
@@ -136,6 +136,7 @@ def test_bad_splits_are_refused():
         splits.run_splits(probs, labels, noise=0.2, noisy_labels=labels[:50])
 
 
+@pytest.mark.filterwarnings("ignore::nacp.NoValidThresholdWarning")
 @pytest.mark.parametrize("kind", ["top rows", "own function"])
 def test_splits_of_what_is_written_out_are_calibrations(kind):
     probs, labels = twins.simulate("cifar10", n=600, random_state=1)
@@ -147,16 +148,22 @@ def test_splits_of_what_is_written_out_are_calibrations(kind):
             return probs[rows]
         return nacp.TopRows(order[rows], np.take_along_axis(probs, order, axis=1)[rows], k=10)
 
-    noise, methods = nacp.UniformNoise(0.2), six_methods(10)[:3]
+    noise, methods, alphas = nacp.UniformNoise(0.2), [*six_methods(10)[:3], aware(nacp.PAC())], [0.02, 0.1]
     found = splits.run_splits(
-        points(slice(None)), labels, noise=noise, score=score, methods=methods, splits=3
+        points(slice(None)), labels, noise=noise, alpha=alphas, score=score, methods=methods, splits=3
     )
     for split in range(3):
         chosen, noisy = splits.draw_split(labels, 10, noise, 300, 0, split)
         for m, method in enumerate(methods):
             given = labels if method.sees_clean else noisy
             model = noise if method.noise_aware else None
-            cal = nacp.calibrate(
-                points(chosen), given[chosen], noise=model, score=score, guarantee=method.guarantee
+            cals = nacp.calibrate(
+                points(chosen),
+                given[chosen],
+                noise=model,
+                alpha=alphas,
+                score=score,
+                guarantee=method.guarantee,
+                random_state=split,
             )
-            assert found.thresholds[m, 0, split] == cal.threshold
+            assert found.thresholds[m, :, split].tolist() == [cal.threshold for cal in cals]

@@ -93,8 +93,7 @@ def check(values: Array, tolerance: float) -> bool:
 
 def fetch(file: int, places: Ints, out: Array) -> bool:
     """Read rows of bytes from their places in an open file; return whether it has them all."""
-    engine = _CURRENT.get() if hasattr(_CURRENT.get(), "fetch") else numpy
-    found: bool = engine.fetch(file, places, out)
+    found: bool = _CURRENT.get().fetch(file, places, out)
     return found
 
 
@@ -201,7 +200,7 @@ def gains(block: Block, *arguments: Any) -> Floats:
 
 
 def masked_sums(masks: Bools, counts: Array, most: int) -> Ints:
-    """Return the sums of the rows of counts that each mask chooses: see `nacp.engine.numpy.masked_sums`."""
+    """Return the sums of the rows of counts that each mask chooses: see `nacp.engine.plain.masked_sums`."""
     sums: Ints = _CURRENT.get().masked_sums(masks, counts, most)
     return sums
 

@@ -17,6 +17,7 @@ sets           the labels in the sets
 gains          per row, what bets on its share gain
 play           how bets go: not of rows, but as often done
 masked_sums    sums of the rows of a table that masks choose; not of rows either
+fetch          rows of bytes from a file
 =============  ========================================================================================
 
 Weights of pairs are all equal (None), by the row's given label (`ByLabel`), or by entry (`ByEntry`), and

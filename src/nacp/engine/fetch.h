@@ -1,4 +1,4 @@
-/* Rows of a file, read from the places where they lie: the compiled twin of `fetch` in numpy.py. No Python here. */
+/* Rows of a file, read from the places where they lie: the compiled twin of `fetch` in plain.py. No Python here. */
 
 #ifndef NACP_FETCH_H
 #define NACP_FETCH_H

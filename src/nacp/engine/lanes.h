@@ -6,14 +6,12 @@ typedef TYPE NAME(Vector) __attribute__((vector_size(BYTES)));
 typedef MASK NAME(Mask) __attribute__((vector_size(BYTES)));
 typedef double NAME(Doubles) __attribute__((vector_size(BYTES)));
 typedef word NAME(Words) __attribute__((vector_size(BYTES)));
-typedef int16_t NAME(Halves) __attribute__((vector_size(BYTES)));
 typedef TYPE NAME(Part) __attribute__((vector_size(BYTES / sizeof(double) * sizeof(TYPE)))); /* as many of them */
 
 #define Vector NAME(Vector)
 #define Mask NAME(Mask)
 #define Doubles NAME(Doubles)
 #define Words NAME(Words)
-#define Halves NAME(Halves)
 #define LANES ((word)(BYTES / sizeof(TYPE)))
 #define WIDTH ((word)(BYTES / sizeof(word)))
 #define PARTS ((int)(sizeof(double) / sizeof(TYPE)))
@@ -47,13 +45,6 @@ static inline word NAME(total)(Mask numbers)
 {
     word total = 0;
     for (int lane = 0; lane < LANES; lane++) total += numbers[lane];
-    return total;
-}
-
-static inline word NAME(halves)(Halves numbers)
-{
-    word total = 0;
-    for (int lane = 0; lane < 2 * LANES; lane++) total += numbers[lane];
     return total;
 }
 
@@ -158,6 +149,16 @@ static Standing NAME(standing)(const void *row, word k, double entry)
 
 /* How many entries are at least cuts[j]: floats above 0 that have no other bits than the leading 16. */
 #ifdef HALVES
+typedef int16_t NAME(Halves) __attribute__((vector_size(BYTES)));
+#define Halves NAME(Halves)
+
+static inline word NAME(halves)(Halves numbers)
+{
+    word total = 0;
+    for (int lane = 0; lane < 2 * LANES; lane++) total += numbers[lane];
+    return total;
+}
+
 static void NAME(numbers)(const void *row, word k, const double *cuts, word *number)
 {
     const TYPE *p = row;
@@ -173,6 +174,7 @@ static void NAME(numbers)(const void *row, word k, const double *cuts, word *num
         EACH_CUT number[j] += NAME(halves)(numbers[j]);
     }
 }
+#undef Halves
 #else
 static void NAME(numbers)(const void *row, word k, const double *cuts, word *number)
 {
@@ -289,6 +291,5 @@ static const Lanes NAME(lanes) = {
 #undef EACH_CUT
 #undef EACH_CUT_AND_0
 #undef Words
-#undef Halves
 #undef WIDTH
 #undef ONLY

@@ -708,10 +708,7 @@ static int index_open(Thresholds *q, word cells)
 /* The first of ascending thresholds, from `low` on, that a score is at most; by doubling, as it is mostly near. */
 static word place_of(const Thresholds *q, word low, double score)
 {
-    if (q->starts) {
-        for (low = q->starts[cell_of(q->cells, score)]; low < q->number && q->values[low] < score;) low++;
-        return low;
-    }
+    if (q->starts) low = q->starts[cell_of(q->cells, score)];
     word step = 1, high = low;
     while (high < q->number && q->values[high] < score) low = high + 1, high += step, step *= 2;
     high = high < q->number ? high : q->number;

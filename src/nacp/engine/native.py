@@ -299,7 +299,7 @@ def play(
 
 
 def masked_sums(masks: Bools, counts: Array, most: int) -> Ints:
-    """Return the sums of the rows of counts that each mask chooses: see `nacp.engine.numpy.masked_sums`."""
+    """Return the sums of the rows of counts that each mask chooses: see `nacp.engine.plain.masked_sums`."""
     sums = np.zeros((len(masks), counts.shape[1]), dtype=np.int64)
 
     def add(described: tuple[Any, ...], first: int, last: int) -> None:

@@ -1,5 +1,5 @@
 /* Sums over the rows that masks choose, as many splits of the same rows need them: the compiled twin of `masked_sums`
-   in numpy.py. No Python here. Some rows at a time, so that they stay in the cache for all masks. */
+   in plain.py. No Python here. Some rows at a time, so that they stay in the cache for all masks. */
 
 #ifndef NACP_SPLITS_H
 #define NACP_SPLITS_H

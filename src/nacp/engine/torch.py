@@ -24,7 +24,8 @@ from nacp.engine.tensors import Block, LabelRanks, evaluated, fetched, hashed, i
 from nacp.errors import InputError
 
 NAME = "torch"
-play, keeps, set_of_row, masked_sums = numpy.play, numpy.keeps, numpy.set_of_row, numpy.masked_sums
+play, keeps, set_of_row = numpy.play, numpy.keeps, numpy.set_of_row
+masked_sums, fetch = numpy.masked_sums, numpy.fetch
 
 
 def open_block(

@@ -52,11 +52,15 @@ class Runner:
         n: int,
     ) -> None:
         # Of somebody's own function, and of rows with their top entries only, scores are written out.
-        if score.spec.of_rows is not None or rows.entries < rows.k:
+        own = score.spec.of_rows is not None
+        self.points = rows, score  # as `calibrate` takes them, but an own function is asked once
+        if own or rows.entries < rows.k:
             written = np.empty((rows.n, rows.k))
             for where in rows.slices():
                 written[where] = engine.open_block(rows[where], score.spec).placed
             rows, score = Rows(written), Precomputed()
+        if own:
+            self.points = rows, score
         self.rows, self.clean, self.score, self.noise = rows, clean, score, noise
         self.inverses = {aware: _inverse(noise if aware else None, rows.k) for aware in (False, True)}
         self.methods, self.alphas, self.crossing, self.n = methods, alphas, crossing, n
@@ -214,7 +218,8 @@ class Runner:
             yield m, a, correction, q, size, float(covered) / tested
 
     def _sample(self, mask: Bools, labels: Ints) -> Sample:
-        return Sample(self.rows.some(np.flatnonzero(mask)), labels[mask], self.score)
+        rows, score = self.points
+        return Sample(rows.some(np.flatnonzero(mask)), labels[mask], score)
 
     def _findings(self, mask: Bools, noisy: Ints, split: int) -> Iterator[tuple[int, int, float, float]]:
         """Yield method, alpha, correction and threshold of the guarantees that do more than cross."""
