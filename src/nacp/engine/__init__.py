@@ -34,6 +34,6 @@ from nacp.engine.scratch import Scratch
 __all__ = [
     "Block", "ByEntry", "ByLabel", "Keep", "Kept", "Lumped", "Pairs", "PerLabel", "PerRow", "Scratch", "Spec",
     "beside", "check", "counts", "engine_name", "fetch", "gains", "handed_over", "inside", "is_tensor",
-    "keeps", "kept_block", "label_scores", "masked_sums", "open_block", "play", "profile", "set_of_row", "sets",
-    "squares", "tally", "traced", "uniforms", "using", "window",
+    "keeps", "kept_block", "label_scores", "masked_sums", "open_block", "play", "profile", "set_of_row",
+    "sets", "squares", "tally", "traced", "uniforms", "using", "window",
 ]  # fmt: skip
