@@ -708,6 +708,19 @@ def test_a_window_slides(points):
         start - hours[0]
 
 
+def test_points_that_score_in_the_same_cells_are_not_taken_for_each_other():
+    """Where in its cell a label lies is counted, too: what is left must be what points can have left."""
+    one, other = (nacp.Calibrator(3, noise=0.1) for _ in range(2))
+    ends = fine_ends(-1.0, 0.0, 3)
+    low, high = ends[np.searchsorted(ends, -0.45) - np.arange(2)]
+    for stream, share in ((one, 0.5), (other, 0.51)):
+        p = -low + (low - high) * share
+        stream.update([[p, 0.3, 0.7 - p]], [0])
+    for left, right in ((one, other), (other, one)):
+        with pytest.raises(nacp.InputError, match="other holds points that were never added"):
+            left - right
+
+
 def test_files(points, tmp_path):
     probs, _, noisy = points
     path = tmp_path / "state"

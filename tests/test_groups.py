@@ -460,6 +460,13 @@ def test_a_table_of_groups_in_another_order_is_refused(points):
         nacp.calibrate(table, labels, noise=0.2, groups=mixed, guarantee="none")
     with pytest.raises(nacp.errors.InputError, match="the index of probs in another order"):
         cal.predict_set(table, groups=mixed)
+    with pytest.raises(nacp.errors.InputError, match="the index of probs in another order"):
+        nacp.diagnose(cal, table, labels, groups=mixed)
+    given, sets = pd.Series(labels), cal.predict_set(probs, groups=np.arange(300) % 2)
+    with pytest.raises(nacp.errors.InputError, match="the index of labels in another order"):
+        nacp.calibrate(probs, given, noise=0.2, groups=mixed, guarantee="none")
+    with pytest.raises(nacp.errors.InputError, match="the index of labels in another order"):
+        nacp.evaluate(sets, given, groups=mixed)
 
 
 @pytest.mark.filterwarnings("ignore::nacp.NoValidThresholdWarning")

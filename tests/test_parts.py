@@ -4,12 +4,14 @@ import json
 import os
 import subprocess
 import sys
+from concurrent.futures import ThreadPoolExecutor
 from itertools import pairwise
 
 import numpy as np
 import pytest
 
 import nacp
+from nacp.engine import engine_name
 from nacp.paper import twins
 from nacp.points import open_rows, watching
 from nacp.points.mapped import mapped_part
@@ -240,6 +242,20 @@ def test_what_is_wrong_with_rows_that_are_read_ahead_is_said_when_it_is_their_tu
         rows[slice(400, 500)]
     with pytest.raises(nacp.InputError, match="probs holds NaN, first in row 450"):
         rows.check()
+
+
+def test_threads_that_take_no_more_work_are_done_without(points, tmp_path, monkeypatch):
+    """As when the main thread has ended, and another one goes on to calibrate."""
+    ended = ThreadPoolExecutor(1)
+    ended.shutdown()
+    monkeypatch.setattr("nacp.points.arrays._reader", lambda: ended)
+    if engine_name() == "native":
+        monkeypatch.setattr("nacp.engine.native._threads", lambda: 2)
+        monkeypatch.setattr("nacp.engine.native._pool", lambda: ended)
+    np.save(tmp_path / "probs.npy", points[0])
+    rows = open_rows(np.load(tmp_path / "probs.npy", mmap_mode="r"), later=True)
+    for where in (slice(0, 1000), slice(1000, N)):
+        assert np.array_equal(rows[where], points[0][where])
 
 
 # What is wrong with parts

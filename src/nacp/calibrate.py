@@ -277,6 +277,7 @@ def calibrate(
         said = "simultaneous" if simultaneous else "small"
         raise InputError(said, "has no effect without groups", remedy="pass groups= or by=")
     check_aligned(groups, probs)
+    check_aligned(groups, labels, "labels")
     if clean is not None:
         if groups is not None:
             in_memory("probs", probs, "with groups and checked labels")

@@ -15,7 +15,7 @@ from nacp.checks import check_fraction
 from nacp.class_coverage import TAIL, ClassCoverage, class_coverage
 from nacp.errors import InputError
 from nacp.lazy import LazySets
-from nacp.points import check_class_groups, check_labels, check_row_groups
+from nacp.points import check_aligned, check_class_groups, check_labels, check_row_groups
 from nacp.sets import PredictionSets, counts_of, set_counts
 from nacp.stats.intervals import exact_share
 
@@ -179,6 +179,7 @@ def evaluate(
         names, places = check_class_groups(groups, sets.k, sets.classes)
         grouping = names, places[numbers]
     else:
+        check_aligned(groups, labels, "labels")
         grouping = check_row_groups(groups, len(sets))
     here = sets.compute() if isinstance(sets, LazySets) else sets
     return summarize(here.contains(labels), here.sizes, numbers, level, grouping)

@@ -26,7 +26,7 @@ from nacp.errors import InputError
 from nacp.grouped import GroupedCalibration
 from nacp.guarantees import coverage_under
 from nacp.metrics import evaluate
-from nacp.points import Rows, check_labels, open_clean
+from nacp.points import Rows, check_aligned, check_labels, open_clean
 from nacp.points.lazy import in_memory, open_given
 from nacp.wrapping import on_one_line, wrapped
 
@@ -221,6 +221,7 @@ def diagnose(
                     name, "cannot be used with a calibration by group", remedy="evaluate sets with groups="
                 )
         in_memory("probs", probs, "with groups")
+        check_aligned(groups, probs)
         sample = Sample(*_opened(cal.calibrations[0], probs, labels), cal.score)
         return _by_group(cal, sample, level, groups)
     if groups is not None:

@@ -62,7 +62,8 @@ class Counts:
     def __sub__(self, other: "Counts") -> "Counts":
         found = self._with(other, -1)
         least = min(int(each.min(initial=0)) for each in (found.by_label, *found.cells.values()))
-        if min(least, found.n, found.given) < 0:
+        strange = found.cells["places"] > PLACES * found.cells["hits"] if found.cells else _NONE
+        if min(least, found.n, found.given) < 0 or np.any(strange):
             raise InputError(
                 "other",
                 "holds points that were never added, so they cannot be taken away",

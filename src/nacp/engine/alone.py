@@ -1,6 +1,7 @@
 """Work beside other work: its verbs are not shared out among threads, which have enough to do."""
 
 from collections.abc import Callable
+from concurrent.futures import Executor, Future
 from contextvars import ContextVar, copy_context
 from typing import Any, TypeVar
 
@@ -14,3 +15,16 @@ def beside(function: Callable[..., T], *arguments: Any) -> Callable[[], T]:
     context = copy_context()
     context.run(ALONE.set, True)
     return lambda: context.run(function, *arguments)
+
+
+def handed_over(threads: Executor, function: Callable[..., T], *arguments: Any) -> Future[T]:
+    """Have a function called by other threads; or here and now, if the interpreter ends and takes no more."""
+    try:
+        return threads.submit(function, *arguments)
+    except RuntimeError:
+        done: Future[T] = Future()
+        try:
+            done.set_result(function(*arguments))
+        except Exception as error:  # raised where the result is asked for, as of other threads
+            done.set_exception(error)
+        return done

@@ -17,7 +17,7 @@ import numpy as np
 from nacp._types import Array, Bools, Floats, Ints
 from nacp.engine import _native, numpy
 from nacp.engine import block as block_
-from nacp.engine.alone import ALONE
+from nacp.engine.alone import ALONE, handed_over
 from nacp.engine.cells import CELLS, EdgeIndex, cell_table, edge_index
 from nacp.engine.codes import Codes
 from nacp.engine.contract import ByLabel, Keep, Pairs, PerLabel, PerRow, Spec, Thresholds, Weights, Whole
@@ -386,6 +386,7 @@ def _over_rows(function: Callable[..., Any], described: tuple[Any, ...], *argume
         return [function(described, 0, rows, *arguments)]
     ends = [rows * i // parts for i in range(parts + 1)]
     others = [
-        _pool().submit(function, described, first, last, *arguments) for first, last in pairwise(ends[1:])
+        handed_over(_pool(), function, described, first, last, *arguments)
+        for first, last in pairwise(ends[1:])
     ]
     return [function(described, ends[0], ends[1], *arguments), *(other.result() for other in others)]

@@ -19,11 +19,12 @@ from nacp.noise.matrices import ClassMatrix
 _A = TypeVar("_A", bound=Array)
 
 _WRITTEN = 1 << 22  # entries that an inverse may have to be written out: 64 MB
-_AT_ONCE = (
-    16  # rows that are solved for at once: always as many, so that no bit depends on who is solved with whom
-)
+# Rows that are solved for at once: always as many, so that no bit depends on who is solved with whom.
+_AT_ONCE = 16
 _PRECISION = 2.0**-50  # of sums of rows: by how much that of the absolute values may be wrong
-_LAST_STEP = 2.0**-48  # what may still change of a row that is solved for, as a share of its size
+# How much the last step may change a row that is solved for, as a share of its size. Where classes keep
+# little more than half, what is still to come adds up to many times that: with 0.5001, to 1e-11.
+_LAST_STEP = 2.0**-48
 _UNCHECKED, _CHECKED = 8, 4  # after so many steps, and so many more, one looks how much that is
 _TURNS = 100  # steps to find what fades most slowly
 

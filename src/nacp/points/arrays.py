@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from nacp._types import Array, Ints
-from nacp.engine import PerLabel, PerRow, beside, engine_name
+from nacp.engine import PerLabel, PerRow, beside, engine_name, handed_over
 from nacp.errors import InputError
 from nacp.points.mapped import map_of, mapped_part
 from nacp.points.parts import Parts
@@ -225,7 +225,7 @@ class Rows:
         in_turn, self._turn = start == self._turn, stop if stop < self.n else 0
         if in_turn and stop < self.n and (self._check is None or self._checked == stop):
             following = slice(stop, min(2 * stop - start, self.n))
-            self._ahead = following, _reader().submit(beside(self._read, following))
+            self._ahead = following, handed_over(_reader(), beside(self._read, following))
 
     def _read(self, where: slice | Ints) -> tuple[Array, Array]:
         """Read rows, as they came and as they are needed, and check them if they were not yet."""

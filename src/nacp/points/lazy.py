@@ -12,7 +12,7 @@ import numpy as np
 
 from nacp._types import Array, Ints
 from nacp.errors import InputError
-from nacp.points.arrays import Rows, Widths, every, tell, watching
+from nacp.points.arrays import Rows, SomeRows, Widths, every, tell, watching
 from nacp.points.door import check_classes, check_labels, open_rows
 from nacp.tuning import tuned, tuning
 
@@ -111,9 +111,11 @@ class LazyRows(Rows):
         return found
 
     def some(self, rows: Ints) -> Rows:
-        """Return some of the rows, ascending: they stay where they are."""
+        """Return some of the rows: those that are held here, or ascending, which stay where they are."""
         if not len(rows):
             return Rows(np.empty((0, self.k), dtype=self._matrix.dtype), *self.seen_as)
+        if np.isin(rows, self._few[0]).all():
+            return SomeRows(self, rows)
         return LazyRows(self._matrix[rows], self.options)
 
     def cut(self, values: Any) -> list[Any]:

@@ -14,7 +14,7 @@ from weakref import finalize
 
 import numpy as np
 
-from nacp.points.raw import RawPart, stamp_of
+from nacp.points.raw import RawPart
 
 _MAPS = Path("/proc/self/maps")
 
@@ -58,7 +58,9 @@ def mapped_part(matrix: Any) -> MappedPart | None:
     if (status.st_dev, status.st_ino) != identity:
         file.close()
         return None
-    part = MappedPart(path, matrix.shape, matrix.dtype, start, stamp_of(path), file=file)
+    part = MappedPart(
+        path, matrix.shape, matrix.dtype, start, (status.st_size, status.st_mtime_ns), file=file
+    )
     finalize(part, file.close)
     return part
 
