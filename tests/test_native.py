@@ -4,6 +4,7 @@ import contextlib
 import os
 import subprocess
 import sys
+from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 
 import numpy as np
@@ -706,3 +707,15 @@ def test_both_engines_fetch_the_same_bytes(tmp_path):
                 _native.fetch(places, first, last, file.fileno(), rows)
         with pytest.raises(BufferError):
             _native.fetch(places, 0, 1, file.fileno(), bytes(1000))
+
+
+def test_threads_that_take_no_more_work_are_done_without(monkeypatch):
+    """As when the main thread has ended, and another one goes on to calibrate."""
+    ended = ThreadPoolExecutor(1)
+    ended.shutdown()
+    monkeypatch.setattr("nacp.engine.native._threads", lambda: 2)
+    monkeypatch.setattr("nacp.engine.native._pool", lambda: ended)
+    rows = np.random.default_rng(0).dirichlet(np.ones(100), size=2000)
+    assert native.check(rows, 1e-3)
+    rows[-1, -1] = 2
+    assert not native.check(rows, 1e-3)

@@ -4,17 +4,14 @@ import json
 import os
 import subprocess
 import sys
-from concurrent.futures import ThreadPoolExecutor
 from itertools import pairwise
 
 import numpy as np
 import pytest
 
 import nacp
-from nacp.engine import engine_name
 from nacp.paper import twins
 from nacp.points import open_rows, watching
-from nacp.points.mapped import mapped_part
 from nacp.tuning import tuned
 
 N, K = 2000, 100
@@ -130,29 +127,6 @@ def test_a_mapped_file_gives_the_bits_of_the_array(points, tmp_path):
     assert own[0, 0] == probs[0, 0] + np.float32(0.5)  # changes that no file has are not let go of
 
 
-@pytest.mark.skipif(not os.path.exists("/proc/self/maps"), reason="only Linux says which file is mapped")
-def test_a_mapped_file_is_read_where_that_is_the_same_beyond_doubt(points, tmp_path):
-    probs, path = points[0], tmp_path / "a file.npy"
-    np.save(path, probs)
-    mapped = np.load(path, mmap_mode="r")
-    for where in (slice(None), slice(3, 1999), slice(N - 1, N)):
-        part, out = mapped_part(np.asarray(mapped)[where]), np.empty((1, K), dtype=np.float32)
-        part.read(np.array([part.shape[0] - 1]), None, out)
-        assert np.array_equal(out, probs[where][-1:])
-    others = [np.load(path, mmap_mode=mode) for mode in ("r+", "c")]
-    for other in (*others, probs, mapped[::2], mapped[:, 1:], mapped[:0], mapped.T):
-        assert mapped_part(other) is None
-    # Whatever becomes of its name: a file that was opened stays open, and another one of that name is not it.
-    np.save(tmp_path / "other.npy", probs[::-1])
-    os.replace(tmp_path / "other.npy", path)
-    part.read(slice(0, 1), None, out)
-    assert np.array_equal(out, probs[-1:])
-    assert mapped_part(mapped) is None
-    assert np.array_equal(open_rows(mapped)[np.array([5, 1])], probs[[5, 1]])
-    path.unlink()
-    assert mapped_part(mapped) is None
-
-
 def test_bfloat16_is_read_as_float32(tmp_path):
     bits = np.array([[0x3F00, 0x3E80, 0x3E80], [0x3F80, 0x0000, 0x0000]], dtype="<u2")
     header = json.dumps({"p": {"dtype": "BF16", "shape": [2, 3], "data_offsets": [0, 12]}}).encode()
@@ -213,49 +187,6 @@ def test_rows_are_checked_before_anything_is_concluded(points):
     for guarantee in ("none", "pac", "expected"):
         with pytest.raises(nacp.InputError, match="probs holds NaN, first in row 1234"):
             nacp.calibrate(probs, noisy, noise=0.2, guarantee=guarantee)
-
-
-@pytest.mark.parametrize("kind", WRITERS)
-def test_rows_that_are_read_ahead_are_those_that_are_asked_for(points, kind, tmp_path):
-    """In turn, again, elsewhere, of other sizes, and while others read the same files."""
-    probs, parts = points[0], nacp.open_parts(write_parts(tmp_path / "parts", kind, points[0]))
-    rows, others = (open_rows(parts, later=True) for _ in range(2))
-    asked = [(0, 300), (300, 600), (300, 600), (0, 300), (300, 500), (500, 700), (0, 1999), (1999, 2000)]
-    held = []
-    for start, stop in [*asked, *((i, min(i + 300, N)) for i in range(0, N, 300))]:
-        held = [*held[-1:], (rows[slice(start, stop)], slice(start, stop))]
-        some = np.array([stop - 1, start])
-        assert np.array_equal(others[some], probs[some])
-        for block, where in held:  # what is still held is not written to
-            assert np.array_equal(block, probs[where])
-
-
-def test_what_is_wrong_with_rows_that_are_read_ahead_is_said_when_it_is_their_turn(points, tmp_path):
-    probs = points[0].copy()
-    probs[450, 3] = np.nan
-    np.save(tmp_path / "probs.npy", probs)
-    rows = open_rows(np.load(tmp_path / "probs.npy", mmap_mode="r"), later=True)
-    assert np.array_equal(rows[slice(0, 300)], probs[:300])
-    assert np.array_equal(rows[np.array([7])], probs[[7]])
-    assert np.array_equal(rows[slice(300, 400)], probs[300:400])
-    with pytest.raises(nacp.InputError, match="probs holds NaN, first in row 450"):
-        rows[slice(400, 500)]
-    with pytest.raises(nacp.InputError, match="probs holds NaN, first in row 450"):
-        rows.check()
-
-
-def test_threads_that_take_no_more_work_are_done_without(points, tmp_path, monkeypatch):
-    """As when the main thread has ended, and another one goes on to calibrate."""
-    ended = ThreadPoolExecutor(1)
-    ended.shutdown()
-    monkeypatch.setattr("nacp.points.arrays._reader", lambda: ended)
-    if engine_name() == "native":
-        monkeypatch.setattr("nacp.engine.native._threads", lambda: 2)
-        monkeypatch.setattr("nacp.engine.native._pool", lambda: ended)
-    np.save(tmp_path / "probs.npy", points[0])
-    rows = open_rows(np.load(tmp_path / "probs.npy", mmap_mode="r"), later=True)
-    for where in (slice(0, 1000), slice(1000, N)):
-        assert np.array_equal(rows[where], points[0][where])
 
 
 # What is wrong with parts

@@ -21,7 +21,6 @@ from nacp.cli.terminal import complain, progress_of, show, show_verdict
 from nacp.errors import InputError
 from nacp.metrics import Evaluation, summarize
 from nacp.points import check_labels, known_groups
-from nacp.points.arrays import let_go
 from nacp.tuning import tuning
 from nacp.wrapping import on_one_line, width, wrapped
 
@@ -237,7 +236,6 @@ def _predicted(
                 yield cal.predict_set(block, groups=some, allow_empty=not no_empty), block
             else:
                 yield cal.predict_set(block, allow_empty=not no_empty), block
-            let_go(block)
         except InputError:
             # Say it of the whole matrix, whose rows have other numbers.
             cal.open_rows(matrix)

@@ -1,6 +1,5 @@
 """What is done to one block of rows: a few verbs, described in `nacp.engine.contract`."""
 
-from nacp.engine.alone import beside, handed_over
 from nacp.engine.choose import (
     Block,
     check,
@@ -33,7 +32,7 @@ from nacp.engine.scratch import Scratch
 
 __all__ = [
     "Block", "ByEntry", "ByLabel", "Keep", "Kept", "Lumped", "Pairs", "PerLabel", "PerRow", "Scratch", "Spec",
-    "beside", "check", "counts", "engine_name", "fetch", "gains", "handed_over", "inside", "is_tensor",
+    "check", "counts", "engine_name", "fetch", "gains", "inside", "is_tensor",
     "keeps", "kept_block", "label_scores", "masked_sums", "open_block", "play", "profile", "set_of_row",
     "sets", "squares", "tally", "traced", "uniforms", "using", "window",
 ]  # fmt: skip

@@ -7,7 +7,7 @@ added up, nothing depends on how many there are.
 
 import os
 from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from functools import cached_property, lru_cache
 from itertools import pairwise
 from typing import Any
@@ -17,7 +17,6 @@ import numpy as np
 from nacp._types import Array, Bools, Floats, Ints
 from nacp.engine import _native, numpy
 from nacp.engine import block as block_
-from nacp.engine.alone import ALONE, handed_over
 from nacp.engine.cells import CELLS, EdgeIndex, cell_table, edge_index
 from nacp.engine.codes import Codes
 from nacp.engine.contract import ByLabel, Keep, Pairs, PerLabel, PerRow, Spec, Thresholds, Weights, Whole
@@ -377,16 +376,24 @@ if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_pool.cache_clear)  # threads do not survive it
 
 
+def _handed_over(function: Callable[..., Any], *arguments: Any) -> Future[Any]:
+    """Have a function called by another thread; or here, if the interpreter ends and takes no more."""
+    try:
+        return _pool().submit(function, *arguments)
+    except RuntimeError:
+        done: Future[Any] = Future()
+        done.set_result(function(*arguments))
+        return done
+
+
 def _over_rows(function: Callable[..., Any], described: tuple[Any, ...], *arguments: Any) -> list[Any]:
     """Call a function for parts of the rows, each in a thread; return what it returns, in order."""
     rows, k = described[1], described[2]
-    threads = 1 if ALONE.get() else _threads()
-    parts = min(threads, rows * k // _ENTRIES_PER_THREAD, rows)
+    parts = min(_threads(), rows * k // _ENTRIES_PER_THREAD, rows)
     if parts < 2:
         return [function(described, 0, rows, *arguments)]
     ends = [rows * i // parts for i in range(parts + 1)]
     others = [
-        handed_over(_pool(), function, described, first, last, *arguments)
-        for first, last in pairwise(ends[1:])
+        _handed_over(function, described, first, last, *arguments) for first, last in pairwise(ends[1:])
     ]
     return [function(described, ends[0], ends[1], *arguments), *(other.result() for other in others)]

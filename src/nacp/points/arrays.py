@@ -1,21 +1,17 @@
 """Rows of an array: NumPy's, memory-mapped, or anything that turns into one. Never copied whole."""
 
 import mmap
-import os
 from collections.abc import Callable, Iterator
-from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from contextvars import ContextVar
-from functools import cached_property, lru_cache
+from functools import cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from nacp._types import Array, Ints
-from nacp.engine import PerLabel, PerRow, beside, engine_name, handed_over
+from nacp.engine import PerLabel, PerRow, engine_name
 from nacp.errors import InputError
-from nacp.points.mapped import map_of, mapped_part
-from nacp.points.parts import Parts
 from nacp.tuning import tuning
 
 _WIDTHS = [np.dtype(each) for each in (np.float16, np.float32, np.float64)]
@@ -108,12 +104,8 @@ class Rows:
         logits: bool = False,
         check: Callable[[Array, int], None] | None = None,
     ) -> None:
-        part = mapped_part(matrix)
-        self._matrix: Any = matrix if part is None else Parts([part])
-        self._mapped = _mapped(matrix) if part is None else None
+        self._matrix, self._mapped = matrix, _mapped(matrix)
         self._check, self._checked, self._touched = check, 0, 0
-        self._ahead: tuple[slice, Future[tuple[Array, Array]]] | tuple[None, None] = None, None
-        self._turn = 0  # the row whose turn it is
         self._seen: list[Array] = []  # a few rows all over, as they came: seen when all were checked
         self._normalize, self.logits = normalize, logits
         self._width = None if width is None else np.dtype(width)
@@ -162,7 +154,7 @@ class Rows:
     def check(self) -> None:
         """Check all rows that were not yet."""
         while self._check is not None and self._checked < self.n:
-            self._taken(slice(self._checked, min(self._checked + self.at_once, self.n)))
+            self._read(slice(self._checked, min(self._checked + self.at_once, self.n)))
 
     def some(self, rows: Ints) -> "Rows":
         """Return some of the rows; none is copied before it is read."""
@@ -194,7 +186,7 @@ class Rows:
         """Refuse rows of a block whose set is not known; of whole rows all are."""
 
     def __getitem__(self, where: slice | Ints) -> Array:
-        given, block = self._taken(where)
+        given, block = self._read(where)
         if self._width is not None and given.dtype.itemsize > self._width.itemsize:
             with np.errstate(over="ignore"):
                 block = _plain(given.astype(self._width))
@@ -205,35 +197,14 @@ class Rows:
             block = block / block.sum(axis=1, dtype=np.float64, keepdims=True)
         return block
 
-    def _taken(self, where: slice | Ints) -> tuple[Array, Array]:
-        """Return rows as they came and as they are needed, and tell who watches.
-
-        Of rows that come one after the other from files, the next ones are read and checked meanwhile.
-        """
-        (expected, coming), self._ahead = self._ahead, (None, None)
-        if coming is not None and not (isinstance(where, slice) and where == expected):
-            coming.exception()  # it is waited for, as nothing else is to be read meanwhile
-            coming = None
-        found = self._read(where) if coming is None else coming.result()
-        if isinstance(where, slice) and self.in_files:
-            self._read_on(*where.indices(self.n)[:2])
-        tell(len(found[0]))
-        return found
-
-    def _read_on(self, start: int, stop: int) -> None:
-        """Have the rows after some others read in another thread, if these were the next ones in turn."""
-        in_turn, self._turn = start == self._turn, stop if stop < self.n else 0
-        if in_turn and stop < self.n and (self._check is None or self._checked == stop):
-            following = slice(stop, min(2 * stop - start, self.n))
-            self._ahead = following, handed_over(_reader(), beside(self._read, following))
-
     def _read(self, where: slice | Ints) -> tuple[Array, Array]:
-        """Read rows, as they came and as they are needed, and check them if they were not yet."""
+        """Return rows as they came and as they are needed, checked if they were not yet; tell who watches."""
         if isinstance(where, slice):
             self._let_go(where)
             given: Array = self._matrix[where]
         else:
             given = self._gather(where)
+        tell(len(given))
         block = _plain(given)
         if self._check is not None:
             self._look_at(given, block, where, self._check)
@@ -286,23 +257,6 @@ class Rows:
         self._touched += more
 
 
-def let_go(matrix: Array) -> None:
-    """Let go of the pages of a mapped file that somebody touched; of another matrix there are none."""
-    mapped = _mapped(matrix)
-    if mapped is not None:
-        mapped.madvise(_LET_GO)
-
-
-@lru_cache(maxsize=1)
-def _reader() -> ThreadPoolExecutor:
-    """Return the thread that reads ahead."""
-    return ThreadPoolExecutor(1, thread_name_prefix="nacp-reader")
-
-
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_reader.cache_clear)  # threads do not survive it
-
-
 def _plain(block: Array) -> Array:
     """Return a block in float32 or float64, row after row."""
     kind = block.dtype.newbyteorder("=")
@@ -314,8 +268,12 @@ def _plain(block: Array) -> Array:
 
 def _mapped(matrix: Array) -> Any:
     """Return the map of a file that a matrix lies in, if its pages can be let go of without loss."""
-    base = map_of(matrix)
-    return None if _LET_GO is None or base is None or base.mode not in ("r", "r+") else base._mmap
+    base: Any = matrix
+    while isinstance(base, np.ndarray) and not isinstance(base, np.memmap):
+        base = base.base
+    if _LET_GO is None or not isinstance(base, np.memmap) or base.mode not in ("r", "r+"):
+        return None
+    return getattr(base, "_mmap", None)
 
 
 class SomeRows(Rows):

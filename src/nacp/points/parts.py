@@ -8,7 +8,6 @@ import sys
 from collections.abc import Callable, Sequence
 from itertools import pairwise
 from pathlib import Path
-from threading import Lock
 from typing import Any
 
 import numpy as np
@@ -19,8 +18,7 @@ from nacp.points.parquet import open_parquet
 from nacp.points.raw import open_npy, open_safetensors
 
 _ENDINGS = (".npy", ".safetensors", ".parquet")
-_BUFFERS = 3  # one that is read, one that is read ahead, and one that is about to be let go of
-_ONE_AT_A_TIME = Lock()  # while rows are read ahead, others may be read
+_BUFFERS = 2
 
 
 def open_parts(path: Any, key: str | None = None) -> "Parts":
@@ -181,13 +179,12 @@ class Parts:
         """Return room for rows: used again as soon as nobody holds what was handed out."""
         shape = (rows, *self.shape[1:]) if picked is None or self.ndim == 1 else (rows, len(picked))
         number = math.prod(shape)
-        with _ONE_AT_A_TIME:
-            for each in self._buffers:
-                if sys.getrefcount(each) == 3 and len(each) >= number:  # the list, this loop, the question
-                    return each[:number].reshape(shape)
-            buffer = np.empty(number, self.dtype)
-            self._buffers = [*self._buffers, buffer][-_BUFFERS:]
-            return buffer[:].reshape(shape)
+        for each in self._buffers:
+            if sys.getrefcount(each) == 3 and len(each) >= number:  # the list, this loop, and the question
+                return each[:number].reshape(shape)
+        buffer = np.empty(number, self.dtype)
+        self._buffers = [*self._buffers, buffer][-_BUFFERS:]
+        return buffer[:].reshape(shape)
 
     def _slice(self, start: int, stop: int, picked: Ints | None, out: Array | None = None) -> Array:
         """Read rows that lie one after the other."""

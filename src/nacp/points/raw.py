@@ -2,11 +2,9 @@
 
 import json
 import math
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO, Any, TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 
@@ -37,12 +35,13 @@ class RawPart:
 
     def read(self, rows: Where, picked: Ints | None, out: Array) -> None:
         """Read rows, or some columns of them, in ascending order."""
+        refuse_changed(self.path, self.stamp)
         width = math.prod(self.shape[1:])
         whole = picked is None and not self.rounded
         found = out if whole else np.empty((len(out), *self.shape[1:]), self.dtype)
         each = width * self.dtype.itemsize
         some = np.array([rows.start]) if isinstance(rows, slice) else rows
-        with self._opened() as file:
+        with self.path.open("rb", buffering=0) as file:
             places, flat = self.start + some * each, found.reshape(-1).view(np.uint8)
             if flat.size and not fetch(file.fileno(), places, flat.reshape(len(some), -1)):
                 raise InputError(str(self.path), "ends too early: it has changed since it was opened")
@@ -50,13 +49,6 @@ class RawPart:
             return
         kept = found if picked is None else found[:, picked]
         out[...] = (kept.astype(np.uint32) << 16).view(np.float32) if self.rounded else kept
-
-    @contextmanager
-    def _opened(self) -> Iterator[IO[bytes]]:
-        """Open the file for a while."""
-        refuse_changed(self.path, self.stamp)
-        with self.path.open("rb", buffering=0) as file:
-            yield file
 
 
 def stamp_of(path: Path) -> tuple[int, int]:
