@@ -14,7 +14,7 @@ import numpy as np
 from nacp import engine
 from nacp._types import Bools, Floats, Ints
 from nacp.coverage.crossing import ROUNDING, Rule
-from nacp.coverage.parting import Crossings, Events, Path
+from nacp.coverage.parting import Crossings, Events, EventsQuestion, Path
 from nacp.coverage.sample import Answer, Question, Talk, together
 from nacp.engine import Block
 
@@ -52,13 +52,11 @@ class MarksQuestion(Question):
         self.found += answer.sums[0]
 
 
-class GapQuestion(Question):
+class GapQuestion(EventsQuestion):
     """The pairs of groups that score in gaps: above one number, and below another."""
 
-    placed = True
-
     def __init__(self, coverage: "PartedCoverage", groups: Ints, low: Floats, high: Floats) -> None:
-        self.coverage, self._parts, self._gaps = coverage, list[Events](), (groups, low, high)
+        self.coverage, self._parts, self._gaps = coverage, [], (groups, low, high)
         self._columns = np.flatnonzero(np.isin(coverage.places, groups))
         # A group may have several: its first, its second, ...
         slot = np.arange(len(groups)) - np.searchsorted(groups, groups)
@@ -84,16 +82,6 @@ class GapQuestion(Question):
 
     def terms(self) -> tuple[object, ...]:
         return self._gaps
-
-    def answer(self) -> Answer:
-        return Answer(rows=self.events())
-
-    def add(self, answer: Answer) -> None:
-        self._parts.append(Events(*(answer.rows or ())))
-
-    def events(self) -> Events:
-        """Return the pairs."""
-        return Events(*(np.concatenate(each) for each in zip(*self._parts, strict=True)))
 
 
 class Marks:

@@ -319,7 +319,7 @@ class RowPartedCoverage(PartedCoverage):
         return self.places[rows][:, None]
 
     @property
-    def counts_weights(self) -> bool:  # type: ignore[override]
+    def counts_weights(self) -> bool:  # type: ignore[override]  # it depends on the noise
         return self.constant is not None
 
     def count(self, block: Block, rows: slice | Ints, thresholds: Floats) -> Ints:
