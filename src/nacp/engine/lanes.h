@@ -28,17 +28,23 @@ static inline Vector NAME(next)(const TYPE *p, word column, word k)
         LOAD(x, p + column);
     } else {
         x = (Vector){0} - (TYPE)INFINITY;
+#ifdef LOAD_SOME
+        if (column < k) x = (Vector)LOAD_SOME(x, p + column, k - column);
+#else
         if (column < k) memcpy(&x, p + column, sizeof(TYPE) * (size_t)(k - column));
+#endif
     }
     return x;
 }
 
-/* What the lanes of a vector add up to. Vectors that are taken by value need not lie in memory before. */
+/* What the lanes of a vector add up to, in pairs. Vectors that are taken by value need not lie in memory before. */
 static inline double NAME(sum)(Vector x)
 {
-    double sum = 0;
-    for (int lane = 0; lane < LANES; lane++) sum += x[lane];
-    return sum;
+    TYPE parts[LANES];
+    memcpy(parts, &x, sizeof x);
+    for (int half = LANES / 2; half; half /= 2)
+        for (int lane = 0; lane < half; lane++) parts[lane] += parts[lane + half];
+    return parts[0];
 }
 
 static inline word NAME(total)(Mask numbers)
@@ -74,22 +80,34 @@ static inline uint64_t NAME(at_least)(Vector x, TYPE least)
 #endif
 }
 
+/* The larger ones of two vectors. */
+static inline Vector NAME(larger)(Vector x, Vector y)
+{
+#ifdef LARGER
+    return (Vector)LARGER(x, y);
+#else
+    Mask more = x > y;
+    return (Vector)((Mask)ONLY(x, more) | (Mask)ONLY(y, ~more));
+#endif
+}
+
+/* How many entries of a vector are at least so large. */
+static inline word NAME(how_many)(Vector x, TYPE least) { return __builtin_popcountll(NAME(at_least)(x, least)); }
+
 static double NAME(largest)(const void *row, word k)
 {
     const TYPE *p = row;
-    Vector x, most;
+    Vector x, most[4] = {NAME(next)(p, 0, k), NAME(next)(p, 0, k), NAME(next)(p, 0, k), NAME(next)(p, 0, k)};
     word column = 0;
-    TYPE found = p[0];
-    if (k >= LANES) {
-        LOAD(most, p);
-        for (column = LANES; column + LANES <= k; column += LANES) {
-            LOAD(x, p + column);
-            Mask more = x > most;
-            most = (Vector)((Mask)ONLY(x, more) | (Mask)ONLY(most, ~more));
+    for (; column + 4 * LANES <= k; column += 4 * LANES) /* none waits for the one before */
+        for (int part = 0; part < 4; part++) {
+            LOAD(x, p + column + part * LANES);
+            most[part] = NAME(larger)(most[part], x);
         }
-        for (int lane = 0; lane < LANES; lane++) found = most[lane] > found ? most[lane] : found;
-    }
-    for (; column < k; column++) found = p[column] > found ? p[column] : found;
+    for (; column < k; column += LANES) most[0] = NAME(larger)(most[0], NAME(next)(p, column, k));
+    most[0] = NAME(larger)(NAME(larger)(most[0], most[1]), NAME(larger)(most[2], most[3]));
+    TYPE found = most[0][0];
+    for (int lane = 1; lane < LANES; lane++) found = most[0][lane] > found ? most[0][lane] : found;
     return found;
 }
 
@@ -115,42 +133,20 @@ static int NAME(checked)(const void *row, word k, double tolerance)
     return sum <= 1 + 8 * EPSILON || NAME(largest)(row, k) <= 1;
 }
 
-/* Where an entry stands in its row: what those above it add up to, on the grid, and how many they are. */
-static Standing NAME(standing)(const void *row, word k, double entry)
-{
-    const TYPE *p = row;
-    TYPE own = (TYPE)entry;
-    Standing found = {0, 0, 0, 0};
-    Mask above = {0}, equal = {0};
-    Vector x, most = {0};
-    Doubles sums[PARTS] = {{0}};
-    word column = 0;
-    for (; column + LANES <= k; column += LANES) {
-        LOAD(x, p + column);
-        Mask more = x > own, larger = x > most;
-        above -= more, equal -= x == own;
-        most = (Vector)((Mask)ONLY(x, larger) | (Mask)ONLY(most, ~larger));
-        x = ONLY(x, more);
-        NAME(Part) parts[PARTS];
-        LOAD(parts, &x);
-        for (int part = 0; part < PARTS; part++)
-            sums[part] += (__builtin_convertvector(parts[part], Doubles) + 1.0) - 1.0;
-    }
-    found.above = NAME(total)(above), found.equal = NAME(total)(equal);
-    for (int part = 0; part < PARTS; part++) found.mass += NAME(mass)(sums[part]);
-    for (int lane = 0; lane < LANES; lane++) found.most = most[lane] > found.most ? most[lane] : found.most;
-    for (; column < k; column++) {
-        if (p[column] > own) found.above++, found.mass += ((double)p[column] + 1.0) - 1.0;
-        found.equal += p[column] == own;
-        found.most = p[column] > found.most ? p[column] : found.most;
-    }
-    return found;
-}
-
 /* How many entries are at least cuts[j]: floats above 0 that have no other bits than the leading 16. */
 #ifdef HALVES
 typedef int16_t NAME(Halves) __attribute__((vector_size(BYTES)));
 #define Halves NAME(Halves)
+
+/* Numbers and one more wherever x is above y. */
+static inline Halves NAME(one_more)(Halves numbers, Halves x, Halves y)
+{
+#ifdef WHERE_MORE
+    return (Halves)WHERE_MORE(numbers, x, y);
+#else
+    return numbers - (x > y);
+#endif
+}
 
 static inline word NAME(halves)(Halves numbers)
 {
@@ -168,8 +164,8 @@ static void NAME(numbers)(const void *row, word k, const double *cuts, word *num
         Halves numbers[CUTS] = {{0}};
         for (stop = least_of(k, column + LANES * INT16_MAX); column < stop; column += 2 * LANES) {
             Mask x = (Mask)NAME(next)(p, column, k), y = (Mask)NAME(next)(p, column + LANES, k);
-            Halves leading = (Halves)((x & ~0xFFFF) | (y >> 16 & 0xFFFF));
-            EACH_CUT numbers[j] -= leading > below[j];
+            Halves leading = (Halves)((x & ~0xFFFF) | (Mask)((__typeof__(x >> 16))y >> 16 & 0xFFFF));
+            EACH_CUT numbers[j] = NAME(one_more)(numbers[j], leading, below[j]);
         }
         EACH_CUT number[j] += NAME(halves)(numbers[j]);
     }
@@ -188,25 +184,33 @@ static void NAME(numbers)(const void *row, word k, const double *cuts, word *num
 }
 #endif
 
+/* Sums to which the entries that are at least so large are added. */
+static inline Vector NAME(add_at_least)(Vector sums, Vector x, TYPE least)
+{
+#ifdef ADD_AT_LEAST
+    return (Vector)ADD_AT_LEAST(sums, x, least);
+#else
+    return sums + ONLY(x, x >= least);
+#endif
+}
+
 /* How many entries are in [cuts[j], below), and about what they add up to, for descending cuts. */
 static void NAME(tails)(const void *row, word k, const double *cuts, double below, word *number, double *mass)
 {
     const TYPE *p = row;
     TYPE lows[CUTS], high = NOT_BELOW(below);
-    Mask numbers[CUTS] = {{0}};
-    Vector x, sums[CUTS] = {{0}};
-    word column = 0;
+    Vector sums[CUTS] = {{0}};
+    word numbers[CUTS] = {0};
     EACH_CUT lows[j] = NOT_BELOW(cuts[j]);
-    for (; column < k; column += LANES) {
-        x = NAME(next)(p, column, k);
+    for (word column = 0; column < k; column += LANES) {
+        Vector x = NAME(next)(p, column, k);
         x = (Vector)((Mask)x | ~(x < high)); /* NaN, if it is not below */
         EACH_CUT {
-            Mask within = x >= lows[j];
-            numbers[j] -= within;
-            sums[j] += ONLY(x, within);
+            numbers[j] += NAME(how_many)(x, lows[j]);
+            sums[j] = NAME(add_at_least)(sums[j], x, lows[j]);
         }
     }
-    EACH_CUT number[j] = NAME(total)(numbers[j]), mass[j] = NAME(sum)(sums[j]);
+    EACH_CUT number[j] = numbers[j], mass[j] = NAME(sum)(sums[j]);
 }
 
 /* The negative weight of the entries in [cuts[j], below), for descending cuts and for 0; the positive one for 0. */
@@ -246,6 +250,51 @@ static inline uint64_t NAME(which)(const TYPE *p, word left, TYPE least)
     else
         for (int bit = 0; bit < left; bit += LANES) bits |= NAME(at_least)(NAME(next)(p, bit, left), least) << bit;
     return left >= 64 ? bits : bits & ((UINT64_C(1) << left) - 1);
+}
+
+/* Add the entries among the next 64 that are at least so large to sums, on the grid. */
+static inline void NAME(add_large)(Doubles *sums, const TYPE *p, word left, TYPE least)
+{
+    for (word column = 0; column < 64 && column < left; column += LANES) {
+        Vector x = NAME(next)(p, column, left);
+        x = ONLY(x, x >= least);
+        NAME(Part) parts[PARTS];
+        LOAD(parts, &x);
+        for (int part = 0; part < PARTS; part++)
+            sums[part] += (__builtin_convertvector(parts[part], Doubles) + 1.0) - 1.0;
+    }
+}
+
+/* Of some entries, 64 or fewer: how many are above an entry, or as large, and the largest. */
+static inline __attribute__((always_inline)) Standing NAME(stand)(const TYPE *p, word n, TYPE own, TYPE more, Vector *most)
+{
+    uint64_t above = 0, upto = 0;
+    for (word column = 0; column < n; column += LANES) {
+        Vector x = NAME(next)(p, column, n);
+        *most = NAME(larger)(*most, x);
+        above |= NAME(at_least)(x, more) << column, upto |= NAME(at_least)(x, own) << column;
+    }
+    word number = __builtin_popcountll(above);
+    return (Standing){0, number, __builtin_popcountll(upto) - number, 0};
+}
+
+/* Where an entry stands in its row: what those above it add up to, on the grid, and how many they are. */
+static Standing NAME(standing)(const void *row, word k, double entry)
+{
+    const TYPE *p = row;
+    TYPE own = (TYPE)entry, more = NEXT(own);
+    Standing found = {0, 0, 0, 0};
+    Doubles sums[PARTS] = {{0}};
+    Vector most = NAME(next)(p, 0, k);
+    for (word column = 0; column < k; column += 64) {
+        Standing part = column + 64 <= k ? NAME(stand)(p + column, 64, own, more, &most)
+                                         : NAME(stand)(p + column, k - column, own, more, &most);
+        found.above += part.above, found.equal += part.equal;
+        if (part.above) NAME(add_large)(sums, p + column, k - column, more);
+    }
+    for (int part = 0; part < PARTS; part++) found.mass += NAME(mass)(sums[part]);
+    for (int lane = 0; lane < LANES; lane++) found.most = most[lane] > found.most ? most[lane] : found.most;
+    return found;
 }
 
 /* Collect the entries in [low, high) of a row as words, in the order of their columns; return how many. After them,
