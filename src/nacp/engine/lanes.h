@@ -329,6 +329,7 @@ static word NAME(collect)(const void *row, word k, double low, double high, uint
 static const Lanes NAME(lanes) = {
     .largest = NAME(largest), .checked = NAME(checked), .standing = NAME(standing),
     .numbers = NAME(numbers), .tails = NAME(tails),     .weigh = NAME(weigh),     .collect = NAME(collect),
+    .network = BYTES == 64 ? NETWORK : 0,
 };
 
 #undef Vector

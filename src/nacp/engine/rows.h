@@ -28,6 +28,8 @@
 
 typedef int64_t word;
 
+#include "network.h"
+
 /* A function that is compiled for wider vectors, too, where the linker can choose between several. */
 #if defined(__x86_64__) && defined(__GLIBC__) && !defined(__clang__) && !defined(__SANITIZE_ADDRESS__)
 #if __GNUC__ >= 12
@@ -72,6 +74,7 @@ typedef struct {
     void (*tails)(const void *row, word k, const double *cuts, double below, word *number, double *mass);
     void (*weigh)(const void *row, word k, const double *cuts, double below, const word *weights, Weight *found);
     word (*collect)(const void *row, word k, double low, double high, uint64_t *words);
+    word network; /* how many words a network sorts here */
 } Lanes;
 
 /* Scores of some rows that were kept: row after row, up to a limit, and the labels that have them; ascending, but
@@ -263,12 +266,12 @@ static int row_open(Row *row, word k)
     memset(row, 0, sizeof *row);
     row->size = k;
     row->guess = 2.0 / (double)k;
-    size_t n = (size_t)k + 4; /* some more are written than there are */
-    row->words = row->rooms[0] = malloc(2 * (sizeof(uint64_t) + sizeof(int32_t)) * n);
+    size_t n = (size_t)k + 4, sorted = n < NETWORK ? NETWORK : n; /* some more are written than there are */
+    row->words = row->rooms[0] = malloc(2 * (sizeof(uint64_t) * sorted + sizeof(int32_t) * n));
     row->q.p = row->rooms[1] = malloc(sizeof(double) * n * (6 + DEPTH));
     if (!row->words || !row->q.p) return 0;
-    row->spare = row->words + n;
-    row->columns = (int32_t *)(row->spare + n);
+    row->spare = row->words + sorted;
+    row->columns = (int32_t *)(row->spare + sorted);
     row->starts = row->columns + n;
     row->q.above = row->q.p + n, row->q.upto = row->q.above + n;
     row->q.n_above = row->q.upto + n, row->q.n_upto = row->q.n_above + n;
@@ -454,6 +457,7 @@ static void insertion_sort(uint64_t *words, word n)
     }
 }
 
+#define VERY_FEW 12
 #define FEW 24
 #define MANY 160
 #define BUCKETS (2 * MANY + 1)
@@ -626,12 +630,18 @@ static void row_collect(Row *row, const Block *block, word i, double cut)
     row->first = row->collected;
     row->collected += n;
     row->bucket = row->buckets = row->ordered = 0;
-    if (n > MANY) {
+    if (n > VERY_FEW && n <= block->lanes->network) {
+        sort_network(row->spare, row->words, n);
+        row->ordered = n;
+    } else if (n > MANY || n <= VERY_FEW) {
         uint64_t *found = row->spare;
-        sort_many(found, row->words, n);
+        if (n > MANY)
+            sort_many(found, row->words, n);
+        else
+            insertion_sort(found, n);
         row->spare = row->words, row->words = found;
         row->ordered = n;
-    } else if (n) {
+    } else {
         into_buckets(row, n);
     }
 }
