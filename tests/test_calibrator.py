@@ -159,17 +159,17 @@ def test_the_compiled_engine_refuses_parts_that_are_not_there():
     good = edge_index(edges)
     _native.squares(block.described, 0, 2, edges, good, out)
     assert out.tolist() == [[0, 6, 0], [0, 18, 0]]
-    codes, parts, places = good
+    parts, places = good
     far, many = parts + np.int32([len(places), 0]), places | np.uint32((9 << 1) + 1)
     wide, none, past = parts + np.int32([0, 1]), places & np.uint32(0xFFF), places + np.uint32(4 << 12)
-    bad = [(codes - 40000, parts, places), (codes, far, places), (codes, wide, places)]
-    bad += [(codes, parts, each) for each in (many, none, past)]
+    bad = [(parts[1:], places), (far, places), (wide, places)]
+    bad += [(parts, each) for each in (many, none, past)]
     for index in bad:
         with pytest.raises(ValueError, match="no such part"):
             _native.squares(block.described, 0, 2, edges, index, out)
     beyond = parts * 0 + np.int32([0, 11]), np.full(32, 3 << 12, dtype=np.uint32)  # the edge after the last
     with pytest.raises(ValueError, match="no such part"):
-        _native.squares(block.described, 0, 2, edges, (codes, *beyond), np.zeros(16, dtype=np.int64)[:6])
+        _native.squares(block.described, 0, 2, edges, beyond, np.zeros(16, dtype=np.int64)[:6])
     for ends in (edges[:3], np.append(edges[:3], 1.0)):
         with pytest.raises(ValueError, match=r"as large as|no such part"):
             _native.squares(block.described, 0, 2, ends, good, out)
@@ -196,7 +196,7 @@ def test_every_score_is_counted_in_its_cell(score):
     kept = np.array([0, number]), np.zeros(1, dtype=np.int64), scores, np.arange(number, dtype=np.int32)
     found = np.zeros((1, len(edges) - 1), dtype=np.int64)
     block = (None, 1, number, 4, None, None, None, kept)
-    _native.tally(block, 0, 1, None, edges, np.inf, np.zeros(4), None, None, None, found, index)
+    _native.tally(block, 0, 1, edges, np.inf, np.zeros(4), None, None, None, found, index)
     assert np.array_equal(found[0], np.bincount(np.searchsorted(edges, scores) - 1, minlength=len(edges) - 1))
     if score == nacp.HPS():  # that are rows, too, of doubles and of floats
         for rows in (-scores[scores <= 0], -scores[scores <= 0].astype(np.float32)):

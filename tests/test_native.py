@@ -480,7 +480,7 @@ def test_what_is_no_probability_does_no_harm(score, wrong, dtype):
     block = native.open_block(values, score.spec)
     guarded = np.zeros((2, CELLS + 1), dtype=np.int64)
     inner = guarded.reshape(-1)[:CELLS]
-    _native.tally(block.described, 0, 2, cell_table(), None, np.inf, np.zeros(4), None, None, None, inner)
+    _native.tally(block.described, 0, 2, None, np.inf, np.zeros(4), None, None, None, inner)
     assert not guarded.reshape(-1)[CELLS:].any()  # nothing is written beyond
     for limit in (0.3, np.inf):
         assert len(native.window(block, [(-np.inf, limit)]).scores) <= 6
@@ -501,28 +501,28 @@ def test_malformed_arguments_are_errors_and_never_crashes():
         np.zeros((k, k), np.int64),
     )
     cuts, hashing = np.full(4, 0.01), (np.arange(3), np.arange(4, dtype=np.uint64))
-    many, one_cell = np.linspace(0, 1, 30), np.zeros_like(cell_table())  # of so many an index is made
+    many = np.linspace(0, 1, 30)  # of so many an index is made, if there are many rows
     good = {
         "check": (described, 0, n, 1e-3),
         "uniforms": (described, 0, n, *hashing, np.empty(n)),
         "label_scores": (described, 0, n, labels, *hashing, np.empty(n), np.empty(n)),
         "scores": (described, 0, n, np.empty((n, k))),
         "tally": (
-            described, 0, n, cell_table(), None, 0.5, cuts, labels, table, np.zeros(n, int), out, None,
+            described, 0, n, None, 0.5, cuts, labels, table, np.zeros(n, int), out, None,
             np.array([-1.0, 0.5]),
         ),
         "window": (described, 0, n, np.array([0.1, 0.5]), labels, table),
-        "profile": (described, 0, n, many, 0, labels, table, np.zeros((n, 30), dtype=np.int64), one_cell, 1),
+        "profile": (described, 0, n, many, 0, labels, table, np.zeros((n, 30), dtype=np.int64)),
         "counts": (described, 0, n, np.full((2, k), 0.5), labels, table, np.zeros((2, 2, k), dtype=np.int64)),
         "sets": (described, 0, n, np.array([0.5]), 0, True, np.zeros(n, dtype=np.int64)),
         "gains": (
             described, 0, n, many, labels, table, np.empty(n), np.empty(n), 0.5,
-            np.array([1, 0, 1]), np.empty(3), 1.0, np.empty((n, 3)), one_cell, 1,
+            np.array([1, 0, 1]), np.empty(3), 1.0, np.empty((n, 3)),
         ),
     }  # fmt: skip
     odd = [None, -1, 10**6, 2**62, 3.5, "x", b"", b"abc", (1, 2), (), np.empty(0), np.empty(3)]
     odd += [np.full(k, 10**9), values[:, ::2], np.full((n, k), -5), np.zeros(7, np.int8)[1:]]
-    odd += [np.full(2000, 2**31 - 1, dtype=np.int32), one_cell + 1, one_cell - 1, np.full(30, np.nan)]
+    odd += [np.full(2000, 2**31 - 1, dtype=np.int32), np.full(30, np.nan)]
     for name, arguments in good.items():
         verb = getattr(_native, name)
         verb(*arguments)
@@ -536,6 +536,16 @@ def test_malformed_arguments_are_errors_and_never_crashes():
             mixed = [odd[rng.integers(len(odd))] if rng.random() < 0.2 else each for each in arguments[1:]]
             block = tuple(odd[rng.integers(len(odd))] if rng.random() < 0.1 else each for each in described)
             try_it(verb, (block, *mixed))
+
+
+def test_malformed_cells_are_errors_and_never_crashes():
+    table = cell_table()
+    for wrong in (table[1:], table.astype(np.int64), table - 1, table + 1, None, b"abc"):
+        with pytest.raises((ValueError, TypeError)):
+            _native.learn_cells(wrong, CELLS)
+    for wrong in (-1, 0, CELLS - 1, 2**62):
+        with pytest.raises((ValueError, OverflowError)):
+            _native.learn_cells(table, wrong)
 
 
 def test_malformed_kept_scores_are_errors_and_never_crashes():
@@ -553,7 +563,7 @@ def test_malformed_kept_scores_are_errors_and_never_crashes():
             arguments = {
                 "check": (1e-3,),
                 "sets": (np.array([0.5]), 0, True, np.zeros(n, dtype=np.int64)),
-                "tally": (cell_table(), None, np.inf, np.zeros(4), None, None, None, np.zeros(CELLS, int)),
+                "tally": (None, np.inf, np.zeros(4), None, None, None, np.zeros(CELLS, int)),
                 "uniforms": (np.arange(3), np.arange(4, dtype=np.uint64), np.empty(n)),
                 "scores": (np.empty((n, k)),),
                 "label_scores": (labels, None, None, None, np.empty(n)),

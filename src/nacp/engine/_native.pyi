@@ -13,7 +13,6 @@ def tally(
     block: _Block,
     first: int,
     last: int,
-    table: Any,
     edges: Any,
     limit: float,
     cuts: Any,
@@ -38,8 +37,6 @@ def profile(
     labels: Any,
     weights: Any,
     out: Any,
-    table: Any = ...,
-    cells: int = ...,
     /,
 ) -> None: ...
 def counts(block: _Block, first: int, last: int, thresholds: Any, out: Any, /) -> None: ...
@@ -60,8 +57,6 @@ def gains(
     targets: Any,
     width: float,
     out: Any,
-    table: Any,
-    cells: int,
     /,
 ) -> None: ...
 def play(
@@ -80,6 +75,7 @@ def play(
     /,
 ) -> None: ...
 def vectors(bytes: int, /) -> None: ...
+def learn_cells(table: Any, number: int, /) -> None: ...
 def masked_sums(
     masks: Any, first: int, last: int, counts: Any, rows: int, width: int, most: int, out: Any, /
 ) -> None: ...

@@ -186,7 +186,6 @@ def cell_table() -> Array:
 class EdgeIndex(NamedTuple):
     """Where scores lie among many edges, for the compiled engine: see edges.h."""
 
-    codes: Array  # the cells, by leading bits
     # For each cell: where its places begin, and how many of a score's next 16 bits are left in one.
     parts: Array
     places: Array  # the first edge that may be the next above a score, and up to which of these bits it is
@@ -218,7 +217,7 @@ def edge_index(edges: Floats) -> EdgeIndex:
         cells = np.flatnonzero(parted & (bits == depth))
         places[starts[cells, None] + np.arange(1 << depth)] = _places(edges, code[cells, None], depth)
     parts = np.column_stack([starts[:-1], 16 - bits]).astype(np.int32)
-    return EdgeIndex(cell_table(), parts, places.astype(np.uint32))
+    return EdgeIndex(parts, places.astype(np.uint32))
 
 
 def _place(first: Ints, upto: Ints, *, searched: bool | Bools) -> Ints:

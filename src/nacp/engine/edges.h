@@ -12,8 +12,7 @@
 typedef struct {
     const double *edges;
     word cells;            /* between the edges */
-    const int32_t *codes;  /* the wide cells by leading bits */
-    const int32_t *parts;  /* for each of them: where its places begin, and how many bits are left in a part */
+    const int32_t *parts;  /* for each wide cell: where its places begin, and how many bits are left in a part */
     const uint32_t *places; /* of each part: an edge, the bits up to which it is the next above, and whether these are
                                how many other edges there are instead, or MANY_OTHERS */
 } Edges;
@@ -40,7 +39,7 @@ static word edge_among(const Edges *edges, word first, word others, double score
 /* The first edge that is not below a score, by its bits, where codes of its kind begin, and whether to turn them. */
 static inline word edge_by(const Edges *edges, double score, uint32_t bits, word kind, uint32_t turned)
 {
-    const int32_t *part = edges->parts + 2 * edges->codes[kind + (bits >> 16)];
+    const int32_t *part = edges->parts + 2 * cells.codes[kind + (bits >> 16)];
     uint32_t place = edges->places[part[0] + (int32_t)((bits & 0xFFFF) >> part[1])];
     word first = edge_of(place), upto = bits_of(place);
     word left = (word)((bits ^ turned) & ((1u << part[1] % 16) - 1)); /* none of 16 */
@@ -79,9 +78,7 @@ static int place_fits(const Edges *edges, uint32_t place, word left)
 
 static int edges_fit(const Edges *edges, word wide, word places)
 {
-    if (edges->edges[edges->cells] != INFINITY) return 0;
-    for (word c = 0; c < 4 * LEADING; c++)
-        if (edges->codes[c] < 0 || edges->codes[c] >= wide) return 0;
+    if (edges->edges[edges->cells] != INFINITY || wide != cells.number) return 0;
     for (word c = 0; c < wide; c++) {
         word start = edges->parts[2 * c], left = edges->parts[2 * c + 1];
         if (left < 0 || left > 16 || start < 0 || start + (0xFFFF >> left) >= places) return 0;

@@ -101,10 +101,18 @@ static int kept_open(Call *call, PyObject *described)
         word start = kept->starts[row], stop = kept->starts[row + 1];
         if (start < 0 || start > stop || stop > pairs || stop - start > call->block.k)
             return refuse("a row that was kept has no such place") != NULL;
-        for (word j = start; j < stop; j++)
+    }
+    return 1;
+}
+
+/* Whether the labels of rows that were kept exist: for who looks something up for them. */
+static int kept_labels_fit(const Call *call)
+{
+    const Kept *kept = &call->block.kept;
+    for (word i = call->first; kept->starts && i < call->last; i++)
+        for (word j = kept->starts[kept->order[i]]; j < kept->starts[kept->order[i] + 1]; j++)
             if (kept->columns[j] < 0 || kept->columns[j] >= call->block.k)
                 return refuse("there is no such label") != NULL;
-    }
     return 1;
 }
 
@@ -116,6 +124,7 @@ static int call_open(Call *call, PyObject *described, Py_ssize_t first, Py_ssize
     Block *block = &call->block;
     Py_ssize_t rows, k;
     memset(call, 0, sizeof *call);
+    if (!cells.number) return refuse("the cells of scores are not known yet") != NULL;
     if (!PyTuple_Check(described)) return refuse("a block is described by a tuple") != NULL;
     if (!PyArg_ParseTuple(described, "OnniOOOO", &values, &rows, &k, &block->width, &code, &constants, &u, &kept))
         return 0;
@@ -154,6 +163,7 @@ static int weights_open(Call *call, PyObject *labels, PyObject *values, Weights 
 {
     const Block *block = &call->block;
     memset(weights, 0, sizeof *weights);
+    if (values != Py_None && !kept_labels_fit(call)) return 0;
     if (labels == Py_None) return array_of(call, values, block->rows * block->k, 8, OPTIONAL, &weights->entries);
     if (!array_of(call, labels, block->rows, 8, NEEDED, &weights->labels) ||
         !array_of(call, values, block->k * block->k, 8, NEEDED, &weights->table))
@@ -374,8 +384,7 @@ static inline int within(const Spans *spans, double score)
 }
 
 typedef struct {
-    const int32_t *table; /* the cells, or else: */
-    const double *edges;
+    const double *edges; /* of the cells; none for the fixed ones */
     const Edges *many; /* the same, if there is an index */
     word cells; /* how many there are */
     double limit, cuts[MOST_CUTS];
@@ -392,8 +401,8 @@ static void count(const Tally *tally, word cell, word pairs, word gain, word los
 static void count_one(const Tally *tally, double score, word column, const word *weights)
 {
     word cell, weight = weights ? weights[column] : 0;
-    if (tally->table) {
-        cell = cell_of(tally->table, score);
+    if (!tally->edges) {
+        cell = cell_of(score);
     } else { /* the last edge below the score */
         word low = 0, high = tally->cells + 1;
         if (tally->many) low = high = edge_above(tally->many, score);
@@ -408,10 +417,10 @@ static void count_one(const Tally *tally, double score, word column, const word 
 }
 
 /* Where labels that come after `number` labels of some mass, and have no entry as large as a cut, begin. */
-static word cell_after(const Tally *tally, const Block *block, const Row *row, word number, double mass, double cut)
+static word cell_after(const Block *block, const Row *row, word number, double mass, double cut)
 {
     double score = block->code ? least_score(block, &row->q, number, mass, cut) : -cut;
-    return cell_of(tally->table, score);
+    return cell_of(score);
 }
 
 /* Where one is among the entries of a row that were not looked at. */
@@ -432,7 +441,7 @@ static void count_upto(const Tally *tally, Tail *tail, word number, Weight weigh
    those of each further part of the row where the labels before them put them. */
 static void count_tail(const Tally *tally, const Block *block, const Row *row, word i, const word *weights)
 {
-    Tail tail = {row->number, {0, 0}, cell_of(tally->table, tally->limit) + 1};
+    Tail tail = {row->number, {0, 0}, cell_of(tally->limit) + 1};
     Weight weighed[CUTS + 1] = {{0, 0}};
     word upto[CUTS];
     double masses[CUTS] = {0}, cuts[CUTS], unseen = block->code ? mass_not_seen(row) : 0;
@@ -450,7 +459,7 @@ static void count_tail(const Tally *tally, const Block *block, const Row *row, w
             if (upto[j] == tail.counted) continue;
             count_upto(tally, &tail, upto[j], weighed[j]);
             double mass = block->code ? from_grid(row->mass) + least_mass(unseen + masses[j], block->k) : 0;
-            word after = cell_after(tally, block, row, upto[j], mass, cuts[j]);
+            word after = cell_after(block, row, upto[j], mass, cuts[j]);
             tail.cell = after > tail.cell ? after : tail.cell;
         }
     }
@@ -461,7 +470,7 @@ static void tally_row(const Tally *tally, const Block *block, Row *row, word i, 
 {
     look(row, block, i, tally->limit);
     for (word j = 0; j < row->number; j++) count_one(tally, row->score[j], row->column[j], weights);
-    if (tally->table && tally->limit < INFINITY && row->number < block->k) count_tail(tally, block, row, i, weights);
+    if (!tally->edges && tally->limit < INFINITY && row->number < block->k) count_tail(tally, block, row, i, weights);
 }
 
 static PyObject *two_arrays(const Growing *first, const Growing *second)
@@ -507,29 +516,16 @@ static int tally_rows(const Call *call, const Tally *tally, const Weights *weigh
     return good;
 }
 
-#define ALL_CODES (4 * LEADING)
-
-WIDE static int cells_fit(const int32_t *table, word cells)
-{
-    int32_t low = 0, high = 0;
-    for (word c = 0; c < ALL_CODES; c++) {
-        low = table[c] < low ? table[c] : low;
-        high = table[c] > high ? table[c] : high;
-    }
-    return low == 0 && high < cells;
-}
-
-/* Edges and their index: (codes, parts, places). */
+/* Edges and their index: (parts, places). */
 static int edges_open(Call *call, PyObject *values, PyObject *index, word cells, Edges *edges)
 {
-    PyObject *codes, *parts, *places;
+    PyObject *parts, *places;
     if (!PyTuple_Check(index)) return refuse("an index is a tuple") != NULL;
-    if (!PyArg_ParseTuple(index, "OOO", &codes, &parts, &places)) return 0;
+    if (!PyArg_ParseTuple(index, "OO", &parts, &places)) return 0;
     word wide = length_of(parts) / 8, number = length_of(places) / 4;
     if (PyErr_Occurred()) return 0;
     edges->cells = cells;
     if (!array_of(call, values, cells + 1, 8, NEEDED, &edges->edges) ||
-        !array_of(call, codes, ALL_CODES, 4, NEEDED, &edges->codes) ||
         !array_of(call, parts, 2 * wide, 4, NEEDED, &edges->parts) ||
         !array_of(call, places, number, 4, NEEDED, &edges->places))
         return 0;
@@ -538,7 +534,7 @@ static int edges_open(Call *call, PyObject *values, PyObject *index, word cells,
 
 static PyObject *tally(PyObject *self, PyObject *args)
 {
-    PyObject *block, *table, *edges, *cuts, *labels, *values, *numbers, *out, *index = Py_None, *ends = Py_None,
+    PyObject *block, *edges, *cuts, *labels, *values, *numbers, *out, *index = Py_None, *ends = Py_None,
              *found = NULL;
     Py_ssize_t first, last;
     Call call;
@@ -547,33 +543,30 @@ static PyObject *tally(PyObject *self, PyObject *args)
     Edges many;
     Weights weights;
     Keeping keeping = {0};
-    if (!PyArg_ParseTuple(args, "OnnOOdOOOOO|OO", &block, &first, &last, &table, &edges, &tally.limit, &cuts, &labels,
+    if (!PyArg_ParseTuple(args, "OnnOdOOOOO|OO", &block, &first, &last, &edges, &tally.limit, &cuts, &labels,
                           &values, &numbers, &out, &index, &ends))
         return NULL;
     int weighed = values != Py_None;
-    word rows = weighed ? 3 : 1, cells = length_of(out) / 8 / rows;
+    word rows = weighed ? 3 : 1, number = edges == Py_None ? cells.number : length_of(edges) / 8 - 1;
     tally.parts = length_of(cuts) / 8;
     if (PyErr_Occurred()) return NULL;
     int good = call_open(&call, block, first, last) && weights_open(&call, labels, values, &weights) &&
-               array_of(&call, table, ALL_CODES, 4, OPTIONAL, &tally.table) &&
-               array_of(&call, edges, cells + 1, 8, OPTIONAL, &tally.edges) &&
-               (index == Py_None || edges_open(&call, edges, index, cells, &many)) &&
+               array_of(&call, edges, number + 1, 8, OPTIONAL, &tally.edges) &&
+               (index == Py_None || edges_open(&call, edges, index, number, &many)) &&
                array_of(&call, cuts, tally.parts, 8, NEEDED, &tail) &&
                (numbers == Py_None || (array_of(&call, numbers, call.block.rows, 8, WRITTEN, &keeping.numbers) &&
                                        spans_open(&call, ends, &keeping.spans))) &&
-               array_of(&call, out, rows * cells, 8, WRITTEN, &tally.pairs);
+               array_of(&call, out, rows * number, 8, WRITTEN, &tally.pairs);
     tally.many = index == Py_None ? NULL : &many;
-    if (good && !tally.table == !tally.edges) good = refuse("cells or edges are needed") != NULL;
-    if (good && tally.table && !cells_fit(tally.table, cells)) good = refuse("there is no such cell") != NULL;
-    if (good && tally.table && tally.limit < INFINITY && cell_of(tally.table, tally.limit) + 1 >= cells)
+    if (good && !tally.edges && tally.limit < INFINITY && cell_of(tally.limit) + 1 >= number)
         good = refuse("a limit has no cells beyond") != NULL;
     if (good && (tally.parts < CUTS || tally.parts > MOST_CUTS || tally.parts % CUTS))
         good = refuse("there are no such cuts") != NULL;
     for (word j = 0; good && j < tally.parts; j++) tally.cuts[j] = fmaxf((float)tail[j], FLT_MIN);
-    tally.cells = cells;
-    tally.gains = good && weighed ? tally.pairs + cells : NULL;
-    tally.losses = good && weighed ? tally.gains + cells : NULL;
-    if (good && call.block.kept.starts && tally.table) good = refuse("rows are needed") != NULL;
+    tally.cells = number;
+    tally.gains = good && weighed ? tally.pairs + number : NULL;
+    tally.losses = good && weighed ? tally.gains + number : NULL;
+    if (good && call.block.kept.starts && !tally.edges) good = refuse("rows are needed") != NULL;
     if (good) WITHOUT_LOCK(good = tally_rows(&call, &tally, &weights, &keeping));
     call_close(&call);
     if (good)
@@ -672,8 +665,9 @@ typedef struct {
     const double *values; /* number x 1, number x k or number x rows */
     word number;
     int kind;
-    const int32_t *cells; /* of many: the cells of scores, */
-    int32_t *starts;      /* and of each cell the first threshold that is not below it */
+    double *ascending; /* of many: they, and infinity after them, */
+    int32_t *starts;   /* of each cell of scores the first one that is not below it, */
+    word steps;        /* and how many there are in a cell at the most */
 } Thresholds;
 
 static double threshold(const Thresholds *q, const Block *block, word t, word row, word column)
@@ -692,23 +686,36 @@ static double largest(const Thresholds *q, const Block *block, word row)
     return most;
 }
 
-/* Prepare many thresholds for many scores, which lie in so many cells. */
-static int index_open(Thresholds *q, word cells)
+/* Prepare ascending thresholds for many scores: where those begin that lie in the same cell as a score. */
+static int index_open(Thresholds *q)
 {
-    q->starts = malloc(sizeof *q->starts * (size_t)cells);
-    if (!q->starts) return 0;
-    word t = 0;
-    for (word c = 0; c < cells; c++) {
-        q->starts[c] = (int32_t)t;
-        while (t < q->number && cell_of(q->cells, q->values[t]) <= c) t++;
+    word number = q->number, cell = 0;
+    q->ascending = malloc(sizeof *q->ascending * (size_t)(number + 1) + sizeof *q->starts * (size_t)cells.number);
+    if (!q->ascending) return 0;
+    q->starts = (int32_t *)(q->ascending + number + 1);
+    memcpy(q->ascending, q->values, sizeof *q->ascending * (size_t)number);
+    q->ascending[number] = INFINITY;
+    q->steps = 0;
+    for (word t = 0, first = 0; t < number; t++) {
+        word own = cell_of(q->values[t]);
+        if (own >= cell) first = t;
+        for (; cell <= own; cell++) q->starts[cell] = (int32_t)t;
+        q->steps = t + 1 - first > q->steps ? t + 1 - first : q->steps;
     }
+    for (; cell < cells.number; cell++) q->starts[cell] = (int32_t)number;
     return 1;
 }
 
+#define FEW_STEPS 4
+
 /* The first of ascending thresholds, from `low` on, that a score is at most; by doubling, as it is mostly near. */
-static word place_of(const Thresholds *q, word low, double score)
+static inline word place_of(const Thresholds *q, word low, double score)
 {
-    if (q->starts) low = q->starts[cell_of(q->cells, score)];
+    if (q->starts) low = q->starts[cell_of(score)];
+    if (q->starts && q->steps <= FEW_STEPS) { /* there is nothing to guess */
+        for (word step = 0; step < q->steps; step++) low += q->ascending[low] < score;
+        return low;
+    }
     word step = 1, high = low;
     while (high < q->number && q->values[high] < score) low = high + 1, high += step, step *= 2;
     high = high < q->number ? high : q->number;
@@ -773,41 +780,34 @@ static int thresholds_open(Call *call, PyObject *values, int kind, Thresholds *q
     if (kind < SAME || kind > PER_ROW) return refuse("there are no such thresholds") != NULL;
     word each = kind == SAME ? 1 : kind == PER_LABEL ? call->block.k : call->block.rows, bytes = length_of(values);
     if (bytes < 0) return 0;
-    q->kind = kind, q->cells = NULL, q->starts = NULL;
+    q->kind = kind, q->starts = NULL, q->ascending = NULL;
     q->number = each ? bytes / 8 / each : 0;
     return array_of(call, values, q->number * each, 8, NEEDED, &q->values);
 }
 
-/* Prepare ascending thresholds for the scores of the rows to do, if both are many; `table` has cells by code. */
-static int index_fits(Call *call, Thresholds *q, PyObject *table, word cells)
+/* Prepare ascending thresholds for the scores of the rows to do, if both are many. */
+static int index_fits(const Call *call, Thresholds *q)
 {
-    if (q->number <= FEW || (call->last - call->first) * call->block.k <= cells) return 1;
-    if (!array_of(call, table, ALL_CODES, 4, NEEDED, &q->cells)) return 0;
-    if (cells < 1 || cells > INT32_MAX || q->number > INT32_MAX || !cells_fit(q->cells, cells))
-        return refuse("there is no such cell") != NULL;
-    return index_open(q, cells);
+    if (q->number <= FEW || q->number > INT32_MAX || (call->last - call->first) * call->block.k <= cells.number) return 1;
+    return index_open(q);
 }
 
 static PyObject *profile(PyObject *self, PyObject *args)
 {
     PyObject *block, *values, *labels, *entries, *out;
     Py_ssize_t first, last;
-    PyObject *table = Py_None;
-    Py_ssize_t cells = 0;
     int kind;
     Call call;
     Thresholds q = {0};
     Weights weights;
     word *sums;
-    if (!PyArg_ParseTuple(args, "OnnOiOOO|On", &block, &first, &last, &values, &kind, &labels, &entries, &out, &table,
-                          &cells))
-        return NULL;
+    if (!PyArg_ParseTuple(args, "OnnOiOOO", &block, &first, &last, &values, &kind, &labels, &entries, &out)) return NULL;
     int good = call_open(&call, block, first, last) && thresholds_open(&call, values, kind, &q) &&
                weights_open(&call, labels, entries, &weights) &&
                array_of(&call, out, call.block.rows * q.number, 8, WRITTEN, &sums) &&
-               (kind != SAME || table == Py_None || index_fits(&call, &q, table, cells));
+               (kind != SAME || index_fits(&call, &q));
     if (good) WITHOUT_LOCK(good = profile_rows(&call, &q, &weights, sums));
-    free(q.starts);
+    free(q.ascending);
     DONE(call, good);
 }
 
@@ -1034,13 +1034,13 @@ static int gains_rows(const Call *call, const Gains *gains, const Weights *weigh
 
 static PyObject *gains(PyObject *self, PyObject *args)
 {
-    PyObject *block, *values, *labels, *entries, *scores, *own, *columns, *targets, *out, *table;
-    Py_ssize_t first, last, cells;
+    PyObject *block, *values, *labels, *entries, *scores, *own, *columns, *targets, *out;
+    Py_ssize_t first, last;
     Call call;
     Gains gains = {0};
     Weights weights;
-    if (!PyArg_ParseTuple(args, "OnnOOOOOdOOdOOn", &block, &first, &last, &values, &labels, &entries, &scores, &own,
-                          &gains.scale, &columns, &targets, &gains.width, &out, &table, &cells))
+    if (!PyArg_ParseTuple(args, "OnnOOOOOdOOdO", &block, &first, &last, &values, &labels, &entries, &scores, &own,
+                          &gains.scale, &columns, &targets, &gains.width, &out))
         return NULL;
     gains.bets = length_of(columns) / 8;
     if (PyErr_Occurred()) return NULL;
@@ -1058,9 +1058,9 @@ static PyObject *gains(PyObject *self, PyObject *args)
         same &= gains.columns[b] == b;
     }
     if (same) gains.columns = NULL;
-    good = good && index_fits(&call, &gains.q, table, cells);
+    good = good && index_fits(&call, &gains.q);
     if (good) WITHOUT_LOCK(good = gains_rows(&call, &gains, &weights));
-    free(gains.q.starts);
+    free(gains.q.ascending);
     DONE(call, good);
 }
 
@@ -1128,6 +1128,22 @@ static PyObject *masked_sums(PyObject *self, PyObject *args)
 
 /* ---- The module ---- */
 
+/* Learn the cells of scores by their leading bits (cells.py), once, before any verb is called. */
+static PyObject *learn_cells(PyObject *self, PyObject *args)
+{
+    PyObject *table;
+    Py_ssize_t number;
+    Call call = {.number = 0};
+    const int32_t *codes;
+    if (!PyArg_ParseTuple(args, "On", &table, &number)) return NULL;
+    if (number < 2 || number > INT32_MAX) return refuse("there are no such cells");
+    int good = array_of(&call, table, 4 * LEADING, 4, NEEDED, &codes);
+    for (word c = 0; good && c < 4 * LEADING; c++)
+        if (codes[c] < 0 || codes[c] >= number) good = refuse("there is no such cell") != NULL;
+    if (good) memcpy(cells.codes, codes, sizeof cells.codes), cells.number = number;
+    DONE(call, good);
+}
+
 /* Use vectors of so many bytes at the most. */
 static PyObject *vectors(PyObject *self, PyObject *args)
 {
@@ -1169,6 +1185,7 @@ static PyMethodDef methods[] = {
     {"profile", profile, METH_VARARGS, NULL},   {"sets", sets, METH_VARARGS, NULL},
     {"gains", gains, METH_VARARGS, NULL},       {"play", play, METH_VARARGS, NULL},
     {"masked_sums", masked_sums, METH_VARARGS, NULL}, {"vectors", vectors, METH_VARARGS, NULL},
+    {"learn_cells", learn_cells, METH_VARARGS, NULL},
 #ifndef _WIN32
     {"fetch", fetch, METH_VARARGS, NULL},
 #endif

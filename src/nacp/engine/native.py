@@ -26,6 +26,8 @@ from nacp.engine.scratch import Scratch
 
 NAME = "native"
 
+_native.learn_cells(cell_table(), CELLS)
+
 _WIDTHS = (np.float32, np.float64)
 # Fewer entries are not worth another thread: to hand work to one took 68 us, as long as 9,000 entries of APS.
 _ENTRIES_PER_THREAD = 1 << 15
@@ -165,10 +167,9 @@ def tally(
             out[:] = 0
         return out, *_native.tally(*(described, first, *arguments, numbers, out, indexed, spans))
 
-    table = cell_table() if edges is None else None
     limit = limit if edges is None else float(edges[-1])
     cuts = _NO_CUTS if limit == np.inf or edges is not None else numpy.tail_cuts(block.values, parts)
-    found = _over_rows(count, block.described, table, edges, limit, cuts, *_weights(weights))
+    found = _over_rows(count, block.described, edges, limit, cuts, *_weights(weights))
     tallies, scores, columns = zip(*found, strict=True)
     if keep is not None and numbers is not None:
         keep.take(numbers, np.frombuffer(b"".join(scores)), np.frombuffer(b"".join(columns), dtype=np.int32))
@@ -211,7 +212,7 @@ def profile(block: block_.Block, thresholds: Thresholds, weights: Weights = None
         return numpy.profile(block, thresholds, weights)
     values, kind, number = _thresholds(thresholds)
     out = np.zeros((block.shape[0], number), dtype=np.int64)
-    _over_rows(_native.profile, block.described, values, kind, *_weights(weights), out, cell_table(), CELLS)
+    _over_rows(_native.profile, block.described, values, kind, *_weights(weights), out)
     return out
 
 
@@ -275,7 +276,7 @@ def gains(
     columns, targets, width = bets
     out = np.empty((block.shape[0], len(columns)))
     shares = _thresholds(thresholds)[0], *_weights(weights), *map(np.ascontiguousarray, labels), scale
-    _over_rows(_native.gains, block.described, *shares, columns, targets, width, out, cell_table(), CELLS)
+    _over_rows(_native.gains, block.described, *shares, columns, targets, width, out)
     return out
 
 

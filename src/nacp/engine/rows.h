@@ -926,13 +926,18 @@ static double label_score(Row *row, const Block *block, word i, word label, Stan
 #define LEADING 0x8000 /* how many different leading bits a magnitude has */
 #define BELOW_HALF (0.5 - 0x1p-26)
 
-static inline word cell_of(const int32_t *table, double score)
+static struct {
+    int32_t codes[4 * LEADING]; /* by leading bits: see cells.py */
+    word number;
+} cells;
+
+static inline word cell_of(double score)
 {
     int lower = score < BELOW_HALF;
     float nearer = lower ? (float)score : (float)(1.0 - score);
     uint32_t bits;
     memcpy(&bits, &nearer, 4);
-    return table[(bits >> 16) + (lower ? 2 * LEADING : 0)];
+    return cells.codes[(bits >> 16) + (lower ? 2 * LEADING : 0)];
 }
 
 /* ---- u, the uniform number of a row: see hashing.py ---- */
