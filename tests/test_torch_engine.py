@@ -18,6 +18,7 @@ import nacp
 from nacp import engine
 from nacp.engine import ByEntry, ByLabel, Spec, traced
 from nacp.engine.contract import Whole
+from nacp.stats.betting import Bets
 from nacp.tuning import tuned
 
 torch = pytest.importorskip("torch", reason="PyTorch is not installed")
@@ -186,8 +187,14 @@ def test_bets_gain_alike_and_squares_and_counts_are_the_same():
             with engine.using(name):
                 block = engine.open_block(values, nacp.RAPS().spec)
                 q = np.sort(engine.label_scores(block, labels))
-                own, bets = (q[::-1].copy(), np.arange(20.0)), (np.array([1, 19, 3]), np.ones(3), 1.7)
-                found.append(engine.gains(block, q, weights, own, -0.3, bets).tolist())
+                own, owners = (q[::-1].copy(), np.arange(20.0)), np.zeros(3, dtype=np.int64)
+                bets, playing = (np.array([1, 3, 19]), np.ones(3), owners, 30.0), Bets(3, 20, 0.05, 0.1)
+
+                def bet(points, *standing, known=(q, weights, own, -0.3, bets), block=block):
+                    engine.bet(block, points, *known, standing)
+
+                playing.place(20, bet)
+                found.append([playing.stored()[0].tolist(), playing.stored()[1].tolist()])
                 squares, ends = (
                     np.zeros((2, len(q) + 1), dtype=np.int64),
                     np.concatenate([[-np.inf], q, [np.inf]]),

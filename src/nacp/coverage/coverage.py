@@ -324,19 +324,35 @@ class Coverage:
         """Return up to which score shares at thresholds up to this one depend on rows; None if on more."""
         return None if self.radius else float(threshold)
 
-    def gains(
-        self, block: Block, rows: slice | Ints, thresholds: Floats, bets: tuple[Ints, Floats, float]
-    ) -> Floats:
-        """Return what each row gains for bets on its share: see `nacp.engine.numpy.gains`."""
+    @property
+    def bets_on_any(self) -> bool:
+        """Whether bets may be placed on any number of rows at once."""
+        return self.sample.here and self.sample.keeps and self.sample.whole and self._known_exactly
+
+    @property
+    def _known_exactly(self) -> bool:
+        return not self.radius and self.sample.parts is None
+
+    def bet(
+        self,
+        block: Block,
+        rows: slice | Ints,
+        points: slice,
+        thresholds: Floats,
+        bets: tuple[Ints, Floats, Ints, float],
+        standing: tuple[Any, ...],
+    ) -> None:
+        """Bet on some rows of a block that their mean share reaches targets: see `nacp.engine.numpy.bet`."""
         sample, inverse = self.sample, self.inverse
-        if self.radius or sample.parts is not None:
-            columns, targets, width = bets
-            shares = self.shares(block, rows, thresholds).take(columns, axis=1)
-            found: Floats = (shares - targets) * (1 / width)
-            return found
-        labels = sample.label_scores[rows], inverse.own[sample.labels[rows]]
-        scale = self._unit if inverse.constant_rest is None else inverse.constant_rest
-        return engine.gains(block, thresholds, self.weights(rows), labels, scale, bets)
+        if self._known_exactly:
+            labels = sample.label_scores[rows], inverse.own[sample.labels[rows]]
+            scale = self._unit if inverse.constant_rest is None else inverse.constant_rest
+            engine.bet(block, points, thresholds, self.weights(rows), labels, scale, bets, standing)
+            return
+        columns, targets, _, width = bets
+        shares = self.shares(block, rows, thresholds)[points].take(columns, axis=1)
+        state, most, outcome, *rest = standing
+        engine.play(state, most, outcome, (shares - targets) * (1 / width), *rest)
 
     def shares(self, block: Block, rows: slice | Ints, thresholds: Floats) -> Floats:
         """Return g_q(x, y), each row's share in F^c-hat, at ascending native thresholds: (rows, thresholds).

@@ -72,6 +72,8 @@ class TalliedSample(Sample):
         The bets that were placed on the points under each of these, if there were some.
     """
 
+    here = False
+
     def __init__(
         self,
         counts: Counts,

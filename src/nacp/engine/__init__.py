@@ -2,11 +2,11 @@
 
 from nacp.engine.choose import (
     Block,
+    bet,
     check,
     counts,
     engine_name,
     fetch,
-    gains,
     inside,
     is_tensor,
     keeps,
@@ -32,7 +32,7 @@ from nacp.engine.scratch import Scratch
 
 __all__ = [
     "Block", "ByEntry", "ByLabel", "Keep", "Kept", "Lumped", "Pairs", "PerLabel", "PerRow", "Scratch", "Spec",
-    "check", "counts", "engine_name", "fetch", "gains", "inside", "is_tensor",
+    "bet", "check", "counts", "engine_name", "fetch", "inside", "is_tensor",
     "keeps", "kept_block", "label_scores", "masked_sums", "open_block", "play", "profile", "set_of_row",
     "sets", "squares", "tally", "traced", "uniforms", "using", "window",
 ]  # fmt: skip

@@ -43,7 +43,7 @@ def counts(block: _Block, first: int, last: int, thresholds: Any, out: Any, /) -
 def sets(
     block: _Block, first: int, last: int, thresholds: Any, kind: int, allow_empty: bool, sizes: Any, /
 ) -> bytes: ...
-def gains(
+def bet(
     block: _Block,
     first: int,
     last: int,
@@ -53,10 +53,19 @@ def gains(
     scores: Any,
     own: Any,
     scale: float,
+    width: float,
     columns: Any,
     targets: Any,
-    width: float,
-    out: Any,
+    owners: Any,
+    state: Any,
+    most: Any,
+    outcome: Any,
+    seen: int,
+    stops: Any,
+    changes: Any,
+    delta: float,
+    hedges: Any,
+    slopes: Any,
     /,
 ) -> None: ...
 def play(

@@ -13,7 +13,7 @@
 #define PLACES_PER_OCTAVE 6 /* bits of that */
 #define LEAST_REACH 0x1p-64
 
-enum { OPEN, WON, LOST };
+enum { OPEN, WON, LOST, FORGOTTEN };
 
 typedef struct {
     const double *gains;   /* points x bets */

@@ -193,10 +193,9 @@ def set_of_row(
     return found
 
 
-def gains(block: Block, *arguments: Any) -> Floats:
-    """Return what each row gains for bets on its share: see `nacp.engine.numpy.gains`."""
-    found: Floats = _of_block(block).gains(block, *arguments)
-    return found
+def bet(block: Block, *arguments: Any) -> None:
+    """Bet on rows, one after the other: see `nacp.engine.numpy.bet`."""
+    _of_block(block).bet(block, *arguments)
 
 
 def masked_sums(masks: Bools, counts: Array, most: int) -> Ints:

@@ -17,7 +17,7 @@
 
 /* ---- Arguments ---- */
 
-#define MOST_VIEWS 16
+#define MOST_VIEWS 24
 
 typedef struct {
     Py_buffer views[MOST_VIEWS]; /* arrays that are looked at, and let go of at the end */
@@ -949,17 +949,16 @@ static PyObject *sets(PyObject *self, PyObject *args)
     return found;
 }
 
-/* ---- gains and play: bets on a profile ---- */
+/* ---- bet: bets on the shares of rows, one row after the other ---- */
 
 typedef struct {
-    Thresholds q;
+    Thresholds q;               /* of the bets */
     const double *scores, *own; /* of each row: its label's score, and what that adds where it is in the set */
-    const word *columns;        /* of each bet: its threshold, if it is not the one of the same number, */
-    const double *targets;      /* and what it bets that the mean share reaches */
-    word bets;
-    double scale, width; /* of the weights in a set, and of all shares */
-    double *out;         /* rows x bets */
-} Gains;
+    double scale, part;         /* of the weights in a set; one over the width of all shares */
+    word *sums;                 /* room: what each threshold adds to a set, */
+    uint64_t *marks;            /* which of them add something, */
+    double *shares;             /* and the shares at all of them */
+} Shares;
 
 /* The shares of a row at all thresholds: at the first `misses` of them, its label is not in the set. */
 WIDE static void shares_of(const word *restrict sums, double *restrict shares, word misses, word number, double own,
@@ -969,99 +968,140 @@ WIDE static void shares_of(const word *restrict sums, double *restrict shares, w
     for (word t = misses; t < number; t++) shares[t] = own + scale * (double)sums[t];
 }
 
+/* What a row gains for bets that its share reaches a target, each at a threshold. */
 WIDE static void gains_of(const double *restrict shares, const word *restrict columns, const double *restrict targets,
                           double *restrict out, word bets, double part)
 {
-    if (columns)
-        for (word b = 0; b < bets; b++) out[b] = (shares[columns[b]] - targets[b]) * part;
-    else
-        for (word b = 0; b < bets; b++) out[b] = (shares[b] - targets[b]) * part;
+    for (word b = 0; b < bets; b++) out[b] = (shares[columns[b]] - targets[b]) * part;
 }
 
-#define RUN 16 /* thresholds from one score of a row to the next, where there are few scores */
-
-/* Of bets in a row, at which the share is the same. */
+/* The same of bets one after the other, at which the share is the same. */
 WIDE static void gains_alike(double share, const double *restrict targets, double *restrict out, word bets, double part)
 {
     for (word b = 0; b < bets; b++) out[b] = (share - targets[b]) * part;
 }
 
-/* The gains of a row with few scores: from one place that was marked to the next the share is the same. */
-static void gains_in_runs(const Gains *gains, word *sums, uint64_t *marks, word misses, double own, double *out)
+WIDE static void gains_each(const double *restrict shares, const double *restrict targets, double *restrict out,
+                            word bets, double part)
 {
-    word number = gains->q.number, start = 0, sum = 0;
-    double part = 1 / gains->width;
-    if (misses < number) marks[misses / 64] |= UINT64_C(1) << misses % 64;
-    for (word m = 0; m <= number / 64; m++)
-        for (uint64_t bits = marks[m]; bits; bits &= bits - 1) {
-            word place = 64 * m + __builtin_ctzll(bits);
-            double share = (start < misses ? 0.0 : own) + gains->scale * (double)sum;
-            gains_alike(share, gains->targets + start, out + start, place - start, part);
-            sum += sums[place], start = place;
-        }
-    double share = (start < misses ? 0.0 : own) + gains->scale * (double)sum;
-    gains_alike(share, gains->targets + start, out + start, number - start, part);
+    for (word b = 0; b < bets; b++) out[b] = (shares[b] - targets[b]) * part;
 }
 
-static int gains_rows(const Call *call, const Gains *gains, const Weights *weights)
+#define RUN 16 /* thresholds from one score of a row to the next, where there are few scores */
+
+/* The gains of a row with few scores: from one place that was marked to the next the share is the same. */
+static void gains_in_runs(const Shares *shares, const double *targets, word misses, double own, double *out)
+{
+    word number = shares->q.number, start = 0, sum = 0;
+    if (misses < number) shares->marks[misses / 64] |= UINT64_C(1) << misses % 64;
+    for (word m = 0; m <= number / 64; m++)
+        for (uint64_t bits = shares->marks[m]; bits; bits &= bits - 1) {
+            word place = 64 * m + __builtin_ctzll(bits);
+            double share = (start < misses ? 0.0 : own) + shares->scale * (double)sum;
+            gains_alike(share, targets + start, out + start, place - start, shares->part);
+            sum += shares->sums[place], start = place;
+        }
+    double share = (start < misses ? 0.0 : own) + shares->scale * (double)sum;
+    gains_alike(share, targets + start, out + start, number - start, shares->part);
+}
+
+/* Bets that are open, one after the other, those of the same owner by ascending thresholds. */
+typedef struct {
+    Shares shares;
+    Bets bets;
+    double *values, *targets, *largest;        /* the thresholds; of each bet: its target, its largest stake, */
+    word *columns, *owners, *numbers, *places; /* its threshold, its owner, which one it was; room */
+    int one_each;                              /* whether bet b is at threshold b */
+    word *outcome;                             /* of all that there were */
+} Table;
+
+/* What row i gains for each bet. */
+static void gains_row(const Table *table, const Block *block, Row *row, word i, const word *weights, double *out)
+{
+    const Shares *shares = &table->shares;
+    word number = shares->q.number, misses = place_of(&shares->q, 0, shares->scores[i]);
+    memset(shares->sums, 0, sizeof *shares->sums * (size_t)(number + 1));
+    memset(shares->marks, 0, sizeof *shares->marks * (size_t)(number / 64 + 1));
+    row->number = 0;
+    if (shares->scale != 0) deal_row(&shares->q, block, row, i, weights, shares->sums, shares->marks);
+    if (table->one_each && RUN * row->number < number) {
+        gains_in_runs(shares, table->targets, misses, shares->own[i], out);
+        return;
+    }
+    cumulate(shares->sums, number);
+    shares_of(shares->sums, shares->shares, misses, number, shares->own[i], shares->scale);
+    if (table->one_each)
+        gains_each(shares->shares, table->targets, out, number, shares->part);
+    else
+        gains_of(shares->shares, table->columns, table->targets, out, table->bets.bets, shares->part);
+}
+
+/* Whether so many bets are closed that it is worth while to leave them out. A bet below one of the same owner that
+   was lost is closed, too. */
+static int many_closed(Table *table)
+{
+    word closed = 0, owner = -1;
+    for (word b = table->bets.bets; b-- > 0;) {
+        word *outcome = &table->bets.outcome[b];
+        if (*outcome == LOST) owner = table->owners[b];
+        if (*outcome == OPEN && table->owners[b] == owner) *outcome = FORGOTTEN;
+        closed += *outcome != OPEN;
+    }
+    return 8 * closed > table->bets.bets;
+}
+
+/* Leave out the bets that are closed, and the thresholds at which there is none any more. */
+static int leave_out_closed(Table *table)
+{
+    Bets *bets = &table->bets;
+    double *parts[] = {bets->wealth, bets->sums,     bets->squares,     bets->stakes,    bets->growth, bets->highest,
+                       bets->new_sums, bets->new_squares, table->targets, table->largest};
+    word open = 0, number = 0;
+    memset(table->places, 0, sizeof *table->places * (size_t)(table->shares.q.number + 1));
+    for (word b = 0; b < bets->bets; b++) {
+        table->outcome[table->numbers[b]] = bets->outcome[b];
+        if (bets->outcome[b] != OPEN) continue;
+        for (int part = 0; part < 10; part++) parts[part][open] = parts[part][b];
+        table->columns[open] = table->columns[b], table->owners[open] = table->owners[b];
+        table->numbers[open] = table->numbers[b], bets->outcome[open] = OPEN;
+        table->places[table->columns[b]] = 1;
+        open++;
+    }
+    for (word t = 0; t < table->shares.q.number; t++) {
+        word wanted = table->places[t];
+        table->values[number] = table->values[t], table->places[t] = number;
+        number += wanted;
+    }
+    table->one_each = open == number;
+    for (word b = 0; b < open; b++) {
+        table->columns[b] = table->places[table->columns[b]];
+        table->one_each &= table->columns[b] == b;
+    }
+    bets->bets = open, table->shares.q.number = number;
+    free(table->shares.q.ascending);
+    table->shares.q.ascending = NULL, table->shares.q.starts = NULL;
+    return number <= FEW || index_open(&table->shares.q);
+}
+
+#define GAINS (1 << 16) /* that are found before bets are played: they should stay in the cache */
+
+static int bet_on_rows(const Call *call, Table *table, const Weights *weights, double *gains)
 {
     const Block *block = &call->block;
-    word number = gains->q.number;
-    word *sums = malloc((2 * sizeof *sums + sizeof(double)) * (size_t)(number + 1));
-    uint64_t *marks = (uint64_t *)(sums + number + 1);
-    double *shares = (double *)(marks + number + 1);
+    Bets *bets = &table->bets;
     Row row;
-    int good = row_open(&row, block->k) && sums;
-    for (word i = call->first; good && i < call->last; i++) {
-        double *out = gains->out + i * gains->bets;
-        memset(sums, 0, sizeof *sums * (size_t)(number + 1 + number / 64 + 1));
-        row.number = 0;
-        if (gains->scale != 0 && number)
-            deal_row(&gains->q, block, &row, i, weights_of(weights, block, i), sums, marks);
-        word misses = place_of(&gains->q, 0, gains->scores[i]);
-        if (!gains->columns && gains->bets == number && RUN * row.number < number) {
-            gains_in_runs(gains, sums, marks, misses, gains->own[i], out);
-            continue;
-        }
-        cumulate(sums, number);
-        shares_of(sums, shares, misses, number, gains->own[i], gains->scale);
-        gains_of(shares, gains->columns, gains->targets, out, gains->bets, 1 / gains->width);
+    int good = row_open(&row, block->k) && leave_out_closed(table);
+    for (word i = call->first, rows; good && i < call->last && bets->bets; i += rows) {
+        rows = least_of(GAINS / bets->bets + 1, call->last - i);
+        for (word j = 0; j < rows; j++)
+            gains_row(table, block, &row, i + j, weights_of(weights, block, i + j), gains + j * bets->bets);
+        bets->gains = gains, bets->points = rows;
+        play_points(bets);
+        if (many_closed(table)) good = leave_out_closed(table);
     }
+    good = good && leave_out_closed(table);
     row_close(&row);
-    free(sums);
     return good;
-}
-
-static PyObject *gains(PyObject *self, PyObject *args)
-{
-    PyObject *block, *values, *labels, *entries, *scores, *own, *columns, *targets, *out;
-    Py_ssize_t first, last;
-    Call call;
-    Gains gains = {0};
-    Weights weights;
-    if (!PyArg_ParseTuple(args, "OnnOOOOOdOOdO", &block, &first, &last, &values, &labels, &entries, &scores, &own,
-                          &gains.scale, &columns, &targets, &gains.width, &out))
-        return NULL;
-    gains.bets = length_of(columns) / 8;
-    if (PyErr_Occurred()) return NULL;
-    int good = call_open(&call, block, first, last) && thresholds_open(&call, values, SAME, &gains.q) &&
-               weights_open(&call, labels, entries, &weights) &&
-               array_of(&call, scores, call.block.rows, 8, NEEDED, &gains.scores) &&
-               array_of(&call, own, call.block.rows, 8, NEEDED, &gains.own) &&
-               array_of(&call, columns, gains.bets, 8, NEEDED, &gains.columns) &&
-               array_of(&call, targets, gains.bets, 8, NEEDED, &gains.targets);
-    if (good && gains.bets && call.block.rows > PY_SSIZE_T_MAX / 8 / gains.bets) good = refuse("too many bets") != NULL;
-    good = good && array_of(&call, out, call.block.rows * gains.bets, 8, WRITTEN, &gains.out);
-    int same = good && gains.bets <= gains.q.number;
-    for (word b = 0; good && b < gains.bets; b++) {
-        if (gains.columns[b] < 0 || gains.columns[b] >= gains.q.number) good = refuse("there is no such bet") != NULL;
-        same &= gains.columns[b] == b;
-    }
-    if (same) gains.columns = NULL;
-    good = good && index_fits(&call, &gains.q);
-    if (good) WITHOUT_LOCK(good = gains_rows(&call, &gains, &weights));
-    free(gains.q.ascending);
-    DONE(call, good);
 }
 
 /* Whether stops are ascending from 0 to all points. */
@@ -1070,6 +1110,32 @@ static int stops_fit(const Bets *bets, word number)
     for (word s = 0; s + 1 < number; s++)
         if (bets->stops[s] >= bets->stops[s + 1]) return 0;
     return bets->stops[0] == 0 && bets->seen >= 0 && bets->points <= bets->stops[number - 1] - bets->seen;
+}
+
+/* Where it stands how bets do: eight numbers for each. */
+static void bets_at(Bets *bets, double *state)
+{
+    double **parts[] = {&bets->wealth, &bets->sums,    &bets->squares,  &bets->stakes,
+                        &bets->growth, &bets->highest, &bets->new_sums, &bets->new_squares};
+    for (int part = 0; part < 8; part++) *parts[part] = state + part * bets->bets;
+}
+
+/* How bets stand, and when they are judged. */
+static int bets_open(Call *call, Bets *bets, PyObject *state, PyObject *stops, PyObject *changes, PyObject *hedges,
+                     PyObject *slopes)
+{
+    word number = length_of(stops) / 8;
+    if (PyErr_Occurred()) return 0;
+    if (!array_of(call, state, 8 * bets->bets, 8, WRITTEN, &bets->wealth) ||
+        !array_of(call, stops, number, 8, NEEDED, &bets->stops) ||
+        !array_of(call, changes, number, 1, NEEDED, &bets->changes) ||
+        !array_of(call, hedges, OCTAVES << PLACES_PER_OCTAVE, 8, NEEDED, &bets->hedges) ||
+        !array_of(call, slopes, OCTAVES << PLACES_PER_OCTAVE, 8, NEEDED, &bets->slopes))
+        return 0;
+    if (number < 1 || !stops_fit(bets, number)) return refuse("bets cannot be judged there") != NULL;
+    bets_at(bets, bets->wealth);
+    bets->all = bets->stops[number - 1];
+    return 1;
 }
 
 static PyObject *play(PyObject *self, PyObject *args)
@@ -1083,25 +1149,84 @@ static PyObject *play(PyObject *self, PyObject *args)
         return NULL;
     if (points < 0 || bets_ < 0 || bets_ > PY_SSIZE_T_MAX / 64 || (bets_ && points > PY_SSIZE_T_MAX / 8 / bets_))
         return refuse("there are no such bets");
-    word number = length_of(stops) / 8;
-    if (PyErr_Occurred()) return NULL;
     bets.points = points, bets.bets = bets_, bets.seen = seen;
-    int good = array_of(&call, state, 8 * bets.bets, 8, WRITTEN, &bets.wealth) &&
-               array_of(&call, largest, bets.bets, 8, NEEDED, &bets.largest) &&
+    int good = array_of(&call, largest, bets.bets, 8, NEEDED, &bets.largest) &&
                array_of(&call, outcome, bets.bets, 8, WRITTEN, &bets.outcome) &&
                array_of(&call, gains, bets.points * bets.bets, 8, NEEDED, &bets.gains) &&
-               array_of(&call, stops, number, 8, NEEDED, &bets.stops) &&
-               array_of(&call, changes, number, 1, NEEDED, &bets.changes) &&
-               array_of(&call, hedges, OCTAVES << PLACES_PER_OCTAVE, 8, NEEDED, &bets.hedges) &&
-               array_of(&call, slopes, OCTAVES << PLACES_PER_OCTAVE, 8, NEEDED, &bets.slopes);
-    if (good && (number < 1 || !stops_fit(&bets, number))) good = refuse("bets cannot be judged there") != NULL;
-    if (good && points) {
-        double **parts[] = {&bets.sums, &bets.squares, &bets.stakes, &bets.growth, &bets.highest, &bets.new_sums,
-                            &bets.new_squares};
-        for (int part = 0; part < 7; part++) *parts[part] = bets.wealth + (part + 1) * bets.bets;
-        bets.all = bets.stops[number - 1];
-        WITHOUT_LOCK(play_points(&bets));
+               bets_open(&call, &bets, state, stops, changes, hedges, slopes);
+    if (good && points) WITHOUT_LOCK(play_points(&bets));
+    DONE(call, good);
+}
+
+/* Room for so many bets at so many thresholds, which are copied, as what is closed is left out. */
+static void *table_open(Table *table, word bets, word number)
+{
+    double *room = malloc(sizeof(double) * (size_t)(15 * bets + 5 * (number + 1) + GAINS));
+    if (!room) return NULL;
+    memcpy(room, table->bets.wealth, sizeof(double) * (size_t)(8 * bets));
+    bets_at(&table->bets, room);
+    table->values = room + 8 * bets, table->targets = table->values + number + 1, table->largest = table->targets + bets;
+    table->columns = (word *)(table->largest + bets), table->owners = table->columns + bets;
+    table->numbers = table->owners + bets, table->bets.outcome = table->numbers + bets;
+    table->places = table->bets.outcome + bets;
+    table->shares.sums = table->places + number + 1;
+    table->shares.marks = (uint64_t *)(table->shares.sums + number + 1);
+    table->shares.shares = (double *)(table->shares.marks + number + 1);
+    return room;
+}
+
+static PyObject *bet(PyObject *self, PyObject *args)
+{
+    PyObject *block, *values, *labels, *entries, *scores, *own, *columns, *targets, *owners, *state, *largest,
+             *outcome, *stops, *changes, *hedges, *slopes;
+    Py_ssize_t first, last, seen;
+    double width;
+    Call call;
+    Weights weights;
+    Table table = {0};
+    const word *places, *owned;
+    const double *wanted, *stakes;
+    double *given = NULL;
+    void *room = NULL;
+    if (!PyArg_ParseTuple(args, "OnnOOOOOddOOOOOOnOOdOO", &block, &first, &last, &values, &labels, &entries, &scores,
+                          &own, &table.shares.scale, &width, &columns, &targets, &owners, &state, &largest, &outcome,
+                          &seen, &stops, &changes, &table.bets.delta, &hedges, &slopes))
+        return NULL;
+    word bets = length_of(columns) / 8;
+    if (PyErr_Occurred()) return NULL;
+    table.bets.bets = bets, table.bets.seen = seen, table.bets.points = last - first, table.shares.part = 1 / width;
+    int good = call_open(&call, block, first, last) && thresholds_open(&call, values, SAME, &table.shares.q) &&
+               weights_open(&call, labels, entries, &weights) &&
+               array_of(&call, scores, call.block.rows, 8, NEEDED, &table.shares.scores) &&
+               array_of(&call, own, call.block.rows, 8, NEEDED, &table.shares.own) &&
+               array_of(&call, columns, bets, 8, NEEDED, &places) &&
+               array_of(&call, targets, bets, 8, NEEDED, &wanted) &&
+               array_of(&call, owners, bets, 8, NEEDED, &owned) &&
+               array_of(&call, largest, bets, 8, NEEDED, &stakes) &&
+               array_of(&call, outcome, bets, 8, WRITTEN, &table.outcome) &&
+               bets_open(&call, &table.bets, state, stops, changes, hedges, slopes);
+    word number = table.shares.q.number;
+    given = table.bets.wealth;
+    if (good && (bets > INT32_MAX || number > INT32_MAX)) good = refuse("too many bets") != NULL;
+    for (word b = 0; good && b < bets; b++)
+        if (places[b] < 0 || places[b] >= number) good = refuse("there is no such bet") != NULL;
+    good = good && (room = table_open(&table, bets, number));
+    if (good) {
+        memcpy(table.values, table.shares.q.values, sizeof(double) * (size_t)number);
+        memcpy(table.targets, wanted, sizeof(double) * (size_t)bets);
+        memcpy(table.largest, stakes, sizeof(double) * (size_t)bets);
+        memcpy(table.columns, places, sizeof(word) * (size_t)bets);
+        memcpy(table.owners, owned, sizeof(word) * (size_t)bets);
+        memset(table.bets.outcome, 0, sizeof(word) * (size_t)bets); /* open */
+        for (word b = 0; b < bets; b++) table.numbers[b] = b;
+        table.shares.q.values = table.values, table.bets.largest = table.largest;
+        double *stood = table.bets.wealth; /* in the room */
+        WITHOUT_LOCK(good = bet_on_rows(&call, &table, &weights, table.shares.shares + number + 1));
+        for (word b = 0; b < table.bets.bets; b++)
+            for (int part = 0; part < 8; part++) given[part * bets + table.numbers[b]] = stood[part * bets + b];
     }
+    free(table.shares.q.ascending);
+    free(room);
     DONE(call, good);
 }
 
@@ -1183,7 +1308,7 @@ static PyMethodDef methods[] = {
     {"tally", tally, METH_VARARGS, NULL},       {"squares", squares, METH_VARARGS, NULL},
     {"window", window, METH_VARARGS, NULL},     {"counts", counts, METH_VARARGS, NULL},
     {"profile", profile, METH_VARARGS, NULL},   {"sets", sets, METH_VARARGS, NULL},
-    {"gains", gains, METH_VARARGS, NULL},       {"play", play, METH_VARARGS, NULL},
+    {"bet", bet, METH_VARARGS, NULL},           {"play", play, METH_VARARGS, NULL},
     {"masked_sums", masked_sums, METH_VARARGS, NULL}, {"vectors", vectors, METH_VARARGS, NULL},
     {"learn_cells", learn_cells, METH_VARARGS, NULL},
 #ifndef _WIN32

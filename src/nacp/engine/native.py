@@ -262,22 +262,26 @@ def set_of_row(
     return labels
 
 
-def gains(
+def bet(
     block: block_.Block,
+    points: slice,
     thresholds: Floats,
     weights: Weights,
     labels: tuple[Floats, Floats],
     scale: float,
-    bets: tuple[Ints, Floats, float],
-) -> Floats:
-    """Return what each row gains for bets on its share: see `nacp.engine.numpy.gains`."""
+    bets: tuple[Ints, Floats, Ints, float],
+    standing: tuple[Any, ...],
+) -> None:
+    """Bet on rows, one after the other: see `nacp.engine.numpy.bet`."""
     if not isinstance(block, Block):
-        return numpy.gains(block, thresholds, weights, labels, scale, bets)
-    columns, targets, width = bets
-    out = np.empty((block.shape[0], len(columns)))
-    shares = _thresholds(thresholds)[0], *_weights(weights), *map(np.ascontiguousarray, labels), scale
-    _over_rows(_native.gains, block.described, *shares, columns, targets, width, out)
-    return out
+        numpy.bet(block, points, thresholds, weights, labels, scale, bets, standing)
+        return
+    *placed, width = bets
+    state, most, outcome, seen, stops, changes, delta, hedges = standing
+    shares = np.ascontiguousarray(thresholds), *_weights(weights), *map(np.ascontiguousarray, labels), scale
+    stands = state, most, outcome, seen, stops, changes, delta, *hedges
+    some = block.described, points.start, points.stop
+    _native.bet(*(*some, *shares, width, *map(np.ascontiguousarray, placed), *stands))
 
 
 def play(

@@ -292,21 +292,25 @@ def set_of_row(*_: Any, **__: Any) -> None:
     """Return the set of one row, if that takes less time than of several; here it does not."""
 
 
-def gains(
+def bet(
     block: Block,
+    points: slice,
     thresholds: Floats,
     weights: Weights,
     labels: tuple[Floats, Floats],
     scale: float,
-    bets: tuple[Ints, Floats, float],
+    bets: tuple[Ints, Floats, Ints, float],
+    standing: tuple[Any, ...],
     weigh: Callable[..., Array] | None = None,
-) -> Floats:
-    """Return what each row gains for bets that the mean share in F^c-hat reaches a target: (rows, bets).
+) -> None:
+    """Bet on rows, one after the other, that the mean share in F^c-hat reaches targets.
 
     Parameters
     ----------
     block : Block
         The rows.
+    points : slice
+        Which of them.
     thresholds : array
         Ascending.
     weights, scale
@@ -314,19 +318,22 @@ def gains(
     labels : tuple of arrays of shape (rows,)
         ... and where the label is in the set, so much: the labels' scores, and how much.
     bets : tuple
-        At which of the thresholds each bet is, its target, and how wide the range of shares is.
+        At which of the thresholds each bet is, its target, its owner, and how wide the range of shares is. Of
+        each owner they ascend, and those below one that is lost are of no interest.
+    standing : tuple
+        How the bets stand, as `nacp.stats.betting.play` takes it, but for the gains.
     weigh : callable, optional
         Another engine's `profile`.
     """
-    (scores, own), (columns, targets, width) = labels, bets
+    (scores, own), (columns, targets, _, width) = labels, bets
     shares: Floats = np.where(scores[:, None] <= thresholds, own[:, None], 0.0)
     if scale != 0:
         shares += scale * (weigh or profile)(block, thresholds, weights)
-    if not np.array_equal(columns, np.arange(len(thresholds))):
-        shares = shares.take(columns, axis=1)
+    shares = shares[points].take(columns, axis=1)
     shares -= targets
     shares *= 1 / width
-    return shares
+    state, most, outcome, *rest = standing
+    betting.play(state, most, outcome, shares, *rest)
 
 
 def sets(

@@ -243,13 +243,6 @@ def sets(
     return fetched(found.sum(dim=1)), fetched(found.nonzero()[:, 1].to(torch.int32))
 
 
-def gains(
-    block: block_.Block,
-    thresholds: Floats,
-    weights: Weights,
-    labels: tuple[Floats, Floats],
-    scale: float,
-    bets: tuple[Ints, Floats, float],
-) -> Floats:
-    """Return what each row gains for bets on its share: see `nacp.engine.numpy.gains`."""
-    return numpy.gains(block, thresholds, weights, labels, scale, bets, profile)
+def bet(block: block_.Block, *arguments: Any) -> None:
+    """Bet on rows, one after the other: see `nacp.engine.numpy.bet`."""
+    numpy.bet(*(block, *arguments, profile))

@@ -10,7 +10,7 @@ with probability at most delta (Ville). The theorem and its proof: docs/guarante
 from collections.abc import Sequence
 from copy import copy
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -122,15 +122,20 @@ class BetsQuestion(OrderedQuestion):
         self._target = 1 - np.array(alphas)[self._owner]
         self._failed = starts - 1
         most = 0.99 * self._width / (self._target - low)
-        self._bets = Bets(len(self._place), n or coverage.n, delta, most, engine.play)
+        self._bets = Bets(len(self._place), n or coverage.n, delta, most, engine.play, self._owner)
         self._next()
 
     def see(self, block: Block, rows: Ints) -> None:
-        still, target = self._bets.open, self._target[self._bets.open]
-        places, column = self._place[still], np.arange(len(still))
-        if len(self._alphas) > 1:
-            places, column = np.unique(places, return_inverse=True)
-        self._play(self.coverage.gains(block, rows, self._grid[places], (column, target, self._width)))
+        def playing(points: slice, *standing: Any) -> None:
+            still = self._bets.open
+            places, column = self._place[still], np.arange(len(still))
+            if len(self._alphas) > 1:
+                places, column = np.unique(places, return_inverse=True)
+            bets = column, self._target[still], self._owner[still], self._width
+            self.coverage.bet(block, rows, points, self._grid[places], bets, standing)
+
+        self._bets.place(block.shape[0], playing)
+        self._next()
 
     @property
     def thresholds(self) -> Floats:
@@ -140,23 +145,17 @@ class BetsQuestion(OrderedQuestion):
     def see_shares(self, thresholds: Floats, shares: Floats) -> None:
         still = self._bets.open
         column = np.searchsorted(thresholds, self._grid[self._place[still]])
-        self._play((shares.take(column, axis=1) - self._target[still]) * (1 / self._width))
-
-    def _play(self, gains: Floats) -> None:
-        bets = self._bets
-        bets.play(gains)
-        lost = np.flatnonzero(bets.lost)
-        if len(lost):  # what lies below a failure is settled too
-            np.maximum.at(self._failed, self._owner[lost], self._place[lost])
-            bets.keep(self._place[bets.open] > self._failed[self._owner[bets.open]])
+        self._bets.play((shares.take(column, axis=1) - self._target[still]) * (1 / self._width))
         self._next()
 
     def _next(self) -> None:
-        """Say what is wanted next: many thresholds are open at first, on few rows, and few soon."""
-        still = self._bets.open
+        """Learn what was lost, and say what is wanted next: at first many thresholds are open, soon few."""
+        still, lost = self._bets.open, np.flatnonzero(self._bets.lost)
+        np.maximum.at(self._failed, self._owner[lost], self._place[lost])
         self.done = not len(still)
         self.upto = self.coverage.upto(self._grid[self._place[still]].max(initial=-np.inf))
-        self.most_rows = max(1, tuning().bets_entries // max(len(still), 1))
+        few = max(1, tuning().bets_entries // max(len(still), 1))
+        self.most_rows = None if self.coverage.bets_on_any else few
 
     def settled(self, alphas: list[float], starts: Ints) -> Ints:
         """Return for each alpha the place above the last one where a bet was not won, from a start on."""

@@ -152,7 +152,14 @@ class PartedBets(Question):
         self._width = most - least
         self._columns = [np.flatnonzero(coverage.places == g) for g in range(coverage.number)]
         self._bets = {
-            g: Bets(len(grid) - start, coverage.n, delta, 0.99 * self._width[g] / -least[g], engine.play)
+            g: Bets(
+                len(grid) - start,
+                coverage.n,
+                delta,
+                0.99 * self._width[g] / -least[g],
+                engine.play,
+                np.zeros(len(grid) - start, dtype=np.int64),
+            )
             for g, start in enumerate(starts.tolist())
             if start < len(grid)
         }
@@ -164,7 +171,6 @@ class PartedBets(Question):
             bets.play(self._gains(cells, labels, g, self._starts[g] + bets.open))
             if bets.lost.any():
                 self._failed[g] = self._starts[g] + int(np.flatnonzero(bets.lost)[-1])
-                bets.keep(self._starts[g] + bets.open > self._failed[g])
             if not len(bets.open):
                 del self._bets[g]
         self._next()

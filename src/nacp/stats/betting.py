@@ -10,6 +10,7 @@ import math
 from collections.abc import Callable
 from copy import copy
 from functools import lru_cache
+from typing import Any
 
 import numpy as np
 
@@ -172,6 +173,8 @@ class Bets:
         The largest stake; below 1 over the greatest possible loss.
     playing : callable, optional
         What does the work of `play`.
+    owners : array of shape (number,), optional
+        Whose bets they are. If one is lost, those before it of the same owner are given up.
 
     Attributes
     ----------
@@ -190,8 +193,9 @@ class Bets:
         delta: float,
         most: float | Floats,
         playing: Callable[..., None] = play,
+        owners: Ints | None = None,
     ) -> None:
-        self.open, self._play = np.arange(number), playing
+        self.open, self._play, self._owners = np.arange(number), playing, owners
         self.won, self.lost = np.zeros((2, number), dtype=bool)
         self.seen, self._delta = 0, delta
         self._most = np.broadcast_to(np.asarray(most, dtype=np.float64), number)
@@ -201,25 +205,46 @@ class Bets:
 
     def play(self, gains: Floats) -> None:
         """Bet on the next points; `gains` has a row for each point and a column for each open bet."""
-        while len(gains) and len(self.open) and self.seen < _LAST:
+        opened = self.open
+
+        def playing(points: slice, *standing: Any) -> None:
+            some = gains[points]
+            if len(self.open) < len(opened):
+                some = some[:, np.searchsorted(opened, self.open)]
+            state, most, outcome, *rest = standing
+            self._play(state, most, outcome, some, *rest)
+
+        self.place(len(gains), playing)
+
+    def place(self, points: int, playing: Callable[..., None]) -> None:
+        """Bet on the next points: a function is told which of them, and how the open bets stand.
+
+        It gets a slice, and what `play` takes but for the gains.
+        """
+        done = 0
+        while done < points and len(self.open) and self.seen < _LAST:
             if self.seen == self._stops[-1]:  # more points than were expected
                 self._stops, self._changes = _schedule(2 * self.seen)
-            now = int(self._stops[-1]) - self.seen
-            still = self._play_some(gains[:now])
-            gains = gains[now:, still]
+            stop = min(points, done + int(self._stops[-1]) - self.seen)
+            outcome = np.zeros(len(self.open), dtype=np.int64)
+            most, schedule = np.ascontiguousarray(self._most), (self._stops, self._changes)
+            standing = self._state, most, outcome, self.seen, *schedule, self._delta, hedge_table()
+            playing(slice(done, stop), *standing)
+            self.seen, done = self.seen + stop - done, stop
+            self._settle(outcome)
 
-    def _play_some(self, gains: Floats) -> Bools:
-        """Bet on points that were expected; return which of the bets are still open."""
-        outcome = np.zeros(len(self.open), dtype=np.int64)
-        most, schedule = np.ascontiguousarray(self._most), (self._stops, self._changes)
-        self._play(self._state, most, outcome, gains, self.seen, *schedule, self._delta, hedge_table())
-        self.seen += len(gains)
+    def _settle(self, outcome: Ints) -> None:
+        """Learn what became of the open bets."""
+        if not outcome.any():
+            return
+        still, lost = outcome == OPEN, np.flatnonzero(outcome == LOST)
         self.won[self.open[outcome == WON]] = True
-        self.lost[self.open[outcome == LOST]] = True
-        still: Bools = outcome == OPEN
-        if outcome.any():
-            self.keep(still)
-        return still
+        self.lost[self.open[lost]] = True
+        if self._owners is not None and len(lost):
+            highest = np.full(self._owners.max() + 1, -1)
+            np.maximum.at(highest, self._owners[self.open[lost]], self.open[lost])
+            still &= self.open > highest[self._owners[self.open]]
+        self.keep(still)
 
     def copy(self) -> "Bets":
         """Return the same bets, to be played by themselves."""
