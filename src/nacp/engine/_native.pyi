@@ -81,7 +81,37 @@ def play(
 ) -> None: ...
 def vectors(bytes: int, /) -> None: ...
 def masked_sums(
-    masks: Any, first: int, last: int, counts: Any, rows: int, width: int, most: int, out: Any, /
+    masks: Any, first: int, last: int, counts: Any, rows: int, width: int, item: int, most: int, out: Any, /
+) -> None: ...
+def split_draws(
+    states: Any,
+    first: int,
+    last: int,
+    labels: Any,
+    k: int,
+    calibration: int,
+    rate: float,
+    masks: Any,
+    noisy: Any,
+    /,
+) -> None: ...
+def split_crossings(
+    table: tuple[Any, ...],
+    first: int,
+    last: int,
+    k: int,
+    calibration: int,
+    last_crossing: bool,
+    rounding: float,
+    masks: Any,
+    noisy: Any,
+    tallies: Any,
+    kinds: Any,
+    units: Any,
+    targets: Any,
+    found: Any,
+    open: Any,
+    /,
 ) -> None: ...
 
 # Not on Windows, which has no pread.

@@ -205,6 +205,17 @@ def masked_sums(masks: Bools, counts: Array, most: int) -> Ints:
     return sums
 
 
+def split_draws(*arguments: Any) -> tuple[Bools, Array | None] | None:
+    """Return which rows calibrate in splits, and noisy labels: see `nacp.engine.plain.split_draws`."""
+    drawn: tuple[Bools, Array | None] | None = _CURRENT.get().split_draws(*arguments)
+    return drawn
+
+
+def split_crossings(*arguments: Any) -> None:
+    """Find where the estimates of splits cross targets: see `nacp.engine.plain.split_crossings`."""
+    _CURRENT.get().split_crossings(*arguments)
+
+
 def play(*arguments: Any) -> None:
     """Bet on some points: see `nacp.stats.betting.play`."""
     _CURRENT.get().play(*arguments)

@@ -17,6 +17,8 @@ sets           the labels in the sets
 gains          per row, what bets on its share gain
 play           how bets go: not of rows, but as often done
 masked_sums    sums of the rows of a table that masks choose; not of rows either
+split_draws    which rows calibrate in splits, and noisy labels for each
+split_crossings  where the estimate of splits crosses targets (`SplitTable`), if they can be done at once
 fetch          rows of bytes from a file
 =============  ========================================================================================
 
@@ -155,3 +157,42 @@ class Keep(NamedTuple):
 
     spans: Sequence[tuple[float, float]]
     take: Callable[[Ints, Floats, Ints], None]
+
+
+class SplitTable(NamedTuple):
+    """What many splits of the same rows share, by cells between edges.
+
+    Attributes
+    ----------
+    edges : array of shape (cells - 1,)
+        A score is in the cell of the number of edges below it.
+    rows : array of int32 of shape (2, n)
+        The true labels, and the rows in the order of their scores.
+    scores : array of shape (n,)
+        These scores, ascending.
+    starts : array of int64 of shape (3, cells + 1)
+        Where each cell starts in that order, and among the pairs; and how many pairs of all rows are below.
+    pair_scores, pair_rows : arrays, of float64 and int32
+        Pairs, by cell.
+    known : array of uint8 of shape (cells,)
+        Whether a cell's pairs are among them: 0 if not, 1 in any order, 2 ascending.
+    values : array of shape (n, k)
+        The scores of all pairs, or minus them.
+    minus : bool
+        Which of both.
+    """
+
+    edges: Floats
+    rows: Array
+    scores: Floats
+    starts: Ints
+    pair_scores: Floats
+    pair_rows: Array
+    known: Array
+    values: Array
+    minus: bool
+
+
+# How far a split is: done, not begun, or to be done by who asked. Else the number of a cell whose pairs have
+# to be put in order first. As in splits.h.
+DONE_SPLIT, NEW_SPLIT, OTHER_SPLIT = -1, -2, -3

@@ -5,11 +5,8 @@ than one way) the NumPy engine does. The rows of a block are shared out among th
 added up, nothing depends on how many there are.
 """
 
-import os
-from collections.abc import Callable, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
-from functools import cached_property, lru_cache
-from itertools import pairwise
+from collections.abc import Sequence
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -19,16 +16,26 @@ from nacp.engine import _native, numpy
 from nacp.engine import block as block_
 from nacp.engine.cells import CELLS, EdgeIndex, cell_table, edge_index
 from nacp.engine.codes import Codes
-from nacp.engine.contract import ByLabel, Keep, Pairs, PerLabel, PerRow, Spec, Thresholds, Weights, Whole
+from nacp.engine.contract import (
+    ByLabel,
+    Keep,
+    Pairs,
+    PerLabel,
+    PerRow,
+    Spec,
+    SplitTable,
+    Thresholds,
+    Weights,
+    Whole,
+)
 from nacp.engine.hashing import hash_plan
 from nacp.engine.kept import Kept
 from nacp.engine.scratch import Scratch
+from nacp.engine.threads import over_rows as _over_rows
 
 NAME = "native"
 
 _WIDTHS = (np.float32, np.float64)
-# Fewer entries are not worth another thread: to hand work to one took 68 us, as long as 9,000 entries of APS.
-_ENTRIES_PER_THREAD = 1 << 15
 # A row is cut beyond a limit in multiples of so many places, as in rows.h.
 _CUTS = 4
 _NO_CUTS = np.zeros(_CUTS)
@@ -302,10 +309,44 @@ def masked_sums(masks: Bools, counts: Array, most: int) -> Ints:
     sums = np.zeros((len(masks), counts.shape[1]), dtype=np.int64)
 
     def add(described: tuple[Any, ...], first: int, last: int) -> None:
-        _native.masked_sums(masks, first, last, counts, len(counts), counts.shape[1], most, sums)
+        rows, width = counts.shape
+        _native.masked_sums(masks, first, last, counts, rows, width, counts.itemsize, most, sums)
 
     _over_rows(add, (masks, len(masks), counts.size))
     return sums
+
+
+def split_draws(
+    states: Array, labels: Array, k: int, calibration: int, rate: float | None
+) -> tuple[Bools, Array | None]:
+    """Return which rows calibrate in splits, and noisy labels: see `nacp.engine.plain.split_draws`."""
+    masks = np.empty((len(states), len(labels)), dtype=bool)
+    noisy = None if rate is None else np.empty(masks.shape, dtype=np.int32)
+
+    def draw(described: tuple[Any, ...], first: int, last: int) -> None:
+        _native.split_draws(states, first, last, labels, k, calibration, rate or 0.0, masks, noisy)
+
+    _over_rows(draw, (states, *masks.shape))
+    return masks, noisy
+
+
+def split_crossings(
+    table: SplitTable,
+    calibration: int,
+    rule: tuple[bool, float],
+    drawn: tuple[Bools, Array, Ints],
+    columns: tuple[Ints, Floats, Floats],
+    found: Floats,
+    open_: Ints,
+) -> None:
+    """Find where the estimates of splits cross targets: see `nacp.engine.plain.split_crossings`."""
+    described = (*table[:-1], table.values.itemsize, table.minus)
+
+    def cross(_: tuple[Any, ...], first: int, last: int) -> None:
+        shape = table.values.shape[1], calibration
+        _native.split_crossings(described, first, last, *shape, *rule, *drawn, *columns, found, open_)
+
+    _over_rows(cross, (table, len(open_), table.values.shape[0]))
 
 
 def _plain(values: Array) -> tuple[Any, ...]:
@@ -351,49 +392,3 @@ def _thresholds(thresholds: float | Thresholds) -> tuple[Floats, int, int]:
         return several, 1 if isinstance(thresholds, PerLabel) else 2, len(several)
     one_each = np.ascontiguousarray(np.atleast_1d(thresholds), dtype=np.float64)
     return one_each, 0, len(one_each)
-
-
-# Threads
-
-
-@lru_cache(maxsize=1)
-def _threads() -> int:
-    """How many threads work: NACP_THREADS, or as many as there are cores for this process."""
-    said = os.environ.get("NACP_THREADS")
-    if said is None:
-        return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-    if not said.isdecimal() or int(said) < 1:
-        raise ValueError(f"NACP_THREADS must be a whole number from 1 on, not {said!r}")
-    return int(said)
-
-
-@lru_cache(maxsize=1)
-def _pool() -> ThreadPoolExecutor:
-    return ThreadPoolExecutor(_threads(), thread_name_prefix="nacp")
-
-
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_pool.cache_clear)  # threads do not survive it
-
-
-def _handed_over(function: Callable[..., Any], *arguments: Any) -> Future[Any]:
-    """Have a function called by another thread; or here, if the interpreter ends and takes no more."""
-    try:
-        return _pool().submit(function, *arguments)
-    except RuntimeError:
-        done: Future[Any] = Future()
-        done.set_result(function(*arguments))
-        return done
-
-
-def _over_rows(function: Callable[..., Any], described: tuple[Any, ...], *arguments: Any) -> list[Any]:
-    """Call a function for parts of the rows, each in a thread; return what it returns, in order."""
-    rows, k = described[1], described[2]
-    parts = min(_threads(), rows * k // _ENTRIES_PER_THREAD, rows)
-    if parts < 2:
-        return [function(described, 0, rows, *arguments)]
-    ends = [rows * i // parts for i in range(parts + 1)]
-    others = [
-        _handed_over(function, described, first, last, *arguments) for first, last in pairwise(ends[1:])
-    ]
-    return [function(described, ends[0], ends[1], *arguments), *(other.result() for other in others)]

@@ -8,8 +8,9 @@ for the next. Guarantees that do more than cross a corrected target, and thresho
 uniform, are found by `calibrate`'s own route.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from itertools import groupby
+from typing import TypeAlias
 
 import numpy as np
 
@@ -30,6 +31,8 @@ from nacp.tuning import tuning
 _CELLS, _SAMPLED = 48, 16
 _EDGES, _FINE = 32, 4
 _NO_PAIRS = np.empty(0), np.empty(0, dtype=np.int64)
+# Method, alpha, correction, threshold, test size and test coverage.
+Found: TypeAlias = tuple[int, int, float, float, float, float]
 
 
 def _only_crosses(guarantee: Guarantee) -> bool:
@@ -73,6 +76,13 @@ class Runner:
         """Return the scores of one label for each of some rows."""
         return self.block.at(rows * self.rows.k + labels, placed=True)
 
+    def score_matrix(self) -> tuple[Array, bool] | None:
+        """Return the scores of all pairs, or minus them, and which of both, if they are in memory."""
+        if isinstance(self.block.values, np.ndarray) and self.block.is_minus_p:
+            values = self.block.values
+            return (values, True) if values.dtype in (np.float32, np.float64) else None
+        return (self.block.placed, False) if "placed" in vars(self.block) else None
+
     def _sorted_scores(self, mask: Bools, labels: Ints) -> Floats:
         """Return the scores of the labels of some rows, ascending: those of right labels are known."""
         right = mask if labels is self.clean else mask & (labels == self.clean)
@@ -83,7 +93,7 @@ class Runner:
         others = np.sort(self._scores(wrong, labels[wrong]))
         return np.sort(np.concatenate([known, others]), kind="stable")
 
-    def _alike(self) -> Iterator[tuple[tuple[bool, bool], list[int]]]:
+    def alike(self) -> Iterator[tuple[tuple[bool, bool], list[int]]]:
         """Yield which labels methods see and if they know of the noise, and those that cross a target so."""
 
         def sees(m: int) -> tuple[bool, bool]:
@@ -93,7 +103,7 @@ class Runner:
         for seen, group in groupby(sorted(own, key=sees), key=sees):
             yield seen, list(group)
 
-    def _targets(self, counts: Ints, method: Method) -> list[tuple[float, float]]:
+    def targets(self, counts: Ints, method: Method) -> list[tuple[float, float]]:
         """Return correction and target for each alpha, given how often each label occurs."""
         noise = self.noise if method.noise_aware else None
         inverse = self.inverses[method.noise_aware]
@@ -111,16 +121,17 @@ class Runner:
             for aware, inverse in self.inverses.items()
         }
         pooled, windows = self._sorted_scores(np.ones(self.rows.n, dtype=bool), noisy), list[Cell]()
-        for (sees_clean, aware), group in self._alike():
+        for (sees_clean, aware), group in self.alike():
             labels, scores = (self.clean, self.clean_scores) if sees_clean else (noisy, pooled)
             counts = np.bincount(labels[mask], minlength=self.rows.k)
-            targets = [target for m in group for _, target in self._targets(counts, self.methods[m])]
+            targets = [target for m in group for _, target in self.targets(counts, self.methods[m])]
             windows += self._windows([t for t in targets if t <= 1 + ROUNDING], labels, scores, aware)
         self.windows = merged(windows)
         scores = np.concatenate([_NO_PAIRS[0], *self._collected(self.windows)])
         self.edges = self._edges(pooled, scores)
         self.ends = np.concatenate([[-np.inf], self.edges, [np.inf]])
-        self.counts = np.empty((self.rows.n, len(self.edges)), dtype=np.uint32)
+        few = self.rows.k < 1 << 12  # then the sums of 16 rows fit into 16 bits, which are added up faster
+        self.counts = np.empty((self.rows.n, len(self.edges)), dtype=np.uint16 if few else np.uint32)
         for where in self.rows.slices():
             self.counts[where] = engine.profile(self._open(where), self.edges)
         self.totals: Ints = self.counts.sum(axis=0, dtype=np.int64)
@@ -148,13 +159,12 @@ class Runner:
         rows = np.repeat(np.arange(self.rows.n, dtype=np.int32), self._numbers_in(self.windows))
         cells = np.searchsorted(self.edges, scores, side="left").astype(np.uint16)
         order, sizes = np.argsort(cells, kind="stable"), np.bincount(cells, minlength=len(self.edges) + 1)
-        scores, rows, stops = scores[order], rows[order], np.cumsum(sizes)
-        self.pairs: dict[Cell, tuple[Floats, Array]] = {}
-        self.ordered: dict[Cell, tuple[Floats, Array]] = {}
-        for j, (stop, size) in enumerate(zip(stops.tolist(), sizes.tolist(), strict=True)):
-            cell, some = self._cell(j), slice(stop - size, stop)
-            if any(w.low <= cell.low and cell.high <= w.high for w in self.windows):
-                self.pairs[cell] = scores[some], rows[some]
+        self.kept_scores, self.kept_rows = scores[order], rows[order]
+        self.kept_starts: Ints = np.append(0, np.cumsum(sizes))
+        low, high = self.ends[:-1], self.ends[1:]
+        kept = np.logical_or.reduce([(w.low <= low) & (high <= w.high) for w in self.windows] or [low > high])
+        self.known: Array = kept.astype(np.uint8)  # 1 if a cell's pairs are kept, 2 if they are in order
+        self.collected: dict[int, tuple[Floats, Array]] = {}
 
     def _collected(self, spans: list[Cell]) -> Iterator[Floats]:
         """Yield the scores in disjoint intervals, row after row."""
@@ -204,12 +214,21 @@ class Runner:
         return [Cell(float(low), float(high)) for low, high in found.reshape(-1, 2)]
 
     def run(
-        self, mask: Bools, noisy: Ints, tally: Ints, split: int
-    ) -> Iterator[tuple[int, int, float, float, float, float]]:
-        """Yield method, alpha, correction, threshold, test size and test coverage for one split."""
+        self, mask: Bools, noisy: Array, tally: Ints, split: int, crossed: Iterable[Found] | None = None
+    ) -> Iterator[Found]:
+        """Yield what is found for one split; `crossed` is what crosses corrected targets, if it is known."""
+        labels = noisy.astype(np.int64, copy=False)
+        if crossed is None:
+            crossed = self._measured(self._crossings(mask, labels, tally), mask, tally)
+        yield from crossed
+        yield from self._measured(self._findings(mask, labels, split), mask, tally)
+
+    def _measured(
+        self, found: Iterable[tuple[int, int, float, float]], mask: Bools, tally: Ints
+    ) -> Iterator[Found]:
+        """Yield thresholds with test size and test coverage."""
         # Where in the order of the true labels' scores the calibration points are.
         places = np.flatnonzero(mask.take(self.clean_order))
-        found = [*self._crossings(mask, noisy, tally), *self._findings(mask, noisy, split)]
         tested = len(mask) - self.n
         for m, a, correction, q in found:
             size = self._test_size(q, mask, self.totals - tally)
@@ -246,7 +265,7 @@ class Runner:
     def _crossings(self, mask: Bools, noisy: Ints, tally: Ints) -> Iterator[tuple[int, int, float, float]]:
         """Yield method, alpha, correction and threshold of the guarantees that cross a corrected target."""
         known: dict[bool, tuple[Ints, Floats]] = {}
-        for (sees_clean, aware), group in self._alike():
+        for (sees_clean, aware), group in self.alike():
             labels = self.clean if sees_clean else noisy
             if sees_clean not in known:
                 counts = np.bincount(labels.compress(mask), minlength=self.rows.k)
@@ -255,7 +274,7 @@ class Runner:
             wanted = [
                 (m, a, correction, target)
                 for m in group
-                for a, (correction, target) in enumerate(self._targets(counts, self.methods[m]))
+                for a, (correction, target) in enumerate(self.targets(counts, self.methods[m]))
             ]
             targets = [target for *_, target in wanted]
             if self.estimators[aware].rises_by_labels:
@@ -285,7 +304,7 @@ class Runner:
             if j not in scans:
                 inside = _NO_PAIRS[0]
                 if estimator.constant:
-                    some, rows = self._ordered(self._cell(j))
+                    some, rows = self.put_in_order(j)
                     inside = some.compress(mask.take(rows))
                 own, base = scores[labels[j] : labels[j + 1]], estimator.weighed(pairs[None, j : j + 1])
                 scans[j] = Scan.through(estimator, base[:, 0], int(labels[j]), own, inside, _NO_PAIRS[1])
@@ -311,27 +330,31 @@ class Runner:
     def _cell(self, j: int) -> Cell:
         return Cell(float(self.ends[j]), float(self.ends[j + 1]))
 
-    def _pairs(self, cell: Cell) -> tuple[Floats, Array]:
-        """Return the scores in a cell between two edges, and the rows that they belong to."""
-        if cell not in self.pairs:
-            scores = np.concatenate(list(self._collected([cell])))
-            self.pairs[cell] = scores, np.repeat(np.arange(self.rows.n), self._numbers_in([cell]))
-        return self.pairs[cell]
+    def _pairs(self, j: int) -> tuple[Floats, Array]:
+        """Return the scores in a cell, and the rows that they belong to."""
+        if self.known[j]:
+            some = slice(*self.kept_starts[j : j + 2])
+            return self.kept_scores[some], self.kept_rows[some]
+        if j not in self.collected:
+            scores, cell = np.concatenate(list(self._collected([self._cell(j)]))), [self._cell(j)]
+            rows, order = np.repeat(np.arange(self.rows.n), self._numbers_in(cell)), np.argsort(scores)
+            self.collected[j] = scores[order], rows[order]
+        return self.collected[j]
 
-    def _ordered(self, cell: Cell) -> tuple[Floats, Array]:
-        """Return the same, by score."""
-        if cell not in self.ordered:
-            scores, rows = self._pairs(cell)
+    def put_in_order(self, j: int) -> tuple[Floats, Array]:
+        """Return the same, ascending."""
+        scores, rows = self._pairs(j)
+        if self.known[j] == 1:
             order = np.argsort(scores)
-            self.pairs[cell] = self.ordered[cell] = scores[order], rows[order]
-        return self.ordered[cell]
+            scores[:], rows[:], self.known[j] = scores[order], rows[order], 2
+        return scores, rows
 
     def _test_size(self, q: float, mask: Bools, tested: Ints) -> float:
         """Return the mean size of the test sets at q."""
         if q == np.inf:
             return float(self.rows.k)
         j = int(np.searchsorted(self.edges, q, side="right"))
-        scores, rows = self._pairs(self._cell(j))
+        scores, rows = self._pairs(j)
         below = int(tested[j - 1]) if j > 0 else 0
         inside = np.count_nonzero(mask.take(rows) < (scores <= q))
         return float(below + int(inside)) / (len(mask) - self.n)
