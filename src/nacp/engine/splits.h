@@ -84,11 +84,15 @@ static void sum_masked(const Masked *masked, word first, word last)
 typedef unsigned __int128 wide;
 
 #define DRAWN_AT_ONCE 256
+#define LOWER_FIRST (__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__) /* of the halves of a word in memory */
 #define MULTIPLIER ((wide)2549297995355413924u << 64 | 4865540595714422341u)
 
 typedef struct {
     wide state, step;
-    uint64_t words[DRAWN_AT_ONCE];
+    union {
+        uint64_t words[DRAWN_AT_ONCE];
+        uint32_t halves[2 * DRAWN_AT_ONCE];
+    };
     word next;     /* in halves of words, of which the lower one comes first */
     int left_over; /* whether there is half a word from before whole ones were asked for */
     uint32_t half;
@@ -113,18 +117,19 @@ static void draw_words(Generator *generator)
             state = states[lane];
             uint64_t mixed = (uint64_t)(state >> 64) ^ (uint64_t)state;
             int turn = (int)(state >> 122);
-            generator->words[i + lane] = mixed >> turn | mixed << (-turn & 63);
+            mixed = mixed >> turn | mixed << (-turn & 63);
+            generator->words[i + lane] = LOWER_FIRST ? mixed : mixed >> 32 | mixed << 32;
             states[lane] = state * power + steps;
         }
     generator->state = state, generator->next = 0;
 }
 
-/* Half a word, from a place in the generator that the caller keeps, so that it can stay in a register. */
-static inline uint32_t next_half(Generator *generator, word *next)
+/* The halves that are there, at least one, and how many. */
+static const uint32_t *next_halves(Generator *generator, word *number)
 {
-    if (*next == 2 * DRAWN_AT_ONCE) draw_words(generator), *next = 0;
-    word at = (*next)++;
-    return (uint32_t)(generator->words[at >> 1] >> (at & 1) * 32);
+    if (generator->next == 2 * DRAWN_AT_ONCE) draw_words(generator);
+    *number = 2 * DRAWN_AT_ONCE - generator->next;
+    return generator->halves + generator->next;
 }
 
 /* The least power of two above a number. */
@@ -146,68 +151,91 @@ typedef struct {
 
 /* Which rows are the first of a permutation of all. Its places are filled from the last on, each with one of the rows
    that are left: some bits of half a word say which, and are drawn again if there is none. Once it is settled who is
-   left for the first places, nobody wants to know their order. `left` has room for a power of two. */
-static void draw_mask(Generator *restrict generator, const Draws *draws, uint32_t *restrict left, uint8_t *restrict mask)
+   left for the first places, nobody wants to know their order. `left` has room for one row more. */
+static void draw_mask(Generator *generator, const Draws *draws, uint32_t *restrict left, uint8_t *restrict mask)
 {
-    uint32_t i = (uint32_t)draws->rows - 1, bits = power_above(i) - 1, calibration = (uint32_t)draws->calibration;
-    word next = generator->next;
-    for (uint32_t row = 0; row <= bits; row++) left[row] = row <= i ? row : 0;
-    memset(mask, 1, (size_t)draws->rows);
-    for (; i > 0; bits >>= 1) {
-        while (i > bits >> 1 && i >= calibration) {
-            uint32_t place = next_half(generator, &next) & bits, row = left[place], good = place <= i;
-            mask[row] = (uint8_t)(mask[row] & !good);
-            left[place] = good ? left[i] : row;
+    uint32_t rows = (uint32_t)draws->rows, i = rows - 1, bits = power_above(i) - 1;
+    uint32_t calibration = (uint32_t)least_of(draws->calibration, rows);
+    for (uint32_t row = 0; row < rows; row++) left[row] = row;
+    while (i > 0) {
+        word number, j = 0;
+        const uint32_t *halves = next_halves(generator, &number);
+        for (; j < number && i > bits >> 1 && i >= calibration; j++) {
+            uint32_t place = halves[j] & bits, good = place <= i;
+            left[good ? place : rows] = left[i];
             i -= good;
         }
-        while (i > bits >> 1) i -= (next_half(generator, &next) & bits) <= i;
+        if (i < calibration)
+            for (; j < number && i > bits >> 1; j++) i -= (halves[j] & bits) <= i;
+        if (i <= bits >> 1) bits >>= 1;
+        generator->next += j;
     }
-    generator->left_over = next & 1;
-    if (next & 1) generator->half = next_half(generator, &next);
-    generator->next = next;
+    memset(mask, 0, rows);
+    for (uint32_t place = 0; place < calibration; place++) mask[left[place]] = 1;
+    generator->left_over = generator->next & 1;
+    if (generator->left_over) generator->half = generator->halves[generator->next++];
 }
 
 /* Which labels are replaced: those with a uniform number, of 53 bits, below the rate. They become -1. */
-WIDE static void draw_replaced(const uint64_t *restrict words, word number, uint64_t bar, const int32_t *restrict labels,
-                               int32_t *restrict noisy)
+WIDE static void replace_some(const uint64_t *restrict words, word number, uint64_t bar, const int32_t *restrict labels,
+                              int32_t *restrict noisy)
 {
-    for (word i = 0; i < number; i++) noisy[i] = words[i] >> 11 < bar ? -1 : labels[i];
+    for (word i = 0; i < number; i++) {
+        uint64_t drawn = LOWER_FIRST ? words[i] : words[i] >> 32 | words[i] << 32;
+        noisy[i] = drawn >> 11 < bar ? -1 : labels[i];
+    }
 }
 
-/* By which ones: a whole number below k, by Lemire's method, is drawn for each row. */
-static void draw_labels(Generator *restrict generator, const Draws *draws, int32_t *restrict noisy)
+/* By which ones: Lemire's method makes half a word a whole number below k, or rejects it if the lower part of a
+   product is too low. Returns whether some were rejected; then nothing was written. */
+WIDE static int label_some(const uint32_t *restrict halves, word number, uint32_t k, int32_t *restrict noisy)
 {
-    uint32_t k = (uint32_t)draws->k, floor = -k % k;
-    word next = generator->next, left_over = generator->left_over;
-    for (word i = 0; i < draws->rows && k > 1; i++) {
-        uint64_t label = k * (uint64_t)(left_over ? generator->half : next_half(generator, &next));
-        for (left_over = 0; (uint32_t)label < floor;) label = k * (uint64_t)next_half(generator, &next);
-        noisy[i] = noisy[i] < 0 ? (int32_t)(label >> 32) : noisy[i];
-    }
-    for (word i = 0; i < draws->rows && k == 1; i++) noisy[i] = 0;
+    uint32_t lowest = UINT32_MAX;
+    for (word i = 0; i < number; i++) lowest = halves[i] * k < lowest ? halves[i] * k : lowest;
+    if (lowest < -k % k) return 1;
+    for (word i = 0; i < number; i++) noisy[i] = noisy[i] < 0 ? (int32_t)((uint64_t)halves[i] * k >> 32) : noisy[i];
+    return 0;
 }
 
-static void draw_split(Generator *generator, const Draws *draws, uint32_t *left, uint8_t *mask, int32_t *noisy)
+/* The same for the next rows, as far as the halves go: returns for how many. */
+static word draw_labels(const uint32_t *halves, word number, uint32_t k, int32_t *noisy)
 {
-    draw_mask(generator, draws, left, mask);
-    for (word i = 0, run; noisy && i < draws->rows; i += run) {
-        if (generator->next == 2 * DRAWN_AT_ONCE) draw_words(generator);
-        run = least_of(DRAWN_AT_ONCE - generator->next / 2, draws->rows - i);
-        draw_replaced(generator->words + generator->next / 2, run, (uint64_t)ceil(draws->rate * 0x1p53),
-                      draws->labels + i, noisy + i);
-        generator->next += 2 * run;
+    if (!label_some(halves, number, k, noisy)) return number;
+    word rows = 0;
+    for (word i = 0; i < number; i++) rows += !label_some(halves + i, 1, k, noisy + rows);
+    return rows;
+}
+
+static void draw_noise(Generator *generator, const Draws *draws, int32_t *noisy)
+{
+    word rows = draws->rows, number, done = 0;
+    uint64_t bar = (uint64_t)ceil(draws->rate * 0x1p53);
+    uint32_t k = (uint32_t)draws->k;
+    for (word i = 0; i < rows; i += number / 2) {
+        next_halves(generator, &number);
+        number = least_of(number, 2 * (rows - i));
+        replace_some(generator->words + generator->next / 2, number / 2, bar, draws->labels + i, noisy + i);
+        generator->next += number;
     }
-    if (noisy) draw_labels(generator, draws, noisy);
+    if (k == 1) memset(noisy, 0, sizeof *noisy * (size_t)rows); /* nothing is drawn */
+    else if (generator->left_over) done = draw_labels(&generator->half, 1, k, noisy);
+    while (k > 1 && done < rows) {
+        const uint32_t *halves = next_halves(generator, &number);
+        number = least_of(number, rows - done);
+        done += draw_labels(halves, number, k, noisy + done);
+        generator->next += number;
+    }
 }
 
 static int draw_splits(const Draws *draws, word first, word last)
 {
-    uint32_t *left = malloc(sizeof *left * power_above((uint32_t)draws->rows - 1));
+    uint32_t *left = malloc(sizeof *left * (size_t)(draws->rows + 1));
     Generator *generator = malloc(sizeof *generator);
     for (word split = first; left && generator && split < last; split++) {
         generator_open(generator, draws->states + 4 * split);
         word at = split * draws->rows;
-        draw_split(generator, draws, left, draws->masks + at, draws->noisy ? draws->noisy + at : NULL);
+        draw_mask(generator, draws, left, draws->masks + at);
+        if (draws->noisy) draw_noise(generator, draws, draws->noisy + at);
     }
     free(left), free(generator);
     return left && generator;
@@ -261,7 +289,7 @@ static inline word cell_among(const Crossings *crossings, double score)
     const double *low = crossings->edges;
     for (word left = crossings->cells - 1; left > 0;) {
         word half = (left + 1) / 2;
-        low += low[half - 1] < score ? half : 0;
+        low += (low[half - 1] < score) * half;
         left -= half;
     }
     return low - crossings->edges;
@@ -282,9 +310,10 @@ static int score_wrong(const Crossings *crossings, const int32_t *noisy, Split *
         split->wrong += split->seen[i] == 1;
     }
     for (word j = 0; j < split->wrong; j++) {
-        int32_t row = split->wrong_rows[j], label = noisy[row];
+        int32_t row = split->wrong_rows[j], label = noisy[row], ahead = split->wrong_rows[least_of(j + 16, split->wrong - 1)];
         if (label < 0 || label >= crossings->k) return 0;
         word place = row * crossings->k + label;
+        __builtin_prefetch((const char *)crossings->values + crossings->width * (ahead * crossings->k + noisy[ahead]));
         double value = crossings->width == 4 ? ((const float *)crossings->values)[place]
                                              : ((const double *)crossings->values)[place];
         split->wrong_scores[j] = crossings->minus ? -value : value;
@@ -349,7 +378,7 @@ static inline double estimate(const Crossings *crossings, word column, word labe
            (double)crossings->calibration;
 }
 
-static int rows_fit(const int32_t *rows, word number, word all)
+WIDE static int rows_fit(const int32_t *rows, word number, word all)
 {
     uint32_t highest = 0;
     for (word i = 0; i < number; i++) highest = (uint32_t)rows[i] > highest ? (uint32_t)rows[i] : highest;
