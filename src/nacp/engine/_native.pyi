@@ -95,6 +95,24 @@ def split_draws(
     noisy: Any,
     /,
 ) -> None: ...
+def split_cells(
+    values: Any,
+    first: int,
+    last: int,
+    rows: int,
+    k: int,
+    width: int,
+    minus: bool,
+    edges: Any,
+    counts: Any,
+    item: int,
+    known: Any,
+    stops: Any,
+    places: Any,
+    pair_scores: Any,
+    pair_rows: Any,
+    /,
+) -> None: ...
 def split_crossings(
     table: tuple[Any, ...],
     first: int,

@@ -17,6 +17,7 @@ sets           the labels in the sets
 gains          per row, what bets on its share gain
 play           how bets go: not of rows, but as often done
 masked_sums    sums of the rows of a table that masks choose; not of rows either
+split_cells    how many scores of each row are up to some edges, and pairs by cell, for splits
 split_draws    which rows calibrate in splits, and noisy labels for each
 split_crossings  where the estimate of splits crosses targets (`SplitTable`), if they can be done at once
 fetch          rows of bytes from a file
@@ -157,6 +158,14 @@ class Keep(NamedTuple):
 
     spans: Sequence[tuple[float, float]]
     take: Callable[[Ints, Floats, Ints], None]
+
+
+class CellPairs(NamedTuple):
+    """Pairs by cell between edges: where each cell starts, and at last all end; scores; rows of int32."""
+
+    starts: Ints
+    scores: Floats
+    rows: Array
 
 
 class SplitTable(NamedTuple):

@@ -1153,6 +1153,39 @@ static PyObject *split_draws(PyObject *self, PyObject *args)
     DONE(call, good);
 }
 
+/* Count the scores of rows up to edges; or else put pairs by cell, where places and stops say. */
+static PyObject *split_cells(PyObject *self, PyObject *args)
+{
+    PyObject *values, *edges, *counts, *known, *stops, *places, *pair_scores, *pair_rows;
+    Py_ssize_t first, last, rows, k;
+    Call call = {.number = 0};
+    Cells cells;
+    if (!PyArg_ParseTuple(args, "OnnnniiOOiOOOOO", &values, &first, &last, &rows, &k, &cells.width, &cells.minus, &edges,
+                          &counts, &cells.item, &known, &stops, &places, &pair_scores, &pair_rows))
+        return NULL;
+    word number = length_of(edges) / 8, pairs = length_of(pair_rows) / 4;
+    int use = counts == Py_None ? NEEDED : OPTIONAL;
+    if (PyErr_Occurred()) return NULL;
+    if (k < 1 || k > (cells.item == 2 ? UINT16_MAX : INT32_MAX) || rows < 1 || rows > INT32_MAX || number >= UINT16_MAX ||
+        rows > PY_SSIZE_T_MAX / 8 / k || (number && rows > PY_SSIZE_T_MAX / 8 / number) || first < 0 || first > last ||
+        last > rows || (cells.width != 4 && cells.width != 8) || (cells.item != 2 && cells.item != 4))
+        return refuse("there are no such cells");
+    cells.rows = rows, cells.k = k, cells.cells = number + 1;
+    int good = array_of(&call, values, rows * k, cells.width, NEEDED, &cells.values) &&
+               array_of(&call, edges, number, 8, NEEDED, &cells.edges) &&
+               array_of(&call, counts, rows * number, cells.item, use == NEEDED ? OPTIONAL : WRITTEN, &cells.counts) &&
+               array_of(&call, known, cells.cells, 1, use, &cells.known) &&
+               array_of(&call, stops, cells.cells, 8, use, &cells.stops) &&
+               array_of(&call, places, cells.cells, 8, use == NEEDED ? WRITTEN : OPTIONAL, &cells.places) &&
+               array_of(&call, pair_scores, pairs, 8, use == NEEDED ? WRITTEN : OPTIONAL, &cells.pair_scores) &&
+               array_of(&call, pair_rows, pairs, 4, use == NEEDED ? WRITTEN : OPTIONAL, &cells.pair_rows);
+    for (word c = 0; good && use == NEEDED && c < cells.cells; c++)
+        if (cells.places[c] < 0 || cells.stops[c] > pairs) good = refuse("there are no such places") != NULL;
+    if (good) WITHOUT_LOCK(good = sort_into_cells(&cells, first, last));
+    if (good < 0) good = refuse("there are more pairs than places") != NULL;
+    DONE(call, good);
+}
+
 static int ascends(const word *numbers, word first, word count, word last)
 {
     for (word i = 0; i + 1 < count; i++)
@@ -1266,7 +1299,8 @@ static PyMethodDef methods[] = {
     {"profile", profile, METH_VARARGS, NULL},   {"sets", sets, METH_VARARGS, NULL},
     {"gains", gains, METH_VARARGS, NULL},       {"play", play, METH_VARARGS, NULL},
     {"masked_sums", masked_sums, METH_VARARGS, NULL}, {"split_draws", split_draws, METH_VARARGS, NULL},
-    {"split_crossings", split_crossings, METH_VARARGS, NULL}, {"vectors", vectors, METH_VARARGS, NULL},
+    {"split_cells", split_cells, METH_VARARGS, NULL}, {"split_crossings", split_crossings, METH_VARARGS, NULL},
+    {"vectors", vectors, METH_VARARGS, NULL},
 #ifndef _WIN32
     {"fetch", fetch, METH_VARARGS, NULL},
 #endif

@@ -18,6 +18,7 @@ from nacp.engine.cells import CELLS, EdgeIndex, cell_table, edge_index
 from nacp.engine.codes import Codes
 from nacp.engine.contract import (
     ByLabel,
+    CellPairs,
     Keep,
     Pairs,
     PerLabel,
@@ -328,6 +329,30 @@ def split_draws(
 
     _over_rows(draw, (states, *masks.shape))
     return masks, noisy
+
+
+def split_cells(values: Array, minus: bool, edges: Floats, known: Array, counts: Array) -> CellPairs:
+    """Count scores up to edges, and return pairs by cell: see `nacp.engine.plain.split_cells`."""
+    described = *values.shape, values.itemsize, minus, edges
+
+    def count(_: tuple[Any, ...], first: int, last: int) -> None:
+        _native.split_cells(values, first, last, *described, counts, counts.itemsize, *[None] * 5)
+
+    _over_rows(count, (values, *values.shape))
+    totals = counts.sum(axis=0, dtype=np.int64)
+    starts = np.append(0, np.cumsum(np.diff(totals, prepend=0, append=values.size) * (known > 0)))
+    found = np.empty(starts[-1]), np.empty(starts[-1], dtype=np.int32)
+
+    def place(_: tuple[Any, ...], first: int, last: int) -> None:
+        before = counts[:first].sum(axis=0, dtype=np.int64)
+        places = starts[:-1] + np.diff(before, prepend=0, append=first * values.shape[1])
+        ends = starts[1:].copy()
+        _native.split_cells(
+            values, first, last, *described, None, counts.itemsize, known, ends, places, *found
+        )
+
+    _over_rows(place, (values, *values.shape))
+    return CellPairs(starts, *found)
 
 
 def split_crossings(

@@ -5,7 +5,7 @@ import os
 import numpy as np
 
 from nacp._types import Array, Bools, Floats, Ints
-from nacp.engine.contract import OTHER_SPLIT, SplitTable
+from nacp.engine.contract import OTHER_SPLIT, CellPairs, SplitTable
 
 _MASKED_ROWS = 1 << 13
 
@@ -47,6 +47,25 @@ def masked_sums(masks: Bools, counts: Array, most: int) -> Ints:
         # As floats, of which a product is quick; sums of whole numbers below 2^53 are exact.
         sums += (masks[:, some].astype(np.float64) @ counts[some].astype(np.float64)).astype(np.int64)
     return sums
+
+
+def split_cells(values: Array, minus: bool, edges: Floats, known: Array, counts: Array) -> CellPairs | None:
+    """Count the scores of rows up to edges, and return pairs by cell; None leaves that to who asks.
+
+    Parameters
+    ----------
+    values : array of shape (rows, k)
+        The scores of all pairs, or minus them.
+    minus : bool
+        Which of both.
+    edges : array of shape (edges,)
+        Ascending; a score is in the cell of the number of edges below it.
+    known : array of uint8 of shape (edges + 1,)
+        Whether pairs of a cell are wanted: 0 or 1.
+    counts : array of uint16 or uint32 of shape (rows, edges)
+        Where the numbers are written.
+    """
+    return None
 
 
 def split_draws(

@@ -241,6 +241,130 @@ static int draw_splits(const Draws *draws, word first, word last)
     return left && generator;
 }
 
+/* ---- Pairs by cell: a score is in the cell of the number of edges below it ---- */
+
+typedef struct {
+    word rows, k, cells;
+    const void *values; /* the scores of all pairs, of `width` bytes; or minus them */
+    int width, minus;
+    const double *edges;
+    int item;
+    void *counts;         /* rows x edges, of `item` bytes: how many scores of a row are up to each edge */
+    const uint8_t *known; /* whether pairs of a cell are wanted, and if so, */
+    const word *stops;    /* where their places end, */
+    word *places;         /* and the next one */
+    double *pair_scores;
+    int32_t *pair_rows;
+} Cells;
+
+/* The sign, the exponent and some bits of a number, in the order of numbers; -0 is 0. */
+static inline int32_t leading(double score)
+{
+    int64_t bits;
+    score += 0.0;
+    memcpy(&bits, &score, sizeof bits);
+    return (int32_t)((bits ^ (bits >> 63 & INT64_MAX)) >> 44);
+}
+
+/* The same, but between 1/2 and 1 of the distance from 1, so that buckets are fine near 1, too. */
+static inline int32_t bucket_of(double score)
+{
+    int32_t half = leading(0.5), one = leading(1.0);
+    int32_t low = leading(score), below = 2 * half - leading(1 - score), above = low - one + 2 * half + 1;
+    return score < 0.5 ? low : score < 1 ? below : above;
+}
+
+/* How many edges are in buckets before each, from a first bucket on, before which there are none. */
+typedef struct {
+    int32_t first, last;
+    uint16_t *before;
+} Buckets;
+
+static int buckets_open(Buckets *buckets, const double *edges, word number)
+{
+    buckets->first = number ? bucket_of(edges[0]) - 1 : 0;
+    buckets->last = number ? bucket_of(edges[number - 1]) + 1 : 0;
+    buckets->before = malloc(sizeof *buckets->before * (size_t)(buckets->last - buckets->first + 2));
+    if (!buckets->before) return 0;
+    word edge = 0;
+    for (int32_t bucket = buckets->first; bucket <= buckets->last + 1; bucket++) {
+        while (edge < number && bucket_of(edges[edge]) < bucket) edge++;
+        buckets->before[bucket - buckets->first] = (uint16_t)edge;
+    }
+    return 1;
+}
+
+/* The scores of a row, and their buckets, as far as there are edges. */
+WIDE static void bucket_row(const Cells *cells, word row, const Buckets *buckets, double *restrict scores,
+                            int32_t *restrict places)
+{
+    word k = cells->k;
+    if (cells->width == 4)
+        for (word l = 0; l < k; l++) scores[l] = ((const float *)cells->values + row * k)[l];
+    else
+        memcpy(scores, (const double *)cells->values + row * k, sizeof *scores * (size_t)k);
+    for (word l = 0; cells->minus && l < k; l++) scores[l] = -scores[l];
+    int32_t first = buckets->first, last = buckets->last;
+    for (word l = 0; l < k; l++) {
+        int32_t bucket = bucket_of(scores[l]);
+        bucket = bucket < first ? first : bucket;
+        places[l] = (bucket > last ? last : bucket) - first;
+    }
+}
+
+static inline word cell_in(const Cells *cells, const Buckets *buckets, double score, int32_t place)
+{
+    word cell = buckets->before[place], end = buckets->before[place + 1];
+    while (cell < end && cells->edges[cell] < score) cell++;
+    return cell;
+}
+
+/* Count the scores of a row in each cell; in turns, as one count waits for the last in the same cell. */
+static void count_row(const Cells *cells, const Buckets *buckets, word row, const double *scores, const int32_t *places,
+                      uint32_t *numbers)
+{
+    word k = cells->k, all = cells->cells, edges = all - 1;
+    memset(numbers, 0, sizeof *numbers * (size_t)(4 * all));
+    for (word l = 0; l < k; l++) numbers[(l & 3) * all + cell_in(cells, buckets, scores[l], places[l])]++;
+    uint32_t upto = 0;
+    for (word c = 0; c < edges; c++) {
+        upto += numbers[c] + numbers[all + c] + numbers[2 * all + c] + numbers[3 * all + c];
+        if (cells->item == 2) ((uint16_t *)cells->counts)[row * edges + c] = (uint16_t)upto;
+        else ((uint32_t *)cells->counts)[row * edges + c] = upto;
+    }
+}
+
+/* Put the pairs of a row in their places; returns whether they fit. */
+static int place_row(const Cells *cells, const Buckets *buckets, word row, const double *scores, const int32_t *places)
+{
+    for (word l = 0; l < cells->k; l++) {
+        word cell = cell_in(cells, buckets, scores[l], places[l]);
+        if (!cells->known[cell]) continue;
+        word place = cells->places[cell]++;
+        if (place >= cells->stops[cell]) return 0;
+        cells->pair_scores[place] = scores[l], cells->pair_rows[place] = (int32_t)row;
+    }
+    return 1;
+}
+
+/* Count the scores of the rows from `first` to `last`, or put their pairs in place: 1; 0 without memory, -1 if they do
+   not fit. */
+static int sort_into_cells(const Cells *cells, word first, word last)
+{
+    Buckets buckets = {.before = NULL};
+    double *scores = malloc(sizeof *scores * (size_t)cells->k);
+    int32_t *places = malloc(sizeof *places * (size_t)cells->k);
+    uint32_t *numbers = malloc(sizeof *numbers * (size_t)(4 * cells->cells));
+    int good = scores && places && numbers && buckets_open(&buckets, cells->edges, cells->cells - 1);
+    for (word row = first; good > 0 && row < last; row++) {
+        bucket_row(cells, row, &buckets, scores, places);
+        if (cells->counts) count_row(cells, &buckets, row, scores, places, numbers);
+        else if (!place_row(cells, &buckets, row, scores, places)) good = -1;
+    }
+    free(scores), free(places), free(numbers), free(buckets.before);
+    return good;
+}
+
 /* ---- Crossings: where the estimate of each split crosses its targets, and what its test sets are like there ---- */
 
 /* How far a split is; else the number of a cell whose pairs have to be put in order first. */

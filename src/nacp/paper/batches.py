@@ -106,9 +106,9 @@ def _table(runner: Runner) -> engine.SplitTable | None:
         runner.edges,
         np.array([runner.clean, runner.clean_order], dtype=np.int32),
         runner.clean_scores,
-        np.array([starts, runner.kept_starts, totals], dtype=np.int64),
-        runner.kept_scores,
-        runner.kept_rows,
+        np.array([starts, runner.kept.starts, totals], dtype=np.int64),
+        runner.kept.scores,
+        runner.kept.rows,
         runner.known,
         *matrix,
     )

@@ -127,17 +127,21 @@ class Runner:
             targets = [target for m in group for _, target in self.targets(counts, self.methods[m])]
             windows += self._windows([t for t in targets if t <= 1 + ROUNDING], labels, scores, aware)
         self.windows = merged(windows)
-        scores = np.concatenate([_NO_PAIRS[0], *self._collected(self.windows)])
-        self.edges = self._edges(pooled, scores)
+        self.edges = self._edges(pooled)
         self.ends = np.concatenate([[-np.inf], self.edges, [np.inf]])
         few = self.rows.k < 1 << 12  # then the sums of 16 rows fit into 16 bits, which are added up faster
         self.counts = np.empty((self.rows.n, len(self.edges)), dtype=np.uint16 if few else np.uint32)
-        for where in self.rows.slices():
-            self.counts[where] = engine.profile(self._open(where), self.edges)
+        low, high = self.ends[:-1], self.ends[1:]
+        kept = [(window.low <= low) & (high <= window.high) for window in self.windows]
+        # 1 if the pairs of a cell are kept, 2 if they are in order: that is done when somebody needs it.
+        self.known: Array = np.logical_or.reduce(kept or [low > high]).astype(np.uint8)
+        matrix = self.score_matrix()
+        pairs = None if matrix is None else engine.split_cells(*matrix, self.edges, self.known, self.counts)
+        self.kept = self._cells() if pairs is None else pairs
         self.totals: Ints = self.counts.sum(axis=0, dtype=np.int64)
-        self._keep(scores)
+        self.collected: dict[int, tuple[Floats, Array]] = {}
 
-    def _edges(self, pooled: Floats, scores: Floats) -> Floats:
+    def _edges(self, pooled: Floats) -> Floats:
         """Return the edges of the cells: some in each window, others by the scores of all labels."""
         # Finer on the side from which the search comes, where each cell must be shown not to cross.
         quantiles = pooled[np.linspace(0, len(pooled) - 1, _EDGES * _FINE).astype(int)]
@@ -147,24 +151,25 @@ class Runner:
             fine = quantiles < (self.windows[-1].high if self.windows else np.inf)
         fine[::_FINE] = True
         edges = [q for q in quantiles[fine].tolist() if not any(w.low < q < w.high for w in self.windows)]
-        some = np.sort(scores[::_SAMPLED])
+        some = np.empty(0)
+        if self.windows:
+            sample = self.rows.whole(np.arange(0, self.rows.n, _SAMPLED))
+            some = np.sort(engine.window(engine.open_block(sample, self.score.spec), self.windows).scores)
         for window in self.windows:
             inside = some[slice(*np.searchsorted(some, window))]
             edges += [*window, *inside[:: len(inside) // _CELLS + 1].tolist()]
         found: Floats = np.unique(edges)
         return found[np.isfinite(found)]
 
-    def _keep(self, scores: Floats) -> None:
-        """Keep the pairs of the windows by cell; they are put in order when somebody needs that."""
+    def _cells(self) -> engine.CellPairs:
+        """Count each row's scores up to the edges, and return the pairs of the windows by cell."""
+        for where in self.rows.slices():
+            self.counts[where] = engine.profile(self._open(where), self.edges)
+        scores = np.concatenate([_NO_PAIRS[0], *self._collected(self.windows)])
         rows = np.repeat(np.arange(self.rows.n, dtype=np.int32), self._numbers_in(self.windows))
         cells = np.searchsorted(self.edges, scores, side="left").astype(np.uint16)
-        order, sizes = np.argsort(cells, kind="stable"), np.bincount(cells, minlength=len(self.edges) + 1)
-        self.kept_scores, self.kept_rows = scores[order], rows[order]
-        self.kept_starts: Ints = np.append(0, np.cumsum(sizes))
-        low, high = self.ends[:-1], self.ends[1:]
-        kept = np.logical_or.reduce([(w.low <= low) & (high <= w.high) for w in self.windows] or [low > high])
-        self.known: Array = kept.astype(np.uint8)  # 1 if a cell's pairs are kept, 2 if they are in order
-        self.collected: dict[int, tuple[Floats, Array]] = {}
+        order, sizes = np.argsort(cells, kind="stable"), np.bincount(cells, minlength=len(self.ends) - 1)
+        return engine.CellPairs(np.append(0, np.cumsum(sizes)), scores[order], rows[order])
 
     def _collected(self, spans: list[Cell]) -> Iterator[Floats]:
         """Yield the scores in disjoint intervals, row after row."""
@@ -219,14 +224,16 @@ class Runner:
         """Yield what is found for one split; `crossed` is what crosses corrected targets, if it is known."""
         labels = noisy.astype(np.int64, copy=False)
         if crossed is None:
-            crossed = self._measured(self._crossings(mask, labels, tally), mask, tally)
+            crossed = self._measured([*self._crossings(mask, labels, tally)], mask, tally)
         yield from crossed
-        yield from self._measured(self._findings(mask, labels, split), mask, tally)
+        yield from self._measured([*self._findings(mask, labels, split)], mask, tally)
 
     def _measured(
-        self, found: Iterable[tuple[int, int, float, float]], mask: Bools, tally: Ints
+        self, found: list[tuple[int, int, float, float]], mask: Bools, tally: Ints
     ) -> Iterator[Found]:
         """Yield thresholds with test size and test coverage."""
+        if not found:
+            return
         # Where in the order of the true labels' scores the calibration points are.
         places = np.flatnonzero(mask.take(self.clean_order))
         tested = len(mask) - self.n
@@ -333,8 +340,8 @@ class Runner:
     def _pairs(self, j: int) -> tuple[Floats, Array]:
         """Return the scores in a cell, and the rows that they belong to."""
         if self.known[j]:
-            some = slice(*self.kept_starts[j : j + 2])
-            return self.kept_scores[some], self.kept_rows[some]
+            some = slice(*self.kept.starts[j : j + 2])
+            return self.kept.scores[some], self.kept.rows[some]
         if j not in self.collected:
             scores, cell = np.concatenate(list(self._collected([self._cell(j)]))), [self._cell(j)]
             rows, order = np.repeat(np.arange(self.rows.n), self._numbers_in(cell)), np.argsort(scores)
