@@ -21,6 +21,7 @@ from nacp.engine.choose import (
     split_cells,
     split_crossings,
     split_draws,
+    split_labels,
     squares,
     tally,
     uniforms,
@@ -37,6 +38,6 @@ __all__ = [
     "Block", "ByEntry", "ByLabel", "CellPairs", "Keep", "Kept", "Lumped", "Pairs", "PerLabel", "PerRow",
     "Scratch", "Spec", "SplitTable", "check", "counts", "engine_name", "fetch", "gains", "inside",
     "is_tensor", "keeps", "kept_block", "label_scores", "masked_sums", "open_block", "play", "profile",
-    "set_of_row", "sets", "split_cells", "split_crossings", "split_draws", "squares", "tally", "traced",
-    "uniforms", "using", "window",
+    "set_of_row", "sets", "split_cells", "split_crossings", "split_draws", "split_labels", "squares",
+    "tally", "traced", "uniforms", "using", "window",
 ]  # fmt: skip

@@ -18,6 +18,7 @@ gains          per row, what bets on its share gain
 play           how bets go: not of rows, but as often done
 masked_sums    sums of the rows of a table that masks choose; not of rows either
 split_cells    how many scores of each row are up to some edges, and pairs by cell, for splits
+split_labels   how often each class occurs in the rows that masks choose
 split_draws    which rows calibrate in splits, and noisy labels for each
 split_crossings  where the estimate of splits crosses targets (`SplitTable`), if they can be done at once
 fetch          rows of bytes from a file

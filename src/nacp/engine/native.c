@@ -1129,6 +1129,30 @@ static PyObject *masked_sums(PyObject *self, PyObject *args)
     DONE(call, good);
 }
 
+static PyObject *split_labels(PyObject *self, PyObject *args)
+{
+    PyObject *masks, *labels, *out;
+    Py_ssize_t first, last, rows, k;
+    Call call = {.number = 0};
+    const uint8_t *chosen;
+    const int32_t *given;
+    word *counts;
+    if (!PyArg_ParseTuple(args, "OnnOnnO", &masks, &first, &last, &labels, &rows, &k, &out)) return NULL;
+    word number = rows > 0 ? length_of(masks) / rows : 0, apart = length_of(labels) / 4 == rows ? 0 : rows;
+    if (PyErr_Occurred()) return NULL;
+    if (rows < 1 || k < 1 || first < 0 || first > last || last > number ||
+        (number && (rows > PY_SSIZE_T_MAX / 8 / number || k > PY_SSIZE_T_MAX / 8 / number)))
+        return refuse("there are no such masks");
+    int good = array_of(&call, masks, number * rows, 1, NEEDED, &chosen) &&
+               array_of(&call, labels, apart ? number * rows : rows, 4, NEEDED, &given) &&
+               array_of(&call, out, number * k, 8, WRITTEN, &counts), labelled = 1;
+    if (good)
+        WITHOUT_LOCK(for (word mask = first; labelled && mask < last; mask++) labelled = count_labels(
+                         chosen + mask * rows, given + mask * apart, rows, k, counts + mask * k));
+    if (good && !labelled) good = refuse("there is no such label") != NULL;
+    DONE(call, good);
+}
+
 /* Splits of rows, and labels under uniform noise for each if they are wanted, from states of NumPy's generator. */
 static PyObject *split_draws(PyObject *self, PyObject *args)
 {
@@ -1299,6 +1323,7 @@ static PyMethodDef methods[] = {
     {"profile", profile, METH_VARARGS, NULL},   {"sets", sets, METH_VARARGS, NULL},
     {"gains", gains, METH_VARARGS, NULL},       {"play", play, METH_VARARGS, NULL},
     {"masked_sums", masked_sums, METH_VARARGS, NULL}, {"split_draws", split_draws, METH_VARARGS, NULL},
+    {"split_labels", split_labels, METH_VARARGS, NULL},
     {"split_cells", split_cells, METH_VARARGS, NULL}, {"split_crossings", split_crossings, METH_VARARGS, NULL},
     {"vectors", vectors, METH_VARARGS, NULL},
 #ifndef _WIN32

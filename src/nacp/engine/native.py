@@ -317,6 +317,17 @@ def masked_sums(masks: Bools, counts: Array, most: int) -> Ints:
     return sums
 
 
+def split_labels(masks: Bools, labels: Array, k: int) -> Ints:
+    """Return how often each class occurs in the rows of each mask: see `nacp.engine.plain.split_labels`."""
+    found = np.zeros((len(masks), k), dtype=np.int64)
+
+    def count(_: tuple[Any, ...], first: int, last: int) -> None:
+        _native.split_labels(masks, first, last, labels, masks.shape[1], k, found)
+
+    _over_rows(count, (masks, *masks.shape))
+    return found
+
+
 def split_draws(
     states: Array, labels: Array, k: int, calibration: int, rate: float | None
 ) -> tuple[Bools, Array | None]:
@@ -333,10 +344,11 @@ def split_draws(
 
 def split_cells(values: Array, minus: bool, edges: Floats, known: Array, counts: Array) -> CellPairs:
     """Count scores up to edges, and return pairs by cell: see `nacp.engine.plain.split_cells`."""
-    described = *values.shape, values.itemsize, minus, edges
+    (rows, k), width, item = values.shape, values.itemsize, counts.itemsize
+    nothing = None, None, None, None, None
 
     def count(_: tuple[Any, ...], first: int, last: int) -> None:
-        _native.split_cells(values, first, last, *described, counts, counts.itemsize, *[None] * 5)
+        _native.split_cells(values, first, last, rows, k, width, minus, edges, counts, item, *nothing)
 
     _over_rows(count, (values, *values.shape))
     totals = counts.sum(axis=0, dtype=np.int64)
@@ -345,11 +357,9 @@ def split_cells(values: Array, minus: bool, edges: Floats, known: Array, counts:
 
     def place(_: tuple[Any, ...], first: int, last: int) -> None:
         before = counts[:first].sum(axis=0, dtype=np.int64)
-        places = starts[:-1] + np.diff(before, prepend=0, append=first * values.shape[1])
-        ends = starts[1:].copy()
-        _native.split_cells(
-            values, first, last, *described, None, counts.itemsize, known, ends, places, *found
-        )
+        places = starts[:-1] + np.diff(before, prepend=0, append=first * k)
+        wanted = known, starts[1:], places, *found
+        _native.split_cells(values, first, last, rows, k, width, minus, edges, None, item, *wanted)
 
     _over_rows(place, (values, *values.shape))
     return CellPairs(starts, *found)

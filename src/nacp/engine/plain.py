@@ -68,6 +68,22 @@ def split_cells(values: Array, minus: bool, edges: Floats, known: Array, counts:
     return None
 
 
+def split_labels(masks: Bools, labels: Array, k: int) -> Ints:
+    """Return how often each class occurs among the labels of the rows that masks choose: (masks, k).
+
+    Parameters
+    ----------
+    masks : array of bool of shape (masks, rows)
+        Which rows each of them chooses.
+    labels : array of int32 of shape (rows,), or (masks, rows)
+        Labels from 0 to k - 1.
+    k : int
+        The number of classes.
+    """
+    every = np.broadcast_to(labels, masks.shape)
+    return np.array([np.bincount(each[mask], minlength=k) for mask, each in zip(masks, every, strict=True)])
+
+
 def split_draws(
     states: Array, labels: Array, k: int, calibration: int, rate: float | None
 ) -> tuple[Bools, Array | None] | None:

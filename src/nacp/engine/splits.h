@@ -79,6 +79,16 @@ static void sum_masked(const Masked *masked, word first, word last)
     }
 }
 
+/* How often each class occurs among the labels of the rows that a mask chooses; returns whether all are labels. */
+static int count_labels(const uint8_t *restrict mask, const int32_t *restrict labels, word rows, word k,
+                        word *restrict counts)
+{
+    uint32_t highest = 0;
+    for (word i = 0; i < rows; i++) highest = (uint32_t)labels[i] > highest ? (uint32_t)labels[i] : highest;
+    for (word i = 0; highest < k && i < rows; i++) counts[labels[i]] += mask[i];
+    return highest < k;
+}
+
 /* ---- Draws: the numbers of NumPy's generator, PCG64, from a state on. ---- */
 
 typedef unsigned __int128 wide;

@@ -4,6 +4,7 @@ Each split gets what `nacp.paper.splitting` finds for it alone, which does those
 """
 
 from collections.abc import Iterator
+from functools import cache, partial
 
 import numpy as np
 
@@ -33,6 +34,7 @@ class Batches:
         )
         if self.table is None:
             return
+        self._clean = self.table.rows[0]
         self.sees_clean = [sees_clean for (sees_clean, _), group in groups for _ in group]
         self.methods = [m for _, group in groups for m in group]
         kinds, units = [], []
@@ -65,20 +67,22 @@ class Batches:
         """Return for each split what crosses corrected targets, if the engine has found it."""
         if self.table is None or not len(self.kinds):
             return [None] * len(masks)
-        runner, alphas = self.runner, range(len(self.runner.alphas))
+        runner, alphas, given = (
+            self.runner,
+            range(len(self.runner.alphas)),
+            noisy.astype(np.int32, copy=False),
+        )
+        counted = [
+            cache(partial(engine.split_labels, masks, each, runner.rows.k)) for each in (given, self._clean)
+        ]
         wanted = []
-        for s, mask in enumerate(masks):
-            counts = [
-                np.bincount(labels.compress(mask), minlength=runner.rows.k)
-                for labels in (noisy if noisy.ndim == 1 else noisy[s], runner.clean)
-            ]
+        for s in range(len(masks)):
+            counts = [lambda known=known, s=s: known()[s] for known in counted]
             each = zip(self.sees_clean, self.methods, strict=True)
-            wanted.append(
-                [pair for sees, m in each for pair in runner.targets(counts[sees], runner.methods[m])]
-            )
+            wanted.append([pair for sees, m in each for pair in runner.targets(counts[sees], m)])
         corrections, targets = np.moveaxis(np.array(wanted), 2, 0)
         found, open_ = np.empty((3, *targets.shape)), np.full(len(masks), NEW_SPLIT)
-        drawn = masks, np.asarray(noisy, dtype=np.int32), tallies
+        drawn = masks, given, tallies
         columns = self.kinds, self.units, np.ascontiguousarray(targets)
         while (open_ >= 0).any() or (open_ == NEW_SPLIT).any():
             for cell in np.unique(open_[open_ >= 0]).tolist():

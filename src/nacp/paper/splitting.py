@@ -8,7 +8,8 @@ for the next. Guarantees that do more than cross a corrected target, and thresho
 uniform, are found by `calibrate`'s own route.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Hashable, Iterable, Iterator
+from functools import partial
 from itertools import groupby
 from typing import TypeAlias
 
@@ -67,6 +68,7 @@ class Runner:
         self.rows, self.clean, self.score, self.noise = rows, clean, score, noise
         self.inverses = {aware: _inverse(noise if aware else None, rows.k) for aware in (False, True)}
         self.methods, self.alphas, self.crossing, self.n = methods, alphas, crossing, n
+        self._known_targets: dict[tuple[int, Hashable], list[tuple[float, float]]] = {}
         self.block = engine.open_block(rows.whole(slice(0, rows.n)), score.spec)
         scores = self._scores(np.arange(rows.n), clean)
         self.clean_order = np.argsort(scores)
@@ -103,15 +105,24 @@ class Runner:
         for seen, group in groupby(sorted(own, key=sees), key=sees):
             yield seen, list(group)
 
-    def targets(self, counts: Ints, method: Method) -> list[tuple[float, float]]:
-        """Return correction and target for each alpha, given how often each label occurs."""
+    def targets(self, counts: Callable[[], Ints], m: int) -> list[tuple[float, float]]:
+        """Return correction and target of a method for each alpha, given how often each label occurs."""
+        guarantee = self.methods[m].guarantee
+        assert isinstance(guarantee, Corrected)
+        seen = guarantee.of_counts(counts)
+        if seen is None:
+            return self._targets(counts(), guarantee, self.methods[m])
+        if (m, seen) not in self._known_targets:
+            self._known_targets[m, seen] = self._targets(counts(), guarantee, self.methods[m])
+        return self._known_targets[m, seen]
+
+    def _targets(self, counts: Ints, guarantee: Corrected, method: Method) -> list[tuple[float, float]]:
         noise = self.noise if method.noise_aware else None
         inverse = self.inverses[method.noise_aware]
         problems = [
             Problem(alpha, self.n, noise, inverse, counts.astype(np.float64)) for alpha in self.alphas
         ]
-        assert isinstance(method.guarantee, Corrected)
-        corrections = [method.guarantee.correction(problem) for problem in problems]
+        corrections = [guarantee.correction(problem) for problem in problems]
         return [(c, 1 - a + c) for a, c in zip(self.alphas, corrections, strict=True)]
 
     def prepare(self, mask: Bools, noisy: Ints) -> None:
@@ -124,7 +135,7 @@ class Runner:
         for (sees_clean, aware), group in self.alike():
             labels, scores = (self.clean, self.clean_scores) if sees_clean else (noisy, pooled)
             counts = np.bincount(labels[mask], minlength=self.rows.k)
-            targets = [target for m in group for _, target in self.targets(counts, self.methods[m])]
+            targets = [target for m in group for _, target in self.targets(partial(np.array, counts), m)]
             windows += self._windows([t for t in targets if t <= 1 + ROUNDING], labels, scores, aware)
         self.windows = merged(windows)
         self.edges = self._edges(pooled)
@@ -281,7 +292,7 @@ class Runner:
             wanted = [
                 (m, a, correction, target)
                 for m in group
-                for a, (correction, target) in enumerate(self.targets(counts, self.methods[m]))
+                for a, (correction, target) in enumerate(self.targets(partial(np.array, counts), m))
             ]
             targets = [target for *_, target in wanted]
             if self.estimators[aware].rises_by_labels:
