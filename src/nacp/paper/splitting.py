@@ -29,7 +29,8 @@ from nacp.points import Rows
 from nacp.scores import Precomputed, Score
 from nacp.tuning import tuning
 
-_CELLS, _SAMPLED = 48, 16
+_CELLS = 48
+_SAMPLED = 512  # rows whose pairs say where the windows of all are
 _EDGES, _FINE = 32, 4
 _NO_PAIRS = np.empty(0), np.empty(0, dtype=np.int64)
 # Method, alpha, correction, threshold, test size and test coverage.
@@ -131,6 +132,9 @@ class Runner:
             aware: Estimator(np.zeros(self.n), self.clean[mask], inverse)
             for aware, inverse in self.inverses.items()
         }
+        sample = self.rows.whole(np.arange(0, self.rows.n, self.rows.n // _SAMPLED + 1))
+        block = engine.open_block(sample, self.score.spec)
+        self.sampled = np.sort(engine.window(block, [Cell(-np.inf, np.inf)]).scores)
         pooled, windows = self._sorted_scores(np.ones(self.rows.n, dtype=bool), noisy), list[Cell]()
         for (sees_clean, aware), group in self.alike():
             labels, scores = (self.clean, self.clean_scores) if sees_clean else (noisy, pooled)
@@ -162,12 +166,8 @@ class Runner:
             fine = quantiles < (self.windows[-1].high if self.windows else np.inf)
         fine[::_FINE] = True
         edges = [q for q in quantiles[fine].tolist() if not any(w.low < q < w.high for w in self.windows)]
-        some = np.empty(0)
-        if self.windows:
-            sample = self.rows.whole(np.arange(0, self.rows.n, _SAMPLED))
-            some = np.sort(engine.window(engine.open_block(sample, self.score.spec), self.windows).scores)
         for window in self.windows:
-            inside = some[slice(*np.searchsorted(some, window))]
+            inside = self.sampled[slice(*np.searchsorted(self.sampled, window))]
             edges += [*window, *inside[:: len(inside) // _CELLS + 1].tolist()]
         found: Floats = np.unique(edges)
         return found[np.isfinite(found)]
@@ -219,9 +219,15 @@ class Runner:
         if not targets:
             return []
         ends = np.array([self._ends_for(target, aware) for target in targets]).reshape(-1)
-        if self.estimators[aware].constant == 0:  # then it is labels only that count
-            places = np.clip(np.ceil(ends * len(scores)).astype(int) - 1, 0, len(scores) - 1)
-            found = scores[places]
+        estimator = self.estimators[aware]
+        if estimator.rises_by_labels:
+            # As in a split. Pairs are counted in the sample: where windows end matters for speed only.
+            labels_upto = np.arange(1, self.rows.n + 1) * self.n // self.rows.n
+            pairs = np.searchsorted(self.sampled, scores, side="right") * (self.n * self.rows.k)
+            clean = estimator.clean_of(labels_upto, pairs // len(self.sampled) * (estimator.constant or 0))
+            past = clean >= ends[:, None] - ROUNDING
+            last = np.minimum(self.rows.n - past[:, ::-1].argmin(axis=1), self.rows.n - 1)
+            found = scores[last if self.crossing == "last" else past.argmax(axis=1)]
         else:
             every = Sample(self.rows, labels, self.score)
             coverage = Coverage(every, self.inverses[aware])
@@ -233,11 +239,10 @@ class Runner:
         self, mask: Bools, noisy: Array, tally: Ints, split: int, crossed: Iterable[Found] | None = None
     ) -> Iterator[Found]:
         """Yield what is found for one split; `crossed` is what crosses corrected targets, if it is known."""
-        labels = noisy.astype(np.int64, copy=False)
         if crossed is None:
-            crossed = self._measured([*self._crossings(mask, labels, tally)], mask, tally)
+            crossed = self._measured([*self._crossings(mask, noisy, tally)], mask, tally)
         yield from crossed
-        yield from self._measured([*self._findings(mask, labels, split)], mask, tally)
+        yield from self._measured([*self._findings(mask, noisy, split)], mask, tally)
 
     def _measured(
         self, found: list[tuple[int, int, float, float]], mask: Bools, tally: Ints
@@ -256,7 +261,7 @@ class Runner:
 
     def _sample(self, mask: Bools, labels: Ints) -> Sample:
         rows, score = self.points
-        return Sample(rows.some(np.flatnonzero(mask)), labels[mask], score)
+        return Sample(rows.some(np.flatnonzero(mask)), labels[mask].astype(np.int64, copy=False), score)
 
     def _findings(self, mask: Bools, noisy: Ints, split: int) -> Iterator[tuple[int, int, float, float]]:
         """Yield method, alpha, correction and threshold of the guarantees that do more than cross."""
