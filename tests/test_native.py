@@ -397,7 +397,8 @@ def test_pairs_by_cell_are_those_between_edges(dtype, number):
         known = (rng.random(len(edges) + 1) < 0.5).astype(np.uint8)
         for item in (np.uint16, np.uint32):
             counts = np.empty((90, len(edges)), dtype=item)
-            starts, pair_scores, pair_rows = native.split_cells(values, minus, edges, known, counts)
+            starts, pair_scores, pair_rows, of = native.split_cells(values, minus, edges, known, counts)
+            assert np.array_equal(of, cells)
             assert np.array_equal(counts, (scores[:, :, None] <= edges).sum(axis=1))
             for c in range(len(edges) + 1):
                 some, (rows, columns) = slice(*starts[c : c + 2]), np.nonzero((cells == c) & (known[c] > 0))
@@ -446,8 +447,8 @@ def test_malformed_splits_are_errors_and_never_crashes():
     _native.split_draws(*draws)
     table = (
         np.array([0.3, 0.6]), np.array([np.zeros(n), np.arange(n)], np.int32), np.linspace(0, 1, n),
-        np.array([[0, 3, 6, 9], [0, 0, 4, 4], [0, 9, 20, 36]]), np.linspace(0.31, 0.6, 4),
-        np.arange(4, dtype=np.int32), np.array([0, 2, 0], np.uint8), np.zeros((n, k), np.float32), 4, True,
+        np.array([[0, 3, 6, 9], [0, 0, 4, 4], [0, 9, 20, 36], [0, 2, 0, 0]]), np.linspace(0.31, 0.6, 4),
+        np.arange(4, dtype=np.int32), np.ones((n, k), np.uint16), np.zeros((n, k), np.float32), 4, True,
     )  # fmt: skip
     good = (
         table, 0, splits, k, 5, True, 1e-12, np.ones((splits, n), bool), np.ones((splits, n), np.int32),
@@ -473,15 +474,16 @@ def test_malformed_splits_are_errors_and_never_crashes():
     labels = np.ones((splits, n), bool), 0, splits, np.ones(n, np.int32), n, k, np.zeros((splits, k), int)
     _native.split_labels(*labels)
     values, edges, counts = np.zeros((n, k), np.float32), np.array([-0.5, 0.5]), np.zeros((n, 2), np.uint16)
-    counting = values, 0, n, n, k, 4, True, edges, counts, 2, None, None, None, None, None
+    of = np.zeros((n, k), np.uint16)
+    counting = values, 0, n, n, k, 4, True, edges, of, counts, 2, None, None, None, None, None
     placing = (
-        values, 0, n, n, k, 4, True, edges, None, 2, np.array([0, 1, 0], np.uint8),
+        values, 0, n, n, k, 4, True, edges, of, None, 2, np.array([0, 1, 0], np.uint8),
         np.array([0, n * k, n * k]), np.zeros(3, int), np.zeros(n * k), np.zeros(n * k, np.int32),
     )  # fmt: skip
     for arguments in (counting, placing):
         _native.split_cells(*arguments)
     with pytest.raises(ValueError, match="more pairs than places"):
-        _native.split_cells(*placing[:11], np.array([0, n * k - 1, n * k]), np.zeros(3, int), *placing[13:])
+        _native.split_cells(*placing[:12], np.array([0, n * k - 1, n * k]), np.zeros(3, int), *placing[14:])
     verbs = (
         (_native.split_draws, draws), (_native.split_crossings, good), (_native.split_labels, labels),
         (_native.split_cells, counting), (_native.split_cells, placing),

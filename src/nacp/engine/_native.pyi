@@ -105,6 +105,7 @@ def split_cells(
     width: int,
     minus: bool,
     edges: Any,
+    cells: Any,
     counts: Any,
     item: int,
     known: Any,

@@ -162,11 +162,15 @@ class Keep(NamedTuple):
 
 
 class CellPairs(NamedTuple):
-    """Pairs by cell between edges: where each cell starts, and at last all end; scores; rows of int32."""
+    """Pairs by cell between edges: where each cell starts, and at last all end; scores; rows of int32.
+
+    And the cell of every pair, kept or not, of uint16, if it was asked for: (n, k).
+    """
 
     starts: Ints
     scores: Floats
     rows: Array
+    cells: Array | None = None
 
 
 class SplitTable(NamedTuple):
@@ -180,12 +184,13 @@ class SplitTable(NamedTuple):
         The true labels, and the rows in the order of their scores.
     scores : array of shape (n,)
         These scores, ascending.
-    starts : array of int64 of shape (3, cells + 1)
-        Where each cell starts in that order, and among the pairs; and how many pairs of all rows are below.
+    starts : array of int64 of shape (4, cells + 1)
+        Where each cell starts in that order, and among the pairs; how many pairs of all rows are below; and
+        whether its pairs are known: 0 if not, 1 in any order, 2 ascending.
     pair_scores, pair_rows : arrays, of float64 and int32
         Pairs, by cell.
-    known : array of uint8 of shape (cells,)
-        Whether a cell's pairs are among them: 0 if not, 1 in any order, 2 ascending.
+    cells : array of uint16 of shape (n, k)
+        The cell of each pair.
     values : array of shape (n, k)
         The scores of all pairs, or minus them.
     minus : bool
@@ -198,7 +203,7 @@ class SplitTable(NamedTuple):
     starts: Ints
     pair_scores: Floats
     pair_rows: Array
-    known: Array
+    cells: Array
     values: Array
     minus: bool
 

@@ -1180,12 +1180,12 @@ static PyObject *split_draws(PyObject *self, PyObject *args)
 /* Count the scores of rows up to edges; or else put pairs by cell, where places and stops say. */
 static PyObject *split_cells(PyObject *self, PyObject *args)
 {
-    PyObject *values, *edges, *counts, *known, *stops, *places, *pair_scores, *pair_rows;
+    PyObject *values, *edges, *of, *counts, *known, *stops, *places, *pair_scores, *pair_rows;
     Py_ssize_t first, last, rows, k;
     Call call = {.number = 0};
     Cells cells;
-    if (!PyArg_ParseTuple(args, "OnnnniiOOiOOOOO", &values, &first, &last, &rows, &k, &cells.width, &cells.minus, &edges,
-                          &counts, &cells.item, &known, &stops, &places, &pair_scores, &pair_rows))
+    if (!PyArg_ParseTuple(args, "OnnnniiOOOiOOOOO", &values, &first, &last, &rows, &k, &cells.width, &cells.minus,
+                          &edges, &of, &counts, &cells.item, &known, &stops, &places, &pair_scores, &pair_rows))
         return NULL;
     word number = length_of(edges) / 8, pairs = length_of(pair_rows) / 4;
     int use = counts == Py_None ? NEEDED : OPTIONAL;
@@ -1197,6 +1197,7 @@ static PyObject *split_cells(PyObject *self, PyObject *args)
     cells.rows = rows, cells.k = k, cells.cells = number + 1;
     int good = array_of(&call, values, rows * k, cells.width, NEEDED, &cells.values) &&
                array_of(&call, edges, number, 8, NEEDED, &cells.edges) &&
+               array_of(&call, of, rows * k, 2, WRITTEN, &cells.of) &&
                array_of(&call, counts, rows * number, cells.item, use == NEEDED ? OPTIONAL : WRITTEN, &cells.counts) &&
                array_of(&call, known, cells.cells, 1, use, &cells.known) &&
                array_of(&call, stops, cells.cells, 8, use, &cells.stops) &&
@@ -1217,13 +1218,14 @@ static int ascends(const word *numbers, word first, word count, word last)
     return numbers[0] >= first && numbers[count - 1] <= last;
 }
 
-/* What the splits of one score share: (edges, labels and order, scores, starts, pair scores, pair rows, known, values,
-   width, minus); starts are those of cells among labels, those among pairs, and the pairs of all rows below them. */
+/* What the splits of one score share: (edges, labels and order, scores, starts, pair scores, pair rows, cells of pairs,
+   values, width, minus); starts are those of cells among labels, those among pairs, the pairs of all rows below them,
+   and what is known of each. */
 static int shared_open(Call *call, PyObject *described, Crossings *out)
 {
-    PyObject *edges, *rows, *scores, *starts, *pair_scores, *pair_rows, *known, *values;
+    PyObject *edges, *rows, *scores, *starts, *pair_scores, *pair_rows, *of, *values;
     if (!PyTuple_Check(described)) return refuse("what splits share is described by a tuple") != NULL;
-    if (!PyArg_ParseTuple(described, "OOOOOOOOii", &edges, &rows, &scores, &starts, &pair_scores, &pair_rows, &known,
+    if (!PyArg_ParseTuple(described, "OOOOOOOOii", &edges, &rows, &scores, &starts, &pair_scores, &pair_rows, &of,
                           &values, &out->width, &out->minus))
         return 0;
     word pairs = length_of(pair_rows) / 4, cells = length_of(edges) / 8 + 1;
@@ -1235,14 +1237,15 @@ static int shared_open(Call *call, PyObject *described, Crossings *out)
     if (!array_of(call, edges, cells - 1, 8, NEEDED, &out->edges) ||
         !array_of(call, rows, 2 * out->rows, 4, NEEDED, &out->labels) ||
         !array_of(call, scores, out->rows, 8, NEEDED, &out->scores) ||
-        !array_of(call, starts, 3 * (cells + 1), 8, NEEDED, &out->starts) ||
+        !array_of(call, starts, 4 * (cells + 1), 8, NEEDED, &out->starts) ||
         !array_of(call, pair_scores, pairs, 8, NEEDED, &out->pair_scores) ||
         !array_of(call, pair_rows, pairs, 4, NEEDED, &out->pair_rows) ||
-        !array_of(call, known, cells, 1, NEEDED, &out->known) ||
+        !array_of(call, of, out->rows * out->k, 2, NEEDED, &out->of) ||
         !array_of(call, values, out->rows * out->k, out->width, NEEDED, &out->values))
         return 0;
     out->order = out->labels + out->rows;
     out->pair_starts = out->starts + cells + 1, out->totals = out->pair_starts + cells + 1;
+    out->known = out->totals + cells + 1;
     if (!rows_fit(out->order, out->rows, out->rows) || !ascends(out->starts, 0, cells + 1, out->rows) ||
         !ascends(out->pair_starts, 0, cells + 1, pairs))
         return refuse("there are no such cells") != NULL;

@@ -345,10 +345,11 @@ def split_draws(
 def split_cells(values: Array, minus: bool, edges: Floats, known: Array, counts: Array) -> CellPairs:
     """Count scores up to edges, and return pairs by cell: see `nacp.engine.plain.split_cells`."""
     (rows, k), width, item = values.shape, values.itemsize, counts.itemsize
+    of = np.empty(values.shape, dtype=np.uint16)
     nothing = None, None, None, None, None
 
     def count(_: tuple[Any, ...], first: int, last: int) -> None:
-        _native.split_cells(values, first, last, rows, k, width, minus, edges, counts, item, *nothing)
+        _native.split_cells(values, first, last, rows, k, width, minus, edges, of, counts, item, *nothing)
 
     _over_rows(count, (values, *values.shape))
     totals = counts.sum(axis=0, dtype=np.int64)
@@ -359,10 +360,10 @@ def split_cells(values: Array, minus: bool, edges: Floats, known: Array, counts:
         before = counts[:first].sum(axis=0, dtype=np.int64)
         places = starts[:-1] + np.diff(before, prepend=0, append=first * k)
         wanted = known, starts[1:], places, *found
-        _native.split_cells(values, first, last, rows, k, width, minus, edges, None, item, *wanted)
+        _native.split_cells(values, first, last, rows, k, width, minus, edges, of, None, item, *wanted)
 
     _over_rows(place, (values, *values.shape))
-    return CellPairs(starts, *found)
+    return CellPairs(starts, *found, of)
 
 
 def split_crossings(

@@ -258,6 +258,7 @@ typedef struct {
     const void *values; /* the scores of all pairs, of `width` bytes; or minus them */
     int width, minus;
     const double *edges;
+    uint16_t *of; /* rows x k: the cell of each pair; written as they are counted, and then read */
     int item;
     void *counts;         /* rows x edges, of `item` bytes: how many scores of a row are up to each edge */
     const uint8_t *known; /* whether pairs of a cell are wanted, and if so, */
@@ -335,7 +336,11 @@ static void count_row(const Cells *cells, const Buckets *buckets, word row, cons
 {
     word k = cells->k, all = cells->cells, edges = all - 1;
     memset(numbers, 0, sizeof *numbers * (size_t)(4 * all));
-    for (word l = 0; l < k; l++) numbers[(l & 3) * all + cell_in(cells, buckets, scores[l], places[l])]++;
+    for (word l = 0; l < k; l++) {
+        word cell = cell_in(cells, buckets, scores[l], places[l]);
+        cells->of[row * k + l] = (uint16_t)cell;
+        numbers[(l & 3) * all + cell]++;
+    }
     uint32_t upto = 0;
     for (word c = 0; c < edges; c++) {
         upto += numbers[c] + numbers[all + c] + numbers[2 * all + c] + numbers[3 * all + c];
@@ -344,15 +349,26 @@ static void count_row(const Cells *cells, const Buckets *buckets, word row, cons
     }
 }
 
-/* Put the pairs of a row in their places; returns whether they fit. */
-static int place_row(const Cells *cells, const Buckets *buckets, word row, const double *scores, const int32_t *places)
+static inline double score_at(const void *values, int width, int minus, word place)
 {
+    double value = width == 4 ? ((const float *)values)[place] : ((const double *)values)[place];
+    return minus ? -value : value;
+}
+
+/* Put the pairs of a row in their places; returns whether they fit. `labels` has room for a row's. */
+static int place_row(const Cells *cells, word row, int32_t *labels)
+{
+    const uint16_t *of = cells->of + row * cells->k;
+    word number = 0;
     for (word l = 0; l < cells->k; l++) {
-        word cell = cell_in(cells, buckets, scores[l], places[l]);
-        if (!cells->known[cell]) continue;
-        word place = cells->places[cell]++;
+        labels[number] = (int32_t)l;
+        number += of[l] < cells->cells && cells->known[of[l]];
+    }
+    for (word j = 0; j < number; j++) {
+        word cell = of[labels[j]], place = cells->places[cell]++;
         if (place >= cells->stops[cell]) return 0;
-        cells->pair_scores[place] = scores[l], cells->pair_rows[place] = (int32_t)row;
+        cells->pair_scores[place] = score_at(cells->values, cells->width, cells->minus, row * cells->k + labels[j]);
+        cells->pair_rows[place] = (int32_t)row;
     }
     return 1;
 }
@@ -367,9 +383,12 @@ static int sort_into_cells(const Cells *cells, word first, word last)
     uint32_t *numbers = malloc(sizeof *numbers * (size_t)(4 * cells->cells));
     int good = scores && places && numbers && buckets_open(&buckets, cells->edges, cells->cells - 1);
     for (word row = first; good > 0 && row < last; row++) {
+        if (!cells->counts) {
+            if (!place_row(cells, row, places)) good = -1;
+            continue;
+        }
         bucket_row(cells, row, &buckets, scores, places);
-        if (cells->counts) count_row(cells, &buckets, row, scores, places, numbers);
-        else if (!place_row(cells, &buckets, row, scores, places)) good = -1;
+        count_row(cells, &buckets, row, scores, places, numbers);
     }
     free(scores), free(places), free(numbers), free(buckets.before);
     return good;
@@ -392,7 +411,8 @@ typedef struct {
     const word *totals;         /* pairs of all rows below each cell */
     const double *pair_scores;
     const int32_t *pair_rows;
-    const uint8_t *known;       /* what is known of each cell's pairs */
+    const word *known;          /* what is known of each cell's pairs */
+    const uint16_t *of;         /* the cell of each pair */
     const void *values;         /* the scores of all pairs, of `width` bytes; or minus them */
     int width, minus, last;     /* whether the last crossing is looked for */
     const uint8_t *masks;       /* splits x rows */
@@ -413,8 +433,10 @@ typedef struct {
     uint8_t *seen; /* rows: 0 in the test, 1 with a wrong label, 3 with the right one */
     word *numbers[2], *pairs;
     word wrong;
-    int32_t *wrong_rows, *wrong_cells;
-    double *wrong_scores, *own, *some;
+    int32_t *wrong_rows;
+    uint16_t *wrong_cells;
+    double *own, *some;
+    const int32_t *labels;
     const word *tally;
 } Split;
 
@@ -435,22 +457,22 @@ WIDE static void see(const uint8_t *restrict mask, const int32_t *restrict noisy
     for (word i = 0; i < rows; i++) seen[i] = (uint8_t)((mask[i] != 0) * (1 + 2 * (noisy[i] == labels[i])));
 }
 
-/* Score the wrong labels of the rows that calibrate; returns whether all are labels. */
-static int score_wrong(const Crossings *crossings, const int32_t *noisy, Split *split)
+/* Find the wrong labels of the rows that calibrate, and their cells; returns whether all are labels. */
+static int find_wrong(const Crossings *crossings, Split *split)
 {
-    split->wrong = 0;
+    word k = crossings->k, wrong = 0;
     for (word i = 0; i < crossings->rows; i++) {
-        split->wrong_rows[split->wrong] = (int32_t)i;
-        split->wrong += split->seen[i] == 1;
+        split->wrong_rows[wrong] = (int32_t)i;
+        wrong += split->seen[i] == 1;
     }
-    for (word j = 0; j < split->wrong; j++) {
-        int32_t row = split->wrong_rows[j], label = noisy[row], ahead = split->wrong_rows[least_of(j + 16, split->wrong - 1)];
-        if (label < 0 || label >= crossings->k) return 0;
-        word place = row * crossings->k + label;
-        __builtin_prefetch((const char *)crossings->values + crossings->width * (ahead * crossings->k + noisy[ahead]));
-        double value = crossings->width == 4 ? ((const float *)crossings->values)[place]
-                                             : ((const double *)crossings->values)[place];
-        split->wrong_scores[j] = crossings->minus ? -value : value;
+    split->wrong = wrong;
+    for (word j = 0; j < wrong; j++) {
+        int32_t row = split->wrong_rows[j], label = split->labels[row];
+        if (label < 0 || label >= k) return 0;
+        int32_t ahead = split->wrong_rows[least_of(j + 16, wrong - 1)];
+        __builtin_prefetch(crossings->of + ahead * k + split->labels[ahead]);
+        split->wrong_cells[j] = crossings->of[row * k + label];
+        if (split->wrong_cells[j] >= crossings->cells) return 0;
     }
     return 1;
 }
@@ -460,10 +482,7 @@ static void count_split(const Crossings *crossings, Split *split)
 {
     word cells = crossings->cells, *true_ones = split->numbers[1], *given = split->numbers[0];
     memset(given, 0, sizeof *given * (size_t)(cells + 1));
-    for (word j = 0; j < split->wrong; j++) {
-        split->wrong_cells[j] = (int32_t)cell_among(crossings, split->wrong_scores[j]);
-        given[split->wrong_cells[j] + 1]++;
-    }
+    for (word j = 0; j < split->wrong; j++) given[split->wrong_cells[j] + 1]++;
     true_ones[0] = split->pairs[0] = 0;
     for (word c = 0; c < cells; c++) {
         word calibrating = 0, right = 0;
@@ -488,8 +507,9 @@ static word own_scores(const Crossings *crossings, Split *split, word cell, int 
 {
     word number = 0, others = 0, first = crossings->starts[cell], j = crossings->starts[cell + 1];
     for (word w = 0; w < split->wrong && !sees_true; w++) {
-        split->some[others] = split->wrong_scores[w];
-        others += split->wrong_cells[w] == cell;
+        if (split->wrong_cells[w] != cell) continue;
+        word row = split->wrong_rows[w], place = row * crossings->k + split->labels[row];
+        split->some[others++] = score_at(crossings->values, crossings->width, crossings->minus, place);
     }
     qsort(split->some, (size_t)others, sizeof *split->some, ascending);
     word all = split->numbers[sees_true][cell + 1] - split->numbers[sees_true][cell];
@@ -597,10 +617,10 @@ static int measure(const Crossings *crossings, const Split *split, double thresh
 static int cross_split(const Crossings *crossings, word number, Split *split)
 {
     word columns = crossings->columns, *open = crossings->open + number;
-    const int32_t *noisy = crossings->noisy + number * crossings->apart;
+    split->labels = crossings->noisy + number * crossings->apart;
     split->tally = crossings->tallies + number * (crossings->cells - 1);
-    see(crossings->masks + number * crossings->rows, noisy, crossings->labels, crossings->rows, split->seen);
-    if (!score_wrong(crossings, noisy, split)) return 0;
+    see(crossings->masks + number * crossings->rows, split->labels, crossings->labels, crossings->rows, split->seen);
+    if (!find_wrong(crossings, split)) return 0;
     count_split(crossings, split);
     for (word column = 0; column < columns; column++) {
         double *found = crossings->found + number * columns + column;
@@ -618,21 +638,21 @@ static int cross_split(const Crossings *crossings, word number, Split *split)
 static int cross_splits(const Crossings *crossings, word first, word last)
 {
     size_t rows = (size_t)crossings->rows, ends = (size_t)crossings->cells + 1;
-    double *doubles = malloc(sizeof *doubles * (3 * rows + 1));
+    double *doubles = malloc(sizeof *doubles * 2 * rows);
     word *words = malloc(sizeof *words * 3 * ends);
-    int32_t *places = malloc(sizeof *places * (2 * rows + 1));
+    int32_t *wrong_rows = malloc(sizeof *wrong_rows * rows);
+    uint16_t *wrong_cells = malloc(sizeof *wrong_cells * rows);
     uint8_t *seen = malloc(rows);
-    int good = doubles && words && places && seen;
+    int good = doubles && words && wrong_rows && wrong_cells && seen;
     if (good) {
         Split split = {.seen = seen, .numbers = {words, words + ends}, .pairs = words + 2 * ends,
-                       .wrong_rows = places, .wrong_cells = places + rows + 1,
-                       .wrong_scores = doubles, .own = doubles + rows, .some = doubles + 2 * rows};
+                       .wrong_rows = wrong_rows, .wrong_cells = wrong_cells, .own = doubles, .some = doubles + rows};
         for (word number = first; good > 0 && number < last; number++) {
             word open = crossings->open[number];
             if (open != DONE_SPLIT && open != OTHER_SPLIT && !cross_split(crossings, number, &split)) good = -1;
         }
     }
-    free(doubles), free(words), free(places), free(seen);
+    free(doubles), free(words), free(wrong_rows), free(wrong_cells), free(seen);
     return good;
 }
 

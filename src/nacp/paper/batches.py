@@ -87,6 +87,7 @@ class Batches:
         while (open_ >= 0).any() or (open_ == NEW_SPLIT).any():
             for cell in np.unique(open_[open_ >= 0]).tolist():
                 runner.put_in_order(cell)
+            self.table.starts[3, :-1] = runner.known
             rule = runner.crossing == "last", ROUNDING
             engine.split_crossings(self.table, runner.n, rule, drawn, columns, found, open_)
         places = [(m, a) for m in self.methods for a in alphas]
@@ -110,9 +111,9 @@ def _table(runner: Runner) -> engine.SplitTable | None:
         runner.edges,
         np.array([runner.clean, runner.clean_order], dtype=np.int32),
         runner.clean_scores,
-        np.array([starts, runner.kept.starts, totals], dtype=np.int64),
+        np.array([starts, runner.kept.starts, totals, np.zeros_like(starts)]),
         runner.kept.scores,
         runner.kept.rows,
-        runner.known,
+        np.empty(0, dtype=np.uint16) if runner.kept.cells is None else runner.kept.cells,
         *matrix,
     )
