@@ -27,11 +27,8 @@ class Batches:
     def __init__(self, runner: Runner) -> None:
         self.runner = runner
         groups = list(runner.alike())
-        self.table = (
-            _table(runner)
-            if all(runner.estimators[aware].rises_by_labels for (_, aware), _ in groups)
-            else None
-        )
+        rises = all(runner.estimators[aware].rises_by_labels for (_, aware), _ in groups)
+        self.table = _table(runner) if rises else None
         if self.table is None:
             return
         self._clean = self.table.rows[0]
@@ -67,11 +64,7 @@ class Batches:
         """Return for each split what crosses corrected targets, if the engine has found it."""
         if self.table is None or not len(self.kinds):
             return [None] * len(masks)
-        runner, alphas, given = (
-            self.runner,
-            range(len(self.runner.alphas)),
-            noisy.astype(np.int32, copy=False),
-        )
+        runner, given = self.runner, noisy.astype(np.int32, copy=False)
         counted = [
             cache(partial(engine.split_labels, masks, each, runner.rows.k)) for each in (given, self._clean)
         ]
@@ -90,7 +83,7 @@ class Batches:
             self.table.starts[3, :-1] = runner.known
             rule = runner.crossing == "last", ROUNDING
             engine.split_crossings(self.table, runner.n, rule, drawn, columns, found, open_)
-        places = [(m, a) for m in self.methods for a in alphas]
+        places = [(m, a) for m in self.methods for a in range(len(runner.alphas))]
         return [
             [(m, a, *values) for (m, a), *values in zip(places, *each, strict=True)] if done else None
             for done, *each in zip(
