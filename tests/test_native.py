@@ -357,11 +357,13 @@ def played(blocks, labels, thresholds, weights, places, owners):
 @pytest.mark.parametrize("name", ["numpy", "native"])
 def test_sums_of_rows_that_masks_choose_are_exact(name):
     rng = np.random.default_rng(10)
-    for rows, width, most in ((1, 1, 1), (700, 33, 2**31), (9000, 5, 1000), (40, 0, 3)):
-        masks, counts = (
-            rng.random((7, rows)) < 0.5,
-            rng.integers(most + 1, size=(rows, width), dtype=np.uint32),
-        )
+    wide, narrow = np.uint32, np.uint16
+    for rows, width, most, item in (
+        (1, 1, 1, wide), (700, 33, 2**31, wide), (9000, 5, 1000, wide), (40, 0, 3, wide), (200, 16, 9, wide),
+        (700, 33, 2**16 - 1, narrow), (9000, 5, 1000, narrow), (130, 200, 4095, narrow), (64, 32, 1, narrow),
+    ):  # fmt: skip
+        masks, counts = rng.random((7, rows)) < 0.5, rng.integers(most + 1, size=(rows, width), dtype=item)
+        counts[::3] = most
         with engine.using(name):
             found = engine.masked_sums(masks, counts, most)
         np.testing.assert_array_equal(found, masks.astype(np.int64) @ counts.astype(np.int64))
@@ -374,6 +376,7 @@ def test_malformed_masks_are_errors_and_never_crashes():
         3,
         np.ones((9, 4), dtype=np.uint32),
         9,
+        4,
         4,
         1,
         np.zeros((3, 4), int),
@@ -395,6 +398,137 @@ def test_malformed_masks_are_errors_and_never_crashes():
     for place in range(len(good)):
         for wrong in odd:
             try_it(_native.masked_sums, (*good[:place], wrong, *good[place + 1 :]))
+
+
+@pytest.mark.parametrize("name", ["numpy", "native"])
+def test_classes_are_counted_in_the_rows_that_masks_choose(name):
+    rng = np.random.default_rng(11)
+    masks, labels = rng.random((5, 300)) < 0.4, rng.integers(7, size=(5, 300), dtype=np.int32)
+    with engine.using(name):
+        found, same = engine.split_labels(masks, labels, 9), engine.split_labels(masks, labels[0], 9)
+    for s in range(5):
+        assert found[s].tolist() == [int(np.sum(labels[s][masks[s]] == label)) for label in range(9)]
+        assert same[s].tolist() == [int(np.sum(labels[0][masks[s]] == label)) for label in range(9)]
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("number", [0, 1, 40, 700])
+def test_pairs_by_cell_are_those_between_edges(dtype, number):
+    """Also where scores are equal to edges, or huge, or 0 with either sign."""
+    rng, k = np.random.default_rng(12), 70
+    values = (rng.standard_normal((90, k)) * 10.0 ** rng.integers(-9, 3, size=(90, k))).astype(dtype)
+    values[::5] = 1 - rng.random((18, k)).astype(dtype) * dtype(1e-4)
+    values[0, :8] = 0.0, -0.0, np.inf, -np.inf, 0.5, 1.0, -1.0, dtype(1) - np.finfo(dtype).epsneg
+    for minus in (False, True):
+        scores = np.negative(values, dtype=np.float64) if minus else values.astype(np.float64)
+        finite = np.append(scores[np.isfinite(scores)], [-0.0, 1.0])
+        edges = np.unique(rng.choice(finite, size=number) if number else np.empty(0))
+        cells = np.searchsorted(edges, scores, side="left")
+        known = (rng.random(len(edges) + 1) < 0.5).astype(np.uint8)
+        for item in (np.uint16, np.uint32):
+            counts = np.empty((90, len(edges)), dtype=item)
+            starts, pair_scores, pair_rows, of = native.split_cells(values, minus, edges, known, counts)
+            assert np.array_equal(of, cells)
+            assert np.array_equal(counts, (scores[:, :, None] <= edges).sum(axis=1))
+            for c in range(len(edges) + 1):
+                some, (rows, columns) = slice(*starts[c : c + 2]), np.nonzero((cells == c) & (known[c] > 0))
+                assert np.array_equal(pair_rows[some], rows)
+                assert np.array_equal(pair_scores[some], scores[rows, columns])
+
+
+def states_of(seeds):
+    """The states of NumPy's generators, and their increments, by halves."""
+    words = [np.random.default_rng(seed).bit_generator.state["state"] for seed in seeds]
+    return np.array([[divmod(word[part], 2**64) for part in ("state", "inc")] for word in words], np.uint64)
+
+
+@pytest.mark.parametrize(
+    ("n", "k", "calibration", "rate"),
+    [(1, 1, 1, 0.3), (2, 2, 1, 0.5), (1501, 10, 600, 0.6), (1000, 1, 3, 0.1), (4096, 100, 4095, 0.0),
+     (4097, 3_000_000, 2048, 0.999), (70_000, 2**31 - 1, 7, 0.9)],
+)  # fmt: skip
+def test_splits_are_drawn_as_numpy_draws_them(n, k, calibration, rate):
+    labels = np.random.default_rng(1).integers(k, size=n).astype(np.int32)
+    seeds = [[5, split] for split in range(8)]
+    masks, noisy = native.split_draws(states_of(seeds), labels, k, calibration, rate)
+    for mask, given, seed in zip(masks, noisy, seeds, strict=True):
+        rng = np.random.default_rng(seed)
+        assert np.array_equal(np.flatnonzero(mask), np.sort(rng.permutation(n)[:calibration]))
+        replaced = rng.random(n) < rate
+        assert np.array_equal(given, np.where(replaced, rng.integers(k, size=n), labels))
+    only, none = native.split_draws(states_of(seeds), labels, k, calibration, None)
+    assert none is None
+    assert np.array_equal(only, masks)
+
+
+def test_malformed_splits_are_errors_and_never_crashes():
+    n, k, cells, splits, columns = 9, 4, 3, 2, 1
+    draws = (
+        states_of([1, 2]),
+        0,
+        2,
+        np.zeros(n, np.int32),
+        k,
+        5,
+        0.5,
+        np.ones((2, n), bool),
+        np.zeros((2, n), np.int32),
+    )
+    _native.split_draws(*draws)
+    table = (
+        np.array([0.3, 0.6]), np.array([np.zeros(n), np.arange(n)], np.int32), np.linspace(0, 1, n),
+        np.array([[0, 3, 6, 9], [0, 0, 4, 4], [0, 9, 20, 36], [0, 2, 0, 0]]), np.linspace(0.31, 0.6, 4),
+        np.arange(4, dtype=np.int32), np.ones((n, k), np.uint16), np.zeros((n, k), np.float32), 4, True,
+    )  # fmt: skip
+    good = (
+        table, 0, splits, k, 5, True, 1e-12, np.ones((splits, n), bool), np.ones((splits, n), np.int32),
+        np.ones((splits, cells - 1), int), np.array([[0, 5, -1]]), np.array([[0.2, 0.01]]),
+        np.full((splits, columns), 0.5), np.zeros((3, splits, columns)), np.full(splits, -2),
+    )  # fmt: skip
+    _native.split_crossings(*good)
+    odd = [
+        None,
+        -1,
+        0,
+        7,
+        2**62,
+        2**63 - 1,
+        float("nan"),
+        "x",
+        (),
+        np.empty(0),
+        np.zeros(9),
+        np.full(4, -7, np.int32),
+    ]
+    odd += [np.full((3, cells + 1), 10**9), np.full((2, n), 2**30, np.int32), np.zeros(5, np.int8)]
+    labels = np.ones((splits, n), bool), 0, splits, np.ones(n, np.int32), n, k, np.zeros((splits, k), int)
+    _native.split_labels(*labels)
+    values, edges, counts = np.zeros((n, k), np.float32), np.array([-0.5, 0.5]), np.zeros((n, 2), np.uint16)
+    of = np.zeros((n, k), np.uint16)
+    counting = values, 0, n, n, k, 4, True, edges, of, counts, 2, None, None, None, None, None
+    placing = (
+        values, 0, n, n, k, 4, True, edges, of, None, 2, np.array([0, 1, 0], np.uint8),
+        np.array([0, n * k, n * k]), np.zeros(3, int), np.zeros(n * k), np.zeros(n * k, np.int32),
+    )  # fmt: skip
+    for arguments in (counting, placing):
+        _native.split_cells(*arguments)
+    with pytest.raises(ValueError, match="more pairs than places"):
+        _native.split_cells(*placing[:12], np.array([0, n * k - 1, n * k]), np.zeros(3, int), *placing[14:])
+    verbs = (
+        (_native.split_draws, draws), (_native.split_crossings, good), (_native.split_labels, labels),
+        (_native.split_cells, counting), (_native.split_cells, placing),
+    )  # fmt: skip
+    for verb, arguments in verbs:
+        for place in range(len(arguments)):
+            for wrong in odd:
+                try_it(verb, (*arguments[:place], wrong, *arguments[place + 1 :]))
+    for place in range(len(table)):
+        for wrong in odd:
+            try_it(_native.split_crossings, ((*table[:place], wrong, *table[place + 1 :]), *good[1:]))
+    with pytest.raises(ValueError, match="no such label"):
+        _native.split_crossings(
+            *good[:8], np.full((splits, n), k, np.int32), *good[9:14], np.full(splits, -2)
+        )
 
 
 def test_malformed_bets_are_errors_and_never_crashes():
@@ -754,8 +888,8 @@ def test_threads_that_take_no_more_work_are_done_without(monkeypatch):
     """As when the main thread has ended, and another one goes on to calibrate."""
     ended = ThreadPoolExecutor(1)
     ended.shutdown()
-    monkeypatch.setattr("nacp.engine.native._threads", lambda: 2)
-    monkeypatch.setattr("nacp.engine.native._pool", lambda: ended)
+    monkeypatch.setattr("nacp.engine.threads._threads", lambda: 2)
+    monkeypatch.setattr("nacp.engine.threads._pool", lambda: ended)
     rows = np.random.default_rng(0).dirichlet(np.ones(100), size=2000)
     assert native.check(rows, 1e-3)
     rows[-1, -1] = 2

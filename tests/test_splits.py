@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 
 import nacp
-from nacp.paper import splits, twins
+from nacp import engine
+from nacp.paper import splits, splitting, twins
 from nacp.paper.methods import aware, cost, our_methods, six_methods
 from nacp.tuning import tuned
 
@@ -118,6 +119,51 @@ def test_a_threshold_outside_of_what_was_prepared_is_found_all_the_same():
         direct = splits.run_splits(probs, labels, noise=0.3, splits=5)
     np.testing.assert_array_equal(direct.thresholds, usual.thresholds)
     np.testing.assert_array_equal(direct.sizes, usual.sizes)
+
+
+@pytest.mark.filterwarnings("ignore::nacp.NoValidThresholdWarning")
+@pytest.mark.parametrize("crossing", ["first", "last"])
+@pytest.mark.parametrize(
+    "score", [nacp.HPS(), nacp.APS(), nacp.APS(randomized=False), nacp.TopK()], ids=lambda score: repr(score)
+)
+def test_splits_done_at_once_are_those_done_one_by_one(score, crossing, monkeypatch):
+    """The compiled engine does nearly all splits, and each as it is done alone; also with few pairs known."""
+    pytest.importorskip("nacp.engine._native", reason="the compiled engine was not built")
+    probs, labels = twins.simulate("cifar100", n=1500, random_state=3)
+    ran = {"noise": 0.3, "score": score, "splits": 70, "crossing": crossing, "alpha": [0.05, 0.2]}
+    alone = []
+    one_by_one = splitting.Runner._crossings
+    monkeypatch.setattr(
+        splitting.Runner, "_crossings", lambda *given: (alone.append(1), one_by_one(*given))[1]
+    )
+    found = {}
+    for name in ("numpy", "native"):
+        for errors in (5.0, 0.5):
+            with engine.using(name), tuned(split_errors=errors):
+                found[name, errors] = splits.run_splits(probs, labels, **ran), len(alone)
+            alone.clear()
+    assert found["numpy", 5.0][1] == found["numpy", 0.5][1] == 70
+    assert found["native", 5.0][1] < 7
+    first, _ = found["numpy", 5.0]
+    for other, _ in found.values():
+        for name in ("thresholds", "sizes", "coverages", "corrections"):
+            assert getattr(first, name).tobytes() == getattr(other, name).tobytes()
+
+
+@pytest.mark.parametrize("given", [False, True])
+def test_splits_are_drawn_by_numpy_if_the_engine_draws_others(given, monkeypatch):
+    """As with a version of NumPy whose generators give other numbers."""
+    probs, labels = twins.simulate("cifar10", n=300, random_state=3)
+    noisy = nacp.UniformNoise(0.3).sample(labels, 10, random_state=0) if given else None
+    usual = splits.run_splits(probs, labels, noise=0.3, splits=5, noisy_labels=noisy)
+
+    def others(states, labels, k, calibration, rate):
+        masks = np.arange(300) < np.full((len(states), 1), calibration)
+        return masks, None if rate is None else np.tile(labels, (len(states), 1))
+
+    monkeypatch.setattr(engine, "split_draws", others)
+    found = splits.run_splits(probs, labels, noise=0.3, splits=5, noisy_labels=noisy)
+    np.testing.assert_array_equal(found.thresholds, usual.thresholds)
 
 
 def test_the_noise_is_drawn_anew_for_each_split():

@@ -78,6 +78,12 @@ class Estimator:
         return self._upto is None and self._own_value > 0 and self.constant is not None and self.constant <= 0
 
     @property
+    def per_label_and_pair(self) -> tuple[tuple[int, int], tuple[float, float]]:
+        """What each label and each pair adds, and the units of both, if it `rises_by_labels`."""
+        assert self.constant is not None
+        return (int(self._alike[0] - self._alike[1]), self.constant), (self._own_unit, self.unit)
+
+    @property
     def falling(self) -> float:
         """What all pairs of a point gain and lose, on average."""
         return float(self._totals.sum()) / self.n

@@ -18,21 +18,26 @@ from nacp.engine.choose import (
     profile,
     set_of_row,
     sets,
+    split_cells,
+    split_crossings,
+    split_draws,
+    split_labels,
     squares,
     tally,
     uniforms,
     using,
     window,
 )
-from nacp.engine.contract import ByEntry, ByLabel, Keep, Pairs, PerLabel, PerRow, Spec
+from nacp.engine.contract import ByEntry, ByLabel, CellPairs, Keep, Pairs, PerLabel, PerRow, Spec, SplitTable
 from nacp.engine.formula import traced
 from nacp.engine.kept import Kept
 from nacp.engine.lumped import Lumped
 from nacp.engine.scratch import Scratch
 
 __all__ = [
-    "Block", "ByEntry", "ByLabel", "Keep", "Kept", "Lumped", "Pairs", "PerLabel", "PerRow", "Scratch", "Spec",
-    "bet", "check", "counts", "engine_name", "fetch", "inside", "is_tensor",
-    "keeps", "kept_block", "label_scores", "masked_sums", "open_block", "play", "profile", "set_of_row",
-    "sets", "squares", "tally", "traced", "uniforms", "using", "window",
+    "Block", "ByEntry", "ByLabel", "CellPairs", "Keep", "Kept", "Lumped", "Pairs", "PerLabel", "PerRow",
+    "Scratch", "Spec", "SplitTable", "bet", "check", "counts", "engine_name", "fetch", "inside",
+    "is_tensor", "keeps", "kept_block", "label_scores", "masked_sums", "open_block", "play", "profile",
+    "set_of_row", "sets", "split_cells", "split_crossings", "split_draws", "split_labels", "squares",
+    "tally", "traced", "uniforms", "using", "window",
 ]  # fmt: skip

@@ -86,7 +86,57 @@ def play(
 def vectors(bytes: int, /) -> None: ...
 def learn_cells(table: Any, number: int, /) -> None: ...
 def masked_sums(
-    masks: Any, first: int, last: int, counts: Any, rows: int, width: int, most: int, out: Any, /
+    masks: Any, first: int, last: int, counts: Any, rows: int, width: int, item: int, most: int, out: Any, /
+) -> None: ...
+def split_labels(masks: Any, first: int, last: int, labels: Any, rows: int, k: int, out: Any, /) -> None: ...
+def split_draws(
+    states: Any,
+    first: int,
+    last: int,
+    labels: Any,
+    k: int,
+    calibration: int,
+    rate: float,
+    masks: Any,
+    noisy: Any,
+    /,
+) -> None: ...
+def split_cells(
+    values: Any,
+    first: int,
+    last: int,
+    rows: int,
+    k: int,
+    width: int,
+    minus: bool,
+    edges: Any,
+    cells: Any,
+    counts: Any,
+    item: int,
+    known: Any,
+    stops: Any,
+    places: Any,
+    pair_scores: Any,
+    pair_rows: Any,
+    /,
+) -> None: ...
+def split_crossings(
+    table: tuple[Any, ...],
+    first: int,
+    last: int,
+    k: int,
+    calibration: int,
+    last_crossing: bool,
+    rounding: float,
+    masks: Any,
+    noisy: Any,
+    tallies: Any,
+    kinds: Any,
+    units: Any,
+    targets: Any,
+    found: Any,
+    open: Any,
+    /,
 ) -> None: ...
 
 # Not on Windows, which has no pread.

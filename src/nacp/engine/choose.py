@@ -17,7 +17,7 @@ from typing import Any
 from nacp._types import Array, Bools, Floats, Ints
 from nacp.engine import lumped, numpy
 from nacp.engine.block import Block as Block
-from nacp.engine.contract import Keep, Pairs, PerLabel, PerRow, Spec, Thresholds, Weights
+from nacp.engine.contract import CellPairs, Keep, Pairs, PerLabel, PerRow, Spec, Thresholds, Weights
 from nacp.engine.kept import Kept
 from nacp.engine.lumped import Lumped
 from nacp.engine.scratch import Scratch
@@ -202,6 +202,29 @@ def masked_sums(masks: Bools, counts: Array, most: int) -> Ints:
     """Return the sums of the rows of counts that each mask chooses: see `nacp.engine.plain.masked_sums`."""
     sums: Ints = _CURRENT.get().masked_sums(masks, counts, most)
     return sums
+
+
+def split_cells(*arguments: Any) -> CellPairs | None:
+    """Count scores up to edges, and return pairs by cell: see `nacp.engine.plain.split_cells`."""
+    found: CellPairs | None = _CURRENT.get().split_cells(*arguments)
+    return found
+
+
+def split_labels(masks: Bools, labels: Array, k: int) -> Ints:
+    """Return how often each class occurs in the rows of each mask: see `nacp.engine.plain.split_labels`."""
+    found: Ints = _CURRENT.get().split_labels(masks, labels, k)
+    return found
+
+
+def split_draws(*arguments: Any) -> tuple[Bools, Array | None] | None:
+    """Return which rows calibrate in splits, and noisy labels: see `nacp.engine.plain.split_draws`."""
+    drawn: tuple[Bools, Array | None] | None = _CURRENT.get().split_draws(*arguments)
+    return drawn
+
+
+def split_crossings(*arguments: Any) -> None:
+    """Find where the estimates of splits cross targets: see `nacp.engine.plain.split_crossings`."""
+    _CURRENT.get().split_crossings(*arguments)
 
 
 def play(*arguments: Any) -> None:

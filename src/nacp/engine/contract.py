@@ -17,6 +17,10 @@ sets           the labels in the sets
 gains          per row, what bets on its share gain
 play           how bets go: not of rows, but as often done
 masked_sums    sums of the rows of a table that masks choose; not of rows either
+split_cells    how many scores of each row are up to some edges, and pairs by cell, for splits
+split_labels   how often each class occurs in the rows that masks choose
+split_draws    which rows calibrate in splits, and noisy labels for each
+split_crossings  where the estimate of splits crosses targets (`SplitTable`), if they can be done at once
 fetch          rows of bytes from a file
 =============  ========================================================================================
 
@@ -155,3 +159,55 @@ class Keep(NamedTuple):
 
     spans: Sequence[tuple[float, float]]
     take: Callable[[Ints, Floats, Ints], None]
+
+
+class CellPairs(NamedTuple):
+    """Pairs by cell between edges: where each cell starts, and at last all end; scores; rows of int32.
+
+    And the cell of every pair, kept or not, of uint16, if it was asked for: (n, k).
+    """
+
+    starts: Ints
+    scores: Floats
+    rows: Array
+    cells: Array | None = None
+
+
+class SplitTable(NamedTuple):
+    """What many splits of the same rows share, by cells between edges.
+
+    Attributes
+    ----------
+    edges : array of shape (cells - 1,)
+        A score is in the cell of the number of edges below it.
+    rows : array of int32 of shape (2, n)
+        The true labels, and the rows in the order of their scores.
+    scores : array of shape (n,)
+        These scores, ascending.
+    starts : array of int64 of shape (4, cells + 1)
+        Where each cell starts in that order, and among the pairs; how many pairs of all rows are below; and
+        whether its pairs are known: 0 if not, 1 in any order, 2 ascending.
+    pair_scores, pair_rows : arrays, of float64 and int32
+        Pairs, by cell.
+    cells : array of uint16 of shape (n, k)
+        The cell of each pair.
+    values : array of shape (n, k)
+        The scores of all pairs, or minus them.
+    minus : bool
+        Which of both.
+    """
+
+    edges: Floats
+    rows: Array
+    scores: Floats
+    starts: Ints
+    pair_scores: Floats
+    pair_rows: Array
+    cells: Array
+    values: Array
+    minus: bool
+
+
+# How far a split is: done, not begun, or to be done by who asked. Else the number of a cell whose pairs have
+# to be put in order first. As in splits.h.
+DONE_SPLIT, NEW_SPLIT, OTHER_SPLIT = -1, -2, -3

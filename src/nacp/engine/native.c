@@ -1236,18 +1236,175 @@ static PyObject *masked_sums(PyObject *self, PyObject *args)
 {
     PyObject *masks, *counts, *out;
     Py_ssize_t first, last, rows, width, most;
+    int item;
     Call call = {.number = 0};
-    if (!PyArg_ParseTuple(args, "OnnOnnnO", &masks, &first, &last, &counts, &rows, &width, &most, &out)) return NULL;
+    if (!PyArg_ParseTuple(args, "OnnOnninO", &masks, &first, &last, &counts, &rows, &width, &item, &most, &out))
+        return NULL;
     word number = rows > 0 ? length_of(masks) / rows : 0;
     if (PyErr_Occurred()) return NULL;
-    if (rows < 1 || width < 0 || (width && rows > PY_SSIZE_T_MAX / 8 / width) || most < 1 || most > UINT32_MAX ||
-        first < 0 || first > last || last > number || (width && number > PY_SSIZE_T_MAX / 8 / width))
+    if (rows < 1 || width < 0 || (width && rows > PY_SSIZE_T_MAX / 8 / width) || (item != 2 && item != 4) ||
+        most < 1 || most > (item == 2 ? UINT16_MAX : UINT32_MAX) || first < 0 || first > last || last > number ||
+        (width && number > PY_SSIZE_T_MAX / 8 / width))
         return refuse("there are no such masks");
-    Masked masked = {.rows = rows, .width = width, .most = most};
+    Masked masked = {.rows = rows, .width = width, .item = item, .most = most};
     int good = array_of(&call, masks, number * rows, 1, NEEDED, &masked.masks) &&
-               array_of(&call, counts, rows * width, 4, NEEDED, &masked.counts) &&
+               array_of(&call, counts, rows * width, item, NEEDED, &masked.counts) &&
                array_of(&call, out, number * width, 8, WRITTEN, &masked.sums);
-    if (good) WITHOUT_LOCK(good = sum_masked(&masked, first, last));
+    if (good) WITHOUT_LOCK(sum_masked(&masked, first, last));
+    DONE(call, good);
+}
+
+static PyObject *split_labels(PyObject *self, PyObject *args)
+{
+    PyObject *masks, *labels, *out;
+    Py_ssize_t first, last, rows, k;
+    Call call = {.number = 0};
+    const uint8_t *chosen;
+    const int32_t *given;
+    word *counts;
+    if (!PyArg_ParseTuple(args, "OnnOnnO", &masks, &first, &last, &labels, &rows, &k, &out)) return NULL;
+    word number = rows > 0 ? length_of(masks) / rows : 0, apart = length_of(labels) / 4 == rows ? 0 : rows;
+    if (PyErr_Occurred()) return NULL;
+    if (rows < 1 || k < 1 || first < 0 || first > last || last > number ||
+        (number && (rows > PY_SSIZE_T_MAX / 8 / number || k > PY_SSIZE_T_MAX / 8 / number)))
+        return refuse("there are no such masks");
+    int good = array_of(&call, masks, number * rows, 1, NEEDED, &chosen) &&
+               array_of(&call, labels, apart ? number * rows : rows, 4, NEEDED, &given) &&
+               array_of(&call, out, number * k, 8, WRITTEN, &counts), labelled = 1;
+    if (good)
+        WITHOUT_LOCK(for (word mask = first; labelled && mask < last; mask++) labelled = count_labels(
+                         chosen + mask * rows, given + mask * apart, rows, k, counts + mask * k));
+    if (good && !labelled) good = refuse("there is no such label") != NULL;
+    DONE(call, good);
+}
+
+/* Splits of rows, and labels under uniform noise for each if they are wanted, from states of NumPy's generator. */
+static PyObject *split_draws(PyObject *self, PyObject *args)
+{
+    PyObject *states, *labels, *masks, *noisy;
+    Py_ssize_t first, last, k, calibration;
+    Call call = {.number = 0};
+    Draws draws = {.noisy = NULL};
+    if (!PyArg_ParseTuple(args, "OnnOnndOO", &states, &first, &last, &labels, &k, &calibration, &draws.rate, &masks,
+                          &noisy))
+        return NULL;
+    word number = length_of(states) / 32, rows = length_of(labels) / 4;
+    if (PyErr_Occurred()) return NULL;
+    if (first < 0 || first > last || last > number || rows < 1 || rows > INT32_MAX / 2 || k < 1 || k > INT32_MAX ||
+        calibration < 0 || !(draws.rate >= 0 && draws.rate < 1) || number > PY_SSIZE_T_MAX / 8 / rows)
+        return refuse("there are no such splits");
+    draws.rows = rows, draws.k = k, draws.calibration = calibration;
+    int good = array_of(&call, states, 4 * number, 8, NEEDED, &draws.states) &&
+               array_of(&call, labels, rows, 4, NEEDED, &draws.labels) &&
+               array_of(&call, masks, number * rows, 1, WRITTEN, &draws.masks) &&
+               (noisy == Py_None || array_of(&call, noisy, number * rows, 4, WRITTEN, &draws.noisy));
+    if (good) WITHOUT_LOCK(good = draw_splits(&draws, first, last));
+    DONE(call, good);
+}
+
+/* Count the scores of rows up to edges; or else put pairs by cell, where places and stops say. */
+static PyObject *split_cells(PyObject *self, PyObject *args)
+{
+    PyObject *values, *edges, *of, *counts, *known, *stops, *places, *pair_scores, *pair_rows;
+    Py_ssize_t first, last, rows, k;
+    Call call = {.number = 0};
+    Cells cells;
+    if (!PyArg_ParseTuple(args, "OnnnniiOOOiOOOOO", &values, &first, &last, &rows, &k, &cells.width, &cells.minus,
+                          &edges, &of, &counts, &cells.item, &known, &stops, &places, &pair_scores, &pair_rows))
+        return NULL;
+    word number = length_of(edges) / 8, pairs = length_of(pair_rows) / 4;
+    int use = counts == Py_None ? NEEDED : OPTIONAL;
+    if (PyErr_Occurred()) return NULL;
+    if (k < 1 || k > (cells.item == 2 ? UINT16_MAX : INT32_MAX) || rows < 1 || rows > INT32_MAX || number >= UINT16_MAX ||
+        rows > PY_SSIZE_T_MAX / 8 / k || (number && rows > PY_SSIZE_T_MAX / 8 / number) || first < 0 || first > last ||
+        last > rows || (cells.width != 4 && cells.width != 8) || (cells.item != 2 && cells.item != 4))
+        return refuse("there are no such cells");
+    cells.rows = rows, cells.k = k, cells.cells = number + 1;
+    int good = array_of(&call, values, rows * k, cells.width, NEEDED, &cells.values) &&
+               array_of(&call, edges, number, 8, NEEDED, &cells.edges) &&
+               array_of(&call, of, rows * k, 2, WRITTEN, &cells.of) &&
+               array_of(&call, counts, rows * number, cells.item, use == NEEDED ? OPTIONAL : WRITTEN, &cells.counts) &&
+               array_of(&call, known, cells.cells, 1, use, &cells.known) &&
+               array_of(&call, stops, cells.cells, 8, use, &cells.stops) &&
+               array_of(&call, places, cells.cells, 8, use == NEEDED ? WRITTEN : OPTIONAL, &cells.places) &&
+               array_of(&call, pair_scores, pairs, 8, use == NEEDED ? WRITTEN : OPTIONAL, &cells.pair_scores) &&
+               array_of(&call, pair_rows, pairs, 4, use == NEEDED ? WRITTEN : OPTIONAL, &cells.pair_rows);
+    for (word c = 0; good && use == NEEDED && c < cells.cells; c++)
+        if (cells.places[c] < 0 || cells.stops[c] > pairs) good = refuse("there are no such places") != NULL;
+    if (good) WITHOUT_LOCK(good = sort_into_cells(&cells, first, last));
+    if (good < 0) good = refuse("there are more pairs than places") != NULL;
+    DONE(call, good);
+}
+
+static int ascends(const word *numbers, word first, word count, word last)
+{
+    for (word i = 0; i + 1 < count; i++)
+        if (numbers[i] > numbers[i + 1]) return 0;
+    return numbers[0] >= first && numbers[count - 1] <= last;
+}
+
+/* What the splits of one score share: (edges, labels and order, scores, starts, pair scores, pair rows, cells of pairs,
+   values, width, minus); starts are those of cells among labels, those among pairs, the pairs of all rows below them,
+   and what is known of each. */
+static int shared_open(Call *call, PyObject *described, Crossings *out)
+{
+    PyObject *edges, *rows, *scores, *starts, *pair_scores, *pair_rows, *of, *values;
+    if (!PyTuple_Check(described)) return refuse("what splits share is described by a tuple") != NULL;
+    if (!PyArg_ParseTuple(described, "OOOOOOOOii", &edges, &rows, &scores, &starts, &pair_scores, &pair_rows, &of,
+                          &values, &out->width, &out->minus))
+        return 0;
+    word pairs = length_of(pair_rows) / 4, cells = length_of(edges) / 8 + 1;
+    out->rows = length_of(rows) / 8, out->cells = cells;
+    if (PyErr_Occurred()) return 0;
+    if (out->rows < 1 || out->rows > INT32_MAX || out->rows > PY_SSIZE_T_MAX / 8 / out->k ||
+        (out->width != 4 && out->width != 8))
+        return refuse("there are no such splits") != NULL;
+    if (!array_of(call, edges, cells - 1, 8, NEEDED, &out->edges) ||
+        !array_of(call, rows, 2 * out->rows, 4, NEEDED, &out->labels) ||
+        !array_of(call, scores, out->rows, 8, NEEDED, &out->scores) ||
+        !array_of(call, starts, 4 * (cells + 1), 8, NEEDED, &out->starts) ||
+        !array_of(call, pair_scores, pairs, 8, NEEDED, &out->pair_scores) ||
+        !array_of(call, pair_rows, pairs, 4, NEEDED, &out->pair_rows) ||
+        !array_of(call, of, out->rows * out->k, 2, NEEDED, &out->of) ||
+        !array_of(call, values, out->rows * out->k, out->width, NEEDED, &out->values))
+        return 0;
+    out->order = out->labels + out->rows;
+    out->pair_starts = out->starts + cells + 1, out->totals = out->pair_starts + cells + 1;
+    out->known = out->totals + cells + 1;
+    if (!rows_fit(out->order, out->rows, out->rows) || !ascends(out->starts, 0, cells + 1, out->rows) ||
+        !ascends(out->pair_starts, 0, cells + 1, pairs))
+        return refuse("there are no such cells") != NULL;
+    return 1;
+}
+
+static PyObject *split_crossings(PyObject *self, PyObject *args)
+{
+    PyObject *shared, *masks, *noisy, *tallies, *kinds, *units, *targets, *found, *open;
+    Py_ssize_t first, last, k, calibration;
+    Call call = {.number = 0};
+    Crossings all = {.rows = 0};
+    if (!PyArg_ParseTuple(args, "OnnnnidOOOOOOOO", &shared, &first, &last, &k, &calibration, &all.last, &all.rounding,
+                          &masks, &noisy, &tallies, &kinds, &units, &targets, &found, &open))
+        return NULL;
+    word splits = length_of(open) / 8, columns = length_of(units) / 16, labels = length_of(noisy) / 4;
+    if (PyErr_Occurred()) return NULL;
+    if (k < 1 || k > INT32_MAX || calibration < 1 || first < 0 || first > last || last > splits)
+        return refuse("there are no such splits");
+    all.k = k, all.calibration = calibration, all.columns = columns, all.splits = splits, all.last = all.last != 0;
+    int good = shared_open(&call, shared, &all);
+    if (good && (splits > PY_SSIZE_T_MAX / 64 / (all.rows + all.cells + columns) || calibration >= all.rows))
+        good = refuse("there are no such splits") != NULL;
+    all.apart = labels == all.rows ? 0 : all.rows;
+    good = good && array_of(&call, masks, splits * all.rows, 1, NEEDED, &all.masks) &&
+           array_of(&call, noisy, all.apart ? splits * all.rows : all.rows, 4, NEEDED, &all.noisy) &&
+           array_of(&call, tallies, splits * (all.cells - 1), 8, NEEDED, &all.tallies) &&
+           array_of(&call, kinds, 3 * columns, 8, NEEDED, &all.kinds) &&
+           array_of(&call, units, 2 * columns, 8, NEEDED, &all.units) &&
+           array_of(&call, targets, splits * columns, 8, NEEDED, &all.targets) &&
+           array_of(&call, found, 3 * splits * columns, 8, WRITTEN, &all.found) &&
+           array_of(&call, open, splits, 8, WRITTEN, &all.open);
+    if (good) WITHOUT_LOCK(good = cross_splits(&all, first, last));
+    if (good < 0) good = refuse("there is no such label") != NULL;
     DONE(call, good);
 }
 
@@ -1309,8 +1466,10 @@ static PyMethodDef methods[] = {
     {"window", window, METH_VARARGS, NULL},     {"counts", counts, METH_VARARGS, NULL},
     {"profile", profile, METH_VARARGS, NULL},   {"sets", sets, METH_VARARGS, NULL},
     {"bet", bet, METH_VARARGS, NULL},           {"play", play, METH_VARARGS, NULL},
-    {"masked_sums", masked_sums, METH_VARARGS, NULL}, {"vectors", vectors, METH_VARARGS, NULL},
-    {"learn_cells", learn_cells, METH_VARARGS, NULL},
+    {"masked_sums", masked_sums, METH_VARARGS, NULL}, {"split_draws", split_draws, METH_VARARGS, NULL},
+    {"split_labels", split_labels, METH_VARARGS, NULL},
+    {"split_cells", split_cells, METH_VARARGS, NULL}, {"split_crossings", split_crossings, METH_VARARGS, NULL},
+    {"vectors", vectors, METH_VARARGS, NULL},   {"learn_cells", learn_cells, METH_VARARGS, NULL},
 #ifndef _WIN32
     {"fetch", fetch, METH_VARARGS, NULL},
 #endif

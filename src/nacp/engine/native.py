@@ -5,32 +5,43 @@ than one way) the NumPy engine does. The rows of a block are shared out among th
 added up, nothing depends on how many there are.
 """
 
-import os
-from collections.abc import Callable, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
-from functools import cached_property, lru_cache
-from itertools import pairwise
+from collections.abc import Sequence
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 
-from nacp._types import Array, Bools, Floats, Ints
+from nacp._types import Array, Floats, Ints
 from nacp.engine import _native, numpy
 from nacp.engine import block as block_
 from nacp.engine.cells import CELLS, EdgeIndex, cell_table, edge_index
 from nacp.engine.codes import Codes
-from nacp.engine.contract import ByLabel, Keep, Pairs, PerLabel, PerRow, Spec, Thresholds, Weights, Whole
+from nacp.engine.contract import (
+    ByLabel,
+    Keep,
+    Pairs,
+    PerLabel,
+    PerRow,
+    Spec,
+    Thresholds,
+    Weights,
+    Whole,
+)
 from nacp.engine.hashing import hash_plan
 from nacp.engine.kept import Kept
+from nacp.engine.native_splits import masked_sums as masked_sums
+from nacp.engine.native_splits import split_cells as split_cells
+from nacp.engine.native_splits import split_crossings as split_crossings
+from nacp.engine.native_splits import split_draws as split_draws
+from nacp.engine.native_splits import split_labels as split_labels
 from nacp.engine.scratch import Scratch
+from nacp.engine.threads import over_rows as _over_rows
 
 NAME = "native"
 
 _native.learn_cells(cell_table(), CELLS)
 
 _WIDTHS = (np.float32, np.float64)
-# Fewer entries are not worth another thread: to hand work to one took 68 us, as long as 9,000 entries of APS.
-_ENTRIES_PER_THREAD = 1 << 15
 # A row is cut beyond a limit in multiples of so many places, as in rows.h.
 _CUTS = 4
 _NO_CUTS = np.zeros(_CUTS)
@@ -302,17 +313,6 @@ def play(
     )
 
 
-def masked_sums(masks: Bools, counts: Array, most: int) -> Ints:
-    """Return the sums of the rows of counts that each mask chooses: see `nacp.engine.plain.masked_sums`."""
-    sums = np.zeros((len(masks), counts.shape[1]), dtype=np.int64)
-
-    def add(described: tuple[Any, ...], first: int, last: int) -> None:
-        _native.masked_sums(masks, first, last, counts, len(counts), counts.shape[1], most, sums)
-
-    _over_rows(add, (masks, len(masks), counts.size))
-    return sums
-
-
 def _plain(values: Array) -> tuple[Any, ...]:
     """Describe rows of which no score is wanted."""
     wide = values if values.dtype in _WIDTHS else values.astype(np.float64)
@@ -356,49 +356,3 @@ def _thresholds(thresholds: float | Thresholds) -> tuple[Floats, int, int]:
         return several, 1 if isinstance(thresholds, PerLabel) else 2, len(several)
     one_each = np.ascontiguousarray(np.atleast_1d(thresholds), dtype=np.float64)
     return one_each, 0, len(one_each)
-
-
-# Threads
-
-
-@lru_cache(maxsize=1)
-def _threads() -> int:
-    """How many threads work: NACP_THREADS, or as many as there are cores for this process."""
-    said = os.environ.get("NACP_THREADS")
-    if said is None:
-        return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-    if not said.isdecimal() or int(said) < 1:
-        raise ValueError(f"NACP_THREADS must be a whole number from 1 on, not {said!r}")
-    return int(said)
-
-
-@lru_cache(maxsize=1)
-def _pool() -> ThreadPoolExecutor:
-    return ThreadPoolExecutor(_threads(), thread_name_prefix="nacp")
-
-
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_pool.cache_clear)  # threads do not survive it
-
-
-def _handed_over(function: Callable[..., Any], *arguments: Any) -> Future[Any]:
-    """Have a function called by another thread; or here, if the interpreter ends and takes no more."""
-    try:
-        return _pool().submit(function, *arguments)
-    except RuntimeError:
-        done: Future[Any] = Future()
-        done.set_result(function(*arguments))
-        return done
-
-
-def _over_rows(function: Callable[..., Any], described: tuple[Any, ...], *arguments: Any) -> list[Any]:
-    """Call a function for parts of the rows, each in a thread; return what it returns, in order."""
-    rows, k = described[1], described[2]
-    parts = min(_threads(), rows * k // _ENTRIES_PER_THREAD, rows)
-    if parts < 2:
-        return [function(described, 0, rows, *arguments)]
-    ends = [rows * i // parts for i in range(parts + 1)]
-    others = [
-        _handed_over(function, described, first, last, *arguments) for first, last in pairwise(ends[1:])
-    ]
-    return [function(described, ends[0], ends[1], *arguments), *(other.result() for other in others)]

@@ -1,10 +1,11 @@
-"""Verbs that know nothing of scores: rows of bytes from a file, and sums over rows that masks choose."""
+"""Verbs that know nothing of scores: rows of bytes from a file, and what many splits of rows need."""
 
 import os
 
 import numpy as np
 
-from nacp._types import Array, Bools, Ints
+from nacp._types import Array, Bools, Floats, Ints
+from nacp.engine.contract import OTHER_SPLIT, CellPairs, SplitTable
 
 _MASKED_ROWS = 1 << 13
 
@@ -35,7 +36,7 @@ def masked_sums(masks: Bools, counts: Array, most: int) -> Ints:
     ----------
     masks : array of bool of shape (masks, rows)
         Which rows each of them chooses.
-    counts : array of uint32 of shape (rows, columns)
+    counts : array of uint16 or uint32 of shape (rows, columns)
         Whole numbers.
     most : int
         None of them is above it.
@@ -46,3 +47,94 @@ def masked_sums(masks: Bools, counts: Array, most: int) -> Ints:
         # As floats, of which a product is quick; sums of whole numbers below 2^53 are exact.
         sums += (masks[:, some].astype(np.float64) @ counts[some].astype(np.float64)).astype(np.int64)
     return sums
+
+
+def split_cells(values: Array, minus: bool, edges: Floats, known: Array, counts: Array) -> CellPairs | None:
+    """Count the scores of rows up to edges, and return pairs by cell; None leaves that to who asks.
+
+    Parameters
+    ----------
+    values : array of shape (rows, k)
+        The scores of all pairs, or minus them.
+    minus : bool
+        Which of both.
+    edges : array of shape (edges,)
+        Ascending; a score is in the cell of the number of edges below it.
+    known : array of uint8 of shape (edges + 1,)
+        Whether pairs of a cell are wanted: 0 or 1.
+    counts : array of uint16 or uint32 of shape (rows, edges)
+        Where the numbers are written.
+    """
+    return None
+
+
+def split_labels(masks: Bools, labels: Array, k: int) -> Ints:
+    """Return how often each class occurs among the labels of the rows that masks choose: (masks, k).
+
+    Parameters
+    ----------
+    masks : array of bool of shape (masks, rows)
+        Which rows each of them chooses.
+    labels : array of int32 of shape (rows,), or (masks, rows)
+        Labels from 0 to k - 1.
+    k : int
+        The number of classes.
+    """
+    every = np.broadcast_to(labels, masks.shape)
+    return np.array([np.bincount(each[mask], minlength=k) for mask, each in zip(masks, every, strict=True)])
+
+
+def split_draws(
+    states: Array, labels: Array, k: int, calibration: int, rate: float | None
+) -> tuple[Bools, Array | None] | None:
+    """Return which rows calibrate in splits, and noisy labels for each; None leaves that to who asks.
+
+    They are those of `nacp.paper.splits.draw_split` with uniform noise.
+
+    Parameters
+    ----------
+    states : array of uint64 of shape (splits, 4)
+        The states of PCG64 generators, and their increments, each with the upper half first.
+    labels : array of int32 of shape (rows,)
+        The true labels.
+    k, calibration : int
+        How many classes there are, and how many rows calibrate.
+    rate : float or None
+        That of the noise; None if no labels are wanted.
+    """
+    return None
+
+
+def split_crossings(
+    table: SplitTable,
+    calibration: int,
+    rule: tuple[bool, float],
+    drawn: tuple[Bools, Array, Ints],
+    columns: tuple[Ints, Floats, Floats],
+    found: Floats,
+    open_: Ints,
+) -> None:
+    """Find thresholds, test sizes and test coverages of splits, each as for that split alone.
+
+    This engine leaves every split to who asks.
+
+    Parameters
+    ----------
+    table : SplitTable
+        What they share.
+    calibration : int
+        How many rows calibrate.
+    rule : tuple of bool and float
+        Whether the last crossing is looked for, and how close below a target it counts as reached.
+    drawn : tuple of arrays
+        Which rows calibrate, (splits, rows); noisy labels, of int32, the same or (rows,); and how many pairs
+        of these rows score up to each edge, (splits, edges).
+    columns : tuple of arrays
+        Whether a column sees the true labels, what each label adds to the estimate and what each pair adds,
+        which is not positive: (columns, 3); the units of both, (columns, 2); and targets, (splits, columns).
+    found : array of shape (3, splits, columns)
+        Where they are written.
+    open_ : array of int64 of shape (splits,)
+        How far each split is; written to. Those that are done or left to who asks are not looked at.
+    """
+    open_[:] = OTHER_SPLIT

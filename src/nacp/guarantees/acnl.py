@@ -1,12 +1,13 @@
 """ACNL, the guarantee of adaptive conformal classification with noisy labels."""
 
 import math
+from collections.abc import Callable, Hashable
 from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
 
-from nacp._types import Floats
+from nacp._types import Floats, Ints
 from nacp.checks import check_priors
 from nacp.coverage import Rule, Talk
 from nacp.coverage.parted import PartedCoverage
@@ -72,6 +73,9 @@ class ACNL(PriorGuarantee):
             return math.inf
         true, noisy = self.frequencies(problem)
         return acnl_correction(problem.n, problem.counts.min(), problem.inverse, true, noisy)
+
+    def of_counts(self, counts: Callable[[], Ints]) -> Hashable:
+        return None if self.priors is None else int(counts().min())
 
     def find_parted(
         self, coverage: PartedCoverage, alpha: float, crossing: Rule, seed: int

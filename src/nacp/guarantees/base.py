@@ -2,13 +2,13 @@
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass, fields, is_dataclass, replace
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
-from nacp._types import Floats
+from nacp._types import Floats, Ints
 from nacp.coverage import Coverage, Rule, Talk
 from nacp.coverage.audited import AuditedCoverage
 from nacp.coverage.crossing import ROUNDING
@@ -213,6 +213,10 @@ class Corrected(Guarantee):
     @abstractmethod
     def correction(self, problem: Problem) -> float:
         """Return what is added to the target 1 - alpha; infinite where nothing would do."""
+
+    def of_counts(self, counts: Callable[[], Ints]) -> Hashable:
+        """Return what of the labels' counts the correction depends on, if less than all; None if on all."""
+        return None
 
     def obstacle(self, problem: Problem) -> str | None:
         """Return why the correction is infinite, where it is."""

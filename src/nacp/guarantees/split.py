@@ -1,8 +1,10 @@
 """Split conformal prediction: the rule for labels taken as they are."""
 
+from collections.abc import Callable, Hashable
 from dataclasses import dataclass
 from typing import ClassVar
 
+from nacp._types import Ints
 from nacp.coverage import Rule, Talk
 from nacp.coverage.parted import PartedCoverage
 from nacp.guarantees import parted
@@ -31,6 +33,9 @@ class SplitConformal(Corrected):
 
     def correction(self, problem: Problem) -> float:
         return (1 - problem.alpha) / problem.n
+
+    def of_counts(self, counts: Callable[[], Ints]) -> Hashable:
+        return ()
 
     def find_parted(
         self, coverage: PartedCoverage, alpha: float, crossing: Rule, seed: int

@@ -1,11 +1,12 @@
 """No correction: the target is reached by the estimate, and on average about reached by the truth."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
 
+from nacp._types import Ints
 from nacp.coverage import Rule, Talk
 from nacp.coverage.audited import AuditedCoverage
 from nacp.coverage.parted import PartedCoverage
@@ -33,6 +34,9 @@ class Uncorrected(Corrected):
 
     def correction(self, problem: Problem) -> float:
         return 0.0
+
+    def of_counts(self, counts: Callable[[], Ints]) -> Hashable:
+        return ()
 
     def find_checked(self, coverage: AuditedCoverage, alphas: Sequence[float]) -> list[Finding]:
         """Return where the estimate from checked labels reaches 1 - alpha."""

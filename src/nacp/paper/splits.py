@@ -1,18 +1,20 @@
 """Many random calibration/test splits of the same points; `nacp.paper.splitting` does what they share."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from nacp import engine
-from nacp._types import Bools, Floats, Ints
+from nacp._types import Array, Bools, Floats, Ints
 from nacp.calibrate import ScoreLike
 from nacp.checks import check_alphas, check_choice, check_count
 from nacp.coverage import RULES, Rule
 from nacp.errors import InputError
-from nacp.noise import Noise, NoiseLike, noise_for
+from nacp.noise import Noise, NoiseLike, UniformFamily, noise_for
+from nacp.paper.batches import Batches
 from nacp.paper.methods import Method, six_methods
 from nacp.paper.splitting import Runner
 from nacp.points import check_labels, open_points
@@ -55,6 +57,52 @@ def draw_split(
     chosen = np.zeros(len(labels), dtype=bool)
     chosen[rng.permutation(len(labels))[:calibration]] = True
     return chosen, labels if noise is None else noise.sample(labels, k, rng)
+
+
+class Draws:
+    """The same for many splits.
+
+    Of uniform noise the engine may draw them, if it draws the first split as NumPy does, whose next version
+    may draw otherwise.
+    """
+
+    def __init__(self, labels: Ints, k: int, noise: Noise | None, calibration: int, seed: int) -> None:
+        self._given = labels, k, noise, calibration, seed
+        self._first = draw_split(*self._given, 0)
+        self._labels = labels.astype(np.int32)
+        self._by_engine = False
+        if noise is None or type(noise)._draw is UniformFamily._draw:
+            drawn = self._engine_draws(range(1))
+            self._by_engine = drawn is not None and all(
+                np.array_equal(a, b.reshape(-1)) for a, b in zip(self._first, drawn, strict=True)
+            )
+
+    def first(self) -> tuple[Bools, Ints]:
+        """Return the first split."""
+        return self._first
+
+    def some(self, numbers: range) -> tuple[Bools, Array]:
+        """Return which rows calibrate, (splits, rows), and noisy labels; without noise the true ones."""
+        if self._by_engine:
+            drawn = self._engine_draws(numbers)
+            assert drawn is not None
+            return drawn
+        masks, noisy = zip(*(draw_split(*self._given, number) for number in numbers), strict=True)
+        return np.array(masks), self._given[0] if self._given[2] is None else np.array(noisy)
+
+    def _engine_draws(self, numbers: range) -> tuple[Bools, Array] | None:
+        labels, k, noise, calibration, seed = self._given
+        rate = noise.epsilon(k) if isinstance(noise, UniformFamily) else None
+        states = np.array(
+            [_words(np.random.PCG64([seed, number]).state) for number in numbers], dtype=np.uint64
+        )
+        drawn = engine.split_draws(states, self._labels, k, calibration, rate)
+        return drawn and (drawn[0], labels if drawn[1] is None else drawn[1])
+
+
+def _words(state: Mapping[str, Any]) -> list[int]:
+    """Return the state and the increment of a PCG64 generator, each as its upper and its lower half."""
+    return [half for number in state["state"].values() for half in divmod(number, 1 << 64)]
 
 
 def run_splits(
@@ -131,21 +179,20 @@ def run_splits(
         if reason is not None:
             raise InputError("methods", f'hold "{method.name}", which {reason}')
 
-    def draw(split: int) -> tuple[Bools, Ints]:
-        if given is None:
-            return draw_split(clean, rows.k, model, n, random_state, split)
-        return draw_split(clean, rows.k, None, n, random_state, split)[0], given
-
+    draws = Draws(clean, rows.k, model if given is None else None, n, random_state)
+    mask, noisy = draws.first()
     runner = Runner(rows, clean, how, model, chosen_methods, alphas, crossing, n)
-    runner.prepare(*draw(0))
+    runner.prepare(mask, noisy if given is None else given)
+    batches = Batches(runner)
     shape = (len(chosen_methods), len(alphas), splits)
     out = SplitResults(chosen_methods, alphas, *(np.empty(shape) for _ in range(4)))
     for start in range(0, splits, _BATCH):
         numbers = range(start, min(start + _BATCH, splits))
-        drawn = [draw(split) for split in numbers]
-        tallies = engine.masked_sums(np.array([mask for mask, _ in drawn]), runner.counts, rows.k)
-        for split, (mask, noisy), tally in zip(numbers, drawn, tallies, strict=True):
-            for m, a, correction, q, size, coverage in runner.run(mask, noisy, tally, split):
+        masks, noisy = draws.some(numbers)
+        for split, found in zip(
+            numbers, batches.run(masks, noisy if given is None else given, numbers), strict=True
+        ):
+            for m, a, correction, q, size, coverage in found:
                 out.thresholds[m, a, split] = q + how.offset
                 out.sizes[m, a, split] = size
                 out.coverages[m, a, split] = coverage

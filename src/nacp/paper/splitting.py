@@ -8,8 +8,10 @@ for the next. Guarantees that do more than cross a corrected target, and thresho
 uniform, are found by `calibrate`'s own route.
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Hashable, Iterable, Iterator
+from functools import partial
 from itertools import groupby
+from typing import TypeAlias
 
 import numpy as np
 
@@ -27,9 +29,12 @@ from nacp.points import Rows
 from nacp.scores import Precomputed, Score
 from nacp.tuning import tuning
 
-_CELLS, _SAMPLED = 48, 16
+_CELLS = 48
+_SAMPLED = 512  # rows whose pairs say where the windows of all are
 _EDGES, _FINE = 32, 4
 _NO_PAIRS = np.empty(0), np.empty(0, dtype=np.int64)
+# Method, alpha, correction, threshold, test size and test coverage.
+Found: TypeAlias = tuple[int, int, float, float, float, float]
 
 
 def _only_crosses(guarantee: Guarantee) -> bool:
@@ -64,6 +69,7 @@ class Runner:
         self.rows, self.clean, self.score, self.noise = rows, clean, score, noise
         self.inverses = {aware: _inverse(noise if aware else None, rows.k) for aware in (False, True)}
         self.methods, self.alphas, self.crossing, self.n = methods, alphas, crossing, n
+        self._known_targets: dict[tuple[int, Hashable], list[tuple[float, float]]] = {}
         self.block = engine.open_block(rows.whole(slice(0, rows.n)), score.spec)
         scores = self._scores(np.arange(rows.n), clean)
         self.clean_order = np.argsort(scores)
@@ -72,6 +78,13 @@ class Runner:
     def _scores(self, rows: Ints, labels: Ints) -> Floats:
         """Return the scores of one label for each of some rows."""
         return self.block.at(rows * self.rows.k + labels, placed=True)
+
+    def score_matrix(self) -> tuple[Array, bool] | None:
+        """Return the scores of all pairs, or minus them, and which of both, if they are in memory."""
+        if isinstance(self.block.values, np.ndarray) and self.block.is_minus_p:
+            values = self.block.values
+            return (values, True) if values.dtype in (np.float32, np.float64) else None
+        return (self.block.placed, False) if "placed" in vars(self.block) else None
 
     def _sorted_scores(self, mask: Bools, labels: Ints) -> Floats:
         """Return the scores of the labels of some rows, ascending: those of right labels are known."""
@@ -83,7 +96,7 @@ class Runner:
         others = np.sort(self._scores(wrong, labels[wrong]))
         return np.sort(np.concatenate([known, others]), kind="stable")
 
-    def _alike(self) -> Iterator[tuple[tuple[bool, bool], list[int]]]:
+    def alike(self) -> Iterator[tuple[tuple[bool, bool], list[int]]]:
         """Yield which labels methods see and if they know of the noise, and those that cross a target so."""
 
         def sees(m: int) -> tuple[bool, bool]:
@@ -93,15 +106,24 @@ class Runner:
         for seen, group in groupby(sorted(own, key=sees), key=sees):
             yield seen, list(group)
 
-    def _targets(self, counts: Ints, method: Method) -> list[tuple[float, float]]:
-        """Return correction and target for each alpha, given how often each label occurs."""
+    def targets(self, counts: Callable[[], Ints], m: int) -> list[tuple[float, float]]:
+        """Return correction and target of a method for each alpha, given how often each label occurs."""
+        guarantee = self.methods[m].guarantee
+        assert isinstance(guarantee, Corrected)
+        seen = guarantee.of_counts(counts)
+        if seen is None:
+            return self._targets(counts(), guarantee, self.methods[m])
+        if (m, seen) not in self._known_targets:
+            self._known_targets[m, seen] = self._targets(counts(), guarantee, self.methods[m])
+        return self._known_targets[m, seen]
+
+    def _targets(self, counts: Ints, guarantee: Corrected, method: Method) -> list[tuple[float, float]]:
         noise = self.noise if method.noise_aware else None
         inverse = self.inverses[method.noise_aware]
         problems = [
             Problem(alpha, self.n, noise, inverse, counts.astype(np.float64)) for alpha in self.alphas
         ]
-        assert isinstance(method.guarantee, Corrected)
-        corrections = [method.guarantee.correction(problem) for problem in problems]
+        corrections = [guarantee.correction(problem) for problem in problems]
         return [(c, 1 - a + c) for a, c in zip(self.alphas, corrections, strict=True)]
 
     def prepare(self, mask: Bools, noisy: Ints) -> None:
@@ -110,23 +132,31 @@ class Runner:
             aware: Estimator(np.zeros(self.n), self.clean[mask], inverse)
             for aware, inverse in self.inverses.items()
         }
+        sample = self.rows.whole(np.arange(0, self.rows.n, self.rows.n // _SAMPLED + 1))
+        block = engine.open_block(sample, self.score.spec)
+        self.sampled = np.sort(engine.window(block, [Cell(-np.inf, np.inf)]).scores)
         pooled, windows = self._sorted_scores(np.ones(self.rows.n, dtype=bool), noisy), list[Cell]()
-        for (sees_clean, aware), group in self._alike():
+        for (sees_clean, aware), group in self.alike():
             labels, scores = (self.clean, self.clean_scores) if sees_clean else (noisy, pooled)
             counts = np.bincount(labels[mask], minlength=self.rows.k)
-            targets = [target for m in group for _, target in self._targets(counts, self.methods[m])]
+            targets = [target for m in group for _, target in self.targets(partial(np.array, counts), m)]
             windows += self._windows([t for t in targets if t <= 1 + ROUNDING], labels, scores, aware)
         self.windows = merged(windows)
-        scores = np.concatenate([_NO_PAIRS[0], *self._collected(self.windows)])
-        self.edges = self._edges(pooled, scores)
+        self.edges = self._edges(pooled)
         self.ends = np.concatenate([[-np.inf], self.edges, [np.inf]])
-        self.counts = np.empty((self.rows.n, len(self.edges)), dtype=np.uint32)
-        for where in self.rows.slices():
-            self.counts[where] = engine.profile(self._open(where), self.edges)
+        few = self.rows.k < 1 << 12  # then the sums of 16 rows fit into 16 bits, which are added up faster
+        self.counts = np.empty((self.rows.n, len(self.edges)), dtype=np.uint16 if few else np.uint32)
+        low, high = self.ends[:-1], self.ends[1:]
+        kept = [(window.low <= low) & (high <= window.high) for window in self.windows]
+        # 1 if the pairs of a cell are kept, 2 if they are in order: that is done when somebody needs it.
+        self.known: Array = np.logical_or.reduce(kept or [low > high]).astype(np.uint8)
+        matrix = self.score_matrix()
+        pairs = None if matrix is None else engine.split_cells(*matrix, self.edges, self.known, self.counts)
+        self.kept = self._cells() if pairs is None else pairs
         self.totals: Ints = self.counts.sum(axis=0, dtype=np.int64)
-        self._keep(scores)
+        self.collected: dict[int, tuple[Floats, Array]] = {}
 
-    def _edges(self, pooled: Floats, scores: Floats) -> Floats:
+    def _edges(self, pooled: Floats) -> Floats:
         """Return the edges of the cells: some in each window, others by the scores of all labels."""
         # Finer on the side from which the search comes, where each cell must be shown not to cross.
         quantiles = pooled[np.linspace(0, len(pooled) - 1, _EDGES * _FINE).astype(int)]
@@ -136,25 +166,21 @@ class Runner:
             fine = quantiles < (self.windows[-1].high if self.windows else np.inf)
         fine[::_FINE] = True
         edges = [q for q in quantiles[fine].tolist() if not any(w.low < q < w.high for w in self.windows)]
-        some = np.sort(scores[::_SAMPLED])
         for window in self.windows:
-            inside = some[slice(*np.searchsorted(some, window))]
+            inside = self.sampled[slice(*np.searchsorted(self.sampled, window))]
             edges += [*window, *inside[:: len(inside) // _CELLS + 1].tolist()]
         found: Floats = np.unique(edges)
         return found[np.isfinite(found)]
 
-    def _keep(self, scores: Floats) -> None:
-        """Keep the pairs of the windows by cell; they are put in order when somebody needs that."""
+    def _cells(self) -> engine.CellPairs:
+        """Count each row's scores up to the edges, and return the pairs of the windows by cell."""
+        for where in self.rows.slices():
+            self.counts[where] = engine.profile(self._open(where), self.edges)
+        scores = np.concatenate([_NO_PAIRS[0], *self._collected(self.windows)])
         rows = np.repeat(np.arange(self.rows.n, dtype=np.int32), self._numbers_in(self.windows))
         cells = np.searchsorted(self.edges, scores, side="left").astype(np.uint16)
-        order, sizes = np.argsort(cells, kind="stable"), np.bincount(cells, minlength=len(self.edges) + 1)
-        scores, rows, stops = scores[order], rows[order], np.cumsum(sizes)
-        self.pairs: dict[Cell, tuple[Floats, Array]] = {}
-        self.ordered: dict[Cell, tuple[Floats, Array]] = {}
-        for j, (stop, size) in enumerate(zip(stops.tolist(), sizes.tolist(), strict=True)):
-            cell, some = self._cell(j), slice(stop - size, stop)
-            if any(w.low <= cell.low and cell.high <= w.high for w in self.windows):
-                self.pairs[cell] = scores[some], rows[some]
+        order, sizes = np.argsort(cells, kind="stable"), np.bincount(cells, minlength=len(self.ends) - 1)
+        return engine.CellPairs(np.append(0, np.cumsum(sizes)), scores[order], rows[order])
 
     def _collected(self, spans: list[Cell]) -> Iterator[Floats]:
         """Yield the scores in disjoint intervals, row after row."""
@@ -193,9 +219,15 @@ class Runner:
         if not targets:
             return []
         ends = np.array([self._ends_for(target, aware) for target in targets]).reshape(-1)
-        if self.estimators[aware].constant == 0:  # then it is labels only that count
-            places = np.clip(np.ceil(ends * len(scores)).astype(int) - 1, 0, len(scores) - 1)
-            found = scores[places]
+        estimator = self.estimators[aware]
+        if estimator.rises_by_labels:
+            # As in a split. Pairs are counted in the sample: where windows end matters for speed only.
+            labels_upto = np.arange(1, self.rows.n + 1) * self.n // self.rows.n
+            pairs = np.searchsorted(self.sampled, scores, side="right") * (self.n * self.rows.k)
+            clean = estimator.clean_of(labels_upto, pairs // len(self.sampled) * (estimator.constant or 0))
+            past = clean >= ends[:, None] - ROUNDING
+            last = np.minimum(self.rows.n - past[:, ::-1].argmin(axis=1), self.rows.n - 1)
+            found = scores[last if self.crossing == "last" else past.argmax(axis=1)]
         else:
             every = Sample(self.rows, labels, self.score)
             coverage = Coverage(every, self.inverses[aware])
@@ -204,12 +236,22 @@ class Runner:
         return [Cell(float(low), float(high)) for low, high in found.reshape(-1, 2)]
 
     def run(
-        self, mask: Bools, noisy: Ints, tally: Ints, split: int
-    ) -> Iterator[tuple[int, int, float, float, float, float]]:
-        """Yield method, alpha, correction, threshold, test size and test coverage for one split."""
+        self, mask: Bools, noisy: Array, tally: Ints, split: int, crossed: Iterable[Found] | None = None
+    ) -> Iterator[Found]:
+        """Yield what is found for one split; `crossed` is what crosses corrected targets, if it is known."""
+        if crossed is None:
+            crossed = self._measured([*self._crossings(mask, noisy, tally)], mask, tally)
+        yield from crossed
+        yield from self._measured([*self._findings(mask, noisy, split)], mask, tally)
+
+    def _measured(
+        self, found: list[tuple[int, int, float, float]], mask: Bools, tally: Ints
+    ) -> Iterator[Found]:
+        """Yield thresholds with test size and test coverage."""
+        if not found:
+            return
         # Where in the order of the true labels' scores the calibration points are.
         places = np.flatnonzero(mask.take(self.clean_order))
-        found = [*self._crossings(mask, noisy, tally), *self._findings(mask, noisy, split)]
         tested = len(mask) - self.n
         for m, a, correction, q in found:
             size = self._test_size(q, mask, self.totals - tally)
@@ -219,7 +261,7 @@ class Runner:
 
     def _sample(self, mask: Bools, labels: Ints) -> Sample:
         rows, score = self.points
-        return Sample(rows.some(np.flatnonzero(mask)), labels[mask], score)
+        return Sample(rows.some(np.flatnonzero(mask)), labels[mask].astype(np.int64, copy=False), score)
 
     def _findings(self, mask: Bools, noisy: Ints, split: int) -> Iterator[tuple[int, int, float, float]]:
         """Yield method, alpha, correction and threshold of the guarantees that do more than cross."""
@@ -246,7 +288,7 @@ class Runner:
     def _crossings(self, mask: Bools, noisy: Ints, tally: Ints) -> Iterator[tuple[int, int, float, float]]:
         """Yield method, alpha, correction and threshold of the guarantees that cross a corrected target."""
         known: dict[bool, tuple[Ints, Floats]] = {}
-        for (sees_clean, aware), group in self._alike():
+        for (sees_clean, aware), group in self.alike():
             labels = self.clean if sees_clean else noisy
             if sees_clean not in known:
                 counts = np.bincount(labels.compress(mask), minlength=self.rows.k)
@@ -255,7 +297,7 @@ class Runner:
             wanted = [
                 (m, a, correction, target)
                 for m in group
-                for a, (correction, target) in enumerate(self._targets(counts, self.methods[m]))
+                for a, (correction, target) in enumerate(self.targets(partial(np.array, counts), m))
             ]
             targets = [target for *_, target in wanted]
             if self.estimators[aware].rises_by_labels:
@@ -285,7 +327,7 @@ class Runner:
             if j not in scans:
                 inside = _NO_PAIRS[0]
                 if estimator.constant:
-                    some, rows = self._ordered(self._cell(j))
+                    some, rows = self.put_in_order(j)
                     inside = some.compress(mask.take(rows))
                 own, base = scores[labels[j] : labels[j + 1]], estimator.weighed(pairs[None, j : j + 1])
                 scans[j] = Scan.through(estimator, base[:, 0], int(labels[j]), own, inside, _NO_PAIRS[1])
@@ -311,27 +353,31 @@ class Runner:
     def _cell(self, j: int) -> Cell:
         return Cell(float(self.ends[j]), float(self.ends[j + 1]))
 
-    def _pairs(self, cell: Cell) -> tuple[Floats, Array]:
-        """Return the scores in a cell between two edges, and the rows that they belong to."""
-        if cell not in self.pairs:
-            scores = np.concatenate(list(self._collected([cell])))
-            self.pairs[cell] = scores, np.repeat(np.arange(self.rows.n), self._numbers_in([cell]))
-        return self.pairs[cell]
+    def _pairs(self, j: int) -> tuple[Floats, Array]:
+        """Return the scores in a cell, and the rows that they belong to."""
+        if self.known[j]:
+            some = slice(*self.kept.starts[j : j + 2])
+            return self.kept.scores[some], self.kept.rows[some]
+        if j not in self.collected:
+            scores, cell = np.concatenate(list(self._collected([self._cell(j)]))), [self._cell(j)]
+            rows, order = np.repeat(np.arange(self.rows.n), self._numbers_in(cell)), np.argsort(scores)
+            self.collected[j] = scores[order], rows[order]
+        return self.collected[j]
 
-    def _ordered(self, cell: Cell) -> tuple[Floats, Array]:
-        """Return the same, by score."""
-        if cell not in self.ordered:
-            scores, rows = self._pairs(cell)
+    def put_in_order(self, j: int) -> tuple[Floats, Array]:
+        """Return the same, ascending."""
+        scores, rows = self._pairs(j)
+        if self.known[j] == 1:
             order = np.argsort(scores)
-            self.pairs[cell] = self.ordered[cell] = scores[order], rows[order]
-        return self.ordered[cell]
+            scores[:], rows[:], self.known[j] = scores[order], rows[order], 2
+        return scores, rows
 
     def _test_size(self, q: float, mask: Bools, tested: Ints) -> float:
         """Return the mean size of the test sets at q."""
         if q == np.inf:
             return float(self.rows.k)
         j = int(np.searchsorted(self.edges, q, side="right"))
-        scores, rows = self._pairs(self._cell(j))
+        scores, rows = self._pairs(j)
         below = int(tested[j - 1]) if j > 0 else 0
         inside = np.count_nonzero(mask.take(rows) < (scores <= q))
         return float(below + int(inside)) / (len(mask) - self.n)
