@@ -98,11 +98,11 @@ def least_power(checks, points, w, p):
     return found
 
 
-def least_excess(scores, tops, outside, m, share, points, reach):
+def least_excess(scores, tops, outside, m, share, points, reach, lucky=False):
     """Return a lower bound of the mean of max(F - 0.9, 0) over all tests of counts in these strata.
 
     `tops` are the least scores of the rows: where they exceed the threshold, the sets are empty. Of m checks
-    so large a share lies outside, and none is of an empty set; if it is None they are picked at random.
+    so large a share lies outside; if they are `lucky`, none is of a set that is empty at any threshold.
     """
     total = 0.0
     for step in range(1, STEPS + 1):
@@ -111,8 +111,9 @@ def least_excess(scores, tops, outside, m, share, points, reach):
         strata = [empty, outside & ~empty, ~outside & ~empty]
         w = np.array([side.mean() for side in strata])
         p = np.array([0.0, *((scores[side] <= threshold).mean() for side in strata[1:])])
-        number = round((w[1] if share is None else share) * m)
-        checks = number, (round(w[2] * m) if share is None else m - number)
+        sides = outside.mean(), 1 - outside.mean()
+        kept = (1, 1) if lucky else (w[1] / sides[0], w[2] / sides[1])
+        checks = round(share * m * kept[0]), round((1 - share) * m * kept[1])
         total += (1 - least_power(checks, points, w, p)) * reach / STEPS
     return total
 
@@ -162,29 +163,25 @@ def main():
     name, probs, true, noisy = next(label_sets(folder))
     scores = 1 - probs[np.arange(len(true)), true].astype(np.float64)
     tops, sample = 1 - probs.max(axis=1).astype(np.float64), open_sample(probs, noisy, nacp.HPS())
-    print(
-        "| labels, HPS | checks | m | worth, at the most | if empty sets are known |\n|---|---|---|---|---|"
-    )
+    none = np.full_like(tops, -1)
+    header = "labels, HPS", "checks", "m", "worth, at the most", "empty sets known", "and never checked"
+    print(f"| {' | '.join(header)} |\n{'|---' * len(header)}|")
     for m in CHECKED:
         misses, some = allowed_misses(m, ALPHA, DELTA), np.linspace(1 - ALPHA, 1, 20_001)
         base = beta.sf(some, m - misses, misses + 1).mean() * ALPHA
         found = {"random": [], "chosen": []}
         for draw in range(DRAWS):
             outside, _, points = random_strata(sample, m, draw)
-            found["random"].append(
-                [
-                    least_excess(scores, each, outside, m, None, points, REACH * base)
-                    for each in (np.full_like(tops, -1), tops)
-                ]
-            )
+            rest = outside, m, outside.mean(), points, REACH * base
+            found["random"].append([least_excess(scores, each, *rest) for each in (none, tops)])
             outside, plan = chosen_strata(sample, probs, noisy, m, draw)
-            rest = N - plan.pilot, REACH * base
-            two = least_excess(scores, np.full_like(tops, -1), outside, m, plan.outside.mean(), *rest)
-            three = [least_excess(scores, tops, outside, m, share, *rest) for share in SHARES]
-            found["chosen"].append([two, min(three)])
+            share, rest = plan.outside.mean(), (N - plan.pilot, REACH * base)
+            known = [least_excess(scores, each, outside, m, share, *rest) for each in (none, tops)]
+            best = min(least_excess(scores, tops, outside, m, share, *rest, lucky=True) for share in SHARES)
+            found["chosen"].append([*known, best])
         for checks, excesses in found.items():
-            worths = " | ".join(f"{worth:.1f}" for worth in (np.mean(excesses, axis=0) / base) ** -2)
-            print(f"| {name} | {checks} | {m:,} | {worths} |", flush=True)
+            worths = [f"{worth:.1f}" for worth in (np.mean(excesses, axis=0) / base) ** -2]
+            print(f"| {name} | {checks} | {m:,} | {' | '.join([*worths, ''][:3])} |", flush=True)
     for name, probs, true, _ in label_sets(folder):
         every = 1 - probs.astype(np.float64)
         own, least = every[np.arange(len(true)), true], every.min(axis=1)

@@ -65,6 +65,18 @@ def test_at_no_null_does_the_test_in_strata_pass_too_often(counts, points, pilot
     assert worst >= delta / 4  # it is a test, and not a refusal
 
 
+@pytest.mark.parametrize(("counts", "w", "p0"), [((257, 743), 0.135, 0.283), ((120, 180), 0.23, 0.7)])
+def test_at_a_plain_null_the_test_in_strata_passes_nearly_as_often_as_it_may(counts, w, p0):
+    """Over N0 evenly by its distribution; with coarser cells it was .085 and .091."""
+    p1, x0 = (0.9 - w * p0) / (1 - w), np.arange(counts[0] + 1)
+    passed = []
+    for rank in np.arange(0.05, 1, 0.1):
+        outside = int(binom.ppf(rank, 4500, w))
+        k = hits_needed_inside(counts, outside, 4500, (round(500 * w), 500), 0.9, 0.1)
+        passed.append(binom.pmf(x0, counts[0], p0) @ binom.sf(k - 1, counts[1], p1))
+    assert 0.092 < np.mean(passed) < 0.1
+
+
 def test_more_hits_never_fail_where_fewer_pass():
     k = hits_needed_inside((30, 70), 300, 1500, (30, 160), 0.9, 0.1)
     assert (np.diff(k) <= 0).all()

@@ -21,13 +21,14 @@ _DOUBT = 0.01
 # allows with this probability never pass.
 _BIN, _UNLIKELY = 0.5, 1e-12
 # Cells of (p0, p1) are so small that F differs by this part of its standard error from end to end; but there
-# are no more than so many in one direction, and so many of w.
-_SLACK, _MOST_CELLS, _SHARES = 0.015, 1000, 200
+# are no more than so many in one direction. Steps of w cost next to nothing, so that they are finer.
+_SLACK, _MOST_CELLS, _SHARES = 0.01, 1500, 1000
 # What is left out of sums, and rounding: added to the bound.
 _NEGLIGIBLE, _LEFT_OUT = 1e-12, 1e-7
 # So many cells of p0 are looked at together. A product of matrices that takes more multiplications than this
 # would be shared among threads, which is far slower where others want the cores, too.
 _ROWS, _ALONE = 48, 1 << 18
+_CLOSE = 0.003  # the cutoff is found to within this
 _MOST_HITS = 400  # k is found for so many X0, and lies on straight lines between them
 
 
@@ -247,7 +248,7 @@ class _Strata:
         low, high, cutoff = 0.0, 12.0, goal + 0.05
         best = last = np.full((self.n0 + 1, len(self.shares)), self.n1 + 1)
         chance, bins = 0.0, self._chances.max(axis=1) > _NEGLIGIBLE
-        while high - low > 0.01:
+        while high - low > _CLOSE:
             k = self._at_distance(cutoff)
             if (k != last)[:, bins].any():
                 chance, last = self._chance(k), k
@@ -256,8 +257,9 @@ class _Strata:
             else:
                 low = cutoff
             # As if the distance were normal; else by halves.
-            cutoff += goal + float(ndtri(min(max(chance, 1e-9), 1 - 1e-9))) + 0.004 * (chance > self.delta)
-            if not low + 0.002 < cutoff < high - 0.002:
+            cutoff += goal + float(ndtri(min(max(chance, 1e-9), 1 - 1e-9)))
+            cutoff += _CLOSE / 2 * (chance > self.delta)
+            if not low + _CLOSE / 4 < cutoff < high - _CLOSE / 4:
                 cutoff = (low + high) / 2
         return best
 
