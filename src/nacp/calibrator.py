@@ -20,7 +20,7 @@ from nacp.checks import check_alphas, check_choice, check_count, check_flag
 from nacp.coverage import RULES, Coverage, Rule
 from nacp.coverage.counts import MOST_POINTS, count, count_part, join_counts, labelled, least_width
 from nacp.coverage.tallied import TalliedSample
-from nacp.engine.cells import fine_ends
+from nacp.engine.cells import fine_ends, marks_among
 from nacp.errors import InputError
 from nacp.files import File
 from nacp.guarantees import PAC, Guarantee, as_guarantee
@@ -117,10 +117,13 @@ class Calibrator(State):
         if self.bets is not None:
             self._ends = np.union1d(self._ends, self.bets.thresholds(self.score))
             self._ends.flags.writeable = False
+        self._marks = marks_among(self._ends[1:])
         self._known: dict[bool, dict[Model, ClassMatrix]] = {}
 
     def __getstate__(self) -> dict[str, Any]:
-        return {name: value for name, value in vars(self).items() if name not in ("_ends", "_known")}
+        return {
+            name: value for name, value in vars(self).items() if name not in ("_ends", "_marks", "_known")
+        }
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         vars(self).update(state)
@@ -152,7 +155,7 @@ class Calibrator(State):
         warn_of_repeats(rows)
         sample = labelled(rows, numbers, self.score, self.noise)
         inverses = self._inverses(batch._several)
-        batch._counts = count(sample, [*inverses.values()], self._ends)
+        batch._counts = count(sample, [*inverses.values()], self._ends, self._marks)
         if self.bets is not None:
             for model, inverse in inverses.items():
                 batch._played[model] = self._bets_under(
@@ -303,8 +306,8 @@ class Calibrator(State):
         assert self._counts is not None
         assert self._widths is not None
         return TalliedSample(
-            self._counts, self._ends[1:], self.score, self._inverses(self._several), self._widths,
-            from_logits=self.from_logits, several=self._several, played=played,
+            self._counts, self._ends[1:], self._marks, self.score, self._inverses(self._several),
+            self._widths, from_logits=self.from_logits, several=self._several, played=played,
         )  # fmt: skip
 
     def _guarantee(self, guarantee: str | Guarantee | None, delta: float | None) -> Guarantee:

@@ -7,7 +7,7 @@ from typing import Any, Self, TypeAlias
 
 import numpy as np
 
-from nacp._types import Floats
+from nacp._types import Floats, Ints
 from nacp.coverage.counts import Counts, least_width
 from nacp.errors import InputError
 from nacp.guarantees import PAC
@@ -37,6 +37,7 @@ class State:
     alphas: list[float]
     points: int
     _ends: Floats  # of the cells in which scores are counted
+    _marks: Ints  # at which of their upper edges the squares of set sizes are known
     _known: dict[bool, dict[Model, ClassMatrix]]  # W, for one label for each point, and for several
 
     def _forget(self) -> None:
