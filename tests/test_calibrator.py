@@ -77,6 +77,37 @@ def test_any_batches_and_any_merge_tree_give_the_same_bits(points, noise):
     assert quiet(second.finish, guarantee="expected") == quiet(whole.finish, guarantee="expected")
 
 
+def test_single_rows_wait_for_more_and_none_is_lost(points, tmp_path):
+    """They are checked as they come, and may be changed afterwards; whoever asks is told of all."""
+    probs, _, noisy = points
+    whole = fed(nacp.Calibrator(K, noise=0.2), probs[:40], noisy[:40], [])
+
+    def one_by_one():
+        stream, row = whole.fresh(), np.empty((1, K), dtype=np.float32)
+        for i in range(40):
+            row[:] = probs[i]
+            stream.update(row, noisy[i : i + 1])
+            if i == 20:
+                row[0, 3] = np.nan
+                with pytest.raises(nacp.InputError, match="probs holds NaN"):
+                    stream.update(row, noisy[:1])
+        assert stream.n == 40
+        assert stream._tallied is None, "so that they are counted together"
+        return stream
+
+    one_by_one().save(tmp_path / "state")
+    assert nacp.Calibrator.load(tmp_path / "state") == whole
+    assert pickle.loads(pickle.dumps(one_by_one())) == whole
+    assert whole.fresh() + one_by_one() == one_by_one() + whole.fresh() == whole
+    assert (whole + one_by_one()) - one_by_one() == whole
+    larger = one_by_one()
+    larger.update(probs[40:], noisy[40:])
+    assert larger == fed(whole.fresh(), probs, noisy, [])
+    assert quiet(one_by_one().finish, guarantee="none") == quiet(whole.finish, guarantee="none")
+    with pytest.raises(nacp.InputError, match="probs must be float32, as the points before were"):
+        one_by_one().update(probs[:1].astype(np.float64), noisy[:1])
+
+
 def test_several_labels_and_annotators_add_up_too(points):
     probs, labels, _ = points
     rng = np.random.default_rng(1)

@@ -93,7 +93,7 @@ _RAISED: tuple[_Limits, ...] = ((-11, -1), 13), ((-7, -3), 14)  # a mass that st
 _DIFFERENCE: tuple[_Limits, ...] = ((-8, -1), 13), ((-5, -1), 14), ((-3, -1), 15)
 _STEPS, _PILES, _PILE_BITS = ((-6, -2), 13), 256, 4
 _BELOW_PILE: tuple[_Limits, ...] = ((-26, -6), 0), ((-20, -8), 1)
-_ABOVE_PILE: tuple[_Limits, ...] = ((-28, -20), -1), ((-20, -16), -3)
+_ABOVE_PILE: tuple[_Limits, ...] = ((-28, -20), -1), ((-20, -16), -3), ((-36, -28), -2)
 _AT_PILE: _Limits = (-36, -26), 3
 FINE_STEP = 0.001  # of the grid of thresholds that are edges of these cells, too
 
