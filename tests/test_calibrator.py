@@ -684,6 +684,7 @@ def test_a_bad_batch_leaves_the_state_as_it_was(points, bets):
             "probs must be float32, as the points before were; found float64",
         ),
         (probs[:50, :5], noisy[:50], "probs has 5 columns"),
+        (None, noisy[:50], r"probs must have the shape \(n, k\); found None"),
         (7 * probs[:50], noisy[:50], "probs must have rows that sum to 1"),
         (
             (each for each in (probs[:50],)),
@@ -746,7 +747,7 @@ def test_what_does_not_belong_together_is_not_merged(points):
         (nacp.Calibrator(K, noise=0.2, from_logits=True), "it has from_logits True, not False"),
         (wide, "it has counted float64, not float32"),
         (several, "one has several labels for each point, the other one"),
-        (noisy, "other must be a Calibrator"),
+        (noisy, "other must be a Calibrator; found ndarray"),
     ):
         with pytest.raises(nacp.InputError, match=said):
             ours.merge(other)
@@ -818,6 +819,11 @@ def test_files(points, tmp_path):
             nacp.Calibrator.load(path)
     path.write_bytes(data[:100])
     with pytest.raises(nacp.InputError, match="or not a whole one: its first line is not JSON"):
+        nacp.Calibrator.load(path)
+    quiet(stream.finish, guarantee="expected").save(path)
+    with pytest.raises(
+        nacp.InputError, match=r"is not a file of a Calibrator: it is a calibration; use nacp\.load"
+    ):
         nacp.Calibrator.load(path)
     line, _, rest = data.partition(b"\n")
     path.write_bytes(json.dumps(json.loads(line) | {"version": 1}).encode() + b"\n" + rest)

@@ -274,9 +274,10 @@ def read_numbers(
     try:
         document = json.loads(line, parse_constant=_refuse_constant)
     except (ValueError, RecursionError):
-        raise InputError(
-            str(path), f"is not a {what}, or not a whole one: its first line is not JSON"
-        ) from None
+        why = ", or not a whole one: its first line is not JSON"
+        if b'"nacp.calibration"' in data[:100]:
+            why = ": it is a calibration; use nacp.load"
+        raise InputError(str(path), f"is not a {what}{why}") from None
     document = _of_format(document, path, what, formats, version)
     if hashlib.sha256(data[:-32]).digest() != data[-32:]:
         raise InputError(

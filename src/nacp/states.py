@@ -122,7 +122,7 @@ class State:
     def _check_same(self, other: object, done: str) -> None:
         """Refuse what does not belong together, and say what differs."""
         if not isinstance(other, State):
-            raise InputError("other", "must be a Calibrator", found=repr(other))
+            raise InputError("other", "must be a Calibrator", found=f"{type(other).__name__}")
         for name in SETTINGS:
             ours, theirs = getattr(self, name), getattr(other, name)
             if ours != theirs:
