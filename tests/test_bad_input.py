@@ -76,7 +76,7 @@ BAD_PROBS = {
     "one column": (np.ones((N, 1)), "one column", "at least two"),
     "1-d": (PROBS[0], "(n, k)", f"({K},)"),
     "3-d": (PROBS[None], "(n, k)", f"(1, {N}, {K})"),
-    "nothing": (None, "(n, k)", "()"),
+    "nothing": (None, "(n, k)", "None"),
     "text": (PROBS.astype(str), "numbers", "<U"),
     "objects": (np.where(LABELS[:, None] == 1, "much", PROBS.astype(object)), "numbers", "object"),
     "missing": (pd.DataFrame(PROBS).astype("Float64").mask(PROBS < 0.1), "holds NaN", "drop or repair"),

@@ -77,6 +77,37 @@ def test_any_batches_and_any_merge_tree_give_the_same_bits(points, noise):
     assert quiet(second.finish, guarantee="expected") == quiet(whole.finish, guarantee="expected")
 
 
+def test_single_rows_wait_for_more_and_none_is_lost(points, tmp_path):
+    """They are checked as they come, and may be changed afterwards; whoever asks is told of all."""
+    probs, _, noisy = points
+    whole = fed(nacp.Calibrator(K, noise=0.2), probs[:40], noisy[:40], [])
+
+    def one_by_one():
+        stream, row = whole.fresh(), np.empty((1, K), dtype=np.float32)
+        for i in range(40):
+            row[:] = probs[i]
+            stream.update(row, noisy[i : i + 1])
+            if i == 20:
+                row[0, 3] = np.nan
+                with pytest.raises(nacp.InputError, match="probs holds NaN"):
+                    stream.update(row, noisy[:1])
+        assert stream.n == 40
+        assert stream._tallied is None, "so that they are counted together"
+        return stream
+
+    one_by_one().save(tmp_path / "state")
+    assert nacp.Calibrator.load(tmp_path / "state") == whole
+    assert pickle.loads(pickle.dumps(one_by_one())) == whole
+    assert whole.fresh() + one_by_one() == one_by_one() + whole.fresh() == whole
+    assert (whole + one_by_one()) - one_by_one() == whole
+    larger = one_by_one()
+    larger.update(probs[40:], noisy[40:])
+    assert larger == fed(whole.fresh(), probs, noisy, [])
+    assert quiet(one_by_one().finish, guarantee="none") == quiet(whole.finish, guarantee="none")
+    with pytest.raises(nacp.InputError, match="probs must be float32, as the points before were"):
+        one_by_one().update(probs[:1].astype(np.float64), noisy[:1])
+
+
 def test_several_labels_and_annotators_add_up_too(points):
     probs, labels, _ = points
     rng = np.random.default_rng(1)
@@ -206,6 +237,26 @@ def test_every_score_is_counted_in_its_cell(score):
             assert np.array_equal(counted, [np.bincount(places, minlength=len(edges) - 1)] * 2)
 
 
+@pytest.mark.parametrize("score", ["hps", "margin"])
+@pytest.mark.parametrize("name", sorted({"numpy", engine.engine_name()}))
+def test_of_a_labels_own_row_it_is_counted_what_shares_its_cell(points, score, name):
+    probs, _, noisy = points
+    wide = np.round(probs, 2) + np.float32(1e-6) * probs  # many share a cell
+    wide /= wide.sum(axis=1, keepdims=True)
+    with engine.using(name):
+        stream = fed(nacp.Calibrator(K, noise=0.2, score=score), wide, noisy, [7, 600])
+    scores, edges = score_of(stream, wide), stream._ends[1:]
+    own = scores[np.arange(N), noisy]
+    cells, mine = np.searchsorted(edges, scores), np.searchsorted(edges, own)
+    mates = cells == mine[:, None]
+    mates[np.arange(N), noisy] = False
+    before = mates & (scores < own[:, None])
+    assert before.sum() >= 10
+    for counted, which in (("mates", mates), ("before", before)):
+        defined = np.bincount(mine, which.sum(axis=1), len(edges))
+        np.testing.assert_array_equal(stream._counts.cells[counted], defined)
+
+
 def test_a_few_rows_mostly_tell_how_wide_numbers_are(points, monkeypatch):
     """To look at all of them took as long as to count them, for each chunk of a dask array."""
     probs, _, _ = points
@@ -276,21 +327,24 @@ def defined(stream, probs, noisy, target):
 def likely_dips(stream, cells, at, noisy, target):
     """Return the cells in which the estimate is below the target before a label, if all lies evenly there.
 
-    Labels around their mean place, all else from edge to edge; but what is more than in the cells beside is
-    taken to share the score of the label.
+    Labels around their mean place, with what their own rows have before and after them, and all else from
+    edge to edge; but what is more than in the cells beside is taken to share the score of the label.
     """
     inverse, counts, dips = stream.noise.inverse(K), stream._counts.cells, []
     mine = cells[np.arange(N), noisy]
     for cell in np.unique(mine):
         labels = noisy[mine == cell]
         number, jump = len(labels), inverse.own[labels].mean() + (inverse.constant_rest or 0)
+        mates, early = (int(counts[name][cell]) / number for name in ("mates", "before"))
         pairs = counts["pairs"][cell] - number
         beside = counts["pairs"][max(cell - 1, 0) : cell].sum() + counts["pairs"][cell + 1]
-        drift = (at[cell + 1] - at[cell] - number * jump) * min(1, beside / max(pairs, 1))
+        even, falls = min(pairs - number * mates, beside), at[cell + 1] - at[cell] - number * jump
         mean = counts["places"][cell] / 4096 / number
         width = min(mean, 1 - mean) * (number - 1) / (number + 1)
         places = np.linspace(mean - width, mean + width, number)
-        if np.any(at[cell] + np.arange(number) * jump + drift * places < (target - 1e-11) * N):
+        passed = np.rint(even * places[0] + early) + even * (places - places[0]) + mates * np.arange(number)
+        path = at[cell] + np.arange(number) * jump + falls / max(pairs, 1) * passed
+        if np.any(path < (target - 1e-11) * N):
             dips.append(cell)
     return dips
 
@@ -377,6 +431,24 @@ def test_the_estimate_is_followed_through_a_wide_cell(where):
     assert found == (edges[5] if where == "late" else edges[1])
 
 
+@pytest.mark.parametrize("where", ["before", "with", "after"])
+def test_pairs_of_a_labels_own_row_are_known_to_lie_before_it_or_after(where):
+    """All of a row share a cell, as by the margin, if its other labels are next to impossible."""
+    stream = nacp.Calibrator(100, noise=0.5, score="precomputed")
+    edges = stream._ends[(stream._ends > 300) & (stream._ends < 600)]
+    scores = np.full((100, 100), edges[9])
+    scores[:90] = edges[1]
+    scores[0, 60:] = edges[9]  # n F^c-hat is 90.4 there; the 99 others of a row lower it by 0.99
+    scores[90] = edges[4] + (edges[5] - edges[4]) * {"before": 0.5, "with": 0.6, "after": 0.7}[where]
+    scores[90, 0] = edges[4] + (edges[5] - edges[4]) * 0.6
+    labels = np.zeros(100, dtype=int)
+    stream.update(scores, labels)
+    found = quiet(stream.finish, guarantee="none").threshold
+    exact = nacp.calibrate(scores, labels, noise=0.5, score="precomputed", guarantee="none").threshold
+    assert exact == (scores[90, 0] if where == "before" else edges[1])
+    assert found == (edges[5] if where == "before" else edges[1])
+
+
 def test_the_gap_of_expected_is_on_average_that_in_memory():
     """Where a cell holds many points, as if very many had come: these scores lie where cells are wide."""
     rng, runs, found, exact = np.random.default_rng(7), 40, [], []
@@ -401,8 +473,10 @@ def test_binomial_finds_in_a_stream_what_it_finds_in_memory(points, score):
     probs, _, noisy = points
     stream = fed(nacp.Calibrator(K, noise=0.2, score=score), probs, noisy, [400])
     scores = stream.score.scores(probs) - stream.score.offset
-    some = np.arange(0, len(stream._ends) - 1, 4999)
-    defined = [(np.count_nonzero(scores <= q, axis=1) ** 2).sum() for q in stream._ends[1:][some]]
+    some = np.arange(0, len(stream._marks), 999)
+    defined = [
+        (np.count_nonzero(scores <= q, axis=1) ** 2).sum() for q in stream._ends[1:][stream._marks[some]]
+    ]
     assert np.cumsum(stream._counts.cells["squares"])[some].tolist() == defined
     options = {"guarantee": "binomial", "alpha": [0.05, 0.1, 0.3]}
     found = quiet(stream.finish, **options)
@@ -610,6 +684,7 @@ def test_a_bad_batch_leaves_the_state_as_it_was(points, bets):
             "probs must be float32, as the points before were; found float64",
         ),
         (probs[:50, :5], noisy[:50], "probs has 5 columns"),
+        (None, noisy[:50], r"probs must have the shape \(n, k\); found None"),
         (7 * probs[:50], noisy[:50], "probs must have rows that sum to 1"),
         (
             (each for each in (probs[:50],)),
@@ -672,7 +747,7 @@ def test_what_does_not_belong_together_is_not_merged(points):
         (nacp.Calibrator(K, noise=0.2, from_logits=True), "it has from_logits True, not False"),
         (wide, "it has counted float64, not float32"),
         (several, "one has several labels for each point, the other one"),
-        (noisy, "other must be a Calibrator"),
+        (noisy, "other must be a Calibrator; found ndarray"),
     ):
         with pytest.raises(nacp.InputError, match=said):
             ours.merge(other)
@@ -745,9 +820,14 @@ def test_files(points, tmp_path):
     path.write_bytes(data[:100])
     with pytest.raises(nacp.InputError, match="or not a whole one: its first line is not JSON"):
         nacp.Calibrator.load(path)
+    quiet(stream.finish, guarantee="expected").save(path)
+    with pytest.raises(
+        nacp.InputError, match=r"is not a file of a Calibrator: it is a calibration; use nacp\.load"
+    ):
+        nacp.Calibrator.load(path)
     line, _, rest = data.partition(b"\n")
-    path.write_bytes(json.dumps(json.loads(line) | {"version": 2}).encode() + b"\n" + rest)
-    with pytest.raises(nacp.InputError, match="has version 2 of the format; this nacp reads 1"):
+    path.write_bytes(json.dumps(json.loads(line) | {"version": 1}).encode() + b"\n" + rest)
+    with pytest.raises(nacp.InputError, match="has version 1 of the format; this nacp reads 2"):
         nacp.Calibrator.load(path)
 
 
@@ -760,7 +840,7 @@ def test_files_that_were_made_up_are_refused(points, tmp_path):
     stream.save(path)
     with pytest.raises(nacp.InputError, match=r"is the state of a Calibrator; use nacp\.Calibrator\.load"):
         nacp.load(path)
-    document, arrays = read_numbers(path, "file", ("nacp.calibrator",), 1)
+    document, arrays = read_numbers(path, "file", ("nacp.calibrator",), 2)
     del document["arrays"]
     negative = arrays["pairs"].copy()
     negative[np.argmax(negative)] *= -1
@@ -772,7 +852,10 @@ def test_files_that_were_made_up_are_refused(points, tmp_path):
         ({"score": {"name": "custom", "function": "f"}}, {}, "score is one's own function"),
         ({}, {"pairs": negative}, "counts are not those of any points"),
         ({}, {"hits": arrays["hits"][1:]}, "counts are not those of any points"),
-        ({}, {"places": 4097 * arrays["hits"]}, "counts are not those of any points"),
+        ({}, {"places": (4097 * arrays["hits"]).astype(np.uint32)}, "counts are not those of any points"),
+        ({}, {"before": arrays["mates"] + np.uint32(1)}, "counts are not those of any points"),
+        ({}, {"mates": arrays["mates"].astype(np.int64)}, "counts are not those of any points"),
+        ({}, {"mates": None}, "it has no 'mates'"),
         ({}, {"places": None}, "it has no 'places'"),
         ({}, {"gains 0": None}, "it has no 'gains 0'"),
         ({"noise": {"name": "uniform", "rate": 0.2}}, {}, "it has no 'squares'"),

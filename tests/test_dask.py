@@ -72,6 +72,26 @@ def test_thresholds_by_group_are_the_same_bits(points, noise):
             assert [each.n for each in there.calibrations] == [each.n for each in here.calibrations]
 
 
+@pytest.mark.filterwarnings("ignore::nacp.NoValidThresholdWarning")
+@pytest.mark.parametrize(("guarantee", "most"), [("none", 4), ("expected", 4), ("pac", 4), ("binomial", 6)])
+def test_chunks_are_read_once_for_all_groups(points, guarantee, most):
+    """Twice for all rows, as without groups, and twice for the groups; "binomial" looks again."""
+    probs, labels, seen = points[0], noisy(points, NOISES["uniform"]), []
+
+    def look(chunk, block_id=None):
+        seen.extend([block_id[0]] * bool(len(chunk)))
+        return chunk
+
+    watched = lazy(probs).map_blocks(look, dtype=probs.dtype, meta=probs[:0])
+    known = {"noise": NOISES["uniform"], "guarantee": guarantee, "small": "all"}
+    for site in (np.arange(N) % 20, np.arange(N) // 200):
+        here = nacp.calibrate(probs, labels, groups=site, **known)
+        seen.clear()
+        there = nacp.calibrate(watched, labels, groups=site, **known)
+        assert np.bincount(seen).max() <= most
+        assert there.thresholds == here.thresholds
+
+
 def test_sets_by_group_are_made_where_the_rows_are(points):
     (probs, truth), site = points, np.arange(N) % 7 // 3
     by_site = nacp.calibrate(probs, truth, noise=None, groups=site)

@@ -9,7 +9,7 @@ from typing import Any, overload
 import numpy as np
 from numpy.typing import ArrayLike
 
-from nacp._types import Ints
+from nacp._types import Array, Ints
 from nacp.calibrate import (
     calibrations,
     informative_noise,
@@ -18,9 +18,9 @@ from nacp.calibrate import (
 from nacp.calibration import Calibration
 from nacp.checks import check_alphas, check_choice, check_count, check_flag
 from nacp.coverage import RULES, Coverage, Rule
-from nacp.coverage.counts import MOST_POINTS, count, count_part, join_counts, labelled, least_width
+from nacp.coverage.counts import MOST_POINTS, Counts, count, count_part, join_counts, labelled, least_width
 from nacp.coverage.tallied import TalliedSample
-from nacp.engine.cells import fine_ends
+from nacp.engine.cells import fine_ends, marks_among
 from nacp.errors import InputError
 from nacp.files import File
 from nacp.guarantees import PAC, Guarantee, as_guarantee
@@ -117,10 +117,14 @@ class Calibrator(State):
         if self.bets is not None:
             self._ends = np.union1d(self._ends, self.bets.thresholds(self.score))
             self._ends.flags.writeable = False
+        self._marks = marks_among(self._ends[1:])
         self._known: dict[bool, dict[Model, ClassMatrix]] = {}
 
     def __getstate__(self) -> dict[str, Any]:
-        return {name: value for name, value in vars(self).items() if name not in ("_ends", "_known")}
+        kept = {
+            name: value for name, value in vars(self).items() if name not in ("_ends", "_marks", "_known")
+        }
+        return kept | {"_tallied": self._counts, "_waiting": []}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         vars(self).update(state)
@@ -137,31 +141,43 @@ class Calibrator(State):
         labels : array of shape (m,) or (m, a)
             Their noisy labels, as in `calibrate`.
         """
-        batch = self._counted_there(probs, labels) if is_lazy(probs) else self._counted(probs, labels)
+        if is_lazy(probs):
+            self._take(self._counted_there(probs, labels))
+            return
+        rows = open_rows(probs, **self._options)
+        numbers = check_given(labels, rows.n, self.k, self.classes)
+        if rows.n == 0:
+            return
+        batch = self.fresh()
+        batch._several, batch._widths = self._severally(numbers), self._wide(rows.widths, rows)
+        warn_of_repeats(rows)
+        if self._waits(probs, numbers):
+            self._several, self._widths = batch._several, batch._widths
+            return
+        batch._counts = self._counts_under(batch._several, rows, numbers, batch._played)
+        self._take(batch)
+
+    def _take(self, batch: Calibrator) -> None:
         if batch._counts is not None:
             batch._counts = (self._counts or NOTHING) + batch._counts
             vars(self).update(vars(batch))
 
-    def _counted(self, probs: ArrayLike, labels: ArrayLike) -> Calibrator:
-        """Return the state of one batch alone, but for the bets, which go on."""
-        batch, rows = self.fresh(), open_rows(probs, **self._options)
-        numbers = check_given(labels, rows.n, self.k, self.classes)
-        if rows.n == 0:
-            return batch
-        batch._several, batch._widths = self._severally(numbers), self._wide(rows.widths, rows)
-        warn_of_repeats(rows)
-        sample = labelled(rows, numbers, self.score, self.noise)
-        inverses = self._inverses(batch._several)
-        batch._counts = count(sample, [*inverses.values()], self._ends)
-        if self.bets is not None:
+    def _counts_of(self, rows: Array, labels: Ints) -> Counts:
+        return self._counts_under(self._several, open_rows(rows, **self._options), labels)
+
+    def _counts_under(
+        self, several: bool, rows: Rows, numbers: Ints, played: dict[Model, BetsQuestion] | None = None
+    ) -> Counts:
+        """Return what is counted of some rows alone; the bets go on."""
+        sample, inverses = labelled(rows, numbers, self.score, self.noise), self._inverses(several)
+        counts = count(sample, [*inverses.values()], self._ends, self._marks)
+        if self.bets is not None and played is not None:
             for model, inverse in inverses.items():
-                batch._played[model] = self._bets_under(
-                    model, Coverage(sample, inverse, model[1], MOST_POINTS)
-                )
-            sample.read([*batch._played.values()])
-            for bets in batch._played.values():
+                played[model] = self._bets_under(model, Coverage(sample, inverse, model[1], MOST_POINTS))
+            sample.read([*played.values()])
+            for bets in played.values():
                 bets.off()
-        return batch
+        return counts
 
     def _counted_there(self, probs: Any, labels: ArrayLike) -> Calibrator:
         """Return the state of a dask array alone."""
@@ -194,7 +210,7 @@ class Calibrator(State):
     def _severally(self, numbers: Ints) -> bool:
         """Return whether points have several labels each; as in all batches."""
         several = numbers.ndim == 2
-        if self._counts is not None and several != self._several:
+        if self.n and several != self._several:
             raise InputError(
                 "labels",
                 f"must have {'several labels' if self._several else 'one label'} for each point, as before",
@@ -303,8 +319,8 @@ class Calibrator(State):
         assert self._counts is not None
         assert self._widths is not None
         return TalliedSample(
-            self._counts, self._ends[1:], self.score, self._inverses(self._several), self._widths,
-            from_logits=self.from_logits, several=self._several, played=played,
+            self._counts, self._ends[1:], self._marks, self.score, self._inverses(self._several),
+            self._widths, from_logits=self.from_logits, several=self._several, played=played,
         )  # fmt: skip
 
     def _guarantee(self, guarantee: str | Guarantee | None, delta: float | None) -> Guarantee:

@@ -38,7 +38,7 @@ _BY_GROUP = (
     "gap", "price_of_doubt", "note", "checked", "several",
 )  # fmt: skip
 _Member = TypeVar("_Member")
-_KINDS = {"i": "<i8", "f": "<f8"}  # of 64-bit numbers in a file
+_KINDS = {"i": "<i8", "f": "<f8", "u": "<u4"}  # of numbers in a file
 
 
 def save_calibration(cal: Calibration, path: File) -> None:
@@ -257,7 +257,7 @@ def _of_format(document: Any, path: File, what: str, formats: Sequence[str], ver
 
 
 def write_numbers(path: File, document: dict[str, Any], arrays: dict[str, Array]) -> None:
-    """Write a line of JSON, arrays of 64-bit numbers one after the other, and a checksum of it all."""
+    """Write a line of JSON, arrays of numbers one after the other, and a checksum of it all."""
     lengths = {name: [array.dtype.kind, len(array)] for name, array in arrays.items()}
     line = json.dumps(document | {"arrays": lengths}, allow_nan=False).encode() + b"\n"
     data = [line, *(array.astype(_KINDS[array.dtype.kind]).tobytes() for array in arrays.values())]
@@ -274,9 +274,10 @@ def read_numbers(
     try:
         document = json.loads(line, parse_constant=_refuse_constant)
     except (ValueError, RecursionError):
-        raise InputError(
-            str(path), f"is not a {what}, or not a whole one: its first line is not JSON"
-        ) from None
+        why = ", or not a whole one: its first line is not JSON"
+        if b'"nacp.calibration"' in data[:100]:
+            why = ": it is a calibration; use nacp.load"
+        raise InputError(str(path), f"is not a {what}{why}") from None
     document = _of_format(document, path, what, formats, version)
     if hashlib.sha256(data[:-32]).digest() != data[-32:]:
         raise InputError(
@@ -285,10 +286,11 @@ def read_numbers(
     arrays, start = dict[str, Array](), len(line) + 1
     with reading(path):
         for name, (kind, length) in document["arrays"].items():
-            stop = start + 8 * check_count("arrays", length)
+            dtype = np.dtype(_KINDS[kind])
+            stop = start + dtype.itemsize * check_count("arrays", length)
             if stop > len(data) - 32:
                 raise InputError("arrays", "are longer than the file")
-            arrays[name] = np.frombuffer(data[start:stop], dtype=_KINDS[kind]).astype(kind + "8")
+            arrays[name] = np.frombuffer(data[start:stop], dtype=dtype).astype(dtype.newbyteorder("="))
             start = stop
     return document, arrays
 

@@ -16,6 +16,7 @@ from nacp.contradicted import against, warn_of
 from nacp.coverage import Rule, Sample
 from nacp.coverage.audit import Audit, deal
 from nacp.coverage.audited import AuditedCoverage
+from nacp.coverage.lazy import ask_each, parted
 from nacp.coverage.parted import PartedCoverage, RowPartedCoverage
 from nacp.errors import InputError, warn
 from nacp.grouped import GroupedCalibration
@@ -245,19 +246,24 @@ def _of_rows(
     ends = np.searchsorted(places[order], np.arange(number + 1))
     needed = [points_needed(guarantee, noise, sample.k, alpha, of_classes=False) for alpha in alphas]
     may = sample.ask(may_pass(sample, guarantee, noise, alphas, places, number))
-    by_group = []
-    for g in range(number):
-        some = sample.some(order[ends[g] : ends[g + 1]])
-        if may[g]:
-            found = some.ask(find(guarantee, some, noise, alphas, crossing, seed))
-        else:
-            found = [Found(_nothing(some.n, guarantee.name, each), None) for each in needed]  # type: ignore[arg-type]
-        by_group.append(
-            [
-                calibration_of(some, guarantee, noise, alpha, crossing, at, **known)
-                for alpha, at in zip(alphas, found, strict=True)
-            ]
-        )
+    by_group: list[list[Calibration]] = []
+    for samples in parted(sample, np.split(order, ends[1:-1])):
+        open_groups = may[len(by_group) :][: len(samples)]
+        asked = [some for some, passing in zip(samples, open_groups, strict=True) if passing]
+        talks = [find(guarantee, some, noise, alphas, crossing, seed) for some in asked]
+        answers = iter(ask_each(asked, talks))
+        for some, passing in zip(samples, open_groups, strict=True):
+            found = (
+                next(answers)
+                if passing
+                else [Found(_nothing(some.n, guarantee.name, each), None) for each in needed]  # type: ignore[arg-type]
+            )
+            by_group.append(
+                [
+                    calibration_of(some, guarantee, noise, alpha, crossing, at, **known)
+                    for alpha, at in zip(alphas, found, strict=True)
+                ]
+            )
     return [list(cals) for cals in zip(*by_group, strict=True)]
 
 

@@ -8,7 +8,7 @@ import numpy as np
 from nacp._types import Array, Floats
 from nacp.calibrator import Calibrator
 from nacp.checks import check_count, check_flag
-from nacp.coverage.counts import MOST_POINTS, PLACES, Counts, keeps_squares
+from nacp.coverage.counts import MOST_POINTS, SMALL, Counts, are_strange, keeps_squares, own_parts
 from nacp.errors import InputError
 from nacp.files import (
     File,
@@ -25,7 +25,7 @@ from nacp.files import (
 )
 from nacp.guarantees import PAC
 
-_FORMAT, _VERSION = "nacp.calibrator", 1
+_FORMAT, _VERSION = "nacp.calibrator", 2
 _PLAIN = ("k", "score", "noise", "classes", "normalize", "from_logits", "bets", "alphas", "points")
 
 
@@ -84,18 +84,22 @@ def _fill(found: Calibrator, document: dict[str, Any], arrays: dict[str, Array])
     n, given = check_count("n", document["n"], 1), check_count("given", document["given"], 1)
     several, cells = check_flag("several", document["several"]), len(found._ends) - 1
     inverses = found._inverses(several)
-    counts = {name: each for name, each in arrays.items() if name.partition(" ")[0] in _COUNTED}
+    wanted = ["hits", "pairs", "places", *([] if several else ["before", "mates"])]
     for i, inverse in enumerate(inverses.values()):
-        wanted = (
-            {f"own gains {i}", f"own losses {i}"} if several or inverse.constant_rest is None else set[str]()
-        )
         if inverse.constant_rest is None:
-            wanted |= {f"gains {i}", f"losses {i}"}
-        for name in sorted(wanted - counts.keys()):
-            raise KeyError(name)
+            wanted += [f"gains {i}", f"losses {i}"]
+        if several or inverse.constant_rest is None:
+            wanted += [f"own {name} {i}" for name in own_parts(inverse)]
+    lengths = dict.fromkeys(wanted, cells)
     if keeps_squares([*inverses.values()], several):
-        counts["squares"] = arrays["squares"]
-    fits = all(each.dtype == np.int64 and len(each) == cells and each.min() >= 0 for each in counts.values())
+        lengths["squares"] = len(found._marks)
+    counts = {name: arrays[name] for name in lengths}
+    fits = all(
+        each.dtype == (np.uint32 if name in SMALL else np.int64)
+        and len(each) == lengths[name]
+        and each.min() >= 0
+        for name, each in counts.items()
+    )
     by_label = arrays["by_label"]
     fits = fits and by_label.shape == (len(next(iter(inverses.values())).own),) and by_label.min() >= 0
     if (
@@ -103,7 +107,7 @@ def _fill(found: Calibrator, document: dict[str, Any], arrays: dict[str, Array])
         or not fits
         or n > MOST_POINTS
         or counts["hits"].sum() != given
-        or np.any(counts["places"] > PLACES * counts["hits"])
+        or are_strange(counts)
         or counts["pairs"].sum() != n * found.k
         or ("squares" in counts and counts["squares"].sum() != n * found.k**2)
     ):
@@ -116,9 +120,6 @@ def _fill(found: Calibrator, document: dict[str, Any], arrays: dict[str, Array])
             bets = found._bets_under(model, sample.seen_as[model])
             bets.restore(arrays[f"bets {i}"], arrays[f"wealth {i}"])
             found._played[model] = bets
-
-
-_COUNTED = ("hits", "places", "pairs", "gains", "losses", "own")
 
 
 def _named(ends: Floats) -> str:

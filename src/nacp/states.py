@@ -7,8 +7,8 @@ from typing import Any, Self, TypeAlias
 
 import numpy as np
 
-from nacp._types import Floats
-from nacp.coverage.counts import Counts, least_width
+from nacp._types import Array, Floats, Ints
+from nacp.coverage.counts import MOST_POINTS, Counts, least_width
 from nacp.errors import InputError
 from nacp.guarantees import PAC
 from nacp.guarantees.pac import BetsQuestion
@@ -21,6 +21,7 @@ Model: TypeAlias = tuple[Noise, float]  # a noise model, and the radius up to wh
 
 SETTINGS = ("k", "noise", "score", "classes", "normalize", "from_logits", "bets", "alphas", "points")
 NOTHING = Counts(0, 0, np.zeros(1, dtype=np.int64), {})
+_WAITING = 1 << 16  # entries of rows that wait to be counted
 INSTEAD = '"binomial" and "nacp" (uniform noise), "expected", "acnl", "crcp" and "none"'
 
 
@@ -37,10 +38,12 @@ class State:
     alphas: list[float]
     points: int
     _ends: Floats  # of the cells in which scores are counted
+    _marks: Ints  # at which of their upper edges the squares of set sizes are known
     _known: dict[bool, dict[Model, ClassMatrix]]  # W, for one label for each point, and for several
 
     def _forget(self) -> None:
-        self._counts: Counts | None = None
+        self._tallied: Counts | None = None
+        self._waiting: list[tuple[Array, Ints]] = []  # rows and labels that are counted with the next ones
         self._widths: Widths | None = None
         self._several = False
         self._played: dict[Model, BetsQuestion] = {}
@@ -48,7 +51,37 @@ class State:
     @property
     def n(self) -> int:
         """How many points were counted."""
-        return 0 if self._counts is None else self._counts.n
+        waiting = sum(len(labels) for _, labels in self._waiting)
+        return waiting + (0 if self._tallied is None else self._tallied.n)
+
+    @property
+    def _counts(self) -> Counts | None:
+        """What was counted of all points."""
+        if self._waiting:
+            rows, labels = (np.concatenate(each) for each in zip(*self._waiting, strict=True))
+            self._tallied, self._waiting = (self._tallied or NOTHING) + self._counts_of(rows, labels), []
+        return self._tallied
+
+    @_counts.setter
+    def _counts(self, counts: Counts | None) -> None:
+        self._tallied, self._waiting = counts, []
+
+    def _counts_of(self, rows: Array, labels: Ints) -> Counts:
+        """Count rows that have been checked."""
+        raise NotImplementedError
+
+    def _waits(self, probs: object, labels: Ints) -> bool:
+        """Let a few rows wait for more, as it takes as long to count one as to count hundreds.
+
+        Bets are placed at once. Scores and labels of one's own may be wrong, and are to be told so at once.
+        """
+        known = self.bets is None and self.score.spec.codes is not None and labels.ndim == 1
+        if not known or type(probs) is not np.ndarray or self.n + len(probs) > MOST_POINTS:
+            return False
+        if (sum(each.size for each, _ in self._waiting) + probs.size) > _WAITING:
+            return False
+        self._waiting.append((probs.copy(), labels.copy()))
+        return True
 
     def fresh(self) -> Self:
         """Return one that counts alike, and has counted nothing: for another worker, or the next hour."""
@@ -89,7 +122,7 @@ class State:
     def _check_same(self, other: object, done: str) -> None:
         """Refuse what does not belong together, and say what differs."""
         if not isinstance(other, State):
-            raise InputError("other", "must be a Calibrator", found=repr(other))
+            raise InputError("other", "must be a Calibrator", found=f"{type(other).__name__}")
         for name in SETTINGS:
             ours, theirs = getattr(self, name), getattr(other, name)
             if ours != theirs:

@@ -14,9 +14,9 @@ import numpy as np
 from nacp._types import Floats, Ints
 from nacp.coverage.coverage import Coverage
 from nacp.coverage.estimator import whole
-from nacp.coverage.questions import SquaresQuestion, TallyQuestion
+from nacp.coverage.questions import MatesQuestion, SquaresQuestion, TallyQuestion
 from nacp.coverage.sample import Sample
-from nacp.engine.cells import fine_ends
+from nacp.engine.cells import fine_ends, marks_among
 from nacp.errors import InputError
 from nacp.noise import AnnotatorNoise, Noise
 from nacp.noise.matrices import ClassMatrix
@@ -28,6 +28,8 @@ from nacp.scores import Score
 MOST_POINTS = 1 << 32
 _PART = 1 << 30  # the parts of several labels of a point are counted in units of one over this
 PLACES = 1 << 12  # in a cell, that are told apart
+# Of these only what is likely depends. They are kept modulo 2^32, and read where they cannot be more.
+SMALL = ("before", "mates", "places")
 _NONE = np.zeros(1, dtype=np.int64)
 
 
@@ -43,10 +45,12 @@ class Counts:
         How many labels there are of each class; of several labels for each point, their parts.
     cells : dict of arrays
         For each cell the number of labels ("hits") and of pairs ("pairs") that score in it, and where in it
-        these labels lie ("places": the sum, in units of one over `PLACES` of the cell). For weights W
-        that differ from pair to pair, the gains and the losses of the pairs, and of the labels' own part:
-        "gains 0", "losses 0", "own gains 0", "own losses 0"; of the next W 1, and so on. Where all pairs
-        weigh the same, what they add to the sum of the squares of set sizes ("squares").
+        these labels lie ("places": the sum, in units of one over `PLACES` of the cell). Of points with one
+        label each, how many pairs of the labels' own rows are in the cell ("mates"), and how many of these
+        before the label ("before"). For weights W that differ from pair to pair, the gains and the losses of
+        the pairs, and of the labels' own part: "gains 0", "losses 0", "own gains 0", "own losses 0"; of the
+        next W 1, and so on. Where all pairs weigh the same, what they add to the sum of the squares of set
+        sizes ("squares"), up to the next of the edges that are marked.
     """
 
     n: int
@@ -57,13 +61,12 @@ class Counts:
     def __add__(self, other: "Counts") -> "Counts":
         if self.n + other.n > MOST_POINTS:
             raise InputError("probs", f"has come with more than {MOST_POINTS:,} points in all")
-        return self._with(other, 1)
+        return self._with(other, np.add)
 
     def __sub__(self, other: "Counts") -> "Counts":
-        found = self._with(other, -1)
+        found = self._with(other, np.subtract)
         least = min(int(each.min(initial=0)) for each in (found.by_label, *found.cells.values()))
-        strange = found.cells["places"] > PLACES * found.cells["hits"] if found.cells else _NONE
-        if min(least, found.n, found.given) < 0 or np.any(strange):
+        if min(least, found.n, found.given) < 0 or (found.cells and are_strange(found.cells)):
             raise InputError(
                 "other",
                 "holds points that were never added, so they cannot be taken away",
@@ -71,13 +74,13 @@ class Counts:
             )
         return found
 
-    def _with(self, other: "Counts", sign: int) -> "Counts":
+    def _with(self, other: "Counts", combine: np.ufunc) -> "Counts":
         cells = {
-            name: self.cells.get(name, _NONE) + sign * other.cells.get(name, _NONE)
+            name: narrowed(name, combine(self.cells.get(name, _NONE), other.cells.get(name, _NONE)))
             for name in sorted(self.cells.keys() | other.cells.keys())
         }
-        by_label = self.by_label + sign * other.by_label
-        return Counts(self.n + sign * other.n, self.given + sign * other.given, by_label, cells)
+        n, given = (int(combine(*each)) for each in ((self.n, other.n), (self.given, other.given)))
+        return Counts(n, given, combine(self.by_label, other.by_label), cells)
 
     def __eq__(self, other: object) -> bool:
         return (
@@ -91,8 +94,21 @@ class Counts:
     __hash__ = None  # type: ignore[assignment]  # arrays
 
 
-def count(sample: Sample, inverses: Sequence[ClassMatrix], ends: Floats) -> Counts:
-    """Count the points of a sample in the cells between ascending ends, under each W."""
+def narrowed(name: str, numbers: Ints) -> Ints:
+    """Return counts as they are kept: modulo 2^32, of which only what is likely depends."""
+    return numbers.astype(np.uint32) if name in SMALL else numbers
+
+
+def are_strange(cells: dict[str, Ints]) -> bool:
+    """Return whether no points can have left such places and mates."""
+    most, pairs = 1 << 32, cells["pairs"]
+    limits = {"places": PLACES * cells["hits"], "mates": pairs}
+    limits["before"] = np.where(pairs < most, cells.get("mates", _NONE), most)
+    return any(np.any(cells[name] > limit) for name, limit in limits.items() if name in cells)
+
+
+def count(sample: Sample, inverses: Sequence[ClassMatrix], ends: Floats, marks: Ints) -> Counts:
+    """Count the points of a sample in the cells between ascending ends, some of them marked, under each W."""
     edges, cells = ends[1:], dict[str, Ints]()
     squares = SquaresQuestion(ends) if keeps_squares(inverses, sample.parts is not None) else None
     tallies = {
@@ -100,9 +116,13 @@ def count(sample: Sample, inverses: Sequence[ClassMatrix], ends: Floats) -> Coun
         for i, inverse in enumerate(inverses)
         if inverse.constant_rest is None or (i == 0 and squares is None)
     }
-    sample.read([*tallies.values(), *([] if squares is None else [squares])])
+    mates = MatesQuestion(sample, ends) if sample.parts is None else None
+    sample.read([*tallies.values(), *(each for each in (squares, mates) if each is not None)])
     if squares is not None:
-        cells["pairs"], cells["squares"] = squares.found
+        cells["pairs"] = squares.found[0]
+        cells["squares"] = np.add.reduceat(squares.found[1], np.append(0, marks[:-1] + 1))
+    if mates is not None:
+        cells["mates"], cells["before"] = mates.found
     scores, labels, parts = sample.label_scores, sample.labels, sample.parts
     for i, tally in tallies.items():
         cells["pairs"] = tally.found[0]
@@ -120,11 +140,14 @@ def count(sample: Sample, inverses: Sequence[ClassMatrix], ends: Floats) -> Coun
             continue  # the own part is the same for all labels
         own = inverse.own[labels] * (1.0 if parts is None else parts)
         weights = np.rint(own / own_unit(inverse)).astype(np.int64)
-        for name, each in (("gains", np.maximum(weights, 0)), ("losses", np.maximum(-weights, 0))):
-            np.add.at(cells.setdefault(f"own {name} {i}", np.zeros(len(edges), dtype=np.int64)), where, each)
+        parted = {"gains": np.maximum(weights, 0), "losses": np.maximum(-weights, 0)}
+        for name in own_parts(inverse):
+            added = cells[f"own {name} {i}"] = np.zeros(len(edges), dtype=np.int64)
+            np.add.at(added, where, parted[name])
     by_label = np.zeros(len(inverses[0].own), dtype=np.int64)
     np.add.at(by_label, labels, 1 if parts is None else np.rint(parts * _PART).astype(np.int64))
-    return Counts(sample.n, len(labels), by_label, dict(sorted(cells.items())))
+    kept = {name: narrowed(name, each) for name, each in sorted(cells.items())}
+    return Counts(sample.n, len(labels), by_label, kept)
 
 
 def _places(scores: Floats, ends: Floats, cells: Ints) -> Ints:
@@ -162,7 +185,8 @@ def count_part(
     """Check and count some rows of a dask array, in the cells of a stream without bets."""
     rows = open_rows(part.matrix, start=part.start, **options)
     ends = fine_ends(*score.span, rows.k, score.step)
-    counts = count(labelled(rows, numbered(part, rows.k, classes), score, noise), inverses, ends)
+    sample = labelled(rows, numbered(part, rows.k, classes), score, noise)
+    counts = count(sample, inverses, ends, marks_among(ends[1:]))
     return counts, rows.widths_with(None), repeats(rows)
 
 
@@ -176,6 +200,11 @@ def join_counts(parts: list[CountedPart]) -> CountedPart:
 def least_width(widths: Widths) -> int:
     """Return how many bytes hold numbers that are so wide."""
     return np.dtype(widths.least).itemsize
+
+
+def own_parts(inverse: ClassMatrix) -> tuple[str, ...]:
+    """Return what the labels' own weights can be: gains, and losses if one of them is below 0."""
+    return ("gains", "losses") if np.any(inverse.own < 0) else ("gains",)
 
 
 def own_unit(inverse: ClassMatrix) -> float:

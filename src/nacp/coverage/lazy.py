@@ -6,23 +6,28 @@ on who works on them. The scores of the labels come here, and with them the few 
 on, if these are not too many: all else is then known without another look at the rows.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Generator, Iterator, Sequence
 from itertools import pairwise
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeAlias, TypeVar
 
 import numpy as np
 
 from nacp import engine
 from nacp._types import Array, Floats, Ints
 from nacp.coverage.questions import SharesQuestion
-from nacp.coverage.sample import Answer, OrderedQuestion, Question, Sample, glanced_at
+from nacp.coverage.sample import Answer, OrderedQuestion, Question, Sample, Talk, glanced_at
 from nacp.engine import Scratch
+from nacp.engine.cells import CELLS
 from nacp.points import Rows, open_rows
 from nacp.points.arrays import every, rows_at_once
-from nacp.points.lazy import LazyRows, Part, numbered
+from nacp.points.lazy import LazyRows, Part, Waiting, computed, numbered
 from nacp.points.repeats import looked_at
 from nacp.scores import Score
 from nacp.tuning import tuned, tuning
+
+T = TypeVar("T")
+Reading: TypeAlias = Generator[Waiting, Any, T]
+"""A read that says what it waits for, and goes on with it: several of them are computed at once."""
 
 
 class Asked(NamedTuple):
@@ -37,7 +42,7 @@ class Asked(NamedTuple):
 
 
 class LazySample(Sample):
-    """Points with given labels in the chunks of a dask array. Made by `sample_of`.
+    """Points with given labels in the chunks of a dask array. Made by `sample_of`, which opens it.
 
     Parameters
     ----------
@@ -45,8 +50,6 @@ class LazySample(Sample):
         As the door returned them; they are checked here, while the labels are scored.
     labels, score, unlabelled, parts
         As in `Sample`.
-    held : array of int, optional
-        Rows that are to be held here.
     """
 
     rows: LazyRows
@@ -60,26 +63,37 @@ class LazySample(Sample):
         score: Score,
         unlabelled: LazyRows | None = None,
         parts: Floats | None = None,
-        held: Ints | None = None,
     ) -> None:
         super().__init__(rows, labels, score, unlabelled, parts)
         self._given, self._classes = rows.given(labels)
         self._parts: list[Any] = [None] * len(rows.sizes) if parts is None else rows.cut(parts)
+
+    def opening(self, held: Ints | None = None) -> Reading[None]:
+        """Check the rows, and score the labels; some rows are held here from then on."""
+        rows, unlabelled = self.rows, self.unlabelled
         if unlabelled is not None:
-            unlabelled.joined(_checked, list, (unlabelled.options,))
+            yield unlabelled.waiting(_checked, list, (unlabelled.options,))
         looked, columns = looked_at(rows.n, rows.k, np.random.default_rng(0))
         few = np.union1d(glanced_at(rows.n, rows.k), np.arange(rows.n)[every(rows.n)])
         few = few if held is None else np.union1d(few, held)
-        shared = rows.options, score, self._classes, few, looked, columns
-        found = rows.joined(_opened, _all_joined, shared, self._given, self._every())[0].rows
-        self._label_scores, seen, peeked = found
+        shared = rows.options, self.score, self._classes, few, looked, columns
+        (found,) = yield rows.waiting(_opened, _all_joined, shared, self._given, self._every())
+        self._label_scores, seen, peeked = found.rows
         rows.hold((few, seen), (looked, peeked))
 
     def some(self, rows: Ints) -> Sample:
         """Return some of the points, ascending."""
-        parts = None if self.parts is None else self.parts[rows]
-        found = sample_of(self.rows.some(rows), self.labels[rows], self.score, self.unlabelled, parts)
-        found.by_annotator = self.by_annotator
+        return self.some_each([rows])[0]
+
+    def some_each(self, parts: Sequence[Ints]) -> list[Sample]:
+        """Return several of them; all are opened at once."""
+        found = []
+        for rows in parts:
+            shares = None if self.parts is None else self.parts[rows]
+            some = _closed(self.rows.some(rows), self.labels[rows], self.score, self.unlabelled, shares)
+            some.by_annotator = self.by_annotator
+            found.append(some)
+        at_once([each.opening() for each in found if isinstance(each, LazySample)])
         return found
 
     def _every(self) -> list[tuple[None, Any]]:
@@ -93,30 +107,40 @@ class LazySample(Sample):
         return max(tuning().kept_pairs, most)
 
     def _read(self, questions: Sequence[Question], order: Ints | None) -> None:
+        at_once([self._reading(questions)])
+
+    def reading(self, questions: Sequence[Question]) -> Reading[None]:
+        """Answer questions, and wait for others meanwhile."""
+        with self._asked(questions) as asked:
+            for some, _ in asked:
+                yield from self._reading(some)
+
+    def _reading(self, questions: Sequence[Question]) -> Reading[None]:
         for question in [each for each in questions if each.keeps][1:]:
             question.keeps = False
         for question in questions:
             if isinstance(question, OrderedQuestion):
-                self._read_in_order(question)
+                yield from self._read_in_order(question)
             elif question.order is not None:
-                self._read_rows(question, question.order)
+                yield from self._read_rows(question, question.order)
         unordered = [each for each in questions if each.order is None]
         near = [each for each in unordered if self._is_known(each)]
         super()._read(near, None)
         far = [each for each in unordered if not self._is_known(each)]
         if far:
-            self._ask(far, self.rows, self._given, self._every())
+            yield from self._ask(far, self.rows, self._given, self._every())
         extra = [each for each in far if each.unlabelled]
         if extra and self.unlabelled is not None:
-            self._ask(extra, self.unlabelled)
+            yield from self._ask(extra, self.unlabelled)
 
     def _is_known(self, question: Question) -> bool:
         """Return whether the scores that were kept will do."""
         kept = self.kept if engine.keeps(self.spec) else None
         return kept is not None and question.upto is not None and question.upto <= kept.limit
 
-    def _ask(self, questions: Sequence[Question], rows: LazyRows, *given: Any) -> None:
-        for question, answer in zip(questions, self._answers(questions, rows, *given), strict=True):
+    def _ask(self, questions: Sequence[Question], rows: LazyRows, *given: Any) -> Reading[None]:
+        answers = yield self._answers(questions, rows, *given)
+        for question, answer in zip(questions, answers, strict=True):
             question.add(answer)
 
     def _answers(
@@ -125,7 +149,7 @@ class LazySample(Sample):
         rows: LazyRows,
         labels: Sequence[Any] | None = None,
         more: Sequence[Any] | None = None,
-    ) -> list[Answer]:
+    ) -> Waiting:
         coverages: list[Any] = []
         asked = []
         for question in questions:
@@ -135,10 +159,9 @@ class LazySample(Sample):
             asked.append((type(question), place, question.terms()))
         terms = [(type(each), each.terms()) for each in coverages]
         shared = Asked(self.score, rows.seen_as, self._classes, self.few_pairs, terms, asked)
-        answers: list[Answer] = rows.joined(_answered, _all_joined, (shared,), labels, more)
-        return answers
+        return rows.waiting(_answered, _all_joined, (shared,), labels, more)
 
-    def _read_in_order(self, question: OrderedQuestion) -> None:
+    def _read_in_order(self, question: OrderedQuestion) -> Reading[None]:
         """Answer by scores that were kept; else by the next rows, or by their shares if these are less."""
         order, start = question.order, 0
         assert order is not None
@@ -153,26 +176,28 @@ class LazySample(Sample):
             size, by_share = self.k * self.rows.itemsize, 8 * len(thresholds)
             rows = order[start : start + max(1, tuning().sent_bytes // min(size, by_share))]
             if by_share < size:
-                shares = self._sent(rows, SharesQuestion(question.coverage, thresholds))
+                shares = yield from self._sent(rows, SharesQuestion(question.coverage, thresholds))
                 for some in _next_rows(question, len(rows)):
                     question.see_shares(thresholds, shares[some])
             else:
-                near, scratch = Rows(self._sent(rows), *self.rows.seen_as), Scratch()
+                sent = yield from self._sent(rows)
+                near, scratch = Rows(sent, *self.rows.seen_as), Scratch()
                 for some in _next_rows(question, len(rows)):
                     question.see(engine.open_block(near[some], self.spec, scratch), rows[some])
             start += len(rows)
 
-    def _read_rows(self, question: Question, order: Ints) -> None:
+    def _read_rows(self, question: Question, order: Ints) -> Reading[None]:
         """Let a question see rows in an order: some at a time are sent here."""
         step, start = max(1, tuning().sent_bytes // (self.k * self.rows.itemsize)), 0
         while start < len(order) and not question.done:
             rows, scratch = order[start : start + step], Scratch()
-            near = Rows(self._sent(rows), *self.rows.seen_as)
+            sent = yield from self._sent(rows)
+            near = Rows(sent, *self.rows.seen_as)
             for some in _next_rows(question, len(rows)):
                 question.see(engine.open_block(near[some], self.spec, scratch), rows[some])
             start += len(rows)
 
-    def _sent(self, rows: Ints, question: Question | None = None) -> Array:
+    def _sent(self, rows: Ints, question: Question | None = None) -> Reading[Array]:
         """Return what a question learns from some rows, in their order; without one, these."""
         chunk = np.searchsorted(self.rows.starts, rows, side="right") - 1
         places = np.argsort(chunk, kind="stable")
@@ -183,9 +208,9 @@ class LazySample(Sample):
             parts = None if self._parts[i] is None else self._parts[i][here]
             more.append((here, parts) if len(here) else None)
         if question is None:
-            (answer,) = self.rows.joined(_picked, _all_joined, (), None, more)
+            (answer,) = yield self.rows.waiting(_picked, _all_joined, (), None, more)
         else:
-            (answer,) = self._answers([question], self.rows, self._given, more)
+            (answer,) = yield self._answers([question], self.rows, self._given, more)
         (found,) = answer.rows
         sent: Array = np.empty_like(found)
         sent[places] = found
@@ -265,6 +290,61 @@ def sample_of(
     held: Ints | None = None,
 ) -> Sample:
     """Return points with given labels as a sample, wherever their rows are; some of them are held here."""
-    if isinstance(rows, LazyRows):
-        return LazySample(rows, labels, score, unlabelled, parts, held)
-    return Sample(rows, labels, score, unlabelled, parts)
+    found = _closed(rows, labels, score, unlabelled, parts)
+    if isinstance(found, LazySample):
+        at_once([found.opening(held)])
+    return found
+
+
+def _closed(rows: Rows, labels: Ints, score: Score, unlabelled: Any, parts: Floats | None) -> Sample:
+    kind = LazySample if isinstance(rows, LazyRows) else Sample
+    return kind(rows, labels, score, unlabelled, parts)  # type: ignore[arg-type]  # rows are of the kind
+
+
+def at_once(readings: Sequence[Reading[T]]) -> list[T]:
+    """Carry reads on to their ends; what they wait for next is computed at once."""
+    found, waiting = dict[int, T](), dict[int, Waiting]()
+
+    def go_on(i: int, value: Any) -> None:
+        try:
+            waiting[i] = readings[i].send(value)
+        except StopIteration as end:
+            waiting.pop(i, None)
+            found[i] = end.value
+
+    for i in range(len(readings)):
+        go_on(i, None)
+    while waiting:
+        for i, value in zip(list(waiting), computed(list(waiting.values())), strict=True):
+            go_on(i, value)
+    return [found[i] for i in range(len(readings))]
+
+
+def parted(sample: Sample, parts: Sequence[Ints]) -> Iterator[list[Sample]]:
+    """Yield samples of parts of the points: one at a time, but where rows lie elsewhere as many at once as
+    their tallies are not too much to be sent.
+    """
+    if not isinstance(sample, LazySample):
+        yield from ([sample.some(rows)] for rows in parts)
+        return
+    most = max(1, tuning().sent_bytes // (3 * 8 * CELLS))
+    for start in range(0, len(parts), most):
+        yield sample.some_each(parts[start : start + most])
+
+
+def ask_each(samples: Sequence[Sample], talks: Sequence[Talk[T]]) -> list[T]:
+    """Carry on a conversation with each of several samples; chunks that these share are read once for all."""
+    return at_once([_carried(sample, talk) for sample, talk in zip(samples, talks, strict=True)])
+
+
+def _carried(sample: Sample, talk: Talk[T]) -> Reading[T]:
+    try:
+        while True:
+            questions = next(talk)
+            if isinstance(sample, LazySample):
+                yield from sample.reading(questions)
+            else:
+                sample.read(questions)
+    except StopIteration as end:
+        value: T = end.value
+        return value

@@ -11,10 +11,10 @@ import numpy as np
 from nacp import engine
 from nacp._types import Floats, Ints
 from nacp.coverage.crossing import Cell
-from nacp.coverage.sample import Answer, Question
+from nacp.coverage.sample import Answer, Question, Sample
 from nacp.engine import Block, Keep, Kept
 from nacp.engine.cells import CELLS, EDGES
-from nacp.engine.contract import Weights
+from nacp.engine.contract import PerRow, Weights
 
 if TYPE_CHECKING:
     from nacp.coverage.coverage import Coverage
@@ -231,6 +231,27 @@ class SquaresQuestion(Question):
 
     def see(self, block: Block, rows: slice | Ints) -> None:
         engine.squares(block, self._ends, self.found)
+
+
+class MatesQuestion(Question):
+    """Of the pairs of a label's own row: how many lie in its cell, and how many of these before it.
+
+    Summed up by cell, which lies between two ascending ends; of points with one label each.
+    """
+
+    placed = True
+
+    def __init__(self, sample: Sample, ends: Floats) -> None:
+        self._sample, self._ends = sample, ends
+        self.found: Ints = np.zeros((2, len(ends) - 1), dtype=np.int64)
+
+    def see(self, block: Block, rows: slice | Ints) -> None:
+        scores = self._sample.label_scores[rows]
+        cells = np.searchsorted(self._ends[1:], scores)
+        limits = np.stack([self._ends[cells], np.nextafter(scores, -np.inf), self._ends[cells + 1]])
+        below, before, upto = engine.profile(block, PerRow(limits)).T
+        for sums, added in zip(self.found, (upto - below - 1, before - below), strict=True):
+            np.add.at(sums, cells, added)
 
 
 class Window:

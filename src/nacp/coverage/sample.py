@@ -5,7 +5,8 @@ answered. Several conversations go on `together`, and all that they want to know
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Generator, Hashable, Sequence
+from collections.abc import Generator, Hashable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any, NamedTuple, TypeAlias, TypeVar
 
 import numpy as np
@@ -144,8 +145,8 @@ def together(talks: Sequence[Talk[T]]) -> Talk[list[T]]:
 def both(first: Talk[A], second: Talk[B]) -> Talk[tuple[A, B]]:
     """Let two conversations go on at once."""
     talks: list[Talk[Any]] = [first, second]
-    found = yield from together(talks)
-    return found[0], found[1]
+    one, other = yield from together(talks)
+    return one, other
 
 
 class Sample:
@@ -169,13 +170,9 @@ class Sample:
     in_order = False  # whether bets were placed on the points as they came
 
     def __init__(
-        self,
-        rows: Rows,
-        labels: Ints,
-        score: Score,
-        unlabelled: Rows | None = None,
+        self, rows: Rows, labels: Ints, score: Score, unlabelled: Rows | None = None,
         parts: Floats | None = None,
-    ) -> None:
+    ) -> None:  # fmt: skip
         self.rows, self.score, self.unlabelled = rows, score, unlabelled
         # The part that each of several labels has in its point: 0 where it is missing.
         self.parts, self.by_annotator = parts, parts is not None
@@ -278,6 +275,13 @@ class Sample:
 
     def read(self, questions: Sequence[Question]) -> None:
         """Answer questions: all at once, but for different orders of the rows."""
+        with self._asked(questions) as asked:
+            for some, order in asked:
+                self._read(some, order)
+
+    @contextmanager
+    def _asked(self, questions: Sequence[Question]) -> Iterator[list[tuple[list[Question], Ints | None]]]:
+        """Say what is to be read for, in which orders; then hand the answers on."""
         groups: dict[Hashable, list[Question]] = {}
         for question in questions:
             groups.setdefault(id(question) if question.key is None else question.key, []).append(question)
@@ -288,10 +292,12 @@ class Sample:
         asked = [group[0] for group in new.values()]
         orders = {id(q.order): q.order for q in asked}
         whole = next((each for each in orders.values() if each is not None and len(each) == self.n), None)
-        for order in orders.values():
-            if order is None and whole is not None:
-                continue  # where the order plays no part, that one will do
-            self._read([q for q in asked if q.order is order or (q.order is None and order is whole)], order)
+        # Where the order plays no part, that of all rows will do.
+        yield [
+            ([q for q in asked if q.order is order or (q.order is None and order is whole)], order)
+            for order in orders.values()
+            if order is not None or whole is None
+        ]
         self._answered |= {key: group[0] for key, group in new.items() if group[0].lasting}
         for key, group in groups.items():
             first = self._answered.get(key, group[0])

@@ -37,18 +37,18 @@ class Inside(NamedTuple):
     ----------
     cells, hits : arrays
         Which cells these are, and how many labels each has.
-    first, apart : arrays
-        Where in the cell the first label lies, from 0 to 1, and how far apart they are.
     before, rise : arrays
         n F^c-hat just before the first label, and how much it is more before each further one.
+    fallen, fall : arrays
+        The share of what falls in the cell up to the first label, and how much it is more at each further.
     """
 
     cells: Ints
     hits: Ints
-    first: Floats
-    apart: Floats
     before: Floats
     rise: Floats
+    fallen: Floats
+    fall: Floats
 
 
 class TalliedSample(Sample):
@@ -58,8 +58,8 @@ class TalliedSample(Sample):
     ----------
     counts : Counts
         What was counted.
-    edges : array
-        Of which cells.
+    edges, marks : arrays
+        Of which cells, and at which of their edges squares of set sizes are known.
     score : Score
         By which score.
     inverses : dict
@@ -78,6 +78,7 @@ class TalliedSample(Sample):
         self,
         counts: Counts,
         edges: Floats,
+        marks: Ints,
         score: Score,
         inverses: Mapping[tuple[Noise, float], ClassMatrix],
         widths: Widths,
@@ -86,7 +87,7 @@ class TalliedSample(Sample):
         several: bool,
         played: Mapping[tuple[Noise, float], Question],
     ) -> None:
-        self.counts, self.edges, self.score, self.unlabelled = counts, edges, score, None
+        self.counts, self.edges, self.marks, self.score, self.unlabelled = counts, edges, marks, score, None
         self.n, self.k = counts.n, next(iter(inverses.values())).k
         self._known = widths, from_logits, several
         self.in_order, self.seen_as = bool(played), {}
@@ -121,13 +122,14 @@ class TalliedCoverage(Coverage):
 
     def __init__(self, sample: TalliedSample, inverse: ClassMatrix, radius: float, place: int) -> None:
         self.sample, self._counts, self.inverse, self.radius = sample, sample.counts, inverse, radius
-        self.n, self.k, self.edges = sample.n, sample.k, sample.edges
+        self.n, self.k, self.edges, self._marks = sample.n, sample.k, sample.edges, sample.marks
         self.read_as = None if inverse.constant_rest is not None else (id(inverse), MOST_POINTS)
         cells = sample.counts.cells
         self._hits, self._pairs = (np.append(0, np.cumsum(cells[name])) for name in ("hits", "pairs"))
         own, own_unit_ = (cells["hits"], np.zeros(1, dtype=np.int64)), float(inverse.own[0])
         if f"own gains {place}" in cells:
-            own, own_unit_ = (cells[f"own gains {place}"], cells[f"own losses {place}"]), own_unit(inverse)
+            own = cells[f"own gains {place}"], cells.get(f"own losses {place}", own[1])
+            own_unit_ = own_unit(inverse)
         constant = inverse.constant_rest
         if constant is not None:
             none, pairs, unit = np.zeros(1, dtype=np.int64), cells["pairs"], abs(constant)
@@ -149,48 +151,66 @@ class TalliedCoverage(Coverage):
         clean[-1] = 1.0  # all classes are in the sets
         return rising, falling, clean
 
-    @cached_property
-    def _falls_with_label(self) -> Floats:
-        """What falls in each cell with a label, which rises by more; known where all pairs weigh the same."""
+    @property
+    def _ranks(self) -> bool:
+        """Whether scores are ranks: each has a cell of its own."""
+        return isinstance(self.sample.score, TopK)
+
+    @property
+    def _fall(self) -> float:
+        """What falls with each pair; 0 where that is not known, as pairs do not weigh the same."""
         constant = self.inverse.constant_rest
-        if constant is None or self.sample.several is not None:
-            return np.zeros(len(self.edges))
-        return np.multiply(max(-constant, 0.0), self._counts.cells["hits"], dtype=np.float64)
+        return 0.0 if constant is None or self.sample.several is not None else max(-constant, 0.0)
+
+    @cached_property
+    def _mates(self) -> tuple[Ints, Ints]:
+        """How many pairs of the labels' own rows are in each cell, and how many of these before the label."""
+        cells, none = self._counts.cells, np.zeros(len(self.edges), dtype=np.int64)
+        few = cells["pairs"] < 1 << 32
+        mates, before = (np.where(few, cells.get(name, none), 0) for name in ("mates", "before"))
+        return mates, before
 
     @cached_property
     def _inside(self) -> Inside:
         """What is likely between edges, where labels make the estimate jump.
 
-        Their mean place is known. All else rises and falls evenly from edge to edge, as the cells are narrow;
-        but where those beside hold fewer pairs, many pairs share a score, and come with its label.
+        Their mean place is known, and what of their own rows lies before and after them. All else rises and
+        falls evenly from edge to edge, as the cells are narrow; but where those beside hold fewer pairs, many
+        pairs share a score, and come with its label.
         """
         rising, falling, _ = self._at_edges
         every, pairs = (self._counts.cells[name] for name in ("hits", "pairs"))
         cells = np.flatnonzero(every)
         hits, net = every[cells], rising - falling
         own = [np.broadcast_to(part, every.shape)[cells] for part in self._parts[:2]]
-        jumps = (own[0] - own[1]) * self._units[0] - self._falls_with_label[cells]
+        jumps = (own[0] - own[1]) * self._units[0] - self._fall * hits
         beside = np.append(0, pairs)[cells] + np.append(pairs, 0)[cells + 1]
-        drift = (np.diff(net)[cells] - jumps) * np.minimum(1, beside / np.maximum(pairs[cells] - hits, 1))
-        if isinstance(self.sample.score, TopK):
-            drift[:] = 0  # each rank has a cell of its own
+        mates, early = (each[cells] / hits for each in self._mates)
+        each = (np.diff(net)[cells] - jumps) / np.maximum(pairs[cells] - hits, 1)
+        even = np.clip(pairs[cells] - hits - mates * hits, 0, beside)
+        if self._ranks:
+            even[:] = 0
+        tied = (pairs[cells] - even) / hits - mates  # with each label, and it
         mean = self._counts.cells["places"][cells] / (PLACES * hits)
+        mean[hits >= (1 << 32) // PLACES] = 0.5
         apart = 2 * np.minimum(mean, 1 - mean) / (hits + 1)
         first = mean - (hits - 1) / 2 * apart
-        return Inside(cells, hits, first, apart, net[cells] + drift * first, jumps / hits + drift * apart)
+        before, rise = np.rint(even * first + early), even * apart + mates  # so many pairs
+        fallen, fall = (before + tied) / pairs[cells], (rise + tied) / pairs[cells]
+        return Inside(cells, hits, net[cells] + each * before, jumps / hits + each * rise, fallen, fall)
 
     def _last(self, target: float) -> tuple[int, float]:
-        """Return the cell in which a target is likely to be crossed last, and where in it; -1 for none."""
+        """Return the cell in which a target is likely to be crossed last, and what share of it; -1: none."""
         clean, bar = self._at_edges[2], (target - ROUNDING) * self.n
         short = np.flatnonzero(clean < target - ROUNDING)
         edge = int(short[-1]) if len(short) else -1
-        cells, hits, first, apart, before, rise = self._inside
+        cells, hits, before, rise, fallen, fall = self._inside
         dips = np.flatnonzero(np.minimum(before, before + (hits - 1) * rise) < bar)
         if len(dips) and cells[dips[-1]] >= edge:
             i = dips[-1]
             least = before[i] + (hits[i] - 1) * rise[i]
             jumps = hits[i] - 1 if least < bar else math.ceil((bar - before[i]) / rise[i]) - 1
-            return int(cells[i]), float(first[i] + jumps * apart[i])
+            return int(cells[i]), min(fallen[i] + jumps * fall[i], 1.0)
         if edge < 0 or edge == len(self.edges):
             return edge - (edge > 0), 1.0
         # Without labels: it rises evenly, as far as anybody knows.
@@ -222,7 +242,10 @@ class TalliedCoverage(Coverage):
             return EVERYWHERE
         else:
             place = max(len(self.edges) - int(np.argmax(~reached[::-1])), self._last(target)[0])
-            least = rising[:-1] - falling[1:] + self._falls_with_label
+            mates, before = self._mates
+            # What falls with a label, or after it by its own row, comes when the label has risen by more.
+            later = self._fall * (self._counts.cells["hits"] + (mates - before))
+            least = rising[:-1] - falling[1:] + later
             inside = least[:-1] < (target - ROUNDING + ROUNDING / 8) * self.n
             far = int(np.searchsorted(self._pairs, (1 + _SAFE) * self._pairs[place + 1], side="right")) - 2
             safe = min(far, int(np.flatnonzero(inside)[-1]))
@@ -244,7 +267,9 @@ class TalliedCoverage(Coverage):
         mean = self._pairs[place] / self.k / self.n
         if squares is None:
             return known((mean, mean))  # shares are at most 1
-        return known((mean, np.append(0, np.cumsum(squares))[place] / self.k**2 / self.n))
+        marked = np.searchsorted(self._marks, place - 1) + 1  # from there on downwards: they rise
+        square = np.append(0, np.cumsum(squares))[np.where(place, marked, 0)] / self.k**2 / self.n
+        return known((mean, np.minimum(square, mean)))
 
     def _random(self, thresholds: Floats) -> Floats:
         found: Floats = self._pairs[self._place(thresholds)] / (self.n * self.k)
@@ -274,8 +299,11 @@ class TalliedCoverage(Coverage):
         cells, shares = np.transpose([self._last(target) for target in (*below, *above)])
         falling, places = self._at_edges[1], cells.astype(np.int64)
         start, stop = falling[np.maximum(places, 0)], falling[places + 1]
-        shares = np.where(isinstance(self.sample.score, TopK), 1.0, shares)
-        return known(np.diff((start + shares * (stop - start)).reshape(2, -1), axis=0)[0] / self.n)
+        pairs = np.maximum(np.diff(self._pairs)[places], 1)
+        shares = np.ones(len(places)) if self._ranks else np.rint(shares * pairs) / pairs
+        losses = np.diff((start + shares * (stop - start)).reshape(2, -1), axis=0)[0] / self.n
+        # So many pairs may be just as many as are allowed: rounding then errs on the safe side.
+        return known(losses * (1 + ROUNDING))
 
     def tally(self) -> Talk[Tally]:
         """Return what is known of the wider cells that all calibrations have."""

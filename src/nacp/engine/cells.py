@@ -10,7 +10,7 @@ ones.
 import math
 import sys
 from functools import lru_cache
-from typing import NamedTuple
+from typing import NamedTuple, TypeAlias
 
 import numpy as np
 
@@ -34,9 +34,9 @@ def _limits(exponents: tuple[int, int], bits: int) -> Floats:
     return (starts.astype(np.float64) + np.nextafter(starts, np.float32(0)).astype(np.float64)) / 2
 
 
-def _edges(bits: int, *ranges: tuple[int, int]) -> Floats:
-    """Return the largest score of each cell."""
-    negative, positive, below_one, above_one = (_limits(exponents, bits) for exponents in ranges)
+def _edges(*ranges: tuple[tuple[int, int], int]) -> Floats:
+    """Return the largest score of each cell, of exponents that begin and end somewhere, and so many bits."""
+    negative, positive, below_one, above_one = (_limits(*each) for each in ranges)
     below = 1 - below_one[::-1]
     below = np.where(1 - below >= below_one[::-1], below, np.nextafter(below, 0))
     above = np.nextafter(1 + above_one, 0)
@@ -44,7 +44,7 @@ def _edges(bits: int, *ranges: tuple[int, int]) -> Floats:
     return np.concatenate([-negative[::-1], np.nextafter(positive, 0), below, [1], above, [np.inf]])
 
 
-EDGES: Floats = _edges(_BITS, _NEGATIVE, _POSITIVE, _BELOW_ONE, _ABOVE_ONE)
+EDGES: Floats = _edges(*((each, _BITS) for each in (_NEGATIVE, _POSITIVE, _BELOW_ONE, _ABOVE_ONE)))
 EDGES.flags.writeable = False
 CELLS = len(EDGES)
 ENDS: Floats = np.append(-np.inf, EDGES)  # cell i holds the scores in (ENDS[i], ENDS[i + 1]]
@@ -83,9 +83,18 @@ def threshold_grid(low: float, high: float, step: float) -> Floats:
     return grid
 
 
-# Finer cells, for who cannot read rows twice: more bits, where thresholds lie; one more for probabilities.
-_FINE_BITS, _FINE, _FINEST = 12, ((-20, 4), (-20, -1), (-20, -1), (-20, 4)), (-20, 0)
-_PILES, _PILE_BITS, _PILE = 256, 4, (-26, -6)
+# Finer cells, for who cannot read rows twice: exponents, and so many bits. More, where thresholds lie.
+_Limits: TypeAlias = tuple[tuple[int, int], int]
+_FINE: tuple[_Limits, ...] = ((-20, 4), 12), ((-20, -1), 12), ((-20, -1), 12), ((-20, 4), 12)
+_MINUS_P: _Limits = (-20, 0), 13
+_MASS: tuple[_Limits, ...] = ((-13, -1), 13), ((-11, -3), 14)
+_RAISED: tuple[_Limits, ...] = ((-11, -1), 13), ((-7, -3), 14)  # a mass that steps are added to
+# Of differences between probabilities those of a row to the many that are next to none are nearly the same.
+_DIFFERENCE: tuple[_Limits, ...] = ((-8, -1), 13), ((-5, -1), 14), ((-3, -1), 15)
+_STEPS, _PILES, _PILE_BITS = ((-6, -2), 13), 256, 4
+_BELOW_PILE: tuple[_Limits, ...] = ((-26, -6), 0), ((-20, -8), 1)
+_ABOVE_PILE: tuple[_Limits, ...] = ((-28, -20), -1), ((-20, -16), -3), ((-36, -28), -2)
+_AT_PILE: _Limits = (-36, -26), 3
 FINE_STEP = 0.001  # of the grid of thresholds that are edges of these cells, too
 
 
@@ -104,27 +113,65 @@ def fine_ends(low: float, high: float, k: int, step: float = 0.0) -> Floats:
     >>> len(edges) < 250_000, bool(edges[edges >= -0.1][0] < -0.09998)
     (True, True)
     """
-    steps = min(k, _PILES) - 1 if step else 0
-    # Around few piles they are finer.
-    bits = _PILE_BITS + int(math.log2(_PILES / max(steps, 1)))
-    around = np.multiply.outer([-1.0, 1.0], _limits(_PILE, bits)).ravel()
-    piles = np.add.outer(1 + step * np.arange(1, steps + 1), around).ravel()
     # A score that begins at 0 is a mass: nobody wants the few sets that lie below 1/64. Above 1 it rises by
     # steps, if there are some; else no score is there.
-    negative, positive, below_one, (least, most) = _FINE
-    most = max(most, math.ceil(math.log2(1 + step * k))) if high > 1 else least + 1
-    finer = [
-        _edges(_FINE_BITS, negative, (-6, -1) if low == 0 else positive, below_one, (least, most)),
-        -_limits(_FINEST, _FINE_BITS + 1),
-        1 - _limits(below_one, _FINE_BITS + (high == 1)),
-    ]
-    every = np.unique(np.concatenate([EDGES, *finer, piles, threshold_grid(low, high, FINE_STEP)]))[:-1]
+    negative, positive, below_one, above_one = _FINE
+    finer = [-_limits(*_MINUS_P)]
+    if low == 0:
+        positive = (-6, -1), 10
+    if high == 1:
+        above_one = (-20, -19), 12
+        finer += [1 - _limits(*each) for each in (_DIFFERENCE if low else _MASS)]
+    if (low, high) == (-1, 1):
+        negative, positive, below_one = ((exponents, 11) for exponents, _ in _FINE[:3])
+        finer = [-_limits((-9, 0), 13), *finer[1:], *(_limits(*each) for each in _DIFFERENCE)]
+    if step:
+        (first, last), bits = _STEPS
+        most = max(math.ceil(math.log2(step * k)), first + 1)
+        below_one, above_one, high = (below_one[0], 11), ((first, most), 12), 17 / 16 * (1 + step * k)
+        finer += [1 - _limits(*each) for each in _RAISED]
+        finer += [1 + _limits((first, min(most, last)), bits), _around_piles(step, min(k, _PILES) - 1)]
+    finer.append(_edges(negative, positive, below_one, above_one))
+    every = np.unique(np.concatenate([EDGES, *finer, threshold_grid(low, high, FINE_STEP)]))[:-1]
     # Rows may sum to a little more than 1.
     first, last = np.searchsorted(every, [low, high * 17 / 16], side="right")
     finite = np.finfo(np.float64).max
     ends: Floats = np.concatenate([[-np.inf], every[first : last + 1], [finite, np.inf]])
     ends.flags.writeable = False
     return ends
+
+
+def _around_piles(step: float, number: int) -> Floats:
+    """Return edges around steps above 1: below, where few labels are left; above, as sums are rounded."""
+    bits = _PILE_BITS + round(math.log2(_PILES / number))  # around few they are finer
+    below, above = (
+        [_limits(exponents, bits + more) for exponents, more in each] for each in (_BELOW_PILE, _ABOVE_PILE)
+    )
+    around = np.concatenate([-np.concatenate([*below, _limits(*_AT_PILE)]), [0.0], *above])
+    found: Floats = np.add.outer(1 + step * np.arange(1, number + 1), around).ravel()
+    return found
+
+
+@lru_cache(maxsize=1)
+def _marks() -> Floats:
+    return np.union1d(threshold_grid(-np.inf, np.inf, FINE_STEP), EDGES)
+
+
+def marks_among(edges: Floats) -> Ints:
+    """Return the places of the edges that are thresholds of the fine grid, or edges of the wider cells.
+
+    Examples
+    --------
+    >>> from nacp.engine.cells import fine_ends, marks_among
+    >>> edges = fine_ends(-1.0, 0.0, k=100)[1:]
+    >>> marks = marks_among(edges)
+    >>> len(marks) < len(edges) / 5, bool(marks[-1] == len(edges) - 1)
+    (True, True)
+    """
+    marks = _marks()
+    places = np.searchsorted(edges, marks)
+    found: Ints = places[edges[np.minimum(places, len(edges) - 1)] == marks]
+    return found
 
 
 def codes_of(scores: Array, scratch: Scratch) -> tuple[Array, Ints]:
@@ -235,7 +282,8 @@ def _places(edges: Floats, codes: Ints, depth: int) -> Ints:
     lows, highs = np.where(falling, base - highs, base + lows), np.where(falling, base - lows, base + highs)
     first = np.where(falling, np.searchsorted(edges, lows, side="right"), np.searchsorted(edges, lows))
     others = np.searchsorted(edges, np.where(falling, highs, np.nextafter(highs, -np.inf))) - first
-    distance = np.abs(edges[first] - base).astype(np.float32).view(np.int32)
+    with np.errstate(over="ignore"):  # the last finite edge may be the next, and not in the cell
+        distance = np.abs(edges[first] - base).astype(np.float32).view(np.int32)
     most = (1 << (_SHIFT - depth)) - 1
     left = np.where(others == 1, np.where(falling, ~distance, distance) & most, most)
     return np.where(others > 1, _place(first, others, searched=True), _place(first, left, searched=False))

@@ -85,6 +85,7 @@ def open_rows(
     matrix, kind = open_tensor(matrix, name), kind_of(matrix)
     if matrix.ndim != 2:
         found = f"a {type(probs).__name__}" if hasattr(probs, "__next__") else f"{tuple(matrix.shape)}"
+        found = "None" if probs is None else found
         raise InputError(name, f"{what}must have the shape (n, k)", found=found)
     if kind.kind not in "fiub":
         raise InputError(name, f"{what}must be an array of numbers", found=_what_else(probs, matrix))

@@ -76,6 +76,7 @@ class LazyRows(Rows):
         self.sizes: Ints = sizes[sizes > 0]
         held = np.flatnonzero(sizes > 0)
         self._chunks = array.to_delayed()[held, 0]
+        self._picked: list[Ints | None] = [None] * len(held)  # which rows of the chunks, if not all
         self.labels = None if labels is None else labels.rechunk((array.chunks[0],)).to_delayed()[held]
         self._few: tuple[Ints, Rows] = np.empty(0, dtype=np.int64), Rows(np.empty((0, self.k)))
         self._peeked: tuple[Ints, Array] | None = None
@@ -107,7 +108,7 @@ class LazyRows(Rows):
         """Return some columns of some rows, as they came; nobody is told."""
         if self._peeked is not None and not isinstance(rows, slice) and np.array_equal(rows, self._peeked[0]):
             return self._peeked[1]
-        found: Array = _computed(self._matrix[rows][:, columns])
+        found: Array = computed([Waiting(self._matrix[rows][:, columns], 0)])[0]
         return found
 
     def some(self, rows: Ints) -> Rows:
@@ -116,7 +117,7 @@ class LazyRows(Rows):
             return Rows(np.empty((0, self.k), dtype=self._matrix.dtype), *self.seen_as)
         if np.isin(rows, self._few[0]).all():
             return SomeRows(self, rows)
-        return LazyRows(self._matrix[rows], self.options)
+        return SomeLazyRows(self, rows)
 
     def cut(self, values: Any) -> list[Any]:
         """Cut an array with something for each row as the rows are."""
@@ -140,9 +141,9 @@ class LazyRows(Rows):
         once, tuned_by = delayed((see, shared), traverse=False), asdict(tuning())
         seen = delayed(_seen, pure=False, traverse=False)
         return [
-            seen(once, tuned_by, chunk, start, given, each)
-            for chunk, start, given, each in zip(
-                self._chunks, self.starts.tolist(), labels, more, strict=True
+            seen(once, tuned_by, chunk, picked, start, given, each)
+            for chunk, picked, start, given, each in zip(
+                self._chunks, self._picked, self.starts.tolist(), labels, more, strict=True
             )
             if each is not None
         ]
@@ -156,6 +157,17 @@ class LazyRows(Rows):
         more: Sequence[Any] | None = None,
     ) -> Any:
         """Return what a function sees in all chunks, joined in the order of the rows, by a tree."""
+        return computed([self.waiting(see, join, shared, labels, more)])[0]
+
+    def waiting(
+        self,
+        see: Callable[..., Any],
+        join: Callable[[list[Any]], Any],
+        shared: Any,
+        labels: Sequence[Any] | None = None,
+        more: Sequence[Any] | None = None,
+    ) -> "Waiting":
+        """Return the same, not computed yet."""
         from dask.delayed import delayed
 
         none, number = [None] * len(self.sizes), len(self.sizes)
@@ -164,19 +176,64 @@ class LazyRows(Rows):
         while True:
             seen = [meet(join, seen[i : i + _BRANCHES]) for i in range(0, len(seen), _BRANCHES)]
             if len(seen) == 1:
-                break
-        found = _computed(seen[0])
-        tell(self.n)
-        if isinstance(found, InputError):
-            raise found
-        return found
+                return Waiting(seen[0], self.n)
 
 
-def _seen(once: Any, tuned_by: dict[str, Any], matrix: Any, start: int, labels: Any, more: Any) -> Any:
+class SomeLazyRows(LazyRows):
+    """Some of the rows of others, ascending; where several ask about rows of a chunk, it is read once."""
+
+    def __init__(self, rows: LazyRows, chosen: Ints) -> None:
+        vars(self).update(vars(rows))
+        self._rows, self._chosen, self.n, self.labels = rows, chosen, len(chosen), None
+        chunks, sizes = np.unique(np.searchsorted(rows.starts, chosen, side="right") - 1, return_counts=True)
+        self.starts, self.sizes = np.cumsum(sizes) - sizes, sizes
+        self._chunks = rows._chunks[chunks]
+        parts = zip(self.cut(chosen), chunks.tolist(), strict=True)
+        self._picked = [places(part - rows.starts[i], rows._picked[i]) for part, i in parts]
+        self._few, self._peeked = (np.empty(0, dtype=np.int64), Rows(np.empty((0, self.k)))), None
+
+    def peek(self, rows: slice | Ints, columns: Ints) -> Array:
+        """Return some columns of some rows, as they came; nobody is told."""
+        if self._peeked is not None and not isinstance(rows, slice) and np.array_equal(rows, self._peeked[0]):
+            return self._peeked[1]
+        return self._rows.peek(self._chosen[rows], columns)
+
+
+def places(rows: Ints, among: Ints | None) -> Ints:
+    """Return where in a chunk rows are, of which some were picked before."""
+    return rows if among is None else among[rows]
+
+
+class Waiting(NamedTuple):
+    """What is to be computed, of so many rows."""
+
+    value: Any
+    n: int
+
+
+def computed(waiting: Sequence[Waiting]) -> list[Any]:
+    """Compute several things at once, so that each chunk is read once for all of them."""
+    from dask.base import compute
+
+    with warnings.catch_warnings():
+        # A matrix of the noise goes along, and labels that came as an array.
+        warnings.filterwarnings("ignore", message="Sending large graph", category=UserWarning)
+        found = list(compute(*(each.value for each in waiting)))  # type: ignore[no-untyped-call]
+    for answer, each in zip(found, waiting, strict=True):
+        tell(each.n)
+        if isinstance(answer, InputError):
+            raise answer
+    return found
+
+
+def _seen(
+    once: Any, tuned_by: dict[str, Any], matrix: Any, picked: Any, start: int, labels: Any, more: Any
+) -> Any:
     see, shared = once
+    rows = np.asarray(matrix)
     try:
         with tuned(**tuned_by), watching(None):
-            return see(Part(np.asarray(matrix), start, labels, more), *shared)
+            return see(Part(rows if picked is None else rows[picked], start, labels, more), *shared)
     except InputError as error:
         return error
 
@@ -184,13 +241,6 @@ def _seen(once: Any, tuned_by: dict[str, Any], matrix: Any, start: int, labels: 
 def _met(join: Callable[[list[Any]], Any], parts: list[Any]) -> Any:
     refusal = next((each for each in parts if isinstance(each, InputError)), None)
     return join(parts) if refusal is None else refusal
-
-
-def _computed(lazy: Any) -> Any:
-    with warnings.catch_warnings():
-        # A matrix of the noise goes along, and labels that came as an array.
-        warnings.filterwarnings("ignore", message="Sending large graph", category=UserWarning)
-        return lazy.compute()
 
 
 def open_lazy(probs: Any, labels: Any = None, *, least: int = 1, **options: Any) -> LazyRows:
