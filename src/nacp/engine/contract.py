@@ -14,8 +14,8 @@ profile        per row, the weight of the set at several thresholds
 counts         per label, in how many sets it is at several thresholds of its own
 squares        whole numbers per cell: pairs, and what they add to the sum of squared sizes of sets
 sets           the labels in the sets
-gains          per row, what bets on its share gain
-play           how bets go: not of rows, but as often done
+bet            how bets on the shares of rows go, one row after the other
+play           how bets go, given what points gain: not of rows, but as often done
 masked_sums    sums of the rows of a table that masks choose; not of rows either
 split_cells    how many scores of each row are up to some edges, and pairs by cell, for splits
 split_labels   how often each class occurs in the rows that masks choose
