@@ -73,10 +73,10 @@ class Reads:
 
 
 @contextmanager
-def searched(n: int) -> Iterator[Reads]:
-    """Count the reads of calibrate() after the one that checks the rows and scores the labels."""
+def searched(n: int, score: nacp.scores.Score | None = None) -> Iterator[Reads]:
+    """Count the reads of calibrate() after the one that scores the labels; some scores need none for that."""
     reads = Reads(n)
-    reads.see(-n)
+    reads.see(0 if score is not None and score.spec.by_entry else -n)
     with watching(reads.see):
         yield reads
 
@@ -101,7 +101,7 @@ def test_the_search_finds_what_sorting_everything_finds_in_few_reads(score, make
     weights = noise.inverse(K).dense()[labels]
     expected = by_sorting_everything(scores, weights, [1 - alpha for alpha in ALPHAS], rule)
     for alpha, (threshold, estimate) in zip(ALPHAS, expected, strict=True):
-        with searched(N) as reads:
+        with searched(N, score) as reads:
             cal = nacp.calibrate(
                 probs, labels, noise=noise, alpha=alpha, score=score, guarantee="none", crossing=rule
             )
@@ -128,7 +128,7 @@ def test_however_cells_are_cut_there_are_no_more_reads_than_bits(score, make, no
     probs, labels = (part[:600] for part in make_points(make, noise))
     options = {"noise": noise, "alpha": [0.1, 0.4], "score": score, "guarantee": "none"}
     usual = nacp.calibrate(probs, labels, **options)
-    with tuned(hint_pairs=0, hint_entries=1, hint_rows=1, kept_pairs=0, **how), searched(600) as reads:
+    with tuned(hint_pairs=0, hint_entries=1, hint_rows=1, kept_pairs=0, **how), searched(600, score) as reads:
         found = nacp.calibrate(probs, labels, **options)
     assert 2 <= int(reads) <= most
     for cal, same in zip(found, usual, strict=True):
@@ -189,7 +189,7 @@ def test_many_alphas_at_once_find_what_each_finds_alone(score, rule, seed):
     alphas = np.sort(rng.uniform(0.01, 0.5, 12)).tolist()
     for rate in (0.1, 0.2):
         options = {"noise": rate, "score": score, "guarantee": "none", "crossing": rule}
-        with searched(N) as reads:
+        with searched(N, score) as reads:
             found = nacp.calibrate(probs, labels, alpha=alphas, **options)
         assert int(reads) <= 2
         for alpha, cal in zip(alphas, found, strict=True):

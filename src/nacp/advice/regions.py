@@ -11,9 +11,9 @@ import numpy as np
 from nacp._types import Bools, Floats, Ints
 from nacp.calibration import Calibration
 from nacp.coverage import Coverage, Question, Sample, Talk
+from nacp.coverage.asking import Answer
 from nacp.coverage.coverage import oscillation
 from nacp.coverage.questions import add_exactly, exponent_of
-from nacp.coverage.sample import Answer
 from nacp.engine import Block
 from nacp.errors import InputError
 from nacp.guarantees import coverage_under

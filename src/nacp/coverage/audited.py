@@ -14,9 +14,10 @@ import numpy as np
 
 from nacp import engine
 from nacp._types import Bools, Floats
+from nacp.coverage.asking import Answer, Question
 from nacp.coverage.audit import Audit, AuditPlan, AuditWarning, digest
 from nacp.coverage.crossing import ROUNDING
-from nacp.coverage.sample import Answer, Question, Sample
+from nacp.coverage.sample import Sample
 from nacp.engine import Block, Scratch
 from nacp.errors import InputError, warn
 from nacp.noise.matrices import ClassMatrix

@@ -12,8 +12,8 @@ from typing import NamedTuple
 import numpy as np
 
 from nacp._types import Floats, Ints
+from nacp.coverage.asking import Talk
 from nacp.coverage.coverage import Coverage
-from nacp.coverage.sample import Talk
 from nacp.engine.cells import EDGES
 from nacp.stats.bounds import chernoff_tail, upper_tail
 

@@ -7,6 +7,7 @@ import numpy as np
 
 from nacp import engine
 from nacp._types import Bools, Floats, Ints
+from nacp.coverage.asking import Question, Talk, both
 from nacp.coverage.crossing import Cell, Crossing, Rule, Search, cut
 from nacp.coverage.estimator import Estimator, rest_unit
 from nacp.coverage.hint import Hint, hint_from
@@ -17,7 +18,7 @@ from nacp.coverage.questions import (
     Window,
     WindowQuestion,
 )
-from nacp.coverage.sample import Question, Sample, Talk, both
+from nacp.coverage.sample import Sample
 from nacp.coverage.tally import Tally
 from nacp.engine import Block, ByEntry, ByLabel
 from nacp.engine.cells import ENDS

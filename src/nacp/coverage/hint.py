@@ -57,15 +57,17 @@ def hint_from(
     """
     n, whole = points[0], points[0] * points[1]
     keep = np.inf if whole <= few_pairs else None
+    held = np.flatnonzero(tallies[:, 0].sum(axis=0))
+    used = slice(held[0], held[-1] + 1)
+    tallies, ends, held = tallies[:, :, used], ENDS[used.start : used.stop + 1], held - used.start
     search = Search(guess)
-    search.learn(ENDS, np.rint(tallies.sum(axis=0) * (guess.n / rows)).astype(np.int64))
+    search.learn(ends, np.rint(tallies.sum(axis=0) * (guess.n / rows)).astype(np.int64))
     clean = guess.clean(search.edges, search.upto[1] - search.upto[2])[:-1]
     # The error of the pairs' part shows in how the few rows' parts differ; that of the labels' is known.
-    held = np.flatnonzero(tallies[:, 0].any(axis=0))
     net = np.zeros((len(tallies), len(held) + 1), dtype=np.int64)
     for i, tally in enumerate(tallies):
         np.cumsum(np.subtract(*guess.weighed(tally[:, held])[1:]), out=net[i, 1:])
-    net = net[:, np.searchsorted(ENDS[1:][held], search.edges[:-1], side="right")]
+    net = net[:, np.searchsorted(ends[1:][held], search.edges[:-1], side="right")]
     scale = np.sqrt(len(tallies)) / rows * guess.unit
     error = np.std(net.astype(np.float64), axis=0, ddof=1) * scale
     error = tuning().hint_errors * np.hypot(error, guess.label_error(search.edges[:-1], n))

@@ -14,8 +14,9 @@ import numpy as np
 
 from nacp import engine
 from nacp._types import Array, Floats, Ints
+from nacp.coverage.asking import Answer, OrderedQuestion, Question, Talk
 from nacp.coverage.questions import SharesQuestion
-from nacp.coverage.sample import Answer, OrderedQuestion, Question, Sample, Talk, glanced_at
+from nacp.coverage.sample import Sample, glanced_at
 from nacp.engine import Scratch
 from nacp.engine.cells import CELLS
 from nacp.points import Rows, open_rows

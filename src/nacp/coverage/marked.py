@@ -13,9 +13,9 @@ import numpy as np
 
 from nacp import engine
 from nacp._types import Bools, Floats, Ints
+from nacp.coverage.asking import Answer, Question, Talk, together
 from nacp.coverage.crossing import ROUNDING, Rule
 from nacp.coverage.parting import Crossings, Events, EventsQuestion, Path
-from nacp.coverage.sample import Answer, Question, Talk, together
 from nacp.engine import Block
 
 if TYPE_CHECKING:

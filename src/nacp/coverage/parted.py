@@ -14,12 +14,13 @@ import numpy as np
 
 from nacp import engine
 from nacp._types import Bools, Floats, Ints
+from nacp.coverage.asking import Talk
 from nacp.coverage.coverage import written
 from nacp.coverage.crossing import ROUNDING, Rule
 from nacp.coverage.estimator import rest_unit, whole
 from nacp.coverage.marked import MarksQuestion, counted_crossings
 from nacp.coverage.parting import Crossings, Events, Known, PartedTally, PartedWindow, Path, Scores
-from nacp.coverage.sample import Sample, Talk
+from nacp.coverage.sample import Sample
 from nacp.engine import Block, PerRow
 from nacp.engine.cells import EDGES
 from nacp.engine.contract import ByLabel, Whole

@@ -5,8 +5,8 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from nacp._types import Bools, Floats, Ints
+from nacp.coverage.asking import Answer, Question
 from nacp.coverage.crossing import ROUNDING, Rule
-from nacp.coverage.sample import Answer, Question
 from nacp.engine import Block
 from nacp.engine.cells import EDGES
 from nacp.points.arrays import rows_at_once

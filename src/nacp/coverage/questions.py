@@ -10,8 +10,9 @@ import numpy as np
 
 from nacp import engine
 from nacp._types import Floats, Ints
+from nacp.coverage.asking import Answer, Question
 from nacp.coverage.crossing import Cell
-from nacp.coverage.sample import Answer, Question, Sample
+from nacp.coverage.sample import Sample
 from nacp.engine import Block, Keep, Kept
 from nacp.engine.cells import CELLS, EDGES
 from nacp.engine.contract import PerRow, Weights

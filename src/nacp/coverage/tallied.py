@@ -13,11 +13,12 @@ from typing import NamedTuple, TypeVar
 import numpy as np
 
 from nacp._types import Floats, Ints
+from nacp.coverage.asking import Question, Talk
 from nacp.coverage.counts import MOST_POINTS, PLACES, Counts, label_shares, own_unit
 from nacp.coverage.coverage import Coverage, Estimates
 from nacp.coverage.crossing import EVERYWHERE, NOWHERE, ROUNDING, Crossing, Rule
 from nacp.coverage.estimator import rest_unit
-from nacp.coverage.sample import Question, Sample, Talk
+from nacp.coverage.sample import Sample
 from nacp.coverage.tally import Tally
 from nacp.engine.cells import EDGES
 from nacp.noise import Noise

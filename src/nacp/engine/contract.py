@@ -38,7 +38,7 @@ import numpy as np
 
 from nacp._types import Array, Floats, Ints
 from nacp.engine.codes import Codes, codes_of_formula
-from nacp.engine.formula import Formula
+from nacp.engine.formula import Expression, Formula
 
 
 @dataclass(frozen=True)
@@ -62,6 +62,11 @@ class Spec:
     ranked: bool = False
     seed: int | None = None
     of_rows: Callable[[Array], Array] | None = None
+
+    @property
+    def by_entry(self) -> bool:
+        """Whether the score of a label depends on its own entry alone."""
+        return not self.ranked and isinstance(self.formula, Expression)
 
     @cached_property
     def codes(self) -> Codes | None:

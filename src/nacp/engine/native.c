@@ -466,6 +466,14 @@ static void count_tail(const Tally *tally, const Block *block, const Row *row, w
     count_upto(tally, &tail, block->k, weighed[CUTS]);
 }
 
+/* Count all labels of a row of floats whose score is -p: their cells are their leading bits. */
+static void tally_floats(word *pairs, const Block *block, word i)
+{
+    const Half *bits = row_at(block, i);
+    const int32_t *negative = cells.codes + 3 * LEADING;
+    for (word column = 0; column < block->k; column++) pairs[negative[bits[2 * column + HIGH_HALF] & 0x7FFF]]++;
+}
+
 static void tally_row(const Tally *tally, const Block *block, Row *row, word i, const word *weights)
 {
     look(row, block, i, tally->limit);
@@ -508,8 +516,13 @@ static int tally_rows(const Call *call, const Tally *tally, const Weights *weigh
     const Block *block = &call->block;
     Row row;
     int good = row_open(&row, block->k);
+    int floats = !block->code && !block->kept.starts && block->width == 4 && !tally->edges && !tally->gains &&
+                 tally->limit == INFINITY && !keeping->numbers;
     for (word i = call->first; good && i < call->last; i++) {
-        tally_row(tally, block, &row, i, weights_of(weights, block, i));
+        if (floats)
+            tally_floats(tally->pairs, block, i);
+        else
+            tally_row(tally, block, &row, i, weights_of(weights, block, i));
         if (keeping->numbers) good = keep_row(keeping, &row, i);
     }
     row_close(&row);

@@ -924,6 +924,8 @@ static double label_score(Row *row, const Block *block, word i, word label, Stan
 /* ---- Cells: see cells.py ---- */
 
 #define LEADING 0x8000 /* how many different leading bits a magnitude has */
+typedef uint16_t __attribute__((may_alias)) Half;
+#define HIGH_HALF (__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__) /* which half of a float holds them */
 #define BELOW_HALF (0.5 - 0x1p-26)
 
 static struct {

@@ -28,6 +28,8 @@ from nacp.guarantees.pointwise import PointwiseTest, edge_grid
 from nacp.stats.betting import Bets
 from nacp.tuning import tuning
 
+_READ = 128  # rows at a time, while bets are open that what was kept cannot settle
+
 
 @dataclass(frozen=True)
 class PAC(PointwiseTest):
@@ -154,8 +156,11 @@ class BetsQuestion(OrderedQuestion):
         np.maximum.at(self._failed, self._owner[lost], self._place[lost])
         self.done = not len(still)
         self.upto = self.coverage.upto(self._grid[self._place[still]].max(initial=-np.inf))
-        few = max(1, tuning().bets_entries // max(len(still), 1))
-        self.most_rows = None if self.coverage.bets_on_any else few
+        self.most_rows = max(1, tuning().bets_entries // max(len(still), 1))
+        if self.coverage.bets_on_any:
+            # Rows that have to be read are taken some at a time: soon those that were kept will do.
+            kept = self.coverage.sample.kept
+            self.most_rows = None if kept is None or kept.has(self.upto) else max(self.most_rows, _READ)
 
     def settled(self, alphas: list[float], starts: Ints) -> Ints:
         """Return for each alpha the place above the last one where a bet was not won, from a start on."""

@@ -169,6 +169,18 @@ class Rows:
             return found
         return self._gather(rows, columns)
 
+    def one_each(self, columns: Ints) -> Array | None:
+        """Return one entry of each row, if that takes no more than to look at it; the rows are checked later.
+
+        None where entries depend on their row, where they lie in files, and of what is no probability.
+        """
+        if type(self) is not Rows or self._normalize or self.logits or self._width is not None:
+            return None
+        if self.in_files or self._matrix.dtype not in (np.float32, np.float64):
+            return None
+        found: Array = self._matrix[np.arange(self.n), columns]
+        return found if np.all((found >= 0) & (found <= 1)) else None
+
     def slices(self) -> Iterator[slice]:
         """Cut the rows into blocks."""
         return row_slices(self.n, self.k, self.at_once)
