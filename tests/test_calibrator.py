@@ -3,6 +3,7 @@
 import json
 import os
 import pickle
+import time
 import warnings
 from functools import partial
 from pathlib import Path
@@ -92,7 +93,7 @@ def test_single_rows_wait_for_more_and_none_is_lost(points, tmp_path):
                 with pytest.raises(nacp.InputError, match="probs holds NaN"):
                     stream.update(row, noisy[:1])
         assert stream.n == 40
-        assert stream._tallied is None, "so that they are counted together"
+        assert stream._held[0] is None, "so that they are counted together"
         return stream
 
     one_by_one().save(tmp_path / "state")
@@ -106,6 +107,34 @@ def test_single_rows_wait_for_more_and_none_is_lost(points, tmp_path):
     assert quiet(one_by_one().finish, guarantee="none") == quiet(whole.finish, guarantee="none")
     with pytest.raises(nacp.InputError, match="probs must be float32, as the points before were"):
         one_by_one().update(probs[:1].astype(np.float64), noisy[:1])
+
+
+def test_rows_that_come_while_others_are_counted_are_not_lost(points, monkeypatch):
+    """As when one thread asks, and another one goes on to update."""
+    probs, _, noisy = points
+    stream = fed(nacp.Calibrator(K, noise=None), probs[:30], noisy[:30], [])
+    count = nacp.Calibrator._counts_of
+
+    def meanwhile(self, rows, labels):
+        if stream.n == 30:
+            stream.update(probs[30:31], noisy[30:31])
+        return count(self, rows, labels)
+
+    monkeypatch.setattr(nacp.Calibrator, "_counts_of", meanwhile)
+    assert quiet(stream.finish).n in (30, 31)
+    assert stream.n == 31
+    assert stream == fed(stream.fresh(), probs[:31], noisy[:31], [])
+
+
+def test_a_row_takes_no_longer_when_many_wait():
+    stream, row, label = nacp.Calibrator(2, noise=0.2), np.full((1, 2), 0.5), np.zeros(1, dtype=int)
+    times = []
+    for _ in range(6000):
+        start = time.perf_counter()
+        stream.update(row, label)
+        times.append(time.perf_counter() - start)
+    assert stream._held[0] is None
+    assert np.median(times[-500:]) < 3 * np.median(times[:500])
 
 
 def test_several_labels_and_annotators_add_up_too(points):

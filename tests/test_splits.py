@@ -150,6 +150,21 @@ def test_splits_done_at_once_are_those_done_one_by_one(score, crossing, monkeypa
             assert getattr(first, name).tobytes() == getattr(other, name).tobytes()
 
 
+@pytest.mark.parametrize("k", [5000, 65_535, 65_536])
+def test_splits_of_many_classes_are_the_same_by_both_engines(k):
+    """Few sums of so many fit into 16 bits, or none."""
+    pytest.importorskip("nacp.engine._native", reason="the compiled engine was not built")
+    probs = np.random.default_rng(0).random((20, k))
+    probs /= probs.sum(axis=1, keepdims=True)
+    found = []
+    for name in ("numpy", "native"):
+        with engine.using(name):
+            ran = {"noise": 0.2, "splits": 3, "alpha": 0.4, "methods": six_methods(k)[:3]}
+            found.append(splits.run_splits(probs, probs.argmax(axis=1), **ran))
+    assert found[0].thresholds.tobytes() == found[1].thresholds.tobytes()
+    assert found[0].sizes.tobytes() == found[1].sizes.tobytes()
+
+
 @pytest.mark.parametrize("given", [False, True])
 def test_splits_are_drawn_by_numpy_if_the_engine_draws_others(given, monkeypatch):
     """As with a version of NumPy whose generators give other numbers."""

@@ -124,7 +124,7 @@ class Calibrator(State):
         kept = {
             name: value for name, value in vars(self).items() if name not in ("_ends", "_marks", "_known")
         }
-        return kept | {"_tallied": self._counts, "_waiting": []}
+        return kept | {"_held": (self._counts, [], 0)}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         vars(self).update(state)
@@ -151,8 +151,7 @@ class Calibrator(State):
         batch = self.fresh()
         batch._several, batch._widths = self._severally(numbers), self._wide(rows.widths, rows)
         warn_of_repeats(rows)
-        if self._waits(probs, numbers):
-            self._several, self._widths = batch._several, batch._widths
+        if self._waits(batch, probs, numbers):
             return
         batch._counts = self._counts_under(batch._several, rows, numbers, batch._played)
         self._take(batch)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from threading import Lock
 from typing import Any, Self, TypeAlias
 
 import numpy as np
@@ -22,6 +23,7 @@ Model: TypeAlias = tuple[Noise, float]  # a noise model, and the radius up to wh
 SETTINGS = ("k", "noise", "score", "classes", "normalize", "from_logits", "bets", "alphas", "points")
 NOTHING = Counts(0, 0, np.zeros(1, dtype=np.int64), {})
 _WAITING = 1 << 16  # entries of rows that wait to be counted
+_HOLDING = Lock()  # while it is replaced what a stream holds, not while rows are counted
 INSTEAD = '"binomial" and "nacp" (uniform noise), "expected", "acnl", "crcp" and "none"'
 
 
@@ -42,8 +44,8 @@ class State:
     _known: dict[bool, dict[Model, ClassMatrix]]  # W, for one label for each point, and for several
 
     def _forget(self) -> None:
-        self._tallied: Counts | None = None
-        self._waiting: list[tuple[Array, Ints]] = []  # rows and labels that are counted with the next ones
+        # Counts, rows and labels that are counted with the next ones, and how many rows these are.
+        self._held: tuple[Counts | None, list[tuple[Array, Ints]], int] = None, [], 0
         self._widths: Widths | None = None
         self._several = False
         self._played: dict[Model, BetsQuestion] = {}
@@ -51,36 +53,46 @@ class State:
     @property
     def n(self) -> int:
         """How many points were counted."""
-        waiting = sum(len(labels) for _, labels in self._waiting)
-        return waiting + (0 if self._tallied is None else self._tallied.n)
+        counts, _, waiting = self._held
+        return waiting + (0 if counts is None else counts.n)
 
     @property
     def _counts(self) -> Counts | None:
         """What was counted of all points."""
-        if self._waiting:
-            rows, labels = (np.concatenate(each) for each in zip(*self._waiting, strict=True))
-            self._tallied, self._waiting = (self._tallied or NOTHING) + self._counts_of(rows, labels), []
-        return self._tallied
+        with _HOLDING:
+            held, waiting = self._held, self._held[1].copy()
+        if not waiting:
+            return held[0]
+        rows, labels = (np.concatenate(each) for each in zip(*waiting, strict=True))
+        found = (held[0] or NOTHING) + self._counts_of(rows, labels)
+        with _HOLDING:
+            if self._held is held:  # else more have come, from another thread
+                self._counts = found
+        return found
 
     @_counts.setter
     def _counts(self, counts: Counts | None) -> None:
-        self._tallied, self._waiting = counts, []
+        self._held = counts, [], 0
 
     def _counts_of(self, rows: Array, labels: Ints) -> Counts:
         """Count rows that have been checked."""
         raise NotImplementedError
 
-    def _waits(self, probs: object, labels: Ints) -> bool:
-        """Let a few rows wait for more, as it takes as long to count one as to count hundreds.
+    def _waits(self, batch: Self, probs: object, labels: Ints) -> bool:
+        """Let the few rows of a batch wait for more: to count one takes as long as to count hundreds.
 
         Bets are placed at once. Scores and labels of one's own may be wrong, and are to be told so at once.
         """
         known = self.bets is None and self.score.spec.codes is not None and labels.ndim == 1
         if not known or type(probs) is not np.ndarray or self.n + len(probs) > MOST_POINTS:
             return False
-        if (sum(each.size for each, _ in self._waiting) + probs.size) > _WAITING:
-            return False
-        self._waiting.append((probs.copy(), labels.copy()))
+        with _HOLDING:
+            counts, waiting, number = self._held
+            if (number + len(probs)) * self.k > _WAITING:
+                return False
+            waiting.append((probs.copy(), labels.copy()))
+            batch._held = counts, waiting, number + len(probs)
+            vars(self).update(vars(batch))
         return True
 
     def fresh(self) -> Self:

@@ -328,7 +328,8 @@ class Coverage:
     @property
     def bets_on_any(self) -> bool:
         """Whether bets may be placed on any number of rows at once."""
-        return self.sample.here and self.sample.keeps and self.sample.whole and self._known_exactly
+        here = self.sample.here and self.sample.keeps and self._known_exactly
+        return here and self.sample.rows.entries == self.sample.k
 
     @property
     def _known_exactly(self) -> bool:

@@ -106,11 +106,6 @@ class Sample:
     here = True  # whether the rows can be read here
 
     @property
-    def whole(self) -> bool:
-        """Whether all entries of the rows are known."""
-        return self.rows.entries == self.k
-
-    @property
     def few_pairs(self) -> int:
         """How many pairs may be kept from a read."""
         return tuning().kept_pairs

@@ -21,7 +21,6 @@ from nacp.engine.choose import (
     split_cells,
     split_crossings,
     split_draws,
-    split_labels,
     squares,
     tally,
     uniforms,
@@ -38,6 +37,6 @@ __all__ = [
     "Block", "ByEntry", "ByLabel", "CellPairs", "Keep", "Kept", "Lumped", "Pairs", "PerLabel", "PerRow",
     "Scratch", "Spec", "SplitTable", "bet", "check", "counts", "engine_name", "fetch", "inside",
     "is_tensor", "keeps", "kept_block", "label_scores", "masked_sums", "open_block", "play", "profile",
-    "set_of_row", "sets", "split_cells", "split_crossings", "split_draws", "split_labels", "squares",
+    "set_of_row", "sets", "split_cells", "split_crossings", "split_draws", "squares",
     "tally", "traced", "uniforms", "using", "window",
 ]  # fmt: skip

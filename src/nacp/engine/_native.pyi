@@ -86,9 +86,8 @@ def play(
 def vectors(bytes: int, /) -> None: ...
 def learn_cells(table: Any, number: int, /) -> None: ...
 def masked_sums(
-    masks: Any, first: int, last: int, counts: Any, rows: int, width: int, item: int, most: int, out: Any, /
+    masks: Any, first: int, last: int, counts: Any, rows: int, width: int, most: int, out: Any, /
 ) -> None: ...
-def split_labels(masks: Any, first: int, last: int, labels: Any, rows: int, k: int, out: Any, /) -> None: ...
 def split_draws(
     states: Any,
     first: int,
@@ -112,7 +111,6 @@ def split_cells(
     edges: Any,
     cells: Any,
     counts: Any,
-    item: int,
     known: Any,
     stops: Any,
     places: Any,

@@ -210,12 +210,6 @@ def split_cells(*arguments: Any) -> CellPairs | None:
     return found
 
 
-def split_labels(masks: Bools, labels: Array, k: int) -> Ints:
-    """Return how often each class occurs in the rows of each mask: see `nacp.engine.plain.split_labels`."""
-    found: Ints = _CURRENT.get().split_labels(masks, labels, k)
-    return found
-
-
 def split_draws(*arguments: Any) -> tuple[Bools, Array | None] | None:
     """Return which rows calibrate in splits, and noisy labels: see `nacp.engine.plain.split_draws`."""
     drawn: tuple[Bools, Array | None] | None = _CURRENT.get().split_draws(*arguments)
@@ -223,7 +217,7 @@ def split_draws(*arguments: Any) -> tuple[Bools, Array | None] | None:
 
 
 def split_crossings(*arguments: Any) -> None:
-    """Find where the estimates of splits cross targets: see `nacp.engine.plain.split_crossings`."""
+    """Find where the estimates of splits cross targets: see `nacp.engine.native_splits`."""
     _CURRENT.get().split_crossings(*arguments)
 
 

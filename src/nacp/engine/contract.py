@@ -18,9 +18,8 @@ bet            how bets on the shares of rows go, one row after the other
 play           how bets go, given what points gain: not of rows, but as often done
 masked_sums    sums of the rows of a table that masks choose; not of rows either
 split_cells    how many scores of each row are up to some edges, and pairs by cell, for splits
-split_labels   how often each class occurs in the rows that masks choose
 split_draws    which rows calibrate in splits, and noisy labels for each
-split_crossings  where the estimate of splits crosses targets (`SplitTable`), if they can be done at once
+split_crossings  where the estimate of splits crosses targets (`SplitTable`): by who knows the cells of pairs
 fetch          rows of bytes from a file
 =============  ========================================================================================
 
@@ -169,7 +168,7 @@ class Keep(NamedTuple):
 class CellPairs(NamedTuple):
     """Pairs by cell between edges: where each cell starts, and at last all end; scores; rows of int32.
 
-    And the cell of every pair, kept or not, of uint16, if it was asked for: (n, k).
+    And the cell of every pair, kept or not, of uint16: (n, k), if the engine can do splits at once.
     """
 
     starts: Ints

@@ -1249,45 +1249,20 @@ static PyObject *masked_sums(PyObject *self, PyObject *args)
 {
     PyObject *masks, *counts, *out;
     Py_ssize_t first, last, rows, width, most;
-    int item;
     Call call = {.number = 0};
-    if (!PyArg_ParseTuple(args, "OnnOnninO", &masks, &first, &last, &counts, &rows, &width, &item, &most, &out))
+    if (!PyArg_ParseTuple(args, "OnnOnnnO", &masks, &first, &last, &counts, &rows, &width, &most, &out))
         return NULL;
     word number = rows > 0 ? length_of(masks) / rows : 0;
     if (PyErr_Occurred()) return NULL;
-    if (rows < 1 || width < 0 || (width && rows > PY_SSIZE_T_MAX / 8 / width) || (item != 2 && item != 4) ||
-        most < 1 || most > (item == 2 ? UINT16_MAX : UINT32_MAX) || first < 0 || first > last || last > number ||
+    if (rows < 1 || width < 0 || (width && rows > PY_SSIZE_T_MAX / 8 / width) || most < 1 || most > UINT16_MAX ||
+        first < 0 || first > last || last > number ||
         (width && number > PY_SSIZE_T_MAX / 8 / width))
         return refuse("there are no such masks");
-    Masked masked = {.rows = rows, .width = width, .item = item, .most = most};
+    Masked masked = {.rows = rows, .width = width, .most = most};
     int good = array_of(&call, masks, number * rows, 1, NEEDED, &masked.masks) &&
-               array_of(&call, counts, rows * width, item, NEEDED, &masked.counts) &&
+               array_of(&call, counts, rows * width, 2, NEEDED, &masked.counts) &&
                array_of(&call, out, number * width, 8, WRITTEN, &masked.sums);
     if (good) WITHOUT_LOCK(sum_masked(&masked, first, last));
-    DONE(call, good);
-}
-
-static PyObject *split_labels(PyObject *self, PyObject *args)
-{
-    PyObject *masks, *labels, *out;
-    Py_ssize_t first, last, rows, k;
-    Call call = {.number = 0};
-    const uint8_t *chosen;
-    const int32_t *given;
-    word *counts;
-    if (!PyArg_ParseTuple(args, "OnnOnnO", &masks, &first, &last, &labels, &rows, &k, &out)) return NULL;
-    word number = rows > 0 ? length_of(masks) / rows : 0, apart = length_of(labels) / 4 == rows ? 0 : rows;
-    if (PyErr_Occurred()) return NULL;
-    if (rows < 1 || k < 1 || first < 0 || first > last || last > number ||
-        (number && (rows > PY_SSIZE_T_MAX / 8 / number || k > PY_SSIZE_T_MAX / 8 / number)))
-        return refuse("there are no such masks");
-    int good = array_of(&call, masks, number * rows, 1, NEEDED, &chosen) &&
-               array_of(&call, labels, apart ? number * rows : rows, 4, NEEDED, &given) &&
-               array_of(&call, out, number * k, 8, WRITTEN, &counts), labelled = 1;
-    if (good)
-        WITHOUT_LOCK(for (word mask = first; labelled && mask < last; mask++) labelled = count_labels(
-                         chosen + mask * rows, given + mask * apart, rows, k, counts + mask * k));
-    if (good && !labelled) good = refuse("there is no such label") != NULL;
     DONE(call, good);
 }
 
@@ -1322,21 +1297,21 @@ static PyObject *split_cells(PyObject *self, PyObject *args)
     Py_ssize_t first, last, rows, k;
     Call call = {.number = 0};
     Cells cells;
-    if (!PyArg_ParseTuple(args, "OnnnniiOOOiOOOOO", &values, &first, &last, &rows, &k, &cells.width, &cells.minus,
-                          &edges, &of, &counts, &cells.item, &known, &stops, &places, &pair_scores, &pair_rows))
+    if (!PyArg_ParseTuple(args, "OnnnniiOOOOOOOO", &values, &first, &last, &rows, &k, &cells.width, &cells.minus,
+                          &edges, &of, &counts, &known, &stops, &places, &pair_scores, &pair_rows))
         return NULL;
     word number = length_of(edges) / 8, pairs = length_of(pair_rows) / 4;
     int use = counts == Py_None ? NEEDED : OPTIONAL;
     if (PyErr_Occurred()) return NULL;
-    if (k < 1 || k > (cells.item == 2 ? UINT16_MAX : INT32_MAX) || rows < 1 || rows > INT32_MAX || number >= UINT16_MAX ||
+    if (k < 1 || k > UINT16_MAX || rows < 1 || rows > INT32_MAX || number >= UINT16_MAX ||
         rows > PY_SSIZE_T_MAX / 8 / k || (number && rows > PY_SSIZE_T_MAX / 8 / number) || first < 0 || first > last ||
-        last > rows || (cells.width != 4 && cells.width != 8) || (cells.item != 2 && cells.item != 4))
+        last > rows || (cells.width != 4 && cells.width != 8))
         return refuse("there are no such cells");
     cells.rows = rows, cells.k = k, cells.cells = number + 1;
     int good = array_of(&call, values, rows * k, cells.width, NEEDED, &cells.values) &&
                array_of(&call, edges, number, 8, NEEDED, &cells.edges) &&
                array_of(&call, of, rows * k, 2, WRITTEN, &cells.of) &&
-               array_of(&call, counts, rows * number, cells.item, use == NEEDED ? OPTIONAL : WRITTEN, &cells.counts) &&
+               array_of(&call, counts, rows * number, 2, use == NEEDED ? OPTIONAL : WRITTEN, &cells.counts) &&
                array_of(&call, known, cells.cells, 1, use, &cells.known) &&
                array_of(&call, stops, cells.cells, 8, use, &cells.stops) &&
                array_of(&call, places, cells.cells, 8, use == NEEDED ? WRITTEN : OPTIONAL, &cells.places) &&
@@ -1480,7 +1455,6 @@ static PyMethodDef methods[] = {
     {"profile", profile, METH_VARARGS, NULL},   {"sets", sets, METH_VARARGS, NULL},
     {"bet", bet, METH_VARARGS, NULL},           {"play", play, METH_VARARGS, NULL},
     {"masked_sums", masked_sums, METH_VARARGS, NULL}, {"split_draws", split_draws, METH_VARARGS, NULL},
-    {"split_labels", split_labels, METH_VARARGS, NULL},
     {"split_cells", split_cells, METH_VARARGS, NULL}, {"split_crossings", split_crossings, METH_VARARGS, NULL},
     {"vectors", vectors, METH_VARARGS, NULL},   {"learn_cells", learn_cells, METH_VARARGS, NULL},
 #ifndef _WIN32

@@ -33,7 +33,6 @@ from nacp.engine.native_splits import masked_sums as masked_sums
 from nacp.engine.native_splits import split_cells as split_cells
 from nacp.engine.native_splits import split_crossings as split_crossings
 from nacp.engine.native_splits import split_draws as split_draws
-from nacp.engine.native_splits import split_labels as split_labels
 from nacp.engine.scratch import Scratch
 from nacp.engine.threads import over_rows as _over_rows
 

@@ -1,36 +1,29 @@
-"""The verbs of the compiled engine for many splits of rows: twins of those in `nacp.engine.plain`."""
+"""The verbs of the compiled engine for many splits of rows: twins of those in `nacp.engine.plain`.
+
+But for `split_crossings`, which is asked only of who has found the cell of each pair.
+"""
 
 from typing import Any
 
 import numpy as np
 
 from nacp._types import Array, Bools, Floats, Ints
-from nacp.engine import _native
+from nacp.engine import _native, plain
 from nacp.engine.contract import CellPairs, SplitTable
 from nacp.engine.threads import over_rows
 
 
 def masked_sums(masks: Bools, counts: Array, most: int) -> Ints:
     """Return the sums of the rows of counts that each mask chooses: see `nacp.engine.plain.masked_sums`."""
+    if counts.dtype != np.uint16:
+        return plain.masked_sums(masks, counts, most)
     sums = np.zeros((len(masks), counts.shape[1]), dtype=np.int64)
 
     def add(described: tuple[Any, ...], first: int, last: int) -> None:
-        rows, width = counts.shape
-        _native.masked_sums(masks, first, last, counts, rows, width, counts.itemsize, most, sums)
+        _native.masked_sums(masks, first, last, counts, len(counts), counts.shape[1], most, sums)
 
     over_rows(add, (masks, len(masks), counts.size))
     return sums
-
-
-def split_labels(masks: Bools, labels: Array, k: int) -> Ints:
-    """Return how often each class occurs in the rows of each mask: see `nacp.engine.plain.split_labels`."""
-    found = np.zeros((len(masks), k), dtype=np.int64)
-
-    def count(_: tuple[Any, ...], first: int, last: int) -> None:
-        _native.split_labels(masks, first, last, labels, masks.shape[1], k, found)
-
-    over_rows(count, (masks, *masks.shape))
-    return found
 
 
 def split_draws(
@@ -47,14 +40,16 @@ def split_draws(
     return masks, noisy
 
 
-def split_cells(values: Array, minus: bool, edges: Floats, known: Array, counts: Array) -> CellPairs:
+def split_cells(values: Array, minus: bool, edges: Floats, known: Array, counts: Array) -> CellPairs | None:
     """Count scores up to edges, and return pairs by cell: see `nacp.engine.plain.split_cells`."""
-    (rows, k), width, item = values.shape, values.itemsize, counts.itemsize
+    if counts.dtype != np.uint16:
+        return None
+    (rows, k), width = values.shape, values.itemsize
     of = np.empty(values.shape, dtype=np.uint16)
     nothing = None, None, None, None, None
 
     def count(_: tuple[Any, ...], first: int, last: int) -> None:
-        _native.split_cells(values, first, last, rows, k, width, minus, edges, of, counts, item, *nothing)
+        _native.split_cells(values, first, last, rows, k, width, minus, edges, of, counts, *nothing)
 
     over_rows(count, (values, *values.shape))
     totals = counts.sum(axis=0, dtype=np.int64)
@@ -65,7 +60,7 @@ def split_cells(values: Array, minus: bool, edges: Floats, known: Array, counts:
         before = counts[:first].sum(axis=0, dtype=np.int64)
         places = starts[:-1] + np.diff(before, prepend=0, append=first * k)
         wanted = known, starts[1:], places, *found
-        _native.split_cells(values, first, last, rows, k, width, minus, edges, of, None, item, *wanted)
+        _native.split_cells(values, first, last, rows, k, width, minus, edges, of, None, *wanted)
 
     over_rows(place, (values, *values.shape))
     return CellPairs(starts, *found, of)
@@ -80,7 +75,27 @@ def split_crossings(
     found: Floats,
     open_: Ints,
 ) -> None:
-    """Find where the estimates of splits cross targets: see `nacp.engine.plain.split_crossings`."""
+    """Find thresholds, test sizes and test coverages of splits, each as for that split alone.
+
+    Parameters
+    ----------
+    table : SplitTable
+        What they share.
+    calibration : int
+        How many rows calibrate.
+    rule : tuple of bool and float
+        Whether the last crossing is looked for, and how close below a target it counts as reached.
+    drawn : tuple of arrays
+        Which rows calibrate, (splits, rows); noisy labels, of int32, the same or (rows,); and how many pairs
+        of these rows score up to each edge, (splits, edges).
+    columns : tuple of arrays
+        Whether a column sees the true labels, what each label adds to the estimate and what each pair adds,
+        which is not positive: (columns, 3); the units of both, (columns, 2); and targets, (splits, columns).
+    found : array of shape (3, splits, columns)
+        Where they are written.
+    open_ : array of int64 of shape (splits,)
+        How far each split is; written to. Those that are done or left to who asks are not looked at.
+    """
     described = (*table[:-1], table.values.itemsize, table.minus)
 
     def cross(_: tuple[Any, ...], first: int, last: int) -> None:

@@ -15,9 +15,7 @@ from nacp.engine.hashing import hashed_uniforms
 from nacp.engine.plain import fetch as fetch
 from nacp.engine.plain import masked_sums as masked_sums
 from nacp.engine.plain import split_cells as split_cells
-from nacp.engine.plain import split_crossings as split_crossings
 from nacp.engine.plain import split_draws as split_draws
-from nacp.engine.plain import split_labels as split_labels
 from nacp.engine.ranks import (
     LabelRanks,
     evaluate,

@@ -5,7 +5,7 @@ import os
 import numpy as np
 
 from nacp._types import Array, Bools, Floats, Ints
-from nacp.engine.contract import OTHER_SPLIT, CellPairs, SplitTable
+from nacp.engine.contract import CellPairs
 
 _MASKED_ROWS = 1 << 13
 
@@ -68,22 +68,6 @@ def split_cells(values: Array, minus: bool, edges: Floats, known: Array, counts:
     return None
 
 
-def split_labels(masks: Bools, labels: Array, k: int) -> Ints:
-    """Return how often each class occurs among the labels of the rows that masks choose: (masks, k).
-
-    Parameters
-    ----------
-    masks : array of bool of shape (masks, rows)
-        Which rows each of them chooses.
-    labels : array of int32 of shape (rows,), or (masks, rows)
-        Labels from 0 to k - 1.
-    k : int
-        The number of classes.
-    """
-    every = np.broadcast_to(labels, masks.shape)
-    return np.array([np.bincount(each[mask], minlength=k) for mask, each in zip(masks, every, strict=True)])
-
-
 def split_draws(
     states: Array, labels: Array, k: int, calibration: int, rate: float | None
 ) -> tuple[Bools, Array | None] | None:
@@ -103,38 +87,3 @@ def split_draws(
         That of the noise; None if no labels are wanted.
     """
     return None
-
-
-def split_crossings(
-    table: SplitTable,
-    calibration: int,
-    rule: tuple[bool, float],
-    drawn: tuple[Bools, Array, Ints],
-    columns: tuple[Ints, Floats, Floats],
-    found: Floats,
-    open_: Ints,
-) -> None:
-    """Find thresholds, test sizes and test coverages of splits, each as for that split alone.
-
-    This engine leaves every split to who asks.
-
-    Parameters
-    ----------
-    table : SplitTable
-        What they share.
-    calibration : int
-        How many rows calibrate.
-    rule : tuple of bool and float
-        Whether the last crossing is looked for, and how close below a target it counts as reached.
-    drawn : tuple of arrays
-        Which rows calibrate, (splits, rows); noisy labels, of int32, the same or (rows,); and how many pairs
-        of these rows score up to each edge, (splits, edges).
-    columns : tuple of arrays
-        Whether a column sees the true labels, what each label adds to the estimate and what each pair adds,
-        which is not positive: (columns, 3); the units of both, (columns, 2); and targets, (splits, columns).
-    found : array of shape (3, splits, columns)
-        Where they are written.
-    open_ : array of int64 of shape (splits,)
-        How far each split is; written to. Those that are done or left to who asks are not looked at.
-    """
-    open_[:] = OTHER_SPLIT

@@ -12,41 +12,38 @@
 #define MASKED_AT_ONCE 64
 
 typedef struct {
-    const void *counts;   /* rows x width, none above `most`, of `item` bytes: 2 or 4 */
-    const uint8_t *masks; /* masks x rows: 0 or 1 */
+    const uint16_t *counts; /* rows x width, none above `most` */
+    const uint8_t *masks;   /* masks x rows: 0 or 1 */
     word rows, width, most;
-    int item;
     word *sums; /* masks x width */
 } Masked;
 
 /* Add up the rows of at most 64 that bits choose, five vectors of columns at a time, the last of which may begin
    among those before it. */
 #define PANEL 5
-#define ADD_CHOSEN(NAME, TYPE, LANES, VECTOR)                                                                   \
-    typedef TYPE VECTOR __attribute__((vector_size(64), aligned(sizeof(TYPE))));                                \
-    WIDE static void NAME(const TYPE *restrict counts, word width, uint64_t bits, word *restrict sums)          \
-    {                                                                                                           \
-        word last = width - LANES;                                                                              \
-        for (word column = 0; last >= 0 && column < width; column += PANEL * LANES) {                           \
-            VECTOR sum[PANEL] = {{0}};                                                                          \
-            word starts[PANEL];                                                                                 \
-            for (int v = 0; v < PANEL; v++) starts[v] = least_of(column + v * LANES, last);                     \
-            for (uint64_t left = bits; left; left &= left - 1) {                                                \
-                const TYPE *row = counts + __builtin_ctzll(left) * width;                                       \
-                for (int v = 0; v < PANEL; v++) sum[v] += *(const VECTOR *)(row + starts[v]);                   \
-            }                                                                                                   \
-            TYPE room[PANEL][LANES];                                                                            \
-            memcpy(room, sum, sizeof room);                                                                     \
-            for (word v = 0; v < PANEL && column + v * LANES < width; v++) {                                    \
-                word known = column + v * LANES - starts[v]; /* some columns were added before */               \
-                for (word c = 0; c < LANES; c++) sums[starts[v] + c] += c < known ? 0 : room[v][c];             \
-            }                                                                                                   \
-        }                                                                                                       \
-        for (uint64_t left = last < 0 ? bits : 0; left; left &= left - 1)                                       \
-            for (word c = 0; c < width; c++) sums[c] += counts[__builtin_ctzll(left) * width + c];              \
+#define COLUMNS 32
+typedef uint16_t Columns __attribute__((vector_size(64), aligned(2)));
+WIDE static void add_chosen(const uint16_t *restrict counts, word width, uint64_t bits, word *restrict sums)
+{
+    word last = width - COLUMNS;
+    for (word column = 0; last >= 0 && column < width; column += PANEL * COLUMNS) {
+        Columns sum[PANEL] = {{0}};
+        word starts[PANEL];
+        for (int v = 0; v < PANEL; v++) starts[v] = least_of(column + v * COLUMNS, last);
+        for (uint64_t left = bits; left; left &= left - 1) {
+            const uint16_t *row = counts + __builtin_ctzll(left) * width;
+            for (int v = 0; v < PANEL; v++) sum[v] += *(const Columns *)(row + starts[v]);
+        }
+        uint16_t room[PANEL][COLUMNS];
+        memcpy(room, sum, sizeof room);
+        for (word v = 0; v < PANEL && column + v * COLUMNS < width; v++) {
+            word known = column + v * COLUMNS - starts[v]; /* some columns were added before */
+            for (word c = 0; c < COLUMNS; c++) sums[starts[v] + c] += c < known ? 0 : room[v][c];
+        }
     }
-ADD_CHOSEN(add_chosen_16, uint16_t, 32, Vector16)
-ADD_CHOSEN(add_chosen_32, uint32_t, 16, Vector32)
+    for (uint64_t left = last < 0 ? bits : 0; left; left &= left - 1)
+        for (word c = 0; c < width; c++) sums[c] += counts[__builtin_ctzll(left) * width + c];
+}
 
 /* Which of at most 64 bytes, all 0 or 1, are 1. */
 static uint64_t mask_bits(const uint8_t *bytes, word number)
@@ -57,36 +54,17 @@ static uint64_t mask_bits(const uint8_t *bytes, word number)
     return bits;
 }
 
-/* Add to the sums of one mask what it chooses from `start` to `stop`. */
-static void add_masked(const Masked *masked, word mask, word start, word stop)
-{
-    uint64_t bits = mask_bits(masked->masks + mask * masked->rows + start, stop - start);
-    word width = masked->width, *sums = masked->sums + mask * width;
-    if (masked->item == 2)
-        add_chosen_16((const uint16_t *)masked->counts + start * width, width, bits, sums);
-    else
-        add_chosen_32((const uint32_t *)masked->counts + start * width, width, bits, sums);
-}
-
 /* The sums of the masks from `first` to `last`. */
 static void sum_masked(const Masked *masked, word first, word last)
 {
-    word step = (masked->item == 2 ? UINT16_MAX : UINT32_MAX) / masked->most; /* sums of so many rows fit */
-    step = least_of(step, MASKED_AT_ONCE);
+    word width = masked->width, step = least_of(UINT16_MAX / masked->most, MASKED_AT_ONCE); /* sums of so many fit */
     for (word start = 0; start < masked->rows; start += step) {
-        word stop = least_of(start + step, masked->rows);
-        for (word mask = first; mask < last; mask++) add_masked(masked, mask, start, stop);
+        word number = least_of(step, masked->rows - start);
+        for (word mask = first; mask < last; mask++) {
+            uint64_t bits = mask_bits(masked->masks + mask * masked->rows + start, number);
+            add_chosen(masked->counts + start * width, width, bits, masked->sums + mask * width);
+        }
     }
-}
-
-/* How often each class occurs among the labels of the rows that a mask chooses; returns whether all are labels. */
-static int count_labels(const uint8_t *restrict mask, const int32_t *restrict labels, word rows, word k,
-                        word *restrict counts)
-{
-    uint32_t highest = 0;
-    for (word i = 0; i < rows; i++) highest = (uint32_t)labels[i] > highest ? (uint32_t)labels[i] : highest;
-    for (word i = 0; highest < k && i < rows; i++) counts[labels[i]] += mask[i];
-    return highest < k;
 }
 
 /* ---- Draws: the numbers of NumPy's generator, PCG64, from a state on. ---- */
@@ -259,8 +237,7 @@ typedef struct {
     int width, minus;
     const double *edges;
     uint16_t *of; /* rows x k: the cell of each pair; written as they are counted, and then read */
-    int item;
-    void *counts;         /* rows x edges, of `item` bytes: how many scores of a row are up to each edge */
+    uint16_t *counts;     /* rows x edges: how many scores of a row are up to each edge */
     const uint8_t *known; /* whether pairs of a cell are wanted, and if so, */
     const word *stops;    /* where their places end, */
     word *places;         /* and the next one */
@@ -268,91 +245,41 @@ typedef struct {
     int32_t *pair_rows;
 } Cells;
 
-/* The sign, the exponent and some bits of a number, in the order of numbers; -0 is 0. */
-static inline int32_t leading(double score)
-{
-    int64_t bits;
-    score += 0.0;
-    memcpy(&bits, &score, sizeof bits);
-    return (int32_t)((bits ^ (bits >> 63 & INT64_MAX)) >> 44);
-}
-
-/* The same, but between 1/2 and 1 of the distance from 1, so that buckets are fine near 1, too. */
-static inline int32_t bucket_of(double score)
-{
-    int32_t half = leading(0.5), one = leading(1.0);
-    int32_t low = leading(score), below = 2 * half - leading(1 - score), above = low - one + 2 * half + 1;
-    return score < 0.5 ? low : score < 1 ? below : above;
-}
-
-/* How many edges are in buckets before each, from a first bucket on, before which there are none. */
-typedef struct {
-    int32_t first, last;
-    uint16_t *before;
-} Buckets;
-
-static int buckets_open(Buckets *buckets, const double *edges, word number)
-{
-    buckets->first = number ? bucket_of(edges[0]) - 1 : 0;
-    buckets->last = number ? bucket_of(edges[number - 1]) + 1 : 0;
-    buckets->before = malloc(sizeof *buckets->before * (size_t)(buckets->last - buckets->first + 2));
-    if (!buckets->before) return 0;
-    word edge = 0;
-    for (int32_t bucket = buckets->first; bucket <= buckets->last + 1; bucket++) {
-        while (edge < number && bucket_of(edges[edge]) < bucket) edge++;
-        buckets->before[bucket - buckets->first] = (uint16_t)edge;
-    }
-    return 1;
-}
-
-/* The scores of a row, and their buckets, as far as there are edges. */
-WIDE static void bucket_row(const Cells *cells, word row, const Buckets *buckets, double *restrict scores,
-                            int32_t *restrict places)
-{
-    word k = cells->k;
-    if (cells->width == 4)
-        for (word l = 0; l < k; l++) scores[l] = ((const float *)cells->values + row * k)[l];
-    else
-        memcpy(scores, (const double *)cells->values + row * k, sizeof *scores * (size_t)k);
-    for (word l = 0; cells->minus && l < k; l++) scores[l] = -scores[l];
-    int32_t first = buckets->first, last = buckets->last;
-    for (word l = 0; l < k; l++) {
-        int32_t bucket = bucket_of(scores[l]);
-        bucket = bucket < first ? first : bucket;
-        places[l] = (bucket > last ? last : bucket) - first;
-    }
-}
-
-static inline word cell_in(const Cells *cells, const Buckets *buckets, double score, int32_t place)
-{
-    word cell = buckets->before[place], end = buckets->before[place + 1];
-    while (cell < end && cells->edges[cell] < score) cell++;
-    return cell;
-}
-
-/* Count the scores of a row in each cell; in turns, as one count waits for the last in the same cell. */
-static void count_row(const Cells *cells, const Buckets *buckets, word row, const double *scores, const int32_t *places,
-                      uint32_t *numbers)
-{
-    word k = cells->k, all = cells->cells, edges = all - 1;
-    memset(numbers, 0, sizeof *numbers * (size_t)(4 * all));
-    for (word l = 0; l < k; l++) {
-        word cell = cell_in(cells, buckets, scores[l], places[l]);
-        cells->of[row * k + l] = (uint16_t)cell;
-        numbers[(l & 3) * all + cell]++;
-    }
-    uint32_t upto = 0;
-    for (word c = 0; c < edges; c++) {
-        upto += numbers[c] + numbers[all + c] + numbers[2 * all + c] + numbers[3 * all + c];
-        if (cells->item == 2) ((uint16_t *)cells->counts)[row * edges + c] = (uint16_t)upto;
-        else ((uint32_t *)cells->counts)[row * edges + c] = upto;
-    }
-}
-
 static inline double score_at(const void *values, int width, int minus, word place)
 {
     double value = width == 4 ? ((const float *)values)[place] : ((const double *)values)[place];
     return minus ? -value : value;
+}
+
+/* The cells of the scores of a row, all of them halved together. `scores` has room for a row's. */
+WIDE static void find_cells(const Cells *cells, word row, double *restrict scores, int32_t *restrict found)
+{
+    word k = cells->k;
+    const double *edges = cells->edges;
+    for (word l = 0; l < k; l++) {
+        scores[l] = score_at(cells->values, cells->width, cells->minus, row * k + l);
+        found[l] = 0;
+    }
+    for (int32_t left = (int32_t)cells->cells - 1, half; left > 0; left -= half) {
+        half = (left + 1) / 2;
+        for (word l = 0; l < k; l++) found[l] += edges[found[l] + half - 1] < scores[l] ? half : 0;
+    }
+}
+
+/* Count the scores of a row in each cell; in turns, as one count waits for the last in the same cell. */
+static void count_row(const Cells *cells, word row, const int32_t *found, uint32_t *numbers)
+{
+    word k = cells->k, all = cells->cells, edges = all - 1;
+    memset(numbers, 0, sizeof *numbers * (size_t)(4 * all));
+    for (word l = 0; l < k; l++) {
+        cells->of[row * k + l] = (uint16_t)found[l];
+        numbers[(l & 3) * all + found[l]]++;
+    }
+    uint32_t upto = 0;
+    for (word c = 0; c < edges; c++) {
+        upto += numbers[c] + numbers[all + c] + numbers[2 * all + c] + numbers[3 * all + c];
+        cells->counts[row * edges + c] = (uint16_t)upto;
+    }
 }
 
 /* Put the pairs of a row in their places; returns whether they fit. `labels` has room for a row's. */
@@ -377,20 +304,19 @@ static int place_row(const Cells *cells, word row, int32_t *labels)
    not fit. */
 static int sort_into_cells(const Cells *cells, word first, word last)
 {
-    Buckets buckets = {.before = NULL};
     double *scores = malloc(sizeof *scores * (size_t)cells->k);
-    int32_t *places = malloc(sizeof *places * (size_t)cells->k);
+    int32_t *found = malloc(sizeof *found * (size_t)cells->k);
     uint32_t *numbers = malloc(sizeof *numbers * (size_t)(4 * cells->cells));
-    int good = scores && places && numbers && buckets_open(&buckets, cells->edges, cells->cells - 1);
+    int good = scores && found && numbers;
     for (word row = first; good > 0 && row < last; row++) {
         if (!cells->counts) {
-            if (!place_row(cells, row, places)) good = -1;
+            if (!place_row(cells, row, found)) good = -1;
             continue;
         }
-        bucket_row(cells, row, &buckets, scores, places);
-        count_row(cells, &buckets, row, scores, places, numbers);
+        find_cells(cells, row, scores, found);
+        count_row(cells, row, found, numbers);
     }
-    free(scores), free(places), free(numbers), free(buckets.before);
+    free(scores), free(found), free(numbers);
     return good;
 }
 

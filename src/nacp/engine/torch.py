@@ -26,8 +26,7 @@ from nacp.errors import InputError
 NAME = "torch"
 play, keeps, set_of_row = numpy.play, numpy.keeps, numpy.set_of_row
 masked_sums, fetch = numpy.masked_sums, numpy.fetch
-split_cells, split_draws, split_crossings = numpy.split_cells, numpy.split_draws, numpy.split_crossings
-split_labels = numpy.split_labels
+split_cells, split_draws = numpy.split_cells, numpy.split_draws
 
 
 def open_block(

@@ -31,7 +31,6 @@ class Batches:
         self.table = _table(runner) if rises else None
         if self.table is None:
             return
-        self._clean = self.table.rows[0]
         self.sees_clean = [sees_clean for (sees_clean, _), group in groups for _ in group]
         self.methods = [m for _, group in groups for m in group]
         kinds, units = [], []
@@ -65,12 +64,9 @@ class Batches:
         if self.table is None or not len(self.kinds):
             return [None] * len(masks)
         runner, given = self.runner, noisy.astype(np.int32, copy=False)
-        counted = [
-            cache(partial(engine.split_labels, masks, each, runner.rows.k)) for each in (given, self._clean)
-        ]
         wanted = []
-        for s in range(len(masks)):
-            counts = [lambda known=known, s=s: known()[s] for known in counted]
+        for mask, noisy_ones in zip(masks, np.broadcast_to(given, masks.shape), strict=True):
+            counts = [cache(partial(runner.label_counts, mask, each)) for each in (noisy_ones, runner.clean)]
             each = zip(self.sees_clean, self.methods, strict=True)
             wanted.append([pair for sees, m in each for pair in runner.targets(counts[sees], m)])
         corrections, targets = np.moveaxis(np.array(wanted), 2, 0)
@@ -93,9 +89,9 @@ class Batches:
 
 
 def _table(runner: Runner) -> engine.SplitTable | None:
-    """Return what splits share, if the scores of single labels can be looked up in memory."""
-    matrix = runner.score_matrix()
-    if matrix is None:
+    """Return what splits share, if the engine has found the cell of each pair."""
+    matrix, cells = runner.score_matrix(), runner.kept.cells
+    if matrix is None or cells is None:
         return None
     starts = np.searchsorted(runner.clean_scores, runner.ends, side="right")
     totals = np.concatenate([[0], runner.totals, [runner.rows.n * runner.rows.k]])
@@ -107,6 +103,6 @@ def _table(runner: Runner) -> engine.SplitTable | None:
         np.array([starts, runner.kept.starts, totals, np.zeros_like(starts)]),
         runner.kept.scores,
         runner.kept.rows,
-        np.empty(0, dtype=np.uint16) if runner.kept.cells is None else runner.kept.cells,
+        cells,
         *matrix,
     )

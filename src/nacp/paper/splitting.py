@@ -9,7 +9,7 @@ uniform, are found by `calibrate`'s own route.
 """
 
 from collections.abc import Callable, Hashable, Iterable, Iterator
-from functools import partial
+from functools import cache, partial
 from itertools import groupby
 from typing import TypeAlias
 
@@ -106,6 +106,10 @@ class Runner:
         for seen, group in groupby(sorted(own, key=sees), key=sees):
             yield seen, list(group)
 
+    def label_counts(self, mask: Bools, labels: Array) -> Ints:
+        """Return how often each label occurs in some rows."""
+        return np.bincount(labels.compress(mask), minlength=self.rows.k)
+
     def targets(self, counts: Callable[[], Ints], m: int) -> list[tuple[float, float]]:
         """Return correction and target of a method for each alpha, given how often each label occurs."""
         guarantee = self.methods[m].guarantee
@@ -138,13 +142,13 @@ class Runner:
         pooled, windows = self._sorted_scores(np.ones(self.rows.n, dtype=bool), noisy), list[Cell]()
         for (sees_clean, aware), group in self.alike():
             labels, scores = (self.clean, self.clean_scores) if sees_clean else (noisy, pooled)
-            counts = np.bincount(labels[mask], minlength=self.rows.k)
-            targets = [target for m in group for _, target in self.targets(partial(np.array, counts), m)]
+            counts = partial(self.label_counts, mask, labels)
+            targets = [target for m in group for _, target in self.targets(counts, m)]
             windows += self._windows([t for t in targets if t <= 1 + ROUNDING], labels, scores, aware)
         self.windows = merged(windows)
         self.edges = self._edges(pooled)
         self.ends = np.concatenate([[-np.inf], self.edges, [np.inf]])
-        few = self.rows.k < 1 << 12  # then the sums of 16 rows fit into 16 bits, which are added up faster
+        few = self.rows.k < 1 << 16  # then the compiled engine adds them up
         self.counts = np.empty((self.rows.n, len(self.edges)), dtype=np.uint16 if few else np.uint32)
         low, high = self.ends[:-1], self.ends[1:]
         kept = [(window.low <= low) & (high <= window.high) for window in self.windows]
@@ -287,17 +291,17 @@ class Runner:
 
     def _crossings(self, mask: Bools, noisy: Ints, tally: Ints) -> Iterator[tuple[int, int, float, float]]:
         """Yield method, alpha, correction and threshold of the guarantees that cross a corrected target."""
-        known: dict[bool, tuple[Ints, Floats]] = {}
+        known: dict[bool, tuple[Callable[[], Ints], Floats]] = {}
         for (sees_clean, aware), group in self.alike():
             labels = self.clean if sees_clean else noisy
             if sees_clean not in known:
-                counts = np.bincount(labels.compress(mask), minlength=self.rows.k)
-                known[sees_clean] = counts, self._sorted_scores(mask, labels)
+                counted = cache(partial(self.label_counts, mask, labels))
+                known[sees_clean] = counted, self._sorted_scores(mask, labels)
             counts, scores = known[sees_clean]
             wanted = [
                 (m, a, correction, target)
                 for m in group
-                for a, (correction, target) in enumerate(self.targets(partial(np.array, counts), m))
+                for a, (correction, target) in enumerate(self.targets(counts, m))
             ]
             targets = [target for *_, target in wanted]
             if self.estimators[aware].rises_by_labels:
