@@ -153,6 +153,7 @@ static int NAME(checked)(const void *row, word k, double tolerance)
 /* How many entries are at least cuts[j]: floats above 0 that have no other bits than the leading 16. */
 #ifdef HALVES
 typedef int16_t NAME(Halves) __attribute__((vector_size(BYTES)));
+typedef uint32_t NAME(Bits) __attribute__((vector_size(BYTES)));
 #define Halves NAME(Halves)
 
 /* Numbers and one more wherever x is above y. */
@@ -181,7 +182,7 @@ static void NAME(numbers)(const void *row, word k, const double *cuts, word *num
         Halves numbers[CUTS] = {{0}};
         for (stop = least_of(k, column + LANES * INT16_MAX); column < stop; column += 2 * LANES) {
             Mask x = (Mask)NAME(next)(p, column, k), y = (Mask)NAME(next)(p, column + LANES, k);
-            Halves leading = (Halves)((x & ~0xFFFF) | (y >> 16 & 0xFFFF));
+            Halves leading = (Halves)((x & ~0xFFFF) | (Mask)((NAME(Bits))y >> 16));
             EACH_CUT numbers[j] = NAME(one_more)(numbers[j], leading, below[j]);
         }
         EACH_CUT number[j] += NAME(halves)(numbers[j]);
