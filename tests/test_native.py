@@ -140,6 +140,22 @@ def test_both_engines_give_the_same_bits(score, k, dtype):
             np.testing.assert_array_equal(numpys, natives, strict=False, err_msg=f"{kind}, {layout}")
 
 
+@pytest.mark.parametrize("score", SCORES, ids=repr)
+def test_labels_of_probability_0_score_the_same_where_subnormals_are_flushed(score):
+    torch = pytest.importorskip("torch", reason="it can switch them off, as some libraries do when imported")
+    rng = np.random.default_rng(11)
+    values, labels = some_rows("zeros", 50, 20, np.float32, rng), rng.integers(20, size=50)
+    with engine.using("native"):
+        scores = engine.label_scores(engine.open_block(values, score.spec), labels)
+        if not torch.set_flush_denormal(True):
+            pytest.skip("this machine cannot")
+        try:
+            flushed = engine.label_scores(engine.open_block(values, score.spec), labels)
+        finally:
+            torch.set_flush_denormal(False)
+    np.testing.assert_array_equal(scores, flushed)
+
+
 @pytest.mark.parametrize("score", SCORES[:4], ids=repr)
 def test_many_classes(score):
     values = some_rows("plain", 5, 5000, np.float32, np.random.default_rng(0))

@@ -68,15 +68,32 @@ static inline double NAME(mass)(Doubles x)
     return sum;
 }
 
+#ifndef COMPARED
+static inline uint64_t NAME(bits)(Mask chosen)
+{
+    uint64_t bits = 0;
+    for (int lane = 0; lane < LANES; lane++) bits |= (uint64_t)(chosen[lane] & 1) << lane;
+    return bits;
+}
+#endif
+
 /* One bit for each entry of a vector: whether it is at least so large. */
 static inline uint64_t NAME(at_least)(Vector x, TYPE least)
 {
-#ifdef AT_LEAST
-    return (uint32_t)AT_LEAST(x, least);
+#ifdef COMPARED
+    return (uint32_t)COMPARED(x, least, _CMP_GE_OQ);
 #else
-    uint64_t bits = 0;
-    for (int lane = 0; lane < LANES; lane++) bits |= (uint64_t)(x[lane] >= least) << lane;
-    return bits;
+    return NAME(bits)(x >= least);
+#endif
+}
+
+/* The same: whether it is larger. Not at least the next float, which counts as 0 where subnormals are flushed. */
+static inline uint64_t NAME(above)(Vector x, TYPE own)
+{
+#ifdef COMPARED
+    return (uint32_t)COMPARED(x, own, _CMP_GT_OQ);
+#else
+    return NAME(bits)(x > own);
 #endif
 }
 
@@ -136,6 +153,7 @@ static int NAME(checked)(const void *row, word k, double tolerance)
 /* How many entries are at least cuts[j]: floats above 0 that have no other bits than the leading 16. */
 #ifdef HALVES
 typedef int16_t NAME(Halves) __attribute__((vector_size(BYTES)));
+typedef uint32_t NAME(Bits) __attribute__((vector_size(BYTES)));
 #define Halves NAME(Halves)
 
 /* Numbers and one more wherever x is above y. */
@@ -164,7 +182,7 @@ static void NAME(numbers)(const void *row, word k, const double *cuts, word *num
         Halves numbers[CUTS] = {{0}};
         for (stop = least_of(k, column + LANES * INT16_MAX); column < stop; column += 2 * LANES) {
             Mask x = (Mask)NAME(next)(p, column, k), y = (Mask)NAME(next)(p, column + LANES, k);
-            Halves leading = (Halves)((x & ~0xFFFF) | (Mask)((__typeof__(x >> 16))y >> 16 & 0xFFFF));
+            Halves leading = (Halves)((x & ~0xFFFF) | (Mask)((NAME(Bits))y >> 16));
             EACH_CUT numbers[j] = NAME(one_more)(numbers[j], leading, below[j]);
         }
         EACH_CUT number[j] += NAME(halves)(numbers[j]);
@@ -252,12 +270,12 @@ static inline uint64_t NAME(which)(const TYPE *p, word left, TYPE least)
     return left >= 64 ? bits : bits & ((UINT64_C(1) << left) - 1);
 }
 
-/* Add the entries among the next 64 that are at least so large to sums, on the grid. */
-static inline void NAME(add_large)(Doubles *sums, const TYPE *p, word left, TYPE least)
+/* Add the entries among the next 64 that are above one to sums, on the grid. */
+static inline void NAME(add_above)(Doubles *sums, const TYPE *p, word left, TYPE own)
 {
     for (word column = 0; column < 64 && column < left; column += LANES) {
         Vector x = NAME(next)(p, column, left);
-        x = ONLY(x, x >= least);
+        x = ONLY(x, x > own);
         NAME(Part) parts[PARTS];
         LOAD(parts, &x);
         for (int part = 0; part < PARTS; part++)
@@ -266,13 +284,13 @@ static inline void NAME(add_large)(Doubles *sums, const TYPE *p, word left, TYPE
 }
 
 /* Of some entries, 64 or fewer: how many are above an entry, or as large, and the largest. */
-static inline __attribute__((always_inline)) Standing NAME(stand)(const TYPE *p, word n, TYPE own, TYPE more, Vector *most)
+static inline __attribute__((always_inline)) Standing NAME(stand)(const TYPE *p, word n, TYPE own, Vector *most)
 {
     uint64_t above = 0, upto = 0;
     for (word column = 0; column < n; column += LANES) {
         Vector x = NAME(next)(p, column, n);
         *most = NAME(larger)(*most, x);
-        above |= NAME(at_least)(x, more) << column, upto |= NAME(at_least)(x, own) << column;
+        above |= NAME(above)(x, own) << column, upto |= NAME(at_least)(x, own) << column;
     }
     word number = __builtin_popcountll(above);
     return (Standing){0, number, __builtin_popcountll(upto) - number, 0};
@@ -282,15 +300,15 @@ static inline __attribute__((always_inline)) Standing NAME(stand)(const TYPE *p,
 static Standing NAME(standing)(const void *row, word k, double entry)
 {
     const TYPE *p = row;
-    TYPE own = (TYPE)entry, more = NEXT(own);
+    TYPE own = (TYPE)entry;
     Standing found = {0, 0, 0, 0};
     Doubles sums[PARTS] = {{0}};
     Vector most = NAME(next)(p, 0, k);
     for (word column = 0; column < k; column += 64) {
-        Standing part = column + 64 <= k ? NAME(stand)(p + column, 64, own, more, &most)
-                                         : NAME(stand)(p + column, k - column, own, more, &most);
+        Standing part = column + 64 <= k ? NAME(stand)(p + column, 64, own, &most)
+                                         : NAME(stand)(p + column, k - column, own, &most);
         found.above += part.above, found.equal += part.equal;
-        if (part.above) NAME(add_large)(sums, p + column, k - column, more);
+        if (part.above) NAME(add_above)(sums, p + column, k - column, own);
     }
     for (int part = 0; part < PARTS; part++) found.mass += NAME(mass)(sums[part]);
     for (int lane = 0; lane < LANES; lane++) found.most = most[lane] > found.most ? most[lane] : found.most;

@@ -699,10 +699,12 @@ static double largest(const Thresholds *q, const Block *block, word row)
     return most;
 }
 
-/* Prepare ascending thresholds for many scores: where those begin that lie in the same cell as a score. */
-static int index_open(Thresholds *q)
+/* Prepare ascending thresholds for so many scores, if both are many: where those begin that lie in the same cell as a
+   score. */
+static int index_open(Thresholds *q, word scores)
 {
     word number = q->number, cell = 0;
+    if (number <= FEW || number > INT32_MAX || scores <= cells.number) return 1;
     q->ascending = malloc(sizeof *q->ascending * (size_t)(number + 1) + sizeof *q->starts * (size_t)cells.number);
     if (!q->ascending) return 0;
     q->starts = (int32_t *)(q->ascending + number + 1);
@@ -798,11 +800,10 @@ static int thresholds_open(Call *call, PyObject *values, int kind, Thresholds *q
     return array_of(call, values, q->number * each, 8, NEEDED, &q->values);
 }
 
-/* Prepare ascending thresholds for the scores of the rows to do, if both are many. */
-static int index_fits(const Call *call, Thresholds *q)
+static void index_close(Thresholds *q)
 {
-    if (q->number <= FEW || q->number > INT32_MAX || (call->last - call->first) * call->block.k <= cells.number) return 1;
-    return index_open(q);
+    free(q->ascending);
+    q->ascending = NULL, q->starts = NULL;
 }
 
 static PyObject *profile(PyObject *self, PyObject *args)
@@ -818,9 +819,9 @@ static PyObject *profile(PyObject *self, PyObject *args)
     int good = call_open(&call, block, first, last) && thresholds_open(&call, values, kind, &q) &&
                weights_open(&call, labels, entries, &weights) &&
                array_of(&call, out, call.block.rows * q.number, 8, WRITTEN, &sums) &&
-               (kind != SAME || index_fits(&call, &q));
+               (kind != SAME || index_open(&q, (last - first) * call.block.k));
     if (good) WITHOUT_LOCK(good = profile_rows(&call, &q, &weights, sums));
-    free(q.ascending);
+    index_close(&q);
     DONE(call, good);
 }
 
@@ -1022,10 +1023,12 @@ static void gains_in_runs(const Shares *shares, const double *targets, word miss
 typedef struct {
     Shares shares;
     Bets bets;
-    double *values, *targets, *largest;        /* the thresholds; of each bet: its target, its largest stake, */
-    word *columns, *owners, *numbers, *places; /* its threshold, its owner, which one it was; room */
-    int one_each;                              /* whether bet b is at threshold b */
-    word *outcome;                             /* of all that there were */
+    double *values, *targets, *largest; /* the thresholds; of each bet: its target, its largest stake, */
+    word *columns, *owners, *numbers;   /* its threshold, its owner, which one it was */
+    int one_each;                       /* whether bet b is at threshold b */
+    word all, *outcome;                 /* how many bets there were, and what became of each */
+    word *places;                       /* room, */
+    double *gains;                      /* and for the gains of some rows */
 } Table;
 
 /* What row i gains for each bet. */
@@ -1033,7 +1036,7 @@ static void gains_row(const Table *table, const Block *block, Row *row, word i, 
 {
     const Shares *shares = &table->shares;
     word number = shares->q.number, misses = place_of(&shares->q, 0, shares->scores[i]);
-    memset(shares->sums, 0, sizeof *shares->sums * (size_t)(number + 1));
+    memset(shares->sums, 0, sizeof *shares->sums * (size_t)number);
     memset(shares->marks, 0, sizeof *shares->marks * (size_t)(number / 64 + 1));
     row->number = 0;
     if (shares->scale != 0) deal_row(&shares->q, block, row, i, weights, shares->sums, shares->marks);
@@ -1049,70 +1052,89 @@ static void gains_row(const Table *table, const Block *block, Row *row, word i, 
         gains_of(shares->shares, table->columns, table->targets, out, table->bets.bets, shares->part);
 }
 
-/* Whether so many bets are closed that it is worth while to leave them out. A bet below one of the same owner that
-   was lost is closed, too. */
-static int many_closed(Table *table)
+/* A bet below one of the same owner that was lost is of no interest. */
+static void forget(Table *table)
 {
-    word closed = 0, owner = -1;
+    word owner = -1;
     for (word b = table->bets.bets; b-- > 0;) {
         word *outcome = &table->bets.outcome[b];
         if (*outcome == LOST) owner = table->owners[b];
         if (*outcome == OPEN && table->owners[b] == owner) *outcome = FORGOTTEN;
-        closed += *outcome != OPEN;
     }
-    return 8 * closed > table->bets.bets;
 }
 
-/* Leave out the bets that are closed, and the thresholds at which there is none any more. */
-static int leave_out_closed(Table *table)
+/* Whether so many bets are closed that it is worth while to leave them out. */
+static int many_closed(const Bets *bets)
+{
+    word closed = 0;
+    for (word b = 0; b < bets->bets; b++) closed += bets->outcome[b] != OPEN;
+    return 8 * closed > bets->bets;
+}
+
+/* Leave out the bets that are closed, and say what became of them. */
+static void leave_out_bets(Table *table)
 {
     Bets *bets = &table->bets;
     double *parts[] = {bets->wealth, bets->sums,     bets->squares,     bets->stakes,    bets->growth, bets->highest,
                        bets->new_sums, bets->new_squares, table->targets, table->largest};
-    word open = 0, number = 0;
-    memset(table->places, 0, sizeof *table->places * (size_t)(table->shares.q.number + 1));
+    word open = 0;
     for (word b = 0; b < bets->bets; b++) {
         table->outcome[table->numbers[b]] = bets->outcome[b];
         if (bets->outcome[b] != OPEN) continue;
         for (int part = 0; part < 10; part++) parts[part][open] = parts[part][b];
         table->columns[open] = table->columns[b], table->owners[open] = table->owners[b];
         table->numbers[open] = table->numbers[b], bets->outcome[open] = OPEN;
-        table->places[table->columns[b]] = 1;
         open++;
     }
-    for (word t = 0; t < table->shares.q.number; t++) {
+    bets->bets = open;
+}
+
+/* Leave out the thresholds at which there is no bet. */
+static void leave_out_thresholds(Table *table)
+{
+    word all = table->shares.q.number, bets = table->bets.bets, number = 0;
+    memset(table->places, 0, sizeof *table->places * (size_t)all);
+    for (word b = 0; b < bets; b++) table->places[table->columns[b]] = 1;
+    for (word t = 0; t < all; t++) {
         word wanted = table->places[t];
         table->values[number] = table->values[t], table->places[t] = number;
         number += wanted;
     }
-    table->one_each = open == number;
-    for (word b = 0; b < open; b++) {
+    table->one_each = bets == number;
+    for (word b = 0; b < bets; b++) {
         table->columns[b] = table->places[table->columns[b]];
         table->one_each &= table->columns[b] == b;
     }
-    bets->bets = open, table->shares.q.number = number;
-    free(table->shares.q.ascending);
-    table->shares.q.ascending = NULL, table->shares.q.starts = NULL;
-    return number <= FEW || index_open(&table->shares.q);
+    table->shares.q.number = number;
+}
+
+/* Leave out what is closed; so many scores are still to come. */
+static int leave_out_closed(Table *table, word scores)
+{
+    leave_out_bets(table);
+    leave_out_thresholds(table);
+    index_close(&table->shares.q);
+    return index_open(&table->shares.q, scores);
 }
 
 #define GAINS (1 << 16) /* that are found before bets are played: they should stay in the cache */
 
-static int bet_on_rows(const Call *call, Table *table, const Weights *weights, double *gains)
+static int bet_on_rows(const Call *call, Table *table, const Weights *weights)
 {
     const Block *block = &call->block;
     Bets *bets = &table->bets;
     Row row;
-    int good = row_open(&row, block->k) && leave_out_closed(table);
+    int good = row_open(&row, block->k) && leave_out_closed(table, (call->last - call->first) * block->k);
     for (word i = call->first, rows; good && i < call->last && bets->bets; i += rows) {
         rows = least_of(GAINS / bets->bets + 1, call->last - i);
         for (word j = 0; j < rows; j++)
-            gains_row(table, block, &row, i + j, weights_of(weights, block, i + j), gains + j * bets->bets);
-        bets->gains = gains, bets->points = rows;
+            gains_row(table, block, &row, i + j, weights_of(weights, block, i + j), table->gains + j * bets->bets);
+        bets->gains = table->gains, bets->points = rows;
         play_points(bets);
-        if (many_closed(table)) good = leave_out_closed(table);
+        forget(table);
+        if (many_closed(bets)) good = leave_out_closed(table, (call->last - i - rows) * block->k);
     }
-    good = good && leave_out_closed(table);
+    leave_out_bets(table);
     row_close(&row);
     return good;
 }
@@ -1171,21 +1193,65 @@ static PyObject *play(PyObject *self, PyObject *args)
     DONE(call, good);
 }
 
-/* Room for so many bets at so many thresholds, which are copied, as what is closed is left out. */
-static void *table_open(Table *table, word bets, word number)
+/* Bets as they come: at which threshold each is, its target, its owner and its largest stake. */
+typedef struct {
+    const word *columns, *owners;
+    const double *targets, *largest;
+} Placed;
+
+static int placed_open(Call *call, PyObject *columns, PyObject *targets, PyObject *owners, PyObject *largest,
+                       const Table *table, Placed *placed)
 {
-    double *room = malloc(sizeof(double) * (size_t)(15 * bets + 5 * (number + 1) + GAINS));
+    word bets = table->all, number = table->shares.q.number;
+    if (!array_of(call, columns, bets, 8, NEEDED, &placed->columns) ||
+        !array_of(call, targets, bets, 8, NEEDED, &placed->targets) ||
+        !array_of(call, owners, bets, 8, NEEDED, &placed->owners) ||
+        !array_of(call, largest, bets, 8, NEEDED, &placed->largest))
+        return 0;
+    if (bets > INT32_MAX || number > INT32_MAX) return refuse("too many bets") != NULL;
+    for (word b = 0; b < bets; b++)
+        if (placed->columns[b] < 0 || placed->columns[b] >= number) return refuse("there is no such bet") != NULL;
+    return 1;
+}
+
+/* The next room for so many numbers, into which others are copied, if there are some. */
+static void *taken(double **room, word number, const void *from)
+{
+    double *own = *room;
+    if (from) memcpy(own, from, sizeof(double) * (size_t)number);
+    *room += number;
+    return own;
+}
+
+/* Copy bets and their thresholds, as what is closed is left out; return the room, or NULL if there is no memory. */
+static void *table_open(Table *table, const Placed *placed)
+{
+    word bets = table->all, number = table->shares.q.number;
+    double *room = malloc(sizeof(double) * (size_t)(15 * bets + 4 * number + number / 64 + 1 + GAINS)), *next = room;
     if (!room) return NULL;
-    memcpy(room, table->bets.wealth, sizeof(double) * (size_t)(8 * bets));
-    bets_at(&table->bets, room);
-    table->values = room + 8 * bets, table->targets = table->values + number + 1, table->largest = table->targets + bets;
-    table->columns = (word *)(table->largest + bets), table->owners = table->columns + bets;
-    table->numbers = table->owners + bets, table->bets.outcome = table->numbers + bets;
-    table->places = table->bets.outcome + bets;
-    table->shares.sums = table->places + number + 1;
-    table->shares.marks = (uint64_t *)(table->shares.sums + number + 1);
-    table->shares.shares = (double *)(table->shares.marks + number + 1);
+    bets_at(&table->bets, taken(&next, 8 * bets, table->bets.wealth));
+    table->targets = taken(&next, bets, placed->targets);
+    table->bets.largest = table->largest = taken(&next, bets, placed->largest);
+    table->columns = taken(&next, bets, placed->columns);
+    table->owners = taken(&next, bets, placed->owners);
+    table->numbers = taken(&next, bets, NULL);
+    table->bets.outcome = taken(&next, bets, NULL);
+    for (word b = 0; b < bets; b++) table->numbers[b] = b, table->bets.outcome[b] = OPEN;
+    table->shares.q.values = table->values = taken(&next, number, table->shares.q.values);
+    table->places = taken(&next, number, NULL);
+    table->shares.sums = taken(&next, number, NULL);
+    table->shares.shares = taken(&next, number, NULL);
+    table->shares.marks = taken(&next, number / 64 + 1, NULL);
+    table->gains = taken(&next, bets + GAINS, NULL);
     return room;
+}
+
+/* Say how the bets stand that are still open. */
+static void say_state(const Table *table, double *state)
+{
+    for (int part = 0; part < 8; part++)
+        for (word b = 0; b < table->bets.bets; b++)
+            state[part * table->all + table->numbers[b]] = table->bets.wealth[part * table->all + b];
 }
 
 static PyObject *bet(PyObject *self, PyObject *args)
@@ -1197,48 +1263,27 @@ static PyObject *bet(PyObject *self, PyObject *args)
     Call call;
     Weights weights;
     Table table = {0};
-    const word *places, *owned;
-    const double *wanted, *stakes;
-    double *given = NULL;
-    void *room = NULL;
+    Placed placed;
     if (!PyArg_ParseTuple(args, "OnnOOOOOddOOOOOOnOOdOO", &block, &first, &last, &values, &labels, &entries, &scores,
                           &own, &table.shares.scale, &width, &columns, &targets, &owners, &state, &largest, &outcome,
                           &seen, &stops, &changes, &table.bets.delta, &hedges, &slopes))
         return NULL;
-    word bets = length_of(columns) / 8;
+    table.all = table.bets.bets = length_of(columns) / 8;
     if (PyErr_Occurred()) return NULL;
-    table.bets.bets = bets, table.bets.seen = seen, table.bets.points = last - first, table.shares.part = 1 / width;
+    table.bets.seen = seen, table.bets.points = last - first, table.shares.part = 1 / width;
     int good = call_open(&call, block, first, last) && thresholds_open(&call, values, SAME, &table.shares.q) &&
                weights_open(&call, labels, entries, &weights) &&
                array_of(&call, scores, call.block.rows, 8, NEEDED, &table.shares.scores) &&
                array_of(&call, own, call.block.rows, 8, NEEDED, &table.shares.own) &&
-               array_of(&call, columns, bets, 8, NEEDED, &places) &&
-               array_of(&call, targets, bets, 8, NEEDED, &wanted) &&
-               array_of(&call, owners, bets, 8, NEEDED, &owned) &&
-               array_of(&call, largest, bets, 8, NEEDED, &stakes) &&
-               array_of(&call, outcome, bets, 8, WRITTEN, &table.outcome) &&
+               placed_open(&call, columns, targets, owners, largest, &table, &placed) &&
+               array_of(&call, outcome, table.all, 8, WRITTEN, &table.outcome) &&
                bets_open(&call, &table.bets, state, stops, changes, hedges, slopes);
-    word number = table.shares.q.number;
-    given = table.bets.wealth;
-    if (good && (bets > INT32_MAX || number > INT32_MAX)) good = refuse("too many bets") != NULL;
-    for (word b = 0; good && b < bets; b++)
-        if (places[b] < 0 || places[b] >= number) good = refuse("there is no such bet") != NULL;
-    good = good && (room = table_open(&table, bets, number));
-    if (good) {
-        memcpy(table.values, table.shares.q.values, sizeof(double) * (size_t)number);
-        memcpy(table.targets, wanted, sizeof(double) * (size_t)bets);
-        memcpy(table.largest, stakes, sizeof(double) * (size_t)bets);
-        memcpy(table.columns, places, sizeof(word) * (size_t)bets);
-        memcpy(table.owners, owned, sizeof(word) * (size_t)bets);
-        memset(table.bets.outcome, 0, sizeof(word) * (size_t)bets); /* open */
-        for (word b = 0; b < bets; b++) table.numbers[b] = b;
-        table.shares.q.values = table.values, table.bets.largest = table.largest;
-        double *stood = table.bets.wealth; /* in the room */
-        WITHOUT_LOCK(good = bet_on_rows(&call, &table, &weights, table.shares.shares + number + 1));
-        for (word b = 0; b < table.bets.bets; b++)
-            for (int part = 0; part < 8; part++) given[part * bets + table.numbers[b]] = stood[part * bets + b];
-    }
-    free(table.shares.q.ascending);
+    double *stood = table.bets.wealth;
+    void *room = good ? table_open(&table, &placed) : NULL;
+    good = room != NULL;
+    if (good) WITHOUT_LOCK(good = bet_on_rows(&call, &table, &weights));
+    if (good) say_state(&table, stood);
+    index_close(&table.shares.q);
     free(room);
     DONE(call, good);
 }

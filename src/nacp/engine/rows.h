@@ -328,13 +328,12 @@ static double rounded_down(double x)
     return rounded;
 }
 
-/* lanes.h for each type and width of vectors. AT_LEAST has one bit for each entry: whether it is at least y. */
+/* lanes.h for each type and width of vectors. COMPARED has one bit for each entry: how it compares with y. */
 #define TYPE float
 #define HALVES
 #define MASK int32_t
 #define EPSILON FLT_EPSILON
 #define NOT_BELOW(x) not_below(x)
-#define NEXT(x) nextafterf(x, INFINITY)
 #define BYTES 16
 #define NAME(name) name##_floats
 #include "lanes.h"
@@ -345,11 +344,11 @@ static double rounded_down(double x)
 #pragma GCC target("avx2")
 #define BYTES 32
 #define LARGER(x, y) _mm256_max_ps((__m256)(x), (__m256)(y))
-#define AT_LEAST(x, y) _mm256_movemask_ps(_mm256_cmp_ps((__m256)(x), _mm256_set1_ps(y), _CMP_GE_OQ))
+#define COMPARED(x, y, how) _mm256_movemask_ps(_mm256_cmp_ps((__m256)(x), _mm256_set1_ps(y), how))
 #define NAME(name) name##_floats_avx2
 #include "lanes.h"
 #undef BYTES
-#undef AT_LEAST
+#undef COMPARED
 #undef LARGER
 #undef LOAD_SOME
 #undef WHERE_MORE
@@ -359,15 +358,15 @@ static double rounded_down(double x)
 #pragma GCC push_options
 #pragma GCC target("avx512dq,avx512bw")
 #define BYTES 64
-#define AT_LEAST(x, y) _mm512_cmp_ps_mask((__m512)(x), _mm512_set1_ps(y), _CMP_GE_OQ)
+#define COMPARED(x, y, how) _mm512_cmp_ps_mask((__m512)(x), _mm512_set1_ps(y), how)
 #define LOAD_SOME(x, from, n) _mm512_mask_loadu_ps((__m512)(x), (__mmask16)((1u << (n)) - 1), from)
 #define LARGER(x, y) _mm512_max_ps((__m512)(x), (__m512)(y))
 #define WHERE_MORE(numbers, x, y) _mm512_mask_sub_epi16((__m512i)(numbers), _mm512_cmpgt_epi16_mask((__m512i)(x), (__m512i)(y)), (__m512i)(numbers), _mm512_set1_epi16(-1))
-#define ADD_AT_LEAST(sums, x, y) _mm512_mask_add_ps((__m512)(sums), AT_LEAST(x, y), (__m512)(sums), (__m512)(x))
+#define ADD_AT_LEAST(sums, x, y) _mm512_mask_add_ps((__m512)(sums), COMPARED(x, y, _CMP_GE_OQ), (__m512)(sums), (__m512)(x))
 #define NAME(name) name##_floats_avx512
 #include "lanes.h"
 #undef BYTES
-#undef AT_LEAST
+#undef COMPARED
 #undef LARGER
 #undef LOAD_SOME
 #undef WHERE_MORE
@@ -380,13 +379,11 @@ static double rounded_down(double x)
 #undef MASK
 #undef EPSILON
 #undef NOT_BELOW
-#undef NEXT
 
 #define TYPE double
 #define MASK int64_t
 #define EPSILON DBL_EPSILON
 #define NOT_BELOW(x) (x)
-#define NEXT(x) nextafter(x, INFINITY)
 #define BYTES 16
 #define NAME(name) name##_doubles
 #include "lanes.h"
@@ -397,11 +394,11 @@ static double rounded_down(double x)
 #pragma GCC target("avx2")
 #define BYTES 32
 #define LARGER(x, y) _mm256_max_pd((__m256d)(x), (__m256d)(y))
-#define AT_LEAST(x, y) _mm256_movemask_pd(_mm256_cmp_pd((__m256d)(x), _mm256_set1_pd(y), _CMP_GE_OQ))
+#define COMPARED(x, y, how) _mm256_movemask_pd(_mm256_cmp_pd((__m256d)(x), _mm256_set1_pd(y), how))
 #define NAME(name) name##_doubles_avx2
 #include "lanes.h"
 #undef BYTES
-#undef AT_LEAST
+#undef COMPARED
 #undef LARGER
 #undef LOAD_SOME
 #undef WHERE_MORE
@@ -411,14 +408,14 @@ static double rounded_down(double x)
 #pragma GCC push_options
 #pragma GCC target("avx512dq,avx512bw")
 #define BYTES 64
-#define AT_LEAST(x, y) _mm512_cmp_pd_mask((__m512d)(x), _mm512_set1_pd(y), _CMP_GE_OQ)
+#define COMPARED(x, y, how) _mm512_cmp_pd_mask((__m512d)(x), _mm512_set1_pd(y), how)
 #define LOAD_SOME(x, from, n) _mm512_mask_loadu_pd((__m512d)(x), (__mmask8)((1u << (n)) - 1), from)
 #define LARGER(x, y) _mm512_max_pd((__m512d)(x), (__m512d)(y))
-#define ADD_AT_LEAST(sums, x, y) _mm512_mask_add_pd((__m512d)(sums), AT_LEAST(x, y), (__m512d)(sums), (__m512d)(x))
+#define ADD_AT_LEAST(sums, x, y) _mm512_mask_add_pd((__m512d)(sums), COMPARED(x, y, _CMP_GE_OQ), (__m512d)(sums), (__m512d)(x))
 #define NAME(name) name##_doubles_avx512
 #include "lanes.h"
 #undef BYTES
-#undef AT_LEAST
+#undef COMPARED
 #undef LARGER
 #undef LOAD_SOME
 #undef WHERE_MORE
