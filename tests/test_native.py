@@ -15,7 +15,7 @@ from nacp import engine
 from nacp.engine import ByEntry, ByLabel, PerLabel, PerRow, Spec, traced
 from nacp.engine.cells import CELLS, EDGES, cell_table
 from nacp.engine.codes import codes_of_formula
-from nacp.engine.contract import Keep, Whole
+from nacp.engine.contract import Keep, Unchecked, Whole
 from nacp.engine.formula import Symbols
 from nacp.engine.kept import Kept
 from nacp.stats import betting
@@ -654,6 +654,51 @@ def test_what_is_no_probability_does_no_harm(score, wrong, dtype):
         assert native.counts(block, np.full((1, 3), limit)).max() <= 2
 
 
+FIRST = {
+    "label_scores": lambda block: engine.label_scores(block, np.arange(block.shape[0]) % block.shape[1]),
+    "tally": engine.tally,
+    "tally up to a limit": lambda block: engine.tally(block, limit=float(EDGES[CELLS // 3])),
+    "sets": lambda block: engine.sets(block, 0.3),
+    "profile": lambda block: engine.profile(block, np.array([-0.1, 0.4])),
+    "nobody": lambda block: (),
+}
+
+
+@pytest.mark.parametrize("verb", FIRST)
+@pytest.mark.parametrize("score", [nacp.HPS(), nacp.APS(), nacp.RAPS(randomized=False)], ids=repr)
+@pytest.mark.parametrize("bytes_", [16, 32, 64])
+def test_whoever_looks_at_rows_first_checks_them(verb, score, bytes_):
+    rng, k = np.random.default_rng(8), 75
+    for dtype in (np.float32, np.float64):
+        good = some_rows("plain", 9, k, dtype, rng)
+        good[3, :2] = -0.0, good[3, :2].sum()
+        for place, value in [
+            (None, 0),
+            (0, np.nan),
+            (8, -1e-9),
+            (4, np.inf),
+            (8, 2),
+            (2, -np.inf),
+            (5, 1e-2),
+        ]:
+            rows, told = good.copy(), []
+            if place is not None:
+                rows[place, k - 1] = value if value != 1e-2 else rows[place, k - 1] + value
+            _native.vectors(bytes_)
+            try:
+                with engine.using("native"):
+                    block = engine.open_block(rows, score.spec, unchecked=Unchecked(1e-3, told.append))
+                    found = FIRST[verb](block)
+                    block.confirm()
+                    checked = engine.open_block(rows, score.spec)
+                    again = FIRST[verb](checked)
+            finally:
+                _native.vectors(64)
+            assert told == [place is None], (place, value)
+            for one, other in zip(found, again, strict=True):
+                assert np.array_equal(one, other, equal_nan=True)
+
+
 def test_malformed_arguments_are_errors_and_never_crashes():
     rng = np.random.default_rng(5)
     spec, n, k = nacp.RAPS().spec, 6, 20
@@ -665,12 +710,12 @@ def test_malformed_arguments_are_errors_and_never_crashes():
         np.zeros(n, dtype=np.int64),
         np.zeros((k, k), np.int64),
     )
-    cuts, hashing = np.full(4, 0.01), (np.arange(3), np.arange(4, dtype=np.uint64))
+    cuts, look = np.full(4, 0.01), (bytearray(n), 1e-3, np.arange(3), np.arange(4, dtype=np.uint64))
+    described = (*described[:-1], look)
     many = np.linspace(0, 1, 30)  # of so many an index is made, if there are many rows
     good = {
-        "check": (described, 0, n, 1e-3),
-        "uniforms": (described, 0, n, *hashing, np.empty(n)),
-        "label_scores": (described, 0, n, labels, *hashing, np.empty(n), np.empty(n)),
+        "look_over": (described, 0, n),
+        "label_scores": (described, 0, n, labels, np.empty(n)),
         "scores": (described, 0, n, np.empty((n, k))),
         "tally": (
             described, 0, n, None, 0.5, cuts, labels, table, np.zeros(n, int), out, None,
@@ -698,6 +743,10 @@ def test_malformed_arguments_are_errors_and_never_crashes():
         for place in range(len(described)):
             for wrong in odd:
                 try_it(verb, ((*described[:place], wrong, *described[place + 1 :]), *arguments[1:]))
+        for place in range(len(look)):
+            for wrong in odd:
+                first = (*look[:place], wrong, *look[place + 1 :])
+                try_it(verb, ((*described[:-1], first), *arguments[1:]))
         for _ in range(200):  # several at once
             mixed = [odd[rng.integers(len(odd))] if rng.random() < 0.2 else each for each in arguments[1:]]
             block = tuple(odd[rng.integers(len(odd))] if rng.random() < 0.1 else each for each in described)
@@ -725,14 +774,13 @@ def test_malformed_kept_scores_are_errors_and_never_crashes():
         sums = np.zeros((n, 2), dtype=np.int64)
         try_it(_native.profile, (described, 0, n, np.array([0.1, 0.9]), 0, labels, table, sums))
         try_it(_native.window, (described, 0, n, np.array([0.1, 0.9]), labels, table))
-        for verb in ("check", "sets", "tally", "uniforms", "scores", "label_scores"):  # they need rows
+        for verb in ("look_over", "sets", "tally", "scores", "label_scores"):  # they need rows
             arguments = {
-                "check": (1e-3,),
+                "look_over": (),
                 "sets": (np.array([0.5]), 0, True, np.zeros(n, dtype=np.int64)),
                 "tally": (None, np.inf, np.zeros(4), None, None, None, np.zeros(CELLS, int)),
-                "uniforms": (np.arange(3), np.arange(4, dtype=np.uint64), np.empty(n)),
                 "scores": (np.empty((n, k)),),
-                "label_scores": (labels, None, None, None, np.empty(n)),
+                "label_scores": (labels, np.empty(n)),
             }[verb]
             with pytest.raises((ValueError, TypeError, BufferError, OverflowError)):
                 getattr(_native, verb)(described, 0, n, *arguments)

@@ -280,9 +280,10 @@ class Calibration:
         spec, scratch = self.score.spec, Scratch()
         sizes, labels = [np.zeros(1, dtype=np.int64)], bytearray()  # grows where it lies
         for where in rows.slices():
-            block = engine.open_block(rows[where], spec, scratch)
+            block = rows.block(where, spec, scratch)
             rows.refuse_undecided(block, where.start, self.native_threshold)
             size, label = engine.sets(block, self.native_threshold, allow_empty=allow_empty)
+            block.confirm()
             sizes.append(size)
             labels += label.astype(np.int32, copy=False).data
         return PredictionSets(

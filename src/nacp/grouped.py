@@ -214,11 +214,12 @@ class GroupedCalibration:
         sizes, labels = [np.zeros(1, dtype=np.int64)], bytearray()  # grows where it lies
         by_label = None if self.members is None else PerLabel(native[list(self.members)])
         for where in row_slices(rows.n, rows.k):  # also where rows have their top entries only
-            block = engine.open_block(rows[where], cal.score.spec, scratch)
+            block = rows.block(where, cal.score.spec, scratch)
             threshold = by_label if places is None else PerRow(native[places[where]])
             assert threshold is not None
             rows.refuse_undecided(block, where.start, threshold)
             size, label = engine.sets(block, threshold, allow_empty=allow_empty)
+            block.confirm()
             sizes.append(size)
             labels += label.astype(np.int32, copy=False).data
         return PredictionSets(

@@ -95,7 +95,7 @@ class Sample:
 
     def _open(self, rows: slice | Ints, scratch: Scratch) -> Block:
         u = None if self._u is None else self._u[rows]
-        return engine.open_block(self.rows[rows], self.spec, scratch, u)
+        return self.rows.block(rows, self.spec, scratch, u)
 
     @property
     def keeps(self) -> bool:
@@ -243,6 +243,7 @@ class Sample:
                     block.prepare(placed=True)
                 for question in others:
                     question.see(block, rows)
+                block.confirm()
 
     def glance(self, questions: Sequence[Question]) -> Ints:
         """Let questions share some evenly spaced rows, an eighth of all at the most; return which."""
@@ -250,7 +251,9 @@ class Sample:
         for i, question in enumerate(questions):
             some = chosen[i :: len(questions)]
             for where in row_slices(len(some), self.k, self._at_once):
-                question.see(self._open(some[where], scratch), some[where])
+                block = self._open(some[where], scratch)
+                question.see(block, some[where])
+                block.confirm()
         return chosen
 
     def some_label_scores(self) -> tuple[slice | Ints, Floats]:
@@ -267,6 +270,7 @@ class Sample:
         for where in row_slices(len(chosen), self.k, self._at_once):
             block = self._open(chosen[where], scratch)
             scores.append(self._scores_of(block, chosen[where]))
+            block.confirm()
         return chosen, np.concatenate(scores)
 
 

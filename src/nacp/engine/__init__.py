@@ -27,7 +27,18 @@ from nacp.engine.choose import (
     using,
     window,
 )
-from nacp.engine.contract import ByEntry, ByLabel, CellPairs, Keep, Pairs, PerLabel, PerRow, Spec, SplitTable
+from nacp.engine.contract import (
+    ByEntry,
+    ByLabel,
+    CellPairs,
+    Keep,
+    Pairs,
+    PerLabel,
+    PerRow,
+    Spec,
+    SplitTable,
+    Unchecked,
+)
 from nacp.engine.formula import traced
 from nacp.engine.kept import Kept
 from nacp.engine.lumped import Lumped
@@ -35,7 +46,7 @@ from nacp.engine.scratch import Scratch
 
 __all__ = [
     "Block", "ByEntry", "ByLabel", "CellPairs", "Keep", "Kept", "Lumped", "Pairs", "PerLabel", "PerRow",
-    "Scratch", "Spec", "SplitTable", "bet", "check", "counts", "engine_name", "fetch", "inside",
+    "Scratch", "Spec", "SplitTable", "Unchecked", "bet", "check", "counts", "engine_name", "fetch", "inside",
     "is_tensor", "keeps", "kept_block", "label_scores", "masked_sums", "open_block", "play", "profile",
     "set_of_row", "sets", "split_cells", "split_crossings", "split_draws", "squares",
     "tally", "traced", "uniforms", "using", "window",

@@ -69,6 +69,9 @@ class Block:
         """Compute the scores for all who are going to ask, instead of once in order and once in place."""
         self.scores(placed=placed)
 
+    def confirm(self) -> None:
+        """Say whether rows are probabilities, if they were opened before anybody knew: here, known by now."""
+
     def scores(self, *, placed: bool) -> Array:
         """Return the scores: as placed if that matters or they are there already, else in any order."""
         return self.placed if placed or "placed" in vars(self) else self.along

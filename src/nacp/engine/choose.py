@@ -17,7 +17,17 @@ from typing import Any
 from nacp._types import Array, Bools, Floats, Ints
 from nacp.engine import lumped, numpy
 from nacp.engine.block import Block as Block
-from nacp.engine.contract import CellPairs, Keep, Pairs, PerLabel, PerRow, Spec, Thresholds, Weights
+from nacp.engine.contract import (
+    CellPairs,
+    Keep,
+    Pairs,
+    PerLabel,
+    PerRow,
+    Spec,
+    Thresholds,
+    Unchecked,
+    Weights,
+)
 from nacp.engine.kept import Kept
 from nacp.engine.lumped import Lumped
 from nacp.engine.scratch import Scratch
@@ -106,14 +116,21 @@ def uniforms(values: Array | Lumped, seed: int) -> Floats:
 
 
 def open_block(
-    values: Array | Lumped, spec: Spec, scratch: Scratch | None = None, u: Floats | None = None
+    values: Array | Lumped,
+    spec: Spec,
+    scratch: Scratch | None = None,
+    u: Floats | None = None,
+    unchecked: Unchecked | None = None,
 ) -> Block:
-    """Return rows ready to be asked about their scores; `u` are their uniform numbers, if these are known."""
+    """Return rows ready to be asked about their scores; `u` are their uniform numbers, if these are known.
+
+    Of rows that are `unchecked`, the block is to `confirm` what it found when it has been asked.
+    """
     if isinstance(values, Lumped):
         if spec.formula is not None:
             return lumped.Block(values, spec, u)
         values = values.whole()
-    block: Block = _of_rows(values).open_block(values, spec, scratch, u)
+    block: Block = _of_rows(values).open_block(values, spec, scratch, u, unchecked)
     return block
 
 

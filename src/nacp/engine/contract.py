@@ -149,6 +149,16 @@ class PerRow(NamedTuple):
 Thresholds: TypeAlias = Floats | PerLabel | PerRow
 
 
+class Unchecked(NamedTuple):
+    """Rows of which nobody knows yet whether they are probabilities, whose sums may miss 1 by a tolerance.
+
+    An engine may check them when they are opened, or on the way; `confirm` is told what it found.
+    """
+
+    tolerance: float
+    confirm: Callable[[bool], None]
+
+
 class Pairs(NamedTuple):
     """Pairs (row, label): their native scores, and their whole-number weights if these are not all equal."""
 

@@ -20,14 +20,14 @@ typedef TYPE NAME(Part) __attribute__((vector_size(BYTES / sizeof(double) * size
 #define EACH_CUT_AND_0 _Pragma("GCC unroll 5") for (int j = 0; j <= CUTS; j++)
 #define ONLY(x, chosen) ((Vector)((Mask)(x) & (chosen)))
 
-/* The entries from a column on; those that would come after the last one are less than any. */
-static inline Vector NAME(next)(const TYPE *p, word column, word k)
+/* The entries from a column on, and something else in place of those that would come after the last one. */
+static inline Vector NAME(next_or)(const TYPE *p, word column, word k, TYPE other)
 {
     Vector x;
     if (column + LANES <= k) {
         LOAD(x, p + column);
     } else {
-        x = (Vector){0} - (TYPE)INFINITY;
+        x = (Vector){0} + other;
 #ifdef LOAD_SOME
         if (column < k) x = (Vector)LOAD_SOME(x, p + column, k - column);
 #else
@@ -35,6 +35,12 @@ static inline Vector NAME(next)(const TYPE *p, word column, word k)
 #endif
     }
     return x;
+}
+
+/* The same; those are less than any. */
+static inline Vector NAME(next)(const TYPE *p, word column, word k)
+{
+    return NAME(next_or)(p, column, k, -(TYPE)INFINITY);
 }
 
 /* What the lanes of a vector add up to, in pairs. Vectors that are taken by value need not lie in memory before. */
@@ -111,43 +117,35 @@ static inline Vector NAME(larger)(Vector x, Vector y)
 /* How many entries of a vector are at least so large. */
 static inline word NAME(how_many)(Vector x, TYPE least) { return __builtin_popcountll(NAME(at_least)(x, least)); }
 
-static double NAME(largest)(const void *row, word k)
+/* Whether any lane has its sign bit set. */
+static inline int NAME(any_sign)(Mask x)
 {
-    const TYPE *p = row;
-    Vector x, most[4] = {NAME(next)(p, 0, k), NAME(next)(p, 0, k), NAME(next)(p, 0, k), NAME(next)(p, 0, k)};
-    word column = 0;
-    for (; column + 4 * LANES <= k; column += 4 * LANES) /* none waits for the one before */
-        for (int part = 0; part < 4; part++) {
-            LOAD(x, p + column + part * LANES);
-            most[part] = NAME(larger)(most[part], x);
-        }
-    for (; column < k; column += LANES) most[0] = NAME(larger)(most[0], NAME(next)(p, column, k));
-    most[0] = NAME(larger)(NAME(larger)(most[0], most[1]), NAME(larger)(most[2], most[3]));
-    TYPE found = most[0][0];
-    for (int lane = 1; lane < LANES; lane++) found = most[0][lane] > found ? most[0][lane] : found;
-    return found;
+    int any = 0;
+    for (int lane = 0; lane < LANES; lane++) any |= x[lane] < 0;
+    return any;
 }
 
-/* Whether the entries of a row are probabilities: none negative or NaN, none above 1, and of sum 1. */
-static int NAME(checked)(const void *row, word k, double tolerance)
+/* What a row holds: of few bytes, in one pass. None of four parts waits for the one before. */
+static Overview NAME(overview)(const void *row, word k)
 {
     const TYPE *p = row;
-    Vector x, y, sums = {0}, others = {0};
-    Mask good = ~(Mask){0};
-    double sum;
-    int wrong;
+    Vector x, sums[4] = {{0}}, most[4];
+    Mask signs = {0};
     word column = 0;
-    for (; column + 2 * LANES <= k; column += 2 * LANES) {
-        LOAD(x, p + column);
-        LOAD(y, p + column + LANES);
-        sums += x, others += y;
-        good &= (x >= 0) & (y >= 0);
+    for (int part = 0; part < 4; part++) most[part] = (Vector){0} - (TYPE)INFINITY;
+    for (; column + 4 * LANES <= k; column += 4 * LANES)
+        for (int part = 0; part < 4; part++) {
+            LOAD(x, p + column + part * LANES);
+            sums[part] += x, signs |= (Mask)x, most[part] = NAME(larger)(most[part], x);
+        }
+    for (; column < k; column += LANES) {
+        x = NAME(next_or)(p, column, k, 0);
+        sums[0] += x, signs |= (Mask)x, most[0] = NAME(larger)(most[0], NAME(next)(p, column, k));
     }
-    sum = NAME(sum)(sums + others);
-    wrong = NAME(total)(good) != -LANES;
-    for (; column < k; column++) sum += p[column], wrong |= !(p[column] >= 0);
-    if (wrong || !(fabs(sum - 1) <= tolerance)) return 0;
-    return sum <= 1 + 8 * EPSILON || NAME(largest)(row, k) <= 1;
+    most[0] = NAME(larger)(NAME(larger)(most[0], most[1]), NAME(larger)(most[2], most[3]));
+    Overview found = {NAME(sum)((sums[0] + sums[1]) + (sums[2] + sums[3])), most[0][0], NAME(any_sign)(signs)};
+    for (int lane = 1; lane < LANES; lane++) found.most = most[0][lane] > found.most ? most[0][lane] : found.most;
+    return found;
 }
 
 /* How many entries are at least cuts[j]: floats above 0 that have no other bits than the leading 16. */
@@ -283,17 +281,16 @@ static inline void NAME(add_above)(Doubles *sums, const TYPE *p, word left, TYPE
     }
 }
 
-/* Of some entries, 64 or fewer: how many are above an entry, or as large, and the largest. */
-static inline __attribute__((always_inline)) Standing NAME(stand)(const TYPE *p, word n, TYPE own, Vector *most)
+/* Of some entries, 64 or fewer: how many are above an entry, or as large. */
+static inline __attribute__((always_inline)) Standing NAME(stand)(const TYPE *p, word n, TYPE own)
 {
     uint64_t above = 0, upto = 0;
     for (word column = 0; column < n; column += LANES) {
         Vector x = NAME(next)(p, column, n);
-        *most = NAME(larger)(*most, x);
         above |= NAME(above)(x, own) << column, upto |= NAME(at_least)(x, own) << column;
     }
     word number = __builtin_popcountll(above);
-    return (Standing){0, number, __builtin_popcountll(upto) - number, 0};
+    return (Standing){0, number, __builtin_popcountll(upto) - number};
 }
 
 /* Where an entry stands in its row: what those above it add up to, on the grid, and how many they are. */
@@ -301,17 +298,14 @@ static Standing NAME(standing)(const void *row, word k, double entry)
 {
     const TYPE *p = row;
     TYPE own = (TYPE)entry;
-    Standing found = {0, 0, 0, 0};
+    Standing found = {0, 0, 0};
     Doubles sums[PARTS] = {{0}};
-    Vector most = NAME(next)(p, 0, k);
     for (word column = 0; column < k; column += 64) {
-        Standing part = column + 64 <= k ? NAME(stand)(p + column, 64, own, &most)
-                                         : NAME(stand)(p + column, k - column, own, &most);
+        Standing part = column + 64 <= k ? NAME(stand)(p + column, 64, own) : NAME(stand)(p + column, k - column, own);
         found.above += part.above, found.equal += part.equal;
         if (part.above) NAME(add_above)(sums, p + column, k - column, own);
     }
     for (int part = 0; part < PARTS; part++) found.mass += NAME(mass)(sums[part]);
-    for (int lane = 0; lane < LANES; lane++) found.most = most[lane] > found.most ? most[lane] : found.most;
     return found;
 }
 
@@ -345,7 +339,7 @@ static word NAME(collect)(const void *row, word k, double low, double high, uint
 }
 
 static const Lanes NAME(lanes) = {
-    .largest = NAME(largest), .checked = NAME(checked), .standing = NAME(standing),
+    .overview = NAME(overview), .standing = NAME(standing),
     .numbers = NAME(numbers), .tails = NAME(tails),     .weigh = NAME(weigh),     .collect = NAME(collect),
     .network = BYTES == 64 ? NETWORK : 0,
 };

@@ -116,17 +116,39 @@ static int kept_labels_fit(const Call *call)
     return 1;
 }
 
-/* A block is (values, rows, k, width, code, constants, u, kept), of which there are either values or scores that
-   were kept; rows from `first` to `last` of it are to be done. */
+/* What is found out about rows that are looked at for the first time: (good, tolerance, columns, keys). */
+static int first_look_open(Call *call, PyObject *described, PyObject *u)
+{
+    PyObject *good, *columns, *keys;
+    Block *block = &call->block;
+    Hashing *hashing = &block->hashing;
+    if (!PyTuple_Check(described)) return refuse("a first look is described by a tuple") != NULL;
+    if (!PyArg_ParseTuple(described, "OdOO", &good, &block->tolerance, &columns, &keys)) return 0;
+    if (good != Py_None && !array_of(call, good, block->rows, 1, WRITTEN, &block->good)) return 0;
+    if (keys == Py_None) return 1;
+    hashing->number = length_of(columns) / 8;
+    if (PyErr_Occurred()) return 0;
+    if (!array_of(call, columns, hashing->number, 8, NEEDED, &hashing->columns) ||
+        !array_of(call, keys, hashing->number + 1, 8, NEEDED, &hashing->keys) ||
+        !array_of(call, u, block->rows, 8, WRITTEN, &block->u))
+        return 0;
+    for (word c = 0; c < hashing->number; c++)
+        if (hashing->columns[c] < 0 || hashing->columns[c] >= block->k) return refuse("there is no such column") != NULL;
+    return 1;
+}
+
+/* A block is (values, rows, k, width, code, constants, u, kept, first look), of which there are either values or
+   scores that were kept; rows from `first` to `last` of it are to be done. */
 static int call_open(Call *call, PyObject *described, Py_ssize_t first, Py_ssize_t last)
 {
-    PyObject *values, *code, *constants, *u, *kept;
+    PyObject *values, *code, *constants, *u, *kept, *look = Py_None;
     Block *block = &call->block;
     Py_ssize_t rows, k;
     memset(call, 0, sizeof *call);
     if (!cells.number) return refuse("the cells of scores are not known yet") != NULL;
     if (!PyTuple_Check(described)) return refuse("a block is described by a tuple") != NULL;
-    if (!PyArg_ParseTuple(described, "OnniOOOO", &values, &rows, &k, &block->width, &code, &constants, &u, &kept))
+    if (!PyArg_ParseTuple(described, "OnniOOOO|O", &values, &rows, &k, &block->width, &code, &constants, &u, &kept,
+                          &look))
         return 0;
     if (rows < 0 || k < 1 || k > INT32_MAX || rows > PY_SSIZE_T_MAX / 8 / k || (block->width != 4 && block->width != 8))
         return refuse("a block has no such shape") != NULL;
@@ -141,7 +163,8 @@ static int call_open(Call *call, PyObject *described, Py_ssize_t first, Py_ssize
     if (!array_of(call, values, rows * k, block->width, NEEDED, &block->values) ||
         !array_of(call, code, 2 * block->length, 4, OPTIONAL, &block->code) ||
         !array_of(call, constants, numbers / 8, 8, OPTIONAL, &block->constants) ||
-        !array_of(call, u, rows, 8, OPTIONAL, &block->u))
+        !array_of(call, u, rows, 8, OPTIONAL, &block->u) ||
+        (look != Py_None && !first_look_open(call, look, u)))
         return 0;
     if (block->code && !formula_fits(block, numbers / 8)) return refuse("a formula is not well formed") != NULL;
     return 1;
@@ -194,79 +217,25 @@ static const word *weights_of(const Weights *weights, const Block *block, word i
         Py_END_ALLOW_THREADS     \
     } while (0)
 
-/* ---- check, uniforms, label_scores ---- */
+/* ---- look_over, label_scores ---- */
 
-static int checked(const Call *call, double tolerance)
+static void look_over_rows(const Call *call)
 {
-    const Block *block = &call->block;
-    for (word i = call->first; i < call->last; i++)
-        if (!block->lanes->checked(row_at(block, i), block->k, tolerance)) return 0;
-    return 1;
+    for (word i = call->first; i < call->last; i++) look_over(&call->block, i);
 }
 
-static PyObject *check(PyObject *self, PyObject *args)
+static PyObject *looked_over(PyObject *self, PyObject *args)
 {
     PyObject *block;
     Py_ssize_t first, last;
-    double tolerance;
     Call call;
-    int good = 0;
-    if (!PyArg_ParseTuple(args, "Onnd", &block, &first, &last, &tolerance)) return NULL;
-    int opened = rows_open(&call, block, first, last);
-    if (opened) WITHOUT_LOCK(good = checked(&call, tolerance));
-    call_close(&call);
-    return opened ? PyBool_FromLong(good) : NULL;
-}
-
-/* How a row becomes a uniform number: some of its entries and the largest, each hashed with a key of its own. */
-typedef struct {
-    const word *columns;
-    const uint64_t *keys;
-    word number;
-    double *out; /* one for each row; none if they are known */
-} Hashing;
-
-static int hashing_open(Call *call, PyObject *columns, PyObject *keys, PyObject *out, Hashing *hashing)
-{
-    hashing->number = length_of(columns) / 8;
-    if (PyErr_Occurred()) return 0;
-    if (!array_of(call, columns, hashing->number, 8, NEEDED, &hashing->columns) ||
-        !array_of(call, keys, hashing->number + 1, 8, NEEDED, &hashing->keys) ||
-        !array_of(call, out, call->block.rows, 8, WRITTEN, &hashing->out))
-        return 0;
-    for (word c = 0; c < hashing->number; c++)
-        if (hashing->columns[c] < 0 || hashing->columns[c] >= call->block.k)
-            return refuse("there is no such column") != NULL;
-    return 1;
-}
-
-static double uniform(const Hashing *hashing, const Block *block, word i, double largest)
-{
-    uint64_t sum = hashed(largest, hashing->keys[hashing->number]);
-    for (word c = 0; c < hashing->number; c++) sum += hashed(entry(block, i, hashing->columns[c]), hashing->keys[c]);
-    return (double)(mixed(sum) >> 11) * 0x1p-53;
-}
-
-static void hash_rows(const Call *call, const Hashing *hashing)
-{
-    const Block *block = &call->block;
-    for (word i = call->first; i < call->last; i++)
-        hashing->out[i] = uniform(hashing, block, i, block->lanes->largest(row_at(block, i), block->k));
-}
-
-static PyObject *uniforms(PyObject *self, PyObject *args)
-{
-    PyObject *block, *columns, *keys, *out;
-    Py_ssize_t first, last;
-    Call call;
-    Hashing hashing;
-    if (!PyArg_ParseTuple(args, "OnnOOO", &block, &first, &last, &columns, &keys, &out)) return NULL;
-    int good = rows_open(&call, block, first, last) && hashing_open(&call, columns, keys, out, &hashing);
-    if (good) WITHOUT_LOCK(hash_rows(&call, &hashing));
+    if (!PyArg_ParseTuple(args, "Onn", &block, &first, &last)) return NULL;
+    int good = rows_open(&call, block, first, last);
+    if (good) WITHOUT_LOCK(look_over_rows(&call));
     DONE(call, good);
 }
 
-static int score_labels(const Call *call, const word *labels, const Hashing *hashing, double *out)
+static int score_labels(const Call *call, const word *labels, double *out)
 {
     const Block *block = &call->block;
     Row row;
@@ -274,8 +243,8 @@ static int score_labels(const Call *call, const word *labels, const Hashing *has
     for (word c = 0; c < block->length; c++)
         tops |= block->code[2 * c] == LOAD_TOP || block->code[2 * c] == LOAD_SECOND;
     for (word i = call->first; good && i < call->last; i++) {
+        look_over(block, i);
         Standing at = block->lanes->standing(row_at(block, i), block->k, entry(block, i, labels[i]));
-        if (hashing->out) hashing->out[i] = uniform(hashing, block, i, at.most);
         out[i] = label_score(&row, block, i, labels[i], at, tops);
     }
     row_close(&row);
@@ -284,20 +253,18 @@ static int score_labels(const Call *call, const word *labels, const Hashing *has
 
 static PyObject *label_scores(PyObject *self, PyObject *args)
 {
-    PyObject *block, *labels, *columns, *keys, *u, *out;
+    PyObject *block, *labels, *out;
     Py_ssize_t first, last;
     Call call;
     const word *given;
-    Hashing hashing = {0};
     double *scores;
-    if (!PyArg_ParseTuple(args, "OnnOOOOO", &block, &first, &last, &labels, &columns, &keys, &u, &out)) return NULL;
+    if (!PyArg_ParseTuple(args, "OnnOO", &block, &first, &last, &labels, &out)) return NULL;
     int good = rows_open(&call, block, first, last) && array_of(&call, labels, call.block.rows, 8, NEEDED, &given) &&
-               array_of(&call, out, call.block.rows, 8, WRITTEN, &scores) &&
-               (columns == Py_None || hashing_open(&call, columns, keys, u, &hashing));
+               array_of(&call, out, call.block.rows, 8, WRITTEN, &scores);
     if (good && !call.block.code) good = refuse("a formula is needed") != NULL;
     for (word i = first; good && i < last; i++)
         if (given[i] < 0 || given[i] >= call.block.k) good = refuse("there is no such label") != NULL;
-    if (good) WITHOUT_LOCK(good = score_labels(&call, given, &hashing, scores));
+    if (good) WITHOUT_LOCK(good = score_labels(&call, given, scores));
     DONE(call, good);
 }
 
@@ -427,7 +394,8 @@ static word cell_after(const Block *block, const Row *row, word number, double m
 typedef struct {
     word counted; /* labels, with those that were looked at */
     Weight weighed;
-    word cell; /* where the next ones cannot score less */
+    word cell;        /* where the next ones cannot score less, as they come after these */
+    double mass, cut; /* of this mass or more, and have no entry as large */
 } Tail;
 
 static void count_upto(const Tally *tally, Tail *tail, word number, Weight weight)
@@ -437,15 +405,34 @@ static void count_upto(const Tally *tally, Tail *tail, word number, Weight weigh
     tail->counted = number, tail->weighed = weight;
 }
 
+static void move_up(const Block *block, const Row *row, Tail *tail)
+{
+    word after = cell_after(block, row, tail->counted, tail->mass, tail->cut);
+    tail->cell = after > tail->cell ? after : tail->cell;
+}
+
+/* Count labels up to a number where the score depends on how many come before: the later ones among them where that
+   puts them. */
+static void count_ranks(const Tally *tally, const Block *block, const Row *row, Tail *tail, word number)
+{
+    for (;;) {
+        word next = tail->counted + 1 + tail->counted * CUTS / tally->parts;
+        if (next >= number) return;
+        count_upto(tally, tail, next, tail->weighed);
+        move_up(block, row, tail);
+    }
+}
+
 /* Count the entries of a row that were not looked at, as they score above the limit, where they cannot score less:
    those of each further part of the row where the labels before them put them. */
 static void count_tail(const Tally *tally, const Block *block, const Row *row, word i, const word *weights)
 {
-    Tail tail = {row->number, {0, 0}, cell_of(tally->limit) + 1};
+    double upper = block->code && row->number ? entry(block, i, row->column[row->number - 1]) : row->cut;
+    Tail tail = {row->number, {0, 0}, cell_of(tally->limit) + 1, from_grid(row->mass), upper};
     Weight weighed[CUTS + 1] = {{0, 0}};
     word upto[CUTS];
     double masses[CUTS] = {0}, cuts[CUTS], unseen = block->code ? mass_not_seen(row) : 0;
-    double upper = block->code && row->number ? entry(block, i, row->column[row->number - 1]) : row->cut;
+    int ranks = block->counts && !weights && tally->parts > CUTS;
     for (word first = 0; first < tally->parts && tail.counted < block->k; first += CUTS) {
         for (int j = 0; j < CUTS; j++) cuts[j] = least(tally->cuts[first + j], row->cut);
         for (int j = 0; j < CUTS && !block->code; j++) cuts[j] = rounded_down(cuts[j]);
@@ -457,12 +444,14 @@ static void count_tail(const Tally *tally, const Block *block, const Row *row, w
         for (int j = 0; j < CUTS; j++) {
             if (block->code) upto[j] += row->collected;
             if (upto[j] == tail.counted) continue;
+            if (ranks) count_ranks(tally, block, row, &tail, upto[j]);
             count_upto(tally, &tail, upto[j], weighed[j]);
-            double mass = block->code ? from_grid(row->mass) + least_mass(unseen + masses[j], block->k) : 0;
-            word after = cell_after(block, row, upto[j], mass, cuts[j]);
-            tail.cell = after > tail.cell ? after : tail.cell;
+            tail.mass = block->code ? from_grid(row->mass) + least_mass(unseen + masses[j], block->k) : 0;
+            tail.cut = cuts[j];
+            move_up(block, row, &tail);
         }
     }
+    if (ranks) count_ranks(tally, block, row, &tail, block->k);
     count_upto(tally, &tail, block->k, weighed[CUTS]);
 }
 
@@ -494,21 +483,59 @@ typedef struct {
     Growing scores, columns;
 } Keeping;
 
-static int keep_row(Keeping *keeping, const Row *row, word i)
+/* Of scores that ascend, how many are at most a limit. */
+static word number_upto(const double *scores, word number, double limit)
+{
+    word low = 0, high = number;
+    while (low < high) {
+        word middle = (low + high) / 2;
+        if (scores[middle] <= limit) low = middle + 1; else high = middle;
+    }
+    return low;
+}
+
+/* Copy the labels of a row that score in some intervals, and their scores; return how many. They ascend, */
+static word copy_stretches(const Spans *spans, const Row *row, double *scores, int32_t *columns)
+{
+    word number = 0, start = 0;
+    for (word s = 0; s < spans->number; s++) {
+        start += number_upto(row->score + start, row->number - start, spans->ends[2 * s]);
+        word some = number_upto(row->score + start, row->number - start, spans->ends[2 * s + 1]);
+        memcpy(scores + number, row->score + start, sizeof *scores * (size_t)some);
+        memcpy(columns + number, row->column + start, sizeof *columns * (size_t)some);
+        number += some, start += some;
+    }
+    return number;
+}
+
+/* or come in any order. */
+static word copy_each(const Spans *spans, const Row *row, double *scores, int32_t *columns)
+{
+    word number = 0;
+    for (word j = 0; j < row->number; j++) {
+        scores[number] = row->score[j], columns[number] = row->column[j];
+        number += within(spans, row->score[j]);
+    }
+    return number;
+}
+
+static int keep_row(Keeping *keeping, const Row *row, word i, int ascending)
 {
     size_t most = (size_t)row->number;
     double *scores = more(&keeping->scores, most * sizeof *scores);
     int32_t *columns = more(&keeping->columns, most * sizeof *columns);
-    word number = 0;
     if (!scores || !columns) return 0;
-    for (word j = 0; j < row->number; j++) {
-        scores[number] = row->score[j], columns[number] = row->column[j];
-        number += within(&keeping->spans, row->score[j]);
-    }
+    word number = (ascending ? copy_stretches : copy_each)(&keeping->spans, row, scores, columns);
     keeping->scores.used += (size_t)number * sizeof *scores;
     keeping->columns.used += (size_t)number * sizeof *columns;
     keeping->numbers[i] = number;
     return 1;
+}
+
+/* The largest score that is to be kept. */
+static double kept_upto(const Keeping *keeping)
+{
+    return keeping->numbers && keeping->spans.number ? keeping->spans.ends[2 * keeping->spans.number - 1] : -INFINITY;
 }
 
 static int tally_rows(const Call *call, const Tally *tally, const Weights *weights, Keeping *keeping)
@@ -517,13 +544,15 @@ static int tally_rows(const Call *call, const Tally *tally, const Weights *weigh
     Row row;
     int good = row_open(&row, block->k);
     int floats = !block->code && !block->kept.starts && block->width == 4 && !tally->edges && !tally->gains &&
-                 tally->limit == INFINITY && !keeping->numbers;
+                 tally->limit == INFINITY;
     for (word i = call->first; good && i < call->last; i++) {
+        look_over(block, i);
         if (floats)
             tally_floats(tally->pairs, block, i);
         else
             tally_row(tally, block, &row, i, weights_of(weights, block, i));
-        if (keeping->numbers) good = keep_row(keeping, &row, i);
+        if (floats && keeping->numbers) look(&row, block, i, kept_upto(keeping));
+        if (keeping->numbers) good = keep_row(keeping, &row, i, block->code != NULL);
     }
     row_close(&row);
     return good;
@@ -923,6 +952,7 @@ static int sets_rows(const Call *call, const Thresholds *q, Sets *sets)
     for (word i = call->first; good && i < call->last; i++) {
         double limit = q->kind == PER_ROW ? largest(q, block, i) : most;
         word number = 0;
+        look_over(block, i);
         sets->sizes[i] = 0;
         if (q->kind == PER_LABEL) {
             good = take_each(sets, block, q, &row, i, limit);
@@ -934,7 +964,7 @@ static int sets_rows(const Call *call, const Thresholds *q, Sets *sets)
             good = take_above(sets, block, &row, i, -limit);
         }
         if (good && !sets->allow_empty && !sets->sizes[i])
-            good = take_above(sets, block, &row, i, block->lanes->largest(row_at(block, i), block->k));
+            good = take_above(sets, block, &row, i, block->lanes->overview(row_at(block, i), block->k).most);
     }
     row_close(&row);
     return good;
@@ -1493,7 +1523,7 @@ static PyObject *fetch(PyObject *self, PyObject *args)
 #endif
 
 static PyMethodDef methods[] = {
-    {"check", check, METH_VARARGS, NULL},       {"uniforms", uniforms, METH_VARARGS, NULL},
+    {"look_over", looked_over, METH_VARARGS, NULL},
     {"label_scores", label_scores, METH_VARARGS, NULL}, {"scores", scores, METH_VARARGS, NULL},
     {"tally", tally, METH_VARARGS, NULL},       {"squares", squares, METH_VARARGS, NULL},
     {"window", window, METH_VARARGS, NULL},     {"counts", counts, METH_VARARGS, NULL},

@@ -24,6 +24,7 @@ from nacp.engine.contract import (
     PerRow,
     Spec,
     Thresholds,
+    Unchecked,
     Weights,
     Whole,
 )
@@ -47,35 +48,67 @@ _NO_CUTS = np.zeros(_CUTS)
 
 
 def open_block(
-    values: Array, spec: Spec, scratch: Scratch | None = None, u: Floats | None = None
+    values: Array,
+    spec: Spec,
+    scratch: Scratch | None = None,
+    u: Floats | None = None,
+    unchecked: Unchecked | None = None,
 ) -> block_.Block:
     """Return rows ready to be asked about their scores; `u` are their uniform numbers, if these are known."""
     codes = spec.codes if values.dtype in _WIDTHS else None
     if codes is None:
-        return numpy.open_block(values, spec, scratch, u)
-    return Block(_aligned(values), spec, Scratch() if scratch is None else scratch, u, codes)
+        return numpy.open_block(values, spec, scratch, u, unchecked)
+    return Block(_aligned(values), spec, Scratch() if scratch is None else scratch, u, codes, unchecked)
 
 
 class Block(block_.Block):
-    """A block of rows whose scores the compiled engine computes, as far as they are asked for."""
+    """A block of rows whose scores the compiled engine computes, as far as they are asked for.
 
-    def __init__(self, values: Array, spec: Spec, scratch: Scratch, u: Floats | None, codes: Codes) -> None:
-        super().__init__(values, spec, scratch, u)
-        self._formula = codes
+    Whoever looks at all rows first checks them on the way, and finds their uniform numbers.
+    """
+
+    def __init__(
+        self,
+        values: Array,
+        spec: Spec,
+        scratch: Scratch,
+        u: Floats | None,
+        codes: Codes,
+        unchecked: Unchecked | None = None,
+    ) -> None:
+        super().__init__(values, spec, scratch, None if u is None else np.ascontiguousarray(u))
+        self._formula, self._unchecked, self._first = codes, unchecked, True
+        self._good = None if unchecked is None else np.zeros(len(values), dtype=np.uint8)
+        self._hashed = None if spec.seed is None or u is not None else spec.seed
+        if self._hashed is not None:
+            self._u = np.empty(len(values))
 
     def prepare(self, *, placed: bool) -> None:
         pass  # nothing is computed before somebody asks, and then no more than he asks for
 
-    @cached_property
-    def u(self) -> Floats | None:
-        if self.spec.seed is None:
-            return None
-        return uniforms(self.values, self.spec.seed) if self._u is None else np.ascontiguousarray(self._u)
+    def confirm(self) -> None:
+        if self._unchecked is not None and self._good is not None:
+            self._look_over()
+            self._unchecked.confirm(bool(self._good.all()))
 
     @property
-    def unknown_u(self) -> bool:
-        """Whether the uniform numbers have neither been given nor computed."""
-        return self._u is None and "u" not in vars(self)
+    def u(self) -> Floats | None:
+        self._look_over()
+        return self._u
+
+    def _look_over(self) -> None:
+        if (described := self.at_first_look())[-1] is not None:
+            _over_rows(_native.look_over, described)
+
+    def at_first_look(self) -> tuple[Any, ...]:
+        """Return the block for a compiled function that looks all rows over, if that is still to be done."""
+        look = None
+        if self._first:
+            self._first = False
+            tolerance = 0.0 if self._unchecked is None else self._unchecked.tolerance
+            if self._good is not None or self._hashed is not None:
+                look = (self._good, tolerance, *_hash_plan(self.shape[1], self._hashed))
+        return (self.values, *self.shape, self.values.itemsize, *self._formula, self._u, None, look)
 
     @cached_property
     def placed(self) -> Array:
@@ -85,10 +118,11 @@ class Block(block_.Block):
         _over_rows(_native.scores, self.described, scores)
         return scores
 
-    @cached_property
+    @property
     def described(self) -> tuple[Any, ...]:
-        """The block, for the compiled functions."""
-        return (self.values, *self.shape, self.values.itemsize, *self._formula, self.u, None)
+        """The block, for the other compiled functions."""
+        self._look_over()
+        return self.at_first_look()
 
 
 class KeptBlock(Block):
@@ -97,7 +131,14 @@ class KeptBlock(Block):
     def __init__(self, kept: Kept, rows: slice | Ints, spec: Spec) -> None:
         described = kept.described(rows)
         self.spec, self.shape, self.scratch = spec, (len(described[1]), kept.k), Scratch()
-        self.described = (None, *self.shape, 4, None, None, None, described)
+        self._described = (None, *self.shape, 4, None, None, None, described)
+
+    def at_first_look(self) -> tuple[Any, ...]:
+        return self._described
+
+    @property
+    def described(self) -> tuple[Any, ...]:
+        return self._described
 
 
 def keeps(spec: Spec) -> bool:
@@ -112,7 +153,9 @@ def kept_block(kept: Kept, rows: slice | Ints, spec: Spec) -> block_.Block:
 
 def check(values: Array, tolerance: float) -> bool:
     """Return whether rows are probabilities: none negative or above 1, and each row sums to 1."""
-    return all(_over_rows(_native.check, _plain(values), tolerance))
+    good = np.zeros(len(values), dtype=np.uint8)
+    _over_rows(_native.look_over, _plain(values, look=(good, tolerance, None, None)))
+    return bool(good.all())
 
 
 def fetch(file: int, places: Ints, out: Array) -> bool:
@@ -128,9 +171,8 @@ def fetch(file: int, places: Ints, out: Array) -> bool:
 
 def uniforms(values: Array, seed: int) -> Floats:
     """Return one u in [0, 1) per row."""
-    columns, keys = hash_plan(values.shape[1], int(seed) % (1 << 64))
     out = np.empty(len(values))
-    _over_rows(_native.uniforms, _plain(values), columns, keys, out)
+    _over_rows(_native.look_over, _plain(values, out, (None, 0.0, *_hash_plan(values.shape[1], seed))))
     return out
 
 
@@ -139,11 +181,7 @@ def label_scores(block: block_.Block, labels: Ints) -> Floats:
     if not isinstance(block, Block) or not block.spec.ranked:
         return numpy.label_scores(block, labels)
     out = np.empty(len(labels))
-    hashing: tuple[Any, ...] = (None, None, None)
-    if block.spec.seed is not None and block.unknown_u:
-        block.u = np.empty(len(labels))  # computed on the way
-        hashing = (*hash_plan(block.shape[1], int(block.spec.seed) % (1 << 64)), block.u)
-    _over_rows(_native.label_scores, block.described, np.ascontiguousarray(labels), *hashing, out)
+    _over_rows(_native.label_scores, block.at_first_look(), np.ascontiguousarray(labels), out)
     return out
 
 
@@ -179,7 +217,7 @@ def tally(
 
     limit = limit if edges is None else float(edges[-1])
     cuts = _NO_CUTS if limit == np.inf or edges is not None else numpy.tail_cuts(block.values, parts)
-    found = _over_rows(count, block.described, edges, limit, cuts, *_weights(weights))
+    found = _over_rows(count, block.at_first_look(), edges, limit, cuts, *_weights(weights))
     tallies, scores, columns = zip(*found, strict=True)
     if keep is not None and numbers is not None:
         keep.take(numbers, np.frombuffer(b"".join(scores)), np.frombuffer(b"".join(columns), dtype=np.int32))
@@ -250,7 +288,7 @@ def sets(
         return numpy.sets(block, threshold, allow_empty=allow_empty)
     values, kind, _ = _thresholds(threshold)
     sizes = np.empty(block.shape[0], dtype=np.int64)
-    found = _over_rows(_native.sets, block.described, values, kind, allow_empty, sizes)
+    found = _over_rows(_native.sets, block.at_first_look(), values, kind, allow_empty, sizes)
     return sizes, np.frombuffer(b"".join(found), dtype=np.int32)
 
 
@@ -261,15 +299,12 @@ def set_of_row(
     codes, k = spec.codes, len(row)
     if codes is None or row.dtype not in _WIDTHS or not (row.flags.c_contiguous and row.flags.aligned):
         return None
-    u = None if spec.seed is None else np.empty(1)
-    described = (row, 1, k, row.itemsize, *codes, u, None)
-    if not _native.check(described, 0, 1, tolerance):
-        return None
-    if spec.seed is not None:
-        _native.uniforms(described, 0, 1, *hash_plan(k, int(spec.seed) % (1 << 64)), u)
+    u, good = None if spec.seed is None else np.empty(1), bytearray(1)
+    look = (good, tolerance, *_hash_plan(k, spec.seed))
+    described = (row, 1, k, row.itemsize, *codes, u, None, look)
     found = _native.sets(described, 0, 1, threshold, 0, allow_empty, np.empty(1, dtype=np.int64))
     labels: list[int] = np.frombuffer(found, dtype=np.int32).tolist()
-    return labels
+    return labels if good[0] else None
 
 
 def bet(
@@ -312,10 +347,15 @@ def play(
     )
 
 
-def _plain(values: Array) -> tuple[Any, ...]:
+def _plain(values: Array, u: Floats | None = None, look: tuple[Any, ...] | None = None) -> tuple[Any, ...]:
     """Describe rows of which no score is wanted."""
     wide = values if values.dtype in _WIDTHS else values.astype(np.float64)
-    return (_aligned(wide), *wide.shape, wide.itemsize, None, None, None, None)
+    return (_aligned(wide), *wide.shape, wide.itemsize, None, None, u, None, look)
+
+
+def _hash_plan(k: int, seed: int | None) -> tuple[Ints | None, Array | None]:
+    """Return which columns of k are hashed, and with which keys; nothing without a seed."""
+    return (None, None) if seed is None else hash_plan(k, int(seed) % (1 << 64))
 
 
 def _aligned(values: Array) -> Array:

@@ -9,7 +9,18 @@ from nacp._types import Array, Bools, Floats, Ints
 from nacp.engine import lumped
 from nacp.engine.block import Block, lowest_finite
 from nacp.engine.cells import CELLS, EDGES, codes_between
-from nacp.engine.contract import ByEntry, ByLabel, Keep, Pairs, PerLabel, PerRow, Spec, Thresholds, Weights
+from nacp.engine.contract import (
+    ByEntry,
+    ByLabel,
+    Keep,
+    Pairs,
+    PerLabel,
+    PerRow,
+    Spec,
+    Thresholds,
+    Unchecked,
+    Weights,
+)
 from nacp.engine.formula import Expression
 from nacp.engine.hashing import hashed_uniforms
 from nacp.engine.plain import fetch as fetch
@@ -45,8 +56,16 @@ def uniforms(values: Array, seed: int) -> Floats:
     return hashed_uniforms(values, seed)
 
 
-def open_block(values: Array, spec: Spec, scratch: Scratch | None = None, u: Floats | None = None) -> Block:
+def open_block(
+    values: Array,
+    spec: Spec,
+    scratch: Scratch | None = None,
+    u: Floats | None = None,
+    unchecked: Unchecked | None = None,
+) -> Block:
     """Return rows ready to be asked about their scores; `u` are their uniform numbers, if these are known."""
+    if unchecked is not None:
+        unchecked.confirm(check(values, unchecked.tolerance))
     return Block(np.ascontiguousarray(values), spec, Scratch() if scratch is None else scratch, u)
 
 

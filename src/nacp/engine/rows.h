@@ -57,8 +57,13 @@ static inline double most(double a, double b) { return a > b ? a : b; }
 typedef struct {
     double mass;       /* of the entries above it */
     word above, equal; /* how many are above it, and how many are as large, with itself */
-    double most;       /* the largest entry */
 } Standing;
+
+/* What a row holds. */
+typedef struct {
+    double sum, most; /* of its entries, and the largest */
+    int sign;         /* whether one has a sign, and be it that of -0.0 */
+} Overview;
 
 /* Weights of labels that are added up, positive and negative ones. */
 typedef struct {
@@ -67,8 +72,7 @@ typedef struct {
 
 /* What is done to every entry of a row: lanes.h has it, for rows of floats and of doubles. */
 typedef struct {
-    double (*largest)(const void *row, word k);
-    int (*checked)(const void *row, word k, double tolerance);
+    Overview (*overview)(const void *row, word k);
     Standing (*standing)(const void *row, word k, double entry);
     void (*numbers)(const void *row, word k, const double *cuts, word *number);
     void (*tails)(const void *row, word k, const double *cuts, double below, word *number, double *mass);
@@ -85,6 +89,13 @@ typedef struct {
     const int32_t *columns;
 } Kept;
 
+/* How a row becomes a uniform number: some of its entries and the largest, each hashed with a key of its own. */
+typedef struct {
+    const word *columns;
+    const uint64_t *keys;
+    word number;
+} Hashing;
+
 typedef struct {
     const char *values; /* rows x k, float or double */
     word rows, k;
@@ -93,7 +104,10 @@ typedef struct {
     const int32_t *code; /* the score's formula; none where the score is -p */
     word length;
     const double *constants;
-    const double *u; /* one per row, if the formula needs them */
+    double *u;       /* one per row, if the formula needs them */
+    Hashing hashing; /* how to find them, if they are not known yet */
+    char *good;      /* of each row whether it is one of probabilities, if that is not known yet, */
+    double tolerance; /* and by how much its sum may miss 1 */
     int counts;      /* whether it counts labels */
     Kept kept;       /* if there are starts, in place of all that */
 } Block;
@@ -955,6 +969,40 @@ static inline uint64_t hashed(double value, uint64_t key)
     value += 0.0; /* -0.0 counts as 0.0 */
     memcpy(&bits, &value, 8);
     return mixed(bits ^ key);
+}
+
+static double uniform(const Block *block, word i, double largest)
+{
+    const Hashing *hashing = &block->hashing;
+    uint64_t sum = hashed(largest, hashing->keys[hashing->number]);
+    for (word c = 0; c < hashing->number; c++) sum += hashed(entry(block, i, hashing->columns[c]), hashing->keys[c]);
+    return (double)(mixed(sum) >> 11) * 0x1p-53;
+}
+
+/* ---- What is to be known of a row before it is scored ---- */
+
+static int none_negative(const Block *block, word i)
+{
+    for (word column = 0; column < block->k; column++)
+        if (!(entry(block, i, column) >= 0)) return 0;
+    return 1;
+}
+
+/* Whether row i is one of probabilities: none negative, none above 1, and of sum 1; so none is NaN. */
+static int good_row(const Block *block, word i, Overview found)
+{
+    double epsilon = block->width == 4 ? FLT_EPSILON : DBL_EPSILON;
+    if (!(fabs(found.sum - 1) <= block->tolerance) || (found.sign && !none_negative(block, i))) return 0;
+    return found.sum <= 1 + 8 * epsilon || found.most <= 1;
+}
+
+/* Look at row i for the first time. */
+static void look_over(const Block *block, word i)
+{
+    if (!block->good && !block->hashing.keys) return;
+    Overview found = block->lanes->overview(row_at(block, i), block->k);
+    if (block->good) block->good[i] = (char)good_row(block, i, found);
+    if (block->hashing.keys) block->u[i] = uniform(block, i, found.most);
 }
 
 #endif

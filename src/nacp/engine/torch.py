@@ -18,7 +18,18 @@ from nacp._types import Floats, Ints
 from nacp.engine import block as block_
 from nacp.engine import numpy
 from nacp.engine.cells import CELLS, HALF, cell_table
-from nacp.engine.contract import ByEntry, ByLabel, Keep, Pairs, PerLabel, PerRow, Spec, Thresholds, Weights
+from nacp.engine.contract import (
+    ByEntry,
+    ByLabel,
+    Keep,
+    Pairs,
+    PerLabel,
+    PerRow,
+    Spec,
+    Thresholds,
+    Unchecked,
+    Weights,
+)
 from nacp.engine.scratch import Scratch
 from nacp.engine.tensors import Block, LabelRanks, evaluated, fetched, hashed, is_p, sent
 from nacp.errors import InputError
@@ -30,9 +41,15 @@ split_cells, split_draws = numpy.split_cells, numpy.split_draws
 
 
 def open_block(
-    values: Any, spec: Spec, scratch: Scratch | None = None, u: Floats | None = None
+    values: Any,
+    spec: Spec,
+    scratch: Scratch | None = None,
+    u: Floats | None = None,
+    unchecked: Unchecked | None = None,
 ) -> block_.Block:
     """Return rows ready to be asked about their scores; `u` are their uniform numbers, if these are known."""
+    if unchecked is not None:
+        unchecked.confirm(check(values, unchecked.tolerance))
     served = spec.codes is not None or is_p(spec)
     if isinstance(values, np.ndarray):
         if not served:

@@ -4,13 +4,13 @@ import mmap
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from nacp._types import Array, Ints
-from nacp.engine import PerLabel, PerRow, engine_name
+from nacp._types import Array, Floats, Ints
+from nacp.engine import Block, PerLabel, PerRow, Scratch, Spec, Unchecked, engine_name, open_block
 from nacp.errors import InputError
 from nacp.tuning import tuning
 
@@ -91,10 +91,13 @@ class Rows:
         Whether the matrix holds logits, of which the softmax is handed out, in float64.
     check : callable, optional
         Raises an error if rows, given with the number of the first of them, are not what they should be.
+    tolerance : float, optional
+        If probabilities whose sums miss 1 by no more pass that check without further questions.
     """
 
     on_device = False  # whether blocks are tensors
     _check: Callable[[Array, int], None] | None = None
+    _tolerance: float | None = None
 
     def __init__(
         self,
@@ -103,8 +106,10 @@ class Rows:
         width: str | None = None,
         logits: bool = False,
         check: Callable[[Array, int], None] | None = None,
+        tolerance: float | None = None,
     ) -> None:
         self._matrix, self._mapped = matrix, _mapped(matrix)
+        self._tolerance = None if normalize or logits else tolerance
         self._check, self._checked, self._touched = check, 0, 0
         self._seen: list[Array] = []  # a few rows all over, as they came: seen when all were checked
         self._normalize, self.logits = normalize, logits
@@ -154,7 +159,8 @@ class Rows:
     def check(self) -> None:
         """Check all rows that were not yet."""
         while self._check is not None and self._checked < self.n:
-            self._read(slice(self._checked, min(self._checked + self.at_once, self.n)))
+            where = slice(self._checked, min(self._checked + self.at_once, self.n))
+            self._look_at(*self._fetched(where), where, good=False)
 
     def some(self, rows: Ints) -> "Rows":
         """Return some of the rows; none is copied before it is read."""
@@ -197,9 +203,25 @@ class Rows:
     def refuse_undecided(self, block: object, start: int, threshold: float | PerLabel | PerRow) -> None:
         """Refuse rows of a block whose set is not known; of whole rows all are."""
 
+    def block(
+        self, where: slice | Ints, spec: Spec, scratch: Scratch | None = None, u: Floats | None = None
+    ) -> Block:
+        """Return some rows, opened. They may be checked while the block is asked: it is to `confirm` that."""
+        if self._check is None or self._tolerance is None or self._narrowed(self._matrix):
+            return open_block(self[where], spec, scratch, u)
+        given, block = self._fetched(where)
+        confirm = partial(self._look_at, given, block, where)
+        return open_block(block, spec, scratch, u, Unchecked(self._tolerance, confirm))
+
+    def _narrowed(self, given: Array) -> bool:
+        """Return whether numbers are rounded to fewer bits."""
+        return self._width is not None and given.dtype.itemsize > self._width.itemsize
+
     def __getitem__(self, where: slice | Ints) -> Array:
-        given, block = self._read(where)
-        if self._width is not None and given.dtype.itemsize > self._width.itemsize:
+        given, block = self._fetched(where)
+        if self._check is not None:
+            self._look_at(given, block, where, good=False)
+        if self._narrowed(given):
             with np.errstate(over="ignore"):
                 block = _plain(given.astype(self._width))
         if self.logits:
@@ -209,25 +231,24 @@ class Rows:
             block = block / block.sum(axis=1, dtype=np.float64, keepdims=True)
         return block
 
-    def _read(self, where: slice | Ints) -> tuple[Array, Array]:
-        """Return rows as they came and as they are needed, checked if they were not yet; tell who watches."""
+    def _fetched(self, where: slice | Ints) -> tuple[Array, Array]:
+        """Return rows as they came and as they are needed; tell who watches."""
         if isinstance(where, slice):
             self._let_go(where)
             given: Array = self._matrix[where]
         else:
             given = self._gather(where)
         tell(len(given))
-        block = _plain(given)
-        if self._check is not None:
-            self._look_at(given, block, where, self._check)
-        return given, block
+        return given, _plain(given)
 
-    def _look_at(
-        self, given: Array, block: Array, where: slice | Ints, check: Callable[[Array, int], None]
-    ) -> None:
-        """Check a block; if it is not the next one, all of them if something seems wrong with it."""
+    def _look_at(self, given: Array, block: Array, where: slice | Ints, good: bool) -> None:
+        """Check a block that may not be good; all of them, if it seems wrong and is not the next."""
+        check = self._check
+        if check is None:
+            return
         if isinstance(where, slice) and where.start == self._checked:
-            check(block, where.start)
+            if not good:
+                check(block, where.start)
             self._checked = where.stop
             step = every(self.n).step
             self._seen.append(given[-where.start % step :: step].copy())
@@ -235,7 +256,8 @@ class Rows:
                 self._check = None
             return
         try:
-            check(block, 0)
+            if not good:
+                check(block, 0)
         except InputError:
             self.check()
 

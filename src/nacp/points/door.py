@@ -132,7 +132,9 @@ def open_rows(
         for where in rows.slices():
             check_block(rows[where], where.start)
         return TensorRows(matrix, normalize, width, from_logits)
-    opened = Rows(matrix, normalize, width, from_logits, check_block)
+    opened = Rows(
+        matrix, normalize, width, from_logits, check_block, SUM_TOLERANCE if probabilities else None
+    )
     if not later:
         opened.check()
     return opened
