@@ -186,7 +186,6 @@ static void NAME(numbers)(const void *row, word k, const double *cuts, word *num
         EACH_CUT number[j] += NAME(halves)(numbers[j]);
     }
 }
-#undef Halves
 #else
 static void NAME(numbers)(const void *row, word k, const double *cuts, word *number)
 {
@@ -309,8 +308,28 @@ static Standing NAME(standing)(const void *row, word k, double entry)
     return found;
 }
 
-/* Collect the entries in [low, high) of a row as words, in the order of their columns; return how many. After them,
-   up to three more words may be written. */
+/* Write down some of the next 64 entries, or of those that are left, as words; return how many. After them, up to
+   three more words may be written. */
+static inline word NAME(pack)(const TYPE *p, word column, word left, uint64_t found, uint64_t *words)
+{
+    if (left < 64) found &= (UINT64_C(1) << left) - 1;
+    if (!found) return 0;
+    uint64_t last = UINT64_C(1) << (left - 1), *next = words, *end = words + __builtin_popcountll(found);
+    if (found == UINT64_MAX) {
+        for (int bit = 0; bit < 64; bit++) next[bit] = packed(p[bit], column + bit);
+        return 64;
+    }
+    do { /* mostly once, so that there is nothing to guess */
+        for (int more = 0; more < 4; more++, found &= found - 1) {
+            word at = __builtin_ctzll(found | last);
+            next[more] = packed(p[at], column + at);
+        }
+        next += 4;
+    } while (next < end);
+    return end - words;
+}
+
+/* Collect the entries in [low, high) of a row as words, in the order of their columns; return how many. */
 static word NAME(collect)(const void *row, word k, double low, double high, uint64_t *words)
 {
     const TYPE *p = row;
@@ -318,33 +337,55 @@ static word NAME(collect)(const void *row, word k, double low, double high, uint
     word number = 0;
     for (word column = 0; column < k; column += 64) {
         word left = k - column < 64 ? k - column : 64;
-        uint64_t found = NAME(which)(p + column, left, least), last = UINT64_C(1) << (left - 1);
+        uint64_t found = NAME(which)(p + column, left, least);
         if (high < INFINITY) found &= ~NAME(which)(p + column, left, bound);
-        if (!found) continue;
-        uint64_t *next = words + number;
-        number += __builtin_popcountll(found);
-        if (found == UINT64_MAX) {
-            for (int bit = 0; bit < 64; bit++) next[bit] = packed(p[column + bit], column + bit);
-            continue;
-        }
-        do { /* mostly once, so that there is nothing to guess */
-            for (int more = 0; more < 4; more++, found &= found - 1) {
-                word at = column + __builtin_ctzll(found | last);
-                next[more] = packed(p[at], at);
-            }
-            next += 4;
-        } while (next < words + number);
+        number += NAME(pack)(p + column, column, left, found, words + number);
     }
     return number;
 }
+
+/* At once: what a row holds, its entries from a cut on as words, and how many are at least other cuts, as `overview`,
+   `collect` and `numbers` find them: one pass instead of three. */
+#ifdef HALVES
+static word NAME(sweep)(const void *row, word k, double low, const double *cuts, uint64_t *words, word *number,
+                        Overview *found)
+{
+    const TYPE *p = row;
+    TYPE least = NOT_BELOW(low);
+    Vector sums[2] = {{0}};
+    Mask signs = {0};
+    Halves below[CUTS], numbers[CUTS] = {{0}};
+    word collected = 0;
+    EACH_CUT below[j] = (Halves){0} + (int16_t)(leading_bits(cuts[j]) - 1);
+    for (word column = 0; column < k; column += 64) {
+        word left = least_of(k - column, 64);
+        uint64_t which = 0;
+        for (word at = 0; at < left; at += 2 * LANES) {
+            Vector x = NAME(next_or)(p + column, at, left, 0), y = NAME(next_or)(p + column, at + LANES, left, 0);
+            Halves leading = (Halves)(((Mask)x & ~0xFFFF) | (Mask)((NAME(Bits))y >> 16));
+            sums[0] += x, sums[1] += y, signs |= (Mask)x | (Mask)y;
+            EACH_CUT numbers[j] = NAME(one_more)(numbers[j], leading, below[j]);
+            which |= NAME(at_least)(x, least) << at | NAME(at_least)(y, least) << (at + LANES);
+        }
+        collected += NAME(pack)(p + column, column, left, which, words + collected);
+    }
+    EACH_CUT number[j] = NAME(halves)(numbers[j]);
+    *found = (Overview){NAME(sum)(sums[0] + sums[1]), INFINITY, NAME(any_sign)(signs)};
+    return collected;
+}
+#endif
 
 static const Lanes NAME(lanes) = {
     .overview = NAME(overview), .standing = NAME(standing),
     .numbers = NAME(numbers), .tails = NAME(tails),     .weigh = NAME(weigh),     .collect = NAME(collect),
     .network = BYTES == 64 ? NETWORK : 0,
+#ifdef HALVES
+    .sweep = NAME(sweep),
+#endif
 };
 
 #undef Vector
+#undef Halves
 #undef Mask
 #undef Doubles
 #undef LANES

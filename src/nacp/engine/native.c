@@ -423,9 +423,20 @@ static void count_ranks(const Tally *tally, const Block *block, const Row *row, 
     }
 }
 
+/* Some cuts, below what was collected of a row; where the score is -p, those that are compared by leading bits. */
+static void tail_cuts(const Tally *tally, const Block *block, word first, double below, double *cuts)
+{
+    for (int j = 0; j < CUTS; j++) {
+        cuts[j] = least(tally->cuts[first + j], below);
+        if (!block->code) cuts[j] = rounded_down(cuts[j]);
+    }
+}
+
 /* Count the entries of a row that were not looked at, as they score above the limit, where they cannot score less:
-   those of each further part of the row where the labels before them put them. */
-static void count_tail(const Tally *tally, const Block *block, const Row *row, word i, const word *weights)
+   those of each further part of the row where the labels before them put them. How many are at least as large as the
+   first cuts may be known. */
+static void count_tail(const Tally *tally, const Block *block, const Row *row, word i, const word *weights,
+                       const word *known)
 {
     double upper = block->code && row->number ? entry(block, i, row->column[row->number - 1]) : row->cut;
     Tail tail = {row->number, {0, 0}, cell_of(tally->limit) + 1, from_grid(row->mass), upper};
@@ -434,9 +445,10 @@ static void count_tail(const Tally *tally, const Block *block, const Row *row, w
     double masses[CUTS] = {0}, cuts[CUTS], unseen = block->code ? mass_not_seen(row) : 0;
     int ranks = block->counts && !weights && tally->parts > CUTS;
     for (word first = 0; first < tally->parts && tail.counted < block->k; first += CUTS) {
-        for (int j = 0; j < CUTS; j++) cuts[j] = least(tally->cuts[first + j], row->cut);
-        for (int j = 0; j < CUTS && !block->code; j++) cuts[j] = rounded_down(cuts[j]);
-        if (block->code)
+        tail_cuts(tally, block, first, row->cut, cuts);
+        if (known && first == 0)
+            memcpy(upto, known, sizeof upto);
+        else if (block->code)
             block->lanes->tails(row_at(block, i), block->k, cuts, row->cut, upto, masses);
         else
             block->lanes->numbers(row_at(block, i), block->k, cuts, upto);
@@ -463,11 +475,30 @@ static void tally_floats(word *pairs, const Block *block, word i)
     for (word column = 0; column < block->k; column++) pairs[negative[bits[2 * column + HIGH_HALF] & 0x7FFF]]++;
 }
 
+/* Whether a row is looked at in one pass, and checked on the way: floats, with some beyond a limit, of score -p. */
+#define SWEPT (1 << 16)
+
+static int sweeps(const Tally *tally, const Block *block)
+{
+    return !block->code && !block->kept.starts && !block->hashing.keys && block->width == 4 && block->k <= SWEPT &&
+           !tally->edges && tally->limit < 0;
+}
+
 static void tally_row(const Tally *tally, const Block *block, Row *row, word i, const word *weights)
 {
-    look(row, block, i, tally->limit);
+    word upto[CUTS];
+    double cuts[CUTS];
+    int swept = sweeps(tally, block);
+    if (swept) {
+        tail_cuts(tally, block, 0, -tally->limit, cuts);
+        row_sweep(row, block, i, tally->limit, cuts, upto);
+    } else {
+        look_over(block, i);
+        look(row, block, i, tally->limit);
+    }
     for (word j = 0; j < row->number; j++) count_one(tally, row->score[j], row->column[j], weights);
-    if (!tally->edges && tally->limit < INFINITY && row->number < block->k) count_tail(tally, block, row, i, weights);
+    if (!tally->edges && tally->limit < INFINITY && row->number < block->k)
+        count_tail(tally, block, row, i, weights, swept ? upto : NULL);
 }
 
 static PyObject *two_arrays(const Growing *first, const Growing *second)
@@ -546,12 +577,13 @@ static int tally_rows(const Call *call, const Tally *tally, const Weights *weigh
     int floats = !block->code && !block->kept.starts && block->width == 4 && !tally->edges && !tally->gains &&
                  tally->limit == INFINITY;
     for (word i = call->first; good && i < call->last; i++) {
-        look_over(block, i);
-        if (floats)
+        if (floats) {
+            look_over(block, i);
             tally_floats(tally->pairs, block, i);
-        else
+            if (keeping->numbers) look(&row, block, i, kept_upto(keeping));
+        } else {
             tally_row(tally, block, &row, i, weights_of(weights, block, i));
-        if (floats && keeping->numbers) look(&row, block, i, kept_upto(keeping));
+        }
         if (keeping->numbers) good = keep_row(keeping, &row, i, block->code != NULL);
     }
     row_close(&row);

@@ -61,7 +61,7 @@ typedef struct {
 
 /* What a row holds. */
 typedef struct {
-    double sum, most; /* of its entries, and the largest */
+    double sum, most; /* of its entries, and the largest; infinity if nobody has looked for it */
     int sign;         /* whether one has a sign, and be it that of -0.0 */
 } Overview;
 
@@ -78,6 +78,8 @@ typedef struct {
     void (*tails)(const void *row, word k, const double *cuts, double below, word *number, double *mass);
     void (*weigh)(const void *row, word k, const double *cuts, double below, const word *weights, Weight *found);
     word (*collect)(const void *row, word k, double low, double high, uint64_t *words);
+    word (*sweep)(const void *row, word k, double low, const double *cuts, uint64_t *words, word *number,
+                  Overview *found); /* of floats */
     word network; /* how many words a network sorts here */
 } Lanes;
 
@@ -251,6 +253,59 @@ static void evaluate(const Block *block, const Quantities *q, word start, word s
 static inline word on_grid(double p) { return (word)(((p + 1.0) - 1.0) * 0x1p52); } /* p may be just above 1 */
 
 static inline double from_grid(word mass) { return (double)mass * 0x1p-52; }
+
+/* ---- u, the uniform number of a row: see hashing.py ---- */
+
+static inline uint64_t mixed(uint64_t x)
+{
+    x += 0x9E3779B97F4A7C15u;
+    x = (x ^ (x >> 30)) * 0xBF58476D1CE4E5B9u;
+    x = (x ^ (x >> 27)) * 0x94D049BB133111EBu;
+    return x ^ (x >> 31);
+}
+
+static inline uint64_t hashed(double value, uint64_t key)
+{
+    uint64_t bits;
+    value += 0.0; /* -0.0 counts as 0.0 */
+    memcpy(&bits, &value, 8);
+    return mixed(bits ^ key);
+}
+
+static double uniform(const Block *block, word i, double largest)
+{
+    const Hashing *hashing = &block->hashing;
+    uint64_t sum = hashed(largest, hashing->keys[hashing->number]);
+    for (word c = 0; c < hashing->number; c++) sum += hashed(entry(block, i, hashing->columns[c]), hashing->keys[c]);
+    return (double)(mixed(sum) >> 11) * 0x1p-53;
+}
+
+/* ---- What is to be known of a row before it is scored ---- */
+
+static int none_negative(const Block *block, word i)
+{
+    for (word column = 0; column < block->k; column++)
+        if (!(entry(block, i, column) >= 0)) return 0;
+    return 1;
+}
+
+/* Whether row i is one of probabilities: none negative, none above 1, and of sum 1; so none is NaN. */
+static int good_row(const Block *block, word i, Overview found)
+{
+    double epsilon = block->width == 4 ? FLT_EPSILON : DBL_EPSILON;
+    if (!(fabs(found.sum - 1) <= block->tolerance) || (found.sign && !none_negative(block, i))) return 0;
+    if (found.sum <= 1 + 8 * epsilon) return 1;
+    return (found.most < INFINITY ? found : block->lanes->overview(row_at(block, i), block->k)).most <= 1;
+}
+
+/* Look at row i for the first time. */
+static void look_over(const Block *block, word i)
+{
+    if (!block->good && !block->hashing.keys) return;
+    Overview found = block->lanes->overview(row_at(block, i), block->k);
+    if (block->good) block->good[i] = (char)good_row(block, i, found);
+    if (block->hashing.keys) block->u[i] = uniform(block, i, found.most);
+}
 
 /* ---- The labels of a row, from the most probable down ---- */
 
@@ -794,16 +849,32 @@ static void row_until(Row *row, const Block *block, word i, double limit)
         row->guess *= 1.1;
 }
 
+static void score_minus_p(Row *row, const Block *block, word i)
+{
+    for (word j = 0; j < row->number; j++) {
+        row->columns[j] = (int32_t)(uint32_t)row->words[j];
+        row->scores[j] = -entry(block, i, row->columns[j]);
+    }
+}
+
 /* The score is -p: nothing has to be put in order. */
 static void row_minus_p(Row *row, const Block *block, word i, double limit)
 {
     row->cut = limit < INFINITY ? -limit : 0;
     row->number = row->collected = collect(block, i, row->cut, INFINITY, row->words);
     if (row->in_order && row->number > MANY) sort_many(row->words, row->spare, row->number);
-    for (word j = 0; j < row->number; j++) {
-        row->columns[j] = (int32_t)(uint32_t)row->words[j];
-        row->scores[j] = -entry(block, i, row->columns[j]);
-    }
+    score_minus_p(row, block, i);
+}
+
+/* The same of floats, and how many are at least some cuts beyond; the row is checked, if it has not been. */
+static void row_sweep(Row *row, const Block *block, word i, double limit, const double *cuts, word *upto)
+{
+    Overview found;
+    row->cut = -limit;
+    row->number = row->collected =
+        block->lanes->sweep(row_at(block, i), block->k, row->cut, cuts, row->words, upto, &found);
+    if (block->good) block->good[i] = (char)good_row(block, i, found);
+    score_minus_p(row, block, i);
 }
 
 /* Look at all labels of row i that score at most a limit, and perhaps at more. */
@@ -951,58 +1022,6 @@ static inline word cell_of(double score)
     uint32_t bits;
     memcpy(&bits, &nearer, 4);
     return cells.codes[(bits >> 16) + (lower ? 2 * LEADING : 0)];
-}
-
-/* ---- u, the uniform number of a row: see hashing.py ---- */
-
-static inline uint64_t mixed(uint64_t x)
-{
-    x += 0x9E3779B97F4A7C15u;
-    x = (x ^ (x >> 30)) * 0xBF58476D1CE4E5B9u;
-    x = (x ^ (x >> 27)) * 0x94D049BB133111EBu;
-    return x ^ (x >> 31);
-}
-
-static inline uint64_t hashed(double value, uint64_t key)
-{
-    uint64_t bits;
-    value += 0.0; /* -0.0 counts as 0.0 */
-    memcpy(&bits, &value, 8);
-    return mixed(bits ^ key);
-}
-
-static double uniform(const Block *block, word i, double largest)
-{
-    const Hashing *hashing = &block->hashing;
-    uint64_t sum = hashed(largest, hashing->keys[hashing->number]);
-    for (word c = 0; c < hashing->number; c++) sum += hashed(entry(block, i, hashing->columns[c]), hashing->keys[c]);
-    return (double)(mixed(sum) >> 11) * 0x1p-53;
-}
-
-/* ---- What is to be known of a row before it is scored ---- */
-
-static int none_negative(const Block *block, word i)
-{
-    for (word column = 0; column < block->k; column++)
-        if (!(entry(block, i, column) >= 0)) return 0;
-    return 1;
-}
-
-/* Whether row i is one of probabilities: none negative, none above 1, and of sum 1; so none is NaN. */
-static int good_row(const Block *block, word i, Overview found)
-{
-    double epsilon = block->width == 4 ? FLT_EPSILON : DBL_EPSILON;
-    if (!(fabs(found.sum - 1) <= block->tolerance) || (found.sign && !none_negative(block, i))) return 0;
-    return found.sum <= 1 + 8 * epsilon || found.most <= 1;
-}
-
-/* Look at row i for the first time. */
-static void look_over(const Block *block, word i)
-{
-    if (!block->good && !block->hashing.keys) return;
-    Overview found = block->lanes->overview(row_at(block, i), block->k);
-    if (block->good) block->good[i] = (char)good_row(block, i, found);
-    if (block->hashing.keys) block->u[i] = uniform(block, i, found.most);
 }
 
 #endif

@@ -167,6 +167,13 @@ class Rows:
         self.check()
         return SomeRows(self, rows)
 
+    @property
+    def as_they_lie(self) -> bool:
+        """Whether blocks are handed out as they lie in memory, so that none is copied."""
+        if type(self) is not Rows or self._normalize or self.logits or self._width is not None or self.in_files:
+            return False
+        return self._matrix.dtype in (np.float32, np.float64) and bool(self._matrix.flags.c_contiguous)
+
     def peek(self, rows: slice | Ints, columns: Ints) -> Array:
         """Return some columns of some rows, as they came; nobody is told."""
         if isinstance(rows, slice):
@@ -178,11 +185,9 @@ class Rows:
     def one_each(self, columns: Ints) -> Array | None:
         """Return one entry of each row, if that takes no more than to look at it; the rows are checked later.
 
-        None where entries depend on their row, where they lie in files, and of what is no probability.
+        None where rows are not handed out as they lie in memory, and of what is no probability.
         """
-        if type(self) is not Rows or self._normalize or self.logits or self._width is not None:
-            return None
-        if self.in_files or self._matrix.dtype not in (np.float32, np.float64):
+        if not self.as_they_lie:
             return None
         found: Array = self._matrix[np.arange(self.n), columns]
         return found if np.all((found >= 0) & (found <= 1)) else None
@@ -273,7 +278,7 @@ class Rows:
         for start in range(0, max(len(rows), 1), step):
             some = rows[start : start + step]
             self._let_go(some)
-            pieces.append(self._matrix[some] if columns is None else self._matrix[some[:, None], columns])
+            pieces.append(self._matrix.take(some, 0) if columns is None else self._matrix[some[:, None], columns])
         return pieces[0] if len(pieces) == 1 else np.concatenate(pieces)
 
     def _let_go(self, where: slice | Ints) -> None:
