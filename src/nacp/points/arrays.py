@@ -170,9 +170,13 @@ class Rows:
     @property
     def as_they_lie(self) -> bool:
         """Whether blocks are handed out as they lie in memory, so that none is copied."""
-        if type(self) is not Rows or self._normalize or self.logits or self._width is not None or self.in_files:
+        if type(self) is not Rows or self._normalize or self.logits or self._width is not None:
             return False
-        return self._matrix.dtype in (np.float32, np.float64) and bool(self._matrix.flags.c_contiguous)
+        return (
+            not self.in_files
+            and self._matrix.dtype in (np.float32, np.float64)
+            and bool(self._matrix.flags.c_contiguous)
+        )
 
     def peek(self, rows: slice | Ints, columns: Ints) -> Array:
         """Return some columns of some rows, as they came; nobody is told."""
@@ -278,7 +282,8 @@ class Rows:
         for start in range(0, max(len(rows), 1), step):
             some = rows[start : start + step]
             self._let_go(some)
-            pieces.append(self._matrix.take(some, 0) if columns is None else self._matrix[some[:, None], columns])
+            each = self._matrix.take(some, 0) if columns is None else self._matrix[some[:, None], columns]
+            pieces.append(each)
         return pieces[0] if len(pieces) == 1 else np.concatenate(pieces)
 
     def _let_go(self, where: slice | Ints) -> None:
