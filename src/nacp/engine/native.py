@@ -6,7 +6,8 @@ added up, nothing depends on how many there are.
 """
 
 from collections.abc import Sequence
-from functools import cached_property
+from functools import partial
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -15,7 +16,6 @@ from nacp._types import Array, Floats, Ints
 from nacp.engine import _native, numpy
 from nacp.engine import block as block_
 from nacp.engine.cells import CELLS, EdgeIndex, cell_table, edge_index
-from nacp.engine.codes import Codes
 from nacp.engine.contract import (
     ByLabel,
     Keep,
@@ -28,23 +28,25 @@ from nacp.engine.contract import (
     Weights,
     Whole,
 )
-from nacp.engine.hashing import hash_plan
 from nacp.engine.kept import Kept
+from nacp.engine.native_block import WIDTHS, Block, KeptBlock, aligned, hashed_columns, plain
 from nacp.engine.native_splits import masked_sums as masked_sums
 from nacp.engine.native_splits import split_cells as split_cells
 from nacp.engine.native_splits import split_crossings as split_crossings
 from nacp.engine.native_splits import split_draws as split_draws
 from nacp.engine.scratch import Scratch
+from nacp.engine.threads import each_in_a_thread, threads_for
 from nacp.engine.threads import over_rows as _over_rows
 
 NAME = "native"
 
 _native.learn_cells(cell_table(), CELLS)
 
-_WIDTHS = (np.float32, np.float64)
 # A row is cut beyond a limit in multiples of so many places, as in rows.h.
 _CUTS = 4
 _NO_CUTS = np.zeros(_CUTS)
+# Rows times bets that are worth a thread, by what it takes to hand them to one: see threads.py.
+_BETS_PER_THREAD = 1 << 16
 
 
 def open_block(
@@ -55,90 +57,10 @@ def open_block(
     unchecked: Unchecked | None = None,
 ) -> block_.Block:
     """Return rows ready to be asked about their scores; `u` are their uniform numbers, if these are known."""
-    codes = spec.codes if values.dtype in _WIDTHS else None
+    codes = spec.codes if values.dtype in WIDTHS else None
     if codes is None:
         return numpy.open_block(values, spec, scratch, u, unchecked)
-    return Block(_aligned(values), spec, Scratch() if scratch is None else scratch, u, codes, unchecked)
-
-
-class Block(block_.Block):
-    """A block of rows whose scores the compiled engine computes, as far as they are asked for.
-
-    Whoever looks at all rows first checks them on the way, and finds their uniform numbers.
-    """
-
-    def __init__(
-        self,
-        values: Array,
-        spec: Spec,
-        scratch: Scratch,
-        u: Floats | None,
-        codes: Codes,
-        unchecked: Unchecked | None = None,
-    ) -> None:
-        super().__init__(values, spec, scratch, None if u is None else np.ascontiguousarray(u))
-        self._formula, self._unchecked, self._first = codes, unchecked, True
-        self._good = None if unchecked is None else np.zeros(len(values), dtype=np.uint8)
-        self._hashed = None if spec.seed is None or u is not None else spec.seed
-        if self._hashed is not None:
-            self._u = np.empty(len(values))
-
-    def prepare(self, *, placed: bool) -> None:
-        pass  # nothing is computed before somebody asks, and then no more than he asks for
-
-    def confirm(self) -> None:
-        if self._unchecked is not None and self._good is not None:
-            self._look_over()
-            self._unchecked.confirm(bool(self._good.all()))
-
-    @property
-    def u(self) -> Floats | None:
-        self._look_over()
-        return self._u
-
-    def _look_over(self) -> None:
-        if (described := self.at_first_look())[-1] is not None:
-            _over_rows(_native.look_over, described)
-
-    def at_first_look(self) -> tuple[Any, ...]:
-        """Return the block for a compiled function that looks all rows over, if that is still to be done."""
-        look = None
-        if self._first:
-            self._first = False
-            tolerance = 0.0 if self._unchecked is None else self._unchecked.tolerance
-            if self._good is not None or self._hashed is not None:
-                look = (self._good, tolerance, *_hash_plan(self.shape[1], self._hashed))
-        return (self.values, *self.shape, self.values.itemsize, *self._formula, self._u, None, look)
-
-    @cached_property
-    def placed(self) -> Array:
-        if not self.spec.ranked:
-            return self._pointwise()
-        scores = self.scratch.get("placed", self.shape, np.float64)
-        _over_rows(_native.scores, self.described, scores)
-        return scores
-
-    @property
-    def described(self) -> tuple[Any, ...]:
-        """The block, for the other compiled functions."""
-        self._look_over()
-        return self.at_first_look()
-
-
-class KeptBlock(Block):
-    """Rows of which the scores up to a limit were kept, and nothing else."""
-
-    def __init__(self, kept: Kept, rows: slice | Ints, spec: Spec) -> None:
-        described = kept.described(rows)
-        self.spec, self.shape, self.scratch = spec, (len(described[1]), kept.k), Scratch()
-        self._described = (None, *self.shape, 4, None, None, None, described)
-
-    def at_first_look(self) -> tuple[Any, ...]:
-        return self._described
-
-    @property
-    def described(self) -> tuple[Any, ...]:
-        return self._described
+    return Block(aligned(values), spec, Scratch() if scratch is None else scratch, u, codes, unchecked)
 
 
 def keeps(spec: Spec) -> bool:
@@ -154,7 +76,7 @@ def kept_block(kept: Kept, rows: slice | Ints, spec: Spec) -> block_.Block:
 def check(values: Array, tolerance: float) -> bool:
     """Return whether rows are probabilities: none negative or above 1, and each row sums to 1."""
     good = np.zeros(len(values), dtype=np.uint8)
-    _over_rows(_native.look_over, _plain(values, look=(good, tolerance, None, None)))
+    _over_rows(_native.look_over, plain(values, look=(good, tolerance, None, None)))
     return bool(good.all())
 
 
@@ -172,7 +94,7 @@ def fetch(file: int, places: Ints, out: Array) -> bool:
 def uniforms(values: Array, seed: int) -> Floats:
     """Return one u in [0, 1) per row."""
     out = np.empty(len(values))
-    _over_rows(_native.look_over, _plain(values, out, (None, 0.0, *_hash_plan(values.shape[1], seed))))
+    _over_rows(_native.look_over, plain(values, out, (None, 0.0, *hashed_columns(values.shape[1], seed))))
     return out
 
 
@@ -297,10 +219,10 @@ def set_of_row(
 ) -> list[int] | None:
     """Return the set of one row, if it is one of probabilities; None if it has to go the usual way."""
     codes, k = spec.codes, len(row)
-    if codes is None or row.dtype not in _WIDTHS or not (row.flags.c_contiguous and row.flags.aligned):
+    if codes is None or row.dtype not in WIDTHS or not (row.flags.c_contiguous and row.flags.aligned):
         return None
     u, good = None if spec.seed is None else np.empty(1), bytearray(1)
-    look = (good, tolerance, *_hash_plan(k, spec.seed))
+    look = (good, tolerance, *hashed_columns(k, spec.seed))
     described = (row, 1, k, row.itemsize, *codes, u, None, look)
     found = _native.sets(described, 0, 1, threshold, 0, allow_empty, np.empty(1, dtype=np.int64))
     labels: list[int] = np.frombuffer(found, dtype=np.int32).tolist()
@@ -321,12 +243,23 @@ def bet(
     if not isinstance(block, Block):
         numpy.bet(block, points, thresholds, weights, labels, scale, bets, standing)
         return
-    *placed, width = bets
-    state, most, outcome, seen, stops, changes, delta, hedges = standing
-    shares = np.ascontiguousarray(thresholds), *_weights(weights), *map(np.ascontiguousarray, labels), scale
-    stands = state, most, outcome, seen, stops, changes, delta, *hedges
-    some = block.described, points.start, points.stop
-    _native.bet(*(*some, *shares, width, *map(np.ascontiguousarray, placed), *stands))
+    (columns, targets, owners, width), (state, most, outcome, *schedule, hedges) = bets, standing
+    shared = block.described, points.start, points.stop
+    values, weighed = np.ascontiguousarray(thresholds), _weights(weights)
+    scores = *map(np.ascontiguousarray, labels), scale, width
+
+    def bet_at(some: slice) -> None:
+        """Place the bets at some of the thresholds."""
+        chosen = np.flatnonzero((columns >= some.start) & (columns < some.stop))
+        placed = columns[chosen] - some.start, targets[chosen], owners[chosen]
+        stands = np.ascontiguousarray(state[:, chosen]), most[chosen], outcome[chosen]
+        _native.bet(*(*shared, values[some], *weighed, *scores, *placed, *stands, *schedule, *hedges))
+        state[:, chosen], outcome[chosen] = stands[0], stands[2]
+
+    # Each bet is on all rows, so threads share the bets.
+    parts = threads_for(len(columns) * (points.stop - points.start), _BETS_PER_THREAD)
+    ends = [len(values) * i // parts for i in range(parts + 1)]
+    each_in_a_thread([partial(bet_at, slice(first, last)) for first, last in pairwise(ends)])
 
 
 def play(
@@ -345,22 +278,6 @@ def play(
     _native.play(
         state, most, outcome, np.ascontiguousarray(gains), points, bets, seen, stops, changes, delta, *hedges
     )
-
-
-def _plain(values: Array, u: Floats | None = None, look: tuple[Any, ...] | None = None) -> tuple[Any, ...]:
-    """Describe rows of which no score is wanted."""
-    wide = values if values.dtype in _WIDTHS else values.astype(np.float64)
-    return (_aligned(wide), *wide.shape, wide.itemsize, None, None, u, None, look)
-
-
-def _hash_plan(k: int, seed: int | None) -> tuple[Ints | None, Array | None]:
-    """Return which columns of k are hashed, and with which keys; nothing without a seed."""
-    return (None, None) if seed is None else hash_plan(k, int(seed) % (1 << 64))
-
-
-def _aligned(values: Array) -> Array:
-    """Return rows one after the other in memory, at addresses that C may read them from."""
-    return np.require(values, requirements=["C", "A"])
 
 
 def _indexed(edges: Floats) -> EdgeIndex | None:

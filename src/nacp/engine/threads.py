@@ -1,9 +1,9 @@
 """The threads among which the compiled engine shares out rows."""
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from functools import lru_cache
+from functools import lru_cache, partial
 from itertools import pairwise
 from typing import Any
 
@@ -41,14 +41,22 @@ def _handed_over(function: Callable[..., Any], *arguments: Any) -> Future[Any]:
         return done
 
 
+def threads_for(work: int, each: int) -> int:
+    """Return how many threads share some work, of which no less than so much is worth one: at least one."""
+    return max(1, min(_threads(), work // each))
+
+
+def each_in_a_thread(calls: Sequence[Callable[[], Any]]) -> list[Any]:
+    """Call functions, each in a thread, the first one in this; return what they return, in order."""
+    others = [_handed_over(call) for call in calls[1:]]
+    return [calls[0](), *(other.result() for other in others)]
+
+
 def over_rows(function: Callable[..., Any], described: tuple[Any, ...], *arguments: Any) -> list[Any]:
     """Call a function for parts of the rows, each in a thread; return what it returns, in order."""
     rows, k = described[1], described[2]
-    parts = min(_threads(), rows * k // _ENTRIES_PER_THREAD, rows)
-    if parts < 2:
-        return [function(described, 0, rows, *arguments)]
+    parts = min(threads_for(rows * k, _ENTRIES_PER_THREAD), max(rows, 1))
     ends = [rows * i // parts for i in range(parts + 1)]
-    others = [
-        _handed_over(function, described, first, last, *arguments) for first, last in pairwise(ends[1:])
-    ]
-    return [function(described, ends[0], ends[1], *arguments), *(other.result() for other in others)]
+    return each_in_a_thread(
+        [partial(function, described, first, last, *arguments) for first, last in pairwise(ends)]
+    )

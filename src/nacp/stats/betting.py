@@ -240,11 +240,17 @@ class Bets:
         still, lost = outcome == OPEN, np.flatnonzero(outcome == LOST)
         self.won[self.open[outcome == WON]] = True
         self.lost[self.open[lost]] = True
-        if self._owners is not None and len(lost):
-            highest = np.full(self._owners.max() + 1, -1)
-            np.maximum.at(highest, self._owners[self.open[lost]], self.open[lost])
-            still &= self.open > highest[self._owners[self.open]]
-        self.keep(still)
+        self.keep(still & ~self._below_lost(self.open))
+
+    def _below_lost(self, bets: Ints) -> Bools:
+        """Return which bets come before one of the same owner that is lost."""
+        lost = np.flatnonzero(self.lost)
+        if self._owners is None or not len(lost):
+            return np.zeros(len(bets), dtype=bool)
+        highest = np.full(self._owners.max() + 1, -1)
+        np.maximum.at(highest, self._owners[lost], lost)
+        found: Bools = bets < highest[self._owners[bets]]
+        return found
 
     def copy(self) -> "Bets":
         """Return the same bets, to be played by themselves."""
@@ -255,8 +261,8 @@ class Bets:
     def stored(self) -> tuple[Ints, Floats]:
         """Return how the bets stand, as numbers: all that `restore` needs."""
         outcome = np.where(self.won, WON, np.where(self.lost, LOST, OPEN))
-        forgotten = np.setdiff1d(np.flatnonzero(outcome == OPEN), self.open)
-        outcome[forgotten] = _FORGOTTEN
+        outcome[np.setdiff1d(np.flatnonzero(outcome == OPEN), self.open)] = _FORGOTTEN
+        outcome[self._below_lost(np.arange(len(outcome)))] = _FORGOTTEN  # whatever became of them meanwhile
         return np.concatenate([[self.seen, self._stops[-1]], outcome]), self._state.ravel()
 
     def restore(self, whole: Ints, state: Floats) -> None:
