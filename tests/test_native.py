@@ -224,14 +224,9 @@ def test_both_engines_count_as_far():
         assert found[0] == found[1]
 
 
-def test_the_number_of_threads_changes_nothing():
-    code = (
-        "import numpy as np, nacp; rng = np.random.default_rng(0);"
-        "probs = rng.dirichlet(np.full(200, .1), 3000).astype(np.float32); labels = probs.argmax(axis=1);"
-        "cal = nacp.calibrate(probs, labels, noise=.1, score=nacp.APS());"
-        "print(cal.native_threshold.hex(), cal.estimate.hex(), cal.predict_set(probs).labels.sum())"
-    )
-    said = {
+def said_by_threads(code: str) -> set[str]:
+    """Return what a program prints, with one thread and with several."""
+    return {
         subprocess.run(
             [sys.executable, "-c", code],
             env={**os.environ, "NACP_THREADS": str(threads), "NACP_ENGINE": "native"},
@@ -241,7 +236,32 @@ def test_the_number_of_threads_changes_nothing():
         ).stdout
         for threads in (1, 2, 7)
     }
-    assert len(said) == 1
+
+
+def test_the_number_of_threads_changes_nothing():
+    code = (
+        "import numpy as np, nacp; rng = np.random.default_rng(0);"
+        "probs = rng.dirichlet(np.full(200, .1), 3000).astype(np.float32); labels = probs.argmax(axis=1);"
+        "cal = nacp.calibrate(probs, labels, noise=.1, score=nacp.APS());"
+        "print(cal.native_threshold.hex(), cal.estimate.hex(), cal.predict_set(probs).labels.sum())"
+    )
+    assert len(said_by_threads(code)) == 1
+
+
+def test_bets_do_not_depend_on_the_number_of_threads():
+    """Several alphas; also what a stream stores of its bets."""
+    code = (
+        "import hashlib, nacp; from nacp.paper import twins;"
+        "probs, labels = twins.simulate('cifar100', n=4000, random_state=0);"
+        "labels = nacp.UniformNoise(.2).sample(labels, 100, random_state=0);"
+        "stream = nacp.Calibrator(100, noise=.2, score='aps', bets=nacp.PAC(), alpha=[.1, .2], points=4000);"
+        "stream.update(probs[:1500], labels[:1500]); stream.update(probs[1500:], labels[1500:]);"
+        "(bets,) = stream._played.values();"
+        "print([hashlib.sha256(part).hexdigest() for part in bets.stored()]);"
+        "cals = nacp.calibrate(probs, labels, noise=.2, alpha=[.05, .1, .2]);"
+        "print([cal.native_threshold.hex() for cal in cals])"
+    )
+    assert len(said_by_threads(code)) == 1
 
 
 @pytest.mark.parametrize(("name", "value"), [("NACP_ENGINE", "fortran"), ("NACP_THREADS", "many")])

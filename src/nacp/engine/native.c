@@ -1031,7 +1031,7 @@ typedef struct {
     Thresholds q;               /* of the bets */
     const double *scores, *own; /* of each row: its label's score, and what that adds where it is in the set */
     double scale, part;         /* of the weights in a set; one over the width of all shares */
-    word *sums;                 /* room: what each threshold adds to a set, */
+    word *sums;                 /* room: what each threshold adds to a set, 0 between two rows, */
     uint64_t *marks;            /* which of them add something, */
     double *shares;             /* and the shares at all of them */
 } Shares;
@@ -1076,6 +1076,7 @@ static void gains_in_runs(const Shares *shares, const double *targets, word miss
             double share = (start < misses ? 0.0 : own) + shares->scale * (double)sum;
             gains_alike(share, targets + start, out + start, place - start, shares->part);
             sum += shares->sums[place], start = place;
+            shares->sums[place] = 0;
         }
     double share = (start < misses ? 0.0 : own) + shares->scale * (double)sum;
     gains_alike(share, targets + start, out + start, number - start, shares->part);
@@ -1098,7 +1099,6 @@ static void gains_row(const Table *table, const Block *block, Row *row, word i, 
 {
     const Shares *shares = &table->shares;
     word number = shares->q.number, misses = place_of(&shares->q, 0, shares->scores[i]);
-    memset(shares->sums, 0, sizeof *shares->sums * (size_t)number);
     memset(shares->marks, 0, sizeof *shares->marks * (size_t)(number / 64 + 1));
     row->number = 0;
     if (shares->scale != 0) deal_row(&shares->q, block, row, i, weights, shares->sums, shares->marks);
@@ -1108,6 +1108,7 @@ static void gains_row(const Table *table, const Block *block, Row *row, word i, 
     }
     cumulate(shares->sums, number);
     shares_of(shares->sums, shares->shares, misses, number, shares->own[i], shares->scale);
+    memset(shares->sums, 0, sizeof *shares->sums * (size_t)number);
     if (table->one_each)
         gains_each(shares->shares, table->targets, out, number, shares->part);
     else
@@ -1302,6 +1303,7 @@ static void *table_open(Table *table, const Placed *placed)
     table->shares.q.values = table->values = taken(&next, number, table->shares.q.values);
     table->places = taken(&next, number, NULL);
     table->shares.sums = taken(&next, number, NULL);
+    memset(table->shares.sums, 0, sizeof(word) * (size_t)number);
     table->shares.shares = taken(&next, number, NULL);
     table->shares.marks = taken(&next, number / 64 + 1, NULL);
     table->gains = taken(&next, bets + GAINS, NULL);

@@ -248,18 +248,26 @@ def bet(
     values, weighed = np.ascontiguousarray(thresholds), _weights(weights)
     scores = *map(np.ascontiguousarray, labels), scale, width
 
-    def bet_at(some: slice) -> None:
-        """Place the bets at some of the thresholds."""
-        chosen = np.flatnonzero((columns >= some.start) & (columns < some.stop))
+    def bet_at(some: slice, state: Floats, chosen: Ints | slice = slice(None)) -> Ints:
+        """Place the bets at some of the thresholds; return what became of them."""
         placed = columns[chosen] - some.start, targets[chosen], owners[chosen]
-        stands = np.ascontiguousarray(state[:, chosen]), most[chosen], outcome[chosen]
-        _native.bet(*(*shared, values[some], *weighed, *scores, *placed, *stands, *schedule, *hedges))
-        state[:, chosen], outcome[chosen] = stands[0], stands[2]
+        found: Ints = outcome[chosen]
+        stands = state, most[chosen], found, *schedule, *hedges
+        _native.bet(*(*shared, values[some], *weighed, *scores, *map(np.ascontiguousarray, placed), *stands))
+        return found
 
     # Each bet is on all rows, so threads share the bets.
     parts = threads_for(len(columns) * (points.stop - points.start), _BETS_PER_THREAD)
+    if parts == 1:
+        bet_at(slice(0, len(values)), state)
+        return
     ends = [len(values) * i // parts for i in range(parts + 1)]
-    each_in_a_thread([partial(bet_at, slice(first, last)) for first, last in pairwise(ends)])
+    some = [slice(*each) for each in pairwise(ends)]
+    chosen = [np.flatnonzero((columns >= each.start) & (columns < each.stop)) for each in some]
+    states = [np.ascontiguousarray(state[:, each]) for each in chosen]
+    calls = [partial(bet_at, *each) for each in zip(some, states, chosen, strict=True)]
+    for each, own, found in zip(chosen, states, each_in_a_thread(calls), strict=True):
+        state[:, each], outcome[each] = own, found
 
 
 def play(
