@@ -383,44 +383,48 @@ static void count_one(const Tally *tally, double score, word column, const word 
     count(tally, cell, 1, weight > 0 ? weight : 0, weight < 0 ? -weight : 0);
 }
 
-/* Where labels that come after `number` labels of some mass, and have no entry as large as a cut, begin. */
-static word cell_after(const Block *block, const Row *row, word number, double mass, double cut)
-{
-    double score = block->code ? least_score(block, &row->q, number, mass, cut) : -cut;
-    return cell_of(score);
-}
-
-/* Where one is among the entries of a row that were not looked at. */
+/* The entries of a row that were not looked at: where they begin, and some places among them. */
 typedef struct {
-    word counted; /* labels, with those that were looked at */
-    Weight weighed;
-    word cell;        /* where the next ones cannot score less, as they come after these */
-    double mass, cut; /* of this mass or more, and have no entry as large */
+    Places places;
+    Weight weighed[PLACES]; /* what the labels up to there weigh that were not looked at */
+    word cell;              /* where they cannot score less */
 } Tail;
 
-static void count_upto(const Tally *tally, Tail *tail, word number, Weight weight)
+/* Count the labels between places, where those before them put them, and go on from the last place. */
+static void count_places(const Tally *tally, const Block *block, const Row *row, Tail *tail)
 {
-    Weight since = {weight.gain - tail->weighed.gain, weight.loss - tail->weighed.loss};
-    count(tally, tail->cell, number - tail->counted, since.gain, since.loss);
-    tail->counted = number, tail->weighed = weight;
-}
-
-static void move_up(const Block *block, const Row *row, Tail *tail)
-{
-    word after = cell_after(block, row, tail->counted, tail->mass, tail->cut);
-    tail->cell = after > tail->cell ? after : tail->cell;
-}
-
-/* Count labels up to a number where the score depends on how many come before: the later ones among them where that
-   puts them. */
-static void count_ranks(const Tally *tally, const Block *block, const Row *row, Tail *tail, word number)
-{
-    for (;;) {
-        word next = tail->counted + 1 + tail->counted * CUTS / tally->parts;
-        if (next >= number) return;
-        count_upto(tally, tail, next, tail->weighed);
-        move_up(block, row, tail);
+    Places *places = &tail->places;
+    double scores[PLACES];
+    word last = places->number - 1;
+    if (block->code) least_scores(block, &row->q, places, scores);
+    for (word j = 0; j < last; j++) {
+        word cell = cell_of(block->code ? scores[j] : -places->cut[j]);
+        Weight low = tail->weighed[j], high = tail->weighed[j + 1];
+        tail->cell = cell > tail->cell ? cell : tail->cell;
+        count(tally, tail->cell, (word)(places->before[j + 1] - places->before[j]), high.gain - low.gain,
+              high.loss - low.loss);
     }
+    places->before[0] = places->before[last], places->mass[0] = places->mass[last], places->cut[0] = places->cut[last];
+    tail->weighed[0] = tail->weighed[last], places->number = 1;
+}
+
+static void add_place(const Tally *tally, const Block *block, const Row *row, Tail *tail, word before, double mass,
+                      double cut, Weight weighed)
+{
+    Places *places = &tail->places;
+    if (places->number == PLACES) count_places(tally, block, row, tail);
+    word j = places->number++;
+    places->before[j] = (double)before, places->mass[j] = mass, places->cut[j] = cut;
+    tail->weighed[j] = weighed;
+}
+
+/* Add places before a number of labels where the score depends on how many come before. */
+static void add_ranks(const Tally *tally, const Block *block, const Row *row, Tail *tail, word number)
+{
+    word last = tail->places.number - 1, before = (word)tail->places.before[last];
+    double mass = tail->places.mass[last], cut = tail->places.cut[last];
+    while ((before += 1 + before * CUTS / tally->parts) < number)
+        add_place(tally, block, row, tail, before, mass, cut, (Weight){0, 0});
 }
 
 /* Some cuts, below what was collected of a row; where the score is -p, those that are compared by leading bits. */
@@ -439,12 +443,14 @@ static void count_tail(const Tally *tally, const Block *block, const Row *row, w
                        const word *known)
 {
     double upper = block->code && row->number ? entry(block, i, row->column[row->number - 1]) : row->cut;
-    Tail tail = {row->number, {0, 0}, cell_of(tally->limit) + 1, from_grid(row->mass), upper};
-    Weight weighed[CUTS + 1] = {{0, 0}};
-    word upto[CUTS];
     double masses[CUTS] = {0}, cuts[CUTS], unseen = block->code ? mass_not_seen(row) : 0;
-    int ranks = block->counts && !weights && tally->parts > CUTS;
-    for (word first = 0; first < tally->parts && tail.counted < block->k; first += CUTS) {
+    Weight weighed[CUTS + 1] = {{0, 0}};
+    word upto[CUTS], counted = row->number;
+    int ranks = block->counts && !weights;
+    Tail tail;
+    tail.places.number = 0, tail.cell = cell_of(tally->limit) + 1;
+    add_place(tally, block, row, &tail, counted, from_grid(row->mass), upper, weighed[0]);
+    for (word first = 0; first < tally->parts && counted < block->k; first += CUTS) {
         tail_cuts(tally, block, first, row->cut, cuts);
         if (known && first == 0)
             memcpy(upto, known, sizeof upto);
@@ -455,16 +461,15 @@ static void count_tail(const Tally *tally, const Block *block, const Row *row, w
         if (weights) block->lanes->weigh(row_at(block, i), block->k, cuts, upper, weights, weighed);
         for (int j = 0; j < CUTS; j++) {
             if (block->code) upto[j] += row->collected;
-            if (upto[j] == tail.counted) continue;
-            if (ranks) count_ranks(tally, block, row, &tail, upto[j]);
-            count_upto(tally, &tail, upto[j], weighed[j]);
-            tail.mass = block->code ? from_grid(row->mass) + least_mass(unseen + masses[j], block->k) : 0;
-            tail.cut = cuts[j];
-            move_up(block, row, &tail);
+            if (upto[j] == counted) continue;
+            if (ranks) add_ranks(tally, block, row, &tail, upto[j]);
+            double mass = block->code ? from_grid(row->mass) + least_mass(unseen + masses[j], block->k) : 0;
+            add_place(tally, block, row, &tail, counted = upto[j], mass, cuts[j], weighed[j]);
         }
     }
-    if (ranks) count_ranks(tally, block, row, &tail, block->k);
-    count_upto(tally, &tail, block->k, weighed[CUTS]);
+    if (ranks) add_ranks(tally, block, row, &tail, block->k);
+    add_place(tally, block, row, &tail, block->k, 0, 0, weighed[CUTS]);
+    count_places(tally, block, row, &tail);
 }
 
 /* Count all labels of a row of floats whose score is -p: their cells are their leading bits. */

@@ -902,25 +902,20 @@ typedef struct {
     double low, high;
 } Range;
 
-static Range range_of(double a, double b, double c, double d)
-{
-    if (IS_NAN(a) || IS_NAN(b) || IS_NAN(c) || IS_NAN(d)) return (Range){-INFINITY, INFINITY};
-    return (Range){least(least(a, b), least(c, d)), most(most(a, b), most(c, d))};
-}
-
 static Range compared(int never, int always) { return (Range){always, !never}; }
 
+static Range divided(Range a, Range b)
+{
+    double w = a.low / b.low, x = a.low / b.high, y = a.high / b.low, z = a.high / b.high;
+    if (IS_NAN(w) || IS_NAN(x) || IS_NAN(y) || IS_NAN(z)) return (Range){-INFINITY, INFINITY};
+    return (Range){least(least(w, x), least(y, z)), most(most(w, x), most(y, z))};
+}
+
+/* What an operation makes of ranges, but for those that are done to many at once. */
 static Range combined(int code, Range a, Range b)
 {
     switch (code) {
-    case ADD: return range_of(a.low + b.low, a.high + b.high, a.low + b.low, a.high + b.high);
-    case SUBTRACT: return range_of(a.low - b.high, a.high - b.low, a.low - b.high, a.high - b.low);
-    case MULTIPLY: return range_of(a.low * b.low, a.low * b.high, a.high * b.low, a.high * b.high);
-    case DIVIDE:
-        if (b.low <= 0 && b.high >= 0) return (Range){-INFINITY, INFINITY};
-        return range_of(a.low / b.low, a.low / b.high, a.high / b.low, a.high / b.high);
-    case MAXIMUM: return (Range){most(a.low, b.low), most(a.high, b.high)};
-    case MINIMUM: return (Range){least(a.low, b.low), least(a.high, b.high)};
+    case DIVIDE: return b.low <= 0 && b.high >= 0 ? (Range){-INFINITY, INFINITY} : divided(a, b);
     case EQUAL: return compared(a.high < b.low || b.high < a.low, a.low == a.high && b.low == b.high && a.low == b.low);
     case NOT_EQUAL: return compared(a.low == a.high && b.low == b.high && a.low == b.low,
                                     a.high < b.low || b.high < a.low);
@@ -932,38 +927,108 @@ static Range combined(int code, Range a, Range b)
     case SQRT: return (Range){a.low > 0 ? sqrt(a.low) : 0, a.high > 0 ? sqrt(a.high) : 0};
     default: /* ABSOLUTE */
         if (a.low <= 0 && a.high >= 0) return (Range){0, most(-a.low, a.high)};
-        return range_of(fabs(a.low), fabs(a.high), fabs(a.low), fabs(a.high));
+        return (Range){least(fabs(a.low), fabs(a.high)), most(fabs(a.low), fabs(a.high))};
     }
 }
 
-/* The least score of labels that `number` labels, of this mass or more, are above, if they are below a cut.
-   Operations that round keep the order, so a formula's value lies between those at the ends of ranges. */
-static double least_score(const Block *block, const Quantities *q, word number, double mass, double cut)
+#define PLACES 64
+
+/* Places in a row: the labels after each have so many before them, which add up to this or more, and are below a cut.
+   One after the other; the numbers and masses ascend, the cuts descend. */
+typedef struct {
+    word number;
+    double before[PLACES], mass[PLACES], cut[PLACES];
+} Places;
+
+/* A range for each place. */
+typedef struct {
+    double low[PLACES], high[PLACES];
+} Ranges;
+
+static void set_ranges(Ranges *out, double low, double high, word n)
 {
-    Range stack[DEPTH + 1] = {{0, 0}};
-    double k = (double)block->k, all = 2, n = (double)number;
-    Range known[] = {{0, from_grid(on_grid(cut))}, {mass, all}, {mass, all}, {n, k}, {n + 1, k},
-                     {q->top, q->top}, {q->second, q->second}, {q->u, q->u}};
-    word top = 0;
-    for (word c = 0; c < block->length; c++) {
-        int code = block->code[2 * c], argument = block->code[2 * c + 1];
-        if (code < LOAD_CONSTANT) {
-            stack[top++] = known[code];
-        } else if (code == LOAD_CONSTANT) {
-            stack[top++] = (Range){block->constants[argument], block->constants[argument]};
-        } else if (code == WHERE) {
-            top -= 2;
-            Range if_not = stack[top + 1], if_so = stack[top], *condition = &stack[top - 1];
-            *condition = condition->low > 0 ? if_so : condition->high <= 0 ? if_not
-                       : (Range){least(if_so.low, if_not.low), most(if_so.high, if_not.high)};
-        } else if (code >= NEGATIVE) {
-            stack[top - 1] = combined(code, stack[top - 1], stack[top - 1]);
-        } else {
-            top--;
-            stack[top - 1] = combined(code, stack[top - 1], stack[top]);
+    for (word j = 0; j < n; j++) out->low[j] = low, out->high[j] = high;
+}
+
+/* What is known of the labels after places that a formula may load. */
+static void load_ranges(int code, const Block *block, const Quantities *q, const Places *places, Ranges *out)
+{
+    word n = places->number;
+    double k = (double)block->k, all = 2;
+    const double single[] = {q->top, q->second, q->u};
+    for (word j = 0; code == LOAD_P && j < n; j++) out->low[j] = 0, out->high[j] = (places->cut[j] + 1.0) - 1.0;
+    for (word j = 0; (code == LOAD_ABOVE || code == LOAD_UPTO) && j < n; j++)
+        out->low[j] = places->mass[j], out->high[j] = all;
+    for (word j = 0; (code == LOAD_N_ABOVE || code == LOAD_N_UPTO) && j < n; j++)
+        out->low[j] = places->before[j] + (code == LOAD_N_UPTO), out->high[j] = k;
+    if (code >= LOAD_TOP) set_ranges(out, single[code - LOAD_TOP], single[code - LOAD_TOP], n);
+}
+
+#define EACH_PLACE _Pragma("GCC ivdep") for (word j = 0; j < n; j++)
+
+/* An operation on ranges, of which the first ones are replaced by what comes out. */
+WIDE static void combine(int code, Ranges *a, const Ranges *b, word n)
+{
+    double *low = a->low, *high = a->high;
+    const double *l = b->low, *h = b->high;
+    switch (code) {
+    case ADD: EACH_PLACE low[j] += l[j], high[j] += h[j]; break;
+    case SUBTRACT: EACH_PLACE low[j] -= h[j], high[j] -= l[j]; break;
+    case MAXIMUM: EACH_PLACE low[j] = most(low[j], l[j]), high[j] = most(high[j], h[j]); break;
+    case MINIMUM: EACH_PLACE low[j] = least(low[j], l[j]), high[j] = least(high[j], h[j]); break;
+    case MULTIPLY:
+        EACH_PLACE {
+            double w = low[j] * l[j], x = low[j] * h[j], y = high[j] * l[j], z = high[j] * h[j];
+            double any = w + x + y + z; /* is no number where one of them is none */
+            low[j] = IS_NAN(any) ? any : least(least(w, x), least(y, z));
+            high[j] = most(most(w, x), most(y, z));
+        }
+        break;
+    default:
+        for (word j = 0; j < n; j++) {
+            Range found = combined(code, (Range){low[j], high[j]}, (Range){l[j], h[j]});
+            low[j] = found.low, high[j] = found.high;
         }
     }
-    return stack[0].low;
+    EACH_PLACE { /* of what is no number nothing is known */
+        int known = low[j] <= high[j];
+        low[j] = known ? low[j] : -INFINITY, high[j] = known ? high[j] : INFINITY;
+    }
+}
+
+static void choose(Ranges *condition, const Ranges *if_so, const Ranges *if_not, word n)
+{
+    for (word j = 0; j < n; j++) {
+        int always = condition->low[j] > 0, never = condition->high[j] <= 0;
+        double low = least(if_so->low[j], if_not->low[j]), high = most(if_so->high[j], if_not->high[j]);
+        condition->low[j] = always ? if_so->low[j] : never ? if_not->low[j] : low;
+        condition->high[j] = always ? if_so->high[j] : never ? if_not->high[j] : high;
+    }
+}
+
+/* The least score of the labels after each place. Operations that round keep the order, so a formula's value lies
+   between those at the ends of ranges. */
+static void least_scores(const Block *block, const Quantities *q, const Places *places, double *scores)
+{
+    Ranges stack[DEPTH + 1];
+    word top = 0, n = places->number;
+    for (word c = 0; c < block->length; c++) {
+        int code = block->code[2 * c];
+        top -= inputs_of(code);
+        Ranges *out = &stack[top];
+        if (code < LOAD_CONSTANT) {
+            load_ranges(code, block, q, places, out);
+        } else if (code == LOAD_CONSTANT) {
+            double constant = block->constants[block->code[2 * c + 1]];
+            set_ranges(out, constant, constant, n);
+        } else if (code == WHERE) {
+            choose(out, out + 1, out + 2, n);
+        } else {
+            combine(code, out, code >= NEGATIVE ? out : out + 1, n);
+        }
+        top++;
+    }
+    memcpy(scores, stack[0].low, sizeof *scores * (size_t)n);
 }
 
 /* What entries add up to at least on the grid, if that is their sum in floats: each may round up half a unit. */
