@@ -344,9 +344,54 @@ static word NAME(collect)(const void *row, word k, double low, double high, uint
     return number;
 }
 
+/* The columns of the entries of a row that are at least so large; return how many. After them, more may be written. */
+static word NAME(columns)(const void *row, word k, double low, int32_t *columns)
+{
+    const TYPE *p = row;
+    TYPE least = NOT_BELOW(low);
+    word number = 0;
+    for (word column = 0; column < k; column += 64) {
+        uint64_t found = NAME(which)(p + column, k - column < 64 ? k - column : 64, least);
+#ifdef COMPRESSED
+        for (int bit = 0; bit < 64; bit += 16, found >>= 16) {
+            COMPRESSED(columns + number, (uint16_t)found, (int32_t)column + bit);
+            number += __builtin_popcountll(found & UINT16_MAX);
+        }
+#else
+        for (; found; found &= found - 1) columns[number++] = (int32_t)column + __builtin_ctzll(found);
+#endif
+    }
+    return number;
+}
+
+/* What the entries above one weigh. */
+static Weight NAME(weight_above)(const void *row, word k, double entry, const word *weights)
+{
+    const TYPE *p = row;
+    double own = (TYPE)entry;
+    Words gains = {0}, sums = {0};
+    word column = 0;
+    for (; column + WIDTH <= k; column += WIDTH) {
+        NAME(Part) part;
+        Words weight;
+        LOAD(part, p + column);
+        LOAD(weight, weights + column);
+        weight &= __builtin_convertvector(part, Doubles) > own;
+        sums += weight;
+        gains += weight & (weight > 0);
+    }
+    Weight found = {NAME(added)(gains), NAME(added)(gains - sums)};
+    for (; column < k; column++) {
+        word weight = p[column] > own ? weights[column] : 0;
+        if (weight > 0) found.gain += weight; else found.loss -= weight;
+    }
+    return found;
+}
+
 static const Lanes NAME(lanes) = {
     .largest = NAME(largest), .checked = NAME(checked), .standing = NAME(standing),
     .numbers = NAME(numbers), .tails = NAME(tails),     .weigh = NAME(weigh),     .collect = NAME(collect),
+    .columns = NAME(columns), .weight_above = NAME(weight_above),
     .network = BYTES == 64 ? NETWORK : 0,
 };
 

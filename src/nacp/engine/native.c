@@ -65,7 +65,8 @@ static word length_of(PyObject *object)
     return bytes;
 }
 
-/* Whether the formula is well formed; the block learns whether it counts labels. */
+/* Whether the formula is well formed; the block learns whether it counts labels, and whether it asks for
+   the largest entries. */
 static int formula_fits(Block *block, word constants)
 {
     word depth = 0;
@@ -75,6 +76,7 @@ static int formula_fits(Block *block, word constants)
         if (code == LOAD_CONSTANT && (argument < 0 || argument >= constants)) return 0;
         if (code == LOAD_U && !block->u) return 0;
         block->counts |= code == LOAD_N_ABOVE || code == LOAD_N_UPTO;
+        block->tops |= code == LOAD_TOP || code == LOAD_SECOND;
         depth -= inputs_of(code);
         if (depth < 0 || ++depth > DEPTH) return 0;
     }
@@ -270,13 +272,11 @@ static int score_labels(const Call *call, const word *labels, const Hashing *has
 {
     const Block *block = &call->block;
     Row row;
-    int good = row_open(&row, block->k), tops = 0;
-    for (word c = 0; c < block->length; c++)
-        tops |= block->code[2 * c] == LOAD_TOP || block->code[2 * c] == LOAD_SECOND;
+    int good = row_open(&row, block->k);
     for (word i = call->first; good && i < call->last; i++) {
         Standing at = block->lanes->standing(row_at(block, i), block->k, entry(block, i, labels[i]));
         if (hashing->out) hashing->out[i] = uniform(hashing, block, i, at.most);
-        out[i] = label_score(&row, block, i, labels[i], at, tops);
+        out[i] = label_score(&row, block, i, labels[i], at);
     }
     row_close(&row);
     return good;
@@ -387,7 +387,7 @@ typedef struct {
     const double *edges; /* of the cells; none for the fixed ones */
     const Edges *many; /* the same, if there is an index */
     word cells; /* how many there are */
-    double limit, cuts[MOST_CUTS];
+    double low, limit, cuts[MOST_CUTS]; /* what scores at most `low` is counted in any cell up to there */
     word parts; /* how many cuts there are */
     word *pairs, *gains, *losses; /* the last two if pairs have weights */
 } Tally;
@@ -474,10 +474,25 @@ static void tally_floats(word *pairs, const Block *block, word i)
     for (word column = 0; column < block->k; column++) pairs[negative[bits[2 * column + HIGH_HALF] & 0x7FFF]]++;
 }
 
+/* What the labels of row i weigh that were skipped. */
+static Weight weight_skipped(const Block *block, const Row *row, word i, const word *weights)
+{
+    if (!weights || !row->skipped) return (Weight){0, 0};
+    return block->lanes->weight_above(row_at(block, i), block->k, row->high, weights);
+}
+
+static void count_skipped(const Tally *tally, const Block *block, const Row *row, word i, const word *weights)
+{
+    Weight skipped = weight_skipped(block, row, i, weights);
+    if (tally->edges && tally->edges[0] > -INFINITY) return;
+    count(tally, tally->edges ? 0 : cell_of(tally->low), row->skipped, skipped.gain, skipped.loss);
+}
+
 static void tally_row(const Tally *tally, const Block *block, Row *row, word i, const word *weights)
 {
-    look(row, block, i, tally->limit);
-    for (word j = 0; j < row->number; j++) count_one(tally, row->score[j], row->column[j], weights);
+    look(row, block, i, tally->low, tally->limit);
+    if (row->skipped) count_skipped(tally, block, row, i, weights);
+    for (word j = row->skipped; j < row->number; j++) count_one(tally, row->score[j], row->column[j], weights);
     if (!tally->edges && tally->limit < INFINITY && row->number < block->k) count_tail(tally, block, row, i, weights);
 }
 
@@ -501,7 +516,7 @@ static int keep_row(Keeping *keeping, const Row *row, word i)
     int32_t *columns = more(&keeping->columns, most * sizeof *columns);
     word number = 0;
     if (!scores || !columns) return 0;
-    for (word j = 0; j < row->number; j++) {
+    for (word j = row->skipped; j < row->number; j++) {
         scores[number] = row->score[j], columns[number] = row->column[j];
         number += within(&keeping->spans, row->score[j]);
     }
@@ -552,7 +567,7 @@ static PyObject *tally(PyObject *self, PyObject *args)
     Py_ssize_t first, last;
     Call call;
     const double *tail;
-    Tally tally = {0};
+    Tally tally = {.low = -INFINITY};
     Edges many;
     Weights weights;
     Keeping keeping = {0};
@@ -576,6 +591,8 @@ static PyObject *tally(PyObject *self, PyObject *args)
     if (good && (tally.parts < CUTS || tally.parts > MOST_CUTS || tally.parts % CUTS))
         good = refuse("there are no such cuts") != NULL;
     for (word j = 0; good && j < tally.parts; j++) tally.cuts[j] = fmaxf((float)tail[j], FLT_MIN);
+    if (good && tally.edges && number) tally.low = tally.edges[tally.edges[0] > -INFINITY ? 0 : 1];
+    if (good && keeping.numbers) tally.low = keeping.spans.number ? least(tally.low, keeping.spans.ends[0]) : tally.low;
     tally.cells = number;
     tally.gains = good && weighed ? tally.pairs + number : NULL;
     tally.losses = good && weighed ? tally.gains + number : NULL;
@@ -637,13 +654,14 @@ static int window_take(Window *window, double score, word column, const word *we
 static int window_rows(const Call *call, Window *window, const Weights *weights)
 {
     const Block *block = &call->block;
-    double limit = window->spans.ends[2 * window->spans.number - 1];
+    double low = window->spans.ends[0], limit = window->spans.ends[2 * window->spans.number - 1];
     Row row;
     int good = row_open(&row, block->k);
     for (word i = call->first; good && i < call->last; i++) {
         const word *own = weights_of(weights, block, i);
-        look(&row, block, i, limit);
-        for (word j = 0; good && j < row.number; j++) good = window_take(window, row.score[j], row.column[j], own);
+        look(&row, block, i, low, limit);
+        for (word j = row.skipped; good && j < row.number; j++)
+            good = window_take(window, row.score[j], row.column[j], own);
     }
     row_close(&row);
     return good;
@@ -747,10 +765,15 @@ static void deal_row(const Thresholds *q, const Block *block, Row *row, word i, 
                      uint64_t *marks)
 {
     row->in_order = q->number > FEW && !q->starts; /* then places are sooner found */
-    look(row, block, i, q->values[q->number - 1]);
+    look(row, block, i, q->values[0], q->values[q->number - 1]);
+    if (row->skipped) {
+        Weight skipped = weight_skipped(block, row, i, weights);
+        sums[0] += weights ? skipped.gain - skipped.loss : row->skipped;
+        if (marks) marks[0] |= 1;
+    }
     word place = 0;
-    for (word j = 0; j < row->number; j++) {
-        place = place_of(q, j && row->score[j] >= row->score[j - 1] ? place : 0, row->score[j]);
+    for (word j = row->skipped; j < row->number; j++) {
+        place = place_of(q, j > row->skipped && row->score[j] >= row->score[j - 1] ? place : 0, row->score[j]);
         if (place == q->number) continue;
         sums[place] += weights ? weights[row->column[j]] : 1;
         if (marks) marks[place / 64] |= UINT64_C(1) << place % 64;
@@ -771,7 +794,7 @@ static void profile_row(const Thresholds *q, const Block *block, Row *row, word 
         return;
     }
     row->in_order = 0;
-    look(row, block, i, largest(q, block, i));
+    look(row, block, i, -INFINITY, largest(q, block, i));
     for (word j = 0; j < row->number; j++) {
         word column = row->column[j], weight = weights ? weights[column] : 1;
         for (word t = 0; t < q->number; t++)
@@ -874,12 +897,13 @@ typedef struct {
 } Sets;
 
 /* The labels of row i whose entries are at least a cut. */
-static int take_above(Sets *sets, const Block *block, Row *row, word i, double cut)
+static int take_above(Sets *sets, const Block *block, word i, double cut)
 {
-    word number = collect(block, i, cut, INFINITY, row->words);
-    for (word j = 0; j < number; j++) row->columns[j] = (int32_t)(uint32_t)row->words[j];
-    sets->sizes[i] = number;
-    return grow(&sets->labels, row->columns, sizeof *row->columns * (size_t)number);
+    int32_t *columns = more(&sets->labels, sizeof *columns * (size_t)(block->k + MORE));
+    if (!columns) return 0;
+    sets->sizes[i] = block->lanes->columns(row_at(block, i), block->k, cut, columns);
+    sets->labels.used += sizeof *columns * (size_t)sets->sizes[i];
+    return 1;
 }
 
 #define FEW_LABELS 32
@@ -887,7 +911,7 @@ static int take_above(Sets *sets, const Block *block, Row *row, word i, double c
 /* In the order of a row: the first so many labels, ascending. */
 static int take_first(Sets *sets, const Block *block, Row *row, word i, word number)
 {
-    if (number > FEW_LABELS) return take_above(sets, block, row, i, entry(block, i, row->column[number - 1]));
+    if (number > FEW_LABELS || row->skipped) return take_above(sets, block, i, entry(block, i, row->column[number - 1]));
     int32_t few[FEW_LABELS];
     for (word j = 0; j < number; j++) {
         word place = j;
@@ -902,7 +926,7 @@ static int take_first(Sets *sets, const Block *block, Row *row, word i, word num
 static int take_each(Sets *sets, const Block *block, const Thresholds *q, Row *row, word i, double limit)
 {
     word number = 0;
-    look(row, block, i, limit);
+    look(row, block, i, -INFINITY, limit);
     for (word j = 0; j < row->number; j++)
         if (row->score[j] <= q->values[row->column[j]]) row->words[number++] = (uint64_t)row->column[j] << 32;
     if (number > FEW)
@@ -927,14 +951,15 @@ static int sets_rows(const Call *call, const Thresholds *q, Sets *sets)
         if (q->kind == PER_LABEL) {
             good = take_each(sets, block, q, &row, i, limit);
         } else if (block->code) {
-            row_until(&row, block, i, limit);
+            look(&row, block, i, limit, limit);
+            number = row.skipped;
             while (number < row.number && row.score[number] <= limit) number++;
             good = take_first(sets, block, &row, i, number);
         } else {
-            good = take_above(sets, block, &row, i, -limit);
+            good = take_above(sets, block, i, -limit);
         }
         if (good && !sets->allow_empty && !sets->sizes[i])
-            good = take_above(sets, block, &row, i, block->lanes->largest(row_at(block, i), block->k));
+            good = take_above(sets, block, i, block->lanes->largest(row_at(block, i), block->k));
     }
     row_close(&row);
     return good;
@@ -1038,9 +1063,9 @@ static void gains_row(const Table *table, const Block *block, Row *row, word i, 
     word number = shares->q.number, misses = place_of(&shares->q, 0, shares->scores[i]);
     memset(shares->sums, 0, sizeof *shares->sums * (size_t)number);
     memset(shares->marks, 0, sizeof *shares->marks * (size_t)(number / 64 + 1));
-    row->number = 0;
+    row->number = row->skipped = 0;
     if (shares->scale != 0) deal_row(&shares->q, block, row, i, weights, shares->sums, shares->marks);
-    if (table->one_each && RUN * row->number < number) {
+    if (table->one_each && RUN * (row->number - row->skipped) < number) {
         gains_in_runs(shares, table->targets, misses, shares->own[i], out);
         return;
     }

@@ -17,6 +17,7 @@
 #if defined(__x86_64__) && !defined(__clang__)
 #define WIDER 1
 #include <immintrin.h>
+#define SIXTEEN _mm512_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15)
 #endif
 
 #if !defined(__GNUC__)
@@ -74,6 +75,8 @@ typedef struct {
     void (*tails)(const void *row, word k, const double *cuts, double below, word *number, double *mass);
     void (*weigh)(const void *row, word k, const double *cuts, double below, const word *weights, Weight *found);
     word (*collect)(const void *row, word k, double low, double high, uint64_t *words);
+    word (*columns)(const void *row, word k, double low, int32_t *columns);
+    Weight (*weight_above)(const void *row, word k, double entry, const word *weights);
     word network; /* how many words a network sorts here */
 } Lanes;
 
@@ -95,6 +98,7 @@ typedef struct {
     const double *constants;
     const double *u; /* one per row, if the formula needs them */
     int counts;      /* whether it counts labels */
+    int tops;        /* whether it asks for the largest entries */
     Kept kept;       /* if there are starts, in place of all that */
 } Block;
 
@@ -252,21 +256,27 @@ typedef struct {
     double *scores, *room;
     Quantities q;
     word size;      /* how many labels fit */
+    word skipped;   /* how many labels nobody looks at, the most probable ones: they score too little, */
+    double high;    /* as all do that are above this */
     word first;     /* how many labels come before the words */
     word collected; /* how many have been, with those in the words */
     word number;    /* how many have been looked at */
     word mass;      /* of these, on the grid */
     double cut;     /* all entries from here on have been collected */
     double guess;   /* a cut to begin with */
+    double usual;   /* how many labels of a row are looked at or skipped, about; */
+    double aims[2]; /* and near which entries the lower and the upper limit are passed */
     int in_order;   /* whether many labels are wanted in the order of their scores, where they need not be */
 } Row;
+
+#define MORE 16 /* numbers may be written after the last one */
 
 static int row_open(Row *row, word k)
 {
     memset(row, 0, sizeof *row);
     row->size = k;
     row->guess = 2.0 / (double)k;
-    size_t n = (size_t)k + 4, sorted = n < NETWORK ? NETWORK : n; /* some more are written than there are */
+    size_t n = (size_t)k + MORE, sorted = n < NETWORK ? NETWORK : n; /* some more are written than there are */
     row->words = row->rooms[0] = malloc(2 * (sizeof(uint64_t) * sorted + sizeof(int32_t) * n));
     row->q.p = row->rooms[1] = malloc(sizeof(double) * n * (6 + DEPTH));
     if (!row->words || !row->q.p) return 0;
@@ -353,6 +363,7 @@ static double rounded_down(double x)
 #undef LOAD_SOME
 #undef WHERE_MORE
 #undef ADD_AT_LEAST
+#undef COMPRESSED
 #undef NAME
 #pragma GCC pop_options
 #pragma GCC push_options
@@ -363,6 +374,7 @@ static double rounded_down(double x)
 #define LARGER(x, y) _mm512_max_ps((__m512)(x), (__m512)(y))
 #define WHERE_MORE(numbers, x, y) _mm512_mask_sub_epi16((__m512i)(numbers), _mm512_cmpgt_epi16_mask((__m512i)(x), (__m512i)(y)), (__m512i)(numbers), _mm512_set1_epi16(-1))
 #define ADD_AT_LEAST(sums, x, y) _mm512_mask_add_ps((__m512)(sums), COMPARED(x, y, _CMP_GE_OQ), (__m512)(sums), (__m512)(x))
+#define COMPRESSED(out, which, first) _mm512_storeu_si512(out, _mm512_maskz_compress_epi32(which, _mm512_add_epi32(_mm512_set1_epi32(first), SIXTEEN)))
 #define NAME(name) name##_floats_avx512
 #include "lanes.h"
 #undef BYTES
@@ -371,6 +383,7 @@ static double rounded_down(double x)
 #undef LOAD_SOME
 #undef WHERE_MORE
 #undef ADD_AT_LEAST
+#undef COMPRESSED
 #undef NAME
 #pragma GCC pop_options
 #endif
@@ -403,6 +416,7 @@ static double rounded_down(double x)
 #undef LOAD_SOME
 #undef WHERE_MORE
 #undef ADD_AT_LEAST
+#undef COMPRESSED
 #undef NAME
 #pragma GCC pop_options
 #pragma GCC push_options
@@ -412,6 +426,7 @@ static double rounded_down(double x)
 #define LOAD_SOME(x, from, n) _mm512_mask_loadu_pd((__m512d)(x), (__mmask8)((1u << (n)) - 1), from)
 #define LARGER(x, y) _mm512_max_pd((__m512d)(x), (__m512d)(y))
 #define ADD_AT_LEAST(sums, x, y) _mm512_mask_add_pd((__m512d)(sums), COMPARED(x, y, _CMP_GE_OQ), (__m512d)(sums), (__m512d)(x))
+#define COMPRESSED(out, which, first) _mm512_storeu_si512(out, _mm512_maskz_compress_epi32(which, _mm512_add_epi32(_mm512_set1_epi32(first), SIXTEEN)))
 #define NAME(name) name##_doubles_avx512
 #include "lanes.h"
 #undef BYTES
@@ -420,6 +435,7 @@ static double rounded_down(double x)
 #undef LOAD_SOME
 #undef WHERE_MORE
 #undef ADD_AT_LEAST
+#undef COMPRESSED
 #undef NAME
 #pragma GCC pop_options
 #endif
@@ -745,7 +761,7 @@ static void row_look(Row *row, const Block *block, word i, word least)
 /* Look at the labels of row i that were collected until their scores have passed a limit; return if they have. */
 static int row_pass(Row *row, const Block *block, word i, double limit)
 {
-    for (word least = limit < INFINITY ? FIRST_LOOK : row->size; row->number < row->collected; least *= 2) {
+    for (word least = limit < INFINITY && !row->skipped ? FIRST_LOOK : row->size; row->number < row->collected; least *= 2) {
         row_look(row, block, i, least);
         if (row->number >= 2 && row->score[row->number - 1] > limit) return 1;
     }
@@ -760,24 +776,126 @@ static void row_kept(Row *row, const Kept *kept, word i)
     row->score = kept->scores + start, row->column = kept->columns + start;
 }
 
+static void row_begin(Row *row, const Block *block, word i)
+{
+    row->skipped = row->collected = row->number = row->mass = 0;
+    row->cut = INFINITY;
+    row->q.u = block->u ? block->u[i] : 0;
+}
+
+/* Collect labels of row i down to a cut, and lower ones, until their scores have passed a limit, or there are no more;
+   return the last cut. */
+static double row_down(Row *row, const Block *block, word i, double cut, double limit)
+{
+    for (;;) {
+        row_collect(row, block, i, cut);
+        if (row_pass(row, block, i, limit) || cut == 0) return cut; /* what is no probability is never looked at */
+        cut = cut > SMALLEST_CUT ? cut / 3 : 0;
+    }
+}
+
 /* Look at the labels of row i until their scores have passed a limit, or there are no more. */
 static void row_until(Row *row, const Block *block, word i, double limit)
 {
-    double cut = limit < INFINITY ? row->guess : 0;
-    row->collected = row->number = row->mass = 0;
-    row->cut = INFINITY;
-    row->q.u = block->u ? block->u[i] : 0;
-    for (;;) {
-        row_collect(row, block, i, cut);
-        if (row_pass(row, block, i, limit) || cut == 0) break; /* what is no probability is never looked at */
-        cut = cut > SMALLEST_CUT ? cut / 3 : 0;
-    }
+    row_begin(row, block, i);
+    double cut = row_down(row, block, i, limit < INFINITY ? row->guess : 0, limit);
     /* Nothing but speed depends on the guess: one row in so many is to be looked at twice. */
     if (limit == INFINITY) return;
     if (cut < row->guess)
         row->guess = most(0.7 * row->guess, SMALLEST_CUT);
     else if (row->guess < 0.25)
         row->guess *= 1.1;
+}
+
+/* ---- Far down a row: labels that score too little to be of interest need not be put in order ---- */
+
+#define FAR 64 /* labels */
+
+/* Entries of a row: those above `high` score at most a lower limit, those below `cut` more than an upper one. As far as
+   floats tell, so that it has to be seen whether they do. */
+typedef struct {
+    double high, cut;
+} Between;
+
+/* About what labels score that stand at cuts. */
+static const double *scores_at(Row *row, const Block *block, word i, const double *cuts)
+{
+    Quantities *q = &row->q;
+    word number[CUTS];
+    block->lanes->tails(row_at(block, i), block->k, cuts, INFINITY, number, q->above);
+    for (int j = 0; j < CUTS; j++) {
+        q->p[j] = cuts[j], q->upto[j] = q->above[j];
+        q->n_above[j] = q->n_upto[j] = (double)number[j];
+    }
+    evaluate(block, q, 0, CUTS, row->room, row->size, row->scores);
+    return row->scores;
+}
+
+static void narrow(Between *found, const double *cuts, const double *scores, double low, double limit)
+{
+    for (int j = 0; j < CUTS; j++) {
+        if (scores[j] <= low) found->high = least(found->high, cuts[j]);
+        if (scores[j] > limit) found->cut = most(found->cut, cuts[j]);
+    }
+}
+
+/* Near which entry scores pass a limit, from those at descending cuts. */
+static double passed_at(const double *cuts, const double *scores, double limit)
+{
+    int j = 0;
+    while (j < CUTS && scores[j] <= limit) j++;
+    if (j == 0 || j == CUTS) return cuts[j ? CUTS - 1 : 0];
+    return cuts[j - 1] + (cuts[j] - cuts[j - 1]) * (limit - scores[j - 1]) / (scores[j] - scores[j - 1]);
+}
+
+/* Find entries of row i between which it passes two limits: first near those where other rows did, then near those
+   where it seems to. Most rows are like the others, and a few are sharper. */
+static Between between(Row *row, const Block *block, word i, double low, double limit)
+{
+    double *aims = row->aims, middle = sqrt(aims[0]) * sqrt(aims[1]);
+    double cuts[CUTS] = {2.7 * aims[0], most(0.55 * aims[0], 1.22 * middle), least(2.7 * aims[1], middle / 1.22),
+                         0.55 * aims[1]};
+    Between found = {INFINITY, cuts[CUTS - 1]};
+    const double *scores = scores_at(row, block, i, cuts);
+    narrow(&found, cuts, scores, low, limit);
+    double first = passed_at(cuts, scores, low), last = passed_at(cuts, scores, limit);
+    double nearer[CUTS] = {1.2 * first, 1.05 * first, last / 1.05, last / 1.2};
+    narrow(&found, nearer, scores_at(row, block, i, nearer), low, limit);
+    aims[0] = most(first > aims[0] ? 1.1 * aims[0] : aims[0] / 1.1, SMALLEST_CUT);
+    aims[1] = most(last > aims[1] ? 1.1 * aims[1] : aims[1] / 1.1, SMALLEST_CUT);
+    return found;
+}
+
+/* Skip the labels of row i that are above an entry: what they add up to is exact in any order. */
+static void row_skip(Row *row, const Block *block, word i, double high)
+{
+    row->high = (float)high;
+    Standing at = block->lanes->standing(row_at(block, i), block->k, row->high);
+    row->skipped = row->number = row->collected = at.above;
+    row->mass = (word)(at.mass * 0x1p52);
+    row->cut = nextafter(row->high, INFINITY);
+}
+
+/* Look at labels of row i between two limits, if it can be done; return whether nothing was skipped that scores more
+   than the lower one. Scores ascend, so that the first one that was not skipped tells. */
+static int row_between(Row *row, const Block *block, word i, double low, double limit)
+{
+    Between found = between(row, block, i, low, limit);
+    row_begin(row, block, i);
+    if (!(found.cut <= found.high)) return 0;
+    if (found.high < INFINITY) row_skip(row, block, i, found.high);
+    row_down(row, block, i, found.cut, limit);
+    return !row->skipped || (row->number > row->skipped && row->score[row->skipped] <= low);
+}
+
+/* Look at the labels of row i that score more than a lower limit, until their scores have passed an upper one, or
+   there are no more. Others may be looked at, too, or skipped. */
+static void row_within(Row *row, const Block *block, word i, double low, double limit)
+{
+    int far = row->usual > FAR && low > -INFINITY && limit < INFINITY && !block->tops;
+    if (row->aims[0] == 0) row->aims[0] = row->aims[1] = row->guess;
+    if (!far || !row_between(row, block, i, low, limit)) row_until(row, block, i, limit);
+    row->usual += 0.1 * ((double)row->number - row->usual);
 }
 
 /* The score is -p: nothing has to be put in order. */
@@ -792,13 +910,14 @@ static void row_minus_p(Row *row, const Block *block, word i, double limit)
     }
 }
 
-/* Look at all labels of row i that score at most a limit, and perhaps at more. */
-static void look(Row *row, const Block *block, word i, double limit)
+/* Look at all labels of row i that score at most a limit, and perhaps at more; those may be skipped that score at most
+   `low`. */
+static void look(Row *row, const Block *block, word i, double low, double limit)
 {
     if (block->kept.starts)
         row_kept(row, &block->kept, i);
     else if (block->code)
-        row_until(row, block, i, limit);
+        row_within(row, block, i, low, limit);
     else
         row_minus_p(row, block, i, limit);
 }
@@ -903,14 +1022,14 @@ static void two_largest(const Block *block, word i, double *top, double *second)
 }
 
 /* The score of one label of row i, which stands there; `row` has room for it. */
-static double label_score(Row *row, const Block *block, word i, word label, Standing at, int tops)
+static double label_score(Row *row, const Block *block, word i, word label, Standing at)
 {
     Quantities *q = &row->q;
     q->p[0] = from_grid(on_grid(entry(block, i, label)));
     q->above[0] = at.mass, q->upto[0] = at.mass + (double)at.equal * q->p[0];
     q->n_above[0] = (double)at.above, q->n_upto[0] = (double)(at.above + at.equal);
     q->u = block->u ? block->u[i] : 0;
-    if (tops) {
+    if (block->tops) {
         two_largest(block, i, &q->top, &q->second);
         q->top = from_grid(on_grid(q->top)), q->second = from_grid(on_grid(q->second));
     }
