@@ -398,22 +398,43 @@ static void count(const Tally *tally, word cell, word pairs, word gain, word los
     if (tally->gains) tally->gains[cell] += gain, tally->losses[cell] += loss;
 }
 
-static void count_one(const Tally *tally, double score, word column, const word *weights)
+/* The cell of a score between edges: that above the last edge below the score. Less than 0, or as many as there are,
+   if it lies outside. */
+static word cell_between(const Tally *tally, double score)
 {
-    word cell, weight = weights ? weights[column] : 0;
-    if (!tally->edges) {
-        cell = cell_of(score);
-    } else { /* the last edge below the score */
-        word low = 0, high = tally->cells + 1;
-        if (tally->many) low = high = edge_above(tally->many, score);
-        while (low < high) {
-            word middle = (low + high) / 2;
-            if (tally->edges[middle] < score) low = middle + 1; else high = middle;
-        }
-        cell = low - 1;
-        if (cell < 0 || cell >= tally->cells) return;
+    if (tally->many) return edge_above(tally->many, score) - 1;
+    word low = 0, high = tally->cells + 1;
+    while (low < high) {
+        word middle = (low + high) / 2;
+        if (tally->edges[middle] < score) low = middle + 1; else high = middle;
     }
-    count(tally, cell, 1, weight > 0 ? weight : 0, weight < 0 ? -weight : 0);
+    return low - 1;
+}
+
+static void count_between(const Tally *tally, const Row *row, const word *weights)
+{
+    for (word j = row->skipped; j < row->number; j++) {
+        word cell = cell_between(tally, row->score[j]), weight = weights ? weights[row->column[j]] : 0;
+        if (cell >= 0 && cell < tally->cells) count(tally, cell, 1, weight > 0 ? weight : 0, weight < 0 ? -weight : 0);
+    }
+}
+
+/* Count the labels of a row that were looked at. */
+static void count_seen(const Tally *tally, const Row *row, const word *weights)
+{
+    if (tally->edges) {
+        count_between(tally, row, weights);
+        return;
+    }
+    word number = row->number - row->skipped;
+    const int32_t *column = row->column + row->skipped;
+    int32_t *cell = row->starts; /* of buckets, which nobody needs any more */
+    many_cells(row->score + row->skipped, cell, number);
+    for (word j = 0; j < number; j++) tally->pairs[cell[j]]++;
+    for (word j = 0; weights && j < number; j++) {
+        word weight = weights[column[j]], loss = weight & weight >> 63;
+        tally->gains[cell[j]] += weight - loss, tally->losses[cell[j]] -= loss;
+    }
 }
 
 /* Where labels that come after `number` labels of some mass, and have no entry as large as a cut, begin. */
@@ -492,7 +513,7 @@ static void tally_row(const Tally *tally, const Block *block, Row *row, word i, 
 {
     look(row, block, i, tally->low, tally->limit);
     if (row->skipped) count_skipped(tally, block, row, i, weights);
-    for (word j = row->skipped; j < row->number; j++) count_one(tally, row->score[j], row->column[j], weights);
+    count_seen(tally, row, weights);
     if (!tally->edges && tally->limit < INFINITY && row->number < block->k) count_tail(tally, block, row, i, weights);
 }
 
@@ -509,16 +530,32 @@ typedef struct {
     Growing scores, columns;
 } Keeping;
 
-static int keep_row(Keeping *keeping, const Row *row, word i)
+/* Of ascending scores, from one on: the first that is above a limit. */
+static word first_above(const Row *row, word low, double limit)
 {
-    size_t most = (size_t)row->number;
+    word high = row->number;
+    while (low < high) {
+        word middle = (low + high) / 2;
+        if (row->score[middle] <= limit) low = middle + 1; else high = middle;
+    }
+    return low;
+}
+
+static int keep_row(Keeping *keeping, const Block *block, const Row *row, word i)
+{
+    const Spans *spans = &keeping->spans;
+    word number = 0, first = row->skipped, last = row->number;
+    if (block->code && spans->number) {
+        first = first_above(row, first, spans->ends[0]);
+        last = first_above(row, first, spans->ends[2 * spans->number - 1]);
+    }
+    size_t most = (size_t)(last - first);
     double *scores = more(&keeping->scores, most * sizeof *scores);
     int32_t *columns = more(&keeping->columns, most * sizeof *columns);
-    word number = 0;
     if (!scores || !columns) return 0;
-    for (word j = row->skipped; j < row->number; j++) {
+    for (word j = first; j < last; j++) {
         scores[number] = row->score[j], columns[number] = row->column[j];
-        number += within(&keeping->spans, row->score[j]);
+        number += within(spans, row->score[j]);
     }
     keeping->scores.used += (size_t)number * sizeof *scores;
     keeping->columns.used += (size_t)number * sizeof *columns;
@@ -538,7 +575,7 @@ static int tally_rows(const Call *call, const Tally *tally, const Weights *weigh
             tally_floats(tally->pairs, block, i);
         else
             tally_row(tally, block, &row, i, weights_of(weights, block, i));
-        if (keeping->numbers) good = keep_row(keeping, &row, i);
+        if (keeping->numbers) good = keep_row(keeping, block, &row, i);
     }
     row_close(&row);
     return good;

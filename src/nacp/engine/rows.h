@@ -363,6 +363,7 @@ static double rounded_down(double x)
 #undef LOAD_SOME
 #undef WHERE_MORE
 #undef ADD_AT_LEAST
+#undef COUNT_AT_LEAST
 #undef COMPRESSED
 #undef NAME
 #pragma GCC pop_options
@@ -373,6 +374,7 @@ static double rounded_down(double x)
 #define LOAD_SOME(x, from, n) _mm512_mask_loadu_ps((__m512)(x), (__mmask16)((1u << (n)) - 1), from)
 #define LARGER(x, y) _mm512_max_ps((__m512)(x), (__m512)(y))
 #define WHERE_MORE(numbers, x, y) _mm512_mask_sub_epi16((__m512i)(numbers), _mm512_cmpgt_epi16_mask((__m512i)(x), (__m512i)(y)), (__m512i)(numbers), _mm512_set1_epi16(-1))
+#define COUNT_AT_LEAST(numbers, x, y) _mm512_mask_sub_epi32((__m512i)(numbers), COMPARED(x, y, _CMP_GE_OQ), (__m512i)(numbers), _mm512_set1_epi32(-1))
 #define ADD_AT_LEAST(sums, x, y) _mm512_mask_add_ps((__m512)(sums), COMPARED(x, y, _CMP_GE_OQ), (__m512)(sums), (__m512)(x))
 #define COMPRESSED(out, which, first) _mm512_storeu_si512(out, _mm512_maskz_compress_epi32(which, _mm512_add_epi32(_mm512_set1_epi32(first), SIXTEEN)))
 #define NAME(name) name##_floats_avx512
@@ -383,6 +385,7 @@ static double rounded_down(double x)
 #undef LOAD_SOME
 #undef WHERE_MORE
 #undef ADD_AT_LEAST
+#undef COUNT_AT_LEAST
 #undef COMPRESSED
 #undef NAME
 #pragma GCC pop_options
@@ -416,6 +419,7 @@ static double rounded_down(double x)
 #undef LOAD_SOME
 #undef WHERE_MORE
 #undef ADD_AT_LEAST
+#undef COUNT_AT_LEAST
 #undef COMPRESSED
 #undef NAME
 #pragma GCC pop_options
@@ -425,6 +429,7 @@ static double rounded_down(double x)
 #define COMPARED(x, y, how) _mm512_cmp_pd_mask((__m512d)(x), _mm512_set1_pd(y), how)
 #define LOAD_SOME(x, from, n) _mm512_mask_loadu_pd((__m512d)(x), (__mmask8)((1u << (n)) - 1), from)
 #define LARGER(x, y) _mm512_max_pd((__m512d)(x), (__m512d)(y))
+#define COUNT_AT_LEAST(numbers, x, y) _mm512_mask_sub_epi64((__m512i)(numbers), COMPARED(x, y, _CMP_GE_OQ), (__m512i)(numbers), _mm512_set1_epi64(-1))
 #define ADD_AT_LEAST(sums, x, y) _mm512_mask_add_pd((__m512d)(sums), COMPARED(x, y, _CMP_GE_OQ), (__m512d)(sums), (__m512d)(x))
 #define COMPRESSED(out, which, first) _mm512_storeu_si512(out, _mm512_maskz_compress_epi32(which, _mm512_add_epi32(_mm512_set1_epi32(first), SIXTEEN)))
 #define NAME(name) name##_doubles_avx512
@@ -435,6 +440,7 @@ static double rounded_down(double x)
 #undef LOAD_SOME
 #undef WHERE_MORE
 #undef ADD_AT_LEAST
+#undef COUNT_AT_LEAST
 #undef COMPRESSED
 #undef NAME
 #pragma GCC pop_options
@@ -763,7 +769,7 @@ static int row_pass(Row *row, const Block *block, word i, double limit)
 {
     for (word least = limit < INFINITY && !row->skipped ? FIRST_LOOK : row->size; row->number < row->collected; least *= 2) {
         row_look(row, block, i, least);
-        if (row->number >= 2 && row->score[row->number - 1] > limit) return 1;
+        if ((row->number >= 2 || !block->tops) && row->score[row->number - 1] > limit) return 1;
     }
     return 0;
 }
@@ -817,17 +823,20 @@ typedef struct {
     double high, cut;
 } Between;
 
-/* About what labels score that stand at cuts. */
+/* About what labels score at cuts: of the next ones below them the most, and after that, of the last ones above them the
+   least. */
 static const double *scores_at(Row *row, const Block *block, word i, const double *cuts)
 {
     Quantities *q = &row->q;
     word number[CUTS];
-    block->lanes->tails(row_at(block, i), block->k, cuts, INFINITY, number, q->above);
-    for (int j = 0; j < CUTS; j++) {
-        q->p[j] = cuts[j], q->upto[j] = q->above[j];
-        q->n_above[j] = q->n_upto[j] = (double)number[j];
+    double mass[CUTS];
+    block->lanes->tails(row_at(block, i), block->k, cuts, INFINITY, number, mass);
+    for (int j = 0; j < 2 * CUTS; j++) {
+        int at = j % CUTS, seen = j / CUTS;
+        q->p[j] = cuts[at], q->above[j] = mass[at] - seen * cuts[at], q->upto[j] = q->above[j] + cuts[at];
+        q->n_above[j] = (double)(number[at] - seen), q->n_upto[j] = q->n_above[j] + 1;
     }
-    evaluate(block, q, 0, CUTS, row->room, row->size, row->scores);
+    evaluate(block, q, 0, 2 * CUTS, row->room, row->size, row->scores);
     return row->scores;
 }
 
@@ -835,7 +844,7 @@ static void narrow(Between *found, const double *cuts, const double *scores, dou
 {
     for (int j = 0; j < CUTS; j++) {
         if (scores[j] <= low) found->high = least(found->high, cuts[j]);
-        if (scores[j] > limit) found->cut = most(found->cut, cuts[j]);
+        if (scores[CUTS + j] > limit) found->cut = most(found->cut, cuts[j]);
     }
 }
 
@@ -846,6 +855,11 @@ static double passed_at(const double *cuts, const double *scores, double limit)
     while (j < CUTS && scores[j] <= limit) j++;
     if (j == 0 || j == CUTS) return cuts[j ? CUTS - 1 : 0];
     return cuts[j - 1] + (cuts[j] - cuts[j - 1]) * (limit - scores[j - 1]) / (scores[j] - scores[j - 1]);
+}
+
+static double nearer_to(double entry, double aim)
+{
+    return entry > aim ? least(1.1 * aim, 1) : most(aim / 1.1, SMALLEST_CUT);
 }
 
 /* Find entries of row i between which it passes two limits: first near those where other rows did, then near those
@@ -861,8 +875,7 @@ static Between between(Row *row, const Block *block, word i, double low, double 
     double first = passed_at(cuts, scores, low), last = passed_at(cuts, scores, limit);
     double nearer[CUTS] = {1.2 * first, 1.05 * first, last / 1.05, last / 1.2};
     narrow(&found, nearer, scores_at(row, block, i, nearer), low, limit);
-    aims[0] = most(first > aims[0] ? 1.1 * aims[0] : aims[0] / 1.1, SMALLEST_CUT);
-    aims[1] = most(last > aims[1] ? 1.1 * aims[1] : aims[1] / 1.1, SMALLEST_CUT);
+    aims[0] = nearer_to(first, aims[0]), aims[1] = nearer_to(last, aims[1]);
     return found;
 }
 
@@ -880,10 +893,11 @@ static void row_skip(Row *row, const Block *block, word i, double high)
    than the lower one. Scores ascend, so that the first one that was not skipped tells. */
 static int row_between(Row *row, const Block *block, word i, double low, double limit)
 {
-    Between found = between(row, block, i, low, limit);
+    int skips = low > -INFINITY;
+    Between found = between(row, block, i, skips ? low : limit, limit);
     row_begin(row, block, i);
     if (!(found.cut <= found.high)) return 0;
-    if (found.high < INFINITY) row_skip(row, block, i, found.high);
+    if (skips && found.high < INFINITY) row_skip(row, block, i, found.high);
     row_down(row, block, i, found.cut, limit);
     return !row->skipped || (row->number > row->skipped && row->score[row->skipped] <= low);
 }
@@ -892,7 +906,7 @@ static int row_between(Row *row, const Block *block, word i, double low, double 
    there are no more. Others may be looked at, too, or skipped. */
 static void row_within(Row *row, const Block *block, word i, double low, double limit)
 {
-    int far = row->usual > FAR && low > -INFINITY && limit < INFINITY && !block->tops;
+    int far = row->usual > FAR && limit < INFINITY && !block->tops;
     if (row->aims[0] == 0) row->aims[0] = row->aims[1] = row->guess;
     if (!far || !row_between(row, block, i, low, limit)) row_until(row, block, i, limit);
     row->usual += 0.1 * ((double)row->number - row->usual);
@@ -1056,6 +1070,19 @@ static inline word cell_of(double score)
     uint32_t bits;
     memcpy(&bits, &nearer, 4);
     return cells.codes[(bits >> 16) + (lower ? 2 * LEADING : 0)];
+}
+
+/* The cells of many scores. */
+WIDE static void many_cells(const double *restrict scores, int32_t *restrict out, word n)
+{
+    for (word j = 0; j < n; j++) {
+        int lower = scores[j] < BELOW_HALF;
+        float nearer = (float)(lower ? scores[j] : 1.0 - scores[j]);
+        uint32_t bits;
+        memcpy(&bits, &nearer, 4);
+        out[j] = (int32_t)(bits >> 16) + (lower ? 2 * LEADING : 0);
+    }
+    for (word j = 0; j < n; j++) out[j] = cells.codes[out[j]];
 }
 
 /* ---- u, the uniform number of a row: see hashing.py ---- */
