@@ -323,7 +323,7 @@ static Standing NAME(standing)(const void *row, word k, double entry)
 }
 
 /* Collect the entries in [low, high) of a row as words, in the order of their columns; return how many. After them,
-   up to three more words may be written. */
+   some more words may be written. */
 static word NAME(collect)(const void *row, word k, double low, double high, uint64_t *words)
 {
     const TYPE *p = row;
@@ -336,6 +336,15 @@ static word NAME(collect)(const void *row, word k, double low, double high, uint
         if (!found) continue;
         uint64_t *next = words + number;
         number += __builtin_popcountll(found);
+#ifdef PACKED
+        if (words + number - next > LANES / 2) {
+            for (int bit = 0; found; bit += LANES, found >>= LANES) {
+                PACKED(next, NAME(next)(p + column, bit, left), (__mmask16)found, column + bit);
+                next += __builtin_popcount((uint16_t)found);
+            }
+            continue;
+        }
+#endif
         if (found == UINT64_MAX) {
             for (int bit = 0; bit < 64; bit++) next[bit] = packed(p[column + bit], column + bit);
             continue;

@@ -530,17 +530,6 @@ typedef struct {
     Growing scores, columns;
 } Keeping;
 
-/* Of ascending scores, from one on: the first that is above a limit. */
-static word first_above(const Row *row, word low, double limit)
-{
-    word high = row->number;
-    while (low < high) {
-        word middle = (low + high) / 2;
-        if (row->score[middle] <= limit) low = middle + 1; else high = middle;
-    }
-    return low;
-}
-
 static int keep_row(Keeping *keeping, const Block *block, const Row *row, word i)
 {
     const Spans *spans = &keeping->spans;

@@ -264,7 +264,7 @@ typedef struct {
     word mass;      /* of these, on the grid */
     double cut;     /* all entries from here on have been collected */
     double guess;   /* a cut to begin with */
-    double usual;   /* how many labels of a row are looked at or skipped, about; */
+    double usual;   /* how many labels of a row could be skipped, about; */
     double aims[2]; /* and near which entries the lower and the upper limit are passed */
     int in_order;   /* whether many labels are wanted in the order of their scores, where they need not be */
 } Row;
@@ -365,10 +365,24 @@ static double rounded_down(double x)
 #undef ADD_AT_LEAST
 #undef COUNT_AT_LEAST
 #undef COMPRESSED
+#undef PACKED
 #undef NAME
 #pragma GCC pop_options
 #pragma GCC push_options
 #pragma GCC target("avx512dq,avx512bw")
+/* Write floats that are chosen, with their columns, as words; 16 of them, of which the first ones count. */
+static inline void store_packed(uint64_t *words, __m512 x, __mmask16 which, word column)
+{
+    __m512i bits = _mm512_castps_si512(_mm512_add_ps(x, _mm512_setzero_ps())); /* -0.0 is 0.0 */
+    __m512i keys = _mm512_maskz_compress_epi32(which, ~bits);
+    __m512i columns = _mm512_maskz_compress_epi32(which, _mm512_add_epi32(SIXTEEN, _mm512_set1_epi32((int)column)));
+    for (int half = 0; half < 2; half++) {
+        __m256i key = half ? _mm512_extracti64x4_epi64(keys, 1) : _mm512_castsi512_si256(keys);
+        __m256i low = half ? _mm512_extracti64x4_epi64(columns, 1) : _mm512_castsi512_si256(columns);
+        __m512i high = _mm512_slli_epi64(_mm512_cvtepu32_epi64(key), 32);
+        _mm512_storeu_si512(words + 8 * half, _mm512_or_si512(high, _mm512_cvtepu32_epi64(low)));
+    }
+}
 #define BYTES 64
 #define COMPARED(x, y, how) _mm512_cmp_ps_mask((__m512)(x), _mm512_set1_ps(y), how)
 #define LOAD_SOME(x, from, n) _mm512_mask_loadu_ps((__m512)(x), (__mmask16)((1u << (n)) - 1), from)
@@ -377,6 +391,7 @@ static double rounded_down(double x)
 #define COUNT_AT_LEAST(numbers, x, y) _mm512_mask_sub_epi32((__m512i)(numbers), COMPARED(x, y, _CMP_GE_OQ), (__m512i)(numbers), _mm512_set1_epi32(-1))
 #define ADD_AT_LEAST(sums, x, y) _mm512_mask_add_ps((__m512)(sums), COMPARED(x, y, _CMP_GE_OQ), (__m512)(sums), (__m512)(x))
 #define COMPRESSED(out, which, first) _mm512_storeu_si512(out, _mm512_maskz_compress_epi32(which, _mm512_add_epi32(_mm512_set1_epi32(first), SIXTEEN)))
+#define PACKED(words, x, which, columns) store_packed(words, (__m512)(x), which, columns)
 #define NAME(name) name##_floats_avx512
 #include "lanes.h"
 #undef BYTES
@@ -387,6 +402,7 @@ static double rounded_down(double x)
 #undef ADD_AT_LEAST
 #undef COUNT_AT_LEAST
 #undef COMPRESSED
+#undef PACKED
 #undef NAME
 #pragma GCC pop_options
 #endif
@@ -421,6 +437,7 @@ static double rounded_down(double x)
 #undef ADD_AT_LEAST
 #undef COUNT_AT_LEAST
 #undef COMPRESSED
+#undef PACKED
 #undef NAME
 #pragma GCC pop_options
 #pragma GCC push_options
@@ -442,6 +459,7 @@ static double rounded_down(double x)
 #undef ADD_AT_LEAST
 #undef COUNT_AT_LEAST
 #undef COMPRESSED
+#undef PACKED
 #undef NAME
 #pragma GCC pop_options
 #endif
@@ -764,10 +782,11 @@ static void row_look(Row *row, const Block *block, word i, word least)
 #define SMALLEST_CUT 1e-20
 #define FIRST_LOOK 16
 
-/* Look at the labels of row i that were collected until their scores have passed a limit; return if they have. */
-static int row_pass(Row *row, const Block *block, word i, double limit)
+/* Look at the labels of row i that were collected, at least so many at first, until their scores have passed a limit;
+   return if they have. */
+static int row_pass(Row *row, const Block *block, word i, double limit, word least)
 {
-    for (word least = limit < INFINITY && !row->skipped ? FIRST_LOOK : row->size; row->number < row->collected; least *= 2) {
+    for (; row->number < row->collected; least *= 2) {
         row_look(row, block, i, least);
         if ((row->number >= 2 || !block->tops) && row->score[row->number - 1] > limit) return 1;
     }
@@ -791,11 +810,11 @@ static void row_begin(Row *row, const Block *block, word i)
 
 /* Collect labels of row i down to a cut, and lower ones, until their scores have passed a limit, or there are no more;
    return the last cut. */
-static double row_down(Row *row, const Block *block, word i, double cut, double limit)
+static double row_down(Row *row, const Block *block, word i, double cut, double limit, word least)
 {
     for (;;) {
         row_collect(row, block, i, cut);
-        if (row_pass(row, block, i, limit) || cut == 0) return cut; /* what is no probability is never looked at */
+        if (row_pass(row, block, i, limit, least) || cut == 0) return cut; /* what is no probability is never looked at */
         cut = cut > SMALLEST_CUT ? cut / 3 : 0;
     }
 }
@@ -803,8 +822,10 @@ static double row_down(Row *row, const Block *block, word i, double cut, double 
 /* Look at the labels of row i until their scores have passed a limit, or there are no more. */
 static void row_until(Row *row, const Block *block, word i, double limit)
 {
+    word before = row->number; /* of the last row */
     row_begin(row, block, i);
-    double cut = row_down(row, block, i, limit < INFINITY ? row->guess : 0, limit);
+    double cut = limit < INFINITY ? row->guess : 0;
+    cut = row_down(row, block, i, cut, limit, limit == INFINITY ? row->size : before > FIRST_LOOK ? before : FIRST_LOOK);
     /* Nothing but speed depends on the guess: one row in so many is to be looked at twice. */
     if (limit == INFINITY) return;
     if (cut < row->guess)
@@ -815,7 +836,7 @@ static void row_until(Row *row, const Block *block, word i, double limit)
 
 /* ---- Far down a row: labels that score too little to be of interest need not be put in order ---- */
 
-#define FAR 64 /* labels */
+#define FAR 128 /* labels: to put fewer in order takes less time than to find out that it is not needed */
 
 /* Entries of a row: those above `high` score at most a lower limit, those below `cut` more than an upper one. As far as
    floats tell, so that it has to be seen whether they do. */
@@ -898,18 +919,30 @@ static int row_between(Row *row, const Block *block, word i, double low, double 
     row_begin(row, block, i);
     if (!(found.cut <= found.high)) return 0;
     if (skips && found.high < INFINITY) row_skip(row, block, i, found.high);
-    row_down(row, block, i, found.cut, limit);
+    row_down(row, block, i, found.cut, limit, row->size);
     return !row->skipped || (row->number > row->skipped && row->score[row->skipped] <= low);
+}
+
+/* Of ascending scores, from one on: the first that is above a limit. */
+static word first_above(const Row *row, word low, double limit)
+{
+    word high = row->number;
+    while (low < high) {
+        word middle = (low + high) / 2;
+        if (row->score[middle] <= limit) low = middle + 1; else high = middle;
+    }
+    return low;
 }
 
 /* Look at the labels of row i that score more than a lower limit, until their scores have passed an upper one, or
    there are no more. Others may be looked at, too, or skipped. */
 static void row_within(Row *row, const Block *block, word i, double low, double limit)
 {
-    int far = row->usual > FAR && limit < INFINITY && !block->tops;
+    int far = row->usual > FAR && low > -INFINITY && limit < INFINITY && !block->tops;
     if (row->aims[0] == 0) row->aims[0] = row->aims[1] = row->guess;
     if (!far || !row_between(row, block, i, low, limit)) row_until(row, block, i, limit);
-    row->usual += 0.1 * ((double)row->number - row->usual);
+    word skipped = row->skipped || row->number <= FAR ? row->skipped : first_above(row, 0, low);
+    row->usual += 0.1 * ((double)skipped - row->usual);
 }
 
 /* The score is -p: nothing has to be put in order. */
