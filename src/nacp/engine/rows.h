@@ -29,6 +29,8 @@
 
 typedef int64_t word;
 
+static inline word least_of(word a, word b) { return a < b ? a : b; }
+
 #include "network.h"
 
 /* A function that is compiled for wider vectors, too, where the linker can choose between several. */
@@ -45,8 +47,6 @@ typedef int64_t word;
 /* ---- A block of rows ---- */
 
 static inline double least(double a, double b) { return a < b ? a : b; }
-
-static inline word least_of(word a, word b) { return a < b ? a : b; }
 
 static inline double most(double a, double b) { return a > b ? a : b; }
 
@@ -276,12 +276,12 @@ static int row_open(Row *row, word k)
     memset(row, 0, sizeof *row);
     row->size = k;
     row->guess = 2.0 / (double)k;
-    size_t n = (size_t)k + MORE, sorted = n < NETWORK ? NETWORK : n; /* some more are written than there are */
-    row->words = row->rooms[0] = malloc(2 * (sizeof(uint64_t) * sorted + sizeof(int32_t) * n));
+    size_t n = (size_t)k + MORE; /* some more are written than there are */
+    row->words = row->rooms[0] = malloc(2 * (sizeof(uint64_t) + sizeof(int32_t)) * n);
     row->q.p = row->rooms[1] = malloc(sizeof(double) * n * (6 + DEPTH));
     if (!row->words || !row->q.p) return 0;
-    row->spare = row->words + sorted;
-    row->columns = (int32_t *)(row->spare + sorted);
+    row->spare = row->words + n;
+    row->columns = (int32_t *)(row->spare + n);
     row->starts = row->columns + n;
     row->q.above = row->q.p + n, row->q.upto = row->q.above + n;
     row->q.n_above = row->q.upto + n, row->q.n_upto = row->q.n_above + n;
@@ -659,6 +659,25 @@ static void into_buckets(Row *row, word n)
     starts[row->buckets] = place;
 }
 
+/* Whether words are not in the order of their high halves. */
+WIDE static int disordered(const uint64_t *words, word n)
+{
+    uint32_t wrong = 0;
+    for (word i = 1; i < n; i++) wrong |= key_of(words[i]) < key_of(words[i - 1]);
+    return wrong != 0;
+}
+
+/* Sort words by their high halves; where these are equal, the order stays. Their leading bits mostly do. */
+static void sort_by_network(uint64_t *words, uint64_t *out, word n)
+{
+    uint32_t low, high;
+    int shift = 0;
+    key_range(words, n, &low, &high);
+    while ((high - low) >> shift >> KEY_BITS) shift++;
+    sort_network(words, out, n, low, shift);
+    if (shift && disordered(out, n) && !sort_nearly(out, n)) sort_many(out, words, n);
+}
+
 /* Collect the labels of row i down to a cut. */
 static void row_collect(Row *row, const Block *block, word i, double cut)
 {
@@ -668,7 +687,7 @@ static void row_collect(Row *row, const Block *block, word i, double cut)
     row->collected += n;
     row->bucket = row->buckets = row->ordered = 0;
     if (n > VERY_FEW && n <= block->lanes->network) {
-        sort_network(row->spare, row->words, n);
+        sort_by_network(row->spare, row->words, n);
         row->ordered = n;
     } else if (n > MANY || n <= VERY_FEW) {
         uint64_t *found = row->spare;
