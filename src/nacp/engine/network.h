@@ -20,6 +20,7 @@ typedef __m512i Sixteen;
 
 #define ACROSS 16
 #define INLINE static inline __attribute__((always_inline))
+#define ONCE static __attribute__((noinline))
 #define UNROLLED _Pragma("GCC unroll 16")
 
 /* Put the lesser numbers of two rows into the first one. */
@@ -59,7 +60,7 @@ INLINE void order_rows(Sixteen *rows, int number)
 }
 
 /* Within parts of so many rows, put columns in order that rise and then fall, or the other way round. */
-INLINE void merge_rows(uint32_t *numbers, word all, word part)
+ONCE void merge_rows(uint32_t *numbers, word all, word part)
 {
     Sixteen rows[16];
     for (; part > 16; part /= 4) { /* two steps at a time */
@@ -125,7 +126,8 @@ INLINE Sixteen exchange_within(Sixteen row, Sixteen columns, __mmask16 later)
 INLINE void fold_columns(Sixteen *a, Sixteen *b, int columns)
 {
     exchange_columns(a, b, OTHER_COLUMNS(columns - 1), LATER(columns / 2));
-    UNROLLED for (int apart = columns / 4; apart; apart /= 2) {
+    UNROLLED for (int apart = 4; apart; apart /= 2) {
+        if (apart > columns / 4) continue;
         *a = exchange_within(*a, OTHER_COLUMNS(apart), LATER(apart));
         *b = exchange_within(*b, OTHER_COLUMNS(apart), LATER(apart));
     }
@@ -144,13 +146,26 @@ INLINE void order_few_rows(uint32_t *numbers, int number)
     store_rows(numbers, rows, number, 1);
 }
 
-static void order_rows_4(uint32_t *numbers) { order_few_rows(numbers, 4); }
+ONCE void order_rows_4(uint32_t *numbers) { order_few_rows(numbers, 4); }
 
-static void order_rows_8(uint32_t *numbers) { order_few_rows(numbers, 8); }
+ONCE void order_rows_8(uint32_t *numbers) { order_few_rows(numbers, 8); }
 
-static void order_rows_16(uint32_t *numbers) { order_few_rows(numbers, 16); }
+ONCE void order_rows_16(uint32_t *numbers) { order_few_rows(numbers, 16); }
 
-static void order_many_rows(uint32_t *numbers, word number)
+/* Put columns together, of many rows. */
+INLINE void join_columns(uint32_t *numbers, word number, int columns)
+{
+    for (word i = 0; i < number / 2; i++) {
+        uint32_t *first = numbers + ACROSS * i, *last = numbers + ACROSS * (number - 1 - i);
+        Sixteen a = _mm512_loadu_si512(first), b = _mm512_loadu_si512(last);
+        fold_columns(&a, &b, columns);
+        _mm512_storeu_si512(first, a);
+        _mm512_storeu_si512(last, b);
+    }
+    merge_rows(numbers, number, number);
+}
+
+ONCE void order_many_rows(uint32_t *numbers, word number)
 {
     Sixteen rows[16];
     for (word i = 0; i < number; i += 16) {
@@ -162,16 +177,8 @@ static void order_many_rows(uint32_t *numbers, word number)
         fold_rows(numbers, number, part);
         merge_rows(numbers, number, part / 2);
     }
-    UNROLLED for (int columns = 2; columns <= ACROSS; columns *= 2) {
-        for (word i = 0; i < number / 2; i++) {
-            uint32_t *first = numbers + ACROSS * i, *last = numbers + ACROSS * (number - 1 - i);
-            Sixteen a = _mm512_loadu_si512(first), b = _mm512_loadu_si512(last);
-            fold_columns(&a, &b, columns);
-            _mm512_storeu_si512(first, a);
-            _mm512_storeu_si512(last, b);
-        }
-        merge_rows(numbers, number, number);
-    }
+    join_columns(numbers, number, 2), join_columns(numbers, number, 4);
+    join_columns(numbers, number, 8), join_columns(numbers, number, 16);
 }
 
 /* Sort n words into `out` by KEY_BITS bits of how far their high halves are above `low`; equal ones stay in order. */
