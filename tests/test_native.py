@@ -38,6 +38,8 @@ SCORES = [
 
 def some_rows(kind: str, n: int, k: int, dtype: type, rng: np.random.Generator) -> np.ndarray:
     """Rows of probabilities of some kind."""
+    if kind == "few bits":
+        return (some_rows("plain", n, k, np.float32, rng).view(np.uint32) & 0xFFFF0000).view(np.float32).astype(dtype)
     spread = {"even": 0.01, "sharp": 12.0, "tiny": 60.0, "close": 1e-5}
     logits = rng.standard_normal((n, k)) * spread.get(kind, 3.0)
     if kind == "close":  # their leading bits are the same
@@ -203,7 +205,7 @@ def test_both_engines_give_the_same_bits_far_down_rows(score, k, dtype):
     """Labels that score too little are skipped there, and some rows are not at all like those before them."""
     rng = np.random.default_rng(k)
     some = 6000 // k + 10
-    for kind in KINDS if k == 300 else ("ties", "sharp", "close"):
+    for kind in [*KINDS, "few bits"] if k == 300 else ("few bits", "sharp", "close"):
         values = np.concatenate([some_rows(each, some, k, dtype, rng) for each in (kind, "plain")])
         values = values[np.append(np.arange(some // 2), some // 2 + rng.permutation(some + some // 2))]
         with engine.using("numpy"):

@@ -922,7 +922,7 @@ static Between between(Row *row, const Block *block, word i, double low, double 
 /* Skip the labels of row i that are above an entry: what they add up to is exact in any order. */
 static void row_skip(Row *row, const Block *block, word i, double high)
 {
-    row->high = (float)high;
+    row->high = rounded_down(high * (1 + 0x1p-7)); /* a float, and one that entries of few bits may be as large as */
     Standing at = block->lanes->standing(row_at(block, i), block->k, row->high);
     row->skipped = row->number = row->collected = at.above;
     row->mass = (word)(at.mass * 0x1p52);
@@ -958,10 +958,12 @@ static word first_above(const Row *row, word low, double limit)
 static void row_within(Row *row, const Block *block, word i, double low, double limit)
 {
     int far = row->usual > FAR && low > -INFINITY && limit < INFINITY && !block->tops;
-    if (row->aims[0] == 0) row->aims[0] = row->aims[1] = row->guess;
     if (!far || !row_between(row, block, i, low, limit)) row_until(row, block, i, limit);
     word skipped = row->skipped || row->number <= FAR ? row->skipped : first_above(row, 0, low);
     row->usual += 0.1 * ((double)skipped - row->usual);
+    if (far || row->number <= FAR) return;
+    row->aims[0] = most(entry(block, i, row->column[least_of(skipped, row->number - 1)]), SMALLEST_CUT);
+    row->aims[1] = most(entry(block, i, row->column[row->number - 1]), SMALLEST_CUT);
 }
 
 /* The score is -p: nothing has to be put in order. */
