@@ -39,7 +39,8 @@ SCORES = [
 def some_rows(kind: str, n: int, k: int, dtype: type, rng: np.random.Generator) -> np.ndarray:
     """Rows of probabilities of some kind."""
     if kind == "few bits":
-        return (some_rows("plain", n, k, np.float32, rng).view(np.uint32) & 0xFFFF0000).view(np.float32).astype(dtype)
+        bits = some_rows("plain", n, k, np.float32, rng).view(np.uint32) & 0xFFFF0000
+        return bits.view(np.float32).astype(dtype)
     spread = {"even": 0.01, "sharp": 12.0, "tiny": 60.0, "close": 1e-5}
     logits = rng.standard_normal((n, k)) * spread.get(kind, 3.0)
     if kind == "close":  # their leading bits are the same
@@ -170,7 +171,7 @@ def test_many_classes(score):
 
 
 def far_down(score: nacp.Score, values: np.ndarray, rng: np.random.Generator) -> list[np.ndarray]:
-    """What verbs say of thresholds at which most labels of most rows are in the sets: scores, and next to them."""
+    """What verbs say of thresholds at which most labels are in the sets: scores, and next to them."""
     n, k = values.shape
     labels = rng.integers(k, size=n)
     table = ByLabel(labels, Whole(rng.integers(-9, 10, size=(k, k))))
