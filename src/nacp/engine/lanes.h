@@ -108,6 +108,9 @@ static inline Vector NAME(larger)(Vector x, Vector y)
 #endif
 }
 
+/* How many entries of a vector are at least so large. */
+static inline word NAME(how_many)(Vector x, TYPE least) { return __builtin_popcountll(NAME(at_least)(x, least)); }
+
 static double NAME(largest)(const void *row, word k)
 {
     const TYPE *p = row;
@@ -209,33 +212,23 @@ static inline Vector NAME(add_at_least)(Vector sums, Vector x, TYPE least)
 #endif
 }
 
-/* Numbers to which those of the entries are added that are at least so large. */
-static inline Mask NAME(count_at_least)(Mask numbers, Vector x, TYPE least)
-{
-#ifdef COUNT_AT_LEAST
-    return (Mask)COUNT_AT_LEAST(numbers, x, least);
-#else
-    return numbers - (x >= least);
-#endif
-}
-
 /* How many entries are in [cuts[j], below), and about what they add up to, for descending cuts. */
 static void NAME(tails)(const void *row, word k, const double *cuts, double below, word *number, double *mass)
 {
     const TYPE *p = row;
     TYPE lows[CUTS], high = NOT_BELOW(below);
     Vector sums[CUTS] = {{0}};
-    Mask numbers[CUTS] = {{0}};
+    word numbers[CUTS] = {0};
     EACH_CUT lows[j] = NOT_BELOW(cuts[j]);
     for (word column = 0; column < k; column += LANES) {
         Vector x = NAME(next)(p, column, k);
         x = (Vector)((Mask)x | ~(x < high)); /* NaN, if it is not below */
         EACH_CUT {
-            numbers[j] = NAME(count_at_least)(numbers[j], x, lows[j]);
+            numbers[j] += NAME(how_many)(x, lows[j]);
             sums[j] = NAME(add_at_least)(sums[j], x, lows[j]);
         }
     }
-    EACH_CUT number[j] = NAME(total)(numbers[j]), mass[j] = NAME(sum)(sums[j]);
+    EACH_CUT number[j] = numbers[j], mass[j] = NAME(sum)(sums[j]);
 }
 
 /* The negative weight of the entries in [cuts[j], below), for descending cuts and for 0; the positive one for 0. */

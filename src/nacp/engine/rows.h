@@ -363,7 +363,6 @@ static double rounded_down(double x)
 #undef LOAD_SOME
 #undef WHERE_MORE
 #undef ADD_AT_LEAST
-#undef COUNT_AT_LEAST
 #undef COMPRESSED
 #undef PACKED
 #undef NAME
@@ -388,7 +387,6 @@ static inline void store_packed(uint64_t *words, __m512 x, __mmask16 which, word
 #define LOAD_SOME(x, from, n) _mm512_mask_loadu_ps((__m512)(x), (__mmask16)((1u << (n)) - 1), from)
 #define LARGER(x, y) _mm512_max_ps((__m512)(x), (__m512)(y))
 #define WHERE_MORE(numbers, x, y) _mm512_mask_sub_epi16((__m512i)(numbers), _mm512_cmpgt_epi16_mask((__m512i)(x), (__m512i)(y)), (__m512i)(numbers), _mm512_set1_epi16(-1))
-#define COUNT_AT_LEAST(numbers, x, y) _mm512_mask_sub_epi32((__m512i)(numbers), COMPARED(x, y, _CMP_GE_OQ), (__m512i)(numbers), _mm512_set1_epi32(-1))
 #define ADD_AT_LEAST(sums, x, y) _mm512_mask_add_ps((__m512)(sums), COMPARED(x, y, _CMP_GE_OQ), (__m512)(sums), (__m512)(x))
 #define COMPRESSED(out, which, first) _mm512_storeu_si512(out, _mm512_maskz_compress_epi32(which, _mm512_add_epi32(_mm512_set1_epi32(first), SIXTEEN)))
 #define PACKED(words, x, which, columns) store_packed(words, (__m512)(x), which, columns)
@@ -400,7 +398,6 @@ static inline void store_packed(uint64_t *words, __m512 x, __mmask16 which, word
 #undef LOAD_SOME
 #undef WHERE_MORE
 #undef ADD_AT_LEAST
-#undef COUNT_AT_LEAST
 #undef COMPRESSED
 #undef PACKED
 #undef NAME
@@ -435,7 +432,6 @@ static inline void store_packed(uint64_t *words, __m512 x, __mmask16 which, word
 #undef LOAD_SOME
 #undef WHERE_MORE
 #undef ADD_AT_LEAST
-#undef COUNT_AT_LEAST
 #undef COMPRESSED
 #undef PACKED
 #undef NAME
@@ -446,7 +442,6 @@ static inline void store_packed(uint64_t *words, __m512 x, __mmask16 which, word
 #define COMPARED(x, y, how) _mm512_cmp_pd_mask((__m512d)(x), _mm512_set1_pd(y), how)
 #define LOAD_SOME(x, from, n) _mm512_mask_loadu_pd((__m512d)(x), (__mmask8)((1u << (n)) - 1), from)
 #define LARGER(x, y) _mm512_max_pd((__m512d)(x), (__m512d)(y))
-#define COUNT_AT_LEAST(numbers, x, y) _mm512_mask_sub_epi64((__m512i)(numbers), COMPARED(x, y, _CMP_GE_OQ), (__m512i)(numbers), _mm512_set1_epi64(-1))
 #define ADD_AT_LEAST(sums, x, y) _mm512_mask_add_pd((__m512d)(sums), COMPARED(x, y, _CMP_GE_OQ), (__m512d)(sums), (__m512d)(x))
 #define COMPRESSED(out, which, first) _mm512_storeu_si512(out, _mm512_maskz_compress_epi32(which, _mm512_add_epi32(_mm512_set1_epi32(first), SIXTEEN)))
 #define NAME(name) name##_doubles_avx512
@@ -457,7 +452,6 @@ static inline void store_packed(uint64_t *words, __m512 x, __mmask16 which, word
 #undef LOAD_SOME
 #undef WHERE_MORE
 #undef ADD_AT_LEAST
-#undef COUNT_AT_LEAST
 #undef COMPRESSED
 #undef PACKED
 #undef NAME
@@ -833,9 +827,10 @@ static double row_down(Row *row, const Block *block, word i, double cut, double 
 {
     for (;;) {
         row_collect(row, block, i, cut);
-        if (row_pass(row, block, i, limit, least) || cut == 0) return cut; /* what is no probability is never looked at */
+        if (row_pass(row, block, i, limit, least) || cut == 0) break; /* what is no probability is never looked at */
         cut = cut > SMALLEST_CUT ? cut / 3 : 0;
     }
+    return cut;
 }
 
 /* Look at the labels of row i until their scores have passed a limit, or there are no more. */
@@ -844,7 +839,8 @@ static void row_until(Row *row, const Block *block, word i, double limit)
     word before = row->number; /* of the last row */
     row_begin(row, block, i);
     double cut = limit < INFINITY ? row->guess : 0;
-    cut = row_down(row, block, i, cut, limit, limit == INFINITY ? row->size : before > FIRST_LOOK ? before : FIRST_LOOK);
+    word least = limit == INFINITY ? row->size : before > FIRST_LOOK ? before : FIRST_LOOK;
+    cut = row_down(row, block, i, cut, limit, least);
     /* Nothing but speed depends on the guess: one row in so many is to be looked at twice. */
     if (limit == INFINITY) return;
     if (cut < row->guess)
@@ -863,8 +859,8 @@ typedef struct {
     double high, cut;
 } Between;
 
-/* About what labels score at cuts: of the next ones below them the most, and after that, of the last ones above them the
-   least. */
+/* About what labels score at cuts: of the next ones below them the most, and after that, of the last ones above them
+   the least. */
 static const double *scores_at(Row *row, const Block *block, word i, const double *cuts)
 {
     Quantities *q = &row->q;
