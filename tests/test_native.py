@@ -38,6 +38,9 @@ SCORES = [
 
 def some_rows(kind: str, n: int, k: int, dtype: type, rng: np.random.Generator) -> np.ndarray:
     """Rows of probabilities of some kind."""
+    if kind == "few bits":
+        bits = some_rows("plain", n, k, np.float32, rng).view(np.uint32) & 0xFFFF0000
+        return bits.view(np.float32).astype(dtype)
     spread = {"even": 0.01, "sharp": 12.0, "tiny": 60.0, "close": 1e-5}
     logits = rng.standard_normal((n, k)) * spread.get(kind, 3.0)
     if kind == "close":  # their leading bits are the same
@@ -165,6 +168,58 @@ def test_many_classes(score):
             said.append(answers(score, values, np.random.default_rng(1)))
     for numpys, natives in zip(*said, strict=True):
         np.testing.assert_array_equal(numpys, natives)
+
+
+def far_down(score: nacp.Score, values: np.ndarray, rng: np.random.Generator) -> list[np.ndarray]:
+    """What verbs say of thresholds at which most labels are in the sets: scores, and next to them."""
+    n, k = values.shape
+    labels = rng.integers(k, size=n)
+    table = ByLabel(labels, Whole(rng.integers(-9, 10, size=(k, k))))
+
+    def block():
+        return engine.open_block(values, score.spec)
+
+    scores = np.asarray(block().placed, dtype=np.float64)
+    found = []
+    for share in (0.5, 0.9, 1.0):
+        q = np.quantile(scores, np.clip(share + rng.uniform(-0.02, 0.02, 4), 0, 1), method="nearest")
+        q = np.unique([*q, *np.nextafter(q[:2], -np.inf), *np.nextafter(q[:2], np.inf)])
+        for threshold in (float(q[0]), float(q[-1]), PerRow(rng.choice(q, size=n))):
+            for allow_empty in (True, False):
+                found += engine.sets(block(), threshold, allow_empty=allow_empty)
+        many = np.unique(rng.choice(scores[scores >= q[0]], 40))
+        limit = float(EDGES[np.searchsorted(EDGES, q[-1])])
+        for weights in (None, table):
+            found += [engine.profile(block(), some, weights) for some in (q, many)]
+            found += [engine.tally(block(), edges, weights) for edges in (q, np.append(-np.inf, q))]
+            found.append(engine.tally(block(), None, weights, limit)[:, limit >= EDGES])
+            pairs = engine.window(block(), [(q[0], q[1]), (q[2], q[-1])], weights)
+            order = np.lexsort((pairs.weights, pairs.scores) if len(pairs.weights) else (pairs.scores,))
+            found += [pairs.scores[order], pairs.weights[order] if len(pairs.weights) else pairs.weights]
+    return found
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("k", [300, 1000, 3000])
+@pytest.mark.parametrize("score", SCORES[1:6:2] + SCORES[2:3], ids=repr)
+def test_both_engines_give_the_same_bits_far_down_rows(score, k, dtype):
+    """Labels that score too little are skipped there, and some rows are not at all like those before them."""
+    rng = np.random.default_rng(k)
+    some = 6000 // k + 10
+    for kind in [*KINDS, "few bits"] if k == 300 else ("few bits", "sharp", "close"):
+        values = np.concatenate([some_rows(each, some, k, dtype, rng) for each in (kind, "plain")])
+        values = values[np.append(np.arange(some // 2), some // 2 + rng.permutation(some + some // 2))]
+        with engine.using("numpy"):
+            numpys = far_down(score, values, np.random.default_rng(7))
+        try:
+            for bytes_ in (16, 32, 64) if k == 300 else (64,):
+                _native.vectors(bytes_)
+                with engine.using("native"):
+                    natives = far_down(score, values, np.random.default_rng(7))
+                for ours, theirs in zip(natives, numpys, strict=True):
+                    np.testing.assert_array_equal(ours, theirs, err_msg=kind)
+        finally:
+            _native.vectors(64)
 
 
 @pytest.mark.parametrize("score", [nacp.APS(), nacp.RAPS(randomized=False), nacp.TopK()], ids=repr)
@@ -339,13 +394,16 @@ def test_both_engines_bet_alike(layout):
         assert ends[0] == ends[1]
 
 
+@pytest.mark.parametrize("k", [30, 500])
 @pytest.mark.parametrize("weighed", [False, True])
-def test_both_engines_bet_alike_on_rows(weighed):
-    rng, n, k = np.random.default_rng(9), 300, 30
+def test_both_engines_bet_alike_on_rows(weighed, k):
+    rng, n = np.random.default_rng(9), 300
     values = some_rows("plain", n, k, np.float32, rng)
     labels, table = rng.integers(k, size=n), rng.integers(-3, 4, size=(k, k))
+    if k > 30:  # far down the rows
+        labels, table = np.argsort(values, axis=1)[np.arange(n), labels // 3], table // 2
     weights, outcomes = ByLabel(labels, Whole(table)) if weighed else None, set()
-    for score in SCORES:
+    for score in SCORES if k == 30 else SCORES[2:4]:
         own = engine.label_scores(engine.open_block(values, score.spec), labels)
         for thresholds in (np.unique(own), np.unique(np.append(own, rng.uniform(-1, 2, 1500)))):
             number = len(thresholds)
@@ -379,7 +437,8 @@ def played(blocks, labels, thresholds, weights, places, owners):
             still = bets.open
             column, at = np.unique(places[still], return_inverse=True)
             known = at, targets[still], owners[still], 1.7
-            engine.bet(block, points, thresholds[column], weighed, given, -0.004, known, standing)
+            scale = -0.12 / block.shape[1]
+            engine.bet(block, points, thresholds[column], weighed, given, scale, known, standing)
 
         bets.place(len(block.values), bet)
     whole, state = bets.stored()

@@ -308,13 +308,22 @@ static Standing NAME(standing)(const void *row, word k, double entry)
     return found;
 }
 
-/* Write down some of the next 64 entries, or of those that are left, as words; return how many. After them, up to
-   three more words may be written. */
+/* Write down some of the next 64 entries, or of those that are left, as words; return how many. After them,
+   some more words may be written. */
 static inline word NAME(pack)(const TYPE *p, word column, word left, uint64_t found, uint64_t *words)
 {
     if (left < 64) found &= (UINT64_C(1) << left) - 1;
     if (!found) return 0;
     uint64_t last = UINT64_C(1) << (left - 1), *next = words, *end = words + __builtin_popcountll(found);
+#ifdef PACKED
+    if (end - words > LANES / 2) {
+        for (int bit = 0; found; bit += LANES, found >>= LANES) {
+            PACKED(next, NAME(next)(p, bit, left), (__mmask16)found, column + bit);
+            next += __builtin_popcount((uint16_t)found);
+        }
+        return end - words;
+    }
+#endif
     if (found == UINT64_MAX) {
         for (int bit = 0; bit < 64; bit++) next[bit] = packed(p[bit], column + bit);
         return 64;
@@ -375,9 +384,54 @@ static word NAME(sweep)(const void *row, word k, double low, const double *cuts,
 }
 #endif
 
+/* The columns of the entries of a row that are at least so large; return how many. After them, more may be written. */
+static word NAME(columns)(const void *row, word k, double low, int32_t *columns)
+{
+    const TYPE *p = row;
+    TYPE least = NOT_BELOW(low);
+    word number = 0;
+    for (word column = 0; column < k; column += 64) {
+        uint64_t found = NAME(which)(p + column, k - column < 64 ? k - column : 64, least);
+#ifdef COMPRESSED
+        for (int bit = 0; bit < 64; bit += 16, found >>= 16) {
+            COMPRESSED(columns + number, (uint16_t)found, (int32_t)column + bit);
+            number += __builtin_popcountll(found & UINT16_MAX);
+        }
+#else
+        for (; found; found &= found - 1) columns[number++] = (int32_t)column + __builtin_ctzll(found);
+#endif
+    }
+    return number;
+}
+
+/* What the entries above one weigh. */
+static Weight NAME(weight_above)(const void *row, word k, double entry, const word *weights)
+{
+    const TYPE *p = row;
+    double own = (TYPE)entry;
+    Words gains = {0}, sums = {0};
+    word column = 0;
+    for (; column + WIDTH <= k; column += WIDTH) {
+        NAME(Part) part;
+        Words weight;
+        LOAD(part, p + column);
+        LOAD(weight, weights + column);
+        weight &= __builtin_convertvector(part, Doubles) > own;
+        sums += weight;
+        gains += weight & (weight > 0);
+    }
+    Weight found = {NAME(added)(gains), NAME(added)(gains - sums)};
+    for (; column < k; column++) {
+        word weight = p[column] > own ? weights[column] : 0;
+        if (weight > 0) found.gain += weight; else found.loss -= weight;
+    }
+    return found;
+}
+
 static const Lanes NAME(lanes) = {
     .overview = NAME(overview), .standing = NAME(standing),
     .numbers = NAME(numbers), .tails = NAME(tails),     .weigh = NAME(weigh),     .collect = NAME(collect),
+    .columns = NAME(columns), .weight_above = NAME(weight_above),
     .network = BYTES == 64 ? NETWORK : 0,
 #ifdef HALVES
     .sweep = NAME(sweep),

@@ -65,7 +65,8 @@ static word length_of(PyObject *object)
     return bytes;
 }
 
-/* Whether the formula is well formed; the block learns whether it counts labels. */
+/* Whether the formula is well formed; the block learns whether it counts labels, and whether it asks for
+   the largest entries. */
 static int formula_fits(Block *block, word constants)
 {
     word depth = 0;
@@ -75,6 +76,7 @@ static int formula_fits(Block *block, word constants)
         if (code == LOAD_CONSTANT && (argument < 0 || argument >= constants)) return 0;
         if (code == LOAD_U && !block->u) return 0;
         block->counts |= code == LOAD_N_ABOVE || code == LOAD_N_UPTO;
+        block->tops |= code == LOAD_TOP || code == LOAD_SECOND;
         depth -= inputs_of(code);
         if (depth < 0 || ++depth > DEPTH) return 0;
     }
@@ -239,13 +241,11 @@ static int score_labels(const Call *call, const word *labels, double *out)
 {
     const Block *block = &call->block;
     Row row;
-    int good = row_open(&row, block->k), tops = 0;
-    for (word c = 0; c < block->length; c++)
-        tops |= block->code[2 * c] == LOAD_TOP || block->code[2 * c] == LOAD_SECOND;
+    int good = row_open(&row, block->k);
     for (word i = call->first; good && i < call->last; i++) {
         look_over(block, i);
         Standing at = block->lanes->standing(row_at(block, i), block->k, entry(block, i, labels[i]));
-        out[i] = label_score(&row, block, i, labels[i], at, tops);
+        out[i] = label_score(&row, block, i, labels[i], at);
     }
     row_close(&row);
     return good;
@@ -354,7 +354,7 @@ typedef struct {
     const double *edges; /* of the cells; none for the fixed ones */
     const Edges *many; /* the same, if there is an index */
     word cells; /* how many there are */
-    double limit, cuts[MOST_CUTS];
+    double low, limit, cuts[MOST_CUTS]; /* what scores at most `low` is counted in any cell up to there */
     word parts; /* how many cuts there are */
     word *pairs, *gains, *losses; /* the last two if pairs have weights */
 } Tally;
@@ -365,22 +365,43 @@ static void count(const Tally *tally, word cell, word pairs, word gain, word los
     if (tally->gains) tally->gains[cell] += gain, tally->losses[cell] += loss;
 }
 
-static void count_one(const Tally *tally, double score, word column, const word *weights)
+/* The cell of a score between edges: that above the last edge below the score. Less than 0, or as many as there are,
+   if it lies outside. */
+static word cell_between(const Tally *tally, double score)
 {
-    word cell, weight = weights ? weights[column] : 0;
-    if (!tally->edges) {
-        cell = cell_of(score);
-    } else { /* the last edge below the score */
-        word low = 0, high = tally->cells + 1;
-        if (tally->many) low = high = edge_above(tally->many, score);
-        while (low < high) {
-            word middle = (low + high) / 2;
-            if (tally->edges[middle] < score) low = middle + 1; else high = middle;
-        }
-        cell = low - 1;
-        if (cell < 0 || cell >= tally->cells) return;
+    if (tally->many) return edge_above(tally->many, score) - 1;
+    word low = 0, high = tally->cells + 1;
+    while (low < high) {
+        word middle = (low + high) / 2;
+        if (tally->edges[middle] < score) low = middle + 1; else high = middle;
     }
-    count(tally, cell, 1, weight > 0 ? weight : 0, weight < 0 ? -weight : 0);
+    return low - 1;
+}
+
+static void count_between(const Tally *tally, const Row *row, const word *weights)
+{
+    for (word j = row->skipped; j < row->number; j++) {
+        word cell = cell_between(tally, row->score[j]), weight = weights ? weights[row->column[j]] : 0;
+        if (cell >= 0 && cell < tally->cells) count(tally, cell, 1, weight > 0 ? weight : 0, weight < 0 ? -weight : 0);
+    }
+}
+
+/* Count the labels of a row that were looked at. */
+static void count_seen(const Tally *tally, const Row *row, const word *weights)
+{
+    if (tally->edges) {
+        count_between(tally, row, weights);
+        return;
+    }
+    word number = row->number - row->skipped;
+    const int32_t *column = row->column + row->skipped;
+    int32_t *cell = row->starts; /* of buckets, which nobody needs any more */
+    many_cells(row->score + row->skipped, cell, number);
+    for (word j = 0; j < number; j++) tally->pairs[cell[j]]++;
+    for (word j = 0; weights && j < number; j++) {
+        word weight = weights[column[j]], loss = weight & weight >> 63;
+        tally->gains[cell[j]] += weight - loss, tally->losses[cell[j]] -= loss;
+    }
 }
 
 /* The entries of a row that were not looked at: where they begin, and some places among them. */
@@ -489,6 +510,20 @@ static int sweeps(const Tally *tally, const Block *block)
            !tally->edges && tally->limit < 0;
 }
 
+/* What the labels of row i weigh that were skipped. */
+static Weight weight_skipped(const Block *block, const Row *row, word i, const word *weights)
+{
+    if (!weights || !row->skipped) return (Weight){0, 0};
+    return block->lanes->weight_above(row_at(block, i), block->k, row->high, weights);
+}
+
+static void count_skipped(const Tally *tally, const Block *block, const Row *row, word i, const word *weights)
+{
+    Weight skipped = weight_skipped(block, row, i, weights);
+    if (tally->edges && tally->edges[0] > -INFINITY) return;
+    count(tally, tally->edges ? 0 : cell_of(tally->low), row->skipped, skipped.gain, skipped.loss);
+}
+
 static void tally_row(const Tally *tally, const Block *block, Row *row, word i, const word *weights)
 {
     word upto[CUTS];
@@ -499,9 +534,10 @@ static void tally_row(const Tally *tally, const Block *block, Row *row, word i, 
         row_sweep(row, block, i, tally->limit, cuts, upto);
     } else {
         look_over(block, i);
-        look(row, block, i, tally->limit);
+        look(row, block, i, tally->low, tally->limit);
     }
-    for (word j = 0; j < row->number; j++) count_one(tally, row->score[j], row->column[j], weights);
+    if (row->skipped) count_skipped(tally, block, row, i, weights);
+    count_seen(tally, row, weights);
     if (!tally->edges && tally->limit < INFINITY && row->number < block->k)
         count_tail(tally, block, row, i, weights, swept ? upto : NULL);
 }
@@ -519,24 +555,13 @@ typedef struct {
     Growing scores, columns;
 } Keeping;
 
-/* Of scores that ascend, how many are at most a limit. */
-static word number_upto(const double *scores, word number, double limit)
-{
-    word low = 0, high = number;
-    while (low < high) {
-        word middle = (low + high) / 2;
-        if (scores[middle] <= limit) low = middle + 1; else high = middle;
-    }
-    return low;
-}
-
 /* Copy the labels of a row that score in some intervals, and their scores; return how many. They ascend, */
 static word copy_stretches(const Spans *spans, const Row *row, double *scores, int32_t *columns)
 {
-    word number = 0, start = 0;
+    word number = 0, start = row->skipped;
     for (word s = 0; s < spans->number; s++) {
-        start += number_upto(row->score + start, row->number - start, spans->ends[2 * s]);
-        word some = number_upto(row->score + start, row->number - start, spans->ends[2 * s + 1]);
+        start = first_above(row, start, spans->ends[2 * s]);
+        word some = first_above(row, start, spans->ends[2 * s + 1]) - start;
         memcpy(scores + number, row->score + start, sizeof *scores * (size_t)some);
         memcpy(columns + number, row->column + start, sizeof *columns * (size_t)some);
         number += some, start += some;
@@ -548,7 +573,7 @@ static word copy_stretches(const Spans *spans, const Row *row, double *scores, i
 static word copy_each(const Spans *spans, const Row *row, double *scores, int32_t *columns)
 {
     word number = 0;
-    for (word j = 0; j < row->number; j++) {
+    for (word j = row->skipped; j < row->number; j++) {
         scores[number] = row->score[j], columns[number] = row->column[j];
         number += within(spans, row->score[j]);
     }
@@ -557,7 +582,7 @@ static word copy_each(const Spans *spans, const Row *row, double *scores, int32_
 
 static int keep_row(Keeping *keeping, const Row *row, word i, int ascending)
 {
-    size_t most = (size_t)row->number;
+    size_t most = (size_t)(row->number - row->skipped);
     double *scores = more(&keeping->scores, most * sizeof *scores);
     int32_t *columns = more(&keeping->columns, most * sizeof *columns);
     if (!scores || !columns) return 0;
@@ -585,7 +610,7 @@ static int tally_rows(const Call *call, const Tally *tally, const Weights *weigh
         if (floats) {
             look_over(block, i);
             tally_floats(tally->pairs, block, i);
-            if (keeping->numbers) look(&row, block, i, kept_upto(keeping));
+            if (keeping->numbers) look(&row, block, i, -INFINITY, kept_upto(keeping));
         } else {
             tally_row(tally, block, &row, i, weights_of(weights, block, i));
         }
@@ -618,7 +643,7 @@ static PyObject *tally(PyObject *self, PyObject *args)
     Py_ssize_t first, last;
     Call call;
     const double *tail;
-    Tally tally = {0};
+    Tally tally = {.low = -INFINITY};
     Edges many;
     Weights weights;
     Keeping keeping = {0};
@@ -642,6 +667,8 @@ static PyObject *tally(PyObject *self, PyObject *args)
     if (good && (tally.parts < CUTS || tally.parts > MOST_CUTS || tally.parts % CUTS))
         good = refuse("there are no such cuts") != NULL;
     for (word j = 0; good && j < tally.parts; j++) tally.cuts[j] = fmaxf((float)tail[j], FLT_MIN);
+    if (good && tally.edges && number) tally.low = tally.edges[tally.edges[0] > -INFINITY ? 0 : 1];
+    if (good && keeping.numbers) tally.low = keeping.spans.number ? least(tally.low, keeping.spans.ends[0]) : tally.low;
     tally.cells = number;
     tally.gains = good && weighed ? tally.pairs + number : NULL;
     tally.losses = good && weighed ? tally.gains + number : NULL;
@@ -703,13 +730,14 @@ static int window_take(Window *window, double score, word column, const word *we
 static int window_rows(const Call *call, Window *window, const Weights *weights)
 {
     const Block *block = &call->block;
-    double limit = window->spans.ends[2 * window->spans.number - 1];
+    double low = window->spans.ends[0], limit = window->spans.ends[2 * window->spans.number - 1];
     Row row;
     int good = row_open(&row, block->k);
     for (word i = call->first; good && i < call->last; i++) {
         const word *own = weights_of(weights, block, i);
-        look(&row, block, i, limit);
-        for (word j = 0; good && j < row.number; j++) good = window_take(window, row.score[j], row.column[j], own);
+        look(&row, block, i, low, limit);
+        for (word j = row.skipped; good && j < row.number; j++)
+            good = window_take(window, row.score[j], row.column[j], own);
     }
     row_close(&row);
     return good;
@@ -813,10 +841,15 @@ static void deal_row(const Thresholds *q, const Block *block, Row *row, word i, 
                      uint64_t *marks)
 {
     row->in_order = q->number > FEW && !q->starts; /* then places are sooner found */
-    look(row, block, i, q->values[q->number - 1]);
+    look(row, block, i, q->values[0], q->values[q->number - 1]);
+    if (row->skipped) {
+        Weight skipped = weight_skipped(block, row, i, weights);
+        sums[0] += weights ? skipped.gain - skipped.loss : row->skipped;
+        if (marks) marks[0] |= 1;
+    }
     word place = 0;
-    for (word j = 0; j < row->number; j++) {
-        place = place_of(q, j && row->score[j] >= row->score[j - 1] ? place : 0, row->score[j]);
+    for (word j = row->skipped; j < row->number; j++) {
+        place = place_of(q, j > row->skipped && row->score[j] >= row->score[j - 1] ? place : 0, row->score[j]);
         if (place == q->number) continue;
         sums[place] += weights ? weights[row->column[j]] : 1;
         if (marks) marks[place / 64] |= UINT64_C(1) << place % 64;
@@ -837,7 +870,7 @@ static void profile_row(const Thresholds *q, const Block *block, Row *row, word 
         return;
     }
     row->in_order = 0;
-    look(row, block, i, largest(q, block, i));
+    look(row, block, i, -INFINITY, largest(q, block, i));
     for (word j = 0; j < row->number; j++) {
         word column = row->column[j], weight = weights ? weights[column] : 1;
         for (word t = 0; t < q->number; t++)
@@ -940,12 +973,13 @@ typedef struct {
 } Sets;
 
 /* The labels of row i whose entries are at least a cut. */
-static int take_above(Sets *sets, const Block *block, Row *row, word i, double cut)
+static int take_above(Sets *sets, const Block *block, word i, double cut)
 {
-    word number = collect(block, i, cut, INFINITY, row->words);
-    for (word j = 0; j < number; j++) row->columns[j] = (int32_t)(uint32_t)row->words[j];
-    sets->sizes[i] = number;
-    return grow(&sets->labels, row->columns, sizeof *row->columns * (size_t)number);
+    int32_t *columns = more(&sets->labels, sizeof *columns * (size_t)(block->k + MORE));
+    if (!columns) return 0;
+    sets->sizes[i] = block->lanes->columns(row_at(block, i), block->k, cut, columns);
+    sets->labels.used += sizeof *columns * (size_t)sets->sizes[i];
+    return 1;
 }
 
 #define FEW_LABELS 32
@@ -953,7 +987,7 @@ static int take_above(Sets *sets, const Block *block, Row *row, word i, double c
 /* In the order of a row: the first so many labels, ascending. */
 static int take_first(Sets *sets, const Block *block, Row *row, word i, word number)
 {
-    if (number > FEW_LABELS) return take_above(sets, block, row, i, entry(block, i, row->column[number - 1]));
+    if (number > FEW_LABELS || row->skipped) return take_above(sets, block, i, entry(block, i, row->column[number - 1]));
     int32_t few[FEW_LABELS];
     for (word j = 0; j < number; j++) {
         word place = j;
@@ -968,7 +1002,7 @@ static int take_first(Sets *sets, const Block *block, Row *row, word i, word num
 static int take_each(Sets *sets, const Block *block, const Thresholds *q, Row *row, word i, double limit)
 {
     word number = 0;
-    look(row, block, i, limit);
+    look(row, block, i, -INFINITY, limit);
     for (word j = 0; j < row->number; j++)
         if (row->score[j] <= q->values[row->column[j]]) row->words[number++] = (uint64_t)row->column[j] << 32;
     if (number > FEW)
@@ -994,14 +1028,15 @@ static int sets_rows(const Call *call, const Thresholds *q, Sets *sets)
         if (q->kind == PER_LABEL) {
             good = take_each(sets, block, q, &row, i, limit);
         } else if (block->code) {
-            row_until(&row, block, i, limit);
+            look(&row, block, i, limit, limit);
+            number = row.skipped;
             while (number < row.number && row.score[number] <= limit) number++;
             good = take_first(sets, block, &row, i, number);
         } else {
-            good = take_above(sets, block, &row, i, -limit);
+            good = take_above(sets, block, i, -limit);
         }
         if (good && !sets->allow_empty && !sets->sizes[i])
-            good = take_above(sets, block, &row, i, block->lanes->overview(row_at(block, i), block->k).most);
+            good = take_above(sets, block, i, block->lanes->overview(row_at(block, i), block->k).most);
     }
     row_close(&row);
     return good;
@@ -1105,9 +1140,9 @@ static void gains_row(const Table *table, const Block *block, Row *row, word i, 
     const Shares *shares = &table->shares;
     word number = shares->q.number, misses = place_of(&shares->q, 0, shares->scores[i]);
     memset(shares->marks, 0, sizeof *shares->marks * (size_t)(number / 64 + 1));
-    row->number = 0;
+    row->number = row->skipped = 0;
     if (shares->scale != 0) deal_row(&shares->q, block, row, i, weights, shares->sums, shares->marks);
-    if (table->one_each && RUN * row->number < number) {
+    if (table->one_each && RUN * (row->number - row->skipped) < number) {
         gains_in_runs(shares, table->targets, misses, shares->own[i], out);
         return;
     }

@@ -17,6 +17,7 @@
 #if defined(__x86_64__) && !defined(__clang__)
 #define WIDER 1
 #include <immintrin.h>
+#define SIXTEEN _mm512_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15)
 #endif
 
 #if !defined(__GNUC__)
@@ -27,6 +28,8 @@
 #endif
 
 typedef int64_t word;
+
+static inline word least_of(word a, word b) { return a < b ? a : b; }
 
 #include "network.h"
 
@@ -44,8 +47,6 @@ typedef int64_t word;
 /* ---- A block of rows ---- */
 
 static inline double least(double a, double b) { return a < b ? a : b; }
-
-static inline word least_of(word a, word b) { return a < b ? a : b; }
 
 static inline double most(double a, double b) { return a > b ? a : b; }
 
@@ -80,6 +81,8 @@ typedef struct {
     word (*collect)(const void *row, word k, double low, double high, uint64_t *words);
     word (*sweep)(const void *row, word k, double low, const double *cuts, uint64_t *words, word *number,
                   Overview *found); /* of floats */
+    word (*columns)(const void *row, word k, double low, int32_t *columns);
+    Weight (*weight_above)(const void *row, word k, double entry, const word *weights);
     word network; /* how many words a network sorts here */
 } Lanes;
 
@@ -111,6 +114,7 @@ typedef struct {
     char *good;      /* of each row whether it is one of probabilities, if that is not known yet, */
     double tolerance; /* and by how much its sum may miss 1 */
     int counts;      /* whether it counts labels */
+    int tops;        /* whether it asks for the largest entries */
     Kept kept;       /* if there are starts, in place of all that */
 } Block;
 
@@ -321,26 +325,32 @@ typedef struct {
     double *scores, *room;
     Quantities q;
     word size;      /* how many labels fit */
+    word skipped;   /* how many labels nobody looks at, the most probable ones: they score too little, */
+    double high;    /* as all do that are above this */
     word first;     /* how many labels come before the words */
     word collected; /* how many have been, with those in the words */
     word number;    /* how many have been looked at */
     word mass;      /* of these, on the grid */
     double cut;     /* all entries from here on have been collected */
     double guess;   /* a cut to begin with */
+    double usual;   /* how many labels of a row could be skipped, about; */
+    double aims[2]; /* and near which entries the lower and the upper limit are passed */
     int in_order;   /* whether many labels are wanted in the order of their scores, where they need not be */
 } Row;
+
+#define MORE 16 /* numbers may be written after the last one */
 
 static int row_open(Row *row, word k)
 {
     memset(row, 0, sizeof *row);
     row->size = k;
     row->guess = 2.0 / (double)k;
-    size_t n = (size_t)k + 4, sorted = n < NETWORK ? NETWORK : n; /* some more are written than there are */
-    row->words = row->rooms[0] = malloc(2 * (sizeof(uint64_t) * sorted + sizeof(int32_t) * n));
+    size_t n = (size_t)k + MORE; /* some more are written than there are */
+    row->words = row->rooms[0] = malloc(2 * (sizeof(uint64_t) + sizeof(int32_t)) * n);
     row->q.p = row->rooms[1] = malloc(sizeof(double) * n * (6 + DEPTH));
     if (!row->words || !row->q.p) return 0;
-    row->spare = row->words + sorted;
-    row->columns = (int32_t *)(row->spare + sorted);
+    row->spare = row->words + n;
+    row->columns = (int32_t *)(row->spare + n);
     row->starts = row->columns + n;
     row->q.above = row->q.p + n, row->q.upto = row->q.above + n;
     row->q.n_above = row->q.upto + n, row->q.n_upto = row->q.n_above + n;
@@ -422,16 +432,33 @@ static double rounded_down(double x)
 #undef LOAD_SOME
 #undef WHERE_MORE
 #undef ADD_AT_LEAST
+#undef COMPRESSED
+#undef PACKED
 #undef NAME
 #pragma GCC pop_options
 #pragma GCC push_options
 #pragma GCC target("avx512dq,avx512bw")
+/* Write floats that are chosen, with their columns, as words; 16 of them, of which the first ones count. */
+static inline void store_packed(uint64_t *words, __m512 x, __mmask16 which, word column)
+{
+    __m512i bits = _mm512_castps_si512(_mm512_add_ps(x, _mm512_setzero_ps())); /* -0.0 is 0.0 */
+    __m512i keys = _mm512_maskz_compress_epi32(which, ~bits);
+    __m512i columns = _mm512_maskz_compress_epi32(which, _mm512_add_epi32(SIXTEEN, _mm512_set1_epi32((int)column)));
+    for (int half = 0; half < 2; half++) {
+        __m256i key = half ? _mm512_extracti64x4_epi64(keys, 1) : _mm512_castsi512_si256(keys);
+        __m256i low = half ? _mm512_extracti64x4_epi64(columns, 1) : _mm512_castsi512_si256(columns);
+        __m512i high = _mm512_slli_epi64(_mm512_cvtepu32_epi64(key), 32);
+        _mm512_storeu_si512(words + 8 * half, _mm512_or_si512(high, _mm512_cvtepu32_epi64(low)));
+    }
+}
 #define BYTES 64
 #define COMPARED(x, y, how) _mm512_cmp_ps_mask((__m512)(x), _mm512_set1_ps(y), how)
 #define LOAD_SOME(x, from, n) _mm512_mask_loadu_ps((__m512)(x), (__mmask16)((1u << (n)) - 1), from)
 #define LARGER(x, y) _mm512_max_ps((__m512)(x), (__m512)(y))
 #define WHERE_MORE(numbers, x, y) _mm512_mask_sub_epi16((__m512i)(numbers), _mm512_cmpgt_epi16_mask((__m512i)(x), (__m512i)(y)), (__m512i)(numbers), _mm512_set1_epi16(-1))
 #define ADD_AT_LEAST(sums, x, y) _mm512_mask_add_ps((__m512)(sums), COMPARED(x, y, _CMP_GE_OQ), (__m512)(sums), (__m512)(x))
+#define COMPRESSED(out, which, first) _mm512_storeu_si512(out, _mm512_maskz_compress_epi32(which, _mm512_add_epi32(_mm512_set1_epi32(first), SIXTEEN)))
+#define PACKED(words, x, which, columns) store_packed(words, (__m512)(x), which, columns)
 #define NAME(name) name##_floats_avx512
 #include "lanes.h"
 #undef BYTES
@@ -440,6 +467,8 @@ static double rounded_down(double x)
 #undef LOAD_SOME
 #undef WHERE_MORE
 #undef ADD_AT_LEAST
+#undef COMPRESSED
+#undef PACKED
 #undef NAME
 #pragma GCC pop_options
 #endif
@@ -472,6 +501,8 @@ static double rounded_down(double x)
 #undef LOAD_SOME
 #undef WHERE_MORE
 #undef ADD_AT_LEAST
+#undef COMPRESSED
+#undef PACKED
 #undef NAME
 #pragma GCC pop_options
 #pragma GCC push_options
@@ -481,6 +512,7 @@ static double rounded_down(double x)
 #define LOAD_SOME(x, from, n) _mm512_mask_loadu_pd((__m512d)(x), (__mmask8)((1u << (n)) - 1), from)
 #define LARGER(x, y) _mm512_max_pd((__m512d)(x), (__m512d)(y))
 #define ADD_AT_LEAST(sums, x, y) _mm512_mask_add_pd((__m512d)(sums), COMPARED(x, y, _CMP_GE_OQ), (__m512d)(sums), (__m512d)(x))
+#define COMPRESSED(out, which, first) _mm512_storeu_si512(out, _mm512_maskz_compress_epi32(which, _mm512_add_epi32(_mm512_set1_epi32(first), SIXTEEN)))
 #define NAME(name) name##_doubles_avx512
 #include "lanes.h"
 #undef BYTES
@@ -489,6 +521,8 @@ static double rounded_down(double x)
 #undef LOAD_SOME
 #undef WHERE_MORE
 #undef ADD_AT_LEAST
+#undef COMPRESSED
+#undef PACKED
 #undef NAME
 #pragma GCC pop_options
 #endif
@@ -688,6 +722,25 @@ static void into_buckets(Row *row, word n)
     starts[row->buckets] = place;
 }
 
+/* Whether words are not in the order of their high halves. */
+WIDE static int disordered(const uint64_t *words, word n)
+{
+    uint32_t wrong = 0;
+    for (word i = 1; i < n; i++) wrong |= key_of(words[i]) < key_of(words[i - 1]);
+    return wrong != 0;
+}
+
+/* Sort words by their high halves; where these are equal, the order stays. Their leading bits mostly do. */
+static void sort_by_network(uint64_t *words, uint64_t *out, word n)
+{
+    uint32_t low, high;
+    int shift = 0;
+    key_range(words, n, &low, &high);
+    while ((high - low) >> shift >> KEY_BITS) shift++;
+    sort_network(words, out, n, low, shift);
+    if (shift && disordered(out, n) && !sort_nearly(out, n)) sort_many(out, words, n);
+}
+
 /* Collect the labels of row i down to a cut. */
 static void row_collect(Row *row, const Block *block, word i, double cut)
 {
@@ -697,7 +750,7 @@ static void row_collect(Row *row, const Block *block, word i, double cut)
     row->collected += n;
     row->bucket = row->buckets = row->ordered = 0;
     if (n > VERY_FEW && n <= block->lanes->network) {
-        sort_network(row->spare, row->words, n);
+        sort_by_network(row->spare, row->words, n);
         row->ordered = n;
     } else if (n > MANY || n <= VERY_FEW) {
         uint64_t *found = row->spare;
@@ -811,12 +864,13 @@ static void row_look(Row *row, const Block *block, word i, word least)
 #define SMALLEST_CUT 1e-20
 #define FIRST_LOOK 16
 
-/* Look at the labels of row i that were collected until their scores have passed a limit; return if they have. */
-static int row_pass(Row *row, const Block *block, word i, double limit)
+/* Look at the labels of row i that were collected, at least so many at first, until their scores have passed a limit;
+   return if they have. */
+static int row_pass(Row *row, const Block *block, word i, double limit, word least)
 {
-    for (word least = limit < INFINITY ? FIRST_LOOK : row->size; row->number < row->collected; least *= 2) {
+    for (; row->number < row->collected; least *= 2) {
         row_look(row, block, i, least);
-        if (row->number >= 2 && row->score[row->number - 1] > limit) return 1;
+        if ((row->number >= 2 || !block->tops) && row->score[row->number - 1] > limit) return 1;
     }
     return 0;
 }
@@ -829,18 +883,33 @@ static void row_kept(Row *row, const Kept *kept, word i)
     row->score = kept->scores + start, row->column = kept->columns + start;
 }
 
+static void row_begin(Row *row, const Block *block, word i)
+{
+    row->skipped = row->collected = row->number = row->mass = 0;
+    row->cut = INFINITY;
+    row->q.u = block->u ? block->u[i] : 0;
+}
+
+/* Collect labels of row i down to a cut, and lower ones, until their scores have passed a limit, or there are no more;
+   return the last cut. */
+static double row_down(Row *row, const Block *block, word i, double cut, double limit, word least)
+{
+    for (;;) {
+        row_collect(row, block, i, cut);
+        if (row_pass(row, block, i, limit, least) || cut == 0) break; /* what is no probability is never looked at */
+        cut = cut > SMALLEST_CUT ? cut / 3 : 0;
+    }
+    return cut;
+}
+
 /* Look at the labels of row i until their scores have passed a limit, or there are no more. */
 static void row_until(Row *row, const Block *block, word i, double limit)
 {
+    word before = row->number; /* of the last row */
+    row_begin(row, block, i);
     double cut = limit < INFINITY ? row->guess : 0;
-    row->collected = row->number = row->mass = 0;
-    row->cut = INFINITY;
-    row->q.u = block->u ? block->u[i] : 0;
-    for (;;) {
-        row_collect(row, block, i, cut);
-        if (row_pass(row, block, i, limit) || cut == 0) break; /* what is no probability is never looked at */
-        cut = cut > SMALLEST_CUT ? cut / 3 : 0;
-    }
+    word least = limit == INFINITY ? row->size : before > FIRST_LOOK ? before : FIRST_LOOK;
+    cut = row_down(row, block, i, cut, limit, least);
     /* Nothing but speed depends on the guess: one row in so many is to be looked at twice. */
     if (limit == INFINITY) return;
     if (cut < row->guess)
@@ -855,6 +924,119 @@ static void score_minus_p(Row *row, const Block *block, word i)
         row->columns[j] = (int32_t)(uint32_t)row->words[j];
         row->scores[j] = -entry(block, i, row->columns[j]);
     }
+}
+
+/* ---- Far down a row: labels that score too little to be of interest need not be put in order ---- */
+
+#define FAR 128 /* labels: to put fewer in order takes less time than to find out that it is not needed */
+
+/* Entries of a row: those above `high` score at most a lower limit, those below `cut` more than an upper one. As far as
+   floats tell, so that it has to be seen whether they do. */
+typedef struct {
+    double high, cut;
+} Between;
+
+/* About what labels score at cuts: of the next ones below them the most, and after that, of the last ones above them
+   the least. */
+static const double *scores_at(Row *row, const Block *block, word i, const double *cuts)
+{
+    Quantities *q = &row->q;
+    word number[CUTS];
+    double mass[CUTS];
+    block->lanes->tails(row_at(block, i), block->k, cuts, INFINITY, number, mass);
+    for (int j = 0; j < 2 * CUTS; j++) {
+        int at = j % CUTS, seen = j / CUTS;
+        q->p[j] = cuts[at], q->above[j] = mass[at] - seen * cuts[at], q->upto[j] = q->above[j] + cuts[at];
+        q->n_above[j] = (double)(number[at] - seen), q->n_upto[j] = q->n_above[j] + 1;
+    }
+    evaluate(block, q, 0, 2 * CUTS, row->room, row->size, row->scores);
+    return row->scores;
+}
+
+static void narrow(Between *found, const double *cuts, const double *scores, double low, double limit)
+{
+    for (int j = 0; j < CUTS; j++) {
+        if (scores[j] <= low) found->high = least(found->high, cuts[j]);
+        if (scores[CUTS + j] > limit) found->cut = most(found->cut, cuts[j]);
+    }
+}
+
+/* Near which entry scores pass a limit, from those at descending cuts. */
+static double passed_at(const double *cuts, const double *scores, double limit)
+{
+    int j = 0;
+    while (j < CUTS && scores[j] <= limit) j++;
+    if (j == 0 || j == CUTS) return cuts[j ? CUTS - 1 : 0];
+    return cuts[j - 1] + (cuts[j] - cuts[j - 1]) * (limit - scores[j - 1]) / (scores[j] - scores[j - 1]);
+}
+
+static double nearer_to(double entry, double aim)
+{
+    return entry > aim ? least(1.1 * aim, 1) : most(aim / 1.1, SMALLEST_CUT);
+}
+
+/* Find entries of row i between which it passes two limits: first near those where other rows did, then near those
+   where it seems to. Most rows are like the others, and a few are sharper. */
+static Between between(Row *row, const Block *block, word i, double low, double limit)
+{
+    double *aims = row->aims, middle = sqrt(aims[0]) * sqrt(aims[1]);
+    double cuts[CUTS] = {2.7 * aims[0], most(0.55 * aims[0], 1.22 * middle), least(2.7 * aims[1], middle / 1.22),
+                         0.55 * aims[1]};
+    Between found = {INFINITY, cuts[CUTS - 1]};
+    const double *scores = scores_at(row, block, i, cuts);
+    narrow(&found, cuts, scores, low, limit);
+    double first = passed_at(cuts, scores, low), last = passed_at(cuts, scores, limit);
+    double nearer[CUTS] = {1.2 * first, 1.05 * first, last / 1.05, last / 1.2};
+    narrow(&found, nearer, scores_at(row, block, i, nearer), low, limit);
+    aims[0] = nearer_to(first, aims[0]), aims[1] = nearer_to(last, aims[1]);
+    return found;
+}
+
+/* Skip the labels of row i that are above an entry: what they add up to is exact in any order. */
+static void row_skip(Row *row, const Block *block, word i, double high)
+{
+    row->high = rounded_down(high * (1 + 0x1p-7)); /* a float, and one that entries of few bits may be as large as */
+    Standing at = block->lanes->standing(row_at(block, i), block->k, row->high);
+    row->skipped = row->number = row->collected = at.above;
+    row->mass = (word)(at.mass * 0x1p52);
+    row->cut = nextafter(row->high, INFINITY);
+}
+
+/* Look at labels of row i between two limits, if it can be done; return whether nothing was skipped that scores more
+   than the lower one. Scores ascend, so that the first one that was not skipped tells. */
+static int row_between(Row *row, const Block *block, word i, double low, double limit)
+{
+    int skips = low > -INFINITY;
+    Between found = between(row, block, i, skips ? low : limit, limit);
+    row_begin(row, block, i);
+    if (!(found.cut <= found.high)) return 0;
+    if (skips && found.high < INFINITY) row_skip(row, block, i, found.high);
+    row_down(row, block, i, found.cut, limit, row->size);
+    return !row->skipped || (row->number > row->skipped && row->score[row->skipped] <= low);
+}
+
+/* Of ascending scores, from one on: the first that is above a limit. */
+static word first_above(const Row *row, word low, double limit)
+{
+    word high = row->number;
+    while (low < high) {
+        word middle = (low + high) / 2;
+        if (row->score[middle] <= limit) low = middle + 1; else high = middle;
+    }
+    return low;
+}
+
+/* Look at the labels of row i that score more than a lower limit, until their scores have passed an upper one, or
+   there are no more. Others may be looked at, too, or skipped. */
+static void row_within(Row *row, const Block *block, word i, double low, double limit)
+{
+    int far = row->usual > FAR && low > -INFINITY && limit < INFINITY && !block->tops;
+    if (!far || !row_between(row, block, i, low, limit)) row_until(row, block, i, limit);
+    word skipped = row->skipped || row->number <= FAR ? row->skipped : first_above(row, 0, low);
+    row->usual += 0.1 * ((double)skipped - row->usual);
+    if (far || row->number <= FAR) return;
+    row->aims[0] = most(entry(block, i, row->column[least_of(skipped, row->number - 1)]), SMALLEST_CUT);
+    row->aims[1] = most(entry(block, i, row->column[row->number - 1]), SMALLEST_CUT);
 }
 
 /* The score is -p: nothing has to be put in order. */
@@ -877,13 +1059,14 @@ static void row_sweep(Row *row, const Block *block, word i, double limit, const 
     score_minus_p(row, block, i);
 }
 
-/* Look at all labels of row i that score at most a limit, and perhaps at more. */
-static void look(Row *row, const Block *block, word i, double limit)
+/* Look at all labels of row i that score at most a limit, and perhaps at more; those may be skipped that score at most
+   `low`. */
+static void look(Row *row, const Block *block, word i, double low, double limit)
 {
     if (block->kept.starts)
         row_kept(row, &block->kept, i);
     else if (block->code)
-        row_until(row, block, i, limit);
+        row_within(row, block, i, low, limit);
     else
         row_minus_p(row, block, i, limit);
 }
@@ -1053,14 +1236,14 @@ static void two_largest(const Block *block, word i, double *top, double *second)
 }
 
 /* The score of one label of row i, which stands there; `row` has room for it. */
-static double label_score(Row *row, const Block *block, word i, word label, Standing at, int tops)
+static double label_score(Row *row, const Block *block, word i, word label, Standing at)
 {
     Quantities *q = &row->q;
     q->p[0] = from_grid(on_grid(entry(block, i, label)));
     q->above[0] = at.mass, q->upto[0] = at.mass + (double)at.equal * q->p[0];
     q->n_above[0] = (double)at.above, q->n_upto[0] = (double)(at.above + at.equal);
     q->u = block->u ? block->u[i] : 0;
-    if (tops) {
+    if (block->tops) {
         two_largest(block, i, &q->top, &q->second);
         q->top = from_grid(on_grid(q->top)), q->second = from_grid(on_grid(q->second));
     }
@@ -1087,6 +1270,19 @@ static inline word cell_of(double score)
     uint32_t bits;
     memcpy(&bits, &nearer, 4);
     return cells.codes[(bits >> 16) + (lower ? 2 * LEADING : 0)];
+}
+
+/* The cells of many scores. */
+WIDE static void many_cells(const double *restrict scores, int32_t *restrict out, word n)
+{
+    for (word j = 0; j < n; j++) {
+        int lower = scores[j] < BELOW_HALF;
+        float nearer = (float)(lower ? scores[j] : 1.0 - scores[j]);
+        uint32_t bits;
+        memcpy(&bits, &nearer, 4);
+        out[j] = (int32_t)(bits >> 16) + (lower ? 2 * LEADING : 0);
+    }
+    for (word j = 0; j < n; j++) out[j] = cells.codes[out[j]];
 }
 
 #endif
