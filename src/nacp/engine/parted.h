@@ -1,98 +1,99 @@
-/* How many rows have a label in their sets, at several thresholds of each label's own, or what these pairs weigh: the
-   compiled twin of `counts` in numpy.py. No Python here. Rows are looked at as a whole; then some labels of some rows
-   at a time, which stay in the nearest cache, are compared with all thresholds. */
+/* How many rows have a label below marks of its own, and how many have it there, or what these pairs weigh: the compiled
+   twin of `counts` in numpy.py. No Python here. Bounds on the scores of some rows are compared with floats around the
+   marks, some labels at a time, which stay in the nearest cache. Where that does not tell, the score itself does. */
 
 #ifndef NACP_PARTED_H
 #define NACP_PARTED_H
 
-#include "rows.h"
+#include "binned.h"
 
 #define TILE_ROWS 8
-#define TILE_LABELS 64
+#define MOST_OPEN 64 /* labels of a row that are scored one by one; for more, the row is sorted */
 
-/* What pairs are compared with, and what is known of them by now: arrays of number x k. */
+/* Labels that are compared at once. */
+#define ABREAST 16
+typedef float Floats __attribute__((vector_size(4 * ABREAST)));
+typedef int32_t Flags __attribute__((vector_size(4 * ABREAST)));
+typedef int8_t Bytes __attribute__((vector_size(ABREAST)));
+
+/* What pairs are compared with: arrays of number x k, or of number x wide, which is a multiple of ABREAST. */
 typedef struct {
-    const double *thresholds;
-    word number, k;
-    word *pairs;          /* how many, or else: */
-    word *gains, *losses; /* what they weigh */
+    const double *marks;
+    float *lows, *highs; /* the floats next to them; wide */
+    word number, k, wide;
+    int32_t *pairs; /* how many are below; wide */
+    word *below;    /* the same; or what they gain, and after it what they lose */
+    word *tied;     /* the same, of those that have the score of the mark */
 } Counts;
 
-/* The weights of a tile, above and below 0. */
+/* Some rows that are looked at together. */
 typedef struct {
-    word up[TILE_ROWS][TILE_LABELS], down[TILE_ROWS][TILE_LABELS];
-} Weighed;
+    const Block *block;
+    word first, last, wide; /* the rows; those from `last` on do not exist */
+    Row row;
+    Binning *binning;
+    Binned *binned;
+    int is_binned[TILE_ROWS];
+    float *lows, *highs; /* TILE_ROWS x wide: bounds on the scores */
+    int8_t *open;        /* and whether these do not tell */
+    double *scores;      /* TILE_ROWS x k, of rows that are sorted */
+    double *grid;
+    int32_t *labels; /* k: those that are open, of a row */
+} Tile;
 
-/* Of n labels, count those of TILE_ROWS rows in which each scores at most as its threshold. */
-WIDE static void count_tile(const double *restrict scores, word k, const double *restrict thresholds,
-                            word *restrict pairs, word n)
+static word wide_enough(word k) { return (k + ABREAST - 1) / ABREAST * ABREAST; }
+
+static void *room_for(word number, size_t size) { return malloc((size_t)(number ? number : 1) * size); }
+
+static int tile_open(Tile *tile, const Block *block, word last)
 {
-    for (word l = 0; l < n; l++) {
-        word inside = 0;
-        for (word row = 0; row < TILE_ROWS; row++) inside += scores[row * k + l] <= thresholds[l];
-        pairs[l] += inside;
+    word k = block->k, wide = wide_enough(k);
+    *tile = (Tile){.block = block, .last = last, .wide = wide};
+    int good = row_open(&tile->row, k);
+    tile->binning = calloc(1, sizeof *tile->binning);
+    tile->binned = calloc(TILE_ROWS, sizeof *tile->binned + (sizeof(int32_t) + sizeof(uint16_t)) * (size_t)k);
+    tile->lows = room_for(2 * TILE_ROWS * wide, sizeof *tile->lows);
+    tile->open = room_for(TILE_ROWS * wide, sizeof *tile->open);
+    tile->scores = room_for(TILE_ROWS * k, sizeof *tile->scores);
+    tile->grid = room_for(k + 8, sizeof *tile->grid + sizeof *tile->labels);
+    if (!good || !tile->binning || !tile->binned || !tile->lows || !tile->open || !tile->scores || !tile->grid) return 0;
+    tile->highs = tile->lows + TILE_ROWS * wide;
+    tile->labels = (int32_t *)(tile->grid + k);
+    for (word at = 0; at < 2 * TILE_ROWS * wide; at++) tile->lows[at] = INFINITY;
+    int32_t *previous = (int32_t *)(tile->binned + TILE_ROWS);
+    for (word j = 0; j < TILE_ROWS; j++) {
+        tile->binned[j].previous = previous + j * k;
+        tile->binned[j].bin = (uint16_t *)(previous + TILE_ROWS * k) + j * k;
     }
+    return 1;
 }
 
-/* The same of what they weigh. */
-WIDE static void weigh_tile(const double *restrict scores, word k, const double *restrict thresholds,
-                            const Weighed *restrict weighed, word *restrict gains, word *restrict losses, word n)
+static void tile_close(Tile *tile)
 {
-    for (word l = 0; l < n; l++) {
-        word gain = 0, loss = 0;
-        for (word row = 0; row < TILE_ROWS; row++) {
-            word inside = -(word)(scores[row * k + l] <= thresholds[l]);
-            gain += weighed->up[row][l] & inside, loss += weighed->down[row][l] & inside;
-        }
-        gains[l] += gain, losses[l] += loss;
-    }
+    row_close(&tile->row);
+    free(tile->binning), free(tile->binned), free(tile->lows), free(tile->open), free(tile->scores), free(tile->grid);
 }
 
-/* The weights of labels of TILE_ROWS rows, from one on. */
-WIDE static void part_weights(const word *const *weights, word from, word n, Weighed *restrict weighed)
+/* ---- Bounds on scores ---- */
+
+/* Whether scores are floats as they are. */
+static int is_minus_p(const Block *block) { return !block->code && block->width == 4; }
+
+WIDE static void minus_floats(const float *restrict p, word k, float *restrict lows, float *restrict highs)
 {
-    for (word row = 0; row < TILE_ROWS; row++) {
-        const word *restrict own = weights[row] + from;
-        for (word l = 0; l < n; l++) {
-            weighed->up[row][l] = own[l] > 0 ? own[l] : 0;
-            weighed->down[row][l] = own[l] < 0 ? -own[l] : 0;
-        }
-    }
+    for (word l = 0; l < k; l++) lows[l] = highs[l] = -p[l];
 }
 
-/* Count the pairs of TILE_ROWS rows; `weights` has a row of weights for each, or none. */
-static void count_inside(const Counts *counts, const double *scores, const word *const *weights)
+WIDE static void minus_doubles(const double *restrict p, word k, double *restrict scores)
 {
-    Weighed weighed;
-    for (word from = 0, k = counts->k; from < k; from += TILE_LABELS) {
-        word n = k - from < TILE_LABELS ? k - from : TILE_LABELS;
-        if (weights[0]) part_weights(weights, from, n, &weighed);
-        for (word t = 0, at = from; t < counts->number; t++, at += k) {
-            const double *q = counts->thresholds + at;
-            if (weights[0])
-                weigh_tile(scores + from, k, q, &weighed, counts->gains + at, counts->losses + at, n);
-            else
-                count_tile(scores + from, k, q, counts->pairs + at, n);
-        }
-    }
-}
-
-/* The score is -p. */
-WIDE static void minus(const Block *block, word i, double *restrict scores)
-{
-    const float *floats = row_at(block, i);
-    const double *doubles = row_at(block, i);
-    if (block->width == 4)
-        for (word l = 0; l < block->k; l++) scores[l] = -floats[l];
-    else
-        for (word l = 0; l < block->k; l++) scores[l] = -doubles[l];
+    for (word l = 0; l < k; l++) scores[l] = -p[l];
 }
 
 /* The scores of all labels of row i, in their places. */
 static void place_scores(Row *row, const Block *block, word i, double *scores)
 {
     if (!block->code) {
-        minus(block, i, scores);
+        minus_doubles(row_at(block, i), block->k, scores);
         return;
     }
     row_until(row, block, i, INFINITY);
@@ -100,15 +101,156 @@ static void place_scores(Row *row, const Block *block, word i, double *scores)
     for (word j = 0; j < row->number; j++) scores[row->column[j]] = row->score[j];
 }
 
-/* The same of TILE_ROWS rows; those that do not exist have no label in any set. */
-static void place_some(Row *row, const Block *block, word first, word last, double *scores)
+/* Bounds on the scores of a row of a tile. In one that does not exist, no label is below any mark. */
+static void bound_row(Tile *tile, word j)
 {
-    for (word i = first; i < first + TILE_ROWS; i++, scores += block->k) {
-        if (i < last)
-            place_scores(row, block, i, scores);
-        else
-            for (word l = 0; l < block->k; l++) scores[l] = NAN;
+    const Block *block = tile->block;
+    word i = tile->first + j, k = block->k;
+    float *lows = tile->lows + j * tile->wide, *highs = tile->highs + j * tile->wide;
+    double *scores = tile->scores + j * k;
+    tile->is_binned[j] = 0;
+    if (i >= tile->last) {
+        for (word l = 0; l < k; l++) lows[l] = highs[l] = INFINITY;
+    } else if (is_minus_p(block)) {
+        minus_floats(row_at(block, i), k, lows, highs);
+    } else if (block->code && k >= FEWEST_BINNED &&
+               bin_row(&tile->binned[j], tile->binning, &tile->row.q, block, i, tile->grid, lows, highs)) {
+        tile->is_binned[j] = 1;
+    } else {
+        place_scores(&tile->row, block, i, scores);
+        narrow(scores, scores, lows, highs, k);
     }
 }
+
+/* ---- Counting ---- */
+
+/* Compare bounds with the floats around marks: count what is below for sure, and note where that does not tell. */
+WIDE static void compare_tile(const Counts *counts, const Tile *tile)
+{
+    word wide = counts->wide;
+    for (word from = 0; from < wide; from += ABREAST) {
+        Floats lows[TILE_ROWS], highs[TILE_ROWS];
+        Flags open[TILE_ROWS] = {{0}};
+        for (int j = 0; j < TILE_ROWS; j++) {
+            memcpy(&lows[j], tile->lows + j * wide + from, sizeof lows[j]);
+            memcpy(&highs[j], tile->highs + j * wide + from, sizeof highs[j]);
+        }
+        for (word t = 0, at = from; t < counts->number; t++, at += wide) {
+            Floats mark_low, mark_high;
+            Flags below;
+            memcpy(&mark_low, counts->lows + at, sizeof mark_low);
+            memcpy(&mark_high, counts->highs + at, sizeof mark_high);
+            memcpy(&below, counts->pairs + at, sizeof below);
+#pragma GCC unroll 8
+            for (int j = 0; j < TILE_ROWS; j++) {
+                Flags sure = highs[j] < mark_low;
+                below -= sure; /* -1 is true */
+                open[j] |= ~(sure | (lows[j] > mark_high));
+            }
+            memcpy(counts->pairs + at, &below, sizeof below);
+        }
+        for (int j = 0; j < TILE_ROWS; j++) {
+            Bytes flags = __builtin_convertvector(open[j], Bytes);
+            memcpy(tile->open + j * wide + from, &flags, sizeof flags);
+        }
+    }
+}
+
+/* Weigh those labels of a row that are below marks for sure. */
+WIDE static void weigh_row(const Counts *counts, const float *restrict highs, const word *restrict weights)
+{
+    for (word t = 0, k = counts->k; t < counts->number; t++) {
+        const float *restrict marks = counts->lows + t * counts->wide;
+        word *restrict gains = counts->below + t * k, *restrict losses = gains + counts->number * k;
+        for (word l = 0; l < k; l++) {
+            word own = highs[l] < marks[l] ? weights[l] : 0, gain = own > 0 ? own : 0;
+            gains[l] += gain, losses[l] += gain - own;
+        }
+    }
+}
+
+/* Which of n flags are set; there is room for eight more in both. */
+static word list_set(const int8_t *flags, word n, int32_t *places)
+{
+    word number = 0;
+    for (word from = 0; from < n; from += 8) {
+        uint64_t eight;
+        memcpy(&eight, flags + from, 8);
+        if (!eight) continue;
+        for (word place = from; place < from + 8; place++) /* nothing to guess */
+            places[number] = (int32_t)place, number += flags[place] != 0;
+    }
+    while (number && places[number - 1] >= n) number--;
+    return number;
+}
+
+/* Compare a score with the marks of its label of which its bounds do not tell. */
+static void compare_score(const Counts *counts, word label, double score, Bounds bounds, const word *weights)
+{
+    word each = counts->number * counts->k, weight = weights ? weights[label] : 1, part = weight < 0 ? each : 0;
+    for (word t = 0; t < counts->number; t++) {
+        word wide = t * counts->wide + label, at = t * counts->k + label;
+        if (bounds.high < counts->lows[wide] || bounds.low > counts->highs[wide]) continue;
+        if (score < counts->marks[at]) counts->below[at + part] += weight < 0 ? -weight : weight;
+        if (score == counts->marks[at]) counts->tied[at + part] += weight < 0 ? -weight : weight;
+    }
+}
+
+/* Compare those labels of a row of a tile of which more has to be known than bounds. */
+static void compare_open(const Counts *counts, Tile *tile, word j, const word *weights)
+{
+    const Block *block = tile->block;
+    word i = tile->first + j, k = block->k, n = list_set(tile->open + j * tile->wide, k, tile->labels);
+    double *scores = tile->scores + j * k;
+    int in_turn = tile->is_binned[j] && n <= MOST_OPEN;
+    if (!n) return;
+    if (in_turn)
+        score_binned(&tile->row, &tile->binned[j], block, i, tile->labels, n);
+    else if (tile->is_binned[j])
+        place_scores(&tile->row, block, i, scores);
+    for (word m = 0; m < n; m++) {
+        word label = tile->labels[m], at = j * tile->wide + label;
+        double score = in_turn ? tile->row.scores[m] : block->code ? scores[label] : -entry(block, i, label);
+        compare_score(counts, label, score, (Bounds){tile->lows[at], tile->highs[at]}, weights);
+    }
+}
+
+/* Count the pairs of the rows of a tile, from `first` on; there is a row of weights for each, or none. */
+static void count_tile(const Counts *counts, Tile *tile, word first, const word *const *weights)
+{
+    tile->first = first;
+    for (word j = 0; j < TILE_ROWS; j++) bound_row(tile, j);
+    compare_tile(counts, tile);
+    for (word j = 0; j < TILE_ROWS && first + j < tile->last; j++) {
+        if (weights[j]) weigh_row(counts, tile->highs + j * tile->wide, weights[j]);
+        compare_open(counts, tile, j, weights[j]);
+    }
+}
+
+/* The floats next to marks, as they are next to scores; where there is no label, nothing is below. */
+static int counts_open(Counts *counts, const Block *block)
+{
+    double shift = is_minus_p(block) ? 0 : MANY_ARE;
+    word wide = counts->wide = wide_enough(counts->k), all = counts->number * wide;
+    counts->pairs = room_for(all, sizeof *counts->pairs);
+    counts->lows = room_for(2 * all, sizeof *counts->lows);
+    if (!counts->pairs || !counts->lows) return 0;
+    counts->highs = counts->lows + all;
+    for (word at = 0; at < all; at++) {
+        word label = at % wide;
+        double mark = label < counts->k ? counts->marks[at / wide * counts->k + label] - shift : -INFINITY;
+        counts->lows[at] = -not_below(-mark), counts->highs[at] = not_below(mark), counts->pairs[at] = 0;
+    }
+    return 1;
+}
+
+/* Say how many pairs are below marks, where they weigh nothing. */
+static void say_pairs(const Counts *counts)
+{
+    for (word t = 0; t < counts->number; t++)
+        for (word l = 0; l < counts->k; l++) counts->below[t * counts->k + l] += counts->pairs[t * counts->wide + l];
+}
+
+static void counts_close(Counts *counts) { free(counts->pairs), free(counts->lows); }
 
 #endif

@@ -817,15 +817,16 @@ typedef struct {
     double low, high;
 } Range;
 
-static Range range_of(double a, double b, double c, double d)
+static inline Range range_of(double a, double b, double c, double d)
 {
-    if (IS_NAN(a) || IS_NAN(b) || IS_NAN(c) || IS_NAN(d)) return (Range){-INFINITY, INFINITY};
-    return (Range){least(least(a, b), least(c, d)), most(most(a, b), most(c, d))};
+    int any_nan = IS_NAN(a + b + c + d); /* or infinities that differ */
+    double low = least(least(a, b), least(c, d)), high = most(most(a, b), most(c, d));
+    return (Range){any_nan ? -INFINITY : low, any_nan ? INFINITY : high};
 }
 
-static Range compared(int never, int always) { return (Range){always, !never}; }
+static inline Range compared(int never, int always) { return (Range){always, !never}; }
 
-static Range combined(int code, Range a, Range b)
+static inline __attribute__((always_inline)) Range combined(int code, Range a, Range b)
 {
     switch (code) {
     case ADD: return range_of(a.low + b.low, a.high + b.high, a.low + b.low, a.high + b.high);
@@ -851,6 +852,13 @@ static Range combined(int code, Range a, Range b)
     }
 }
 
+static Range chosen(Range condition, Range if_so, Range if_not)
+{
+    if (condition.low > 0) return if_so;
+    if (condition.high <= 0) return if_not;
+    return (Range){least(if_so.low, if_not.low), most(if_so.high, if_not.high)};
+}
+
 /* The least score of labels that `number` labels, of this mass or more, are above, if they are below a cut.
    Operations that round keep the order, so a formula's value lies between those at the ends of ranges. */
 static double least_score(const Block *block, const Quantities *q, word number, double mass, double cut)
@@ -868,9 +876,7 @@ static double least_score(const Block *block, const Quantities *q, word number, 
             stack[top++] = (Range){block->constants[argument], block->constants[argument]};
         } else if (code == WHERE) {
             top -= 2;
-            Range if_not = stack[top + 1], if_so = stack[top], *condition = &stack[top - 1];
-            *condition = condition->low > 0 ? if_so : condition->high <= 0 ? if_not
-                       : (Range){least(if_so.low, if_not.low), most(if_so.high, if_not.high)};
+            stack[top - 1] = chosen(stack[top - 1], stack[top], stack[top + 1]);
         } else if (code >= NEGATIVE) {
             stack[top - 1] = combined(code, stack[top - 1], stack[top - 1]);
         } else {
