@@ -122,9 +122,15 @@ class PartedCoverage:
                 self.sample.labels[rows], *((self.inverse, self.unit) if table is None else (table,))
             )
         found = engine.counts(block, marks[:, self.places], weights)
-        sums = np.zeros((*found.shape[:-1], self.number), dtype=np.int64)
-        np.add.at(sums.T, self.places, found.T)
+        sums, (order, groups, starts) = np.zeros((*found.shape[:-1], self.number), dtype=np.int64), self._parted
+        sums[..., groups] = np.add.reduceat(found[..., order], starts, axis=-1)
         return sums if weights is not None else self._signed(sums)
+
+    @cached_property
+    def _parted(self) -> tuple[Ints, Ints, Ints]:
+        """The classes by group, the groups that have some, and where each begins."""
+        order = np.argsort(self.places, kind="stable")
+        return order, *np.unique(self.places[order], return_index=True)
 
     def _signed(self, pairs: Ints) -> Ints:
         """Return what so many pairs gain and lose, where all weigh the same."""
@@ -157,7 +163,9 @@ class PartedCoverage:
     def labels(self) -> Events:
         """The given labels: their groups, scores and own weights, by group and score."""
         of, scores = self.of_labels, self.sample.label_scores
-        order = np.lexsort((scores, of))
+        order = np.argsort(scores)
+        # Small numbers are put in order by their digits.
+        order = order[np.argsort(of[order].astype(np.min_scalar_type(self.number)), kind="stable")]
         own = self._own[self.sample.labels]
         return Events(of[order], scores[order], own[order], np.zeros(self.n, dtype=np.int64))
 

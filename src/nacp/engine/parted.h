@@ -8,6 +8,7 @@
 #include "binned.h"
 
 #define TILE_ROWS 8
+#define TILE_LABELS 64
 #define MOST_OPEN 64 /* labels of a row that are scored one by one; for more, the row is sorted */
 
 /* Labels that are compared at once. */
@@ -26,6 +27,11 @@ typedef struct {
     word *tied;     /* the same, of those that have the score of the mark */
 } Counts;
 
+/* The weights of some labels of a tile, above and below 0. */
+typedef struct {
+    word up[TILE_ROWS][TILE_LABELS], down[TILE_ROWS][TILE_LABELS];
+} Weighed;
+
 /* Some rows that are looked at together. */
 typedef struct {
     const Block *block;
@@ -40,6 +46,9 @@ typedef struct {
     double *grid;
     int32_t *labels; /* k: those that are open, of a row */
 } Tile;
+
+/* Whether scores are floats as they are. */
+static int is_minus_p(const Block *block) { return !block->code && block->width == 4; }
 
 static word wide_enough(word k) { return (k + ABREAST - 1) / ABREAST * ABREAST; }
 
@@ -57,7 +66,7 @@ static int tile_open(Tile *tile, const Block *block, word last)
     tile->scores = room_for(TILE_ROWS * k, sizeof *tile->scores);
     tile->grid = room_for(k + 8, sizeof *tile->grid + sizeof *tile->labels);
     if (!good || !tile->binning || !tile->binned || !tile->lows || !tile->open || !tile->scores || !tile->grid) return 0;
-    tile->highs = tile->lows + TILE_ROWS * wide;
+    tile->highs = is_minus_p(block) ? tile->lows : tile->lows + TILE_ROWS * wide; /* one number has no bounds */
     tile->labels = (int32_t *)(tile->grid + k);
     for (word at = 0; at < 2 * TILE_ROWS * wide; at++) tile->lows[at] = INFINITY;
     int32_t *previous = (int32_t *)(tile->binned + TILE_ROWS);
@@ -76,12 +85,9 @@ static void tile_close(Tile *tile)
 
 /* ---- Bounds on scores ---- */
 
-/* Whether scores are floats as they are. */
-static int is_minus_p(const Block *block) { return !block->code && block->width == 4; }
-
-WIDE static void minus_floats(const float *restrict p, word k, float *restrict lows, float *restrict highs)
+WIDE static void minus_floats(const float *restrict p, word k, float *restrict scores)
 {
-    for (word l = 0; l < k; l++) lows[l] = highs[l] = -p[l];
+    for (word l = 0; l < k; l++) scores[l] = -p[l];
 }
 
 WIDE static void minus_doubles(const double *restrict p, word k, double *restrict scores)
@@ -112,7 +118,7 @@ static void bound_row(Tile *tile, word j)
     if (i >= tile->last) {
         for (word l = 0; l < k; l++) lows[l] = highs[l] = INFINITY;
     } else if (is_minus_p(block)) {
-        minus_floats(row_at(block, i), k, lows, highs);
+        minus_floats(row_at(block, i), k, lows);
     } else if (block->code && k >= FEWEST_BINNED &&
                bin_row(&tile->binned[j], tile->binning, &tile->row.q, block, i, tile->grid, lows, highs)) {
         tile->is_binned[j] = 1;
@@ -156,16 +162,39 @@ WIDE static void compare_tile(const Counts *counts, const Tile *tile)
     }
 }
 
-/* Weigh those labels of a row that are below marks for sure. */
-WIDE static void weigh_row(const Counts *counts, const float *restrict highs, const word *restrict weights)
+/* The weights of labels of TILE_ROWS rows, from one on; a row that does not exist has none. */
+WIDE static void part_weights(const word *const *weights, word from, word n, Weighed *restrict weighed)
 {
-    for (word t = 0, k = counts->k; t < counts->number; t++) {
-        const float *restrict marks = counts->lows + t * counts->wide;
-        word *restrict gains = counts->below + t * k, *restrict losses = gains + counts->number * k;
-        for (word l = 0; l < k; l++) {
-            word own = highs[l] < marks[l] ? weights[l] : 0, gain = own > 0 ? own : 0;
-            gains[l] += gain, losses[l] += gain - own;
+    for (word j = 0; j < TILE_ROWS; j++)
+        for (word l = 0; l < n; l++) {
+            word own = weights[j] ? weights[j][from + l] : 0;
+            weighed->up[j][l] = own > 0 ? own : 0, weighed->down[j][l] = own < 0 ? -own : 0;
         }
+}
+
+/* What n labels weigh where they are below marks for sure. */
+WIDE static void weigh_labels(const float *restrict highs, word wide, const float *restrict marks,
+                              const Weighed *restrict weighed, word *restrict gains, word *restrict losses, word n)
+{
+    for (word l = 0; l < n; l++) {
+        word gain = 0, loss = 0;
+        for (word j = 0; j < TILE_ROWS; j++) {
+            word inside = -(word)(highs[j * wide + l] < marks[l]);
+            gain += weighed->up[j][l] & inside, loss += weighed->down[j][l] & inside;
+        }
+        gains[l] += gain, losses[l] += loss;
+    }
+}
+
+static void weigh_tile(const Counts *counts, const Tile *tile, const word *const *weights)
+{
+    Weighed weighed;
+    for (word from = 0, k = counts->k, wide = counts->wide; from < k; from += TILE_LABELS) {
+        word n = least_of(k - from, TILE_LABELS), *gains = counts->below + from;
+        part_weights(weights, from, n, &weighed);
+        for (word t = 0; t < counts->number; t++)
+            weigh_labels(tile->highs + from, wide, counts->lows + t * wide + from, &weighed, gains + t * k,
+                         gains + (counts->number + t) * k, n);
     }
 }
 
@@ -221,10 +250,8 @@ static void count_tile(const Counts *counts, Tile *tile, word first, const word 
     tile->first = first;
     for (word j = 0; j < TILE_ROWS; j++) bound_row(tile, j);
     compare_tile(counts, tile);
-    for (word j = 0; j < TILE_ROWS && first + j < tile->last; j++) {
-        if (weights[j]) weigh_row(counts, tile->highs + j * tile->wide, weights[j]);
-        compare_open(counts, tile, j, weights[j]);
-    }
+    if (weights[0]) weigh_tile(counts, tile, weights);
+    for (word j = 0; j < TILE_ROWS && first + j < tile->last; j++) compare_open(counts, tile, j, weights[j]);
 }
 
 /* The floats next to marks, as they are next to scores; where there is no label, nothing is below. */
