@@ -9,9 +9,9 @@
 
 #include "rows.h"
 
-#define BINS 1024   /* from the most probable label down; the last one holds all that is left */
+#define BINS 1280   /* from the most probable label down; the last one holds all that is left */
 #define BIN_BITS 18 /* of a float that play no part: 32 bins from a number to its half */
-#define FEWEST_BINNED (BINS / 2) /* rows of fewer labels are sorted sooner */
+#define FEWEST_BINNED 512 /* rows of fewer labels are sorted sooner */
 #define FEW_TOGETHER 64 /* labels of a bin are looked at one by one; for more, the row is */
 #define CHUNK 64    /* so many bins are bounded at once, in the nearest cache */
 
@@ -290,8 +290,8 @@ static Standing stand_binned(const Binned *binned, const Block *block, word i, w
     double own = entry(block, i, l), mass = binned->above[place];
     if (number > FEW_TOGETHER) return block->lanes->standing(row_at(block, i), block->k, own);
     for (int32_t other = binned->last[bin]; number; number--, other = binned->previous[other]) {
-        double p = entry(block, i, other);
-        mass += p > own ? (p + 1.0) - 1.0 : 0, above += p > own, equal += p == own;
+        double p = entry(block, i, other), more = p > own; /* nothing to guess */
+        mass += more * ((p + 1.0) - 1.0), above += p > own, equal += p == own;
     }
     return (Standing){mass, above, equal, 0};
 }

@@ -17,10 +17,17 @@ typedef float Floats __attribute__((vector_size(4 * ABREAST)));
 typedef int32_t Flags __attribute__((vector_size(4 * ABREAST)));
 typedef int8_t Bytes __attribute__((vector_size(ABREAST)));
 
+/* A mark, and the floats next to it. */
+typedef struct {
+    double mark;
+    float low, high;
+} Mark;
+
 /* What pairs are compared with: arrays of number x k, or of number x wide, which is a multiple of ABREAST. */
 typedef struct {
     const double *marks;
-    float *lows, *highs; /* the floats next to them; wide */
+    Mark *of_label;      /* k x number */
+    float *lows, *highs; /* wide */
     word number, k, wide;
     int32_t *pairs; /* how many are below; wide */
     word *below;    /* the same; or what they gain, and after it what they lose */
@@ -216,12 +223,13 @@ static word list_set(const int8_t *flags, word n, int32_t *places)
 /* Compare a score with the marks of its label of which its bounds do not tell. */
 static void compare_score(const Counts *counts, word label, double score, Bounds bounds, const word *weights)
 {
-    word each = counts->number * counts->k, weight = weights ? weights[label] : 1, part = weight < 0 ? each : 0;
+    const Mark *marks = counts->of_label + label * counts->number;
+    word weight = weights ? weights[label] : 1, part = weight < 0 ? counts->number : 0;
     for (word t = 0; t < counts->number; t++) {
-        word wide = t * counts->wide + label, at = t * counts->k + label;
-        if (bounds.high < counts->lows[wide] || bounds.low > counts->highs[wide]) continue;
-        if (score < counts->marks[at]) counts->below[at + part] += weight < 0 ? -weight : weight;
-        if (score == counts->marks[at]) counts->tied[at + part] += weight < 0 ? -weight : weight;
+        if (bounds.high < marks[t].low || bounds.low > marks[t].high) continue;
+        word at = (part + t) * counts->k + label;
+        if (score < marks[t].mark) counts->below[at] += weight < 0 ? -weight : weight;
+        if (score == marks[t].mark) counts->tied[at] += weight < 0 ? -weight : weight;
     }
 }
 
@@ -257,17 +265,22 @@ static void count_tile(const Counts *counts, Tile *tile, word first, const word 
 /* The floats next to marks, as they are next to scores; where there is no label, nothing is below. */
 static int counts_open(Counts *counts, const Block *block)
 {
+    word number = counts->number, k = counts->k, wide = counts->wide = wide_enough(k), all = number * wide;
     double shift = is_minus_p(block) ? 0 : MANY_ARE;
-    word wide = counts->wide = wide_enough(counts->k), all = counts->number * wide;
     counts->pairs = room_for(all, sizeof *counts->pairs);
     counts->lows = room_for(2 * all, sizeof *counts->lows);
-    if (!counts->pairs || !counts->lows) return 0;
+    counts->of_label = room_for(number * k, sizeof *counts->of_label);
+    if (!counts->pairs || !counts->lows || !counts->of_label) return 0;
     counts->highs = counts->lows + all;
-    for (word at = 0; at < all; at++) {
-        word label = at % wide;
-        double mark = label < counts->k ? counts->marks[at / wide * counts->k + label] - shift : -INFINITY;
-        counts->lows[at] = -not_below(-mark), counts->highs[at] = not_below(mark), counts->pairs[at] = 0;
-    }
+    memset(counts->pairs, 0, sizeof *counts->pairs * (size_t)all);
+    for (word at = 0; at < all; at++) counts->lows[at] = counts->highs[at] = -INFINITY;
+    for (word t = 0; t < number; t++)
+        for (word l = 0; l < k; l++) {
+            double mark = counts->marks[t * k + l], x = mark - shift;
+            Mark found = {mark, -not_below(-x), not_below(x)};
+            counts->of_label[l * number + t] = found;
+            counts->lows[t * wide + l] = found.low, counts->highs[t * wide + l] = found.high;
+        }
     return 1;
 }
 
@@ -278,6 +291,6 @@ static void say_pairs(const Counts *counts)
         for (word l = 0; l < counts->k; l++) counts->below[t * counts->k + l] += counts->pairs[t * counts->wide + l];
 }
 
-static void counts_close(Counts *counts) { free(counts->pairs), free(counts->lows); }
+static void counts_close(Counts *counts) { free(counts->pairs), free(counts->lows), free(counts->of_label); }
 
 #endif
