@@ -340,7 +340,9 @@ def test_pairs_are_counted_below_marks_of_their_labels_and_up_to_them(case):
         for weights, written in each.weights().values():
             if weights is not None:
                 parts = np.maximum(written, 0), np.maximum(-written, 0)
-                sums = [[[np.where(some, part, 0).sum(axis=0) for some in end] for end in ends] for part in parts]
+                sums = [
+                    [[np.where(some, part, 0).sum(axis=0) for some in end] for end in ends] for part in parts
+                ]
                 np.testing.assert_array_equal(engine.counts(each.open(), marks, weights), sums)
 
 

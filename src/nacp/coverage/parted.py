@@ -122,7 +122,10 @@ class PartedCoverage:
                 self.sample.labels[rows], *((self.inverse, self.unit) if table is None else (table,))
             )
         found = engine.counts(block, marks[:, self.places], weights)
-        sums, (order, groups, starts) = np.zeros((*found.shape[:-1], self.number), dtype=np.int64), self._parted
+        sums, (order, groups, starts) = (
+            np.zeros((*found.shape[:-1], self.number), dtype=np.int64),
+            self._parted,
+        )
         sums[..., groups] = np.add.reduceat(found[..., order], starts, axis=-1)
         return sums if weights is not None else self._signed(sums)
 

@@ -9,8 +9,8 @@
 
 #include "rows.h"
 
-#define BINS 1280   /* from the most probable label down; the last one holds all that is left */
-#define BIN_BITS 18 /* of a float that play no part: 32 bins from a number to its half */
+#define BIN_BITS 18 /* of a float that play no part: 32 bins from a number to its half, */
+#define BINS 1280   /* and 40 halvings from the most probable label down; the last one holds all that is left */
 #define FEWEST_BINNED 512 /* rows of fewer labels are sorted sooner */
 #define FEW_TOGETHER 64 /* labels of a bin are looked at one by one; for more, the row is */
 #define CHUNK 64    /* so many bins are bounded at once, in the nearest cache */

@@ -162,7 +162,7 @@ def profile(block: Block, thresholds: Thresholds, weights: Weights = None) -> In
 
 
 def counts(block: Block, marks: Floats, weights: Weights = None) -> Ints:
-    """Return for each label what scores below marks of its own, and up to them: see `nacp.engine.numpy.counts`."""
+    """Return for each label what scores below its marks, and up to them: see `nacp.engine.numpy.counts`."""
     found: Ints = _of_block(block).counts(block, marks, weights)
     return found
 

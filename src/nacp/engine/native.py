@@ -227,7 +227,7 @@ def profile(block: block_.Block, thresholds: Thresholds, weights: Weights = None
 
 
 def counts(block: block_.Block, marks: Floats, weights: Weights = None) -> Ints:
-    """Return for each label what scores below marks of its own, and up to them: see `nacp.engine.numpy.counts`."""
+    """Return for each label what scores below its marks, and up to them: see `nacp.engine.numpy.counts`."""
     if not isinstance(block, Block):
         return numpy.counts(block, marks, weights)
     values = np.ascontiguousarray(marks)

@@ -1,6 +1,6 @@
-/* How many rows have a label below marks of its own, and how many have it there, or what these pairs weigh: the compiled
-   twin of `counts` in numpy.py. No Python here. Bounds on the scores of some rows are compared with floats around the
-   marks, some labels at a time, which stay in the nearest cache. Where that does not tell, the score itself does. */
+/* How many rows have a label below marks of its own, and how many have it there, or what these pairs weigh: the
+   compiled twin of `counts` in numpy.py. No Python here. Bounds on the scores of some rows are compared with floats
+   around the marks, some labels at a time, which stay in the nearest cache. Where that does not tell, the score does. */
 
 #ifndef NACP_PARTED_H
 #define NACP_PARTED_H
@@ -72,7 +72,8 @@ static int tile_open(Tile *tile, const Block *block, word last)
     tile->open = room_for(TILE_ROWS * wide, sizeof *tile->open);
     tile->scores = room_for(TILE_ROWS * k, sizeof *tile->scores);
     tile->grid = room_for(k + 8, sizeof *tile->grid + sizeof *tile->labels);
-    if (!good || !tile->binning || !tile->binned || !tile->lows || !tile->open || !tile->scores || !tile->grid) return 0;
+    good &= tile->binning && tile->binned && tile->lows && tile->open && tile->scores && tile->grid;
+    if (!good) return 0;
     tile->highs = is_minus_p(block) ? tile->lows : tile->lows + TILE_ROWS * wide; /* one number has no bounds */
     tile->labels = (int32_t *)(tile->grid + k);
     for (word at = 0; at < 2 * TILE_ROWS * wide; at++) tile->lows[at] = INFINITY;

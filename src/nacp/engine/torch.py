@@ -165,10 +165,10 @@ def profile(block: block_.Block, thresholds: Thresholds, weights: Weights = None
 
 
 def counts(block: block_.Block, marks: Floats, weights: Weights = None) -> Ints:
-    """Return for each label what scores below marks of its own, and up to them: see `nacp.engine.numpy.counts`."""
+    """Return for each label what scores below its marks, and up to them: see `nacp.engine.numpy.counts`."""
     if not isinstance(block, Block):
         return numpy.counts(block, marks, weights)
-    parts = [None]
+    parts: list[Tensor | None] = [None]
     if weights is not None:
         weighed = _weights(weights, block)
         parts = [weighed.clamp(min=0), (-weighed).clamp(min=0)]
