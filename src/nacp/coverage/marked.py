@@ -255,7 +255,8 @@ def _follow(
     lost, paired = np.maximum(-rest, 0), np.arange(len(group)) >= number
     lost[:number] = losses
     order = np.argsort(score)
-    order = order[np.argsort(group[order].astype(np.int32), kind="stable")]
+    # Small numbers are put in order by their digits.
+    order = order[np.argsort(group[order].astype(np.min_scalar_type(coverage.number)), kind="stable")]
     starts = np.flatnonzero(~paired[order])
     since = np.repeat(starts, np.diff(np.append(starts, len(order))))
 
