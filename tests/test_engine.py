@@ -330,19 +330,29 @@ def test_a_profile_is_the_weight_of_each_set_at_each_threshold(case):
                 expect_profile(engine.profile(each.open(), thresholds, weights), inside, written)
 
 
+def test_pairs_are_counted_below_marks_of_their_labels_and_up_to_them(case):
+    rng = np.random.default_rng(2)
+    for each in case:
+        marks = read_only(rng.choice(each.thresholds, size=(5, each.values.shape[1])))
+        ends = [[each.scores < q for q in marks], [each.scores <= q for q in marks]]
+        counts = [[np.count_nonzero(some, axis=0) for some in end] for end in ends]
+        np.testing.assert_array_equal(engine.counts(each.open(), marks), counts)
+        for weights, written in each.weights().values():
+            if weights is not None:
+                parts = np.maximum(written, 0), np.maximum(-written, 0)
+                sums = [
+                    [[np.where(some, part, 0).sum(axis=0) for some in end] for end in ends] for part in parts
+                ]
+                np.testing.assert_array_equal(engine.counts(each.open(), marks, weights), sums)
+
+
 def test_a_profile_has_a_threshold_for_each_label_or_for_each_row(case):
     rng = np.random.default_rng(2)
     for each in case:
         (n, k), thresholds = each.values.shape, each.thresholds
         by_label, by_row = (read_only(rng.choice(thresholds, size=(5, size))) for size in (k, n))
-        counts = [np.count_nonzero(each.scores <= q, axis=0) for q in by_label]
-        np.testing.assert_array_equal(engine.counts(each.open(), by_label), counts)
         for weights, written in each.weights().values():
             inside = [each.scores <= q for q in by_label]
-            if weights is not None:
-                parts = np.maximum(written, 0), np.maximum(-written, 0)
-                sums = [[np.where(some, part, 0).sum(axis=0) for some in inside] for part in parts]
-                np.testing.assert_array_equal(engine.counts(each.open(), by_label, weights), sums)
             expect_profile(engine.profile(each.open(), PerLabel(by_label), weights), inside, written)
             expect_profile(engine.profile(each.open(), PerLabel(by_label[0]), weights), inside[:1], written)
             inside = [each.scores <= q[:, None] for q in by_row]

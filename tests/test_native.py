@@ -103,7 +103,7 @@ KINDS = ["plain", "ties", "zeros", "one-hot", "subnormal", "even", "sharp", "tin
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
-@pytest.mark.parametrize("k", [3, 17, 100])
+@pytest.mark.parametrize("k", [3, 17, 100, 600])
 @pytest.mark.parametrize("score", [SCORES[0], SCORES[1], SCORES[3]], ids=repr)
 def test_machines_with_narrower_vectors_give_the_same_bits(score, k, dtype):
     def seen(values, limit):
@@ -802,7 +802,7 @@ def test_malformed_arguments_are_errors_and_never_crashes():
         ),
         "window": (described, 0, n, np.array([0.1, 0.5]), labels, table),
         "profile": (described, 0, n, many, 0, labels, table, np.zeros((n, 30), dtype=np.int64)),
-        "counts": (described, 0, n, np.full((2, k), 0.5), labels, table, np.zeros((2, 2, k), dtype=np.int64)),
+        "counts": (described, 0, n, np.full((2, k), 0.5), labels, table, np.zeros((2, 2, 2, k), int)),
         "sets": (described, 0, n, np.array([0.5]), 0, True, np.zeros(n, dtype=np.int64)),
         "bet": (
             described, 0, n, many, labels, table, np.full(n, 0.4), np.ones(n), 0.5, 1.0, np.array([0, 3, 1]),

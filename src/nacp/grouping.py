@@ -289,12 +289,13 @@ def _of_classes(
         needed = points_needed(guarantee, noise, sample.k, alpha, of_classes=kind is PartedCoverage)
         ways = [sample.ask(guarantee.find_parted(each, alpha, crossing, seed)) for each in coverages]
         cals = []
-        for g in range(number):
-            way = max((found[g] for found in ways), key=lambda at: at.threshold)
-            points = int(coverages[0].counts[g])
+        for points, *found in zip(coverages[0].counts.tolist(), *ways, strict=True):
+            way = found[0]
+            if len(found) > 1:
+                way = max(found, key=lambda at: at.threshold)._replace(gap=max(at.gap for at in found))
             if way.obstacle is not None and needed is not None and 0 < points < needed:
                 way = way._replace(obstacle=f"{way.obstacle}; about {needed:,} points should do")
-            at = Found(way._replace(gap=max(found[g].gap for found in ways)), None)  # type: ignore[arg-type]
+            at = Found(way, None)  # type: ignore[arg-type]  # groups have no coverage of their own
             cals.append(calibration_of(sample, guarantee, noise, alpha, crossing, at, points, **known))
         results.append(cals)
     return results

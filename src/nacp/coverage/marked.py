@@ -21,29 +21,29 @@ from nacp.engine import Block
 if TYPE_CHECKING:
     from nacp.coverage.parted import PartedCoverage
 
-# So many thresholds of a group are compared with all its scores; where there are more, cells do better.
-_MOST = 64
+# So many marks of a group are compared with all its scores; where there are more, cells do better.
+_MOST = 32
 # So many columns are scored one by one; of more, all labels of the rows are.
 _COLUMNS = 24
 
 
 class MarksQuestion(Question):
-    """What the pairs of each group that score at most as thresholds of its own gain and lose.
+    """What the pairs of each group gain and lose that score below marks of its own, and up to them.
 
-    Of shape (2, thresholds, groups), in whole units.
+    Of shape (2, 2, marks, groups), in whole units.
     """
 
     placed = True
 
-    def __init__(self, coverage: "PartedCoverage", thresholds: Floats) -> None:
-        self.coverage, self._thresholds = coverage, thresholds
-        self.found: Ints = np.zeros((2, *thresholds.shape), dtype=np.int64)
+    def __init__(self, coverage: "PartedCoverage", marks: Floats) -> None:
+        self.coverage, self._marks = coverage, marks
+        self.found: Ints = np.zeros((2, 2, *marks.shape), dtype=np.int64)
 
     def see(self, block: Block, rows: slice | Ints) -> None:
-        self.found += self.coverage.count(block, rows, self._thresholds)
+        self.found += self.coverage.count(block, rows, self._marks)
 
     def terms(self) -> tuple[object, ...]:
-        return (self._thresholds,)
+        return (self._marks,)
 
     def answer(self) -> Answer:
         return Answer((self.found,))
@@ -160,15 +160,15 @@ class Marks:
         groups = self.groups[some]
         slot = np.arange(len(some)) - np.searchsorted(groups, groups)
         number = int(slot.max()) + 1
-        if 2 * number > _MOST:
+        if number > _MOST:
             return False
-        thresholds = np.full((2 * number, coverage.number), -np.inf)
-        thresholds[slot, groups] = np.nextafter(self.scores[some], -np.inf)
-        thresholds[number + slot, groups] = self.scores[some]
-        gains, losses = yield from coverage.counted(thresholds)
-        self.gains_below[some], self.losses_below[some] = gains[slot, groups], losses[slot, groups]
-        slot += number
-        self.gains[some], self.losses[some] = gains[slot, groups], losses[slot, groups]
+        scores = np.full((number, coverage.number), -np.inf)
+        scores[slot, groups] = self.scores[some]
+        question = MarksQuestion(coverage, scores)
+        yield [question]
+        gains, losses = question.found[:, :, slot, groups]
+        self.gains_below[some], self.gains[some] = gains
+        self.losses_below[some], self.losses[some] = losses
         self.known |= wanted
         return True
 
@@ -255,7 +255,8 @@ def _follow(
     lost, paired = np.maximum(-rest, 0), np.arange(len(group)) >= number
     lost[:number] = losses
     order = np.argsort(score)
-    order = order[np.argsort(group[order].astype(np.int32), kind="stable")]
+    # Small numbers are put in order by their digits.
+    order = order[np.argsort(group[order].astype(np.min_scalar_type(coverage.number)), kind="stable")]
     starts = np.flatnonzero(~paired[order])
     since = np.repeat(starts, np.diff(np.append(starts, len(order))))
 

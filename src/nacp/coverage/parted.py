@@ -110,10 +110,10 @@ class PartedCoverage:
 
     counts_weights = True  # whether what pairs weigh can be counted by group
 
-    def count(self, block: Block, rows: slice | Ints, thresholds: Floats) -> Ints:
-        """Return what pairs of each group gain and lose that score at most as its thresholds.
+    def count(self, block: Block, rows: slice | Ints, marks: Floats) -> Ints:
+        """Return what pairs of each group gain and lose that score below its marks, and up to them.
 
-        Of shape (2, thresholds, groups), in whole units.
+        Of shape (2, 2, marks, groups), in whole units.
         """
         weights = None
         if self.constant is None:
@@ -121,10 +121,19 @@ class PartedCoverage:
             weights = ByLabel(
                 self.sample.labels[rows], *((self.inverse, self.unit) if table is None else (table,))
             )
-        found = engine.counts(block, thresholds[:, self.places], weights)
-        sums = np.zeros((*found.shape[:-1], self.number), dtype=np.int64)
-        np.add.at(sums.T, self.places, found.T)
+        found = engine.counts(block, marks[:, self.places], weights)
+        sums, (order, groups, starts) = (
+            np.zeros((*found.shape[:-1], self.number), dtype=np.int64),
+            self._parted,
+        )
+        sums[..., groups] = np.add.reduceat(found[..., order], starts, axis=-1)
         return sums if weights is not None else self._signed(sums)
+
+    @cached_property
+    def _parted(self) -> tuple[Ints, Ints, Ints]:
+        """The classes by group, the groups that have some, and where each begins."""
+        order = np.argsort(self.places, kind="stable")
+        return order, *np.unique(self.places[order], return_index=True)
 
     def _signed(self, pairs: Ints) -> Ints:
         """Return what so many pairs gain and lose, where all weigh the same."""
@@ -157,7 +166,9 @@ class PartedCoverage:
     def labels(self) -> Events:
         """The given labels: their groups, scores and own weights, by group and score."""
         of, scores = self.of_labels, self.sample.label_scores
-        order = np.lexsort((scores, of))
+        order = np.argsort(scores)
+        # Small numbers are put in order by their digits.
+        order = order[np.argsort(of[order].astype(np.min_scalar_type(self.number)), kind="stable")]
         own = self._own[self.sample.labels]
         return Events(of[order], scores[order], own[order], np.zeros(self.n, dtype=np.int64))
 
@@ -247,7 +258,7 @@ class PartedCoverage:
         """Return what pairs gain and lose that score at most as thresholds: (2, thresholds, groups)."""
         question = MarksQuestion(self, thresholds)
         yield [question]
-        return question.found
+        return question.found[:, 1]
 
     def curves(self, grid: Floats) -> Talk["Curves"]:
         """Return what is known of each group at ascending thresholds that are the same for all."""
@@ -323,11 +334,12 @@ class RowPartedCoverage(PartedCoverage):
     def counts_weights(self) -> bool:  # type: ignore[override]  # it depends on the noise
         return self.constant is not None
 
-    def count(self, block: Block, rows: slice | Ints, thresholds: Floats) -> Ints:
-        sums = np.zeros(thresholds.shape, dtype=np.int64)
-        places = self.places[rows]
-        np.add.at(sums.T, places, engine.profile(block, PerRow(thresholds[:, places])))
-        return self._signed(sums)
+    def count(self, block: Block, rows: slice | Ints, marks: Floats) -> Ints:
+        ends = np.stack([np.nextafter(marks, -np.inf), marks])
+        sums, places = np.zeros((ends[..., 0].size, self.number), dtype=np.int64), self.places[rows]
+        by_row = PerRow(ends.reshape(sums.shape)[:, places])
+        np.add.at(sums.T, places, engine.profile(block, by_row))
+        return self._signed(sums.reshape(ends.shape))
 
     def row_sums(self, of: Callable[[Floats], Floats]) -> Floats:
         every = PartedCoverage(self.sample, self.inverse, np.zeros(self.k, dtype=np.int64), 1)

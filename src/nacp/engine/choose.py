@@ -178,9 +178,9 @@ def profile(block: Block, thresholds: Thresholds, weights: Weights = None) -> In
     return found
 
 
-def counts(block: Block, thresholds: Floats, weights: Weights = None) -> Ints:
-    """Return for each label what lies in sets at thresholds of its own: see `nacp.engine.numpy.counts`."""
-    found: Ints = _of_block(block).counts(block, thresholds, weights)
+def counts(block: Block, marks: Floats, weights: Weights = None) -> Ints:
+    """Return for each label what scores below its marks, and up to them: see `nacp.engine.numpy.counts`."""
+    found: Ints = _of_block(block).counts(block, marks, weights)
     return found
 
 

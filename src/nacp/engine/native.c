@@ -924,26 +924,26 @@ static PyObject *profile(PyObject *self, PyObject *args)
     DONE(call, good);
 }
 
-/* counts: a profile by label */
+/* counts: by label */
 
-static int count_rows(const Call *call, const Counts *counts, const Weights *weights)
+static int count_rows(const Call *call, Counts *counts, const Weights *weights)
 {
     const Block *block = &call->block;
     const word *of_rows[TILE_ROWS];
-    double *scores = malloc(sizeof *scores * TILE_ROWS * (size_t)block->k);
-    Row row;
-    int good = row_open(&row, block->k) && scores;
+    Tile tile;
+    int good = tile_open(&tile, block, call->last) & counts_open(counts, block);
     for (word i = call->first; good && i < call->last; i += TILE_ROWS) {
-        place_some(&row, block, i, call->last, scores);
-        for (word j = 0; j < TILE_ROWS; j++) /* rows that do not exist have no label in any set */
-            of_rows[j] = weights_of(weights, block, i + j < call->last ? i + j : i);
-        count_inside(counts, scores, of_rows);
+        for (word j = 0; j < TILE_ROWS; j++)
+            of_rows[j] = i + j < call->last ? weights_of(weights, block, i + j) : NULL;
+        count_tile(counts, &tile, i, of_rows);
     }
-    row_close(&row);
-    free(scores);
+    if (good && !weights->table && !weights->entries) say_pairs(counts);
+    tile_close(&tile);
+    counts_close(counts);
     return good;
 }
 
+/* How many pairs are below marks, and how many are there; with weights, what they gain, and then what they lose. */
 static PyObject *counts(PyObject *self, PyObject *args)
 {
     PyObject *block, *values, *labels, *entries, *out;
@@ -951,14 +951,17 @@ static PyObject *counts(PyObject *self, PyObject *args)
     Call call;
     Thresholds q;
     Weights weights;
-    word *found, each = 0, kinds = 1;
+    Counts counts = {0};
+    word each = 0, kinds = 1;
     if (!PyArg_ParseTuple(args, "OnnOOOO", &block, &first, &last, &values, &labels, &entries, &out)) return NULL;
     int good = rows_open(&call, block, first, last) && thresholds_open(&call, values, PER_LABEL, &q) &&
                weights_open(&call, labels, entries, &weights);
     if (good) each = q.number * call.block.k, kinds = weights.table || weights.entries ? 2 : 1;
-    good = good && array_of(&call, out, kinds * each, 8, WRITTEN, &found);
+    if (good && last - first > INT32_MAX) good = refuse("there are too many rows") != NULL;
+    good = good && array_of(&call, out, 2 * kinds * each, 8, WRITTEN, &counts.below);
     if (good) {
-        Counts counts = {q.values, q.number, call.block.k, found, found, found + each};
+        counts.marks = q.values, counts.number = q.number, counts.k = call.block.k;
+        counts.tied = counts.below + kinds * each;
         WITHOUT_LOCK(good = count_rows(&call, &counts, &weights));
     }
     DONE(call, good);

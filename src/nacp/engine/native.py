@@ -186,20 +186,20 @@ def profile(block: block_.Block, thresholds: Thresholds, weights: Weights = None
     return out
 
 
-def counts(block: block_.Block, thresholds: Floats, weights: Weights = None) -> Ints:
-    """Return for each label what lies in sets at thresholds of its own: see `nacp.engine.numpy.counts`."""
+def counts(block: block_.Block, marks: Floats, weights: Weights = None) -> Ints:
+    """Return for each label what scores below its marks, and up to them: see `nacp.engine.numpy.counts`."""
     if not isinstance(block, Block):
-        return numpy.counts(block, thresholds, weights)
-    values = np.ascontiguousarray(thresholds)
-    shape = values.shape if weights is None else (2, *values.shape)
+        return numpy.counts(block, marks, weights)
+    values = np.ascontiguousarray(marks)
+    shape = (2, *values.shape) if weights is None else (2, 2, *values.shape)
 
     def count(*arguments: Any) -> Ints:
         out = np.zeros(shape, dtype=np.int64)
         _native.counts(*(*arguments, out))
         return out
 
-    found: Ints = sum(_over_rows(count, block.described, values, *_weights(weights)))
-    return found
+    below, on_mark = sum(_over_rows(count, block.described, values, *_weights(weights)))
+    return np.stack([below, below + on_mark], axis=-3)
 
 
 def sets(

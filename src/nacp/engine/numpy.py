@@ -256,19 +256,22 @@ def profile(block: Block, thresholds: Thresholds, weights: Weights = None) -> Ar
     return np.cumsum(added, axis=1, out=added) + base[:, None]
 
 
-def counts(block: Block, thresholds: Floats, weights: Weights = None) -> Ints:
-    """Return for each label how many rows have it in their sets, at several thresholds of its own.
+def counts(block: Block, marks: Floats, weights: Weights = None) -> Ints:
+    """Return for each label how many rows score it below marks of its own, and how many up to them.
 
-    Both are of shape (thresholds, k). With weights: what these pairs gain and lose, (2, thresholds, k).
+    Marks are of shape (marks, k); what is returned, of shape (2, marks, k). With weights: what these pairs
+    gain, and what they lose, (2, 2, marks, k).
     """
+    ends = np.stack([np.nextafter(marks, -np.inf), marks])
+    below = (_below(block, PerLabel(each)) for each in ends.reshape(-1, marks.shape[1]))
     if weights is None:
-        found = [np.count_nonzero(_below(block, PerLabel(each)), axis=0) for each in thresholds]
-        return np.array(found, dtype=np.int64).reshape(thresholds.shape)
-    weighed, sums = weights.all(), np.zeros((2, *thresholds.shape), dtype=np.int64)
-    for part, signed in zip(sums, (np.maximum(weighed, 0), np.maximum(-weighed, 0)), strict=True):
-        for total, each in zip(part, thresholds, strict=True):
-            total += np.where(_below(block, PerLabel(each)), signed, 0).sum(axis=0)
-    return sums
+        found = [np.count_nonzero(each, axis=0) for each in below]
+        return np.array(found, dtype=np.int64).reshape(ends.shape)
+    weighed = weights.all()
+    parts = np.maximum(weighed, 0), np.maximum(-weighed, 0)
+    sums = [[np.where(each, part, 0).sum(axis=0) for part in parts] for each in below]
+    by_end = np.array(sums, dtype=np.int64).reshape(len(sums), 2, marks.shape[1])
+    return by_end.swapaxes(0, 1).reshape(2, *ends.shape)
 
 
 def squares(block: Block, ends: Floats, into: Ints) -> None:

@@ -1,6 +1,6 @@
-/* How many rows have a label in their sets, at several thresholds of each label's own, or what these pairs weigh: the
-   compiled twin of `counts` in numpy.py. No Python here. Rows are looked at as a whole; then some labels of some rows
-   at a time, which stay in the nearest cache, are compared with all thresholds. */
+/* How many rows have a label below marks of its own, and how many have it there, or what these pairs weigh: the
+   compiled twin of `counts` in numpy.py. No Python here. Floats around the scores of some rows are compared with floats
+   around the marks, some labels at a time, which stay in the nearest cache. Where that does not tell, the score does. */
 
 #ifndef NACP_PARTED_H
 #define NACP_PARTED_H
@@ -10,89 +10,108 @@
 #define TILE_ROWS 8
 #define TILE_LABELS 64
 
-/* What pairs are compared with, and what is known of them by now: arrays of number x k. */
+/* Labels that are compared at once. */
+#define ABREAST 16
+typedef float Floats __attribute__((vector_size(4 * ABREAST)));
+typedef int32_t Flags __attribute__((vector_size(4 * ABREAST)));
+typedef int8_t Bytes __attribute__((vector_size(ABREAST)));
+
+/* A mark, and the floats next to it. */
 typedef struct {
-    const double *thresholds;
-    word number, k;
-    word *pairs;          /* how many, or else: */
-    word *gains, *losses; /* what they weigh */
+    double mark;
+    float low, high;
+} Mark;
+
+/* What pairs are compared with: arrays of number x k, or of number x wide, which is a multiple of ABREAST. */
+typedef struct {
+    const double *marks;
+    Mark *of_label;      /* k x number */
+    float *lows, *highs; /* wide */
+    word number, k, wide;
+    int32_t *pairs; /* how many are below; wide */
+    word *below;    /* the same; or what they gain, and after it what they lose */
+    word *tied;     /* the same, of those that have the score of the mark */
 } Counts;
 
-/* The weights of a tile, above and below 0. */
+/* The weights of some labels of a tile, above and below 0. */
 typedef struct {
     word up[TILE_ROWS][TILE_LABELS], down[TILE_ROWS][TILE_LABELS];
 } Weighed;
 
-/* Of n labels, count those of TILE_ROWS rows in which each scores at most as its threshold. */
-WIDE static void count_tile(const double *restrict scores, word k, const double *restrict thresholds,
-                            word *restrict pairs, word n)
+/* Some rows that are looked at together. */
+typedef struct {
+    const Block *block;
+    word first, last, wide; /* the rows; those from `last` on do not exist */
+    Row row;
+    double *scores;      /* TILE_ROWS x k, but of -p */
+    float *lows, *highs; /* TILE_ROWS x wide: floats around them, */
+    int8_t *open;        /* and whether these do not tell */
+    int32_t *labels;     /* k: those that are open, of a row */
+} Tile;
+
+/* Whether scores are floats as they are. */
+static int is_minus_p(const Block *block) { return !block->code && block->width == 4; }
+
+static word wide_enough(word k) { return (k + ABREAST - 1) / ABREAST * ABREAST; }
+
+static void *room_for(word number, size_t size) { return malloc((size_t)(number ? number : 1) * size); }
+
+static int tile_open(Tile *tile, const Block *block, word last)
+{
+    word k = block->k, wide = wide_enough(k);
+    *tile = (Tile){.block = block, .last = last, .wide = wide};
+    int good = row_open(&tile->row, k);
+    tile->lows = room_for(2 * TILE_ROWS * wide, sizeof *tile->lows);
+    tile->open = room_for(TILE_ROWS * wide, sizeof *tile->open);
+    tile->scores = room_for(TILE_ROWS * k, sizeof *tile->scores);
+    tile->labels = room_for(k + 8, sizeof *tile->labels);
+    good &= tile->lows && tile->open && tile->scores && tile->labels;
+    if (!good) return 0;
+    tile->highs = is_minus_p(block) ? tile->lows : tile->lows + TILE_ROWS * wide; /* one number has no bounds */
+    for (word at = 0; at < 2 * TILE_ROWS * wide; at++) tile->lows[at] = INFINITY;
+    return 1;
+}
+
+static void tile_close(Tile *tile)
+{
+    row_close(&tile->row);
+    free(tile->lows), free(tile->open), free(tile->scores), free(tile->labels);
+}
+
+/* ---- Scores, and floats around them ---- */
+
+typedef struct {
+    float low, high;
+} Bounds;
+
+/* Floats are compared for scores: of a formula, by how far they are above 1, where many of them are. */
+#define MANY_ARE 1.0
+
+/* Floats around that, which may be out of their range. */
+WIDE static void surround(const double *restrict scores, float *restrict lows, float *restrict highs, word n)
 {
     for (word l = 0; l < n; l++) {
-        word inside = 0;
-        for (word row = 0; row < TILE_ROWS; row++) inside += scores[row * k + l] <= thresholds[l];
-        pairs[l] += inside;
+        double x = scores[l] - MANY_ARE, slack = fabs(x) * 0x1p-23 + FLT_MIN;
+        lows[l] = (float)(x - slack > FLT_MAX ? FLT_MAX : x - slack);
+        highs[l] = (float)(x + slack < -FLT_MAX ? -FLT_MAX : x + slack);
     }
 }
 
-/* The same of what they weigh. */
-WIDE static void weigh_tile(const double *restrict scores, word k, const double *restrict thresholds,
-                            const Weighed *restrict weighed, word *restrict gains, word *restrict losses, word n)
+WIDE static void minus_floats(const float *restrict p, word k, float *restrict scores)
 {
-    for (word l = 0; l < n; l++) {
-        word gain = 0, loss = 0;
-        for (word row = 0; row < TILE_ROWS; row++) {
-            word inside = -(word)(scores[row * k + l] <= thresholds[l]);
-            gain += weighed->up[row][l] & inside, loss += weighed->down[row][l] & inside;
-        }
-        gains[l] += gain, losses[l] += loss;
-    }
+    for (word l = 0; l < k; l++) scores[l] = -p[l];
 }
 
-/* The weights of labels of TILE_ROWS rows, from one on. */
-WIDE static void part_weights(const word *const *weights, word from, word n, Weighed *restrict weighed)
+WIDE static void minus_doubles(const double *restrict p, word k, double *restrict scores)
 {
-    for (word row = 0; row < TILE_ROWS; row++) {
-        const word *restrict own = weights[row] + from;
-        for (word l = 0; l < n; l++) {
-            weighed->up[row][l] = own[l] > 0 ? own[l] : 0;
-            weighed->down[row][l] = own[l] < 0 ? -own[l] : 0;
-        }
-    }
-}
-
-/* Count the pairs of TILE_ROWS rows; `weights` has a row of weights for each, or none. */
-static void count_inside(const Counts *counts, const double *scores, const word *const *weights)
-{
-    Weighed weighed;
-    for (word from = 0, k = counts->k; from < k; from += TILE_LABELS) {
-        word n = k - from < TILE_LABELS ? k - from : TILE_LABELS;
-        if (weights[0]) part_weights(weights, from, n, &weighed);
-        for (word t = 0, at = from; t < counts->number; t++, at += k) {
-            const double *q = counts->thresholds + at;
-            if (weights[0])
-                weigh_tile(scores + from, k, q, &weighed, counts->gains + at, counts->losses + at, n);
-            else
-                count_tile(scores + from, k, q, counts->pairs + at, n);
-        }
-    }
-}
-
-/* The score is -p. */
-WIDE static void minus(const Block *block, word i, double *restrict scores)
-{
-    const float *floats = row_at(block, i);
-    const double *doubles = row_at(block, i);
-    if (block->width == 4)
-        for (word l = 0; l < block->k; l++) scores[l] = -floats[l];
-    else
-        for (word l = 0; l < block->k; l++) scores[l] = -doubles[l];
+    for (word l = 0; l < k; l++) scores[l] = -p[l];
 }
 
 /* The scores of all labels of row i, in their places. */
 static void place_scores(Row *row, const Block *block, word i, double *scores)
 {
     if (!block->code) {
-        minus(block, i, scores);
+        minus_doubles(row_at(block, i), block->k, scores);
         return;
     }
     row_until(row, block, i, INFINITY);
@@ -100,15 +119,173 @@ static void place_scores(Row *row, const Block *block, word i, double *scores)
     for (word j = 0; j < row->number; j++) scores[row->column[j]] = row->score[j];
 }
 
-/* The same of TILE_ROWS rows; those that do not exist have no label in any set. */
-static void place_some(Row *row, const Block *block, word first, word last, double *scores)
+/* The scores of a row of a tile, and floats around them. In one that does not exist, no label is below any mark. */
+static void score_row(Tile *tile, word j)
 {
-    for (word i = first; i < first + TILE_ROWS; i++, scores += block->k) {
-        if (i < last)
-            place_scores(row, block, i, scores);
-        else
-            for (word l = 0; l < block->k; l++) scores[l] = NAN;
+    const Block *block = tile->block;
+    word i = tile->first + j, k = block->k;
+    float *lows = tile->lows + j * tile->wide, *highs = tile->highs + j * tile->wide;
+    double *scores = tile->scores + j * k;
+    if (i >= tile->last) {
+        for (word l = 0; l < k; l++) lows[l] = highs[l] = INFINITY;
+    } else if (is_minus_p(block)) {
+        minus_floats(row_at(block, i), k, lows);
+    } else {
+        place_scores(&tile->row, block, i, scores);
+        surround(scores, lows, highs, k);
     }
 }
+
+/* ---- Counting ---- */
+
+/* Compare floats around scores with those around marks: count what is below for sure, and note where that does not tell. */
+WIDE static void compare_tile(const Counts *counts, const Tile *tile)
+{
+    word wide = counts->wide;
+    for (word from = 0; from < wide; from += ABREAST) {
+        Floats lows[TILE_ROWS], highs[TILE_ROWS];
+        Flags open[TILE_ROWS] = {{0}};
+        for (int j = 0; j < TILE_ROWS; j++) {
+            memcpy(&lows[j], tile->lows + j * wide + from, sizeof lows[j]);
+            memcpy(&highs[j], tile->highs + j * wide + from, sizeof highs[j]);
+        }
+        for (word t = 0, at = from; t < counts->number; t++, at += wide) {
+            Floats mark_low, mark_high;
+            Flags below;
+            memcpy(&mark_low, counts->lows + at, sizeof mark_low);
+            memcpy(&mark_high, counts->highs + at, sizeof mark_high);
+            memcpy(&below, counts->pairs + at, sizeof below);
+#pragma GCC unroll 8
+            for (int j = 0; j < TILE_ROWS; j++) {
+                Flags sure = highs[j] < mark_low;
+                below -= sure; /* -1 is true */
+                open[j] |= ~(sure | (lows[j] > mark_high));
+            }
+            memcpy(counts->pairs + at, &below, sizeof below);
+        }
+        for (int j = 0; j < TILE_ROWS; j++) {
+            Bytes flags = __builtin_convertvector(open[j], Bytes);
+            memcpy(tile->open + j * wide + from, &flags, sizeof flags);
+        }
+    }
+}
+
+/* The weights of labels of TILE_ROWS rows, from one on; a row that does not exist has none. */
+WIDE static void part_weights(const word *const *weights, word from, word n, Weighed *restrict weighed)
+{
+    for (word j = 0; j < TILE_ROWS; j++)
+        for (word l = 0; l < n; l++) {
+            word own = weights[j] ? weights[j][from + l] : 0;
+            weighed->up[j][l] = own > 0 ? own : 0, weighed->down[j][l] = own < 0 ? -own : 0;
+        }
+}
+
+/* What n labels weigh where they are below marks for sure. */
+WIDE static void weigh_labels(const float *restrict highs, word wide, const float *restrict marks,
+                              const Weighed *restrict weighed, word *restrict gains, word *restrict losses, word n)
+{
+    for (word l = 0; l < n; l++) {
+        word gain = 0, loss = 0;
+        for (word j = 0; j < TILE_ROWS; j++) {
+            word inside = -(word)(highs[j * wide + l] < marks[l]);
+            gain += weighed->up[j][l] & inside, loss += weighed->down[j][l] & inside;
+        }
+        gains[l] += gain, losses[l] += loss;
+    }
+}
+
+static void weigh_tile(const Counts *counts, const Tile *tile, const word *const *weights)
+{
+    Weighed weighed;
+    for (word from = 0, k = counts->k, wide = counts->wide; from < k; from += TILE_LABELS) {
+        word n = least_of(k - from, TILE_LABELS), *gains = counts->below + from;
+        part_weights(weights, from, n, &weighed);
+        for (word t = 0; t < counts->number; t++)
+            weigh_labels(tile->highs + from, wide, counts->lows + t * wide + from, &weighed, gains + t * k,
+                         gains + (counts->number + t) * k, n);
+    }
+}
+
+/* Which of n flags are set; there is room for eight more in both. */
+static word list_set(const int8_t *flags, word n, int32_t *places)
+{
+    word number = 0;
+    for (word from = 0; from < n; from += 8) {
+        uint64_t eight;
+        memcpy(&eight, flags + from, 8);
+        if (!eight) continue;
+        for (word place = from; place < from + 8; place++) /* nothing to guess */
+            places[number] = (int32_t)place, number += flags[place] != 0;
+    }
+    while (number && places[number - 1] >= n) number--;
+    return number;
+}
+
+/* Compare a score with the marks of its label of which floats around it do not tell. */
+static void compare_score(const Counts *counts, word label, double score, Bounds bounds, const word *weights)
+{
+    const Mark *marks = counts->of_label + label * counts->number;
+    word weight = weights ? weights[label] : 1, part = weight < 0 ? counts->number : 0;
+    for (word t = 0; t < counts->number; t++) {
+        if (bounds.high < marks[t].low || bounds.low > marks[t].high) continue;
+        word at = (part + t) * counts->k + label;
+        if (score < marks[t].mark) counts->below[at] += weight < 0 ? -weight : weight;
+        if (score == marks[t].mark) counts->tied[at] += weight < 0 ? -weight : weight;
+    }
+}
+
+/* Compare those labels of a row of a tile of which floats do not tell. */
+static void compare_open(const Counts *counts, Tile *tile, word j, const word *weights)
+{
+    const Block *block = tile->block;
+    word i = tile->first + j, k = block->k, n = list_set(tile->open + j * tile->wide, k, tile->labels);
+    const double *scores = tile->scores + j * k;
+    for (word m = 0; m < n; m++) {
+        word label = tile->labels[m], at = j * tile->wide + label;
+        double score = is_minus_p(block) ? -entry(block, i, label) : scores[label];
+        compare_score(counts, label, score, (Bounds){tile->lows[at], tile->highs[at]}, weights);
+    }
+}
+
+/* Count the pairs of the rows of a tile, from `first` on; there is a row of weights for each, or none. */
+static void count_tile(const Counts *counts, Tile *tile, word first, const word *const *weights)
+{
+    tile->first = first;
+    for (word j = 0; j < TILE_ROWS; j++) score_row(tile, j);
+    compare_tile(counts, tile);
+    if (weights[0]) weigh_tile(counts, tile, weights);
+    for (word j = 0; j < TILE_ROWS && first + j < tile->last; j++) compare_open(counts, tile, j, weights[j]);
+}
+
+/* The floats next to marks, as they are next to scores; where there is no label, nothing is below. */
+static int counts_open(Counts *counts, const Block *block)
+{
+    word number = counts->number, k = counts->k, wide = counts->wide = wide_enough(k), all = number * wide;
+    double shift = is_minus_p(block) ? 0 : MANY_ARE;
+    counts->pairs = room_for(all, sizeof *counts->pairs);
+    counts->lows = room_for(2 * all, sizeof *counts->lows);
+    counts->of_label = room_for(number * k, sizeof *counts->of_label);
+    if (!counts->pairs || !counts->lows || !counts->of_label) return 0;
+    counts->highs = counts->lows + all;
+    memset(counts->pairs, 0, sizeof *counts->pairs * (size_t)all);
+    for (word at = 0; at < all; at++) counts->lows[at] = counts->highs[at] = -INFINITY;
+    for (word t = 0; t < number; t++)
+        for (word l = 0; l < k; l++) {
+            double mark = counts->marks[t * k + l], x = mark - shift;
+            Mark found = {mark, -not_below(-x), not_below(x)};
+            counts->of_label[l * number + t] = found;
+            counts->lows[t * wide + l] = found.low, counts->highs[t * wide + l] = found.high;
+        }
+    return 1;
+}
+
+/* Say how many pairs are below marks, where they weigh nothing. */
+static void say_pairs(const Counts *counts)
+{
+    for (word t = 0; t < counts->number; t++)
+        for (word l = 0; l < counts->k; l++) counts->below[t * counts->k + l] += counts->pairs[t * counts->wide + l];
+}
+
+static void counts_close(Counts *counts) { free(counts->pairs), free(counts->lows), free(counts->of_label); }
 
 #endif

@@ -219,9 +219,9 @@ static Operand applied(int code, const Operand *in, double *out, word n)
 }
 
 /* The best possible score is a number, too. */
-WIDE static void lowest_finite(const double *restrict scores, double *restrict out, word n)
+WIDE static void lowest_finite(double *scores, word n)
 {
-    for (word i = 0; i < n; i++) out[i] = scores[i] < -DBL_MAX ? -DBL_MAX : scores[i];
+    for (word i = 0; i < n; i++) scores[i] = scores[i] < -DBL_MAX ? -DBL_MAX : scores[i];
 }
 
 /* Evaluate a block's formula for labels from `start` to `stop` of a row. `room` holds DEPTH arrays of `size`. */
@@ -241,15 +241,14 @@ static void evaluate(const Block *block, const Quantities *q, word start, word s
             stack[top] = (Operand){single[code - LOAD_TOP], 0};
         else if (code == LOAD_CONSTANT)
             stack[top] = (Operand){block->constants + argument, 0};
-        else
-            stack[top] = applied(code, stack + top, room + top * size, n);
+        else /* the last one has the scores */
+            stack[top] = applied(code, stack + top, c + 1 < block->length ? room + top * size : scores + start, n);
         top++;
     }
-    if (stack[0].each) {
-        lowest_finite(stack[0].at, scores + start, n);
-        return;
-    }
-    for (word i = 0; i < n; i++) lowest_finite(stack[0].at, scores + start + i, 1);
+    double lowest = *stack[0].at; /* they ascend */
+    for (word i = 0; !stack[0].each && i < n; i++) scores[start + i] = lowest;
+    if (stack[0].each && stack[0].at != scores + start) memcpy(scores + start, stack[0].at, sizeof *scores * (size_t)n);
+    if (lowest < -DBL_MAX) lowest_finite(scores + start, n);
 }
 
 /* ---- The grid on which probabilities are added up ---- */

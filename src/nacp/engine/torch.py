@@ -181,21 +181,21 @@ def profile(block: block_.Block, thresholds: Thresholds, weights: Weights = None
     return fetched(upto).astype(np.int64, copy=False)
 
 
-def counts(block: block_.Block, thresholds: Floats, weights: Weights = None) -> Ints:
-    """Return for each label what lies in sets at thresholds of its own: see `nacp.engine.numpy.counts`."""
+def counts(block: block_.Block, marks: Floats, weights: Weights = None) -> Ints:
+    """Return for each label what scores below its marks, and up to them: see `nacp.engine.numpy.counts`."""
     if not isinstance(block, Block):
-        return numpy.counts(block, thresholds, weights)
-    below = [_below(block, PerLabel(each)) for each in thresholds]
-    if weights is None:
-        return (
-            fetched(torch.stack([each.sum(dim=0) for each in below]))
-            if below
-            else np.zeros((0, block.shape[1]), dtype=np.int64)
-        )
-    weighed = _weights(weights, block)
-    parts = [weighed.clamp(min=0), (-weighed).clamp(min=0)]
-    found = [[(each * part).sum(dim=0) for each in below] for part in parts]
-    return fetched(torch.stack([torch.stack(each) for each in found]))
+        return numpy.counts(block, marks, weights)
+    parts: list[Tensor | None] = [None]
+    if weights is not None:
+        weighed = _weights(weights, block)
+        parts = [weighed.clamp(min=0), (-weighed).clamp(min=0)]
+    ends = np.stack([np.nextafter(marks, -np.inf), marks])
+    found = np.zeros((len(parts), *ends.shape), dtype=np.int64)
+    for at in np.ndindex(ends.shape[:2]):
+        below = _below(block, PerLabel(ends[at]))
+        for sums, part in zip(found, parts, strict=True):
+            sums[at] = fetched((below if part is None else below * part).sum(dim=0))
+    return found[0] if weights is None else found
 
 
 def squares(block: block_.Block, ends: Floats, into: Ints) -> None:
