@@ -196,7 +196,10 @@ def _inside(block: Block, spans: Sequence[tuple[float, float]], *, placed: bool)
         if whole:
             return flat, block.at(flat, placed=placed)
     found = block.at(flat, placed=placed)
-    exact = found > np.append(lows, np.inf)[np.searchsorted(highs, found, side="left")]
+    if len(spans) > 1:
+        exact = found > np.append(lows, np.inf)[np.searchsorted(highs, found, side="left")]
+    else:
+        exact = (found > lows[0]) & (found <= highs[0])
     return flat[exact], found[exact]
 
 
@@ -220,21 +223,29 @@ def profile(block: Block, thresholds: Thresholds, weights: Weights = None) -> Ar
     if isinstance(thresholds, PerLabel | PerRow):
         found = [_weighed(_below(block, each), block, weights) for each in _each(thresholds)]
         return np.stack(found, axis=1)
-    placed, low = weights is not None, block.scratch.get("inside", (block.values.size,), np.bool_)
-    _compare(block, float(thresholds[0]), low, placed=placed)
-    base = _weighed(low.reshape(block.shape), block, weights)
-    if len(thresholds) == 1:
+    placed, low, highest = weights is not None, -np.inf, float(thresholds[-1])
+    below = block.scratch.get("inside", (block.values.size,), np.bool_)
+    _compare(block, highest, below, placed=placed)
+    base: Array | None = None
+    if len(thresholds) == 1 or np.count_nonzero(below) > below.size // 8:
+        # Many labels are in the sets: those that are in all of them are counted, and not looked at.
+        low = float(thresholds[0])
+        _compare(block, low, below, placed=placed)
+        base = _weighed(below.reshape(block.shape), block, weights)
+    if base is not None and len(thresholds) == 1:
         return base[:, None]
-    flat, inside = _inside(block, [(float(thresholds[0]), float(thresholds[-1]))], placed=placed)
+    flat, inside = _inside(block, [(low, highest)], placed=placed)
     rows, columns = np.divmod(flat, block.shape[1])
     cells = rows * len(thresholds) + np.searchsorted(thresholds, inside, side="left")
     if weights is None:
-        added = np.bincount(cells, minlength=base.size * len(thresholds))
+        added = np.bincount(cells, minlength=len(block.values) * len(thresholds))
     else:
-        added = np.zeros(base.size * len(thresholds), dtype=np.int64)
+        added = np.zeros(len(block.values) * len(thresholds), dtype=np.int64)
         np.add.at(added, cells, weights.at(rows, columns))
     added = added.reshape(-1, len(thresholds))
-    return np.cumsum(added, axis=1, out=added) + base[:, None]
+    if base is not None:
+        added[:, 0] += base
+    return np.cumsum(added, axis=1, out=added)
 
 
 def counts(block: Block, thresholds: Floats, weights: Weights = None) -> Ints:
@@ -331,7 +342,9 @@ def bet(
     shares: Floats = np.where(scores[:, None] <= thresholds, own[:, None], 0.0)
     if scale != 0:
         shares += scale * (weigh or profile)(block, thresholds, weights)
-    shares = shares[points].take(columns, axis=1)
+    shares = shares[points]
+    if not np.array_equal(columns, np.arange(len(thresholds))):
+        shares = shares.take(columns, axis=1)
     shares -= targets
     shares *= 1 / width
     state, most, outcome, *rest = standing
