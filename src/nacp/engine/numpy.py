@@ -226,14 +226,14 @@ def profile(block: Block, thresholds: Thresholds, weights: Weights = None) -> Ar
     placed, low, highest = weights is not None, -np.inf, float(thresholds[-1])
     below = block.scratch.get("inside", (block.values.size,), np.bool_)
     _compare(block, highest, below, placed=placed)
-    base: Array | None = None
-    if len(thresholds) == 1 or np.count_nonzero(below) > below.size // 8:
+    if len(thresholds) == 1:
+        return _weighed(below.reshape(block.shape), block, weights)[:, None]
+    base: Array | int = 0
+    if np.count_nonzero(below) > below.size // 8:
         # Many labels are in the sets: those that are in all of them are counted, and not looked at.
         low = float(thresholds[0])
         _compare(block, low, below, placed=placed)
         base = _weighed(below.reshape(block.shape), block, weights)
-    if base is not None and len(thresholds) == 1:
-        return base[:, None]
     flat, inside = _inside(block, [(low, highest)], placed=placed)
     rows, columns = np.divmod(flat, block.shape[1])
     cells = rows * len(thresholds) + np.searchsorted(thresholds, inside, side="left")
@@ -243,8 +243,7 @@ def profile(block: Block, thresholds: Thresholds, weights: Weights = None) -> Ar
         added = np.zeros(len(block.values) * len(thresholds), dtype=np.int64)
         np.add.at(added, cells, weights.at(rows, columns))
     added = added.reshape(-1, len(thresholds))
-    if base is not None:
-        added[:, 0] += base
+    added[:, 0] += base
     return np.cumsum(added, axis=1, out=added)
 
 
