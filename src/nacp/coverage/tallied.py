@@ -302,9 +302,7 @@ class TalliedCoverage(Coverage):
         start, stop = falling[np.maximum(places, 0)], falling[places + 1]
         pairs = np.maximum(np.diff(self._pairs)[places], 1)
         shares = np.ones(len(places)) if self._ranks else np.rint(shares * pairs) / pairs
-        losses = np.diff((start + shares * (stop - start)).reshape(2, -1), axis=0)[0] / self.n
-        # So many pairs may be just as many as are allowed: rounding then errs on the safe side.
-        return known(losses * (1 + ROUNDING))
+        return known(np.diff((start + shares * (stop - start)).reshape(2, -1), axis=0)[0] / self.n)
 
     def tally(self) -> Talk[Tally]:
         """Return what is known of the wider cells that all calibrations have."""
