@@ -193,7 +193,7 @@ def test_the_cells_are_parts_of_the_wider_ones_and_nothing_grows(points):
     probs, _, noisy = points
     for score in ("hps", "aps", "raps", "precomputed"):
         known = nacp.Calibrator(K, noise=0.2, score=score).score
-        edges = fine_ends(*known.span, K, known.step)[1:]
+        edges = fine_ends(*known.span, K, known.step, piles=known.piles)[1:]
         assert np.all(np.diff(edges) > 0)
         first, last = np.searchsorted(EDGES, edges[[0, -3]])
         assert np.isin(EDGES[first:last], edges).all()
@@ -202,6 +202,26 @@ def test_the_cells_are_parts_of_the_wider_ones_and_nothing_grows(points):
     for _ in range(20):
         stream.update(probs, noisy)
     assert len(pickle.dumps(stream)) == size < 12e6
+
+
+@pytest.mark.parametrize("k", [10, 200, 1000])
+def test_cells_are_fine_wherever_thresholds_may_lie(k):
+    """Of tiny probabilities, where sets hold nearly all labels; between steps, and just below each."""
+
+    def ends(score):
+        return fine_ends(*score.span, k, score.step, piles=score.piles)
+
+    tiny = ends(nacp.HPS())
+    tiny = -tiny[(tiny >= -(2.0**-20)) & (tiny <= -(2.0**-27))]
+    assert np.all(tiny[:-1] / tiny[1:] < 1 + 2.0**-10)
+    spread = ends(nacp.SAPS()) - 1
+    spread = spread[(spread >= 2.0**-6) & (spread <= 0.2 * k)]
+    assert np.all(spread[1:] / spread[:-1] < 1 + 2.0**-13)
+    piled = ends(nacp.RAPS())
+    for step in range(1, k):
+        below = 1 + 0.01 * step - piled
+        below = below[(below >= 2.0**-20) & (below <= 2.0**-8)]
+        assert np.all(below[:-1] / below[1:] < 1.26)
 
 
 @pytest.mark.skipif(engine.engine_name() != "native", reason="the compiled engine was not built")
@@ -249,12 +269,14 @@ def test_the_compiled_engine_refuses_parts_that_are_not_there():
 
 @pytest.mark.skipif(engine.engine_name() != "native", reason="the compiled engine was not built")
 @pytest.mark.parametrize(
-    "score", [nacp.HPS(), nacp.APS(), nacp.RAPS(), nacp.Margin(), nacp.Precomputed()], ids=str
+    "score",
+    [nacp.HPS(), nacp.APS(), nacp.RAPS(), nacp.SAPS(), nacp.Margin(), nacp.Precomputed()],
+    ids=str,
 )
 def test_every_score_is_counted_in_its_cell(score):
     from nacp.engine import _native
 
-    edges = fine_ends(*score.span, 10, score.step)
+    edges = fine_ends(*score.span, 10, score.step, piles=score.piles)
     finite = edges[1:-2]
     near = [np.nextafter(finite, -np.inf), np.nextafter(finite, np.inf), finite * (1 - 2.0**-24)]
     # Half-way between floats, where they round.
@@ -942,3 +964,26 @@ def test_set_sizes_on_real_classifiers_are_within_a_thousandth(name, score, rate
             assert (one.note is None) == (other.note is None)
             sizes = [cal.predict_set(probs).sizes.sum() for cal in (one, other)]
             assert 0 <= sizes[0] / sizes[1] - 1 < (1e-3 if guarantee != "binomial" else 1e-12)
+
+
+@pytest.mark.skipif(not FOLDER, reason="NACP_BENCHMARK_DATA is not set")
+@pytest.mark.parametrize(
+    ("name", "score", "rate", "guarantee", "alpha"),
+    [
+        ("cifar100", "hps", 0.4, "nacp", 0.05),  # at a probability of 1e-7
+        ("cifar10n", "saps", 0.6, "none", 0.01),  # between steps
+        ("imagenet", "raps", 0.4, "expected", 0.01),  # at a step beyond the first hundreds
+    ],
+)
+def test_set_sizes_where_cells_were_too_wide(name, score, rate, guarantee, alpha):
+    with np.load(Path(str(FOLDER)) / f"{name}.npz") as data:
+        probs, labels = data["probs"], data["labels"]
+    k, noise = probs.shape[1], nacp.UniformNoise(rate)
+    noisy = noise.sample(labels, k, 1)
+    stream = fed(nacp.Calibrator(k, noise=noise, score=score), probs, noisy, [])
+    found = quiet(stream.finish, guarantee=guarantee, alpha=alpha)
+    exact = quiet(
+        partial(nacp.calibrate, probs, noisy, noise=noise, score=score), guarantee=guarantee, alpha=alpha
+    )
+    sizes = [cal.predict_set(probs).sizes.sum() for cal in (found, exact)]
+    assert 0 <= sizes[0] / sizes[1] - 1 < 1e-3

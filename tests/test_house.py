@@ -391,7 +391,7 @@ def exchange(scores, labels, rate, alpha):
         for more in (low, high)
     )
     gap = 0.0 if q == np.inf else rate / (1 - rate) * ((scores <= q).mean() - (scores <= q_low).mean())
-    if gap > min(3 / n, alpha / 10):
+    if gap > min(3 / n, alpha / 10) + 1e-12:
         q = lowest(lambda clean: clean >= 1 - alpha + (high - low) * expected_excess(n) - 1e-12)
     return q, gap
 

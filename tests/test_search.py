@@ -197,6 +197,16 @@ def test_many_alphas_at_once_find_what_each_finds_alone(score, rule, seed):
             assert (cal.native_threshold, cal.estimate) == (alone.native_threshold, alone.estimate)
 
 
+def test_alphas_share_the_room_there_is_for_pairs():
+    """What may be collected is not all taken by the first of them, so that one read does for all."""
+    probs, labels = make_points(smooth, NOISES["uniform .2"])
+    options = {"noise": 0.2, "guarantee": "none", "score": SCORES["aps-det"]}
+    for alphas in (0.1, [0.3, 0.2, 0.1]):
+        with tuned(kept_pairs=0, collected_pairs=1000, hint_entries=64 * K), searched(N) as reads:
+            nacp.calibrate(probs, labels, alpha=alphas, **options)
+        assert int(reads) == 1
+
+
 def test_targets_above_one_alone_need_no_hint():
     probs, labels = twins.simulate("cifar100", n=3000, random_state=0)
     noisy = nacp.UniformNoise(0.2).sample(labels, 100, random_state=0)

@@ -113,7 +113,7 @@ class Calibrator(State):
         self._forget()
 
     def _set_up(self) -> None:
-        self._ends = fine_ends(*self.score.span, self.k, self.score.step)
+        self._ends = fine_ends(*self.score.span, self.k, self.score.step, piles=self.score.piles)
         if self.bets is not None:
             self._ends = np.union1d(self._ends, self.bets.thresholds(self.score))
             self._ends.flags.writeable = False

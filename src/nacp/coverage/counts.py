@@ -184,7 +184,7 @@ def count_part(
 ) -> CountedPart:
     """Check and count some rows of a dask array, in the cells of a stream without bets."""
     rows = open_rows(part.matrix, start=part.start, **options)
-    ends = fine_ends(*score.span, rows.k, score.step)
+    ends = fine_ends(*score.span, rows.k, score.step, piles=score.piles)
     sample = labelled(rows, numbered(part, rows.k, classes), score, noise)
     counts = count(sample, inverses, ends, marks_among(ends[1:]))
     return counts, rows.widths_with(None), repeats(rows)

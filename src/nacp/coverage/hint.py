@@ -12,6 +12,8 @@ from nacp.coverage.questions import merged
 from nacp.engine.cells import ENDS
 from nacp.tuning import tuning
 
+_PARTS = 1.0, 0.7, 0.5, 0.35, 0.25  # of the error that a hint may have
+
 
 class Hint(NamedTuple):
     """What the first read should collect, up to where it should count, up to where it should keep scores, if
@@ -77,16 +79,21 @@ def hint_from(
         low, high = max(min(ends) - 2, 0), min(max(ends) + 1, len(clean) - 1)
         return Cell(float(search.edges[low]), float(search.edges[high]))
 
-    def pairs_in(some: list[Cell]) -> float:
-        places = np.searchsorted(search.edges, some)
-        return float(np.sum(upto[places[:, 1]] - upto[places[:, 0]]))
+    def around(some: list[float], part: float) -> list[Cell]:
+        cells = [between([_place(clean + side * part * error, t, rule) for side in (-1, 1)]) for t in some]
+        return [cell for cell in cells if cell.low < cell.high]
 
+    def fit(some: list[Cell]) -> bool:
+        places = np.searchsorted(search.edges, np.reshape(some, (-1, 2)))
+        return float(np.sum(upto[places[:, 1]] - upto[places[:, 0]])) <= tuning().collected_pairs
+
+    # All that may be wanted, or as much as can be collected: of all targets alike, if that is possible.
     cells: list[Cell] = []
-    for target in targets:
-        for part in (1.0, 0.7, 0.5, 0.35, 0.25):  # the whole of it, or what can be collected
-            cell = between([_place(clean + side * part * error, target, rule) for side in (-1, 1)])
-            wanted = merged([*cells, cell])
-            if cell.low < cell.high and pairs_in(wanted) <= tuning().collected_pairs:
+    together = fit(merged(around(targets, _PARTS[-1])))
+    for some in [targets] if together else [[target] for target in targets]:
+        for part in _PARTS:
+            wanted = merged([*cells, *around(some, part)])
+            if fit(wanted):
                 cells = wanted
                 break
     top = float(max(targets))

@@ -303,8 +303,8 @@ class TalliedCoverage(Coverage):
         pairs = np.maximum(np.diff(self._pairs)[places], 1)
         shares = np.ones(len(places)) if self._ranks else np.rint(shares * pairs) / pairs
         losses = np.diff((start + shares * (stop - start)).reshape(2, -1), axis=0)[0] / self.n
-        # So many pairs may be just as many as are allowed: rounding then errs on the safe side.
-        return known(losses * (1 + ROUNDING))
+        # Unless they are ranks, a pair more may be between: just as many as are allowed are too many.
+        return known(losses if self._ranks else losses * (1 + 1e-8))
 
     def tally(self) -> Talk[Tally]:
         """Return what is known of the wider cells that all calibrations have."""

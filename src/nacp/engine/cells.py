@@ -87,6 +87,7 @@ def threshold_grid(low: float, high: float, step: float) -> Floats:
 _Limits: TypeAlias = tuple[tuple[int, int], int]
 _FINE: tuple[_Limits, ...] = ((-20, 4), 12), ((-20, -1), 12), ((-20, -1), 12), ((-20, 4), 12)
 _MINUS_P: _Limits = (-20, 0), 13
+_MINUS_TINY_P: _Limits = (-27, -20), 11  # where sets hold nearly all labels
 _MASS: tuple[_Limits, ...] = ((-13, -1), 13), ((-11, -3), 14)
 _RAISED: tuple[_Limits, ...] = ((-11, -1), 13), ((-7, -3), 14)  # a mass that steps are added to
 # Of differences between probabilities those of a row to the many that are next to none are nearly the same.
@@ -95,16 +96,19 @@ _STEPS, _PILES, _PILE_BITS = ((-6, -2), 13), 256, 4
 _BELOW_PILE: tuple[_Limits, ...] = ((-26, -6), 0), ((-20, -8), 1)
 _ABOVE_PILE: tuple[_Limits, ...] = ((-28, -20), -1), ((-20, -16), -3), ((-36, -28), -2)
 _AT_PILE: _Limits = (-36, -26), 3
+_FAR_PILES, _BELOW_FAR, _ABOVE_FAR = 1024, ((-20, -8), 2), ((-24, -18), 0)  # of rows with many labels
+_SMOOTH_CELLS = 280_000  # where scores are spread evenly between the steps
 FINE_STEP = 0.001  # of the grid of thresholds that are edges of these cells, too
 
 
 @lru_cache(maxsize=8)
-def fine_ends(low: float, high: float, k: int, step: float = 0.0) -> Floats:
+def fine_ends(low: float, high: float, k: int, step: float = 0.0, *, piles: bool = True) -> Floats:
     """Return the ends of finer cells, for scores of k labels from low to high or a little above.
 
     As ENDS, from minus infinity on. Each is part of a cell; the last but one goes up to the largest finite
     number. Where the scores of rows that are sure pile up at 1 and at steps above it, cells are fine around
-    the first of these. The thresholds of a fine grid are ends, so what a test asks about them is known.
+    the first of these; where they are spread between the steps, all over. The thresholds of a fine grid are
+    ends, so what a test asks about them is known.
 
     Examples
     --------
@@ -117,6 +121,8 @@ def fine_ends(low: float, high: float, k: int, step: float = 0.0) -> Floats:
     # steps, if there are some; else no score is there.
     negative, positive, below_one, above_one = _FINE
     finer = [-_limits(*_MINUS_P)]
+    if high == 0:
+        finer.append(-_limits(*_MINUS_TINY_P))
     if low == 0:
         positive = (-6, -1), 10
     if high == 1:
@@ -130,7 +136,10 @@ def fine_ends(low: float, high: float, k: int, step: float = 0.0) -> Floats:
         most = max(math.ceil(math.log2(step * k)), first + 1)
         below_one, above_one, high = (below_one[0], 11), ((first, most), 12), 17 / 16 * (1 + step * k)
         finer += [1 - _limits(*each) for each in _RAISED]
-        finer += [1 + _limits((first, min(most, last)), bits), _around_piles(step, min(k, _PILES) - 1)]
+        if piles:
+            finer += [1 + _limits((first, min(most, last)), bits), _around_piles(step, k)]
+        else:
+            finer.append(1 + _limits((first, most), min(int(math.log2(_SMOOTH_CELLS / (most - first))), 15)))
     finer.append(_edges(negative, positive, below_one, above_one))
     every = np.unique(np.concatenate([EDGES, *finer, threshold_grid(low, high, FINE_STEP)]))[:-1]
     # Rows may sum to a little more than 1.
@@ -141,15 +150,18 @@ def fine_ends(low: float, high: float, k: int, step: float = 0.0) -> Floats:
     return ends
 
 
-def _around_piles(step: float, number: int) -> Floats:
+def _around_piles(step: float, k: int) -> Floats:
     """Return edges around steps above 1: below, where few labels are left; above, as sums are rounded."""
+    number = min(k, _PILES) - 1
     bits = _PILE_BITS + round(math.log2(_PILES / number))  # around few they are finer
     below, above = (
         [_limits(exponents, bits + more) for exponents, more in each] for each in (_BELOW_PILE, _ABOVE_PILE)
     )
     around = np.concatenate([-np.concatenate([*below, _limits(*_AT_PILE)]), [0.0], *above])
-    found: Floats = np.add.outer(1 + step * np.arange(1, number + 1), around).ravel()
-    return found
+    far = np.concatenate([-_limits(*_BELOW_FAR), [0.0], _limits(*_ABOVE_FAR)])
+    first, further = np.arange(1, number + 1), np.arange(number + 1, min(k, _FAR_PILES))
+    found = [np.add.outer(1 + step * first, around), np.add.outer(1 + step * further, far)]
+    return np.concatenate([each.ravel() for each in found])
 
 
 @lru_cache(maxsize=1)

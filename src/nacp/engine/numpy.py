@@ -22,7 +22,7 @@ from nacp.engine.contract import (
     Weights,
 )
 from nacp.engine.formula import Expression
-from nacp.engine.hashing import hashed_uniforms
+from nacp.engine.plain import check as check
 from nacp.engine.plain import fetch as fetch
 from nacp.engine.plain import masked_sums as masked_sums
 from nacp.engine.plain import split_cells as split_cells
@@ -39,21 +39,6 @@ from nacp.tuning import tuning
 NAME = "numpy"
 play = betting.play
 _SAMPLED = 512  # entries that show where rows are cut beyond a limit
-
-
-def check(values: Array, tolerance: float) -> bool:
-    """Return whether rows are probabilities: none negative or above 1, and each row sums to 1."""
-    with np.errstate(invalid="ignore", over="ignore"):
-        sums = values @ np.ones(values.shape[1], dtype=values.dtype)
-    if not values.min() >= 0 or not np.all(np.abs(sums - 1) <= tolerance):
-        return False
-    # Where nothing is negative and no row sums to more than 1, no entry exceeds 1.
-    return bool(sums.max() <= 1 + 8 * np.finfo(values.dtype).eps or values.max() <= 1)
-
-
-def uniforms(values: Array, seed: int) -> Floats:
-    """Return one u in [0, 1) per row."""
-    return hashed_uniforms(values, seed)
 
 
 def open_block(
@@ -215,7 +200,10 @@ def _inside(block: Block, spans: Sequence[tuple[float, float]], *, placed: bool)
         if whole:
             return flat, block.at(flat, placed=placed)
     found = block.at(flat, placed=placed)
-    exact = found > np.append(lows, np.inf)[np.searchsorted(highs, found, side="left")]
+    if len(spans) > 1:
+        exact = found > np.append(lows, np.inf)[np.searchsorted(highs, found, side="left")]
+    else:
+        exact = (found > lows[0]) & (found <= highs[0])
     return flat[exact], found[exact]
 
 
@@ -239,21 +227,28 @@ def profile(block: Block, thresholds: Thresholds, weights: Weights = None) -> Ar
     if isinstance(thresholds, PerLabel | PerRow):
         found = [_weighed(_below(block, each), block, weights) for each in _each(thresholds)]
         return np.stack(found, axis=1)
-    placed, low = weights is not None, block.scratch.get("inside", (block.values.size,), np.bool_)
-    _compare(block, float(thresholds[0]), low, placed=placed)
-    base = _weighed(low.reshape(block.shape), block, weights)
+    placed, low, highest = weights is not None, -np.inf, float(thresholds[-1])
+    below = block.scratch.get("inside", (block.values.size,), np.bool_)
+    _compare(block, highest, below, placed=placed)
     if len(thresholds) == 1:
-        return base[:, None]
-    flat, inside = _inside(block, [(float(thresholds[0]), float(thresholds[-1]))], placed=placed)
+        return _weighed(below.reshape(block.shape), block, weights)[:, None]
+    base: Array | int = 0
+    if np.count_nonzero(below) > below.size // 8:
+        # Many labels are in the sets: those that are in all of them are counted, and not looked at.
+        low = float(thresholds[0])
+        _compare(block, low, below, placed=placed)
+        base = _weighed(below.reshape(block.shape), block, weights)
+    flat, inside = _inside(block, [(low, highest)], placed=placed)
     rows, columns = np.divmod(flat, block.shape[1])
     cells = rows * len(thresholds) + np.searchsorted(thresholds, inside, side="left")
     if weights is None:
-        added = np.bincount(cells, minlength=base.size * len(thresholds))
+        added = np.bincount(cells, minlength=len(block.values) * len(thresholds))
     else:
-        added = np.zeros(base.size * len(thresholds), dtype=np.int64)
+        added = np.zeros(len(block.values) * len(thresholds), dtype=np.int64)
         np.add.at(added, cells, weights.at(rows, columns))
     added = added.reshape(-1, len(thresholds))
-    return np.cumsum(added, axis=1, out=added) + base[:, None]
+    added[:, 0] += base
+    return np.cumsum(added, axis=1, out=added)
 
 
 def counts(block: Block, marks: Floats, weights: Weights = None) -> Ints:
@@ -353,7 +348,9 @@ def bet(
     shares: Floats = np.where(scores[:, None] <= thresholds, own[:, None], 0.0)
     if scale != 0:
         shares += scale * (weigh or profile)(block, thresholds, weights)
-    shares = shares[points].take(columns, axis=1)
+    shares = shares[points]
+    if not np.array_equal(columns, np.arange(len(thresholds))):
+        shares = shares.take(columns, axis=1)
     shares -= targets
     shares *= 1 / width
     state, most, outcome, *rest = standing

@@ -1,4 +1,4 @@
-"""Verbs that know nothing of scores: rows of bytes from a file, and what many splits of rows need."""
+"""Verbs that know nothing of scores: of rows as they came, and what many splits of rows need."""
 
 import os
 
@@ -8,6 +8,16 @@ from nacp._types import Array, Bools, Floats, Ints
 from nacp.engine.contract import CellPairs
 
 _MASKED_ROWS = 1 << 13
+
+
+def check(values: Array, tolerance: float) -> bool:
+    """Return whether rows are probabilities: none negative or above 1, and each row sums to 1."""
+    with np.errstate(invalid="ignore", over="ignore"):
+        sums = values @ np.ones(values.shape[1], dtype=values.dtype)
+    if not values.min() >= 0 or not np.all(np.abs(sums - 1) <= tolerance):
+        return False
+    # Where nothing is negative and no row sums to more than 1, no entry exceeds 1.
+    return bool(sums.max() <= 1 + 8 * np.finfo(values.dtype).eps or values.max() <= 1)
 
 
 def fetch(file: int, places: Ints, out: Array) -> bool:

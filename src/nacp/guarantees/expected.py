@@ -20,9 +20,7 @@ from nacp.coverage.parted import PartedCoverage
 from nacp.guarantees import parted
 from nacp.guarantees.audited import exchange
 from nacp.guarantees.base import Corrected, Finding, Problem, on_average
-from nacp.stats.bounds import expected_excess
-
-_SMALL = 3.0
+from nacp.stats.bounds import expected_excess, gap_is_small
 
 
 @dataclass(frozen=True)
@@ -105,7 +103,8 @@ class Expected(Corrected):
         )
         # With all classes in the sets, they cover.
         gaps = np.where([at.threshold < np.inf for at in found], gaps, 0.0)
-        large = [i for i, p in enumerate(problems) if gaps[i] > min(_SMALL / coverage.n, p.alpha / 10)]
+        alphas = np.array([problem.alpha for problem in problems])
+        large = np.flatnonzero(~gap_is_small(gaps, 1 / coverage.n, alphas)).tolist()
         if large:
             # A larger threshold, so what the exchange rule promises holds all the more.
             worst = yield from Expected("worst-case").find(

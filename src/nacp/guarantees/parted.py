@@ -18,6 +18,7 @@ from nacp.guarantees.base import Finding
 from nacp.guarantees.lumped import LumpedBets, hopeful
 from nacp.points.arrays import rows_at_once
 from nacp.stats.betting import Bets
+from nacp.stats.bounds import gap_is_small
 from nacp.tuning import tuning
 from nacp.wrapping import counted
 
@@ -76,7 +77,7 @@ def exchange(coverage: PartedCoverage, alpha: float, crossing: Rule, worst: bool
     upper, lower = yield from coverage.crossings(targets, crossing)
     found = _findings(coverage, alpha, -least * each, upper, "expected")
     gaps = (upper.losses - lower.losses) * np.where(upper.thresholds < np.inf, each, 0.0)
-    large = gaps > np.minimum(3 * each, alpha / 10)
+    large = ~gap_is_small(gaps, each, alpha)
     if large.any():
         careful = yield from cross(coverage, alpha, _worst(coverage), crossing, "expected")
         for g in np.flatnonzero(large).tolist():

@@ -37,6 +37,11 @@ class Score(ABC):
         return 0.0
 
     @property
+    def piles(self) -> bool:
+        """Whether such scores are nearly the same in all rows."""
+        return True
+
+    @property
     @abstractmethod
     def spec(self) -> Spec:
         """The score as data, for the engine."""

@@ -46,6 +46,10 @@ class SAPS(RankedScore):
     def step(self) -> float:
         return self.penalty
 
+    @property
+    def piles(self) -> bool:
+        return not self.randomized
+
     def formula(self, ranks: Any) -> Any:
         u = ranks.u if self.randomized else 1.0
         g = ranks.n_above

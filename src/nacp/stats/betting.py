@@ -10,6 +10,7 @@ import math
 from collections.abc import Callable
 from copy import copy
 from functools import lru_cache
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -19,6 +20,8 @@ from nacp.errors import InputError
 
 # Bets are judged when stakes change, and after so many points.
 _ROWS = 256
+# From so many bets on, points are taken one by one: along columns, NumPy takes some 5 times as long.
+_WIDE = 128
 # In standard errors: below the first a bet is given up, which is always safe; above the second it is a sure
 # thing, and half of the stake that would make wealth grow fastest is put on it.
 _HOPELESS, _SURE = -8.0, 6.0
@@ -70,39 +73,55 @@ def play(
     """
     played, place = 0, int(np.searchsorted(stops, seen, side="right")) - 1
     bets = np.flatnonzero(outcome == OPEN)
+    now = state[:, bets]
     while played < len(gains) and len(bets):
         if seen == stops[place] and changes[place]:
-            state[3, bets] = new_stakes(state[:3, bets], most[bets], seen, int(stops[-1]), delta, hedges)
+            now[3] = new_stakes(now[:3], most[bets], seen, int(stops[-1]), delta, hedges)
         here = gains[played : played + int(stops[place + 1]) - seen]
         if len(bets) < len(outcome):
             here = here[:, bets]
-        factors = 1 + state[3, bets] * here
-        # One after the other: in another order products and sums would be rounded in another way.
-        factors[0] *= state[4, bets]
-        grown = np.cumprod(factors, axis=0)
-        state[4, bets] = grown[-1]
-        state[5, bets] = np.maximum(state[5, bets], grown.max(axis=0))
-        for row, terms in ((6, here.copy()), (7, here * here)):
-            terms[0] += state[row, bets]
-            state[row, bets] = np.cumsum(terms, axis=0)[-1]
+        grown = now[3] * here
+        grown += 1
+        grown[0] *= now[4]
+        _one_after_the_other(np.multiply, grown)
+        now[4], now[5] = grown[-1], np.maximum(now[5], grown.max(axis=0))
+        for sums, other in ((now[6], 1.0), (now[7], here)):
+            terms = np.multiply(here, other, out=grown)
+            terms[0] += sums
+            _one_after_the_other(np.add, terms)
+            sums[:] = terms[-1]
         played, seen = played + len(here), seen + len(here)
         if seen < stops[place + 1]:
-            return
+            break
         place += 1
-        outcome[bets] = _judged(state, bets, delta)
-        bets = bets[outcome[bets] == OPEN]
+        judged = _judged(now, delta)
+        if judged.any():
+            state[:, bets], outcome[bets] = now, judged
+            bets, now = bets[judged == OPEN], now[:, judged == OPEN]
+    state[:, bets] = now
 
 
-def _judged(state: Floats, bets: Ints, delta: float) -> Ints:
-    """Return what became of bets."""
-    wealth, sums, squares, _, growth, highest, new_sums, new_squares = state[:, bets]
+def _one_after_the_other(operate: np.ufunc, rows: Floats) -> None:
+    """Put sums or products of all rows up to each in its place.
+
+    In this order: in another one they would be rounded in another way.
+    """
+    if rows.shape[1] < _WIDE:
+        operate.accumulate(rows, axis=0, out=rows)
+        return
+    for before, row in pairwise(rows):
+        operate(before, row, out=row)
+
+
+def _judged(now: Floats, delta: float) -> Ints:
+    """Return what became of bets, of which this is how they stand: it is changed."""
+    wealth, sums, squares, _, growth, highest, new_sums, new_squares = now
     won = wealth * highest >= 1 / delta
     wealth *= growth
     squares += new_squares
     sums += new_sums
     lost = (wealth < _RUINED) | (sums < _HOPELESS * np.sqrt(squares))
-    state[:3, bets] = wealth, sums, squares
-    state[4:, bets] = _AFRESH
+    now[4:] = _AFRESH
     return np.where(won, WON, np.where(lost, LOST, OPEN))
 
 
