@@ -22,22 +22,19 @@ from nacp.engine.contract import (
     Weights,
 )
 from nacp.engine.formula import Expression
+from nacp.engine.hashing import hashed_uniforms
 from nacp.engine.plain import check as check
 from nacp.engine.plain import fetch as fetch
 from nacp.engine.plain import masked_sums as masked_sums
 from nacp.engine.plain import split_cells as split_cells
 from nacp.engine.plain import split_draws as split_draws
-from nacp.engine.ranks import (
-    LabelRanks,
-    evaluate,
-    rounds_once,
-)
+from nacp.engine.ranks import LabelRanks, evaluate, rounds_once
 from nacp.engine.scratch import Scratch
 from nacp.stats import betting
 from nacp.tuning import tuning
 
 NAME = "numpy"
-play = betting.play
+play, uniforms = betting.play, hashed_uniforms
 _SAMPLED = 512  # entries that show where rows are cut beyond a limit
 
 
