@@ -100,6 +100,19 @@ def test_bad_probs_are_refused_at_every_door(case, door):
     says(complaint(DOORS[door], probs), "probs", *words)
 
 
+@pytest.mark.parametrize("guarantee", ["none", "acnl"])
+def test_the_first_bad_row_is_named_however_many_are_read_at_once(guarantee):
+    rng = np.random.default_rng(0)
+    probs = rng.dirichlet(np.ones(50), size=4000).astype(np.float32)
+    labels = probs.argmax(axis=1)
+    probs[101, 0], probs[3001, 0] = -0.2, np.nan
+    with (
+        tuned(block_entries=5000, native_blocks=1, counted_pairs=20, hint_pairs=1),
+        pytest.raises(ValueError, match=r"must lie between 0 and 1.* in row 101"),
+    ):
+        nacp.calibrate(probs, labels, noise=0.2, guarantee=guarantee)
+
+
 def test_the_bad_row_is_named_in_any_block():
     with tuned(block_entries=3 * K):
         says(complaint(calibrate, with_row([np.nan] * K, where=50)), "row 50")

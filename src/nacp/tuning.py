@@ -52,8 +52,9 @@ class Tuning:
         So many of the pairs with the lowest scores are kept from the first read, 12 bytes each, so that no
         other read is needed for them.
     kept_blocks : int
-        How much larger blocks are of rows of which only such pairs are looked at: a few for each row. With 1,
-        "pac" took 1.1 times as long on a million rows.
+        How much larger blocks are of rows of which only such pairs are looked at, a few for each row, and of
+        rows that calibrations need no room for, as they lie in memory. With 1, "pac" took 1.1 times as long
+        on a million rows, and HPS 1.05 times on 25,000 of them.
     written_weights : int
         Up to so many entries of W, all are written out as whole numbers before rows are read: 8 MB. With a
         matrix for 1,000 classes HPS took 1.1 times as long without.

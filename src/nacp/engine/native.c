@@ -70,16 +70,18 @@ static word length_of(PyObject *object)
 static int formula_fits(Block *block, word constants)
 {
     word depth = 0;
+    int above = 0, upto = 0;
     for (word c = 0; c < block->length; c++) {
         int code = block->code[2 * c], argument = block->code[2 * c + 1];
         if (code < 0 || code >= CODES) return 0;
         if (code == LOAD_CONSTANT && (argument < 0 || argument >= constants)) return 0;
         if (code == LOAD_U && !block->u) return 0;
-        block->counts |= code == LOAD_N_ABOVE || code == LOAD_N_UPTO;
+        above |= code == LOAD_N_ABOVE, upto |= code == LOAD_N_UPTO;
         block->tops |= code == LOAD_TOP || code == LOAD_SECOND;
         depth -= inputs_of(code);
         if (depth < 0 || ++depth > DEPTH) return 0;
     }
+    block->counts = above || upto, block->by_rank = upto && !above;
     return depth == 1;
 }
 
@@ -223,7 +225,7 @@ static const word *weights_of(const Weights *weights, const Block *block, word i
 
 static void look_over_rows(const Call *call)
 {
-    for (word i = call->first; i < call->last; i++) look_over(&call->block, i);
+    for (word i = call->first; i < call->last; i++) (void)look_over(&call->block, i);
 }
 
 static PyObject *looked_over(PyObject *self, PyObject *args)
@@ -243,7 +245,8 @@ static int score_labels(const Call *call, const word *labels, double *out)
     Row row;
     int good = row_open(&row, block->k);
     for (word i = call->first; good && i < call->last; i++) {
-        look_over(block, i);
+        out[i] = NAN;
+        if (!look_over(block, i)) continue;
         Standing at = block->lanes->standing(row_at(block, i), block->k, entry(block, i, labels[i]));
         out[i] = label_score(&row, block, i, labels[i], at);
     }
@@ -439,7 +442,7 @@ static void add_place(const Tally *tally, const Block *block, const Row *row, Ta
     tail->weighed[j] = weighed;
 }
 
-/* Add places before a number of labels where the score depends on how many come before. */
+/* Add places before a number of labels where the score depends on how many come before, or are as probable. */
 static void add_ranks(const Tally *tally, const Block *block, const Row *row, Tail *tail, word number)
 {
     word last = tail->places.number - 1, before = (word)tail->places.before[last];
@@ -467,7 +470,7 @@ static void count_tail(const Tally *tally, const Block *block, const Row *row, w
     double masses[CUTS] = {0}, cuts[CUTS], unseen = block->code ? mass_not_seen(row) : 0;
     Weight weighed[CUTS + 1] = {{0, 0}};
     word upto[CUTS], counted = row->number;
-    int ranks = block->counts && !weights;
+    int ranks = block->by_rank && !weights;
     Tail tail;
     tail.places.number = 0, tail.cell = cell_of(tally->limit) + 1;
     add_place(tally, block, row, &tail, counted, from_grid(row->mass), upper, weighed[0]);
@@ -519,9 +522,9 @@ static Weight weight_skipped(const Block *block, const Row *row, word i, const w
 
 static void count_skipped(const Tally *tally, const Block *block, const Row *row, word i, const word *weights)
 {
+    if (tally->edges[0] > -INFINITY) return;
     Weight skipped = weight_skipped(block, row, i, weights);
-    if (tally->edges && tally->edges[0] > -INFINITY) return;
-    count(tally, tally->edges ? 0 : cell_of(tally->low), row->skipped, skipped.gain, skipped.loss);
+    count(tally, 0, row->skipped, skipped.gain, skipped.loss);
 }
 
 static void tally_row(const Tally *tally, const Block *block, Row *row, word i, const word *weights)
@@ -532,9 +535,11 @@ static void tally_row(const Tally *tally, const Block *block, Row *row, word i, 
     if (swept) {
         tail_cuts(tally, block, 0, -tally->limit, cuts);
         row_sweep(row, block, i, tally->limit, cuts, upto);
-    } else {
-        look_over(block, i);
+    } else if (look_over(block, i)) {
         look(row, block, i, tally->low, tally->limit);
+    } else {
+        row->skipped = row->number = 0;
+        return;
     }
     if (row->skipped) count_skipped(tally, block, row, i, weights);
     count_seen(tally, row, weights);
@@ -608,7 +613,7 @@ static int tally_rows(const Call *call, const Tally *tally, const Weights *weigh
                  tally->limit == INFINITY;
     for (word i = call->first; good && i < call->last; i++) {
         if (floats) {
-            look_over(block, i);
+            (void)look_over(block, i);
             tally_floats(tally->pairs, block, i);
             if (keeping->numbers) look(&row, block, i, -INFINITY, kept_upto(keeping));
         } else {
@@ -1026,8 +1031,8 @@ static int sets_rows(const Call *call, const Thresholds *q, Sets *sets)
     for (word i = call->first; good && i < call->last; i++) {
         double limit = q->kind == PER_ROW ? largest(q, block, i) : most;
         word number = 0;
-        look_over(block, i);
         sets->sizes[i] = 0;
+        if (!look_over(block, i)) continue;
         if (q->kind == PER_LABEL) {
             good = take_each(sets, block, q, &row, i, limit);
         } else if (block->code) {

@@ -103,7 +103,7 @@ def label_scores(block: block_.Block, labels: Ints) -> Floats:
     if not isinstance(block, Block) or not block.spec.ranked:
         return numpy.label_scores(block, labels)
     out = np.empty(len(labels))
-    _over_rows(_native.label_scores, block.at_first_look(), np.ascontiguousarray(labels), out)
+    block.at_first_look(_native.label_scores, np.ascontiguousarray(labels), out)
     return out
 
 
@@ -139,7 +139,7 @@ def tally(
 
     limit = limit if edges is None else float(edges[-1])
     cuts = _NO_CUTS if limit == np.inf or edges is not None else numpy.tail_cuts(block.values, parts)
-    found = _over_rows(count, block.at_first_look(), edges, limit, cuts, *_weights(weights))
+    found = block.at_first_look(count, edges, limit, cuts, *_weights(weights))
     tallies, scores, columns = zip(*found, strict=True)
     if keep is not None and numbers is not None:
         keep.take(numbers, np.frombuffer(b"".join(scores)), np.frombuffer(b"".join(columns), dtype=np.int32))
@@ -210,7 +210,7 @@ def sets(
         return numpy.sets(block, threshold, allow_empty=allow_empty)
     values, kind, _ = _thresholds(threshold)
     sizes = np.empty(block.shape[0], dtype=np.int64)
-    found = _over_rows(_native.sets, block.at_first_look(), values, kind, allow_empty, sizes)
+    found = block.at_first_look(_native.sets, values, kind, allow_empty, sizes)
     return sizes, np.frombuffer(b"".join(found), dtype=np.int32)
 
 

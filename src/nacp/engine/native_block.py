@@ -1,5 +1,6 @@
 """A block of rows as the compiled engine takes it."""
 
+from collections.abc import Callable
 from functools import cached_property
 from typing import Any
 
@@ -24,6 +25,12 @@ class Block(block_.Block):
     Whoever looks at all rows first checks them on the way, and finds their uniform numbers.
     """
 
+    _unchecked: Unchecked | None = None
+    _good: Array | None = None  # of each row whether it is one of probabilities, once it has been looked at
+    _look: tuple[Any, ...] | None = None  # what the first look is to find: see native.c
+    _u: Floats | None = None
+    _described: tuple[Any, ...]
+
     def __init__(
         self,
         values: Array,
@@ -34,11 +41,21 @@ class Block(block_.Block):
         unchecked: Unchecked | None = None,
     ) -> None:
         super().__init__(values, spec, scratch, None if u is None else np.ascontiguousarray(u))
-        self._formula, self._unchecked, self._first = codes, unchecked, True
-        self._good = None if unchecked is None else np.zeros(len(values), dtype=np.uint8)
-        self._hashed = None if spec.seed is None or u is not None else spec.seed
-        if self._hashed is not None:
+        self._unchecked, self._good = unchecked, None
+        self._look: tuple[Any, ...] | None = None  # what the first look finds: see native.c
+        hashed = spec.seed is not None and u is None
+        if hashed:
             self._u = np.empty(len(values))
+        if unchecked is not None:
+            self._good = np.zeros(len(values), dtype=np.uint8)
+        if hashed or unchecked is not None:
+            tolerance = 0.0 if unchecked is None else unchecked.tolerance
+            self._look = (
+                self._good,
+                tolerance,
+                *hashed_columns(self.shape[1], spec.seed if hashed else None),
+            )
+        self._described = (self.values, *self.shape, self.values.itemsize, *codes, self._u, None)
 
     def prepare(self, *, placed: bool) -> None:
         pass  # nothing is computed before somebody asks, and then no more than he asks for
@@ -54,18 +71,14 @@ class Block(block_.Block):
         return self._u
 
     def _look_over(self) -> None:
-        if (described := self.at_first_look())[-1] is not None:
-            over_rows(_native.look_over, described)
+        if self._look is not None:
+            self.at_first_look(_native.look_over)
 
-    def at_first_look(self) -> tuple[Any, ...]:
-        """Return the block for a compiled function that looks all rows over, if that is still to be done."""
-        look = None
-        if self._first:
-            self._first = False
-            tolerance = 0.0 if self._unchecked is None else self._unchecked.tolerance
-            if self._good is not None or self._hashed is not None:
-                look = (self._good, tolerance, *hashed_columns(self.shape[1], self._hashed))
-        return (self.values, *self.shape, self.values.itemsize, *self._formula, self._u, None, look)
+    def at_first_look(self, function: Callable[..., Any], *arguments: Any) -> list[Any]:
+        """Call a compiled function that looks rows over on the way, if that is still to be done."""
+        found = over_rows(function, (*self._described, self._look), *arguments)
+        self._look = None
+        return found
 
     @cached_property
     def placed(self) -> Array:
@@ -79,7 +92,7 @@ class Block(block_.Block):
     def described(self) -> tuple[Any, ...]:
         """The block, for the other compiled functions."""
         self._look_over()
-        return self.at_first_look()
+        return self._described
 
 
 class KeptBlock(Block):
@@ -89,13 +102,6 @@ class KeptBlock(Block):
         described = kept.described(rows)
         self.spec, self.shape, self.scratch = spec, (len(described[1]), kept.k), Scratch()
         self._described = (None, *self.shape, 4, None, None, None, described)
-
-    def at_first_look(self) -> tuple[Any, ...]:
-        return self._described
-
-    @property
-    def described(self) -> tuple[Any, ...]:
-        return self._described
 
 
 def plain(values: Array, u: Floats | None = None, look: tuple[Any, ...] | None = None) -> tuple[Any, ...]:

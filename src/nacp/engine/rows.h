@@ -52,7 +52,6 @@ static inline double most(double a, double b) { return a > b ? a : b; }
 
 #define CUTS 4 /* of the entries beyond a limit, so many at a time, */
 #define MOST_CUTS 32
-#define ON_GRID 0x1p-28 /* floats from here on are whole multiples of 2^-52 */
 
 /* Where an entry stands in its row. */
 typedef struct {
@@ -113,7 +112,8 @@ typedef struct {
     Hashing hashing; /* how to find them, if they are not known yet */
     char *good;      /* of each row whether it is one of probabilities, if that is not known yet, */
     double tolerance; /* and by how much its sum may miss 1 */
-    int counts;      /* whether it counts labels */
+    int counts;      /* whether it counts labels, */
+    int by_rank;     /* and whether only so that labels of equal probability count as if they were before it */
     int tops;        /* whether it asks for the largest entries */
     Kept kept;       /* if there are starts, in place of all that */
 } Block;
@@ -301,13 +301,18 @@ static int good_row(const Block *block, word i, Overview found)
     return (found.most < INFINITY ? found : block->lanes->overview(row_at(block, i), block->k)).most <= 1;
 }
 
-/* Look at row i for the first time. */
-static void look_over(const Block *block, word i)
+#define LARGEST_SUM 2 /* that any tolerance may allow */
+
+/* Look at row i for the first time; return whether it can be scored at all: what is nothing like probabilities may not
+   fit where these are added up. */
+static int look_over(const Block *block, word i)
 {
-    if (!block->good && !block->hashing.keys) return;
+    if (!block->good && !block->hashing.keys) return 1;
     Overview found = block->lanes->overview(row_at(block, i), block->k);
-    if (block->good) block->good[i] = (char)good_row(block, i, found);
     if (block->hashing.keys) block->u[i] = uniform(block, i, found.most);
+    if (!block->good) return 1;
+    block->good[i] = (char)good_row(block, i, found);
+    return block->good[i] || (found.sum <= LARGEST_SUM && (!found.sign || none_negative(block, i)));
 }
 
 /* ---- The labels of a row, from the most probable down ---- */
@@ -410,7 +415,6 @@ static double rounded_down(double x)
 #define TYPE float
 #define HALVES
 #define MASK int32_t
-#define EPSILON FLT_EPSILON
 #define NOT_BELOW(x) not_below(x)
 #define BYTES 16
 #define NAME(name) name##_floats
@@ -474,12 +478,10 @@ static inline void store_packed(uint64_t *words, __m512 x, __mmask16 which, word
 #undef TYPE
 #undef HALVES
 #undef MASK
-#undef EPSILON
 #undef NOT_BELOW
 
 #define TYPE double
 #define MASK int64_t
-#define EPSILON DBL_EPSILON
 #define NOT_BELOW(x) (x)
 #define BYTES 16
 #define NAME(name) name##_doubles
@@ -994,7 +996,7 @@ static Between between(Row *row, const Block *block, word i, double low, double 
 /* Skip the labels of row i that are above an entry: what they add up to is exact in any order. */
 static void row_skip(Row *row, const Block *block, word i, double high)
 {
-    row->high = rounded_down(high * (1 + 0x1p-7)); /* a float, and one that entries of few bits may be as large as */
+    row->high = most(rounded_down(high * (1 + 0x1p-7)), not_below(high)); /* a float, of few bits as some entries are */
     Standing at = block->lanes->standing(row_at(block, i), block->k, row->high);
     row->skipped = row->number = row->collected = at.above;
     row->mass = (word)(at.mass * 0x1p52);
@@ -1005,11 +1007,10 @@ static void row_skip(Row *row, const Block *block, word i, double high)
    than the lower one. Scores ascend, so that the first one that was not skipped tells. */
 static int row_between(Row *row, const Block *block, word i, double low, double limit)
 {
-    int skips = low > -INFINITY;
-    Between found = between(row, block, i, skips ? low : limit, limit);
     row_begin(row, block, i);
+    Between found = between(row, block, i, low, limit);
     if (!(found.cut <= found.high)) return 0;
-    if (skips && found.high < INFINITY) row_skip(row, block, i, found.high);
+    if (found.high < INFINITY) row_skip(row, block, i, found.high);
     row_down(row, block, i, found.cut, limit, row->size);
     return !row->skipped || (row->number > row->skipped && row->score[row->skipped] <= low);
 }
@@ -1115,8 +1116,9 @@ static Range combined(int code, Range a, Range b)
 
 #define PLACES 64
 
-/* Places in a row: the labels after each have so many before them, which add up to this or more, and are below a cut.
-   One after the other; the numbers and masses ascend, the cuts descend. */
+/* Places in a row: so many labels are before each, which add up to this or more, and those after it are below a cut. Some
+   after it may be as probable as some before it, where a formula is `by_rank`. One after the other; the numbers and
+   masses ascend, the cuts descend. */
 typedef struct {
     word number;
     double before[PLACES], mass[PLACES], cut[PLACES];

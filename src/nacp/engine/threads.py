@@ -2,7 +2,7 @@
 
 import os
 from collections.abc import Callable, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor, wait
 from functools import lru_cache, partial
 from itertools import pairwise
 from typing import Any
@@ -49,7 +49,11 @@ def threads_for(work: int, each: int) -> int:
 def each_in_a_thread(calls: Sequence[Callable[[], Any]]) -> list[Any]:
     """Call functions, each in a thread, the first one in this; return what they return, in order."""
     others = [_handed_over(call) for call in calls[1:]]
-    return [calls[0](), *(other.result() for other in others)]
+    try:
+        first = calls[0]()
+    finally:
+        wait(others)  # they write to what may be let go of
+    return [first, *(other.result() for other in others)]
 
 
 def over_rows(function: Callable[..., Any], described: tuple[Any, ...], *arguments: Any) -> list[Any]:

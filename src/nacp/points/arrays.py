@@ -256,8 +256,9 @@ class Rows:
         if check is None:
             return
         if isinstance(where, slice) and where.start == self._checked:
-            if not good:
-                check(block, where.start)
+            # What is wrong is told as of small blocks, whichever rows come at once.
+            for some in [] if good else row_slices(len(block), self.k, self.at_once):
+                check(block[some], where.start + some.start)
             self._checked = where.stop
             step = every(self.n).step
             self._seen.append(given[-where.start % step :: step].copy())

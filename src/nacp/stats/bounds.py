@@ -40,7 +40,7 @@ def expected_excess(n: int) -> float:
 def gap_is_small(gap: Floats, each: float | Floats, alpha: float | Floats) -> Bools:
     """Return whether gaps of the exchange rule are at most ``3/n`` and a tenth of alpha; `each` is ``1/n``.
 
-    Under uniform noise a gap is a multiple of what one pair weighs, so now and then it is just as large as it
+    Where pairs weigh alike a gap is a multiple of what one weighs, so now and then it is just as large as it
     may be. That is small enough, whichever way its sum was rounded.
     """
     small: Bools = gap <= (1 + 1e-9) * np.minimum(3 * each, alpha / 10)
