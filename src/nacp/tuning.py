@@ -52,9 +52,11 @@ class Tuning:
         So many of the pairs with the lowest scores are kept from the first read, 12 bytes each, so that no
         other read is needed for them.
     kept_blocks : int
-        How much larger blocks are of rows of which only such pairs are looked at, a few for each row, and of
-        rows that calibrations need no room for, as they lie in memory. With 1, "pac" took 1.1 times as long
-        on a million rows, and HPS 1.05 times on 25,000 of them.
+        How much larger blocks are of rows of which only such pairs are looked at: a few for each row. With 1,
+        "pac" took 1.1 times as long on a million rows.
+    memory_blocks : int
+        How much larger blocks are that calibrations read as they lie in memory. With 1, HPS took 1.05 times as
+        long; with 8, deterministic APS, which collects many pairs, took 64 MB instead of some 30.
     written_weights : int
         Up to so many entries of W, all are written out as whole numbers before rows are read: 8 MB. With a
         matrix for 1,000 classes HPS took 1.1 times as long without.
@@ -87,6 +89,7 @@ class Tuning:
     hint_errors: float = 4.0
     kept_pairs: int = 3 << 20
     kept_blocks: int = 8
+    memory_blocks: int = 2
     written_weights: int = 1 << 20
     counted_thresholds: int = 32
     bets_entries: int = 1 << 16

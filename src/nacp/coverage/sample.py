@@ -224,9 +224,12 @@ class Sample:
             fitting = [each.most_rows for each in open_questions if each.most_rows is not None]
             if self.rows.entries < self.k and any(each.placed for each in open_questions):
                 fitting.append(rows_at_once(self.k))  # for them, rows are written out
-            as_they_lie = self.rows.as_they_lie or (first is None and not others)  # blocks need no room
-            large = self.keeps and as_they_lie and not any(each.placed for each in open_questions)
-            larger = tuning().kept_blocks if large else 1
+            larger = 1
+            if self.keeps and not any(each.placed for each in open_questions):  # blocks need no room
+                few = first is None and not others
+                larger = (
+                    tuning().kept_blocks if few else tuning().memory_blocks if self.rows.as_they_lie else 1
+                )
             where = slice(start, min(start + min([larger * self._at_once, *fitting]), number))
             start = where.stop
             rows = where if order is None else order[where]
