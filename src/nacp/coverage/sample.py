@@ -226,10 +226,10 @@ class Sample:
                 fitting.append(rows_at_once(self.k))  # for them, rows are written out
             larger = 1
             if self.keeps and not any(each.placed for each in open_questions):  # blocks need no room
-                few = first is None and not others
-                larger = (
-                    tuning().kept_blocks if few else tuning().memory_blocks if self.rows.as_they_lie else 1
-                )
+                if first is None and not others:
+                    larger = tuning().kept_blocks
+                elif self.rows.as_they_lie:
+                    larger = tuning().memory_blocks
             where = slice(start, min(start + min([larger * self._at_once, *fitting]), number))
             start = where.stop
             rows = where if order is None else order[where]
