@@ -21,12 +21,6 @@ K, N = 100, 1500
 EVIL = "<script>alert('x')</script> & \"co\""
 
 
-@pytest.fixture(autouse=True)
-def closed():
-    yield
-    pyplot.close("all")
-
-
 @pytest.fixture(scope="module")
 def data():
     probs, labels = twins.simulate("cifar100", n=2 * N, random_state=0)

@@ -82,7 +82,6 @@ def test_the_notebook_runs_and_finds_the_same_threshold(folder, monkeypatch):
     for cell in cells:
         if cell["cell_type"] == "code":
             exec("".join(cell["source"]), names)
-    matplotlib.pyplot.close("all")
     monkeypatch.chdir(folder)
     run(walk.COMMANDS[1])
     assert names["cal"].threshold == nacp.load("cal.json").threshold
