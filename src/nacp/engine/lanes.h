@@ -15,6 +15,7 @@ typedef TYPE NAME(Part) __attribute__((vector_size(BYTES / sizeof(double) * size
 #define LANES ((word)(BYTES / sizeof(TYPE)))
 #define WIDTH ((word)(BYTES / sizeof(word)))
 #define PARTS ((int)(sizeof(double) / sizeof(TYPE)))
+#define FETCH_64(p) for (int line = 0; line < 64; line += 64 / (int)sizeof(TYPE)) __builtin_prefetch((p) + line)
 #define LOAD(vector, from) memcpy(&(vector), (from), sizeof(vector))
 #define EACH_CUT _Pragma("GCC unroll 4") for (int j = 0; j < CUTS; j++)
 #define EACH_CUT_AND_0 _Pragma("GCC unroll 5") for (int j = 0; j <= CUTS; j++)
@@ -346,6 +347,7 @@ static word NAME(collect)(const void *row, word k, double low, double high, uint
     word number = 0;
     for (word column = 0; column < k; column += 64) {
         word left = k - column < 64 ? k - column : 64;
+        FETCH_64(p + k + column); /* of the next row */
         uint64_t found = NAME(which)(p + column, left, least);
         if (high < INFINITY) found &= ~NAME(which)(p + column, left, bound);
         number += NAME(pack)(p + column, column, left, found, words + number);
@@ -364,7 +366,9 @@ static word NAME(sweep)(const void *row, word k, double low, const double *cuts,
     Vector sums[2] = {{0}};
     Mask signs = {0};
     Halves below[CUTS], numbers[CUTS] = {{0}};
-    word collected = 0;
+    uint64_t chosen[SWEPT / 64]; /* of 64 entries each, where there are such */
+    int32_t columns[SWEPT / 64];
+    word number_chosen = 0, collected = 0;
     EACH_CUT below[j] = (Halves){0} + (int16_t)(leading_bits(cuts[j]) - 1);
     for (word column = 0; column < k; column += 64) {
         word left = least_of(k - column, 64);
@@ -376,7 +380,12 @@ static word NAME(sweep)(const void *row, word k, double low, const double *cuts,
             EACH_CUT numbers[j] = NAME(one_more)(numbers[j], leading, below[j]);
             which |= NAME(at_least)(x, least) << at | NAME(at_least)(y, least) << (at + LANES);
         }
-        collected += NAME(pack)(p + column, column, left, which, words + collected);
+        if (left < 64) which &= (UINT64_C(1) << left) - 1;
+        chosen[number_chosen] = which, columns[number_chosen] = (int32_t)column, number_chosen += which != 0;
+    }
+    for (word j = 0; j < number_chosen; j++) {
+        word column = columns[j];
+        collected += NAME(pack)(p + column, column, least_of(k - column, 64), chosen[j], words + collected);
     }
     EACH_CUT number[j] = NAME(halves)(numbers[j]);
     *found = (Overview){NAME(sum)(sums[0] + sums[1]), INFINITY, NAME(any_sign)(signs)};
@@ -445,6 +454,7 @@ static const Lanes NAME(lanes) = {
 #undef LANES
 #undef PARTS
 #undef LOAD
+#undef FETCH_64
 #undef EACH_CUT
 #undef EACH_CUT_AND_0
 #undef Words

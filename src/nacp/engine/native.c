@@ -186,18 +186,23 @@ typedef struct {
     const word *table, *labels, *entries;
 } Weights;
 
+/* One label of each row. */
+static int labels_of(Call *call, PyObject *labels, const word **found)
+{
+    if (!array_of(call, labels, call->block.rows, 8, NEEDED, found)) return 0;
+    for (word i = call->first; i < call->last; i++)
+        if ((*found)[i] < 0 || (*found)[i] >= call->block.k) return refuse("there is no such label") != NULL;
+    return 1;
+}
+
 static int weights_open(Call *call, PyObject *labels, PyObject *values, Weights *weights)
 {
     const Block *block = &call->block;
     memset(weights, 0, sizeof *weights);
     if (values != Py_None && !kept_labels_fit(call)) return 0;
     if (labels == Py_None) return array_of(call, values, block->rows * block->k, 8, OPTIONAL, &weights->entries);
-    if (!array_of(call, labels, block->rows, 8, NEEDED, &weights->labels) ||
-        !array_of(call, values, block->k * block->k, 8, NEEDED, &weights->table))
-        return 0;
-    for (word i = call->first; weights->labels && i < call->last; i++)
-        if (weights->labels[i] < 0 || weights->labels[i] >= block->k) return refuse("there is no such label") != NULL;
-    return 1;
+    return labels_of(call, labels, &weights->labels) &&
+           array_of(call, values, block->k * block->k, 8, NEEDED, &weights->table);
 }
 
 static const word *weights_of(const Weights *weights, const Block *block, word i)
@@ -262,11 +267,9 @@ static PyObject *label_scores(PyObject *self, PyObject *args)
     const word *given;
     double *scores;
     if (!PyArg_ParseTuple(args, "OnnOO", &block, &first, &last, &labels, &out)) return NULL;
-    int good = rows_open(&call, block, first, last) && array_of(&call, labels, call.block.rows, 8, NEEDED, &given) &&
+    int good = rows_open(&call, block, first, last) && labels_of(&call, labels, &given) &&
                array_of(&call, out, call.block.rows, 8, WRITTEN, &scores);
     if (good && !call.block.code) good = refuse("a formula is needed") != NULL;
-    for (word i = first; good && i < last; i++)
-        if (given[i] < 0 || given[i] >= call.block.k) good = refuse("there is no such label") != NULL;
     if (good) WITHOUT_LOCK(good = score_labels(&call, given, scores));
     DONE(call, good);
 }
@@ -505,7 +508,6 @@ static void tally_floats(word *pairs, const Block *block, word i)
 }
 
 /* Whether a row is looked at in one pass, and checked on the way: floats, with some beyond a limit, of score -p. */
-#define SWEPT (1 << 16)
 
 static int sweeps(const Tally *tally, const Block *block)
 {
@@ -641,42 +643,63 @@ static int edges_open(Call *call, PyObject *values, PyObject *index, word cells,
     return edges_fit(edges, wide, number) || refuse("there is no such part") != NULL;
 }
 
+/* The cells: fixed, or between edges, with their index or without; and where they are counted. */
+static int cells_open(Call *call, Tally *tally, PyObject *edges, PyObject *index, Edges *many, PyObject *out, int weighed)
+{
+    tally->cells = edges == Py_None ? cells.number : length_of(edges) / 8 - 1;
+    if (PyErr_Occurred()) return 0;
+    if (!array_of(call, edges, tally->cells + 1, 8, OPTIONAL, &tally->edges) ||
+        (index != Py_None && !edges_open(call, edges, index, tally->cells, many)) ||
+        !array_of(call, out, (weighed ? 3 : 1) * tally->cells, 8, WRITTEN, &tally->pairs))
+        return 0;
+    tally->many = index == Py_None ? NULL : many;
+    tally->gains = weighed ? tally->pairs + tally->cells : NULL;
+    tally->losses = weighed ? tally->gains + tally->cells : NULL;
+    tally->low = tally->edges && tally->cells ? tally->edges[tally->edges[0] > -INFINITY ? 0 : 1] : -INFINITY;
+    return 1;
+}
+
+/* Where entries beyond the limit are cut into parts. */
+static int cuts_open(Call *call, Tally *tally, PyObject *cuts)
+{
+    const double *tail;
+    tally->parts = length_of(cuts) / 8;
+    if (PyErr_Occurred() || !array_of(call, cuts, tally->parts, 8, NEEDED, &tail)) return 0;
+    if (tally->parts < CUTS || tally->parts > MOST_CUTS || tally->parts % CUTS)
+        return refuse("there are no such cuts") != NULL;
+    if (!tally->edges && tally->limit < INFINITY && cell_of(tally->limit) + 1 >= tally->cells)
+        return refuse("a limit has no cells beyond") != NULL;
+    for (word j = 0; j < tally->parts; j++) tally->cuts[j] = fmaxf((float)tail[j], FLT_MIN);
+    return 1;
+}
+
+/* Which scores are kept, if any are. */
+static int keeping_open(Call *call, Tally *tally, PyObject *numbers, PyObject *ends, Keeping *keeping)
+{
+    if (numbers == Py_None) return 1;
+    if (!array_of(call, numbers, call->block.rows, 8, WRITTEN, &keeping->numbers) ||
+        !spans_open(call, ends, &keeping->spans))
+        return 0;
+    if (keeping->spans.number) tally->low = least(tally->low, keeping->spans.ends[0]);
+    return 1;
+}
+
 static PyObject *tally(PyObject *self, PyObject *args)
 {
     PyObject *block, *edges, *cuts, *labels, *values, *numbers, *out, *index = Py_None, *ends = Py_None,
              *found = NULL;
     Py_ssize_t first, last;
     Call call;
-    const double *tail;
-    Tally tally = {.low = -INFINITY};
+    Tally tally = {0};
     Edges many;
     Weights weights;
     Keeping keeping = {0};
     if (!PyArg_ParseTuple(args, "OnnOdOOOOO|OO", &block, &first, &last, &edges, &tally.limit, &cuts, &labels,
                           &values, &numbers, &out, &index, &ends))
         return NULL;
-    int weighed = values != Py_None;
-    word rows = weighed ? 3 : 1, number = edges == Py_None ? cells.number : length_of(edges) / 8 - 1;
-    tally.parts = length_of(cuts) / 8;
-    if (PyErr_Occurred()) return NULL;
     int good = call_open(&call, block, first, last) && weights_open(&call, labels, values, &weights) &&
-               array_of(&call, edges, number + 1, 8, OPTIONAL, &tally.edges) &&
-               (index == Py_None || edges_open(&call, edges, index, number, &many)) &&
-               array_of(&call, cuts, tally.parts, 8, NEEDED, &tail) &&
-               (numbers == Py_None || (array_of(&call, numbers, call.block.rows, 8, WRITTEN, &keeping.numbers) &&
-                                       spans_open(&call, ends, &keeping.spans))) &&
-               array_of(&call, out, rows * number, 8, WRITTEN, &tally.pairs);
-    tally.many = index == Py_None ? NULL : &many;
-    if (good && !tally.edges && tally.limit < INFINITY && cell_of(tally.limit) + 1 >= number)
-        good = refuse("a limit has no cells beyond") != NULL;
-    if (good && (tally.parts < CUTS || tally.parts > MOST_CUTS || tally.parts % CUTS))
-        good = refuse("there are no such cuts") != NULL;
-    for (word j = 0; good && j < tally.parts; j++) tally.cuts[j] = fmaxf((float)tail[j], FLT_MIN);
-    if (good && tally.edges && number) tally.low = tally.edges[tally.edges[0] > -INFINITY ? 0 : 1];
-    if (good && keeping.numbers) tally.low = keeping.spans.number ? least(tally.low, keeping.spans.ends[0]) : tally.low;
-    tally.cells = number;
-    tally.gains = good && weighed ? tally.pairs + number : NULL;
-    tally.losses = good && weighed ? tally.gains + number : NULL;
+               cells_open(&call, &tally, edges, index, &many, out, values != Py_None) &&
+               cuts_open(&call, &tally, cuts) && keeping_open(&call, &tally, numbers, ends, &keeping);
     if (good && call.block.kept.starts && !tally.edges) good = refuse("rows are needed") != NULL;
     if (good) WITHOUT_LOCK(good = tally_rows(&call, &tally, &weights, &keeping));
     call_close(&call);

@@ -52,6 +52,7 @@ static inline double most(double a, double b) { return a > b ? a : b; }
 
 #define CUTS 4 /* of the entries beyond a limit, so many at a time, */
 #define MOST_CUTS 32
+#define SWEPT (1 << 16) /* the longest rows that are looked at in one pass, where the score is -p */
 
 /* Where an entry stands in its row. */
 typedef struct {
