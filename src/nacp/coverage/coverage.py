@@ -21,7 +21,7 @@ from nacp.coverage.questions import (
 from nacp.coverage.sample import Sample
 from nacp.coverage.tally import Tally
 from nacp.engine import Block, ByEntry, ByLabel
-from nacp.engine.cells import ENDS
+from nacp.engine.cells import CELLS, ENDS
 from nacp.engine.contract import Table, Whole
 from nacp.noise.matrices import ClassMatrix
 from nacp.tuning import tuning
@@ -200,10 +200,8 @@ class Coverage:
     def _glance(self) -> tuple[Ints, Ints]:
         """Return some rows all over, and the tallies of all cells of eighths of them."""
         if self.read_as not in self.sample.glanced:
-            parts = [TallyQuestion(self) for _ in range(8)]
-            tallies = np.zeros((len(parts), *parts[0].found.shape), dtype=np.int64)
-            for part, tally in zip(parts, tallies, strict=True):
-                part.found = tally
+            tallies = np.zeros((8, 1 if self.read_as is None else 3, CELLS), dtype=np.int64)
+            parts = [TallyQuestion(self, into=tally) for tally in tallies]
             self.sample.glanced[self.read_as] = self.sample.glance(parts), tallies
         return self.sample.glanced[self.read_as]
 

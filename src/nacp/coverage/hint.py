@@ -13,6 +13,7 @@ from nacp.engine.cells import ENDS
 from nacp.tuning import tuning
 
 _PARTS = 1.0, 0.7, 0.5, 0.35, 0.25  # of the error that a hint may have
+_ALIKE = 8  # neighbouring edges of cells that have about the same error
 
 
 class Hint(NamedTuple):
@@ -59,20 +60,24 @@ def hint_from(
     """
     n, whole = points[0], points[0] * points[1]
     keep = np.inf if whole <= few_pairs else None
-    held = np.flatnonzero(tallies[:, 0].sum(axis=0))
+    every = tallies.sum(axis=0)
+    held = np.flatnonzero(every[0])
     used = slice(held[0], held[-1] + 1)
-    tallies, ends, held = tallies[:, :, used], ENDS[used.start : used.stop + 1], held - used.start
     search = Search(guess)
-    search.learn(ends, np.rint(tallies.sum(axis=0) * (guess.n / rows)).astype(np.int64))
+    search.learn(
+        ENDS[used.start : used.stop + 1], np.rint(every[:, used] * (guess.n / rows)).astype(np.int64)
+    )
     clean = guess.clean(search.edges, search.upto[1] - search.upto[2])[:-1]
     # The error of the pairs' part shows in how the few rows' parts differ; that of the labels' is known.
     net = np.zeros((len(tallies), len(held) + 1), dtype=np.int64)
-    for i, tally in enumerate(tallies):
-        np.cumsum(np.subtract(*guess.weighed(tally[:, held])[1:]), out=net[i, 1:])
-    net = net[:, np.searchsorted(ends[1:][held], search.edges[:-1], side="right")]
+    weighed = guess.weighed(tallies[:, :, held].swapaxes(0, 1))
+    np.cumsum(weighed[1] - weighed[2], axis=1, out=net[:, 1:])
+    some = search.edges[:-1:_ALIKE]
+    net = net[:, np.searchsorted(ENDS[1:][held], some, side="right")]
     scale = np.sqrt(len(tallies)) / rows * guess.unit
     error = np.std(net.astype(np.float64), axis=0, ddof=1) * scale
-    error = tuning().hint_errors * np.hypot(error, guess.label_error(search.edges[:-1], n))
+    error = tuning().hint_errors * np.hypot(error, guess.label_error(some, n))
+    error = np.repeat(error, _ALIKE)[: len(clean)]
     upto = search.upto[0] * (n / guess.n)  # pairs
 
     def between(ends: list[int]) -> Cell:

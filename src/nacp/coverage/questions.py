@@ -37,6 +37,7 @@ class TallyQuestion(Question):
         keep: float | None = None,
         parts: int = 4,
         spans: Sequence[Cell] = (),
+        into: Ints | None = None,
     ) -> None:
         self.coverage, self._edges, self.limit, self._parts = coverage, edges, limit, parts
         self._keep, self.keeps = keep, keep is not None  # up to where, and whether still
@@ -46,8 +47,8 @@ class TallyQuestion(Question):
         if edges is None:
             self.key, self.lasting = ("tally", coverage.read_as, limit < np.inf), True
         self.placed = coverage.read_as is not None
-        number = CELLS if edges is None else len(edges) - 1
-        self.found: Ints = np.zeros((3 if self.placed else 1, number), dtype=np.int64)
+        shape = 3 if self.placed else 1, CELLS if edges is None else len(edges) - 1
+        self.found: Ints = np.zeros(shape, dtype=np.int64) if into is None else into
 
     def absorb(self, other: "TallyQuestion") -> None:
         self.limit, self._parts = max(self.limit, other.limit), max(self._parts, other._parts)

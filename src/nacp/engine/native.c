@@ -580,9 +580,12 @@ static word copy_stretches(const Spans *spans, const Row *row, double *scores, i
 static word copy_each(const Spans *spans, const Row *row, double *scores, int32_t *columns)
 {
     word number = 0;
+    if (!spans->number) return 0;
+    double low = spans->ends[0], high = spans->ends[2 * spans->number - 1];
     for (word j = row->skipped; j < row->number; j++) {
-        scores[number] = row->score[j], columns[number] = row->column[j];
-        number += within(spans, row->score[j]);
+        double score = row->score[j];
+        scores[number] = score, columns[number] = row->column[j];
+        number += (score > low) & (score <= high) && (spans->number == 1 || within(spans, score));
     }
     return number;
 }
