@@ -848,14 +848,31 @@ static int index_open(Thresholds *q, word scores)
 
 #define FEW_STEPS 4
 
+/* Whether few thresholds share a cell, so that a score's place among them is found without a branch. */
+static int by_cells(const Thresholds *q) { return q->starts && q->steps <= FEW_STEPS; }
+
+/* Add the weight of each label of a row that was looked at to the first threshold that has it in its set. */
+static void deal_by_cells(const Thresholds *q, const Row *row, const word *weights, word *sums, uint64_t *marks)
+{
+    const double *score = row->score + row->skipped;
+    const int32_t *column = row->column + row->skipped;
+    int32_t *cell = row->starts; /* of buckets, which nobody needs any more */
+    word number = row->number - row->skipped, last = q->number - 1;
+    many_cells(score, cell, number);
+    for (word j = 0; j < number; j++) {
+        word place = q->starts[cell[j]];
+        for (word step = 0; step < q->steps; step++) place += q->ascending[place] < score[j];
+        word there = place <= last;
+        place = least_of(place, last);
+        sums[place] += weights ? weights[column[j]] & -there : there;
+        if (marks) marks[place / 64] |= (uint64_t)there << place % 64;
+    }
+}
+
 /* The first of ascending thresholds, from `low` on, that a score is at most; by doubling, as it is mostly near. */
 static inline word place_of(const Thresholds *q, word low, double score)
 {
     if (q->starts) low = q->starts[cell_of(score)];
-    if (q->starts && q->steps <= FEW_STEPS) { /* there is nothing to guess */
-        for (word step = 0; step < q->steps; step++) low += q->ascending[low] < score;
-        return low;
-    }
     word step = 1, high = low;
     while (high < q->number && q->values[high] < score) low = high + 1, high += step, step *= 2;
     high = high < q->number ? high : q->number;
@@ -877,6 +894,10 @@ static void deal_row(const Thresholds *q, const Block *block, Row *row, word i, 
         Weight skipped = weight_skipped(block, row, i, weights);
         sums[0] += weights ? skipped.gain - skipped.loss : row->skipped;
         if (marks) marks[0] |= 1;
+    }
+    if (by_cells(q)) {
+        deal_by_cells(q, row, weights, sums, marks);
+        return;
     }
     word place = 0;
     for (word j = row->skipped; j < row->number; j++) {
