@@ -257,6 +257,10 @@ def test_the_compiled_engine_refuses_parts_that_are_not_there():
     for index in bad:
         with pytest.raises(ValueError, match="no such part"):
             _native.squares(block.described, 0, 2, edges, index, out)
+    # Where nothing is left to be searched, the edge that is known is the one.
+    last = parts * 0 + np.int32([0, 11]), np.full(32, (3 << 12) + 1, dtype=np.uint32)
+    _native.squares(block.described, 0, 2, edges, last, out)
+    assert out.tolist() == [[0, 6, 6], [0, 18, 18]]
     beyond = parts * 0 + np.int32([0, 11]), np.full(32, 3 << 12, dtype=np.uint32)  # the edge after the last
     with pytest.raises(ValueError, match="no such part"):
         _native.squares(block.described, 0, 2, edges, beyond, np.zeros(16, dtype=np.int64)[:6])

@@ -25,27 +25,25 @@ static inline word edge_of(uint32_t place) { return place >> (BITS_LEFT + 1); }
 
 static inline word bits_of(uint32_t place) { return place >> 1 & MANY_OTHERS; }
 
-/* The first edge that is not below a score: one that is known, or one of so many others. */
-static word edge_among(const Edges *edges, word first, word others, double score)
+/* The first of ascending edges from `first` to `last` that is not below a score, near a guess. */
+static word edge_near(const Edges *edges, word first, word last, word guess, double score)
 {
-    word last = others < MANY_OTHERS ? first + others : edges->cells;
+    const double *edge = edges->edges;
+    word step = 1;
+    if (first == last) return first;
+    if (guess < first || guess >= last) guess = (first + last) / 2;
+    if (edge[guess] < score) {
+        for (first = guess + 1; first + step < last && edge[first + step] < score; step *= 2) first += step + 1;
+        last = least_of(last, first + step);
+    } else {
+        for (last = guess; last - step > first && edge[last - step] >= score; step *= 2) last -= step;
+        first = first > last - step ? first : last - step;
+    }
     while (first < last) {
         word middle = (first + last) / 2;
-        if (edges->edges[middle] < score) first = middle + 1; else last = middle;
+        if (edge[middle] < score) first = middle + 1; else last = middle;
     }
     return first;
-}
-
-/* The first edge that is not below a score, by its bits, where codes of its kind begin, and whether to turn them. */
-static inline word edge_by(const Edges *edges, double score, uint32_t bits, word kind, uint32_t turned)
-{
-    const int32_t *part = edges->parts + 2 * cells.codes[kind + (bits >> 16)];
-    uint32_t place = edges->places[part[0] + (int32_t)((bits & 0xFFFF) >> part[1])];
-    word first = edge_of(place), upto = bits_of(place);
-    word left = (word)((bits ^ turned) & ((1u << part[1] % 16) - 1)); /* none of 16 */
-    if (place & SEARCHED) return edge_among(edges, first, upto, score);
-    if (left == upto) return first + (edges->edges[first] < score); /* as floats they are the same */
-    return first + (left > upto);
 }
 
 static inline uint32_t bits_of_float(float value)
@@ -55,17 +53,42 @@ static inline uint32_t bits_of_float(float value)
     return bits;
 }
 
-static inline word edge_above(const Edges *edges, double score)
+/* What is known of the place of a score among edges. */
+typedef struct {
+    uint32_t place, left; /* the bits that are left of the score */
+} Found;
+
+static inline Found found_at(const Edges *edges, double score)
 {
     int lower = score < BELOW_HALF;
     uint32_t bits = bits_of_float(lower ? (float)score : (float)(1.0 - score));
-    return edge_by(edges, score, bits, lower ? 2 * LEADING : 0, ~((uint32_t)-lower ^ -(bits >> 31)));
+    uint32_t turned = ~((uint32_t)-lower ^ -(bits >> 31));
+    const int32_t *part = edges->parts + 2 * cells.codes[(lower ? 2 * LEADING : 0) + (bits >> 16)];
+    uint32_t place = edges->places[part[0] + (int32_t)((bits & 0xFFFF) >> part[1])];
+    return (Found){place, (bits ^ turned) & ((1u << part[1] % 16) - 1)}; /* none of 16 */
 }
 
-/* The same of -p. */
-static inline word edge_of_minus(const Edges *edges, double p)
+static inline int is_searched(Found found) { return found.place & SEARCHED; }
+
+/* The first edge that is not below a score: one that is known, */
+static inline word edge_known(const Edges *edges, Found found, double score)
 {
-    return edge_by(edges, -p, bits_of_float(-(float)p), 2 * LEADING, ~0u);
+    word first = edge_of(found.place), upto = bits_of(found.place);
+    if ((word)found.left == upto) return first + (edges->edges[first] < score); /* as floats they are the same */
+    return first + ((word)found.left > upto);
+}
+
+/* or one of so many others. */
+static word edge_among(const Edges *edges, Found found, word guess, double score)
+{
+    word first = edge_of(found.place), others = bits_of(found.place);
+    return edge_near(edges, first, others < MANY_OTHERS ? first + others : edges->cells, guess, score);
+}
+
+static inline word edge_above(const Edges *edges, double score)
+{
+    Found found = found_at(edges, score);
+    return is_searched(found) ? edge_among(edges, found, -1, score) : edge_known(edges, found, score);
 }
 
 /* Whether a place with so many bits left points to edges that exist. */
@@ -90,82 +113,10 @@ static int edges_fit(const Edges *edges, word wide, word places)
 
 /* ---- The squared sizes of a row's sets ---- */
 
-/* Which cells the scores of a row lie in: a bit for each, and one for 64 of these. Where several lie in one, that is
-   another bit, and how many besides the first. */
-typedef struct {
-    uint64_t *some, *any, *several;
-    uint32_t *more;
-    word groups; /* of 64 times 64 cells */
-    void *room;
-} Marks;
-
-static int marks_open(Marks *marks, word cells)
-{
-    marks->groups = cells / 4096 + 1;
-    size_t groups = (size_t)marks->groups;
-    marks->any = marks->room = calloc(groups * (129 * sizeof(uint64_t) + 4096 * sizeof(uint32_t)), 1);
-    if (!marks->room) return 0;
-    marks->some = marks->any + groups;
-    marks->several = marks->some + 64 * groups;
-    marks->more = (uint32_t *)(marks->several + 64 * groups);
-    return 1;
-}
-
-static inline void mark(Marks *marks, word cell)
-{
-    uint64_t bit = 1ull << cell % 64;
-    if (marks->some[cell / 64] & bit) {
-        marks->several[cell / 64] |= bit;
-        marks->more[cell]++;
-        return;
-    }
-    marks->some[cell / 64] |= bit;
-    marks->any[cell / 4096] |= 1ull << cell / 64 % 64;
-}
-
 /* What is counted in cells: pairs, and what they add to the squared sizes. */
 typedef struct {
     word *pairs, *squares;
 } Counted;
-
-/* Go through the marks of a row from the lowest cell up, and wipe them off: a set that grows from a to b labels adds
-   b^2 - a^2. */
-static void count_marks(Marks *marks, Counted counted)
-{
-    word size = 0;
-    for (word g = 0; g < marks->groups; g++) {
-        for (uint64_t any = marks->any[g]; any; any &= any - 1) {
-            word w = 64 * g + __builtin_ctzll(any);
-            uint64_t several = marks->several[w];
-            for (uint64_t some = marks->some[w]; some; some &= some - 1) {
-                word cell = 64 * w + __builtin_ctzll(some), times = 1;
-                if (several && several & some & -some) times += marks->more[cell], marks->more[cell] = 0;
-                counted.pairs[cell] += times;
-                counted.squares[cell] += times * (2 * size + times);
-                size += times;
-            }
-            marks->some[w] = marks->several[w] = 0;
-        }
-        marks->any[g] = 0;
-    }
-}
-
-/* Find the cells of all scores of row i; return how many there are. */
-static word cells_of(const Edges *edges, const Block *block, Row *row, word i, int32_t *cells)
-{
-    if (block->code) {
-        row_until(row, block, i, INFINITY);
-        for (word j = 0; j < row->number; j++) cells[j] = (int32_t)edge_above(edges, row->score[j]) - 1;
-        return row->number;
-    }
-    const float *floats = row_at(block, i);
-    const double *doubles = row_at(block, i);
-    if (block->width == 4)
-        for (word j = 0; j < block->k; j++) cells[j] = (int32_t)edge_of_minus(edges, floats[j]) - 1;
-    else
-        for (word j = 0; j < block->k; j++) cells[j] = (int32_t)edge_of_minus(edges, doubles[j]) - 1;
-    return block->k;
-}
 
 static int ascend(const int32_t *cells, word number)
 {
@@ -174,17 +125,35 @@ static int ascend(const int32_t *cells, word number)
     return !falls;
 }
 
-/* Count the pairs of row i, and add its squared sizes; most scores come in order. */
-static void square_row(const Edges *edges, const Block *block, Row *row, word i, Marks *marks, Counted counted)
+static int by_number(const void *a, const void *b)
 {
-    int32_t *cells = row->starts;
-    word number = cells_of(edges, block, row, i, cells);
-    if (ascend(cells, number)) {
-        for (word j = 0; j < number; j++) counted.pairs[cells[j]]++, counted.squares[cells[j]] += 2 * j + 1;
-        return;
+    int32_t x = *(const int32_t *)a, y = *(const int32_t *)b;
+    return (x > y) - (x < y);
+}
+
+/* Find the cells of ascending scores. Those of the row before are near, and nearer if moved as far as the last one. */
+static void cells_of(const Edges *edges, const double *scores, word number, const int32_t *before, Found *found,
+                     int32_t *cells)
+{
+    for (word j = 0; j < number; j++) found[j] = found_at(edges, scores[j]); /* many at once come from memory */
+    for (word j = 0; j < number; j++) {
+        word moved = is_searched(found[j]) && j ? cells[j - 1] - before[j - 1] : 0;
+        cells[j] = (int32_t)(is_searched(found[j]) ? edge_among(edges, found[j], before[j] + moved + 1, scores[j])
+                                                   : edge_known(edges, found[j], scores[j])) - 1;
     }
-    for (word j = 0; j < number; j++) mark(marks, cells[j]);
-    count_marks(marks, counted);
+}
+
+/* Count the pairs of row i, and add its squared sizes: a set that grows to j labels adds 2 j - 1. Scores ascend, or
+   nearly. */
+static void square_row(const Edges *edges, const Block *block, Row *row, word i, int32_t *before, Counted counted)
+{
+    int32_t *cells = row->starts; /* of buckets, which nobody needs any more */
+    row->in_order = 1;
+    look(row, block, i, -INFINITY, INFINITY);
+    cells_of(edges, row->score, row->number, before, (Found *)row->spare, cells);
+    memcpy(before, cells, sizeof *cells * (size_t)row->number);
+    if (!ascend(cells, row->number)) qsort(cells, (size_t)row->number, sizeof *cells, by_number);
+    for (word j = 0; j < row->number; j++) counted.pairs[cells[j]]++, counted.squares[cells[j]] += 2 * j + 1;
 }
 
 #endif

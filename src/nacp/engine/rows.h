@@ -340,7 +340,7 @@ typedef struct {
     double guess;   /* a cut to begin with */
     double usual;   /* how many labels of a row could be skipped, about; */
     double aims[2]; /* and near which entries the lower and the upper limit are passed */
-    int in_order;   /* whether many labels are wanted in the order of their scores, where they need not be */
+    int in_order;   /* whether labels are wanted in the order of their scores, where they need not be */
 } Row;
 
 #define MORE 16 /* numbers may be written after the last one */
@@ -1040,12 +1040,23 @@ static void row_within(Row *row, const Block *block, word i, double low, double 
     row->aims[1] = most(entry(block, i, row->column[row->number - 1]), SMALLEST_CUT);
 }
 
+/* Put what was collected of a row in order. */
+static void row_sort(Row *row, const Block *block)
+{
+    uint64_t *sorted = row->words;
+    if (row->number > VERY_FEW && row->number <= block->lanes->network)
+        sort_by_network(row->words, sorted = row->spare, row->number);
+    else
+        sort_words(row->words, row->spare, row->number);
+    if (sorted == row->spare) row->spare = row->words, row->words = sorted;
+}
+
 /* The score is -p: nothing has to be put in order. */
 static void row_minus_p(Row *row, const Block *block, word i, double limit)
 {
     row->cut = limit < INFINITY ? -limit : 0;
     row->number = row->collected = collect(block, i, row->cut, INFINITY, row->words);
-    if (row->in_order && row->number > MANY) sort_many(row->words, row->spare, row->number);
+    if (row->in_order) row_sort(row, block);
     score_minus_p(row, block, i);
 }
 
