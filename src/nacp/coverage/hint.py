@@ -72,11 +72,11 @@ def hint_from(
     net = np.zeros((len(tallies), len(held) + 1), dtype=np.int64)
     weighed = guess.weighed(tallies[:, :, held].swapaxes(0, 1))
     np.cumsum(weighed[1] - weighed[2], axis=1, out=net[:, 1:])
-    some = search.edges[:-1:_ALIKE]
-    net = net[:, np.searchsorted(ENDS[1:][held], some, side="right")]
+    eighth = search.edges[:-1:_ALIKE]
+    net = net[:, np.searchsorted(ENDS[1:][held], eighth, side="right")]
     scale = np.sqrt(len(tallies)) / rows * guess.unit
     error = np.std(net.astype(np.float64), axis=0, ddof=1) * scale
-    error = tuning().hint_errors * np.hypot(error, guess.label_error(some, n))
+    error = tuning().hint_errors * np.hypot(error, guess.label_error(eighth, n))
     error = np.repeat(error, _ALIKE)[: len(clean)]
     upto = search.upto[0] * (n / guess.n)  # pairs
 

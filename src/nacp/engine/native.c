@@ -508,7 +508,6 @@ static void tally_floats(word *pairs, const Block *block, word i)
 }
 
 /* Whether a row is looked at in one pass, and checked on the way: floats, with some beyond a limit, of score -p. */
-
 static int sweeps(const Tally *tally, const Block *block)
 {
     return !block->code && !block->kept.starts && !block->hashing.keys && block->width == 4 && block->k <= SWEPT &&

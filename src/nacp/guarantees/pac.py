@@ -160,7 +160,8 @@ class BetsQuestion(OrderedQuestion):
         if self.coverage.bets_on_any:
             # Rows that have to be read are taken some at a time: soon those that were kept will do.
             kept = self.coverage.sample.kept
-            self.most_rows = None if kept is None or kept.has(self.upto) else max(self.most_rows, _READ, self._bets.seen // 4)
+            most = max(self.most_rows, _READ, self._bets.seen // 4)
+            self.most_rows = None if kept is None or kept.has(self.upto) else most
 
     def settled(self, alphas: list[float], starts: Ints) -> Ints:
         """Return for each alpha the place above the last one where a bet was not won, from a start on."""

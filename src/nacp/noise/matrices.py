@@ -250,10 +250,12 @@ class DenseMatrix(ClassMatrix):
     # Not by @: the threads of a library that multiplies matrices are busy for a while after that, and were in
     # the way of those that read the next rows. HPS with two threads took 1.4 times as long.
     def push(self, weights: Floats) -> Floats:
-        return np.einsum("i,ij->j", weights, self.values)
+        found: Floats = np.einsum("i,ij->j", weights, self.values)
+        return found
 
     def pull(self, values: Floats) -> Floats:
-        return np.einsum("ij,j->i", self.values, values)
+        found: Floats = np.einsum("ij,j->i", self.values, values)
+        return found
 
     def mean_square(self, inverse: ClassMatrix) -> float:
         return float(np.einsum("ij,ji->i", self.values, inverse.dense() ** 2).mean())
