@@ -258,7 +258,7 @@ def test_noisy_labels_help_where_they_say_something_and_never_cost_much():
 
 
 def test_a_noise_model_that_the_pilot_contradicts_changes_nothing():
-    """By it sets were larger than those of the checked labels alone. One that may be right is heard: see above."""
+    """By it sets were larger than those of the checked labels alone; one that may be right is heard."""
     probs, truth, noisy = points(3000, 5, 31)
     clean = (np.arange(0, 3000, 10), truth[::10])
     unsaid, perverse = {}, {"noise": PERVERSE}

@@ -29,8 +29,8 @@ from nacp.scores import SCORES, Score, ScoreLike, as_score
 _MISSED_INSIDE, _MOST_OUTSIDE = 0.3, 0.4
 # There must be enough of these even if their share is so many standard deviations smaller than in the pilot.
 _SURELY, _FEWEST = 4.0, 3
-# A noise model is not heard if a label of the pilot is, by the mean of logarithms, half as probable under it as
-# under the pilot's guess. None is less probable than this: classifiers say 0 of labels that come all the same.
+# A noise model is not heard if labels of the pilot are, by the mean of logarithms, half as probable under it
+# as under the guess. None is less probable than this: classifiers say 0 of labels that come all the same.
 _FAR_LESS, _LEAST = float(np.log(2)), 1e-6
 
 
