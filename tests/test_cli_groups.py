@@ -127,8 +127,8 @@ def test_groups_of_classes(folder, points, kind):
             ["--groups", "one.csv"],
             "'one' (1 point); a group needs about 186 points; pass \"--small all\"",
         ),
-        (["--simultaneous"], "--simultaneous has no effect without groups"),
-        (["--small", "merge"], "--small has no effect without groups"),
+        (["--simultaneous"], "--simultaneous has no effect without groups; give --groups or --by class"),
+        (["--small", "merge"], "--small has no effect without groups; give --groups or --by class"),
     ],
 )
 def test_what_is_wrong_gets_a_sentence(folder, options, said):

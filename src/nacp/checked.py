@@ -297,6 +297,7 @@ def choose_audit(
             "budget",
             f"must be at most {rows.n - aside:,} for {rows.n:,} points, of which {aside:,} are the pilot",
             found=f"{budget:,}", remedy="or check all labels, and pass them as clean=",
+            spoken="or check all labels, and give them as --clean",
         )  # fmt: skip
     pilot, others = planned(rows.n, aside, seed)
     sample = Sample(rows, numbers, score)
