@@ -257,6 +257,17 @@ def test_noisy_labels_help_where_they_say_something_and_never_cost_much():
     assert worse.mean() <= 3 * worse.std() / math.sqrt(runs)
 
 
+def test_a_noise_model_that_the_pilot_contradicts_changes_nothing():
+    """By it sets were larger than those of the checked labels alone; one that may be right is heard."""
+    probs, truth, noisy = points(3000, 5, 31)
+    clean = (np.arange(0, 3000, 10), truth[::10])
+    unsaid, perverse = {}, {"noise": PERVERSE}
+    found = [nacp.calibrate(probs, noisy, clean=clean, **options) for options in (unsaid, perverse)]
+    assert found[0] == found[1]
+    plans = [nacp.choose_audit(probs, noisy, budget=200, **options) for options in (unsaid, perverse)]
+    assert (plans[0].rows == plans[1].rows).all()
+
+
 MISSING = {
     "-1": lambda full: full,
     "nan": lambda full: np.where(full < 0, np.nan, full),

@@ -51,6 +51,25 @@ def calibrated(folder, *options):
     return done, out
 
 
+@pytest.mark.parametrize("kind", ["rows", "classes"])
+def test_one_threshold_is_measured_in_each_group(folder, points, kind):
+    """To see that "90% overall" hides a group that is covered less, before there are thresholds by group."""
+    probs, labels, _, groups = points
+    done, out = calibrated(folder)
+    assert done.exit_code == 0, done.output
+    kinds = {name: "few" if i < 3 else "many" for i, name in enumerate(NAMES)}
+    (folder / "kinds.json").write_text(json.dumps(kinds))
+    given = f"{folder / 'test.csv'}:hospital" if kind == "rows" else folder / "kinds.json"
+    told = run(
+        "evaluate", out, folder / "test.csv", f"{folder / 'test.csv'}:truth", "--groups", given, "--json"
+    )
+    sets = nacp.load(out).predict_set(probs[2000:])
+    of = groups[2000:] if kind == "rows" else kinds
+    wanted = nacp.evaluate(sets, np.array(NAMES)[labels[2000:]], groups=of).to_dict()
+    assert json.loads(told.stdout)["groups"] == wanted["groups"]
+    assert json.loads(told.stdout)["verdict"]["group"] is None
+
+
 def test_groups_of_rows_from_a_column_of_the_table(folder, points):
     probs, labels, noisy, groups = points
     done, out = calibrated(folder, "--groups", f"{folder / 'cal.csv'}:hospital")
@@ -108,8 +127,8 @@ def test_groups_of_classes(folder, points, kind):
             ["--groups", "one.csv"],
             "'one' (1 point); a group needs about 186 points; pass \"--small all\"",
         ),
-        (["--simultaneous"], "--simultaneous has no effect without groups"),
-        (["--small", "merge"], "--small has no effect without groups"),
+        (["--simultaneous"], "--simultaneous has no effect without groups; give --groups or --by class"),
+        (["--small", "merge"], "--small has no effect without groups; give --groups or --by class"),
     ],
 )
 def test_what_is_wrong_gets_a_sentence(folder, options, said):

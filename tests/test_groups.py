@@ -199,8 +199,19 @@ def test_with_checked_labels_each_group_has_its_own(points):
         nacp.calibrate(
             probs, noisy, clean=(checked[::2], truth[checked[::2]]), groups=groups, small="all", **known
         )
-    with pytest.raises(nacp.InputError, match="clean has no effect on groups of classes yet"):
+    assert f"from {len(noisy):,} labels of" in str(cal)
+    assert " ".join(str(cal).split()).count("240 of them checked. group checked threshold")
+    assert [row[1] for row in cal.table()] == ["120", "120"]
+    with pytest.raises(
+        nacp.InputError, match="clean cannot be used for groups of classes; calibrate with the"
+    ):
         nacp.calibrate(probs, noisy, clean=(checked, truth[checked]), by="class")
+    mine = nacp.calibrate(probs[checked], truth[checked], noise=None, by="class", small="all")  # as it says
+    assert mine.noise is None
+    with pytest.raises(nacp.InputError, match="clean holds names such as 'cat'"):  # and not '3'
+        nacp.calibrate(probs, noisy, clean=([0, 1], [3, "cat"]))
+    with pytest.raises(nacp.InputError, match=r"0 \(1 checked label\).*of all labels there$"):
+        nacp.calibrate(probs, noisy, clean=([0, 1], truth[:2]), groups=groups)
 
 
 # The promises

@@ -240,3 +240,8 @@ def test_groups_of_rows_cost_what_as_many_points_do_and_all_at_once_more():
 def test_groups_that_cannot_be_planned_for_get_a_sentence(options, said):
     with pytest.raises(nacp.errors.InputError, match=said):
         nacp.plan(k=10, noise=0.2, **options)
+
+
+def test_a_share_of_nothing_is_not_taken_for_a_class():
+    with pytest.raises(nacp.InputError, match="shares of points, which must be positive"):
+        nacp.plan(k=10, noise=0.2, groups={"north": 0.5, "south": 0.5, "east": 0})

@@ -275,7 +275,10 @@ def calibrate(
     check_flag("simultaneous", simultaneous)
     if groups is None and by is None and (simultaneous or small != "error"):
         said = "simultaneous" if simultaneous else "small"
-        raise InputError(said, "has no effect without groups", remedy="pass groups= or by=")
+        raise InputError(
+            said, "has no effect without groups", remedy="pass groups= or by=",
+            spoken="give --groups or --by class",
+        )  # fmt: skip
     check_aligned(groups, probs)
     check_aligned(groups, labels, "labels")
     if clean is not None:

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from nacp._types import Bools, Ints
+from nacp._types import Bools, Floats, Ints
 from nacp.calibration import Calibration
 from nacp.checks import check_count, check_fraction
 from nacp.coverage import Rule, Sample
@@ -29,6 +29,9 @@ from nacp.scores import SCORES, Score, ScoreLike, as_score
 _MISSED_INSIDE, _MOST_OUTSIDE = 0.3, 0.4
 # There must be enough of these even if their share is so many standard deviations smaller than in the pilot.
 _SURELY, _FEWEST = 4.0, 3
+# A noise model is not heard if labels of the pilot are, by the mean of logarithms, half as probable under it
+# as under the guess. None is less probable than this: classifiers say 0 of labels that come all the same.
+_FAR_LESS, _LEAST = float(np.log(2)), 1e-6
 
 
 def for_checked(
@@ -169,20 +172,39 @@ def checked_calibrations(
 def guessing_noise(sample: Sample, noise: NoiseLike | Unsaid, pilot: Ints) -> Noise:
     """Return the noise by which the pilot is judged: as given, or uniform at a rate that its points suggest.
 
-    That is the rate at which the mean probability of the given labels would be what it is.
+    That is the rate at which the mean probability of the given labels would be what it is. A given model is
+    not heard if the pilot's labels are far less probable under it: it would part points in the wrong place,
+    and sets would be larger than those of the checked labels alone.
     """
-    if not isinstance(noise, Unsaid):
-        return noise_for(noise, sample.k) or UniformNoise(0.0)
+    given = None if isinstance(noise, Unsaid) else noise_for(noise, sample.k) or UniformNoise(0.0)
     if not len(pilot) or not sample.score.takes_probabilities:
-        return UniformNoise(0.2)
+        return UniformNoise(0.2) if given is None else given
     own = square = 0.0
-    for where in row_slices(len(pilot), sample.k):
-        rows = pilot[where]
-        block = sample.rows.whole(rows).astype(np.float64)
-        own += float(block[np.arange(len(rows)), sample.labels[rows]].sum())
+    for block, labels in _pilot_blocks(sample, pilot):
+        own += float(block[np.arange(len(labels)), labels].sum())
         square += float((block**2).sum())
     chance = len(pilot) / sample.k
-    return UniformNoise(float(np.clip(1 - (own - chance) / max(square - chance, 1e-9), 0.02, 0.9)))
+    guess = UniformNoise(float(np.clip(1 - (own - chance) / max(square - chance, 1e-9), 0.02, 0.9)))
+    if given is None:
+        return guess
+    less = _log_probable(sample, guess, pilot) - _log_probable(sample, given, pilot)
+    return guess if less > _FAR_LESS else given
+
+
+def _pilot_blocks(sample: Sample, pilot: Ints) -> Iterator[tuple[Floats, Ints]]:
+    """Yield the probabilities and the given labels of the pilot, some rows at a time."""
+    for where in row_slices(len(pilot), sample.k):
+        yield sample.rows.whole(pilot[where]).astype(np.float64), sample.labels[pilot[where]]
+
+
+def _log_probable(sample: Sample, noise: Noise, pilot: Ints) -> float:
+    """Return the mean logarithm of how probable the pilot's labels are, by the classifier and a model."""
+    matrix, found = noise.matrix(sample.k), 0.0
+    for block, labels in _pilot_blocks(sample, pilot):
+        share = (block * matrix.rest(np.arange(sample.k)[None], labels[:, None])).sum(axis=1)
+        share += block[np.arange(len(labels)), labels] * matrix.own[labels]
+        found += float(np.log(np.maximum(share, _LEAST)).sum())
+    return found / len(pilot)
 
 
 def chosen_share(outside: float, alpha: float) -> float:
@@ -275,6 +297,7 @@ def choose_audit(
             "budget",
             f"must be at most {rows.n - aside:,} for {rows.n:,} points, of which {aside:,} are the pilot",
             found=f"{budget:,}", remedy="or check all labels, and pass them as clean=",
+            spoken="or check all labels, and give them as --clean",
         )  # fmt: skip
     pilot, others = planned(rows.n, aside, seed)
     sample = Sample(rows, numbers, score)

@@ -51,7 +51,7 @@ def cluster_classes(
     probs, labels, noise, score, classes, normalize, from_logits
         As in `calibrate`. These points must not be used to calibrate: set some aside.
     clusters : int
-        How many clusters. Classes with fewer than 10 points are in a further one, by name that number.
+        How many clusters, at the most. Classes with fewer than 10 points are in a further one, the last.
     random_state : int, default=0
         The seed of k-means.
 

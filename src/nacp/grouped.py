@@ -257,21 +257,26 @@ class GroupedCalibration:
         save_grouped(self, path)
 
     def table(self) -> list[tuple[str, str, str, str]]:
-        """Return for each group its name, points, threshold and estimated coverage, or why there is none."""
+        """Return for each group its name, points, threshold and estimated coverage, or why there is none.
+
+        Where labels were checked, the points are those.
+        """
         found = []
         for name, cal in self.groups.items():
             pooled = " (pooled)" if name in self.pooled else ""
+            points = f"{cal.n if cal.checked is None else cal.checked:,}"
             if cal.obstacle is None:
-                found.append((f"{name}{pooled}", f"{cal.n:,}", f"{cal.threshold:.6g}", f"{cal.estimate:.4f}"))
+                found.append((f"{name}{pooled}", points, f"{cal.threshold:.6g}", f"{cal.estimate:.4f}"))
             else:
-                found.append((f"{name}{pooled}", f"{cal.n:,}", "all labels", cal.obstacle))
+                found.append((f"{name}{pooled}", points, "all labels", cal.obstacle))
         return found
 
     def __str__(self) -> str:
         cal, rows = self.calibrations[0], self.table()
         named = "given" if cal.noise is None else "noisy"
         who = "rows" if self.members is None else "classes"
-        shown = [("group", "points", "threshold", "estimated coverage"), *rows[:_SHOWN]]
+        counts = "points" if cal.checked is None else "checked"
+        shown = [("group", counts, "threshold", "estimated coverage"), *rows[:_SHOWN]]
         widths = [max(len(row[i]) for row in shown) for i in range(3)]
         lines = "\n".join(
             wrapped(f"{name:<{widths[0]}}  {points:>{widths[1]}}  {threshold:>{widths[2]}}  {last}", "    ")
@@ -280,6 +285,9 @@ class GroupedCalibration:
         more = f"\nand {len(rows) - _SHOWN:,} groups more" if len(rows) > _SHOWN else ""
         warned = "".join(f"Warning: {sentence}.\n" for sentence in self.warnings)
         source = f"{counted(self.n, f'{named} label')} of {cal.k:,} classes"
+        if cal.checked is not None:
+            checked = sum(each.checked or 0 for each in self.calibrations)
+            source = f"{counted(self.n, 'label')} of {cal.k:,} classes, {checked:,} of them checked"
         head = wrapped(
             f"{warned}Sets {{l : S(x, l) <= the threshold of its group}}, {counted(len(rows), 'group')} of "
             f"{who}, S = {cal.score!r}, from {source}."

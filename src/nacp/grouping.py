@@ -168,7 +168,11 @@ def checked_groups(
 ) -> list[GroupedCalibration]:
     """Return for each alpha a calibration by group of rows, from checked labels."""
     if grouping.of_classes:
-        raise InputError("clean", "has no effect on groups of classes yet", remedy="pass noise= instead")
+        raise InputError(
+            "clean", "cannot be used for groups of classes",
+            remedy="calibrate with the checked points alone, and noise=None",
+            spoken='calibrate with the checked points alone, and "--noise none"',
+        )  # fmt: skip
     if audit.plan is not None:
         raise InputError("audit", "chose points for all groups together", remedy="check labels at random")
     if small == "merge":
@@ -365,21 +369,26 @@ def _refuse_small(result: GroupedCalibration, noise: Noise | None, grouping: Gro
     if not result.infinite:
         return
     some = [(name, cal) for name, cal in result.groups.items() if cal.obstacle is not None]
-    points = [cal.n if cal.checked is None else cal.checked for _, cal in some]
+    checked = some[0][1].checked is not None
+    points = [cal.checked if checked else cal.n for _, cal in some]
+    what = "checked label" if checked else "point"
+    pool, spoken = (
+        f", or {way} to pool them" * (not checked) for way in ('small="merge"', '"--small merge"')
+    )
     shown = ", ".join(
-        f"{name!r} ({counted(number, 'point')})"
+        f"{name!r} ({counted(number or 0, what)})"
         for (name, _), number in zip(some[:5], points[:5], strict=True)
     )
     more = f" and {len(some) - 5:,} more" if len(some) > 5 else ""
     each = result.calibrations[0].guarantee
     needed = points_needed(each, noise, result.k, result.alpha, of_classes=grouping.of_classes)
     about = f": {some[0][1].obstacle}"
-    if needed is not None and points[0] < needed:
-        about = f"; a group needs about {counted(needed, 'point')}"
+    if needed is not None and (points[0] or 0) < needed:
+        about = f"; a group needs about {counted(needed, what)}"
     raise InputError(
         "groups" if result.members is None or len(result.names) < result.k else "by",
         f"has {len(some):,} of {len(result.names):,} groups in which no threshold keeps the promise, as "
         f"{shown}{more}{about}",
-        remedy='pass small="all" for sets of all labels there, or small="merge" to pool them',
-        spoken='pass "--small all" for sets of all labels there, or "--small merge" to pool them',
+        remedy=f'pass small="all" for sets of all labels there{pool}',
+        spoken=f'pass "--small all" for sets of all labels there{spoken}',
     )

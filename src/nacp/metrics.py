@@ -175,14 +175,20 @@ def evaluate(
     if groups is None:
         counts = sets.counted(labels, numbers) if isinstance(sets, LazySets) else set_counts(sets, numbers)
         return _summary(counts, level)
-    if isinstance(groups, Mapping):
-        names, places = check_class_groups(groups, sets.k, sets.classes)
-        grouping = names, places[numbers]
-    else:
-        check_aligned(groups, labels, "labels")
-        grouping = check_row_groups(groups, len(sets))
+    check_aligned(groups, labels, "labels")
+    grouping = groups_of_points(groups, numbers, sets.k, sets.classes)
     here = sets.compute() if isinstance(sets, LazySets) else sets
     return summarize(here.contains(labels), here.sizes, numbers, level, grouping)
+
+
+def groups_of_points(
+    groups: Any, labels: Ints, k: int, classes: tuple[Any, ...] | None
+) -> tuple[tuple[Any, ...], Ints]:
+    """Return the names of groups, of rows or of classes, and which of them each point has."""
+    if not isinstance(groups, Mapping):
+        return check_row_groups(groups, len(labels))
+    names, places = check_class_groups(groups, k, classes)
+    return names, places[labels]
 
 
 def summarize(

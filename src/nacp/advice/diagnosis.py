@@ -218,7 +218,10 @@ def diagnose(
         for name, given in (("clean", clean), ("audit_probs", audit_probs), ("audit_labels", audit_labels)):
             if given is not None:
                 raise InputError(
-                    name, "cannot be used with a calibration by group", remedy="evaluate sets with groups="
+                    name,
+                    "cannot be used with a calibration by group",
+                    remedy="evaluate sets with groups=",
+                    spoken="ask nacp evaluate --groups",
                 )
         in_memory("probs", probs, "with groups")
         check_aligned(groups, probs)

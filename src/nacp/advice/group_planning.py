@@ -67,7 +67,9 @@ def _shares(groups: Any, by: Any, k: int) -> tuple[tuple[Any, ...], Floats, Ints
     """Return names, the share of points of each, and for groups of classes the group of each class."""
     if isinstance(groups, Mapping) and groups and by is None:
         values = list(groups.values())
-        if all(isinstance(value, float | np.floating) for value in values):
+        if any(isinstance(value, float | np.floating) for value in values) and all(
+            isinstance(value, int | float | np.number) for value in values
+        ):
             shares = np.array(values, dtype=np.float64)
             if not (shares > 0).all() or abs(shares.sum() - 1) > 1e-6:
                 raise InputError(

@@ -114,6 +114,15 @@ RowGroups = Annotated[
         show_default=False,
     ),
 ]
+MeasuredGroups = Annotated[
+    str | None,
+    typer.Option(
+        "--groups",
+        help="The group of each row, or of each class: coverage is measured in each.",
+        metavar="FILE",
+        show_default=False,
+    ),
+]
 By = Annotated[Literal["class"] | None, typer.Option(help="A threshold for each class.", show_default=False)]
 Simultaneous = Annotated[
     bool, typer.Option("--simultaneous", help="Promise all groups at once: delta is divided among them.")

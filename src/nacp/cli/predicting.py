@@ -19,7 +19,7 @@ from nacp.cli.models import read_calibration
 from nacp.cli.outputs import SET_ENDINGS, Sets, check_output, most_probable_first, write_sets
 from nacp.cli.terminal import complain, progress_of, show, show_verdict
 from nacp.errors import InputError
-from nacp.metrics import Evaluation, summarize
+from nacp.metrics import Evaluation, groups_of_points, summarize
 from nacp.points import check_labels, known_groups
 from nacp.tuning import tuning
 from nacp.wrapping import on_one_line, width, wrapped
@@ -120,6 +120,7 @@ def predict_command(
     "evaluate",
     "nacp evaluate cal.json test.npy truth.npy",
     "nacp evaluate cal.json test.csv test.csv:truth",
+    "nacp evaluate cal.json test.npy truth.npy --groups test.csv:hospital",
     "nacp evaluate cal.json test.npz:probs test.npz:labels --json",
 )
 def evaluate_command(
@@ -127,7 +128,7 @@ def evaluate_command(
     probs: options.Probs,
     labels: options.Truth,
     no_empty: NoEmpty = False,
-    groups: options.RowGroups = None,
+    groups: options.MeasuredGroups = None,
     separator: options.Separator = None,
     quiet: options.Quiet = False,
     as_json: options.Json = False,
@@ -146,7 +147,11 @@ def evaluate_command(
     _repeat_warnings(cal)
     with progress_of(f"reading {probs}", quiet):
         matrix, true, _ = read_points(probs, labels, cal.classes, k=cal.k, groups=groups)
-        grouping = _read_row_groups(cal, groups, len(matrix))
+        grouping = measured = None
+        if isinstance(cal, nacp.GroupedCalibration):
+            grouping = _read_row_groups(cal, groups, len(matrix))
+        elif groups is not None:
+            measured = read_groups(groups, len(matrix), cal.classes)
     covered, sizes = np.empty(len(matrix), dtype=bool), np.empty(len(matrix), dtype=np.int64)
     with progress_of("evaluating", quiet, len(matrix)) as said:
         done = 0
@@ -158,6 +163,8 @@ def evaluate_command(
     places = None
     if isinstance(cal, nacp.GroupedCalibration):
         places = cal.names, cal.places(numbers, grouping)
+    elif measured is not None:
+        places = groups_of_points(measured, numbers, cal.k, cal.classes)
     result = summarize(covered, sizes, numbers, cal.alpha, places)
     by_class = class_coverage(covered, numbers, cal.k, classes=cal.classes)
     verdict = nacp.judge(cal, result)

@@ -14,6 +14,7 @@ from nacp.coverage.crossing import ROUNDING
 from nacp.guarantees.base import Finding
 from nacp.stats.counts import allowed_misses
 from nacp.stats.strata import hits_needed_inside
+from nacp.wrapping import counted
 
 
 def exact(coverage: AuditedCoverage, alphas: Sequence[float], delta: float) -> list[Finding]:
@@ -27,7 +28,7 @@ def exact(coverage: AuditedCoverage, alphas: Sequence[float], delta: float) -> l
             continue
         least = math.ceil(math.log(1 / delta) / -math.log1p(-alpha))
         more = f"; {least} at the least are needed" if coverage.m < least else ""
-        why = f"with {coverage.m} checked labels no smaller sets pass the test{more}"
+        why = f"with {counted(coverage.m, 'checked label')} no smaller sets pass the test{more}"
         found.append(Finding(np.inf, 1.0, 0.0, why, deviation=0.0))
     return found
 
@@ -74,7 +75,8 @@ def exchange(coverage: AuditedCoverage, alphas: Sequence[float]) -> list[Finding
             continue
         why = "too many of the checked labels have an infinite score"
         if rank > m:
-            why = f"{m} checked labels are too few: {math.ceil(1 / alpha) - 1} are needed"
+            needed = math.ceil(1 / alpha - 1e-9) - 1
+            why = f"with {counted(m, 'checked label')} no finite threshold will do: {needed} are needed"
         found.append(Finding(np.inf, 1.0, added, why))
     return found
 

@@ -257,7 +257,7 @@ def check_labels(
     if array.dtype.kind in "USO":
         raise InputError(
             name,
-            f"holds names such as {array.tolist()[0]!r}",
+            f"holds names such as {max(array.tolist(), key=lambda name: not str(name).isdecimal())!r}",
             remedy=f"pass classes= with the names of the {k:,} classes, in the order of the columns",
             spoken="give --classes FILE with the names of the classes, in the order of the columns",
         )

@@ -105,7 +105,11 @@ def grouped(cal: "GroupedCalibration") -> str:
         "Calibration by group",
         *(sentence(f"{warning}.", name="Warning") for warning in cal.warnings),
         facts(told),
-        table(("group", "labels", "threshold", "estimated coverage"), rows[:_SHOWN], left=(0, 3)),
+        table(
+            ("group", "checked" if checked else "labels", "threshold", "estimated coverage"),
+            rows[:_SHOWN],
+            left=(0, 3),
+        ),
         *more,
         sentence(f"{cal.promise}.", name="Promised"),
     )

@@ -169,7 +169,8 @@ def _coverage(axis: Axis, cal: GroupedCalibration, found: tuple[float, float, fl
 def _table(groups: Groups) -> str:
     cal, covered = groups.calibration, _coverages(groups)
     measured = groups.own is not None
-    header = ["group", "labels", "threshold", "estimated coverage"]
+    counts = "labels" if cal.calibrations[0].checked is None else "checked"
+    header = ["group", counts, "threshold", "estimated coverage"]
     header += ["on test points", "with one threshold"] * measured
     rows = []
     for name, (points, threshold, estimate) in zip(cal.names, (row[1:] for row in cal.table()), strict=True):

@@ -142,7 +142,10 @@ def make_report(
     given = {"simultaneous": simultaneous, "small": small != "error", "test_groups": test_groups is not None}
     for name in given:
         if grouped is None and given[name]:
-            raise InputError(name, "has no effect without groups", remedy="pass groups= or by=")
+            raise InputError(
+                name, "has no effect without groups", remedy="pass groups= or by=",
+                spoken="give --groups or --by class",
+            )  # fmt: skip
     contents = gather(
         probs, labels, noise=noise, clean=clean, alpha=check_fraction("alpha", alpha), score=score,
         guarantee=guarantee, delta=delta, crossing=crossing, classes=classes, normalize=normalize,
