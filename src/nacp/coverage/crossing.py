@@ -129,23 +129,17 @@ class Search:
         Neighbouring cells without pairs are joined.
         """
         self._known = None
-        held = np.flatnonzero(tally[0] > 0)
-        sums = np.zeros((3, len(held) + 1), dtype=np.int64)
-        np.cumsum(self.estimator.weighed(tally[:, held]), axis=1, out=sums[:, 1:])
-        # The ends of each cell that holds pairs, and how many such cells there are below.
-        last = np.append(held[1:] != held[:-1] + 1, np.ones(len(held[:1]), dtype=bool))
-        place, below = (np.repeat(each, 1 + last) for each in (held, np.arange(len(held))))
-        upper = (np.cumsum(1 + last) - 1)[last]
-        place[upper] += 1
-        below[upper] += 1
-        new = edges[place]
-        unknown = (self.edges[np.searchsorted(self.edges, new)] != new) | (new == np.inf)
-        start = self.upto[:, [np.searchsorted(self.edges, edges[0])]]
-        upto = start + sums[:, below[unknown]]
-        merged = np.concatenate([self.edges[:-1], new[unknown]])
-        order = np.argsort(merged, kind="stable")  # two parts that are in order
-        self.edges = merged[order]
-        self.upto = np.concatenate([self.upto[:, :-1], upto], axis=1)[:, order]
+        # The ends of each cell that holds pairs; from one to the next there is one such cell, or none.
+        held = tally[0] > 0
+        ends = np.append(held, False)
+        ends[1:] |= held
+        place = ends.nonzero()[0]
+        upto = np.zeros((3, len(place)), dtype=np.int64)
+        self.estimator.weighed(tally.take(place[:-1], axis=1)).cumsum(axis=1, out=upto[:, 1:])
+        upto += self.upto[:, [self.edges.searchsorted(edges[0])]]
+        # Of an edge that was known, what was known of it stays.
+        self.edges, first = np.unique(np.concatenate([self.edges[:-1], edges[place]]), return_index=True)
+        self.upto = np.concatenate([self.upto[:, :-1], upto], axis=1).take(first, axis=1)
         if self.edges[-1] < np.inf:
             self.edges = np.append(self.edges, np.inf)
             self.upto = np.append(self.upto, self.upto[:, -1:], axis=1)

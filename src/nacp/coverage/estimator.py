@@ -64,7 +64,7 @@ class Estimator:
                 each = own[labels] * self._parts
                 self._own_unit, weights = whole(each[order], np.abs(each).max(), largest, points)
             self._upto = np.cumsum(_signed(np.append(0, weights)), axis=1)
-        self._own_size = float(np.sqrt(np.mean(own[labels] ** 2)))
+        self._own_by_label, self._labels = own, labels
 
         self.unit, self.constant = rest_unit(inverse, points)
         diagonal = inverse.diagonal - own
@@ -90,8 +90,8 @@ class Estimator:
 
     def label_error(self, q: Floats, points: int) -> Floats:
         """Return the standard error of the labels' part at q, if they are a random part of so many points."""
-        share = self.labels_upto(q) / len(self.label_scores)
-        return self._own_size * np.sqrt(share * (1 - share) / self.n * (1 - self.n / points))
+        share, own = self.labels_upto(q) / len(self.label_scores), self._own_by_label[self._labels]
+        return float(np.sqrt(np.mean(own**2))) * np.sqrt(share * (1 - share) / self.n * (1 - self.n / points))
 
     def _own(self, labels: Ints) -> Ints:
         """Return what the first so many labels gain and lose."""
@@ -99,14 +99,14 @@ class Estimator:
 
     def labels_upto(self, q: Floats) -> Ints:
         """Return how many given labels score at most q."""
-        return np.searchsorted(self.label_scores, q, side="right")
+        return self.label_scores.searchsorted(q, side="right")
 
     def parts(self, q: Floats, gains: Ints, losses: Ints) -> tuple[Floats, Floats, Floats]:
         """Return the part of n F^c-hat that rises with q, the one that falls, and F^c-hat.
 
         `gains` and `losses` are those of the pairs that score at most q.
         """
-        labels, every = self.labels_upto(q), np.isposinf(q)
+        labels, every = self.labels_upto(q), q == np.inf
         own = self._own(labels) * self._own_unit
         rising = own[0] + np.where(every, self._totals[0], gains * self.unit)
         falling = own[1] + np.where(every, self._totals[1], losses * self.unit)
@@ -130,7 +130,7 @@ class Estimator:
 
     def tally(self, counted: Ints) -> Tally:
         """Return what was counted in all cells as a tally; equal weights are counted, not added."""
-        cells = np.flatnonzero(counted[0] > 0)
+        cells = (counted[0] > 0).nonzero()[0]
         below, upto = self.labels_upto(ENDS[cells]), self.labels_upto(EDGES[cells])
         own = labels = upto - below
         own_unit, unit, pairs = self._own_value, self.unit, counted[0, cells]

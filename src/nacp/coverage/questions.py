@@ -103,6 +103,8 @@ class TallyQuestion(Question):
 
     def within_limit(self) -> Ints:
         """Return the tally with all that lies above the limit in the last cell."""
+        if self.limit == np.inf:
+            return self.found
         found = self.found.copy()
         beyond = np.searchsorted(EDGES, self.limit, side="right")
         found[:, -1] = found[:, beyond:].sum(axis=1)
