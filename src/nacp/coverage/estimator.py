@@ -68,7 +68,8 @@ class Estimator:
 
         self.unit, self.constant = rest_unit(inverse, points)
         diagonal = inverse.diagonal - own
-        totals = np.stack(inverse.row_sums()) + np.stack([np.maximum(diagonal, 0), np.minimum(diagonal, 0)])
+        positive, negative = inverse.row_sums()
+        totals = np.array([positive + np.maximum(diagonal, 0), negative + np.minimum(diagonal, 0)])
         counts = np.bincount(labels, self._parts, minlength=len(own))
         self._totals: Floats = np.abs(totals @ counts) * (1 + 1e-9)
 
@@ -126,7 +127,7 @@ class Estimator:
         if self.constant is None:
             return tally
         pairs = tally[0]
-        return np.stack([pairs, pairs * max(self.constant, 0), pairs * max(-self.constant, 0)])
+        return np.array([pairs, pairs * max(self.constant, 0), pairs * max(-self.constant, 0)])
 
     def tally(self, counted: Ints) -> Tally:
         """Return what was counted in all cells as a tally; equal weights are counted, not added."""
@@ -150,14 +151,14 @@ class Estimator:
 
 def _signed(weights: Ints) -> Ints:
     """Return gains and losses."""
-    return np.stack([np.maximum(weights, 0), np.maximum(-weights, 0)])
+    return np.array([np.maximum(weights, 0), np.maximum(-weights, 0)])
 
 
 def _ascending(scores: Floats) -> Floats:
     """Return scores in order; those that are as narrow as float32, as -p often is, in half the time."""
     with np.errstate(over="ignore"):
         narrow = scores.astype(np.float32)
-    if not np.array_equal(narrow, scores):
+    if (narrow != scores).any():
         return np.sort(scores)
     return np.sort(narrow).astype(np.float64)
 
