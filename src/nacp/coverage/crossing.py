@@ -63,11 +63,11 @@ class Scan(NamedTuple):
         labels = np.zeros(len(distinct) + 1, dtype=np.int64)
         np.bincount(distinct.searchsorted(own), minlength=len(distinct)).cumsum(out=labels[1:])
         pairs = np.append(0, last + 1) - labels
-        weighed = estimator.weights(len(scores), weights)
-        sums = np.zeros((2, len(scores) + 1), dtype=np.int64)
-        np.cumsum([np.maximum(weighed, 0), weighed], axis=1, out=sums[:, 1:])
-        gains, net = sums.take(pairs, axis=1)
-        upto = base[:, None] + np.array([pairs, gains, gains - net])
+        sums = pairs[None]
+        if estimator.constant is None:
+            gains, net = (np.append(0, np.cumsum(part))[pairs] for part in (np.maximum(weights, 0), weights))
+            sums = np.array([pairs, gains, gains - net])
+        upto = base[:, None] + estimator.weighed(sums)
         return cls(distinct, estimator.clean_of(start + labels, upto[1] - upto[2]), upto)
 
     def crosses(self, target: float, rule: Rule) -> bool:

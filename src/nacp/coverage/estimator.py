@@ -10,6 +10,8 @@ in uniform noise, they are counts and nothing is rounded. Else F^c-hat is off by
 largest row sum of W: 1e-11 at 10^8 points times classes, and far less where the errors cancel.
 """
 
+import math
+
 import numpy as np
 
 from nacp._types import Floats, Ints
@@ -47,11 +49,11 @@ class Estimator:
             some = parts > 0
             label_scores, labels, self._parts = label_scores[some], labels[some], parts[some]
         own = inverse.own
-        self._own_value, largest = float(own[0]), np.abs(own).max()
+        self._own_value, largest = float(own[0]), float(np.abs(own).max())
         self.label_scores: Floats
         # Gains and losses: of any label, or up to it.
         self._alike, self._upto = np.zeros(2, dtype=np.int64), None
-        if self._parts is None and np.all(own == own[0]):
+        if self._parts is None and (own == own[0]).all():
             self._own_unit, weights = whole(own[:1], largest, largest, points)
             self.label_scores, self._alike = _ascending(label_scores), _signed(weights)[:, 0]
         else:
@@ -144,10 +146,6 @@ class Estimator:
             unit = abs(self.constant) * self.unit
         return Tally(self.n, self.k, cells, labels, pairs, own, gains, losses, (own_unit, unit))
 
-    def weights(self, pairs: int, weights: Ints) -> Ints:
-        """Return the weights of so many pairs: these ones, or all the same."""
-        return weights if self.constant is None else np.broadcast_to(np.int64(self.constant), pairs)
-
 
 def _signed(weights: Ints) -> Ints:
     """Return gains and losses."""
@@ -166,17 +164,20 @@ def _ascending(scores: Floats) -> Floats:
 def rest_unit(inverse: ClassMatrix, n: int) -> tuple[float, int | None]:
     """Return the unit of the pairs' weights, and the weight of all of them where it is one."""
     largest, row_sum = inverse.rest_bounds()
-    unit, _ = whole(np.zeros(1), largest, row_sum, n)
+    unit = unit_of(largest, row_sum, n)
     constant = inverse.constant_rest
     return unit, None if constant is None else round(constant / unit)
 
 
 def whole(values: Floats, largest: float, row_sum: float, n: int) -> tuple[float, Ints]:
-    """Return a unit at which n sums of at most `row_sum` fit into int64, and the values in it.
+    """Return the unit of values, and the values in it."""
+    unit = unit_of(largest, row_sum, n)
+    return unit, np.rint(values / unit).astype(np.int64)
+
+
+def unit_of(largest: float, row_sum: float, n: int) -> float:
+    """Return a unit at which n sums of at most `row_sum` fit into int64.
 
     The largest value is a whole number of units, so equal values are not rounded at all.
     """
-    if largest == 0:
-        return 1.0, np.zeros(len(values), dtype=np.int64)
-    unit = largest / np.floor(min(2.0**52, 2.0**62 * largest / (n * row_sum)))
-    return float(unit), np.rint(values / unit).astype(np.int64)
+    return float(largest / math.floor(min(2.0**52, 2.0**62 * largest / (n * row_sum)))) if largest else 1.0

@@ -117,8 +117,8 @@ class BetsQuestion(OrderedQuestion):
         self.coverage, self._grid, self._width = coverage, grid, high - low
         self._alphas = alphas
         # Where sets are the same up to the next place, so are the bets: they are placed there.
-        places = np.arange(len(grid)) if told_apart is None else np.flatnonzero(told_apart)
-        each = [places[np.searchsorted(places, start) :] for start in starts]
+        places = np.arange(len(grid)) if told_apart is None else told_apart.nonzero()[0]
+        each = [places[places.searchsorted(start) :] for start in starts]
         self._owner = np.repeat(np.arange(len(alphas)), [len(some) for some in each])
         self._place = np.concatenate(each)
         self._target = 1 - np.array(alphas)[self._owner]
@@ -152,7 +152,7 @@ class BetsQuestion(OrderedQuestion):
 
     def _next(self) -> None:
         """Learn what was lost, and say what is wanted next: at first many thresholds are open, soon few."""
-        still, lost = self._bets.open, np.flatnonzero(self._bets.lost)
+        still, lost = self._bets.open, self._bets.lost.nonzero()[0]
         np.maximum.at(self._failed, self._owner[lost], self._place[lost])
         self.done = not len(still)
         self.upto = self.coverage.upto(self._grid[self._place[still]].max(initial=-np.inf))
@@ -160,7 +160,11 @@ class BetsQuestion(OrderedQuestion):
         if self.coverage.bets_on_any:
             # Rows that have to be read are taken some at a time: soon those that were kept will do.
             kept = self.coverage.sample.kept
-            self.most_rows = None if kept is None or kept.has(self.upto) else max(self.most_rows, _READ, self._bets.seen // 4)
+            self.most_rows = (
+                None
+                if kept is None or kept.has(self.upto)
+                else max(self.most_rows, _READ, self._bets.seen // 4)
+            )
 
     def settled(self, alphas: list[float], starts: Ints) -> Ints:
         """Return for each alpha the place above the last one where a bet was not won, from a start on."""

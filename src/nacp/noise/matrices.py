@@ -107,7 +107,7 @@ class ClassMatrix(ABC):
     def norm(self) -> float:
         """Return the infinity norm, the largest row sum of absolute values."""
         positive, negative = self.row_sums()
-        return float(np.max(np.abs(self.diagonal) + positive - negative))
+        return float((np.abs(self.diagonal) + positive - negative).max())
 
     def row_distance(self) -> float:
         """Return the greatest distance between two rows in total variation, for rows that sum to 1.
