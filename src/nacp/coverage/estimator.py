@@ -16,7 +16,7 @@ import numpy as np
 
 from nacp._types import Floats, Ints
 from nacp.coverage.tally import Tally
-from nacp.engine.cells import EDGES, ENDS
+from nacp.engine.cells import EDGES
 from nacp.noise.matrices import ClassMatrix
 
 
@@ -134,7 +134,9 @@ class Estimator:
     def tally(self, counted: Ints) -> Tally:
         """Return what was counted in all cells as a tally; equal weights are counted, not added."""
         cells = (counted[0] > 0).nonzero()[0]
-        below, upto = self.labels_upto(ENDS[cells]), self.labels_upto(EDGES[cells])
+        # A label is one of the pairs: none scores between these cells, or all that do are in the next.
+        upto = self.labels_upto(EDGES[cells])
+        below = np.append(0, upto[:-1])
         own = labels = upto - below
         own_unit, unit, pairs = self._own_value, self.unit, counted[0, cells]
         if self.constant is None or self._parts is not None:
