@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Sequence
-from functools import partial
+from functools import cached_property, partial
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -46,8 +46,14 @@ class TallyQuestion(Question):
         if edges is None:
             self.key, self.lasting = ("tally", coverage.read_as, limit < np.inf), True
         self.placed = coverage.read_as is not None
-        shape = 3 if self.placed else 1, CELLS if edges is None else len(edges) - 1
-        self.found: Ints = np.zeros(shape, dtype=np.int64) if into is None else into
+        if into is not None:
+            self.found = into
+
+    @cached_property
+    def found(self) -> Ints:
+        """What was counted."""
+        shape = 3 if self.placed else 1, CELLS if self._edges is None else len(self._edges) - 1
+        return np.zeros(shape, dtype=np.int64)
 
     def absorb(self, other: "TallyQuestion") -> None:
         self.limit, self._parts = max(self.limit, other.limit), max(self._parts, other._parts)
