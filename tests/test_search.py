@@ -247,7 +247,8 @@ def test_the_curve_knows_of_labels_above_the_limit_up_to_which_pairs_were_counte
         cal = nacp.calibrate(probs, noisy, noise=noise, score="aps", guarantee="none")
     curve = cal.curve
     exact = nacp.coverage_curve(probs, noisy, noise=noise, score="aps", thresholds=curve.thresholds)
-    assert cal.tally.hits.sum() == 2000 and curve.noisy[-1] < 0.95
+    assert cal.tally.hits.sum() == 2000
+    assert curve.noisy[-1] < 0.95
     assert curve.noisy.tolist() == exact.noisy.tolist()
     np.testing.assert_allclose(curve.clean, np.clip(exact.clean, 0, 1), rtol=0, atol=1e-12)
 
@@ -257,4 +258,5 @@ def test_the_tally_has_all_pairs_also_where_scores_are_infinite():
     cal = nacp.calibrate(
         probs, labels, noise=0.1, score=lambda p: np.where(p < 0.01, np.inf, -p), guarantee="none"
     )
-    assert cal.tally.pairs.sum() == 2000 and cal.tally.hits.sum() == 200
+    assert cal.tally.pairs.sum() == 2000
+    assert cal.tally.hits.sum() == 200
