@@ -237,3 +237,26 @@ def test_whoever_counts_further_takes_nothing_from_those_who_look_closer():
             )
         found.append([(cal.native_threshold, cal.estimate) for cal in cals])
     assert found[0] == found[1]
+
+
+@pytest.mark.parametrize("noise", [nacp.UniformNoise(0.2), nacp.GroupNoise(np.arange(100) // 5, rate=0.2)])
+def test_the_curve_knows_of_labels_above_the_limit_up_to_which_pairs_were_counted(noise):
+    probs, clean = twins.simulate("cifar100", n=2000, random_state=0)
+    noisy = noise.sample(clean, 100, random_state=1)
+    with tuned(hint_pairs=0, counted_pairs=0):
+        cal = nacp.calibrate(probs, noisy, noise=noise, score="aps", guarantee="none")
+    curve = cal.curve
+    exact = nacp.coverage_curve(probs, noisy, noise=noise, score="aps", thresholds=curve.thresholds)
+    assert cal.tally.hits.sum() == 2000
+    assert curve.noisy[-1] < 0.95
+    assert curve.noisy.tolist() == exact.noisy.tolist()
+    np.testing.assert_allclose(curve.clean, np.clip(exact.clean, 0, 1), rtol=0, atol=1e-12)
+
+
+def test_the_tally_has_all_pairs_also_where_scores_are_infinite():
+    probs, labels = twins.simulate("cifar10", n=200, random_state=0)
+    cal = nacp.calibrate(
+        probs, labels, noise=0.1, score=lambda p: np.where(p < 0.01, np.inf, -p), guarantee="none"
+    )
+    assert cal.tally.pairs.sum() == 2000
+    assert cal.tally.hits.sum() == 200

@@ -306,9 +306,9 @@ def calibrate(
     elif isinstance(noise, Unsaid):
         raise noise_is_missing()
     else:
-        named = default_guarantee(as_noise(noise)) if guarantee is None else guarantee
-        guarantee = as_guarantee(named, delta)
-        guarantee.check_applies(as_noise(noise), crossing)
+        model = as_noise(noise)
+        guarantee = as_guarantee(default_guarantee(model) if guarantee is None else guarantee, delta)
+        guarantee.check_applies(model, crossing)
         if unlabelled is not None and not isinstance(guarantee, Binomial):
             raise InputError(
                 "unlabelled", f'is of use to guarantee "binomial" only, and guarantee is {guarantee!r}'

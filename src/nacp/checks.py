@@ -104,7 +104,7 @@ def check_choice(name: str, value: Any, choices: Sequence[str]) -> str:
 
 def check_alphas(alpha: Any) -> list[float]:
     """Check one alpha or several."""
-    alphas = [check_fraction("alpha", each) for each in np.atleast_1d(np.asarray(alpha, dtype=object))]
+    alphas = [check_fraction("alpha", each) for each in np.array(alpha, dtype=object, ndmin=1)]
     if not alphas:
         raise InputError("alpha", "is empty", remedy="pass one number or several")
     return alphas

@@ -55,10 +55,12 @@ def contradiction(coverage: Coverage) -> Talk[Contradiction | None]:
     counted = inverse.constant_rest is not None and coverage.sample.several is None
 
     # Cells are joined to about 16 with equally many pairs; every run of neighbours is looked at.
-    pairs = np.append(0, np.cumsum(tally.pairs))
-    own, net = (np.append(0, np.cumsum(part)) for part in (tally.own, tally.gains - tally.losses))
+    sums = np.zeros((3, len(tally.cells) + 1), dtype=np.int64)
+    np.cumsum([tally.pairs, tally.own, tally.gains - tally.losses], axis=1, out=sums[:, 1:])
+    pairs, own, net = sums
     clean = (own * tally.units[0] + net * tally.units[1]) / n
-    ends = np.unique(np.searchsorted(pairs, np.linspace(0, pairs[-1], _PARTS + 1)))
+    parted = pairs.searchsorted(pairs[-1] / _PARTS * np.arange(_PARTS + 1))
+    ends = np.array(sorted(set(parted.tolist())))
     first, last = ends[_runs(len(ends))]
     share = clean[last] - clean[first]
     low, high = np.full(len(share), lowest), np.full(len(share), highest)
@@ -94,10 +96,10 @@ def _tails(mean: Floats, low: Floats, high: Floats, least: float | Floats, n: in
     if it is `least` or more in expectation; exactly if each of them is low or high.
     """
     tails = np.ones(len(mean))
-    some = np.flatnonzero(mean < least)
+    some = (mean < least).nonzero()[0]
     if not len(some):
         return tails
-    width, least = (high - low)[some], np.broadcast_to(least, len(mean))[some]
+    width, least = (high - low)[some], np.full(len(mean), least)[some]
     found, expected = np.maximum(mean - low, 0)[some] / width, np.maximum(least - low[some], 0) / width
     if not counted:
         tails[some] = chernoff_tail(found, expected, n)

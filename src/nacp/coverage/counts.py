@@ -13,7 +13,7 @@ import numpy as np
 
 from nacp._types import Floats, Ints
 from nacp.coverage.coverage import Coverage
-from nacp.coverage.estimator import whole
+from nacp.coverage.estimator import unit_of
 from nacp.coverage.questions import MatesQuestion, SquaresQuestion, TallyQuestion
 from nacp.coverage.sample import Sample
 from nacp.engine.cells import fine_ends, marks_among
@@ -210,7 +210,7 @@ def own_parts(inverse: ClassMatrix) -> tuple[str, ...]:
 def own_unit(inverse: ClassMatrix) -> float:
     """Return the unit of the labels' own weights."""
     largest = float(np.abs(inverse.own).max())
-    return whole(np.zeros(1), largest, largest, MOST_POINTS)[0]
+    return unit_of(largest, largest, MOST_POINTS)
 
 
 def label_shares(counts: Counts, several: bool) -> Floats:

@@ -207,7 +207,8 @@ class Coverage:
 
     def at(self, thresholds: Floats) -> Talk[Estimates]:
         """Return the three estimates at native thresholds."""
-        q, where = np.unique(thresholds, return_inverse=True)
+        q = np.unique(thresholds)
+        where = q.searchsorted(thresholds)
         upto = yield from self._upto(q)
         clean = self.estimator.clean(q, upto[1] - upto[2])
         found = Estimates(self.labels_upto(q) / self.given, upto[0] / (self.n * self.k), clean)
@@ -250,10 +251,10 @@ class Coverage:
         """
         assert self._search is not None
         edges, pairs = self._search.edges, self._search.upto[0]
-        place = np.searchsorted(edges, grid, side="right") - 1
+        place = edges.searchsorted(grid, side="right") - 1
         without = (pairs[1:] == pairs[:-1]) & (edges[1:] <= self._search.limit)
         same = (place[1:] == place[:-1]) & without[place[:-1]]
-        return np.append(~same, np.ones(1, dtype=bool))
+        return np.append(~same, True)
 
     def random_between(self, thresholds: Floats) -> tuple[Floats, Floats]:
         """Return bounds of F^r-hat at native thresholds, from the ends of cells; known when a crossing is."""
@@ -284,7 +285,7 @@ class Coverage:
         if self._search is None or q[-1] > self._search.limit or (kept is not None and q[-1] <= kept.limit):
             counts = TallyQuestion(self, np.append(-np.inf, q))
             yield [counts]
-            return np.cumsum(self.estimator.weighed(counts.found), axis=1)
+            return self.estimator.weighed(counts.found).cumsum(axis=1)
         while isinstance(answer := self._search.tallied(q), list):
             yield from self._look_into(self._search, list(dict.fromkeys(answer)))
         return answer
@@ -313,7 +314,7 @@ class Coverage:
         """The most by which a mean of shares may be wrong because of the radius."""
         return self.radius * self.inverse.row_distance() if self.radius else 0.0
 
-    @property
+    @cached_property
     def range(self) -> tuple[float, float]:
         """The least and the greatest that one row's share can be."""
         low, high = self.inverse.subset_range()

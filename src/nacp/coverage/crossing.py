@@ -55,16 +55,19 @@ class Scan(NamedTuple):
         Before it there are so many labels (`start`), and pairs, gains and losses (`base`).
         """
         merged = np.sort(np.concatenate([scores, own]))
-        last = np.flatnonzero(merged[1:] != merged[:-1])
-        last = np.append(last, np.arange(len(merged))[-1:])
+        ends = np.ones(len(merged), dtype=bool)
+        np.not_equal(merged[1:], merged[:-1], out=ends[:-1])
+        last = ends.nonzero()[0]
         distinct = merged[last]
         # How many labels and how many pairs lie below each distinct score, and below them all.
         labels = np.zeros(len(distinct) + 1, dtype=np.int64)
-        np.cumsum(np.bincount(np.searchsorted(distinct, own), minlength=len(distinct)), out=labels[1:])
+        np.bincount(distinct.searchsorted(own), minlength=len(distinct)).cumsum(out=labels[1:])
         pairs = np.append(0, last + 1) - labels
-        weighed = estimator.weights(len(scores), weights)
-        gains, net = (np.append(0, np.cumsum(part))[pairs] for part in (np.maximum(weighed, 0), weighed))
-        upto = base[:, None] + np.stack([pairs, gains, gains - net])
+        sums = pairs[None]
+        if estimator.constant is None:
+            gains, net = (np.append(0, np.cumsum(part))[pairs] for part in (np.maximum(weights, 0), weights))
+            sums = np.array([pairs, gains, gains - net])
+        upto = base[:, None] + estimator.weighed(sums)
         return cls(distinct, estimator.clean_of(start + labels, upto[1] - upto[2]), upto)
 
     def crosses(self, target: float, rule: Rule) -> bool:
@@ -129,23 +132,17 @@ class Search:
         Neighbouring cells without pairs are joined.
         """
         self._known = None
-        held = np.flatnonzero(tally[0] > 0)
-        sums = np.zeros((3, len(held) + 1), dtype=np.int64)
-        np.cumsum(self.estimator.weighed(tally[:, held]), axis=1, out=sums[:, 1:])
-        # The ends of each cell that holds pairs, and how many such cells there are below.
-        last = np.append(held[1:] != held[:-1] + 1, np.ones(len(held[:1]), dtype=bool))
-        place, below = (np.repeat(each, 1 + last) for each in (held, np.arange(len(held))))
-        upper = (np.cumsum(1 + last) - 1)[last]
-        place[upper] += 1
-        below[upper] += 1
-        new = edges[place]
-        unknown = (self.edges[np.searchsorted(self.edges, new)] != new) | (new == np.inf)
-        start = self.upto[:, [np.searchsorted(self.edges, edges[0])]]
-        upto = start + sums[:, below[unknown]]
-        merged = np.concatenate([self.edges[:-1], new[unknown]])
-        order = np.argsort(merged, kind="stable")  # two parts that are in order
-        self.edges = merged[order]
-        self.upto = np.concatenate([self.upto[:, :-1], upto], axis=1)[:, order]
+        # The ends of each cell that holds pairs; from one to the next there is one such cell, or none.
+        held = tally[0] > 0
+        ends = np.append(held, False)
+        ends[1:] |= held
+        place = ends.nonzero()[0]
+        upto = np.zeros((3, len(place)), dtype=np.int64)
+        self.estimator.weighed(tally.take(place[:-1], axis=1)).cumsum(axis=1, out=upto[:, 1:])
+        upto += self.upto[:, [self.edges.searchsorted(edges[0])]]
+        # Of an edge that was known, what was known of it stays.
+        self.edges, first = np.unique(np.concatenate([self.edges[:-1], edges[place]]), return_index=True)
+        self.upto = np.concatenate([self.upto[:, :-1], upto], axis=1).take(first, axis=1)
         if self.edges[-1] < np.inf:
             self.edges = np.append(self.edges, np.inf)
             self.upto = np.append(self.upto, self.upto[:, -1:], axis=1)
@@ -160,14 +157,14 @@ class Search:
         rising, falling, clean = self._at_edges()
         beyond = self.edges[1:] > self.limit
         if rule == "first":
-            candidates = np.flatnonzero((rising[1:] - falling[:-1] >= bar - slack) | beyond)
+            candidates = ((rising[1:] - falling[:-1] >= bar - slack) | beyond).nonzero()[0]
         else:
-            candidates = np.flatnonzero(rising[:-1] - falling[1:] < bar + slack)[::-1]
+            candidates = (rising[:-1] - falling[1:] < bar + slack).nonzero()[0][::-1]
         # At the edges F^c-hat is known: nothing matters beyond a cell at whose far end it is past the target.
         past = clean[1:] >= target - ROUNDING if rule == "first" else clean[:-1] < target - ROUNDING
-        past &= ~beyond
+        past = (past & ~beyond)[candidates]
         unseen: list[Cell] = []
-        for j in candidates[: int(np.argmax(past[candidates])) + 1 if past[candidates].any() else None]:
+        for j in candidates[: int(past.argmax()) + 1 if past.any() else None]:
             cell = Cell(float(self.edges[j]), float(self.edges[j + 1]))
             if beyond[j]:
                 return [Cell(self.limit, np.inf)]
@@ -182,7 +179,7 @@ class Search:
         """Return the rising and the falling part of F^c-hat at all edges, times n, and itself."""
         if self._known is None:
             gains, losses = self.upto[1:]
-            within = np.searchsorted(self.edges, self.limit, side="right") - 1
+            within = self.edges.searchsorted(self.limit, side="right") - 1
             # Beyond the limit, gains are at least those up to it, and losses at most those counted too early.
             gains = np.minimum(gains, gains[within]) if self.limit < np.inf else gains
             self._known = self.estimator.parts(self.edges, gains, losses)
@@ -191,7 +188,7 @@ class Search:
 
     def pairs_in(self, cell: Cell) -> int:
         """Return how many pairs score in a cell."""
-        low, high = np.searchsorted(self.edges, cell)
+        low, high = self.edges.searchsorted(cell)
         return int(self.upto[0, high] - self.upto[0, low])
 
     def tallied(self, thresholds: Floats) -> Ints | list[Cell]:
@@ -214,12 +211,12 @@ class Search:
 
     def look_into(self, cell: Cell, scores: Floats, weights: Ints) -> None:
         """Follow F^c-hat through a cell, from all pairs that score in it (or more), in ascending order."""
-        inside = slice(*np.searchsorted(scores, cell, side="right"))
+        inside = slice(*scores.searchsorted(cell, side="right"))
         self._scans[cell] = self._scan(cell, scores[inside], weights[inside] if len(weights) else weights)
 
     def _scan(self, cell: Cell, scores: Floats, weights: Ints) -> Scan:
         """Follow F^c-hat through a cell, from its pairs in ascending order."""
-        base = self.upto[:, np.searchsorted(self.edges, cell.low)]
+        base = self.upto[:, self.edges.searchsorted(cell.low)]
         start, stop = self.estimator.labels_upto(np.array(cell)).tolist()
         own = self.estimator.label_scores[start:stop]
         return Scan.through(self.estimator, base, start, own, scores, weights)

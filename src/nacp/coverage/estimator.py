@@ -10,11 +10,13 @@ in uniform noise, they are counts and nothing is rounded. Else F^c-hat is off by
 largest row sum of W: 1e-11 at 10^8 points times classes, and far less where the errors cancel.
 """
 
+import math
+
 import numpy as np
 
 from nacp._types import Floats, Ints
 from nacp.coverage.tally import Tally
-from nacp.engine.cells import EDGES, ENDS
+from nacp.engine.cells import EDGES
 from nacp.noise.matrices import ClassMatrix
 
 
@@ -47,11 +49,11 @@ class Estimator:
             some = parts > 0
             label_scores, labels, self._parts = label_scores[some], labels[some], parts[some]
         own = inverse.own
-        self._own_value, largest = float(own[0]), np.abs(own).max()
+        self._own_value, largest = float(own[0]), float(np.abs(own).max())
         self.label_scores: Floats
         # Gains and losses: of any label, or up to it.
         self._alike, self._upto = np.zeros(2, dtype=np.int64), None
-        if self._parts is None and np.all(own == own[0]):
+        if self._parts is None and (own == own[0]).all():
             self._own_unit, weights = whole(own[:1], largest, largest, points)
             self.label_scores, self._alike = _ascending(label_scores), _signed(weights)[:, 0]
         else:
@@ -64,11 +66,12 @@ class Estimator:
                 each = own[labels] * self._parts
                 self._own_unit, weights = whole(each[order], np.abs(each).max(), largest, points)
             self._upto = np.cumsum(_signed(np.append(0, weights)), axis=1)
-        self._own_size = float(np.sqrt(np.mean(own[labels] ** 2)))
+        self._own_by_label, self._labels = own, labels
 
         self.unit, self.constant = rest_unit(inverse, points)
         diagonal = inverse.diagonal - own
-        totals = np.stack(inverse.row_sums()) + np.stack([np.maximum(diagonal, 0), np.minimum(diagonal, 0)])
+        positive, negative = inverse.row_sums()
+        totals = np.array([positive + np.maximum(diagonal, 0), negative + np.minimum(diagonal, 0)])
         counts = np.bincount(labels, self._parts, minlength=len(own))
         self._totals: Floats = np.abs(totals @ counts) * (1 + 1e-9)
 
@@ -90,8 +93,8 @@ class Estimator:
 
     def label_error(self, q: Floats, points: int) -> Floats:
         """Return the standard error of the labels' part at q, if they are a random part of so many points."""
-        share = self.labels_upto(q) / len(self.label_scores)
-        return self._own_size * np.sqrt(share * (1 - share) / self.n * (1 - self.n / points))
+        share, own = self.labels_upto(q) / len(self.label_scores), self._own_by_label[self._labels]
+        return float(np.sqrt(np.mean(own**2))) * np.sqrt(share * (1 - share) / self.n * (1 - self.n / points))
 
     def _own(self, labels: Ints) -> Ints:
         """Return what the first so many labels gain and lose."""
@@ -99,14 +102,14 @@ class Estimator:
 
     def labels_upto(self, q: Floats) -> Ints:
         """Return how many given labels score at most q."""
-        return np.searchsorted(self.label_scores, q, side="right")
+        return self.label_scores.searchsorted(q, side="right")
 
     def parts(self, q: Floats, gains: Ints, losses: Ints) -> tuple[Floats, Floats, Floats]:
         """Return the part of n F^c-hat that rises with q, the one that falls, and F^c-hat.
 
         `gains` and `losses` are those of the pairs that score at most q.
         """
-        labels, every = self.labels_upto(q), np.isposinf(q)
+        labels, every = self.labels_upto(q), q == np.inf
         own = self._own(labels) * self._own_unit
         rising = own[0] + np.where(every, self._totals[0], gains * self.unit)
         falling = own[1] + np.where(every, self._totals[1], losses * self.unit)
@@ -126,12 +129,14 @@ class Estimator:
         if self.constant is None:
             return tally
         pairs = tally[0]
-        return np.stack([pairs, pairs * max(self.constant, 0), pairs * max(-self.constant, 0)])
+        return np.array([pairs, pairs * max(self.constant, 0), pairs * max(-self.constant, 0)])
 
     def tally(self, counted: Ints) -> Tally:
         """Return what was counted in all cells as a tally; equal weights are counted, not added."""
-        cells = np.flatnonzero(counted[0] > 0)
-        below, upto = self.labels_upto(ENDS[cells]), self.labels_upto(EDGES[cells])
+        cells = (counted[0] > 0).nonzero()[0]
+        # A label is one of the pairs: none scores between these cells, or all that do are in the next.
+        upto = self.labels_upto(EDGES[cells])
+        below = np.append(0, upto[:-1])
         own = labels = upto - below
         own_unit, unit, pairs = self._own_value, self.unit, counted[0, cells]
         if self.constant is None or self._parts is not None:
@@ -143,21 +148,17 @@ class Estimator:
             unit = abs(self.constant) * self.unit
         return Tally(self.n, self.k, cells, labels, pairs, own, gains, losses, (own_unit, unit))
 
-    def weights(self, pairs: int, weights: Ints) -> Ints:
-        """Return the weights of so many pairs: these ones, or all the same."""
-        return weights if self.constant is None else np.broadcast_to(np.int64(self.constant), pairs)
-
 
 def _signed(weights: Ints) -> Ints:
     """Return gains and losses."""
-    return np.stack([np.maximum(weights, 0), np.maximum(-weights, 0)])
+    return np.array([np.maximum(weights, 0), np.maximum(-weights, 0)])
 
 
 def _ascending(scores: Floats) -> Floats:
     """Return scores in order; those that are as narrow as float32, as -p often is, in half the time."""
     with np.errstate(over="ignore"):
         narrow = scores.astype(np.float32)
-    if not np.array_equal(narrow, scores):
+    if (narrow != scores).any():
         return np.sort(scores)
     return np.sort(narrow).astype(np.float64)
 
@@ -165,17 +166,20 @@ def _ascending(scores: Floats) -> Floats:
 def rest_unit(inverse: ClassMatrix, n: int) -> tuple[float, int | None]:
     """Return the unit of the pairs' weights, and the weight of all of them where it is one."""
     largest, row_sum = inverse.rest_bounds()
-    unit, _ = whole(np.zeros(1), largest, row_sum, n)
+    unit = unit_of(largest, row_sum, n)
     constant = inverse.constant_rest
     return unit, None if constant is None else round(constant / unit)
 
 
 def whole(values: Floats, largest: float, row_sum: float, n: int) -> tuple[float, Ints]:
-    """Return a unit at which n sums of at most `row_sum` fit into int64, and the values in it.
+    """Return the unit of values, and the values in it."""
+    unit = unit_of(largest, row_sum, n)
+    return unit, np.rint(values / unit).astype(np.int64)
+
+
+def unit_of(largest: float, row_sum: float, n: int) -> float:
+    """Return a unit at which n sums of at most `row_sum` fit into int64.
 
     The largest value is a whole number of units, so equal values are not rounded at all.
     """
-    if largest == 0:
-        return 1.0, np.zeros(len(values), dtype=np.int64)
-    unit = largest / np.floor(min(2.0**52, 2.0**62 * largest / (n * row_sum)))
-    return float(unit), np.rint(values / unit).astype(np.int64)
+    return float(largest / math.floor(min(2.0**52, 2.0**62 * largest / (n * row_sum)))) if largest else 1.0

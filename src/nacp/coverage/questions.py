@@ -2,8 +2,7 @@
 
 import math
 from collections.abc import Sequence
-from fractions import Fraction
-from functools import partial
+from functools import cached_property, partial
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -47,8 +46,14 @@ class TallyQuestion(Question):
         if edges is None:
             self.key, self.lasting = ("tally", coverage.read_as, limit < np.inf), True
         self.placed = coverage.read_as is not None
-        shape = 3 if self.placed else 1, CELLS if edges is None else len(edges) - 1
-        self.found: Ints = np.zeros(shape, dtype=np.int64) if into is None else into
+        if into is not None:
+            self.found = into
+
+    @cached_property
+    def found(self) -> Ints:
+        """What was counted."""
+        shape = 3 if self.placed else 1, CELLS if self._edges is None else len(self._edges) - 1
+        return np.zeros(shape, dtype=np.int64)
 
     def absorb(self, other: "TallyQuestion") -> None:
         self.limit, self._parts = max(self.limit, other.limit), max(self._parts, other._parts)
@@ -85,14 +90,13 @@ class TallyQuestion(Question):
         self, rows: slice | Ints, weights: Weights, numbers: Ints, scores: Floats, columns: Ints
     ) -> None:
         """Take the pairs of some rows: those to be kept, and those to be collected."""
-        ends = np.cumsum(numbers)
         if self._kept is not None:
             self._kept.add(rows, numbers, scores, columns)
         for low, high in self._window.spans:
             inside = np.flatnonzero((scores > low) & (scores <= high))
             weighed: Ints = np.empty(0, dtype=np.int64)
             if weights is not None:
-                weighed = weights.at(np.searchsorted(ends, inside, side="right"), columns[inside])
+                weighed = weights.at(np.cumsum(numbers).searchsorted(inside, side="right"), columns[inside])
             self._window.parts.append(engine.Pairs(scores[inside], weighed))
         self._handed += len(numbers)
 
@@ -103,6 +107,8 @@ class TallyQuestion(Question):
 
     def within_limit(self) -> Ints:
         """Return the tally with all that lies above the limit in the last cell."""
+        if self.limit == np.inf:
+            return self.found
         found = self.found.copy()
         beyond = np.searchsorted(EDGES, self.limit, side="right")
         found[:, -1] = found[:, beyond:].sum(axis=1)
@@ -154,13 +160,12 @@ class MomentsQuestion(Question):
 
     def deviations(self, thresholds: Floats) -> list[float]:
         """Return the standard deviations at some of the thresholds."""
-        unit = Fraction(2) ** self._exponent / 2**90
-        found = []
-        for i in np.searchsorted(self._thresholds, thresholds).tolist():
-            sums = ((int(a) << 60) + (int(b) << 30) + int(c) for a, b, c in self._sums[:, :, i])
-            mean, square = (Fraction(each, self.coverage.n) for each in sums)
-            variance = square * unit * Fraction(2) ** self._exponent - (mean * unit) ** 2
-            found.append(math.sqrt(max(float(variance), 0.0)))
+        n, found = self.coverage.n, []
+        for i in self._thresholds.searchsorted(thresholds).tolist():
+            total, square = ((a << 60) + (b << 30) + c for a, b, c in self._sums[:, :, i].tolist())
+            # In units of 2^(exponent - 90) and of their squares: whole numbers, which are rounded once.
+            variance = ((square * n << 90) - total**2) / n**2
+            found.append(math.sqrt(max(math.ldexp(variance, 2 * self._exponent - 180), 0.0)))
         return found
 
 
@@ -260,7 +265,8 @@ class Window:
     """Pairs that were collected: all that score in some intervals."""
 
     def __init__(self, spans: list[Cell]) -> None:
-        self.spans, self.parts = merged(spans), list[engine.Pairs]()
+        self.spans = merged(spans)
+        self.parts: list[engine.Pairs] = []
 
     @property
     def size(self) -> int:

@@ -212,7 +212,8 @@ class Sample:
     ) -> None:
         """Let questions see all rows; the first time, learn the labels' scores and the uniform numbers."""
         scratch, number, start = Scratch(), self.n if order is None else len(order), 0
-        kept = self.kept if self.keeps else None
+        keeps, at_once = self.keeps, self._at_once
+        kept = self.kept if keeps else None
         for question in [each for each in questions if each.keeps][1:]:
             question.keeps = False
         while start < number:
@@ -225,12 +226,12 @@ class Sample:
             if self.rows.entries < self.k and any(each.placed for each in open_questions):
                 fitting.append(rows_at_once(self.k))  # for them, rows are written out
             larger = 1
-            if self.keeps and not any(each.placed for each in open_questions):  # blocks need no room
+            if keeps and not any(each.placed for each in open_questions):  # blocks need no room
                 if first is None and not others:
                     larger = tuning().kept_blocks
                 elif self.rows.as_they_lie:
                     larger = tuning().memory_blocks
-            where = slice(start, min(start + min([larger * self._at_once, *fitting]), number))
+            where = slice(start, min(start + min([larger * at_once, *fitting]), number))
             start = where.stop
             rows = where if order is None else order[where]
             if kept is not None and low:

@@ -117,4 +117,5 @@ def hashed_columns(k: int, seed: int | None) -> tuple[Ints | None, Array | None]
 
 def aligned(values: Array) -> Array:
     """Return rows one after the other in memory, at addresses that C may read them from."""
-    return np.require(values, requirements=["C", "A"])
+    good = values.flags.c_contiguous and values.flags.aligned
+    return values if good else np.require(values, requirements=["C", "A"])

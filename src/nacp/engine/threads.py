@@ -2,7 +2,7 @@
 
 import os
 from collections.abc import Callable, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor, wait
+from concurrent.futures import Future, ThreadPoolExecutor
 from functools import lru_cache, partial
 from itertools import pairwise
 from typing import Any
@@ -52,7 +52,8 @@ def each_in_a_thread(calls: Sequence[Callable[[], Any]]) -> list[Any]:
     try:
         first = calls[0]()
     finally:
-        wait(others)  # they write to what may be let go of
+        for other in others:
+            other.exception()  # when it is done: it writes to what may be let go of
     return [first, *(other.result() for other in others)]
 
 

@@ -5,6 +5,8 @@ of the interval, and the larger threshold is taken: what passes at both ends pas
 (docs/guarantees.md). A radius is in the coverage that each end is asked about.
 """
 
+from __future__ import annotations
+
 from collections.abc import Sequence
 from typing import NamedTuple
 

@@ -101,13 +101,12 @@ class PointwiseTest(Guarantee):
         grid = coverage.testable(self.thresholds(coverage.sample.score))
         # Where not even the estimate reaches 1 - alpha, a threshold is given up without a test: always safe.
         least = yield from coverage.crossings([1 - problem.alpha for problem in problems], "last")
-        starts = np.searchsorted(grid, [at.threshold for at in least])
+        starts = grid.searchsorted([at.threshold for at in least])
         places = yield from self.lowest_passing(coverage, problems, grid, starts, seed)
-        thresholds = grid[np.minimum(places, len(grid) - 1)]
+        before, thresholds = grid[np.maximum(places - 1, 0)], grid[np.minimum(places, len(grid) - 1)]
         estimates, deviations = yield from coverage.at_with_deviations(thresholds)
-        ends = grid[np.clip([places - 1, places], 0, len(grid) - 1)]
-        below = coverage.labels_upto(ends) * coverage.n // coverage.given
-        between = np.where(places > 0, below[1] - below[0], below[1])
+        below, upto = (coverage.labels_upto(q) * coverage.n // coverage.given for q in (before, thresholds))
+        between = np.where(places > 0, upto - below, upto)
         return [
             self._settle(coverage.sample.score, coverage.n, problem, grid, place, *values)
             for problem, place, *values in zip(

@@ -107,7 +107,7 @@ class ClassMatrix(ABC):
     def norm(self) -> float:
         """Return the infinity norm, the largest row sum of absolute values."""
         positive, negative = self.row_sums()
-        return float(np.max(np.abs(self.diagonal) + positive - negative))
+        return float((np.abs(self.diagonal) + positive - negative).max())
 
     def row_distance(self) -> float:
         """Return the greatest distance between two rows in total variation, for rows that sum to 1.
@@ -133,16 +133,17 @@ class GroupedMatrix(ClassMatrix):
     own_by_group: Floats
     shared: Floats
 
-    @property
+    # Asked for several times in each calibration, as are the sums.
+    @cached_property
     def sizes(self) -> Ints:
         """The number of classes in each group."""
         return np.bincount(self.groups, minlength=len(self.shared))
 
-    @property
+    @cached_property
     def own(self) -> Floats:
         return self.own_by_group[self.groups]
 
-    @property
+    @cached_property
     def diagonal(self) -> Floats:
         return (self.own_by_group + self.shared)[self.groups]
 
@@ -161,6 +162,10 @@ class GroupedMatrix(ClassMatrix):
         return float(size.max()), float((size * self.sizes).max())
 
     def row_sums(self) -> tuple[Floats, Floats]:
+        return self._sums
+
+    @cached_property
+    def _sums(self) -> tuple[Floats, Floats]:
         total = (self.shared * (self.sizes - 1))[self.groups]
         return np.maximum(total, 0), np.minimum(total, 0)
 

@@ -53,7 +53,8 @@ def repeats(rows: Rows) -> float | None:
     looked, columns = looked_at(n, rows.k, rng)
     some = rows.peek(looked, columns)
     keys = uniforms(some, 0)
-    if n < _LEAST or len(keys) - len(np.unique(keys)) < 3:
+    ordered = np.sort(keys)
+    if n < _LEAST or np.count_nonzero(ordered[1:] == ordered[:-1]) < 3:
         return None
     # Rows with three different values or more, of which others cannot be the same by chance alone.
     values = np.sort(some, axis=1)

@@ -217,7 +217,7 @@ class Bets:
         self.open, self._play, self._owners = np.arange(number), playing, owners
         self.won, self.lost = np.zeros((2, number), dtype=bool)
         self.seen, self._delta = 0, delta
-        self._most = np.broadcast_to(np.asarray(most, dtype=np.float64), number)
+        self._most = np.full(number, most, dtype=np.float64)
         self._stops, self._changes = _schedule(n)
         self._state = np.zeros((8, number))
         self._state[0], self._state[2], self._state[4] = 1.0, 0.25, 1.0  # wealth, squares at first, growth
@@ -246,8 +246,8 @@ class Bets:
                 self._stops, self._changes = _schedule(2 * self.seen)
             stop = min(points, done + int(self._stops[-1]) - self.seen)
             outcome = np.zeros(len(self.open), dtype=np.int64)
-            most, schedule = np.ascontiguousarray(self._most), (self._stops, self._changes)
-            standing = self._state, most, outcome, self.seen, *schedule, self._delta, hedge_table()
+            schedule = self._stops, self._changes
+            standing = self._state, self._most, outcome, self.seen, *schedule, self._delta, hedge_table()
             playing(slice(done, stop), *standing)
             self.seen, done = self.seen + stop - done, stop
             self._settle(outcome)
@@ -256,10 +256,9 @@ class Bets:
         """Learn what became of the open bets."""
         if not outcome.any():
             return
-        still, lost = outcome == OPEN, np.flatnonzero(outcome == LOST)
         self.won[self.open[outcome == WON]] = True
-        self.lost[self.open[lost]] = True
-        self.keep(still & ~self._below_lost(self.open))
+        self.lost[self.open[outcome == LOST]] = True
+        self.keep((outcome == OPEN) & ~self._below_lost(self.open))
 
     def _below_lost(self, bets: Ints) -> Bools:
         """Return which bets come before one of the same owner that is lost."""
