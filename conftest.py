@@ -2,6 +2,7 @@
 
 import sys
 
+import numpy as np
 import pytest
 
 
@@ -11,3 +12,11 @@ def no_figure_left_open():
     yield
     if "matplotlib.pyplot" in sys.modules:
         sys.modules["matplotlib.pyplot"].close("all")
+
+
+@pytest.fixture(autouse=True)
+def same_numbers_in_any_order(request):
+    """The random numbers of a file do not depend on which of its tests came before."""
+    rng = getattr(getattr(request.node, "module", None), "RNG", None)
+    if rng is not None:
+        rng.bit_generator.state = np.random.default_rng(0).bit_generator.state

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from nacp._types import Floats, Ints
+from nacp._types import Array, Floats, Ints
 
 
 class Kept:
@@ -19,13 +19,12 @@ class Kept:
     """
 
     def __init__(self, k: int, n: int, limit: float, room: int) -> None:
-        self.k, self.n, self.limit = k, n, limit
+        self.k, self.n, self.limit, self._room = k, n, limit, room
         self._place = np.empty(n, dtype=np.int64)  # which of the rows that were kept each row is
         self._rows = 0
         self.starts: Ints = np.zeros(n + 1, dtype=np.int64)
-        # Memory that nobody writes to is not taken.
-        self.scores: Floats = np.empty(min(room, n * k))
-        self.columns: Ints = np.empty(min(room, n * k), dtype=np.int32)
+        self.scores: Floats = np.empty(0)
+        self.columns: Ints = np.empty(0, dtype=np.int32)
 
     def add(self, rows: slice | Ints, numbers: Ints, scores: Floats, columns: Ints) -> None:
         """Keep some rows: how many labels each of them has, and these with their scores.
@@ -38,9 +37,13 @@ class Kept:
             scores, columns = scores[low], columns[low]
         start, last = int(self.starts[self._rows]), self._rows + len(numbers)
         stop = start + len(scores)
-        if stop > len(self.scores):  # nothing is kept, now and later
-            self.scores, self.columns = self.scores[:0].copy(), self.columns[:0].copy()
+        if stop > self._room:  # nothing is kept, now and later
+            self.scores, self.columns, self._room = np.empty(0), np.empty(0, dtype=np.int32), -1
             return
+        if stop > len(self.scores):
+            # As much for the rows to come as those that came have taken, and some more.
+            most = min(stop * self.n // max(last, 1) * 9 // 8 + 1, self._room)
+            self.scores, self.columns = (_longer(each, most) for each in (self.scores, self.columns))
         self.scores[start:stop], self.columns[start:stop] = scores, columns
         np.cumsum(numbers, out=self.starts[self._rows + 1 : last + 1])
         self.starts[self._rows + 1 : last + 1] += start
@@ -65,3 +68,10 @@ class Kept:
     def described(self, rows: slice | Ints) -> tuple[Ints, Ints, Floats, Ints]:
         """Return what an engine needs to know: where rows start, which are meant, scores and labels."""
         return self.starts, np.ascontiguousarray(self._place[rows]), self.scores, self.columns
+
+
+def _longer(array: Array, size: int) -> Array:
+    """Return an array that begins as another one."""
+    found = np.empty(size, dtype=array.dtype)
+    found[: len(array)] = array
+    return found
