@@ -16,7 +16,7 @@ import nacp
 from nacp.cli import app
 from nacp.contradicted import _where
 from nacp.coverage import Coverage, Sample
-from nacp.coverage.contradiction import LEVEL, Contradiction, contradiction
+from nacp.coverage.contradiction import LEVEL, Contradiction, _tails, contradiction
 from nacp.paper import twins
 from nacp.points import open_points, watching
 from nacp.scores import as_score
@@ -353,6 +353,20 @@ def test_chernoffs_bound_is_one_for_counts_and_falls_as_fast_as_their_tail():
         # Cramer: the two differ by a factor of no more than a power of n.
         assert (np.log(bound[some]) - np.log(tail[some]) <= np.log(8 * n) / 2 + np.log(2)).all()
         assert (bound[~some] == 1).all()
+
+
+def test_counts_near_the_level_are_judged_by_their_exact_tail():
+    rng, judged = np.random.default_rng(2), []
+    for n in (20, 300, 25_000, 1_000_000):
+        expected = rng.uniform(size=2000) ** rng.integers(1, 6, size=2000)
+        away = rng.uniform(0, 8, size=2000) * np.sqrt(n * expected * (1 - expected))
+        hits = np.clip(np.rint(n * expected - away), 0, n)
+        tails = _tails(hits / n, np.zeros(2000), np.ones(2000), expected, n, counted=True)
+        exact = np.where(hits <= n * expected - 1, binom.cdf(hits, n, expected), 1.0)
+        level = LEVEL / 2 / len(tails)
+        assert np.array_equal(tails <= level, exact <= level)
+        judged.extend((exact <= level).tolist())
+    assert 0.1 < np.mean(judged) < 0.9
 
 
 def test_a_wrong_model_is_contradicted_as_often_as_the_binomial_test_says():

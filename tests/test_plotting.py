@@ -191,6 +191,17 @@ def test_importing_nacp_imports_no_extra():
     assert not {"matplotlib", "typer", "rich", "pyarrow", "sklearn"} & set(found.split())
 
 
+def test_a_calibration_does_not_wait_for_scipy():
+    code = (
+        "import sys, nacp; from nacp.paper import twins; probs, y = twins.simulate('cifar10', n=2000)\n"
+        "y = nacp.UniformNoise(0.1).sample(y, 10, random_state=0)\n"
+        "for each in ('none', 'pac'): nacp.calibrate(probs, y, noise=0.1, guarantee=each)\n"
+        "print('scipy' in sys.modules)"
+    )
+    found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
+    assert found == "False\n"
+
+
 def test_without_matplotlib_one_sentence_says_what_to_do(monkeypatch):
     monkeypatch.setitem(sys.modules, "matplotlib", None)
     with pytest.raises(ModuleNotFoundError, match=r"plots need matplotlib: pip install 'nacp\[plot\]'"):

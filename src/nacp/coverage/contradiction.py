@@ -6,7 +6,9 @@ given which labels are independent, so the level is exact: docs/estimation.md, "
 at". Half of the level goes to the scores and half to the classes, each divided by the number of tests.
 """
 
+import math
 from functools import cache
+from statistics import NormalDist
 from typing import NamedTuple
 
 import numpy as np
@@ -93,7 +95,7 @@ def _runs(number: int) -> Ints:
 
 def _tails(mean: Floats, low: Floats, high: Floats, least: float | Floats, n: int, counted: bool) -> Floats:
     """Bound the probability that a mean of n numbers, each between low and high, comes out as small as that,
-    if it is `least` or more in expectation; exactly if each of them is low or high.
+    if it is `least` or more in expectation; exactly if each of them is low or high and it is near the level.
     """
     tails = np.ones(len(mean))
     some = (mean < least).nonzero()[0]
@@ -101,11 +103,13 @@ def _tails(mean: Floats, low: Floats, high: Floats, least: float | Floats, n: in
         return tails
     width, least = (high - low)[some], np.full(len(mean), least)[some]
     found, expected = np.maximum(mean - low, 0)[some] / width, np.maximum(least - low[some], 0) / width
-    if not counted:
-        tails[some] = chernoff_tail(found, expected, n)
-        return tails
-    hits = np.rint(found * n).astype(np.int64)
-    # Hoeffding (1956): of all independent trials with this many successes expected, those that are all alike
-    # have the heaviest tail, from one below the expectation on.
-    tails[some] = np.where(hits <= n * expected - 1, upper_tail(n, n - hits, 1 - expected), 1.0)
+    tails[some] = chernoff_tail(found, expected, n)
+    # Zubkov and Serov (2013): if the bound is exp(-z^2/2), the tail is at least that of a normal number
+    # beyond z. Mostly that is too much already, and nobody has to know more.
+    close = tails[some] <= math.exp(-(NormalDist().inv_cdf(LEVEL / 2 / len(mean)) ** 2) / 2)
+    if counted and close.any():
+        some, hits, expected = some[close], np.rint(found[close] * n).astype(np.int64), expected[close]
+        # Hoeffding (1956): of all independent trials with this many successes expected, those that are all
+        # alike have the heaviest tail, from one below the expectation on.
+        tails[some] = np.where(hits <= n * expected - 1, upper_tail(n, n - hits, 1 - expected), 1.0)
     return tails

@@ -1,6 +1,7 @@
 """Bounds for means and tails of counts."""
 
 import math
+from statistics import NormalDist
 
 import numpy as np
 
@@ -9,9 +10,7 @@ from nacp._types import Array, Bools, Floats, Ints
 
 def floor(delta: float, deviation: float, n: int) -> float:
     """Return ``z_{1-delta} deviation / sqrt(n)``: what even a test that knew the deviation would cost."""
-    from scipy.special import ndtri
-
-    return max(0.0, -float(ndtri(delta))) * deviation / math.sqrt(n)
+    return max(0.0, -NormalDist().inv_cdf(delta)) * deviation / math.sqrt(n)
 
 
 def expected_excess(n: int) -> float:
@@ -59,23 +58,26 @@ def upper_tail(n: int | Ints, hits: Ints, p0: Array) -> Floats:
 
 def chernoff(mean: Floats, n: int, delta: float) -> Floats:
     """Return the largest u with ``n kl(mean, u) <= log(1/delta)``, an upper bound of a mean in [0, 1]."""
-    from scipy.special import rel_entr
-
     low, high = mean.copy(), np.ones_like(mean)
     for _ in range(60):
         middle = (low + high) / 2
-        inside = rel_entr(mean, middle) + rel_entr(1 - mean, 1 - middle) <= math.log(1 / delta) / n
+        inside = _divergence(mean, middle) <= math.log(1 / delta) / n
         low, high = np.where(inside, middle, low), np.where(inside, high, middle)
     return high
 
 
 def chernoff_tail(mean: Floats, expected: Floats, n: int) -> Floats:
     """Return ``exp(-n kl(mean, expected))``, a bound of P(mean of n numbers in [0, 1] <= mean); 1 above."""
-    from scipy.special import rel_entr
-
-    divergence = rel_entr(mean, expected) + rel_entr(1 - mean, 1 - expected)
-    tail: Floats = np.where(mean < expected, np.exp(-n * divergence), 1.0)
+    tail: Floats = np.where(mean < expected, np.exp(-n * _divergence(mean, expected)), 1.0)
     return tail
+
+
+def _divergence(first: Floats, second: Floats) -> Floats:
+    """Return ``kl(first, second)`` of shares: that of Bernoulli variables."""
+    with np.errstate(divide="ignore", invalid="ignore"):
+        parts = (x * np.log(x / y) for x, y in ((first, second), (1 - first, 1 - second)))
+        one, other = (np.where(x > 0, part, 0.0) for x, part in zip((first, 1 - first), parts, strict=True))
+    return one + other
 
 
 def bernstein(mean: Floats, square: Floats, n: int, delta: float) -> Floats:
