@@ -1043,6 +1043,7 @@ def test_both_engines_fetch_the_same_bytes(tmp_path):
     content = rng.integers(0, 256, 1 << 20, dtype=np.uint8)
     path.write_bytes(content.tobytes())
     places, width = rng.integers(0, len(content) - 100, 1000), 100
+    places[300:700] = 5000 + width * np.arange(400)  # one after the other
     with path.open("rb") as file:
         for name in engine.choose.ENGINES[:2]:
             with engine.using(name):
@@ -1050,8 +1051,11 @@ def test_both_engines_fetch_the_same_bytes(tmp_path):
                 assert engine.fetch(file.fileno(), places, out)
                 assert np.array_equal(out, content[places[:, None] + np.arange(width)])
                 assert engine.fetch(file.fileno(), places[:0], out[:0])
-                last = np.array([0, len(content) - width + 1])
-                assert not engine.fetch(file.fileno(), last, out[:2])  # one byte too few
+                for last in (
+                    np.array([0, len(content) - width + 1]),
+                    len(content) + 1 - np.array([2, 1]) * width,
+                ):
+                    assert not engine.fetch(file.fileno(), last, out[:2])  # one byte too few
                 with pytest.raises(OSError, match="file descriptor"):
                     engine.fetch(-1, places, out)
         for first, last, rows in ((-1, 2, out), (0, 1001, out), (2, 1, out), (0, 2, out.reshape(-1)[:-1])):

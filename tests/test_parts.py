@@ -12,6 +12,7 @@ import pytest
 import nacp
 from nacp.paper import twins
 from nacp.points import open_rows, watching
+from nacp.points.raw import fetch_mapped
 from nacp.tuning import tuned
 
 N, K = 2000, 100
@@ -125,6 +126,28 @@ def test_a_mapped_file_gives_the_bits_of_the_array(points, tmp_path):
     with pytest.raises(nacp.InputError, match=r"row 0 sums to 1\.5"):
         nacp.calibrate(own, noisy, noise=0.2)
     assert own[0, 0] == probs[0, 0] + np.float32(0.5)  # changes that no file has are not let go of
+
+
+@pytest.mark.skipif(not os.path.exists("/proc/self/maps"), reason="the system does not tell what is mapped")
+def test_rows_of_a_mapped_file_are_read_from_it_and_of_no_other(points, tmp_path):
+    probs, path, rows = points[0], tmp_path / "my probs.npy", np.array([1999, 3, 4, 5, 700])
+    np.save(path, probs)
+    mapped, out = np.load(path, mmap_mode="r+"), np.empty((len(rows), K), np.float32)
+    mapped[4] = probs[0]  # nobody has written it to the file yet
+    assert fetch_mapped(mapped, rows, out)
+    assert np.array_equal(out, mapped[rows])
+    assert fetch_mapped(mapped[3:], rows[1:] - 3, out[1:])
+    assert np.array_equal(out, mapped[rows])
+    one = np.empty(len(rows), np.float32)
+    assert fetch_mapped(mapped.reshape(-1), rows * K + 2, one)
+    assert np.array_equal(one, mapped[rows, 2])
+    assert not fetch_mapped(mapped[:, 1:], rows, out[:, 1:])
+    assert not fetch_mapped(probs, rows, out)
+    np.save(tmp_path / "other.npy", probs[::-1])
+    (tmp_path / "other.npy").replace(path)
+    assert not fetch_mapped(mapped, rows, out)
+    path.unlink()
+    assert not fetch_mapped(mapped, rows, out)
 
 
 def test_bfloat16_is_read_as_float32(tmp_path):

@@ -42,6 +42,8 @@ class Question(ABC):
         Whether the answer is kept for the next question with the same key.
     placed : bool
         Whether it needs the scores in the places of the labels.
+    scored : bool
+        Whether it may need the scores of the labels of what it sees.
     order : array of int or None
         The rows that it is about, in the order in which they are to come; None for all in any order.
     most_rows : int or None
@@ -59,6 +61,7 @@ class Question(ABC):
     key: Hashable = None
     lasting: bool = False
     placed: bool = False
+    scored: bool = True
     order: Ints | None = None
     most_rows: int | None = None
     upto: float | None = None

@@ -28,6 +28,8 @@ class TallyQuestion(Question):
     Pairs may be collected from intervals up to the limit: `window` has them, if the engine hands them out.
     """
 
+    scored = False
+
     def __init__(
         self,
         coverage: "Coverage",

@@ -64,15 +64,22 @@ class Sample:
 
         The first read finds them, if it takes more than the labels' own entries.
         """
-        if self._label_scores is None and self.spec.by_entry and self.parts is None:
-            own = self.rows.one_each(self.labels)
-            if own is not None:
-                block = engine.open_block(own[:, None], self.spec)
-                self._label_scores = engine.label_scores(block, np.zeros(self.n, dtype=np.int64))
+        if self._label_scores is None and not self.rows.in_files:
+            self._label_scores = self._scores_by_entry(np.arange(self.n))
         if self._label_scores is None:
             self._read([], None)
         assert self._label_scores is not None
         return self._label_scores
+
+    def _scores_by_entry(self, rows: Ints) -> Floats | None:
+        """Return the same of some rows, if their labels' own entries say them and can be looked at alone."""
+        if not self.spec.by_entry or self.parts is not None:
+            return None
+        own = self.rows.one_each(rows, self.labels[rows])
+        if own is None:
+            return None
+        block = engine.open_block(own[:, None], self.spec)
+        return engine.label_scores(block, np.zeros(len(rows), dtype=np.int64))
 
     def _scores_of(self, block: Block, rows: slice | Ints) -> Floats:
         """Return the native scores of the labels of some rows."""
@@ -240,14 +247,19 @@ class Sample:
                     question.see(block, rows)
             if others or first is not None:
                 block = self._open(rows, scratch)
+                if any(question.placed for question in others):
+                    block.prepare(placed=True)
+                # What was read for others is near when the labels are scored.
+                for question in others:
+                    if not question.scored:
+                        question.see(block, rows)
                 if first is not None:
                     first[0][rows] = self._scores_of(block, rows)
                     if first[1] is not None:
                         first[1][rows] = block.u
-                if any(question.placed for question in others):
-                    block.prepare(placed=True)
                 for question in others:
-                    question.see(block, rows)
+                    if question.scored:
+                        question.see(block, rows)
                 block.confirm()
 
     def glance(self, questions: Sequence[Question]) -> Ints:
@@ -272,6 +284,9 @@ class Sample:
         chosen, scratch, scores = np.arange(step // 2, self.n, step), Scratch(), []
         if self._label_scores is not None:
             return chosen, self._label_scores[chosen]
+        own = self._scores_by_entry(chosen)
+        if own is not None:
+            return chosen, own
         for where in row_slices(len(chosen), self.k, self._at_once):
             block = self._open(chosen[where], scratch)
             scores.append(self._scores_of(block, chosen[where]))

@@ -88,7 +88,7 @@ class Block:
     def at(self, flat: Ints, *, placed: bool) -> Floats:
         """Return the same scores at some flat places; of a pointwise score, computed there alone."""
         if self.is_minus_p:
-            return np.negative(self.values.reshape(-1)[flat], dtype=np.float64)
+            return np.negative(self.values.reshape(-1).take(flat), dtype=np.float64)
         formula = self.spec.formula
         if self.spec.ranked or not isinstance(formula, Expression) or "placed" in vars(self):
             found: Array = self.scores(placed=placed).reshape(-1)[flat]

@@ -20,11 +20,14 @@ static int fetch_row(int file, char *row, size_t size, off_t place)
     return 1;
 }
 
+/* Read rows from their places; those that lie one after the other at once. */
 static int fetch_rows(int file, const word *places, word first, word last, char *rows, size_t size)
 {
     int found = 1;
-    for (word i = first; found == 1 && i < last; i++)
-        found = fetch_row(file, rows + (size_t)i * size, size, (off_t)places[i]);
+    for (word i = first, next; found == 1 && i < last; i = next) {
+        for (next = i + 1; next < last && (uint64_t)places[next] - (uint64_t)places[next - 1] == size;) next++;
+        found = fetch_row(file, rows + (size_t)i * size, (size_t)(next - i) * size, (off_t)places[i]);
+    }
     return found;
 }
 

@@ -1,6 +1,7 @@
 """Verbs that know nothing of scores: of rows as they came, and what many splits of rows need."""
 
 import os
+from itertools import pairwise
 
 import numpy as np
 
@@ -22,10 +23,12 @@ def check(values: Array, tolerance: float) -> bool:
 
 def fetch(file: int, places: Ints, out: Array) -> bool:
     """Read rows of bytes from their places in an open file; return whether it has them all."""
-    for place, row in zip(places.tolist(), out, strict=True):
-        rest = memoryview(row)
+    apart = np.flatnonzero(np.diff(places) != out.shape[1]) + 1  # others lie one after the other
+    for start, stop in pairwise([0, *apart.tolist(), len(out)]):
+        rows = out[start:stop].reshape(-1)
+        rest = rows.data
         while len(rest):
-            at = place + len(row) - len(rest)
+            at = int(places[start]) + len(rows) - len(rest)
             if hasattr(os, "preadv"):
                 more = os.preadv(file, [rest], at)
             else:

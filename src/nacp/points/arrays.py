@@ -12,6 +12,7 @@ import numpy as np
 from nacp._types import Array, Floats, Ints
 from nacp.engine import Block, PerLabel, PerRow, Scratch, Spec, Unchecked, engine_name, open_block
 from nacp.errors import InputError
+from nacp.points.raw import fetch_mapped
 from nacp.tuning import tuning
 
 _WIDTHS = [np.dtype(each) for each in (np.float16, np.float32, np.float64)]
@@ -169,11 +170,11 @@ class Rows:
 
     @property
     def as_they_lie(self) -> bool:
-        """Whether blocks are handed out as they lie in memory, so that none is copied."""
+        """Whether blocks are handed out as they lie in memory or in a mapped file, so that none is copied."""
         if type(self) is not Rows or self._normalize or self.logits or self._width is not None:
             return False
         return (
-            not self.in_files
+            isinstance(self._matrix, np.ndarray)
             and self._matrix.dtype in (np.float32, np.float64)
             and bool(self._matrix.flags.c_contiguous)
         )
@@ -186,14 +187,19 @@ class Rows:
             return found
         return self._gather(rows, columns)
 
-    def one_each(self, columns: Ints) -> Array | None:
-        """Return one entry of each row, if that takes no more than to look at it; the rows are checked later.
+    def one_each(self, rows: Ints, columns: Ints) -> Array | None:
+        """Return one entry of each of some rows, which are checked later; nobody is told.
 
-        None where rows are not handed out as they lie in memory, and of what is no probability.
+        None if that takes more than to look at it, and if any is no probability.
         """
         if not self.as_they_lie:
             return None
-        found: Array = self._matrix.reshape(-1).take(np.arange(0, self.n * self.k, self.k) + columns)
+        flat, places = self._matrix.reshape(-1), rows * self.k + columns
+        found = np.empty(len(rows), flat.dtype)
+        if self._mapped is None or not fetch_mapped(flat, places, found):
+            for some in self._at_a_time(len(rows)):
+                self._let_go(rows[some])
+                found[some] = flat.take(places[some])
         return found if np.all((found >= 0) & (found <= 1)) else None
 
     def slices(self) -> Iterator[slice]:
@@ -276,16 +282,27 @@ class Rows:
         if not isinstance(self._matrix, np.ndarray):
             gathered: Array = self._matrix[rows] if columns is None else self._matrix[rows, columns]
             return gathered
-        step = max(1, len(rows))
+        width = self.k if columns is None else len(columns)
+        found = np.empty((len(rows), width), self._matrix.dtype)
+        if columns is None and self._mapped is not None and fetch_mapped(self._matrix, rows, found):
+            return found
+        for each in self._at_a_time(len(rows)):
+            some = rows[each]
+            self._let_go(some)
+            if columns is None:
+                # Not "raise", which would write to another place first.
+                self._matrix.take(some, 0, out=found[each], mode="wrap")
+            else:
+                found[each] = self._matrix[some[:, None], columns]
+        return found
+
+    def _at_a_time(self, number: int) -> Iterator[slice]:
+        """Cut rows all over, of a mapped file into so many as may be mapped at once."""
+        step = max(1, number)
         if self._mapped is not None:
             step = max(1, _MAPPED // (self.k * self._matrix.dtype.itemsize + _NEIGHBOURS))
-        pieces = []
-        for start in range(0, max(len(rows), 1), step):
-            some = rows[start : start + step]
-            self._let_go(some)
-            each = self._matrix.take(some, 0) if columns is None else self._matrix[some[:, None], columns]
-            pieces.append(each)
-        return pieces[0] if len(pieces) == 1 else np.concatenate(pieces)
+        for start in range(0, number, step):
+            yield slice(start, start + step)
 
     def _let_go(self, where: slice | Ints) -> None:
         """Let go of the pages of a mapped file that were read, before others are: the file keeps them."""

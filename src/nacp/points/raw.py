@@ -2,6 +2,7 @@
 
 import json
 import math
+import os
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeAlias
@@ -18,6 +19,7 @@ _TYPES = {
     "I8": "i1", "U64": "<u8", "U32": "<u4", "U16": "<u2", "U8": "u1", "BOOL": "?",
 }  # fmt: skip
 _HEADER = 100_000_000  # bytes; safetensors allows no more
+_MAPS = "/proc/self/maps"  # where Linux tells what is mapped
 Where: TypeAlias = slice | Ints
 
 
@@ -40,7 +42,7 @@ class RawPart:
         whole = picked is None and not self.rounded
         found = out if whole else np.empty((len(out), *self.shape[1:]), self.dtype)
         each = width * self.dtype.itemsize
-        some = np.array([rows.start]) if isinstance(rows, slice) else rows
+        some = np.arange(rows.start, rows.stop) if isinstance(rows, slice) else rows
         with self.path.open("rb", buffering=0) as file:
             places, flat = self.start + some * each, found.reshape(-1).view(np.uint8)
             if flat.size and not fetch(file.fileno(), places, flat.reshape(len(some), -1)):
@@ -49,6 +51,35 @@ class RawPart:
             return
         kept = found if picked is None else found[:, picked]
         out[...] = (kept.astype(np.uint32) << 16).view(np.float32) if self.rounded else kept
+
+
+def fetch_mapped(matrix: Array, rows: Ints, out: Array) -> bool:
+    """Read rows of a matrix that lies in a mapped file; return whether that could be done.
+
+    To read a page in that way takes a fifth of the time that it takes to map it and let go of it. Where the
+    system does not tell what is mapped, or the file is not there any more under its name, it is not done.
+    """
+    if not matrix.flags.c_contiguous or not os.path.exists(_MAPS):
+        return False
+    first, each = matrix.ctypes.data, matrix.itemsize * math.prod(matrix.shape[1:])
+    for line in Path(_MAPS).read_bytes().splitlines():
+        where, _, offset, _, inode, *name = line.split(maxsplit=5)
+        low, high = (int(end, 16) for end in where.split(b"-"))
+        if low <= first < high and name:
+            break
+    else:
+        return False
+    try:
+        file = os.open(name[0], os.O_RDONLY)
+    except OSError:
+        return False
+    try:
+        if os.fstat(file).st_ino != int(inode) or first + matrix.nbytes > high:
+            return False
+        places = int(offset, 16) + first - low + rows * each
+        return fetch(file, places, out.reshape(-1).view(np.uint8).reshape(len(rows), -1))
+    finally:
+        os.close(file)
 
 
 def stamp_of(path: Path) -> tuple[int, int]:
