@@ -249,18 +249,20 @@ class Sample:
                 block = self._open(rows, scratch)
                 if any(question.placed for question in others):
                     block.prepare(placed=True)
-                # What was read for others is near when the labels are scored.
+                # An entry is near when others have read its row; a place in the row takes all of it first.
+                last = self.spec.by_entry and not any(question.scored for question in others)
+                if first is not None and not last:
+                    self._learn(first, block, rows)
                 for question in others:
-                    if not question.scored:
-                        question.see(block, rows)
-                if first is not None:
-                    first[0][rows] = self._scores_of(block, rows)
-                    if first[1] is not None:
-                        first[1][rows] = block.u
-                for question in others:
-                    if question.scored:
-                        question.see(block, rows)
+                    question.see(block, rows)
+                if first is not None and last:
+                    self._learn(first, block, rows)
                 block.confirm()
+
+    def _learn(self, first: tuple[Floats, Floats | None], block: Block, rows: slice | Ints) -> None:
+        first[0][rows] = self._scores_of(block, rows)
+        if first[1] is not None:
+            first[1][rows] = block.u
 
     def glance(self, questions: Sequence[Question]) -> Ints:
         """Let questions share some evenly spaced rows, an eighth of all at the most; return which."""
