@@ -258,6 +258,7 @@ class Sample:
                 if first is not None and last:
                     self._learn(first, block, rows)
                 block.confirm()
+                del block  # the next one is read to the same place, which is near
 
     def _learn(self, first: tuple[Floats, Floats | None], block: Block, rows: slice | Ints) -> None:
         first[0][rows] = self._scores_of(block, rows)
