@@ -4,6 +4,7 @@ import json
 import os
 import subprocess
 import sys
+from concurrent.futures import ThreadPoolExecutor
 from itertools import pairwise
 
 import numpy as np
@@ -148,6 +149,18 @@ def test_rows_of_a_mapped_file_are_read_from_it_and_of_no_other(points, tmp_path
     assert not fetch_mapped(mapped, rows, out)
     path.unlink()
     assert not fetch_mapped(mapped, rows, out)
+
+
+def test_room_is_used_again_but_never_while_somebody_holds_it(points, tmp_path):
+    probs = points[0]
+    parts = nacp.open_parts(write_parts(tmp_path / "parts", "npy", probs))
+    places = {parts[i : i + 100].ctypes.data for i in range(0, N, 100)}
+    assert len(places) <= 2
+    held = [parts[i : i + 100][7:9].T for i in range(0, N, 100)]  # views of what was handed out
+    with ThreadPoolExecutor(4) as pool:
+        read = list(pool.map(lambda i: parts[i : i + 50], range(0, N, 50)))
+    assert all(np.array_equal(each, probs[100 * i + 7 : 100 * i + 9].T) for i, each in enumerate(held))
+    assert np.array_equal(np.concatenate(read), probs)
 
 
 def test_bfloat16_is_read_as_float32(tmp_path):

@@ -8,6 +8,7 @@ import sys
 from collections.abc import Callable, Sequence
 from itertools import pairwise
 from pathlib import Path
+from threading import Lock
 from typing import Any
 
 import numpy as np
@@ -18,7 +19,7 @@ from nacp.points.parquet import open_parquet
 from nacp.points.raw import open_npy, open_safetensors
 
 _ENDINGS = (".npy", ".safetensors", ".parquet")
-_BUFFERS = 2
+_PLACES = 2
 
 
 def open_parts(path: Any, key: str | None = None) -> "Parts":
@@ -117,6 +118,35 @@ def _told(part: Any) -> str:
     return "bfloat16" if part.rounded else str(part.dtype)
 
 
+_LOCK = Lock()  # not one for each: what has room is sent to other processes
+
+
+def _held(places: list[Array]) -> list[int]:
+    """Return how many know of each, as Python counts here."""
+    return [sys.getrefcount(each) for each in places]
+
+
+_ALONE = _held([np.empty(0)])[0]  # Pythons differ in that
+
+
+class _Room:
+    """Room for rows: used again, so that it is near, as soon as nobody holds what was handed out."""
+
+    def __init__(self) -> None:
+        self._places: list[Array] = []
+
+    def get(self, shape: tuple[int, ...], dtype: np.dtype[Any]) -> Array:
+        """Return an array in which anything may be."""
+        size = math.prod(shape)
+        with _LOCK:
+            for place, held in zip(self._places, _held(self._places), strict=True):
+                if held == _ALONE and len(place) >= size:
+                    return place[:size].reshape(shape)
+            place = np.empty(size, dtype)
+            self._places = [*self._places, place][-_PLACES:]
+            return place[:].reshape(shape)
+
+
 class Parts:
     """Files as one array of shape (n, k), made by `open_parts`: what is asked for is read, and not kept.
 
@@ -140,7 +170,7 @@ class Parts:
         self.shape: tuple[int, ...] = (int(self._ends[-1]), *columns)
         self.ndim, self.dtype = len(self.shape), np.dtype(np.float32 if parts[0].rounded else parts[0].dtype)
         self.itemsize = self.dtype.itemsize
-        self._buffers: list[Array] = []
+        self._room = _Room()
         if parts[0].names is not None:
             self.columns: tuple[str, ...] = tuple(
                 parts[0].names if picked is None else [parts[0].names[i] for i in picked]
@@ -176,15 +206,9 @@ class Parts:
         return found if np.ndim(wanted) else found[0]
 
     def _out(self, rows: int, picked: Ints | None) -> Array:
-        """Return room for rows: used again as soon as nobody holds what was handed out."""
+        """Return room for rows."""
         shape = (rows, *self.shape[1:]) if picked is None or self.ndim == 1 else (rows, len(picked))
-        number = math.prod(shape)
-        for each in self._buffers:
-            if sys.getrefcount(each) == 3 and len(each) >= number:  # the list, this loop, and the question
-                return each[:number].reshape(shape)
-        buffer = np.empty(number, self.dtype)
-        self._buffers = [*self._buffers, buffer][-_BUFFERS:]
-        return buffer[:].reshape(shape)
+        return self._room.get(shape, self.dtype)
 
     def _slice(self, start: int, stop: int, picked: Ints | None, out: Array | None = None) -> Array:
         """Read rows that lie one after the other."""
