@@ -103,7 +103,7 @@ def are_strange(cells: dict[str, Ints]) -> bool:
     """Return whether no points can have left such places and mates."""
     most, pairs = 1 << 32, cells["pairs"]
     limits = {"places": PLACES * cells["hits"], "mates": pairs}
-    limits["before"] = np.where(pairs < most, cells.get("mates", _NONE), most)
+    limits["before"] = np.where(pairs < most, cells.get("mates", _NONE), np.int64(most))
     return any(np.any(cells[name] > limit) for name, limit in limits.items() if name in cells)
 
 
