@@ -946,6 +946,18 @@ def test_files_that_were_made_up_are_refused(points, tmp_path):
             nacp.Calibrator.load(path)
 
 
+def test_bets_that_are_no_whole_numbers_are_refused(points, tmp_path):
+    from nacp.files import read_numbers, write_numbers
+
+    probs, _, noisy = points
+    path, options = tmp_path / "state", {"bets": nacp.PAC(), "alpha": 0.1, "points": N}
+    fed(nacp.Calibrator(K, noise=0.2, **options), probs, noisy, []).save(path)
+    document, arrays = read_numbers(path, "file", ("nacp.calibrator",), 2)
+    write_numbers(path, document, arrays | {"bets 0": arrays["bets 0"].astype(np.float64)})
+    with pytest.raises(nacp.InputError, match=r"cannot be used: .*bets are not those of this grid"):
+        nacp.Calibrator.load(path)
+
+
 def test_a_function_as_a_score_has_to_be_given_again(points, tmp_path):
     probs, _, noisy = points
 
