@@ -5,6 +5,7 @@ import os
 import pickle
 import sys
 import warnings
+from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
 
@@ -124,6 +125,19 @@ def test_rows_that_come_while_others_are_counted_are_not_lost(points, monkeypatc
     assert quiet(stream.finish).n in (30, 31)
     assert stream.n == 31
     assert stream == fed(stream.fresh(), probs[:31], noisy[:31], [])
+
+
+@pytest.mark.parametrize("step", [3, 100])  # rows that wait, and rows that are counted at once
+def test_points_that_several_threads_bring_are_all_counted(points, monkeypatch, step):
+    probs, _, noisy = points
+    monkeypatch.setattr("nacp.states._WAITING", 30 * K)
+    stream, parts = nacp.Calibrator(K, noise=None), [slice(i, i + step) for i in range(0, 1200, step)]
+    with ThreadPoolExecutor(8) as pool:
+        list(pool.map(lambda some: stream.update(probs[some], noisy[some]), parts))
+        assert stream == fed(stream.fresh(), probs[:1200], noisy[:1200], [])
+        merged, some = stream.fresh(), parts[:12]
+        list(pool.map(merged.merge, [fed(stream.fresh(), probs[each], noisy[each], []) for each in some]))
+    assert merged.n == 12 * step
 
 
 def test_a_row_takes_no_more_steps_when_many_wait():
@@ -778,7 +792,7 @@ def test_a_score_that_fails_in_the_middle_leaves_no_half_counted_batch(points):
     stream = nacp.Calibrator(K, points=N, **options)
     failing = set()
     stream.update(probs[:100], noisy[:100])
-    first, numbers = pickle.dumps(vars(stream) | {"score": 0}), len(calls)
+    first, numbers = pickle.dumps(vars(stream) | {"score": 0, "_updating": 0}), len(calls)
     stream.update(probs[100:200], noisy[100:200])
     needed = len(calls) - numbers
     assert needed == 2
@@ -788,7 +802,7 @@ def test_a_score_that_fails_in_the_middle_leaves_no_half_counted_batch(points):
         failing = {len(calls) + place}
         with pytest.raises(ArithmeticError):
             again.update(probs[100:200], noisy[100:200])
-        assert pickle.dumps(vars(again) | {"score": 0}) == first
+        assert pickle.dumps(vars(again) | {"score": 0, "_updating": 0}) == first
         failing = set()
         again.update(probs[100:200], noisy[100:200])
         assert again == stream
@@ -930,6 +944,18 @@ def test_files_that_were_made_up_are_refused(points, tmp_path):
         write_numbers(path, document | values, kept)
         with pytest.raises(nacp.InputError, match=f"cannot be used: .*{said}"):
             nacp.Calibrator.load(path)
+
+
+def test_bets_that_are_no_whole_numbers_are_refused(points, tmp_path):
+    from nacp.files import read_numbers, write_numbers
+
+    probs, _, noisy = points
+    path, options = tmp_path / "state", {"bets": nacp.PAC(), "alpha": 0.1, "points": N}
+    fed(nacp.Calibrator(K, noise=0.2, **options), probs, noisy, []).save(path)
+    document, arrays = read_numbers(path, "file", ("nacp.calibrator",), 2)
+    write_numbers(path, document, arrays | {"bets 0": arrays["bets 0"].astype(np.float64)})
+    with pytest.raises(nacp.InputError, match=r"cannot be used: .*bets are not those of this grid"):
+        nacp.Calibrator.load(path)
 
 
 def test_a_function_as_a_score_has_to_be_given_again(points, tmp_path):

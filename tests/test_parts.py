@@ -163,6 +163,32 @@ def test_room_is_used_again_but_never_while_somebody_holds_it(points, tmp_path):
     assert np.array_equal(np.concatenate(read), probs)
 
 
+def test_whatever_a_mapped_file_is_called_it_is_read(points, tmp_path):
+    probs, _, noisy = points
+    expected, maps = nacp.calibrate(probs, noisy, noise=0.2), []
+    for name in ("a b.npy", "a\rb.npy", "a\nb.npy", "a (deleted).npy"):
+        np.save(tmp_path / name, probs)
+        maps.append(np.load(tmp_path / name, mmap_mode="r"))
+        assert all(same(nacp.calibrate(each, noisy, noise=0.2), expected) for each in maps)
+
+
+def test_a_mapped_file_that_has_become_shorter_is_refused(points, tmp_path):
+    code = (
+        "import sys, numpy as np, nacp\n"
+        "cut, mapped, labels = sys.argv[1], np.load(sys.argv[1], mmap_mode='r'), np.load(sys.argv[2])\n"
+        "cal = nacp.calibrate(mapped, labels, noise=0.2)\n"
+        "np.save(cut, mapped[:10].copy())\n"
+        "for call in (lambda: nacp.calibrate(mapped, labels, noise=0.2), lambda: cal.predict_set(mapped)):\n"
+        "    try: call()\n"
+        "    except nacp.InputError as error: print(error)\n"
+    )
+    np.save(tmp_path / "probs.npy", points[0])
+    np.save(tmp_path / "labels.npy", points[2])
+    told = [sys.executable, "-c", code, str(tmp_path / "probs.npy"), str(tmp_path / "labels.npy")]
+    found = subprocess.run(told, capture_output=True, text=True, check=True).stdout
+    assert found.splitlines() == [f"{tmp_path}/probs.npy has changed since it was opened; open it again"] * 2
+
+
 def test_bfloat16_is_read_as_float32(tmp_path):
     bits = np.array([[0x3F00, 0x3E80, 0x3E80], [0x3F80, 0x0000, 0x0000]], dtype="<u2")
     header = json.dumps({"p": {"dtype": "BF16", "shape": [2, 3], "data_offsets": [0, 12]}}).encode()

@@ -228,6 +228,8 @@ def test_no_set_is_empty_where_all_are_equally_probable(score):
         (([[0.0, 1.0]], [[0.5, 0.25]], 9), "indices"),
         (([[0, 0]], [[0.5, 0.25]], 9), "indices"),
         (([[0, 9]], [[0.5, 0.25]], 9), "indices"),
+        (([[0, 2**32 + 1]], [[0.5, 0.25]], 9), "indices"),
+        (([[0, 1], [2]], [[0.5, 0.25]], 9), "indices"),
         (([[0, 1]], [[0.5, 0.25]], 2), "k"),
         (([[0, 1]], [[0.5]], 9), "values"),
         (([[0, 1]], [[0.5, np.nan]], 9), "values"),
@@ -242,6 +244,15 @@ def test_what_is_not_top_entries_is_refused(parts, argument):
     with pytest.raises(InputError) as caught:
         nacp.TopRows(*parts)
     assert caught.value.argument == argument
+
+
+def test_no_rows_are_no_calibration():
+    none = nacp.TopRows(np.zeros((0, 2), dtype=int), np.zeros((0, 2)), K)
+    with pytest.raises(InputError, match=r"probs is empty: its shape is \(0, 30\)"):
+        nacp.calibrate(none, [], noise=0.2)
+    stream = nacp.Calibrator(K, noise=0.2)
+    stream.update(none, [])
+    assert stream.n == 0
 
 
 def test_the_value_that_is_wrong_is_named():

@@ -440,10 +440,21 @@ def test_a_python_function_is_refused(points, device):
         nacp.calibrate(device.put(probs), given, noise=noise, score=lambda p: -p)
 
 
+def test_what_topk_returns_makes_rows(points):
+    probs = torch.from_numpy(points[0]).requires_grad_()
+    values, indices = torch.topk(probs, 40)
+    known = nacp.TopRows(indices.numpy(), values.detach().numpy(), probs.shape[1])
+    assert np.array_equal(nacp.TopRows(indices, values, probs.shape[1]), known)
+    with pytest.raises(nacp.InputError, match=r"must be float32 or float64.*found torch\.bfloat16"):
+        nacp.TopRows(indices, values.bfloat16(), probs.shape[1])
+
+
 def test_devices_that_will_not_do_are_told():
     given = np.zeros(9, dtype=int)
     with pytest.raises(nacp.InputError, match="probs is on the device 'meta', which has no numbers"):
         nacp.calibrate(torch.empty((9, 3), device="meta"), given, noise=0.1)
+    with pytest.raises(nacp.InputError, match="labels is on the device 'meta', which has no numbers"):
+        nacp.calibrate(np.full((9, 3), 1 / 3), torch.empty(9, device="meta"), noise=0.1)
     apple = torch.Tensor._make_wrapper_subclass(Away, (9, 3), device=torch.device("mps"))
     with pytest.raises(nacp.InputError, match=r"'mps', which has no float64, in which.*pass probs.cpu\(\)"):
         nacp.calibrate(apple, given, noise=0.1)

@@ -31,7 +31,7 @@ from nacp.points import Rows, Widths, check_classes, check_given, open_rows, war
 from nacp.points.lazy import is_lazy, open_lazy
 from nacp.points.repeats import warn_of_times
 from nacp.scores import Score, ScoreLike, as_score
-from nacp.states import INSTEAD, NOTHING, Model, State
+from nacp.states import INSTEAD, Model, State
 
 _MOST_BETS = 10**8
 
@@ -121,12 +121,12 @@ class Calibrator(State):
         self._known: dict[bool, dict[Model, ClassMatrix]] = {}
 
     def __getstate__(self) -> dict[str, Any]:
-        kept = {
-            name: value for name, value in vars(self).items() if name not in ("_ends", "_marks", "_known")
-        }
+        made_anew = "_ends", "_marks", "_known", "_updating"
+        kept = {name: value for name, value in vars(self).items() if name not in made_anew}
         return kept | {"_held": (self._counts, [], 0)}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
+        self._forget()
         vars(self).update(state)
         self._set_up()
 
@@ -141,6 +141,10 @@ class Calibrator(State):
         labels : array of shape (m,) or (m, a)
             Their noisy labels, as in `calibrate`.
         """
+        with self._updating:
+            self._update(probs, labels)
+
+    def _update(self, probs: ArrayLike, labels: ArrayLike) -> None:
         if is_lazy(probs):
             self._take(self._counted_there(probs, labels))
             return
@@ -155,11 +159,6 @@ class Calibrator(State):
             return
         batch._counts = self._counts_under(batch._several, rows, numbers, batch._played)
         self._take(batch)
-
-    def _take(self, batch: Calibrator) -> None:
-        if batch._counts is not None:
-            batch._counts = (self._counts or NOTHING) + batch._counts
-            vars(self).update(vars(batch))
 
     def _counts_of(self, rows: Array, labels: Ints) -> Counts:
         return self._counts_under(self._several, open_rows(rows, **self._options), labels)

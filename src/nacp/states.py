@@ -24,6 +24,7 @@ SETTINGS = ("k", "noise", "score", "classes", "normalize", "from_logits", "bets"
 NOTHING = Counts(0, 0, np.zeros(1, dtype=np.int64), {})
 _WAITING = 1 << 16  # entries of rows that wait to be counted
 _HOLDING = Lock()  # while it is replaced what a stream holds, not while rows are counted
+_HELD = ("_held", "_widths", "_several", "_played")
 INSTEAD = '"binomial" and "nacp" (uniform noise), "expected", "acnl", "crcp" and "none"'
 
 
@@ -49,6 +50,7 @@ class State:
         self._widths: Widths | None = None
         self._several = False
         self._played: dict[Model, BetsQuestion] = {}
+        self._updating = Lock()  # of several threads, one takes in points at a time
 
     @property
     def n(self) -> int:
@@ -92,8 +94,18 @@ class State:
                 return False
             waiting.append((probs.copy(), labels.copy()))
             batch._held = counts, waiting, number + len(probs)
-            vars(self).update(vars(batch))
+            self._become(batch)
         return True
+
+    def _take(self, batch: Self) -> None:
+        """Add what a batch has counted; the rest of its state goes on from there."""
+        if batch._counts is not None:
+            batch._counts = (self._counts or NOTHING) + batch._counts
+            with _HOLDING:
+                self._become(batch)
+
+    def _become(self, other: Self) -> None:
+        vars(self).update({name: getattr(other, name) for name in _HELD})
 
     def fresh(self) -> Self:
         """Return one that counts alike, and has counted nothing: for another worker, or the next hour."""
@@ -110,7 +122,10 @@ class State:
         other : Calibrator
             With the same k, noise, score and so on, and without bets.
         """
-        vars(self).update(vars(self + other))
+        with self._updating:
+            found = self + other
+            with _HOLDING:
+                self._become(found)
 
     def __add__(self, other: Self) -> Self:
         self._check_same(other, "merged")

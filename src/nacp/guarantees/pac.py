@@ -192,9 +192,10 @@ class BetsQuestion(OrderedQuestion):
     def restore(self, whole: Ints, state: Floats) -> None:
         """Let bets that were not placed yet stand as others did."""
         number = len(self._failed)
-        if np.any(whole[:number] < -1) or np.any(whole[:number] >= len(self._grid)):
+        failed = whole[:number]
+        if whole.dtype != np.int64 or np.any(failed < -1) or np.any(failed >= len(self._grid)):
             raise InputError("bets", "are not those of this grid")
-        self._failed = whole[:number].copy()
+        self._failed = failed.copy()
         self._bets.restore(whole[number:], state)
         self._next()
         self.off()

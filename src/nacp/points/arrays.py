@@ -12,7 +12,7 @@ import numpy as np
 from nacp._types import Array, Floats, Ints
 from nacp.engine import Block, PerLabel, PerRow, Scratch, Spec, Unchecked, engine_name, open_block
 from nacp.errors import InputError
-from nacp.points.raw import fetch_mapped
+from nacp.points.raw import fetch_mapped, refuse_cut
 from nacp.tuning import tuning
 
 _WIDTHS = [np.dtype(each) for each in (np.float16, np.float32, np.float64)]
@@ -308,13 +308,14 @@ class Rows:
         """Let go of the pages of a mapped file that were read, before others are: the file keeps them."""
         if self._mapped is None:
             return
+        refuse_cut(self._mapped)
         each = self.k * self._matrix.dtype.itemsize
         if isinstance(where, slice):
             more = len(range(self.n)[where]) * each
         else:
             more = len(where) * (each + _NEIGHBOURS)
         if self._touched + more > _MAPPED:
-            self._mapped.madvise(_LET_GO)
+            self._mapped._mmap.madvise(_LET_GO)
             self._touched = 0
         self._touched += more
 
@@ -329,13 +330,13 @@ def _plain(block: Array) -> Array:
 
 
 def _mapped(matrix: Array) -> Any:
-    """Return the map of a file that a matrix lies in, if its pages can be let go of without loss."""
+    """Return the mapped file that a matrix lies in, if its pages can be let go of without loss."""
     base: Any = matrix
     while isinstance(base, np.ndarray) and not isinstance(base, np.memmap):
         base = base.base
     if _LET_GO is None or not isinstance(base, np.memmap) or base.mode not in ("r", "r+"):
         return None
-    return getattr(base, "_mmap", None)
+    return base
 
 
 class SomeRows(Rows):

@@ -13,7 +13,7 @@ from nacp.errors import InputError
 from nacp.points.arrays import Rows, Widths
 from nacp.points.parts import Parts
 from nacp.points.sparse import open_top
-from nacp.points.tensors import TensorRows, acceptable, fetched, kind_of, open_tensor, stays
+from nacp.points.tensors import TensorRows, acceptable, fetched, kind_of, on_host, open_tensor, stays
 from nacp.points.wrong import SUM_TOLERANCE, check_logits, explain, first_nan, sixteen_bits, tolerance_of
 
 
@@ -71,6 +71,8 @@ def open_rows(
             else "makes probabilities, and this score does not take them",
         )
     top = open_top(probs, probabilities, normalize or from_logits, k, name, widths)
+    if top is not None and top.n < least:
+        raise InputError(name, f"is empty: its shape is {(top.n, top.k)}")
     if top is not None:
         return top
     if getattr(probs, "is_sparse", False) or getattr(probs, "is_sparse_csr", False):
@@ -230,6 +232,7 @@ def check_labels(
     """
     if hasattr(labels, "tocsr"):
         raise InputError(name, "is a sparse matrix", remedy=f"pass {name}.toarray()")
+    labels = on_host(labels, name) if is_tensor(labels) else labels
     try:
         array = plain_array(labels)
     except ValueError:

@@ -2,6 +2,7 @@
 
 import json
 import math
+import mmap
 import os
 from dataclasses import dataclass
 from pathlib import Path
@@ -62,7 +63,7 @@ def fetch_mapped(matrix: Array, rows: Ints, out: Array) -> bool:
     if not matrix.flags.c_contiguous or not os.path.exists(_MAPS):
         return False
     first, each = matrix.ctypes.data, matrix.itemsize * math.prod(matrix.shape[1:])
-    for line in Path(_MAPS).read_bytes().splitlines():
+    for line in Path(_MAPS).read_bytes().split(b"\n")[:-1]:
         where, _, offset, _, inode, *name = line.split(maxsplit=5)
         low, high = (int(end, 16) for end in where.split(b"-"))
         if low <= first < high and name:
@@ -91,7 +92,18 @@ def stamp_of(path: Path) -> tuple[int, int]:
 def refuse_changed(path: Path, stamp: tuple[int, int]) -> None:
     """Refuse a file that is not what it was when it was opened."""
     if not path.exists() or stamp_of(path) != stamp:
-        raise InputError(str(path), "has changed since it was opened", remedy="open it again")
+        raise _changed(path)
+
+
+def refuse_cut(mapped: Any) -> None:
+    """Refuse a mapped file that has become shorter: to look at what is gone would end the process."""
+    start = mapped.offset - mapped.offset % mmap.ALLOCATIONGRANULARITY
+    if mapped._mmap.size() < start + len(mapped._mmap):
+        raise _changed(mapped.filename or "a mapped file")
+
+
+def _changed(path: str | Path) -> InputError:
+    return InputError(str(path), "has changed since it was opened", remedy="open it again")
 
 
 def open_npy(path: Path, key: str | None) -> RawPart:

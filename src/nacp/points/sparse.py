@@ -7,10 +7,11 @@ import numpy as np
 
 from nacp._types import Array, Floats, Ints
 from nacp.checks import check_choice, check_count
-from nacp.engine import Lumped, PerLabel, PerRow
+from nacp.engine import Lumped, PerLabel, PerRow, is_tensor
 from nacp.engine.lumped import Block, scored
 from nacp.errors import InputError
 from nacp.points.arrays import Rows, Widths, tell
+from nacp.points.tensors import on_host
 
 _SPARSE = "pass probs.toarray(), or nacp.TopRows if only the top entries of rows are known"
 _TOLERANCE = 1e-3  # by how much a row's sum may exceed 1, and miss it where the others are 0
@@ -50,7 +51,7 @@ class TopRows:
     """
 
     def __init__(self, indices: Any, values: Any, k: int, rest: str = "even") -> None:
-        columns, kept = np.asarray(indices), np.asarray(values)
+        columns, kept = on_host(indices, "indices"), on_host(values, "values")
         self.rest = check_choice("rest", rest, ("even", "zero"))
         if columns.ndim != 2 or columns.dtype.kind not in "iu":
             raise InputError(
@@ -58,17 +59,21 @@ class TopRows:
                 "must be whole numbers of the shape (n, m)",
                 found=f"{columns.dtype}, {columns.shape}",
             )
-        if kept.shape != columns.shape or kept.dtype.kind != "f" or kept.itemsize < 4:
+        given = values if is_tensor(values) else kept  # on the host bfloat16 is float32
+        if kept.shape != columns.shape or kept.dtype.kind != "f" or given.itemsize < 4:
             raise InputError(
                 "values",
                 f"must be float32 or float64 of the shape of indices, {columns.shape}",
-                found=f"{kept.dtype}, {kept.shape}",
+                found=f"{given.dtype}, {kept.shape}",
             )
         n, m = columns.shape
         self.shape: tuple[int, int] = n, check_count("k", k, m + 1)
         if m == 0:
             raise InputError("indices", "keeps no entry of a row")
         kept = kept if kept.dtype in (np.float32, np.float64) else kept.astype(np.float64)
+        if n and (columns.min() < 0 or columns.max() >= k):
+            found = f"{columns.min()} to {columns.max()}"
+            raise InputError("indices", f"must lie from 0 to {k - 1}, for {k:,} classes", found=found)
         # Stable: the order among equal ones plays no part, but is the same each time.
         order = np.argsort(-kept, axis=1, kind="stable")
         self.indices: Ints = np.take_along_axis(columns, order, axis=1).astype(np.int32)
@@ -79,9 +84,6 @@ class TopRows:
 
     def _check(self) -> None:
         (n, k), m = self.shape, self.indices.shape[1]
-        if n and (self.indices.min() < 0 or self.indices.max() >= k):
-            found = f"{self.indices.min()} to {self.indices.max()}"
-            raise InputError("indices", f"must lie from 0 to {k - 1}, for {k:,} classes", found=found)
         twice: Array = np.any(np.diff(np.sort(self.indices, axis=1), axis=1) == 0, axis=1)
         _refuse(twice, "indices", lambda row: f"has a class more than once in row {row}")
         odd: Array = ~((self.values >= 0) & (self.values <= 1))  # NaN, too

@@ -67,6 +67,16 @@ def fetched(values: Any) -> Array:
     return found
 
 
+def on_host(values: Any, name: str) -> Array:
+    """Return anything as an array on the host; of a tensor, as `fetched` does."""
+    if is_tensor(values) and values.device.type == "meta":
+        raise InputError(name, "is on the device 'meta', which has no numbers")
+    try:
+        return fetched(values) if is_tensor(values) else np.asarray(values)
+    except ValueError:
+        raise InputError(name, "must have a rectangular shape", found="rows of different lengths") from None
+
+
 def as_given(mask: Array, probs: Any) -> Any:
     """Return an array as a tensor, if that is what was given."""
     return sys.modules["torch"].from_numpy(mask).to(probs.device) if is_tensor(probs) else mask
