@@ -352,7 +352,9 @@ STRUCTURED = {
     "rates by group": nacp.GroupNoise(np.arange(MANY) % 3, {0: 0.1, 1: 0.2, 2: 0.3}),
     "swaps": nacp.GroupNoise.other(np.arange(MANY) // 2, 0.2),
     "sparse": nacp.MatrixNoise(
-        scipy.sparse.block_diag([P[:4, :4] / P[:4, :4].sum(axis=1)[:, None]] * (MANY // 4))
+        scipy.sparse.block_diag(
+            [scipy.sparse.coo_array(P[:4, :4] / P[:4, :4].sum(axis=1)[:, None])] * (MANY // 4)
+        )
     ),
     "band": nacp.MatrixNoise(0.85 * scipy.sparse.eye_array(MANY) + 0.15 * NEXT),
     "low rank": nacp.LowRankNoise(0.8, 0.2 * np.ones(MANY), RNG.dirichlet(np.ones(MANY))),

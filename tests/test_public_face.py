@@ -59,7 +59,8 @@ def test_help_opens_with_names_of_types():
     for each in functions:
         shown = pydoc.plain(pydoc.render_doc(each))
         assert "numpy._typing" not in shown, each
-    assert "calibrate(probs: 'ArrayLike'" in pydoc.plain(pydoc.render_doc(nacp.calibrate))
+    shown = pydoc.plain(pydoc.render_doc(nacp.calibrate))
+    assert "calibrate(probs:'ArrayLike'" in "".join(shown.split())  # Pythons break lines differently
 
 
 # Results

@@ -20,7 +20,9 @@ NOISES = {
     "none": None,
     "uniform": nacp.UniformNoise(0.2),
     "groups": nacp.GroupNoise(np.arange(K) // 6, 0.3),
-    "sparse": nacp.MatrixNoise(scipy.sparse.block_diag([[[0.75, 0.25], [0.125, 0.875]]] * (K // 2))),
+    "sparse": nacp.MatrixNoise(
+        scipy.sparse.block_diag([scipy.sparse.coo_array([[0.75, 0.25], [0.125, 0.875]])] * (K // 2))
+    ),
 }
 every_score = pytest.mark.parametrize("score", SCORES.values(), ids=SCORES)
 

@@ -52,7 +52,7 @@ class MatrixNoise(Noise):
     >>> import numpy as np
     >>> import scipy.sparse
     >>> ten = 0.9 * np.eye(10) + 0.1 * np.roll(np.eye(10), 1, axis=1)
-    >>> nacp.MatrixNoise(scipy.sparse.block_diag([ten] * 1000))
+    >>> nacp.MatrixNoise(scipy.sparse.block_diag([scipy.sparse.coo_array(ten)] * 1000))
     MatrixNoise(k=10000, condition=1.25)
     """
 
