@@ -275,6 +275,13 @@ MISSING = {
     "masked": lambda full: np.ma.array(np.maximum(full, 0), mask=full < 0),
     "pair": lambda full: (np.flatnonzero(full >= 0), full[full >= 0]),
 }
+# A pair may have rows whose label was not checked: a plan of which a part was done.
+MISSING |= {
+    f"pair, {name}": lambda full, form=form: (range(50), form(full))
+    for name, form in MISSING.items()
+    if name != "pair"
+}
+MISSING["pair, masked rows"] = lambda full: (np.ma.array(np.arange(50), mask=full < 0), np.maximum(full, 0))
 
 
 @pytest.mark.parametrize("form", MISSING.values(), ids=MISSING)
@@ -345,8 +352,16 @@ def test_checked_labels_alone_are_enough():
     assert split.native_threshold == nacp.calibrate(probs[rows], truth[rows], noise=None).native_threshold
 
 
+def test_labels_may_be_true_and_false_where_classes_are():
+    for clean in ([True, None, False, np.nan], ([2, 0], [False, True])):
+        rows, labels = open_clean(clean, 4, 2, (False, True))
+        assert rows.tolist() == [0, 2]
+        assert labels.tolist() == [1, 0]
+
+
 def test_a_class_called_minus_one_is_a_label():
     clean = [-1, 1, None, -1]
+    assert open_clean((range(4), clean), 4, 2, (-1, 1))[1].tolist() == [0, 1, 0]
     rows, labels = open_clean(clean, 4, 2, (-1, 1))
     assert rows.tolist() == [0, 1, 3]
     assert labels.tolist() == [0, 1, 0]
@@ -507,6 +522,8 @@ def test_wrong_plans_get_one_clear_sentence():
             with pytest.raises(nacp.InputError, match=said) as caught:
                 nacp.calibrate(*given, **({"audit": plan} | options))
             assert caught.value.argument == argument
+    with pytest.raises(nacp.InputError, match="found ndarray; pass the plan itself"):  # not all of its rows
+        nacp.calibrate(probs, noisy, clean=clean, audit=plan.rows)
     for budget in (0, 901, 2.5):
         with pytest.raises(nacp.InputError) as caught:
             nacp.choose_audit(probs, noisy, budget=budget)
