@@ -51,10 +51,7 @@ def for_checked(
             remedy='use "pac", "expected" or "none"',
         )
     if audit is not None and not isinstance(audit, AuditPlan):
-        raise InputError(
-            "audit", "must be what nacp.choose_audit returned", found=type(audit).__name__,
-            remedy="pass the plan itself, and what was found for its rows as clean=",
-        )  # fmt: skip
+        raise InputError("audit", "must be what nacp.choose_audit returned", found=type(audit).__name__)
     if audit is not None and audit.score != score:
         raise InputError(
             "score", f"must be {audit.score!r}, for which the audit was chosen", found=repr(score)

@@ -46,9 +46,9 @@ def read_clean(name: str, rows: int, classes: Sequence[Any] | None = None, *, no
 def true_labels(read: Array, classes: Sequence[Any] | None) -> Array:
     """Return true labels as they are meant: None where there is none, ? where nobody could decide."""
     undecided = np.array([each == UNDECIDED and each not in (classes or ()) for each in read], dtype=bool)
-    there, values = present(np.where(undecided, None, read), classes)
-    found = np.where(undecided, UNDECIDED, np.full(len(read), None, dtype=object))
-    found[there] = values.tolist()
+    found = np.full(len(read), None, dtype=object)
+    there, values = present(np.where(undecided, found, read), classes)
+    found[there], found[undecided] = values.tolist(), UNDECIDED
     return found
 
 

@@ -136,7 +136,10 @@ def _name(value: Any, where: str) -> Any:
     if is_missing(value):
         raise InputError("groups", f"is missing in {where}", remedy="give it a name of its own, as 'unknown'")
     if not isinstance(value, str | int | float) or value in (math.inf, -math.inf):
-        raise InputError("groups", "must be texts or finite numbers", found=f"{value!r} in {where}")
+        raise InputError(
+            "groups", "must be texts or finite numbers", found=f"{value!r} in {where}",
+            remedy="write them as texts, as in [str(each) for each in groups]",
+        )  # fmt: skip
     return value
 
 
