@@ -352,6 +352,21 @@ def test_checked_labels_alone_are_enough():
     assert split.native_threshold == nacp.calibrate(probs[rows], truth[rows], noise=None).native_threshold
 
 
+def test_checked_labels_in_another_order_are_refused():
+    pd = pytest.importorskip("pandas")
+    probs, truth, noisy = points(300, 4, 12)
+    table, given, clean = pd.DataFrame(probs), pd.Series(noisy), pd.Series(truth)
+    mixed = clean.sample(frac=1, random_state=0)
+    cal = nacp.calibrate(table, given, noise=0.02, guarantee="none")
+    doors = (nacp.calibrate, nacp.compare, lambda *points, clean: nacp.diagnose(cal, *points, clean=clean))
+    for door in doors:
+        for name, rows in {"probs": (table, noisy), "labels": (probs, given)}.items():
+            with pytest.raises(nacp.InputError, match=f"clean has the index of {name} in another order"):
+                door(*rows, clean=mixed)
+        door(table, given, clean=mixed.loc[table.index])
+        door(table, given, clean=clean.set_axis(clean.index + 1000))  # an index that says nothing
+
+
 def test_labels_may_be_true_and_false_where_classes_are():
     for clean in ([True, None, False, np.nan], ([2, 0], [False, True])):
         rows, labels = open_clean(clean, 4, 2, (False, True))

@@ -19,7 +19,7 @@ from nacp.errors import InputError
 from nacp.files import rebuild
 from nacp.guarantees import Guarantee, as_guarantee
 from nacp.noise import UNSAID, Noise, NoiseLike, UniformNoise, Unsaid, noise_for
-from nacp.points import Rows, check_classes, check_labels, open_clean, open_points, open_rows
+from nacp.points import Rows, check_aligned, check_classes, check_labels, open_clean, open_points, open_rows
 from nacp.points.arrays import row_slices
 from nacp.points.lazy import is_lazy, open_lazy
 from nacp.scores import SCORES, Score, ScoreLike, as_score
@@ -83,6 +83,8 @@ def open_checked(
 
     The rows of a dask array are left `there`, if that is wanted.
     """
+    check_aligned(clean, probs, said="clean")
+    check_aligned(clean, labels, "labels", "clean")
     lazy = there and is_lazy(probs)
     rows = open_lazy(probs, labels, **options) if lazy else open_rows(probs, **options)
     names = check_classes(options["classes"], rows.k)
