@@ -275,6 +275,13 @@ MISSING = {
     "masked": lambda full: np.ma.array(np.maximum(full, 0), mask=full < 0),
     "pair": lambda full: (np.flatnonzero(full >= 0), full[full >= 0]),
 }
+# A pair may have rows whose label was not checked: a plan of which a part was done.
+MISSING |= {
+    f"pair, {name}": lambda full, form=form: (range(50), form(full))
+    for name, form in MISSING.items()
+    if name != "pair"
+}
+MISSING["pair, masked rows"] = lambda full: (np.ma.array(np.arange(50), mask=full < 0), np.maximum(full, 0))
 
 
 @pytest.mark.parametrize("form", MISSING.values(), ids=MISSING)
@@ -345,8 +352,31 @@ def test_checked_labels_alone_are_enough():
     assert split.native_threshold == nacp.calibrate(probs[rows], truth[rows], noise=None).native_threshold
 
 
+def test_checked_labels_in_another_order_are_refused():
+    pd = pytest.importorskip("pandas")
+    probs, truth, noisy = points(300, 4, 12)
+    table, given, clean = pd.DataFrame(probs), pd.Series(noisy), pd.Series(truth)
+    mixed = clean.sample(frac=1, random_state=0)
+    cal = nacp.calibrate(table, given, noise=0.02, guarantee="none")
+    doors = (nacp.calibrate, nacp.compare, lambda *points, clean: nacp.diagnose(cal, *points, clean=clean))
+    for door in doors:
+        for name, rows in {"probs": (table, noisy), "labels": (probs, given)}.items():
+            with pytest.raises(nacp.InputError, match=f"clean has the index of {name} in another order"):
+                door(*rows, clean=mixed)
+        door(table, given, clean=mixed.loc[table.index])
+        door(table, given, clean=clean.set_axis(clean.index + 1000))  # an index that says nothing
+
+
+def test_labels_may_be_true_and_false_where_classes_are():
+    for clean in ([True, None, False, np.nan], ([2, 0], [False, True])):
+        rows, labels = open_clean(clean, 4, 2, (False, True))
+        assert rows.tolist() == [0, 2]
+        assert labels.tolist() == [1, 0]
+
+
 def test_a_class_called_minus_one_is_a_label():
     clean = [-1, 1, None, -1]
+    assert open_clean((range(4), clean), 4, 2, (-1, 1))[1].tolist() == [0, 1, 0]
     rows, labels = open_clean(clean, 4, 2, (-1, 1))
     assert rows.tolist() == [0, 1, 3]
     assert labels.tolist() == [0, 1, 0]
@@ -507,6 +537,8 @@ def test_wrong_plans_get_one_clear_sentence():
             with pytest.raises(nacp.InputError, match=said) as caught:
                 nacp.calibrate(*given, **({"audit": plan} | options))
             assert caught.value.argument == argument
+    with pytest.raises(nacp.InputError, match=r"returned; found ndarray$"):  # not all of its rows
+        nacp.calibrate(probs, noisy, clean=clean, audit=plan.rows)
     for budget in (0, 901, 2.5):
         with pytest.raises(nacp.InputError) as caught:
             nacp.choose_audit(probs, noisy, budget=budget)

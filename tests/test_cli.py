@@ -13,6 +13,7 @@ import subprocess
 import sys
 import time
 from dataclasses import asdict
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -933,6 +934,43 @@ def test_an_audit_that_was_filled_in_wrongly_gets_one_sentence(files):
     assert "give one of them" in done("calibrate", "probs.npy", "labels.npy", *both, code=2)
     fill(true, change=cell("checked", "?"))
     assert "count as misses: 1" in done("calibrate", "probs.npy", "labels.npy", "--audit", "filled.csv")
+
+
+@pytest.mark.parametrize("names", [None, [1, 2, 3, 4], ["a", "b", "c", "d"]])
+@pytest.mark.parametrize("written", [str, lambda number: f"{number}.0"], ids=["whole", "by a spreadsheet"])
+def test_a_checked_label_is_the_class_of_that_name_in_every_file(files, names, written):
+    matrix, true, noisy = files
+    called = names or range(4)
+    given = ["probs.npy", "y.csv"]
+    Path("y.csv").write_text("label\n" + "".join(f"{called[each]}\n" for each in noisy[:1000]))
+    if names is not None:
+        Path("c.txt").write_text("".join(f"{name}\n" for name in names))
+        given += ["--classes", "c.txt"]
+    done("audit", "choose", *given, "--budget", "90")
+    plan = nacp.choose_audit(matrix[:1000], noisy[:1000], budget=90)
+    # The number of a column, where classes are called by words.
+    shown = [written(name if isinstance(name, int) else i) for i, name in enumerate(called)]
+    other = dict(zip(plan.rows[:5].tolist(), ["", "-1", "nan", "NA", "?"], strict=True))
+
+    def change(header, rows):
+        for row in rows:
+            number = int(row[0])
+            row[header.index("checked")] = other.get(number, shown[true[number]])
+
+    fill(true, change=change)
+    done("calibrate", *given, "--audit", "filled.csv", "--alpha", "0.2", "-o", "audit.json")
+    clean = plan.rows[4:], ["?", *true[plan.rows[5:]]]
+    wanted = nacp.calibrate(matrix[:1000], noisy[:1000], clean=clean, audit=plan, alpha=0.2)
+    found = nacp.load("audit.json")
+    assert (found.native_threshold, found.checked, found.note) == (wanted.native_threshold, 86, wanted.note)
+    every = [other.get(i, shown[true[i]] if i in plan.rows else "") for i in range(1000)]
+    Path("clean.csv").write_text(
+        "".join(f"{i},{cell}\n" for i, cell in [("id", "checked"), *enumerate(every)])
+    )
+    done("calibrate", *given, "--clean", "clean.csv", "--alpha", "0.2", "-o", "clean.json")
+    wanted = nacp.calibrate(matrix[:1000], noisy[:1000], clean=clean, alpha=0.2)
+    found = nacp.load("clean.json")
+    assert (found.native_threshold, found.checked, found.note) == (wanted.native_threshold, 86, wanted.note)
 
 
 def test_rows_that_repeat_items_are_told(files):

@@ -246,6 +246,12 @@ def test_all_thresholds_are_judged_by_the_checked_labels(data):
             assert row.checked_estimate == pytest.approx(covered, abs=1e-12)
 
 
+def test_what_checked_labels_say_is_shown_where_no_threshold_comes_from_them(data):
+    probs, truth, noisy = (part[:N] for part in data)
+    found = nacp.compare(probs, noisy, clean=truth, scores=["hps"], guarantees=["split"])
+    assert "by checked" in str(found)
+
+
 def test_what_cannot_be_compared_with_checked_labels_is_said(data):
     probs, truth, noisy = (part[:N] for part in data)
     found = nacp.compare(probs, noisy, clean=truth, scores=["hps"], guarantees=["pac", "nacp"])

@@ -407,6 +407,16 @@ def test_a_group_that_is_too_small_is_refused_or_holds_all_labels_or_is_pooled(p
     assert not cal.infinite
 
 
+@pytest.mark.parametrize("guarantee", ["split", "expected", "none", "pac"])
+@pytest.mark.parametrize("size", [1, 2, 4])
+def test_groups_of_a_few_points_are_pooled_although_these_were_put_aside(guarantee, size):
+    probs, truth = twins.simulate("cifar10", n=2000, random_state=4)
+    options = {"noise": None, "guarantee": guarantee, "groups": np.arange(2000) // size}
+    cal = nacp.calibrate(probs, truth, small="merge", **options)
+    assert cal.pooled == cal.names
+    assert not cal.infinite
+
+
 @pytest.mark.filterwarnings("ignore::nacp.NoValidThresholdWarning")
 def test_what_is_merged_does_not_depend_on_the_points_that_are_tested(points):
     """Other labels of the points that calibrate leave the pool as it is."""
@@ -419,6 +429,39 @@ def test_what_is_merged_does_not_depend_on_the_points_that_are_tested(points):
         probs, others, noise=0.2, alpha=0.3, by="class", small="merge", guarantee="expected"
     )
     assert again.pooled == cal.pooled != ()
+
+
+@pytest.mark.filterwarnings("ignore::nacp.NoValidThresholdWarning")
+@pytest.mark.parametrize(
+    ("options", "offered"),
+    [
+        ({"groups": np.arange(300) // 10}, True),
+        ({"groups": np.arange(300) < 1}, False),  # nobody to be pooled with
+        ({"groups": np.arange(300) < 1, "guarantee": "expected"}, False),
+        ({"groups": np.arange(300) // 10, "alpha": 0.001}, False),  # nor are there enough of them
+        ({"by": "class", "guarantee": "acnl"}, False),
+        ({"by": "class", "alpha": 0.05}, False),
+        ({"groups": np.arange(300) // 10, "alpha": 0.1, "guarantee": "expected"}, True),
+    ],
+)
+def test_what_a_refusal_offers_can_be_had(points, options, offered):
+    probs, _, noisy = points
+    options = {"noise": 0.2, "alpha": 0.3} | options
+    with pytest.raises(nacp.InputError) as refused:
+        nacp.calibrate(probs, noisy, **options)
+    assert ('small="merge"' in str(refused.value)) == offered
+    assert nacp.calibrate(probs, noisy, small="all", **options).infinite
+    if offered:
+        assert not nacp.calibrate(probs, noisy, small="merge", **options).infinite
+
+
+def test_noise_with_a_radius_is_taken_as_exact_where_that_is_said(points):
+    probs, _, noisy = points
+    noise = nacp.MatrixNoise(0.8 * np.eye(10) + 0.02, radius=0.01)
+    options = {"alpha": 0.3, "by": "class", "guarantee": "expected"}
+    with pytest.raises(nacp.InputError, match="pass its P, which is then taken to be exact"):
+        nacp.calibrate(probs, noisy, noise=noise, **options)
+    assert nacp.calibrate(probs, noisy, noise=noise.P, **options).thresholds
 
 
 def test_a_refusal_names_no_number_of_points_that_the_group_has(points):
@@ -505,10 +548,9 @@ def test_a_small_group_says_how_many_points_would_do(points, guarantee, given):
 
 def test_a_group_of_rows_without_points_is_said_to_be_one(points):
     probs, _, noisy = points
+    groups = pytest.importorskip("pandas").Categorical(["a"] * 300, categories=["a", "b"])
     with pytest.warns(nacp.NoValidThresholdWarning, match="no calibration point is of this group"):
-        cal = nacp.calibrate(
-            probs, noisy, noise=0.2, guarantee="none", groups=np.arange(300), small="merge", random_state=1
-        )
+        cal = nacp.calibrate(probs, noisy, noise=0.2, guarantee="none", groups=groups, small="all")
     assert "no label" not in str(cal)
 
 
@@ -657,6 +699,7 @@ def test_a_file_that_says_more_than_was_found_is_refused(points, tmp_path, field
         ({"groups": ["a"] * 299 + [float("nan")]}, "groups is missing in row 299"),
         ({"groups": [("a",)] * 300}, "groups must"),
         ({"groups": [1.0] * 299 + [float("inf")]}, "groups must be texts or finite numbers; found inf"),
+        ({"groups": np.repeat(np.datetime64("2020-01-01"), 300)}, r"found .* in row 0; write them as texts"),
         ({"groups": {0: "a"}}, "groups has no group for class 1; 1 of 10 classes"),
         ({"groups": {i: "a" for i in range(11)}}, "groups has a group for 10, which is no class"),
         ({"groups": {i: None for i in range(10)}}, "groups is missing in class 0"),

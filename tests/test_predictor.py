@@ -71,3 +71,11 @@ def test_a_wrong_row_is_refused_as_predict_set_refuses_it(wrong, points):
         cal.predict_set(wrong[None])
     with pytest.raises(nacp.InputError, match=re.escape(str(usual.value))):
         cal.predictor()(wrong)
+
+
+def test_a_threshold_for_each_group_is_not_one(points):
+    probs, labels = points
+    cal = nacp.calibrate(probs, labels, noise=None, groups=np.arange(len(labels)) % 2)
+    with pytest.raises(nacp.InputError, match="has a threshold for each group"):
+        nacp.Predictor(cal)
+    assert nacp.Predictor(cal.groups[1])(probs[0]) == cal.predict_set(probs[:1], groups=[1])[0]

@@ -19,7 +19,7 @@ from nacp.errors import InputError
 from nacp.files import rebuild
 from nacp.guarantees import Guarantee, as_guarantee
 from nacp.noise import UNSAID, Noise, NoiseLike, UniformNoise, Unsaid, noise_for
-from nacp.points import Rows, check_classes, check_labels, open_clean, open_points, open_rows
+from nacp.points import Rows, check_aligned, check_classes, check_labels, open_clean, open_points, open_rows
 from nacp.points.arrays import row_slices
 from nacp.points.lazy import is_lazy, open_lazy
 from nacp.scores import SCORES, Score, ScoreLike, as_score
@@ -51,7 +51,7 @@ def for_checked(
             remedy='use "pac", "expected" or "none"',
         )
     if audit is not None and not isinstance(audit, AuditPlan):
-        raise InputError("audit", "must be what nacp.choose_audit returned", found=repr(audit))
+        raise InputError("audit", "must be what nacp.choose_audit returned", found=type(audit).__name__)
     if audit is not None and audit.score != score:
         raise InputError(
             "score", f"must be {audit.score!r}, for which the audit was chosen", found=repr(score)
@@ -83,6 +83,8 @@ def open_checked(
 
     The rows of a dask array are left `there`, if that is wanted.
     """
+    check_aligned(clean, probs, said="clean")
+    check_aligned(clean, labels, "labels", "clean")
     lazy = there and is_lazy(probs)
     rows = open_lazy(probs, labels, **options) if lazy else open_rows(probs, **options)
     names = check_classes(options["classes"], rows.k)

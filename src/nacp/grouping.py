@@ -26,11 +26,12 @@ from nacp.marginal import NoValidThresholdWarning, calibration_of
 from nacp.noise import Noise, NoiseLike, UniformNoise, Unsaid
 from nacp.points import Rows, check_class_groups, check_row_groups
 from nacp.stats.bounds import floor
+from nacp.stats.intervals import exact_share
 from nacp.wrapping import counted
 
 SMALL = ("error", "all", "merge")
-# This part of the points says which groups are small, if these are to be merged.
-_ASIDE = 10
+# This part of the points says which groups are small, if these are to be merged, and so unsure may it be.
+_ASIDE, _UNSURE = 10, 0.05
 # Groups of rows with fewer pairs on average than this are calibrated at once, with these guarantees.
 _FEW, _AT_ONCE = 1 << 14, ("none", "split", "expected")
 
@@ -88,12 +89,13 @@ def check_grouping(
         raise InputError("guarantee", '"acnl" holds for each class by itself, not for groups of classes')
     if labels.ndim == 2:
         raise InputError(
-            "labels",
-            "must be one for each point where groups are of classes",
-            found=f"the shape {labels.shape}",
+            "labels", "must be one for each point where groups are of classes", found=f"{labels.shape}"
         )
     if noise is not None and noise.doubt.radius:
-        raise InputError("noise", "must be known exactly, or up to an interval, where groups are of classes")
+        raise InputError(
+            "noise", "must be known exactly, or up to an interval, where groups are of classes",
+            found=repr(noise), remedy="pass its P, which is then taken to be exact",
+        )  # fmt: skip
 
 
 def grouped_calibrations(
@@ -317,7 +319,10 @@ def _small(
         inverse = (UniformNoise(0.0) if noise is None else noise).inverse(sample.k)
         counts = np.bincount(sample.labels[aside], minlength=sample.k).astype(np.float64)
         sizes = np.bincount(grouping.places, inverse.push(counts), len(names)).astype(np.float64)
-    return np.asarray(sizes * (_ASIDE - 1) < (math.inf if needed is None else needed))
+    if guarantee.delta is None:  # then no fewer would do
+        seen = np.full(len(names), len(aside))
+        sizes = seen * exact_share(np.clip(sizes, 0, seen), seen, _UNSURE / len(names))[0]
+    return ~np.asarray(sizes * (_ASIDE - 1) >= (math.inf if needed is None else needed))
 
 
 def points_needed(
@@ -370,20 +375,20 @@ def _refuse_small(result: GroupedCalibration, noise: Noise | None, grouping: Gro
         return
     some = [(name, cal) for name, cal in result.groups.items() if cal.obstacle is not None]
     checked = some[0][1].checked is not None
-    points = [cal.checked if checked else cal.n for _, cal in some]
+    points = [(cal.checked if checked else cal.n) or 0 for _, cal in some]
     what = "checked label" if checked else "point"
-    pool, spoken = (
-        f", or {way} to pool them" * (not checked) for way in ('small="merge"', '"--small merge"')
-    )
     shown = ", ".join(
-        f"{name!r} ({counted(number or 0, what)})"
-        for (name, _), number in zip(some[:5], points[:5], strict=True)
+        f"{name!r} ({counted(number, what)})" for (name, _), number in zip(some[:5], points[:5], strict=True)
     )
     more = f" and {len(some) - 5:,} more" if len(some) > 5 else ""
     each = result.calibrations[0].guarantee
     needed = points_needed(each, noise, result.k, result.alpha, of_classes=grouping.of_classes)
+    # Those with enough points are not pooled, and some must be left when a tenth was put aside.
+    few = [number for number in points if needed is not None and not checked and number < needed]
+    pools = len(few) > 1 and sum(few) * (_ASIDE - 1) >= (needed or 0) * _ASIDE
+    pool, spoken = (f", or {way} to pool them" * pools for way in ('small="merge"', '"--small merge"'))
     about = f": {some[0][1].obstacle}"
-    if needed is not None and (points[0] or 0) < needed:
+    if needed is not None and points[0] < needed:
         about = f"; a group needs about {counted(needed, what)}"
     raise InputError(
         "groups" if result.members is None or len(result.names) < result.k else "by",

@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from nacp import engine
+from nacp.errors import InputError
 from nacp.points.lazy import is_lazy
 from nacp.points.wrong import SUM_TOLERANCE
 from nacp.sets import PredictionSets
@@ -41,6 +42,11 @@ class Predictor:
     """
 
     def __init__(self, calibration: Calibration, allow_empty: bool = True) -> None:
+        if not hasattr(calibration, "native_threshold"):
+            raise InputError(
+                "calibration", "has a threshold for each group, and here there is one",
+                remedy="pass calibration.groups[...] for a group of rows, or call its predict_set",
+            )  # fmt: skip
         cal = self._calibration = calibration
         self._allow_empty = allow_empty
         self._spec, self._threshold = cal.score.spec, np.array([cal.native_threshold])

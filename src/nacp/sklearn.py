@@ -170,6 +170,8 @@ class NoiseAwareClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator): 
         """
         check_fraction("alpha", self.alpha)
         check_aligned(groups, X, "X")
+        check_aligned(y_clean, X, "X", "y_clean")
+        check_aligned(y_clean, y, "y", "y_clean")
         self._be_fitted()
         if not hasattr(self.estimator_, "predict_proba"):
             raise InputError(

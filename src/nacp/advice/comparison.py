@@ -74,7 +74,7 @@ class Comparison:
     @property
     def audited(self) -> bool:
         """Whether there are checked labels."""
-        return any(row.labels != NOISY for row in self.rows)
+        return any(row.labels != NOISY or row.checked_estimate is not None for row in self.rows)
 
     def __str__(self) -> str:
         lines = table_lines(self._table, 2 + self.audited)

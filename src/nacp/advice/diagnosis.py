@@ -229,6 +229,8 @@ def diagnose(
         return _by_group(cal, sample, level, groups)
     if groups is not None:
         raise InputError("groups", "has no effect: the calibration has one threshold for all")
+    check_aligned(clean, probs, said="clean")
+    check_aligned(clean, labels, "labels", "clean")
     rows, numbers = _opened(cal, probs, labels)
     checked = None if clean is None else open_clean(clean, rows.n, rows.k, cal.classes)
     held = None if checked is None else looked_at(rows.n, rows.k, *checked, cal.random_state)

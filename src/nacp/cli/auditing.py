@@ -13,10 +13,11 @@ from nacp._types import Array, Ints
 from nacp.checked import same_audit
 from nacp.cli import options
 from nacp.cli.errors import Group, command, example_block
-from nacp.cli.formats.common import are_whole, separator
+from nacp.cli.formats.common import separator
 from nacp.cli.formats.text import csv_rows
 from nacp.cli.ids import row_ids
 from nacp.cli.inputs import read_points
+from nacp.cli.labels import is_absent, true_labels
 from nacp.cli.models import read_noise_beside, with_other
 from nacp.cli.outputs import check_output
 from nacp.cli.terminal import progress_of, show
@@ -136,7 +137,9 @@ def read_audit(
         raise InputError(name, f'has no column "{missing[0]}"', remedy="fill in what nacp audit choose wrote")
     places = [header.index(column) for column in (_ROW, _CHECKED, _PLAN)]
     cells = [[line[place] for place in places] for _, line in lines]
-    filled = [(row, label) for row, label, _ in cells if label]
+    read = [None if is_absent(label, names) else label for _, label, _ in cells]
+    labels = true_labels(np.array(read, dtype=object), names)
+    filled = [(row, label) for (row, *_), label in zip(cells, labels, strict=True) if label is not None]
     if not filled:
         raise InputError(name, f'has nothing in its column "{_CHECKED}"')
     plans = {plan for *_, plan in cells if plan}
@@ -148,16 +151,5 @@ def read_audit(
         raise InputError(
             name, "has a row or a plan that cannot be read", remedy="leave these columns"
         ) from None
-    found = [_label(label, names) for _, label in filled]
-    return same_audit(document, matrix, given, classes=names, normalize=normalize, from_logits=logits), (
-        rows,
-        found,
-    )
-
-
-def _label(cell: str, names: Any) -> Any:
-    """Return the label in a cell: a class name, a number as spreadsheets write it, or ?."""
-    if cell in map(str, names or ()) or not are_whole([cell]):
-        return cell
-    number = int(float(cell))
-    return number if names is None or not 0 <= number < len(names) else names[number]
+    plan = same_audit(document, matrix, given, classes=names, normalize=normalize, from_logits=logits)
+    return plan, (rows, [label for _, label in filled])

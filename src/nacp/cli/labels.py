@@ -26,6 +26,7 @@ from nacp.cli.ids import refuse_other_order
 from nacp.errors import InputError
 from nacp.labels.cells import ABSENT
 from nacp.points import is_missing, no_label, part_files
+from nacp.points.audit import UNDECIDED
 
 
 def read_clean(name: str, rows: int, classes: Sequence[Any] | None = None, *, noisy: str = "") -> Array:
@@ -39,9 +40,15 @@ def read_clean(name: str, rows: int, classes: Sequence[Any] | None = None, *, no
         raise InputError(
             name, f"must hold {rows} labels, -1 or empty where none was checked", found=read.shape
         )
-    there, values = present(read, classes)
-    found = np.full(rows, None, dtype=object)
-    found[there] = values.tolist()
+    return true_labels(read, classes)
+
+
+def true_labels(read: Array, classes: Sequence[Any] | None) -> Array:
+    """Return true labels as they are meant: None where there is none, ? where nobody could decide."""
+    undecided = np.array([each == UNDECIDED and each not in (classes or ()) for each in read], dtype=bool)
+    found = np.full(len(read), None, dtype=object)
+    there, values = present(np.where(undecided, found, read), classes)
+    found[there], found[undecided] = values.tolist(), UNDECIDED
     return found
 
 

@@ -34,17 +34,17 @@ def check_row_groups(groups: Any, n: int) -> tuple[tuple[Any, ...], Ints]:
     return tuple(names), np.array([number[name] for name in found], dtype=np.int64)[places]
 
 
-def check_aligned(groups: Any, rows: Any, name: str = "probs") -> None:
-    """Refuse groups in a table with the same rows as another, by their index, but in another order."""
-    index: Any = getattr(groups, "index", None)
+def check_aligned(values: Any, rows: Any, name: str = "probs", said: str = "groups") -> None:
+    """Refuse values in a table with the same rows as another, by their index, but in another order."""
+    index: Any = getattr(values, "index", None)
     other: Any = getattr(rows, "index", None)
     if not hasattr(index, "equals") or not hasattr(other, "equals") or len(index) != len(other):
         return
     if not index.equals(other) and index.is_unique and index.isin(other).all():
         raise InputError(
-            "groups",
+            said,
             f"has the index of {name} in another order, and is taken row by row",
-            remedy=f"pass groups.loc[{name}.index]",
+            remedy=f"pass {said}.loc[{name}.index]",
         )
 
 
@@ -136,7 +136,10 @@ def _name(value: Any, where: str) -> Any:
     if is_missing(value):
         raise InputError("groups", f"is missing in {where}", remedy="give it a name of its own, as 'unknown'")
     if not isinstance(value, str | int | float) or value in (math.inf, -math.inf):
-        raise InputError("groups", "must be texts or finite numbers", found=f"{value!r} in {where}")
+        raise InputError(
+            "groups", "must be texts or finite numbers", found=f"{value!r} in {where}",
+            remedy="write them as texts, as in [str(each) for each in groups]",
+        )  # fmt: skip
     return value
 
 

@@ -16,7 +16,7 @@ from nacp._types import Floats, Ints
 Kinds: TypeAlias = Sequence[tuple[Floats, int]]
 
 
-def exact_share(hits: Ints, trials: Ints, tail: float) -> tuple[Floats, Floats]:
+def exact_share(hits: Ints | Floats, trials: Ints, tail: float) -> tuple[Floats, Floats]:
     """Return the interval of Clopper and Pearson for a share of so many hits; nan without trials.
 
     Parameters
