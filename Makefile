@@ -54,7 +54,7 @@ bench-scale: .venv/installed
 	$(BIN)/python -m pip install --quiet --editable '.[dask]'
 	$(BIN)/python benchmarks/scale.py
 
-# Are the promises true, and what do they cost? Takes about half an hour. Writes docs/guarantees-results.md and, where
+# Are the promises true, and what do they cost? Takes about an hour. Writes docs/guarantees-results.md and, where
 # NACP_BENCHMARK_DATA names the folder of real outputs, docs/checked-results.md and docs/groups-results.md.
 guarantees: .venv/installed
 	$(BIN)/python benchmarks/guarantees.py
