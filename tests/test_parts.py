@@ -189,6 +189,24 @@ def test_a_mapped_file_that_has_become_shorter_is_refused(points, tmp_path):
     assert found.splitlines() == [f"{tmp_path}/probs.npy has changed since it was opened; open it again"] * 2
 
 
+@pytest.mark.parametrize("kind", ["npy", "safetensors"])
+def test_rows_of_one_part_are_looked_at_where_they_lie(points, tmp_path, kind):
+    probs = points[0]
+    parts = nacp.open_parts(write_parts(tmp_path / "parts", kind, probs))
+    for start, stop in ((0, 1), (1, 700), (10, 20), (690, 710), (1400, N), (5, 5), (N, N)):
+        found = parts.look(slice(start, stop))
+        assert np.array_equal(found, probs[start:stop])
+        inside = any(low <= start < stop <= high for low, high in pairwise(CUTS))
+        assert found.flags.writeable != inside  # a copy may be written to
+    odd = json.dumps({"p": {"dtype": "F32", "shape": [2, 2], "data_offsets": [0, 16]}}).encode() + b" "
+    odd += b" " * (-len(odd) % 4 + 1)
+    half = np.full((2, 2), 0.5, np.float32)
+    (tmp_path / "odd.safetensors").write_bytes(len(odd).to_bytes(8, "little") + odd + half.tobytes())
+    apart = nacp.open_parts(tmp_path / "odd.safetensors").look(slice(0, 2))
+    assert apart.flags.aligned
+    assert np.array_equal(apart, half)
+
+
 def test_bfloat16_is_read_as_float32(tmp_path):
     bits = np.array([[0x3F00, 0x3E80, 0x3E80], [0x3F80, 0x0000, 0x0000]], dtype="<u2")
     header = json.dumps({"p": {"dtype": "BF16", "shape": [2, 3], "data_offsets": [0, 12]}}).encode()

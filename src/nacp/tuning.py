@@ -57,8 +57,8 @@ class Tuning:
         How much larger blocks are of rows of which only such pairs are looked at: a few for each row. With 1,
         "pac" took 1.1 times as long on a million rows.
     memory_blocks : int
-        How much larger blocks are that calibrations read as they lie in memory or in a mapped file. With 1,
-        HPS took 1.01 times as long in memory and 1.15 times from a file; with 8 0.97 times in memory, but
+        How much larger blocks are that calibrations read as they lie in memory, or from files. With 1, HPS
+        took 1.01 times as long in memory and 1.15 to 1.3 times from a file; with 8 0.97 times in memory, but
         deterministic APS, which collects many pairs, took 64 MB instead of some 30.
     written_weights : int
         Up to so many entries of W, all are written out as whole numbers before rows are read: 8 MB. With a

@@ -236,7 +236,7 @@ class Sample:
             if keeps and not any(each.placed for each in open_questions):  # blocks need no room
                 if first is None and not others:
                     larger = tuning().kept_blocks
-                elif self.rows.as_they_lie:
+                elif self.rows.as_they_lie or self.rows.in_files:
                     larger = tuning().memory_blocks
             where = slice(start, min(start + min([larger * at_once, *fitting]), number))
             start = where.stop

@@ -250,7 +250,7 @@ class Rows:
         """Return rows as they came and as they are needed; tell who watches."""
         if isinstance(where, slice):
             self._let_go(where)
-            given: Array = self._matrix[where]
+            given: Array = self._matrix.look(where) if hasattr(self._matrix, "look") else self._matrix[where]
         else:
             given = self._gather(where)
         tell(len(given))

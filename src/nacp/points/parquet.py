@@ -78,6 +78,9 @@ class ParquetPart:
             piece = np.memmap(cast(Any, self._decoded), self.dtype, "r", place, shape)
             out[here, inside] = piece[some][:, wanted[inside] - first]
 
+    def look(self, rows: slice) -> None:
+        """Rows do not lie in the file as they are needed."""
+
     def _decode(self) -> None:
         """Write all rows to a temporary file, which is gone with this part."""
         from tempfile import TemporaryFile

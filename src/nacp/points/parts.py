@@ -205,6 +205,16 @@ class Parts:
         found = self._some(np.atleast_1d(wanted), picked)
         return found if np.ndim(wanted) else found[0]
 
+    def look(self, rows: slice) -> Array:
+        """Return rows, for a moment: as they lie in a file, if they do, and else as they are read."""
+        start, stop, step = rows.indices(len(self))
+        part = int(np.searchsorted(self._ends, start, side="right")) - 1
+        found: Array | None = None
+        if step == 1 and start < stop <= self._ends[part + 1] and self._picked is None:
+            before = int(self._ends[part])
+            found = self._parts[part].look(slice(start - before, stop - before))
+        return self[rows] if found is None else found
+
     def _out(self, rows: int, picked: Ints | None) -> Array:
         """Return room for rows."""
         shape = (rows, *self.shape[1:]) if picked is None or self.ndim == 1 else (rows, len(picked))

@@ -53,6 +53,15 @@ class RawPart:
         kept = found if picked is None else found[:, picked]
         out[...] = (kept.astype(np.uint32) << 16).view(np.float32) if self.rounded else kept
 
+    def look(self, rows: slice) -> Array | None:
+        """Return rows as they lie in the file, of which nothing is copied; None if they do not lie so."""
+        each = math.prod(self.shape[1:]) * self.dtype.itemsize
+        start, shape = self.start + rows.start * each, (rows.stop - rows.start, *self.shape[1:])
+        if self.rounded or not math.prod(shape) or start % self.dtype.itemsize:
+            return None
+        refuse_changed(self.path, self.stamp)
+        return np.asarray(np.memmap(self.path, self.dtype, "r", start, shape))
+
 
 def fetch_mapped(matrix: Array, rows: Ints, out: Array) -> bool:
     """Read rows of a matrix that lies in a mapped file; return whether that could be done.
