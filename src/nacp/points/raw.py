@@ -66,8 +66,9 @@ class RawPart:
 def fetch_mapped(matrix: Array, rows: Ints, out: Array) -> bool:
     """Read rows of a matrix that lies in a mapped file; return whether that could be done.
 
-    To read rows all over in that way took a third of the time that it took to map them and let go of them, and
-    single entries an eighth. Where the system does not tell what is mapped, or the file is not there any more under its name, it is not done.
+    To read rows all over in that way took a third of the time that it took to map them and let go of them,
+    and single entries an eighth. Where the system does not tell what is mapped, or the file is not there any
+    more under its name, it is not done.
     """
     if not matrix.flags.c_contiguous or not os.path.exists(_MAPS):
         return False
