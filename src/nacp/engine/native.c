@@ -365,6 +365,18 @@ typedef struct {
     word *pairs, *gains, *losses; /* the last two if pairs have weights */
 } Tally;
 
+/* How many of some scores are at most each of few thresholds. */
+WIDE static void count_upto(const double *restrict scores, word n, const double *restrict thresholds, word number,
+                            word *restrict upto)
+{
+    for (word t = 0; t < number; t++) {
+        double threshold = thresholds[t];
+        word found = 0;
+        for (word j = 0; j < n; j++) found += scores[j] <= threshold;
+        upto[t] += found;
+    }
+}
+
 static void count(const Tally *tally, word cell, word pairs, word gain, word loss)
 {
     tally->pairs[cell] += pairs;
@@ -386,6 +398,12 @@ static word cell_between(const Tally *tally, double score)
 
 static void count_between(const Tally *tally, const Row *row, const word *weights)
 {
+    if (tally->cells < VERY_FEW && !weights) {
+        word upto[VERY_FEW] = {0};
+        count_upto(row->score + row->skipped, row->number - row->skipped, tally->edges, tally->cells + 1, upto);
+        for (word cell = 0; cell < tally->cells; cell++) tally->pairs[cell] += upto[cell + 1] - upto[cell];
+        return;
+    }
     for (word j = row->skipped; j < row->number; j++) {
         word cell = cell_between(tally, row->score[j]), weight = weights ? weights[row->column[j]] : 0;
         if (cell >= 0 && cell < tally->cells) count(tally, cell, 1, weight > 0 ? weight : 0, weight < 0 ? -weight : 0);
@@ -575,18 +593,27 @@ static word copy_stretches(const Spans *spans, const Row *row, double *scores, i
     return number;
 }
 
+/* Of labels and their scores, leave out those that lie between the intervals; return how many are left. */
+static word leave_out_between(const Spans *spans, double *scores, int32_t *columns, word number)
+{
+    word left = 0;
+    for (word j = 0; j < number; j++)
+        if (within(spans, scores[j])) scores[left] = scores[j], columns[left++] = columns[j];
+    return left;
+}
+
 /* or come in any order. */
 static word copy_each(const Spans *spans, const Row *row, double *scores, int32_t *columns)
 {
     word number = 0;
     if (!spans->number) return 0;
     double low = spans->ends[0], high = spans->ends[2 * spans->number - 1];
-    for (word j = row->skipped; j < row->number; j++) {
+    for (word j = row->skipped; j < row->number; j++) { /* nothing to guess */
         double score = row->score[j];
         scores[number] = score, columns[number] = row->column[j];
-        number += (score > low) & (score <= high) && (spans->number == 1 || within(spans, score));
+        number += (score > low) & (score <= high);
     }
-    return number;
+    return spans->number == 1 ? number : leave_out_between(spans, scores, columns, number);
 }
 
 static int keep_row(Keeping *keeping, const Row *row, word i, int ascending)
@@ -750,11 +777,18 @@ typedef struct {
     Growing scores, weights;
 } Window;
 
-static int window_take(Window *window, double score, word column, const word *weights)
+/* Take the labels of a row that score in the intervals: their scores and, if they have some, their weights. */
+static int window_take(Window *window, Row *row, const word *weights, int ascending)
 {
-    if (!within(&window->spans, score)) return 1;
-    return grow(&window->scores, &score, sizeof score) &&
-           (!weights || grow(&window->weights, weights + column, sizeof *weights));
+    size_t most = (size_t)(row->number - row->skipped);
+    double *scores = more(&window->scores, most * sizeof *scores);
+    word *weighed = weights ? more(&window->weights, most * sizeof *weighed) : NULL;
+    if (!scores || (weights && !weighed)) return 0;
+    word number = (ascending ? copy_stretches : copy_each)(&window->spans, row, scores, row->columns);
+    window->scores.used += (size_t)number * sizeof *scores;
+    for (word j = 0; weights && j < number; j++) weighed[j] = weights[row->columns[j]];
+    if (weights) window->weights.used += (size_t)number * sizeof *weighed;
+    return 1;
 }
 
 static int window_rows(const Call *call, Window *window, const Weights *weights)
@@ -764,10 +798,8 @@ static int window_rows(const Call *call, Window *window, const Weights *weights)
     Row row;
     int good = row_open(&row, block->k);
     for (word i = call->first; good && i < call->last; i++) {
-        const word *own = weights_of(weights, block, i);
         look(&row, block, i, low, limit);
-        for (word j = row.skipped; good && j < row.number; j++)
-            good = window_take(window, row.score[j], row.column[j], own);
+        good = window_take(window, &row, weights_of(weights, block, i), block->code != NULL);
     }
     row_close(&row);
     return good;
@@ -915,12 +947,18 @@ static void cumulate(word *sums, word number)
 /* Add up the weights of the sets of row i. */
 static void profile_row(const Thresholds *q, const Block *block, Row *row, word i, const word *weights, word *sums)
 {
-    if (q->kind == SAME) {
+    if (q->kind == SAME && (weights || q->number > VERY_FEW)) {
         deal_row(q, block, row, i, weights, sums, NULL);
         cumulate(sums, q->number);
         return;
     }
     row->in_order = 0;
+    if (q->kind == SAME) {
+        look(row, block, i, q->values[0], q->values[q->number - 1]);
+        for (word t = 0; t < q->number; t++) sums[t] += row->skipped;
+        count_upto(row->score + row->skipped, row->number - row->skipped, q->values, q->number, sums);
+        return;
+    }
     look(row, block, i, -INFINITY, largest(q, block, i));
     for (word j = 0; j < row->number; j++) {
         word column = row->column[j], weight = weights ? weights[column] : 1;
