@@ -69,16 +69,17 @@ def hint_from(
     )
     clean = guess.clean(search.edges, search.upto[1] - search.upto[2])[:-1]
     # The error of the pairs' part shows in how the few rows' parts differ; that of the labels' is known.
-    net = np.zeros((len(tallies), len(held) + 1), dtype=np.int64)
-    weighed = guess.weighed(tallies[:, :, held].swapaxes(0, 1))
-    np.cumsum(weighed[1] - weighed[2], axis=1, out=net[:, 1:])
     eighth = search.edges[:-1:_ALIKE]
-    net = net[:, np.searchsorted(ENDS[1:][held], eighth, side="right")]
+    upto = np.zeros((*tallies.shape[:2], used.stop - used.start + 1), dtype=np.int64)
+    np.cumsum(tallies[:, :, used], axis=2, out=upto[:, :, 1:])
+    upto = upto.take(ENDS[used.start + 1 : used.stop + 1].searchsorted(eighth, side="right"), axis=2)
+    weighed = guess.weighed(upto.swapaxes(0, 1))
+    net = weighed[1] - weighed[2]
     scale = np.sqrt(len(tallies)) / rows * guess.unit
     error = np.std(net.astype(np.float64), axis=0, ddof=1) * scale
     error = tuning().hint_errors * np.hypot(error, guess.label_error(eighth, n))
     error = np.repeat(error, _ALIKE)[: len(clean)]
-    upto = search.upto[0] * (n / guess.n)  # pairs
+    pairs = search.upto[0] * (n / guess.n)
 
     def between(ends: list[int]) -> Cell:
         low, high = max(min(ends) - 2, 0), min(max(ends) + 1, len(clean) - 1)
@@ -90,7 +91,7 @@ def hint_from(
 
     def fit(some: list[Cell]) -> bool:
         places = np.searchsorted(search.edges, np.reshape(some, (-1, 2)))
-        return float(np.sum(upto[places[:, 1]] - upto[places[:, 0]])) <= tuning().collected_pairs
+        return float(np.sum(pairs[places[:, 1]] - pairs[places[:, 0]])) <= tuning().collected_pairs
 
     # All that may be wanted, or as much as can be collected: of all targets alike, if that is possible.
     cells: list[Cell] = []
@@ -112,7 +113,7 @@ def hint_from(
         # last place where it is reached: with many classes it may be at the end.
         half = _place(clean - error, 1 - half_missed * missed, "first")
         far = min(max(half + 1, needed), far)
-    room = int(np.searchsorted(upto, few_pairs, side="right")) - 1
+    room = int(np.searchsorted(pairs, few_pairs, side="right")) - 1
     if keep is None and room >= needed:
         keep = float(search.edges[room])
     limit = float(search.edges[far])
