@@ -871,7 +871,8 @@ static int index_open(Thresholds *q, word scores)
         word own = cell_of(q->values[t]);
         if (own >= cell) first = t;
         for (; cell <= own; cell++) q->starts[cell] = (int32_t)t;
-        q->steps = t + 1 - first > q->steps ? t + 1 - first : q->steps;
+        word steps = t + (cell_of(nextafter(q->values[t], INFINITY)) == own) - first; /* no score is above a cell's end */
+        q->steps = steps > q->steps ? steps : q->steps;
     }
     for (; cell < cells.number; cell++) q->starts[cell] = (int32_t)number;
     return 1;
@@ -914,13 +915,18 @@ static inline word place_of(const Thresholds *q, word low, double score)
     return low;
 }
 
+#define RUN 16 /* thresholds from one score of a row to the next, where there are few scores */
+
+static int few_scores(const Thresholds *q, const Row *row) { return RUN * (row->number - row->skipped) < q->number; }
+
 /* Look at row i as far as ascending thresholds go, and add the weight of each label at the first of them that has it
-   in its set; mark where that is, if somebody wants to know. */
+   in its set; if there are few, mark where that is, if somebody wants to know. */
 static void deal_row(const Thresholds *q, const Block *block, Row *row, word i, const word *weights, word *sums,
                      uint64_t *marks)
 {
     row->in_order = q->number > FEW && !q->starts; /* then places are sooner found */
     look(row, block, i, q->values[0], q->values[q->number - 1]);
+    if (!few_scores(q, row)) marks = NULL;
     if (row->skipped) {
         Weight skipped = weight_skipped(block, row, i, weights);
         sums[0] += weights ? skipped.gain - skipped.loss : row->skipped;
@@ -1195,8 +1201,6 @@ WIDE static void gains_each(const double *restrict shares, const double *restric
     for (word b = 0; b < bets; b++) out[b] = (shares[b] - targets[b]) * part;
 }
 
-#define RUN 16 /* thresholds from one score of a row to the next, where there are few scores */
-
 /* The gains of a row with few scores: from one place that was marked to the next the share is the same. */
 static void gains_in_runs(const Shares *shares, const double *targets, word misses, double own, double *out)
 {
@@ -1234,7 +1238,7 @@ static void gains_row(const Table *table, const Block *block, Row *row, word i, 
     memset(shares->marks, 0, sizeof *shares->marks * (size_t)(number / 64 + 1));
     row->number = row->skipped = 0;
     if (shares->scale != 0) deal_row(&shares->q, block, row, i, weights, shares->sums, shares->marks);
-    if (table->one_each && RUN * (row->number - row->skipped) < number) {
+    if (table->one_each && few_scores(&shares->q, row)) {
         gains_in_runs(shares, table->targets, misses, shares->own[i], out);
         return;
     }
