@@ -405,7 +405,9 @@ def test_both_engines_bet_alike_on_rows(weighed, k):
     weights, outcomes = ByLabel(labels, Whole(table)) if weighed else None, set()
     for score in SCORES if k == 30 else SCORES[2:4]:
         own = engine.label_scores(engine.open_block(values, score.spec), labels)
-        for thresholds in (np.unique(own), np.unique(np.append(own, rng.uniform(-1, 2, 1500)))):
+        near = own[:40, None] + np.arange(60) * 1e-9  # mostly with the same sets
+        for more in (own[:0], rng.uniform(-1, 2, 1500), np.append(near, rng.uniform(2, 9, 1500))):
+            thresholds = np.unique(np.append(own, more))
             number = len(thresholds)
             for places, owners in (
                 (np.arange(number), np.zeros(number, dtype=np.int64)),
@@ -847,7 +849,7 @@ def test_malformed_arguments_are_errors_and_never_crashes():
         "scores": (described, 0, n, np.empty((n, k))),
         "tally": (
             described, 0, n, None, 0.5, cuts, labels, table, np.zeros(n, int), out, None,
-            np.array([-1.0, 0.5]),
+            np.array([-1.0, 0.5]), np.empty(9), np.empty(9, dtype=np.int32),
         ),
         "window": (described, 0, n, np.array([0.1, 0.5]), labels, table),
         "profile": (described, 0, n, many, 0, labels, table, np.zeros((n, 30), dtype=np.int64)),

@@ -308,6 +308,7 @@ static PyObject *scores(PyObject *self, PyObject *args)
 typedef struct {
     char *bytes;
     size_t used, room;
+    int lent; /* by the caller, as long as it suffices */
 } Growing;
 
 /* Room for so many more bytes, or for none; NULL if there is no memory. */
@@ -315,11 +316,24 @@ static void *more(Growing *out, size_t size)
 {
     if (!out->bytes || out->used + size > out->room) {
         size_t room = 2 * (out->used + size) + 4096;
-        char *bytes = realloc(out->bytes, room);
+        char *bytes = realloc(out->lent ? NULL : out->bytes, room);
         if (!bytes) return NULL;
-        out->bytes = bytes, out->room = room;
+        if (out->lent) memcpy(bytes, out->bytes, out->used);
+        *out = (Growing){bytes, out->used, room, 0};
     }
     return out->bytes + out->used;
+}
+
+static void let_go(Growing *out)
+{
+    if (!out->lent) free(out->bytes);
+}
+
+/* What has grown; None if it lies in the room that was lent. */
+static PyObject *grown(const Growing *out)
+{
+    if (out->lent) return Py_NewRef(Py_None);
+    return PyBytes_FromStringAndSize(out->bytes ? out->bytes : "", (Py_ssize_t)out->used);
 }
 
 static int grow(Growing *out, const void *item, size_t size)
@@ -566,12 +580,6 @@ static void tally_row(const Tally *tally, const Block *block, Row *row, word i, 
         count_tail(tally, block, row, i, weights, swept ? upto : NULL);
 }
 
-static PyObject *two_arrays(const Growing *first, const Growing *second)
-{
-    return Py_BuildValue("y#y#", first->bytes ? first->bytes : "", (Py_ssize_t)first->used,
-                         second->bytes ? second->bytes : "", (Py_ssize_t)second->used);
-}
-
 /* What is kept of rows: how many labels score in some intervals, and these with their scores. */
 typedef struct {
     word *numbers; /* one for each row; none if nothing is to be kept */
@@ -702,12 +710,23 @@ static int cuts_open(Call *call, Tally *tally, PyObject *cuts)
     return 1;
 }
 
-/* Which scores are kept, if any are. */
-static int keeping_open(Call *call, Tally *tally, PyObject *numbers, PyObject *ends, Keeping *keeping)
+/* Room for items of so many bytes. */
+static int room_open(Call *call, PyObject *array, int width, Growing *room)
+{
+    word bytes = length_of(array);
+    if (PyErr_Occurred() || !array_of(call, array, bytes / width, width, WRITTEN, &room->bytes)) return 0;
+    room->room = (size_t)bytes, room->lent = 1;
+    return 1;
+}
+
+/* Which scores are kept, if any are, and room for them and for their labels. */
+static int keeping_open(Call *call, Tally *tally, PyObject *numbers, PyObject *ends, PyObject *scores,
+                        PyObject *columns, Keeping *keeping)
 {
     if (numbers == Py_None) return 1;
     if (!array_of(call, numbers, call->block.rows, 8, WRITTEN, &keeping->numbers) ||
-        !spans_open(call, ends, &keeping->spans))
+        !spans_open(call, ends, &keeping->spans) || !room_open(call, scores, 8, &keeping->scores) ||
+        !room_open(call, columns, 4, &keeping->columns))
         return 0;
     if (keeping->spans.number) tally->low = least(tally->low, keeping->spans.ends[0]);
     return 1;
@@ -716,28 +735,28 @@ static int keeping_open(Call *call, Tally *tally, PyObject *numbers, PyObject *e
 static PyObject *tally(PyObject *self, PyObject *args)
 {
     PyObject *block, *edges, *cuts, *labels, *values, *numbers, *out, *index = Py_None, *ends = Py_None,
-             *found = NULL;
+             *scores = Py_None, *columns = Py_None, *found = NULL;
     Py_ssize_t first, last;
     Call call;
     Tally tally = {0};
     Edges many;
     Weights weights;
     Keeping keeping = {0};
-    if (!PyArg_ParseTuple(args, "OnnOdOOOOO|OO", &block, &first, &last, &edges, &tally.limit, &cuts, &labels,
-                          &values, &numbers, &out, &index, &ends))
+    if (!PyArg_ParseTuple(args, "OnnOdOOOOO|OOOO", &block, &first, &last, &edges, &tally.limit, &cuts, &labels,
+                          &values, &numbers, &out, &index, &ends, &scores, &columns))
         return NULL;
     int good = call_open(&call, block, first, last) && weights_open(&call, labels, values, &weights) &&
                cells_open(&call, &tally, edges, index, &many, out, values != Py_None) &&
-               cuts_open(&call, &tally, cuts) && keeping_open(&call, &tally, numbers, ends, &keeping);
+               cuts_open(&call, &tally, cuts) && keeping_open(&call, &tally, numbers, ends, scores, columns, &keeping);
     if (good && call.block.kept.starts && !tally.edges) good = refuse("rows are needed") != NULL;
     if (good) WITHOUT_LOCK(good = tally_rows(&call, &tally, &weights, &keeping));
     call_close(&call);
     if (good)
-        found = two_arrays(&keeping.scores, &keeping.columns);
+        found = Py_BuildValue("NN", grown(&keeping.scores), grown(&keeping.columns));
     else if (!PyErr_Occurred())
         PyErr_NoMemory();
-    free(keeping.scores.bytes);
-    free(keeping.columns.bytes);
+    let_go(&keeping.scores);
+    let_go(&keeping.columns);
     return found;
 }
 
@@ -818,11 +837,11 @@ static PyObject *window(PyObject *self, PyObject *args)
     if (good && window.spans.number) WITHOUT_LOCK(good = window_rows(&call, &window, &weights));
     call_close(&call);
     if (good)
-        found = two_arrays(&window.scores, &window.weights);
+        found = Py_BuildValue("NN", grown(&window.scores), grown(&window.weights));
     else if (!PyErr_Occurred())
         PyErr_NoMemory();
-    free(window.scores.bytes);
-    free(window.weights.bytes);
+    let_go(&window.scores);
+    let_go(&window.weights);
     return found;
 }
 
@@ -871,7 +890,8 @@ static int index_open(Thresholds *q, word scores)
         word own = cell_of(q->values[t]);
         if (own >= cell) first = t;
         for (; cell <= own; cell++) q->starts[cell] = (int32_t)t;
-        word steps = t + (cell_of(nextafter(q->values[t], INFINITY)) == own) - first; /* no score is above a cell's end */
+        word ends_it = cell_of(nextafter(q->values[t], INFINITY)) != own; /* then no score there is above */
+        word steps = t + !ends_it - first;
         q->steps = steps > q->steps ? steps : q->steps;
     }
     for (; cell < cells.number; cell++) q->starts[cell] = (int32_t)number;
@@ -882,24 +902,6 @@ static int index_open(Thresholds *q, word scores)
 
 /* Whether few thresholds share a cell, so that a score's place among them is found without a branch. */
 static int by_cells(const Thresholds *q) { return q->starts && q->steps <= FEW_STEPS; }
-
-/* Add the weight of each label of a row that was looked at to the first threshold that has it in its set. */
-static void deal_by_cells(const Thresholds *q, const Row *row, const word *weights, word *sums, uint64_t *marks)
-{
-    const double *score = row->score + row->skipped;
-    const int32_t *column = row->column + row->skipped;
-    int32_t *cell = row->starts; /* of buckets, which nobody needs any more */
-    word number = row->number - row->skipped, last = q->number - 1;
-    many_cells(score, cell, number);
-    for (word j = 0; j < number; j++) {
-        word place = q->starts[cell[j]];
-        for (word step = 0; step < q->steps; step++) place += q->ascending[place] < score[j];
-        word there = place <= last;
-        place = least_of(place, last);
-        sums[place] += weights ? weights[column[j]] & -there : there;
-        if (marks) marks[place / 64] |= (uint64_t)there << place % 64;
-    }
-}
 
 /* The first of ascending thresholds, from `low` on, that a score is at most; by doubling, as it is mostly near. */
 static inline word place_of(const Thresholds *q, word low, double score)
@@ -915,34 +917,42 @@ static inline word place_of(const Thresholds *q, word low, double score)
     return low;
 }
 
-#define RUN 16 /* thresholds from one score of a row to the next, where there are few scores */
-
-static int few_scores(const Thresholds *q, const Row *row) { return RUN * (row->number - row->skipped) < q->number; }
-
-/* Look at row i as far as ascending thresholds go, and add the weight of each label at the first of them that has it
-   in its set; if there are few, mark where that is, if somebody wants to know. */
-static void deal_row(const Thresholds *q, const Block *block, Row *row, word i, const word *weights, word *sums,
-                     uint64_t *marks)
+/* Look at row i as far as ascending thresholds go; return what those of its labels weigh that were skipped. */
+static word look_upto(const Thresholds *q, const Block *block, Row *row, word i, const word *weights)
 {
     row->in_order = q->number > FEW && !q->starts; /* then places are sooner found */
     look(row, block, i, q->values[0], q->values[q->number - 1]);
-    if (!few_scores(q, row)) marks = NULL;
-    if (row->skipped) {
-        Weight skipped = weight_skipped(block, row, i, weights);
-        sums[0] += weights ? skipped.gain - skipped.loss : row->skipped;
-        if (marks) marks[0] |= 1;
+    Weight skipped = weight_skipped(block, row, i, weights);
+    return weights ? skipped.gain - skipped.loss : row->skipped;
+}
+
+/* Of each label of a row that was looked at: the first threshold that has it in its set, or how many there are. */
+static const int32_t *places_of(const Thresholds *q, const Row *row)
+{
+    const double *score = row->score + row->skipped;
+    word number = row->number - row->skipped, place = 0;
+    int32_t *places = row->starts; /* of buckets, which nobody needs any more */
+    if (by_cells(q)) many_cells(score, places, number);
+    for (word j = 0; j < number; j++) {
+        if (by_cells(q)) {
+            place = q->starts[places[j]];
+            for (word step = 0; step < q->steps; step++) place += q->ascending[place] < score[j];
+        } else {
+            place = place_of(q, j && score[j] >= score[j - 1] ? place : 0, score[j]);
+        }
+        places[j] = (int32_t)place;
     }
-    if (by_cells(q)) {
-        deal_by_cells(q, row, weights, sums, marks);
-        return;
-    }
-    word place = 0;
-    for (word j = row->skipped; j < row->number; j++) {
-        place = place_of(q, j > row->skipped && row->score[j] >= row->score[j - 1] ? place : 0, row->score[j]);
-        if (place == q->number) continue;
-        sums[place] += weights ? weights[row->column[j]] : 1;
-        if (marks) marks[place / 64] |= UINT64_C(1) << place % 64;
-    }
+    return places;
+}
+
+/* Add the weight of each label of row i at the first of ascending thresholds that has it in its set. */
+static void deal_row(const Thresholds *q, const Block *block, Row *row, word i, const word *weights, word *sums)
+{
+    word below = look_upto(q, block, row, i, weights);
+    const int32_t *places = places_of(q, row), *column = row->column + row->skipped;
+    for (word j = 0; j < row->number - row->skipped; j++)
+        if (places[j] < q->number) sums[places[j]] += weights ? weights[column[j]] : 1;
+    sums[0] += below;
 }
 
 static void cumulate(word *sums, word number)
@@ -954,7 +964,7 @@ static void cumulate(word *sums, word number)
 static void profile_row(const Thresholds *q, const Block *block, Row *row, word i, const word *weights, word *sums)
 {
     if (q->kind == SAME && (weights || q->number > VERY_FEW)) {
-        deal_row(q, block, row, i, weights, sums, NULL);
+        deal_row(q, block, row, i, weights, sums);
         cumulate(sums, q->number);
         return;
     }
@@ -1156,10 +1166,10 @@ static PyObject *sets(PyObject *self, PyObject *args)
     if (good) WITHOUT_LOCK(good = sets_rows(&call, &q, &sets));
     call_close(&call);
     if (good)
-        found = PyBytes_FromStringAndSize(sets.labels.bytes ? sets.labels.bytes : "", (Py_ssize_t)sets.labels.used);
+        found = grown(&sets.labels);
     else if (!PyErr_Occurred())
         PyErr_NoMemory();
-    free(sets.labels.bytes);
+    let_go(&sets.labels);
     return found;
 }
 
@@ -1169,10 +1179,64 @@ typedef struct {
     Thresholds q;               /* of the bets */
     const double *scores, *own; /* of each row: its label's score, and what that adds where it is in the set */
     double scale, part;         /* of the weights in a set; one over the width of all shares */
-    word *sums;                 /* room: what each threshold adds to a set, 0 between two rows, */
+    word *sums;                 /* room: what each group of thresholds adds to a set, 0 between two rows, */
     uint64_t *marks;            /* which of them add something, */
     double *shares;             /* and the shares at all of them */
 } Shares;
+
+#define HANDS 128          /* rows that are dealt before anybody bets on them, */
+#define DEALT (1 << 18)    /* until they have so many labels */
+
+/* A row that was dealt to thresholds. */
+typedef struct {
+    word start, number; /* of its labels, */
+    word below;         /* the weight of those that all thresholds have, */
+    word misses;        /* and at how many its own label is not in the set */
+} Hand;
+
+/* Some rows that were dealt: of each label the first threshold that has it in its set, and its weight. */
+typedef struct {
+    int32_t *places;
+    word *weights; /* none if all weigh the same */
+    Hand hands[HANDS];
+    word rows, used;
+    char *apart; /* of each threshold whether a label of theirs is in its set and not in that of the one before */
+} Dealt;
+
+/* Copy the places of labels that some threshold has in its set, and say that it is apart from the one before; return
+   how many. */
+static word kept_places(const int32_t *restrict places, word labels, int32_t thresholds, int32_t *restrict out,
+                        char *restrict apart)
+{
+    word number = 0;
+    for (word j = 0; j < labels; j++) {
+        int32_t place = places[j];
+        out[number] = place;
+        apart[place] = 1;
+        number += place < thresholds;
+    }
+    return number;
+}
+
+/* Deal row i. */
+static void deal_hand(Dealt *dealt, const Shares *shares, const Block *block, Row *row, word i, const word *weights)
+{
+    const Thresholds *q = &shares->q;
+    Hand *hand = &dealt->hands[dealt->rows++];
+    *hand = (Hand){dealt->used, 0, 0, place_of(q, 0, shares->scores[i])};
+    dealt->apart[hand->misses] = 1;
+    if (shares->scale == 0) return;
+    hand->below = look_upto(q, block, row, i, weights);
+    const int32_t *places = places_of(q, row), *column = row->column + row->skipped;
+    int32_t *place = dealt->places + hand->start;
+    word labels = row->number - row->skipped, number = 0;
+    for (word j = 0; weights && j < labels; j++) {
+        dealt->weights[hand->start + number] = weights[column[j]];
+        number += places[j] < q->number;
+    }
+    hand->number = kept_places(places, labels, (int32_t)q->number, place, dealt->apart);
+    dealt->used += hand->number;
+}
 
 /* The shares of a row at all thresholds: at the first `misses` of them, its label is not in the set. */
 WIDE static void shares_of(const word *restrict sums, double *restrict shares, word misses, word number, double own,
@@ -1201,10 +1265,13 @@ WIDE static void gains_each(const double *restrict shares, const double *restric
     for (word b = 0; b < bets; b++) out[b] = (shares[b] - targets[b]) * part;
 }
 
+#define RUN 16 /* thresholds from one score of a row to the next, where there are few scores */
+
 /* The gains of a row with few scores: from one place that was marked to the next the share is the same. */
-static void gains_in_runs(const Shares *shares, const double *targets, word misses, double own, double *out)
+static void gains_in_runs(const Shares *shares, const double *targets, word number, word misses, double own,
+                          double *out)
 {
-    word number = shares->q.number, start = 0, sum = 0;
+    word start = 0, sum = 0;
     if (misses < number) shares->marks[misses / 64] |= UINT64_C(1) << misses % 64;
     for (word m = 0; m <= number / 64; m++)
         for (uint64_t bits = shares->marks[m]; bits; bits &= bits - 1) {
@@ -1218,37 +1285,117 @@ static void gains_in_runs(const Shares *shares, const double *targets, word miss
     gains_alike(share, targets + start, out + start, number - start, shares->part);
 }
 
-/* Bets that are open, one after the other, those of the same owner by ascending thresholds. */
+/* Where it stands how bets do: eight numbers for each. */
+static void bets_at(Bets *bets, double *state)
+{
+    double **parts[] = {&bets->wealth, &bets->sums,    &bets->squares,  &bets->stakes,
+                        &bets->growth, &bets->highest, &bets->new_sums, &bets->new_squares};
+    for (int part = 0; part < 8; part++) *parts[part] = state + part * bets->bets;
+}
+
+#define STANDING 10 /* numbers say how a bet stands: those, and after them its target and its largest stake */
+
+/* Bets that are open, one after the other, those of the same owner by ascending thresholds. Neighbours that have stood
+   alike so far, and between whose thresholds no label of the next rows lies, go on to do so: one plays for all. */
 typedef struct {
     Shares shares;
-    Bets bets;
-    double *values, *targets, *largest; /* the thresholds; of each bet: its target, its largest stake, */
+    Dealt dealt;
+    Bets bets, played;                  /* all, and those who play: the last ones of groups, or all */
+    double *values;                     /* the thresholds */
+    double *targets, *largest;          /* of each bet: its target, its largest stake, */
     word *columns, *owners, *numbers;   /* its threshold, its owner, which one it was */
     int one_each;                       /* whether bet b is at threshold b */
     word all, *outcome;                 /* how many bets there were, and what became of each */
     word *places;                       /* room, */
     double *gains;                      /* and for the gains of some rows */
+    word groups;                        /* of thresholds, */
+    int32_t *group;                     /* that of each, and after them how many there are; */
+    double *of_groups;                  /* room: how those stand who play; */
+    const double *aims;                 /* their targets */
 } Table;
 
-/* What row i gains for each bet. */
-static void gains_row(const Table *table, const Block *block, Row *row, word i, const word *weights, double *out)
+/* What a row that was dealt gains for each bet that is played. */
+static void gains_of_hand(const Table *table, const Hand *hand, double own, double *out)
 {
     const Shares *shares = &table->shares;
-    word number = shares->q.number, misses = place_of(&shares->q, 0, shares->scores[i]);
-    memset(shares->marks, 0, sizeof *shares->marks * (size_t)(number / 64 + 1));
-    row->number = row->skipped = 0;
-    if (shares->scale != 0) deal_row(&shares->q, block, row, i, weights, shares->sums, shares->marks);
-    if (table->one_each && few_scores(&shares->q, row)) {
-        gains_in_runs(shares, table->targets, misses, shares->own[i], out);
+    const int32_t *places = table->dealt.places + hand->start, *group = table->group;
+    const word *weights = table->dealt.weights ? table->dealt.weights + hand->start : NULL;
+    word number = table->groups, misses = group[hand->misses];
+    int few = table->one_each && RUN * hand->number < number;
+    for (word j = 0; j < hand->number; j++) shares->sums[group[places[j]]] += weights ? weights[j] : 1;
+    shares->sums[0] += hand->below;
+    if (few) {
+        memset(shares->marks, 0, sizeof *shares->marks * (size_t)(number / 64 + 1));
+        shares->marks[0] = 1;
+        for (word j = 0; j < hand->number; j++) {
+            word place = group[places[j]];
+            shares->marks[place / 64] |= UINT64_C(1) << place % 64;
+        }
+        gains_in_runs(shares, table->aims, number, misses, own, out);
         return;
     }
     cumulate(shares->sums, number);
-    shares_of(shares->sums, shares->shares, misses, number, shares->own[i], shares->scale);
+    shares_of(shares->sums, shares->shares, misses, number, own, shares->scale);
     memset(shares->sums, 0, sizeof *shares->sums * (size_t)number);
     if (table->one_each)
-        gains_each(shares->shares, table->targets, out, number, shares->part);
+        gains_each(shares->shares, table->aims, out, number, shares->part);
     else
-        gains_of(shares->shares, table->columns, table->targets, out, table->bets.bets, shares->part);
+        gains_of(shares->shares, table->columns, table->aims, out, table->played.bets, shares->part);
+}
+
+/* Mark what differs from what is before it. */
+WIDE static void mark_unlike(const double *restrict x, char *restrict apart, word n)
+{
+    for (word j = 1; j < n; j++) apart[j] |= x[j] != x[j - 1];
+}
+
+/* Put neighbouring bets into groups that stand alike, and will do so after the rows that were dealt. */
+static void find_groups(Table *table)
+{
+    const Bets *bets = &table->bets;
+    word number = table->shares.q.number, groups = 1;
+    char *apart = table->dealt.apart;
+    for (int part = 0; table->one_each && part < STANDING; part++)
+        mark_unlike(bets->wealth + part * table->all, apart, number);
+    table->group[0] = 0;
+    for (word t = 1; t < number; t++) {
+        groups += !table->one_each || apart[t] || bets->outcome[t] != bets->outcome[t - 1] ||
+                  table->owners[t] != table->owners[t - 1];
+        table->group[t] = (int32_t)groups - 1;
+    }
+    if (8 * groups > 7 * number) /* not worth while */
+        for (word t = groups = 0; t < number; t++) table->group[t] = (int32_t)groups++;
+    table->group[number] = (int32_t)groups, table->groups = groups;
+}
+
+/* Let one of each group play for all. */
+static void begin_groups(Table *table)
+{
+    const Bets *bets = &table->bets;
+    Bets *played = &table->played;
+    *played = *bets, table->aims = table->targets;
+    if (table->groups == table->shares.q.number) return; /* each for itself */
+    double *room = table->of_groups;
+    for (int part = 0; part < STANDING; part++)
+        for (word b = 0; b < bets->bets; b++)
+            room[part * table->groups + table->group[b]] = bets->wealth[part * table->all + b];
+    played->bets = table->groups, played->outcome = table->places;
+    bets_at(played, room);
+    table->aims = room + 8 * table->groups, played->largest = room + 9 * table->groups;
+    for (word b = 0; b < bets->bets; b++) played->outcome[table->group[b]] = bets->outcome[b];
+}
+
+/* Let all know what became of the one that played for them. */
+static void end_groups(Table *table)
+{
+    Bets *bets = &table->bets;
+    const Bets *played = &table->played;
+    bets->seen = played->seen;
+    if (table->groups == table->shares.q.number) return;
+    for (int part = 0; part < 8; part++)
+        for (word b = 0; b < bets->bets; b++)
+            bets->wealth[part * table->all + b] = played->wealth[part * table->groups + table->group[b]];
+    for (word b = 0; b < bets->bets; b++) bets->outcome[b] = played->outcome[table->group[b]];
 }
 
 /* A bet below one of the same owner that was lost is of no interest. */
@@ -1318,20 +1465,46 @@ static int leave_out_closed(Table *table, word scores)
 
 #define GAINS (1 << 16) /* that are found before bets are played: they should stay in the cache */
 
+/* Deal some rows from i on. */
+static void deal_rows(Table *table, const Call *call, Row *row, word i, const Weights *weights)
+{
+    const Block *block = &call->block;
+    Dealt *dealt = &table->dealt;
+    dealt->rows = dealt->used = 0;
+    memset(dealt->apart, 0, (size_t)table->shares.q.number + 1);
+    for (; dealt->rows < HANDS && dealt->used < DEALT && i < call->last; i++)
+        deal_hand(dealt, &table->shares, block, row, i, weights_of(weights, block, i));
+}
+
+/* Bet on the rows that were dealt, of which the first is i. */
+static void bet_on_hands(Table *table, word i)
+{
+    const Dealt *dealt = &table->dealt;
+    Bets *played = &table->played;
+    find_groups(table);
+    begin_groups(table);
+    played->gains = table->gains;
+    for (word hand = 0; hand < dealt->rows; hand += played->points) {
+        played->points = least_of(GAINS / played->bets + 1, dealt->rows - hand);
+        for (word j = 0; j < played->points; j++)
+            gains_of_hand(table, &dealt->hands[hand + j], table->shares.own[i + hand + j],
+                          table->gains + j * played->bets);
+        play_points(played);
+    }
+    end_groups(table);
+    forget(table);
+}
+
 static int bet_on_rows(const Call *call, Table *table, const Weights *weights)
 {
     const Block *block = &call->block;
-    Bets *bets = &table->bets;
     Row row;
     int good = row_open(&row, block->k) && leave_out_closed(table, (call->last - call->first) * block->k);
-    for (word i = call->first, rows; good && i < call->last && bets->bets; i += rows) {
-        rows = least_of(GAINS / bets->bets + 1, call->last - i);
-        for (word j = 0; j < rows; j++)
-            gains_row(table, block, &row, i + j, weights_of(weights, block, i + j), table->gains + j * bets->bets);
-        bets->gains = table->gains, bets->points = rows;
-        play_points(bets);
-        forget(table);
-        if (many_closed(bets)) good = leave_out_closed(table, (call->last - i - rows) * block->k);
+    for (word i = call->first; good && i < call->last && table->bets.bets; i += table->dealt.rows) {
+        deal_rows(table, call, &row, i, weights);
+        bet_on_hands(table, i);
+        if (many_closed(&table->bets))
+            good = leave_out_closed(table, (call->last - i - table->dealt.rows) * block->k);
     }
     leave_out_bets(table);
     row_close(&row);
@@ -1344,14 +1517,6 @@ static int stops_fit(const Bets *bets, word number)
     for (word s = 0; s + 1 < number; s++)
         if (bets->stops[s] >= bets->stops[s + 1]) return 0;
     return bets->stops[0] == 0 && bets->seen >= 0 && bets->points <= bets->stops[number - 1] - bets->seen;
-}
-
-/* Where it stands how bets do: eight numbers for each. */
-static void bets_at(Bets *bets, double *state)
-{
-    double **parts[] = {&bets->wealth, &bets->sums,    &bets->squares,  &bets->stakes,
-                        &bets->growth, &bets->highest, &bets->new_sums, &bets->new_squares};
-    for (int part = 0; part < 8; part++) *parts[part] = state + part * bets->bets;
 }
 
 /* How bets stand, and when they are judged. */
@@ -1423,12 +1588,14 @@ static void *taken(double **room, word number, const void *from)
 }
 
 /* Copy bets and their thresholds, as what is closed is left out; return the room, or NULL if there is no memory. */
-static void *table_open(Table *table, const Placed *placed)
+static void *table_open(Table *table, const Placed *placed, word k, int weighed)
 {
-    word bets = table->all, number = table->shares.q.number;
-    double *room = malloc(sizeof(double) * (size_t)(15 * bets + 4 * number + number / 64 + 1 + GAINS)), *next = room;
+    word bets = table->all, number = table->shares.q.number, labels = least_of(DEALT, HANDS * k) + k + 1;
+    word size = 25 * bets + 4 * number + number / 64 + 1 + GAINS + (number + 1) / 2 + 1 + number / 8 + 1 +
+                labels / 2 + 1 + weighed * labels;
+    double *room = malloc(sizeof(double) * (size_t)size), *next = room;
     if (!room) return NULL;
-    bets_at(&table->bets, taken(&next, 8 * bets, table->bets.wealth));
+    bets_at(&table->bets, taken(&next, 8 * bets, table->bets.wealth)); /* see STANDING */
     table->targets = taken(&next, bets, placed->targets);
     table->bets.largest = table->largest = taken(&next, bets, placed->largest);
     table->columns = taken(&next, bets, placed->columns);
@@ -1443,6 +1610,11 @@ static void *table_open(Table *table, const Placed *placed)
     table->shares.shares = taken(&next, number, NULL);
     table->shares.marks = taken(&next, number / 64 + 1, NULL);
     table->gains = taken(&next, bets + GAINS, NULL);
+    table->of_groups = taken(&next, STANDING * bets, NULL);
+    table->group = taken(&next, (number + 1) / 2 + 1, NULL);
+    table->dealt.apart = taken(&next, number / 8 + 1, NULL);
+    table->dealt.places = taken(&next, labels / 2 + 1, NULL);
+    table->dealt.weights = weighed ? taken(&next, labels, NULL) : NULL;
     return room;
 }
 
@@ -1479,7 +1651,8 @@ static PyObject *bet(PyObject *self, PyObject *args)
                array_of(&call, outcome, table.all, 8, WRITTEN, &table.outcome) &&
                bets_open(&call, &table.bets, state, stops, changes, hedges, slopes);
     double *stood = table.bets.wealth;
-    void *room = good ? table_open(&table, &placed) : NULL;
+    int weighed = good && (weights.table || weights.entries);
+    void *room = good ? table_open(&table, &placed, call.block.k, weighed) : NULL;
     good = room != NULL;
     if (good) WITHOUT_LOCK(good = bet_on_rows(&call, &table, &weights));
     if (good) say_state(&table, stood);

@@ -107,6 +107,10 @@ def label_scores(block: block_.Block, labels: Ints) -> Floats:
     return out
 
 
+# What is kept of rows, in room that the next block uses again: fresh memory takes as long as to write there.
+_KEPT: list[tuple[str, type]] = [("kept scores", np.float64), ("kept labels", np.int32)]
+
+
 def tally(
     block: block_.Block,
     edges: Floats | None = None,
@@ -130,22 +134,43 @@ def tally(
     indexed = None if edges is None else _indexed(edges)
     spans = None if keep is None else np.array(keep.spans, dtype=np.float64)
 
-    def count(described: tuple[Any, ...], first: int, *arguments: Any) -> tuple[Ints, bytes, bytes]:
+    def count(described: tuple[Any, ...], first: int, last: int, *arguments: Any) -> tuple[Array, ...]:
         out = total
         if first:  # in another thread
             out = block.scratch.get(f"tally {first}", shape, np.int64)
             out[:] = 0
-        return out, *_native.tally(*(described, first, *arguments, numbers, out, indexed, spans))
+        asked = described, first, last, *arguments, numbers, out, indexed
+        if numbers is None:
+            _native.tally(*asked)
+            return (out,)
+        rooms = [block.scratch.held(f"{name} {first}", kind) for name, kind in _KEPT]
+        found = _native.tally(*(*asked, spans, *rooms))
+        number, kept = int(numbers[first:last].sum()), list[Array]()
+        for (name, kind), room, grown in zip(_KEPT, rooms, found, strict=True):
+            if grown is not None:  # the next block will want about as much
+                block.scratch.get(f"{name} {first}", (number * 5 // 4,), kind)
+            kept.append(room[:number] if grown is None else np.frombuffer(grown, dtype=kind))
+        return out, *kept
 
     limit = limit if edges is None else float(edges[-1])
     cuts = _NO_CUTS if limit == np.inf or edges is not None else numpy.tail_cuts(block.values, parts)
     found = block.at_first_look(count, edges, limit, cuts, *_weights(weights))
-    tallies, scores, columns = zip(*found, strict=True)
+    tallies, *kept = zip(*found, strict=True)
     if keep is not None and numbers is not None:
-        keep.take(numbers, np.frombuffer(b"".join(scores)), np.frombuffer(b"".join(columns), dtype=np.int32))
+        scores, labels = (
+            _together(block.scratch, *kind, each) for kind, each in zip(_KEPT, kept, strict=True)
+        )
+        keep.take(numbers, scores, labels)
     for each in tallies[1:]:
         total += each
     return total
+
+
+def _together(scratch: Scratch, name: str, kind: type, parts: Sequence[Array]) -> Array:
+    """Return parts one after the other; a single one as it is."""
+    if len(parts) == 1:
+        return parts[0]
+    return np.concatenate(parts, out=scratch.get(f"all {name}", (sum(map(len, parts)),), kind))
 
 
 def squares(block: block_.Block, ends: Floats, into: Ints) -> None:

@@ -25,3 +25,7 @@ class Scratch:
         if held is None or held.size < size:
             held = self._held[key] = np.empty(size, dtype=dtype)
         return held[:size].reshape(shape)
+
+    def held(self, name: str, dtype: DTypeLike) -> Array:
+        """Return the array of that name, as long as it is: at first it is empty."""
+        return self._held.setdefault((name, np.dtype(dtype)), np.empty(0, dtype=dtype))
