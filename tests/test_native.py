@@ -12,7 +12,7 @@ import pytest
 
 import nacp
 from nacp import engine
-from nacp.engine import ByEntry, ByLabel, PerLabel, PerRow, Spec, traced
+from nacp.engine import ByEntry, ByLabel, Chosen, PerLabel, PerRow, Spec, traced
 from nacp.engine.cells import CELLS, EDGES, cell_table
 from nacp.engine.codes import codes_of_formula
 from nacp.engine.contract import Keep, Unchecked, Whole
@@ -69,14 +69,14 @@ def laid_out(values: np.ndarray, layout: str) -> np.ndarray:
     return values
 
 
-def answers(score: nacp.Score, values: np.ndarray, rng: np.random.Generator) -> list[np.ndarray]:
-    """What each verb says of the rows, of which nothing depends on an order that is left open."""
-    n, k = values.shape
+def answers(score: nacp.Score, values: np.ndarray, rng: np.random.Generator, rows=None) -> list[np.ndarray]:
+    """What each verb says of the rows, or of some, of which nothing depends on an order that is left open."""
+    n, k = values.shape if rows is None else (len(rows), values.shape[1])
     labels, entries = rng.integers(k, size=n), rng.integers(-9, 10, size=(n, k))
     weights = [None, ByEntry(entries), ByLabel(labels, Whole(rng.integers(-9, 10, size=(k, k))))]
 
     def block():
-        return engine.open_block(values, score.spec)
+        return engine.open_block(values if rows is None else Chosen(values, rows), score.spec)
 
     scores = np.asarray(block().placed, dtype=np.float64)
     q = np.unique(rng.choice(scores.ravel(), 6))
@@ -85,7 +85,7 @@ def answers(score: nacp.Score, values: np.ndarray, rng: np.random.Generator) -> 
     by_label, by_row = rng.choice(q, size=(2, k)), rng.choice(q, size=(2, n))
     found = [scores, engine.label_scores(block(), labels)]
     if score.spec.seed is not None:
-        found.append(engine.uniforms(values, score.spec.seed))
+        found.append(block().u)
     for each in weights:
         found += [engine.tally(block(), None, each), engine.tally(block(), q, each)]
         pairs = engine.window(block(), spans, each)
@@ -124,6 +124,47 @@ def test_machines_with_narrower_vectors_give_the_same_bits(score, k, dtype):
                         np.testing.assert_array_equal(ours, theirs)
             finally:
                 _native.vectors(64)
+
+
+@pytest.mark.parametrize("name", ["numpy", "native"])
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("score", SCORES, ids=repr)
+def test_chosen_rows_are_seen_where_they_lie_as_if_they_were_copied(score, dtype, name):
+    rng = np.random.default_rng(12)
+    for k in (2, 40, 300):
+        values, rows = some_rows("plain", 30, k, dtype, rng), rng.integers(30, size=60)[::3]
+        with engine.using(name):
+            there = answers(score, values, np.random.default_rng(k), rows)
+            copied = answers(score, values[rows], np.random.default_rng(k))
+        for ours, theirs in zip(there, copied, strict=True):
+            np.testing.assert_array_equal(ours, theirs)
+
+
+def test_chosen_rows_that_are_none_are_errors_and_never_crashes():
+    values, n, k = np.full((5, 4), 0.25, dtype=np.float32), 3, 4
+    tail = None, None, None, None
+
+    def tried(*given):
+        return _native.profile(
+            (given, n, k, 4, *tail), 0, n, np.zeros(1), 0, None, None, np.zeros((n, 1), int)
+        )
+
+    tried(values, np.array([4, 0, 4]))
+    for rows in ([0, 5, 1], [0, -1, 1], [2**62, 0, 0], [0, 1]):
+        with pytest.raises(ValueError, match="no such row|not as large"):
+            tried(values, np.array(rows))
+    for wrong in (
+        values[:, :3].copy(),
+        values.astype(np.float64)[:0],
+        b"",
+        None,
+        (1, 2),
+        np.zeros(7, np.int8)[1:],
+    ):
+        with pytest.raises((ValueError, TypeError)):
+            tried(wrong, np.array([4, 0, 4]))
+    with pytest.raises(TypeError):
+        tried(values)
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])

@@ -31,6 +31,7 @@ from nacp.engine.contract import (
     ByEntry,
     ByLabel,
     CellPairs,
+    Chosen,
     Keep,
     Pairs,
     PerLabel,
@@ -45,9 +46,9 @@ from nacp.engine.lumped import Lumped
 from nacp.engine.scratch import Scratch
 
 __all__ = [
-    "Block", "ByEntry", "ByLabel", "CellPairs", "Keep", "Kept", "Lumped", "Pairs", "PerLabel", "PerRow",
-    "Scratch", "Spec", "SplitTable", "Unchecked", "bet", "check", "counts", "engine_name", "fetch", "inside",
-    "is_tensor", "keeps", "kept_block", "label_scores", "masked_sums", "open_block", "play", "profile",
-    "set_of_row", "sets", "split_cells", "split_crossings", "split_draws", "squares",
+    "Block", "ByEntry", "ByLabel", "CellPairs", "Chosen", "Keep", "Kept", "Lumped", "Pairs", "PerLabel",
+    "PerRow", "Scratch", "Spec", "SplitTable", "Unchecked", "bet", "check", "counts", "engine_name",
+    "fetch", "inside", "is_tensor", "keeps", "kept_block", "label_scores", "masked_sums", "open_block",
+    "play", "profile", "set_of_row", "sets", "split_cells", "split_crossings", "split_draws", "squares",
     "tally", "traced", "uniforms", "using", "window",
 ]  # fmt: skip

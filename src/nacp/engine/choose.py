@@ -19,6 +19,7 @@ from nacp.engine import lumped, numpy
 from nacp.engine.block import Block as Block
 from nacp.engine.contract import (
     CellPairs,
+    Chosen,
     Keep,
     Pairs,
     PerLabel,
@@ -116,7 +117,7 @@ def uniforms(values: Array | Lumped, seed: int) -> Floats:
 
 
 def open_block(
-    values: Array | Lumped,
+    values: Array | Lumped | Chosen,
     spec: Spec,
     scratch: Scratch | None = None,
     u: Floats | None = None,
@@ -130,6 +131,8 @@ def open_block(
         if spec.formula is not None:
             return lumped.Block(values, spec, u)
         values = values.whole()
+    if isinstance(values, Chosen) and _CURRENT.get().NAME != "native":
+        values = values.copied()
     block: Block = _of_rows(values).open_block(values, spec, scratch, u, unchecked)
     return block
 

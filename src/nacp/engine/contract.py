@@ -31,7 +31,7 @@ one per row (`PerRow`).
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import NamedTuple, Protocol, TypeAlias
+from typing import Any, NamedTuple, Protocol, TypeAlias
 
 import numpy as np
 
@@ -164,6 +164,27 @@ class Pairs(NamedTuple):
 
     scores: Floats
     weights: Ints
+
+
+class Chosen(NamedTuple):
+    """Some rows of a matrix in memory, which are looked at where they lie."""
+
+    matrix: Array
+    rows: Ints
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        """That of the matrix."""
+        return self.matrix.dtype
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """How many rows and columns they have."""
+        return len(self.rows), self.matrix.shape[1]
+
+    def copied(self) -> Array:
+        """Return them one after the other."""
+        return self.matrix.take(self.rows, axis=0)
 
 
 class Keep(NamedTuple):

@@ -141,6 +141,25 @@ static int first_look_open(Call *call, PyObject *described, PyObject *u)
     return 1;
 }
 
+/* The rows of a block: all that there are, or (values, which of their rows). */
+static int values_open(Call *call, PyObject *described)
+{
+    Block *block = &call->block;
+    PyObject *values, *order;
+    word each = block->k * block->width;
+    if (!PyTuple_Check(described))
+        return array_of(call, described, block->rows * block->k, block->width, NEEDED, &block->values);
+    if (!PyArg_ParseTuple(described, "OO", &values, &order)) return 0;
+    word all = length_of(values) / each;
+    if (PyErr_Occurred()) return 0;
+    if (!array_of(call, values, all * block->k, block->width, NEEDED, &block->values) ||
+        !array_of(call, order, block->rows, 8, NEEDED, &block->order))
+        return 0;
+    for (word i = call->first; i < call->last; i++)
+        if (block->order[i] < 0 || block->order[i] >= all) return refuse("there is no such row") != NULL;
+    return 1;
+}
+
 /* A block is (values, rows, k, width, code, constants, u, kept, first look), of which there are either values or
    scores that were kept; rows from `first` to `last` of it are to be done. */
 static int call_open(Call *call, PyObject *described, Py_ssize_t first, Py_ssize_t last)
@@ -164,7 +183,7 @@ static int call_open(Call *call, PyObject *described, Py_ssize_t first, Py_ssize
     word codes = length_of(code), numbers = length_of(constants);
     if (codes < 0 || numbers < 0) return 0;
     block->length = codes / 8;
-    if (!array_of(call, values, rows * k, block->width, NEEDED, &block->values) ||
+    if (!values_open(call, values) ||
         !array_of(call, code, 2 * block->length, 4, OPTIONAL, &block->code) ||
         !array_of(call, constants, numbers / 8, 8, OPTIONAL, &block->constants) ||
         !array_of(call, u, rows, 8, OPTIONAL, &block->u) ||

@@ -18,6 +18,7 @@ from nacp.engine import block as block_
 from nacp.engine.cells import CELLS, EdgeIndex, cell_table, edge_index
 from nacp.engine.contract import (
     ByLabel,
+    Chosen,
     Keep,
     Pairs,
     PerLabel,
@@ -50,7 +51,7 @@ _BETS_PER_THREAD = 1 << 16
 
 
 def open_block(
-    values: Array,
+    values: Array | Chosen,
     spec: Spec,
     scratch: Scratch | None = None,
     u: Floats | None = None,
@@ -59,8 +60,13 @@ def open_block(
     """Return rows ready to be asked about their scores; `u` are their uniform numbers, if these are known."""
     codes = spec.codes if values.dtype in WIDTHS else None
     if codes is None:
-        return numpy.open_block(values, spec, scratch, u, unchecked)
-    return Block(aligned(values), spec, Scratch() if scratch is None else scratch, u, codes, unchecked)
+        rows = values.copied() if isinstance(values, Chosen) else values
+        return numpy.open_block(rows, spec, scratch, u, unchecked)
+    if isinstance(values, Chosen):
+        values = Chosen(values.matrix, np.ascontiguousarray(values.rows, dtype=np.int64))
+    else:
+        values = aligned(values)
+    return Block(values, spec, Scratch() if scratch is None else scratch, u, codes, unchecked)
 
 
 def keeps(spec: Spec) -> bool:

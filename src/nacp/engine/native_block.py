@@ -10,7 +10,7 @@ from nacp._types import Array, Floats, Ints
 from nacp.engine import _native
 from nacp.engine import block as block_
 from nacp.engine.codes import Codes
-from nacp.engine.contract import Spec, Unchecked
+from nacp.engine.contract import Chosen, Spec, Unchecked
 from nacp.engine.hashing import hash_plan
 from nacp.engine.kept import Kept
 from nacp.engine.scratch import Scratch
@@ -33,21 +33,22 @@ class Block(block_.Block):
 
     def __init__(
         self,
-        values: Array,
+        values: Array | Chosen,
         spec: Spec,
         scratch: Scratch,
         u: Floats | None,
         codes: Codes,
         unchecked: Unchecked | None = None,
     ) -> None:
-        super().__init__(values, spec, scratch, None if u is None else np.ascontiguousarray(u))
-        self._unchecked, self._good = unchecked, None
+        self.spec, self.scratch, self._u = spec, scratch, None if u is None else np.ascontiguousarray(u)
+        self._given, self._unchecked, self._good = values, unchecked, None
+        self.shape = values.shape
         self._look: tuple[Any, ...] | None = None  # what the first look finds: see native.c
         hashed = spec.seed is not None and u is None
         if hashed:
-            self._u = np.empty(len(values))
+            self._u = np.empty(self.shape[0])
         if unchecked is not None:
-            self._good = np.zeros(len(values), dtype=np.uint8)
+            self._good = np.zeros(self.shape[0], dtype=np.uint8)
         if hashed or unchecked is not None:
             tolerance = 0.0 if unchecked is None else unchecked.tolerance
             self._look = (
@@ -55,7 +56,11 @@ class Block(block_.Block):
                 tolerance,
                 *hashed_columns(self.shape[1], spec.seed if hashed else None),
             )
-        self._described = (self.values, *self.shape, self.values.itemsize, *codes, self._u, None)
+        self._described = (values, *self.shape, values.dtype.itemsize, *codes, self._u, None)
+
+    @cached_property
+    def values(self) -> Array:  # type: ignore[override]
+        return self._given.copied() if isinstance(self._given, Chosen) else self._given
 
     def prepare(self, *, placed: bool) -> None:
         pass  # nothing is computed before somebody asks, and then no more than he asks for

@@ -103,6 +103,7 @@ typedef struct {
 
 typedef struct {
     const char *values; /* rows x k, float or double */
+    const word *order;  /* which of these rows are meant, if not all as they come */
     word rows, k;
     int width; /* bytes of an entry: 4 or 8 */
     const Lanes *lanes;
@@ -121,13 +122,13 @@ typedef struct {
 
 static inline const void *row_at(const Block *block, word row)
 {
-    return block->values + row * block->k * block->width;
+    return block->values + (block->order ? block->order[row] : row) * block->k * block->width;
 }
 
 static inline double entry(const Block *block, word row, word column)
 {
-    word at = row * block->k + column;
-    return block->width == 4 ? ((const float *)block->values)[at] : ((const double *)block->values)[at];
+    const void *p = row_at(block, row);
+    return block->width == 4 ? ((const float *)p)[column] : ((const double *)p)[column];
 }
 
 /* ---- Formulas: postfix codes, as native.py writes them ---- */

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from nacp._types import Array, Floats, Ints
-from nacp.engine import Block, PerLabel, PerRow, Scratch, Spec, Unchecked, engine_name, open_block
+from nacp.engine import Block, Chosen, PerLabel, PerRow, Scratch, Spec, Unchecked, engine_name, open_block
 from nacp.errors import InputError
 from nacp.points.raw import fetch_mapped, refuse_cut
 from nacp.tuning import tuning
@@ -222,11 +222,32 @@ class Rows:
         self, where: slice | Ints, spec: Spec, scratch: Scratch | None = None, u: Floats | None = None
     ) -> Block:
         """Return some rows, opened. They may be checked while the block is asked: it is to `confirm` that."""
-        if self._check is None or self._tolerance is None or self._narrowed(self._matrix):
+        told = None if self._check is None else self._tolerance  # else they are checked before
+        if (
+            not isinstance(where, slice)
+            and (self._check is None or told is not None)
+            and self._lies_in_memory
+        ):
+            tell(len(where))
+            unchecked = None if told is None else Unchecked(told, partial(self._confirm, where))
+            return open_block(Chosen(self._matrix, where), spec, scratch, u, unchecked)
+        if told is None or self._narrowed(self._matrix):
             return open_block(self[where], spec, scratch, u)
         given, block = self._fetched(where)
-        confirm = partial(self._look_at, given, block, where)
-        return open_block(block, spec, scratch, u, Unchecked(self._tolerance, confirm))
+        return open_block(
+            block, spec, scratch, u, Unchecked(told, partial(self._look_at, given, block, where))
+        )
+
+    @property
+    def _lies_in_memory(self) -> bool:
+        """Whether rows can be looked at where they lie, in any order."""
+        return self._mapped is None and self.as_they_lie and bool(self._matrix.flags.aligned)
+
+    def _confirm(self, rows: Ints, good: bool) -> None:
+        """Check rows that may not be good."""
+        if not good:
+            some = self._matrix.take(rows, axis=0)
+            self._look_at(some, some, rows, good)
 
     def _narrowed(self, given: Array) -> bool:
         """Return whether numbers are rounded to fewer bits."""
