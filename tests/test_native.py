@@ -151,7 +151,7 @@ def test_chosen_rows_that_are_none_are_errors_and_never_crashes():
 
     tried(values, np.array([4, 0, 4]))
     for rows in ([0, 5, 1], [0, -1, 1], [2**62, 0, 0], [0, 1]):
-        with pytest.raises(ValueError, match="no such row|not as large"):
+        with pytest.raises(ValueError, match=r"no such row|not as large"):
             tried(values, np.array(rows))
     for wrong in (
         values[:, :3].copy(),
