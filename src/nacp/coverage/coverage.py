@@ -109,7 +109,7 @@ class Coverage:
             # Who counts pairs can collect them, too; else each row is looked at twice.
             within = all(cell.high <= hint.limit for cell in cells)
             along = cells if self.sample.collects and keeps and within else []
-            tally = TallyQuestion(self, None, hint.limit, keep, hint.parts, along)
+            tally = TallyQuestion(self, None, hint.limit, keep, hint.parts, along, kept=hint.kept)
             windows = [WindowQuestion(self, cells)] if cells and not along else []
             yield [tally, *windows]
             for found in [tally.window, *(question.window for question in windows)]:

@@ -18,13 +18,14 @@ _ALIKE = 8  # neighbouring edges of cells that have about the same error
 
 class Hint(NamedTuple):
     """What the first read should collect, up to where it should count, up to where it should keep scores, if
-    it should, and into how many parts it should cut the pairs beyond the limit.
+    it should, into how many parts it should cut the pairs beyond the limit, and about how many it will keep.
     """
 
     cells: list[Cell]
     limit: float = np.inf
     keep: float | None = None
     parts: int = 4
+    kept: int = 0
 
 
 def hint_from(
@@ -118,7 +119,8 @@ def hint_from(
         keep = float(search.edges[room])
     limit = float(search.edges[far])
     keep = None if keep is None else min(keep, limit)
-    return Hint(cells, limit, keep, max(int(parts), 4) if limit < np.inf else 4)
+    kept = 0 if keep is None else int(pairs[search.edges.searchsorted(keep)])
+    return Hint(cells, limit, keep, max(int(parts), 4) if limit < np.inf else 4, kept)
 
 
 def _place(estimate: Floats, target: float, rule: Rule) -> int:

@@ -39,7 +39,9 @@ class TallyQuestion(Question):
         parts: int = 4,
         spans: Sequence[Cell] = (),
         into: Ints | None = None,
+        kept: int = 0,
     ) -> None:
+        self._expected = kept  # about so many pairs
         self.coverage, self._edges, self.limit, self._parts = coverage, edges, limit, parts
         self._keep, self.keeps = keep, keep is not None  # up to where, and whether still
         self.upto = None if edges is None else float(edges[-1])
@@ -65,10 +67,12 @@ class TallyQuestion(Question):
     def see(self, block: Block, rows: slice | Ints) -> None:
         sample, weights = self.coverage.sample, self.coverage.weights(rows)
         if self._keep is not None and self.keeps:
-            self._kept = self._kept or Kept(sample.k, sample.n, self._keep, sample.few_pairs * 5 // 4)
+            most = sample.few_pairs * 5 // 4
+            self._kept = self._kept or Kept(sample.k, sample.n, self._keep, most, self._expected)
         low = [] if self._kept is None else [Cell(-np.inf, self._kept.limit)]
         spans = merged([*low, *self._window.spans])
-        keep = Keep(spans, partial(self._take, rows, weights)) if spans else None
+        expected = self._expected * block.shape[0] // sample.n
+        keep = Keep(spans, partial(self._take, rows, weights), expected) if spans else None
         engine.tally(block, self._edges, weights, self.limit, keep, self._parts, self.found)
         if self._kept is not None and self._kept.complete:
             sample.kept = self._kept

@@ -16,15 +16,18 @@ class Kept:
         Up to which score all labels of a row are kept.
     room : int
         How many pairs may be kept; if there are more, nothing is.
+    expected : int, default=0
+        About how many there will be.
     """
 
-    def __init__(self, k: int, n: int, limit: float, room: int) -> None:
+    def __init__(self, k: int, n: int, limit: float, room: int, expected: int = 0) -> None:
         self.k, self.n, self.limit, self._room = k, n, limit, room
         self._place = np.empty(n, dtype=np.int64)  # which of the rows that were kept each row is
         self._rows = 0
         self.starts: Ints = np.zeros(n + 1, dtype=np.int64)
-        self.scores: Floats = np.empty(0)
-        self.columns: Ints = np.empty(0, dtype=np.int32)
+        some = min(expected * 9 // 8, room)
+        self.scores: Floats = np.empty(some)
+        self.columns: Ints = np.empty(some, dtype=np.int32)
 
     def add(self, rows: slice | Ints, numbers: Ints, scores: Floats, columns: Ints) -> None:
         """Keep some rows: how many labels each of them has, and these with their scores.

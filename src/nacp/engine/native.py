@@ -146,10 +146,11 @@ def tally(
             out = block.scratch.get(f"tally {first}", shape, np.int64)
             out[:] = 0
         asked = described, first, last, *arguments, numbers, out, indexed
-        if numbers is None:
+        if keep is None or numbers is None:
             _native.tally(*asked)
             return (out,)
-        rooms = [block.scratch.held(f"{name} {first}", kind) for name, kind in _KEPT]
+        least = keep.expected * (last - first) // len(numbers) * 9 // 8
+        rooms = [block.scratch.held(f"{name} {first}", least, kind) for name, kind in _KEPT]
         found = _native.tally(*(*asked, spans, *rooms))
         number, kept = int(numbers[first:last].sum()), list[Array]()
         for (name, kind), room, grown in zip(_KEPT, rooms, found, strict=True):

@@ -26,6 +26,7 @@ class Scratch:
             held = self._held[key] = np.empty(size, dtype=dtype)
         return held[:size].reshape(shape)
 
-    def held(self, name: str, dtype: DTypeLike) -> Array:
-        """Return the array of that name, as long as it is: at first it is empty."""
-        return self._held.setdefault((name, np.dtype(dtype)), np.empty(0, dtype=dtype))
+    def held(self, name: str, size: int, dtype: DTypeLike) -> Array:
+        """Return the array of that name, as large as it is: at least of a size."""
+        self.get(name, (size,), dtype)
+        return self._held[name, np.dtype(dtype)]
