@@ -1,7 +1,7 @@
-/* How many rows have a label below marks of its own, and how many have it there, or what these pairs weigh: the
-   compiled twin of `counts` in numpy.py. No Python here. The floats next to scores of some rows are compared with those
-   next to the marks, some labels at a time, which stay in the nearest cache. Rounding keeps the order: where two floats
-   differ, the numbers do in the same way; where they are equal, the numbers tell. */
+/* How many rows have a label below marks of its own, and how many have it there, or what these pairs weigh; and which
+   pairs are in gaps of their labels: the compiled twin of by_label.py. No Python here. The floats next to scores of
+   some rows are compared with those next to the marks, some labels at a time, which stay in the nearest cache. Rounding
+   keeps the order: where two floats differ, the numbers do in the same way; where they are equal, the numbers tell. */
 
 #ifndef NACP_PARTED_H
 #define NACP_PARTED_H
@@ -9,7 +9,6 @@
 #include "rows.h"
 
 #define TILE_ROWS 8
-#define TILE_LABELS 64
 
 /* Labels that are compared at once. */
 #define ABREAST 16
@@ -17,20 +16,22 @@ typedef float Floats __attribute__((vector_size(4 * ABREAST)));
 typedef int32_t Flags __attribute__((vector_size(4 * ABREAST)));
 typedef int8_t Bytes __attribute__((vector_size(ABREAST)));
 
+/* Labels whose weights are added at once. */
+#define WEIGHED 8
+typedef float FewFloats __attribute__((vector_size(4 * WEIGHED)));
+typedef double Doubles __attribute__((vector_size(8 * WEIGHED)));
+typedef word Words __attribute__((vector_size(8 * WEIGHED)));
+
 /* What pairs are compared with: arrays of number x k, or of number x wide, which is a multiple of ABREAST. */
 typedef struct {
     const double *marks;
     float *floats; /* next to them; wide */
     word number, k, wide;
     int32_t *pairs; /* how many are below; wide */
+    word *sums;     /* what they gain, less what they lose, and after it what they gain; wide */
     word *below;    /* the same; or what they gain, and after it what they lose */
     word *tied;     /* the same, of those that have the score of the mark */
 } Counts;
-
-/* The weights of some labels of a tile, above and below 0. */
-typedef struct {
-    word up[TILE_ROWS][TILE_LABELS], down[TILE_ROWS][TILE_LABELS];
-} Weighed;
 
 /* Some rows that are looked at together. */
 typedef struct {
@@ -151,39 +152,41 @@ WIDE static void compare_tile(const Counts *counts, const Tile *tile)
     }
 }
 
-/* The weights of labels of TILE_ROWS rows, from one on; a row that does not exist has none. */
-WIDE static void part_weights(const word *const *weights, word from, word n, Weighed *restrict weighed)
+/* Add up what labels weigh where they are below marks. In a row that does not exist, none is. */
+WIDE static void weigh_tile(const Counts *counts, const Tile *tile, const word *const *weights)
 {
-    for (word j = 0; j < TILE_ROWS; j++)
-        for (word l = 0; l < n; l++) {
-            word own = weights[j] ? weights[j][from + l] : 0;
-            weighed->up[j][l] = own > 0 ? own : 0, weighed->down[j][l] = own < 0 ? -own : 0;
+    word wide = counts->wide, all = counts->number * wide;
+    for (word from = 0; from < counts->k; from += WEIGHED) {
+        FewFloats few;
+        Doubles floats[TILE_ROWS]; /* as wide as weights */
+        Words own[TILE_ROWS], up[TILE_ROWS];
+        word some = least_of(counts->k - from, WEIGHED);
+        for (int j = 0; j < TILE_ROWS; j++) {
+            const word *of_row = (weights[j] ? weights[j] : weights[0]) + from;
+            memcpy(&few, tile->floats + j * wide + from, sizeof few);
+            floats[j] = __builtin_convertvector(few, Doubles);
+            if (some == WEIGHED) {
+                memcpy(&own[j], of_row, sizeof own[j]);
+            } else {
+                own[j] = (Words){0};
+                memcpy(&own[j], of_row, sizeof *of_row * (size_t)some);
+            }
+            up[j] = own[j] & ~(own[j] >> 63);
         }
-}
-
-/* What n labels weigh where they are below marks. */
-WIDE static void weigh_labels(const float *restrict floats, word wide, const float *restrict marks,
-                              const Weighed *restrict weighed, word *restrict gains, word *restrict losses, word n)
-{
-    for (word l = 0; l < n; l++) {
-        word gain = 0, loss = 0;
-        for (word j = 0; j < TILE_ROWS; j++) {
-            word inside = -(word)(floats[j * wide + l] < marks[l]);
-            gain += weighed->up[j][l] & inside, loss += weighed->down[j][l] & inside;
+        for (word t = 0, at = from; t < counts->number; t++, at += wide) {
+            Words net, gain;
+            memcpy(&few, counts->floats + at, sizeof few);
+            memcpy(&net, counts->sums + at, sizeof net);
+            memcpy(&gain, counts->sums + all + at, sizeof gain);
+            Doubles mark = __builtin_convertvector(few, Doubles);
+#pragma GCC unroll 8
+            for (int j = 0; j < TILE_ROWS; j++) {
+                Words below = floats[j] < mark;
+                net += own[j] & below, gain += up[j] & below;
+            }
+            memcpy(counts->sums + at, &net, sizeof net);
+            memcpy(counts->sums + all + at, &gain, sizeof gain);
         }
-        gains[l] += gain, losses[l] += loss;
-    }
-}
-
-static void weigh_tile(const Counts *counts, const Tile *tile, const word *const *weights)
-{
-    Weighed weighed;
-    for (word from = 0, k = counts->k, wide = counts->wide; from < k; from += TILE_LABELS) {
-        word n = least_of(k - from, TILE_LABELS), *gains = counts->below + from;
-        part_weights(weights, from, n, &weighed);
-        for (word t = 0; t < counts->number; t++)
-            weigh_labels(tile->floats + from, wide, counts->floats + t * wide + from, &weighed, gains + t * k,
-                         gains + (counts->number + t) * k, n);
     }
 }
 
@@ -244,19 +247,75 @@ static int counts_open(Counts *counts, const Block *block)
     word number = counts->number, k = counts->k, wide = counts->wide = wide_enough(k), all = number * wide;
     counts->pairs = calloc((size_t)(all ? all : 1), sizeof *counts->pairs);
     counts->floats = room_for(all, sizeof *counts->floats);
-    if (!counts->pairs || !counts->floats) return 0;
+    counts->sums = calloc((size_t)(all ? 2 * all : 1), sizeof *counts->sums);
+    if (!counts->pairs || !counts->floats || !counts->sums) return 0;
     for (word at = 0; at < all; at++) counts->floats[at] = -INFINITY;
     for (word t = 0; t < number; t++) round_off(counts->marks + t * k, shift_of(block), counts->floats + t * wide, k);
     return 1;
 }
 
-/* Say how many pairs are below marks, where they weigh nothing. */
-static void say_pairs(const Counts *counts)
+/* Say how many pairs are below marks; or what they gain, and what they lose. */
+static void say_sums(const Counts *counts, int weighed)
 {
-    for (word t = 0; t < counts->number; t++)
-        for (word l = 0; l < counts->k; l++) counts->below[t * counts->k + l] += counts->pairs[t * counts->wide + l];
+    word number = counts->number, k = counts->k, wide = counts->wide;
+    for (word t = 0; t < number; t++)
+        for (word l = 0; l < k; l++) {
+            word at = t * wide + l, gain = counts->sums[number * wide + at];
+            counts->below[t * k + l] += weighed ? gain : counts->pairs[at];
+            if (weighed) counts->below[(number + t) * k + l] += gain - counts->sums[at];
+        }
 }
 
-static void counts_close(Counts *counts) { free(counts->pairs), free(counts->floats); }
+static void counts_close(Counts *counts) { free(counts->pairs), free(counts->sums), free(counts->floats); }
+
+/* ---- Pairs in gaps ---- */
+
+/* Of so many labels each is scored by itself; of more, all labels of a row are. */
+#define ONE_BY_ONE 24
+
+/* Gaps of labels: above one number, and below another. It is quicker if those of a label come one after the other. */
+typedef struct {
+    const word *labels;
+    const double *lows, *highs;
+    word number;
+    int few; /* whether each label is scored by itself */
+} Gaps;
+
+/* What was found: in which gap, the score, and the weight. */
+typedef struct {
+    int32_t *which;
+    double *scores;
+    word *weights;
+} InGaps;
+
+static void gaps_open(Gaps *gaps, const Block *block)
+{
+    word different = 0;
+    for (word g = 0; g < gaps->number; g++) different += g == 0 || gaps->labels[g] != gaps->labels[g - 1];
+    gaps->few = block->code && different <= ONE_BY_ONE;
+}
+
+/* The score of one label of row i. */
+static double score_one(Row *row, const Block *block, word i, word label)
+{
+    return label_score(row, block, i, label, block->lanes->standing(row_at(block, i), block->k, entry(block, i, label)));
+}
+
+/* Find the pairs of row i in gaps, of which there may be as many as gaps; return how many. */
+static word find_in_gaps(const Gaps *gaps, Row *row, const Block *block, word i, double *scores, const word *weights,
+                         InGaps found)
+{
+    word n = 0;
+    if (block->code && !gaps->few) place_scores(row, block, i, scores);
+    for (word g = 0, before = -1; g < gaps->number; g++) {
+        word label = gaps->labels[g];
+        if (gaps->few && label != before) scores[label] = score_one(row, block, i, label);
+        double score = block->code ? scores[label] : -entry(block, i, label);
+        before = label, found.which[n] = (int32_t)g, found.scores[n] = score;
+        n += (gaps->lows[g] < score) & (score < gaps->highs[g]); /* nothing to guess */
+    }
+    for (word j = 0; weights && j < n; j++) found.weights[j] = weights[gaps->labels[found.which[j]]];
+    return n;
+}
 
 #endif
