@@ -346,6 +346,22 @@ def test_pairs_are_counted_below_marks_of_their_labels_and_up_to_them(case):
                 np.testing.assert_array_equal(engine.counts(each.open(), marks, weights), sums)
 
 
+@pytest.mark.parametrize("labels", [3, 40])
+def test_pairs_in_gaps_of_labels_are_found_row_after_row(case, labels):
+    rng = np.random.default_rng(3)
+    for each in case:
+        columns = np.sort(rng.integers(each.values.shape[1], size=labels))
+        lows, highs = np.sort(rng.choice([-np.inf, *each.thresholds, np.inf], size=(2, labels)), axis=0)
+        inside = (each.scores[:, columns] > lows) & (each.scores[:, columns] < highs)
+        row, gap = np.nonzero(inside)
+        for weights, written in each.weights().values():
+            which, pairs = engine.gaps(each.open(), columns, lows, highs, weights)
+            np.testing.assert_array_equal(which, gap)
+            np.testing.assert_array_equal(pairs.scores, each.scores[row, columns[gap]])
+            expected = [] if weights is None else written[row, columns[gap]]
+            np.testing.assert_array_equal(pairs.weights, expected)
+
+
 def test_a_profile_has_a_threshold_for_each_label_or_for_each_row(case):
     rng = np.random.default_rng(2)
     for each in case:

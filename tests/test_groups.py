@@ -84,9 +84,10 @@ def test_thresholds_by_class_are_those_of_the_definition(points, score, noise, g
 
 
 @pytest.mark.parametrize("rule", ["last", "first"])
-@pytest.mark.parametrize("columns", [0, 24], ids=["all scored", "some scored"])
-def test_estimates_that_cross_between_two_labels_are_followed_there(points, monkeypatch, rule, columns):
-    monkeypatch.setattr("nacp.coverage.marked._COLUMNS", columns)
+@pytest.mark.parametrize("few", [0, 1 << 13], ids=["thinned", "put in order"])
+def test_estimates_that_cross_between_two_labels_are_followed_there(points, monkeypatch, rule, few):
+    monkeypatch.setattr("nacp.coverage.gaps._FEW", few)
+    monkeypatch.setattr("nacp.coverage.gaps._PARTS", 4)
     monkeypatch.setattr("nacp.coverage.marked._MOST", 1000)
     probs, truth, _ = points
     ring = np.roll(np.eye(10), 1, axis=1)

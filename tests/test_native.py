@@ -93,6 +93,8 @@ def answers(score: nacp.Score, values: np.ndarray, rng: np.random.Generator, row
         found += [pairs.scores[order], pairs.weights[order] if len(pairs.weights) else pairs.weights]
         found += [engine.profile(block(), kind, each) for kind in (q, PerLabel(by_label), PerRow(by_row))]
         found.append(engine.counts(block(), by_label, each))
+        which, pairs = engine.gaps(block(), np.arange(k), *np.sort(by_label, axis=0), each)
+        found += [which, *pairs]
     for threshold in (float(q[1]), -np.inf, np.inf, PerLabel(by_label[0]), PerRow(by_row[0])):
         for allow_empty in (True, False):
             found += engine.sets(block(), threshold, allow_empty=allow_empty)
@@ -895,6 +897,7 @@ def test_malformed_arguments_are_errors_and_never_crashes():
         "window": (described, 0, n, np.array([0.1, 0.5]), labels, table),
         "profile": (described, 0, n, many, 0, labels, table, np.zeros((n, 30), dtype=np.int64)),
         "counts": (described, 0, n, np.full((2, k), 0.5), labels, table, np.zeros((2, 2, 2, k), int)),
+        "gaps": (described, 0, n, np.array([0, 1]), np.full(2, 0.1), np.full(2, 0.5), labels, table),
         "sets": (described, 0, n, np.array([0.5]), 0, True, np.zeros(n, dtype=np.int64)),
         "bet": (
             described, 0, n, many, labels, table, np.full(n, 0.4), np.ones(n), 0.5, 1.0, np.array([0, 3, 1]),

@@ -202,6 +202,8 @@ def test_bets_gain_alike_and_squares_and_counts_are_the_same():
                 engine.squares(block, ends, squares)
                 found[-1].append(squares.tolist())
                 found[-1].append(engine.counts(block, q[:18].reshape(2, 9), weights).tolist())
+                which, pairs = engine.gaps(block, np.arange(9), q[:9], q[9:18], weights)
+                found[-1] += [which.tolist(), pairs.scores.tolist(), pairs.weights.tolist()]
         assert found[0] == found[1]
 
 

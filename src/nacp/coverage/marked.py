@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from nacp import engine
 from nacp._types import Bools, Floats, Ints
-from nacp.coverage.asking import Answer, Question, Talk, together
+from nacp.coverage.asking import Answer, Question, Talk
 from nacp.coverage.crossing import ROUNDING, Rule
-from nacp.coverage.parting import Crossings, Events, EventsQuestion, Path
+from nacp.coverage.gaps import GapQuestion, Gaps
+from nacp.coverage.parting import Crossings
 from nacp.engine import Block
 
 if TYPE_CHECKING:
@@ -23,8 +23,6 @@ if TYPE_CHECKING:
 
 # So many marks of a group are compared with all its scores; where there are more, cells do better.
 _MOST = 32
-# So many columns are scored one by one; of more, all labels of the rows are.
-_COLUMNS = 24
 
 
 class MarksQuestion(Question):
@@ -50,38 +48,6 @@ class MarksQuestion(Question):
 
     def add(self, answer: Answer) -> None:
         self.found += answer.sums[0]
-
-
-class GapQuestion(EventsQuestion):
-    """The pairs of groups that score in gaps: above one number, and below another."""
-
-    def __init__(self, coverage: "PartedCoverage", groups: Ints, low: Floats, high: Floats) -> None:
-        self.coverage, self._parts, self._gaps = coverage, [], (groups, low, high)
-        self._columns = np.flatnonzero(np.isin(coverage.places, groups))
-        # A group may have several: its first, its second, ...
-        slot = np.arange(len(groups)) - np.searchsorted(groups, groups)
-        ends = np.full((2, int(slot.max()) + 1, coverage.number), np.nan)
-        ends[0, slot, groups], ends[1, slot, groups] = low, high
-        self._ends = ends[:, :, coverage.places[self._columns]]
-
-    def see(self, block: Block, rows: slice | Ints) -> None:
-        coverage, columns = self.coverage, self._columns
-        labels = coverage.sample.labels[rows]
-        if len(columns) <= _COLUMNS:
-            each = [engine.label_scores(block, np.full(len(labels), column)) for column in columns]
-            scores = np.stack(each, axis=1)
-        else:
-            scores = np.take(block.placed, columns, axis=1)
-        inside = np.zeros(scores.shape, dtype=bool)
-        for low, high in zip(*self._ends, strict=True):
-            inside |= (scores > low) & (scores < high)
-        row, place = np.nonzero(inside)
-        rest = coverage.weights(labels[row], columns[place])
-        groups = coverage.places[columns[place]]
-        self._parts.append(Events(groups, scores[row, place].astype(np.float64), np.zeros_like(rest), rest))
-
-    def terms(self) -> tuple[object, ...]:
-        return self._gaps
 
 
 class Marks:
@@ -200,8 +166,8 @@ def counted_crossings(
     at = marks.estimates(marks.upto, marks.gains, marks.losses)
     reached = marks.estimates(marks.below, marks.gains_below, marks.losses_below) if last else at
     reached = np.where(marks.known, reached, highest if last else lowest)
-    results, gaps = [], []
-    for each, bar_of_group in zip(bar, bars, strict=True):
+    results, may = [], np.zeros(bar.shape, dtype=bool)
+    for i, (each, bar_of_group) in enumerate(zip(bar, bars, strict=True)):
         found, open_ = Crossings.nowhere(coverage.number), np.isfinite(bar_of_group)
         place = marks.last(reached < each) if last else marks.first(reached >= each)
         if last:  # reached even below all scores: a target of 0 or less
@@ -213,9 +179,9 @@ def counted_crossings(
         found.losses[some] = marks.losses[place[some]] * coverage.unit
         results.append(found)
         if gaining:
-            may = _between(marks, each, place[marks.groups], rule) & open_[marks.groups]
-            gaps.append(_follow(coverage, marks, may, bar_of_group, rule, found))
-    yield from together(gaps)
+            may[i] = _between(marks, each, place[marks.groups], rule) & open_[marks.groups]
+    if may.any():
+        yield from _follow(coverage, marks, may, bars, rule, results)
     return results
 
 
@@ -238,33 +204,15 @@ def _between(marks: Marks, bar: Floats, place: Ints, rule: Rule) -> Bools:
 
 
 def _follow(
-    coverage: "PartedCoverage", marks: Marks, may: Bools, bars: Floats, rule: Rule, found: Crossings
+    coverage: "PartedCoverage", marks: Marks, may: Bools, bars: Floats, rule: Rule, results: list[Crossings]
 ) -> Talk[None]:
-    """Follow the estimates of groups through the gaps below marks where they may cross their bars."""
-    gaps = np.flatnonzero(may)
-    if not len(gaps):
-        return
-    groups, number = marks.groups[gaps], len(gaps)
-    low = np.where(marks.groups[gaps - 1] == groups, marks.scores[gaps - 1], -np.inf)
-    question = GapQuestion(coverage, groups, low, marks.scores[gaps])
+    """Follow the estimates of groups through the gaps below marks where they may cross one of their bars."""
+    every = np.flatnonzero(may.any(axis=0))
+    groups = marks.groups[every]
+    low = np.where(marks.groups[every - 1] == groups, marks.scores[every - 1], -np.inf)
+    question = GapQuestion(coverage, groups, low, marks.scores[every])
     yield [question]
-    gains, losses = marks.before(marks.gains)[gaps], marks.before(marks.losses)[gaps]
-    # Where each gap begins, and the pairs in it: no labels, which are at the marks.
-    pairs, first = question.events(), Events(groups, low, marks.below[gaps], gains - losses)
-    group, score, own, rest = (np.concatenate(both) for both in zip(first, pairs, strict=True))
-    lost, paired = np.maximum(-rest, 0), np.arange(len(group)) >= number
-    lost[:number] = losses
-    order = np.argsort(score)
-    # Small numbers are put in order by their digits.
-    order = order[np.argsort(group[order].astype(np.min_scalar_type(coverage.number)), kind="stable")]
-    starts = np.flatnonzero(~paired[order])
-    since = np.repeat(starts, np.diff(np.append(starts, len(order))))
-
-    def upto(values: Ints) -> Ints:
-        sums = np.cumsum(values[order])
-        return sums - (sums - values[order])[since]
-
-    group, score, paired = group[order], score[order], paired[order]
-    covered = (upto(own) * coverage.own_unit + upto(rest) * coverage.unit) / coverage.mass[group]
-    path = Path(group, score, paired, covered, np.float64(coverage.unit) * upto(lost))
-    path.settle(bars, rule, groups[:0], found)
+    # Labels are at the marks: in a gap, there are only pairs.
+    begin = (marks.below, marks.before(marks.gains), marks.before(marks.losses))
+    gaps = Gaps.between(groups, low, marks.scores[every], *(values[every] for values in begin))
+    gaps.settle(coverage, question.pairs, may[:, every], bars, rule, results)

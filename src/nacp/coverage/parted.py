@@ -33,6 +33,8 @@ from nacp.tuning import tuning
 _TALLIED, _FEWEST, _MOST = 1 << 18, 64, 4096
 # From so many scores comes where these cells are.
 _GLANCED = 1 << 16
+# So many rows of W are looked at together.
+_ROWS = 32
 
 
 class Curves(NamedTuple):
@@ -115,12 +117,7 @@ class PartedCoverage:
 
         Of shape (2, 2, marks, groups), in whole units.
         """
-        weights = None
-        if self.constant is None:
-            table = self._table
-            weights = ByLabel(
-                self.sample.labels[rows], *((self.inverse, self.unit) if table is None else (table,))
-            )
+        weights = self.weights_of(rows)
         found = engine.counts(block, marks[:, self.places], weights)
         sums, (order, groups, starts) = (
             np.zeros((*found.shape[:-1], self.number), dtype=np.int64),
@@ -128,6 +125,13 @@ class PartedCoverage:
         )
         sums[..., groups] = np.add.reduceat(found[..., order], starts, axis=-1)
         return sums if weights is not None else self._signed(sums)
+
+    def weights_of(self, rows: slice | Ints) -> ByLabel | None:
+        """Return the weights of the pairs of some rows; None if all are the same."""
+        if self.constant is not None:
+            return None
+        table = (self.inverse, self.unit) if self._table is None else (self._table,)
+        return ByLabel(self.sample.labels[rows], *table)
 
     @cached_property
     def _parted(self) -> tuple[Ints, Ints, Ints]:
@@ -149,7 +153,7 @@ class PartedCoverage:
             np.bincount(self.sample.labels, minlength=self.k),
             np.zeros((2, self.k), dtype=np.int64),
         )
-        for rows in row_slices(self.k, self.k):
+        for rows in row_slices(self.k, self.k, _ROWS):
             weighed = counts[rows, None] * self.weights(np.arange(self.k)[rows])
             sums += np.maximum(weighed, 0).sum(axis=0), np.maximum(-weighed, 0).sum(axis=0)
         found = np.zeros((2, self.number), dtype=np.int64)
@@ -276,27 +280,37 @@ class PartedCoverage:
 
     def range(self, alpha: float) -> tuple[Floats, Floats]:
         """Return the least and the greatest ``sum_{l in G} W[y, l] (1{l in C} - (1 - alpha))``, by group."""
-        least = self.row_sums(lambda w: np.minimum(alpha * w, -(1 - alpha) * w))
-        most = self.row_sums(lambda w: np.maximum(alpha * w, -(1 - alpha) * w))
-        return least.min(axis=0), most.max(axis=0)
+        most, minus_least = self.greatest(
+            lambda w: np.maximum(alpha * w, -(1 - alpha) * w),
+            lambda w: np.maximum(-alpha * w, (1 - alpha) * w),
+        )
+        return -minus_least, most
 
     def worst_case(self) -> Floats:
         """Return by how much an estimate exceeds the truth at most, on average, if W is at most 1: E1."""
         found: Floats = self.n * expected_excess(self.n) * self.per_point
         return found
 
-    def row_sums(self, of: Callable[[Floats], Floats]) -> Floats:
-        """Return sums of a function of W's entries, which is 0 at 0, over the columns of each group.
+    def greatest(self, *functions: Callable[[Floats], Floats]) -> list[Floats]:
+        """Return the greatest sums over a group's columns of functions of W's entries, which are 0 at 0.
 
-        For rows of W that stand for all: of shape (rows, groups).
+        Each is of shape (groups,): the greatest of all rows of W.
         """
         inverse = self.inverse
-        if not isinstance(inverse, GroupedMatrix):
-            values = of(inverse.dense())
-            order = np.argsort(self.places, kind="stable")
-            starts = np.searchsorted(self.places[order], np.arange(self.number))
-            found: Floats = np.add.reduceat(values[:, order], starts, axis=1)
-            return found
+        if isinstance(inverse, GroupedMatrix):
+            return [self._greatest_of_groups(inverse, of) for of in functions]
+        (order, _, starts), every = self._parted, np.arange(self.k)
+        found = np.full((len(functions), self.number), -np.inf)
+        for rows in row_slices(self.k, self.k, _ROWS):
+            entries = inverse.entries(every[rows, None], order)
+            for greatest, of in zip(found, functions, strict=True):
+                sums = of(entries)
+                if len(starts) < self.k:
+                    sums = np.add.reduceat(sums, starts, axis=1)
+                np.maximum(greatest, sums.max(axis=0), out=greatest)
+        return list(found)
+
+    def _greatest_of_groups(self, inverse: GroupedMatrix, of: Callable[[Floats], Floats]) -> Floats:
         # Rows of one group of the noise are alike, but for their own column.
         together = np.zeros((len(inverse.shared), self.number), dtype=np.int64)
         np.add.at(together, (inverse.groups, self.places), 1)
@@ -304,7 +318,8 @@ class PartedCoverage:
         outside = shared * together
         inside = np.where(together > 0, outside - shared + whole, outside)
         some_are_outside = together < inverse.sizes[:, None]
-        return np.concatenate([np.where(some_are_outside, outside, inside), inside])
+        found: Floats = np.maximum(np.where(some_are_outside, outside, inside), inside).max(axis=0)
+        return found
 
 
 class RowPartedCoverage(PartedCoverage):
@@ -341,9 +356,9 @@ class RowPartedCoverage(PartedCoverage):
         np.add.at(sums.T, places, engine.profile(block, by_row))
         return self._signed(sums.reshape(ends.shape))
 
-    def row_sums(self, of: Callable[[Floats], Floats]) -> Floats:
+    def greatest(self, *functions: Callable[[Floats], Floats]) -> list[Floats]:
         every = PartedCoverage(self.sample, self.inverse, np.zeros(self.k, dtype=np.int64), 1)
-        return np.repeat(every.row_sums(of), self.number, axis=1)
+        return [np.repeat(each, self.number) for each in every.greatest(*functions)]
 
     def worst_case(self) -> Floats:
         return np.array([expected_excess(max(1, n)) for n in self.counts.tolist()])

@@ -161,31 +161,14 @@ class PartedTally(WholeRows):
         return np.cumsum(self.found, axis=2)
 
 
-class EventsQuestion(Question):
-    """A question that collects pairs of groups."""
-
-    placed = True
-    _parts: list[Events]
-
-    def answer(self) -> Answer:
-        return Answer(rows=self.events())
-
-    def add(self, answer: Answer) -> None:
-        self._parts.append(Events(*(answer.rows or ())))
-
-    def events(self) -> Events:
-        """Return the pairs."""
-        return Events(*(np.concatenate(each) for each in zip(*self._parts, strict=True)))
-
-
-class PartedWindow(EventsQuestion, WholeRows):
+class PartedWindow(WholeRows):
     """The pairs of some groups that score in the wanted ones of their cells."""
 
     def __init__(self, coverage: "PartedCoverage", edges: Floats, wanted: Bools, some: Ints) -> None:
         super().__init__(coverage)
         self._cells = Cells(edges)
         self._wanted, self._asked = wanted & np.isin(np.arange(len(wanted)), some)[:, None], (wanted, some)
-        self._parts = []
+        self._parts: list[Events] = []
 
     def see(self, block: Block, rows: slice | Ints) -> None:
         coverage, of = self.coverage, self.coverage.of(rows)
@@ -203,6 +186,16 @@ class PartedWindow(EventsQuestion, WholeRows):
 
     def terms(self) -> tuple[object, ...]:
         return self._cells.edges, *self._asked
+
+    def answer(self) -> Answer:
+        return Answer(rows=self.events())
+
+    def add(self, answer: Answer) -> None:
+        self._parts.append(Events(*(answer.rows or ())))
+
+    def events(self) -> Events:
+        """Return the pairs."""
+        return Events(*(np.concatenate(each) for each in zip(*self._parts, strict=True)))
 
 
 class Known(NamedTuple):

@@ -39,6 +39,17 @@ def profile(
 def counts(
     block: _Block, first: int, last: int, marks: Any, labels: Any, entries: Any, out: Any, /
 ) -> None: ...
+def gaps(
+    block: _Block,
+    first: int,
+    last: int,
+    columns: Any,
+    lows: Any,
+    highs: Any,
+    labels: Any,
+    weights: Any,
+    /,
+) -> tuple[bytes, bytes, bytes]: ...
 def sets(
     block: _Block, first: int, last: int, thresholds: Any, kind: int, allow_empty: bool, sizes: Any, /
 ) -> bytes: ...

@@ -187,6 +187,14 @@ def counts(block: Block, marks: Floats, weights: Weights = None) -> Ints:
     return found
 
 
+def gaps(
+    block: Block, labels: Ints, lows: Floats, highs: Floats, weights: Weights = None
+) -> tuple[Ints, Pairs]:
+    """Return the pairs in gaps of labels, and in which they are: see `nacp.engine.numpy.gaps`."""
+    found: tuple[Ints, Pairs] = _of_block(block).gaps(block, labels, lows, highs, weights)
+    return found
+
+
 def squares(block: Block, ends: Floats, into: Ints) -> None:
     """Add pairs and squared sizes between ascending ends: see `nacp.engine.numpy.squares`."""
     _of_block(block).squares(block, ends, into)

@@ -12,6 +12,7 @@ tally          whole numbers per cell: pairs, and their positive and negative we
 window         the pairs that score in some intervals, with their weights
 profile        per row, the weight of the set at several thresholds
 counts         per label, in how many rows it scores below marks of its own, and up to them
+gaps           the pairs of labels that score in gaps of their own, with their weights
 squares        whole numbers per cell: pairs, and what they add to the sum of squared sizes of sets
 sets           the labels in the sets
 bet            how bets on the shares of rows go, one row after the other

@@ -1061,7 +1061,7 @@ static int count_rows(const Call *call, Counts *counts, const Weights *weights)
             of_rows[j] = i + j < call->last ? weights_of(weights, block, i + j) : NULL;
         count_tile(counts, &tile, i, of_rows);
     }
-    if (good && !weights->table && !weights->entries) say_pairs(counts);
+    if (good) say_sums(counts, weights->table || weights->entries);
     tile_close(&tile);
     counts_close(counts);
     return good;
@@ -1089,6 +1089,72 @@ static PyObject *counts(PyObject *self, PyObject *args)
         WITHOUT_LOCK(good = count_rows(&call, &counts, &weights));
     }
     DONE(call, good);
+}
+
+/* gaps: by label, too */
+
+typedef struct {
+    Growing which, scores, weights;
+} GapPairs;
+
+static int gap_rows(const Call *call, Gaps *gaps, const Weights *weights, GapPairs *found)
+{
+    const Block *block = &call->block;
+    Row row;
+    double *scores = room_for(block->k, sizeof *scores);
+    int good = row_open(&row, block->k) & (scores != NULL);
+    size_t most = (size_t)gaps->number;
+    gaps_open(gaps, block);
+    for (word i = call->first; good && i < call->last; i++) {
+        const word *own = weights_of(weights, block, i);
+        InGaps next = {more(&found->which, most * sizeof *next.which), more(&found->scores, most * sizeof *next.scores),
+                       more(&found->weights, own ? most * sizeof *next.weights : 0)};
+        good = next.which && next.scores && next.weights;
+        if (!good) break;
+        size_t n = (size_t)find_in_gaps(gaps, &row, block, i, scores, own, next);
+        found->which.used += n * sizeof *next.which, found->scores.used += n * sizeof *next.scores;
+        if (own) found->weights.used += n * sizeof *next.weights;
+    }
+    row_close(&row);
+    free(scores);
+    return good;
+}
+
+/* The gaps, and whether there are such labels. */
+static int these_gaps(Call *call, PyObject *columns, PyObject *lows, PyObject *highs, Gaps *gaps)
+{
+    gaps->number = length_of(columns) / 8;
+    if (PyErr_Occurred() || !array_of(call, columns, gaps->number, 8, NEEDED, &gaps->labels) ||
+        !array_of(call, lows, gaps->number, 8, NEEDED, &gaps->lows) ||
+        !array_of(call, highs, gaps->number, 8, NEEDED, &gaps->highs))
+        return 0;
+    int wrong = gaps->number > INT32_MAX;
+    for (word g = 0; g < gaps->number; g++) wrong |= gaps->labels[g] < 0 || gaps->labels[g] >= call->block.k;
+    return !wrong || refuse("there is no such label") != NULL;
+}
+
+static PyObject *gaps(PyObject *self, PyObject *args)
+{
+    PyObject *block, *columns, *lows, *highs, *labels, *values, *result = NULL;
+    Py_ssize_t first, last;
+    Call call;
+    Weights weights;
+    Gaps gaps;
+    GapPairs found = {{0}, {0}, {0}};
+    if (!PyArg_ParseTuple(args, "OnnOOOOO", &block, &first, &last, &columns, &lows, &highs, &labels, &values))
+        return NULL;
+    int good = rows_open(&call, block, first, last) && these_gaps(&call, columns, lows, highs, &gaps) &&
+               weights_open(&call, labels, values, &weights);
+    if (good) WITHOUT_LOCK(good = gap_rows(&call, &gaps, &weights, &found));
+    call_close(&call);
+    if (good)
+        result = Py_BuildValue("y#y#y#", found.which.bytes ? found.which.bytes : "", (Py_ssize_t)found.which.used,
+                               found.scores.bytes ? found.scores.bytes : "", (Py_ssize_t)found.scores.used,
+                               found.weights.bytes ? found.weights.bytes : "", (Py_ssize_t)found.weights.used);
+    else if (!PyErr_Occurred())
+        PyErr_NoMemory();
+    free(found.which.bytes), free(found.scores.bytes), free(found.weights.bytes);
+    return result;
 }
 
 /* sets */
@@ -1889,6 +1955,7 @@ static PyMethodDef methods[] = {
     {"label_scores", label_scores, METH_VARARGS, NULL}, {"scores", scores, METH_VARARGS, NULL},
     {"tally", tally, METH_VARARGS, NULL},       {"squares", squares, METH_VARARGS, NULL},
     {"window", window, METH_VARARGS, NULL},     {"counts", counts, METH_VARARGS, NULL},
+    {"gaps", gaps, METH_VARARGS, NULL},
     {"profile", profile, METH_VARARGS, NULL},   {"sets", sets, METH_VARARGS, NULL},
     {"bet", bet, METH_VARARGS, NULL},           {"play", play, METH_VARARGS, NULL},
     {"masked_sums", masked_sums, METH_VARARGS, NULL}, {"split_draws", split_draws, METH_VARARGS, NULL},

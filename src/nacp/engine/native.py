@@ -234,6 +234,19 @@ def counts(block: block_.Block, marks: Floats, weights: Weights = None) -> Ints:
     return np.stack([below, below + on_mark], axis=-3)
 
 
+def gaps(
+    block: block_.Block, labels: Ints, lows: Floats, highs: Floats, weights: Weights = None
+) -> tuple[Ints, Pairs]:
+    """Return the pairs in gaps of labels, and in which they are: see `nacp.engine.numpy.gaps`."""
+    if not isinstance(block, Block):
+        return numpy.gaps(block, labels, lows, highs, weights)
+    ends = np.ascontiguousarray(labels), np.ascontiguousarray(lows), np.ascontiguousarray(highs)
+    found = _over_rows(_native.gaps, block.described, *ends, *_weights(weights))
+    which, scores, weighed = (b"".join(each) for each in zip(*found, strict=True))
+    pairs = Pairs(np.frombuffer(scores), np.frombuffer(weighed, dtype=np.int64))
+    return np.frombuffer(which, dtype=np.int32), pairs
+
+
 def sets(
     block: block_.Block, threshold: float | PerLabel | PerRow, *, allow_empty: bool = True
 ) -> tuple[Ints, Ints]:

@@ -8,6 +8,8 @@ import numpy as np
 from nacp._types import Array, Bools, Floats, Ints
 from nacp.engine import lumped
 from nacp.engine.block import Block, lowest_finite
+from nacp.engine.by_label import counts as counts
+from nacp.engine.by_label import gaps as gaps
 from nacp.engine.cells import CELLS, EDGES, codes_between
 from nacp.engine.contract import (
     ByEntry,
@@ -248,24 +250,6 @@ def profile(block: Block, thresholds: Thresholds, weights: Weights = None) -> Ar
     added = added.reshape(-1, len(thresholds))
     added[:, 0] += base
     return np.cumsum(added, axis=1, out=added)
-
-
-def counts(block: Block, marks: Floats, weights: Weights = None) -> Ints:
-    """Return for each label how many rows score it below marks of its own, and how many up to them.
-
-    Marks are of shape (marks, k); what is returned, of shape (2, marks, k). With weights: what these pairs
-    gain, and what they lose, (2, 2, marks, k).
-    """
-    ends = np.stack([np.nextafter(marks, -np.inf), marks])
-    below = (_below(block, PerLabel(each)) for each in ends.reshape(-1, marks.shape[1]))
-    if weights is None:
-        found = [np.count_nonzero(each, axis=0) for each in below]
-        return np.array(found, dtype=np.int64).reshape(ends.shape)
-    weighed = weights.all()
-    parts = np.maximum(weighed, 0), np.maximum(-weighed, 0)
-    sums = [[np.where(each, part, 0).sum(axis=0) for part in parts] for each in below]
-    by_end = np.array(sums, dtype=np.int64).reshape(len(sums), 2, marks.shape[1])
-    return by_end.swapaxes(0, 1).reshape(2, *ends.shape)
 
 
 def squares(block: Block, ends: Floats, into: Ints) -> None:

@@ -1,6 +1,7 @@
-/* How many rows have a label below marks of its own, and how many have it there, or what these pairs weigh: the
-   compiled twin of `counts` in numpy.py. No Python here. Floats around the scores of some rows are compared with floats
-   around the marks, some labels at a time, which stay in the nearest cache. Where that does not tell, the score does. */
+/* How many rows have a label below marks of its own, and how many have it there, or what these pairs weigh; and which
+   pairs are in gaps of their labels: the compiled twin of by_label.py. No Python here. The floats next to scores of
+   some rows are compared with those next to the marks, some labels at a time, which stay in the nearest cache. Rounding
+   keeps the order: where two floats differ, the numbers do in the same way; where they are equal, the numbers tell. */
 
 #ifndef NACP_PARTED_H
 #define NACP_PARTED_H
@@ -8,7 +9,6 @@
 #include "rows.h"
 
 #define TILE_ROWS 8
-#define TILE_LABELS 64
 
 /* Labels that are compared at once. */
 #define ABREAST 16
@@ -16,37 +16,32 @@ typedef float Floats __attribute__((vector_size(4 * ABREAST)));
 typedef int32_t Flags __attribute__((vector_size(4 * ABREAST)));
 typedef int8_t Bytes __attribute__((vector_size(ABREAST)));
 
-/* A mark, and the floats next to it. */
-typedef struct {
-    double mark;
-    float low, high;
-} Mark;
+/* Labels whose weights are added at once. */
+#define WEIGHED 8
+typedef float FewFloats __attribute__((vector_size(4 * WEIGHED)));
+typedef double Doubles __attribute__((vector_size(8 * WEIGHED)));
+typedef word Words __attribute__((vector_size(8 * WEIGHED)));
 
 /* What pairs are compared with: arrays of number x k, or of number x wide, which is a multiple of ABREAST. */
 typedef struct {
     const double *marks;
-    Mark *of_label;      /* k x number */
-    float *lows, *highs; /* wide */
+    float *floats; /* next to them; wide */
     word number, k, wide;
     int32_t *pairs; /* how many are below; wide */
+    word *sums;     /* what they gain, less what they lose, and after it what they gain; wide */
     word *below;    /* the same; or what they gain, and after it what they lose */
     word *tied;     /* the same, of those that have the score of the mark */
 } Counts;
-
-/* The weights of some labels of a tile, above and below 0. */
-typedef struct {
-    word up[TILE_ROWS][TILE_LABELS], down[TILE_ROWS][TILE_LABELS];
-} Weighed;
 
 /* Some rows that are looked at together. */
 typedef struct {
     const Block *block;
     word first, last, wide; /* the rows; those from `last` on do not exist */
     Row row;
-    double *scores;      /* TILE_ROWS x k, but of -p */
-    float *lows, *highs; /* TILE_ROWS x wide: floats around them, */
-    int8_t *open;        /* and whether these do not tell */
-    int32_t *labels;     /* k: those that are open, of a row */
+    double *scores;  /* TILE_ROWS x k, but of -p */
+    float *floats;   /* TILE_ROWS x wide: next to them */
+    int8_t *open;    /* and whether these are those of a mark */
+    int32_t *labels; /* k: those that are open, of a row */
 } Tile;
 
 /* Whether scores are floats as they are. */
@@ -61,40 +56,32 @@ static int tile_open(Tile *tile, const Block *block, word last)
     word k = block->k, wide = wide_enough(k);
     *tile = (Tile){.block = block, .last = last, .wide = wide};
     int good = row_open(&tile->row, k);
-    tile->lows = room_for(2 * TILE_ROWS * wide, sizeof *tile->lows);
+    tile->floats = room_for(TILE_ROWS * wide, sizeof *tile->floats);
     tile->open = room_for(TILE_ROWS * wide, sizeof *tile->open);
     tile->scores = room_for(TILE_ROWS * k, sizeof *tile->scores);
     tile->labels = room_for(k + 8, sizeof *tile->labels);
-    good &= tile->lows && tile->open && tile->scores && tile->labels;
-    if (!good) return 0;
-    tile->highs = is_minus_p(block) ? tile->lows : tile->lows + TILE_ROWS * wide; /* one number has no bounds */
-    for (word at = 0; at < 2 * TILE_ROWS * wide; at++) tile->lows[at] = INFINITY;
-    return 1;
+    good &= tile->floats && tile->open && tile->scores && tile->labels;
+    for (word at = 0; good && at < TILE_ROWS * wide; at++) tile->floats[at] = INFINITY;
+    return good;
 }
 
 static void tile_close(Tile *tile)
 {
     row_close(&tile->row);
-    free(tile->lows), free(tile->open), free(tile->scores), free(tile->labels);
+    free(tile->floats), free(tile->open), free(tile->scores), free(tile->labels);
 }
 
-/* ---- Scores, and floats around them ---- */
+/* ---- Scores, and the floats next to them ---- */
 
-typedef struct {
-    float low, high;
-} Bounds;
+/* Of formulas, floats are next to how far scores are above 1, where many of them are. */
+static double shift_of(const Block *block) { return block->code ? 1.0 : 0.0; }
 
-/* Floats are compared for scores: of a formula, by how far they are above 1, where many of them are. */
-#define MANY_ARE 1.0
+/* What is out of the range of floats is at its end. */
+static float next_to(double x) { return (float)(x > FLT_MAX ? FLT_MAX : x < -FLT_MAX ? -FLT_MAX : x); }
 
-/* Floats around that, which may be out of their range. */
-WIDE static void surround(const double *restrict scores, float *restrict lows, float *restrict highs, word n)
+WIDE static void round_off(const double *restrict scores, double shift, float *restrict floats, word n)
 {
-    for (word l = 0; l < n; l++) {
-        double x = scores[l] - MANY_ARE, slack = fabs(x) * 0x1p-23 + FLT_MIN;
-        lows[l] = (float)(x - slack > FLT_MAX ? FLT_MAX : x - slack);
-        highs[l] = (float)(x + slack < -FLT_MAX ? -FLT_MAX : x + slack);
-    }
+    for (word l = 0; l < n; l++) floats[l] = next_to(scores[l] - shift);
 }
 
 WIDE static void minus_floats(const float *restrict p, word k, float *restrict scores)
@@ -119,47 +106,42 @@ static void place_scores(Row *row, const Block *block, word i, double *scores)
     for (word j = 0; j < row->number; j++) scores[row->column[j]] = row->score[j];
 }
 
-/* The scores of a row of a tile, and floats around them. In one that does not exist, no label is below any mark. */
+/* The scores of a row of a tile, and floats. In one that does not exist, no label is below any mark. */
 static void score_row(Tile *tile, word j)
 {
     const Block *block = tile->block;
     word i = tile->first + j, k = block->k;
-    float *lows = tile->lows + j * tile->wide, *highs = tile->highs + j * tile->wide;
+    float *floats = tile->floats + j * tile->wide;
     double *scores = tile->scores + j * k;
     if (i >= tile->last) {
-        for (word l = 0; l < k; l++) lows[l] = highs[l] = INFINITY;
+        for (word l = 0; l < k; l++) floats[l] = INFINITY;
     } else if (is_minus_p(block)) {
-        minus_floats(row_at(block, i), k, lows);
+        minus_floats(row_at(block, i), k, floats);
     } else {
         place_scores(&tile->row, block, i, scores);
-        surround(scores, lows, highs, k);
+        round_off(scores, shift_of(block), floats, k);
     }
 }
 
 /* ---- Counting ---- */
 
-/* Compare floats around scores with those around marks: count what is below for sure, and note where that does not tell. */
+/* Compare the floats of scores with those of marks: count what is below, and note where that does not tell. */
 WIDE static void compare_tile(const Counts *counts, const Tile *tile)
 {
     word wide = counts->wide;
     for (word from = 0; from < wide; from += ABREAST) {
-        Floats lows[TILE_ROWS], highs[TILE_ROWS];
+        Floats floats[TILE_ROWS];
         Flags open[TILE_ROWS] = {{0}};
-        for (int j = 0; j < TILE_ROWS; j++) {
-            memcpy(&lows[j], tile->lows + j * wide + from, sizeof lows[j]);
-            memcpy(&highs[j], tile->highs + j * wide + from, sizeof highs[j]);
-        }
+        for (int j = 0; j < TILE_ROWS; j++) memcpy(&floats[j], tile->floats + j * wide + from, sizeof floats[j]);
         for (word t = 0, at = from; t < counts->number; t++, at += wide) {
-            Floats mark_low, mark_high;
+            Floats mark;
             Flags below;
-            memcpy(&mark_low, counts->lows + at, sizeof mark_low);
-            memcpy(&mark_high, counts->highs + at, sizeof mark_high);
+            memcpy(&mark, counts->floats + at, sizeof mark);
             memcpy(&below, counts->pairs + at, sizeof below);
 #pragma GCC unroll 8
             for (int j = 0; j < TILE_ROWS; j++) {
-                Flags sure = highs[j] < mark_low;
-                below -= sure; /* -1 is true */
-                open[j] |= ~(sure | (lows[j] > mark_high));
+                below -= floats[j] < mark; /* -1 is true */
+                open[j] |= floats[j] == mark;
             }
             memcpy(counts->pairs + at, &below, sizeof below);
         }
@@ -170,39 +152,41 @@ WIDE static void compare_tile(const Counts *counts, const Tile *tile)
     }
 }
 
-/* The weights of labels of TILE_ROWS rows, from one on; a row that does not exist has none. */
-WIDE static void part_weights(const word *const *weights, word from, word n, Weighed *restrict weighed)
+/* Add up what labels weigh where they are below marks. In a row that does not exist, none is. */
+WIDE static void weigh_tile(const Counts *counts, const Tile *tile, const word *const *weights)
 {
-    for (word j = 0; j < TILE_ROWS; j++)
-        for (word l = 0; l < n; l++) {
-            word own = weights[j] ? weights[j][from + l] : 0;
-            weighed->up[j][l] = own > 0 ? own : 0, weighed->down[j][l] = own < 0 ? -own : 0;
+    word wide = counts->wide, all = counts->number * wide;
+    for (word from = 0; from < counts->k; from += WEIGHED) {
+        FewFloats few;
+        Doubles floats[TILE_ROWS]; /* as wide as weights */
+        Words own[TILE_ROWS], up[TILE_ROWS];
+        word some = least_of(counts->k - from, WEIGHED);
+        for (int j = 0; j < TILE_ROWS; j++) {
+            const word *of_row = (weights[j] ? weights[j] : weights[0]) + from;
+            memcpy(&few, tile->floats + j * wide + from, sizeof few);
+            floats[j] = __builtin_convertvector(few, Doubles);
+            if (some == WEIGHED) {
+                memcpy(&own[j], of_row, sizeof own[j]);
+            } else {
+                own[j] = (Words){0};
+                memcpy(&own[j], of_row, sizeof *of_row * (size_t)some);
+            }
+            up[j] = own[j] & ~(own[j] >> 63);
         }
-}
-
-/* What n labels weigh where they are below marks for sure. */
-WIDE static void weigh_labels(const float *restrict highs, word wide, const float *restrict marks,
-                              const Weighed *restrict weighed, word *restrict gains, word *restrict losses, word n)
-{
-    for (word l = 0; l < n; l++) {
-        word gain = 0, loss = 0;
-        for (word j = 0; j < TILE_ROWS; j++) {
-            word inside = -(word)(highs[j * wide + l] < marks[l]);
-            gain += weighed->up[j][l] & inside, loss += weighed->down[j][l] & inside;
+        for (word t = 0, at = from; t < counts->number; t++, at += wide) {
+            Words net, gain;
+            memcpy(&few, counts->floats + at, sizeof few);
+            memcpy(&net, counts->sums + at, sizeof net);
+            memcpy(&gain, counts->sums + all + at, sizeof gain);
+            Doubles mark = __builtin_convertvector(few, Doubles);
+#pragma GCC unroll 8
+            for (int j = 0; j < TILE_ROWS; j++) {
+                Words below = floats[j] < mark;
+                net += own[j] & below, gain += up[j] & below;
+            }
+            memcpy(counts->sums + at, &net, sizeof net);
+            memcpy(counts->sums + all + at, &gain, sizeof gain);
         }
-        gains[l] += gain, losses[l] += loss;
-    }
-}
-
-static void weigh_tile(const Counts *counts, const Tile *tile, const word *const *weights)
-{
-    Weighed weighed;
-    for (word from = 0, k = counts->k, wide = counts->wide; from < k; from += TILE_LABELS) {
-        word n = least_of(k - from, TILE_LABELS), *gains = counts->below + from;
-        part_weights(weights, from, n, &weighed);
-        for (word t = 0; t < counts->number; t++)
-            weigh_labels(tile->highs + from, wide, counts->lows + t * wide + from, &weighed, gains + t * k,
-                         gains + (counts->number + t) * k, n);
     }
 }
 
@@ -221,16 +205,16 @@ static word list_set(const int8_t *flags, word n, int32_t *places)
     return number;
 }
 
-/* Compare a score with the marks of its label of which floats around it do not tell. */
-static void compare_score(const Counts *counts, word label, double score, Bounds bounds, const word *weights)
+/* Compare a score with those marks of its label that have its float. */
+static void compare_score(const Counts *counts, word label, double score, float next, const word *weights)
 {
-    const Mark *marks = counts->of_label + label * counts->number;
     word weight = weights ? weights[label] : 1, part = weight < 0 ? counts->number : 0;
     for (word t = 0; t < counts->number; t++) {
-        if (bounds.high < marks[t].low || bounds.low > marks[t].high) continue;
+        if (counts->floats[t * counts->wide + label] != next) continue;
+        double mark = counts->marks[t * counts->k + label];
         word at = (part + t) * counts->k + label;
-        if (score < marks[t].mark) counts->below[at] += weight < 0 ? -weight : weight;
-        if (score == marks[t].mark) counts->tied[at] += weight < 0 ? -weight : weight;
+        if (score < mark) counts->below[at] += weight < 0 ? -weight : weight;
+        if (score == mark) counts->tied[at] += weight < 0 ? -weight : weight;
     }
 }
 
@@ -241,9 +225,9 @@ static void compare_open(const Counts *counts, Tile *tile, word j, const word *w
     word i = tile->first + j, k = block->k, n = list_set(tile->open + j * tile->wide, k, tile->labels);
     const double *scores = tile->scores + j * k;
     for (word m = 0; m < n; m++) {
-        word label = tile->labels[m], at = j * tile->wide + label;
+        word label = tile->labels[m];
         double score = is_minus_p(block) ? -entry(block, i, label) : scores[label];
-        compare_score(counts, label, score, (Bounds){tile->lows[at], tile->highs[at]}, weights);
+        compare_score(counts, label, score, tile->floats[j * tile->wide + label], weights);
     }
 }
 
@@ -261,31 +245,77 @@ static void count_tile(const Counts *counts, Tile *tile, word first, const word 
 static int counts_open(Counts *counts, const Block *block)
 {
     word number = counts->number, k = counts->k, wide = counts->wide = wide_enough(k), all = number * wide;
-    double shift = is_minus_p(block) ? 0 : MANY_ARE;
-    counts->pairs = room_for(all, sizeof *counts->pairs);
-    counts->lows = room_for(2 * all, sizeof *counts->lows);
-    counts->of_label = room_for(number * k, sizeof *counts->of_label);
-    if (!counts->pairs || !counts->lows || !counts->of_label) return 0;
-    counts->highs = counts->lows + all;
-    memset(counts->pairs, 0, sizeof *counts->pairs * (size_t)all);
-    for (word at = 0; at < all; at++) counts->lows[at] = counts->highs[at] = -INFINITY;
-    for (word t = 0; t < number; t++)
-        for (word l = 0; l < k; l++) {
-            double mark = counts->marks[t * k + l], x = mark - shift;
-            Mark found = {mark, -not_below(-x), not_below(x)};
-            counts->of_label[l * number + t] = found;
-            counts->lows[t * wide + l] = found.low, counts->highs[t * wide + l] = found.high;
-        }
+    counts->pairs = calloc((size_t)(all ? all : 1), sizeof *counts->pairs);
+    counts->floats = room_for(all, sizeof *counts->floats);
+    counts->sums = calloc((size_t)(all ? 2 * all : 1), sizeof *counts->sums);
+    if (!counts->pairs || !counts->floats || !counts->sums) return 0;
+    for (word at = 0; at < all; at++) counts->floats[at] = -INFINITY;
+    for (word t = 0; t < number; t++) round_off(counts->marks + t * k, shift_of(block), counts->floats + t * wide, k);
     return 1;
 }
 
-/* Say how many pairs are below marks, where they weigh nothing. */
-static void say_pairs(const Counts *counts)
+/* Say how many pairs are below marks; or what they gain, and what they lose. */
+static void say_sums(const Counts *counts, int weighed)
 {
-    for (word t = 0; t < counts->number; t++)
-        for (word l = 0; l < counts->k; l++) counts->below[t * counts->k + l] += counts->pairs[t * counts->wide + l];
+    word number = counts->number, k = counts->k, wide = counts->wide;
+    for (word t = 0; t < number; t++)
+        for (word l = 0; l < k; l++) {
+            word at = t * wide + l, gain = counts->sums[number * wide + at];
+            counts->below[t * k + l] += weighed ? gain : counts->pairs[at];
+            if (weighed) counts->below[(number + t) * k + l] += gain - counts->sums[at];
+        }
 }
 
-static void counts_close(Counts *counts) { free(counts->pairs), free(counts->lows), free(counts->of_label); }
+static void counts_close(Counts *counts) { free(counts->pairs), free(counts->sums), free(counts->floats); }
+
+/* ---- Pairs in gaps ---- */
+
+/* Of so many labels each is scored by itself; of more, all labels of a row are. */
+#define ONE_BY_ONE 24
+
+/* Gaps of labels: above one number, and below another. It is quicker if those of a label come one after the other. */
+typedef struct {
+    const word *labels;
+    const double *lows, *highs;
+    word number;
+    int few; /* whether each label is scored by itself */
+} Gaps;
+
+/* What was found: in which gap, the score, and the weight. */
+typedef struct {
+    int32_t *which;
+    double *scores;
+    word *weights;
+} InGaps;
+
+static void gaps_open(Gaps *gaps, const Block *block)
+{
+    word different = 0;
+    for (word g = 0; g < gaps->number; g++) different += g == 0 || gaps->labels[g] != gaps->labels[g - 1];
+    gaps->few = block->code && different <= ONE_BY_ONE;
+}
+
+/* The score of one label of row i. */
+static double score_one(Row *row, const Block *block, word i, word label)
+{
+    return label_score(row, block, i, label, block->lanes->standing(row_at(block, i), block->k, entry(block, i, label)));
+}
+
+/* Find the pairs of row i in gaps, of which there may be as many as gaps; return how many. */
+static word find_in_gaps(const Gaps *gaps, Row *row, const Block *block, word i, double *scores, const word *weights,
+                         InGaps found)
+{
+    word n = 0;
+    if (block->code && !gaps->few) place_scores(row, block, i, scores);
+    for (word g = 0, before = -1; g < gaps->number; g++) {
+        word label = gaps->labels[g];
+        if (gaps->few && label != before) scores[label] = score_one(row, block, i, label);
+        double score = block->code ? scores[label] : -entry(block, i, label);
+        before = label, found.which[n] = (int32_t)g, found.scores[n] = score;
+        n += (gaps->lows[g] < score) & (score < gaps->highs[g]); /* nothing to guess */
+    }
+    for (word j = 0; weights && j < n; j++) found.weights[j] = weights[gaps->labels[found.which[j]]];
+    return n;
+}
 
 #endif

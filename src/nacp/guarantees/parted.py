@@ -87,8 +87,7 @@ def exchange(coverage: PartedCoverage, alpha: float, crossing: Rule, worst: bool
 
 
 def _worst(coverage: PartedCoverage) -> Floats:
-    positive = coverage.row_sums(lambda w: np.maximum(w, 0)).max(axis=0)
-    negative = coverage.row_sums(lambda w: np.maximum(-w, 0)).max(axis=0)
+    positive, negative = coverage.greatest(lambda w: np.maximum(w, 0), lambda w: np.maximum(-w, 0))
     found: Floats = (positive + negative) * coverage.worst_case()
     return found
 
