@@ -65,23 +65,22 @@ static word length_of(PyObject *object)
     return bytes;
 }
 
-/* Whether the formula is well formed; the block learns whether it counts labels, and whether it asks for
+/* Whether the formula is well formed; the block learns what it loads, and whether it asks for
    the largest entries. */
 static int formula_fits(Block *block, word constants)
 {
     word depth = 0;
-    int above = 0, upto = 0;
     for (word c = 0; c < block->length; c++) {
         int code = block->code[2 * c], argument = block->code[2 * c + 1];
         if (code < 0 || code >= CODES) return 0;
         if (code == LOAD_CONSTANT && (argument < 0 || argument >= constants)) return 0;
         if (code == LOAD_U && !block->u) return 0;
-        above |= code == LOAD_N_ABOVE, upto |= code == LOAD_N_UPTO;
+        block->loads |= code < ADD ? 1 << code : 0;
         block->tops |= code == LOAD_TOP || code == LOAD_SECOND;
         depth -= inputs_of(code);
         if (depth < 0 || ++depth > DEPTH) return 0;
     }
-    block->counts = above || upto, block->by_rank = upto && !above;
+    block->by_rank = (block->loads >> LOAD_N_UPTO & 1) && !(block->loads >> LOAD_N_ABOVE & 1);
     return depth == 1;
 }
 

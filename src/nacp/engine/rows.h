@@ -114,8 +114,8 @@ typedef struct {
     Hashing hashing; /* how to find them, if they are not known yet */
     char *good;      /* of each row whether it is one of probabilities, if that is not known yet, */
     double tolerance; /* and by how much its sum may miss 1 */
-    int counts;      /* whether it counts labels, */
-    int by_rank;     /* and whether only so that labels of equal probability count as if they were before it */
+    int loads;       /* what the formula loads: a bit for each code; */
+    int by_rank;     /* whether it counts labels only so that those of equal probability count as if they were before */
     int tops;        /* whether it asks for the largest entries */
     Kept kept;       /* if there are starts, in place of all that */
 } Block;
@@ -220,6 +220,19 @@ static Operand applied(int code, const Operand *in, double *out, word n)
     return (Operand){out, each};
 }
 
+/* Add a product to numbers, in one pass. */
+WIDE static void add_product(double factor, const double *numbers, const double *to, double *out, word n)
+{
+    for (word i = 0; i < n; i++) out[i] = to[i] + factor * numbers[i];
+}
+
+/* Whether operation c of a formula multiplies numbers by one, and the next adds that to others. */
+static int adds_product(const Block *block, word c, const Operand *in)
+{
+    return block->code[2 * c] == MULTIPLY && c + 1 < block->length && block->code[2 * c + 2] == ADD &&
+           in[-1].each && in[0].each != in[1].each;
+}
+
 /* The best possible score is a number, too. */
 WIDE static void lowest_finite(double *scores, word n)
 {
@@ -243,7 +256,13 @@ static void evaluate(const Block *block, const Quantities *q, word start, word s
             stack[top] = (Operand){single[code - LOAD_TOP], 0};
         else if (code == LOAD_CONSTANT)
             stack[top] = (Operand){block->constants + argument, 0};
-        else /* the last one has the scores */
+        else if (top && adds_product(block, c, stack + top)) {
+            const Operand *in = stack + top--;
+            c++;
+            double *out = c + 1 < block->length ? room + top * size : scores + start;
+            add_product(*in[in[0].each].at, in[in[1].each].at, in[-1].at, out, n);
+            stack[top] = (Operand){out, 1};
+        } else /* the last one has the scores */
             stack[top] = applied(code, stack + top, c + 1 < block->length ? room + top * size : scores + start, n);
         top++;
     }
@@ -794,7 +813,8 @@ WIDE static word first_tied(const double *p, word start, word stop)
 
 /* Add up from the most probable label down, where no two are equally probable; return the mass of all, which is
    exact in any order. */
-WIDE static double add_up(double *restrict p, double *restrict above, double *restrict upto, word n, double mass)
+WIDE static double add_up(double *restrict p, double *restrict above, double *restrict upto, word n, double mass,
+                          int loads)
 {
     word j = 0;
     for (word l = 0; l < n; l++) p[l] = (p[l] + 1.0) - 1.0;
@@ -804,7 +824,7 @@ WIDE static double add_up(double *restrict p, double *restrict above, double *re
         mass += four;
     }
     for (; j < n; j++) above[j] = mass, mass += p[j];
-    for (word l = 0; l < n; l++) upto[l] = above[l] + p[l];
+    for (word l = 0; loads >> LOAD_UPTO & 1 && l < n; l++) upto[l] = above[l] + p[l];
     return mass;
 }
 
@@ -814,28 +834,28 @@ WIDE static void number(double *out, word first, word n)
     for (int32_t l = 0; l < n; l++) out[l] = (double)first + l;
 }
 
-static void row_add_untied(Row *row, word start, word stop, int counts)
+static void row_add_untied(Row *row, word start, word stop, int loads)
 {
     const Quantities *q = &row->q;
     word n = stop - start;
-    row->mass = (word)(add_up(q->p + start, q->above + start, q->upto + start, n, from_grid(row->mass)) * 0x1p52);
-    if (!counts) return;
-    number(q->n_above + start, start, n);
-    number(q->n_upto + start, start + 1, n);
+    double mass = add_up(q->p + start, q->above + start, q->upto + start, n, from_grid(row->mass), loads);
+    row->mass = (word)(mass * 0x1p52);
+    if (loads >> LOAD_N_ABOVE & 1) number(q->n_above + start, start, n);
+    if (loads >> LOAD_N_UPTO & 1) number(q->n_upto + start, start + 1, n);
 }
 
 /* Add up from the most probable label down: labels of equal probability stand in the same place. */
-static void row_add_up(Row *row, word start, word stop, int counts)
+static void row_add_up(Row *row, word start, word stop, int loads)
 {
     const Quantities *q = &row->q;
     word tied = first_tied(q->p, start, stop);
-    row_add_untied(row, start, tied, counts);
+    row_add_untied(row, start, tied, loads);
     for (word j = tied, last; j < stop; j = last) {
         word mass = on_grid(q->p[j]);
         for (last = j + 1; last < stop && q->p[last] == q->p[j];) last++;
         double above = from_grid(row->mass), upto = from_grid(row->mass += mass * (last - j));
         for (word l = j; l < last; l++) q->p[l] = from_grid(mass), q->above[l] = above, q->upto[l] = upto;
-        for (word l = j; counts && l < last; l++) q->n_above[l] = (double)j, q->n_upto[l] = (double)last;
+        for (word l = j; l < last; l++) q->n_above[l] = (double)j, q->n_upto[l] = (double)last;
     }
 }
 
@@ -857,7 +877,7 @@ static void row_look(Row *row, const Block *block, word i, word least)
         order_within(q->p + start, row->columns + start, stop - start, block, i, row->words + start - row->first,
                      row->spare + start - row->first);
     }
-    row_add_up(row, start, stop, block->counts);
+    row_add_up(row, start, stop, block->loads);
     row->number = stop;
     if (start == 0 && stop) q->top = q->p[0];
     if (start < 2 && stop >= 2) q->second = q->p[1];
