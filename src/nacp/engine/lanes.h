@@ -230,6 +230,8 @@ static void NAME(tails)(const void *row, word k, const double *cuts, double belo
 }
 
 /* The negative weight of the entries in [cuts[j], below), for descending cuts and for 0; the positive one for 0. */
+#ifndef WEIGH
+#define WEIGH NAME(weigh)
 static void NAME(weigh)(const void *row, word k, const double *cuts, double below, const word *weights, Weight *found)
 {
     const TYPE *p = row;
@@ -256,6 +258,7 @@ static void NAME(weigh)(const void *row, word k, const double *cuts, double belo
         for (int j = 0; weight < 0 && j <= CUTS; j++) found[j].loss -= p[column] >= lows[j] ? weight : 0;
     }
 }
+#endif
 
 /* One bit for each of the next 64 entries, or of those that are left: whether it is at least so large. */
 static inline uint64_t NAME(which)(const TYPE *p, word left, TYPE least)
@@ -439,7 +442,7 @@ static Weight NAME(weight_above)(const void *row, word k, double entry, const wo
 
 static const Lanes NAME(lanes) = {
     .overview = NAME(overview), .standing = NAME(standing),
-    .numbers = NAME(numbers), .tails = NAME(tails),     .weigh = NAME(weigh),     .collect = NAME(collect),
+    .numbers = NAME(numbers), .tails = NAME(tails),     .weigh = WEIGH,               .collect = NAME(collect),
     .columns = NAME(columns), .weight_above = NAME(weight_above),
     .network = BYTES == 64 ? NETWORK : 0,
 #ifdef HALVES
@@ -447,6 +450,7 @@ static const Lanes NAME(lanes) = {
 #endif
 };
 
+#undef WEIGH
 #undef Vector
 #undef Halves
 #undef Mask

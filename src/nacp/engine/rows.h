@@ -475,6 +475,32 @@ static inline void store_packed(uint64_t *words, __m512 x, __mmask16 which, word
         _mm512_storeu_si512(words + 8 * half, _mm512_or_si512(high, _mm512_cvtepu32_epi64(low)));
     }
 }
+/* `weigh` of lanes.h for floats, 16 at once: they are compared as they are, and not as doubles. */
+static void weigh_16(const void *row, word k, const double *cuts, double below, const word *weights, Weight *found)
+{
+    const float *p = row;
+    const __m512 high = _mm512_set1_ps(not_below(below));
+    const __m512i none = _mm512_setzero_si512();
+    __m512 lows[CUTS + 1];
+    __m512i gains = none, losses[CUTS + 1];
+    for (int j = 0; j <= CUTS; j++) lows[j] = _mm512_set1_ps(j < CUTS ? not_below(cuts[j]) : 0), losses[j] = none;
+    for (word column = 0; column < k; column += 16) {
+        __mmask16 left = k - column < 16 ? (__mmask16)((1 << (k - column)) - 1) : UINT16_MAX, which[CUTS + 1];
+        __m512 x = _mm512_maskz_loadu_ps(left, p + column);
+        left = _mm512_mask_cmp_ps_mask(_mm512_mask_cmp_ps_mask(left, x, high, _CMP_LT_OQ), x, lows[CUTS], _CMP_GE_OQ);
+        for (int j = 0; j <= CUTS; j++) which[j] = _mm512_mask_cmp_ps_mask(left, x, lows[j], _CMP_GE_OQ);
+        for (int half = 0; half < 16; half += 8) {
+            __m512i weight = _mm512_maskz_loadu_epi64((__mmask8)(left >> half), weights + column + half);
+            __m512i loss = _mm512_min_epi64(weight, none);
+            gains = _mm512_add_epi64(gains, _mm512_max_epi64(weight, none));
+            for (int j = 0; j <= CUTS; j++)
+                losses[j] = _mm512_mask_sub_epi64(losses[j], (__mmask8)(which[j] >> half), losses[j], loss);
+        }
+    }
+    for (int j = 0; j <= CUTS; j++) found[j] = (Weight){0, _mm512_reduce_add_epi64(losses[j])};
+    found[CUTS].gain = _mm512_reduce_add_epi64(gains);
+}
+#define WEIGH weigh_16
 #define BYTES 64
 #define COMPARED(x, y, how) _mm512_cmp_ps_mask((__m512)(x), _mm512_set1_ps(y), how)
 #define LOAD_SOME(x, from, n) _mm512_mask_loadu_ps((__m512)(x), (__mmask16)((1u << (n)) - 1), from)

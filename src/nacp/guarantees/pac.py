@@ -28,7 +28,7 @@ from nacp.guarantees.pointwise import PointwiseTest, edge_grid
 from nacp.stats.betting import Bets
 from nacp.tuning import tuning
 
-_READ = 128  # rows at a time, while bets are open that what was kept cannot settle
+_READ = 384  # rows at a time, while bets are open that what was kept cannot settle
 
 
 @dataclass(frozen=True)
@@ -160,7 +160,7 @@ class BetsQuestion(OrderedQuestion):
         if self.coverage.bets_on_any:
             # Rows that have to be read are taken some at a time: soon those that were kept will do.
             kept = self.coverage.sample.kept
-            most = max(self.most_rows, _READ, self._bets.seen // 4)
+            most = max(self.most_rows, _READ, self._bets.seen // 3)
             self.most_rows = None if kept is None or kept.has(self.upto) else most
 
     def settled(self, alphas: list[float], starts: Ints) -> Ints:
