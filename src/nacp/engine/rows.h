@@ -854,6 +854,20 @@ WIDE static double add_up(double *restrict p, double *restrict above, double *re
     return mass;
 }
 
+/* The same, where only what is up to each label is wanted. */
+WIDE static double add_upto(double *restrict p, double *restrict upto, word n, double mass)
+{
+    word j = 0;
+    for (word l = 0; l < n; l++) p[l] = (p[l] + 1.0) - 1.0;
+    for (; j + 4 <= n; j += 4) {
+        double two = p[j] + p[j + 1], three = two + p[j + 2], four = two + (p[j + 2] + p[j + 3]);
+        upto[j] = mass + p[j], upto[j + 1] = mass + two, upto[j + 2] = mass + three, upto[j + 3] = mass + four;
+        mass += four;
+    }
+    for (; j < n; j++) upto[j] = mass += p[j];
+    return mass;
+}
+
 /* Numbers one after the other. */
 WIDE static void number(double *out, word first, word n)
 {
@@ -864,7 +878,8 @@ static void row_add_untied(Row *row, word start, word stop, int loads)
 {
     const Quantities *q = &row->q;
     word n = stop - start;
-    double mass = add_up(q->p + start, q->above + start, q->upto + start, n, from_grid(row->mass), loads);
+    double *p = q->p + start, *upto = q->upto + start, mass = from_grid(row->mass);
+    mass = loads >> LOAD_ABOVE & 1 ? add_up(p, q->above + start, upto, n, mass, loads) : add_upto(p, upto, n, mass);
     row->mass = (word)(mass * 0x1p52);
     if (loads >> LOAD_N_ABOVE & 1) number(q->n_above + start, start, n);
     if (loads >> LOAD_N_UPTO & 1) number(q->n_upto + start, start + 1, n);
