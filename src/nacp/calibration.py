@@ -22,7 +22,7 @@ from nacp.points import Rows, Widths, open_rows
 from nacp.points.lazy import DaskArray, is_lazy
 from nacp.points.tensors import as_given, empty_mask
 from nacp.scores import Score
-from nacp.sets import PredictionSets
+from nacp.sets import GatheredSets, PredictionSets
 from nacp.stats.bounds import floor
 from nacp.wrapping import counted, wrapped
 
@@ -277,22 +277,13 @@ class Calibration:
 
     def sets_of(self, rows: Rows, *, places: Ints | None = None, allow_empty: bool = True) -> PredictionSets:
         """Return the prediction sets of rows that have been checked; groups of rows play no part."""
-        spec, scratch = self.score.spec, Scratch()
-        sizes, labels = [np.zeros(1, dtype=np.int64)], bytearray()  # grows where it lies
+        spec, scratch, sets = self.score.spec, Scratch(), GatheredSets(rows.n)
         for where in rows.slices():
             block = rows.block(where, spec, scratch)
             rows.refuse_undecided(block, where.start, self.native_threshold)
-            size, label = engine.sets(block, self.native_threshold, allow_empty=allow_empty)
+            sets.add(*engine.sets(block, self.native_threshold, allow_empty=allow_empty))
             block.confirm()
-            sizes.append(size)
-            labels += label.astype(np.int32, copy=False).data
-        return PredictionSets(
-            np.cumsum(np.concatenate(sizes)),
-            np.frombuffer(labels, dtype=np.int32),
-            k=self.k,
-            classes=self.classes,
-            alpha=self.alpha,
-        )
+        return sets.found(k=self.k, classes=self.classes, alpha=self.alpha)
 
     def predict_mask(self, probs: Any, *, allow_empty: bool = True) -> Any:
         """Return the prediction sets of new inputs as a matrix of booleans, where the inputs lie.

@@ -19,7 +19,7 @@ from nacp.lazy import LazySets
 from nacp.points import Rows, check_aligned, known_groups
 from nacp.points.arrays import row_slices
 from nacp.points.lazy import DaskArray, is_lazy
-from nacp.sets import PredictionSets
+from nacp.sets import GatheredSets, PredictionSets
 from nacp.wrapping import counted, wrapped
 
 if TYPE_CHECKING:
@@ -209,26 +209,17 @@ class GroupedCalibration:
 
     def sets_of(self, rows: Rows, *, places: Ints | None, allow_empty: bool = True) -> PredictionSets:
         """Return the prediction sets of rows that have been checked, of which each has its group."""
-        cal, scratch = self.calibrations[0], Scratch()
+        cal, scratch, sets = self.calibrations[0], Scratch(), GatheredSets(rows.n)
         native = np.array([each.native_threshold for each in self.calibrations])
-        sizes, labels = [np.zeros(1, dtype=np.int64)], bytearray()  # grows where it lies
         by_label = None if self.members is None else PerLabel(native[list(self.members)])
         for where in row_slices(rows.n, rows.k):  # also where rows have their top entries only
             block = rows.block(where, cal.score.spec, scratch)
             threshold = by_label if places is None else PerRow(native[places[where]])
             assert threshold is not None
             rows.refuse_undecided(block, where.start, threshold)
-            size, label = engine.sets(block, threshold, allow_empty=allow_empty)
+            sets.add(*engine.sets(block, threshold, allow_empty=allow_empty))
             block.confirm()
-            sizes.append(size)
-            labels += label.astype(np.int32, copy=False).data
-        return PredictionSets(
-            np.cumsum(np.concatenate(sizes)),
-            np.frombuffer(labels, dtype=np.int32),
-            k=cal.k,
-            classes=cal.classes,
-            alpha=cal.alpha,
-        )
+        return sets.found(k=cal.k, classes=cal.classes, alpha=cal.alpha)
 
     def diagnose(
         self, probs: ArrayLike, labels: ArrayLike, *, groups: Any = None, level: float = 0.05

@@ -98,12 +98,14 @@ class TallyQuestion(Question):
         """Take the pairs of some rows: those to be kept, and those to be collected."""
         if self._kept is not None:
             self._kept.add(rows, numbers, scores, columns)
+        alone = self._kept is None and len(self._window.spans) == 1  # then nothing else is handed out
         for low, high in self._window.spans:
-            inside = np.flatnonzero((scores > low) & (scores <= high))
+            inside = slice(None) if alone else np.flatnonzero((scores > low) & (scores <= high))
             weighed: Ints = np.empty(0, dtype=np.int64)
             if weights is not None:
-                weighed = weights.at(np.cumsum(numbers).searchsorted(inside, side="right"), columns[inside])
-            self._window.parts.append(engine.Pairs(scores[inside], weighed))
+                weighed = weights.at(np.repeat(np.arange(len(numbers)), numbers)[inside], columns[inside])
+            # A copy, as they lie where those of the next block will.
+            self._window.parts.append(engine.Pairs(np.array(scores[inside]), weighed))
         self._handed += len(numbers)
 
     @property

@@ -19,8 +19,10 @@ def tally(
     out: Any,
     index: Any = ...,
     spans: Any = ...,
+    scores: Any = ...,
+    columns: Any = ...,
     /,
-) -> tuple[bytes, bytes]: ...
+) -> tuple[bytes | None, bytes | None]: ...
 def squares(block: _Block, first: int, last: int, edges: Any, index: Any, out: Any, /) -> None: ...
 def window(
     block: _Block, first: int, last: int, ends: Any, labels: Any, weights: Any, /
@@ -51,8 +53,16 @@ def gaps(
     /,
 ) -> tuple[bytes, bytes, bytes]: ...
 def sets(
-    block: _Block, first: int, last: int, thresholds: Any, kind: int, allow_empty: bool, sizes: Any, /
-) -> bytes: ...
+    block: _Block,
+    first: int,
+    last: int,
+    thresholds: Any,
+    kind: int,
+    allow_empty: bool,
+    sizes: Any,
+    room: Any = ...,
+    /,
+) -> bytes | None: ...
 def bet(
     block: _Block,
     first: int,

@@ -1236,16 +1236,18 @@ static int sets_rows(const Call *call, const Thresholds *q, Sets *sets)
 
 static PyObject *sets(PyObject *self, PyObject *args)
 {
-    PyObject *block, *values, *sizes, *found = NULL;
+    PyObject *block, *values, *sizes, *room = Py_None, *found = NULL;
     Py_ssize_t first, last;
     int kind;
     Call call;
     Thresholds q;
     Sets sets = {0};
-    if (!PyArg_ParseTuple(args, "OnnOipO", &block, &first, &last, &values, &kind, &sets.allow_empty, &sizes))
+    if (!PyArg_ParseTuple(args, "OnnOipO|O", &block, &first, &last, &values, &kind, &sets.allow_empty, &sizes,
+                          &room))
         return NULL;
     int good = rows_open(&call, block, first, last) && thresholds_open(&call, values, kind, &q) &&
-               array_of(&call, sizes, call.block.rows, 8, WRITTEN, &sets.sizes);
+               array_of(&call, sizes, call.block.rows, 8, WRITTEN, &sets.sizes) &&
+               (room == Py_None || room_open(&call, room, 4, &sets.labels));
     if (good && q.number != 1) good = refuse("one threshold is needed") != NULL;
     if (good) WITHOUT_LOCK(good = sets_rows(&call, &q, &sets));
     call_close(&call);

@@ -150,14 +150,11 @@ def tally(
             _native.tally(*asked)
             return (out,)
         least = keep.expected * (last - first) // len(numbers) * 9 // 8
-        rooms = [block.scratch.held(f"{name} {first}", least, kind) for name, kind in _KEPT]
-        found = _native.tally(*(*asked, spans, *rooms))
-        number, kept = int(numbers[first:last].sum()), list[Array]()
-        for (name, kind), room, grown in zip(_KEPT, rooms, found, strict=True):
-            if grown is not None:  # the next block will want about as much
-                block.scratch.get(f"{name} {first}", (number * 5 // 4,), kind)
-            kept.append(room[:number] if grown is None else np.frombuffer(grown, dtype=kind))
-        return out, *kept
+        names = [(f"{name} {first}", kind) for name, kind in _KEPT]
+        rooms = [block.scratch.held(name, least, kind) for name, kind in names]
+        found, number = _native.tally(*(*asked, spans, *rooms)), int(numbers[first:last].sum())
+        kept = zip(names, rooms, found, strict=True)
+        return out, *(_filled(block.scratch, *name, number, room, grown) for name, room, grown in kept)
 
     limit = limit if edges is None else float(edges[-1])
     cuts = _NO_CUTS if limit == np.inf or edges is not None else numpy.tail_cuts(block.values, parts)
@@ -171,6 +168,14 @@ def tally(
     for each in tallies[1:]:
         total += each
     return total
+
+
+def _filled(scratch: Scratch, name: str, kind: type, number: int, room: Array, grown: bytes | None) -> Array:
+    """Return so many numbers that were written to room that was lent; or that grew beyond it."""
+    if grown is None:
+        return room[:number]
+    scratch.get(name, (number * 5 // 4,), kind)  # the next block will want about as much
+    return np.frombuffer(grown, dtype=kind)
 
 
 def _together(scratch: Scratch, name: str, kind: type, parts: Sequence[Array]) -> Array:
@@ -250,13 +255,19 @@ def gaps(
 def sets(
     block: block_.Block, threshold: float | PerLabel | PerRow, *, allow_empty: bool = True
 ) -> tuple[Ints, Ints]:
-    """Return the sizes of the sets, and their labels row after row."""
+    """Return the sizes of the sets, and their labels row after row: these may lie in scratch memory."""
     if not isinstance(block, Block):
         return numpy.sets(block, threshold, allow_empty=allow_empty)
     values, kind, _ = _thresholds(threshold)
     sizes = np.empty(block.shape[0], dtype=np.int64)
-    found = block.at_first_look(_native.sets, values, kind, allow_empty, sizes)
-    return sizes, np.frombuffer(b"".join(found), dtype=np.int32)
+
+    def take(described: tuple[Any, ...], first: int, last: int) -> Array:
+        name = f"labels {first}"
+        room = block.scratch.held(name, 0, np.int32)
+        grown = _native.sets(described, first, last, values, kind, allow_empty, sizes, room)
+        return _filled(block.scratch, name, np.int32, int(sizes[first:last].sum()), room, grown)
+
+    return sizes, _together(block.scratch, "labels", np.int32, block.at_first_look(take))
 
 
 def set_of_row(
@@ -270,6 +281,7 @@ def set_of_row(
     look = (good, tolerance, *hashed_columns(k, spec.seed))
     described = (row, 1, k, row.itemsize, *codes, u, None, look)
     found = _native.sets(described, 0, 1, threshold, 0, allow_empty, np.empty(1, dtype=np.int64))
+    assert found is not None  # no room was lent
     labels: list[int] = np.frombuffer(found, dtype=np.int32).tolist()
     return labels if good[0] else None
 
