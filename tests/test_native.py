@@ -899,7 +899,8 @@ def test_malformed_arguments_are_errors_and_never_crashes():
         "counts": (described, 0, n, np.full((2, k), 0.5), labels, table, np.zeros((2, 2, 2, k), int)),
         "gaps": (described, 0, n, np.array([0, 1]), np.full(2, 0.1), np.full(2, 0.5), labels, table),
         "sets": (
-            described, 0, n, np.array([0.5]), 0, True, np.zeros(n, dtype=np.int64), np.empty(9, dtype=np.int32),
+            described, 0, n, np.array([0.5]), 0, True, np.zeros(n, dtype=np.int64),
+            np.empty(9, dtype=np.int32),
         ),
         "bet": (
             described, 0, n, many, labels, table, np.full(n, 0.4), np.ones(n), 0.5, 1.0, np.array([0, 3, 1]),
