@@ -241,7 +241,7 @@ class Rows:
     @property
     def _lies_in_memory(self) -> bool:
         """Whether rows can be looked at where they lie, in any order."""
-        return self._mapped is None and self.as_they_lie and bool(self._matrix.flags.aligned)
+        return self.as_they_lie and self._mapped is None and bool(self._matrix.flags.aligned)
 
     def _confirm(self, rows: Ints, good: bool) -> None:
         """Check rows that may not be good."""
