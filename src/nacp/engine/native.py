@@ -149,7 +149,7 @@ def tally(
         if keep is None or numbers is None:
             _native.tally(*asked)
             return (out,)
-        least = keep.expected * (last - first) // len(numbers) * 9 // 8
+        least = keep.expected * (last - first) // max(len(numbers), 1) * 9 // 8
         rooms = [block.scratch.held(f"{name} {first}", least, kind) for name, kind in _KEPT]
         found = _native.tally(*(*asked, spans, *rooms))
         number, kept = int(numbers[first:last].sum()), list[Array]()
