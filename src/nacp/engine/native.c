@@ -1148,12 +1148,10 @@ static PyObject *gaps(PyObject *self, PyObject *args)
     if (good) WITHOUT_LOCK(good = gap_rows(&call, &gaps, &weights, &found));
     call_close(&call);
     if (good)
-        result = Py_BuildValue("y#y#y#", found.which.bytes ? found.which.bytes : "", (Py_ssize_t)found.which.used,
-                               found.scores.bytes ? found.scores.bytes : "", (Py_ssize_t)found.scores.used,
-                               found.weights.bytes ? found.weights.bytes : "", (Py_ssize_t)found.weights.used);
+        result = Py_BuildValue("NNN", grown(&found.which), grown(&found.scores), grown(&found.weights));
     else if (!PyErr_Occurred())
         PyErr_NoMemory();
-    free(found.which.bytes), free(found.scores.bytes), free(found.weights.bytes);
+    let_go(&found.which), let_go(&found.scores), let_go(&found.weights);
     return result;
 }
 
