@@ -124,13 +124,15 @@ def test_groups_of_too_few_points_have_all_labels_in_their_sets(pairs):
 
 @pytest.mark.parametrize("few", [0, 1 << 14], ids=["one by one", "at once"])
 @pytest.mark.parametrize("noise", [0.2, nacp.MatrixNoise(0.8 * np.eye(10) + 0.02)], ids=["uniform", "matrix"])
-def test_a_group_of_rows_is_calibrated_as_its_rows_alone(points, monkeypatch, few, noise):
+@pytest.mark.parametrize("tuning", [{}, {"hint_pairs": 100, "collected_pairs": 100}], ids=["few", "many"])
+def test_a_group_of_rows_is_calibrated_as_its_rows_alone(points, monkeypatch, few, noise, tuning):
     monkeypatch.setattr("nacp.grouping._FEW", few)
     probs, _, noisy = points
     groups = np.where(np.arange(len(noisy)) % 3 == 0, "a", "b")
     for guarantee in ("none", "expected", nacp.Expected("worst-case"), "pac"):
         known = {"noise": noise, "alpha": 0.3, "guarantee": guarantee}
-        cal = nacp.calibrate(probs, noisy, groups=groups, small="all", **known)
+        with tuned(**tuning):
+            cal = nacp.calibrate(probs, noisy, groups=groups, small="all", **known)
         for name in ("a", "b"):
             mine = cal.groups[name]
             alone = nacp.calibrate(probs[groups == name], noisy[groups == name], **known)

@@ -986,12 +986,16 @@ def test_what_was_kept_says_what_the_rows_say(score, dtype, share):
     scores = np.sort(engine.open_block(values, score.spec).scores(placed=True), axis=None)
     limit = float(EDGES[np.searchsorted(EDGES, scores[int(share * (n * k - 1))])])
     weights = ByLabel(labels, Whole(rng.integers(-9, 10, size=(k, k))))
-    kept, order = Kept(k, n, limit, 10**6), rng.permutation(n)
+    kept, order, scratch = Kept(k, n, limit, 10**6), rng.permutation(n), engine.Scratch()
     with engine.using("native"):
-        for rows in np.array_split(order, 4):
+        none = engine.open_block(values[:0], score.spec, scratch)
+        engine.tally(none, None, None, keep=Keep([(-np.inf, limit)], partial(kept.add, order[:0])))
+        # In room that the next block uses again, whatever was expected.
+        for rows, expected in zip(np.array_split(order, 4), (0, 1, 10**4, 50), strict=True):
             assert not kept.complete
-            keep = Keep([(-np.inf, limit)], partial(kept.add, rows))
-            engine.tally(engine.open_block(values[rows], score.spec), None, None, limit, keep)
+            keep = Keep([(-np.inf, limit)], partial(kept.add, rows), expected)
+            block = engine.open_block(values[rows], score.spec, scratch)
+            engine.tally(block, None, None, limit, keep)
         assert kept.complete
         some = rng.permutation(n)[:40]
         block, low = engine.open_block(values[some], score.spec), engine.kept_block(kept, some, score.spec)

@@ -62,6 +62,7 @@ class TallyQuestion(Question):
     def absorb(self, other: "TallyQuestion") -> None:
         self.limit, self._parts = max(self.limit, other.limit), max(self._parts, other._parts)
         self._keep, self.keeps = self._keep if self.keeps else other._keep, self.keeps or other.keeps
+        self._expected = max(self._expected, other._expected)
         self._window.spans = merged([*self._window.spans, *other._window.spans])
 
     def see(self, block: Block, rows: slice | Ints) -> None:

@@ -605,7 +605,8 @@ typedef struct {
     Growing scores, columns;
 } Keeping;
 
-/* Copy the labels of a row that score in some intervals, and their scores; return how many. They ascend, */
+/* Copy the labels of a row that score in some intervals, and their scores; return how many. The labels may go to where
+   those of the row are. Scores ascend, */
 static word copy_stretches(const Spans *spans, const Row *row, double *scores, int32_t *columns)
 {
     word number = 0, start = row->skipped;
@@ -613,7 +614,7 @@ static word copy_stretches(const Spans *spans, const Row *row, double *scores, i
         start = first_above(row, start, spans->ends[2 * s]);
         word some = first_above(row, start, spans->ends[2 * s + 1]) - start;
         memcpy(scores + number, row->score + start, sizeof *scores * (size_t)some);
-        memcpy(columns + number, row->column + start, sizeof *columns * (size_t)some);
+        memmove(columns + number, row->column + start, sizeof *columns * (size_t)some);
         number += some, start += some;
     }
     return number;
@@ -873,7 +874,7 @@ typedef struct {
     int kind;
     double *ascending; /* of many: they, and infinity after them, */
     int32_t *starts;   /* of each cell of scores the first one that is not below it, */
-    word steps;        /* and how many there are in a cell at the most */
+    word steps;        /* and with how many a score has to be compared at the most */
 } Thresholds;
 
 static double threshold(const Thresholds *q, const Block *block, word t, word row, word column)
@@ -1147,12 +1148,10 @@ static PyObject *gaps(PyObject *self, PyObject *args)
     if (good) WITHOUT_LOCK(good = gap_rows(&call, &gaps, &weights, &found));
     call_close(&call);
     if (good)
-        result = Py_BuildValue("y#y#y#", found.which.bytes ? found.which.bytes : "", (Py_ssize_t)found.which.used,
-                               found.scores.bytes ? found.scores.bytes : "", (Py_ssize_t)found.scores.used,
-                               found.weights.bytes ? found.weights.bytes : "", (Py_ssize_t)found.weights.used);
+        result = Py_BuildValue("NNN", grown(&found.which), grown(&found.scores), grown(&found.weights));
     else if (!PyErr_Occurred())
         PyErr_NoMemory();
-    free(found.which.bytes), free(found.scores.bytes), free(found.weights.bytes);
+    let_go(&found.which), let_go(&found.scores), let_go(&found.weights);
     return result;
 }
 

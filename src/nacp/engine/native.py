@@ -149,7 +149,7 @@ def tally(
         if keep is None or numbers is None:
             _native.tally(*asked)
             return (out,)
-        least = keep.expected * (last - first) // len(numbers) * 9 // 8
+        least = keep.expected * (last - first) // max(len(numbers), 1) * 9 // 8
         names = [(f"{name} {first}", kind) for name, kind in _KEPT]
         rooms = [block.scratch.held(name, least, kind) for name, kind in names]
         found, number = _native.tally(*(*asked, spans, *rooms)), int(numbers[first:last].sum())

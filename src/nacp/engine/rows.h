@@ -142,7 +142,7 @@ enum {
 #define DEPTH 16 /* of the stack; native.py leaves deeper formulas to NumPy */
 
 typedef struct {
-    double *p, *above, *upto, *n_above, *n_upto; /* of the labels of a row, from the most probable down */
+    double *p, *above, *upto, *n_above, *n_upto; /* of labels from the most probable down; what a formula loads of it */
     double top, second, u;
 } Quantities;
 
