@@ -59,7 +59,7 @@ class Block(block_.Block):
         self._described = (values, *self.shape, values.dtype.itemsize, *codes, self._u, None)
 
     @cached_property
-    def values(self) -> Array:  # type: ignore[override]
+    def values(self) -> Array:  # type: ignore[override]  # copied when it is asked for
         return self._given.copied() if isinstance(self._given, Chosen) else self._given
 
     def prepare(self, *, placed: bool) -> None:
