@@ -376,6 +376,7 @@ static word NAME(sweep)(const void *row, word k, double low, const double *cuts,
     for (word column = 0; column < k; column += 64) {
         word left = least_of(k - column, 64);
         uint64_t which = 0;
+        FETCH_64(p + k + column); /* of the next row */
         for (word at = 0; at < left; at += 2 * LANES) {
             Vector x = NAME(next_or)(p + column, at, left, 0), y = NAME(next_or)(p + column, at + LANES, left, 0);
             Halves leading = (Halves)(((Mask)x & ~0xFFFF) | (Mask)((NAME(Bits))y >> 16));

@@ -514,10 +514,8 @@ static void tail_cuts(const Tally *tally, const Block *block, word first, double
 }
 
 /* Count the entries of a row that were not looked at, as they score above the limit, where they cannot score less:
-   those of each further part of the row where the labels before them put them. How many are at least as large as the
-   first cuts may be known. */
-static void count_tail(const Tally *tally, const Block *block, const Row *row, word i, const word *weights,
-                       const word *known)
+   those of each further part of the row where the labels before them put them. */
+static void count_tail(const Tally *tally, const Block *block, const Row *row, word i, const word *weights)
 {
     double upper = block->code && row->number ? entry(block, i, row->column[row->number - 1]) : row->cut;
     double masses[CUTS] = {0}, cuts[CUTS], unseen = block->code ? mass_not_seen(row) : 0;
@@ -529,9 +527,7 @@ static void count_tail(const Tally *tally, const Block *block, const Row *row, w
     add_place(tally, block, row, &tail, counted, from_grid(row->mass), upper, weighed[0]);
     for (word first = 0; first < tally->parts && counted < block->k; first += CUTS) {
         tail_cuts(tally, block, first, row->cut, cuts);
-        if (known && first == 0)
-            memcpy(upto, known, sizeof upto);
-        else if (block->code)
+        if (block->code)
             block->lanes->tails(row_at(block, i), block->k, cuts, row->cut, upto, masses);
         else
             block->lanes->numbers(row_at(block, i), block->k, cuts, upto);
@@ -557,12 +553,79 @@ static void tally_floats(word *pairs, const Block *block, word i)
     for (word column = 0; column < block->k; column++) pairs[negative[bits[2 * column + HIGH_HALF] & 0x7FFF]]++;
 }
 
-/* Whether a row is looked at in one pass, and checked on the way: floats, with some beyond a limit, of score -p. */
-static int sweeps(const Tally *tally, const Block *block)
+/* ---- Rows of floats whose score is -p, with some beyond a limit: one pass, which checks them on the way ---- */
+
+/* What lies beyond the limit, of all rows: how many entries are at least as large as each cut, those that were collected
+   among them, and the weight of the others; in the end, of all. */
+typedef struct {
+    double cuts[MOST_CUTS];
+    word upto[MOST_CUTS + 1], collected;
+    Weight weighed[MOST_CUTS + 1];
+} Beyond;
+
+static void beyond_open(Beyond *beyond, const Tally *tally)
 {
-    return !block->code && !block->kept.starts && !block->hashing.keys && block->width == 4 && block->k <= SWEPT &&
-           !tally->edges && tally->limit < 0;
+    memset(beyond, 0, sizeof *beyond);
+    for (word j = 0; j < tally->parts; j++) beyond->cuts[j] = rounded_down(least(tally->cuts[j], -tally->limit));
 }
+
+/* Count the entries that a row was swept for: their cells are their leading bits. */
+static void count_swept(const Tally *tally, const Row *row, const word *weights)
+{
+    const int32_t *negative = cells.codes + 3 * LEADING;
+    for (word j = 0; j < row->number; j++) tally->pairs[negative[~row->words[j] >> 48 & 0x7FFF]]++;
+    for (word j = 0; weights && j < row->number; j++) {
+        word cell = negative[~row->words[j] >> 48 & 0x7FFF], weight = weights[(uint32_t)row->words[j]];
+        word loss = weight & weight >> 63;
+        tally->gains[cell] += weight - loss, tally->losses[cell] -= loss;
+    }
+}
+
+/* Add what a row has beyond the limit; how many entries are at least the first cuts is known. */
+static void add_beyond(Beyond *beyond, const Tally *tally, const Block *block, const void *row, const word *weights,
+                       word *upto)
+{
+    for (word first = 0; first < tally->parts; first += CUTS) {
+        const double *cuts = beyond->cuts + first;
+        if (first) block->lanes->numbers(row, block->k, cuts, upto);
+        for (int j = 0; j < CUTS; j++) beyond->upto[first + j] += upto[j];
+        if (!weights) continue;
+        Weight weighed[CUTS + 1];
+        block->lanes->weigh(row, block->k, cuts, -tally->limit, weights, weighed);
+        for (int j = 0; j < CUTS; j++) beyond->weighed[first + j].loss += weighed[j].loss;
+        if (first) continue;
+        beyond->weighed[tally->parts].gain += weighed[CUTS].gain;
+        beyond->weighed[tally->parts].loss += weighed[CUTS].loss;
+    }
+    beyond->upto[tally->parts] += block->k;
+}
+
+static void sweep_row(const Tally *tally, const Block *block, Row *row, word i, const word *weights, Beyond *beyond)
+{
+    Overview found;
+    word upto[CUTS];
+    row->number =
+        block->lanes->sweep(row_at(block, i), block->k, -tally->limit, beyond->cuts, row->words, upto, &found);
+    if (block->good) block->good[i] = (char)good_row(block, i, found);
+    count_swept(tally, row, weights);
+    beyond->collected += row->number;
+    add_beyond(beyond, tally, block, row_at(block, i), weights, upto);
+}
+
+/* Count what lies beyond the limit: between two cuts, where the first of both puts it. */
+static void count_beyond(const Tally *tally, const Beyond *beyond)
+{
+    word cell = cell_of(tally->limit) + 1, counted = beyond->collected;
+    Weight before = {0, 0};
+    for (word j = 0; j <= tally->parts; j++) {
+        Weight upto = beyond->weighed[j];
+        count(tally, cell, beyond->upto[j] - counted, upto.gain - before.gain, upto.loss - before.loss);
+        counted = beyond->upto[j], before = upto;
+        if (j < tally->parts && cell_of(-beyond->cuts[j]) > cell) cell = cell_of(-beyond->cuts[j]);
+    }
+}
+
+/* ---- All other rows ---- */
 
 /* What the labels of row i weigh that were skipped. */
 static Weight weight_skipped(const Block *block, const Row *row, word i, const word *weights)
@@ -580,22 +643,13 @@ static void count_skipped(const Tally *tally, const Block *block, const Row *row
 
 static void tally_row(const Tally *tally, const Block *block, Row *row, word i, const word *weights)
 {
-    word upto[CUTS];
-    double cuts[CUTS];
-    int swept = sweeps(tally, block);
-    if (swept) {
-        tail_cuts(tally, block, 0, -tally->limit, cuts);
-        row_sweep(row, block, i, tally->limit, cuts, upto);
-    } else if (look_over(block, i)) {
-        look(row, block, i, tally->low, tally->limit);
-    } else {
-        row->skipped = row->number = 0;
-        return;
-    }
+    row->skipped = row->number = 0;
+    if (!look_over(block, i)) return;
+    look(row, block, i, tally->low, tally->limit);
     if (row->skipped) count_skipped(tally, block, row, i, weights);
     count_seen(tally, row, weights);
     if (!tally->edges && tally->limit < INFINITY && row->number < block->k)
-        count_tail(tally, block, row, i, weights, swept ? upto : NULL);
+        count_tail(tally, block, row, i, weights);
 }
 
 /* What is kept of rows: how many labels score in some intervals, and these with their scores. */
@@ -629,7 +683,7 @@ static word leave_out_between(const Spans *spans, double *scores, int32_t *colum
     return left;
 }
 
-/* or come in any order. */
+/* or come in any order, */
 static word copy_each(const Spans *spans, const Row *row, double *scores, int32_t *columns)
 {
     word number = 0;
@@ -643,13 +697,29 @@ static word copy_each(const Spans *spans, const Row *row, double *scores, int32_
     return spans->number == 1 ? number : leave_out_between(spans, scores, columns, number);
 }
 
-static int keep_row(Keeping *keeping, const Row *row, word i, int ascending)
+/* or are those of the entries that a row was swept for. */
+static word copy_swept(const Spans *spans, const Row *row, double *scores, int32_t *columns)
+{
+    word number = 0;
+    if (!spans->number) return 0;
+    double low = spans->ends[0], high = spans->ends[2 * spans->number - 1];
+    for (word j = 0; j < row->number; j++) {
+        double score = -probability(row->words[j]);
+        scores[number] = score, columns[number] = (int32_t)(uint32_t)row->words[j];
+        number += (score > low) & (score <= high);
+    }
+    return spans->number == 1 ? number : leave_out_between(spans, scores, columns, number);
+}
+
+typedef word Copy(const Spans *spans, const Row *row, double *scores, int32_t *columns);
+
+static int keep_row(Keeping *keeping, const Row *row, word i, Copy *copy)
 {
     size_t most = (size_t)(row->number - row->skipped);
     double *scores = more(&keeping->scores, most * sizeof *scores);
     int32_t *columns = more(&keeping->columns, most * sizeof *columns);
     if (!scores || !columns) return 0;
-    word number = (ascending ? copy_stretches : copy_each)(&keeping->spans, row, scores, columns);
+    word number = copy(&keeping->spans, row, scores, columns);
     keeping->scores.used += (size_t)number * sizeof *scores;
     keeping->columns.used += (size_t)number * sizeof *columns;
     keeping->numbers[i] = number;
@@ -665,20 +735,27 @@ static double kept_upto(const Keeping *keeping)
 static int tally_rows(const Call *call, const Tally *tally, const Weights *weights, Keeping *keeping)
 {
     const Block *block = &call->block;
+    int floats = !block->code && !block->kept.starts && block->width == 4 && !tally->edges; /* whose score is -p */
+    int whole = floats && !tally->gains && tally->limit == INFINITY;
+    int swept = floats && !block->hashing.keys && block->k <= SWEPT && tally->limit < 0;
+    Copy *copy = block->code ? copy_stretches : swept ? copy_swept : copy_each;
+    Beyond beyond;
     Row row;
     int good = row_open(&row, block->k);
-    int floats = !block->code && !block->kept.starts && block->width == 4 && !tally->edges && !tally->gains &&
-                 tally->limit == INFINITY;
+    if (swept) beyond_open(&beyond, tally);
     for (word i = call->first; good && i < call->last; i++) {
-        if (floats) {
+        if (whole) {
             (void)look_over(block, i);
             tally_floats(tally->pairs, block, i);
             if (keeping->numbers) look(&row, block, i, -INFINITY, kept_upto(keeping));
+        } else if (swept) {
+            sweep_row(tally, block, &row, i, weights_of(weights, block, i), &beyond);
         } else {
             tally_row(tally, block, &row, i, weights_of(weights, block, i));
         }
-        if (keeping->numbers) good = keep_row(keeping, &row, i, block->code != NULL);
+        if (keeping->numbers) good = keep_row(keeping, &row, i, copy);
     }
+    if (swept) count_beyond(tally, &beyond);
     row_close(&row);
     return good;
 }

@@ -1122,17 +1122,6 @@ static void row_minus_p(Row *row, const Block *block, word i, double limit)
     score_minus_p(row, block, i);
 }
 
-/* The same of floats, and how many are at least some cuts beyond; the row is checked, if it has not been. */
-static void row_sweep(Row *row, const Block *block, word i, double limit, const double *cuts, word *upto)
-{
-    Overview found;
-    row->cut = -limit;
-    row->number = row->collected =
-        block->lanes->sweep(row_at(block, i), block->k, row->cut, cuts, row->words, upto, &found);
-    if (block->good) block->good[i] = (char)good_row(block, i, found);
-    score_minus_p(row, block, i);
-}
-
 /* Look at all labels of row i that score at most a limit, and perhaps at more; those may be skipped that score at most
    `low`. */
 static void look(Row *row, const Block *block, word i, double low, double limit)
