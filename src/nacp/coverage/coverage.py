@@ -181,12 +181,12 @@ class Coverage:
             return Hint([Cell(-np.inf, np.inf)], keep=np.inf)
         if not targets:
             return Hint([], keep=np.inf if whole <= few_pairs else None)
-        rows, tallies = self._glance()
+        rows, tallies, every = self._glance()
         # With half, HPS took another read for one of 20 pairs of alpha and noise, RAPS for three; with a bit
         # less, HPS for none, RAPS for five. From some labels alone, less is safer.
         guess, size = self._guess(), (self.n, self.k)
         half = 0.5 if self.sample.spec.ranked and guess.n == self.n else 0.4
-        return hint_from(guess, len(rows), tallies, size, few_pairs, targets, rule, half)
+        return hint_from(guess, len(rows), (tallies, every), size, few_pairs, targets, rule, half)
 
     def _guess(self) -> Estimator:
         """Return the estimator of all labels, or of some."""
@@ -197,12 +197,12 @@ class Coverage:
         parts = None if sample.parts is None else sample.parts[rows]
         return Estimator(scores, sample.labels[rows], self.inverse, self._points, parts)
 
-    def _glance(self) -> tuple[Ints, Ints]:
-        """Return some rows all over, and the tallies of all cells of eighths of them."""
+    def _glance(self) -> tuple[Ints, Ints, Ints]:
+        """Return some rows all over, the tallies of all cells of eighths of them, and what these add up to."""
         if self.read_as not in self.sample.glanced:
             tallies = np.zeros((8, 1 if self.read_as is None else 3, CELLS), dtype=np.int64)
             parts = [TallyQuestion(self, into=tally) for tally in tallies]
-            self.sample.glanced[self.read_as] = self.sample.glance(parts), tallies
+            self.sample.glanced[self.read_as] = self.sample.glance(parts), tallies, tallies.sum(axis=0)
         return self.sample.glanced[self.read_as]
 
     def at(self, thresholds: Floats) -> Talk[Estimates]:
@@ -304,10 +304,10 @@ class Coverage:
         if self.n * self.k <= tuning().counted_pairs:
             whole = yield from self.tally()
             return whole
-        rows, tallies = self._glance()
+        rows, _, tally = self._glance()
         sample, parts = self.sample, None if self.sample.parts is None else self.sample.parts[rows]
         some = Estimator(sample.label_scores[rows], sample.labels[rows], self.inverse, self._points, parts)
-        return some.tally(tallies.sum(axis=0))
+        return some.tally(tally)
 
     @cached_property
     def shift(self) -> float:

@@ -16,6 +16,7 @@ from typing import Literal, NamedTuple, TypeAlias
 
 import numpy as np
 
+from nacp import engine
 from nacp._types import Floats, Ints
 from nacp.coverage.estimator import Estimator
 from nacp.engine.cells import ENDS
@@ -27,6 +28,9 @@ RULES: tuple[Rule, Rule] = ("first", "last")
 # An estimate this close below the target counts as reaching it: the size of the rounding errors in F^c-hat,
 # so that 0.9 reached exactly in decimals is not missed in binary.
 ROUNDING = 1e-12
+
+
+_NONE: Ints = np.empty(0, dtype=np.int64)
 
 
 class Cell(NamedTuple):
@@ -54,7 +58,7 @@ class Scan(NamedTuple):
 
         Before it there are so many labels (`start`), and pairs, gains and losses (`base`).
         """
-        merged = np.sort(np.concatenate([scores, own]))
+        merged, _ = engine.ascending(engine.Pairs(np.concatenate([scores, own]), _NONE))
         ends = np.ones(len(merged), dtype=bool)
         np.not_equal(merged[1:], merged[:-1], out=ends[:-1])
         last = ends.nonzero()[0]

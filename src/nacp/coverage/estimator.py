@@ -14,6 +14,7 @@ import math
 
 import numpy as np
 
+from nacp import engine
 from nacp._types import Floats, Ints
 from nacp.coverage.tally import Tally
 from nacp.engine.cells import EDGES
@@ -55,24 +56,26 @@ class Estimator:
         self._alike, self._upto = np.zeros(2, dtype=np.int64), None
         if self._parts is None and (own == own[0]).all():
             self._own_unit, weights = whole(own[:1], largest, largest, points)
-            self.label_scores, self._alike = _ascending(label_scores), _signed(weights)[:, 0]
+            given, self._alike = engine.Pairs(label_scores, weights[:0]), _signed(weights)[:, 0]
+            self.label_scores, _ = engine.ascending(given)
         else:
-            order = np.argsort(label_scores)
-            self.label_scores = label_scores[order]
             if self._parts is None:
                 self._own_unit, own_weights = whole(own, largest, largest, points)
-                weights = own_weights[labels[order]]
+                weights = own_weights[labels]
             else:
                 each = own[labels] * self._parts
-                self._own_unit, weights = whole(each[order], np.abs(each).max(), largest, points)
+                self._own_unit, weights = whole(each, np.abs(each).max(), largest, points)
+            self.label_scores, weights = engine.ascending(engine.Pairs(label_scores, weights))
             self._upto = np.cumsum(_signed(np.append(0, weights)), axis=1)
-        self._own_by_label, self._labels = own, labels
 
         self.unit, self.constant = rest_unit(inverse, points)
         diagonal = inverse.diagonal - own
         positive, negative = inverse.row_sums()
         totals = np.array([positive + np.maximum(diagonal, 0), negative + np.minimum(diagonal, 0)])
-        counts = np.bincount(labels, self._parts, minlength=len(own))
+        counts = numbers = np.bincount(labels, minlength=len(own))
+        if self._parts is not None:
+            counts = np.bincount(labels, self._parts, minlength=len(own))
+        self._own_size = math.sqrt(numbers @ own**2 / len(labels))  # of a label's own weight, about
         self._totals: Floats = np.abs(totals @ counts) * (1 + 1e-9)
 
     @property
@@ -93,8 +96,8 @@ class Estimator:
 
     def label_error(self, q: Floats, points: int) -> Floats:
         """Return the standard error of the labels' part at q, if they are a random part of so many points."""
-        share, own = self.labels_upto(q) / len(self.label_scores), self._own_by_label[self._labels]
-        return float(np.sqrt(np.mean(own**2))) * np.sqrt(share * (1 - share) / self.n * (1 - self.n / points))
+        share = self.labels_upto(q) / len(self.label_scores)
+        return self._own_size * np.sqrt(share * (1 - share) / self.n * (1 - self.n / points))
 
     def _own(self, labels: Ints) -> Ints:
         """Return what the first so many labels gain and lose."""
@@ -152,15 +155,6 @@ class Estimator:
 def _signed(weights: Ints) -> Ints:
     """Return gains and losses."""
     return np.array([np.maximum(weights, 0), np.maximum(-weights, 0)])
-
-
-def _ascending(scores: Floats) -> Floats:
-    """Return scores in order; those that are as narrow as float32, as -p often is, in half the time."""
-    with np.errstate(over="ignore"):
-        narrow = scores.astype(np.float32)
-    if (narrow != scores).any():
-        return np.sort(scores)
-    return np.sort(narrow).astype(np.float64)
 
 
 def rest_unit(inverse: ClassMatrix, n: int) -> tuple[float, int | None]:

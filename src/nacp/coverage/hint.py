@@ -31,7 +31,7 @@ class Hint(NamedTuple):
 def hint_from(
     guess: Estimator,
     rows: int,
-    tallies: Ints,
+    tallies: tuple[Ints, Ints],
     points: tuple[int, int],
     few_pairs: int,
     targets: list[float],
@@ -46,8 +46,8 @@ def hint_from(
         The estimate from the labels of some points.
     rows : int
         How many rows were looked at.
-    tallies : array of int
-        Of parts of these rows, what was counted in all cells.
+    tallies : tuple of two arrays of int
+        What was counted in all cells, of parts of these rows and of all of them.
     points : tuple of two ints
         How many points and classes there are.
     few_pairs : int
@@ -61,7 +61,7 @@ def hint_from(
     """
     n, whole = points[0], points[0] * points[1]
     keep = np.inf if whole <= few_pairs else None
-    every = tallies.sum(axis=0)
+    eighths, every = tallies
     held = np.flatnonzero(every[0])
     used = slice(held[0], held[-1] + 1)
     search = Search(guess)
@@ -71,12 +71,12 @@ def hint_from(
     clean = guess.clean(search.edges, search.upto[1] - search.upto[2])[:-1]
     # The error of the pairs' part shows in how the few rows' parts differ; that of the labels' is known.
     eighth = search.edges[:-1:_ALIKE]
-    upto = np.zeros((*tallies.shape[:2], used.stop - used.start + 1), dtype=np.int64)
-    np.cumsum(tallies[:, :, used], axis=2, out=upto[:, :, 1:])
+    upto = np.zeros((*eighths.shape[:2], used.stop - used.start + 1), dtype=np.int64)
+    np.cumsum(eighths[:, :, used], axis=2, out=upto[:, :, 1:])
     upto = upto.take(ENDS[used.start + 1 : used.stop + 1].searchsorted(eighth, side="right"), axis=2)
     weighed = guess.weighed(upto.swapaxes(0, 1))
     net = weighed[1] - weighed[2]
-    scale = np.sqrt(len(tallies)) / rows * guess.unit
+    scale = np.sqrt(len(eighths)) / rows * guess.unit
     error = np.std(net.astype(np.float64), axis=0, ddof=1) * scale
     error = tuning().hint_errors * np.hypot(error, guess.label_error(eighth, n))
     error = np.repeat(error, _ALIKE)[: len(clean)]

@@ -74,7 +74,7 @@ class LazySample(Sample):
         rows, unlabelled = self.rows, self.unlabelled
         if unlabelled is not None:
             yield unlabelled.waiting(_checked, list, (unlabelled.options,))
-        looked, columns = looked_at(rows.n, rows.k, np.random.default_rng(0))
+        looked, columns, _ = looked_at(rows.n, rows.k)
         few = np.union1d(glanced_at(rows.n, rows.k), np.arange(rows.n)[every(rows.n)])
         few = few if held is None else np.union1d(few, held)
         shared = rows.options, self.score, self._classes, few, looked, columns

@@ -290,13 +290,9 @@ class Window:
         """Return the pairs of a cell, in the order of their scores."""
         found: list[engine.Pairs] = []
         for scores, weights in self.parts:
-            inside = (scores > cell.low) & (scores <= cell.high)
+            inside = ((scores > cell.low) & (scores <= cell.high)).nonzero()[0]  # few
             found.append(engine.Pairs(scores[inside], weights[inside] if len(weights) else weights))
-        scores, weights = (np.concatenate(each) for each in zip(*found, strict=True))
-        if not len(weights):
-            return engine.Pairs(np.sort(scores), weights)
-        order = np.argsort(scores)
-        return engine.Pairs(scores[order], weights[order])
+        return engine.ascending(engine.Pairs(*(np.concatenate(each) for each in zip(*found, strict=True))))
 
 
 class WindowQuestion(Question):

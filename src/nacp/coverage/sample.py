@@ -50,7 +50,7 @@ class Sample:
         self.labels: Ints = labels if self.parts is None else np.maximum(labels, 0)
         self.n, self.k, self.spec = rows.n, rows.k, score.spec
         self.seen_as: dict[Hashable, Any] = {}  # coverages by noise model, so that they are made once
-        self.glanced: dict[Hashable, tuple[Ints, Ints]] = {}  # some rows, and their tallies
+        self.glanced: dict[Hashable, tuple[Ints, Ints, Ints]] = {}  # some rows, and their tallies
         self.held: dict[Hashable, list[Any]] = {}  # pairs that were collected, by how they are weighed
         self.kept: Kept | None = None  # low scores, if a read has kept them
         self._answered: dict[Hashable, Question] = {}
@@ -78,8 +78,7 @@ class Sample:
         own = self.rows.one_each(rows, self.labels[rows])
         if own is None:
             return None
-        block = engine.open_block(own[:, None], self.spec)
-        return engine.label_scores(block, np.zeros(len(rows), dtype=np.int64))
+        return engine.open_block(own[:, None], self.spec).placed[:, 0].astype(np.float64)
 
     def _scores_of(self, block: Block, rows: slice | Ints) -> Floats:
         """Return the native scores of the labels of some rows."""

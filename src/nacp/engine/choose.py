@@ -226,6 +226,12 @@ def bet(block: Block, *arguments: Any) -> None:
     _of_block(block).bet(block, *arguments)
 
 
+def ascending(pairs: Pairs) -> Pairs:
+    """Return pairs in the order of their scores: see `nacp.engine.plain.ascending`."""
+    found: Pairs = _CURRENT.get().ascending(pairs)
+    return found
+
+
 def masked_sums(masks: Bools, counts: Array, most: int) -> Ints:
     """Return the sums of the rows of counts that each mask chooses: see `nacp.engine.plain.masked_sums`."""
     sums: Ints = _CURRENT.get().masked_sums(masks, counts, most)

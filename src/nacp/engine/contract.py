@@ -17,7 +17,8 @@ squares        whole numbers per cell: pairs, and what they add to the sum of sq
 sets           the labels in the sets
 bet            how bets on the shares of rows go, one row after the other
 play           how bets go, given what points gain: not of rows, but as often done
-masked_sums    sums of the rows of a table that masks choose; not of rows either
+ascending      pairs in the order of their scores; not of rows either
+masked_sums    sums of the rows of a table that masks choose; nor is this
 split_cells    how many scores of each row are up to some edges, and pairs by cell, for splits
 split_draws    which rows calibrate in splits, and noisy labels for each
 split_crossings  where the estimate of splits crosses targets (`SplitTable`): by who knows the cells of pairs

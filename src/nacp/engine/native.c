@@ -7,6 +7,7 @@
 #define Py_LIMITED_API 0x030B0000
 #include <Python.h>
 
+#include "ascending.h"
 #include "bets.h"
 #include "edges.h"
 #include "parted.h"
@@ -1976,6 +1977,24 @@ static PyObject *split_crossings(PyObject *self, PyObject *args)
     DONE(call, good);
 }
 
+/* ---- ascending: numbers in order, in their place ---- */
+
+static PyObject *put_ascending(PyObject *self, PyObject *args)
+{
+    PyObject *values, *others;
+    Call call = {.number = 0};
+    double *numbers;
+    word *with;
+    if (!PyArg_ParseTuple(args, "OO", &values, &others)) return NULL;
+    word n = length_of(values) / 8;
+    if (PyErr_Occurred()) return NULL;
+    if (n > INT32_MAX) return refuse("too many numbers");
+    int good = array_of(&call, values, n, 8, WRITTEN, &numbers) &&
+               (others == Py_None || array_of(&call, others, n, 8, WRITTEN, &with));
+    if (good) WITHOUT_LOCK(good = put_in_order(numbers, others == Py_None ? NULL : with, n));
+    DONE(call, good);
+}
+
 /* ---- The module ---- */
 
 /* Learn the cells of scores by their leading bits (cells.py), once, before any verb is called. */
@@ -2037,6 +2056,7 @@ static PyMethodDef methods[] = {
     {"bet", bet, METH_VARARGS, NULL},           {"play", play, METH_VARARGS, NULL},
     {"masked_sums", masked_sums, METH_VARARGS, NULL}, {"split_draws", split_draws, METH_VARARGS, NULL},
     {"split_cells", split_cells, METH_VARARGS, NULL}, {"split_crossings", split_crossings, METH_VARARGS, NULL},
+    {"ascending", put_ascending, METH_VARARGS, NULL},
     {"vectors", vectors, METH_VARARGS, NULL},   {"learn_cells", learn_cells, METH_VARARGS, NULL},
 #ifndef _WIN32
     {"fetch", fetch, METH_VARARGS, NULL},

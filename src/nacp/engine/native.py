@@ -31,6 +31,7 @@ from nacp.engine.contract import (
 )
 from nacp.engine.kept import Kept
 from nacp.engine.native_block import WIDTHS, Block, KeptBlock, aligned, hashed_columns, plain
+from nacp.engine.native_splits import ascending as ascending
 from nacp.engine.native_splits import masked_sums as masked_sums
 from nacp.engine.native_splits import split_cells as split_cells
 from nacp.engine.native_splits import split_crossings as split_crossings

@@ -1,4 +1,4 @@
-"""The verbs of the compiled engine for many splits of rows: twins of those in `nacp.engine.plain`.
+"""The verbs of the compiled engine that know nothing of scores: twins of those in `nacp.engine.plain`.
 
 But for `split_crossings`, which is asked only of who has found the cell of each pair.
 """
@@ -9,8 +9,15 @@ import numpy as np
 
 from nacp._types import Array, Bools, Floats, Ints
 from nacp.engine import _native, plain
-from nacp.engine.contract import CellPairs, SplitTable
+from nacp.engine.contract import CellPairs, Pairs, SplitTable
 from nacp.engine.threads import over_rows
+
+
+def ascending(pairs: Pairs) -> Pairs:
+    """Return pairs in the order of their scores: see `nacp.engine.plain.ascending`."""
+    scores, weights = np.array(pairs.scores), np.array(pairs.weights)
+    _native.ascending(scores, weights if len(weights) else None)
+    return Pairs(scores, weights)
 
 
 def masked_sums(masks: Bools, counts: Array, most: int) -> Ints:

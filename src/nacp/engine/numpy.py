@@ -25,6 +25,7 @@ from nacp.engine.contract import (
 )
 from nacp.engine.formula import Expression
 from nacp.engine.hashing import hashed_uniforms
+from nacp.engine.plain import ascending as ascending
 from nacp.engine.plain import check as check
 from nacp.engine.plain import fetch as fetch
 from nacp.engine.plain import masked_sums as masked_sums

@@ -6,7 +6,7 @@ from itertools import pairwise
 import numpy as np
 
 from nacp._types import Array, Bools, Floats, Ints
-from nacp.engine.contract import CellPairs
+from nacp.engine.contract import CellPairs, Pairs
 
 _MASKED_ROWS = 1 << 13
 
@@ -40,6 +40,15 @@ def fetch(file: int, places: Ints, out: Array) -> bool:
                 return False
             rest = rest[more:]
     return True
+
+
+def ascending(pairs: Pairs) -> Pairs:
+    """Return pairs in the order of their scores, in any where these are equal; without weights, if all are."""
+    scores, weights = pairs
+    if not len(weights):
+        return Pairs(np.sort(scores), weights)
+    order = np.argsort(scores)
+    return Pairs(scores[order], weights[order])
 
 
 def masked_sums(masks: Bools, counts: Array, most: int) -> Ints:

@@ -36,7 +36,8 @@ from nacp.errors import InputError
 
 NAME = "torch"
 play, keeps, set_of_row = numpy.play, numpy.keeps, numpy.set_of_row
-masked_sums, fetch, gaps = numpy.masked_sums, numpy.fetch, numpy.gaps
+ascending, masked_sums = numpy.ascending, numpy.masked_sums
+fetch, gaps = numpy.fetch, numpy.gaps
 split_cells, split_draws = numpy.split_cells, numpy.split_draws
 
 

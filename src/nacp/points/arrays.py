@@ -124,12 +124,12 @@ class Rows:
         """How wide the numbers are, by their type and by a few rows all over."""
         given = self._matrix.dtype.newbyteorder("=")
         given = given if given in _WIDTHS else np.dtype(np.float64)
-        some = np.concatenate(self._seen) if self._seen else self._matrix[every(self.n)]
+        some = self._seen or [self._matrix[every(self.n)]]
         with np.errstate(over="ignore"):
             fits = (
                 each
                 for each in _WIDTHS
-                if each == given or all(np.array_equal(row, row.astype(each)) for row in some)
+                if each == given or all(np.array_equal(row, row.astype(each)) for rows in some for row in rows)
             )
             return Widths(next(fits).name, given.name)
 

@@ -6,6 +6,7 @@ some come often and some seldom. Stacked labels of items come equally often, or 
 """
 
 import math
+from functools import lru_cache
 
 import numpy as np
 
@@ -14,6 +15,7 @@ from nacp.engine import uniforms
 from nacp.errors import warn
 from nacp.points.arrays import Rows
 
+_FIRST = slice(1, None, 8)  # of the columns: mostly these tell rows apart
 _LOOKED_AT, _COLUMNS, _COUNTED, _LEAST, _MOST = 256, 16, 64, 30, 32
 
 
@@ -49,18 +51,17 @@ def repeats(rows: Rows) -> float | None:
     >>> repeats(Rows(np.repeat(probs, 3, axis=0))), repeats(Rows(probs))
     (3.0, None)
     """
-    n, rng = rows.n, np.random.default_rng(0)
-    looked, columns = looked_at(n, rows.k, rng)
+    n, (looked, columns, counted) = rows.n, looked_at(rows.n, rows.k)
+    if n < _LEAST or not _repeat(uniforms(rows.peek(looked, columns[_FIRST]), 0)):
+        return None  # rows that differ in some columns differ
     some = rows.peek(looked, columns)
     keys = uniforms(some, 0)
-    ordered = np.sort(keys)
-    if n < _LEAST or np.count_nonzero(ordered[1:] == ordered[:-1]) < 3:
+    if not _repeat(keys):
         return None
     # Rows with three different values or more, of which others cannot be the same by chance alone.
     values = np.sort(some, axis=1)
     rich = np.count_nonzero(values[:, 1:] != values[:, :-1], axis=1) >= min(2, rows.k - 1)
-    chosen = rng.permutation(len(looked))[:_COUNTED]
-    chosen = np.sort(chosen[rich[chosen]])
+    chosen = np.sort(counted[rich[counted]])
     if 2 * len(chosen) < min(_COUNTED, len(looked)):
         return None
     places = _places(rows, columns, some[chosen], keys[chosen])
@@ -75,12 +76,22 @@ def repeats(rows: Rows) -> float | None:
     return 1 / float(np.mean(1 / times)) if regular or in_runs else None
 
 
-def looked_at(n: int, k: int, rng: np.random.Generator) -> tuple[Ints, Ints]:
-    """Return the rows and the columns of n rows of k entries that are looked at."""
-    number = min(n, max(_LOOKED_AT, int(4 * math.sqrt(n))))
+def _repeat(keys: Floats) -> bool:
+    """Return whether keys repeat each other, three times or more."""
+    ordered = np.sort(keys)
+    return int(np.count_nonzero(ordered[1:] == ordered[:-1])) >= 3
+
+
+@lru_cache(maxsize=16)
+def looked_at(n: int, k: int) -> tuple[Ints, Ints, Ints]:
+    """Return the rows and the columns of n rows of k entries that are looked at, and which of these rows may
+    be counted.
+    """
+    rng, number = np.random.default_rng(0), min(n, max(_LOOKED_AT, int(4 * math.sqrt(n))))
     looked = np.arange(n) if number == n else np.unique(rng.integers(n, size=number))
     columns = min(k, _COLUMNS)
-    return looked, np.arange(columns) * (k - 1) // max(columns - 1, 1)
+    counted = rng.permutation(len(looked))[:_COUNTED]
+    return looked, np.arange(columns) * (k - 1) // max(columns - 1, 1), counted
 
 
 def _places(rows: Rows, columns: Ints, some: Array, keys: Floats) -> list[Ints]:
