@@ -198,7 +198,7 @@ class Coverage:
         return Estimator(scores, sample.labels[rows], self.inverse, self._points, parts)
 
     def _glance(self) -> tuple[Ints, Ints, Ints]:
-        """Return some rows all over, the tallies of all cells of eighths of them, and what these add up to."""
+        """Return some rows all over, the tallies of all cells of eighths of them, and what they add up to."""
         if self.read_as not in self.sample.glanced:
             tallies = np.zeros((8, 1 if self.read_as is None else 3, CELLS), dtype=np.int64)
             parts = [TallyQuestion(self, into=tally) for tally in tallies]

@@ -49,8 +49,8 @@ from nacp.engine.scratch import Scratch
 
 __all__ = [
     "Block", "ByEntry", "ByLabel", "CellPairs", "Chosen", "Keep", "Kept", "Lumped", "Pairs", "PerLabel",
-    "PerRow", "Scratch", "Spec", "SplitTable", "Unchecked", "ascending", "bet", "check", "counts", "engine_name",
-    "fetch", "gaps", "inside", "is_tensor", "keeps", "kept_block", "label_scores", "masked_sums",
-    "open_block", "play", "profile", "set_of_row", "sets", "split_cells", "split_crossings", "split_draws",
-    "squares", "tally", "traced", "uniforms", "using", "window",
+    "PerRow", "Scratch", "Spec", "SplitTable", "Unchecked", "ascending", "bet", "check", "counts",
+    "engine_name", "fetch", "gaps", "inside", "is_tensor", "keeps", "kept_block", "label_scores",
+    "masked_sums", "open_block", "play", "profile", "set_of_row", "sets", "split_cells", "split_crossings",
+    "split_draws", "squares", "tally", "traced", "uniforms", "using", "window",
 ]  # fmt: skip

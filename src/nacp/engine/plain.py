@@ -43,7 +43,7 @@ def fetch(file: int, places: Ints, out: Array) -> bool:
 
 
 def ascending(pairs: Pairs) -> Pairs:
-    """Return pairs in the order of their scores, in any where these are equal; without weights, if all are."""
+    """Return pairs in the order of their scores, in any where these are equal."""
     scores, weights = pairs
     if not len(weights):
         return Pairs(np.sort(scores), weights)

@@ -129,7 +129,7 @@ class Rows:
             fits = (
                 each
                 for each in _WIDTHS
-                if each == given or all(np.array_equal(row, row.astype(each)) for rows in some for row in rows)
+                if each == given or all(np.array_equal(r, r.astype(each)) for rows in some for r in rows)
             )
             return Widths(next(fits).name, given.name)
 
