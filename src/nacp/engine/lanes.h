@@ -397,23 +397,55 @@ static word NAME(sweep)(const void *row, word k, double low, const double *cuts,
 }
 #endif
 
-/* The columns of the entries of a row that are at least so large; return how many. After them, more may be written. */
-static word NAME(columns)(const void *row, word k, double low, int32_t *columns)
+/* Write down the columns of some of 64 entries; return how many. After them, some more may be written. */
+static inline word NAME(write_columns)(uint64_t found, int32_t first, int32_t *columns)
+{
+    int32_t *next = columns, *end = columns + __builtin_popcountll(found);
+#ifdef COMPRESSED
+    if (end - columns > 8) {
+        for (; found; first += 16, found >>= 16) {
+            COMPRESSED(next, (uint16_t)found, first);
+            next += __builtin_popcountll(found & UINT16_MAX);
+        }
+        return end - columns;
+    }
+#endif
+    do { /* mostly once, so that there is nothing to guess */
+        for (int more = 0; more < 4; more++, found &= found - 1)
+            next[more] = first + __builtin_ctzll(found | UINT64_C(1) << 63);
+        next += 4;
+    } while (next < end);
+    return end - columns;
+}
+
+/* The columns of the entries of a row that are at least so large, and what it holds; return how many. After them, some
+   more may be written. All are found before one is written down. */
+static word NAME(columns)(const void *row, word k, double low, int32_t *columns, Overview *found)
 {
     const TYPE *p = row;
     TYPE least = NOT_BELOW(low);
+    Vector sums[2] = {{0}};
+    Mask signs = {0};
+    uint64_t chosen[SWEPT / 64]; /* of 64 entries each, where there are such */
+    int32_t firsts[SWEPT / 64];
     word number = 0;
-    for (word column = 0; column < k; column += 64) {
-        uint64_t found = NAME(which)(p + column, k - column < 64 ? k - column : 64, least);
-#ifdef COMPRESSED
-        for (int bit = 0; bit < 64; bit += 16, found >>= 16) {
-            COMPRESSED(columns + number, (uint16_t)found, (int32_t)column + bit);
-            number += __builtin_popcountll(found & UINT16_MAX);
+    for (word start = 0; start < k; start += SWEPT) {
+        word stop = least_of(k, start + SWEPT), parts = 0;
+        for (word column = start; column < stop; column += 64) {
+            word left = least_of(stop - column, 64);
+            uint64_t which = 0;
+            FETCH_64(p + k + column); /* of the next row */
+            for (word at = 0; at < left; at += 2 * LANES) {
+                Vector x = NAME(next_or)(p + column, at, left, 0), y = NAME(next_or)(p + column, at + LANES, left, 0);
+                sums[0] += x, sums[1] += y, signs |= (Mask)x | (Mask)y;
+                which |= NAME(at_least)(x, least) << at | NAME(at_least)(y, least) << (at + LANES);
+            }
+            if (left < 64) which &= (UINT64_C(1) << left) - 1;
+            chosen[parts] = which, firsts[parts] = (int32_t)column, parts += which != 0;
         }
-#else
-        for (; found; found &= found - 1) columns[number++] = (int32_t)column + __builtin_ctzll(found);
-#endif
+        for (word j = 0; j < parts; j++) number += NAME(write_columns)(chosen[j], firsts[j], columns + number);
     }
+    *found = (Overview){NAME(sum)(sums[0] + sums[1]), INFINITY, NAME(any_sign)(signs)};
     return number;
 }
 

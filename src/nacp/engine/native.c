@@ -1241,12 +1241,12 @@ typedef struct {
     int allow_empty;
 } Sets;
 
-/* The labels of row i whose entries are at least a cut. */
-static int take_above(Sets *sets, const Block *block, word i, double cut)
+/* The labels of row i whose entries are at least a cut; and what it holds. */
+static int take_above(Sets *sets, const Block *block, word i, double cut, Overview *found)
 {
     int32_t *columns = more(&sets->labels, sizeof *columns * (size_t)(block->k + MORE));
     if (!columns) return 0;
-    sets->sizes[i] = block->lanes->columns(row_at(block, i), block->k, cut, columns);
+    sets->sizes[i] = block->lanes->columns(row_at(block, i), block->k, cut, columns, found);
     sets->labels.used += sizeof *columns * (size_t)sets->sizes[i];
     return 1;
 }
@@ -1256,7 +1256,9 @@ static int take_above(Sets *sets, const Block *block, word i, double cut)
 /* In the order of a row: the first so many labels, ascending. */
 static int take_first(Sets *sets, const Block *block, Row *row, word i, word number)
 {
-    if (number > FEW_LABELS || row->skipped) return take_above(sets, block, i, entry(block, i, row->column[number - 1]));
+    Overview found;
+    if (number > FEW_LABELS || row->skipped)
+        return take_above(sets, block, i, entry(block, i, row->column[number - 1]), &found);
     int32_t few[FEW_LABELS];
     for (word j = 0; j < number; j++) {
         word place = j;
@@ -1283,29 +1285,33 @@ static int take_each(Sets *sets, const Block *block, const Thresholds *q, Row *r
     return grow(&sets->labels, row->columns, sizeof *row->columns * (size_t)number);
 }
 
+/* The set of row i at one threshold, or at one for each label, of which the largest is a limit. */
+static int take_set(Sets *sets, const Block *block, const Thresholds *q, Row *row, word i, double limit)
+{
+    Overview found;
+    word number = 0;
+    sets->sizes[i] = 0;
+    if (!block->code && q->kind != PER_LABEL && !block->hashing.keys) /* one pass */
+        return take_above(sets, block, i, -limit, &found) && (learn(block, i, found), 1);
+    if (!look_over(block, i)) return 1;
+    if (q->kind == PER_LABEL) return take_each(sets, block, q, row, i, limit);
+    if (!block->code) return take_above(sets, block, i, -limit, &found);
+    look(row, block, i, limit, limit);
+    for (number = row->skipped; number < row->number && row->score[number] <= limit;) number++;
+    return take_first(sets, block, row, i, number);
+}
+
 static int sets_rows(const Call *call, const Thresholds *q, Sets *sets)
 {
     const Block *block = &call->block;
     double most = q->kind == PER_ROW ? 0 : largest(q, block, 0);
     Row row;
+    Overview found;
     int good = row_open(&row, block->k);
     for (word i = call->first; good && i < call->last; i++) {
-        double limit = q->kind == PER_ROW ? largest(q, block, i) : most;
-        word number = 0;
-        sets->sizes[i] = 0;
-        if (!look_over(block, i)) continue;
-        if (q->kind == PER_LABEL) {
-            good = take_each(sets, block, q, &row, i, limit);
-        } else if (block->code) {
-            look(&row, block, i, limit, limit);
-            number = row.skipped;
-            while (number < row.number && row.score[number] <= limit) number++;
-            good = take_first(sets, block, &row, i, number);
-        } else {
-            good = take_above(sets, block, i, -limit);
-        }
+        good = take_set(sets, block, q, &row, i, q->kind == PER_ROW ? largest(q, block, i) : most);
         if (good && !sets->allow_empty && !sets->sizes[i])
-            good = take_above(sets, block, i, block->lanes->overview(row_at(block, i), block->k).most);
+            good = take_above(sets, block, i, block->lanes->overview(row_at(block, i), block->k).most, &found);
     }
     row_close(&row);
     return good;

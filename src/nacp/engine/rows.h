@@ -81,7 +81,7 @@ typedef struct {
     word (*collect)(const void *row, word k, double low, double high, uint64_t *words);
     word (*sweep)(const void *row, word k, double low, const double *cuts, uint64_t *words, word *number,
                   Overview *found); /* of floats */
-    word (*columns)(const void *row, word k, double low, int32_t *columns);
+    word (*columns)(const void *row, word k, double low, int32_t *columns, Overview *found);
     Weight (*weight_above)(const void *row, word k, double entry, const word *weights);
     word network; /* how many words a network sorts here */
 } Lanes;
@@ -324,16 +324,21 @@ static int good_row(const Block *block, word i, Overview found)
 
 #define LARGEST_SUM 2 /* that any tolerance may allow */
 
-/* Look at row i for the first time; return whether it can be scored at all: what is nothing like probabilities may not
+/* Learn what is to be known of row i; return whether it can be scored at all: what is nothing like probabilities may not
    fit where these are added up. */
-static int look_over(const Block *block, word i)
+static int learn(const Block *block, word i, Overview found)
 {
-    if (!block->good && !block->hashing.keys) return 1;
-    Overview found = block->lanes->overview(row_at(block, i), block->k);
     if (block->hashing.keys) block->u[i] = uniform(block, i, found.most);
     if (!block->good) return 1;
     block->good[i] = (char)good_row(block, i, found);
     return block->good[i] || (found.sum <= LARGEST_SUM && (!found.sign || none_negative(block, i)));
+}
+
+/* Look at row i for the first time. */
+static int look_over(const Block *block, word i)
+{
+    if (!block->good && !block->hashing.keys) return 1;
+    return learn(block, i, block->lanes->overview(row_at(block, i), block->k));
 }
 
 /* ---- The labels of a row, from the most probable down ---- */
