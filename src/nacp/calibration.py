@@ -22,8 +22,10 @@ from nacp.points import Rows, Widths, open_rows
 from nacp.points.lazy import DaskArray, is_lazy
 from nacp.points.tensors import as_given, empty_mask
 from nacp.scores import Score
+from nacp.points.arrays import row_slices
 from nacp.sets import GatheredSets, PredictionSets
 from nacp.stats.bounds import floor
+from nacp.tuning import tuning
 from nacp.wrapping import counted, wrapped
 
 if TYPE_CHECKING:
@@ -278,7 +280,8 @@ class Calibration:
     def sets_of(self, rows: Rows, *, places: Ints | None = None, allow_empty: bool = True) -> PredictionSets:
         """Return the prediction sets of rows that have been checked; groups of rows play no part."""
         spec, scratch, sets = self.score.spec, Scratch(), GatheredSets(rows.n)
-        for where in rows.slices():
+        larger = tuning().memory_blocks if rows.as_they_lie else 1
+        for where in row_slices(rows.n, rows.k, larger * rows.at_once):
             block = rows.block(where, spec, scratch)
             rows.refuse_undecided(block, where.start, self.native_threshold)
             sets.add(*engine.sets(block, self.native_threshold, allow_empty=allow_empty))

@@ -171,11 +171,12 @@ class Rows:
     @property
     def as_they_lie(self) -> bool:
         """Whether blocks are handed out as they lie in memory or in a mapped file, so that none is copied."""
-        if type(self) is not Rows or self._normalize or self.logits or self._width is not None:
+        if type(self) is not Rows or self._normalize or self.logits:
             return False
         return (
             isinstance(self._matrix, np.ndarray)
             and self._matrix.dtype in (np.float32, np.float64)
+            and self._width in (None, self._matrix.dtype)
             and bool(self._matrix.flags.c_contiguous)
         )
 
