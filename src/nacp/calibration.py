@@ -19,10 +19,10 @@ from nacp.guarantees import Guarantee
 from nacp.lazy import LazySets
 from nacp.noise import Noise, NoiseBasis
 from nacp.points import Rows, Widths, open_rows
+from nacp.points.arrays import row_slices
 from nacp.points.lazy import DaskArray, is_lazy
 from nacp.points.tensors import as_given, empty_mask
 from nacp.scores import Score
-from nacp.points.arrays import row_slices
 from nacp.sets import GatheredSets, PredictionSets
 from nacp.stats.bounds import floor
 from nacp.tuning import tuning

@@ -57,10 +57,10 @@ class Tuning:
         How much larger blocks are of rows of which only such pairs are looked at: a few for each row. With 1,
         "pac" took 1.1 times as long on a million rows.
     memory_blocks : int
-        How much larger blocks are that are read as they lie in memory, or by calibrations from files. With 1, HPS
-        took 1.01 times as long in memory and 1.15 to 1.3 times from a file; with 8 0.97 times in memory, but
-        deterministic APS, which collects many pairs, took 64 MB instead of some 30. To predict took 1.2 times
-        as long with 1 for HPS, and 0.9 times for deterministic APS.
+        How much larger blocks are that are read as they lie in memory, or by calibrations from files. With 1,
+        HPS took 1.01 times as long in memory and 1.15 to 1.3 times from a file; with 8 0.97 times in memory,
+        but deterministic APS, which collects many pairs, took 64 MB instead of some 30. To predict took 1.2
+        times as long with 1 for HPS, and 0.9 times for deterministic APS.
     written_weights : int
         Up to so many entries of W, all are written out as whole numbers before rows are read: 8 MB. With a
         matrix for 1,000 classes HPS took 1.1 times as long without.

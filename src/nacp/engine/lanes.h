@@ -358,42 +358,45 @@ static word NAME(collect)(const void *row, word k, double low, double high, uint
     return number;
 }
 
-/* At once: what a row holds, its entries from a cut on as words, and how many are at least other cuts, as `overview`,
-   `collect` and `numbers` find them: one pass instead of three. */
+/* At once: what rows hold, their entries from a cut on as words, and how many are at least other cuts, in all rows, as
+   `overview`, `collect` and `numbers` find them: one pass instead of three. All of these entries are found before one is
+   written down, as there is nothing to guess meanwhile. */
 #ifdef HALVES
-static word NAME(sweep)(const void *row, word k, double low, const double *cuts, uint64_t *words, word *number,
-                        Overview *found)
+static void NAME(sweep)(Swept *swept, word k, double low, const double *cuts, uint64_t *words, word *number)
 {
-    const TYPE *p = row;
     TYPE least = NOT_BELOW(low);
-    Vector sums[2] = {{0}};
-    Mask signs = {0};
     Halves below[CUTS], numbers[CUTS] = {{0}};
     uint64_t chosen[SWEPT / 64]; /* of 64 entries each, where there are such */
+    const TYPE *from[SWEPT / 64];
     int32_t columns[SWEPT / 64];
-    word number_chosen = 0, collected = 0;
+    word parts = 0;
     EACH_CUT below[j] = (Halves){0} + (int16_t)(leading_bits(cuts[j]) - 1);
-    for (word column = 0; column < k; column += 64) {
-        word left = least_of(k - column, 64);
-        uint64_t which = 0;
-        FETCH_64(p + k + column); /* of the next row */
-        for (word at = 0; at < left; at += 2 * LANES) {
-            Vector x = NAME(next_or)(p + column, at, left, 0), y = NAME(next_or)(p + column, at + LANES, left, 0);
-            Halves leading = (Halves)(((Mask)x & ~0xFFFF) | (Mask)((NAME(Bits))y >> 16));
-            sums[0] += x, sums[1] += y, signs |= (Mask)x | (Mask)y;
-            EACH_CUT numbers[j] = NAME(one_more)(numbers[j], leading, below[j]);
-            which |= NAME(at_least)(x, least) << at | NAME(at_least)(y, least) << (at + LANES);
+    for (word i = 0; i < swept->rows; i++) {
+        const TYPE *p = swept->row[i];
+        Vector sums[2] = {{0}};
+        Mask signs = {0};
+        word collected = 0;
+        for (word column = 0; column < k; column += 64) {
+            word left = least_of(k - column, 64);
+            uint64_t which = 0;
+            FETCH_64(p + k + column); /* of the next row */
+            for (word at = 0; at < left; at += 2 * LANES) {
+                Vector x = NAME(next_or)(p + column, at, left, 0), y = NAME(next_or)(p + column, at + LANES, left, 0);
+                Halves leading = (Halves)(((Mask)x & ~0xFFFF) | (Mask)((NAME(Bits))y >> 16));
+                sums[0] += x, sums[1] += y, signs |= (Mask)x | (Mask)y;
+                EACH_CUT numbers[j] = NAME(one_more)(numbers[j], leading, below[j]);
+                which |= NAME(at_least)(x, least) << at | NAME(at_least)(y, least) << (at + LANES);
+            }
+            if (left < 64) which &= (UINT64_C(1) << left) - 1;
+            chosen[parts] = which, from[parts] = p + column, columns[parts] = (int32_t)column, parts += which != 0;
+            collected += __builtin_popcountll(which);
         }
-        if (left < 64) which &= (UINT64_C(1) << left) - 1;
-        chosen[number_chosen] = which, columns[number_chosen] = (int32_t)column, number_chosen += which != 0;
+        swept->collected[i] = collected;
+        swept->found[i] = (Overview){NAME(sum)(sums[0] + sums[1]), INFINITY, NAME(any_sign)(signs)};
     }
-    for (word j = 0; j < number_chosen; j++) {
-        word column = columns[j];
-        collected += NAME(pack)(p + column, column, least_of(k - column, 64), chosen[j], words + collected);
-    }
-    EACH_CUT number[j] = NAME(halves)(numbers[j]);
-    *found = (Overview){NAME(sum)(sums[0] + sums[1]), INFINITY, NAME(any_sign)(signs)};
-    return collected;
+    for (word j = 0; j < parts; j++)
+        words += NAME(pack)(from[j], columns[j], least_of(k - columns[j], 64), chosen[j], words);
+    EACH_CUT number[j] += NAME(halves)(numbers[j]);
 }
 #endif
 

@@ -570,47 +570,38 @@ static void beyond_open(Beyond *beyond, const Tally *tally)
     for (word j = 0; j < tally->parts; j++) beyond->cuts[j] = rounded_down(least(tally->cuts[j], -tally->limit));
 }
 
-/* Count the entries that a row was swept for: their cells are their leading bits. */
-static void count_swept(const Tally *tally, const Row *row, const word *weights)
+/* The cell of an entry that was collected: its leading bits tell. */
+static inline word cell_of_word(uint64_t packed) { return cells.codes[3 * LEADING + (~packed >> 48 & 0x7FFF)]; }
+
+/* Add the weights of a row's entries that were collected, */
+static void add_weights(const Tally *tally, const uint64_t *words, word number, const word *weights)
 {
-    const int32_t *negative = cells.codes + 3 * LEADING;
-    for (word j = 0; j < row->number; j++) tally->pairs[negative[~row->words[j] >> 48 & 0x7FFF]]++;
-    for (word j = 0; weights && j < row->number; j++) {
-        word cell = negative[~row->words[j] >> 48 & 0x7FFF], weight = weights[(uint32_t)row->words[j]];
-        word loss = weight & weight >> 63;
+    for (word j = 0; j < number; j++) {
+        word cell = cell_of_word(words[j]), weight = weights[(uint32_t)words[j]], loss = weight & weight >> 63;
         tally->gains[cell] += weight - loss, tally->losses[cell] -= loss;
     }
 }
 
-/* Add what a row has beyond the limit; how many entries are at least the first cuts is known. */
-static void add_beyond(Beyond *beyond, const Tally *tally, const Block *block, const void *row, const word *weights,
-                       word *upto)
+/* and of those beyond the limit. */
+static void add_weights_beyond(Beyond *beyond, const Tally *tally, const Block *block, const void *row,
+                               const word *weights)
 {
+    Weight weighed[CUTS + 1], *all = &beyond->weighed[tally->parts];
     for (word first = 0; first < tally->parts; first += CUTS) {
-        const double *cuts = beyond->cuts + first;
-        if (first) block->lanes->numbers(row, block->k, cuts, upto);
-        for (int j = 0; j < CUTS; j++) beyond->upto[first + j] += upto[j];
-        if (!weights) continue;
-        Weight weighed[CUTS + 1];
-        block->lanes->weigh(row, block->k, cuts, -tally->limit, weights, weighed);
+        block->lanes->weigh(row, block->k, beyond->cuts + first, -tally->limit, weights, weighed);
         for (int j = 0; j < CUTS; j++) beyond->weighed[first + j].loss += weighed[j].loss;
-        if (first) continue;
-        beyond->weighed[tally->parts].gain += weighed[CUTS].gain;
-        beyond->weighed[tally->parts].loss += weighed[CUTS].loss;
     }
-    beyond->upto[tally->parts] += block->k;
+    all->gain += weighed[CUTS].gain, all->loss += weighed[CUTS].loss;
 }
 
-static void sweep_row(const Tally *tally, const Block *block, Row *row, word i, const word *weights, Beyond *beyond)
+/* How many entries of a row are at least as large as all but the first cuts. */
+static void add_numbers_beyond(Beyond *beyond, const Tally *tally, const Block *block, const void *row)
 {
-    Overview found;
-    word upto[CUTS];
-    row->number =
-        block->lanes->sweep(row_at(block, i), block->k, -tally->limit, beyond->cuts, row->words, upto, &found);
-    if (block->good) block->good[i] = (char)good_row(block, i, found);
-    count_swept(tally, row, weights);
-    beyond->collected += row->number;
-    add_beyond(beyond, tally, block, row_at(block, i), weights, upto);
+    word number[CUTS];
+    for (word first = CUTS; first < tally->parts; first += CUTS) {
+        block->lanes->numbers(row, block->k, beyond->cuts + first, number);
+        for (int j = 0; j < CUTS; j++) beyond->upto[first + j] += number[j];
+    }
 }
 
 /* Count what lies beyond the limit: between two cuts, where the first of both puts it. */
@@ -733,30 +724,58 @@ static double kept_upto(const Keeping *keeping)
     return keeping->numbers && keeping->spans.number ? keeping->spans.ends[2 * keeping->spans.number - 1] : -INFINITY;
 }
 
+/* Count rows of floats whose score is -p, some at a time. */
+static int sweep_rows(const Call *call, const Tally *tally, const Weights *weights, Keeping *keeping)
+{
+    const Block *block = &call->block;
+    word k = block->k, at_once = least_of(SWEPT_ROWS, SWEPT / (k + 63)), good = 1;
+    Swept swept;
+    Beyond beyond;
+    Row row = {.words = malloc(sizeof(uint64_t) * (size_t)(at_once * k + MORE))};
+    uint64_t *words = row.words;
+    if (!words) return 0;
+    beyond_open(&beyond, tally);
+    for (word i = call->first; good && i < call->last; i += swept.rows) {
+        swept.rows = least_of(at_once, call->last - i);
+        for (word j = 0; j < swept.rows; j++) swept.row[j] = row_at(block, i + j);
+        block->lanes->sweep(&swept, k, -tally->limit, beyond.cuts, words, beyond.upto);
+        row.words = words;
+        for (word j = 0; good && j < swept.rows; j++, row.words += row.number) {
+            const word *weight = weights_of(weights, block, i + j);
+            row.number = swept.collected[j];
+            if (block->good) block->good[i + j] = (char)good_row(block, i + j, swept.found[j]);
+            if (weight) add_weights(tally, row.words, row.number, weight);
+            if (weight) add_weights_beyond(&beyond, tally, block, swept.row[j], weight);
+            if (tally->parts > CUTS) add_numbers_beyond(&beyond, tally, block, swept.row[j]);
+            if (keeping->numbers) good = keep_row(keeping, &row, i + j, copy_swept);
+        }
+        beyond.collected += row.words - words, beyond.upto[tally->parts] += swept.rows * k;
+        while (row.words > words) tally->pairs[cell_of_word(*--row.words)]++;
+    }
+    count_beyond(tally, &beyond);
+    free(words);
+    return (int)good;
+}
+
 static int tally_rows(const Call *call, const Tally *tally, const Weights *weights, Keeping *keeping)
 {
     const Block *block = &call->block;
     int floats = !block->code && !block->kept.starts && block->width == 4 && !tally->edges; /* whose score is -p */
     int whole = floats && !tally->gains && tally->limit == INFINITY;
-    int swept = floats && !block->hashing.keys && block->k <= SWEPT && tally->limit < 0;
-    Copy *copy = block->code ? copy_stretches : swept ? copy_swept : copy_each;
-    Beyond beyond;
+    if (floats && !block->hashing.keys && block->k <= SWEPT - 63 && tally->limit < 0)
+        return sweep_rows(call, tally, weights, keeping);
     Row row;
     int good = row_open(&row, block->k);
-    if (swept) beyond_open(&beyond, tally);
     for (word i = call->first; good && i < call->last; i++) {
         if (whole) {
             (void)look_over(block, i);
             tally_floats(tally->pairs, block, i);
             if (keeping->numbers) look(&row, block, i, -INFINITY, kept_upto(keeping));
-        } else if (swept) {
-            sweep_row(tally, block, &row, i, weights_of(weights, block, i), &beyond);
         } else {
             tally_row(tally, block, &row, i, weights_of(weights, block, i));
         }
-        if (keeping->numbers) good = keep_row(keeping, &row, i, copy);
+        if (keeping->numbers) good = keep_row(keeping, &row, i, block->code ? copy_stretches : copy_each);
     }
-    if (swept) count_beyond(tally, &beyond);
     row_close(&row);
     return good;
 }

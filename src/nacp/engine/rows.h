@@ -52,7 +52,8 @@ static inline double most(double a, double b) { return a > b ? a : b; }
 
 #define CUTS 4 /* of the entries beyond a limit, so many at a time, */
 #define MOST_CUTS 32
-#define SWEPT (1 << 16) /* the longest rows that are looked at in one pass, where the score is -p */
+#define SWEPT (1 << 16) /* entries that are looked at in one pass at the most, where the score is -p, */
+#define SWEPT_ROWS 64    /* and rows: they should stay in the cache */
 
 /* Where an entry stands in its row. */
 typedef struct {
@@ -65,6 +66,14 @@ typedef struct {
     double sum, most; /* of its entries, and the largest; infinity if nobody has looked for it */
     int sign;         /* whether one has a sign, and be it that of -0.0 */
 } Overview;
+
+/* Rows that are looked at in one pass: what each holds, and how many of its entries are collected. */
+typedef struct {
+    word rows;
+    const void *row[SWEPT_ROWS];
+    Overview found[SWEPT_ROWS];
+    word collected[SWEPT_ROWS];
+} Swept;
 
 /* Weights of labels that are added up, positive and negative ones. */
 typedef struct {
@@ -79,8 +88,7 @@ typedef struct {
     void (*tails)(const void *row, word k, const double *cuts, double below, word *number, double *mass);
     void (*weigh)(const void *row, word k, const double *cuts, double below, const word *weights, Weight *found);
     word (*collect)(const void *row, word k, double low, double high, uint64_t *words);
-    word (*sweep)(const void *row, word k, double low, const double *cuts, uint64_t *words, word *number,
-                  Overview *found); /* of floats */
+    void (*sweep)(Swept *swept, word k, double low, const double *cuts, uint64_t *words, word *number); /* of floats */
     word (*columns)(const void *row, word k, double low, int32_t *columns, Overview *found);
     Weight (*weight_above)(const void *row, word k, double entry, const word *weights);
     word network; /* how many words a network sorts here */
