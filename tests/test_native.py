@@ -12,7 +12,7 @@ import pytest
 
 import nacp
 from nacp import engine
-from nacp.engine import ByEntry, ByLabel, Chosen, PerLabel, PerRow, Spec, traced
+from nacp.engine import ByEntry, ByLabel, Chosen, Pairs, PerLabel, PerRow, Spec, traced
 from nacp.engine.cells import CELLS, EDGES, cell_table
 from nacp.engine.codes import codes_of_formula
 from nacp.engine.contract import Keep, Unchecked, Whole
@@ -509,6 +509,39 @@ def test_sums_of_rows_that_masks_choose_are_exact(name):
         np.testing.assert_array_equal(found, masks.astype(np.int64) @ counts.astype(np.int64))
 
 
+def test_pairs_are_put_in_order_with_their_weights():
+    """Also where their leading bits do not tell which comes first, or all are the same."""
+    rng = np.random.default_rng(3)
+    near = 1 + rng.integers(1 << 40, size=5000) * 2.0**-52
+    cases = [
+        rng.random(3000), -rng.random(700), rng.standard_normal(2000) * 10.0 ** rng.integers(-300, 300, 2000),
+        near, np.append(near, -1e300), np.sort(near)[::-1], np.full(100, -0.25), np.zeros(0), np.ones(1),
+        rng.integers(3, size=999).astype(np.float64), np.array([np.inf, -np.inf, 5e-324, -5e-324, 0.0] * 40),
+    ]  # fmt: skip
+    for scores in cases:
+        weights, none = rng.integers(-(2**62), 2**62, size=len(scores)), np.zeros(0, dtype=np.int64)
+        before = scores.copy()
+        for name in ("numpy", "native"):
+            with engine.using(name):
+                alone, found = (engine.ascending(Pairs(scores, each)) for each in (none, weights))
+            np.testing.assert_array_equal(alone.scores, np.sort(scores))
+            np.testing.assert_array_equal(found.scores, np.sort(scores))
+            assert sorted(zip(*map(np.ndarray.tolist, found), strict=True)) == sorted(
+                zip(scores.tolist(), weights.tolist(), strict=True)
+            )
+        assert not len(alone.weights)
+        np.testing.assert_array_equal(scores, before)  # they are not put in order where they lie
+
+
+def test_malformed_numbers_are_errors_and_never_crashes():
+    odd = [None, -1, "x", b"abcdefgh", np.empty(0), np.zeros(3), np.zeros(2, np.int8), np.zeros((2, 2))[:, 0]]
+    for numbers in odd:
+        for others in odd:
+            try_it(_native.ascending, (numbers, others))
+    with pytest.raises(ValueError, match="as large"):
+        _native.ascending(np.zeros(3), np.zeros(2, dtype=np.int64))
+
+
 def test_malformed_masks_are_errors_and_never_crashes():
     good = (
         np.ones((3, 9), dtype=bool),
@@ -977,23 +1010,25 @@ def test_malformed_kept_scores_are_errors_and_never_crashes():
         tried(wrong)
 
 
+@pytest.mark.parametrize("with_labels", [True, False])
 @pytest.mark.parametrize("share", [0.3, 1.0])
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 @pytest.mark.parametrize("score", SCORES, ids=repr)
-def test_what_was_kept_says_what_the_rows_say(score, dtype, share):
+def test_what_was_kept_says_what_the_rows_say(score, dtype, share, with_labels):
     rng, n, k = np.random.default_rng(7), 60, 30
     values, labels = some_rows("plain", n, k, dtype, rng), rng.integers(k, size=n)
     scores = np.sort(engine.open_block(values, score.spec).scores(placed=True), axis=None)
     limit = float(EDGES[np.searchsorted(EDGES, scores[int(share * (n * k - 1))])])
     weights = ByLabel(labels, Whole(rng.integers(-9, 10, size=(k, k))))
-    kept, order, scratch = Kept(k, n, limit, 10**6), rng.permutation(n), engine.Scratch()
+    kept, order = Kept(k, n, limit, 10**6, labels=with_labels), rng.permutation(n)
+    keep, scratch = Keep([(-np.inf, limit)], None, labels=with_labels), engine.Scratch()
     with engine.using("native"):
         none = engine.open_block(values[:0], score.spec, scratch)
-        engine.tally(none, None, None, keep=Keep([(-np.inf, limit)], partial(kept.add, order[:0])))
+        engine.tally(none, None, None, keep=keep._replace(take=partial(kept.add, order[:0])))
         # In room that the next block uses again, whatever was expected.
         for rows, expected in zip(np.array_split(order, 4), (0, 1, 10**4, 50), strict=True):
             assert not kept.complete
-            keep = Keep([(-np.inf, limit)], partial(kept.add, rows), expected)
+            keep = keep._replace(take=partial(kept.add, rows), expected=expected)
             block = engine.open_block(values[rows], score.spec, scratch)
             engine.tally(block, None, None, limit, keep)
         assert kept.complete
@@ -1003,7 +1038,17 @@ def test_what_was_kept_says_what_the_rows_say(score, dtype, share):
         thresholds = np.unique(every[every <= limit][::3])
         middle, last = thresholds[len(thresholds) // 2], thresholds[-1]
         own = ByLabel(labels[some], weights.table)
-        for weighed in (None, own):
+        assert kept.has(limit, labels=False)
+        assert kept.has(limit, labels=True) == with_labels
+        if not with_labels:
+            for verb, asked in (
+                (engine.profile, (thresholds, own)),
+                (engine.window, ([(-np.inf, last)], own)),
+                (engine.profile, (PerLabel(np.full(k, last)),)),
+            ):
+                with pytest.raises(ValueError, match="labels were not kept"):
+                    verb(low, *asked)
+        for weighed in (None, own) if with_labels else (None,):
             found = [engine.profile(each, thresholds, weighed).tolist() for each in (block, low)]
             assert found[0] == found[1]
             spans = [(-np.inf, thresholds[0]), (middle, last)]
@@ -1026,12 +1071,12 @@ def test_beyond_the_limit_no_pair_and_no_loss_is_missing(score, dtype):
     for share in (0.02, 0.3, 0.8):
         limit = float(EDGES[np.searchsorted(EDGES, every[int(share * len(every))])])
         within = np.searchsorted(EDGES, limit, side="right")
-        for parts in (4, 12):
+        for parts, weighed in ((4, weights), (4, None), (12, weights), (12, None)):
             found = []
             for name in ("numpy", "native"):
                 with engine.using(name):
                     block = engine.open_block(probs, score.spec)
-                    found.append(engine.tally(block, None, weights, limit, None, parts))
+                    found.append(engine.tally(block, None, weighed, limit, None, parts))
             exact, bound = found
             assert bound.min() >= 0
             assert (bound[:, :within] == exact[:, :within]).all()

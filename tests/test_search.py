@@ -13,8 +13,10 @@ import numpy as np
 import pytest
 
 import nacp
+from nacp.coverage import Sample
+from nacp.guarantees import as_guarantee, find
 from nacp.paper import twins
-from nacp.points import watching
+from nacp.points import open_points, watching
 from nacp.tuning import tuned
 
 N, K = 3000, 150
@@ -260,3 +262,25 @@ def test_the_tally_has_all_pairs_also_where_scores_are_infinite():
     )
     assert cal.tally.pairs.sum() == 2000
     assert cal.tally.hits.sum() == 200
+
+
+@pytest.mark.parametrize("first", ["uniform .2", "matrix"])
+def test_models_may_share_a_sample_whose_scores_were_kept_without_labels(first):
+    """Who weighs all pairs alike needs no labels; who does not keeps his own."""
+    rng = np.random.default_rng(9)
+    probs = smooth(rng).astype(np.float32)
+    probs /= probs.sum(axis=1, keepdims=True)
+    labels = NOISES["uniform .2"].sample(probs.argmax(axis=1), K, random_state=0)
+    pac, names = as_guarantee("pac"), [first, *(name for name in NOISES if name != first)]
+
+    def thresholds(sample, name):
+        (found,) = sample.ask(find(pac, sample, NOISES[name], [0.1], "last", 0))
+        return found.finding.threshold, found.finding.estimate, found.finding.deviation
+
+    with tuned(hint_pairs=1 << 10, counted_pairs=1 << 10, kept_pairs=1 << 16):
+        rows, numbers, _ = open_points(probs, labels)
+        shared = Sample(rows, numbers, nacp.APS())
+        for name in names:
+            rows, numbers, _ = open_points(probs, labels)
+            assert thresholds(shared, name) == thresholds(Sample(rows, numbers, nacp.APS()), name)
+        assert shared.kept is None or shared.kept.labels

@@ -102,7 +102,8 @@ class Coverage:
     def _known(self, hint: Hint) -> Talk[Search]:
         """Return what is known at the edges of all cells; first read that, and the pairs of some cells."""
         if self._search is None:
-            keeps = self.sample.kept is None and self.sample.keeps
+            kept = self.sample.kept
+            keeps = self.sample.keeps and (kept is None or kept.labels < (self.read_as is not None))
             keep, cells = hint.keep if keeps else None, hint.cells
             if keep is not None:
                 cells = []  # they are kept
@@ -282,7 +283,8 @@ class Coverage:
     def _upto(self, q: Floats) -> Talk[Ints]:
         """Return pairs, gains and losses up to ascending thresholds."""
         kept = self.sample.kept
-        if self._search is None or q[-1] > self._search.limit or (kept is not None and q[-1] <= kept.limit):
+        near = kept is not None and kept.has(q[-1], labels=self.read_as is not None)
+        if self._search is None or q[-1] > self._search.limit or near:
             counts = TallyQuestion(self, np.append(-np.inf, q))
             yield [counts]
             return self.estimator.weighed(counts.found).cumsum(axis=1)

@@ -137,7 +137,7 @@ class LazySample(Sample):
     def _is_known(self, question: Question) -> bool:
         """Return whether the scores that were kept will do."""
         kept = self.kept if engine.keeps(self.spec) else None
-        return kept is not None and question.upto is not None and question.upto <= kept.limit
+        return kept is not None and kept.has(question.upto, labels=question.placed)
 
     def _ask(self, questions: Sequence[Question], rows: LazyRows, *given: Any) -> Reading[None]:
         answers = yield self._answers(questions, rows, *given)

@@ -69,11 +69,13 @@ class TallyQuestion(Question):
         sample, weights = self.coverage.sample, self.coverage.weights(rows)
         if self._keep is not None and self.keeps:
             most = sample.few_pairs * 5 // 4
-            self._kept = self._kept or Kept(sample.k, sample.n, self._keep, most, self._expected)
+            known = sample.k, sample.n, self._keep, most, self._expected
+            self._kept = self._kept or Kept(*known, labels=self.placed)
         low = [] if self._kept is None else [Cell(-np.inf, self._kept.limit)]
         spans = merged([*low, *self._window.spans])
         expected = self._expected * block.shape[0] // sample.n
-        keep = Keep(spans, partial(self._take, rows, weights), expected) if spans else None
+        take = partial(self._take, rows, weights)
+        keep = Keep(spans, take, expected, labels=self.placed) if spans else None
         engine.tally(block, self._edges, weights, self.limit, keep, self._parts, self.found)
         if self._kept is not None and self._kept.complete:
             sample.kept = self._kept
@@ -90,7 +92,7 @@ class TallyQuestion(Question):
         self.found += answer.sums[0]
         if self._keep is not None and self.keeps and answer.rows is not None:
             sample = self.coverage.sample
-            sample.kept = Kept(sample.k, sample.n, self._keep, len(answer.rows[1]))
+            sample.kept = Kept(sample.k, sample.n, self._keep, len(answer.rows[1]), labels=self.placed)
             sample.kept.add(slice(0, sample.n), *answer.rows)
 
     def _take(

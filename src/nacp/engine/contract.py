@@ -191,13 +191,14 @@ class Chosen(NamedTuple):
 
 class Keep(NamedTuple):
     """Pairs that are to be handed out while all are counted: those that score in some intervals (low, high],
-    ascending and disjoint. `take` is told how many labels of each row they are, their scores, and the labels.
-    About so many are `expected`.
+    ascending and disjoint. `take` is told how many labels of each row they are, their scores, and the labels,
+    if these are wanted. About so many are `expected`.
     """
 
     spans: Sequence[tuple[float, float]]
     take: Callable[[Ints, Floats, Ints], None]
     expected: int = 0
+    labels: bool = True
 
 
 class CellPairs(NamedTuple):

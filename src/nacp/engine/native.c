@@ -97,7 +97,7 @@ static int kept_open(Call *call, PyObject *described)
     if (!array_of(call, starts, all + 1, 8, NEEDED, &kept->starts) ||
         !array_of(call, order, call->block.rows, 8, NEEDED, &kept->order) ||
         !array_of(call, scores, pairs, 8, NEEDED, &kept->scores) ||
-        !array_of(call, columns, pairs, 4, NEEDED, &kept->columns))
+        !array_of(call, columns, pairs, 4, OPTIONAL, &kept->columns))
         return 0;
     for (word i = call->first; i < call->last; i++) {
         word row = kept->order[i];
@@ -113,6 +113,7 @@ static int kept_open(Call *call, PyObject *described)
 static int kept_labels_fit(const Call *call)
 {
     const Kept *kept = &call->block.kept;
+    if (kept->starts && !kept->columns) return refuse("labels were not kept") != NULL;
     for (word i = call->first; kept->starts && i < call->last; i++)
         for (word j = kept->starts[kept->order[i]]; j < kept->starts[kept->order[i] + 1]; j++)
             if (kept->columns[j] < 0 || kept->columns[j] >= call->block.k)
@@ -649,10 +650,11 @@ typedef struct {
     word *numbers; /* one for each row; none if nothing is to be kept */
     Spans spans;
     Growing scores, columns;
+    int labels; /* whether these are wanted */
 } Keeping;
 
 /* Copy the labels of a row that score in some intervals, and their scores; return how many. The labels may go to where
-   those of the row are. Scores ascend, */
+   those of the row are, or nowhere. Scores ascend, */
 static word copy_stretches(const Spans *spans, const Row *row, double *scores, int32_t *columns)
 {
     word number = 0, start = row->skipped;
@@ -660,7 +662,7 @@ static word copy_stretches(const Spans *spans, const Row *row, double *scores, i
         start = first_above(row, start, spans->ends[2 * s]);
         word some = first_above(row, start, spans->ends[2 * s + 1]) - start;
         memcpy(scores + number, row->score + start, sizeof *scores * (size_t)some);
-        memmove(columns + number, row->column + start, sizeof *columns * (size_t)some);
+        if (columns) memmove(columns + number, row->column + start, sizeof *columns * (size_t)some);
         number += some, start += some;
     }
     return number;
@@ -670,8 +672,11 @@ static word copy_stretches(const Spans *spans, const Row *row, double *scores, i
 static word leave_out_between(const Spans *spans, double *scores, int32_t *columns, word number)
 {
     word left = 0;
-    for (word j = 0; j < number; j++)
-        if (within(spans, scores[j])) scores[left] = scores[j], columns[left++] = columns[j];
+    for (word j = 0; j < number; j++) {
+        if (!within(spans, scores[j])) continue;
+        if (columns) columns[left] = columns[j];
+        scores[left++] = scores[j];
+    }
     return left;
 }
 
@@ -683,7 +688,8 @@ static word copy_each(const Spans *spans, const Row *row, double *scores, int32_
     double low = spans->ends[0], high = spans->ends[2 * spans->number - 1];
     for (word j = row->skipped; j < row->number; j++) { /* nothing to guess */
         double score = row->score[j];
-        scores[number] = score, columns[number] = row->column[j];
+        scores[number] = score;
+        if (columns) columns[number] = row->column[j];
         number += (score > low) & (score <= high);
     }
     return spans->number == 1 ? number : leave_out_between(spans, scores, columns, number);
@@ -697,7 +703,8 @@ static word copy_swept(const Spans *spans, const Row *row, double *scores, int32
     double low = spans->ends[0], high = spans->ends[2 * spans->number - 1];
     for (word j = 0; j < row->number; j++) {
         double score = -probability(row->words[j]);
-        scores[number] = score, columns[number] = (int32_t)(uint32_t)row->words[j];
+        scores[number] = score;
+        if (columns) columns[number] = (int32_t)(uint32_t)row->words[j];
         number += (score > low) & (score <= high);
     }
     return spans->number == 1 ? number : leave_out_between(spans, scores, columns, number);
@@ -709,11 +716,11 @@ static int keep_row(Keeping *keeping, const Row *row, word i, Copy *copy)
 {
     size_t most = (size_t)(row->number - row->skipped);
     double *scores = more(&keeping->scores, most * sizeof *scores);
-    int32_t *columns = more(&keeping->columns, most * sizeof *columns);
-    if (!scores || !columns) return 0;
+    int32_t *columns = keeping->labels ? more(&keeping->columns, most * sizeof *columns) : NULL;
+    if (!scores || (keeping->labels && !columns)) return 0;
     word number = copy(&keeping->spans, row, scores, columns);
     keeping->scores.used += (size_t)number * sizeof *scores;
-    keeping->columns.used += (size_t)number * sizeof *columns;
+    if (columns) keeping->columns.used += (size_t)number * sizeof *columns;
     keeping->numbers[i] = number;
     return 1;
 }
@@ -841,9 +848,10 @@ static int keeping_open(Call *call, Tally *tally, PyObject *numbers, PyObject *e
 {
     if (numbers == Py_None) return 1;
     if (!array_of(call, numbers, call->block.rows, 8, WRITTEN, &keeping->numbers) ||
-        !spans_open(call, ends, &keeping->spans) || !room_open(call, scores, 8, &keeping->scores) ||
-        !room_open(call, columns, 4, &keeping->columns))
+        !spans_open(call, ends, &keeping->spans) || !room_open(call, scores, 8, &keeping->scores))
         return 0;
+    keeping->labels = columns != Py_None;
+    if (keeping->labels && (!room_open(call, columns, 4, &keeping->columns) || !kept_labels_fit(call))) return 0;
     if (keeping->spans.number) tally->low = least(tally->low, keeping->spans.ends[0]);
     return 1;
 }
@@ -1137,6 +1145,7 @@ static PyObject *profile(PyObject *self, PyObject *args)
     word *sums;
     if (!PyArg_ParseTuple(args, "OnnOiOOO", &block, &first, &last, &values, &kind, &labels, &entries, &out)) return NULL;
     int good = call_open(&call, block, first, last) && thresholds_open(&call, values, kind, &q) &&
+               (kind != PER_LABEL || kept_labels_fit(&call)) &&
                weights_open(&call, labels, entries, &weights) &&
                array_of(&call, out, call.block.rows * q.number, 8, WRITTEN, &sums) &&
                (kind != SAME || index_open(&q, (last - first) * call.block.k));

@@ -116,6 +116,7 @@ def label_scores(block: block_.Block, labels: Ints) -> Floats:
 
 # What is kept of rows, in room that the next block uses again: fresh memory takes as long as to write there.
 _KEPT: list[tuple[str, type]] = [("kept scores", np.float64), ("kept labels", np.int32)]
+_NO_LABELS: Array = np.empty(0, dtype=np.int32)
 
 
 def tally(
@@ -140,6 +141,7 @@ def tally(
     numbers = None if keep is None else np.empty(block.shape[0], dtype=np.int64)
     indexed = None if edges is None else _indexed(edges)
     spans = None if keep is None else np.array(keep.spans, dtype=np.float64)
+    kinds = _KEPT if keep is None or keep.labels else _KEPT[:1]
 
     def count(described: tuple[Any, ...], first: int, last: int, *arguments: Any) -> tuple[Array, ...]:
         out = total
@@ -151,10 +153,10 @@ def tally(
             _native.tally(*asked)
             return (out,)
         least = keep.expected * (last - first) // max(len(numbers), 1) * 9 // 8
-        names = [(f"{name} {first}", kind) for name, kind in _KEPT]
+        names = [(f"{name} {first}", kind) for name, kind in kinds]
         rooms = [block.scratch.held(name, least, kind) for name, kind in names]
         found, number = _native.tally(*(*asked, spans, *rooms)), int(numbers[first:last].sum())
-        kept = zip(names, rooms, found, strict=True)
+        kept = zip(names, rooms, found, strict=False)
         return out, *(_filled(block.scratch, *name, number, room, grown) for name, room, grown in kept)
 
     limit = limit if edges is None else float(edges[-1])
@@ -162,10 +164,10 @@ def tally(
     found = block.at_first_look(count, edges, limit, cuts, *_weights(weights))
     tallies, *kept = zip(*found, strict=True)
     if keep is not None and numbers is not None:
-        scores, labels = (
-            _together(block.scratch, *kind, each) for kind, each in zip(_KEPT, kept, strict=True)
+        scores, *labels = (
+            _together(block.scratch, *kind, each) for kind, each in zip(kinds, kept, strict=True)
         )
-        keep.take(numbers, scores, labels)
+        keep.take(numbers, scores, labels[0] if labels else _NO_LABELS)
     for each in tallies[1:]:
         total += each
     return total

@@ -99,7 +99,7 @@ typedef struct {
 typedef struct {
     const word *starts, *order; /* where each row begins, and which rows are meant */
     const double *scores;
-    const int32_t *columns;
+    const int32_t *columns; /* none if nobody wants to know the labels */
 } Kept;
 
 /* How a row becomes a uniform number: some of its entries and the largest, each hashed with a key of its own. */
@@ -957,7 +957,8 @@ static void row_kept(Row *row, const Kept *kept, word i)
 {
     word start = kept->starts[kept->order[i]];
     row->number = row->collected = kept->starts[kept->order[i] + 1] - start;
-    row->score = kept->scores + start, row->column = kept->columns + start;
+    row->score = kept->scores + start;
+    row->column = kept->columns ? kept->columns + start : row->columns; /* then whatever is there */
 }
 
 static void row_begin(Row *row, const Block *block, word i)

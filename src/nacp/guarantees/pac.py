@@ -161,7 +161,7 @@ class BetsQuestion(OrderedQuestion):
             # Rows that have to be read are taken some at a time: soon those that were kept will do.
             kept = self.coverage.sample.kept
             most = max(self.most_rows, _READ, self._bets.seen // 3)
-            self.most_rows = None if kept is None or kept.has(self.upto) else most
+            self.most_rows = None if kept is None or kept.has(self.upto, labels=self.placed) else most
 
     def settled(self, alphas: list[float], starts: Ints) -> Ints:
         """Return for each alpha the place above the last one where a bet was not won, from a start on."""
