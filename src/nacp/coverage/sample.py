@@ -226,8 +226,9 @@ class Sample:
             open_questions = [each for each in questions if not each.done]
             if not open_questions and first is None:
                 return
-            low = [q for q in open_questions if kept is not None and kept.has(q.upto, labels=q.placed)]
-            others = [each for each in open_questions if each not in low]
+            near = [kept is not None and kept.has(q.upto, labels=q.placed) for q in open_questions]
+            low = [each for each, is_near in zip(open_questions, near, strict=True) if is_near]
+            others = [each for each, is_near in zip(open_questions, near, strict=True) if not is_near]
             fitting = [each.most_rows for each in open_questions if each.most_rows is not None]
             if self.rows.entries < self.k and any(each.placed for each in open_questions):
                 fitting.append(rows_at_once(self.k))  # for them, rows are written out
