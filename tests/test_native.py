@@ -322,6 +322,23 @@ def test_both_engines_count_as_far():
         assert found[0] == found[1]
 
 
+@pytest.mark.parametrize("score", [nacp.HPS(), nacp.APS()], ids=repr)
+def test_bets_on_a_matrix_within_a_radius_are_placed_next_to_those_on_it_alone(score):
+    """Both begin alike, but one asks for the rows, and the other for what was kept of them."""
+    rng = np.random.default_rng(0)
+    matrix = 0.8 * np.eye(3) + 0.2 * rng.dirichlet(np.ones(3), 3)
+    probs = rng.dirichlet(np.full(3, 0.3), 300).astype(np.float32)
+    truth = (probs.cumsum(axis=1) > rng.random((300, 1))).argmax(axis=1)
+    noise, found = nacp.MatrixNoise(matrix, radius=0.01, confidence=0.99), []
+    labels = noise.sample(truth, 3, random_state=0)
+    for name in ("numpy", "native"):
+        with engine.using(name):
+            cal = nacp.calibrate(probs, labels, noise=noise, score=score, alpha=0.2, delta=0.3)
+            found.append((cal.native_threshold, cal.estimate, cal.price_of_doubt))
+    assert found[0] == found[1]
+    assert found[0][0] < np.inf
+
+
 def said_by_threads(code: str) -> set[str]:
     """Return what a program prints, with one thread and with several."""
     return {
