@@ -322,6 +322,33 @@ def test_both_engines_count_as_far():
         assert found[0] == found[1]
 
 
+@pytest.mark.parametrize("width", [16, 32, 64])
+@pytest.mark.parametrize("k", [3, 63, 64, 100, 1000])
+def test_whoever_looks_at_a_row_first_adds_it_up_alike(k, width):
+    """So that a row at the edge of what sums may be is refused by all or by none."""
+    rng, tolerance, found = np.random.default_rng(k), 1e-3, []
+    rows = rng.dirichlet(np.full(k, 0.3), 300) * (1 + tolerance + rng.normal(0, 1e-7, (300, 1)))
+    values = np.maximum(rows, 1e-30).astype(np.float32)
+    try:
+        _native.vectors(width)
+        for asked in (
+            lambda block: engine.sets(block, -0.01),
+            lambda block: engine.tally(block, None, None, -0.01),
+            lambda block: engine.tally(block),
+        ):
+            for row in values:
+                unchecked = Unchecked(tolerance, found.append)
+                with engine.using("native"):
+                    block = engine.open_block(row[None], nacp.HPS().spec, None, None, unchecked)
+                    asked(block)
+                    block.confirm()
+    finally:
+        _native.vectors(64)
+    by_verb = np.reshape(found, (3, -1))
+    assert 30 < np.count_nonzero(by_verb[0]) < 270
+    assert (by_verb == by_verb[0]).all()
+
+
 @pytest.mark.parametrize("score", [nacp.HPS(), nacp.APS()], ids=repr)
 def test_bets_on_a_matrix_within_a_radius_are_placed_next_to_those_on_it_alone(score):
     """Both begin alike, but one asks for the rows, and the other for what was kept of them."""

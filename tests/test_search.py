@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 import nacp
-from nacp.coverage import Sample
+from nacp.coverage import Sample, together
 from nacp.guarantees import as_guarantee, find
 from nacp.paper import twins
 from nacp.points import open_points, watching
@@ -284,3 +284,21 @@ def test_models_may_share_a_sample_whose_scores_were_kept_without_labels(first):
             rows, numbers, _ = open_points(probs, labels)
             assert thresholds(shared, name) == thresholds(Sample(rows, numbers, nacp.APS()), name)
         assert shared.kept is None or shared.kept.labels
+
+
+@pytest.mark.parametrize("score", [nacp.HPS(), nacp.APS()], ids=repr)
+def test_models_that_ask_at_once_keep_labels_for_whoever_needs_them(score):
+    """Else the rows would be read for it again."""
+    probs, labels = make_points(smooth, NOISES["matrix"])
+    pac, rows_read = as_guarantee("pac"), {}
+    for names in (["matrix"], ["uniform .2", "matrix"]):
+        reads = Reads(1)
+        with tuned(hint_pairs=1 << 10, counted_pairs=1 << 10, kept_pairs=1 << 17), watching(reads.see):
+            rows, numbers, _ = open_points(probs, labels)
+            sample = Sample(rows, numbers, score)
+            talks = [find(pac, sample, NOISES[name], [0.1], "last", 0) for name in names]
+            sample.ask(together(talks))
+        assert sample.kept is not None
+        assert sample.kept.labels
+        rows_read[len(names)] = int(reads)
+    assert rows_read[2] < rows_read[1] + N

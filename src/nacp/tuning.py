@@ -51,8 +51,8 @@ class Tuning:
         How far around the guess, in standard errors of the hint. With 2, one of six values of alpha needed a
         further read, with 4 none.
     kept_pairs : int
-        So many of the pairs with the lowest scores are kept from the first read, 12 bytes each, so that no
-        other read is needed for them.
+        So many of the pairs with the lowest scores are kept from the first read, 8 bytes each or 12 with
+        their labels, so that no other read is needed for them.
     kept_blocks : int
         How much larger blocks are of rows of which only such pairs are looked at: a few for each row. With 1,
         "pac" took 1.1 times as long on a million rows.

@@ -51,7 +51,9 @@ class Question(ABC):
     upto : float or None
         Up to which score it wants to know, if it is about scores only.
     keeps : bool
-        Whether it keeps scores for others; of several questions, one does.
+        Whether it keeps scores for others; of several questions, one does (`let_one_keep`).
+    labelled : bool
+        Whether it is to keep the labels that have them, too.
     unlabelled : bool
         Whether it is about unlabelled points, too.
     done : bool
@@ -66,6 +68,7 @@ class Question(ABC):
     most_rows: int | None = None
     upto: float | None = None
     keeps: bool = False
+    labelled: bool = False
     unlabelled: bool = False
     done: bool = False
 
@@ -142,3 +145,11 @@ def both(first: Talk[A], second: Talk[B]) -> Talk[tuple[A, B]]:
     talks: list[Talk[Any]] = [first, second]
     one, other = yield from together(talks)
     return one, other
+
+
+def let_one_keep(questions: Sequence[Question]) -> None:
+    """Let one of the questions that keep scores do it for all, with labels if one of them needs these."""
+    keeping = [each for each in questions if each.keeps]
+    for other in keeping[1:]:
+        keeping[0].labelled = keeping[0].labelled or other.labelled
+        other.keeps = False

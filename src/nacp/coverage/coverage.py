@@ -103,14 +103,14 @@ class Coverage:
         """Return what is known at the edges of all cells; first read that, and the pairs of some cells."""
         if self._search is None:
             kept = self.sample.kept
-            keeps = self.sample.keeps and (kept is None or kept.labels < (self.read_as is not None))
+            keeps = self.sample.keeps and (kept is None or not (kept.labels or self.read_as is None))
             keep, cells = hint.keep if keeps else None, hint.cells
             if keep is not None:
                 cells = []  # they are kept
             # Who counts pairs can collect them, too; else each row is looked at twice.
             within = all(cell.high <= hint.limit for cell in cells)
             along = cells if self.sample.collects and keeps and within else []
-            tally = TallyQuestion(self, None, hint.limit, keep, hint.parts, along, kept=hint.kept)
+            tally = TallyQuestion(self, None, hint.limit, keep, hint.parts, spans=along, kept=hint.kept)
             windows = [WindowQuestion(self, cells)] if cells and not along else []
             yield [tally, *windows]
             for found in [tally.window, *(question.window for question in windows)]:

@@ -14,7 +14,7 @@ import numpy as np
 
 from nacp import engine
 from nacp._types import Array, Floats, Ints
-from nacp.coverage.asking import Answer, OrderedQuestion, Question, Talk
+from nacp.coverage.asking import Answer, OrderedQuestion, Question, Talk, let_one_keep
 from nacp.coverage.questions import SharesQuestion
 from nacp.coverage.sample import Sample, glanced_at
 from nacp.engine import Scratch
@@ -80,7 +80,7 @@ class LazySample(Sample):
         shared = rows.options, self.score, self._classes, few, looked, columns
         (found,) = yield rows.waiting(_opened, _all_joined, shared, self._given, self._every())
         self._label_scores, seen, peeked = found.rows
-        rows.hold((few, seen), (looked, peeked))
+        rows.hold((few, seen), (looked, columns, peeked))
 
     def some(self, rows: Ints) -> Sample:
         """Return some of the points, ascending."""
@@ -117,8 +117,7 @@ class LazySample(Sample):
                 yield from self._reading(some)
 
     def _reading(self, questions: Sequence[Question]) -> Reading[None]:
-        for question in [each for each in questions if each.keeps][1:]:
-            question.keeps = False
+        let_one_keep(questions)
         for question in questions:
             if isinstance(question, OrderedQuestion):
                 yield from self._read_in_order(question)

@@ -37,6 +37,7 @@ class TallyQuestion(Question):
         limit: float = np.inf,
         keep: float | None = None,
         parts: int = 4,
+        labelled: bool = False,
         spans: Sequence[Cell] = (),
         into: Ints | None = None,
         kept: int = 0,
@@ -50,6 +51,7 @@ class TallyQuestion(Question):
         if edges is None:
             self.key, self.lasting = ("tally", coverage.read_as, limit < np.inf), True
         self.placed = coverage.read_as is not None
+        self.labelled = labelled or self.placed
         if into is not None:
             self.found = into
 
@@ -70,18 +72,18 @@ class TallyQuestion(Question):
         if self._keep is not None and self.keeps:
             most = sample.few_pairs * 5 // 4
             known = sample.k, sample.n, self._keep, most, self._expected
-            self._kept = self._kept or Kept(*known, labels=self.placed)
+            self._kept = self._kept or Kept(*known, labels=self.labelled)
         low = [] if self._kept is None else [Cell(-np.inf, self._kept.limit)]
         spans = merged([*low, *self._window.spans])
         expected = self._expected * block.shape[0] // sample.n
         take = partial(self._take, rows, weights)
-        keep = Keep(spans, take, expected, labels=self.placed) if spans else None
+        keep = Keep(spans, take, expected, labels=self.labelled) if spans else None
         engine.tally(block, self._edges, weights, self.limit, keep, self._parts, self.found)
         if self._kept is not None and self._kept.complete:
             sample.kept = self._kept
 
     def terms(self) -> tuple[object, ...]:
-        return self._edges, self.limit, self._keep if self.keeps else None, self._parts
+        return self._edges, self.limit, self._keep if self.keeps else None, self._parts, self.labelled
 
     def answer(self) -> Answer:
         if self._kept is None:
@@ -92,7 +94,7 @@ class TallyQuestion(Question):
         self.found += answer.sums[0]
         if self._keep is not None and self.keeps and answer.rows is not None:
             sample = self.coverage.sample
-            sample.kept = Kept(sample.k, sample.n, self._keep, len(answer.rows[1]), labels=self.placed)
+            sample.kept = Kept(sample.k, sample.n, self._keep, len(answer.rows[1]), labels=self.labelled)
             sample.kept.add(slice(0, sample.n), *answer.rows)
 
     def _take(

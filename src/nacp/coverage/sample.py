@@ -8,7 +8,7 @@ import numpy as np
 
 from nacp import engine
 from nacp._types import Floats, Ints
-from nacp.coverage.asking import Question, Talk
+from nacp.coverage.asking import Question, Talk, let_one_keep
 from nacp.engine import Block, Kept, Scratch
 from nacp.points import Rows, Widths
 from nacp.points.arrays import row_slices, rows_at_once
@@ -220,8 +220,7 @@ class Sample:
         scratch, number, start = Scratch(), self.n if order is None else len(order), 0
         keeps, at_once = self.keeps, self._at_once
         kept = self.kept if keeps else None
-        for question in [each for each in questions if each.keeps][1:]:
-            question.keeps = False
+        let_one_keep(questions)
         while start < number:
             open_questions = [each for each in questions if not each.done]
             if not open_questions and first is None:

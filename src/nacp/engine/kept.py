@@ -67,7 +67,7 @@ class Kept:
         """Return whether all scores up to so much are kept, with their labels if these are wanted; None means
         all scores.
         """
-        return upto is not None and upto <= self.limit and self.labels >= labels
+        return upto is not None and upto <= self.limit and (self.labels or not labels)
 
     @property
     def complete(self) -> bool:

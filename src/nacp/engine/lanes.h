@@ -260,6 +260,10 @@ static void NAME(weigh)(const void *row, word k, const double *cuts, double belo
 }
 #endif
 
+/* To which of four sums an entry is added, of 64 or of those that are left: as `overview` does, so that rows sum up to
+   the same for all. */
+static inline word NAME(part_of)(word at, word left) { return at < left - left % (4 * LANES) ? at / LANES % 4 : 0; }
+
 /* One bit for each of the next 64 entries, or of those that are left: whether it is at least so large. */
 static inline uint64_t NAME(which)(const TYPE *p, word left, TYPE least)
 {
@@ -373,7 +377,7 @@ static void NAME(sweep)(Swept *swept, word k, double low, const double *cuts, ui
     EACH_CUT below[j] = (Halves){0} + (int16_t)(leading_bits(cuts[j]) - 1);
     for (word i = 0; i < swept->rows; i++) {
         const TYPE *p = swept->row[i];
-        Vector sums[2] = {{0}};
+        Vector sums[4] = {{0}};
         Mask signs = {0};
         word collected = 0;
         for (word column = 0; column < k; column += 64) {
@@ -383,7 +387,8 @@ static void NAME(sweep)(Swept *swept, word k, double low, const double *cuts, ui
             for (word at = 0; at < left; at += 2 * LANES) {
                 Vector x = NAME(next_or)(p + column, at, left, 0), y = NAME(next_or)(p + column, at + LANES, left, 0);
                 Halves leading = (Halves)(((Mask)x & ~0xFFFF) | (Mask)((NAME(Bits))y >> 16));
-                sums[0] += x, sums[1] += y, signs |= (Mask)x | (Mask)y;
+                sums[NAME(part_of)(at, left)] += x, sums[NAME(part_of)(at + LANES, left)] += y;
+                signs |= (Mask)x | (Mask)y;
                 EACH_CUT numbers[j] = NAME(one_more)(numbers[j], leading, below[j]);
                 which |= NAME(at_least)(x, least) << at | NAME(at_least)(y, least) << (at + LANES);
             }
@@ -392,7 +397,7 @@ static void NAME(sweep)(Swept *swept, word k, double low, const double *cuts, ui
             collected += __builtin_popcountll(which);
         }
         swept->collected[i] = collected;
-        swept->found[i] = (Overview){NAME(sum)(sums[0] + sums[1]), INFINITY, NAME(any_sign)(signs)};
+        swept->found[i] = (Overview){NAME(sum)((sums[0] + sums[1]) + (sums[2] + sums[3])), INFINITY, NAME(any_sign)(signs)};
     }
     for (word j = 0; j < parts; j++)
         words += NAME(pack)(from[j], columns[j], least_of(k - columns[j], 64), chosen[j], words);
@@ -421,13 +426,13 @@ static inline word NAME(write_columns)(uint64_t found, int32_t first, int32_t *c
     return end - columns;
 }
 
-/* The columns of the entries of a row that are at least so large, and what it holds; return how many. After them, some
-   more may be written. All are found before one is written down. */
+/* The columns of the entries of a row that are at least so large, and what it holds, if that is asked; return how many.
+   After them, some more may be written. All are found before one is written down. */
 static word NAME(columns)(const void *row, word k, double low, int32_t *columns, Overview *found)
 {
     const TYPE *p = row;
     TYPE least = NOT_BELOW(low);
-    Vector sums[2] = {{0}};
+    Vector sums[4] = {{0}};
     Mask signs = {0};
     uint64_t chosen[SWEPT / 64]; /* of 64 entries each, where there are such */
     int32_t firsts[SWEPT / 64];
@@ -440,7 +445,8 @@ static word NAME(columns)(const void *row, word k, double low, int32_t *columns,
             FETCH_64(p + k + column); /* of the next row */
             for (word at = 0; at < left; at += 2 * LANES) {
                 Vector x = NAME(next_or)(p + column, at, left, 0), y = NAME(next_or)(p + column, at + LANES, left, 0);
-                sums[0] += x, sums[1] += y, signs |= (Mask)x | (Mask)y;
+                sums[NAME(part_of)(at, left)] += x, sums[NAME(part_of)(at + LANES, left)] += y;
+                signs |= (Mask)x | (Mask)y;
                 which |= NAME(at_least)(x, least) << at | NAME(at_least)(y, least) << (at + LANES);
             }
             if (left < 64) which &= (UINT64_C(1) << left) - 1;
@@ -448,7 +454,8 @@ static word NAME(columns)(const void *row, word k, double low, int32_t *columns,
         }
         for (word j = 0; j < parts; j++) number += NAME(write_columns)(chosen[j], firsts[j], columns + number);
     }
-    *found = (Overview){NAME(sum)(sums[0] + sums[1]), INFINITY, NAME(any_sign)(signs)};
+    if (found)
+        *found = (Overview){NAME(sum)((sums[0] + sums[1]) + (sums[2] + sums[3])), INFINITY, NAME(any_sign)(signs)};
     return number;
 }
 

@@ -558,7 +558,7 @@ static void tally_floats(word *pairs, const Block *block, word i)
 /* ---- Rows of floats whose score is -p, with some beyond a limit: one pass, which checks them on the way ---- */
 
 /* What lies beyond the limit, of all rows: how many entries are at least as large as each cut, those that were collected
-   among them, and the weight of the others; in the end, of all. */
+   among them, and the negative weight of the others; in the end, of all, and their positive weight. */
 typedef struct {
     double cuts[MOST_CUTS];
     word upto[MOST_CUTS + 1], collected;
@@ -735,33 +735,35 @@ static double kept_upto(const Keeping *keeping)
 static int sweep_rows(const Call *call, const Tally *tally, const Weights *weights, Keeping *keeping)
 {
     const Block *block = &call->block;
-    word k = block->k, at_once = least_of(SWEPT_ROWS, SWEPT / (k + 63)), good = 1;
+    word k = block->k, at_once = least_of(SWEPT_ROWS, SWEPT / (k + 63));
+    uint64_t *words = malloc(sizeof *words * (size_t)(at_once * k + MORE));
+    int good = words != NULL;
     Swept swept;
     Beyond beyond;
-    Row row = {.words = malloc(sizeof(uint64_t) * (size_t)(at_once * k + MORE))};
-    uint64_t *words = row.words;
-    if (!words) return 0;
     beyond_open(&beyond, tally);
     for (word i = call->first; good && i < call->last; i += swept.rows) {
         swept.rows = least_of(at_once, call->last - i);
         for (word j = 0; j < swept.rows; j++) swept.row[j] = row_at(block, i + j);
         block->lanes->sweep(&swept, k, -tally->limit, beyond.cuts, words, beyond.upto);
-        row.words = words;
+        Row row = {.words = words};
         for (word j = 0; good && j < swept.rows; j++, row.words += row.number) {
             const word *weight = weights_of(weights, block, i + j);
             row.number = swept.collected[j];
             if (block->good) block->good[i + j] = (char)good_row(block, i + j, swept.found[j]);
-            if (weight) add_weights(tally, row.words, row.number, weight);
-            if (weight) add_weights_beyond(&beyond, tally, block, swept.row[j], weight);
+            if (weight) {
+                add_weights(tally, row.words, row.number, weight);
+                add_weights_beyond(&beyond, tally, block, swept.row[j], weight);
+            }
             if (tally->parts > CUTS) add_numbers_beyond(&beyond, tally, block, swept.row[j]);
             if (keeping->numbers) good = keep_row(keeping, &row, i + j, copy_swept);
         }
-        beyond.collected += row.words - words, beyond.upto[tally->parts] += swept.rows * k;
-        while (row.words > words) tally->pairs[cell_of_word(*--row.words)]++;
+        word collected = row.words - words;
+        for (word j = 0; j < collected; j++) tally->pairs[cell_of_word(words[j])]++;
+        beyond.collected += collected, beyond.upto[tally->parts] += swept.rows * k;
     }
-    count_beyond(tally, &beyond);
+    if (good) count_beyond(tally, &beyond);
     free(words);
-    return (int)good;
+    return good;
 }
 
 static int tally_rows(const Call *call, const Tally *tally, const Weights *weights, Keeping *keeping)
@@ -927,7 +929,8 @@ static int window_take(Window *window, Row *row, const word *weights, int ascend
     double *scores = more(&window->scores, most * sizeof *scores);
     word *weighed = weights ? more(&window->weights, most * sizeof *weighed) : NULL;
     if (!scores || (weights && !weighed)) return 0;
-    word number = (ascending ? copy_stretches : copy_each)(&window->spans, row, scores, row->columns);
+    word number = (ascending ? copy_stretches : copy_each)(&window->spans, row, scores,
+                                                              weights ? row->columns : NULL);
     window->scores.used += (size_t)number * sizeof *scores;
     for (word j = 0; weights && j < number; j++) weighed[j] = weights[row->columns[j]];
     if (weights) window->weights.used += (size_t)number * sizeof *weighed;
@@ -1269,7 +1272,7 @@ typedef struct {
     int allow_empty;
 } Sets;
 
-/* The labels of row i whose entries are at least a cut; and what it holds. */
+/* The labels of row i whose entries are at least a cut; and what it holds, if that is asked. */
 static int take_above(Sets *sets, const Block *block, word i, double cut, Overview *found)
 {
     int32_t *columns = more(&sets->labels, sizeof *columns * (size_t)(block->k + MORE));
@@ -1284,9 +1287,8 @@ static int take_above(Sets *sets, const Block *block, word i, double cut, Overvi
 /* In the order of a row: the first so many labels, ascending. */
 static int take_first(Sets *sets, const Block *block, Row *row, word i, word number)
 {
-    Overview found;
     if (number > FEW_LABELS || row->skipped)
-        return take_above(sets, block, i, entry(block, i, row->column[number - 1]), &found);
+        return take_above(sets, block, i, entry(block, i, row->column[number - 1]), NULL);
     int32_t few[FEW_LABELS];
     for (word j = 0; j < number; j++) {
         word place = j;
@@ -1323,7 +1325,7 @@ static int take_set(Sets *sets, const Block *block, const Thresholds *q, Row *ro
         return take_above(sets, block, i, -limit, &found) && (learn(block, i, found), 1);
     if (!look_over(block, i)) return 1;
     if (q->kind == PER_LABEL) return take_each(sets, block, q, row, i, limit);
-    if (!block->code) return take_above(sets, block, i, -limit, &found);
+    if (!block->code) return take_above(sets, block, i, -limit, NULL);
     look(row, block, i, limit, limit);
     for (number = row->skipped; number < row->number && row->score[number] <= limit;) number++;
     return take_first(sets, block, row, i, number);
@@ -1334,12 +1336,11 @@ static int sets_rows(const Call *call, const Thresholds *q, Sets *sets)
     const Block *block = &call->block;
     double most = q->kind == PER_ROW ? 0 : largest(q, block, 0);
     Row row;
-    Overview found;
     int good = row_open(&row, block->k);
     for (word i = call->first; good && i < call->last; i++) {
         good = take_set(sets, block, q, &row, i, q->kind == PER_ROW ? largest(q, block, i) : most);
         if (good && !sets->allow_empty && !sets->sizes[i])
-            good = take_above(sets, block, i, block->lanes->overview(row_at(block, i), block->k).most, &found);
+            good = take_above(sets, block, i, block->lanes->overview(row_at(block, i), block->k).most, NULL);
     }
     row_close(&row);
     return good;

@@ -156,7 +156,7 @@ def tally(
         names = [(f"{name} {first}", kind) for name, kind in kinds]
         rooms = [block.scratch.held(name, least, kind) for name, kind in names]
         found, number = _native.tally(*(*asked, spans, *rooms)), int(numbers[first:last].sum())
-        kept = zip(names, rooms, found, strict=False)
+        kept = zip(names, rooms, found[: len(names)], strict=True)
         return out, *(_filled(block.scratch, *name, number, room, grown) for name, room, grown in kept)
 
     limit = limit if edges is None else float(edges[-1])

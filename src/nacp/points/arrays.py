@@ -176,7 +176,7 @@ class Rows:
         return (
             isinstance(self._matrix, np.ndarray)
             and self._matrix.dtype in (np.float32, np.float64)
-            and self._width in (None, self._matrix.dtype)
+            and (self._width is None or self._width.itemsize >= self._matrix.dtype.itemsize)
             and bool(self._matrix.flags.c_contiguous)
         )
 

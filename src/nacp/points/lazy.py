@@ -79,10 +79,10 @@ class LazyRows(Rows):
         self._picked: list[Ints | None] = [None] * len(held)  # which rows of the chunks, if not all
         self.labels = None if labels is None else labels.rechunk((array.chunks[0],)).to_delayed()[held]
         self._few: tuple[Ints, Rows] = np.empty(0, dtype=np.int64), Rows(np.empty((0, self.k)))
-        self._peeked: tuple[Ints, Array] | None = None
+        self._peeked: tuple[Ints, Ints, Array] | None = None
 
-    def hold(self, few: tuple[Ints, Array], peeked: tuple[Ints, Array]) -> None:
-        """Hold what was seen: some rows, and some columns of others."""
+    def hold(self, few: tuple[Ints, Array], peeked: tuple[Ints, Ints, Array]) -> None:
+        """Hold what was seen: some rows, and some columns of others, with which these are."""
         self._few = few[0], Rows(few[1], *self.seen_as)
         self._plain, self._peeked = few[1], peeked
 
@@ -106,9 +106,15 @@ class LazyRows(Rows):
 
     def peek(self, rows: slice | Ints, columns: Ints) -> Array:
         """Return some columns of some rows, as they came; nobody is told."""
-        if self._peeked is not None and not isinstance(rows, slice) and np.array_equal(rows, self._peeked[0]):
-            return self._peeked[1]
-        found: Array = computed([Waiting(self._matrix[rows][:, columns], 0)])[0]
+        held = self._held(rows, columns)
+        found: Array = computed([Waiting(self._matrix[rows][:, columns], 0)])[0] if held is None else held
+        return found
+
+    def _held(self, rows: slice | Ints, columns: Ints) -> Array | None:
+        """Return some columns of some rows, if they are held here."""
+        if self._peeked is None or isinstance(rows, slice) or not np.array_equal(rows, self._peeked[0]):
+            return None
+        found: Array = self._peeked[2][:, np.searchsorted(self._peeked[1], columns)]
         return found
 
     def some(self, rows: Ints) -> Rows:
@@ -194,9 +200,8 @@ class SomeLazyRows(LazyRows):
 
     def peek(self, rows: slice | Ints, columns: Ints) -> Array:
         """Return some columns of some rows, as they came; nobody is told."""
-        if self._peeked is not None and not isinstance(rows, slice) and np.array_equal(rows, self._peeked[0]):
-            return self._peeked[1]
-        return self._rows.peek(self._chosen[rows], columns)
+        held = self._held(rows, columns)
+        return self._rows.peek(self._chosen[rows], columns) if held is None else held
 
 
 def places(rows: Ints, among: Ints | None) -> Ints:

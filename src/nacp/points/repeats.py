@@ -15,7 +15,7 @@ from nacp.engine import uniforms
 from nacp.errors import warn
 from nacp.points.arrays import Rows
 
-_FIRST = slice(1, None, 8)  # of the columns: mostly these tell rows apart
+_FIRST = slice(None, None, 8)  # of the columns: mostly these tell rows apart
 _LOOKED_AT, _COLUMNS, _COUNTED, _LEAST, _MOST = 256, 16, 64, 30, 32
 
 
@@ -90,8 +90,14 @@ def looked_at(n: int, k: int) -> tuple[Ints, Ints, Ints]:
     rng, number = np.random.default_rng(0), min(n, max(_LOOKED_AT, int(4 * math.sqrt(n))))
     looked = np.arange(n) if number == n else np.unique(rng.integers(n, size=number))
     columns = min(k, _COLUMNS)
-    counted = rng.permutation(len(looked))[:_COUNTED]
-    return looked, np.arange(columns) * (k - 1) // max(columns - 1, 1), counted
+    found = (
+        looked,
+        np.arange(columns) * (k - 1) // max(columns - 1, 1),
+        rng.permutation(len(looked))[:_COUNTED],
+    )
+    for each in found:
+        each.flags.writeable = False
+    return found
 
 
 def _places(rows: Rows, columns: Ints, some: Array, keys: Floats) -> list[Ints]:
