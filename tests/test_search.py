@@ -14,6 +14,7 @@ import pytest
 
 import nacp
 from nacp.coverage import Sample, together
+from nacp.engine import engine_name
 from nacp.guarantees import as_guarantee, find
 from nacp.paper import twins
 from nacp.points import open_points, watching
@@ -286,6 +287,7 @@ def test_models_may_share_a_sample_whose_scores_were_kept_without_labels(first):
         assert shared.kept is None or shared.kept.labels
 
 
+@pytest.mark.skipif(engine_name() != "native", reason="the compiled engine alone keeps scores")
 @pytest.mark.parametrize("score", [nacp.HPS(), nacp.APS()], ids=repr)
 def test_models_that_ask_at_once_keep_labels_for_whoever_needs_them(score):
     """Else the rows would be read for it again."""
