@@ -251,7 +251,7 @@ def split_draws(*arguments: Any) -> tuple[Bools, Array | None] | None:
 
 
 def split_crossings(*arguments: Any) -> None:
-    """Find where the estimates of splits cross targets: see `nacp.engine.native_splits`."""
+    """Find where the estimates of splits cross targets: see `nacp.engine.native_plain`."""
     _CURRENT.get().split_crossings(*arguments)
 
 

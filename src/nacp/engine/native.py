@@ -31,11 +31,11 @@ from nacp.engine.contract import (
 )
 from nacp.engine.kept import Kept
 from nacp.engine.native_block import WIDTHS, Block, KeptBlock, aligned, hashed_columns, plain
-from nacp.engine.native_splits import ascending as ascending
-from nacp.engine.native_splits import masked_sums as masked_sums
-from nacp.engine.native_splits import split_cells as split_cells
-from nacp.engine.native_splits import split_crossings as split_crossings
-from nacp.engine.native_splits import split_draws as split_draws
+from nacp.engine.native_plain import ascending as ascending
+from nacp.engine.native_plain import masked_sums as masked_sums
+from nacp.engine.native_plain import split_cells as split_cells
+from nacp.engine.native_plain import split_crossings as split_crossings
+from nacp.engine.native_plain import split_draws as split_draws
 from nacp.engine.scratch import Scratch
 from nacp.engine.threads import each_in_a_thread, threads_for
 from nacp.engine.threads import over_rows as _over_rows
