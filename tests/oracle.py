@@ -159,6 +159,35 @@ def last_crossing(score_rows: Matrix, labels: Sequence[int], W: Matrix, target: 
     return min(good, default=None)
 
 
+def _eleven_bits(distance: Fraction, up: bool) -> Fraction:
+    """The nearest number with 11 significant bits from 2^-40 on that is not below, or not above; or 0."""
+    if distance < Fraction(1, 2**40):
+        return Fraction(1, 2**40) if up and distance > 0 else Fraction(0)
+    exponent = math.floor(math.log2(distance))
+    while Fraction(2) ** exponent > distance:
+        exponent -= 1
+    while Fraction(2) ** (exponent + 1) <= distance:
+        exponent += 1
+    step = Fraction(2) ** (exponent - 10)
+    steps = distance / step
+    return (math.ceil(steps) if up else math.floor(steps)) * step
+
+
+def grid_point(score: Number) -> Fraction:
+    """The smallest point of the grid that is not below a score: its distance from 0 or 1 has 11 bits."""
+    s = exact(score)
+    if s > 1:
+        return 1 + _eleven_bits(s - 1, up=True)
+    if s >= Fraction(1, 2):
+        return 1 - _eleven_bits(1 - s, up=False)
+    return _eleven_bits(s, up=True) if s > 0 else -_eleven_bits(-s, up=False)
+
+
+def on_grid(score_rows: Matrix) -> list[list[Fraction]]:
+    """Every score moved up to the grid: at a point of the grid, sets are the same by these."""
+    return [[grid_point(s) for s in row] for row in score_rows]
+
+
 def split_conformal(label_scores: Vector, alpha: Number) -> Fraction | None:
     """The ceil((n+1)(1-alpha))-th smallest score, None when that exceeds n; 0 <= alpha < 1."""
     rank = math.ceil((len(label_scores) + 1) * (1 - exact(alpha)))

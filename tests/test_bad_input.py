@@ -10,7 +10,7 @@ import scipy.sparse
 
 import nacp
 from nacp.guarantees import Problem
-from nacp.tuning import tuned
+from nacp.points import arrays
 
 K = 4
 N = 60
@@ -86,7 +86,12 @@ BAD_PROBS = {
     "rounding below 0": (with_row([-1e-9, 0.25, 0.25, 0.5]), "-1e-09", "row 2", "np.clip(probs, 0, 1)"),
     "one row of logits": (with_row([-3.0, 1.0, 2.0, 0.5]), "from -3 to 2 in row 2", "drop or repair"),
     "counts": (np.round(40 * PROBS) + 1, "sum to 1", "normalize=True"),
-    "sparse": (scipy.sparse.csr_array(PROBS), "is a sparse matrix", "probs.toarray()"),
+    "sparse": (
+        scipy.sparse.csr_array(PROBS / 2),
+        "is a sparse matrix",
+        "row 0 sums to 0.5",
+        "probs.toarray()",
+    ),
 }
 
 
@@ -101,22 +106,20 @@ def test_bad_probs_are_refused_at_every_door(case, door):
 
 
 @pytest.mark.parametrize("guarantee", ["none", "acnl"])
-def test_the_first_bad_row_is_named_however_many_are_read_at_once(guarantee):
+def test_the_first_bad_row_is_named_however_many_are_read_at_once(guarantee, monkeypatch):
     rng = np.random.default_rng(0)
     probs = rng.dirichlet(np.ones(50), size=4000).astype(np.float32)
     labels = probs.argmax(axis=1)
     probs[101, 0], probs[3001, 0] = -0.2, np.nan
-    with (
-        tuned(block_entries=5000, native_blocks=1, counted_pairs=20, hint_pairs=1),
-        pytest.raises(ValueError, match=r"must lie between 0 and 1.* in row 101"),
-    ):
+    monkeypatch.setattr(arrays, "block_entries", lambda in_place: 5000)
+    with pytest.raises(ValueError, match=r"must lie between 0 and 1.* in row 101"):
         nacp.calibrate(probs, labels, noise=0.2, guarantee=guarantee)
 
 
-def test_the_bad_row_is_named_in_any_block():
-    with tuned(block_entries=3 * K):
-        says(complaint(calibrate, with_row([np.nan] * K, where=50)), "row 50")
-        says(complaint(calibrate, with_row([0.25, 0.25, 0.0, 0.0], where=50)), "row 50 sums to 0.5")
+def test_the_bad_row_is_named_in_any_block(monkeypatch):
+    monkeypatch.setattr(arrays, "block_entries", lambda in_place: 3 * K)
+    says(complaint(calibrate, with_row([np.nan] * K, where=50)), "row 50")
+    says(complaint(calibrate, with_row([0.25, 0.25, 0.0, 0.0], where=50)), "row 50 sums to 0.5")
 
 
 def test_a_probability_just_above_1_is_shown_as_such_and_located():

@@ -347,31 +347,6 @@ def test_a_wrong_row_is_told_by_its_number_among_all(points, calibrated):
         assert caught.value.__cause__ is None
 
 
-def test_checked_labels_give_the_same_calibration_as_in_memory(points):
-    probs, truth = points
-    labels, rows = noisy(points, nacp.UniformNoise(0.3)), np.random.default_rng(3).permutation(N)[:120]
-    plan, there = nacp.choose_audit(probs, labels, budget=100, noise=0.3), da.from_array(labels, chunks=700)
-    for chosen, given, options in (
-        (rows, labels, {"alpha": [0.1, 0.3]}),
-        (rows, there, {"score": "aps", "noise": 0.3, "guarantee": "expected"}),
-        (rows, None, {}),
-        (plan.rows, there, {"audit": plan}),
-    ):
-        known = options | {"clean": (chosen, truth[chosen])}
-        with tuned(**LARGE):
-            exact = nacp.calibrate(probs, None if given is None else labels, **known)
-            found, times = reads(nacp.calibrate, lazy(probs), given, **known)
-        assert found == exact
-        assert times <= 2
-    wrong = probs.copy()
-    wrong[2345, 7] = np.nan
-    with pytest.raises(nacp.InputError, match="holds NaN, first in row 2345"):
-        nacp.calibrate(lazy(wrong), labels, clean=(rows, truth[rows]))
-    rows = np.append(rows, 2345)  # also where only the checked rows are fetched
-    with pytest.raises(nacp.InputError, match="holds NaN, first in row 2345"):
-        nacp.calibrate(lazy(wrong), None, clean=(rows, truth[rows]))
-
-
 def test_a_comparison_is_that_in_memory(points):
     probs, truth = points
     labels, rows = noisy(points, nacp.UniformNoise(0.3)), np.random.default_rng(3).permutation(N)[:120]

@@ -89,8 +89,10 @@ def test_a_table_of_any_kind_is_refused_if_several_columns_may_be_meant():
 
     parquet.write_table(pyarrow.table({"id": IDS, "given": named(NOISY), "worker": WORKERS}), "crowd.parquet")
     with open("crowd.jsonl", "w") as file:
-        file.writelines(json.dumps({"given": NAMES[a], "worker": int(b)}) + "\n"
-                        for a, b in zip(NOISY, WORKERS, strict=True))  # fmt: skip
+        file.writelines(
+            json.dumps({"given": NAMES[a], "worker": int(b)}) + "\n"
+            for a, b in zip(NOISY, WORKERS, strict=True)
+        )
     for name in ("crowd.parquet", "crowd.jsonl"):
         with pytest.raises(InputError, match=r"columns: .*given, worker; name the one that is meant"):
             read_labels(name, N, NAMES)
@@ -148,8 +150,10 @@ def test_probabilities_and_labels_in_one_table_need_a_name_for_the_labels_too():
 
 
 def test_columns_that_are_no_class_are_left_out_where_it_is_known_which_are(folder):
-    rows = ([i, *p, NAMES[y], NAMES[t] if n % 2 else "", "a remark"]
-            for n, (i, p, y, t) in enumerate(zip(IDS, PROBS.tolist(), NOISY, TRUE, strict=True)))  # fmt: skip
+    rows = (
+        [i, *p, NAMES[y], NAMES[t] if n % 2 else "", "a remark"]
+        for n, (i, p, y, t) in enumerate(zip(IDS, PROBS.tolist(), NOISY, TRUE, strict=True))
+    )
     header = ["id", *NAMES, "label", "checked"]
     rows = list(rows)
     write("two.csv", [header, *(row[:-1] for row in rows)])
@@ -267,6 +271,25 @@ def test_damaged_compressed_files_are_told(folder):
         read_labels("y.csv.gz")
 
 
+@pytest.mark.parametrize("name", ["parts", "parts.npy", "parts.csv"])
+def test_a_folder_is_refused(folder, name):
+    (folder / name).mkdir()
+    for read in (read_matrix, read_labels, lambda given: read_points(given, given)):
+        with pytest.raises(InputError, match=f"^{name} is a folder; give a file$"):
+            read(name)
+
+
+def test_bfloat16_in_safetensors_is_read_as_float32(folder):
+    torch = pytest.importorskip("torch")
+    safetensors = pytest.importorskip("safetensors.torch")
+    probs = torch.tensor(PROBS).bfloat16()
+    safetensors.save_file({"probs": probs, "labels": torch.tensor(NOISY)}, folder / "a.safetensors")
+    matrix, labels, _ = read_points("a.safetensors", "a.safetensors")
+    assert matrix.dtype == np.float32
+    assert np.array_equal(matrix, probs.float())
+    assert np.array_equal(labels, NOISY)
+
+
 def test_arrays_of_python_objects_are_called_what_they_are():
     np.save("y.npy", np.array(named(NOISY), dtype=object), allow_pickle=True)
     np.savez("y.npz", labels=np.array(named(NOISY), dtype=object))
@@ -306,8 +329,10 @@ def sets_of(name):
         with np.load(name) as file:
             cuts = file["offsets"][1:-1]
             parts = (np.split(file[each], cuts) for each in ("labels", "probs"))
-            return [(i, [NAMES[y] for y in labels], probs.tolist())
-                    for i, labels, probs in zip(file["ids"].tolist(), *parts, strict=True)]  # fmt: skip
+            return [
+                (i, [NAMES[y] for y in labels], probs.tolist())
+                for i, labels, probs in zip(file["ids"].tolist(), *parts, strict=True)
+            ]
     mark = "\t" if ".tsv" in name else ","
     with (gzip.open if name.endswith(".gz") else open)(name, "rt", newline="", encoding="utf-8") as file:
         header, *rows = csv.reader(file, delimiter=mark)

@@ -174,49 +174,6 @@ def test_without_noise_by_class_is_mondrian(points):
     assert expected.thresholds == cal.thresholds
 
 
-def test_with_checked_labels_alone_groups_are_those_of_all_rows(points):
-    probs, truth, _ = points
-    rows = np.random.default_rng(0).permutation(300)[:200]
-    halves = np.arange(300) % 2
-    some = nacp.calibrate(probs, None, clean=(rows, truth[rows]), alpha=0.3, groups=halves, small="all")
-    for half in (0, 1):
-        mine = rows[halves[rows] == half]
-        alone = nacp.calibrate(
-            probs[mine], None, clean=truth[mine], alpha=0.3, small="all", groups=[0] * len(mine)
-        )
-        assert some.groups[half].n == len(mine)
-        assert some.thresholds[half] == alone.thresholds[0]
-
-
-def test_with_checked_labels_each_group_has_its_own(points):
-    probs, truth, noisy = points
-    groups = np.arange(len(noisy)) % 2
-    checked = np.arange(0, 240, dtype=np.int64)
-    known = {"alpha": 0.2, "guarantee": "expected"}
-    cal = nacp.calibrate(probs, noisy, clean=(checked, truth[checked]), groups=groups, **known)
-    for name in (0, 1):
-        mine = checked[checked % 2 == name]
-        scores = np.sort(1 - probs[mine, truth[mine]].astype(np.float64))
-        assert cal.groups[name].threshold == scores[int(np.ceil(0.8 * 121)) - 1]
-    with pytest.warns(nacp.NoValidThresholdWarning, match="none of its labels were checked"):
-        nacp.calibrate(
-            probs, noisy, clean=(checked[::2], truth[checked[::2]]), groups=groups, small="all", **known
-        )
-    assert f"from {len(noisy):,} labels of" in str(cal)
-    assert " ".join(str(cal).split()).count("240 of them checked. group checked threshold")
-    assert [row[1] for row in cal.table()] == ["120", "120"]
-    with pytest.raises(
-        nacp.InputError, match="clean cannot be used for groups of classes; calibrate with the"
-    ):
-        nacp.calibrate(probs, noisy, clean=(checked, truth[checked]), by="class")
-    mine = nacp.calibrate(probs[checked], truth[checked], noise=None, by="class", small="all")  # as it says
-    assert mine.noise is None
-    with pytest.raises(nacp.InputError, match="clean holds names such as 'cat'"):  # and not '3'
-        nacp.calibrate(probs, noisy, clean=([0, 1], [3, "cat"]))
-    with pytest.raises(nacp.InputError, match=r"0 \(1 checked label\).*of all labels there$"):
-        nacp.calibrate(probs, noisy, clean=([0, 1], truth[:2]), groups=groups)
-
-
 # The promises
 
 

@@ -10,15 +10,13 @@ from nacp.advice.group_diagnosis import GroupedDiagnosis
 from nacp.advice.planning import Plan, plan
 from nacp.advice.sensitivity import Sensitivity, sensitivity
 from nacp.advice.theorems import NoisyComparison, compare_with_noisy_cp, threshold_bracket
+from nacp.audit.choice import choose_audit
+from nacp.audit.plan import AuditPlan, AuditWarning
 from nacp.calibrate import NoValidThresholdWarning, calibrate, coverage_curve
 from nacp.calibration import Calibration
-from nacp.calibrator import Calibrator
-from nacp.checked import choose_audit
-from nacp.class_coverage import ClassCoverage, coverage_by_class
-from nacp.clustering import cluster_classes
 from nacp.contradicted import NoiseModelWarning
-from nacp.coverage import CoverageCurve, Tally
-from nacp.coverage.audit import AuditPlan, AuditWarning
+from nacp.coverage.curve import CoverageCurve
+from nacp.coverage.tally import Tally
 from nacp.errors import InputError
 from nacp.estimation import (
     NoiseEstimate,
@@ -28,7 +26,9 @@ from nacp.estimation import (
     noise_from_privacy,
 )
 from nacp.files import load
-from nacp.grouped import GroupedCalibration
+from nacp.groups.class_coverage import ClassCoverage, coverage_by_class
+from nacp.groups.clusters import cluster_classes
+from nacp.groups.result import GroupedCalibration
 from nacp.guarantees import (
     ACNL,
     CRCP,
@@ -40,9 +40,7 @@ from nacp.guarantees import (
     SplitConformal,
     Uncorrected,
 )
-from nacp.lazy import LazySets
 from nacp.metrics import Evaluation, evaluate
-from nacp.monitor import Monitor
 from nacp.noise import (
     AnnotatorNoise,
     GroupNoise,
@@ -52,11 +50,13 @@ from nacp.noise import (
     RandomizedResponse,
     UniformNoise,
 )
-from nacp.online import OnlineCalibrator
-from nacp.points import Parts, RepeatedRowsWarning, TopRows, open_parts
+from nacp.points import RepeatedRowsWarning, TopRows
 from nacp.predictor import Predictor
 from nacp.scores import APS, HPS, RAPS, SAPS, Custom, Margin, Precomputed, Score, TopK
 from nacp.sets import PredictionSets
+from nacp.stream.calibrator import Calibrator
+from nacp.stream.monitor import Monitor
+from nacp.stream.online import OnlineCalibrator
 from nacp.verdict import Verdict, judge
 from nacp.versions import __version__, show_versions
 
@@ -106,7 +106,6 @@ __all__ = [
     "GroupedDiagnosis",
     "Guarantee",
     "InputError",
-    "LazySets",
     "LowRankNoise",
     "Margin",
     "MatrixNoise",
@@ -118,7 +117,6 @@ __all__ = [
     "NoiseModelWarning",
     "NoisyComparison",
     "OnlineCalibrator",
-    "Parts",
     "Plan",
     "Precomputed",
     "PredictionSets",
@@ -155,7 +153,6 @@ __all__ = [
     "noise_from_audit",
     "noise_from_model",
     "noise_from_privacy",
-    "open_parts",
     "plan",
     "sensitivity",
     "show_versions",

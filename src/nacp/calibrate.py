@@ -8,41 +8,44 @@ from typing import Any, Literal, overload
 import numpy as np
 from numpy.typing import ArrayLike
 
+from nacp.audit.calibration import calibrate_checked
+from nacp.audit.plan import AuditPlan
 from nacp.calibration import Calibration
-from nacp.checked import checked_calibrations, for_checked, guessing_noise, open_checked
 from nacp.checks import check_alphas, check_choice, check_count, check_flag
-from nacp.contradicted import warn_of
-from nacp.coverage import RULES, Rule, sample_of
-from nacp.coverage.audit import AuditPlan
-from nacp.coverage.audited import AuditedCoverage
-from nacp.errors import InputError, warn
-from nacp.grouped import GroupedCalibration
-from nacp.grouping import (
-    SMALL,
-    announced,
-    check_grouping,
-    checked_groups,
-    grouped_calibrations,
-    open_grouping,
-)
-from nacp.guarantees import Binomial, Guarantee, as_guarantee
+from nacp.coverage.curve import RULES, Rule
+from nacp.coverage.sample import Sample
+from nacp.coverage.tally import moments_of
+from nacp.errors import InputError
+from nacp.groups.calibration import SMALL, calibrate_groups
+from nacp.groups.grouping import open_grouping
+from nacp.groups.result import GroupedCalibration
+from nacp.guarantees import Guarantee, as_guarantee
+from nacp.marginal import Counted, calibrations, count_lazy, seen
 from nacp.marginal import NoValidThresholdWarning as NoValidThresholdWarning
-from nacp.marginal import calibrations as calibrations
 from nacp.marginal import coverage_curve as coverage_curve
+from nacp.marginal import warn_of_obstacles as warn_of_obstacles
 from nacp.noise import (
     UNSAID,
     AnnotatorNoise,
     Noise,
     NoiseLike,
+    UniformFamily,
     Unsaid,
     as_noise,
     basis_of,
     noise_for,
 )
-from nacp.points import check_aligned, check_classes, check_given, column_names, warn_of_repeats
-from nacp.points.lazy import in_memory, open_given, open_more
+from nacp.points import (
+    check_aligned,
+    check_classes,
+    check_given,
+    column_names,
+    open_rows,
+    warn_of_repeats,
+)
+from nacp.points.lazy import in_memory, is_lazy, open_lazy
+from nacp.scores import Score, as_score
 from nacp.scores import ScoreLike as ScoreLike
-from nacp.scores import as_score
 
 
 @overload
@@ -180,7 +183,8 @@ def calibrate(
     clean : array of shape (n,) or pair (rows, labels), optional
         True labels of points that were picked at random and checked: -1, NaN, None or masked where a label
         was not checked, "?" where it was and could not be decided, which counts as a miss. With them nothing
-        is assumed about the noise. For "pac", "expected" and "none".
+        is assumed about the noise. For "pac", "expected" and "none". Of a dask array only the checked rows
+        and labels are used.
     audit : AuditPlan, optional
         If the checked points were not picked at random but by `choose_audit`: its plan.
     alpha : float or sequence of float, default=0.1
@@ -282,97 +286,71 @@ def calibrate(
     check_aligned(groups, probs)
     check_aligned(groups, labels, "labels")
     if clean is not None:
-        if groups is not None:
-            in_memory("probs", probs, "with groups and checked labels")
-        guarantee = for_checked(guarantee, delta, crossing, unlabelled, audit, score)
-        rows, numbers, names, dealt = open_checked(probs, labels, clean, seed, audit, there=True, **options)
-        sample = sample_of(rows, numbers, score, held=np.append(dealt.rows, dealt.pilot))
-        warn_of_repeats(rows)
-        given = rows.n if dealt.given is None else dealt.given[0]
-        grouping = open_grouping(groups, by, given, rows.k, names)
-        if grouping is not None:
-            return announced(
-                checked_groups(
-                    sample, dealt, guarantee, noise, alphas, seed, grouping, simultaneous=simultaneous,
-                    small=small, classes=names, normalize=normalize,
-                ),
-                alpha,
-            )  # fmt: skip
-        guessed = guessing_noise(sample, noise, dealt.pilot)
-        coverage = AuditedCoverage(sample, dealt, guessed.matrix(sample.k))
-        found = checked_calibrations(coverage, guarantee, alphas, seed, classes=names, normalize=normalize)
-    elif audit is not None:
+        return calibrate_checked(
+            probs, labels, clean, audit, noise, alpha, score, guarantee, delta, crossing, unlabelled, seed,
+            groups=groups, by=by, simultaneous=simultaneous, small=small, **options,
+        )  # fmt: skip
+    if audit is not None:
         raise InputError("audit", "is of use with checked labels only", remedy="pass these as clean=")
-    elif isinstance(noise, Unsaid):
+    if isinstance(noise, Unsaid):
         raise noise_is_missing()
-    else:
-        model = as_noise(noise)
-        guarantee = as_guarantee(default_guarantee(model) if guarantee is None else guarantee, delta)
-        guarantee.check_applies(model, crossing)
-        if unlabelled is not None and not isinstance(guarantee, Binomial):
-            raise InputError(
-                "unlabelled", f'is of use to guarantee "binomial" only, and guarantee is {guarantee!r}'
-            )
-        rows = open_given(probs, labels, later=True, **options)
-        names = check_classes(classes, rows.k)
-        numbers = check_given(labels, rows.n, rows.k, names)
-        guarantee.check_several(several=numbers.ndim == 2)
-        basis = basis_of(noise)
-        noise = informative_noise(noise, rows.n, rows.k)
-        extra = None if unlabelled is None else open_more(rows, unlabelled, **options)
-        parts = None
-        if isinstance(noise, AnnotatorNoise) and numbers.ndim == 2:
-            numbers, parts = noise.spread(numbers)
-        grouping = open_grouping(groups, by, rows.n, rows.k, names)
-        if grouping is not None:
-            check_grouping(grouping, guarantee, noise, numbers, simultaneous, extra)
-        sample = sample_of(rows, numbers, score, extra, parts)
-        if grouping is not None:
-            rows.check()
-            warn_of_repeats(rows)
-            by_group = grouped_calibrations(
-                sample,
-                guarantee,
-                noise,
-                alphas,
-                crossing,
-                seed,
-                grouping,
-                simultaneous=simultaneous,
-                small=small,
-                classes=names,
-                normalize=normalize,
-                noise_basis=basis,
-            )
-            return announced(by_group, alpha)
-        found = sample.ask(
-            calibrations(
-                sample,
-                guarantee,
-                noise,
-                alphas,
-                crossing,
-                seed,
-                classes=names,
-                normalize=normalize,
-                basis=basis,
-            )
+    lazy = is_lazy(probs)
+    chosen = chosen_guarantee(guarantee, delta, as_noise(noise), again=not lazy)
+    chosen.check_applies(as_noise(noise), crossing)
+    if unlabelled is not None and not chosen.takes_unlabelled:
+        raise InputError(
+            "unlabelled", f'is of use to guarantee "binomial" only, and guarantee is {chosen!r}'
         )
-        rows.check()
-        warn_of_repeats(rows)
+    if lazy and (groups is not None or by is not None):
+        in_memory("probs", probs, "with groups")
+    known = {"normalize": normalize, "noise_basis": basis_of(noise)}
+    if lazy:
+        found = _calibrate_lazy(
+            probs, labels, noise, alphas, score, chosen, crossing, unlabelled, options, known
+        )
+        warn_of_obstacles(found)
+        return found[0] if np.ndim(alpha) == 0 else found
+    rows = open_rows(probs, **options)
+    names = check_classes(classes, rows.k)
+    numbers = check_given(labels, rows.n, rows.k, names)
+    chosen.check_several(several=numbers.ndim == 2)
+    model = informative_noise(noise, rows.n, rows.k)
+    parts = None
+    if isinstance(model, AnnotatorNoise) and numbers.ndim == 2:
+        numbers, parts = model.spread(numbers)
+    grouping = open_grouping(groups, by, rows.n, rows.k, names)
+    sample = Sample.of(rows, numbers, score, parts)
+    warn_of_repeats(rows)
+    known = known | {"classes": names} | seen(sample)
+    if grouping is not None:
+        return calibrate_groups(
+            sample, grouping, chosen, model, alpha, alphas, crossing, seed, simultaneous=simultaneous,
+            small=small, unlabelled=unlabelled, **known,
+        )  # fmt: skip
+    more = None
+    if unlabelled is not None:
+        extra = open_rows(unlabelled, **options, k=rows.k, name="unlabelled")
+        more = *moments_of(extra, score.spec), extra.n
+    counted = Counted.of(sample, model, squares=chosen.needs_squares, more=more)
+    found = calibrations(counted, chosen, model, alphas, crossing, sample, seed, **known)
     warn_of_obstacles(found)
     return found[0] if np.ndim(alpha) == 0 else found
 
 
-def warn_of_obstacles(found: Sequence[Calibration]) -> None:
-    """Warn where no threshold keeps a promise, and of what speaks against the noise model."""
-    for cal in found:
-        if cal.obstacle is not None:
-            warn(
-                f"no threshold keeps the promise, so the sets hold all {cal.k:,} classes: {cal.obstacle}",
-                NoValidThresholdWarning,
-            )
-    warn_of(found[0].warnings)
+def _calibrate_lazy(
+    probs: Any, labels: Any, noise: NoiseLike, alphas: list[float], score: Score, guarantee: Guarantee,
+    crossing: Rule, unlabelled: Any, options: dict[str, Any], known: dict[str, Any],
+) -> list[Calibration]:  # fmt: skip
+    """Calibrate with a dask array: count its chunks where they are, and add up what was counted."""
+    if unlabelled is not None:
+        raise InputError("unlabelled", "cannot be used with a dask array", remedy="leave it out")
+    rows = open_lazy(probs, **options)
+    model, names = informative_noise(noise, rows.n, rows.k), check_classes(options["classes"], rows.k)
+    counted, widths, several = count_lazy(rows, labels, model, score, names, guarantee.needs_squares)
+    guarantee.check_several(several=several is not None)
+    known = known | {"classes": names, "widths": widths, "several": several}
+    known["from_logits"] = options["from_logits"]
+    return calibrations(counted, guarantee, model, alphas, crossing, **known)
 
 
 def noise_is_missing() -> InputError:
@@ -384,15 +362,31 @@ def noise_is_missing() -> InputError:
     )
 
 
-def default_guarantee(noise: Noise | None) -> str:
-    """Return the guarantee that is meant where none is named."""
-    return "split" if noise is None else "pac"
+def chosen_guarantee(
+    guarantee: str | Guarantee | None, delta: float | None, noise: Noise | None, *, again: bool = True
+) -> Guarantee:
+    """Return the guarantee that is meant: as named, or by default the tightest one that can be found.
+
+    `again` says whether the points can be looked at again, in a random order.
+    """
+    if guarantee is None:
+        guarantee = "split" if noise is None else "pac" if again else "expected"
+        if not again and isinstance(noise, UniformFamily):
+            guarantee = "binomial"
+    found = as_guarantee(guarantee, delta)
+    if found.needs_points and not again:
+        raise InputError(
+            "guarantee",
+            f'"{found.name}" looks at the points in a random order, which a stream or a dask array has not',
+            remedy='use "binomial" or "nacp" (uniform noise), or "expected", "acnl", "crcp" or "none"',
+        )
+    return found
 
 
 def informative_noise(noise: NoiseLike, n: int, k: int) -> Noise | None:
     """Return the noise model for k classes; refuse one under which n labels say nothing."""
-    noise = noise_for(noise, k)
-    refusal = None if noise is None else noise.informative(n, k)
+    model = noise_for(noise, k)
+    refusal = None if model is None else model.informative(n, k)
     if refusal is not None:
         raise refusal
-    return noise
+    return model

@@ -5,27 +5,26 @@ from __future__ import annotations
 import math
 import os
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any, overload
+from functools import partial
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from nacp import engine
-from nacp._types import Ints
-from nacp.coverage import CoverageCurve, Rule, Tally
-from nacp.engine import Scratch
+from nacp._types import Array, Ints
+from nacp.coverage.curve import CoverageCurve, Curve, Rule, inverse_of
+from nacp.coverage.tally import Tally, Weights
+from nacp.engine import Spec
 from nacp.errors import InputError
 from nacp.guarantees import Guarantee
-from nacp.lazy import LazySets
 from nacp.noise import Noise, NoiseBasis
 from nacp.points import Rows, Widths, open_rows
-from nacp.points.arrays import row_slices
-from nacp.points.lazy import DaskArray, is_lazy
+from nacp.points.lazy import is_lazy, open_lazy
 from nacp.points.tensors import as_given, empty_mask
 from nacp.scores import Score
-from nacp.sets import GatheredSets, PredictionSets
+from nacp.sets import PredictionSets, gathered
 from nacp.stats.bounds import floor
-from nacp.tuning import tuning
 from nacp.wrapping import counted, wrapped
 
 if TYPE_CHECKING:
@@ -74,8 +73,6 @@ class Calibration:
     widths : Widths or None
         How wide the numbers were: `predict_set` rounds wider ones alike, and refuses narrower ones. None in
         files from before this was kept.
-    in_order : bool
-        Whether the bets of "pac" were placed in the order in which the points came, as a `Calibrator` does.
     alphas : int
         How many alphas were calibrated at once. The promise holds for each of them by itself; `assumptions`
         says so.
@@ -83,6 +80,8 @@ class Calibration:
         What the labels say against the noise model: empty if they do not contradict it.
     tally : Tally or None
         What was counted: the curve comes from it. A calibration from a file has none.
+    tally_noise : Noise or None
+        The noise model that the curve is under: the end of an interval that the threshold comes from.
 
     Examples
     --------
@@ -126,10 +125,10 @@ class Calibration:
     noise_basis: NoiseBasis | None = None
     several: int | None = None
     widths: Widths | None = None
-    in_order: bool = False
     alphas: int = field(default=1, compare=False)
     warnings: tuple[str, ...] = ()
     tally: Tally | None = field(default=None, repr=False, compare=False)
+    tally_noise: Noise | None = field(default=None, repr=False, compare=False)
 
     @property
     def threshold(self) -> float:
@@ -167,10 +166,6 @@ class Calibration:
             independent = "" if self.noise.doubt.radius else ", independent of the input given the true class"
             each = "" if self.several is None else ", for each label of a point, whatever its others are"
             said.append(f"{self.noise.describe(self.k)}{independent}{each}")
-        if self.in_order:
-            said.append(
-                "the order in which the points came does not depend on what they and their labels are"
-            )
         if self.noise_basis is not None:
             said.append(self.noise_basis.assumption)
         if self.alphas > 1 and self.guarantee.delta is not None:
@@ -200,11 +195,10 @@ class Calibration:
 
     @property
     def curve(self) -> CoverageCurve:
-        """The coverage estimates at the edges of the cells that hold scores; from the tally.
+        """The coverage estimates at the points of the grid where scores lie; from the tally.
 
-        That of the true labels is cut off at 0 and 1, as `estimate` is. Of many points they are counted up to
-        the coverage half-way between 1 - alpha and 1, or further. `coverage_curve` has them at any threshold,
-        as they come out, from the calibration points.
+        That of the true labels is cut off at 0 and 1, as `estimate` is. `coverage_curve` has them at any
+        threshold, as they come out, from the calibration points.
         """
         if self.checked is not None:
             raise InputError("clean", "was given: an estimate from checked labels has no curve")
@@ -214,7 +208,10 @@ class Calibration:
                 "is not kept in a file, so a calibration that was loaded has no curve",
                 remedy="nacp.coverage_curve(probs, labels, ...) computes it",
             )
-        return self.tally.curve(self.score.offset).cut()
+        several = self.several is not None
+        weights = Weights(inverse_of(self.tally_noise, self.k, several), several)
+        curve = Curve(self.tally, self.score.spec, weights, self.tally_noise)
+        return curve.public(self.score.offset).cut()
 
     def diagnose(
         self,
@@ -233,11 +230,9 @@ class Calibration:
             self, probs, labels, clean=clean, audit_probs=audit_probs, audit_labels=audit_labels, level=level
         )
 
-    def open_rows(
-        self, probs: ArrayLike, name: str = "probs", least: int = 1, start: int = 0, later: bool = False
-    ) -> Rows:
+    def open_rows(self, probs: ArrayLike, name: str = "probs", least: int = 1, start: int = 0) -> Rows:
         """Check rows that are to be seen as the calibration points were."""
-        return open_rows(probs, name=name, least=least, start=start, later=later, **self.row_options)
+        return open_rows(probs, name=name, least=least, start=start, **self.row_options)
 
     @property
     def row_options(self) -> dict[str, Any]:
@@ -247,18 +242,15 @@ class Calibration:
             "probabilities": self.score.takes_probabilities, "classes": self.classes, "widths": self.widths,
         }  # fmt: skip
 
-    @overload
-    def predict_set(self, probs: ArrayLike, *, allow_empty: bool = True) -> PredictionSets: ...
-    @overload
-    def predict_set(self, probs: DaskArray, *, allow_empty: bool = True) -> LazySets: ...
-    def predict_set(self, probs: Any, *, allow_empty: bool = True) -> PredictionSets | LazySets:
+    def predict_set(self, probs: Any, *, allow_empty: bool = True) -> PredictionSets:
         """Return the prediction sets of new inputs.
 
         Parameters
         ----------
         probs : array of shape (m, k) or TopRows
             Class probabilities (logits, if the calibration was made from these), from the same classifier,
-            and as wide as those that calibrated: wider ones are rounded, and narrower ones refused.
+            and as wide as those that calibrated: wider ones are rounded, and narrower ones refused. Sets of a
+            dask array are made chunk by chunk where the chunks are, and come back together.
         allow_empty : bool, default=True
             ``False`` puts the most probable label into every set that would be empty, and with it those that
             are just as probable (of scores of one's own: those with the lowest score); coverage can only
@@ -267,26 +259,19 @@ class Calibration:
         Returns
         -------
         PredictionSets
-            Of a dask array `LazySets`, which are made chunk by chunk when they are asked for.
         """
         if is_lazy(probs):
-            return self._lazy_sets(probs, allow_empty)
-        return self.sets_of(self.open_rows(probs, least=0, later=True), allow_empty=allow_empty)
+            rows = open_lazy(probs, least=0, **self.row_options)
+            parts = rows.map(partial(_parts, self.score.spec, self.native_threshold, allow_empty))
+            return self._gathered([part for chunk in parts for part in chunk])
+        return self.sets_of(self.open_rows(probs, least=0), allow_empty=allow_empty)
 
-    def _lazy_sets(self, probs: Any, allow_empty: bool) -> LazySets:
-        # What was counted when it was made is of no use to those who make sets.
-        return LazySets(replace(self, tally=None), probs, allow_empty)
+    def sets_of(self, rows: Rows, *, allow_empty: bool = True) -> PredictionSets:
+        """Return the prediction sets of rows that have been checked."""
+        return self._gathered(_parts(self.score.spec, self.native_threshold, allow_empty, rows))
 
-    def sets_of(self, rows: Rows, *, places: Ints | None = None, allow_empty: bool = True) -> PredictionSets:
-        """Return the prediction sets of rows that have been checked; groups of rows play no part."""
-        spec, scratch, sets = self.score.spec, Scratch(), GatheredSets(rows.n)
-        larger = tuning().memory_blocks if rows.as_they_lie else 1
-        for where in row_slices(rows.n, rows.k, larger * rows.at_once):
-            block = rows.block(where, spec, scratch)
-            rows.refuse_undecided(block, where.start, self.native_threshold)
-            sets.add(*engine.sets(block, self.native_threshold, allow_empty=allow_empty))
-            block.confirm()
-        return sets.found(k=self.k, classes=self.classes, alpha=self.alpha)
+    def _gathered(self, parts: list[tuple[Ints, Array]]) -> PredictionSets:
+        return gathered(parts, k=self.k, classes=self.classes, alpha=self.alpha)
 
     def predict_mask(self, probs: Any, *, allow_empty: bool = True) -> Any:
         """Return the prediction sets of new inputs as a matrix of booleans, where the inputs lie.
@@ -310,15 +295,20 @@ class Calibration:
         [[1, 1, 0], [0, 0, 1]]
         """
         if is_lazy(probs):
-            return self._lazy_sets(probs, allow_empty).to_dask()
+            return probs.map_blocks(
+                partial(_mask, self.without_tally(), allow_empty), dtype=bool, meta=np.empty((0, 0), dtype=bool)
+            )
         rows = self.open_rows(probs, least=0)
         if not rows.on_device:
             return as_given(np.asarray(self.sets_of(rows, allow_empty=allow_empty)), probs)
-        mask = empty_mask(probs)
+        mask, spec = empty_mask(probs), self.score.spec
         for where in rows.slices():
-            block = engine.open_block(rows[where], self.score.spec)
-            mask[where] = engine.inside(block, self.native_threshold, allow_empty=allow_empty)
+            mask[where] = engine.inside(rows[where], spec, self.native_threshold, allow_empty)
         return mask
+
+    def without_tally(self) -> Calibration:
+        """Return the same without what was counted, to be sent elsewhere."""
+        return replace(self, tally=None)
 
     def predictor(self, *, allow_empty: bool = True) -> Predictor:
         """Return a function from the probabilities of one input to its set, for inputs that come one by one.
@@ -377,3 +367,13 @@ class Calibration:
         from nacp.show.html import calibration
 
         return calibration(self)
+
+
+def _parts(spec: Spec, threshold: float, allow_empty: bool, rows: Rows) -> list[tuple[Ints, Array]]:
+    """Return the sets of rows, block by block: their sizes, and their labels row after row."""
+    thresholds = np.array([[threshold]])
+    return list(rows.map(lambda values, where: engine.sets(values, spec, thresholds, allow_empty)))
+
+
+def _mask(calibration: Calibration, allow_empty: bool, values: Array) -> Array:
+    return np.asarray(calibration.predict_set(values, allow_empty=allow_empty))

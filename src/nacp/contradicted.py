@@ -5,10 +5,9 @@ from typing import Any
 
 import numpy as np
 
-from nacp.coverage import Sample, Talk
 from nacp.coverage.contradiction import LEVEL, Contradiction, contradiction
+from nacp.coverage.curve import Curve
 from nacp.errors import warn
-from nacp.guarantees import coverage_under
 from nacp.noise import MatrixNoise, Noise
 
 
@@ -31,19 +30,22 @@ class NoiseModelWarning(UserWarning):
     """
 
 
-def against(sample: Sample, noise: Noise | None, classes: tuple[Any, ...] | None) -> Talk[tuple[str, ...]]:
+def against(
+    curve: Curve, noise: Noise | None, offset: float, classes: tuple[Any, ...] | None
+) -> tuple[str, ...]:
     """Return what the labels say against a noise model: a sentence, or nothing.
 
-    Of an interval of rates the low end is asked about, as a smaller rate implies no more than a larger one.
+    The curve is under the low end of an interval of rates, as a smaller rate implies no more than a larger
+    one; `offset` is that of the score.
     """
     if noise is None:
         return ()
-    found = yield from contradiction(coverage_under(sample, noise.doubt.ends[0], noise.doubt.radius))
+    found = contradiction(curve)
     if found is None:
         return ()
     return (
-        f"the labels contradict {noise.describe(sample.k)}: under it the share of true labels "
-        f"{_where(found, sample.score.offset, classes)} is estimated at {found.share:.3f}, and no share is "
+        f"the labels contradict {noise.describe(curve.k)}: under it the share of true labels "
+        f"{_where(found, offset, classes)} is estimated at {found.share:.3f}, and no share is "
         f"negative (a right model is contradicted in this way at most once in {1 / LEVEL:,.0f} times). Do "
         f"not rely on the promise: coverage may be far lower. {_advice(noise)}, ask nacp diagnose, or "
         "check some labels and calibrate with these clean ones, which needs no noise model",

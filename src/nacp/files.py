@@ -14,9 +14,9 @@ import numpy as np
 from nacp._types import Array
 from nacp.calibration import Calibration
 from nacp.checks import check_choice, check_count, check_flag, check_fraction
-from nacp.coverage import RULES
+from nacp.coverage.curve import RULES
 from nacp.errors import InputError
-from nacp.grouped import GroupedCalibration
+from nacp.groups.result import GroupedCalibration
 from nacp.guarantees import GUARANTEES
 from nacp.noise import NOISES, Noise, NoiseBasis
 from nacp.points import Widths, check_classes
@@ -30,7 +30,7 @@ _FIELDS = (
     "alpha", "n", "k", "score", "noise", "guarantee", "crossing", "correction", "threshold",
     "native_threshold", "estimate", "deviation", "obstacle", "gap", "price_of_doubt", "note",
     "random_state", "classes", "normalize", "from_logits", "checked", "planned", "noise_basis", "several",
-    "widths", "in_order", "alphas", "warnings",
+    "widths", "alphas", "warnings",
 )  # fmt: skip
 # What groups do not have in common.
 _BY_GROUP = (
@@ -189,7 +189,7 @@ def calibration_of(document: dict[str, Any], score: Any, least: int = 1) -> Cali
         noise_basis=stored_basis(document.get("noise_basis")),
         widths=stored_widths(document.get("widths")),
         several=None if several is None else check_count("several", several, least),
-        in_order=check_flag("in_order", document.get("in_order", False)),
+
         alphas=check_count("alphas", document.get("alphas", 1), 1),
         random_state=check_count("random_state", document.get("random_state", 0)),
         classes=check_classes(document["classes"], k),

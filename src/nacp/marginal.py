@@ -1,82 +1,136 @@
-"""One threshold for all points: calibrations of a sample, and the estimates behind them."""
+"""One threshold for all points: calibrations from what was counted, and the estimates behind them."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import partial, reduce
+from operator import add
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
 
+from nacp import engine
+from nacp._types import Array, Floats, Ints
 from nacp.calibration import Calibration
-from nacp.contradicted import against
-from nacp.coverage import CoverageCurve, Rule, Sample, Talk
-from nacp.errors import InputError
-from nacp.guarantees import Found, Guarantee, coverage_under, find
-from nacp.noise import Noise, NoiseBasis, NoiseLike, noise_for
-from nacp.points import open_points
-from nacp.scores import ScoreLike, as_score
+from nacp.contradicted import against, warn_of
+from nacp.coverage.curve import CoverageCurve, Curve, Rule, inverse_of
+from nacp.coverage.sample import Sample
+from nacp.coverage.tally import Tally, Weights
+from nacp.engine import Spec
+from nacp.errors import InputError, warn
+from nacp.guarantees import Finding, Guarantee, find
+from nacp.noise import AnnotatorNoise, Noise, NoiseLike, noise_for
+from nacp.points import Rows, Widths, check_given, open_points
+from nacp.points.lazy import LazyRows, is_lazy
+from nacp.scores import Score, ScoreLike, as_score
 
 
 class NoValidThresholdWarning(UserWarning):
     """No threshold keeps the promise with this calibration set, so the sets hold all classes."""
 
 
+@dataclass(frozen=True, eq=False)
+class Counted:
+    """What was counted of points, under each noise model that is asked about: as stated, and at both ends.
+
+    Attributes
+    ----------
+    tallies, weights : dict
+        By noise model. Where pairs all weigh the same, one tally serves all models.
+    score : Score
+        How pairs were scored.
+    more : tuple, optional
+        Of further points without labels: see `nacp.coverage.curve.Curve`.
+    """
+
+    tallies: dict[Noise | None, Tally]
+    weights: dict[Noise | None, Weights]
+    score: Score
+    more: Any = None
+
+    @classmethod
+    def by(
+        cls, count: Callable[[Weights], Tally], noise: Noise | None, score: Score, k: int, several: bool,
+        more: Any = None,
+    ) -> Counted:  # fmt: skip
+        """Count with each kind of weights, by a function that does."""
+        weights = weights_under(noise, k, several)
+        tallies: dict[Noise | None, Tally] = {}
+        alike: Tally | None = None
+        for model, each in weights.items():
+            if each.constant is None:
+                tallies[model] = count(each)
+            else:
+                tallies[model] = alike = count(each) if alike is None else alike
+        return cls(tallies, weights, score, more)
+
+    @classmethod
+    def of(cls, sample: Sample, noise: Noise | None, *, squares: bool = False, more: Any = None) -> Counted:
+        """Count a sample."""
+
+        def count(weights: Weights) -> Tally:
+            return Tally.of(sample, weights, squares)
+
+        return cls.by(count, noise, sample.score, sample.k, sample.several, more)
+
+    def curve(self, model: Noise | None, radius: float = 0.0) -> Curve:
+        """Return the curve under a noise model whose matrix is known up to a radius."""
+        spec: Spec = self.score.spec
+        return Curve(self.tallies[model], spec, self.weights[model], model, radius, self.more)
+
+    def lowest(self, noise: Noise | None) -> Curve:
+        """Return the curve under the least noise that there may be."""
+        return self.curve(*lowest_end(noise))
+
+
+def lowest_end(noise: Noise | None) -> tuple[Noise | None, float]:
+    """Return the low end of an interval of rates, or the model itself, and the radius."""
+    return (None, 0.0) if noise is None else (noise.doubt.ends[0], noise.doubt.radius)
+
+
+def weights_under(noise: Noise | None, k: int, several: bool) -> dict[Noise | None, Weights]:
+    """Return the weights under a noise model and at the ends of its interval."""
+    models = [noise] if noise is None else [*noise.doubt.ends]
+    if len(models) > 1:
+        models.append(noise)
+    return {model: Weights(inverse_of(model, k, several), several) for model in models}
+
+
 def calibrations(
-    sample: Sample,
+    counted: Counted,
     guarantee: Guarantee,
     noise: Noise | None,
     alphas: Sequence[float],
     crossing: Rule,
-    seed: int,
-    *,
-    classes: tuple[Any, ...] | None,
-    normalize: bool,
-    basis: NoiseBasis | None = None,
-) -> Talk[list[Calibration]]:
-    """Return a calibration of a sample for each alpha; several guarantees may be found together."""
-    found = yield from find(guarantee, sample, noise, alphas, crossing, seed)
-    said = yield from against(sample, noise, classes)
-    results = []
-    for alpha, each in zip(alphas, found, strict=True):
-        tally = yield from each.coverage.tally()
-        results.append(
-            calibration_of(
-                sample,
-                guarantee,
-                noise,
-                alpha,
-                crossing,
-                each,
-                random_state=seed,
-                classes=classes,
-                normalize=normalize,
-                noise_basis=basis,
-                alphas=len(alphas),
-                warnings=said,
-                tally=tally,
-            )
+    sample: Sample | None = None,
+    seed: int = 0,
+    **known: Any,
+) -> list[Calibration]:
+    """Return a calibration for each alpha; `known` are further fields.
+
+    `sample` are the points that were counted, for a guarantee that looks at them again.
+    """
+    found = find(guarantee, counted.curve, noise, alphas, crossing, sample, seed)
+    said = against(counted.lowest(noise), noise, counted.score.offset, known.get("classes"))
+    known = {"random_state": seed, "alphas": len(alphas), "warnings": said} | known
+    return [
+        calibration_of(
+            guarantee, noise, alpha, crossing, each.finding, n=each.curve.n, k=each.curve.k,
+            score=counted.score, tally=each.curve.tally, tally_noise=each.curve.noise,
+            price_of_doubt=each.price_of_doubt, **known,
         )
-    return results
+        for alpha, each in zip(alphas, found, strict=True)
+    ]  # fmt: skip
 
 
 def calibration_of(
-    sample: Sample,
-    guarantee: Guarantee,
-    noise: Noise | None,
-    alpha: float,
-    crossing: Rule,
-    found: Found,
-    n: int | None = None,
-    **known: Any,
+    guarantee: Guarantee, noise: Noise | None, alpha: float, crossing: Rule, finding: Finding, **known: Any
 ) -> Calibration:
-    """Return what was found for one alpha as a calibration, by n points; `known` are further fields."""
-    finding, _, price = found
+    """Return what was found for one alpha as a calibration; `known` are further fields."""
     return Calibration(
         alpha=alpha,
-        n=sample.n if n is None else n,
-        k=sample.k,
-        score=sample.score,
         noise=noise,
         guarantee=guarantee,
         crossing=crossing,
@@ -85,15 +139,70 @@ def calibration_of(
         estimate=min(max(finding.estimate, 0.0), 1.0),
         obstacle=finding.obstacle,
         gap=finding.gap,
-        price_of_doubt=price,
         note=finding.note,
         deviation=finding.deviation,
-        widths=sample.widths,
-        from_logits=sample.from_logits,
-        several=sample.several,
-        in_order=sample.in_order,
         **known,
     )
+
+
+def warn_of_obstacles(found: Sequence[Calibration]) -> None:
+    """Warn where no threshold keeps a promise, and of what speaks against the noise model."""
+    for cal in found:
+        if cal.obstacle is not None:
+            warn(
+                f"no threshold keeps the promise, so the sets hold all {cal.k:,} classes: {cal.obstacle}",
+                NoValidThresholdWarning,
+            )
+    warn_of(found[0].warnings)
+
+
+class Chunk(NamedTuple):
+    """What was counted of a chunk of a dask array, or of several."""
+
+    tallies: list[Tally]
+    widths: Widths
+    several: int | None
+
+    def __add__(self, other: Chunk) -> Chunk:
+        tallies = [a + b for a, b in zip(self.tallies, other.tallies, strict=True)]
+        several = None if self.several is None else self.several + (other.several or 0)
+        return Chunk(tallies, max(self.widths, other.widths, key=lambda each: int(each.least[5:])), several)
+
+
+def count_lazy(
+    rows: LazyRows, labels: Any, noise: Noise | None, score: Score, classes: Any, squares: bool
+) -> tuple[Counted, Widths, int | None]:
+    """Count a dask array, chunk by chunk; return that, its widths, and how many labels if points have several."""
+    given = labels if is_lazy(labels) else check_given(labels, rows.n, rows.k, classes)
+    names = classes if is_lazy(labels) else None
+    found = rows.map(partial(_chunk, noise, score, names, squares), given, join=_sum)
+    weights = weights_under(noise, rows.k, found.several is not None)
+    tallies = dict(zip(weights, found.tallies, strict=True))
+    return Counted(tallies, weights, score), found.widths, found.several
+
+
+def _chunk(
+    noise: Noise | None, score: Score, classes: Any, squares: bool, rows: Rows, labels: Any
+) -> Chunk:
+    numbers, parts = check_given(labels, rows.n, rows.k, classes), None
+    if isinstance(noise, AnnotatorNoise) and numbers.ndim == 2:
+        numbers, parts = noise.spread(numbers)
+    sample = Sample.of(rows, numbers, score, parts)
+    counted = Counted.of(sample, noise, squares=squares)
+    return Chunk([*counted.tallies.values()], rows.widths_of_all(), sample.given if sample.several else None)
+
+
+def _sum(chunks: list[Chunk]) -> Chunk:
+    return reduce(add, chunks)
+
+
+def seen(sample: Sample) -> dict[str, Any]:
+    """Return the fields of a calibration that say how points were seen."""
+    return {
+        "widths": sample.rows.widths,
+        "from_logits": sample.rows.logits,
+        "several": sample.given if sample.several else None,
+    }
 
 
 def coverage_curve(
@@ -137,10 +246,9 @@ def coverage_curve(
         probs, labels, probabilities=score.takes_probabilities, normalize=normalize, from_logits=from_logits,
         classes=classes,
     )  # fmt: skip
-    sample = Sample(rows, numbers, score)
-    coverage = coverage_under(sample, noise_for(noise, rows.k))
+    sample = Sample.of(rows, numbers, score)
+    spec = score.spec
     if thresholds is None:
-        sample.ask(coverage.tally())  # for the scores of the labels
         native = np.unique(sample.label_scores)
     else:
         wanted = np.asarray(thresholds, dtype=np.float64)
@@ -149,4 +257,30 @@ def coverage_curve(
                 "thresholds", "must be one or more numbers in one dimension", found=repr(thresholds)
             )
         native = score.to_native(np.sort(wanted))
-    return CoverageCurve(native + score.offset, *sample.ask(coverage.at(native)))
+    return exact_curve(sample, noise_for(noise, rows.k), native)
+
+
+def exact_curve(sample: Sample, noise: Noise | None, thresholds: Floats) -> CoverageCurve:
+    """Return the estimates at native thresholds that need not be on the grid."""
+    weights = Weights(inverse_of(noise, sample.k), points=max(sample.n, 2))
+    number = len(thresholds)
+    spec = sample.score.spec
+
+    def counted(values: Array, where: slice | Ints) -> Ints:
+        places = np.searchsorted(thresholds, engine.scores(values, spec))
+        pairs = np.bincount(places.reshape(-1), minlength=number + 1)
+        which, table = weights.of(sample.labels[where], sample.parts[where])
+        if table is None:
+            return np.stack([pairs, pairs])
+        weighed = np.zeros(number + 1, dtype=np.int64)
+        np.add.at(weighed, places, table[which])
+        return np.stack([pairs, weighed])
+
+    pairs, weighed = np.cumsum(sum(sample.rows.map(counted)), axis=1)[:, :number]
+    scale = weights.unit if weights.constant is None else weights.constant
+    places = np.searchsorted(thresholds, sample.label_scores[:, 0])
+    own = np.bincount(places, weights.own[sample.labels[:, 0]], number + 1).cumsum()[:number]
+    hits = np.bincount(places, minlength=number + 1).cumsum()[:number]
+    clean = (own + weighed * scale) / sample.n
+    random = pairs / (sample.n * sample.k)
+    return CoverageCurve(thresholds + sample.score.offset, hits / sample.n, random, clean)

@@ -12,9 +12,8 @@ from numpy.typing import ArrayLike
 
 from nacp._types import Array, Bools, Ints
 from nacp.checks import check_fraction
-from nacp.class_coverage import TAIL, ClassCoverage, class_coverage
+from nacp.groups.class_coverage import TAIL, ClassCoverage, class_coverage
 from nacp.errors import InputError
-from nacp.lazy import LazySets
 from nacp.points import check_aligned, check_class_groups, check_labels, check_row_groups
 from nacp.sets import PredictionSets, counts_of, set_counts
 from nacp.stats.intervals import exact_share
@@ -128,7 +127,7 @@ class Evaluation:
 
 
 def evaluate(
-    sets: PredictionSets | LazySets,
+    sets: PredictionSets,
     labels: ArrayLike,
     *,
     alpha: float | None = None,
@@ -138,8 +137,8 @@ def evaluate(
 
     Parameters
     ----------
-    sets : PredictionSets or LazySets
-        The sets of n test points. Lazy ones are made and counted chunk by chunk.
+    sets : PredictionSets
+        The sets of n test points.
     labels : array of shape (n,)
         Their true labels: numbers, or names if the sets have class names.
     alpha : float, optional
@@ -166,19 +165,18 @@ def evaluate(
     south    1.0000  0.0250 to 1.0000       1
     Each interval is for its group alone.
     """
-    if not isinstance(sets, PredictionSets | LazySets):
+    if not isinstance(sets, PredictionSets):
         raise InputError("sets", "must be PredictionSets, as from predict_set", found=type(sets).__name__)
     numbers = check_labels(labels, len(sets), sets.k, sets.classes)
     level = sets.alpha if alpha is None else check_fraction("alpha", alpha)
     if len(sets) == 0:
         raise InputError("sets", "is empty: there is nothing to evaluate")
     if groups is None:
-        counts = sets.counted(labels, numbers) if isinstance(sets, LazySets) else set_counts(sets, numbers)
+        counts = set_counts(sets, numbers)
         return _summary(counts, level)
     check_aligned(groups, labels, "labels")
     grouping = groups_of_points(groups, numbers, sets.k, sets.classes)
-    here = sets.compute() if isinstance(sets, LazySets) else sets
-    return summarize(here.contains(labels), here.sizes, numbers, level, grouping)
+    return summarize(sets.contains(labels), sets.sizes, numbers, level, grouping)
 
 
 def groups_of_points(

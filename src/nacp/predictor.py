@@ -49,7 +49,7 @@ class Predictor:
             )  # fmt: skip
         cal = self._calibration = calibration
         self._allow_empty = allow_empty
-        self._spec, self._threshold = cal.score.spec, np.array([cal.native_threshold])
+        self._spec, self._threshold = cal.score.spec, np.array([[cal.native_threshold]])
         plain = cal.score.takes_probabilities and not cal.normalize and not cal.from_logits
         self._dtype = np.dtype(cal.widths.given) if plain and cal.widths is not None else None
         self._shape = (cal.k,)
@@ -74,13 +74,12 @@ class Predictor:
             and probs.dtype == self._dtype
             and probs.shape == self._shape
         ):
-            found = engine.set_of_row(
-                probs, self._spec, self._threshold, SUM_TOLERANCE, allow_empty=self._allow_empty
-            )
-            if found is not None:
+            row: Any = probs[None]
+            if engine.check(row, SUM_TOLERANCE):
+                labels = engine.sets(row, self._spec, self._threshold, self._allow_empty)[1].tolist()
                 names = self._calibration.classes
-                return found if names is None else [names[number] for number in found]
-        row: Any = [probs]
+                return labels if names is None else [names[number] for number in labels]
+        row = [probs]
         if hasattr(probs, "to_frame"):  # of a table, with the names of its columns
             row = probs.to_frame().T
         elif hasattr(probs, "shape"):

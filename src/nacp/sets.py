@@ -17,34 +17,6 @@ from nacp.points import check_labels
 _SHOWN_ROWS, _SHOWN_LABELS = 5, 10
 
 
-class GatheredSets:
-    """Sets that are found some rows at a time, of so many rows in all.
-
-    Room for the labels is taken by what the first rows had: where it suffices, they are written once.
-    """
-
-    def __init__(self, rows: int) -> None:
-        self._rows, self._sizes = rows, [np.zeros(1, dtype=np.int64)]
-        self._seen = self._used = 0
-        self._labels: Array = np.empty(0, dtype=np.int32)
-
-    def add(self, sizes: Ints, labels: Array) -> None:
-        """Add the sets of the next rows: how many labels each has, and these row after row."""
-        self._sizes.append(sizes)
-        self._seen += len(sizes)
-        stop = self._used + len(labels)
-        if stop > len(self._labels):
-            room = np.empty(stop * self._rows // max(self._seen, 1) * 9 // 8 + 1, dtype=np.int32)
-            room[: self._used] = self._labels[: self._used]
-            self._labels = room
-        self._labels[self._used : stop] = labels
-        self._used = stop
-
-    def found(self, **known: Any) -> PredictionSets:
-        """Return them; what is known are further arguments of `PredictionSets`."""
-        return PredictionSets(np.cumsum(np.concatenate(self._sizes)), self._labels[: self._used], **known)
-
-
 class PredictionSets:
     """One set of labels per row.
 
@@ -215,3 +187,10 @@ def counts_of(covered: Bools, sizes: Ints, labels: Ints, k: int) -> Ints:
             for each in (sizes, labels)
         ]
     )
+
+
+def gathered(parts: list[tuple[Ints, Array]], **known: Any) -> PredictionSets:
+    """Return sets that were found block by block, from their sizes and their labels row after row."""
+    sizes = [np.zeros(1, dtype=np.int64), *(sizes for sizes, _ in parts)]
+    labels = [np.empty(0, dtype=np.int32), *(labels for _, labels in parts)]
+    return PredictionSets(np.cumsum(np.concatenate(sizes)), np.concatenate(labels), **known)

@@ -21,9 +21,9 @@ from nacp._types import Array
 from nacp.calibrate import ScoreLike, calibrate
 from nacp.calibration import Calibration
 from nacp.checks import check_fraction
-from nacp.coverage import Rule
+from nacp.coverage.curve import Rule
 from nacp.errors import InputError
-from nacp.grouped import GroupedCalibration
+from nacp.groups.result import GroupedCalibration
 from nacp.guarantees import Guarantee
 from nacp.noise import UNSAID, NoiseLike
 from nacp.points import check_aligned

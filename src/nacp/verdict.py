@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 
 from nacp.calibration import Calibration
-from nacp.class_coverage import TAIL
+from nacp.groups.class_coverage import TAIL
 from nacp.errors import InputError
-from nacp.grouped import GroupedCalibration, listed
+from nacp.groups.result import GroupedCalibration, listed
 from nacp.guarantees import Problem
 from nacp.guarantees.base import percent
 from nacp.metrics import Evaluation
@@ -182,7 +182,7 @@ def _variance(calibration: Calibration) -> float:
     points = max(calibration.checked or calibration.n, 1)
     counts = np.full(calibration.k, points / calibration.k)
     problem = Problem(calibration.alpha, points, calibration.noise, inverse, counts)
-    return problem.small_set_deviation**2 / points
+    return problem.deviation**2 / points
 
 
 def _judged(calibration: Calibration, coverage: float, n: int, tail: float, variance: float) -> Verdict:

@@ -14,11 +14,12 @@ from numpy.typing import ArrayLike
 
 from nacp._types import Floats
 from nacp.advice.compared import ALONE, CHECKED
+from nacp.audit.calibration import open_checked
+from nacp.audit.choice import chosen_share, guessing_noise
+from nacp.audit.plan import Audit
+from nacp.audit.strata import CHOSEN_CUT, CheckedSample
 from nacp.calibrate import ScoreLike
-from nacp.checked import chosen_share, guessing_noise, open_checked
-from nacp.coverage import Sample
-from nacp.coverage.audit import Audit
-from nacp.coverage.audited import CHOSEN_CUT, AuditedCoverage
+from nacp.coverage.sample import Sample
 from nacp.errors import InputError
 from nacp.guarantees import PAC, Expected, Guarantee
 from nacp.noise import NoiseLike, Unsaid
@@ -172,15 +173,15 @@ def informed_by_pilot(
     else:
         rows, numbers, _, audit = open_checked(probs, labels, clean, 0, **options)
     check_pilot(rows, k)
-    sample = Sample(rows, numbers, score)
+    sample = Sample.of(rows, numbers, score)
     few = audit.pilot if len(audit.pilot) else np.arange(sample.n)
-    coverage = AuditedCoverage(sample, audit, guessing_noise(sample, noise, few).matrix(sample.k))
+    checked = CheckedSample(sample, audit, guessing_noise(sample, noise, few).matrix(sample.k))
     if clean is None:
-        pilot = coverage.pilot(alpha, cut=CHOSEN_CUT)
+        pilot = checked.pilot(alpha, cut=CHOSEN_CUT)
         said = f"the classifier's probabilities are right on the {sample.n:,} points of the pilot sample"
         return Informed(pilot.outside[0] / pilot.outside[1], *pilot.predicted, said)
-    threshold = float(np.quantile(coverage.checked_scores, 1 - alpha, method="higher"))
-    hits, (outside,) = coverage.checked_scores <= threshold, coverage.outside([threshold], CHOSEN_CUT)
+    threshold = float(np.quantile(checked.checked_scores, 1 - alpha, method="higher"))
+    hits, (outside,) = checked.checked_scores <= threshold, checked.outside([threshold], CHOSEN_CUT)
     sides = (outside[audit.rows], ~outside[audit.rows])
     out, within = (float((hits[side].sum() + 0.5) / (side.sum() + 1)) for side in sides)
     said = f"what {len(hits):,} checked labels of the pilot sample say of the others"

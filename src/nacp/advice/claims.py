@@ -6,19 +6,20 @@ share of a batch of points, and bets are placed on the differences. The proof: d
 """
 
 import math
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
 from nacp._types import Floats, Ints
-from nacp.advice.regions import EndsQuestion
+from nacp.advice.regions import bet, exact_shares
+from nacp.audit.plan import deal
+from nacp.audit.strata import CheckedSample
 from nacp.calibration import Calibration
-from nacp.coverage import Question, Sample, Talk, together
-from nacp.coverage.audit import deal
-from nacp.coverage.audited import AuditedCoverage
-from nacp.guarantees import Problem, coverage_under
+from nacp.coverage.curve import Curve
+from nacp.coverage.grid import INFINITE
+from nacp.coverage.sample import Sample
+from nacp.guarantees import Problem
 from nacp.noise import Noise, UniformNoise
-from nacp.stats.betting import Bets
 from nacp.wrapping import wrapped
 
 # A fifth of the points, but so many at the most, says at which threshold to compare.
@@ -74,35 +75,34 @@ class ClaimCheck(NamedTuple):
         return f"{said}: no contradiction, as far as so many labels can tell. Not to depend on it, {use}."
 
 
-def claim_of(sample: Sample, cal: Calibration, rows: Ints, truth: Ints, level: float) -> Talk[ClaimCheck]:
+def claim_of(sample: Sample, cal: Calibration, rows: Ints, truth: Ints, level: float) -> ClaimCheck:
     """Compare what a calibration's noise model claims with the true labels of some rows, picked at random."""
     noise = UniformNoise(0.0) if cal.noise is None else cal.noise
-    ends, doubtful = noise.doubt.ends, noise.doubt.radius > 0
+    ends, thresholds = noise.doubt.ends, sample.score.spec.thresholds
     learn, checked, others = _parts(sample.n, rows, cal.random_state)
     tested = _threshold(sample, cal, ends[0], learn)
-    at = np.array([cal.native_threshold if math.isfinite(cal.native_threshold) else tested])
+    own = int(np.searchsorted(thresholds, cal.native_threshold))
+    at = np.array([own if own < INFINITE else tested])
     audit = deal(sample.n, sample.k, rows, truth, cal.random_state)
-    audited = AuditedCoverage(sample, audit, noise.matrix(sample.k))
-    coverages = [coverage_under(sample, end) for end in ends]
-    shares = [EndsQuestion(each, (tested, None), np.zeros(2), doubtful) for each in coverages]
-    talks: list[Talk[Any]] = [_asking([*shares]), *(each.at_with_deviations(at) for each in coverages)]
-    _, *claims = yield from together(talks)
-    (found,), (spread,) = audited.estimates(at, audited.strata(cal.alpha))
-    values = [(float(each.clean[0]), deviations[0]) for each, deviations in claims]
-    claim, deviation = min(values)
+    audited = CheckedSample(sample, audit, noise.matrix(sample.k))
+    curves = [Curve.of(sample, end) for end in ends]
+    (found,), (spread,) = audited.estimates(thresholds[at], audited.strata_of([cal.alpha])[0])
+    claim, deviation = min((_clean(curve, at), _deviation(sample, curve, at)) for curve in curves)
     short, generous = True, True
     scores = np.empty(sample.n)
     scores[audit.rows] = audited.checked_scores
     # What could not be decided counts for the model in both tests.
-    hits, unknown = scores[checked] <= tested, np.isin(checked, audit.rows[audit.labels < 0])
+    hits, unknown = scores[checked] <= thresholds[tested], np.isin(checked, audit.rows[audit.labels < 0])
     least, most = hits.astype(np.float64), (hits | unknown).astype(np.float64)
     batch = np.concatenate([np.arange(len(checked)), np.arange(len(others)) % max(len(checked), 1)])
     members = np.concatenate([checked, others])
-    for coverage, question in zip(coverages, shares, strict=True):
-        low, high = coverage.inverse.subset_range()
-        more = noise.doubt.shift(coverage.inverse)
-        mean = _means(question.shares[members, 0], batch)
-        blur = noise.doubt.radius * _means(question.doubts[members, 0], batch) if doubtful else 0.0
+    doubtful = noise.doubt.radius > 0
+    for curve in curves:
+        inverse = curve.weights.inverse
+        low, high = inverse.subset_range()
+        more = noise.doubt.shift(inverse)
+        shares, doubts = exact_shares(sample, curve.weights, np.array([tested]), members, doubtful=doubtful)
+        mean, blur = _means(shares[:, 0], batch), noise.doubt.radius * _means(doubts[:, 0], batch)
         short &= _won(mean - most - blur, 1 - low + more, high, level / 2)
         generous &= _won(least - mean - blur, high + more, 1 - low, level / 2)
     return ClaimCheck(
@@ -129,33 +129,24 @@ def _parts(n: int, rows: Ints, seed: int) -> tuple[Ints, Ints, Ints]:
     return learn, checked[max(aside - len(others), 0) :], others[aside:]
 
 
-def looked_at(n: int, k: int, rows: Ints, truth: Ints, seed: int) -> Ints:
-    """Return which of n rows are needed in memory, if some were checked."""
-    audit = deal(n, k, rows, truth, seed)
-    return np.concatenate([audit.rows, audit.pilot, _parts(n, rows, seed)[0]])
-
-
-def _threshold(sample: Sample, cal: Calibration, noise: Noise, learn: Ints) -> float:
-    """Return about the threshold of a calibration, as found on a few of the points."""
+def _threshold(sample: Sample, cal: Calibration, noise: Noise, learn: Ints) -> int:
+    """Return about the threshold of a calibration, as a place in the grid, as found on a few of the points."""
     if not len(learn):
-        return math.inf
-    few = Sample(sample.rows.some(learn), sample.labels[learn], sample.score)
-    coverage = coverage_under(few, noise)
-    counts = np.bincount(few.labels, minlength=few.k).astype(np.float64)
-    problem = Problem(cal.alpha, cal.n, noise, coverage.inverse, counts * (cal.n / few.n))
-
-    def found() -> Talk[float]:
-        (plain,) = yield from coverage.crossings([1 - cal.alpha], "last")
-        (deviation,) = yield from coverage.deviations(np.array([plain.threshold]))
-        price = min(cal.guarantee.price(problem, deviation), cal.alpha / 2)
-        (corrected,) = yield from coverage.crossings([1 - cal.alpha + price], "last")
-        return corrected.threshold
-
-    return few.ask(found())
+        return INFINITE
+    few = sample.some(learn)
+    curve = Curve.of(few, noise)
+    problem = Problem(cal.alpha, cal.n, noise, curve.weights.inverse, curve.counts * (cal.n / few.n))
+    plain = np.array([curve.crossing(1 - cal.alpha, "last")])
+    price = min(cal.guarantee.price(problem, _deviation(few, curve, plain)), cal.alpha / 2)
+    return curve.crossing(1 - cal.alpha + price, "last")
 
 
-def _asking(questions: list[Question]) -> Talk[None]:
-    yield questions
+def _clean(curve: Curve, cell: Ints) -> float:
+    return float(curve.at(cell, curve.clean)[0])
+
+
+def _deviation(sample: Sample, curve: Curve, cell: Ints) -> float:
+    return float(sample.deviations(curve, cell)[0])
 
 
 def _means(values: Floats, batch: Ints) -> Floats:
@@ -166,8 +157,4 @@ def _means(values: Floats, batch: Ints) -> Floats:
 
 def _won(gains: Floats, loss: float, gain: float, level: float) -> bool:
     """Bet that the mean of some numbers is above 0; `loss` and `gain` are the most that each can be."""
-    if not len(gains):
-        return False
-    bets = Bets(1, len(gains), level, 0.99 * (loss + gain) / loss)
-    bets.play(gains[:, None] / (loss + gain))
-    return bool(bets.won[0])
+    return len(gains) > 0 and bet(gains, level, loss + gain, 0.99 * (loss + gain) / loss)

@@ -7,13 +7,17 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from nacp.calibrate import calibrations
+from nacp import engine
+from nacp._types import Array, Floats, Ints
+from nacp.audit.calibration import checked_calibrations, for_checked
+from nacp.audit.plan import deal
+from nacp.audit.strata import CheckedSample
 from nacp.calibration import Calibration
-from nacp.checked import checked_calibrations, for_checked
-from nacp.coverage import Rule, Sample, Talk, together
-from nacp.coverage.audit import deal
-from nacp.coverage.audited import AuditedCoverage
-from nacp.guarantees import GUARANTEES, Expected, Guarantee, as_guarantee, coverage_under
+from nacp.coverage.curve import Rule
+from nacp.coverage.sample import Sample
+from nacp.engine import Spec
+from nacp.guarantees import GUARANTEES, Guarantee, as_guarantee
+from nacp.marginal import Counted, calibrations, exact_curve, seen, weights_under
 from nacp.noise import Noise, NoiseBasis, UniformNoise
 
 _DELTA = 0.05
@@ -97,9 +101,24 @@ def with_delta(guarantee: str | Guarantee, delta: float | None = None) -> Guaran
     return as_guarantee(guarantee, (_DELTA if delta is None else delta) if takes else None)
 
 
-class Asked(NamedTuple):
-    """What all rows of a comparison have in common."""
+class Comparing(NamedTuple):
+    """The points, and what all rows of a comparison have in common.
 
+    Attributes
+    ----------
+    name : str
+        The name of the score.
+    counted : Counted
+        What was counted of the sample under the noise model.
+    checked : CheckedSample or None
+        The same points, if some labels were checked.
+    unsaid : bool
+        Whether no noise model was given.
+    """
+
+    name: str
+    sample: Sample
+    counted: Counted
     alpha: float
     noise: Noise | None
     crossing: Rule
@@ -108,7 +127,12 @@ class Asked(NamedTuple):
     normalize: bool
     basis: NoiseBasis | None = None
     unsaid: bool = False
-    audited: AuditedCoverage | None = None
+    checked: CheckedSample | None = None
+
+    @property
+    def known(self) -> dict[str, Any]:
+        """The fields that all calibrations from noisy labels have in common."""
+        return {"classes": self.classes, "normalize": self.normalize} | seen(self.sample)
 
 
 def plans_of(
@@ -130,111 +154,111 @@ def plans_of(
     return plans
 
 
-def labels_used(guarantee: Guarantee) -> tuple[str, ...]:
-    """Return from which labels a guarantee can be found where some were checked.
+def counted_for(
+    sample: Sample, noise: Noise | None, plans: Sequence[tuple[Guarantee, str]], crossing: Rule
+) -> Counted:
+    """Count a sample once for all guarantees that are to be found from its noisy labels."""
+    found = [each for each, labels in plans if labels == NOISY and each.applies(noise, crossing) is None]
+    return Counted.of(sample, noise, squares=any(each.needs_squares for each in found))
 
-    "expected" is found from the checked labels alone in any case.
-    """
-    if isinstance(guarantee, Expected):
+
+def labels_used(guarantee: Guarantee) -> tuple[str, ...]:
+    """Return from which labels a guarantee can be found where some were checked."""
+    if guarantee.checked_alone:
         return (ALONE,)
     return (CHECKED, ALONE) if guarantee.promises_truth else (CHECKED,)
 
 
 def compared_all(
-    name: str,
-    sample: Sample,
-    plans: Sequence[tuple[Guarantee, str]],
-    asked: Asked,
-    said: Callable[[], None] = lambda: None,
-) -> Talk[list[ComparisonRow]]:
-    """Return what guarantees make of a sample, each from its labels."""
-    rows = yield from together(
-        [
-            compared(name, sample, each, asked, said)
-            if where == NOISY
-            else compared_checked(name, sample, each, where, asked, said)
-            for each, where in plans
-        ]
-    )
-    finite = [row.calibration.native_threshold for row in rows if row.calibration is not None]
-    at = np.unique([q for q in finite if math.isfinite(q)])
-    if asked.audited is None or not len(at):
+    comparing: Comparing, plans: Sequence[tuple[Guarantee, str]], done: Callable[[], None] = lambda: None
+) -> list[ComparisonRow]:
+    """Return what guarantees make of a sample, each from its labels; mean sizes are not measured yet."""
+    rows = []
+    for guarantee, labels in plans:
+        found = compared if labels == NOISY else compared_checked
+        rows.append(found(comparing, guarantee, labels))
+        done()
+    checked = comparing.checked
+    if checked is None:
         return rows
-    clean, _ = asked.audited.estimates(at, asked.audited.strata(asked.alpha))
-    values = dict(zip(at.tolist(), clean.tolist(), strict=True)) | {math.inf: 1.0}
-    return [
-        row if row.calibration is None
-        else replace(row, checked_estimate=values[row.calibration.native_threshold])
-        for row in rows
-    ]  # fmt: skip
+    return [replace(row, checked_estimate=_judged(checked, row.calibration, comparing.alpha)) for row in rows]
 
 
-def compared(
-    name: str, sample: Sample, guarantee: Guarantee, asked: Asked, said: Callable[[], None] = lambda: None
-) -> Talk[ComparisonRow]:
-    """Return what a guarantee makes of a sample, or why it does not apply."""
+def _judged(checked: CheckedSample, cal: Calibration | None, alpha: float) -> float | None:
+    """Return the coverage at a threshold, by checked labels."""
+    if cal is None or not math.isfinite(cal.native_threshold):
+        return None if cal is None else 1.0
+    (clean,), _ = checked.estimates(np.array([cal.native_threshold]), checked.strata_of([alpha])[0])
+    return float(clean)
+
+
+def compared(comparing: Comparing, guarantee: Guarantee, labels: str) -> ComparisonRow:
+    """Return what a guarantee makes of noisy labels, or why it does not apply."""
     # "split" stands for ignoring the noise.
-    noise = None if guarantee.only_as_given else asked.noise
+    alpha, noise = comparing.alpha, None if guarantee.only_as_given else comparing.noise
+    as_stated = noise is comparing.noise and not comparing.unsaid
     row = ComparisonRow(
-        score=name,
+        score=comparing.name,
         guarantee=guarantee.name,
-        promise=guarantee.promise(asked.alpha),
-        promises_truth=guarantee.promises_truth
-        or (guarantee.only_as_given and asked.noise is None and not asked.unsaid),
+        promise=guarantee.promise(alpha),
+        promises_truth=guarantee.promises_truth or (guarantee.only_as_given and as_stated),
     )
-    reason = guarantee.applies(noise, asked.crossing)
+    reason = guarantee.applies(noise, comparing.crossing)
     if reason is not None:
-        said()
         return replace(row, reason=reason)
-    (cal,) = yield from calibrations(
-        sample, guarantee, noise, [asked.alpha], asked.crossing, asked.seed,
-        classes=asked.classes, normalize=asked.normalize, basis=asked.basis if noise is not None else None,
+    counted = comparing.counted if noise is comparing.noise else without_noise(comparing.counted)
+    (cal,) = calibrations(
+        counted, guarantee, noise, [alpha], comparing.crossing, comparing.sample, comparing.seed,
+        noise_basis=comparing.basis if noise is not None else None, **comparing.known,
     )  # fmt: skip
-    estimates = yield from coverage_under(sample, asked.noise).at(np.array([cal.native_threshold]))
-    said()
-    estimate = None if asked.unsaid else min(max(float(estimates.clean[0]), 0.0), 1.0)
-    if noise is asked.noise and not asked.unsaid:
-        estimate = cal.estimate
-    return _filled(row, cal, estimate, round(float(estimates.random[0]) * sample.k, 12))
+    estimate: float | None = cal.estimate
+    if comparing.unsaid:
+        estimate = None
+    elif not as_stated:
+        curve = exact_curve(comparing.sample, comparing.noise, np.array([cal.native_threshold]))
+        estimate = float(curve.cut().clean[0])
+    return _filled(row, cal, estimate)
 
 
-def compared_checked(
-    name: str,
-    sample: Sample,
-    guarantee: Guarantee,
-    labels: str,
-    asked: Asked,
-    said: Callable[[], None] = lambda: None,
-) -> Talk[ComparisonRow]:
+def without_noise(counted: Counted) -> Counted:
+    """Return what was counted for labels that are taken as they are."""
+    tally = replace(next(iter(counted.tallies.values())), gains=None, losses=None, unit=1.0)
+    return Counted({None: tally}, weights_under(None, tally.k, several=False), counted.score)
+
+
+def compared_checked(comparing: Comparing, guarantee: Guarantee, labels: str) -> ComparisonRow:
     """Return what a guarantee makes of checked labels, with the noisy ones or alone."""
-    assert asked.audited is not None
+    checked = comparing.checked
+    assert checked is not None
     row = ComparisonRow(
-        score=name,
+        score=comparing.name,
         guarantee=guarantee.name,
-        promise=guarantee.promise_checked(asked.alpha),
+        promise=guarantee.promise_checked(comparing.alpha),
         promises_truth=guarantee.promises_truth,
         labels=labels,
     )
     if not guarantee.takes_checked:
-        said()
         return replace(row, reason="cannot be found from checked labels, and no noise model is given")
-    audit = asked.audited.audit
-    options: dict[str, Any] = {"classes": asked.classes, "normalize": asked.normalize}
     if labels == ALONE:
-        order = np.argsort(audit.rows)
-        rows, truth = audit.rows[order], audit.labels[order]
-        few = Sample(sample.rows.some(rows), np.maximum(truth, 0), sample.score)
-        dealt = deal(len(rows), few.k, np.arange(len(rows)), truth, asked.seed)
-        coverage = AuditedCoverage(few, dealt, UniformNoise(0.0).matrix(few.k))
-    else:
-        coverage = asked.audited
-    (cal,) = checked_calibrations(coverage, guarantee, [asked.alpha], asked.seed, **options)
-    estimates = yield from coverage_under(sample, asked.noise).at(np.array([cal.native_threshold]))
-    said()
-    return _filled(row, cal, cal.estimate, round(float(estimates.random[0]) * sample.k, 12))
+        checked = _alone(checked, comparing.seed)
+    (cal,) = checked_calibrations(
+        checked, guarantee, [comparing.alpha], comparing.seed, classes=comparing.classes,
+        normalize=comparing.normalize,
+    )  # fmt: skip
+    return _filled(row, cal, cal.estimate)
 
 
-def _filled(row: ComparisonRow, cal: Calibration, estimate: float | None, size: float) -> ComparisonRow:
+def _alone(checked: CheckedSample, seed: int) -> CheckedSample:
+    """Return the checked points alone."""
+    sample, audit = checked.sample, checked.audit
+    order = np.argsort(audit.rows)
+    rows, truth = audit.rows[order], audit.labels[order]
+    few = Sample.of(sample.rows.some(rows), np.maximum(truth, 0), sample.score)
+    dealt = deal(len(rows), few.k, np.arange(len(rows)), truth, seed)
+    return CheckedSample(few, dealt, UniformNoise(0.0).matrix(few.k))
+
+
+def _filled(row: ComparisonRow, cal: Calibration, estimate: float | None) -> ComparisonRow:
     """Return a row with what was found."""
     return replace(
         row,
@@ -242,8 +266,33 @@ def _filled(row: ComparisonRow, cal: Calibration, estimate: float | None, size: 
         threshold=cal.threshold,
         correction=cal.correction,
         estimate=estimate,
-        mean_size=size,
         reason=cal.obstacle,
         note=cal.note,
         calibration=cal,
     )
+
+
+def sizes_of(values: Array, spec: Spec, thresholds: Floats) -> Ints:
+    """Return the sizes of the sets of rows at native thresholds, exactly: (rows, thresholds)."""
+    distinct, places = np.unique(thresholds, return_inverse=True)
+    found, number = engine.scores(values, spec), len(distinct) + 1
+    at = np.searchsorted(distinct, found) + number * np.arange(len(found))[:, None]
+    counts = np.bincount(at.reshape(-1), minlength=number * len(found)).reshape(-1, number)
+    return np.asarray(np.cumsum(counts, axis=1)[:, places])
+
+
+def measured(rows: Sequence[ComparisonRow], sample: Sample, *, labelled: bool) -> list[ComparisonRow]:
+    """Return rows with the mean sizes of their sets of a sample's rows; and coverage, if labels are true."""
+    thresholds = np.array([row.calibration.native_threshold for row in rows if row.calibration is not None])
+    if not len(thresholds):
+        return list(rows)
+    spec = sample.score.spec
+    parts = sample.rows.map(lambda values, where: sizes_of(values, spec, thresholds).sum(axis=0))
+    sizes = iter((sum(parts) / sample.n).tolist())
+    scores, found = sample.label_scores[:, 0], []
+    for row in rows:
+        if row.calibration is not None:
+            coverage = float((scores <= row.calibration.native_threshold).mean()) if labelled else None
+            row = replace(row, mean_size=next(sizes), coverage=coverage)
+        found.append(row)
+    return found

@@ -3,28 +3,39 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import count
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from nacp._types import Ints
-from nacp.advice.compared import NOISY, Asked, ComparisonRow, compared_all, plans_of, with_delta
+from nacp.advice.compared import (
+    NOISY,
+    Comparing,
+    ComparisonRow,
+    compared_all,
+    counted_for,
+    measured,
+    plans_of,
+    with_delta,
+)
+from nacp.audit.calibration import open_checked
+from nacp.audit.choice import guessing_noise
+from nacp.audit.plan import Audit
+from nacp.audit.strata import CheckedSample
 from nacp.calibrate import ScoreLike, informative_noise, noise_is_missing
-from nacp.checked import guessing_noise, open_checked
 from nacp.checks import check_count, check_flag, check_fraction
 from nacp.contradicted import warn_of
-from nacp.coverage import Rule, sample_of
-from nacp.coverage.audit import Audit
-from nacp.coverage.audited import AuditedCoverage
+from nacp.coverage.curve import Rule
+from nacp.coverage.sample import Sample
 from nacp.errors import InputError
-from nacp.guarantees import GUARANTEES, Guarantee, coverage_under
+from nacp.guarantees import GUARANTEES, Guarantee
 from nacp.noise import UNSAID, NoiseLike, Unsaid, basis_of
-from nacp.points import Rows, check_classes, check_labels, column_names
-from nacp.points.lazy import open_given, open_test
-from nacp.scores import Score, as_score
+from nacp.points import Rows, check_labels, column_names, open_points, open_rows
+from nacp.points.lazy import in_memory
+from nacp.scores import as_score
 from nacp.wrapping import table_lines, wrapped
 
 
@@ -195,66 +206,74 @@ def compare(
     plans = plans_of(
         wanted, crossing, by_model=not unsaid, checked=clean is not None, named=guarantees is not None
     )
-    opened: dict[bool, tuple[Rows, Ints, tuple[Any, ...] | None, Audit | None]] = {}
-    tested: dict[bool, tuple[Rows, Ints | None]] = {}
-    for kind in {score.takes_probabilities for _, score in named}:
-        options = {
-            "probabilities": kind, "normalize": normalize, "from_logits": from_logits, "classes": classes,
-        }  # fmt: skip
-        if clean is None:
-            points = open_given(probs, labels, later=True, **options)
-            names = check_classes(classes, points.k)
-            opened[kind] = points, check_labels(labels, points.n, points.k, names), names, None
-        else:
-            opened[kind] = open_checked(probs, labels, clean, seed, there=True, **options)
-        if test_probs is not None:
-            tested[kind] = open_test(test_probs, test_labels, k=opened[kind][0].k, **options)
     rows: list[ComparisonRow] = []
     total, done, basis = len(named) * len(plans), count(1), basis_of(noise)
 
-    def said() -> None:
+    def tell() -> None:
         if progress is not None:
             progress(next(done), total)
 
+    opened: dict[bool, Points] = {}
     for name, score in named:
-        points, numbers, names, audit = opened[score.takes_probabilities]
-        held = None if audit is None else np.append(audit.rows, audit.pilot)
-        sample = sample_of(points, numbers, score, held=held)
-        known = None if isinstance(noise, Unsaid) else informative_noise(noise, points.n, points.k)
-        asked = Asked(float(alpha), known, crossing, seed, names, normalize, basis, unsaid)
-        if audit is not None:
-            guessed = guessing_noise(sample, noise, audit.pilot)
-            audited = AuditedCoverage(sample, audit, guessed.matrix(points.k))
-            asked = asked._replace(audited=audited)
-        found = sample.ask(compared_all(name, sample, plans, asked, said))
-        if tested:
-            found = _measured(found, *tested[score.takes_probabilities], score)
-        rows += found
-    compared = Comparison(tuple(sorted(rows, key=lambda row: row._place)), float(alpha), points.n, points.k)
+        kind = score.takes_probabilities
+        options = {
+            "probabilities": kind, "normalize": normalize, "from_logits": from_logits, "classes": classes,
+        }  # fmt: skip
+        if kind not in opened:
+            opened[kind] = open_all(probs, labels, clean, test_probs, test_labels, seed, **options)
+        points = opened[kind]
+        sample = Sample.of(points.rows, points.labels, score)
+        known = None if isinstance(noise, Unsaid) else informative_noise(noise, sample.n, sample.k)
+        checked = None
+        if points.audit is not None:
+            guessed = guessing_noise(sample, noise, points.audit.pilot)
+            checked = CheckedSample(sample, points.audit, guessed.matrix(sample.k))
+        counted = counted_for(sample, known, plans, crossing)
+        comparing = Comparing(
+            name, sample, counted, float(alpha), known, crossing, seed, points.classes, normalize, basis,
+            unsaid, checked,
+        )  # fmt: skip
+        found = compared_all(comparing, plans, tell)
+        rows += measured(found, points.shown(sample), labelled=points.test_labels is not None)
+    compared = Comparison(tuple(sorted(rows, key=lambda row: row._place)), float(alpha), sample.n, sample.k)
     warn_of(compared.warnings)
     return compared
 
 
-def _measured(
-    rows: list[ComparisonRow], points: Rows, truth: Ints | None, score: Score
-) -> list[ComparisonRow]:
-    """Return the rows with what their thresholds do on test points."""
-    done = [row.calibration.native_threshold for row in rows if row.calibration is not None]
-    if not done:
-        return rows
-    labels = np.zeros(points.n, dtype=np.int64) if truth is None else truth
-    sample, at = sample_of(points, labels, score), np.unique(done)
-    share, random, _ = sample.ask(coverage_under(sample, None).at(at))
-    place = {q: i for i, q in enumerate(at.tolist())}
+class Points(NamedTuple):
+    """The points of a comparison and, if there are any, those on which sets are measured."""
 
-    def measured(row: ComparisonRow) -> ComparisonRow:
-        if row.calibration is None:
-            return row
-        i = place[row.calibration.native_threshold]
-        coverage = None if truth is None else float(share[i])
-        return replace(row, mean_size=round(float(random[i]) * points.k, 12), coverage=coverage)
+    rows: Rows
+    labels: Ints
+    classes: tuple[Any, ...] | None
+    audit: Audit | None
+    test_rows: Rows | None
+    test_labels: Ints | None
 
-    return [measured(row) for row in rows]
+    def shown(self, sample: Sample) -> Sample:
+        """Return the points on which sets are measured: those of the test, or the sample itself."""
+        if self.test_rows is None:
+            return sample
+        labels = np.zeros(self.test_rows.n, dtype=np.int64) if self.test_labels is None else self.test_labels
+        return Sample.of(self.test_rows, labels, sample.score)
+
+
+def open_all(
+    probs: Any, labels: Any, clean: Any, test_probs: Any, test_labels: Any, seed: int, **options: Any
+) -> Points:
+    """Check points, of which some labels may have been checked, and test points."""
+    in_memory("probs", probs, "here")
+    in_memory("test_probs", test_probs, "here")
+    audit = tested = truth = None
+    if clean is None:
+        rows, numbers, names = open_points(probs, labels, **options)
+    else:
+        rows, numbers, names, audit = open_checked(probs, labels, clean, seed, **options)
+    if test_probs is not None:
+        tested = open_rows(test_probs, k=rows.k, name="test_probs", **options)
+        if test_labels is not None:
+            truth = check_labels(test_labels, tested.n, rows.k, names, name="test_labels")
+    return Points(rows, numbers, names, audit, tested, truth)
 
 
 def _shown(value: float | None, form: str) -> str:

@@ -16,18 +16,18 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from nacp._types import Ints
-from nacp.advice.claims import ClaimCheck, claim_of, looked_at
+from nacp.advice.claims import ClaimCheck, claim_of
 from nacp.advice.group_diagnosis import GroupedDiagnosis
 from nacp.advice.regions import Check, regions_of
 from nacp.calibration import Calibration
 from nacp.checks import check_fraction
-from nacp.coverage import Sample, Talk, both, sample_of
+from nacp.coverage.curve import Curve
+from nacp.coverage.sample import Sample
 from nacp.errors import InputError
-from nacp.grouped import GroupedCalibration
-from nacp.guarantees import coverage_under
+from nacp.groups.result import GroupedCalibration
 from nacp.metrics import evaluate
-from nacp.points import Rows, check_aligned, check_labels, open_clean
-from nacp.points.lazy import in_memory, open_given
+from nacp.points import check_aligned, check_labels, open_clean
+from nacp.points.lazy import in_memory
 from nacp.wrapping import on_one_line, wrapped
 
 _STEP = 0.005
@@ -223,22 +223,16 @@ def diagnose(
                     remedy="evaluate sets with groups=",
                     spoken="ask nacp evaluate --groups",
                 )
-        in_memory("probs", probs, "with groups")
         check_aligned(groups, probs)
-        sample = Sample(*_opened(cal.calibrations[0], probs, labels), cal.score)
-        return _by_group(cal, sample, level, groups)
+        return _by_group(cal, opened(cal.calibrations[0], probs, labels), level, groups)
     if groups is not None:
         raise InputError("groups", "has no effect: the calibration has one threshold for all")
     check_aligned(clean, probs, said="clean")
     check_aligned(clean, labels, "labels", "clean")
-    rows, numbers = _opened(cal, probs, labels)
-    checked = None if clean is None else open_clean(clean, rows.n, rows.k, cal.classes)
-    held = None if checked is None else looked_at(rows.n, rows.k, *checked, cal.random_state)
-    sample = sample_of(rows, numbers, cal.score, held=held)
-    return sample.ask(
-        diagnosis_of(
-            sample, cal, checked=checked, audit_probs=audit_probs, audit_labels=audit_labels, level=level
-        )
+    sample = opened(cal, probs, labels)
+    checked = None if clean is None else open_clean(clean, sample.n, sample.k, cal.classes)
+    return diagnosis_of(
+        sample, cal, checked=checked, audit_probs=audit_probs, audit_labels=audit_labels, level=level
     )
 
 
@@ -250,21 +244,22 @@ def _by_group(
     if cal.members is not None:
         if groups is not None:
             raise InputError("groups", "has no effect: thresholds differ by class, not by row")
-        return sample.ask(diagnosis_of(sample, cal.calibrations[0], level=level))
-    places = cal.places(sample.labels, groups)
+        return diagnosis_of(sample, cal.calibrations[0], level=level)
+    places = cal.places(sample.labels[:, 0], groups)
     rows = [np.flatnonzero(places == g) for g in range(len(cal.names))]
     tested = [g for g, own in enumerate(rows) if len(own) > 1]
     found = {}
     for g in tested:
         some = sample.some(rows[g])
-        test = diagnosis_of(some, cal.calibrations[g], level=level / len(tested))
-        found[cal.names[g]] = some.ask(test)
+        found[cal.names[g]] = diagnosis_of(some, cal.calibrations[g], level=level / len(tested))
     return GroupedDiagnosis(level, found, {name: len(own) for name, own in zip(cal.names, rows, strict=True)})
 
 
-def _opened(cal: Calibration, probs: ArrayLike, labels: ArrayLike) -> tuple[Rows, Ints]:
-    rows = open_given(probs, labels, **cal.row_options)
-    return rows, check_labels(labels, rows.n, rows.k, cal.classes)
+def opened(cal: Calibration, probs: ArrayLike, labels: ArrayLike) -> Sample:
+    """Return points with noisy labels as a sample, seen as the calibration points were."""
+    in_memory("probs", probs, "here")
+    rows = cal.open_rows(probs)
+    return Sample.of(rows, check_labels(labels, rows.n, rows.k, cal.classes), cal.score)
 
 
 def diagnosis_of(
@@ -275,18 +270,16 @@ def diagnosis_of(
     audit_probs: ArrayLike | None = None,
     audit_labels: ArrayLike | None = None,
     level: float = 0.05,
-) -> Talk[Diagnosis]:
+) -> Diagnosis:
     """Return the diagnosis of a calibration's noise model on a sample."""
     check_fraction("level", level)
     _refuse_checked(cal)
     noise, radius = cal.noise, 0.0 if cal.noise is None else cal.noise.doubt.radius
-    found, claim = yield from both(
-        regions_of(sample, cal, doubtful=radius > 0),
-        _nothing() if checked is None else claim_of(sample, cal, *checked, level / 2),
-    )
+    found = regions_of(sample, cal, doubtful=radius > 0)
+    claim = None if checked is None else claim_of(sample, cal, *checked, level / 2)
     share = level / len(found) / (1 if claim is None else 2)
     checks = tuple(region.check(share, radius) for region in found)
-    audit = yield from _audit(sample, cal, audit_probs, audit_labels, level)
+    audit = _audit(sample, cal, audit_probs, audit_labels, level)
     return Diagnosis(
         rejected=any(check.rejected for check in checks)
         or (claim is not None and (claim.short or claim.generous)),
@@ -308,12 +301,6 @@ def _refuse_checked(cal: Calibration) -> None:
             remedy="diagnose a calibration that was made with noise= and without clean=",
             spoken="diagnose a calibration that was made with --noise and without --clean",
         )
-
-
-def _nothing() -> Talk[None]:
-    """A conversation without a question."""
-    return
-    yield []
 
 
 def compatible_radius(
@@ -353,8 +340,7 @@ def compatible_radius(
     if isinstance(cal, GroupedCalibration):
         cal = cal.calibrations[0]
     _refuse_checked(cal)
-    sample = sample_of(*_opened(cal, probs, labels), cal.score)
-    regions = sample.ask(regions_of(sample, cal, doubtful=True))
+    regions = regions_of(opened(cal, probs, labels), cal, doubtful=True)
     steps = round(1 / _STEP)
     return (
         max(
@@ -373,7 +359,7 @@ def _audit(
     probs: ArrayLike | None,
     labels: ArrayLike | None,
     level: float,
-) -> Talk[AuditCheck | None]:
+) -> AuditCheck | None:
     """Compare coverage of clean labels with the promise and with the estimate."""
     from scipy.special import ndtri
 
@@ -385,8 +371,9 @@ def _audit(
     found = evaluate(cal.predict_set(probs), labels)
     deviation = 0.0
     if math.isfinite(cal.native_threshold):
-        coverage = coverage_under(sample, None if cal.noise is None else cal.noise.doubt.ends[0])
-        (deviation,) = yield from coverage.deviations(np.array([cal.native_threshold]))
+        curve = Curve.of(sample, None if cal.noise is None else cal.noise.doubt.ends[0])
+        cells = np.searchsorted(curve.spec.thresholds, [cal.native_threshold])
+        deviation = float(sample.deviations(curve, cells)[0])
     error = math.sqrt(deviation**2 / cal.n + cal.alpha * (1 - cal.alpha) / found.n)
     allowed = -float(ndtri(level)) * error
     # With doubt the estimate is that of the careful end, and more coverage is what it is for.

@@ -10,7 +10,7 @@ import numpy as np
 
 from nacp._types import Floats, Ints
 from nacp.errors import InputError
-from nacp.grouping import open_grouping
+from nacp.groups.grouping import open_grouping
 from nacp.noise import Noise
 from nacp.stats.bounds import floor
 

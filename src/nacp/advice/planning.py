@@ -14,9 +14,10 @@ from nacp.advice.compared import NOISY
 from nacp.advice.group_planning import GroupCost, costs_of_groups
 from nacp.calibrate import ScoreLike
 from nacp.checks import check_count, check_flag, check_fraction
-from nacp.coverage import Sample
+from nacp.coverage.curve import Curve
+from nacp.coverage.sample import Sample
 from nacp.errors import InputError
-from nacp.guarantees import GUARANTEES, Guarantee, Problem, coverage_under
+from nacp.guarantees import GUARANTEES, Guarantee, Problem
 from nacp.noise import UNSAID, Noise, NoiseLike, UniformNoise, Unsaid, noise_for
 from nacp.points import open_points
 from nacp.scores import as_score
@@ -328,7 +329,7 @@ def _noisy_rows(
         Problem(alpha, n, end, end.inverse(k), n * end.matrix(k).push(priors)) for end in noise.doubt.ends
     ]
     deviations = [
-        end.small_set_deviation if probs is None else _deviation(probs, labels, end, score) for end in ends
+        end.deviation if probs is None else _deviation(probs, labels, end, score) for end in ends
     ]
     shift = noise.doubt.shift(noise.inverse(k))
     rows = []
@@ -359,8 +360,7 @@ def _deviation(
     score = as_score(score)
     rows, numbers, _ = open_points(probs, labels, probabilities=score.takes_probabilities)
     check_pilot(rows, problem.k)
-    sample = Sample(rows, numbers, score)
-    coverage = coverage_under(sample, problem.noise)
-    (crossing,) = sample.ask(coverage.crossings([1 - problem.alpha], "last"))
-    (deviation,) = sample.ask(coverage.deviations(np.array([crossing.threshold])))
-    return deviation
+    sample = Sample.of(rows, numbers, score)
+    curve = Curve.of(sample, problem.noise)
+    cell = curve.crossing(1 - problem.alpha, "last")
+    return float(sample.deviations(curve, np.array([cell]))[0])

@@ -3,20 +3,19 @@ the test. Half of the points show where, the other half are for the test, and th
 """
 
 import math
-from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
-from nacp._types import Bools, Floats, Ints
+from nacp import engine
+from nacp._types import Array, Floats, Ints
 from nacp.calibration import Calibration
-from nacp.coverage import Coverage, Question, Sample, Talk
-from nacp.coverage.asking import Answer
-from nacp.coverage.coverage import oscillation
-from nacp.coverage.questions import add_exactly, exponent_of
-from nacp.engine import Block
+from nacp.coverage.curve import Curve, inverse_of, oscillation
+from nacp.coverage.grid import INFINITE
+from nacp.coverage.sample import Block, Sample
+from nacp.coverage.tally import Weights
 from nacp.errors import InputError
-from nacp.guarantees import coverage_under
+from nacp.noise import Noise
 from nacp.stats.betting import Bets
 
 _THRESHOLDS = 200
@@ -42,106 +41,48 @@ class Check(NamedTuple):
     rejected: bool
 
 
-def regions_of(sample: Sample, cal: Calibration, *, doubtful: bool) -> "Talk[list[Region]]":
+def regions_of(sample: Sample, cal: Calibration, *, doubtful: bool) -> list["Region"]:
     """Return the regions to be tested: two found on each half of the points, with the shares of the other."""
     if sample.n < 2:
         raise InputError("probs", "must hold two points or more for a diagnosis", found=f"{sample.n}")
     # A smaller rate implies no more than a larger one does: the low end of an interval is tested.
-    coverage = coverage_under(sample, None if cal.noise is None else cal.noise.doubt.ends[0])
+    noise = None if cal.noise is None else cal.noise.doubt.ends[0]
     order = np.random.default_rng(cal.random_state).permutation(sample.n)
     halves = order[: sample.n // 2], order[sample.n // 2 :]
-    favourites = FavouritesQuestion(coverage)
-    yield [favourites]
-    by_score = yield from falls(coverage, halves, cal.score.offset, doubtful)
+    spec = sample.score.spec
+    favourites = np.concatenate(
+        [*sample.rows.map(lambda values, where: engine.scores(values, spec).argmin(axis=1))]
+    )
     found = []
-    for fall, (learn, test) in zip(by_score, (halves, halves[::-1]), strict=True):
-        found += [fall, cells(coverage, learn, test, favourites.found)]
+    for learn, test in (halves, halves[::-1]):
+        found.append(fall(sample, noise, learn, test, doubtful))
+        found.append(pairs(sample, noise, learn, test, favourites))
     return found
 
 
-class FavouritesQuestion(Question):
-    """For each row the label with the lowest score."""
+def exact_shares(
+    sample: Sample, weights: Weights, cells: Ints, rows: Ints, *, doubtful: bool
+) -> tuple[Floats, Floats]:
+    """Return the shares of rows at thresholds, and how much a radius of 1 would blur them: (rows, thresholds).
 
-    placed = True
-
-    def __init__(self, coverage: Coverage) -> None:
-        self.coverage = coverage
-        self.found: Ints = np.empty(coverage.n, dtype=np.int64)
-
-    def see(self, block: Block, rows: slice | Ints) -> None:
-        self.found[rows] = block.best
-
-    def terms(self) -> tuple[Any, ...]:
-        return ()
-
-    def answer(self) -> Answer:
-        return Answer(rows=(self.found.astype(np.int32),))
-
-    def add(self, answer: Answer) -> None:
-        assert answer.rows is not None
-        self.found[:] = answer.rows[0]
-
-
-class HalfQuestion(Question):
-    """The shares of half of the points in F^c-hat at thresholds, summed up exactly."""
-
-    def __init__(self, coverage: Coverage, inside: Bools, thresholds: Floats) -> None:
-        self.coverage, self._thresholds, self._inside = coverage, thresholds, inside
-        self._exponent = exponent_of(coverage)
-        self._sums: Ints = np.zeros((3, len(thresholds)), dtype=np.int64)
-
-    def see(self, block: Block, rows: slice | Ints) -> None:
-        shares = self.coverage.shares(block, rows, self._thresholds)
-        add_exactly(self._sums, shares[self._inside[rows]], self._exponent)
-
-    @property
-    def mean(self) -> Floats:
-        """The mean share at each threshold."""
-        units = np.ldexp(1.0, self._exponent - 30 * np.arange(1, 4))
-        found: Floats = (units[:, None] * self._sums).sum(axis=0) / np.count_nonzero(self._inside)
-        return found
-
-    def begin(self, start: int) -> None:
-        self._inside = self._inside[start : start + self.coverage.n]
-
-    def terms(self) -> tuple[Any, ...]:
-        return self._inside, self._thresholds
-
-    def answer(self) -> Answer:
-        return Answer((self._sums,))
-
-    def add(self, answer: Answer) -> None:
-        self._sums += answer.sums[0]
-
-
-class EndsQuestion(Question):
-    """Each point's shares in F^c-hat at both ends of an interval, and by how much a radius of 1 would blur
-    them; an end that is infinite is None, and the shares there are known.
+    All labels count where their scores are: the bounds that tallies have for unlikely labels of ranked scores
+    would bias a test.
     """
+    scale = weights.unit if weights.constant is None else weights.constant
 
-    def __init__(
-        self, coverage: Coverage, ends: Sequence[float | None], known: Floats, doubtful: bool
-    ) -> None:
-        self.coverage, self.ends, self._known, self._doubtful = coverage, ends, known, doubtful
-        self.shares, self.doubts = np.tile(known, (coverage.n, 1)), np.zeros((coverage.n, 2))
-        self._thresholds = np.array([end for end in ends if end is not None])
-        self._columns = slice(0, 1) if ends[1] is None else slice(2 - len(self._thresholds), 2)
-        self.done = not len(self._thresholds)
+    def found(values: Array, where: slice | Ints) -> tuple[Floats, Floats]:
+        block = Block(sample, values, where)
+        labels, parts = sample.labels[where], sample.parts[where]
+        which, table = weights.of(labels, parts)
+        each = 1 if table is None else table[which]
+        whole = np.stack([((block.cells <= cell) * each).sum(axis=1) for cell in cells], axis=1)
+        there = sample.label_cells[where][:, :, None] <= cells
+        shares = whole * scale + ((weights.own[labels] * parts)[:, :, None] * there).sum(axis=1)
+        blur = oscillation(block, cells, weights.inverse) if doubtful else np.zeros(shares.shape)
+        return shares, blur
 
-    def see(self, block: Block, rows: slice | Ints) -> None:
-        self.shares[rows, self._columns] = self.coverage.shares(block, rows, self._thresholds)
-        if self._doubtful:
-            self.doubts[rows, self._columns] = oscillation(block, self._thresholds, self.coverage.inverse)
-
-    def terms(self) -> tuple[Any, ...]:
-        return self.ends, self._known, self._doubtful
-
-    def answer(self) -> Answer:
-        return Answer(rows=(self.shares, self.doubts))
-
-    def add(self, answer: Answer) -> None:
-        assert answer.rows is not None
-        self.shares, self.doubts = answer.rows
+    shares, doubts = zip(*sample.rows.map(found, rows), strict=True)
+    return np.concatenate(shares), np.concatenate(doubts)
 
 
 class Region(NamedTuple):
@@ -164,9 +105,7 @@ class Region(NamedTuple):
         won = False
         # Else no share can be negative, or none anything else, or not even the largest stake could win.
         if self.low < 0 < high and _could_win(shares, high, level):
-            bets = Bets(1, len(shares), level, 0.99 * width / high)
-            bets.play(-shares[:, None] / width)
-            won = bool(bets.won[0])
+            won = bet(-shares, level, width, 0.99 * width / high)
         return Check(self.words, float(shares.mean()), error, won)
 
 
@@ -176,34 +115,28 @@ def _could_win(shares: Floats, high: float, level: float) -> bool:
     return gained >= math.log(1 / level) * (1 - _ROUNDING)
 
 
-def falls(
-    coverage: Coverage, halves: tuple[Ints, Ints], offset: float, doubtful: bool
-) -> "Talk[list[Region]]":
-    """Find where F^c-hat falls most on each half, and return the other's shares in that increment."""
-    scores = coverage.sample.label_scores
-    grids = [
-        np.unique(np.quantile(scores[learn], np.linspace(0, 1, _THRESHOLDS), method="lower"))
-        for learn in halves
-    ]
-    first = np.isin(np.arange(coverage.n), halves[0])
-    sums = [HalfQuestion(coverage, inside, q) for inside, q in zip((first, ~first), grids, strict=True)]
-    yield [*sums]
-    falling = []
-    for q, found in zip(grids, sums, strict=True):
-        curve = np.concatenate([[0.0], found.mean, [1.0]])  # at -inf and +inf it is known
-        end = int(np.argmax(np.maximum.accumulate(curve) - curve))
-        start = int(np.argmax(curve[: end + 1]))
-        places = [None, *q.tolist(), None]
-        falling.append(EndsQuestion(coverage, (places[start], places[end]), curve[[start, end]], doubtful))
-    yield [*falling]
-    low, high = coverage.inverse.subset_range()
-    regions = []
-    for test, fall in zip(halves[::-1], falling, strict=True):
-        below, above = fall.shares[test].T
-        words = f"with a score {_between(*(None if end is None else end + offset for end in fall.ends))}"
-        doubts = fall.doubts[test].sum(axis=1)
-        regions.append(Region(words, above - below, doubts, low, high, 2 * (high - low)))
-    return regions
+def bet(gains: Floats, level: float, width: float, most: float) -> bool:
+    """Bet that the mean of some numbers is above 0, in units of a width; return whether the bet was won."""
+    bets = Bets(1, len(gains), level, 0.0, width, most)
+    bets.play(gains[:, None], np.zeros(1, dtype=np.int64))
+    return bets.failed < 0
+
+
+def fall(sample: Sample, noise: Noise | None, learn: Ints, test: Ints, doubtful: bool) -> Region:
+    """Find where F^c-hat falls most on some points, and return the others' shares in that increment."""
+    scores = np.sort(sample.label_cells[learn], axis=None)
+    ranks = np.linspace(0, len(scores) - 1, _THRESHOLDS).astype(np.int64)
+    cells = np.unique(scores[ranks])
+    few = Curve.of(sample.some(learn), noise)
+    clean = np.concatenate([[0.0], few.at(cells, few.clean), [1.0]])  # it is known at -inf and at +inf
+    end = int(np.argmax(np.maximum.accumulate(clean) - clean))
+    start = int(np.argmax(clean[: end + 1]))
+    ends = np.array([-1, *cells, INFINITE])[[start, end]]
+    shares, doubts = exact_shares(sample, few.weights, ends, test, doubtful=doubtful)
+    low, high = few.weights.inverse.subset_range()
+    known = np.array([-np.inf, *few.spec.thresholds])[ends + 1] + sample.score.offset
+    words = f"with a score {_between(*(end if math.isfinite(end) else None for end in known.tolist()))}"
+    return Region(words, shares[:, 1] - shares[:, 0], doubts.sum(axis=1), low, high, 2 * (high - low))
 
 
 def _between(low: float | None, high: float | None) -> str:
@@ -215,11 +148,11 @@ def _between(low: float | None, high: float | None) -> str:
     return f"from {least} to {most}"
 
 
-def cells(coverage: Coverage, learn: Ints, test: Ints, favourites: Ints) -> Region:
+def pairs(sample: Sample, noise: Noise | None, learn: Ints, test: Ints, favourites: Ints) -> Region:
     """Find for which favourite and label the joint frequency comes out negative on some points, weigh these
     cells by how negative it is, and return the others' shares in them.
     """
-    inverse, labels, k = coverage.inverse, coverage.sample.labels, coverage.k
+    inverse, labels, k = inverse_of(noise, sample.k), sample.labels[:, 0], sample.k
     (shares, doubts), low, high, largest = np.zeros((2, len(test))), 0.0, 0.0, 0.0
     for learnt, tested in zip(_by_class(favourites[learn], k), _by_class(favourites[test], k), strict=True):
         if not len(learnt):

@@ -10,12 +10,15 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike
 
+from nacp.advice.diagnosis import opened
 from nacp.calibration import Calibration
-from nacp.coverage import Sample, Talk, together
+from nacp.coverage.curve import Curve
+from nacp.coverage.sample import Sample
+from nacp.coverage.tally import Tally, Weights
 from nacp.errors import InputError
-from nacp.guarantees import coverage_under, find
+from nacp.guarantees import find
+from nacp.marginal import Counted
 from nacp.noise import GroupNoise, MatrixNoise, Noise, UniformFamily, UniformNoise
-from nacp.points import check_labels
 from nacp.wrapping import table_lines, wrapped
 
 _SHIFTS = (-0.05, -0.03, -0.02, -0.01, 0.0, 0.01, 0.02, 0.03, 0.05)
@@ -138,14 +141,10 @@ def sensitivity(
     """
     if cal.noise is None:
         raise InputError("noise", "is None in this calibration, so there is no rate that could be wrong")
-    rows = cal.open_rows(probs)
-    sample = Sample(rows, check_labels(labels, rows.n, rows.k, cal.classes), cal.score)
-    return sample.ask(sensitivity_of(sample, cal, shifts))
+    return sensitivity_of(opened(cal, probs, labels), cal, shifts)
 
 
-def sensitivity_of(
-    sample: Sample, cal: Calibration, shifts: Sequence[float] | None = None
-) -> Talk[Sensitivity]:
+def sensitivity_of(sample: Sample, cal: Calibration, shifts: Sequence[float] | None = None) -> Sensitivity:
     """Return what a wrong rate does to a calibration of a sample."""
     noise = cal.noise
     assert noise is not None
@@ -157,24 +156,33 @@ def sensitivity_of(
             raise InputError("noise", "holds no errors, so there is none that could be wrong")
     if shifts is None:
         shifts = [shift for shift in _SHIFTS if _possible(noise, cal.k, rate, rate + shift)]
-    right = coverage_under(sample, noise)
+    squares = cal.guarantee.needs_squares
+    right = Curve.of(sample, noise, squares)
 
-    def shifted(shift: float) -> Talk[Shifted]:
+    def count(weights: Weights) -> Tally:
+        # Where all pairs weigh the same, one tally serves all rates.
+        alike = weights.constant is not None and right.weights.constant is not None
+        return right.tally if alike else Tally.of(sample, weights, squares)
+
+    rows = []
+    for shift in sorted(shifts):
         stated = _moved(noise, cal.k, rate, rate + shift)
-        ((finding, _, _),) = yield from find(
-            cal.guarantee, sample, stated, [cal.alpha], cal.crossing, cal.random_state
+        counted = Counted.by(count, stated, cal.score, cal.k, sample.several)
+        (found,) = find(
+            cal.guarantee, counted.curve, stated, [cal.alpha], cal.crossing, sample, cal.random_state
         )
-        estimates = yield from right.at(np.array([finding.threshold]))
-        return Shifted(
-            rate + shift,
-            finding.threshold + cal.score.offset,
-            min(max(finding.estimate, 0.0), 1.0),
-            min(max(float(estimates.clean[0]), 0.0), 1.0),
-            float(estimates.random[0]) * cal.k,
+        threshold = found.finding.threshold
+        cells = np.searchsorted(right.spec.thresholds, [threshold])
+        rows.append(
+            Shifted(
+                rate + shift,
+                threshold + cal.score.offset,
+                min(max(found.finding.estimate, 0.0), 1.0),
+                min(max(float(right.at(cells, right.clean)[0]), 0.0), 1.0),
+                float(right.at(cells, right.random)[0]) * cal.k,
+            )
         )
-
-    found = yield from together([shifted(shift) for shift in sorted(shifts)])
-    return Sensitivity(tuple(found), rate, 1 - cal.alpha)
+    return Sensitivity(tuple(rows), rate, 1 - cal.alpha)
 
 
 def _possible(noise: Noise, k: int, rate: float, other: float) -> bool:

@@ -10,10 +10,9 @@ from numpy.typing import ArrayLike
 
 from nacp.calibrate import ScoreLike
 from nacp.checks import check_count, check_fraction, check_rate
-from nacp.coverage import Sample, Talk, together
-from nacp.coverage.crossing import ROUNDING
+from nacp.coverage.curve import ROUNDING, Curve
+from nacp.coverage.sample import Sample
 from nacp.errors import InputError
-from nacp.guarantees import coverage_under
 from nacp.noise import Noise, NoiseLike, UniformFamily, noise_for
 from nacp.points import open_points
 from nacp.scores import as_score
@@ -91,7 +90,7 @@ def compare_with_noisy_cp(
     Noisy-CP takes the ``1 - alpha`` quantile of the noisy labels' scores. If the noise-aware threshold q,
     without a correction, reaches its target exactly, it is at most that quantile if and only if
     ``F^r-hat(q) <= 1 - alpha``, that is, if its sets hold at most ``k (1 - alpha)`` labels on average. On a
-    sample q overshoots the target by up to one label, and so does the equivalence. (The paper states it for
+    sample q overshoots the target by up to one step of the grid, and so does the equivalence. (The paper states it for
     the threshold of Noisy-CP and proves it for q; what is proved is used.)
 
     Parameters
@@ -118,18 +117,18 @@ def compare_with_noisy_cp(
     noise = noise_for(noise, rows.k)
     if noise is not None and not isinstance(noise, UniformFamily):
         raise InputError("noise", "must be uniform for Theorem 3.2", found=repr(noise))
-    sample = Sample(rows, numbers, score)
+    sample = Sample.of(rows, numbers, score)
 
-    def first(noise: Noise | None) -> Talk[tuple[float, float]]:
-        coverage = coverage_under(sample, noise)
-        (crossing,) = yield from coverage.crossings([1 - alpha], "first")
-        estimates = yield from coverage.at(np.array([crossing.threshold]))
-        return crossing.threshold, float(estimates.random[0])
+    def first(noise: Noise | None) -> tuple[float, float]:
+        curve = Curve.of(sample, noise)
+        cell = curve.crossing(1 - alpha, "first")
+        random = curve.at(np.array([cell]), curve.random)
+        return float(curve.spec.thresholds[cell]) + score.offset, float(random[0])
 
-    (q, random), (noisy_q, noisy_random) = sample.ask(together([first(noise), first(None)]))
+    (q, random), (noisy_q, noisy_random) = first(noise), first(None)
     return NoisyComparison(
-        threshold=q + score.offset,
-        noisy_threshold=noisy_q + score.offset,
+        threshold=q,
+        noisy_threshold=noisy_q,
         random_coverage=random,
         noisy_random_coverage=noisy_random,
         smaller=random <= 1 - alpha + ROUNDING,

@@ -1,7 +1,6 @@
 """The points that commands are given: probabilities, labels and class names, from files."""
 
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -18,7 +17,6 @@ from nacp.cli.formats.common import (
     PROBS,
     STDIN,
     TEXTS,
-    Places,
     Table,
     are_whole,
     few,
@@ -36,7 +34,6 @@ from nacp.cli.terminal import complain
 from nacp.errors import InputError
 from nacp.labels import LabelTable
 from nacp.labels.cells import from_cells
-from nacp.points import open_parts
 from nacp.wrapping import counted
 
 _MANY = 20  # rows: with so many, a label for each of them is no label
@@ -53,12 +50,11 @@ def read_matrix(
 ) -> tuple[Array, list[str] | None]:
     """Read a matrix and the names of its columns, if it has any.
 
-    ``.npy`` is memory-mapped; of a folder the files are parts, read block by block. Of several arrays in
-    ``.npz`` or ``.safetensors``, ``file.npz:key`` names one; else it is `usual`. In tables (``.csv``,
-    ``.tsv``, ``.jsonl``, ``.parquet``, and CSV on standard input, ``-``) the columns are the classes. If
-    these are known, they are found by name. Else all columns are taken but a first one whose header is id,
-    item, index, row or empty, and those `beside` them in the same file: of the labels, and of true labels. A
-    ``.parquet`` or ``.jsonl`` file may also hold one column of lists.
+    ``.npy`` is memory-mapped. Of several arrays in ``.npz`` or ``.safetensors``, ``file.npz:key`` names one;
+    else it is `usual`. In tables (``.csv``, ``.tsv``, ``.jsonl``, ``.parquet``, and CSV on standard input,
+    ``-``) the columns are the classes. If these are known, they are found by name. Else all columns are taken
+    but a first one whose header is id, item, index, row or empty, and those `beside` them in the same file:
+    of the labels, and of true labels. A ``.parquet`` or ``.jsonl`` file may also hold one column of lists.
     `titled`: the first of the classes may be a title above them.
     """
     return _read_table(name, usual, classes, beside, titled=titled)[:2]
@@ -78,11 +74,10 @@ def _read_table(
     Where the classes are known, that one may stand anywhere; columns that are neither are then told of.
     """
     path, key = split_key(name)
-    if kind(path) in ARRAYS or path.is_dir():
+    if kind(path) in ARRAYS:
         if ids is not None:
             raise InputError("id", f"names a column, and {path} has none", remedy="leave it out")
-        if not path.is_dir():
-            return Table(read_array(path, key, usual))
+        return Table(read_array(path, key, usual))
     sources = [split_key(each or "") for each in beside]
     same = any(source == path for source, _ in sources)
 
@@ -119,8 +114,6 @@ def _read_table(
             del found[0]
         return found
 
-    if path.is_dir():
-        return _read_parts(path, places)
     table = _READERS.get(kind(path), csv_matrix)(path, key, places, id_place)
     if same and table.header is None and kind(path) in TEXTS:
         raise InputError(
@@ -132,19 +125,6 @@ def _read_table(
         raise InputError("id", f"names a column, and those of {path} have no names", remedy="leave it out")
     header = table.header
     return table._replace(header=None if header is None or header == _places(len(header)) else header)
-
-
-def _read_parts(path: Path, places: Places) -> Table:
-    """Open a folder of parts; columns that have names are the classes."""
-    parts: Any = open_parts(path)
-    if not hasattr(parts, "columns"):
-        return Table(parts)
-    names = list(parts.columns)
-    wanted = places(names)
-    if wanted != list(range(len(names))):
-        parts = parts[:, wanted]
-    header = [names[i] for i in wanted]
-    return Table(parts, None if header == _places(len(header)) else header)
 
 
 def read_points(
@@ -264,8 +244,7 @@ def _in_order(
     k: int | None,
 ) -> tuple[Array, Sequence[Any] | None]:
     """Return the columns in the order of the classes, and these."""
-    in_memory = isinstance(matrix, np.ndarray)
-    if in_memory and matrix.ndim == 2 and matrix.shape[1] > 2 and kind(split_key(probs)[0]) not in ARRAYS:
+    if matrix.ndim == 2 and matrix.shape[1] > 2 and kind(split_key(probs)[0]) not in ARRAYS:
         _refuse_row_numbers(probs, matrix)
     if classes is None and k is not None:
         if header is not None and are_whole(header) and sorted(header) != sorted(_places(k)):

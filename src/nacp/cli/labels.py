@@ -25,7 +25,7 @@ from nacp.cli.formats.text import csv_column, csv_rows, refuse_separators
 from nacp.cli.ids import refuse_other_order
 from nacp.errors import InputError
 from nacp.labels.cells import ABSENT
-from nacp.points import is_missing, no_label, part_files
+from nacp.points import is_missing, no_label
 from nacp.points.audit import UNDECIDED
 
 
@@ -135,15 +135,11 @@ def read_labels(
     """Read labels, numbers or names: from an array, or from one column of a table.
 
     Of several arrays it is "labels"; of several columns the one called label, unless ``file.csv:column``
-    names one. Of a folder the files are parts, one after the other. The first line of a ``.csv`` file of one
-    column is a header if it cannot be anything else. There should be as many labels as `rows`, if that is
-    known. `gaps`: some may be missing. `true`: of two columns called label and checked, the first is not
-    meant.
+    names one. The first line of a ``.csv`` file of one column is a header if it cannot be anything else.
+    There should be as many labels as `rows`, if that is known. `gaps`: some may be missing. `true`: of two
+    columns called label and checked, the first is not meant.
     """
     path, key = split_key(name)
-    if path.is_dir():
-        files = map(str, part_files(path))
-        return np.concatenate([read_labels(each, None, classes, gaps=gaps, true=true) for each in files])
     if kind(path) in (*ARRAYS, PARQUET):
         if kind(path) == PARQUET:
             read = parquet_column(path, key, true=true, gaps=gaps)

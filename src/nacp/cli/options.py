@@ -6,12 +6,12 @@ from typing import Annotated, Literal
 import typer
 
 from nacp.cli.formats.common import separate_by
-from nacp.coverage import Rule
+from nacp.coverage.curve import Rule
 from nacp.errors import InputError
 
 _FILES = (
     ".npy, .npz, .npz:name, .csv, .tsv, .jsonl (these also with .gz), .parquet, .safetensors, "
-    "a folder of .npy, .parquet or .safetensors parts, - for CSV on standard input"
+    "- for CSV on standard input"
 )
 
 Probs = Annotated[

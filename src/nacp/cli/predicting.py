@@ -9,7 +9,7 @@ import typer
 
 import nacp
 from nacp._types import Array
-from nacp.class_coverage import ClassCoverage, class_coverage
+from nacp.groups.class_coverage import ClassCoverage, class_coverage
 from nacp.cli import options
 from nacp.cli.errors import FAILED, command
 from nacp.cli.formats.common import STDIN
@@ -21,7 +21,6 @@ from nacp.cli.terminal import complain, progress_of, show, show_verdict
 from nacp.errors import InputError
 from nacp.metrics import Evaluation, groups_of_points, summarize
 from nacp.points import check_labels, known_groups
-from nacp.tuning import tuning
 from nacp.wrapping import on_one_line, width, wrapped
 
 app = typer.Typer()
@@ -30,6 +29,7 @@ NoEmpty = Annotated[
     bool, typer.Option("--no-empty", help="Put the most probable label into sets that would be empty.")
 ]
 _WORST = 5
+WRITTEN_ENTRIES = 1 << 23  # entries of the rows that are predicted and written at once: 32 MB of float32
 _MEANINGS = {
     "n": "test points",
     "coverage": "the share of sets that hold the true label",
@@ -234,7 +234,7 @@ def _predicted(
     cal: nacp.Calibration | nacp.GroupedCalibration, matrix: Array, no_empty: bool, groups: Array | None
 ) -> Iterator[tuple[nacp.PredictionSets, Array]]:
     """Predict block after block, so that the sets of a large matrix need not all be held at once."""
-    step = max(1, tuning().written_entries // matrix.shape[1]) if matrix.ndim == 2 else max(len(matrix), 1)
+    step = max(1, WRITTEN_ENTRIES // matrix.shape[1]) if matrix.ndim == 2 else max(len(matrix), 1)
     for start in range(0, max(len(matrix), 1), step):
         block = matrix[start : start + step]
         try:

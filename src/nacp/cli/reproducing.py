@@ -1,7 +1,5 @@
 """``nacp reproduce``: the tables and figures of the paper."""
 
-import os
-from contextlib import closing
 from pathlib import Path
 from typing import Annotated, Literal, TypeAlias
 
@@ -15,14 +13,12 @@ from nacp.paper.experiments import (
     DIRECT_SPLITS,
     EXPERIMENTS,
     SWEEP_SPLITS,
-    Experiment,
     NoisePer,
     NothingToRun,
     Run,
 )
 from nacp.paper.reproduce import NAMES, Name, reproduce
 from nacp.paper.sources import left_out
-from nacp.paper.workers import compute
 
 app = typer.Typer()
 What: TypeAlias = Literal[Name, "all"]
@@ -57,42 +53,38 @@ def reproduce_command(
     noise_per: Annotated[
         NoisePer, typer.Option(help="Draw label noise for each split, or once for each data set.")
     ] = "split",
-    workers: Annotated[int, typer.Option(min=1, help="How many processes compute.")] = min(
-        2, os.cpu_count() or 1
-    ),
     quiet: options.Quiet = False,
     as_json: options.Json = False,
 ) -> None:
     """Make the tables and figures of the paper again, beside the printed numbers.
 
-    An interrupted run goes on where it stopped. The same seed gives the same files, whatever the number of
-    workers.
+    An interrupted run goes on where it stopped. The same seed gives the same files.
     """
     run = Run(data, splits, seed, noise_per)
     for sentence in left_out(run.folder) if run.folder else ():
         typer.echo(sentence, err=True)
-    experiments: dict[Name, Experiment | None] = {}
+    names: list[Name] = []
+    splits_of: dict[str, int] = {}  # by the title of the setting; tables may share one
     for name in NAMES if what == "all" else (what,):
         try:
-            experiments[name] = EXPERIMENTS[name](run) if name in EXPERIMENTS else None
+            settings = EXPERIMENTS[name](run).settings if name in EXPERIMENTS else []
         except NothingToRun as nothing:
             if what != "all":
                 raise
             typer.echo(f"{nothing}: left out.", err=True)
+            continue
+        names.append(name)
+        splits_of |= {setting.title: setting.splits for setting in settings}
     bar = progress_bar(quiet)
-    task, made = bar.add_task("", total=1), []
-    ready = compute(
-        [experiment for experiment in experiments.values() if experiment is not None],
-        run,
-        out / "cells",
-        workers,
-        lambda title, share: bar.update(task, description=title, completed=share),
-    )
-    with bar, closing(ready):
-        for name, experiment in experiments.items():
-            if experiment is not None:
-                next(ready)
-            text, paths = reproduce(name, run, out)
+    task, made, done = bar.add_task("", total=1), [], dict.fromkeys(splits_of, 0)
+
+    def progress(title: str, splits_done: int) -> None:
+        done[title] = splits_done
+        bar.update(task, description=title, completed=sum(done.values()) / sum(splits_of.values()))
+
+    with bar:
+        for name in names:
+            text, paths = reproduce(name, run, out, progress)
             made.append({"name": name, "files": [str(path) for path in paths]})
             if not as_json:
                 bar.stop()

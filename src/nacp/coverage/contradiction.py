@@ -1,4 +1,4 @@
-"""Do the labels contradict the noise model? From what a calibration has counted; of many rows, from some.
+"""Do the labels contradict the noise model? From what a calibration has counted.
 
 If the model is right, the estimated share of true labels with scores between two fixed edges has a mean that
 is not negative, and so has the estimated share of each class. What is tested is chosen by the rows alone,
@@ -14,9 +14,7 @@ from typing import NamedTuple
 import numpy as np
 
 from nacp._types import Floats, Ints
-from nacp.coverage.asking import Talk
-from nacp.coverage.coverage import Coverage
-from nacp.engine.cells import EDGES
+from nacp.coverage.curve import Curve
 from nacp.stats.bounds import chernoff_tail, upper_tail
 
 LEVEL = 1e-3
@@ -43,38 +41,35 @@ class Contradiction(NamedTuple):
     label: int | None = None
 
 
-def contradiction(coverage: Coverage) -> Talk[Contradiction | None]:
-    """Return what speaks most against the noise model that the coverage is under, if anything does.
+def contradiction(curve: Curve) -> Contradiction | None:
+    """Return what speaks most against the noise model that a curve is under, if anything does.
 
     With a radius, each share may be negative by as much as that allows.
     """
-    tally = yield from coverage.tally_of_some()
-    inverse, n = coverage.inverse, tally.n
+    tally, weights, n = curve.tally, curve.weights, curve.n
+    inverse = weights.inverse
     lowest, highest = inverse.subset_range()
     if lowest >= 0:
         return None  # no share can come out negative
     # Where one label is given for each point and all pairs weigh the same, what is summed up is a count.
-    counted = inverse.constant_rest is not None and coverage.sample.several is None
+    counted = weights.constant is not None
 
     # Cells are joined to about 16 with equally many pairs; every run of neighbours is looked at.
-    sums = np.zeros((3, len(tally.cells) + 1), dtype=np.int64)
-    np.cumsum([tally.pairs, tally.own, tally.gains - tally.losses], axis=1, out=sums[:, 1:])
-    pairs, own, net = sums
-    clean = (own * tally.units[0] + net * tally.units[1]) / n
+    pairs, clean = np.append(0, np.cumsum(tally.pairs)), np.append(0.0, curve.clean)
     parted = pairs.searchsorted(pairs[-1] / _PARTS * np.arange(_PARTS + 1))
     ends = np.array(sorted(set(parted.tolist())))
     first, last = ends[_runs(len(ends))]
     share = clean[last] - clean[first]
     low, high = np.full(len(share), lowest), np.full(len(share), highest)
-    if inverse.constant_rest is not None:
-        low = inverse.constant_rest * (pairs[last] - pairs[first]) / n
-        high = low + inverse.own[0]
-    by_score = _tails(share, low, high, -coverage.shift, n, counted) * len(share)
+    if weights.constant is not None:
+        low = weights.constant * (pairs[last] - pairs[first]) / n
+        high = low + weights.own[0]
+    by_score = _tails(share, low, high, -curve.shift, n, counted) * len(share)
 
-    frequency = inverse.push(coverage.sample.label_counts(len(inverse.own))) / coverage.n
+    frequency = inverse.push(tally.by_label * tally.part) / n
     least, most = inverse.column_range()
-    allowed = -coverage.radius * (most - least)
-    by_class = _tails(frequency, least, most, allowed, coverage.n, counted) * len(frequency)
+    allowed = -curve.radius * (most - least)
+    by_class = _tails(frequency, least, most, allowed, n, counted) * len(frequency)
 
     if min(by_score.min(), by_class.min()) > LEVEL / 2:
         return None
@@ -82,7 +77,7 @@ def contradiction(coverage: Coverage) -> Talk[Contradiction | None]:
         label = int(by_class.argmin())
         return Contradiction(float(frequency[label]), label=label)
     i = int(by_score.argmin())
-    edges = np.append(-np.inf, EDGES[tally.cells])
+    edges = np.append(-np.inf, curve.spec.thresholds[tally.cells])
     edges[-1] = np.inf
     return Contradiction(float(share[i]), float(edges[first[i]]), float(edges[last[i]]))
 

@@ -1,10 +1,24 @@
-"""The coverage curve: F^n, F^r and F^c at thresholds."""
+"""Curves: F^n, F^r and F^c at the points of the grid, from a tally."""
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import Literal, TypeAlias
 
 import numpy as np
 
-from nacp._types import Bools, Floats
+from nacp import engine
+from nacp._types import Array, Bools, Floats, Ints
+from nacp.coverage.grid import COARSE, INFINITE
+from nacp.coverage.sample import Block, Sample
+from nacp.coverage.tally import Tally, Weights
+from nacp.engine import Spec
+from nacp.noise import AnnotatorNoise, Noise, UniformNoise
+from nacp.noise.matrices import ClassMatrix
+
+Rule: TypeAlias = Literal["last", "first"]
+RULES = ("last", "first")
+ROUNDING = 1e-12
+"""An estimate that misses its target by no more has reached it; whole weights may round by more."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -54,3 +68,188 @@ class CoverageCurve:
 
     def __repr__(self) -> str:
         return f"CoverageCurve({len(self)} thresholds, {self.thresholds[0]:.6g} to {self.thresholds[-1]:.6g})"
+
+
+def inverse_of(noise: Noise | None, k: int, several: bool = False) -> ClassMatrix:
+    """Return W; of points that say who gave which of their labels, the inverses of all annotators."""
+    model = UniformNoise(0.0) if noise is None else noise
+    if several and isinstance(model, AnnotatorNoise):
+        return model.stacked_inverse(k)
+    return model.inverse(k)
+
+
+@dataclass(frozen=True, eq=False)
+class Curve:
+    """The estimate of the coverage under one noise model, at the cells that hold scores.
+
+    Attributes
+    ----------
+    tally : Tally
+        What was counted.
+    spec : Spec
+        The score.
+    weights : Weights
+        W.
+    noise : Noise or None
+        The noise model that W is the inverse of.
+    radius : float
+        How far each row of the true matrix may be from the model's.
+    more : tuple, optional
+        What `nacp.coverage.tally.moments_of` returned for further points without labels, and their number.
+    """
+
+    tally: Tally
+    spec: Spec
+    weights: Weights
+    noise: Noise | None
+    radius: float = 0.0
+    more: tuple[Ints, Ints, Ints, int] | None = field(default=None, repr=False)
+
+    @classmethod
+    def of(cls, sample: Sample, noise: Noise | None, squares: bool = False) -> "Curve":
+        """Count a sample, and return its curve under a noise model."""
+        weights = Weights(inverse_of(noise, sample.k, sample.several), sample.several)
+        return cls(Tally.of(sample, weights, squares), sample.score.spec, weights, noise)
+
+    @property
+    def n(self) -> int:
+        """The number of points."""
+        return self.tally.n
+
+    @property
+    def k(self) -> int:
+        """The number of classes."""
+        return self.tally.k
+
+    @property
+    def points(self) -> int:
+        """How many points it is said to come from."""
+        return self.tally.n
+
+    @property
+    def counts(self) -> Floats:
+        """How many points have each class as their label, or in part."""
+        found = self.tally.by_label.reshape(-1, self.k).sum(axis=0) * self.tally.part
+        return np.asarray(found, dtype=np.float64)
+
+    @property
+    def members(self) -> Ints | None:
+        """The classes within which coverage is estimated; None for all."""
+        return None
+
+    @property
+    def absent(self) -> str | None:
+        """Why nothing can be said, if there is nothing to say it of."""
+        return None
+
+    @property
+    def cells(self) -> Ints:
+        """The cells that hold scores, ascending."""
+        return self.tally.cells
+
+    @cached_property
+    def noisy(self) -> Floats:
+        """F^n-hat at them."""
+        return np.cumsum(self.tally.hits) / max(int(self.tally.hits.sum()), 1)
+
+    @cached_property
+    def random(self) -> Floats:
+        """F^r-hat at them, the mean share of all classes in a set."""
+        return np.cumsum(self.tally.pairs) / (self.n * self.k)
+
+    @cached_property
+    def clean(self) -> Floats:
+        """F^c-hat at them."""
+        return self._weighed(1.0, -1.0) / self.n
+
+    @cached_property
+    def losses(self) -> Floats:
+        """psi-hat at them, the mean over the points of the negative weight in their sets."""
+        return self._weighed(0.0, 1.0) / self.n
+
+    def _weighed(self, positive: float, negative: float) -> Floats:
+        """Return the cumulated positive and negative weight, each times a factor."""
+        tally, constant = self.tally, self.weights.constant
+        if constant is None:
+            assert tally.gains is not None
+            assert tally.losses is not None
+            net = int(positive) * np.cumsum(tally.gains) + int(negative) * np.cumsum(tally.losses)
+            return np.asarray(net * tally.unit)
+        parts = ((np.cumsum(tally.hits), float(self.weights.own[0])), (np.cumsum(tally.pairs), constant))
+        return np.asarray(sum(up * (positive if w > 0 else negative) * abs(w) for up, w in parts))
+
+    def at(self, cells: Ints, values: Floats) -> Floats:
+        """Return at thresholds what is known at the cells that hold scores."""
+        found: Floats = np.append(0.0, values)[np.searchsorted(self.cells, cells, side="right")]
+        return found
+
+    def crossing(self, target: float, rule: Rule) -> int:
+        """Return the threshold where the estimate reaches a target, as a place in the grid.
+
+        "first": the smallest at which it does. "last": the smallest from which on it does. The last place of
+        the grid, infinity, if there is none.
+        """
+        if target > 1 + ROUNDING:
+            return INFINITE
+        rounding = ROUNDING if self.weights.constant is not None else ROUNDING + self.weights.unit * self.k / 2
+        reached = self.clean >= target - rounding
+        places = np.flatnonzero(reached if rule == "first" else ~reached)
+        place = int(places[0]) if rule == "first" and len(places) else len(reached)
+        if rule == "last":
+            place = int(places[-1]) + 1 if len(places) else 0
+        return int(self.cells[place]) if place < len(self.cells) else INFINITE
+
+    def moments(self, cells: Ints) -> tuple[Floats, Floats, int]:
+        """Return the mean share of all classes in a set, that of its square or more, and of how many points.
+
+        Points without labels count, too. Squares are known at few thresholds: the next larger one serves.
+        """
+        assert self.tally.squares is not None
+        coarse = np.searchsorted(COARSE, cells)
+        sums, squares, n = self.at(cells, np.cumsum(self.tally.pairs)), self.tally.squares[coarse], self.n
+        if self.more is not None:
+            there, pairs, others, number = self.more
+            upto = np.append(0, np.cumsum(pairs))
+            sums = sums + upto[np.searchsorted(there, cells, side="right")]
+            squares, n = squares + others[coarse], n + number
+        return sums / (n * self.k), squares / (n * self.k**2), n
+
+    @cached_property
+    def shift(self) -> float:
+        """The most by which a mean of shares may be wrong because of the radius."""
+        return self.radius * self.weights.inverse.row_distance() if self.radius else 0.0
+
+    def shares(self, block: Block, cells: Ints) -> Floats:
+        """Return the shares of some rows in the estimate, at thresholds: (rows, thresholds).
+
+        Less ``radius osc_q(x)`` if W is known up to a radius: that is how much their mean may be wrong.
+        """
+        sample, where, weights = block.sample, block.where, self.weights
+        labels, parts = sample.labels[where], sample.parts[where]
+        own = weights.own[labels] * parts
+        scale = weights.unit if weights.constant is None else weights.constant
+        which, table = weights.of(labels, parts)
+        found = engine.shares(
+            block.values, self.spec, cells, own, sample.label_cells[where], scale, which, table
+        )
+        return found - self.radius * oscillation(block.cells, cells, weights.inverse) if self.radius else found
+
+    def public(self, offset: float) -> CoverageCurve:
+        """Return the estimates on the scale of the score."""
+        finite = self.cells < INFINITE
+        thresholds = self.spec.thresholds[self.cells[finite]] + offset
+        return CoverageCurve(thresholds, self.noisy[finite], self.random[finite], self.clean[finite])
+
+
+def oscillation(scores: Array, thresholds: Array, inverse: ClassMatrix) -> Floats:
+    """Return ``max_j h_j - min_j h_j`` of ``h_j = sum of W[j, l] over the set``: (rows, thresholds).
+
+    Both scores and thresholds are native ones, or both are cells of the grid.
+    """
+    order, matrix = np.argsort(scores, axis=1, kind="stable"), inverse.dense()
+    found = np.empty((len(order), len(thresholds)))
+    for row, ranked in enumerate(order):
+        sizes = np.searchsorted(scores[row, ranked], thresholds, side="right")
+        spread = np.append(0.0, np.ptp(np.cumsum(matrix[:, ranked], axis=1), axis=0))
+        found[row] = spread[sizes]
+    return found

@@ -33,6 +33,7 @@ class Expression(NDArrayOperatorsMixin):
 
     name: str
     parts: tuple["Expression | float", ...] = ()
+    __hash__ = object.__hash__  # the mixin removes it; an expression is a key of caches by its identity
 
     def __array_ufunc__(self, ufunc: Any, method: str, *inputs: Any, **options: Any) -> "Expression":
         own = ufunc.nout == 1 and getattr(np, ufunc.__name__, None) is ufunc

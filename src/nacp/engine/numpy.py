@@ -1,384 +1,240 @@
-"""The NumPy engine: always there, and the definition of what the verbs return. See `nacp.engine.contract`."""
+"""The NumPy engine: always there, and the definition of what the verbs return.
 
-from collections.abc import Callable, Sequence
-from typing import Any
+Each verb is a pure function of one block of rows, so blocks may be handled in any order, by threads, or on a
+cluster. `values` is a matrix of float32 or float64, row after row. Weights of pairs (row, label) are all 1, or
+whole numbers: those of row i are ``table[which[i]]``.
+"""
+
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from nacp._types import Array, Bools, Floats, Ints
-from nacp.engine import lumped
-from nacp.engine.block import Block, lowest_finite
-from nacp.engine.by_label import counts as counts
-from nacp.engine.by_label import gaps as gaps
-from nacp.engine.cells import CELLS, EDGES, codes_between
-from nacp.engine.contract import (
-    ByEntry,
-    ByLabel,
-    Keep,
-    Pairs,
-    PerLabel,
-    PerRow,
-    Spec,
-    Thresholds,
-    Unchecked,
-    Weights,
-)
+from nacp.coverage import grid
 from nacp.engine.formula import Expression
-from nacp.engine.hashing import hashed_uniforms
-from nacp.engine.plain import ascending as ascending
-from nacp.engine.plain import check as check
-from nacp.engine.plain import fetch as fetch
-from nacp.engine.plain import masked_sums as masked_sums
-from nacp.engine.plain import split_cells as split_cells
-from nacp.engine.plain import split_draws as split_draws
-from nacp.engine.ranks import LabelRanks, evaluate, rounds_once
-from nacp.engine.scratch import Scratch
-from nacp.stats import betting
-from nacp.tuning import tuning
+from nacp.engine.hashing import hashed_uniforms as uniforms
+from nacp.engine.ranks import LabelRanks, evaluate, masses, ranks_in_order, rounds_once, runs_of
+from nacp.engine.spec import ENTRIES, Spec
+from nacp.errors import InputError
+from nacp.stats.betting import play as bet
+
+__all__ = ["NAME", "bet", "check", "label_scores", "scores", "sets", "shares", "tally", "uniforms"]
 
 NAME = "numpy"
-play, uniforms = betting.play, hashed_uniforms
-_SAMPLED = 512  # entries that show where rows are cut beyond a limit,
-_LOOKED_AT = 1 << 15  # taken from rows with about so many
 
 
-def open_block(
-    values: Array,
-    spec: Spec,
-    scratch: Scratch | None = None,
-    u: Floats | None = None,
-    unchecked: Unchecked | None = None,
-) -> Block:
-    """Return rows ready to be asked about their scores; `u` are their uniform numbers, if these are known."""
-    if unchecked is not None:
-        unchecked.confirm(check(values, unchecked.tolerance))
-    return Block(np.ascontiguousarray(values), spec, Scratch() if scratch is None else scratch, u)
+def check(values: Array, tolerance: float) -> bool:
+    """Return whether rows are probabilities: none negative or above 1, and each row sums to 1."""
+    with np.errstate(invalid="ignore", over="ignore"):
+        sums = values @ np.ones(values.shape[1], dtype=values.dtype)
+    if not values.min(initial=0) >= 0 or not np.all(np.abs(sums - 1) <= tolerance):
+        return False
+    # Where nothing is negative, no entry exceeds the sum of its row.
+    most = 1 + 8 * np.finfo(values.dtype).eps
+    return bool(sums.max(initial=0) <= most or values.max() <= most)
 
 
-def label_scores(block: Block, labels: Ints) -> Floats:
-    """Return the native score of one given label per row."""
-    if isinstance(block, lumped.Block):
-        return lumped.label_scores(block, labels)
-    rows, formula = np.arange(len(labels)), block.spec.formula
-    if not block.spec.ranked:
-        return block.at(rows * block.shape[1] + labels, placed=True)
-    label = LabelRanks(block.values, labels, block.u, block.scratch)
-    if isinstance(formula, Expression) and rounds_once(formula):
-        found: Floats = lowest_finite(evaluate(formula, label, Scratch()).astype(np.float64).reshape(-1))
+def _u(values: Array, spec: Spec) -> Floats | None:
+    return None if spec.seed is None else uniforms(values, spec.seed)
+
+
+def scores(values: Array, spec: Spec) -> Floats:
+    """Return the native scores of all labels: (rows, k)."""
+    if spec.kernel == "ranked":
+        assert spec.formula is not None
+        order = np.argsort(-values, axis=1)
+        rows, found = np.take_along_axis(values, order, axis=1), np.empty(values.shape)
+        row, place = (each.reshape(-1) for each in np.indices(values.shape))
+        ranks = ranks_in_order(rows, masses(rows), _u(values, spec), row, place)
+        found[row, order.reshape(-1)] = evaluate(spec.formula, ranks)
         return found
-    # Equal probabilities have equal scores, so the first of them stands for all.
-    found = block.along[rows, label.n_above[:, 0]]
-    return found
+    if spec.kernel == "function":
+        assert spec.function is not None
+        return _checked(spec.function(values), values.shape)
+    if spec.kernel == "pointwise":
+        assert spec.formula is not None
+        return _checked(evaluate(spec.formula, _Entries(values)), values.shape)
+    exact = values.astype(np.float64)
+    return -exact if spec.kernel == "hps" else np.maximum(exact, np.finfo(np.float64).min)
 
 
-def keeps(spec: Spec) -> bool:
-    """Return whether the scores of rows can be kept when these are read; here they cannot."""
-    return False
+class _Entries:
+    """The one quantity of a pointwise score."""
+
+    def __init__(self, p: Array) -> None:
+        self.p = p
+
+
+def _checked(found: Any, shape: tuple[int, ...]) -> Floats:
+    """Refuse scores of the user's own that are not one number for each entry."""
+    given = np.asarray(found, dtype=np.float64)
+    if given.shape != shape:
+        raise InputError(
+            "score",
+            f"returned an array of shape {given.shape} for {shape} probabilities; it must return one score "
+            "per entry",
+        )
+    if np.isnan(given).any():
+        raise InputError("score", "returned NaN; it must return numbers (inf is allowed)")
+    return np.maximum(given, np.finfo(np.float64).min)
+
+
+def label_scores(values: Array, spec: Spec, labels: Ints) -> Floats:
+    """Return the native score of one given label per row."""
+    rows = np.arange(len(labels))
+    if spec.kernel in ("hps", "entries"):
+        return scores(values[rows, labels][:, None], spec)[:, 0]
+    if spec.kernel == "ranked" and rounds_once(spec.formula):
+        assert isinstance(spec.formula, Expression)
+        found = evaluate(spec.formula, LabelRanks(values, labels, _u(values, spec)))
+        return np.broadcast_to(found, (len(rows), 1))[:, 0].astype(np.float64)
+    return scores(values, spec)[rows, labels]
+
+
+class _Counted(NamedTuple):
+    """Pairs by the cells in which they are counted: losses in the early ones, gains in the late ones.
+
+    They are those of the scores, but for the unlikely labels of ranked scores, for which see
+    `nacp.engine.ranks.runs_of`: their losses are counted no later, and their gains no earlier.
+    """
+
+    rows: Ints
+    counts: Ints | None  # how many labels each entry stands for, if not 1
+    early: Ints
+    late: Ints
+    columns: Ints | None = None  # their labels, if these matter
+
+
+def _counted(values: Array, spec: Spec, placed: bool, highest: int = grid.INFINITE) -> _Counted:
+    """Return the pairs in cells up to `highest`, and others as it comes; `placed` if labels matter."""
+    k = values.shape[1]
+    if spec.kernel == "ranked":
+        assert spec.formula is not None
+        order = np.argsort(-values, axis=1) if placed else None
+        ordered = -np.sort(-values, axis=1) if order is None else np.take_along_axis(values, order, axis=1)
+        runs = runs_of(spec.formula, ordered, _u(values, spec))
+        early = grid.cells_of(runs.low)
+        if order is None:
+            return _Counted(runs.rows, runs.counts, early, early)
+        by_row = np.argsort(runs.rows, kind="stable")
+        each = np.repeat(by_row, runs.counts[by_row])
+        return _Counted(runs.rows[each], None, early[each], grid.cells_of(runs.high)[each], order.reshape(-1))
+    if spec.kernel == "hps" and highest < grid.INFINITE:
+        flat = np.flatnonzero(values.reshape(-1) >= -spec.thresholds[highest])
+        cells = grid.cells_of_probabilities(values.reshape(-1)[flat])
+        return _Counted(flat // k, None, cells, cells, flat % k)
+    cells = spec.cells_of(scores(values, spec)).reshape(-1)
+    rows, columns = np.divmod(np.arange(values.size), k)
+    return _Counted(rows, None, cells, cells, columns)
+
+
+def _tally_of_probabilities(values: Array) -> Ints:
+    """Return how many entries p of float32 have each cell of 1 - p, mostly by their leading bits."""
+    flat = values.reshape(-1)
+    by_code = np.bincount(np.minimum(flat.view(np.uint32) >> 13, _CODE_OF_HALF), minlength=_CODE_OF_HALF + 1)
+    counts = np.zeros(grid.CELLS, dtype=np.int64)
+    np.add.at(counts, _CELLS_OF_CODES, by_code[:-1])
+    return counts + np.bincount(grid.cells_of_probabilities(flat[flat >= 0.5]), minlength=grid.CELLS)
+
+
+_CODE_OF_HALF = 126 << 10  # the first 19 bits of 1/2 as a float32
+_CELLS_OF_CODES: Ints = grid.cells_of_probabilities(
+    (np.arange(_CODE_OF_HALF, dtype=np.uint32) << 13).view(np.float32)
+)
 
 
 def tally(
-    block: Block,
-    edges: Floats | None = None,
-    weights: Weights = None,
-    limit: float = np.inf,
-    keep: Keep | None = None,
-    parts: int = 4,
-    into: Ints | None = None,
-) -> Ints:
-    """Return pairs, gains and losses, shape (3, cells): their number, positive and negative weight.
+    values: Array, spec: Spec, which: Ints | None = None, table: Ints | None = None
+) -> tuple[Ints, Ints]:
+    """Count all pairs by cell: return the cells that hold some, and what they hold.
 
-    With `edges`, for the cells ``(edges[i], edges[i + 1]]``; without, for all cells of `nacp.engine.cells`.
-    Where all weights are equal, the pairs alone, shape (1, cells). Of all cells, an engine may count what
-    scores above the limit (an edge of cells) in lower cells than its own, if these are above the limit,
-    too, and gains anywhere there; the more `parts` it makes of these, the fewer; and it may hand what scores
-    in some intervals up to the limit to `keep`. This engine does the first where the score is -p. What is
-    found is added to `into`, if there is one.
+    That is the number of pairs, of shape (1, cells); with a table of weights, of shape (3, cells): also the
+    sums of the positive and of the negative weights, both as numbers that are not negative.
     """
-    if isinstance(block, lumped.Block):
-        found = lumped.tally(block, edges, weights)
-    elif edges is None and weights is None and limit < np.inf and block.codes_are_bits:
-        found = _tally_upto(block, limit, parts)
+    counts = np.zeros((1 if table is None else 3, grid.CELLS), dtype=np.int64)
+    if table is None and spec.kernel == "hps" and values.dtype == np.float32:
+        counts[0] = _tally_of_probabilities(values)
     else:
-        found = _tally(block, edges, weights)
-    return found if into is None else np.add(into, found, out=into)
+        found = _counted(values, spec, placed=table is not None)
+        counts[0] = np.bincount(found.early, found.counts, grid.CELLS)
+        if table is not None:
+            assert which is not None
+            weights = table[which[found.rows], found.columns]
+            np.add.at(counts[1], found.late, np.maximum(weights, 0))
+            np.add.at(counts[2], found.early, np.maximum(-weights, 0))
+    cells = np.flatnonzero(counts.any(axis=0))
+    return cells, counts[:, cells]
 
 
-def _tally(block: Block, edges: Floats | None, weights: Weights) -> Ints:
-    placed = weights is not None
-    if edges is None:
-        (cells, table), number, flat = block.codes(placed=placed), CELLS, None
-    elif weights is None and len(edges) <= tuning().counted_thresholds:
-        return _counted(block.scores(placed=False), edges)
-    else:
-        flat, scores = _inside(block, [(float(edges[0]), float(edges[-1]))], placed=placed)
-        cells, number = np.searchsorted(edges, scores, side="left") - 1, len(edges) - 1
-        table = np.arange(number)
-    sums = np.bincount(cells)[None]
-    if weights is not None:
-        # Gains and losses are added up at once: those of cell c at c, and at c plus the number of cells.
-        weighed, signed = _weights(block, weights, flat), block.scratch.get("signed", cells.shape, np.int64)
-        np.right_shift(weighed, 63, out=signed)  # -1 for a loss
-        signed &= sums.size
-        signed += cells
-        gains, losses = added = np.zeros((2, sums.size), dtype=np.int64)
-        np.add.at(added.reshape(-1), signed, weighed)
-        sums = np.stack([sums[0], gains, -losses])
-    some = np.flatnonzero(sums[0] > 0)
-    found = np.zeros((len(sums), number), dtype=np.int64)
-    for total, part in zip(found, sums[:, some], strict=True):
-        np.add.at(total, table[some], part)
-    return found
-
-
-def _tally_upto(block: Block, limit: float, parts: int) -> Ints:
-    """Return the pairs of all cells up to a limit; those beyond are told apart by comparing with a few."""
-    found = np.zeros((1, CELLS), dtype=np.int64)
-    p, (codes, table) = block.values.reshape(-1), block.codes(placed=False)
-    below, inside = -down(p.dtype, limit), block.scratch.get("inside", p.shape, np.bool_)
-    flat = np.flatnonzero(np.greater_equal(p, below, out=inside))
-    block.low = limit, flat
-    cells = table[codes[flat]]
-    np.add.at(found[0], cells, 1)
-    counted, cell = len(cells), int(np.searchsorted(EDGES, limit)) + 1
-    for cut in tail_cuts(block.values, parts).tolist():
-        if cut < below:
-            upto = int(np.count_nonzero(np.greater_equal(p, cut, out=inside)))
-            found[0, cell] += upto - counted
-            counted, cell = upto, max(cell, int(np.searchsorted(EDGES, -cut)))
-    found[0, cell] += p.size - counted
-    return found
-
-
-def tail_cuts(rows: Array, number: int) -> Floats:
-    """Return probabilities that part the entries of rows into some parts, descending, by a few of them."""
-    few = rows[:: max(1, rows.size // _LOOKED_AT)].reshape(-1)  # rows lie in pages of memory, or of a file
-    some = np.sort(few[:: max(1, few.size // _SAMPLED) | 1])  # odd, so of all columns
-    return some[len(some) * np.arange(number, 0, -1) // (number + 1)].astype(np.float64)
-
-
-def _counted(scores: Array, edges: Floats) -> Ints:
-    """Return the tally between a few edges, by comparing all scores with each."""
-    most = [np.count_nonzero(scores <= down(scores.dtype, q)) for q in edges]
-    return np.diff(most)[None]
-
-
-def _weights(block: Block, weights: ByLabel | ByEntry, flat: Ints | None) -> Ints:
-    """Return the whole-number weights of pairs, flat."""
-    found = weights.all() if flat is None else weights.at(*np.divmod(flat, block.shape[1]))
-    return found.astype(np.int64, copy=False).reshape(-1)
-
-
-def window(block: Block, spans: Sequence[tuple[float, float]], weights: Weights = None) -> Pairs:
-    """Return the pairs that score in one of some intervals (low, high], which are ascending and disjoint."""
-    if isinstance(block, lumped.Block):
-        return lumped.window(block, spans, weights)
-    placed = weights is not None
-    flat, scores = _inside(block, spans, placed=placed)
-    if weights is None:
-        return Pairs(scores, np.empty(0, dtype=np.int64))
-    return Pairs(scores, _weights(block, weights, flat))
-
-
-def _inside(block: Block, spans: Sequence[tuple[float, float]], *, placed: bool) -> tuple[Ints, Floats]:
-    """Return the flat places of the scores in ascending intervals (low, high], and these scores."""
-    (lows, highs), size = np.reshape(spans, (-1, 2)).T, block.values.size
-    if not len(highs):
-        return np.empty(0, dtype=np.int64), np.empty(0)
-    if block.low is not None and highs[-1] <= block.low[0]:
-        flat = block.low[1]
-    else:
-        # Sets are small: what lies below the highest end is mostly little, and looked at one by one.
-        inside = block.scratch.get("inside", (size,), np.bool_)
-        _compare(block, highs[-1], inside, placed=placed)
-        if np.count_nonzero(inside) > size // 8:
-            above = block.scratch.get("above low", (size,), np.bool_)
-            _compare(block, lows[0], above, placed=placed, above=True)
-            np.logical_and(inside, above, out=inside)
-        flat = np.flatnonzero(inside)
-    if len(spans) > 1:
-        wanted, whole = codes_between(tuple(spans), negated=block.codes_are_bits)
-        codes, _ = block.codes(placed=placed)
-        flat = flat[wanted[codes[flat]]]
-        if whole:
-            return flat, block.at(flat, placed=placed)
-    found = block.at(flat, placed=placed)
-    if len(spans) > 1:
-        exact = found > np.append(lows, np.inf)[np.searchsorted(highs, found, side="left")]
-    else:
-        exact = (found > lows[0]) & (found <= highs[0])
-    return flat[exact], found[exact]
-
-
-def _compare(block: Block, q: float, out: Bools, *, placed: bool, above: bool = False) -> None:
-    """Say which scores are at most q, or above it; where they are -p, by comparing the rows with -q."""
-    if block.is_minus_p:
-        p, limit = block.values.reshape(-1), -down(block.values.dtype, q)
-        (np.less if above else np.greater_equal)(p, limit, out=out)
-    else:
-        scores = block.scores(placed=placed).reshape(-1)
-        (np.greater if above else np.less_equal)(scores, down(scores.dtype, q), out=out)
-
-
-def profile(block: Block, thresholds: Thresholds, weights: Weights = None) -> Array:
-    """Return the weight of each row's set at each threshold, shape (rows, thresholds); by default its size.
-
-    Thresholds that are one number each must ascend.
-    """
-    if isinstance(block, lumped.Block) and isinstance(thresholds, np.ndarray):
-        return lumped.profile(block, thresholds, weights)
-    if isinstance(thresholds, PerLabel | PerRow):
-        found = [_weighed(_below(block, each), block, weights) for each in _each(thresholds)]
-        return np.stack(found, axis=1)
-    placed, low, highest = weights is not None, -np.inf, float(thresholds[-1])
-    below = block.scratch.get("inside", (block.values.size,), np.bool_)
-    _compare(block, highest, below, placed=placed)
-    if len(thresholds) == 1:
-        return _weighed(below.reshape(block.shape), block, weights)[:, None]
-    base: Array | int = 0
-    if np.count_nonzero(below) > below.size // 8:
-        # Many labels are in the sets: those that are in all of them are counted, and not looked at.
-        low = float(thresholds[0])
-        _compare(block, low, below, placed=placed)
-        base = _weighed(below.reshape(block.shape), block, weights)
-    flat, inside = _inside(block, [(low, highest)], placed=placed)
-    rows, columns = np.divmod(flat, block.shape[1])
-    cells = rows * len(thresholds) + np.searchsorted(thresholds, inside, side="left")
-    if weights is None:
-        added = np.bincount(cells, minlength=len(block.values) * len(thresholds))
-    else:
-        added = np.zeros(len(block.values) * len(thresholds), dtype=np.int64)
-        np.add.at(added, cells, weights.at(rows, columns))
-    added = added.reshape(-1, len(thresholds))
-    added[:, 0] += base
-    return np.cumsum(added, axis=1, out=added)
-
-
-def squares(block: Block, ends: Floats, into: Ints) -> None:
-    """Add to `into`, shape (2, cells), what lies between ascending ends, the first and the last infinite.
-
-    The number of pairs in each cell, and by how much the sum over rows of the squared size of the set is more
-    at its upper end than at its lower: the j-th lowest score of a row adds ``2 j - 1``.
-    """
-    if isinstance(block, lumped.Block):
-        scores, times = lumped.ascending(block)
-    else:
-        scores, times = np.sort(block.scores(placed=False), axis=1), np.ones(block.shape, dtype=np.int64)
-    cells, upto = np.searchsorted(ends, scores, side="left") - 1, np.cumsum(times, axis=1)
-    for sums, added in zip(into, (times, upto**2 - (upto - times) ** 2), strict=True):
-        np.add.at(sums, cells, added)
-
-
-def _weighed(inside: Bools, block: Block, weights: Weights) -> Array:
-    """Return the weight of each row's entries that are inside."""
-    if weights is None:
-        sizes: Array = np.count_nonzero(inside, axis=1)
-        return sizes
-    sums: Array = np.where(inside, weights.all(), 0).sum(axis=1)
-    return sums
-
-
-def _each(thresholds: PerLabel | PerRow) -> list[PerLabel | PerRow]:
-    return [type(thresholds)(values) for values in np.atleast_2d(thresholds.values)]
-
-
-def _below(block: Block, threshold: float | PerLabel | PerRow) -> Bools:
-    """Return which scores, in the places of the labels, are at most a threshold."""
-    if isinstance(threshold, PerLabel):
-        return block.placed.astype(np.float64, copy=False) <= threshold.values
-    if isinstance(threshold, PerRow):
-        return block.placed.astype(np.float64, copy=False) <= threshold.values[:, None]
-    below: Bools = block.placed <= down(block.placed.dtype, threshold)
-    return below
-
-
-def set_of_row(*_: Any, **__: Any) -> None:
-    """Return the set of one row, if that takes less time than of several; here it does not."""
-
-
-def bet(
-    block: Block,
-    points: slice,
-    thresholds: Floats,
-    weights: Weights,
-    labels: tuple[Floats, Floats],
+def shares(
+    values: Array,
+    spec: Spec,
+    cells: Ints,
+    own: Floats,
+    label_cells: Ints,
     scale: float,
-    bets: tuple[Ints, Floats, Ints, float],
-    standing: tuple[Any, ...],
-    weigh: Callable[..., Array] | None = None,
-) -> None:
-    """Bet on rows, one after the other, that the mean share in F^c-hat reaches targets.
+    which: Ints | None = None,
+    table: Ints | None = None,
+) -> Floats:
+    """Return for each row ``sum of own over its given labels in the set + scale * weight of the set``.
 
     Parameters
     ----------
-    block : Block
-        The rows.
-    points : slice
-        Which of them.
-    thresholds : array
-        Ascending.
-    weights, scale
-        A row's share is the weight of its set times the scale, ...
-    labels : tuple of arrays of shape (rows,)
-        ... and where the label is in the set, so much: the labels' scores, and how much.
-    bets : tuple
-        At which of the thresholds each bet is, its target, its owner, and how wide the range of shares is. Of
-        each owner they ascend, and those below one that is lost are of no interest.
-    standing : tuple
-        How the bets stand, as `nacp.stats.betting.play` takes it, but for the gains.
-    weigh : callable, optional
-        Another engine's `profile`.
+    cells : array of shape (thresholds,)
+        The thresholds, as places in the grid, ascending.
+    own, label_cells : arrays of shape (rows, given)
+        What each given label of a row adds, and the cell of its score.
+    scale : float
+        By what the whole weights are multiplied.
+
+    Returns
+    -------
+    array of shape (rows, thresholds)
     """
-    (scores, own), (columns, targets, _, width) = labels, bets
-    shares: Floats = np.where(scores[:, None] <= thresholds, own[:, None], 0.0)
-    if scale != 0:
-        shares += scale * (weigh or profile)(block, thresholds, weights)
-    shares = shares[points]
-    if not np.array_equal(columns, np.arange(len(thresholds))):
-        shares = shares.take(columns, axis=1)
-    shares -= targets
-    shares *= 1 / width
-    state, most, outcome, *rest = standing
-    betting.play(state, most, outcome, shares, *rest)
+    pairs = _counted(values, spec, table is not None, int(cells[-1]))
+    shape = len(values), len(cells) + 1
+    size, starts = shape[0] * shape[1], pairs.rows * shape[1]
+    first = starts + np.searchsorted(cells, pairs.early)
+    # Sums of whole numbers below 2^53 are exact as floats, too.
+    if table is None:
+        weight = np.bincount(first, pairs.counts, size)
+    else:
+        assert which is not None
+        weights = table[which[pairs.rows], pairs.columns]
+        last = first if pairs.late is pairs.early else starts + np.searchsorted(cells, pairs.late)
+        weight = np.bincount(last, np.maximum(weights, 0), size)
+        weight = weight - np.bincount(first, np.maximum(-weights, 0), size)
+    weight = weight.reshape(shape)
+    found = np.cumsum(weight[:, :-1], axis=1) * scale
+    for value, cell in zip(own.T, label_cells.T, strict=True):
+        found += np.where(cell[:, None] <= cells, value[:, None], 0.0)
+    return found
 
 
 def sets(
-    block: Block, threshold: float | PerLabel | PerRow, *, allow_empty: bool = True
-) -> tuple[Ints, Ints]:
-    """Return the sizes of the sets, and their labels row after row.
+    values: Array, spec: Spec, thresholds: Floats, allow_empty: bool = True
+) -> tuple[Ints, Array]:
+    """Return the sizes of the sets ``{l : S(x, l) <= threshold}``, and their labels (int32) row after row.
 
-    Without `allow_empty`, a set that would be empty gets the most probable label, and those as probable.
+    Parameters
+    ----------
+    thresholds : array of shape (1, 1), (rows, 1) or (1, k)
+        Native thresholds: one, one for each row, or one for each label.
+    allow_empty : bool
+        If not, a set that would be empty holds the label with the lowest score, of ranked scores the most
+        probable one, and those that equal it.
     """
-    if isinstance(block, lumped.Block) and not isinstance(threshold, PerLabel | PerRow):
-        return lumped.sets(block, threshold, allow_empty=allow_empty)
-    if not block.spec.ranked or isinstance(threshold, PerLabel):
-        inside = _below(block, threshold)
-        if not allow_empty:
-            best = block.values.max(axis=1, keepdims=True) if block.spec.ranked else None
-            lowest = (
-                block.placed == block.placed.min(axis=1, keepdims=True)
-                if best is None
-                else block.values == best
-            )
-            inside |= lowest & ~inside.any(axis=1, keepdims=True)
-    else:
-        # In the order of a row: so many labels, which is all those above a probability.
-        q = threshold.values[:, None] if isinstance(threshold, PerRow) else threshold
-        sizes = np.count_nonzero(block.along <= q, axis=1)
-        if not allow_empty:
-            sizes = np.maximum(sizes, 1)
-        cuts = block.descending[np.arange(len(sizes)), sizes - 1]
-        cuts[sizes == 0] = np.inf
-        held = block.scratch.get("inside", block.shape, np.bool_)
-        inside = np.greater_equal(block.values, cuts[:, None], out=held)
-    flat = np.flatnonzero(inside)
-    starts = np.searchsorted(flat, np.arange(len(inside) + 1) * block.shape[1])
-    sizes = np.diff(starts)
-    return sizes, flat - np.repeat(np.arange(len(inside)) * block.shape[1], sizes)
+    found = scores(values, spec)
+    inside: Bools = found <= thresholds
+    if not allow_empty:
+        empty = np.flatnonzero(~inside.any(axis=1))
+        some = -values[empty] if spec.kernel == "ranked" else found[empty]
+        inside[empty] = some == some.min(axis=1, keepdims=True)
+    return inside.sum(axis=1), np.nonzero(inside)[1].astype(np.int32)
 
 
-def down(dtype: np.dtype[np.floating], q: float) -> np.floating:
-    """Return the largest value of `dtype` not above q, so that ``s <= q`` keeps its meaning."""
-    with np.errstate(over="ignore"):
-        rounded = dtype.type(q)
-        # As Python floats: NumPy would round q before it compares.
-        return rounded if float(rounded) <= q else np.nextafter(rounded, dtype.type(-np.inf))
+def as_entries(values: Array, spec: Spec) -> tuple[Array, Spec]:
+    """Return rows and a spec that compiled engines know: scores that only NumPy computes are entries."""
+    if spec.kernel in ("pointwise", "function"):
+        return scores(values, spec), ENTRIES
+    return values, spec

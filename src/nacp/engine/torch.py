@@ -1,267 +1,350 @@
 """The torch engine: the verbs of the NumPy engine on the device where tensors lie, with the same bits.
 
-Rows, scores and sets stay there; tallies, the scores of labels and the pairs of a window come back as NumPy
-arrays. Sums of probabilities are added up as whole numbers, so no order of threads matters. It evaluates the
-formulas that the compiled engine does, and scores that are given; what it cannot is left to NumPy, and
-refused where the rows would have to be copied to the host for it.
+The rows stay on the device; results come back as NumPy arrays. Masses are sums of whole numbers, so they do
+not depend on the order in which threads add them up. What only NumPy computes (a Python function, or a
+formula with operations that do not round once) is left to NumPy, and refused where the rows would have to be
+copied to the host for it.
 """
 
-from collections.abc import Sequence
-from functools import lru_cache
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor
+from torch.nn.functional import pad
 
-from nacp._types import Floats, Ints
-from nacp.engine import block as block_
-from nacp.engine import numpy
-from nacp.engine.cells import CELLS, HALF, cell_table
-from nacp.engine.contract import (
-    ByEntry,
-    ByLabel,
-    Keep,
-    Pairs,
-    PerLabel,
-    PerRow,
-    Spec,
-    Thresholds,
-    Unchecked,
-    Weights,
-)
-from nacp.engine.scratch import Scratch
-from nacp.engine.tensors import Block, LabelRanks, evaluated, fetched, hashed, is_p, sent
+from nacp._types import Array, Floats, Ints
+from nacp.coverage import grid
+from nacp.engine import hashing, numpy, ranks
+from nacp.engine.formula import Expression, Formula
+from nacp.engine.numpy import bet
+from nacp.engine.spec import Spec
 from nacp.errors import InputError
 
+__all__ = ["NAME", "bet", "check", "inside", "label_scores", "scores", "sets", "shares", "tally", "uniforms"]
+
 NAME = "torch"
-play, keeps, set_of_row = numpy.play, numpy.keeps, numpy.set_of_row
-ascending, masked_sums = numpy.ascending, numpy.masked_sums
-fetch, gaps = numpy.fetch, numpy.gaps
-split_cells, split_draws = numpy.split_cells, numpy.split_draws
+_UNIT = 2.0**-52
+_WORDS = hashing._GOLDEN, hashing._MIX_1, hashing._MIX_2
+_GOLDEN, _MIX_1, _MIX_2 = (int(word.view(np.int64)) for word in _WORDS)  # with a sign
 
 
-def open_block(
-    values: Any,
-    spec: Spec,
-    scratch: Scratch | None = None,
-    u: Floats | None = None,
-    unchecked: Unchecked | None = None,
-) -> block_.Block:
-    """Return rows ready to be asked about their scores; `u` are their uniform numbers, if these are known."""
-    if unchecked is not None:
-        unchecked.confirm(check(values, unchecked.tolerance))
-    served = spec.codes is not None or is_p(spec)
+def _fetched(values: Tensor) -> Array:
+    """Return values on the host."""
+    return values.cpu().numpy()
+
+
+def _sent(values: Any, device: torch.device, dtype: Any = None) -> Tensor:
+    """Return a copy of values of the host on a device."""
+    return torch.tensor(np.ascontiguousarray(values, dtype=dtype), device=device)
+
+
+def _rows(values: Any) -> Tensor:
+    """Return rows as a tensor; those of an array lie on the device "cpu"."""
     if isinstance(values, np.ndarray):
-        if not served:
-            return numpy.open_block(values, spec, scratch, u)
-        values = sent(values, torch.device("cpu"))
-    elif not served:
+        return _sent(values, torch.device("cpu"))
+    found: Tensor = values.detach().contiguous()
+    return found
+
+
+def _needs_numpy(spec: Spec) -> bool:
+    return spec.kernel == "function" or not ranks.rounds_once(spec.formula)
+
+
+def _on_host(rows: Tensor) -> Array:
+    """Return rows for NumPy; refuse to copy them from a device."""
+    if rows.device.type != "cpu":
         raise InputError(
             "score",
             "is a Python function, or a formula that NumPy alone evaluates, and a tensor on the device "
-            f"{str(values.device)!r} is not copied to the host for that",
+            f"{str(rows.device)!r} is not copied to the host for that",
             remedy="pass probs.cpu(), or a score of the library",
         )
-    return Block(values.contiguous(), spec, u)
+    return _fetched(rows)
 
 
 def check(values: Any, tolerance: float) -> bool:
     """Return whether rows are probabilities: none negative or above 1, and each row sums to 1."""
-    rows = sent(values, torch.device("cpu")) if isinstance(values, np.ndarray) else values
-    sums, slight = rows.sum(dim=1, dtype=torch.float64), 8 * torch.finfo(rows.dtype).eps
+    rows = _rows(values)
+    if not len(rows):
+        return True
+    sums, most = rows.sum(dim=1, dtype=torch.float64), 1 + 8 * torch.finfo(rows.dtype).eps
     near = (rows.min() >= 0) & ((sums - 1).abs().max() <= tolerance)
-    return bool(near & ((sums.max() <= 1 + slight) | (rows.max() <= 1)))
+    return bool(near & ((sums.max() <= most) | (rows.max() <= most)))
 
 
 def uniforms(values: Any, seed: int) -> Floats:
     """Return one u in [0, 1) per row."""
-    rows = sent(values, torch.device("cpu")) if isinstance(values, np.ndarray) else values
-    return fetched(hashed(rows, seed))
+    return _fetched(_uniforms(_rows(values), seed))
 
 
-def label_scores(block: block_.Block, labels: Ints) -> Floats:
+def scores(values: Any, spec: Spec) -> Floats:
+    """Return the native scores of all labels: (rows, k)."""
+    return _fetched(_scores(_rows(values), spec))
+
+
+def label_scores(values: Any, spec: Spec, labels: Ints) -> Floats:
     """Return the native score of one given label per row."""
-    if not isinstance(block, Block):
-        return numpy.label_scores(block, labels)
-    there = sent(np.asarray(labels, dtype=np.int64), block.rows.device)
-    if block.spec.ranked:
-        found = evaluated(block.spec, LabelRanks(block.rows, there, block.uniform))
+    rows = _rows(values)
+    own = _sent(labels, rows.device, np.int64)[:, None]
+    if spec.kernel in ("hps", "entries"):
+        found = _scores(rows.gather(1, own), spec)
+    elif spec.kernel == "ranked" and not _needs_numpy(spec):
+        found = _evaluated(spec.formula, _ranks_of_labels(rows, own, _u(rows, spec))).expand(own.shape)
     else:
-        found = block.lying.gather(1, there[:, None])
-    scores: Floats = fetched(found.expand(len(there), 1)[:, 0].to(torch.float64))
-    return scores
+        found = _scores(rows, spec).gather(1, own)
+    return _fetched(found[:, 0])
 
 
-def tally(
-    block: block_.Block,
-    edges: Floats | None = None,
-    weights: Weights = None,
-    limit: float = np.inf,
-    keep: Keep | None = None,
-    parts: int = 4,
-    into: Ints | None = None,
-) -> Ints:
-    """Return pairs, gains and losses, shape (3, cells): see `nacp.engine.numpy.tally`."""
-    if not isinstance(block, Block):
-        return numpy.tally(block, edges, weights, limit, into=into)
-    scores = block.flat(placed=weights is not None)
-    if edges is None:
-        places, number = _cells(scores), CELLS
+def tally(values: Any, spec: Spec, which: Ints | None = None, table: Ints | None = None) -> tuple[Ints, Ints]:
+    """Count all pairs by cell: see `nacp.engine.numpy.tally`."""
+    rows = _rows(values)
+    if _needs_numpy(spec):
+        return numpy.tally(_on_host(rows), spec, which, table)
+    early, late = _cells(rows, spec, placed=table is not None)
+    counts = [torch.bincount(early.reshape(-1), minlength=grid.CELLS)]
+    if table is not None:
+        gains, losses = _weights(which, table, rows.device)
+        counts += [_added(late, gains, grid.CELLS), _added(early, losses, grid.CELLS)]
+    counted = torch.stack(counts)
+    cells = counted.any(dim=0).nonzero()[:, 0]
+    found = _fetched(torch.cat([cells[None], counted[:, cells]]))
+    return found[0], found[1:]
+
+
+def shares(
+    values: Any,
+    spec: Spec,
+    cells: Ints,
+    own: Floats,
+    label_cells: Ints,
+    scale: float,
+    which: Ints | None = None,
+    table: Ints | None = None,
+) -> Floats:
+    """Return each row's share at several thresholds: see `nacp.engine.numpy.shares`."""
+    rows, number = _rows(values), len(cells) + 1
+    if _needs_numpy(spec):
+        return numpy.shares(_on_host(rows), spec, cells, own, label_cells, scale, which, table)
+    starts = torch.arange(len(rows), device=rows.device)[:, None] * number
+    ends, found = _sent(cells, rows.device, np.int64), _cells(rows, spec, placed=table is not None)
+    early, late = (torch.searchsorted(ends, each) + starts for each in found)
+    if table is None:
+        weight = torch.bincount(early.reshape(-1), minlength=len(rows) * number)
     else:
-        places, number = _searched(edges, scores), len(edges) + 1
-    sums = [torch.bincount(places, minlength=number)]
-    if weights is not None:
-        weighed = _weights(weights, block).reshape(-1)
-        sums += [_added(places, each, number) for each in (weighed.clamp(min=0), -weighed.clamp(max=0))]
-    found = fetched(torch.stack(sums))
-    found = found if edges is None else found[:, 1:-1]  # without what lies below all edges, or above
-    return found if into is None else np.add(into, found, out=into)
+        gains, losses = _weights(which, table, rows.device)
+        weight = _added(late, gains, len(rows) * number) - _added(early, losses, len(rows) * number)
+    share: Floats = _fetched(weight.reshape(-1, number)[:, :-1].cumsum(dim=1)) * scale
+    for value, cell in zip(own.T, label_cells.T, strict=True):
+        share += np.where(cell[:, None] <= cells, value[:, None], 0.0)
+    return share
 
 
-@lru_cache(maxsize=8)
-def _table(device: torch.device) -> Tensor:
-    return sent(cell_table(), device)
+def sets(values: Any, spec: Spec, thresholds: Floats, allow_empty: bool = True) -> tuple[Ints, Array]:
+    """Return the sizes of the sets, and their labels row after row: see `nacp.engine.numpy.sets`."""
+    found = inside(values, spec, thresholds, allow_empty)
+    return _fetched(found.sum(dim=1)), _fetched(found.nonzero()[:, 1].to(torch.int32))
 
 
-def _cells(scores: Tensor) -> Tensor:
-    """Return the cell of each score, by its leading bits: see `nacp.engine.cells`."""
-    lower = scores < HALF
-    nearer = torch.where(lower, scores, 1 - scores).to(torch.float32)
-    codes = ((nearer.view(torch.int32) >> 16) & 0xFFFF) + (lower.to(torch.int32) << 16)
-    return _table(scores.device).index_select(0, codes)
+def inside(values: Any, spec: Spec, threshold: Floats, allow_empty: bool = True) -> Tensor:
+    """Return which labels are in the sets that `sets` returns: booleans of shape (rows, k), on the device."""
+    rows = _rows(values)
+    found = _scores(rows, spec)
+    below = found <= _sent(threshold, rows.device, np.float64)
+    if not allow_empty:
+        by = -rows if spec.kernel == "ranked" else found
+        below |= (by == by.amin(dim=1, keepdim=True)) & ~below.any(dim=1, keepdim=True)
+    return below
 
 
-def _searched(edges: Any, scores: Tensor) -> Tensor:
-    """Return how many of ascending edges lie below each score."""
-    there = sent(np.asarray(edges, dtype=np.float64), scores.device)
-    return torch.searchsorted(there, scores.to(torch.float64))
+def _weights(which: Ints | None, table: Ints, device: torch.device) -> tuple[Tensor, Tensor]:
+    """Return the positive and the negative weights of all pairs; only rows of the table in use are sent."""
+    used, places = np.unique(np.asarray(which), return_inverse=True)
+    weights = _sent(table[used], device, np.int64)[_sent(places, device)]
+    return weights.clamp(min=0), -weights.clamp(max=0)
 
 
-def _added(places: Tensor, values: Tensor, number: int) -> Tensor:
-    zeros = torch.zeros(number, dtype=torch.int64, device=values.device)
-    return zeros.index_add_(0, places, values)
+def _added(places: Tensor, weights: Tensor, number: int) -> Tensor:
+    """Return the sums of whole weights by place."""
+    zeros = torch.zeros(number, dtype=torch.int64, device=weights.device)
+    return zeros.index_add_(0, places.reshape(-1), weights.reshape(-1))
 
 
-def _weights(weights: ByLabel | ByEntry, block: Block) -> Tensor:
-    """Return the whole-number weights of all pairs; of each label that there is, a row is sent."""
-    device = block.rows.device
-    if isinstance(weights, ByEntry):
-        return sent(weights.all().astype(np.int64, copy=False), device)
-    labels, places = np.unique(weights.labels, return_inverse=True)
-    rows = ByLabel(labels, weights.table, weights.unit).all()
-    return sent(rows.astype(np.int64, copy=False), device)[sent(places, device)]
-
-
-def window(block: block_.Block, spans: Sequence[tuple[float, float]], weights: Weights = None) -> Pairs:
-    """Return the pairs that score in one of some intervals (low, high], which are ascending and disjoint."""
-    if not isinstance(block, Block):
-        return numpy.window(block, spans, weights)
-    scores = block.flat(placed=weights is not None)
-    ends = _searched(np.reshape(spans, -1), scores)  # inside are those above as many lows and one high less
-    flat = (ends % 2 == 1).nonzero()[:, 0]
-    found: Floats = fetched(scores[flat].to(torch.float64))
-    if weights is None:
-        return Pairs(found, np.empty(0, dtype=np.int64))
-    return Pairs(found, fetched(_weights(weights, block).reshape(-1)[flat]))
-
-
-def profile(block: block_.Block, thresholds: Thresholds, weights: Weights = None) -> Ints:
-    """Return the weight of each row's set at each threshold; by default its size: (rows, thresholds)."""
-    if not isinstance(block, Block):
-        return numpy.profile(block, thresholds, weights)
-    k = block.shape[1]
-    if isinstance(thresholds, PerLabel | PerRow):
-        weighed = 1 if weights is None else _weights(weights, block)
-        several = [type(thresholds)(values) for values in np.atleast_2d(thresholds.values)]
-        sums = [(_below(block, each) * weighed).sum(dim=1) for each in several]
-        return fetched(torch.stack(sums, dim=1))
-    upto = _upto(block, thresholds, weights)
-    if weights is None:  # sizes, which travel light
-        upto = upto.to(torch.int16 if k < 1 << 15 else torch.int32)
-    return fetched(upto).astype(np.int64, copy=False)
-
-
-def counts(block: block_.Block, marks: Floats, weights: Weights = None) -> Ints:
-    """Return for each label what scores below its marks, and up to them: see `nacp.engine.numpy.counts`."""
-    if not isinstance(block, Block):
-        return numpy.counts(block, marks, weights)
-    parts: list[Tensor | None] = [None]
-    if weights is not None:
-        weighed = _weights(weights, block)
-        parts = [weighed.clamp(min=0), (-weighed).clamp(min=0)]
-    ends = np.stack([np.nextafter(marks, -np.inf), marks])
-    found = np.zeros((len(parts), *ends.shape), dtype=np.int64)
-    for at in np.ndindex(ends.shape[:2]):
-        below = _below(block, PerLabel(ends[at]))
-        for sums, part in zip(found, parts, strict=True):
-            sums[at] = fetched((below if part is None else below * part).sum(dim=0))
-    return found[0] if weights is None else found
-
-
-def squares(block: block_.Block, ends: Floats, into: Ints) -> None:
-    """Add pairs and squared sizes between ascending ends: see `nacp.engine.numpy.squares`."""
-    if not isinstance(block, Block):
-        numpy.squares(block, ends, into)
-        return
-    scores = block.flat(placed=False).reshape(block.shape).sort(dim=1)[0].reshape(-1)
-    places, number = _searched(ends, scores), len(ends) + 1
-    odd = 2 * torch.arange(block.shape[1], device=scores.device) + 1
-    added = _added(places, odd.repeat(block.shape[0]), number)
-    into += fetched(torch.stack([torch.bincount(places, minlength=number), added]))[:, 1:-1]
-
-
-def _upto(block: Block, thresholds: Floats, weights: Weights) -> Any:
-    """Return the weight of each row's set at each of ascending thresholds, where it is."""
-    rows, k = block.shape
-    places = _searched(thresholds, block.flat(placed=weights is not None)).reshape(rows, k)
-    number = len(thresholds) + 1
-    places += torch.arange(rows, device=places.device)[:, None] * number
-    if weights is None:
-        found = torch.bincount(places.reshape(-1), minlength=rows * number)
-    else:
-        found = _added(places.reshape(-1), _weights(weights, block).reshape(-1), rows * number)
-    return found.reshape(rows, number).cumsum(dim=1)[:, :-1]
-
-
-def _below(block: Block, threshold: float | PerLabel | PerRow) -> Tensor:
-    """Return which scores, in the places of the labels, are at most a threshold."""
-    if isinstance(threshold, PerLabel | PerRow):
-        values = sent(np.asarray(threshold.values, dtype=np.float64), block.rows.device)
-        return block.lying.to(torch.float64) <= (
-            values if isinstance(threshold, PerLabel) else values[:, None]
-        )
-    kind = np.dtype(str(block.lying.dtype).removeprefix("torch."))
-    return block.lying <= float(numpy.down(kind, threshold))
-
-
-def inside(block: Block, threshold: float | PerLabel | PerRow, *, allow_empty: bool = True) -> Tensor:
-    """Return which labels are in the sets: see `nacp.engine.numpy.sets`."""
-    if not block.spec.ranked or isinstance(threshold, PerLabel):
-        found = _below(block, threshold)
-        if not allow_empty:
-            by = -block.rows if block.spec.ranked else block.lying
-            found |= (by == by.amin(dim=1, keepdim=True)) & ~found.any(dim=1, keepdim=True)
+def _scores(values: Tensor, spec: Spec) -> Tensor:
+    """Return the native scores of all labels."""
+    if _needs_numpy(spec):
+        return _sent(numpy.scores(_on_host(values), spec), values.device)
+    if spec.kernel == "ranked":
+        rows = _Sorted(values, spec)
+        found = _evaluated(spec.formula, rows.ranks()).expand(values.shape)
+        return torch.zeros_like(rows.p).scatter_(1, rows.order, found)
+    if spec.kernel == "pointwise":
+        found = _evaluated(spec.formula, {"p": values}).expand(values.shape)
+        if bool(found.isnan().any()):
+            raise InputError("score", "returned NaN; it must return numbers (inf is allowed)")
         return found
-    if isinstance(threshold, PerRow):
-        below = block.ordered <= sent(threshold.values, block.rows.device)[:, None]
-    else:
-        below = block.ordered <= threshold
-    sizes = below.sum(dim=1, keepdim=True).clamp(min=0 if allow_empty else 1)
-    cuts = block.sorted[0].gather(1, (sizes - 1).clamp(min=0))
-    return (block.rows >= cuts) & (sizes > 0)
+    exact = values.to(torch.float64)
+    return -exact if spec.kernel == "hps" else exact.clamp(min=torch.finfo(torch.float64).min)
 
 
-def sets(
-    block: block_.Block, threshold: float | PerLabel | PerRow, *, allow_empty: bool = True
-) -> tuple[Ints, Ints]:
-    """Return the sizes of the sets, and their labels row after row."""
-    if not isinstance(block, Block):
-        return numpy.sets(block, threshold, allow_empty=allow_empty)
-    found = inside(block, threshold, allow_empty=allow_empty)
-    return fetched(found.sum(dim=1)), fetched(found.nonzero()[:, 1].to(torch.int32))
+def _cells(values: Tensor, spec: Spec, placed: bool) -> tuple[Tensor, Tensor]:
+    """Return the cells of losses and of gains, as `nacp.engine.numpy` does."""
+    if spec.kernel != "ranked":
+        found = _scores(values, spec)
+        same = _cells_of(1 + found, -found) if spec.kernel == "hps" else _cells_of(found, 1 - found)
+        return same, same
+    rows = _Sorted(values, spec)
+    cells = [_cells_of(each, 1 - each) for each in _bounded_scores(spec.formula, rows)]
+    if placed:
+        cells = [torch.zeros_like(each).scatter_(1, rows.order, each) for each in cells]
+    return cells[0], cells[1]
 
 
-def bet(block: block_.Block, *arguments: Any) -> None:
-    """Bet on rows, one after the other: see `nacp.engine.numpy.bet`."""
-    numpy.bet(*(block, *arguments, profile))
+def _cells_of(scores: Tensor, to_one: Tensor) -> Tensor:
+    """Return the cells of scores, as `nacp.coverage.grid` does, given also what they are short of 1."""
+    low = scores < 0.5
+    rising = torch.where(low, scores > 0, to_one < 0)
+    magnitude = torch.where(low, scores, to_one).abs()
+    words = magnitude.view(torch.int64) - (rising & (magnitude > 0)).to(torch.int64)
+    codes = (words >> grid._SHIFT) - grid._FIRST_CODE + rising
+    up, down = codes.clamp(0, grid.ZERO), (codes + 1).clamp(0, grid.ZERO)
+    between = torch.where(codes < 0, grid.ONE, grid.ONE - 1 - codes)
+    return torch.where(
+        low,
+        torch.where(rising, grid.ZERO + 1 + up, grid.ZERO - down),
+        torch.where(rising, grid.ONE + 1 + up, between),
+    )
+
+
+def _evaluated(formula: Formula | None, quantities: Mapping[str, Any]) -> Tensor:
+    """Return the value of a formula, in float64; the best possible score becomes the lowest finite number."""
+    assert isinstance(formula, Expression)
+    found: Tensor = _value(formula, quantities)
+    if found.is_floating_point():
+        found = found.clamp(min=torch.finfo(found.dtype).min)
+    return found.to(torch.float64)
+
+
+def _value(part: Any, quantities: Mapping[str, Any]) -> Any:
+    """Return the value of a part of a formula: a number, or a tensor of the type that NumPy would give it."""
+    if not isinstance(part, Expression):
+        return part
+    if not part.parts:
+        return quantities[part.name]
+    values = [_value(each, quantities) for each in part.parts]
+    conditions = 1 if part.name == "where" else 0
+    kind = np.result_type(*(_kind(each) for each in values[conditions:]))
+    if part.name in ("divide", "sqrt") and kind.kind != "f":
+        kind = np.dtype(np.float64)
+    for i, value in enumerate(values):
+        dtype = torch.bool if i < conditions else getattr(torch, kind.name)
+        number = not isinstance(value, Tensor)
+        values[i] = quantities["p"].new_full((), value, dtype=dtype) if number else value.to(dtype)
+    if part.name == "sqrt" and values[0].device.type == "cpu":  # torch.sqrt does not round correctly there
+        with np.errstate(invalid="ignore"):
+            return torch.from_numpy(np.sqrt(values[0].numpy()))
+    return (torch.eq if part.name == "equal" else getattr(torch, part.name))(*values)
+
+
+def _kind(value: Any) -> Any:
+    """Return the type of a tensor in NumPy's terms; a number has none of its own."""
+    return np.dtype(str(value.dtype).removeprefix("torch.")) if isinstance(value, Tensor) else value
+
+
+# Where labels stand in their rows: see `nacp.engine.ranks`
+
+
+class _Sorted:
+    """Rows in descending order, the columns of their entries, and what all labels of a row share."""
+
+    def __init__(self, values: Tensor, spec: Spec) -> None:
+        self.values, self.order = torch.sort(values, dim=1, descending=True)
+        self.p = _on_grid(self.values)
+        self.shared = {"top": self.p[:, :1], "second": self.p[:, 1:2], "u": _u(values, spec)}
+        self._mass = pad((self.p * (1 / _UNIT)).to(torch.int64).cumsum(dim=1), (1, 0))
+
+    def mass_at(self, places: Tensor) -> Tensor:
+        """Return the mass of the first so many labels."""
+        return self._mass.gather(1, places).to(torch.float64) * _UNIT
+
+    def ranks(self) -> dict[str, Any]:
+        """Return the quantities of all labels; equal probabilities share their places."""
+        first, last = _runs(self.values)
+        above, upto = self.mass_at(first), self.mass_at(last)
+        return {"p": self.p, "above": above, "upto": upto, "n_above": first, "n_upto": last, **self.shared}
+
+
+def _ranks_of_labels(values: Tensor, labels: Tensor, u: Tensor | None) -> dict[str, Any]:
+    """Return the quantities of one label per row, of shape (rows, 1), without sorting the rows."""
+    own, p = values.gather(1, labels), _on_grid(values)
+    two = _on_grid(values.topk(min(2, values.shape[1]), dim=1).values)
+    found = {"p": _on_grid(own), "top": two[:, :1], "second": two[:, 1:], "u": u}
+    for name, which in (("above", values > own), ("upto", values >= own)):
+        found[name] = torch.where(which, p, 0.0).sum(dim=1, keepdim=True)
+        found[f"n_{name}"] = which.sum(dim=1, keepdim=True)
+    return found
+
+
+def _on_grid(p: Tensor) -> Tensor:
+    """Round to multiples of 2^-52."""
+    return (p.to(torch.float64) + 1.0) - 1.0
+
+
+def _runs(values: Tensor) -> tuple[Tensor, Tensor]:
+    """Return where the run of equal values begins and ends that each place is in."""
+    changes, places = values[:, 1:] != values[:, :-1], torch.arange(values.shape[1], device=values.device)
+    first = torch.where(pad(changes, (1, 0), value=True), places, 0).cummax(dim=1).values
+    ends = torch.where(pad(changes, (0, 1), value=True), places + 1, len(places))
+    return first, ends.flip(1).cummin(dim=1).values.flip(1)
+
+
+def _bounded_scores(formula: Formula | None, rows: _Sorted) -> tuple[Tensor, Tensor]:
+    """Return a lower and an upper bound of the scores: see `nacp.engine.ranks.bounded_scores`."""
+    exact = _evaluated(formula, rows.ranks()).expand(rows.values.shape)
+    if rows.values.shape[1] <= ranks.HEAD_LABELS:
+        return exact, exact
+    # The leading bits of a probability, an exponent and half an octave, are its bin.
+    bins = ((rows.values.to(torch.float64) + 0.0).view(torch.int64) >> 51) - 2 * 1023
+    bins = bins.clamp(min=ranks._LOWEST_BIN - 1)
+    first, last = _runs(bins)
+    before, upto = rows.mass_at(first), rows.mass_at(last)
+    lows, highs, row = [], [], rows.shared
+    for bound in (bins, bins + 1):
+        p = ((bound + 2 * 1023) << 51).view(torch.float64)
+        p = torch.where(bound < ranks._LOWEST_BIN, 0.0, p)
+        early = {"p": p, "above": before, "upto": before + p, "n_above": first, "n_upto": first + 1, **row}
+        late = {"p": p, "above": upto - p, "upto": upto, "n_above": last - 1, "n_upto": last, **row}
+        lows.append(_evaluated(formula, early))
+        highs.append(_evaluated(formula, late))
+    head = (first < ranks.HEAD_LABELS) | (before < ranks.HEAD_MASS)
+    return torch.where(head, exact, torch.minimum(*lows)), torch.where(head, exact, torch.maximum(*highs))
+
+
+# u: see `nacp.engine.hashing`
+
+
+def _u(values: Tensor, spec: Spec) -> Tensor | None:
+    return None if spec.seed is None else _uniforms(values, spec.seed)[:, None]
+
+
+def _uniforms(rows: Tensor, seed: int) -> Tensor:
+    """Return one u in [0, 1) per row, by words that have a sign: sums and products wrap around alike."""
+    columns, keys = hashing.hash_plan(rows.shape[1], int(seed) % (1 << 64))
+    hashed = rows.index_select(1, _sent(columns, rows.device))
+    hashed = torch.cat([hashed, rows.amax(dim=1, keepdim=True)], dim=1).to(torch.float64) + 0.0
+    words = hashed.view(torch.int64) ^ _sent(keys.view(np.int64), rows.device)
+    return _shifted(_mixed(_mixed(words).sum(dim=1)), 11).to(torch.float64) * 2.0**-53
+
+
+def _mixed(x: Tensor) -> Tensor:
+    """Scramble 64-bit words (the finaliser of splitmix64)."""
+    x = x + _GOLDEN
+    x = (x ^ _shifted(x, 30)) * _MIX_1
+    x = (x ^ _shifted(x, 27)) * _MIX_2
+    return x ^ _shifted(x, 31)
+
+
+def _shifted(x: Tensor, by: int) -> Tensor:
+    """Shift to the right, with zeros from the left."""
+    return (x >> by) & ((1 << (64 - by)) - 1)

@@ -7,7 +7,7 @@ from nacp.guarantees.base import Corrected, Finding, Guarantee, Problem
 from nacp.guarantees.binomial import Binomial
 from nacp.guarantees.crcp import CRCP
 from nacp.guarantees.expected import Expected
-from nacp.guarantees.finding import Found, coverage_under, find
+from nacp.guarantees.finding import Found, find
 from nacp.guarantees.nacp import NACP
 from nacp.guarantees.pac import PAC
 from nacp.guarantees.split import SplitConformal
@@ -15,7 +15,7 @@ from nacp.guarantees.uncorrected import Uncorrected
 
 __all__ = [
     "ACNL", "CRCP", "NACP", "PAC", "Binomial", "Corrected", "Expected", "Finding", "Found", "Guarantee",
-    "Problem", "SplitConformal", "Uncorrected", "as_guarantee", "coverage_under", "find",
+    "Problem", "SplitConformal", "Uncorrected", "as_guarantee", "find",
 ]  # fmt: skip
 
 GUARANTEES: dict[str, type[Guarantee]] = {

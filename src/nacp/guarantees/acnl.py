@@ -1,18 +1,13 @@
 """ACNL, the guarantee of adaptive conformal classification with noisy labels."""
 
 import math
-from collections.abc import Callable, Hashable
 from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
 
-from nacp._types import Floats, Ints
-from nacp.checks import check_priors
-from nacp.coverage import Rule, Talk
-from nacp.coverage.parted import PartedCoverage
-from nacp.guarantees import parted
-from nacp.guarantees.base import Finding, Problem
+from nacp._types import Floats
+from nacp.guarantees.base import Problem
 from nacp.guarantees.priors import PriorGuarantee
 from nacp.noise.matrices import ClassMatrix
 from nacp.stats.bounds import expected_excess
@@ -44,6 +39,19 @@ def acnl_correction(
     return expected_excess(n) + spread / math.sqrt(smallest_count) * rate
 
 
+def acnl_correction_of_class(
+    label: int, count: int, smallest_count: float, inverse: ClassMatrix, true: Floats, noisy: Floats
+) -> float:
+    """Return the correction for one class by itself: the label-conditional method of the paper."""
+    k = inverse.k
+    spread = 2 * float(inverse.column_sums(noisy)[label] / true[label])
+    rate = min(
+        k * math.sqrt(math.pi / 2),
+        1 / math.sqrt(smallest_count) + math.sqrt((math.log(2 * k) + math.log(smallest_count)) / 2),
+    )
+    return expected_excess(count) + spread / math.sqrt(smallest_count) * rate
+
+
 @dataclass(frozen=True, eq=False)
 class ACNL(PriorGuarantee):
     """Expected clean coverage is at least 1 - alpha; the correction grows with k.
@@ -67,44 +75,24 @@ class ACNL(PriorGuarantee):
 
     name: ClassVar[str] = "acnl"
     takes_classes: ClassVar[bool] = True
+    takes_groups_of_classes: ClassVar[bool] = False
 
     def correction(self, problem: Problem) -> float:
         if self.obstacle(problem):
             return math.inf
         true, noisy = self.frequencies(problem)
-        return acnl_correction(problem.n, problem.counts.min(), problem.inverse, true, noisy)
-
-    def of_counts(self, counts: Callable[[], Ints]) -> Hashable:
-        return None if self.priors is None else int(counts().min())
-
-    def find_parted(
-        self, coverage: PartedCoverage, alpha: float, crossing: Rule, seed: int
-    ) -> Talk[list[Finding]]:
-        """Return the threshold of each class by itself: the label-conditional method of the paper."""
-        return parted.cross(coverage, alpha, self._by_class(coverage), crossing, self.name)
-
-    def _by_class(self, coverage: PartedCoverage) -> Floats:
-        counts, inverse = coverage.sample.class_counts, coverage.inverse
-        noisy = counts / coverage.n
-        true = check_priors(self.priors, coverage.k) if self.priors is not None else inverse.push(noisy)
-        if counts.min() < 1:
-            return np.full(coverage.number, np.inf)
-        with np.errstate(divide="ignore", invalid="ignore"):
-            spread = np.where(true > 0, 2 * inverse.column_sums(noisy) / true, np.inf)
-        least, k = counts.min(), coverage.k
-        rate = min(
-            k * math.sqrt(math.pi / 2),
-            1 / math.sqrt(least) + math.sqrt((math.log(2 * k) + math.log(least)) / 2),
-        )
-        own = np.array([expected_excess(int(count)) for count in counts])
-        by_class: Floats = np.empty(coverage.number)
-        by_class[coverage.places] = own + spread / math.sqrt(least) * rate
-        return by_class
+        least, inverse = float(problem.counts.min()), problem.inverse
+        if problem.members is None:
+            return acnl_correction(problem.n, least, inverse, true, noisy)
+        (label,) = problem.members.tolist()
+        return acnl_correction_of_class(label, int(problem.counts[label]), least, inverse, true, noisy)
 
     def obstacle(self, problem: Problem) -> str | None:
         absent, (true, _) = self.absent(problem), self.frequencies(problem)
         if absent is not None or true.min() > 0:
             return absent
+        if problem.members is not None and (true[problem.members] > 0).all():
+            return None
         return (
             f'guarantee "acnl" needs positive class frequencies; the estimate for class '
             f"{int(true.argmin())} is {true.min():.3g}: pass nacp.ACNL(priors=...)"

@@ -1,33 +1,61 @@
-"""What a guarantee is: how a threshold is chosen from a sample, and what that promises."""
+"""What a guarantee is: how a threshold is chosen from a curve of estimates, and what that promises."""
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, fields, is_dataclass, replace
-from typing import Any, ClassVar, NamedTuple
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 import numpy as np
 
 from nacp._types import Floats, Ints
-from nacp.coverage import Coverage, Rule, Talk
-from nacp.coverage.audited import AuditedCoverage
-from nacp.coverage.crossing import ROUNDING
-from nacp.coverage.parted import PartedCoverage
+from nacp.coverage.curve import ROUNDING, Curve, Rule
+from nacp.coverage.grid import INFINITE
+from nacp.coverage.sample import Sample
 from nacp.errors import InputError
 from nacp.noise import Noise, UniformFamily, UniformNoise
 from nacp.noise.matrices import ClassMatrix
 from nacp.wrapping import counted
 
+if TYPE_CHECKING:
+    from nacp.audit.strata import CheckedSample
+
 
 @dataclass(frozen=True)
 class Problem:
-    """What is known before the probabilities are: a correction may depend on nothing else."""
+    """What is known before the probabilities are: a correction may depend on nothing else.
+
+    Coverage may be that within a group of classes. The estimate is then a sum over the points of
+    ``s = sum over l in the group of W[y, l] (1{l in the set} - (1 - alpha))``, divided by the group's mass, an
+    estimate of how many of the points are of its classes (docs/guarantees.md, G1).
+
+    Attributes
+    ----------
+    alpha : float
+        The sets are to contain the true class with probability 1 - alpha.
+    n : int
+        The number of points.
+    noise : Noise or None
+        The noise model.
+    inverse : ClassMatrix
+        W.
+    counts : array of shape (k,)
+        How many points have each class as their label.
+    members : array of int, optional
+        The classes of the group; None for all.
+    """
 
     alpha: float
     n: int
     noise: Noise | None
     inverse: ClassMatrix
     counts: Floats
+    members: Ints | None = None
+
+    @classmethod
+    def of(cls, curve: Curve, alpha: float) -> "Problem":
+        """Return the problem that a curve is for."""
+        return cls(alpha, curve.n, curve.noise, curve.weights.inverse, curve.counts, curve.members)
 
     @property
     def k(self) -> int:
@@ -35,11 +63,49 @@ class Problem:
         return self.inverse.k
 
     @property
-    def small_set_deviation(self) -> float:
-        """The standard deviation of one point's share where sets are small, for equally frequent classes."""
+    def per_point(self) -> float:
+        """One over the number of points, or over the mass of the group; infinite if there is none."""
+        if self.members is None:
+            return 1 / self.n
+        mass = float(self.inverse.push(self.counts)[self.members].sum())
+        return 1 / mass if mass > 0 else math.inf
+
+    @property
+    def range(self) -> tuple[float, float]:
+        """The least and the greatest s of a point; without groups, the range of its share less 1 - alpha."""
+        if self.members is None:
+            low, high = self.inverse.subset_range()
+            return low - (1 - self.alpha), high - (1 - self.alpha)
+        alpha, entries = self.alpha, self._entries()
+        least = np.minimum(alpha * entries, -(1 - alpha) * entries).sum(axis=1).min()
+        most = np.maximum(alpha * entries, -(1 - alpha) * entries).sum(axis=1).max()
+        return float(least), float(most)
+
+    @property
+    def width(self) -> float:
+        """The width of the range of one point's share at any alpha, ``||W||`` without groups."""
+        if self.members is None:
+            low, high = self.inverse.subset_range()
+            return high - low
+        entries = self._entries()
+        positive, negative = np.maximum(entries, 0).sum(axis=1), np.maximum(-entries, 0).sum(axis=1)
+        return float(positive.max() + negative.max())
+
+    def _entries(self) -> Floats:
+        return self.inverse.entries(np.arange(self.k)[:, None], np.asarray(self.members))
+
+    @property
+    def deviation(self) -> float:
+        """The standard deviation of one point's share where sets are small and classes equally frequent."""
         noise = UniformNoise(0.0) if self.noise is None else self.noise
-        coverage = 1 - self.alpha
-        return math.sqrt(max(coverage * noise.matrix(self.k).mean_square(self.inverse) - coverage**2, 0.0))
+        coverage, alpha, matrix = 1 - self.alpha, self.alpha, noise.matrix(self.k)
+        own = matrix.mean_square(self.inverse)
+        if self.members is None:
+            return math.sqrt(max(coverage * own - coverage**2, 0.0))
+        # The points of a class vary as hits do; points of others that are labelled as of it are misses.
+        every = self.inverse.square_sum(matrix.push(np.ones(self.k))) / self.k
+        spread = own * alpha * coverage + (every - own) * coverage**2
+        return math.sqrt(max(spread, 0.0) * self.k / len(self.members))
 
     @property
     def epsilon(self) -> float:
@@ -55,11 +121,19 @@ class Finding(NamedTuple):
 
     threshold: float  # a native one
     estimate: float  # F^c-hat there
-    correction: float  # what was added to the target 1 - alpha
+    correction: float = 0.0  # what was added to the target 1 - alpha
     obstacle: str | None = None  # why the threshold is infinite, if it is
     gap: float = 0.0  # by how much the promise may fall short
     note: str | None = None  # what else the user should know
     deviation: float | None = None  # of one point's share at the threshold, where the guarantee looked at it
+
+
+def found_at(curve: Curve, cell: int, correction: float, why: str) -> Finding:
+    """Return a threshold of the grid as a finding; `why` says why it is infinite, if it is."""
+    if cell == INFINITE:
+        return Finding(math.inf, 1.0, correction, curve.absent or why)
+    estimate = float(curve.at(np.array([cell]), curve.clean)[0])
+    return Finding(float(curve.spec.thresholds[cell]), estimate, correction)
 
 
 class Guarantee(ABC):
@@ -70,10 +144,13 @@ class Guarantee(ABC):
     `only_uniform` noise, only for labels taken as they are (`only_as_given`), only for the last crossing
     (`needs_last`); and whether it still holds for the larger of the thresholds found at both ends of an
     interval of noise rates (`takes_interval`) or for a matrix known up to a radius (`takes_radius`). One that
-    can be found from checked labels, whatever the noise is, says so (`takes_checked`), and so does one that
+    can be found from checked labels, whatever the noise is, says so (`takes_checked`), and whether it makes
+    no use of the noisy ones then (`checked_alone`); so does one that
     holds for shares averaged over several labels of a point (`takes_several`), and one that can be found for
-    groups of classes (`takes_classes`). One with a delta holds for each alpha by itself, if it does not say
-    that it holds for all at once (`all_alphas`).
+    groups of classes (`takes_classes`, unless only for single ones, not `takes_groups_of_classes`). One with a delta holds for each alpha by itself, if it does not say
+    that it holds for all at once (`all_alphas`). One that looks at the points again says so (`needs_points`),
+    one that needs the squared sizes of sets (`needs_squares`), and one that can make use of points without
+    labels (`takes_unlabelled`).
     """
 
     name: ClassVar[str]
@@ -84,26 +161,34 @@ class Guarantee(ABC):
     takes_interval: ClassVar[bool] = False
     takes_radius: ClassVar[bool] = False
     takes_checked: ClassVar[bool] = False
+    checked_alone: ClassVar[bool] = False
     takes_several: ClassVar[bool] = False
     takes_classes: ClassVar[bool] = False
+    takes_groups_of_classes: ClassVar[bool] = True
     all_alphas: ClassVar[bool] = False
+    needs_points: ClassVar[bool] = False
+    needs_squares: ClassVar[bool] = False
+    takes_unlabelled: ClassVar[bool] = False
     delta: float | None = None
 
     @abstractmethod
     def find(
-        self, coverage: Coverage, problems: Sequence[Problem], crossing: Rule, seed: int
-    ) -> Talk[list[Finding]]:
-        """Return the threshold for each problem; these differ in alpha only."""
+        self,
+        curves: Sequence[Curve],
+        alphas: Sequence[float],
+        crossing: Rule,
+        sample: Sample | None = None,
+        seed: int = 0,
+    ) -> list[Finding]:
+        """Return a threshold for each pair of a curve and an alpha, at places of the grid.
 
-    def find_checked(self, coverage: AuditedCoverage, alphas: Sequence[float]) -> list[Finding]:
+        `sample` are the points that the curves come from, for a guarantee that looks at them again, in an
+        order shuffled by `seed`; None where they cannot be seen again, as in a stream.
+        """
+
+    def find_checked(self, sample: "CheckedSample", alphas: Sequence[float]) -> list[Finding]:
         """Return the threshold for each alpha where some labels were checked, if it `takes_checked` ones."""
         raise NotImplementedError  # never asked: one that does not take them is refused before
-
-    def find_parted(
-        self, coverage: PartedCoverage, alpha: float, crossing: Rule, seed: int
-    ) -> Talk[list[Finding]]:
-        """Return the threshold of each group of classes, if it `takes_classes`."""
-        raise NotImplementedError  # never asked either
 
     @abstractmethod
     def promise(self, alpha: float) -> str:
@@ -206,6 +291,24 @@ class Guarantee(ABC):
             low, high = (low, middle) if enough(middle) else (middle, high)
         return high
 
+    def points_needed(self, noise: Noise | None, k: int, alpha: float, *, of_classes: bool) -> int | None:
+        """Return about how many points a group needs for smaller sets than those of all labels.
+
+        None if no number would do. With a delta, that is where half of alpha is left.
+
+        Examples
+        --------
+        >>> import nacp
+        >>> 300 < nacp.PAC(0.05).points_needed(nacp.UniformNoise(0.2), 10, 0.1, of_classes=True) < 400
+        True
+        """
+        model = UniformNoise(0.0) if noise is None else noise
+        members = np.zeros(1, dtype=np.int64) if of_classes else None
+        problem = Problem(alpha, 1000 * k, noise, model.inverse(k), np.full(k, 1000.0), members)
+        deviation, excess = (0.0, alpha) if self.delta is None else (problem.deviation, alpha / 2)
+        needed = self.samples_needed(problem, excess, deviation)
+        return needed if needed is None or not of_classes else max(1, math.ceil(needed / k))
+
 
 class Corrected(Guarantee):
     """A guarantee whose threshold is where the estimated clean coverage reaches 1 - alpha + correction."""
@@ -213,10 +316,6 @@ class Corrected(Guarantee):
     @abstractmethod
     def correction(self, problem: Problem) -> float:
         """Return what is added to the target 1 - alpha; infinite where nothing would do."""
-
-    def of_counts(self, counts: Callable[[], Ints]) -> Hashable:
-        """Return what of the labels' counts the correction depends on, if less than all; None if on all."""
-        return None
 
     def obstacle(self, problem: Problem) -> str | None:
         """Return why the correction is infinite, where it is."""
@@ -226,21 +325,23 @@ class Corrected(Guarantee):
         return self.correction(problem)
 
     def find(
-        self, coverage: Coverage, problems: Sequence[Problem], crossing: Rule, seed: int
-    ) -> Talk[list[Finding]]:
-        """Return where the estimate crosses the corrected target."""
-        corrections = [self.correction(problem) for problem in problems]
-        targets = [1 - p.alpha + delta for p, delta in zip(problems, corrections, strict=True)]
-        found = yield from coverage.crossings(targets, crossing, last=self.delta is None)
-        deviations: Sequence[float | None] = [None] * len(found)
-        if self.delta is not None:
-            deviations = yield from coverage.deviations(np.array([at.threshold for at in found]))
-        return [
-            Finding(
-                *at, delta, None if at.threshold < np.inf else self._why(problem, delta), deviation=deviation
-            )
-            for at, problem, delta, deviation in zip(found, problems, corrections, deviations, strict=True)
-        ]
+        self,
+        curves: Sequence[Curve],
+        alphas: Sequence[float],
+        crossing: Rule,
+        sample: Sample | None = None,
+        seed: int = 0,
+    ) -> list[Finding]:
+        """Return where each estimate crosses its corrected target."""
+        found = [self.cross(curve, alpha, crossing) for curve, alpha in zip(curves, alphas, strict=True)]
+        return found if self.delta is None else with_deviations(found, curves, sample)
+
+    def cross(self, curve: Curve, alpha: float, crossing: Rule) -> Finding:
+        """Return where an estimate crosses its corrected target."""
+        problem = Problem.of(curve, alpha)
+        correction = self.correction(problem)
+        cell = curve.crossing(1 - alpha + correction, crossing)
+        return found_at(curve, cell, correction, self._why(problem, correction) if cell == INFINITE else "")
 
     def _why(self, problem: Problem, correction: float) -> str:
         reason = self.obstacle(problem)
@@ -248,12 +349,26 @@ class Corrected(Guarantee):
             return reason
         if correction <= problem.alpha + ROUNDING:
             return "the estimated coverage stays below the target at every finite score"
+        target = f'the correction of guarantee "{self.name}", {correction:.4g}, puts the target'
+        if problem.members is not None:
+            return f"{target} {1 - problem.alpha:.6g} above 1: too few points"
         needed = self.samples_needed(problem, problem.alpha, 0.0)
         enough = "no sample size would do" if needed is None else f"{needed:,} points would do"
-        return (
-            f'with {counted(problem.n, "point")} the correction of guarantee "{self.name}", '
-            f"{correction:.4g}, puts the target {1 - problem.alpha:.6g} above 1; {enough}"
-        )
+        return f"with {counted(problem.n, 'point')} {target} {1 - problem.alpha:.6g} above 1; {enough}"
+
+
+def with_deviations(
+    found: Sequence[Finding], curves: Sequence[Curve], sample: Sample | None
+) -> list[Finding]:
+    """Add to findings the standard deviation of a point's share at their thresholds, if that can be seen."""
+    results = list(found)
+    for curve in {id(each): each for each in curves}.values():
+        mine = [i for i, each in enumerate(curves) if each is curve and np.isfinite(found[i].threshold)]
+        if sample is not None and mine and curve.members is None:
+            cells = np.searchsorted(curve.spec.thresholds, [found[i].threshold for i in mine])
+            for i, deviation in zip(mine, sample.deviations(curve, cells).tolist(), strict=True):
+                results[i] = found[i]._replace(deviation=deviation)
+    return [each if np.isfinite(each.threshold) else each._replace(deviation=0.0) for each in results]
 
 
 def percent(fraction: float) -> str:

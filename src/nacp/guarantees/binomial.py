@@ -12,15 +12,11 @@ from typing import ClassVar
 
 import numpy as np
 
-from nacp._types import Array, Bools, Floats, Ints
-from nacp.coverage import Coverage, Talk, together
-from nacp.engine.cells import FINE_STEP
+from nacp._types import Floats
+from nacp.coverage.sample import Sample
 from nacp.guarantees.base import Problem
-from nacp.guarantees.pointwise import PointwiseTest
+from nacp.guarantees.pointwise import PointwiseTest, Test
 from nacp.stats.bounds import bernstein, chernoff, floor, upper_tail
-
-# How many thresholds are looked at in one read; and in a first one, if there are unlabelled points.
-_THRESHOLDS, _COARSE_THRESHOLDS = 48, 256
 
 
 @dataclass(frozen=True)
@@ -35,8 +31,6 @@ class Binomial(PointwiseTest):
     ----------
     delta : float, default=0.05
         The probability, over the calibration set, with which the promise may fail.
-    grid : tuple of float, optional
-        The thresholds to test, as in `PAC`.
 
     Examples
     --------
@@ -47,9 +41,8 @@ class Binomial(PointwiseTest):
 
     name: ClassVar[str] = "binomial"
     only_uniform: ClassVar[bool] = True
-    step: ClassVar[float] = (
-        FINE_STEP  # most thresholds are settled without a look, so more of them cost little
-    )
+    needs_squares: ClassVar[bool] = True
+    takes_unlabelled: ClassVar[bool] = True
 
     def price(self, problem: Problem, deviation: float) -> float:
         """Return ``z_{1-delta} deviation / sqrt(n)`` at 19/20 of delta, and what the bound U of F^r costs.
@@ -61,51 +54,17 @@ class Binomial(PointwiseTest):
         more = epsilon * float(bound - one[0]) / (1 - epsilon)
         return floor(0.95 * self.delta, deviation, problem.n) + more
 
-    def lowest_passing(
-        self, coverage: Coverage, problems: Sequence[Problem], grid: Floats, starts: Ints, seed: int
-    ) -> Talk[Ints]:
-        """Return for each problem the place in the grid from which on upwards all p-values are small."""
-        searches = [
-            self._lowest(coverage, problem, grid, start)
-            for problem, start in zip(problems, starts.tolist(), strict=True)
-        ]
-        found = yield from together(searches)
-        return np.array(found, dtype=np.int64)
+    def failures(self, tests: Sequence[Test], sample: Sample | None, seed: int) -> list[int]:
+        """Compare the labels in the sets with how many there would be if coverage were too small."""
+        return [self._last_failure(test) for test in tests]
 
-    def _lowest(self, coverage: Coverage, problem: Problem, grid: Floats, start: int) -> Talk[int]:
-        hits = coverage.labels_upto(grid)
-        extra = coverage.sample.unlabelled
-        points = coverage.n + (0 if extra is None else extra.n)
-        epsilon, part = problem.epsilon, self.delta / 40  # of delta, for each of the two bounds of F^r
-
-        def passes(places: Ints, bound: Array) -> Bools:
-            p0 = (1 - epsilon) * (1 - problem.alpha) + epsilon * bound
-            return upper_tail(problem.n, hits[places], p0) <= 0.95 * self.delta
-
-        failed, places = start - 1, np.arange(start, len(grid))
-
-        def settle(places: Ints, failed: int, least: Floats, most: Floats) -> tuple[Ints, int]:
-            """Return the last place that fails for sure, and those above it that do not pass for sure."""
-            failed = int(places[~passes(places, least)].max(initial=failed))
-            return places[~passes(places, chernoff(most, points, part)) & (places > failed)], failed
-
-        # F^r-hat lies between its values at the ends of a cell, so most thresholds are settled without a
-        # look; and where a cell holds many of them, or unlabelled points count too, by a look at a few.
-        if extra is None:
-            places, failed = settle(places, failed, *coverage.random_between(grid[places]))
-        if len(places) > _COARSE_THRESHOLDS:
-            coarse = grid[places[:: -(len(places) // _COARSE_THRESHOLDS)]][::-1]
-            mean, _ = yield from coverage.sizes(coarse)
-            known = np.append(0.0, mean)
-            below, above = (np.searchsorted(coarse, grid[places], side=side) for side in ("right", "left"))
-            places, failed = settle(places, failed, known[below], known[above + 1])
-        while len(places):
-            places, some = places[:-_THRESHOLDS], places[-_THRESHOLDS:]
-            mean, square = yield from coverage.sizes(grid[some])
-            failing = some[~passes(some, _random_bound(mean, square, points, self.delta))]
-            if len(failing):
-                return int(failing[-1]) + 1
-        return failed + 1
+    def _last_failure(self, test: Test) -> int:
+        curve, epsilon = test.curve, Problem.of(test.curve, test.alpha).epsilon
+        mean, square, points = curve.moments(test.cells)
+        p0 = (1 - epsilon) * (1 - test.alpha) + epsilon * _random_bound(mean, square, points, self.delta)
+        hits = curve.at(test.cells, np.cumsum(curve.tally.hits)).astype(np.int64)
+        failed = np.flatnonzero(upper_tail(curve.n, hits, p0) > 0.95 * self.delta)
+        return int(failed[-1]) if len(failed) else -1
 
 
 def _random_bound(mean: Floats, square: Floats, points: int, delta: float) -> Floats:

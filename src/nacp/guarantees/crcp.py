@@ -1,13 +1,12 @@
 """CRCP, the guarantee of contamination-robust conformal prediction."""
 
 import math
-from collections.abc import Callable, Hashable
 from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
 
-from nacp._types import Floats, Ints
+from nacp._types import Floats
 from nacp.guarantees.base import Problem
 from nacp.guarantees.priors import PriorGuarantee
 from nacp.noise.matrices import ClassMatrix
@@ -62,9 +61,6 @@ class CRCP(PriorGuarantee):
             return math.inf
         _, noisy = self.frequencies(problem)
         return crcp_correction(problem.n, problem.inverse, noisy)
-
-    def of_counts(self, counts: Callable[[], Ints]) -> Hashable:
-        return None if self.priors is None else ()
 
     def obstacle(self, problem: Problem) -> str | None:
         missing = self.absent(problem)

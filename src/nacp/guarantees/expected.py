@@ -8,19 +8,20 @@ noise that is not known exactly: docs/guarantees.md.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
-from typing import ClassVar, Literal
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, ClassVar, Literal
 
 import numpy as np
 
 from nacp.checks import check_choice, set_checked
-from nacp.coverage import Coverage, Rule, Talk, both
-from nacp.coverage.audited import AuditedCoverage
-from nacp.coverage.parted import PartedCoverage
-from nacp.guarantees import parted
-from nacp.guarantees.audited import exchange
-from nacp.guarantees.base import Corrected, Finding, Problem, on_average
+from nacp.coverage.curve import Curve, Rule
+from nacp.coverage.grid import INFINITE
+from nacp.guarantees.base import Corrected, Finding, Problem, found_at, on_average
+from nacp.guarantees.checked import exchange
 from nacp.stats.bounds import expected_excess, gap_is_small
+
+if TYPE_CHECKING:
+    from nacp.audit.strata import CheckedSample
 
 
 @dataclass(frozen=True)
@@ -54,6 +55,7 @@ class Expected(Corrected):
     takes_radius: ClassVar[bool] = True
     needs_last: ClassVar[bool] = True
     takes_checked: ClassVar[bool] = True
+    checked_alone: ClassVar[bool] = True
     takes_several: ClassVar[bool] = True
     takes_classes: ClassVar[bool] = True
 
@@ -62,10 +64,9 @@ class Expected(Corrected):
 
     def correction(self, problem: Problem) -> float:
         """Return ``(1 - alpha - lo)/n``, or ``||W|| c(n)`` in the worst case."""
-        low, high = problem.inverse.subset_range()
         if self.rule == "worst-case":
-            return (high - low) * expected_excess(problem.n)
-        return (1 - problem.alpha - low) / problem.n
+            return problem.width * problem.n * problem.per_point * expected_excess(problem.n)
+        return -problem.range[0] * problem.per_point
 
     def promise(self, alpha: float) -> str:
         gap = "" if self.rule == "worst-case" else ", less a gap that is estimated"
@@ -75,51 +76,30 @@ class Expected(Corrected):
         """Return the same without a gap."""
         return Expected("worst-case").promise(alpha)
 
-    def find_checked(self, coverage: AuditedCoverage, alphas: Sequence[float]) -> list[Finding]:
+    def find_checked(self, sample: "CheckedSample", alphas: Sequence[float]) -> list[Finding]:
         """Return the threshold of split conformal prediction on the checked labels."""
-        return exchange(coverage, alphas)
+        return exchange(sample, alphas)
 
-    def find_parted(
-        self, coverage: PartedCoverage, alpha: float, crossing: Rule, seed: int
-    ) -> Talk[list[Finding]]:
-        """Return the same within each group of classes."""
-        return parted.exchange(coverage, alpha, crossing, self.rule == "worst-case")
-
-    def find(
-        self, coverage: Coverage, problems: Sequence[Problem], crossing: Rule, seed: int
-    ) -> Talk[list[Finding]]:
+    def cross(self, curve: Curve, alpha: float, crossing: Rule) -> Finding:
         """Return where the estimate crosses the corrected target, and the gap."""
         # What a radius may be wrong by is aimed at on top.
-        shift = coverage.shift
-        careful = [replace(problem, alpha=problem.alpha - shift) for problem in problems]
-        if self.rule == "worst-case":
-            found = yield from super().find(coverage, careful, crossing, seed)
-            return [_with_shift(at, shift) for at in found]
-        _, high = coverage.range
-        below = [1 - p.alpha + (1 - p.alpha - high) / p.n for p in careful]
-        above = [1 - p.alpha + self.correction(p) for p in careful]
-        found, gaps = yield from both(
-            super().find(coverage, careful, crossing, seed), coverage.losses_between(below, above)
-        )
-        # With all classes in the sets, they cover.
-        gaps = np.where([at.threshold < np.inf for at in found], gaps, 0.0)
-        alphas = np.array([problem.alpha for problem in problems])
-        large = np.flatnonzero(~gap_is_small(gaps, 1 / coverage.n, alphas)).tolist()
-        if large:
-            # A larger threshold, so what the exchange rule promises holds all the more.
-            worst = yield from Expected("worst-case").find(
-                coverage, [problems[i] for i in large], crossing, seed
-            )
-            for i, at in zip(large, worst, strict=True):
-                note = f"the gap, {gaps[i]:.2g}, is not small, so the threshold is that of the worst case"
-                found[i] = at._replace(note=note)
-        shifted = [at if i in large else _with_shift(at, shift) for i, at in enumerate(found)]
-        return [at._replace(gap=gap) for at, gap in zip(shifted, gaps.tolist(), strict=True)]
-
-
-def _with_shift(found: Finding, shift: float) -> Finding:
-    """Return a finding for a target that was raised by `shift`, as one for the target itself."""
-    if not shift:
-        return found
-    obstacle = found.obstacle and f"{found.obstacle}; the radius of the noise alone takes {shift:.4g}"
-    return found._replace(correction=found.correction + shift, obstacle=obstacle)
+        shift = curve.shift
+        problem = Problem.of(curve, alpha - shift)
+        correction = self.correction(problem)
+        cell = curve.crossing(1 - alpha + shift + correction, crossing)
+        why = self._why(problem, correction) if cell == INFINITE else ""
+        if shift:
+            why = f"{why}; the radius of the noise alone takes {shift:.4g}"
+        found = found_at(curve, cell, correction + shift, why)
+        if self.rule == "worst-case" or cell == INFINITE:  # with all classes in the sets, they cover
+            return found
+        each = problem.per_point
+        below = curve.crossing(1 - alpha + shift - problem.range[1] * each, "last")
+        upper, lower = curve.at(np.array([cell, below]), curve.losses)
+        gap = float(upper - lower)
+        if gap_is_small(gap, each, alpha):
+            return found._replace(gap=gap)
+        # A larger threshold, so what the exchange rule promises holds all the more.
+        worst = Expected("worst-case").cross(curve, alpha, crossing)
+        note = f"the gap, {gap:.2g}, is not small, so the threshold is that of the worst case"
+        return worst._replace(note=note, gap=gap)

@@ -1,11 +1,9 @@
 """NACP, the paper's guarantee: a correction that does not grow with the number of classes."""
 
 import math
-from collections.abc import Callable, Hashable
 from dataclasses import dataclass
 from typing import ClassVar
 
-from nacp._types import Ints
 from nacp.checks import check_fields, check_fraction
 from nacp.guarantees.base import Corrected, Problem, nearly_always
 
@@ -61,9 +59,6 @@ class NACP(Corrected):
 
     def correction(self, problem: Problem) -> float:
         return nacp_correction(problem.n, problem.epsilon, self.delta)
-
-    def of_counts(self, counts: Callable[[], Ints]) -> Hashable:
-        return ()
 
     def promise(self, alpha: float) -> str:
         """Return in one sentence what holds for the sets, as far as that is proved."""

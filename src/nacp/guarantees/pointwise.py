@@ -4,72 +4,64 @@ Because F^c is monotone, no price is paid for testing many thresholds, as long a
 does not depend on the calibration data.
 """
 
-import math
 from abc import abstractmethod
 from collections.abc import Sequence
-from dataclasses import dataclass, field
-from functools import lru_cache
+from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
 
-from nacp._types import Floats, Ints
+from nacp._types import Ints
 from nacp.checks import check_fraction, set_checked
-from nacp.coverage import Coverage, Rule, Talk
-from nacp.engine.cells import EDGES, threshold_grid
-from nacp.errors import InputError
-from nacp.guarantees.base import Finding, Guarantee, Problem, nearly_always
-from nacp.scores import Score
+from nacp.coverage.curve import Curve, Rule
+from nacp.coverage.grid import INFINITE, TESTED
+from nacp.coverage.sample import Sample
+from nacp.guarantees.base import Finding, Guarantee, Problem, found_at, nearly_always, with_deviations
 from nacp.stats.bounds import floor
 from nacp.wrapping import counted
 
-_COARSE = 0.05
 
+@dataclass(frozen=True)
+class Test:
+    """The thresholds that are tested under one curve for one alpha: places of the grid, ascending.
 
-@lru_cache(maxsize=16)
-def edge_grid(low: float, high: float) -> Floats:
-    """Return the native thresholds that are tested for groups of classes, ascending: some edges of cells.
-
-    Every fourth, which differ by 1.6 to 3.2% of their distance from 0 or from 1, whichever is nearest; and
-    every 32nd where that is below a thousandth. So where scores lie is known without a comparison.
-
-    Examples
-    --------
-    >>> from nacp.guarantees.pointwise import edge_grid
-    >>> len(edge_grid(-1.0, 0.0)) < 600
-    True
+    Where sets are the same at several of them, the test is done at the last one only.
     """
-    place = np.flatnonzero((low < EDGES) & (high > EDGES))
-    near = np.minimum(np.abs(EDGES[place]), np.abs(1 - EDGES[place]))
-    grid: Floats = EDGES[place[place % np.where(near < 2.0**-10, 32, 4) == 0]]
-    grid.flags.writeable = False
-    return grid
+
+    curve: Curve
+    alpha: float
+    first: int  # the place in TESTED of the smallest of them
+    cells: Ints
+
+    @classmethod
+    def of(cls, curve: Curve, alpha: float, delta: float) -> "Test":
+        """Return the thresholds worth a test.
+
+        Where the estimate exceeds 1 - alpha by less than half of what tests take at the least, none would
+        pass. To give a threshold up without a test is always safe.
+        """
+        likely = floor(delta, Problem.of(curve, alpha).deviation, curve.n) / 2
+        least = curve.crossing(1 - alpha + likely, "last")
+        if curve.absent is not None or least == INFINITE:
+            return cls(curve, alpha, len(TESTED), np.empty(0, dtype=np.int64))
+        first = int(np.searchsorted(TESTED, least))
+        upto = np.searchsorted(curve.cells, TESTED[first:], side="right")
+        return cls(curve, alpha, first, TESTED[first:][np.append(upto[1:] > upto[:-1], True)])
 
 
 @dataclass(frozen=True)
 class PointwiseTest(Guarantee):
     """For a fraction 1 - delta of calibration sets, clean coverage is at least 1 - alpha.
 
-    A subclass writes `lowest_passing`, and may want a finer grid.
+    A subclass writes `failures`.
     """
 
     delta: float = 0.05
-    grid: tuple[float, ...] | None = field(default=None, repr=False)
-    step: ClassVar[float] = 0.005
     takes_interval: ClassVar[bool] = True
     needs_last: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         set_checked(self, delta=check_fraction("delta", self.delta))
-        if self.grid is None:
-            return
-        try:
-            points = np.unique(np.asarray(self.grid, dtype=np.float64))
-        except (TypeError, ValueError):
-            points = np.empty(0)
-        if np.ndim(self.grid) != 1 or not len(points) or not np.isfinite(points).all():
-            raise InputError("grid", "must be one or more finite numbers in a row", found=repr(self.grid))
-        set_checked(self, grid=tuple(points.tolist()))
 
     def promise(self, alpha: float) -> str:
         """Return in one sentence what holds for the sets."""
@@ -79,89 +71,36 @@ class PointwiseTest(Guarantee):
         """Return ``z_{1-delta} deviation / sqrt(n)``, which the test comes close to."""
         return floor(self.delta, deviation, problem.n)
 
-    def thresholds(self, score: Score) -> Floats:
-        """Return the native thresholds that are tested, ascending."""
-        if self.grid is not None:
-            return score.to_native(np.array(self.grid))
-        return threshold_grid(*score.span, self.step)
-
     @abstractmethod
-    def lowest_passing(
-        self, coverage: Coverage, problems: Sequence[Problem], grid: Floats, starts: Ints, seed: int
-    ) -> Talk[Ints]:
-        """Return for each problem the place in the ascending grid from which on upwards all pass the test.
-
-        Places before `starts`, which has one for each problem, have failed; the answer may be the end.
-        """
+    def failures(self, tests: Sequence[Test], sample: Sample | None, seed: int) -> list[int]:
+        """Return for each test the number of its last threshold that does not pass; -1 if all do."""
 
     def find(
-        self, coverage: Coverage, problems: Sequence[Problem], crossing: Rule, seed: int
-    ) -> Talk[list[Finding]]:
-        """Return the smallest threshold of the grid from which on upwards all pass."""
-        grid = coverage.testable(self.thresholds(coverage.sample.score))
-        # Where not even the estimate reaches 1 - alpha, a threshold is given up without a test: always safe.
-        least = yield from coverage.crossings([1 - problem.alpha for problem in problems], "last")
-        starts = grid.searchsorted([at.threshold for at in least])
-        places = yield from self.lowest_passing(coverage, problems, grid, starts, seed)
-        before, thresholds = grid[np.maximum(places - 1, 0)], grid[np.minimum(places, len(grid) - 1)]
-        estimates, deviations = yield from coverage.at_with_deviations(thresholds)
-        below, upto = (coverage.labels_upto(q) * coverage.n // coverage.given for q in (before, thresholds))
-        between = np.where(places > 0, upto - below, upto)
-        return [
-            self._settle(coverage.sample.score, coverage.n, problem, grid, place, *values)
-            for problem, place, *values in zip(
-                problems,
-                places.tolist(),
-                between.tolist(),
-                estimates.random.tolist(),
-                estimates.clean.tolist(),
-                deviations,
-                strict=True,
-            )
-        ]
-
-    def _settle(
         self,
-        score: Score,
-        n: int,
-        problem: Problem,
-        grid: Floats,
-        place: int,
-        between: int,
-        random: float,
-        clean: float,
-        deviation: float,
-    ) -> Finding:
-        """Return the finding for a place in the grid; infinite if it is the end, or sets hold all classes.
+        curves: Sequence[Curve],
+        alphas: Sequence[float],
+        crossing: Rule,
+        sample: Sample | None = None,
+        seed: int = 0,
+    ) -> list[Finding]:
+        """Return the smallest threshold of the grid from which on upwards all pass."""
+        tests = [Test.of(curve, alpha, self.delta) for curve, alpha in zip(curves, alphas, strict=True)]
+        failed = self.failures(tests, sample, seed)
+        found = [self._settle(test, each) for test, each in zip(tests, failed, strict=True)]
+        return with_deviations(found, curves, sample)
 
-        `between` counts the labels from the threshold before it to this one; `random`, `clean` and
-        `deviation` are F^r-hat, F^c-hat and the deviation of a share there, or at the last one.
-        """
-        # Many labels between two thresholds, or true ones above them all: the grid does not suit a score of
-        # one's own. It suits ours: there many labels have one score, or a probability of nearly 0.
-        ours = self.grid is None and score.span != Score.span
-        remedy = f"in Python, pass nacp.{type(self).__name__}(grid=...) with thresholds that suit this score"
-        if place < len(grid):
-            coarse = between > max(_COARSE * n, 1)
-            if random < 1:
-                note = f"the thresholds that were tested are coarse here: {remedy}" if coarse else None
-                if coarse and ours:
-                    note = "many labels have nearly the same score here, so coverage may be more than need be"
-                return Finding(float(grid[place]), clean, 0.0, note=note, deviation=deviation)
-        else:
-            coarse = clean + 3 * deviation / math.sqrt(n) < 1 - problem.alpha / 2
-        needed = self.samples_needed(problem, problem.alpha / 2, problem.small_set_deviation)
-        advice = (
-            "; no number of points would do" if needed is None else f"; about {needed:,} points should do"
-        )
-        if coarse and ours:
-            advice = (
-                "; many labels have nearly the same score: do the probabilities tell the classes apart?"
-                if place < len(grid)
-                else "; many labels have a probability of nearly 0: do labels and rows belong together?"
-            )
-        elif coarse:
-            advice = f", as its thresholds do not suit this score; {remedy}"
-        points = counted(problem.n, "point")
-        why = f'with {points} no smaller sets pass the test of guarantee "{self.name}"{advice}'
-        return Finding(np.inf, 1.0, 0.0, why, deviation=0.0)
+    def _settle(self, test: Test, failed: int) -> Finding:
+        """Return the threshold above the last one that failed; infinite if sets hold all classes there."""
+        curve, place = test.curve, test.first
+        if failed >= 0:
+            place = int(np.searchsorted(TESTED, test.cells[failed], side="right"))
+        above = TESTED[place : place + 1]
+        if len(above) and curve.at(above, curve.random)[0] < 1:
+            return found_at(curve, int(above[0]), 0.0, "")
+        problem = Problem.of(curve, test.alpha)
+        of_classes = problem.members is not None
+        needed = self.points_needed(curve.noise, curve.k, test.alpha, of_classes=of_classes)
+        advice = "no number of points would do" if needed is None else f"about {needed:,} points should do"
+        points = counted(curve.points, "label" if of_classes else "point")
+        why = f'with {points} no smaller sets pass the test of guarantee "{self.name}"; {advice}'
+        return found_at(curve, INFINITE, 0.0, why)._replace(deviation=0.0)

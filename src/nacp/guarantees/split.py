@@ -1,13 +1,14 @@
 """Split conformal prediction: the rule for labels taken as they are."""
 
-from collections.abc import Callable, Hashable
+import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
-from nacp._types import Ints
-from nacp.coverage import Rule, Talk
-from nacp.coverage.parted import PartedCoverage
-from nacp.guarantees import parted
+import numpy as np
+
+from nacp.coverage.curve import ROUNDING, Curve, Rule
+from nacp.coverage.sample import Sample
 from nacp.guarantees.base import Corrected, Finding, Problem, on_average
 
 
@@ -32,16 +33,39 @@ class SplitConformal(Corrected):
     takes_classes: ClassVar[bool] = True
 
     def correction(self, problem: Problem) -> float:
-        return (1 - problem.alpha) / problem.n
+        return (1 - problem.alpha) * problem.per_point
 
-    def of_counts(self, counts: Callable[[], Ints]) -> Hashable:
-        return ()
-
-    def find_parted(
-        self, coverage: PartedCoverage, alpha: float, crossing: Rule, seed: int
-    ) -> Talk[list[Finding]]:
-        """Return the threshold of each group by its own points: Mondrian conformal prediction."""
-        return parted.cross(coverage, alpha, (1 - alpha) * coverage.per_point, crossing, self.name)
+    def find(
+        self,
+        curves: Sequence[Curve],
+        alphas: Sequence[float],
+        crossing: Rule,
+        sample: Sample | None = None,
+        seed: int = 0,
+    ) -> list[Finding]:
+        """Return where each estimate crosses its target: the score itself, where the points are at hand."""
+        found = super().find(curves, alphas, crossing)
+        if sample is None:
+            return found
+        return [
+            _exact(each, sample, Problem.of(curve, alpha))
+            for each, curve, alpha in zip(found, curves, alphas, strict=True)
+        ]
 
     def promise(self, alpha: float) -> str:
         return on_average(alpha, of="the given labels")
+
+
+def _exact(found: Finding, sample: Sample, problem: Problem) -> Finding:
+    """Return the smallest score of a given label with which the target is reached, in place of a grid point."""
+    if not math.isfinite(found.threshold):
+        return found
+    weights = sample.parts
+    if problem.members is not None:
+        weights = weights * np.isin(sample.labels, problem.members)
+    order = np.argsort(sample.label_scores, axis=None)
+    covered = np.cumsum(weights.reshape(-1)[order]) * problem.per_point
+    place = int(np.searchsorted(covered, 1 - problem.alpha + found.correction - ROUNDING))
+    threshold = float(sample.label_scores.reshape(-1)[order[place]])
+    upto = sample.label_scores.reshape(-1)[order].searchsorted(threshold, side="right") - 1
+    return found._replace(threshold=threshold, estimate=float(covered[upto]))

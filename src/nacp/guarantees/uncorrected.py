@@ -1,18 +1,14 @@
 """No correction: the target is reached by the estimate, and on average about reached by the truth."""
 
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
-import numpy as np
-
-from nacp._types import Ints
-from nacp.coverage import Rule, Talk
-from nacp.coverage.audited import AuditedCoverage
-from nacp.coverage.parted import PartedCoverage
-from nacp.guarantees import parted
-from nacp.guarantees.audited import cross
 from nacp.guarantees.base import Corrected, Finding, Problem, percent
+from nacp.guarantees.checked import cross
+
+if TYPE_CHECKING:
+    from nacp.audit.strata import CheckedSample
 
 
 @dataclass(frozen=True)
@@ -35,18 +31,9 @@ class Uncorrected(Corrected):
     def correction(self, problem: Problem) -> float:
         return 0.0
 
-    def of_counts(self, counts: Callable[[], Ints]) -> Hashable:
-        return ()
-
-    def find_checked(self, coverage: AuditedCoverage, alphas: Sequence[float]) -> list[Finding]:
+    def find_checked(self, sample: "CheckedSample", alphas: Sequence[float]) -> list[Finding]:
         """Return where the estimate from checked labels reaches 1 - alpha."""
-        return cross(coverage, alphas)
-
-    def find_parted(
-        self, coverage: PartedCoverage, alpha: float, crossing: Rule, seed: int
-    ) -> Talk[list[Finding]]:
-        """Return where the estimate of each group reaches 1 - alpha."""
-        return parted.cross(coverage, alpha, np.zeros(coverage.number), crossing, self.name)
+        return cross(sample, alphas)
 
     def promise(self, alpha: float) -> str:
         return (

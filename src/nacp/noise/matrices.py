@@ -11,7 +11,8 @@ from functools import cached_property
 import numpy as np
 
 from nacp._types import Array, Floats, Ints
-from nacp.tuning import tuning
+
+_BLOCK_ENTRIES = 1 << 18  # so many entries of a matrix are written out at a time
 
 
 class ClassMatrix(ABC):
@@ -76,7 +77,7 @@ class ClassMatrix(ABC):
 
     def square_sum(self, weights: Floats) -> float:
         """Return ``sum over j and l of weights[j] M[j, l]^2``."""
-        total, every, step = 0.0, np.arange(self.k), max(1, tuning().block_entries // self.k)
+        total, every, step = 0.0, np.arange(self.k), max(1, _BLOCK_ENTRIES // self.k)
         for start in range(0, self.k, step):
             rows = every[start : start + step]
             whole = self.rest(rows)

@@ -137,5 +137,5 @@ def _corrections(
     methods = {m.name: m.guarantee for m in (*six_methods(k), *more) if m.corrected}
     first = ["NACP"]  # the paper's order
     for name in sorted(methods, key=lambda name: name not in first):
-        values = np.array([methods[name].price(p, p.small_set_deviation) for p in problems])
+        values = np.array([methods[name].price(p, p.deviation) for p in problems])
         yield name, Moments.of(values), (float(rarest.mean()), float(rarest.min()), float(rarest.max()))

@@ -10,7 +10,7 @@ import nacp
 from nacp.files import write_text
 from nacp.paper import corrections, figures, sheets, tables
 from nacp.paper.experiments import EXPERIMENTS, Run
-from nacp.paper.results import run_experiment
+from nacp.paper.results import Progress, run_experiment
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -60,7 +60,7 @@ def origin(name: Name, run: Run) -> list[str]:
     return [*lines, *(f"Data: {source.name}.npz, {source.fingerprint}." for source in sources)]
 
 
-def reproduce(name: Name, run: Run, out: Path) -> tuple[str, list[Path]]:
+def reproduce(name: Name, run: Run, out: Path, progress: Progress | None = None) -> tuple[str, list[Path]]:
     """Make one table or figure of the paper, and write it to files.
 
     Parameters
@@ -71,6 +71,8 @@ def reproduce(name: Name, run: Run, out: Path) -> tuple[str, list[Path]]:
         Which data, how many splits, and their seed.
     out : Path
         The folder for the files; results of single settings are kept in its folder ``cells``.
+    progress : callable, optional
+        Called with the title of a setting and the number of its splits that have been done.
 
     Returns
     -------
@@ -92,7 +94,7 @@ def reproduce(name: Name, run: Run, out: Path) -> tuple[str, list[Path]]:
     """
     made = origin(name, run)
     if name in EXPERIMENTS:
-        piece = _splits(name, run, made, out / "cells")
+        piece = _splits(name, run, made, out / "cells", progress)
     else:
         piece = (_table2 if name == "table2" else _figure1)(run, made)
     out.mkdir(parents=True, exist_ok=True)
@@ -118,9 +120,9 @@ def _figure1(run: Run, made: list[str]) -> _Piece:
     return _Piece(sheet, lambda: figures.corrections_figure(rows, title))
 
 
-def _splits(name: Name, run: Run, made: list[str], cells: Path) -> _Piece:
+def _splits(name: Name, run: Run, made: list[str], cells: Path, progress: Progress | None) -> _Piece:
     experiment = EXPERIMENTS[name](run)
-    records = run_experiment(experiment, run, cells)
+    records = run_experiment(experiment, run, cells, progress)
     sheet = tables.splits_sheet(experiment, records, made)
     if name in _SWEPT:
         return _Piece(sheet, lambda: figures.sweep_figure(records, _SWEPT[name], experiment.title))

@@ -35,7 +35,6 @@ SHOWS = (
     "paper/reproduce.py",
     "paper/sheets.py",
     "paper/tables.py",
-    "paper/workers.py",
 )
 
 Progress: TypeAlias = Callable[[str, int], object]
@@ -85,7 +84,9 @@ class Record:
     printed: printed.PrintedCell | None
 
 
-def run_experiment(experiment: Experiment, run: Run, cells: Path) -> list[Record]:
+def run_experiment(
+    experiment: Experiment, run: Run, cells: Path, progress: Progress | None = None
+) -> list[Record]:
     """Run an experiment, or what of it is not yet among the cells.
 
     Parameters
@@ -96,6 +97,8 @@ def run_experiment(experiment: Experiment, run: Run, cells: Path) -> list[Record
         That it was made with.
     cells : Path
         The folder of results that are kept.
+    progress : callable, optional
+        Called with the title of a setting and the number of its splits that have been done.
 
     Returns
     -------
@@ -117,7 +120,7 @@ def run_experiment(experiment: Experiment, run: Run, cells: Path) -> list[Record
     return [
         record
         for setting in experiment.settings
-        for record in _records(setting, results_of(setting, run, cells), experiment.versus_paper)
+        for record in _records(setting, results_of(setting, run, cells, progress), experiment.versus_paper)
     ]
 
 

@@ -1,26 +1,28 @@
-"""Many random calibration/test splits of the same points; `nacp.paper.splitting` does what they share."""
+"""Many random calibration/test splits of the same points; `nacp.paper.split_curves` does what they share."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from nacp import engine
-from nacp._types import Array, Bools, Floats, Ints
-from nacp.calibrate import ScoreLike
+from nacp._types import Bools, Floats, Ints
 from nacp.checks import check_alphas, check_choice, check_count
-from nacp.coverage import RULES, Rule
+from nacp.coverage.curve import RULES, Rule, inverse_of
+from nacp.coverage.grid import INFINITE
+from nacp.coverage.sample import Sample
+from nacp.coverage.tally import Tally, Weights
 from nacp.errors import InputError
-from nacp.noise import Noise, NoiseLike, UniformFamily, noise_for
-from nacp.paper.batches import Batches
+from nacp.guarantees import Corrected, Guarantee, Problem, find
+from nacp.marginal import Counted
+from nacp.noise import Noise, NoiseLike, noise_for
 from nacp.paper.methods import Method, six_methods
-from nacp.paper.splitting import Runner
+from nacp.paper.split_curves import Search, crossings, first_edges, mean_sizes
 from nacp.points import check_labels, open_points
-from nacp.scores import as_score
+from nacp.scores import ScoreLike, as_score
 
-_BATCH = 64
+_SAMPLED = 512  # from about that number of rows `first_edges` sees where scores are dense
 
 
 @dataclass(frozen=True, eq=False)
@@ -59,50 +61,83 @@ def draw_split(
     return chosen, labels if noise is None else noise.sample(labels, k, rng)
 
 
-class Draws:
-    """The same for many splits.
+@dataclass(frozen=True, eq=False)
+class _View:
+    """The methods that see the same labels under the same noise model.
 
-    Of uniform noise the engine may draw them, if it draws the first split as NumPy does, whose next version
-    may draw otherwise.
+    Attributes
+    ----------
+    sees_clean : bool
+    noise : Noise or None
+    weights : Weights
+    targeted : dict
+        By the number of the method those guarantees whose thresholds `crossings` finds.
+    others : dict
+        The other ones, which are found as `calibrate` does, split by split.
     """
 
-    def __init__(self, labels: Ints, k: int, noise: Noise | None, calibration: int, seed: int) -> None:
-        self._given = labels, k, noise, calibration, seed
-        self._first = draw_split(*self._given, 0)
-        self._labels = labels.astype(np.int32)
-        self._by_engine = False
-        if noise is None or type(noise)._draw is UniformFamily._draw:
-            drawn = self._engine_draws(range(1))
-            self._by_engine = drawn is not None and all(
-                np.array_equal(a, b.reshape(-1)) for a, b in zip(self._first, drawn, strict=True)
-            )
+    sees_clean: bool
+    noise: Noise | None
+    weights: Weights
+    targeted: dict[int, Corrected]
+    others: dict[int, Guarantee]
 
-    def first(self) -> tuple[Bools, Ints]:
-        """Return the first split."""
-        return self._first
-
-    def some(self, numbers: range) -> tuple[Bools, Array]:
-        """Return which rows calibrate, (splits, rows), and noisy labels; without noise the true ones."""
-        if self._by_engine:
-            drawn = self._engine_draws(numbers)
-            assert drawn is not None
-            return drawn
-        masks, noisy = zip(*(draw_split(*self._given, number) for number in numbers), strict=True)
-        return np.array(masks), self._given[0] if self._given[2] is None else np.array(noisy)
-
-    def _engine_draws(self, numbers: range) -> tuple[Bools, Array] | None:
-        labels, k, noise, calibration, seed = self._given
-        rate = noise.epsilon(k) if isinstance(noise, UniformFamily) else None
-        states = np.array(
-            [_words(np.random.PCG64([seed, number]).state) for number in numbers], dtype=np.uint64
+    def corrections(self, sample: Sample, alphas: list[float]) -> Floats:
+        """Return what the targeted methods add to their targets: (methods, alphas)."""
+        counts = np.bincount(sample.labels[:, 0], minlength=sample.k).astype(np.float64)
+        problems = [Problem(a, sample.n, self.noise, self.weights.inverse, counts) for a in alphas]
+        return np.array(
+            [[each.correction(problem) for problem in problems] for each in self.targeted.values()]
         )
-        drawn = engine.split_draws(states, self._labels, k, calibration, rate)
-        return drawn and (drawn[0], labels if drawn[1] is None else drawn[1])
+
+    def find(
+        self, sample: Sample, alphas: list[float], crossing: Rule, seed: int
+    ) -> Iterator[tuple[int, int, float, float]]:
+        """Yield method, number of the alpha, native threshold and correction of the other methods.
+
+        The correction is the excess over the target where thresholds are tested.
+        """
+        pairs: Counted | None = None
+        for m, each in self.others.items():
+            if each.only_as_given:
+                counted = _of_labels(sample, self.noise)
+            else:
+                squares = any(other.needs_squares for other in self.others.values())
+                counted = pairs = pairs or Counted.of(sample, self.noise, squares=squares)
+            results = find(each, counted.curve, self.noise, alphas, crossing, sample, seed)
+            for a, (finding, *_) in enumerate(results):
+                excess = min(finding.estimate, 1.0) - (1 - alphas[a])
+                yield m, a, finding.threshold, finding.correction if isinstance(each, Corrected) else excess
 
 
-def _words(state: Mapping[str, Any]) -> list[int]:
-    """Return the state and the increment of a PCG64 generator, each as its upper and its lower half."""
-    return [half for number in state["state"].values() for half in divmod(number, 1 << 64)]
+def _of_labels(sample: Sample, noise: Noise | None) -> Counted:
+    """Count labels only, for a guarantee that takes them as they are: pairs then have no weight."""
+    infinite = np.count_nonzero(sample.label_scores > sample.score.spec.thresholds[INFINITE - 1])
+    by_label = np.bincount(sample.labels[:, 0], minlength=sample.k)
+    hits, pairs = np.array([sample.n - infinite, infinite]), np.zeros(2, dtype=np.int64)
+    tally = Tally(sample.n, sample.k, by_label, np.array([INFINITE - 1, INFINITE]), hits, pairs)
+    return Counted.by(lambda _: tally, noise, sample.score, sample.k, several=False)
+
+
+def _views(methods: Sequence[Method], noise: Noise | None, k: int) -> list[_View]:
+    views: dict[tuple[bool, bool], _View] = {}
+    for m, method in enumerate(methods):
+        seen = method.sees_clean, method.noise_aware
+        if seen not in views:
+            model = noise if method.noise_aware else None
+            views[seen] = _View(method.sees_clean, model, Weights(inverse_of(model, k)), {}, {})
+        view, guarantee = views[seen], method.guarantee
+        pair = view.weights.constant
+        if (
+            isinstance(guarantee, Corrected)
+            and (type(guarantee).find, type(guarantee).cross) == (Corrected.find, Corrected.cross)
+            and pair is not None
+            and pair <= 0
+        ):
+            view.targeted[m] = guarantee
+        else:
+            view.others[m] = guarantee
+    return list(views.values())
 
 
 def run_splits(
@@ -131,7 +166,7 @@ def run_splits(
     labels : array of shape (N,)
         The true labels.
     noise : float, array of shape (k, k) or noise model
-        The noise that corrupts the calibration labels. Splits share most of their work where it is uniform.
+        The noise that corrupts the calibration labels. Where it is uniform, splits share most of their work.
     alpha, score, crossing
         As in `calibrate`.
     methods : sequence of Method, optional
@@ -179,24 +214,43 @@ def run_splits(
         if reason is not None:
             raise InputError("methods", f'hold "{method.name}", which {reason}')
 
-    draws = Draws(clean, rows.k, model if given is None else None, n, random_state)
-    mask, noisy = draws.first()
-    runner = Runner(rows, clean, how, model, chosen_methods, alphas, crossing, n)
-    runner.prepare(mask, noisy if given is None else given)
-    batches = Batches(runner)
-    shape = (len(chosen_methods), len(alphas), splits)
-    out = SplitResults(chosen_methods, alphas, *(np.empty(shape) for _ in range(4)))
-    for start in range(0, splits, _BATCH):
-        numbers = range(start, min(start + _BATCH, splits))
-        masks, noisy = draws.some(numbers)
-        for split, found in zip(
-            numbers, batches.run(masks, noisy if given is None else given, numbers), strict=True
-        ):
-            for m, a, correction, q, size, coverage in found:
-                out.thresholds[m, a, split] = q + how.offset
-                out.sizes[m, a, split] = size
-                out.coverages[m, a, split] = coverage
-                out.corrections[m, a, split] = correction
-            if progress is not None:
-                progress(split + 1)
-    return out
+    spec, views = how.spec, _views(chosen_methods, model, rows.k)
+    scores = np.concatenate(list(rows.map(lambda values, _: engine.scores(values, spec))))
+    true_scores = scores[np.arange(rows.n), clean]
+    shape = (splits, len(chosen_methods), len(alphas))
+    thresholds, corrections, coverages = np.empty(shape), np.empty(shape), np.empty(shape)
+    masks = np.empty((splits, rows.n), dtype=bool)
+    searches: list[Search] = []
+    for split in range(splits):
+        drawn = draw_split(clean, rows.k, model if given is None else None, n, random_state, split)
+        masks[split], noisy = drawn[0], drawn[1] if given is None else given
+        chosen = np.flatnonzero(masks[split])
+        right = clean[chosen], true_scores[chosen]
+        wrong = noisy[chosen], scores[chosen, noisy[chosen]]
+        for view in views:
+            labels, found = right if view.sees_clean else wrong
+            sample = Sample(rows.some(chosen), labels[:, None], np.ones((n, 1)), how, found[:, None])
+            if view.targeted:
+                members = list(view.targeted)
+                corrections[split, members] = added = view.corrections(sample, alphas)
+                targets = 1 - np.array(alphas) + added
+                cells = sample.label_cells[:, 0].astype(np.int32)
+                searches.append(Search(split, members, cells, view.weights, targets))
+            for m, a, threshold, correction in view.find(sample, alphas, crossing, split):
+                thresholds[split, m, a], corrections[split, m, a] = threshold, correction
+        if progress is not None:
+            progress((split + 1) // 2)  # what follows takes about as long
+    if searches:
+        some = spec.cells_of(scores[:: rows.n // _SAMPLED + 1])
+        edges = first_edges(spec.cells_of(true_scores), some)
+        crossed = crossings(rows, spec, masks, searches, edges, crossing)
+        for search, places in zip(searches, crossed, strict=True):
+            thresholds[search.split, search.members] = spec.thresholds[places]
+    for split, tested in enumerate(~masks):
+        ascending = np.sort(true_scores[tested])
+        coverages[split] = np.searchsorted(ascending, thresholds[split], side="right") / (rows.n - n)
+    sizes = mean_sizes(scores, ~masks, thresholds.reshape(splits, -1)).reshape(shape)
+    if progress is not None:
+        progress(splits)
+    results = (thresholds + how.offset, sizes, coverages, corrections)
+    return SplitResults(chosen_methods, alphas, *(np.moveaxis(each, 0, -1) for each in results))

@@ -7,7 +7,7 @@ import numpy as np
 from nacp._types import Ints
 from nacp.engine import is_tensor
 from nacp.errors import InputError
-from nacp.points.door import check_labels, is_missing, plain_array
+from nacp.points.labels import check_labels, is_missing, plain_array
 
 UNDECIDED = "?"
 

@@ -8,7 +8,7 @@ import numpy as np
 
 from nacp._types import Ints
 from nacp.errors import InputError
-from nacp.points.door import is_missing, plain_array
+from nacp.points.labels import is_missing, plain_array
 
 
 def check_row_groups(groups: Any, n: int) -> tuple[tuple[Any, ...], Ints]:
@@ -18,13 +18,13 @@ def check_row_groups(groups: Any, n: int) -> tuple[tuple[Any, ...], Ints]:
 
     Examples
     --------
-    >>> from nacp.points.groups import check_row_groups
+    >>> from nacp.points import check_row_groups
     >>> names, places = check_row_groups(["b", "a", "b"], n=3)
     >>> names, places.tolist()
     (('a', 'b'), [1, 0, 1])
     """
     declared = getattr(getattr(groups, "cat", groups), "categories", None)
-    found, places = _told_apart(groups, n)
+    found, places = _distinct(groups, n)
     names = list(found) if declared is None else list(dict.fromkeys([*map(_plain, declared), *found]))
     if declared is None and any(isinstance(name, str) for name in names):
         names.sort(key=lambda name: (str(type(name)), name))
@@ -52,11 +52,12 @@ def known_groups(groups: Any, n: int, names: tuple[Any, ...]) -> Ints:
     """Return which of some names each of n rows has; refuse others."""
     if groups is None:
         raise InputError(
-            "groups", "must say of which group each row is: thresholds differ by group",
+            "groups",
+            "must say of which group each row is: thresholds differ by group",
             remedy="pass one for each row of probs",
-        )  # fmt: skip
+        )
     number = {name: i for i, name in enumerate(names)}
-    found, places = _told_apart(groups, n)
+    found, places = _distinct(groups, n)
     for i, name in enumerate(found):
         if name not in number:
             shown = ", ".join(map(repr, names[:5])) + (
@@ -82,7 +83,7 @@ def check_class_groups(
 
     Examples
     --------
-    >>> from nacp.points.groups import check_class_groups
+    >>> from nacp.points import check_class_groups
     >>> kinds = {"cat": "pet", "owl": "bird", "dog": "pet"}
     >>> names, places = check_class_groups(kinds, 3, ("cat", "dog", "owl"))
     >>> names, places.tolist()
@@ -109,7 +110,7 @@ def check_class_groups(
     return tuple(names), np.array([number[value] for value in values], dtype=np.int64)
 
 
-def _told_apart(groups: Any, n: int) -> tuple[list[Any], Ints]:
+def _distinct(groups: Any, n: int) -> tuple[list[Any], Ints]:
     """Return the different names that n rows have, and which of them each has."""
     if isinstance(groups, list | tuple):
         groups = np.asarray(groups, dtype=object)  # else numbers beside texts, and NaN, would become texts
@@ -119,9 +120,11 @@ def _told_apart(groups: Any, n: int) -> tuple[list[Any], Ints]:
         array = np.empty((0, 0))
     if array.shape != (n,):
         raise InputError(
-            "groups", f"must have the shape ({n},), one per row of probs", found=f"{array.shape}",
+            "groups",
+            f"must have the shape ({n},), one per row of probs",
+            found=f"{array.shape}",
             remedy="groups of classes are a mapping from class to group",
-        )  # fmt: skip
+        )
     if array.dtype.kind in "iubU":
         names, places = np.unique(array, return_inverse=True)
         return [_name(name, "") for name in names.tolist()], places.reshape(-1)
@@ -137,9 +140,11 @@ def _name(value: Any, where: str) -> Any:
         raise InputError("groups", f"is missing in {where}", remedy="give it a name of its own, as 'unknown'")
     if not isinstance(value, str | int | float) or value in (math.inf, -math.inf):
         raise InputError(
-            "groups", "must be texts or finite numbers", found=f"{value!r} in {where}",
+            "groups",
+            "must be texts or finite numbers",
+            found=f"{value!r} in {where}",
             remedy="write them as texts, as in [str(each) for each in groups]",
-        )  # fmt: skip
+        )
     return value
 
 

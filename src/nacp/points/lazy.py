@@ -1,26 +1,24 @@
-"""Rows of a dask array: they stay where they are, and what is known of them comes by a tree.
+"""The rows of a dask array: a function is applied to each chunk where the chunk is.
 
-Nothing here imports dask before somebody has passed an array of it.
+dask is imported only where one of its arrays was passed.
 """
 
 import warnings
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import asdict
-from typing import Any, NamedTuple, Protocol
+from collections.abc import Callable
+from typing import Any, Protocol
 
 import numpy as np
 
-from nacp._types import Array, Ints
+from nacp._types import Ints
 from nacp.errors import InputError
-from nacp.points.arrays import Rows, SomeRows, Widths, every, tell, watching
-from nacp.points.door import check_classes, check_labels, open_rows
-from nacp.tuning import tuned, tuning
+from nacp.points.arrays import Rows, tell, watching
+from nacp.points.door import open_rows
 
-_BRANCHES = 16  # of the tree
+_BRANCHES = 16  # of the tree by which results are combined
 
 
 class DaskArray(Protocol):
-    """An array of dask, for types."""
+    """An array of dask, for type checkers."""
 
     dask: Any
     chunks: Any
@@ -31,225 +29,98 @@ def is_lazy(values: Any) -> bool:
     return type(values).__module__.split(".")[:2] == ["dask", "array"]
 
 
-class Part(NamedTuple):
-    """Some rows, as whoever works on them gets them.
+def in_memory(name: str, values: Any, where: str) -> None:
+    """Refuse a dask array where rows are needed in memory."""
+    if is_lazy(values):
+        raise InputError(
+            name,
+            f"cannot be a dask array {where}: rows are needed in memory",
+            remedy=f"pass {name}.compute()",
+        )
+
+
+class LazyRows:
+    """The rows of a dask array, chunk by chunk; made by `open_lazy`.
 
     Attributes
     ----------
-    matrix : array
-        The rows.
-    start : int
-        The number of the first of them, among all.
-    labels : array or None
-        Their labels, if there are some.
-    more : object
-        What else there is for these rows alone.
+    n, k : int
+        The numbers of rows and of classes.
+    logits : bool
+        Whether the array holds logits.
+    starts, sizes : arrays of int
+        The first row of each chunk that is not empty, and its number of rows.
     """
 
-    matrix: Array
-    start: int
-    labels: Array | None
-    more: Any
+    def __init__(self, array: Any, options: dict[str, Any]) -> None:
+        self.n, self.k = map(int, array.shape)
+        self.logits = bool(options.get("from_logits", False))
+        self._array, self._options = array, options
+        sizes = np.array(array.chunks[0], dtype=np.int64)
+        self._held = sizes > 0
+        self.starts: Ints = (np.cumsum(sizes) - sizes)[self._held]
+        self.sizes: Ints = sizes[self._held]
 
-
-class LazyRows(Rows):
-    """The rows of a dask array, chunk by chunk; a few of them are held here once they have been seen.
-
-    Parameters
-    ----------
-    array : dask array of shape (n, k)
-        In chunks of whole rows.
-    options : dict
-        What `open_rows` is to check chunks by.
-    labels : dask array of shape (n,), optional
-        Their labels, as they came.
-    """
-
-    in_files = False
-
-    def __init__(self, array: Any, options: dict[str, Any], labels: Any = None) -> None:
-        self.seen_as = options["normalize"], None, options["from_logits"]  # what a matrix needs to be rows
-        super().__init__(array, *self.seen_as)
-        self.options, self.itemsize = options, array.dtype.itemsize
-        sizes = np.array(array.chunks[0])
-        self.starts: Ints = (np.cumsum(sizes) - sizes)[sizes > 0]
-        self.sizes: Ints = sizes[sizes > 0]
-        held = np.flatnonzero(sizes > 0)
-        self._chunks = array.to_delayed()[held, 0]
-        self._picked: list[Ints | None] = [None] * len(held)  # which rows of the chunks, if not all
-        self.labels = None if labels is None else labels.rechunk((array.chunks[0],)).to_delayed()[held]
-        self._few: tuple[Ints, Rows] = np.empty(0, dtype=np.int64), Rows(np.empty((0, self.k)))
-        self._peeked: tuple[Ints, Ints, Array] | None = None
-
-    def hold(self, few: tuple[Ints, Array], peeked: tuple[Ints, Ints, Array]) -> None:
-        """Hold what was seen: some rows, and some columns of others, with which these are."""
-        self._few = few[0], Rows(few[1], *self.seen_as)
-        self._plain, self._peeked = few[1], peeked
-
-    @property
-    def widths(self) -> Widths:
-        """How wide the numbers are, by their type and by a few rows all over."""
-        return Rows(self._plain[self._place(np.arange(self.n)[every(self.n)])]).widths
-
-    def _place(self, rows: Ints) -> Ints:
-        place = np.searchsorted(self._few[0], rows)
-        assert np.array_equal(self._few[0][place], rows), "rows stay where they are"
-        return place
-
-    def __getitem__(self, where: slice | Ints) -> Array:
-        assert not isinstance(where, slice), "rows stay where they are"
-        return self._few[1][self._place(where)]
-
-    def slices(self) -> Iterator[slice]:
-        """Return all rows at once: of these, columns are peeked at, and no more."""
-        yield slice(0, self.n)
-
-    def peek(self, rows: slice | Ints, columns: Ints) -> Array:
-        """Return some columns of some rows, as they came; nobody is told."""
-        held = self._held(rows, columns)
-        found: Array = computed([Waiting(self._matrix[rows][:, columns], 0)])[0] if held is None else held
-        return found
-
-    def _held(self, rows: slice | Ints, columns: Ints) -> Array | None:
-        """Return some columns of some rows, if they are held here."""
-        if self._peeked is None or isinstance(rows, slice) or not np.array_equal(rows, self._peeked[0]):
-            return None
-        found: Array = self._peeked[2][:, np.searchsorted(self._peeked[1], columns)]
-        return found
-
-    def some(self, rows: Ints) -> Rows:
-        """Return some of the rows: those that are held here, or ascending, which stay where they are."""
-        if not len(rows):
-            return Rows(np.empty((0, self.k), dtype=self._matrix.dtype), *self.seen_as)
-        if np.isin(rows, self._few[0]).all():
-            return SomeRows(self, rows)
-        return SomeLazyRows(self, rows)
-
-    def cut(self, values: Any) -> list[Any]:
-        """Cut an array with something for each row as the rows are."""
-        return [values[start : start + size] for start, size in zip(self.starts, self.sizes, strict=True)]
-
-    def given(self, numbers: Ints) -> tuple[Sequence[Any], Any]:
-        """Return labels chunk by chunk, and the classes if they came as such: those that lie there stay."""
-        if self.labels is not None and numbers.ndim == 1:
-            return self.labels, check_classes(self.options["classes"], self.k)
-        return self.cut(numbers.astype(np.int32)), None
-
-    def mapped(
-        self, see: Callable[..., Any], shared: Any, labels: Sequence[Any], more: Sequence[Any]
-    ) -> list[Any]:
-        """Return what a function sees in each chunk, not computed yet; None in `more` leaves a chunk out.
-
-        It is called with the chunk as a `Part` and with what is shared. A refusal is what it returns.
-        """
-        from dask.delayed import delayed
-
-        once, tuned_by = delayed((see, shared), traverse=False), asdict(tuning())
-        seen = delayed(_seen, pure=False, traverse=False)
-        return [
-            seen(once, tuned_by, chunk, picked, start, given, each)
-            for chunk, picked, start, given, each in zip(
-                self._chunks, self._picked, self.starts.tolist(), labels, more, strict=True
-            )
-            if each is not None
-        ]
-
-    def joined(
-        self,
-        see: Callable[..., Any],
-        join: Callable[[list[Any]], Any],
-        shared: Any,
-        labels: Sequence[Any] | None = None,
-        more: Sequence[Any] | None = None,
+    def map(
+        self, function: Callable[..., Any], *arrays: Any, join: Callable[[list[Any]], Any] | None = None
     ) -> Any:
-        """Return what a function sees in all chunks, joined in the order of the rows, by a tree."""
-        return computed([self.waiting(see, join, shared, labels, more)])[0]
+        """Apply `function(rows, *parts)` to the checked `Rows` of each chunk; return the results in order.
 
-    def waiting(
-        self,
-        see: Callable[..., Any],
-        join: Callable[[list[Any]], Any],
-        shared: Any,
-        labels: Sequence[Any] | None = None,
-        more: Sequence[Any] | None = None,
-    ) -> "Waiting":
-        """Return the same, not computed yet."""
+        `parts` are the rows of `arrays`, which are NumPy or dask arrays with as many rows, that belong to the
+        chunk. With `join`, a function of a list of results, these are combined by a tree, each in its order.
+        An `InputError` of a chunk is raised here.
+        """
+        from dask.base import compute
         from dask.delayed import delayed
 
-        none, number = [None] * len(self.sizes), len(self.sizes)
-        seen = self.mapped(see, shared, none if labels is None else labels, more or [(None, None)] * number)
-        meet = delayed(_met, pure=False, traverse=True)
-        while True:
-            seen = [meet(join, seen[i : i + _BRANCHES]) for i in range(0, len(seen), _BRANCHES)]
-            if len(seen) == 1:
-                return Waiting(seen[0], self.n)
+        once = delayed((function, self._options), traverse=False)
+        apply = delayed(_applied, pure=False, traverse=False)
+        columns = [self._chunks_of(each) for each in (self._array, *arrays)]
+        found = [
+            apply(once, start, *parts) for start, *parts in zip(self.starts.tolist(), *columns, strict=True)
+        ]
+        if join is not None:
+            meet = delayed(_joined, pure=False, traverse=True)
+            found = [meet(join, found)] if len(found) <= _BRANCHES else found
+            while len(found) > 1:
+                found = [meet(join, found[i : i + _BRANCHES]) for i in range(0, len(found), _BRANCHES)]
+        with warnings.catch_warnings():
+            # What the function is bound to goes along, and so do the parts of NumPy arrays.
+            warnings.filterwarnings("ignore", message="Sending large graph", category=UserWarning)
+            results = list(compute(*found))  # type: ignore[no-untyped-call]
+        tell(self.n)
+        for each in results:
+            if isinstance(each, InputError):
+                raise each
+        return results if join is None else results[0]
+
+    def _chunks_of(self, array: Any) -> list[Any]:
+        """Return the rows of an array that belong to each chunk."""
+        if not is_lazy(array):
+            return [array[i : i + size] for i, size in zip(self.starts, self.sizes, strict=True)]
+        if array.shape[:1] != (self.n,) or np.isnan(array.shape).any():
+            raise InputError("labels", f"must have {self.n:,} rows, one per row of probs", found=array.shape)
+        whole = array.rechunk((self._array.chunks[0], *((size,) for size in array.shape[1:])))
+        return list(whole.to_delayed().reshape(-1)[self._held])
 
 
-class SomeLazyRows(LazyRows):
-    """Some of the rows of others, ascending; where several ask about rows of a chunk, it is read once."""
-
-    def __init__(self, rows: LazyRows, chosen: Ints) -> None:
-        vars(self).update(vars(rows))
-        self._rows, self._chosen, self.n, self.labels = rows, chosen, len(chosen), None
-        chunks, sizes = np.unique(np.searchsorted(rows.starts, chosen, side="right") - 1, return_counts=True)
-        self.starts, self.sizes = np.cumsum(sizes) - sizes, sizes
-        self._chunks = rows._chunks[chunks]
-        parts = zip(self.cut(chosen), chunks.tolist(), strict=True)
-        self._picked = [places(part - rows.starts[i], rows._picked[i]) for part, i in parts]
-        self._few, self._peeked = (np.empty(0, dtype=np.int64), Rows(np.empty((0, self.k)))), None
-
-    def peek(self, rows: slice | Ints, columns: Ints) -> Array:
-        """Return some columns of some rows, as they came; nobody is told."""
-        held = self._held(rows, columns)
-        return self._rows.peek(self._chosen[rows], columns) if held is None else held
-
-
-def places(rows: Ints, among: Ints | None) -> Ints:
-    """Return where in a chunk rows are, of which some were picked before."""
-    return rows if among is None else among[rows]
-
-
-class Waiting(NamedTuple):
-    """What is to be computed, of so many rows."""
-
-    value: Any
-    n: int
-
-
-def computed(waiting: Sequence[Waiting]) -> list[Any]:
-    """Compute several things at once, so that each chunk is read once for all of them."""
-    from dask.base import compute
-
-    with warnings.catch_warnings():
-        # A matrix of the noise goes along, and labels that came as an array.
-        warnings.filterwarnings("ignore", message="Sending large graph", category=UserWarning)
-        found = list(compute(*(each.value for each in waiting)))  # type: ignore[no-untyped-call]
-    for answer, each in zip(found, waiting, strict=True):
-        tell(each.n)
-        if isinstance(answer, InputError):
-            raise answer
-    return found
-
-
-def _seen(
-    once: Any, tuned_by: dict[str, Any], matrix: Any, picked: Any, start: int, labels: Any, more: Any
-) -> Any:
-    see, shared = once
-    rows = np.asarray(matrix)
+def _applied(once: tuple[Any, dict[str, Any]], start: int, matrix: Any, *parts: Any) -> Any:
+    function, options = once
     try:
-        with tuned(**tuned_by), watching(None):
-            return see(Part(rows if picked is None else rows[picked], start, labels, more), *shared)
+        with watching(None):
+            rows: Rows = open_rows(np.asarray(matrix), start=start, **options)
+            return function(rows, *parts)
     except InputError as error:
         return error
 
 
-def _met(join: Callable[[list[Any]], Any], parts: list[Any]) -> Any:
-    refusal = next((each for each in parts if isinstance(each, InputError)), None)
-    return join(parts) if refusal is None else refusal
+def _joined(join: Callable[[list[Any]], Any], results: list[Any]) -> Any:
+    refusal = next((each for each in results if isinstance(each, InputError)), None)
+    return join(results) if refusal is None else refusal
 
 
-def open_lazy(probs: Any, labels: Any = None, *, least: int = 1, **options: Any) -> LazyRows:
-    """Check the shape of a dask array as `open_rows` does; its chunks are checked when they are read."""
+def open_lazy(probs: Any, *, least: int = 1, **options: Any) -> LazyRows:
+    """Check the shape and the type of a dask array as `open_rows` does; its rows are checked by `map`."""
     name = options.setdefault("name", "probs")
     if probs.ndim != 2:
         raise InputError(name, "must have the shape (n, k)", found=f"{probs.shape}")
@@ -266,51 +137,4 @@ def open_lazy(probs: Any, labels: Any = None, *, least: int = 1, **options: Any)
     if probs.shape[0] < least:
         raise InputError(name, f"is empty: its shape is {probs.shape}")
     open_rows(np.empty((0, probs.shape[1]), dtype=probs.dtype), least=0, **options)
-    lazy = is_lazy(labels) and labels.shape == probs.shape[:1]
-    return LazyRows(probs, options, labels if lazy else None)
-
-
-def numbered(part: Part, k: int, classes: Any) -> Ints:
-    """Return the labels of some rows as numbers: they are known to be right."""
-    assert part.labels is not None
-    if part.labels.ndim == 2:
-        return part.labels.astype(np.int64)
-    return check_labels(part.labels, len(part.matrix), k, classes)
-
-
-def open_given(probs: Any, labels: Any, *, later: bool = False, **options: Any) -> Rows:
-    """Check rows that have labels, wherever they are; those of a dask array when they are read."""
-    if is_lazy(probs):
-        return open_lazy(probs, labels, **options)
-    return open_rows(probs, later=later, **options)
-
-
-def open_test(probs: Any, labels: Any, *, k: int, **known: Any) -> tuple[Rows, Ints | None]:
-    """Check points on which sets are to be measured, and their labels if there are some."""
-    rows = open_given(probs, labels, k=k, name="test_probs", **known)
-    if labels is None:
-        return rows, None
-    names = check_classes(known.get("classes"), k)
-    return rows, check_labels(labels, rows.n, k, names, name="test_labels")
-
-
-def open_more(rows: Rows, unlabelled: Any, **options: Any) -> Rows:
-    """Check further points without labels, which are to lie where the others do."""
-    if is_lazy(unlabelled) != isinstance(rows, LazyRows):
-        raise InputError(
-            "unlabelled",
-            "must be a dask array where probs is one, and only there",
-            found=type(unlabelled).__name__,
-        )
-    opened = open_lazy if is_lazy(unlabelled) else open_rows
-    return opened(unlabelled, k=rows.k, name="unlabelled", **options)
-
-
-def in_memory(name: str, values: Any, where: str) -> None:
-    """Refuse a dask array, where rows are needed in memory."""
-    if is_lazy(values):
-        raise InputError(
-            name,
-            f"cannot be a dask array {where}: rows are needed in memory",
-            remedy=f"pass {name}.compute()",
-        )
+    return LazyRows(probs, options)

@@ -1,8 +1,9 @@
-"""Rows that repeat each other: labels of one item that were stacked are noticed, where that is beyond doubt.
+"""A warning where rows repeat each other as labels of one item do that were stacked.
 
-A few rows are looked at, so many that repeats show (two of 4 sqrt(n) rows are the same if each comes twice).
-If they do, 64 of them are counted among all rows. Trees and quantised models repeat rows rightly: of these
-some come often and some seldom. Stacked labels of items come equally often, or one after the other.
+A few rows are looked at, enough for repeats to show (two of 4 sqrt(n) rows are the same if each comes twice).
+If some are the same, the copies of 64 of them are counted among all rows. Trees and quantised models rightly
+repeat rows: some of these come often and others seldom. Stacked labels of items come equally often, or one
+after the other.
 """
 
 import math
@@ -11,12 +12,12 @@ from functools import lru_cache
 import numpy as np
 
 from nacp._types import Array, Floats, Ints
-from nacp.engine import uniforms
+from nacp.engine import is_tensor, uniforms
 from nacp.errors import warn
-from nacp.points.arrays import Rows
+from nacp.points.arrays import Rows, watching
+from nacp.points.tensors import fetched
 
-_FIRST = slice(None, None, 8)  # of the columns: mostly these tell rows apart
-_LOOKED_AT, _COLUMNS, _COUNTED, _LEAST, _MOST = 256, 16, 64, 30, 32
+_ROWS, _COLUMNS, _COUNTED, _LEAST, _LONGEST_RUN = 256, 16, 64, 30, 32
 
 
 class RepeatedRowsWarning(UserWarning):
@@ -29,7 +30,7 @@ def warn_of_repeats(rows: Rows) -> None:
 
 
 def warn_of_times(times: float | None) -> None:
-    """Warn of rows that come so many times each, if that is known."""
+    """Warn of rows that come several times each; None if they do not."""
     if times is not None:
         warn(
             f"rows of probs come about {times:.2g} times each, as if the labels of each item had been "
@@ -51,71 +52,68 @@ def repeats(rows: Rows) -> float | None:
     >>> repeats(Rows(np.repeat(probs, 3, axis=0))), repeats(Rows(probs))
     (3.0, None)
     """
-    n, (looked, columns, counted) = rows.n, looked_at(rows.n, rows.k)
-    if n < _LEAST or not _repeat(uniforms(rows.peek(looked, columns[_FIRST]), 0)):
-        return None  # rows that differ in some columns differ
-    some = rows.peek(looked, columns)
-    keys = uniforms(some, 0)
-    if not _repeat(keys):
+    n, (looked, columns, counted) = rows.n, _sampled(rows.n, rows.k)
+    if n < _LEAST:
         return None
-    # Rows with three different values or more, of which others cannot be the same by chance alone.
-    values = np.sort(some, axis=1)
-    rich = np.count_nonzero(values[:, 1:] != values[:, :-1], axis=1) >= min(2, rows.k - 1)
-    chosen = np.sort(counted[rich[counted]])
-    if 2 * len(chosen) < min(_COUNTED, len(looked)):
-        return None
-    places = _places(rows, columns, some[chosen], keys[chosen])
+    with watching(None):
+        some = np.concatenate(list(rows.map(lambda block, _: _picked(block, columns), looked)))
+        if not _repeat(some[:, ::8].copy()) or not _repeat(some):
+            return None  # rows that differ in some columns differ
+        keys = uniforms(some, 0)
+        # Rows with three different values or more: no others are the same by chance alone.
+        values = np.sort(some, axis=1)
+        rich = np.count_nonzero(values[:, 1:] != values[:, :-1], axis=1) >= min(2, rows.k - 1)
+        chosen = np.sort(counted[rich[counted]])
+        if 2 * len(chosen) < min(_COUNTED, len(looked)):
+            return None
+        places = _places(rows, columns, some[chosen], keys[chosen])
     times = np.array([len(each) for each in places])
     sizes, counts = np.unique(times, return_counts=True)
     usual = int(sizes[counts.argmax()])
     regular = usual > 1 and counts.max() >= 0.9 * len(times) and n > usual * rows.k
-    runs = np.array([1 < len(each) <= _MOST and np.ptp(each) == len(each) - 1 for each in places])
-    in_order = _sorted(np.hstack([some, values])[chosen])
+    runs = np.array([1 < len(each) <= _LONGEST_RUN and np.ptp(each) == len(each) - 1 for each in places])
+    in_order = _are_sorted(np.hstack([some, values])[chosen])
     in_runs = 2 * np.count_nonzero(runs) > len(runs) and runs[times > 1].all() and not in_order
-    # A row that comes often is looked at often.
+    # A row that comes often is more likely to be among those looked at.
     return 1 / float(np.mean(1 / times)) if regular or in_runs else None
 
 
-def _repeat(keys: Floats) -> bool:
-    """Return whether keys repeat each other, three times or more."""
-    ordered = np.sort(keys)
-    return int(np.count_nonzero(ordered[1:] == ordered[:-1])) >= 3
-
-
 @lru_cache(maxsize=16)
-def looked_at(n: int, k: int) -> tuple[Ints, Ints, Ints]:
-    """Return the rows and the columns of n rows of k entries that are looked at, and which of these rows may
-    be counted.
-    """
-    rng, number = np.random.default_rng(0), min(n, max(_LOOKED_AT, int(4 * math.sqrt(n))))
+def _sampled(n: int, k: int) -> tuple[Ints, Ints, Ints]:
+    """Return the rows and the columns that are looked at, and of which of these rows copies are counted."""
+    rng, number = np.random.default_rng(0), min(n, max(_ROWS, int(4 * math.sqrt(n))))
     looked = np.arange(n) if number == n else np.unique(rng.integers(n, size=number))
-    columns = min(k, _COLUMNS)
-    found = (
-        looked,
-        np.arange(columns) * (k - 1) // max(columns - 1, 1),
-        rng.permutation(len(looked))[:_COUNTED],
-    )
-    for each in found:
-        each.flags.writeable = False
-    return found
+    columns = np.linspace(0, k - 1, min(k, _COLUMNS), dtype=np.int64)
+    return looked, columns, rng.permutation(len(looked))[:_COUNTED]
+
+
+def _repeat(some: Array) -> bool:
+    """Return whether rows repeat each other, three times or more."""
+    keys = np.sort(uniforms(some, 0))
+    return bool(np.count_nonzero(keys[1:] == keys[:-1]) >= 3)
+
+
+def _picked(block: Array, columns: Ints) -> Array:
+    """Return some columns of a block, as an array."""
+    some = block[:, columns]
+    return np.ascontiguousarray(fetched(some) if is_tensor(some) else some)
 
 
 def _places(rows: Rows, columns: Ints, some: Array, keys: Floats) -> list[Ints]:
-    """Return where the same rows are: the column that tells most of them apart, then all of the columns."""
-    telling = int(np.argmax([len(np.unique(column)) for column in some.T]))
-    found: list[list[Ints]] = [[] for _ in keys]
-    for where in rows.slices():
-        column = rows.peek(where, columns[telling : telling + 1])[:, 0]
-        same = np.flatnonzero(np.isin(column, some[:, telling])) + where.start
-        if len(same):
-            own = uniforms(rows.peek(same, columns), 0)
-            for key, each in zip(keys.tolist(), found, strict=True):
-                each.append(same[own == key])
-    return [np.concatenate(each) for each in found]
+    """Return where the rows are that have the same numbers in the columns, and so the same key, as some."""
+    telling = int(np.argmax([len(np.unique(column)) for column in some.T]))  # tells most of them apart
+
+    def same(block: Array, where: slice) -> list[Ints]:
+        found = np.flatnonzero(np.isin(_picked(block, columns[[telling]])[:, 0], some[:, telling]))
+        own = uniforms(_picked(block[found], columns), 0) if len(found) else np.empty(0)
+        return [found[own == key] + where.start for key in keys]
+
+    blocks = list(rows.map(same))
+    return [np.concatenate(each) for each in zip(*blocks, strict=True)]
 
 
-def _sorted(values: Array) -> bool:
-    """Return whether rows are in the order of one of their values."""
-    low, high = values[:-1], values[1:]  # not their differences: both may be infinite
+def _are_sorted(values: Array) -> bool:
+    """Return whether rows are in the order of one of their columns."""
+    low, high = values[:-1], values[1:]  # compared, as the difference of infinities is NaN
     ordered = (low <= high).all(axis=0) | (low >= high).all(axis=0)
     return bool((ordered & (low != high).any(axis=0)).any())

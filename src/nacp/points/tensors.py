@@ -1,74 +1,61 @@
-"""Rows of a tensor on a device. They stay there: blocks are tensors, and the torch engine takes them.
+"""Rows of a tensor that stay on their device: blocks are tensors, and the torch engine takes them.
 
-A tensor in the memory of the host is an array that NumPy shares, so it goes the way of arrays. PyTorch is
-imported only once somebody has handed over a tensor.
+A tensor on the CPU is an array that shares its memory. PyTorch is imported only where a tensor was passed.
 """
 
 import sys
-from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
 
-from nacp._types import Array, Ints
-from nacp.engine import check, engine_name, is_tensor
+from nacp._types import Array, Floats
+from nacp.engine import engine_name, is_tensor
 from nacp.errors import InputError
-from nacp.points.arrays import Rows, Widths, tell
-from nacp.tuning import tuning
+from nacp.points.arrays import Rows, Source, Where
 
 _WIDTHS = ("float16", "float32", "float64")
-_GLANCE = 32
-
-
-def stays(values: Any) -> bool:
-    """Return whether something is a tensor that is not an array for NumPy: by where it lies, or its type."""
-    return is_tensor(values) and (_away(values) or kind_of(values).name != _named(values))
-
-
-def _away(values: Any) -> bool:
-    """Return whether a tensor is worked on where it lies."""
-    return bool(values.device.type != "cpu" or engine_name() == "torch")
-
-
-def _named(values: Any) -> str:
-    return str(values.dtype).removeprefix("torch.")
 
 
 def open_tensor(values: Any, name: str) -> Any:
-    """Return a tensor without its history; refuse one on a device that has not what is needed.
-
-    What is no tensor is returned as it is.
-    """
-    if not is_tensor(values):
-        return values
-    lacks = {"mps": "float64, in which scores are computed", "meta": "numbers"}.get(values.device.type)
+    """Return a tensor as an array or a `Source` if it lies on the CPU; else as it is, without its history."""
+    device = values.device.type
+    lacks = {"mps": "float64, in which scores are computed", "meta": "numbers"}.get(device)
     if lacks:
         raise InputError(
             name,
             f"is on the device {str(values.device)!r}, which has no {lacks}",
-            remedy=f"pass {name}.cpu()" if values.device.type == "mps" else None,
+            remedy=f"pass {name}.cpu()" if device == "mps" else None,
         )
-    return values.detach()
+    values = values.detach()
+    if device != "cpu" or engine_name() == "torch":
+        return values
+    if kind_of(values).name == _name(values) or values.ndim != 2:
+        return fetched(values)
+    return Source(tuple(values.shape), kind_of(values), lambda where: fetched(values[where]))
 
 
-def kind_of(matrix: Any) -> np.dtype[Any]:
-    """Return the type of a matrix in NumPy's terms; floats that it has not become float32."""
-    if not is_tensor(matrix):
-        kind: np.dtype[Any] = matrix.dtype
+def _name(values: Any) -> str:
+    return str(values.dtype).removeprefix("torch.")
+
+
+def kind_of(values: Any) -> np.dtype[Any]:
+    """Return the NumPy type of a tensor or an array; types of floats that NumPy lacks become float32."""
+    if not is_tensor(values):
+        kind: np.dtype[Any] = values.dtype
         return kind
-    strange = matrix.is_floating_point() and _named(matrix) not in _WIDTHS
-    return np.dtype("float32" if strange else _named(matrix))
+    lacking = values.is_floating_point() and _name(values) not in _WIDTHS
+    return np.dtype("float32" if lacking else _name(values))
 
 
 def fetched(values: Any) -> Array:
-    """Return a tensor as an array on the host; floats that NumPy has not become float32."""
-    strange = values.is_floating_point() and _named(values) not in _WIDTHS
-    found: Array = (values.float() if strange else values).detach().cpu().numpy()
+    """Return a tensor as an array; types of floats that NumPy lacks become float32."""
+    lacking = values.is_floating_point() and _name(values) not in _WIDTHS
+    found: Array = (values.float() if lacking else values).detach().cpu().numpy()
     return found
 
 
 def on_host(values: Any, name: str) -> Array:
-    """Return anything as an array on the host; of a tensor, as `fetched` does."""
+    """Return a tensor, or anything that NumPy makes an array of, as an array."""
     if is_tensor(values) and values.device.type == "meta":
         raise InputError(name, "is on the device 'meta', which has no numbers")
     try:
@@ -78,128 +65,65 @@ def on_host(values: Any, name: str) -> Array:
 
 
 def as_given(mask: Array, probs: Any) -> Any:
-    """Return an array as a tensor, if that is what was given."""
+    """Return an array as a tensor on the same device, if `probs` is a tensor."""
     return sys.modules["torch"].from_numpy(mask).to(probs.device) if is_tensor(probs) else mask
 
 
 def empty_mask(probs: Any) -> Any:
-    """Return booleans of the shape of a tensor, beside it, with anything in them."""
-    torch = sys.modules["torch"]
-    return torch.empty(probs.shape, dtype=torch.bool, device=probs.device)
+    """Return an uninitialised boolean tensor of the same shape, on the same device."""
+    return sys.modules["torch"].empty(probs.shape, dtype=sys.modules["torch"].bool, device=probs.device)
+
+
+def extremes(block: Any) -> tuple[Floats, Floats]:
+    """Return the least and the largest number of each row of an array or a tensor; NaN if the row has one."""
+    if is_tensor(block):
+        return fetched(block.amin(dim=1)), fetched(block.amax(dim=1))
+    return block.min(axis=1), block.max(axis=1)
 
 
 class TensorRows(Rows):
-    """Rows of a tensor, handed out block by block: as tensors, if they are worked on where they lie.
+    """The rows of a tensor on a device, in blocks that are tensors there; parameters as in `Rows`."""
 
-    Parameters
-    ----------
-    matrix : Tensor of shape (n, k)
-        The rows.
-    normalize, width, logits
-        As in `Rows`.
-    """
-
-    in_files = False
-
-    def __init__(
-        self, matrix: Any, normalize: bool = False, width: str | None = None, logits: bool = False
-    ) -> None:
-        super().__init__(matrix, normalize, width, logits)
-        self._torch, self._rounded = sys.modules["torch"], width
-        self._tensor, self.on_device = matrix, _away(matrix)
+    on_device = True
 
     @property
-    def widths(self) -> Widths:
-        given = kind_of(self._tensor)
-        name = given.name if given.name in _WIDTHS else "float64"
-        return self._widths_of([self._tensor[:: max(1, self.n // _GLANCE)]], name, 0)
-
-    def widths_with(self, others: Widths | None) -> Widths:
-        blocks = (self._tensor[where] for where in self.slices())
-        return self._widths_of(
-            blocks, self.widths.given, 0 if others is None else _WIDTHS.index(others.least)
-        )
-
-    def _widths_of(self, blocks: Iterable[Any], given: str, place: int) -> Widths:
-        """Return how wide the numbers of blocks are, from some width on."""
-        for block in blocks:
-            wide = block.double()
-            while _WIDTHS[place] != given:
-                if bool((wide.to(getattr(self._torch, _WIDTHS[place])).double() == wide).all()):
-                    break
-                place += 1
-            if _WIDTHS[place] == given:
-                break
-        return Widths(_WIDTHS[place], given)
+    def dtype(self) -> np.dtype[Any]:
+        return kind_of(self._matrix)
 
     @property
-    def at_once(self) -> int:
-        if not self.on_device:
-            return super().at_once
-        return max(1, tuning().native_blocks * tuning().block_entries // int(self.k))
+    def _in_place(self) -> bool:
+        return True  # a device has no small cache that a converted block should fit into
 
-    def some(self, rows: Ints) -> Rows:
-        found = self._tensor[self._sent(rows)]
-        return TensorRows(found, self._normalize, None, self.logits)
+    def whole(self, where: Where) -> Array:
+        return fetched(self[where])
 
-    def peek(self, rows: slice | Ints, columns: Ints) -> Array:
-        where = rows if isinstance(rows, slice) else self._sent(rows)
-        return fetched(self._tensor[where].index_select(1, self._sent(columns)))
+    def _threads(self) -> int:
+        return 1
 
-    def _sent(self, numbers: Ints) -> Any:
-        return self._torch.tensor(np.ascontiguousarray(numbers), device=self._tensor.device)
+    def _given(self, where: Where) -> Array:
+        return fetched(self._lying(where))
 
-    def __getitem__(self, where: slice | Ints) -> Any:
-        block = self._block(where)
-        return block.contiguous() if self.on_device else fetched(block)
+    def _lying(self, where: Where) -> Any:
+        where = where if self._chosen is None else self._chosen[where]
+        if not isinstance(where, slice):
+            where = sys.modules["torch"].tensor(np.ascontiguousarray(where), device=self._matrix.device)
+        return self._matrix[where]
 
-    def whole(self, where: slice | Ints) -> Array:
-        return fetched(self._block(where))
-
-    def _block(self, where: slice | Ints) -> Any:
-        block = self._tensor[where if isinstance(where, slice) else self._sent(where)]
-        tell(len(block))
-        kind, torch = kind_of(block), self._torch
-        block = block.to(getattr(torch, kind.name))
-        if self._rounded is not None and kind.itemsize > np.dtype(self._rounded).itemsize:
-            block = block.to(getattr(torch, self._rounded))
-        if block.dtype == torch.float16:
-            block = block.float()
-        elif block.dtype not in (torch.float32, torch.float64):
-            block = block.double()
+    def _read(self, where: Where) -> Any:
+        block, torch = self._lying(where), sys.modules["torch"]
+        if self._width is not None and self._is_rounded:
+            block = block.to(getattr(torch, self._width.name))
+        if block.dtype not in (torch.float32, torch.float64):
+            block = block.float() if self.dtype.itemsize < 8 and block.is_floating_point() else block.double()
         if self.logits:
             block = (block.double() - block.amax(dim=1, keepdim=True).double()).exp()
         if self._normalize or self.logits:
             block = block / _sums(block)
-        return block
+        return block.contiguous()
 
 
 def _sums(block: Any) -> Any:
-    """Return the sums of rows that are not negative, in whole numbers: a row's is the same in any batch."""
+    """Return the sums of rows without negative numbers, in whole numbers: the same in any order of adding."""
     top, unit = block.amax(dim=1, keepdim=True).double(), 2.0 ** (block.shape[1].bit_length() - 62)
     whole = (block / top / unit).round().long().sum(dim=1, keepdim=True)
     return whole.double() * (top * unit)
-
-
-def acceptable(block: Any, tolerances: tuple[float, float, float], asked: tuple[bool, bool, bool]) -> bool:
-    """Return whether a block on a device is what the door lets in; if not, the door says on the host why.
-
-    `tolerances` are by how much sums may miss 1: of any numbers, of bfloat16 and of float16; `asked` whether
-    rows are probabilities, to be normalised, or logits.
-    """
-    probabilities, normalize, logits = asked
-    if logits:
-        return bool(block.amax(dim=1).isfinite().all()) and not check(block, _tolerance(block, tolerances))
-    if not probabilities:
-        return not bool(block.isnan().any())
-    if check(block, tolerances[0]) or check(block, _tolerance(block, tolerances)):
-        return True
-    return normalize and bool((block.isfinite() & (block >= 0)).all() & (block.amax(dim=1) > 0).all())
-
-
-def _tolerance(block: Any, tolerances: tuple[float, float, float]) -> float:
-    torch = sys.modules["torch"]
-    for kind, tolerance in ((torch.float16, tolerances[2]), (torch.bfloat16, tolerances[1])):
-        if bool((block.to(kind).to(block.dtype) == block).all()):
-            return tolerance
-    return tolerances[0]

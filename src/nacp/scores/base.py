@@ -13,8 +13,8 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from nacp import engine
-from nacp._types import Array, Floats
-from nacp.engine import Scratch, Spec, traced
+from nacp._types import Floats
+from nacp.engine import Spec, traced
 from nacp.points import open_points, open_rows
 
 
@@ -22,24 +22,13 @@ class Score(ABC):
     """A conformity score: larger is worse.
 
     The library compares scores on their *native* scale, which is the score minus `offset`. The two
-    differ for HPS alone: 1 - p rounds, so p itself is compared. `span` is where native scores can lie; the
-    scores of rows that are sure pile up at 1, and at each further `step` if there are such.
+    differ for HPS alone: 1 - p rounds, so p itself is compared. `span` is where native scores can lie.
     """
 
     name: ClassVar[str]
     offset: ClassVar[float] = 0.0
     span: ClassVar[tuple[float, float]] = (-np.inf, np.inf)
     takes_probabilities: ClassVar[bool] = True
-
-    @property
-    def step(self) -> float:
-        """How far apart the scores of further labels of a row are that is sure; 0 if they are not."""
-        return 0.0
-
-    @property
-    def piles(self) -> bool:
-        """Whether such scores are nearly the same in all rows."""
-        return True
 
     @property
     @abstractmethod
@@ -58,11 +47,9 @@ class Score(ABC):
         -------
         array of shape (n, k), float64
         """
-        rows, spec, scratch = open_rows(probs, probabilities=self.takes_probabilities), self.spec, Scratch()
-        out = np.empty((rows.n, rows.k))
-        for where in rows.slices():
-            out[where] = engine.open_block(rows[where], spec, scratch).placed
-        return out + self.offset
+        rows, spec = open_rows(probs, probabilities=self.takes_probabilities), self.spec
+        found = list(rows.map(lambda values, where: engine.scores(values, spec)))
+        return np.concatenate(found) + self.offset
 
     def label_scores(self, probs: ArrayLike, labels: ArrayLike) -> Floats:
         """Return the score of one given label per row.
@@ -79,11 +66,8 @@ class Score(ABC):
         array of shape (n,), float64
         """
         rows, numbers, _ = open_points(probs, labels, probabilities=self.takes_probabilities)
-        spec, scratch = self.spec, Scratch()
-        found = [
-            engine.label_scores(engine.open_block(rows[where], spec, scratch), numbers[where])
-            for where in rows.slices()
-        ]
+        spec = self.spec
+        found = list(rows.map(lambda values, where: engine.label_scores(values, spec, numbers[where])))
         return np.concatenate(found) + self.offset
 
     def to_native(self, thresholds: Floats) -> Floats:
@@ -108,7 +92,7 @@ class PointwiseScore(Score):
 
     @property
     def spec(self) -> Spec:
-        return Spec(traced(self.formula))
+        return Spec("pointwise", traced(self.formula))
 
 
 class RankedScore(Score):
@@ -124,7 +108,7 @@ class RankedScore(Score):
     @property
     def spec(self) -> Spec:
         seed = getattr(self, "seed", 0) if getattr(self, "randomized", False) else None
-        return Spec(traced(self.formula), ranked=True, seed=seed)
+        return Spec("ranked", traced(self.formula), seed)
 
     def uniforms(self, probs: ArrayLike) -> Floats:
         """Return the u of each row: a hash of the row's own values, keyed by the seed.
@@ -141,5 +125,4 @@ class RankedScore(Score):
         """
         rows = open_rows(probs)
         seed = getattr(self, "seed", 0)
-        found: list[Array] = [engine.uniforms(rows[where], seed) for where in rows.slices()]
-        return np.concatenate(found)
+        return np.concatenate(list(rows.map(lambda values, where: engine.uniforms(values, seed))))

@@ -6,11 +6,12 @@ from typing import Any, ClassVar
 
 from nacp._types import Array
 from nacp.engine import Spec
-from nacp.scores.base import PointwiseScore, Score
+from nacp.engine.spec import ENTRIES
+from nacp.scores.base import Score
 
 
 @dataclass(frozen=True)
-class Precomputed(PointwiseScore):
+class Precomputed(Score):
     """The matrix given in place of `probs` holds the scores themselves, lower is better.
 
     Examples
@@ -25,8 +26,9 @@ class Precomputed(PointwiseScore):
     name: ClassVar[str] = "precomputed"
     takes_probabilities: ClassVar[bool] = False
 
-    def formula(self, entry: Any) -> Any:
-        return entry.p
+    @property
+    def spec(self) -> Spec:
+        return ENTRIES
 
 
 @dataclass(frozen=True)
@@ -52,7 +54,7 @@ class Custom(Score):
 
     @property
     def spec(self) -> Spec:
-        return Spec(of_rows=self.function)
+        return Spec("function", function=self.function)
 
     def to_dict(self) -> dict[str, Any]:
         """Return the name of the function; a file does not hold the function itself."""

@@ -1,13 +1,14 @@
 """HPS, the homogeneous prediction sets score: 1 - p. Elsewhere called LAC or THR."""
 
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import ClassVar
 
-from nacp.scores.base import PointwiseScore
+from nacp.engine import Spec
+from nacp.scores.base import Score
 
 
 @dataclass(frozen=True)
-class HPS(PointwiseScore):
+class HPS(Score):
     """``S(x, l) = 1 - p_l``: the smallest sets on average.
 
     References
@@ -25,5 +26,6 @@ class HPS(PointwiseScore):
     offset: ClassVar[float] = 1.0
     span: ClassVar[tuple[float, float]] = (-1.0, 0.0)
 
-    def formula(self, entry: Any) -> Any:
-        return -entry.p
+    @property
+    def spec(self) -> Spec:
+        return Spec("hps")

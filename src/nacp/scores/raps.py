@@ -45,9 +45,5 @@ class RAPS(APS):
         super().__post_init__()
         check_fields(self, penalty=check_nonnegative, free=check_count)
 
-    @property
-    def step(self) -> float:
-        return self.penalty
-
     def formula(self, ranks: Any) -> Any:
         return super().formula(ranks) + self.penalty * np.maximum(0, ranks.n_upto - self.free)

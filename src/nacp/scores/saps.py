@@ -42,14 +42,6 @@ class SAPS(RankedScore):
     def __post_init__(self) -> None:
         check_fields(self, randomized=check_flag, seed=check_seed, penalty=check_nonnegative)
 
-    @property
-    def step(self) -> float:
-        return self.penalty
-
-    @property
-    def piles(self) -> bool:
-        return not self.randomized
-
     def formula(self, ranks: Any) -> Any:
         u = ranks.u if self.randomized else 1.0
         g = ranks.n_above

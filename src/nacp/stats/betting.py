@@ -8,16 +8,13 @@ docs/guarantees.md, T3.
 
 import math
 from collections.abc import Callable
-from copy import copy
 from functools import lru_cache
 from itertools import pairwise
 from statistics import NormalDist
-from typing import Any
 
 import numpy as np
 
-from nacp._types import Bools, Floats, Ints
-from nacp.errors import InputError
+from nacp._types import Floats, Ints
 
 # Bets are judged when stakes change, and after so many points.
 _ROWS = 256
@@ -33,16 +30,17 @@ _RUINED = 1e-200
 # Of the probability that the stakes hedge: the least that counts, in octaves, and how finely one is parted.
 _OCTAVES, _BITS = 64, 6
 
-OPEN, WON, LOST, _FORGOTTEN = range(4)
-# Nobody bets on more points: when bets are judged takes a list that grows with these.
-_LAST = 1 << 27
+OPEN, WON, LOST = range(3)
 
 
 def play(
     state: Floats,
     most: Floats,
     outcome: Ints,
-    gains: Floats,
+    shares: Floats,
+    columns: Ints,
+    target: float,
+    width: float,
     seen: int,
     stops: Ints,
     changes: Ints,
@@ -61,8 +59,8 @@ def play(
         The largest stakes.
     outcome : array of shape (bets,)
         What became of each. Changed in place; those that are not open are of no interest.
-    gains : array of shape (points, bets)
-        What each point gains.
+    shares : array of shape (points, columns)
+        The shares of points: bet b gains ``(share - target) / width`` from those in ``columns[b]``.
     seen : int
         How many points there were before.
     stops, changes : arrays
@@ -72,6 +70,7 @@ def play(
     hedges : tuple of two arrays
         As `hedge_table` returns them.
     """
+    gains = (shares[:, columns] - target) * (1 / width)
     played, place = 0, int(np.searchsorted(stops, seen, side="right")) - 1
     bets = np.flatnonzero(outcome == OPEN)
     now = state[:, bets]
@@ -126,20 +125,6 @@ def _judged(now: Floats, delta: float) -> Ints:
     return np.where(won, WON, np.where(lost, LOST, OPEN))
 
 
-def judged_lumps(now: Floats, delta: float, state: Floats, which: Bools) -> Ints:
-    """Return what became of bets at the end of a segment; `now` is their part of the state, which is changed.
-
-    Its rows are wealth, the sums of gains and squares, the stake, and since the last time the growth and the
-    sums.
-    """
-    wealth, sums, squares = now[0] * now[4], now[1] + now[5], now[2] + now[6]
-    state[:, which] = np.stack(
-        [wealth, sums, squares, now[3], np.ones_like(wealth), np.zeros_like(wealth), np.zeros_like(wealth)]
-    )
-    lost = (wealth < _RUINED) | (sums < _HOPELESS * np.sqrt(squares))
-    return np.where(wealth >= 1 / delta, WON, np.where(lost, LOST, OPEN))
-
-
 _AFRESH = np.array([[1.0], [0.0], [0.0], [0.0]])
 
 
@@ -178,29 +163,29 @@ def hedge_table() -> tuple[Floats, Floats]:
 
 
 class Bets:
-    """Several bets that some mean is above 0, all on the same n points.
+    """Several bets that some mean is above 0, all on the same n points; the later ones are looked at first.
 
     Parameters
     ----------
     number : int
-        How many bets.
+        How many bets. If one is lost, those before it are given up, too.
     n : int
         How many points there will be.
     delta : float
         A bet is won when its wealth has grown from 1 to 1/delta.
-    most : float or array of shape (number,)
+    target, width : float
+        A point gains ``(share - target) / width``.
+    most : float
         The largest stake; below 1 over the greatest possible loss.
     playing : callable, optional
         What does the work of `play`.
-    owners : array of shape (number,), optional
-        Whose bets they are. If one is lost, those before it of the same owner are given up.
 
     Attributes
     ----------
     open : array of int
         The numbers of the bets that are still open, ascending.
-    won, lost : arrays of bool of shape (number,)
-        Which bets have been won, and which given up.
+    lost : int
+        The highest number of a bet that was lost; -1 if none was.
     seen : int
         How many points there have been.
     """
@@ -210,95 +195,37 @@ class Bets:
         number: int,
         n: int,
         delta: float,
-        most: float | Floats,
+        target: float,
+        width: float,
+        most: float,
         playing: Callable[..., None] = play,
-        owners: Ints | None = None,
     ) -> None:
-        self.open, self._play, self._owners = np.arange(number), playing, owners
-        self.won, self.lost = np.zeros((2, number), dtype=bool)
-        self.seen, self._delta = 0, delta
-        self._most = np.full(number, most, dtype=np.float64)
+        self.open, self.lost, self.seen, self._play = np.arange(number), -1, 0, playing
+        self._delta, self._target, self._width = delta, target, width
+        self._most = np.full(number, most)
         self._stops, self._changes = _schedule(n)
         self._state = np.zeros((8, number))
         self._state[0], self._state[2], self._state[4] = 1.0, 0.25, 1.0  # wealth, squares at first, growth
 
-    def play(self, gains: Floats) -> None:
-        """Bet on the next points; `gains` has a row for each point and a column for each open bet."""
-        opened = self.open
+    def play(self, shares: Floats, columns: Ints) -> None:
+        """Bet on the next points; of each open bet, a column of `shares` has those of the points."""
+        outcome = np.zeros(len(self.open), dtype=np.int64)
+        self._play(
+            self._state, self._most, outcome, shares, columns, self._target, self._width, self.seen,
+            self._stops, self._changes, self._delta, hedge_table(),
+        )  # fmt: skip
+        self.seen += len(shares)
+        lost = np.flatnonzero(outcome == LOST)
+        if len(lost):
+            self.lost = int(self.open[lost[-1]])
+        still = (outcome == OPEN) & (self.open > self.lost)
+        self.open, self._most = self.open[still], self._most[still]
+        self._state = np.ascontiguousarray(self._state[:, still])
 
-        def playing(points: slice, *standing: Any) -> None:
-            some = gains[points]
-            if len(self.open) < len(opened):
-                some = some[:, np.searchsorted(opened, self.open)]
-            state, most, outcome, *rest = standing
-            self._play(state, most, outcome, some, *rest)
-
-        self.place(len(gains), playing)
-
-    def place(self, points: int, playing: Callable[..., None]) -> None:
-        """Bet on the next points: a function is told which of them, and how the open bets stand.
-
-        It gets a slice, and what `play` takes but for the gains.
-        """
-        done = 0
-        while done < points and len(self.open) and self.seen < _LAST:
-            if self.seen == self._stops[-1]:  # more points than were expected
-                self._stops, self._changes = _schedule(2 * self.seen)
-            stop = min(points, done + int(self._stops[-1]) - self.seen)
-            outcome = np.zeros(len(self.open), dtype=np.int64)
-            schedule = self._stops, self._changes
-            standing = self._state, self._most, outcome, self.seen, *schedule, self._delta, hedge_table()
-            playing(slice(done, stop), *standing)
-            self.seen, done = self.seen + stop - done, stop
-            self._settle(outcome)
-
-    def _settle(self, outcome: Ints) -> None:
-        """Learn what became of the open bets."""
-        if not outcome.any():
-            return
-        self.won[self.open[outcome == WON]] = True
-        self.lost[self.open[outcome == LOST]] = True
-        self.keep((outcome == OPEN) & ~self._below_lost(self.open))
-
-    def _below_lost(self, bets: Ints) -> Bools:
-        """Return which bets come before one of the same owner that is lost."""
-        lost = np.flatnonzero(self.lost)
-        if self._owners is None or not len(lost):
-            return np.zeros(len(bets), dtype=bool)
-        highest = np.full(self._owners.max() + 1, -1)
-        np.maximum.at(highest, self._owners[lost], lost)
-        found: Bools = bets < highest[self._owners[bets]]
-        return found
-
-    def copy(self) -> "Bets":
-        """Return the same bets, to be played by themselves."""
-        other = copy(self)
-        other.won, other.lost, other._state = self.won.copy(), self.lost.copy(), self._state.copy()
-        return other
-
-    def stored(self) -> tuple[Ints, Floats]:
-        """Return how the bets stand, as numbers: all that `restore` needs."""
-        outcome = np.where(self.won, WON, np.where(self.lost, LOST, OPEN))
-        outcome[np.setdiff1d(np.flatnonzero(outcome == OPEN), self.open)] = _FORGOTTEN
-        outcome[self._below_lost(np.arange(len(outcome)))] = _FORGOTTEN  # whatever became of them meanwhile
-        return np.concatenate([[self.seen, self._stops[-1]], outcome]), self._state.ravel()
-
-    def restore(self, whole: Ints, state: Floats) -> None:
-        """Let new bets stand as others of the same number did."""
-        seen, n, outcome = int(whole[0]), int(whole[1]), whole[2:]
-        still = outcome == OPEN
-        fits = len(outcome) == len(self.won) and state.size == 8 * np.count_nonzero(still)
-        if not fits or not 0 <= seen <= n <= 2 * _LAST:
-            raise InputError("bets", "are not those of this grid")
-        self.seen, (self._stops, self._changes) = seen, _schedule(n)
-        self.won, self.lost = outcome == WON, outcome == LOST
-        self.keep(still)
-        self._state = state.reshape(8, -1).copy()
-
-    def keep(self, which: Bools) -> None:
-        """Forget the other bets."""
-        self.open, self._most = self.open[which], self._most[which]
-        self._state = np.ascontiguousarray(self._state[:, which])
+    @property
+    def failed(self) -> int:
+        """The highest number of a bet that was lost, or not won by now; -1 if all were won."""
+        return max(self.lost, int(self.open.max(initial=-1)))
 
 
 @lru_cache(maxsize=64)

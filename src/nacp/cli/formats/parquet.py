@@ -49,8 +49,11 @@ def parquet_matrix(path: Path, key: str | None, places: Places, ids: IdPlace = n
         if n == 0 or len(flat) % n or len(set(arrow.compute.list_value_length(lists).to_pylist())) > 1:
             raise InputError(str(path), f"must hold lists of one length in {wanted[0]!r}")
         return Table(flat.reshape(n, -1), None, kept)
-    odd = [name for name, kind in zip(wanted, types, strict=True)
-           if not (arrow.types.is_floating(kind) or arrow.types.is_integer(kind))]  # fmt: skip
+    odd = [
+        name
+        for name, kind in zip(wanted, types, strict=True)
+        if not (arrow.types.is_floating(kind) or arrow.types.is_integer(kind))
+    ]
     if odd:
         raise InputError(
             str(path),

@@ -7,7 +7,7 @@ import numpy as np
 
 from nacp._types import Bools, Floats
 from nacp.calibration import Calibration
-from nacp.coverage import CoverageCurve
+from nacp.coverage.curve import CoverageCurve
 from nacp.show.axes import threshold_axis
 from nacp.show.displays.base import Display
 from nacp.show.style import BLUE, CONTRADICTED, GREEN, GREY, ORANGE, RED

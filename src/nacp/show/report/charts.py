@@ -13,7 +13,7 @@ import numpy as np
 
 from nacp._types import Floats
 from nacp.advice.sensitivity import Sensitivity
-from nacp.coverage import CoverageCurve
+from nacp.coverage.curve import CoverageCurve
 from nacp.show.axes import Axis, linear_axis, log_axis, threshold_axis
 from nacp.show.report.contents import Contents, Step
 from nacp.show.style import CONTRADICTED

@@ -14,7 +14,7 @@ from numpy.typing import ArrayLike
 from nacp.calibrate import NoValidThresholdWarning, calibrate
 from nacp.checks import check_fraction
 from nacp.contradicted import NoiseModelWarning
-from nacp.coverage import Rule
+from nacp.coverage.curve import Rule
 from nacp.errors import InputError
 from nacp.files import write_text
 from nacp.guarantees import Guarantee

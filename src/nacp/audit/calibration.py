@@ -1,0 +1,262 @@
+"""Calibration where some labels were checked: for all points, or by group of rows."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from nacp._types import Ints
+from nacp.audit.choice import guessing_noise
+from nacp.audit.plan import Audit, AuditPlan, deal, planned
+from nacp.audit.strata import CheckedSample
+from nacp.calibration import Calibration
+from nacp.checks import check_alphas
+from nacp.coverage.curve import Rule
+from nacp.coverage.sample import Sample
+from nacp.errors import InputError
+from nacp.groups.calibration import announced, check_grouping, refuse_small
+from nacp.groups.grouping import Grouping, open_grouping
+from nacp.groups.result import GroupedCalibration
+from nacp.guarantees import Finding, Guarantee, as_guarantee
+from nacp.marginal import calibration_of, seen, warn_of_obstacles
+from nacp.noise import NoiseLike, Unsaid
+from nacp.points import (
+    Rows,
+    check_aligned,
+    check_classes,
+    check_labels,
+    open_clean,
+    open_rows,
+    warn_of_repeats,
+)
+from nacp.points.lazy import in_memory, is_lazy, open_lazy
+from nacp.scores import Score
+
+
+def calibrate_checked(
+    probs: Any,
+    labels: Any,
+    clean: Any,
+    audit: AuditPlan | None,
+    noise: NoiseLike | Unsaid,
+    alpha: float | Sequence[float],
+    score: Score,
+    guarantee: str | Guarantee | None,
+    delta: float | None,
+    crossing: Rule,
+    unlabelled: Any,
+    seed: int,
+    *,
+    groups: Any,
+    by: Any,
+    simultaneous: bool,
+    small: str,
+    **options: Any,
+) -> Any:
+    """Do the work of `calibrate` where some labels were checked; `options` are those of `open_rows`.
+
+    Of a dask array the checked rows alone are used.
+    """
+    chosen, alphas = for_checked(guarantee, delta, crossing, unlabelled, audit, score), check_alphas(alpha)
+    if not is_lazy(probs):
+        rows, numbers, names, dealt = open_checked(probs, labels, clean, seed, audit, **options)
+    else:
+        if groups is not None or audit is not None:
+            said = "with a plan of an audit" if groups is None else "with groups and checked labels"
+            in_memory("probs", probs, said)
+        rows, numbers, names, dealt = _open_lazy_checked(probs, clean, seed, options)
+    sample = Sample.of(rows, numbers, score)
+    warn_of_repeats(rows)
+    known = {"classes": names, "normalize": options["normalize"]}
+    grouping = open_grouping(groups, by, rows.n if dealt.given is None else dealt.given[0], rows.k, names)
+    if grouping is not None:
+        by_group = _checked_groups(
+            sample, dealt, chosen, noise, alphas, seed, grouping, simultaneous, small, known
+        )
+        return announced(by_group, alpha)
+    matrix = guessing_noise(sample, noise, dealt.pilot).matrix(sample.k)
+    found = checked_calibrations(CheckedSample(sample, dealt, matrix), chosen, alphas, seed, **known)
+    if is_lazy(probs) and labels is not None:
+        unused = "of a dask array only the checked labels are used"
+        found = [replace(cal, note="; ".join(filter(None, (unused, cal.note)))) for cal in found]
+    warn_of_obstacles(found)
+    return found[0] if np.ndim(alpha) == 0 else found
+
+
+def for_checked(
+    guarantee: str | Guarantee | None,
+    delta: float | None,
+    crossing: Rule,
+    unlabelled: Any,
+    audit: Any = None,
+    score: Score | None = None,
+) -> Guarantee:
+    """Return the guarantee to be found from checked labels; refuse what cannot be."""
+    found = as_guarantee("pac" if guarantee is None else guarantee, delta)
+    if not found.takes_checked:
+        raise InputError(
+            "guarantee",
+            f'"{found.name}" cannot be found from checked labels',
+            remedy='use "pac", "expected" or "none"',
+        )
+    if audit is not None and not isinstance(audit, AuditPlan):
+        raise InputError("audit", "must be what nacp.choose_audit returned", found=type(audit).__name__)
+    if audit is not None and audit.score != score:
+        raise InputError(
+            "score", f"must be {audit.score!r}, for which the audit was chosen", found=repr(score)
+        )
+    if audit is not None and audit.outside.any() and found.name == "expected":
+        raise InputError(
+            "guarantee", '"expected" needs checked labels that were picked at random', remedy='use "pac"'
+        )
+    if crossing != "last":
+        raise InputError("crossing", 'must be "last" with checked labels', found=repr(crossing))
+    if unlabelled is not None:
+        raise InputError("unlabelled", "is of no use with checked labels")
+    return found
+
+
+def open_checked(
+    probs: Any, labels: Any, clean: Any, seed: int, plan: AuditPlan | None = None, **options: Any
+) -> tuple[Rows, Ints, tuple[Any, ...] | None, Audit]:
+    """Open points of which some were checked; without noisy labels, the checked points alone."""
+    check_aligned(clean, probs, said="clean")
+    check_aligned(clean, labels, "labels", "clean")
+    rows = open_rows(probs, **options)
+    names = check_classes(options["classes"], rows.k)
+    checked, true = open_clean(clean, rows.n, rows.k, names)
+    if labels is None:
+        if plan is not None:
+            raise InputError("labels", "is None, and the audit was chosen by these labels")
+        return rows.some(checked), np.maximum(true, 0), names, _alone(rows.n, rows.k, checked, true, seed)
+    numbers = check_labels(labels, rows.n, rows.k, names)
+    if plan is None:
+        return rows, numbers, names, deal(rows.n, rows.k, checked, true, seed)
+    return rows, numbers, names, _by_plan(plan, rows, checked, true)
+
+
+def _open_lazy_checked(
+    probs: Any, clean: Any, seed: int, options: dict[str, Any]
+) -> tuple[Rows, Ints, tuple[Any, ...] | None, Audit]:
+    """Fetch the checked rows of a dask array, and open them."""
+    n, k = open_lazy(probs, **options).n, int(probs.shape[1])
+    names = check_classes(options["classes"], k)
+    checked, true = open_clean(clean, n, k, names)
+    matrix = np.asarray(probs[checked].compute())
+    try:
+        rows = open_rows(matrix, **options)
+    except InputError:
+        for place, row in enumerate(checked.tolist()):  # the message must name the row of the whole array
+            open_rows(matrix[place : place + 1], start=row, **options)
+        raise
+    return rows, np.maximum(true, 0), names, _alone(n, k, checked, true, seed)
+
+
+def _alone(n: int, k: int, checked: Ints, true: Ints, seed: int) -> Audit:
+    """Return the audit of the checked points alone, which are numbered anew."""
+    dealt = deal(len(checked), k, np.arange(len(checked)), true, seed)
+    return replace(dealt, given=(n, checked))
+
+
+def _by_plan(plan: AuditPlan, rows: Rows, checked: Ints, true: Ints) -> Audit:
+    """Return the audit that followed a plan, in whole or in part."""
+    if (plan.n, plan.k) != (rows.n, rows.k):
+        raise InputError(
+            "audit",
+            f"was chosen from {plan.n:,} points of {plan.k:,} classes",
+            found=f"{rows.n:,} and {rows.k:,}",
+        )
+    strange = np.setdiff1d(checked, plan.rows)
+    if len(strange):
+        raise InputError(
+            "clean", f"has row {strange[0]}, which the audit did not choose", remedy="leave such rows out"
+        )
+    return Audit(checked, true, *planned(plan.n, plan.pilot, plan.random_state), plan)
+
+
+def checked_calibrations(
+    checked: CheckedSample, guarantee: Guarantee, alphas: Sequence[float], seed: int, **known: Any
+) -> list[Calibration]:
+    """Return a calibration for each alpha from a sample some of whose labels were checked.
+
+    `known` are further fields of the calibrations.
+    """
+    audit = checked.audit
+    undecided = int(np.count_nonzero(audit.labels < 0))
+    note = f"labels that could not be decided count as misses: {undecided}" if undecided else None
+    found = [each._replace(note=note) for each in guarantee.find_checked(checked, alphas)]
+    known = known | {"checked": checked.m, "planned": None if audit.plan is None else len(audit.plan)}
+    return _calibrations(checked.sample, guarantee, alphas, found, seed, **known)
+
+
+def _calibrations(
+    sample: Sample,
+    guarantee: Guarantee,
+    alphas: Sequence[float],
+    found: Sequence[Finding],
+    seed: int,
+    **known: Any,
+) -> list[Calibration]:
+    """Return the calibrations for findings from checked labels."""
+    known = known | {"n": sample.n, "k": sample.k, "score": sample.score} | seen(sample)
+    known = known | {"random_state": seed, "alphas": len(alphas)}
+    return [
+        calibration_of(guarantee, None, alpha, "last", each, **known)
+        for alpha, each in zip(alphas, found, strict=True)
+    ]
+
+
+def _checked_groups(
+    sample: Sample,
+    audit: Audit,
+    guarantee: Guarantee,
+    noise: NoiseLike | Unsaid,
+    alphas: Sequence[float],
+    seed: int,
+    grouping: Grouping,
+    simultaneous: bool,
+    small: str,
+    known: dict[str, Any],
+) -> list[GroupedCalibration]:
+    """Return for each alpha a calibration by group of rows, from checked labels."""
+    if grouping.of_classes:
+        raise InputError(
+            "clean",
+            "cannot be used for groups of classes",
+            remedy="calibrate with the checked points alone, and noise=None",
+            spoken='calibrate with the checked points alone, and "--noise none"',
+        )
+    if audit.plan is not None:
+        raise InputError("audit", "chose points for all groups together", remedy="check labels at random")
+    if small == "merge":
+        raise InputError("small", 'must be "error" or "all" with checked labels', found='"merge"')
+    check_grouping(grouping, guarantee, None, several=False, simultaneous=simultaneous)
+    if audit.given is not None:
+        grouping = grouping._replace(places=grouping.places[audit.given[1]])
+    number, each = len(grouping.names), guarantee
+    if simultaneous and guarantee.delta is not None:
+        each = replace(guarantee, delta=guarantee.delta / number)  # type: ignore[type-var]  # a dataclass
+    by_group = []
+    for g in range(number):
+        rows = np.flatnonzero(grouping.places == g)
+        some, which = sample.some(rows), grouping.places[audit.rows] == g
+        if not which.any():
+            nothing = Finding(np.inf, 1.0, obstacle="none of its labels were checked")
+            found = [nothing] * len(alphas)
+            by_group.append(_calibrations(some, each, alphas, found, seed, checked=0, **known))
+            continue
+        places = np.searchsorted(rows, audit.rows[which])
+        dealt = deal(some.n, some.k, places, audit.labels[which], seed)
+        checked = CheckedSample(some, dealt, guessing_noise(some, noise, dealt.pilot).matrix(some.k))
+        by_group.append(checked_calibrations(checked, each, alphas, seed, **known))
+    results = [
+        GroupedCalibration(grouping.names, tuple(cals), guarantee, sample.n, None, simultaneous)
+        for cals in zip(*by_group, strict=True)
+    ]
+    if small == "error":
+        for result in results:
+            refuse_small(result, None, grouping)
+    return results

@@ -1,0 +1,201 @@
+"""What checked labels say of coverage, whatever the noise is.
+
+The given label of a point says how probable it is, by the classifier and a noise model, that the prediction
+set at the threshold of a pilot holds the true label. This divides the points into two strata: outside, where
+it is doubtful, and inside. Coverage is estimated more precisely from the size of each stratum and the hits in
+it than from the hits alone. The promise does not depend on whether the classifier and the model are right.
+"""
+
+from collections.abc import Sequence
+from functools import cached_property
+from typing import NamedTuple
+
+import numpy as np
+
+from nacp import engine
+from nacp._types import Array, Bools, Floats, Ints
+from nacp.audit.plan import Audit, AuditPlan, AuditWarning, digest
+from nacp.coverage.curve import ROUNDING
+from nacp.coverage.sample import Sample
+from nacp.errors import InputError, warn
+from nacp.noise.matrices import ClassMatrix
+from nacp.points.tensors import fetched
+from nacp.stats.strata import strata_variance
+
+# Strata are used if they divide the predicted variance of the estimate by this factor or more,
+_WORTHWHILE = 1.12
+# and if at least this number of checked points can be expected in each of them.
+_FEWEST = 6
+# Beyond this number of standard errors, the checked points are not a random sample.
+_CHOSEN = 6.0
+# The pilot of a random audit of m labels aims above the target by this number times 1/sqrt(m): near where the
+# threshold will be. The pilot of a plan aims at the target: too low costs less there, as more points then lie
+# outside.
+_BEYOND = 0.3
+# Points lie outside if a set holds the true label with less than this probability. A plan checks points
+# outside more often than others, so that it pays to count more of the doubtful ones as outside.
+RANDOM_CUT, CHOSEN_CUT = 0.8, 0.95
+
+
+class Pilot(NamedTuple):
+    """The threshold that defines the strata, how many lie outside, and the coverage predicted in both."""
+
+    threshold: float
+    outside: tuple[int, int]
+    predicted: tuple[float, float]
+
+
+class Strata(NamedTuple):
+    """Which checked points lie outside; how many do, and of how many, among the counted and in the pilot."""
+
+    outside: Bools
+    counted: tuple[int, int]
+    pilot: tuple[int, int]
+
+
+class CheckedSample:
+    """A sample some of whose labels were checked.
+
+    Parameters
+    ----------
+    sample : Sample
+        All points, with their given labels.
+    audit : Audit
+        The checked points, and what the others are used for.
+    matrix : ClassMatrix
+        P, which shapes the strata only: a wrong one costs precision, and never the promise.
+    """
+
+    def __init__(self, sample: Sample, audit: Audit, matrix: ClassMatrix) -> None:
+        self.sample, self.audit, self._matrix = sample, audit, matrix
+        self.n, self.k, self.m = sample.n, sample.k, len(audit.rows)
+        self._strata: dict[float, Strata | None] = {}  # by alpha, as several guarantees use the same strata
+
+    @cached_property
+    def checked_scores(self) -> Floats:
+        """The native grid points of the true labels of the checked points; infinite where undecided."""
+        labels, score = self.audit.labels, self.sample.score
+        checked = Sample.of(self.sample.rows.some(self.audit.rows), np.maximum(labels, 0), score)
+        return np.where(labels < 0, np.inf, score.spec.thresholds[checked.label_cells[:, 0]])
+
+    def strata_of(self, alphas: Sequence[float]) -> list[Strata | None]:
+        """Return the strata for each alpha, None where they would be of no use; in one pass over the rows."""
+        audit = self.audit
+        if audit.plan is not None:
+            return [self._planned(audit.plan)] * len(alphas)
+        new = [alpha for alpha in dict.fromkeys(alphas) if alpha not in self._strata]
+        self._strata |= dict.fromkeys(new)
+        pilots = {alpha: self.pilot(alpha, self.m) for alpha in new} if len(audit.pilot) else {}
+        useful = {a: each for a, each in pilots.items() if _worthwhile(each, self.m, len(audit.counted))}
+        sides = self.outside([each.threshold for each in useful.values()])
+        for (alpha, pilot), outside in zip(useful.items(), sides, strict=True):
+            found = Strata(outside[audit.rows], _counts(outside[audit.counted]), pilot.outside)
+            _warn_if_chosen(*_counts(found.outside), *found.counted)
+            self._strata[alpha] = found
+        return [self._strata[alpha] for alpha in alphas]
+
+    def _planned(self, plan: AuditPlan) -> Strata | None:
+        """Return the strata that a plan has kept; None if it picked at random."""
+        if digest(self.sample.labels, self.sample.label_scores) != plan.digest:
+            raise InputError("audit", "was chosen from other points than these, or with other labels")
+        if not plan.outside.any():
+            return None
+        outside, (few, many) = np.isin(self.audit.rows, plan.rows[plan.outside]), plan.counts
+        if outside.all() or not outside.any():
+            side = "inside" if outside.all() else "outside"
+            said = f"has no label of a point that lies {side} of the pilot's sets"
+            raise InputError("clean", said, remedy="check some of those that the audit chose")
+        return Strata(outside, (many, plan.n - plan.pilot), (few, plan.pilot))
+
+    def pilot(self, alpha: float, m: float = np.inf, cut: float = RANDOM_CUT) -> Pilot:
+        """Return the threshold at which, by the pilot, sets hold about 1 - alpha of the true labels."""
+        rows, target = self.audit.pilot, min(1 - alpha + _BEYOND / np.sqrt(m), 1 - alpha / 4)
+        if not self.sample.score.takes_probabilities:  # then only labels that are right count as inside
+            every = np.arange(self.k)
+            target *= float(self._matrix.rest(every, every).mean() + self._matrix.own.mean())
+        values = self.sample.rows.whole(rows)
+        scores, probable = engine.scores(values, self.sample.score.spec), self._probable(values, rows)
+        order = np.argsort(scores, axis=None)
+        reached = np.cumsum(probable.reshape(-1)[order])
+        place = min(int(np.searchsorted(reached, target * len(rows))), len(order) - 1)
+        threshold = float(scores.reshape(-1)[order[place]])
+        inside = np.where(scores <= threshold, probable, 0.0).sum(axis=1)
+        outside = inside < cut - ROUNDING
+        predicted = [float(inside[some].mean()) if some.any() else 0.5 for some in (outside, ~outside)]
+        return Pilot(threshold, _counts(outside), (predicted[0], predicted[1]))
+
+    def outside(self, thresholds: Sequence[float], cut: float = RANDOM_CUT) -> list[Bools]:
+        """Return for each native threshold which of all points lie outside; in one pass over the rows."""
+        if not thresholds:
+            return []
+
+        def found(values: Array, where: slice | Ints) -> Bools:
+            scores = engine.scores(values, self.sample.score.spec)
+            probable = self._probable(fetched(values) if engine.is_tensor(values) else values, where)
+            inside = [np.where(scores <= each, probable, 0.0).sum(axis=1) for each in thresholds]
+            return np.array(inside) < cut - ROUNDING
+
+        return list(np.concatenate(list(self.sample.rows.map(found)), axis=1))
+
+    def _probable(self, values: Array, rows: slice | Ints) -> Floats:
+        """Return how probable each label is, by the classifier, the noise model and the given label.
+
+        Where there are no probabilities the given label is taken to be right.
+        """
+        labels = self.sample.labels[rows, 0]
+        places = np.arange(len(labels)), labels
+        if not self.sample.score.takes_probabilities:
+            found = np.zeros(values.shape)
+            found[places] = 1.0
+            return found
+        found = values * self._matrix.rest(np.arange(self.k)[None], labels[:, None])
+        found[places] += values[places] * self._matrix.own[labels]
+        total = found.sum(axis=1, keepdims=True)
+        np.divide(found, total, out=found, where=total > 0)
+        found[total[:, 0] <= 0] = 1 / self.k
+        return found
+
+    def estimates(self, thresholds: Floats, strata: Strata | None) -> tuple[Floats, Floats]:
+        """Return F^c-hat at thresholds, and the standard deviation of one checked point's share in it."""
+        hit = self.checked_scores <= thresholds[:, None]
+        if strata is None:
+            clean = hit.mean(axis=1)
+            return clean, np.sqrt(clean * (1 - clean))
+        w = strata.counted[0] / strata.counted[1]
+        sides = [hit[:, side] for side in (strata.outside, ~strata.outside)]
+        # A stratum without a checked point counts as missed: the test fails there, too.
+        n0, n1 = (max(side.shape[1], 1) for side in sides)
+        p0, p1 = (side.sum(axis=1) / number for side, number in zip(sides, (n0, n1), strict=True))
+        variance = strata_variance(w, p0, p1, n0, n1, strata.counted[1], unseen=0.0)
+        return w * p0 + (1 - w) * p1, np.sqrt(variance * self.m)
+
+
+def _warn_if_chosen(n0: int, m: int, count: int, points: int) -> None:
+    """Warn if the checked points cannot be a random sample: far too many, or too few, lie outside."""
+    share = (n0 + count) / (m + points)
+    error = np.sqrt(share * (1 - share) * (1 / m + 1 / points))
+    if abs(n0 / m - count / points) > _CHOSEN * error > 0:
+        warn(
+            f"the checked points do not look like a random sample: {100 * n0 / m:.3g}% of them, and "
+            f"{100 * count / points:.3g}% of the others, lie outside of the pilot's sets, or may; if "
+            "nacp.choose_audit chose them, pass its plan as audit=, else the promise does not hold",
+            AuditWarning,
+        )
+
+
+def _counts(outside: Bools) -> tuple[int, int]:
+    return int(np.count_nonzero(outside)), len(outside)
+
+
+def _worthwhile(pilot: Pilot, m: int, points: int) -> bool:
+    """Return whether strata are of use, by the pilot alone.
+
+    This must not depend on how the checked points and the others happen to lie: the test in strata holds
+    given that, and the binomial one does not, so a choice between them by it would void the promise.
+    """
+    w, (p0, p1) = pilot.outside[0] / pilot.outside[1], pilot.predicted
+    n0, n1 = w * m, (1 - w) * m
+    if min(n0, n1) < _FEWEST or points * min(w, 1 - w) < _FEWEST:
+        return False
+    plain = w * p0 + (1 - w) * p1
+    return bool(plain * (1 - plain) / m >= _WORTHWHILE * strata_variance(w, p0, p1, n0, n1, points))

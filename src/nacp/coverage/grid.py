@@ -1,0 +1,95 @@
+"""The grid of thresholds: fixed before any data are seen, the same for every score, guarantee and route.
+
+A grid point is a number whose distance from 0 or from 1 has 11 significant bits: ``d`` and ``-d``, ``1 - d``
+and ``1 + d`` for ``d = 2^e (1 + j/1024)`` with e from -40 to 20, and 0 and 1 themselves. Neighbours differ by
+0.1% of their distance from 0 or 1. The last point is infinity.
+
+The *cell* of a score is the place in the grid of the smallest point that is not below it. So a score is at
+most a grid point where its cell is at most the place of that point, and all that a threshold on the grid
+depends on are histograms over cells. This module imports nothing of nacp.
+"""
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+_BITS, _LOWEST, _HIGHEST = 10, -40, 20
+_PER_OCTAVE = 1 << _BITS
+
+
+def _distances(first: int, last: int) -> NDArray[np.float64]:
+    """Return all d with exponents from `first` to `last`, ascending."""
+    mantissas = 1 + np.arange(_PER_OCTAVE) / _PER_OCTAVE
+    return np.ldexp(mantissas, np.arange(first, last + 1)[:, None]).reshape(-1)
+
+
+_SMALL, _ALL = _distances(_LOWEST, -2), _distances(_LOWEST, _HIGHEST)
+GRID: NDArray[np.float64] = np.concatenate(
+    [-_ALL[::-1], [0.0], _SMALL, [0.5], 1 - _SMALL[::-1], [1.0], 1 + _ALL, [np.inf]]
+)
+GRID.flags.writeable = False
+CELLS = len(GRID)
+ZERO = len(_ALL)
+HALF = ZERO + 1 + len(_SMALL)
+ONE = HALF + 1 + len(_SMALL)
+INFINITE = CELLS - 1
+
+_SHIFT = 52 - _BITS
+_FIRST_CODE = (1023 + _LOWEST) << _BITS  # the leading bits of the smallest distance
+
+
+def cells_of(scores: NDArray[Any]) -> NDArray[np.int64]:
+    """Return the cells of scores.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from nacp.coverage.grid import GRID, cells_of
+    >>> GRID[cells_of(np.array([0.3, 0.9995, 1.0, 2.5]))].round(6).tolist()
+    [0.300049, 0.9995, 1.0, 2.5]
+    """
+    scores = np.asarray(scores, dtype=np.float64)
+    with np.errstate(invalid="ignore"):
+        return _cells(scores, 1 - scores)
+
+
+def cells_of_probabilities(p: NDArray[Any]) -> NDArray[np.int64]:
+    """Return the cells of the scores ``1 - p``, without rounding them."""
+    p = np.asarray(p, dtype=np.float64)
+    return _cells(1 - p, p)
+
+
+def _cells(scores: NDArray[np.float64], to_one: NDArray[np.float64]) -> NDArray[np.int64]:
+    """Return the cells of scores, given also what they are short of 1."""
+    low, below_one = scores < 0.5, to_one >= 0
+    distance = np.where(low, scores, to_one)
+    # Where scores rise with the distance the next grid point has the next larger one, else the next smaller.
+    rising = np.where(low, distance > 0, ~below_one)
+    magnitude = np.abs(distance)
+    words = magnitude.view(np.int64) - (rising & (magnitude > 0))
+    codes = (words >> _SHIFT) - _FIRST_CODE + rising
+    positive = np.clip(codes, 0, len(_ALL))
+    found = np.where(
+        low,
+        np.where(rising, ZERO + 1 + positive, ZERO - np.clip(codes + 1, 0, len(_ALL))),
+        np.where(rising, ONE + 1 + positive, np.where(codes < 0, ONE, HALF + len(_SMALL) - codes)),
+    )
+    return found
+
+
+def _every(step: int, far: int) -> NDArray[np.int64]:
+    """Return the places of every so many grid points, and of fewer within 2^-12 of 0 or 1; all are finite."""
+    distance = np.minimum(np.abs(GRID), np.abs(GRID - 1))
+    codes = (distance.view(np.int64) >> _SHIFT) % np.where(distance < 2.0**-12, far, step)
+    found = np.flatnonzero((codes == 0) & np.isfinite(GRID))
+    found.flags.writeable = False
+    return found
+
+
+TESTED: NDArray[np.int64] = _every(8, 64)
+"""The grid points at which hypotheses are tested."""
+BY_CLASS: NDArray[np.int64] = np.append(_every(4, 32), INFINITE)
+"""The grid points at which pairs of groups of classes are counted."""
+COARSE: NDArray[np.int64] = np.append(TESTED[::8], INFINITE)
+"""The grid points at which squared sizes of sets are summed up."""

@@ -1,0 +1,1 @@
+"""A threshold for each group, of rows or of classes."""

@@ -1,0 +1,247 @@
+"""Coverage of each class, or of each group, with intervals; from noisy labels too."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from nacp._types import Array, Bools, Floats, Ints
+from nacp.checks import check_fraction
+from nacp.noise import NoiseLike, noise_for
+from nacp.noise.matrices import ClassMatrix
+from nacp.points import check_labels
+from nacp.points.arrays import row_slices
+from nacp.sets import PredictionSets
+from nacp.stats.intervals import exact_share
+from nacp.wrapping import table_lines, wrapped
+
+# What 95% intervals leave out on each side.
+TAIL = 0.025
+# Classes, when the coverage of each is printed.
+_SHOWN = 10
+# So many points are added for an interval from noisy labels, half of them covered.
+_ADDED = 4
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class ClassCoverage:
+    """What `coverage_by_class` found; each array has one entry per class. Print it for the worst classes.
+
+    The same of groups, as `evaluate` finds it for them.
+
+    Attributes
+    ----------
+    coverage : array of shape (k,)
+        The share of the class's points whose sets contain it; nan where nothing can be said.
+    low, high : array of shape (k,)
+        A confidence interval for it.
+    count : array of shape (k,)
+        How many of the labels name the class.
+    classes : tuple of length k, optional
+        The class names.
+    kind : {"class", "group"}, default="class"
+        What they are.
+    """
+
+    coverage: Floats
+    low: Floats
+    high: Floats
+    count: Ints
+    classes: tuple[Any, ...] | None = None
+    kind: str = "class"
+
+    def worst_first(self) -> Ints:
+        """Return the classes of which something can be said, by ascending coverage."""
+        order = np.argsort(self.coverage, kind="stable")
+        return order[np.isfinite(self.coverage[order])]
+
+    def worst(self, most: int) -> list[dict[str, Any]]:
+        """Return what is known of the classes that are covered least.
+
+        Parameters
+        ----------
+        most : int
+            Of how many at most.
+
+        Returns
+        -------
+        list of dict
+            With "class" (or "group"), "coverage", "low", "high" and "count".
+        """
+        return [
+            {
+                self.kind: int(i) if self.classes is None else self.classes[i],
+                "coverage": float(self.coverage[i]),
+                "low": float(self.low[i]),
+                "high": float(self.high[i]),
+                "count": int(self.count[i]),
+            }
+            for i in self.worst_first()[:most]
+        ]
+
+    def table(self, most: int) -> str:
+        """Return a table of the classes that are covered least, with words about it.
+
+        Parameters
+        ----------
+        most : int
+            How many rows it has at most.
+
+        Returns
+        -------
+        str
+        """
+        rows = self._rows(most)
+        title, told = self._words(len(rows))
+        return "\n".join([wrapped(title), *table_lines([self._header, *rows], 1), wrapped(told)])
+
+    def _rows(self, most: int) -> list[tuple[str, ...]]:
+        return [
+            (str(each[self.kind]), f"{each['coverage']:.4f}", f"{each['low']:.4f} to {each['high']:.4f}",
+             f"{each['count']:,}")
+            for each in self.worst(most)
+        ]  # fmt: skip
+
+    def _words(self, shown: int) -> tuple[str, str]:
+        """Return what to say above and below a table of so many classes."""
+        known, several = (
+            int(np.isfinite(self.coverage).sum()),
+            "classes" if self.kind == "class" else "groups",
+        )
+        title = f"The {shown} of {known:,} {several} that are covered least."
+        told = f"Each interval is for its {self.kind} alone"
+        told += "." if known < 3 else f"; of many {several} some come out low by chance."
+        return f"Coverage by {self.kind}." if shown == known else title, told
+
+    @property
+    def _header(self) -> tuple[str, str, str, str]:
+        return (self.kind, "coverage", "interval", "labels")
+
+    def __repr__(self) -> str:
+        return f"ClassCoverage(k={len(self.coverage)})"
+
+    def __str__(self) -> str:
+        return self.table(_SHOWN)
+
+    def _repr_html_(self) -> str:
+        from nacp.show.html import card, sentence, table
+
+        rows = self._rows(_SHOWN)
+        title, told = self._words(len(rows))
+        return card("ClassCoverage", sentence(title), table(self._header, rows), sentence(told))
+
+
+def coverage_by_class(
+    sets: PredictionSets, labels: ArrayLike, *, noise: NoiseLike = None, confidence: float = 0.95
+) -> ClassCoverage:
+    """Return the coverage of each class, with an interval; from noisy labels too.
+
+    With clean labels the intervals are exact (Clopper and Pearson). With noisy ones, class l is covered by
+    ``mean(W[y, l] 1{l in C(x)}) / mean(W[y, l])``, W the inverse of the noise matrix, and the intervals are
+    approximate: Fieller's for a ratio of means, with two covered and two missed points added, as Agresti and
+    Coull do for shares, so that they hold with few labels too. All is cut off at 0 and 1.
+
+    Parameters
+    ----------
+    sets : PredictionSets
+        The sets of n points. For noisy labels best not the ones that chose the threshold, though with one
+        threshold for all classes that matters little.
+    labels : array of shape (n,)
+        Their labels: numbers, or names if the sets have class names.
+    noise : float, array of shape (k, k), noise model or None
+        How the labels came to be wrong, as in `calibrate`; ``None`` if they are right.
+    confidence : float, default=0.95
+        Of each interval by itself.
+
+    Returns
+    -------
+    ClassCoverage
+
+    Examples
+    --------
+    >>> import nacp
+    >>> sets = nacp.PredictionSets([0, 2, 2, 3, 4], [0, 2, 1, 2], k=3)
+    >>> found = nacp.coverage_by_class(sets, [2, 0, 1, 1])
+    >>> found.coverage.tolist(), found.worst_first().tolist()
+    ([0.0, 0.5, 1.0], [0, 1, 2])
+    >>> print(found)
+    Coverage by class.
+    class  coverage          interval  labels
+    0        0.0000  0.0000 to 0.9750       1
+    1        0.5000  0.0126 to 0.9874       2
+    2        1.0000  0.0250 to 1.0000       1
+    Each interval is for its class alone; of many classes some come out low by
+    chance.
+    """
+    numbers = check_labels(labels, len(sets), sets.k, sets.classes)
+    tail = (1 - check_fraction("confidence", confidence)) / 2
+    count = np.bincount(numbers, minlength=sets.k)
+    known = noise_for(noise, sets.k)
+    if known is None:
+        return class_coverage(sets.contains(labels), numbers, sets.k, classes=sets.classes, tail=tail)
+    found = _weighted_share(sets, numbers, count, known.inverse(sets.k), tail)
+    return ClassCoverage(*found, count, sets.classes)
+
+
+def class_coverage(
+    covered: Bools,
+    labels: Ints,
+    k: int,
+    *,
+    classes: tuple[Any, ...] | None = None,
+    tail: float = TAIL,
+    kind: str = "class",
+) -> ClassCoverage:
+    """Return the coverage of each class by true labels, if only whether each set covers is known."""
+    count, held = (np.bincount(some, minlength=k) for some in (labels, labels[covered]))
+    return ClassCoverage(_share(held, count), *exact_share(held, count, tail), count, classes, kind)
+
+
+def _weighted_share(
+    sets: PredictionSets, labels: Ints, count: Ints, inverse: ClassMatrix, tail: float
+) -> tuple[Floats, Floats, Floats]:
+    """Return the estimates ``sum w 1{l in C} / sum w`` with ``w = W[y, l]``, and intervals for them."""
+    from scipy.special import ndtri
+
+    inside = inverse.entries(np.repeat(labels, sets.sizes), sets.labels)
+    held, held_squares = (np.bincount(sets.labels, w, minlength=sets.k) for w in (inside, inside**2))
+    total, squares = np.zeros((2, sets.k))
+    columns = np.arange(sets.k)
+    for rows in row_slices(sets.k, sets.k):
+        block = inverse.entries(columns[rows, None], columns)
+        total += count[rows] @ block
+        squares += count[rows] @ block**2
+    share = np.clip(_share(held, total), 0, 1)
+    low, high = _fieller(
+        held + _ADDED / 2 * inverse.diagonal,
+        total + _ADDED * inverse.diagonal,
+        held_squares + _ADDED / 2 * inverse.diagonal**2,
+        squares + _ADDED * inverse.diagonal**2,
+        float(ndtri(tail)) ** 2,
+    )
+    return share, low, high
+
+
+def _fieller(
+    part: Floats, total: Floats, part_squares: Floats, squares: Floats, z_squared: float
+) -> tuple[Floats, Floats]:
+    """Return where ``(part - c total)^2 <= z^2 (part_squares (1 - 2 c) + c^2 squares)``, cut off at 0 and 1.
+
+    That is, where the residuals ``w (1{l in C} - c)`` do not contradict the share c. Everywhere, if the total
+    itself may be 0.
+    """
+    a = total**2 - z_squared * squares
+    b = part * total - z_squared * part_squares
+    root = np.sqrt(np.maximum(b**2 - a * (part**2 - z_squared * part_squares), 0))
+    known = a > 0
+    low, high = (np.where(known, (b + side * root) / np.where(known, a, 1), 0.5 + side) for side in (-1, 1))
+    return np.clip(low, 0, 1), np.clip(high, 0, 1)
+
+
+def _share(part: Array, total: Array) -> Floats:
+    """Return part / total; nan where the total is not positive."""
+    share: Floats = np.divide(part, total, out=np.full(len(total), np.nan), where=total > 0)
+    return share

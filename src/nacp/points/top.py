@@ -1,0 +1,154 @@
+"""Rows that are written out when they are read: those of which the top entries are known, and sparse ones."""
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from nacp._types import Array, Ints
+from nacp.checks import check_choice, check_count
+from nacp.engine import is_tensor
+from nacp.errors import InputError
+from nacp.points.arrays import Source, Where
+from nacp.points.tensors import on_host
+
+_TOLERANCE = 1e-3  # by how much the sum of a row may exceed 1, and miss it where the other entries are 0
+
+
+class TopRows:
+    """Rows of probabilities by their top entries, and a rule for the other entries.
+
+    Pass it in place of `probs`, to calibrate and to predict. Rows are written out by the rule, block by
+    block, as `toarray` does it for all of them: scores, thresholds and sets are those of the rows written
+    out. With the rule they are rows like any others, so every promise holds, whatever the entries were that
+    were not kept.
+
+    Parameters
+    ----------
+    indices : array of shape (n, m)
+        The classes of the entries that are kept, in any order within a row; the largest of the row.
+    values : array of shape (n, m)
+        Their probabilities, in float32 or float64. Of log-probabilities, ``np.exp(logprobs)``.
+    k : int
+        The number of classes; more than m.
+    rest : {"even", "zero"}, default="even"
+        What the other entries are. "even": what is missing to 1 is spread evenly over them. "zero": they are
+        0, and the kept ones sum to 1.
+
+    Examples
+    --------
+    >>> import nacp
+    >>> rows = nacp.TopRows([[2, 0], [1, 3]], [[0.75, 0.125], [0.5, 0.25]], k=6)
+    >>> rows.toarray()[0].tolist()
+    [0.125, 0.03125, 0.75, 0.03125, 0.03125, 0.03125]
+    >>> cal = nacp.calibrate(rows, [2, 1], noise=None, alpha=0.5)
+    >>> cal.predict_set(rows).to_lists()
+    [[2], [1]]
+    """
+
+    def __init__(self, indices: Any, values: Any, k: int, rest: str = "even") -> None:
+        columns, kept = on_host(indices, "indices"), on_host(values, "values")
+        self.rest = check_choice("rest", rest, ("even", "zero"))
+        if columns.ndim != 2 or columns.dtype.kind not in "iu":
+            raise InputError(
+                "indices",
+                "must be whole numbers of the shape (n, m)",
+                found=f"{columns.dtype}, {columns.shape}",
+            )
+        given = values if is_tensor(values) else kept  # an array of a bfloat16 tensor is float32
+        if kept.shape != columns.shape or kept.dtype.kind != "f" or given.itemsize < 4:
+            raise InputError(
+                "values",
+                f"must be float32 or float64 of the shape of indices, {columns.shape}",
+                found=f"{given.dtype}, {kept.shape}",
+            )
+        n, m = columns.shape
+        self.shape: tuple[int, int] = n, check_count("k", k, m + 1)
+        if m == 0:
+            raise InputError("indices", "keeps no entry of a row")
+        if n and (columns.min() < 0 or columns.max() >= k):
+            found = f"{columns.min()} to {columns.max()}"
+            raise InputError("indices", f"must lie from 0 to {k - 1}, for {k:,} classes", found=found)
+        self.indices: Ints = columns.astype(np.int64)
+        self.values: Array = kept.astype(np.float32 if kept.dtype == np.float32 else np.float64)
+        self._others = self._check()
+
+    def _check(self) -> Array:
+        """Check the rows; return what each of the other entries is."""
+        (n, k), m = self.shape, self.indices.shape[1]
+        twice = np.diff(np.sort(self.indices, axis=1), axis=1) == 0
+        _refuse(twice.any(axis=1), "indices", lambda row: f"has a class more than once in row {row}")
+        odd = ~((self.values >= 0) & (self.values <= 1))  # NaN, too
+        _refuse(
+            odd.any(axis=1),
+            "values",
+            lambda row: (
+                f"must be probabilities, from 0 to 1; row {row} holds {self.values[row][odd[row]][0]:g}"
+            ),
+        )
+        sums, least = self.values.sum(axis=1, dtype=np.float64), self.values.min(axis=1)
+        _refuse(
+            sums > 1 + _TOLERANCE,
+            "values",
+            lambda row: f"must not sum to more than 1; row {row} sums to {sums[row]:.6g}",
+        )
+        missing = np.maximum(1 - sums, 0.0)
+        if self.rest == "zero":
+            _refuse(
+                missing > _TOLERANCE,
+                "values",
+                lambda row: f"must sum to 1 where the others are 0; row {row} sums to {sums[row]:.6g}",
+                remedy='pass rest="even", if the others are not known',
+            )
+            return np.zeros(n, self.values.dtype)
+        even = (missing / (k - m)).astype(self.values.dtype)
+        _refuse(
+            (even > least) & (missing > _TOLERANCE),  # else it is rounding
+            "values",
+            lambda row: (
+                f"must be the largest of their rows; in row {row} the {k - m:,} others have a mass of "
+                f"{missing[row]:.4g}, so that one of them exceeds {least[row]:.4g}"
+            ),
+            remedy="keep more entries",
+        )
+        found: Array = np.minimum(even, least)
+        return found
+
+    def toarray(self, rows: Where = slice(None)) -> Array:
+        """Return the rows written out, or some of them: (n, k)."""
+        found = np.repeat(self._others[rows, None], self.shape[1], axis=1)
+        np.put_along_axis(found, self.indices[rows], self.values[rows], axis=1)
+        return found
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> Array:
+        return self.toarray().astype(dtype or self.values.dtype, copy=False)
+
+    def __len__(self) -> int:
+        return self.shape[0]
+
+    def __getitem__(self, rows: slice | Ints) -> "TopRows":
+        """Return some of the rows."""
+        if not isinstance(rows, slice) and np.ndim(rows) != 1:
+            raise InputError("rows", "must be a slice or an array, as in rows[:100]", found=repr(rows))
+        return TopRows(self.indices[rows], self.values[rows], self.shape[1], self.rest)
+
+    def __repr__(self) -> str:
+        (n, k), m = self.shape, self.indices.shape[1]
+        return f"TopRows({n:,} rows, {m:,} of {k:,} entries each, rest={self.rest!r})"
+
+
+def _refuse(wrong: Any, argument: str, said: Callable[[int], str], remedy: str | None = None) -> None:
+    """Refuse rows, if some are wrong, with a sentence about the first one."""
+    if wrong.any():
+        raise InputError(argument, said(int(wrong.argmax())), remedy=remedy)
+
+
+def open_top(top: TopRows) -> Source:
+    """Return rows by their top entries as a matrix."""
+    return Source(top.shape, top.values.dtype, top.toarray)
+
+
+def open_sparse(matrix: Any) -> Source:
+    """Return a sparse array of scipy as a matrix."""
+    rows = matrix.tocsr()
+    return Source(rows.shape, rows.dtype, lambda where: rows[where].toarray())

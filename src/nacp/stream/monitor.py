@@ -1,0 +1,295 @@
+"""Monitor: an alarm that the coverage of a calibration's sets has fallen, from noisy or checked labels."""
+
+from __future__ import annotations
+
+import os
+from copy import copy
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from nacp.calibration import Calibration
+from nacp.checks import check_count, check_fraction
+from nacp.coverage.sample import Sample
+from nacp.errors import InputError
+from nacp.files import calibration_of, document_of, read_document, reading, write_document
+from nacp.guarantees.base import percent
+from nacp.noise import UNSAID, Noise, NoiseLike, Unsaid
+from nacp.stats.alarm import Alarm
+from nacp.stream.arrivals import NOT_CHECKED, UNDECIDED, Labelling, Shares, refuse_groups
+from nacp.wrapping import counted, wrapped
+
+_FORMAT, _VERSION = "nacp.monitor", 1
+
+
+class Monitor:
+    """Watches whether the sets of a calibration still cover, from labels that come later.
+
+    An alarm says that the clean coverage has fallen below 1 - alpha. It may be looked at after every point:
+    the probability that a false alarm is *ever* raised is at most `false_alarm`. Points must come in their
+    order, in batches of any size, which make no difference. What is kept does not grow with their number.
+
+    Parameters
+    ----------
+    calibration : Calibration
+        Whose sets are watched.
+    noise : float, array of shape (k, k), noise model or None, optional
+        How the labels to come are wrong; by default as those that calibrated. ``None`` takes them as they
+        are. After a calibration from checked labels, which knows no noise, labels that are not checked need
+        it.
+    false_alarm : float, default=0.01
+        The probability with which a false alarm is ever raised, at the most.
+    target : float, optional
+        The coverage to watch for, by default 1 - alpha. A promise on average over calibration sets
+        ("expected", "split", "none") leaves these very sets a little above or below it: there, watch for
+        somewhat less.
+
+    Attributes
+    ----------
+    n, checked : int
+        How many points counted, and of how many the label was checked. All numbers of points are in these.
+    alarm : bool
+        Whether coverage has fallen. An alarm is not taken back; when the sets are calibrated anew, a new
+        monitor watches them.
+    raised_at : int or None
+        After how many points the alarm was raised.
+    since : int or None
+        After how many points coverage fell, about: an estimate, made when the alarm was raised.
+    wealth : float
+        What a gambler has who began with 1 and bet that coverage has fallen; it stays as it was at the alarm.
+    p_value : float
+        1 over the most that it was. Valid at any time: it is ever at most p with probability at most p,
+        if coverage has not fallen.
+    coverage, coverage_since : float or None
+        The mean share of all points, and of those after `since`: estimates of the clean coverage, cut off at
+        0 and 1. The second one is on the low side, as it was chosen for being low.
+
+    See Also
+    --------
+    OnlineCalibrator : Thresholds that follow the drift.
+
+    References
+    ----------
+    Ville (1939); docs/guarantees.md, M1.
+
+    Examples
+    --------
+    >>> import nacp
+    >>> from nacp.paper import twins
+    >>> probs, labels = twins.simulate("cifar10", n=8000, random_state=0)
+    >>> noisy = nacp.UniformNoise(0.2).sample(labels, k=10, random_state=0)
+    >>> cal = nacp.calibrate(probs[:2000], noisy[:2000], noise=0.2)
+    >>> monitor = nacp.Monitor(cal)
+    >>> monitor.update(probs[2000:5000], noisy[2000:5000])
+    >>> monitor.alarm
+    False
+
+    From now on, every fourth object is of a new kind, which the classifier takes for something else:
+
+    >>> labels[5000::4] = (labels[5000::4] + 1) % 10
+    >>> noisy = nacp.UniformNoise(0.2).sample(labels, k=10, random_state=1)
+    >>> monitor.update(probs[5000:], noisy[5000:])
+    >>> print(monitor)
+    Alarm after 3,1... points, of 6,000 so far: coverage has fallen below 90%, since
+    about point ... Estimated coverage since then 0.7...
+    Promised: as long as coverage is at least 90%, the probability that an alarm is
+    ever raised is at most 1%. Assumed: uniform label noise with rate 0.2,
+    independent of the input given the true class, in all labels to come.
+    >>> abs(monitor.since - 3000) < 100
+    True
+    """
+
+    def __init__(
+        self,
+        calibration: Calibration,
+        *,
+        noise: NoiseLike | Unsaid = UNSAID,
+        false_alarm: float = 0.01,
+        target: float | None = None,
+    ) -> None:
+        refuse_groups("calibration", calibration)
+        if not isinstance(calibration, Calibration):
+            raise InputError("calibration", "must be what nacp.calibrate returned", found=repr(calibration))
+        if not np.isfinite(calibration.native_threshold):
+            raise InputError(
+                "calibration",
+                "has an infinite threshold: its sets hold all classes, so their coverage cannot fall",
+            )
+        labelling = Labelling.of(noise, calibration.k, calibration)
+        target = 1 - calibration.alpha if target is None else target
+        self._prepare(calibration, labelling, false_alarm, target)
+
+    def _prepare(
+        self, calibration: Calibration, labelling: Labelling, false_alarm: float, target: float
+    ) -> None:
+        self.calibration, self._labelling, self.checked = calibration, labelling, 0
+        self.false_alarm = check_fraction("false_alarm", false_alarm)
+        self.target = check_fraction("target", target)
+        self._shares = Shares(labelling.noise, calibration.k)
+        self._alarm = Alarm(self.target, self._shares.range[1], self.false_alarm)
+
+    def update(self, probs: ArrayLike, labels: ArrayLike | None = None, *, clean: Any = None) -> None:
+        """Take in the next points; if they are refused, all is as before.
+
+        Parameters
+        ----------
+        probs : array of shape (m, k)
+            Their class probabilities, as for `Calibration.predict_set`.
+        labels : array of shape (m,) or (m, a), optional
+            Their noisy labels, as for `calibrate`. Without, those points count that were checked.
+        clean : array of shape (m,) or pair (rows, labels), optional
+            The true labels of points that were picked at random and checked, as for `calibrate`: -1, NaN,
+            None or masked where a label was not checked. For these the truth counts instead of the noisy
+            label. "?", where it could not be decided, counts as a hit, which raises no alarm.
+        """
+        points = self._labelling.open(self.calibration, probs, labels, clean)
+        rows, given, truth = points
+        score, q = self.calibration.score, self.calibration.native_threshold
+        shares = np.empty(rows.n) if given is None else self._shares.of(rows, given, score.spec, q)
+        checked = np.flatnonzero(truth != NOT_CHECKED)
+        true = truth[checked]
+        hits = Sample.of(rows.some(checked), np.maximum(true, 0), score).label_scores[:, 0] <= q
+        shares[checked] = hits | (true == UNDECIDED)
+        alarm = copy(self._alarm)  # if this is interrupted, nothing has happened
+        alarm.play(shares[checked] if given is None else shares)
+        self._alarm, self.checked = alarm, self.checked + points.checked
+
+    @property
+    def noise(self) -> Noise | None:
+        """How the labels to come are wrong; None if they are right, or of no use."""
+        return self._labelling.noise
+
+    @property
+    def n(self) -> int:
+        return self._alarm.n
+
+    @property
+    def alarm(self) -> bool:
+        return self._alarm.at is not None
+
+    @property
+    def raised_at(self) -> int | None:
+        return self._alarm.at
+
+    @property
+    def since(self) -> int | None:
+        return self._alarm.since
+
+    @property
+    def wealth(self) -> float:
+        return self._alarm.wealth
+
+    @property
+    def p_value(self) -> float:
+        return 1 / self._alarm.highest
+
+    @property
+    def coverage(self) -> float | None:
+        return _cut(self._alarm.total, self.n)
+
+    @property
+    def coverage_since(self) -> float | None:
+        since = self.since
+        return None if since is None else _cut(self._alarm.total - self._alarm.before, self.n - since)
+
+    @property
+    def promise(self) -> str:
+        """What is guaranteed, in one sentence."""
+        most = self.false_alarm + (0.0 if self.noise is None else self.noise.doubt.missing)
+        said = (
+            f"as long as coverage is at least {percent(self.target)}, the probability that an alarm is ever "
+        )
+        said += f"raised is at most {percent(min(most, 1.0))}"
+        basis = self._labelling.basis
+        return said + (f", {basis.caveat}" if basis is not None and basis.caveat else "")
+
+    @property
+    def assumptions(self) -> str:
+        """What the promise rests on, in words."""
+        said = []
+        if self.noise is not None and (self.n > self.checked or not self.n):
+            independent = "" if self.noise.doubt.radius else ", independent of the input given the true class"
+            said.append(f"{self.noise.describe(self.calibration.k)}{independent}, in all labels to come")
+            if self._labelling.basis is not None:
+                said.append(self._labelling.basis.assumption)
+        if self.checked:
+            said.append(f"the {self.checked:,} checked points were picked at random and checked rightly")
+        return "; ".join(said) or "the labels are right"
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return what was found, by the names of the attributes."""
+        return {name: getattr(self, name) for name in _FOUND}
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write the monitor, its calibration and all that it knows to a JSON file; `Monitor.load` reads it.
+
+        Parameters
+        ----------
+        path : path
+            The file; replaced if it exists.
+        """
+        told = {
+            "format": _FORMAT, "version": _VERSION, "calibration": document_of(self.calibration),
+            "labelling": self._labelling.to_dict(),
+            "false_alarm": self.false_alarm, "target": self.target, "checked": self.checked,
+            "state": self._alarm.to_dict(),
+        }  # fmt: skip
+        write_document(path, told)
+
+    @classmethod
+    def load(cls, path: str | os.PathLike[str], *, score: Any = None) -> Monitor:
+        """Read a monitor that `save` wrote; it goes on as if nothing had happened.
+
+        Parameters
+        ----------
+        path : path
+            A JSON file. Nothing in it is executed.
+        score : callable, optional
+            The function, if the calibration was made with a score function of one's own.
+        """
+        document = read_document(path, "monitor file", (_FORMAT,), _VERSION)
+        with reading(path):
+            monitor = cls(calibration_of(document["calibration"], score))
+            calibration, (alarm, target) = (
+                monitor.calibration,
+                (document[name] for name in ("false_alarm", "target")),
+            )
+            monitor._prepare(
+                calibration, Labelling.from_dict(document["labelling"], calibration.k), alarm, target
+            )
+            monitor.checked = check_count("checked", document["checked"])
+            monitor._alarm.restore(document["state"])
+        return monitor
+
+    def __repr__(self) -> str:
+        return f"Monitor(n={self.n}, alarm={self.alarm}, p_value={self.p_value:.3g})"
+
+    def __str__(self) -> str:
+        points, target = counted(self.n, "point"), percent(self.target)
+        if self.since is None:
+            seen = "" if self.coverage is None else f" Estimated coverage {self.coverage:.4f}."
+            none = f"no proof that coverage is below {target}"
+            said = f"No alarm after {points} (p = {self.p_value:.2g}): {none}.{seen}"
+        else:
+            now = "" if self.n == self.raised_at else f", of {self.n:,} so far"
+            said = (
+                f"Alarm after {self.raised_at:,} points{now}: coverage has fallen below {target}, since "
+                f"about point {self.since:,}. Estimated coverage since then {self.coverage_since:.4f}."
+            )
+        return wrapped(f"{said}\nPromised: {self.promise}. Assumed: {self.assumptions}.")
+
+    def _repr_html_(self) -> str:
+        from nacp.show.html import card, told
+
+        return card("Monitor", told(str(self)))
+
+
+_FOUND = (
+    "n", "checked", "alarm", "raised_at", "since", "wealth", "p_value", "coverage", "coverage_since",
+    "target", "false_alarm",
+)  # fmt: skip
+
+
+def _cut(total: float, number: int) -> float | None:
+    return min(max(total / number, 0.0), 1.0) if number else None

@@ -1,0 +1,685 @@
+"""Checked labels: exact tests at every null, the threshold by its definition, coverage under any noise."""
+
+import json
+import math
+import warnings
+
+import numpy as np
+import pytest
+from scipy.stats import binom
+
+import nacp
+from nacp.audit.choice import chosen_share, same_audit
+from nacp.audit.plan import deal, pilot_size
+from nacp.audit.strata import CheckedSample
+from nacp.coverage.sample import Sample
+from nacp.paper import twins
+from nacp.points import open_clean, open_rows
+from nacp.stats.counts import allowed_misses
+from nacp.stats.strata import hits_needed_inside, strata_variance
+
+
+def passes_inside(counts, points, pilot, target, delta):
+    """k for every N0, from calls that know nothing of each other."""
+    return np.array(
+        [hits_needed_inside(counts, outside, points, pilot, target, delta) for outside in range(points + 1)]
+    )
+
+
+def null_points(target, rng, number):
+    """Values of p0, p1 and w with F just below the target; many at the corners, where tests go wrong."""
+    found = []
+    while len(found) < number:
+        w = rng.beta(0.7, 0.7)
+        p0 = rng.choice([0.0, 1.0, target, rng.random(), rng.random()])
+        p1 = (target - 1e-12 - w * p0) / (1 - w)
+        if not 0 <= p1 <= 1:
+            p1 = rng.choice([0.0, 1.0, rng.random()])
+            p0 = (target - 1e-12 - (1 - w) * p1) / w
+        if 0 <= p0 <= 1 and 0 <= p1 <= 1:
+            found.append((p0, p1, w))
+    return found
+
+
+@pytest.mark.parametrize(
+    ("counts", "points", "pilot", "target", "delta"),
+    [
+        ((3, 9), 12, (2, 9), 0.6, 0.2),
+        ((5, 14), 40, (3, 20), 0.8, 0.1),
+        ((9, 11), 25, (0, 0), 0.7, 0.15),
+        ((12, 30), 60, (30, 100), 0.9, 0.1),
+        ((6, 40), 50, (1, 30), 0.85, 0.02),
+        ((420, 20), 8, (20, 40), 0.8, 0.1),  # so many hits outside that k lies on lines
+    ],
+)
+def test_at_no_null_does_the_test_in_strata_pass_too_often(counts, points, pilot, target, delta):
+    """Exactly: summed over all that can be counted, with the k that would be taken for each N0."""
+    k = passes_inside(counts, points, pilot, target, delta)
+    x0, n0 = np.arange(counts[0] + 1), np.arange(points + 1)
+    worst = 0.0
+    for p0, p1, w in null_points(target, np.random.default_rng(0), 4000):
+        at_least = binom.sf(np.arange(-1, counts[1] + 1), counts[1], p1)  # so many hits inside: 0, 1, ...
+        passed = at_least[k] @ binom.pmf(x0, counts[0], p0)
+        worst = max(worst, float(binom.pmf(n0, points, w) @ passed))
+    assert worst <= delta
+    assert worst >= delta / 4  # it is a test, and not a refusal
+
+
+@pytest.mark.parametrize(("counts", "w", "p0"), [((257, 743), 0.135, 0.283), ((120, 180), 0.23, 0.7)])
+def test_at_a_plain_null_the_test_in_strata_passes_nearly_as_often_as_it_may(counts, w, p0):
+    """Over N0 evenly by its distribution; with coarser cells it was .085 and .091."""
+    p1, x0 = (0.9 - w * p0) / (1 - w), np.arange(counts[0] + 1)
+    passed = []
+    for rank in np.arange(0.05, 1, 0.1):
+        outside = int(binom.ppf(rank, 4500, w))
+        k = hits_needed_inside(counts, outside, 4500, (round(500 * w), 500), 0.9, 0.1)
+        passed.append(binom.pmf(x0, counts[0], p0) @ binom.sf(k - 1, counts[1], p1))
+    assert 0.092 < np.mean(passed) < 0.1
+
+
+def test_more_hits_never_fail_where_fewer_pass():
+    k = hits_needed_inside((30, 70), 300, 1500, (30, 160), 0.9, 0.1)
+    assert (np.diff(k) <= 0).all()
+    assert 0 < k[-1] <= 70
+
+
+def test_a_pilot_that_is_four_standard_deviations_off_costs_no_more_than_two_hits():
+    fair, odd = (hits_needed_inside((42, 258), 546, 4200, (pilot, 450), 0.9, 0.1) for pilot in (58, 88))
+    assert (odd <= fair + 2).all()
+
+
+@pytest.mark.parametrize("m", [1, 20, 100, 999])
+def test_the_binomial_test_needs_the_least_number_that_is_rare_enough(m):
+    for target, delta in ((0.9, 0.1), (0.5, 0.01)):
+        needed = m - allowed_misses(m, 1 - target, delta)
+        assert needed == m + 1 or binom.sf(needed - 1, m, target) <= delta
+        assert binom.sf(needed - 2, m, target) > delta
+
+
+def points(n, k, seed, score="hps"):
+    """Points whose noisy labels are wrong where the classifier is: not independent of the input."""
+    rng = np.random.default_rng(seed)
+    probs = rng.dirichlet(np.full(k, 0.25), n)
+    truth = (probs.cumsum(axis=1) > rng.random((n, 1))).argmax(axis=1)
+    second = np.argsort(-probs, axis=1)[:, 1]
+    doubtful = probs.max(axis=1) < 0.75
+    wrong = rng.random(n) < np.where(doubtful, 0.5, 0.03)
+    return probs.astype(np.float32), truth, np.where(wrong, second, truth)
+
+
+def by_definition(probs, noisy, rows, truth, score, rate, alpha, delta, seed):
+    """The threshold of "pac" with checked labels, one threshold at a time, from whole matrices."""
+    n, k = probs.shape
+    own = np.unique(on_grid(scores_of(probs, score)[rows, truth[rows]], score))
+    rng = np.random.default_rng(seed)
+    others = rng.permutation(np.setdiff1d(np.arange(n), rows))
+    pilot, counted = others[: pilot_size(len(others), k)], others[pilot_size(len(others), k) :]
+    scores = scores_of(probs, score)
+    posterior = posterior_of(probs, noisy, rate)
+    target = min(1 - alpha + 0.3 / math.sqrt(len(rows)), 1 - alpha / 4)
+    part = next(
+        q
+        for q in np.sort(scores[pilot], axis=None)
+        if (posterior * (scores <= q))[pilot].sum() >= target * len(pilot)
+    )
+    outside = (posterior * (scores <= part)).sum(axis=1) < 0.8
+    inner, outer = rows[~outside[rows]], rows[outside[rows]]
+    counts = int(outside[counted].sum()), len(counted)
+    needed = hits_needed_inside(
+        (len(outer), len(inner)), *counts, (int(outside[pilot].sum()), len(pilot)), 1 - alpha, delta
+    )
+    found = np.inf
+    for q in own[::-1]:
+        hits = scores[np.arange(n), truth] <= q
+        if hits[inner].sum() < needed[hits[outer].sum()]:
+            break
+        found = q
+    return found
+
+
+def posterior_of(probs, noisy, rate):
+    """How probable each label is if so many of the given ones were drawn anew."""
+    k = probs.shape[1]
+    likelihood = np.where(np.arange(k) == noisy[:, None], 1 - rate + rate / k, rate / k)
+    found = probs.astype(np.float64) * likelihood
+    return found / found.sum(axis=1, keepdims=True)
+
+
+def on_grid(scores, score):
+    """The smallest points of the grid that are not below native scores."""
+    return score.spec.thresholds[np.searchsorted(score.spec.thresholds, scores)]
+
+
+def scores_of(probs, score):
+    """The native scores of all pairs."""
+    return score.scores(probs) if score.offset == 0 else -probs.astype(np.float64)
+
+
+@pytest.mark.parametrize("score", [nacp.HPS(), nacp.APS(), nacp.RAPS(randomized=False)], ids=repr)
+@pytest.mark.parametrize("m", [120, 250])
+def test_the_threshold_is_that_of_the_definition(score, m):
+    probs, truth, noisy = points(2000, 6, 3)
+    rows = np.sort(np.random.default_rng(4).choice(2000, m, replace=False))
+    for alpha, seed in ((0.1, 0), (0.3, 1)):
+        cal = nacp.calibrate(
+            probs, noisy, clean=(rows, truth[rows]), noise=0.2, alpha=alpha, score=score,
+            random_state=seed, delta=0.1,
+        )  # fmt: skip
+        assert cal.native_threshold == by_definition(probs, noisy, rows, truth, score, 0.2, alpha, 0.1, seed)
+
+
+def test_neither_blocks_nor_several_alphas_change_it(monkeypatch):
+    probs, truth, noisy = points(700, 8, 5)
+    rows = np.arange(0, 700, 7)
+    options = {"clean": (rows, truth[rows]), "delta": 0.1, "score": "aps"}
+    together = nacp.calibrate(probs, noisy, alpha=[0.05, 0.1, 0.3], **options)
+    alone = [nacp.calibrate(probs, noisy, alpha=alpha, **options) for alpha in (0.05, 0.1, 0.3)]
+    monkeypatch.setattr("nacp.points.arrays.block_entries", lambda in_place: 100)
+    small = nacp.calibrate(probs, noisy, alpha=[0.05, 0.1, 0.3], **options)
+    assert together == alone == small
+
+
+PERVERSE = np.roll(np.eye(5), 1, axis=1) * 0.9 + 0.02  # says that no label is right
+
+
+@pytest.mark.parametrize("noise", ["unsaid", None, PERVERSE], ids=["unsaid", "none", "perverse"])
+@pytest.mark.parametrize(
+    ("guarantee", "n", "m"), [("pac", 400, 60), ("pac", 90, 50), ("pac", 1500, 20), ("expected", 400, 60)]
+)
+def test_the_promise_holds_for_noise_that_depends_on_the_input(guarantee, n, m, noise):
+    """Also with an audit of 20 labels, and with a pilot of 4 points."""
+    delta, alpha, runs = 0.1, 0.2, 150
+    options = {} if isinstance(noise, str) else {"noise": noise}
+    if guarantee == "pac":
+        options["delta"] = delta
+    probs, truth, noisy = points(40_000, 5, 7)
+    scores = np.sort(1 - probs[np.arange(len(truth)), truth].astype(np.float64))
+    rng = np.random.default_rng(8)
+    coverages = []
+    for run in range(runs):
+        some = rng.choice(len(truth), n, replace=False)
+        rows = rng.choice(n, m, replace=False)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", nacp.NoValidThresholdWarning)
+            cal = nacp.calibrate(
+                probs[some], noisy[some], clean=(rows, truth[some][rows]), alpha=alpha, guarantee=guarantee,
+                random_state=run, **options,
+            )  # fmt: skip
+        coverages.append(np.searchsorted(scores, cal.threshold, side="right") / len(scores))
+    coverages = np.array(coverages)
+    if guarantee == "pac":
+        # The pool stands for the population; a coverage within 0.002 of the target is not a failure.
+        short = (coverages < 1 - alpha - 0.002).mean()
+        assert short <= delta + 4 * math.sqrt(delta * (1 - delta) / runs)
+    else:
+        assert coverages.mean() >= 1 - alpha - 4 * coverages.std() / math.sqrt(runs)
+
+
+def test_the_estimate_is_unbiased_and_strata_make_it_sharper():
+    probs, truth, noisy = points(20_000, 5, 9)
+    rng = np.random.default_rng(10)
+    over, apart, plain = [], [], []
+    for _ in range(60):
+        some = rng.choice(len(truth), 1500, replace=False)
+        rows = rng.choice(1500, 100, replace=False)
+        cal = nacp.calibrate(probs[some], noisy[some], clean=(rows, truth[some][rows]), alpha=0.2, delta=0.1)
+        true = (1 - probs[np.arange(len(truth)), truth].astype(np.float64) <= cal.threshold).mean()
+        over.append(cal.estimate - true)
+        apart.append(cal.deviation)
+        plain.append(math.sqrt(true * (1 - true)))
+    # At a threshold that was chosen for its high estimate, the estimate is too high by a part of its error.
+    assert abs(np.mean(over)) <= 1.3 * np.mean(apart) / 10
+    assert np.mean(apart) < 0.85 * np.mean(plain)
+
+
+def test_noisy_labels_help_where_they_say_something_and_never_cost_much():
+    """Against the exact binomial test on the checked labels alone, on the same points."""
+    alpha, delta, runs, n, m = 0.1, 0.1, 100, 1500, 120
+    probs, truth, _ = points(60_000, 5, 21)
+    noisy = nacp.UniformNoise(0.2).sample(truth, 5, random_state=0)
+    own = 1 - probs[np.arange(len(truth)), truth].astype(np.float64)
+    every = np.sort(own)
+    rng = np.random.default_rng(22)
+    useless = rng.permutation(noisy)
+    needed = m - allowed_misses(m, alpha, delta)
+    excess = {"alone": [], "noisy": [], "useless": []}
+    for run in range(runs):
+        some = rng.choice(len(truth), n, replace=False)
+        clean = (np.arange(m), truth[some[:m]])
+        thresholds = {"alone": np.sort(own[some[:m]])[needed - 1]}
+        for name, labels in (("noisy", noisy), ("useless", useless)):
+            thresholds[name] = nacp.calibrate(
+                probs[some], labels[some], clean=clean, alpha=alpha, delta=delta, random_state=run
+            ).threshold
+        for name, q in thresholds.items():
+            excess[name].append(np.searchsorted(every, q, side="right") / len(every) - (1 - alpha))
+    alone, helped, not_helped = (np.array(excess[name]) for name in excess)
+    better = helped - alone
+    assert better.mean() < -3 * better.std() / math.sqrt(runs)
+    worse = not_helped - 1.03 * alone
+    assert worse.mean() <= 3 * worse.std() / math.sqrt(runs)
+
+
+def test_a_noise_model_that_the_pilot_contradicts_changes_nothing():
+    """By it sets were larger than those of the checked labels alone; one that may be right is heard."""
+    probs, truth, noisy = points(3000, 5, 31)
+    clean = (np.arange(0, 3000, 10), truth[::10])
+    unsaid, perverse = {}, {"noise": PERVERSE}
+    found = [nacp.calibrate(probs, noisy, clean=clean, **options) for options in (unsaid, perverse)]
+    assert found[0] == found[1]
+    plans = [nacp.choose_audit(probs, noisy, budget=200, **options) for options in (unsaid, perverse)]
+    assert (plans[0].rows == plans[1].rows).all()
+
+
+MISSING = {
+    "-1": lambda full: full,
+    "nan": lambda full: np.where(full < 0, np.nan, full),
+    "none": lambda full: [None if each < 0 else int(each) for each in full],
+    "masked": lambda full: np.ma.array(np.maximum(full, 0), mask=full < 0),
+    "pair": lambda full: (np.flatnonzero(full >= 0), full[full >= 0]),
+}
+# A pair may have rows whose label was not checked: a plan of which a part was done.
+MISSING |= {
+    f"pair, {name}": lambda full, form=form: (range(50), form(full))
+    for name, form in MISSING.items()
+    if name != "pair"
+}
+MISSING["pair, masked rows"] = lambda full: (np.ma.array(np.arange(50), mask=full < 0), np.maximum(full, 0))
+
+
+@pytest.mark.parametrize("form", MISSING.values(), ids=MISSING)
+def test_all_ways_to_say_which_labels_were_checked(form):
+    full = np.full(50, -1)
+    full[3:20] = np.arange(17) % 4
+    rows, labels = open_clean(form(full), 50, 4)
+    assert rows.tolist() == list(range(3, 20))
+    assert labels.tolist() == (np.arange(17) % 4).tolist()
+    backwards = open_clean((rows[::-1], labels[::-1]), 50, 4)
+    assert [part.tolist() for part in backwards] == [rows.tolist(), labels.tolist()]
+    names = ("a", "b", "c", "d")
+    named = [None if each < 0 else names[each] for each in full]
+    assert open_clean(named, 50, 4, names)[1].tolist() == labels.tolist()
+
+
+BAD = {
+    "too short": (lambda c: c[:-1], "must have the shape (50,)"),
+    "none checked": (lambda c: np.full(50, -1), "has no checked label at all"),
+    "out of range": (lambda c: np.where(c >= 0, 9, -1), "must lie from 0 to 3"),
+    "twice": (lambda c: ([3, 3], [1, 2]), "has row 3 more than once"),
+    "row out of range": (lambda c: ([3, 50], [1, 2]), "must lie from 0 to 49"),
+    "different lengths": (lambda c: ([3, 4, 5], [1, 2]), "3 rows"),
+    "one number": (lambda c: 3, "must have the shape (50,)"),
+    "text": (lambda c: "abc", "must have the shape (50,)"),
+    "ragged": (lambda c: [[1], [1, 2]] * 25, "must have the shape (50,)"),
+    "ragged pair": (lambda c: ([[0], [1, 2]], [0, 1]), "must have the shape (50,)"),
+    "no pairs": (lambda c: ([], []), "has no checked label at all"),
+    "a mask": (lambda c: c >= 0, "not whether they were checked"),
+    "halves": (lambda c: np.where(c >= 0, 0.5, -1.0), "whole numbers"),
+}
+
+
+@pytest.mark.parametrize(("change", "said"), BAD.values(), ids=BAD)
+def test_bad_checked_labels_get_one_clear_sentence(change, said):
+    probs, truth, noisy = points(50, 4, 11)
+    clean = np.where(np.arange(50) < 20, truth, -1)
+    with pytest.raises(nacp.InputError) as caught:
+        nacp.calibrate(probs, noisy, clean=change(clean))
+    assert caught.value.argument == "clean"
+    assert said in str(caught.value)
+
+
+def test_what_does_not_go_with_checked_labels_is_refused_by_name():
+    probs, truth, noisy = points(50, 4, 12)
+    clean = np.where(np.arange(50) < 20, truth, -1)
+    for argument, options in {
+        "guarantee": {"guarantee": "nacp"},
+        "crossing": {"crossing": "first"},
+        "unlabelled": {"unlabelled": probs},
+        "delta": {"guarantee": "expected", "delta": 0.1},
+    }.items():
+        with pytest.raises(nacp.InputError) as caught:
+            nacp.calibrate(probs, noisy, clean=clean, **options)
+        assert caught.value.argument == argument
+    with pytest.raises(nacp.InputError, match="noise can be left out only where some labels were checked"):
+        nacp.calibrate(probs, noisy)
+
+
+def test_checked_labels_alone_are_enough():
+    probs, truth, _ = points(3000, 4, 13)
+    rows = np.arange(0, 3000, 10)
+    alone = nacp.calibrate(probs, None, clean=(rows, truth[rows]), delta=0.1)
+    same = nacp.calibrate(probs[rows], truth[rows], clean=truth[rows], delta=0.1)
+    assert alone.native_threshold == same.native_threshold
+    assert alone.checked == alone.n == 300
+    split = nacp.calibrate(probs, None, clean=(rows, truth[rows]), guarantee="expected")
+    exact = nacp.calibrate(probs[rows], truth[rows], noise=None)
+    assert split.native_threshold == on_grid(exact.native_threshold, exact.score)
+
+
+def test_checked_labels_in_another_order_are_refused():
+    pd = pytest.importorskip("pandas")
+    probs, truth, noisy = points(300, 4, 12)
+    table, given, clean = pd.DataFrame(probs), pd.Series(noisy), pd.Series(truth)
+    mixed = clean.sample(frac=1, random_state=0)
+    cal = nacp.calibrate(table, given, noise=0.02, guarantee="none")
+    doors = (nacp.calibrate, nacp.compare, lambda *points, clean: nacp.diagnose(cal, *points, clean=clean))
+    for door in doors:
+        for name, rows in {"probs": (table, noisy), "labels": (probs, given)}.items():
+            with pytest.raises(nacp.InputError, match=f"clean has the index of {name} in another order"):
+                door(*rows, clean=mixed)
+        door(table, given, clean=mixed.loc[table.index])
+        door(table, given, clean=clean.set_axis(clean.index + 1000))  # an index that says nothing
+
+
+def test_labels_may_be_true_and_false_where_classes_are():
+    for clean in ([True, None, False, np.nan], ([2, 0], [False, True])):
+        rows, labels = open_clean(clean, 4, 2, (False, True))
+        assert rows.tolist() == [0, 2]
+        assert labels.tolist() == [1, 0]
+
+
+def test_a_class_called_minus_one_is_a_label():
+    clean = [-1, 1, None, -1]
+    assert open_clean((range(4), clean), 4, 2, (-1, 1))[1].tolist() == [0, 1, 0]
+    rows, labels = open_clean(clean, 4, 2, (-1, 1))
+    assert rows.tolist() == [0, 1, 3]
+    assert labels.tolist() == [0, 1, 0]
+
+
+@pytest.mark.parametrize("n", [101, 130, 300])
+def test_noisy_labels_do_not_make_sets_infinite_that_checked_labels_alone_would_not(n):
+    probs, truth, noisy = points(n, 5, 16)
+    checked = (np.arange(100), truth[:100])
+    alone = nacp.calibrate(probs, None, clean=checked, alpha=0.05)
+    assert alone.threshold < 1
+    assert nacp.calibrate(probs, noisy, clean=checked, alpha=0.05).threshold < 1
+
+
+def test_few_checked_labels_say_how_many_are_needed():
+    probs, truth, noisy = points(500, 4, 14)
+    with pytest.warns(nacp.NoValidThresholdWarning, match="22 at the least"):
+        cal = nacp.calibrate(probs, noisy, clean=(np.arange(20), truth[:20]), alpha=0.1, delta=0.1)
+    assert cal.threshold == np.inf
+    with pytest.warns(nacp.NoValidThresholdWarning, match="9 are needed"):
+        nacp.calibrate(probs, noisy, clean=([1, 2], truth[1:3]), guarantee="expected")
+
+
+def test_infinite_scores_are_not_called_too_few_labels():
+    probs, truth, noisy = points(300, 4, 17)
+    own = nacp.Custom(lambda p: np.where(p > 0.9, 1 - p, np.inf))
+    with pytest.warns(nacp.NoValidThresholdWarning, match="infinite score"):
+        nacp.calibrate(probs, noisy, clean=truth, guarantee="expected", score=own)
+
+
+def test_a_calibration_says_what_it_rests_on_and_survives_a_file(tmp_path):
+    probs, truth, noisy = points(500, 4, 15)
+    clean = np.where(np.arange(500) < 200, truth, -1)
+    cal = nacp.calibrate(probs, noisy, clean=clean, delta=0.1)
+    assert "200 checked points were picked at random and checked rightly" in cal.assumptions
+    assert "independent of the input given" not in cal.assumptions
+    assert "200 of them checked" in " ".join(str(cal).split())
+    assert cal.floor > 0
+    cal.save(tmp_path / "cal.json")
+    assert nacp.load(tmp_path / "cal.json") == cal
+    with pytest.raises(nacp.InputError, match="has no curve"):
+        _ = cal.curve
+
+
+def test_what_could_not_be_decided_counts_as_a_miss():
+    probs, truth, noisy = points(900, 4, 31)
+    rows = np.arange(200)
+    clean = truth[rows].astype(object)
+    clean[[3, 40, 77]] = "?"
+    cal = nacp.calibrate(probs, noisy, clean=(rows, clean), alpha=0.2, delta=0.1)
+    assert (
+        cal.threshold
+        >= nacp.calibrate(probs, noisy, clean=(rows, truth[rows]), alpha=0.2, delta=0.1).threshold
+    )
+    assert "could not be decided count as misses: 3" in cal.note
+    named = open_clean(["?", None, "!"], 3, 2, ("?", "!"))
+    assert [part.tolist() for part in named] == [[0, 2], [0, 1]]
+
+
+PLAN = {"budget": 80, "alpha": 0.2}
+
+
+def test_a_plan_picks_at_random_in_two_strata_and_never_from_the_pilot():
+    probs, _, noisy = points(2000, 5, 32)
+    plan = nacp.choose_audit(probs, noisy, noise=0.2, random_state=3, **PLAN)
+    assert len(np.unique(plan.rows)) == len(plan) == 80
+    inside = posterior_of(probs, noisy, 0.2) * (-probs.astype(np.float64) <= plan.native_threshold)
+    outside = inside.sum(axis=1) < 0.95
+    assert np.array_equal(outside[plan.rows], plan.outside)
+    assert plan.outside.sum() == 32
+    pilot, others = np.split(np.random.default_rng(3).permutation(2000), [plan.pilot])
+    assert not set(pilot) & set(plan.rows)
+    assert plan.counts == (outside[pilot].sum(), outside[others].sum())
+    # Each point of a stratum is as likely as any other: over many seeds, by the classes of the points.
+    picked = np.zeros(2000)
+    for seed in range(200):
+        picked[nacp.choose_audit(probs, noisy, noise=0.2, random_state=seed, **PLAN).rows] += 1
+    for stratum in (outside, ~outside):
+        halves = picked[stratum & (np.arange(2000) < 1000)], picked[stratum & (np.arange(2000) >= 1000)]
+        apart = halves[0].mean() - halves[1].mean()
+        error = math.sqrt(sum(part.mean() / part.size for part in halves))  # as of Poisson counts
+        assert abs(apart) <= 4 * error
+
+
+def test_the_promise_holds_for_chosen_checks_under_noise_that_depends_on_the_input():
+    delta, alpha, runs, n = 0.1, 0.2, 60, 2000
+    probs, truth, noisy = points(40_000, 5, 33)
+    own = np.sort(1 - probs[np.arange(len(truth)), truth].astype(np.float64))
+    rng = np.random.default_rng(34)
+    coverages, left = [], []
+    for run in range(runs):
+        some = rng.choice(len(truth), n, replace=False)
+        plan = nacp.choose_audit(probs[some], noisy[some], random_state=run, **PLAN)
+        options = {"alpha": alpha, "delta": delta, "audit": plan}
+        rows = plan.rows
+        cal = nacp.calibrate(probs[some], noisy[some], clean=(rows, truth[some][rows]), **options)
+        coverages.append(np.searchsorted(own, cal.threshold, side="right") / len(own))
+        rows = rows[rng.random(len(rows)) < 0.7]  # the rest stays unchecked, at random
+        cal = nacp.calibrate(probs[some], noisy[some], clean=(rows, truth[some][rows]), **options)
+        left.append(np.searchsorted(own, cal.threshold, side="right") / len(own))
+        assert "of whose 80 the others were left out at random" in cal.assumptions
+    for found in (coverages, left):
+        short = np.mean(np.array(found) < 1 - alpha - 0.002)
+        assert short <= delta + 4 * math.sqrt(delta * (1 - delta) / runs)
+
+
+@pytest.mark.parametrize(("outside", "alpha"), [(0.02, 0.05), (0.1, 0.1), (0.12, 0.2), (0.3, 0.1)])
+def test_the_share_of_a_plan_is_the_best_one_under_its_guess_or_two_fifths(outside, alpha):
+    shares = np.arange(1, 1000) / 1000
+    variances = strata_variance(outside, 0.5, 1 - 0.3 * alpha, shares, 1 - shares, 1, unseen=0.0)
+    best = min(shares[np.argmin(variances)], 0.4)
+    assert abs(chosen_share(outside, alpha) - best) <= 0.001
+    assert chosen_share(outside, alpha) > outside  # a random audit checks that many
+
+
+def test_a_plan_is_sharper_than_a_random_audit_where_labels_are_wrong_where_the_classifier_is_unsure():
+    """Given what is not known when it is made: how often the sets at the threshold hold the true label."""
+    probs, truth = twins.simulate("cifar100", n=20_000)
+    first, second = np.argsort(-probs, axis=1)[:, :2].T
+    rng = np.random.default_rng(1)
+    wrong = rng.random(len(truth)) < np.where(probs.max(axis=1) < 0.8, 0.45, 0.03)
+    noisy = np.where(wrong, np.where(first == truth, second, first), truth)
+    own = 1 - probs[np.arange(len(truth)), truth].astype(np.float64)
+    hits, posterior = own <= np.quantile(own, 0.93), posterior_of(probs, noisy, 0.06)
+    for seed in range(3):
+        plan = nacp.choose_audit(probs[:5000], noisy[:5000], budget=100, noise=0.06, random_state=seed)
+        inside = posterior * (-probs.astype(np.float64) <= plan.native_threshold)
+        outside = inside.sum(axis=1) < 0.95
+        w, p0, p1 = outside.mean(), hits[outside].mean(), hits[~outside].mean()
+        number = int(plan.outside.sum())
+        chosen = strata_variance(w, p0, p1, number, 100 - number, 4500)
+        assert chosen < 0.9 * strata_variance(w, p0, p1, 100 * w, 100 * (1 - w), 4500)
+
+
+def test_wrong_plans_get_one_clear_sentence():
+    probs, truth, noisy = points(1000, 5, 35)
+    plan = nacp.choose_audit(probs, noisy, **PLAN)
+    clean = (plan.rows, truth[plan.rows])
+    strange = np.setdiff1d(np.arange(1000), plan.rows)[:1]
+    inside = plan.rows[~plan.outside]
+    wrong = {
+        "audit": [
+            ((probs[:900], noisy[:900]), {"clean": ([1], [0])}, "was chosen from 1,000 points of 5 classes"),
+            ((probs[::-1], noisy[::-1]), {"clean": clean}, "was chosen from other points than these"),
+            ((probs, noisy), {"clean": clean, "audit": 5}, "must be what nacp.choose_audit returned"),
+            ((probs, noisy), {"noise": 0.2}, "is of use with checked labels only"),
+        ],
+        "clean": [
+            ((probs, noisy), {"clean": (strange, truth[strange])}, "which the audit did not choose"),
+            ((probs, noisy), {"clean": (inside, truth[inside])}, "no label of a point that lies outside"),
+        ],
+        "guarantee": [((probs, noisy), {"clean": clean, "guarantee": "expected"}, "picked at random")],
+        "score": [((probs, noisy), {"clean": clean, "score": "aps"}, "for which the audit was chosen")],
+        "labels": [((probs, None), {"clean": clean}, "is None")],
+    }
+    for argument, cases in wrong.items():
+        for given, options, said in cases:
+            with pytest.raises(nacp.InputError, match=said) as caught:
+                nacp.calibrate(*given, **({"audit": plan} | options))
+            assert caught.value.argument == argument
+    with pytest.raises(nacp.InputError, match=r"returned; found ndarray$"):  # not all of its rows
+        nacp.calibrate(probs, noisy, clean=clean, audit=plan.rows)
+    for budget in (0, 901, 2.5):
+        with pytest.raises(nacp.InputError) as caught:
+            nacp.choose_audit(probs, noisy, budget=budget)
+        assert caught.value.argument == "budget"
+
+
+def test_a_plan_without_points_outside_is_a_random_audit():
+    probs = np.tile([[0.97, 0.03]], (600, 1))
+    labels = np.zeros(600, dtype=int)
+    plan = nacp.choose_audit(probs, labels, budget=100)
+    assert not plan.outside.any()
+    clean = (plan.rows, labels[plan.rows])
+    cal = nacp.calibrate(probs, labels, clean=clean, audit=plan)
+    assert cal.threshold == nacp.calibrate(probs, None, clean=clean).threshold
+
+
+def test_a_calibration_by_a_plan_is_saved_whole(tmp_path):
+    probs, truth, noisy = points(1000, 5, 36)
+    plan = nacp.choose_audit(probs, noisy, **PLAN)
+    cal = nacp.calibrate(probs, noisy, clean=(plan.rows[5:], truth[plan.rows[5:]]), audit=plan, alpha=0.2)
+    cal.save(tmp_path / "cal.json")
+    assert nacp.load(tmp_path / "cal.json") == cal
+    assert (cal.checked, cal.planned) == (75, 80)
+
+
+def test_whether_there_are_strata_is_decided_by_the_pilot_alone():
+    """The binomial test where few of the checked points happen to lie outside would pass too often."""
+    probs, truth, noisy = points(1500, 5, 37)
+    rows = np.arange(100)
+    audit = deal(1500, 5, rows, truth[rows], 0)
+    score, matrix = nacp.HPS(), nacp.UniformNoise(0.2).matrix(5)
+    likely, unlikely = probs.argmax(axis=1), probs.argmin(axis=1)
+    found = []
+    for checked in (noisy[:100], likely[:100], unlikely[:100]):  # as they are, all inside, all outside
+        labels = np.concatenate([checked, noisy[100:]])
+        sample = Sample.of(open_rows(probs), labels, score)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", nacp.AuditWarning)
+            found += CheckedSample(sample, audit, matrix).strata_of([0.1])
+    assert all(each is not None for each in found)
+    assert {each.pilot for each in found} == {found[0].pilot}
+    assert (hits_needed_inside((0, 100), 300, 1260, (30, 140), 0.9, 0.1) == 101).all()  # and never falls back
+    assert (hits_needed_inside((100, 0), 300, 1260, (30, 140), 0.9, 0.1) == 1).all()
+
+
+def test_rows_of_a_plan_without_the_plan_are_noticed():
+    probs, truth, noisy = points(4000, 5, 38)
+    plan = nacp.choose_audit(probs, noisy, budget=400)
+    assert plan.outside.any()
+    clean = (plan.rows, truth[plan.rows])
+    with pytest.warns(nacp.AuditWarning, match="do not look like a random sample"):
+        nacp.calibrate(probs, noisy, clean=clean)
+    nacp.calibrate(probs, noisy, clean=clean, audit=plan)
+    rows = np.random.default_rng(0).choice(4000, 400, replace=False)
+    nacp.calibrate(probs, noisy, clean=(rows, truth[rows]))
+
+
+def audited(probs, noisy, rows, truth, noise=None, score=None, seed=0):
+    """What the checked labels of some rows say."""
+    k = probs.shape[1]
+    sample = Sample.of(open_rows(probs, probabilities=score is None), noisy, score or nacp.HPS())
+    audit = deal(len(probs), k, rows, truth[rows], seed)
+    return CheckedSample(sample, audit, (noise or nacp.UniformNoise(0.2)).matrix(k))
+
+
+def test_strata_do_not_depend_on_what_the_checkers_found():
+    """Else the theorem would not hold: they come from the pilot, and from each point and its given label."""
+    probs, truth, noisy = points(3000, 5, 41)
+    rows = np.arange(300)
+    found = [
+        audited(probs, noisy, rows, labels).strata_of([0.1])[0]
+        for labels in (truth, noisy, np.random.default_rng(0).integers(5, size=3000))
+    ]
+    assert found[0] is not None
+    for each in found[1:]:
+        assert np.array_equal(each.outside, found[0].outside)
+        assert each[1:] == found[0][1:]
+
+
+def test_where_labels_are_taken_as_right_the_label_itself_parts_the_points():
+    probs, truth, noisy = points(3000, 5, 42)
+    rows = np.arange(300)
+    raw = -np.log(probs.astype(np.float64) + 1e-9)
+    right = nacp.UniformNoise(0.0)
+    for checked in (
+        audited(probs, noisy, rows, truth, noise=right),
+        audited(raw, noisy, rows, truth, score=nacp.Precomputed()),
+    ):
+        threshold = checked.pilot(0.1, 300).threshold
+        (outside,) = checked.outside([threshold])
+        assert np.array_equal(outside, checked.sample.label_scores[:, 0] > threshold)
+        assert 0 < outside.mean() < 1
+
+
+def test_a_noise_model_says_more_than_the_label_alone():
+    """Under uniform noise, where it is right: a fifth of the labels is wrong, most far from the sets."""
+    probs, truth, _ = points(4000, 5, 43)
+    rows = np.arange(500)
+    noisy = nacp.UniformNoise(0.2).sample(truth, 5, random_state=1)
+    spread = []
+    for noise in (nacp.UniformNoise(0.2), nacp.UniformNoise(0.0)):
+        checked = audited(probs, noisy, rows, truth, noise=noise)
+        at = np.array([np.quantile(checked.checked_scores, 0.9)])
+        (_, (deviation,)) = checked.estimates(at, *checked.strata_of([0.1]))
+        spread.append(deviation)
+    assert spread[0] < 0.9 * spread[1]
+
+
+def test_strata_for_several_alphas_are_those_of_each():
+    probs, truth, noisy = points(2000, 5, 44)
+    alphas, rows = [0.05, 0.1, 0.2, 0.3], np.arange(300)
+    checked = audited(probs, noisy, rows, truth)
+    found = checked.strata_of(alphas)
+    assert [each is not None for each in found] == [True] * 4
+    for alpha, each in zip(alphas, found, strict=True):
+        (alone,) = audited(probs, noisy, rows, truth).strata_of([alpha])
+        assert np.array_equal(each.outside, alone.outside)
+        assert each[1:] == alone[1:]
+
+
+def test_a_plan_that_was_written_down_is_the_same_plan():
+    probs, _, noisy = points(2000, 5, 45)
+    for budget in (80, 1500):  # the second is picked at random
+        plan = nacp.choose_audit(probs, noisy, budget=budget, noise=0.2, random_state=5)
+        assert plan.outside.any() == (budget == 80)
+        document = json.loads(json.dumps(plan.to_dict()))
+        again = same_audit(document, probs, noisy)
+        assert np.array_equal(again.rows, plan.rows)
+        assert np.array_equal(again.outside, plan.outside)
+        assert (again.counts, str(again)) == (plan.counts, str(plan))
+    for name, value in (
+        ("picked", "x"),
+        ("picked", "eJwDAAAAAAE="),
+        ("picked", 5),
+        ("counts", [1]),
+        ("pilot", 10**6),
+    ):
+        with pytest.raises(nacp.InputError) as caught:
+            same_audit(document | {name: value}, probs, noisy)
+        assert caught.value.argument == "audit"

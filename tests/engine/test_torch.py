@@ -1,0 +1,563 @@
+"""The torch engine: the same bits as NumPy's, on a device, from which nothing large is copied to the host.
+
+No machine that runs the tests has a GPU, so the device is made up here: tensors that say that they lie
+elsewhere, and refuse to be mixed with tensors of the host or to be copied there, in large numbers or as rows.
+"""
+
+import re
+import runpy
+import subprocess
+import sys
+import warnings
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import nacp
+from nacp import engine
+from nacp.coverage.grid import CELLS, GRID, cells_of
+from nacp.engine import Spec, traced
+from nacp.engine import numpy as reference
+from nacp.points import arrays
+
+torch = pytest.importorskip("torch", reason="PyTorch is not installed")
+from torch.utils._python_dispatch import TorchDispatchMode  # noqa: E402
+
+from nacp.engine import torch as tested  # noqa: E402
+
+DEVICE = torch.device("lazy")  # this PyTorch knows no more of it than the name
+RNG = np.random.default_rng(0)
+N, K, BLOCK = 1200, 120, 1 << 15  # points, classes, and entries of a block
+SAMPLE = 40  # so many rows tell how wide the numbers are
+
+
+@pytest.fixture(autouse=True)
+def _one_thread():
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(before)
+
+
+# A device
+
+
+class Away(torch.Tensor):
+    """A tensor on the device: operations on it are done with the tensor of the host that it hides."""
+
+    @staticmethod
+    def __new__(cls, hidden):
+        made = torch.Tensor._make_wrapper_subclass(
+            cls,
+            hidden.shape,
+            dtype=hidden.dtype,
+            device=DEVICE,
+            strides=hidden.stride(),
+            storage_offset=hidden.storage_offset(),
+            requires_grad=hidden.requires_grad,
+        )
+        made.hidden = hidden.detach()
+        return made
+
+    @classmethod
+    def __torch_dispatch__(cls, function, types, args=(), kwargs=None):
+        raise AssertionError(f"{function} outside of the device")
+
+
+class Device(TorchDispatchMode):
+    """While it is on, tensors can be made on the device, and copies from there are watched.
+
+    Nothing with `most` entries or more may be copied to the host, nor more than `sample` rows of k floats
+    at once.
+    """
+
+    def __init__(self, most, k):
+        super().__init__()
+        self.most, self.k, self.sample, self.syncs, self.largest = most, k, SAMPLE, 0, 0
+
+    @classmethod
+    def _should_skip_dynamo(cls):
+        return False  # to skip it takes seconds to import it
+
+    def put(self, values, requires_grad=False):
+        return Away(torch.as_tensor(values).clone().requires_grad_(requires_grad))
+
+    def __torch_dispatch__(self, function, types, args=(), kwargs=None):
+        kwargs = dict(kwargs or {})
+        target, found = kwargs.get("device"), []
+        mapped(lambda each: found.append(each) if isinstance(each, torch.Tensor) else None, [args, kwargs])
+        away = any(isinstance(each, Away) for each in found)
+        name = function.overloadpacket.__name__
+        if away and name == "_local_scalar_dense":
+            self.syncs += 1
+        if away and name != "_to_copy":
+            mixed = [each for each in found if not isinstance(each, Away) and each.ndim]
+            assert not mixed, f"{name} of tensors on two devices"
+        if target is not None:
+            kwargs["device"] = torch.device("cpu")
+            if away and target.type == "cpu":
+                self.syncs += 1
+                (source,) = found
+                self.largest = max(self.largest, source.numel())
+                assert source.numel() < self.most, f"{tuple(source.shape)} entries are copied to the host"
+                rows = source.ndim == 2 and source.shape[1] == self.k and len(source) > self.sample
+                assert not (rows and source.is_floating_point()), "rows are copied to the host"
+        done = function(*mapped(hidden, args), **mapped(hidden, kwargs))
+        if target.type == "cpu" if target is not None else not away:
+            return done
+        if isinstance(done, torch.Tensor) and name.endswith("_") and not name.startswith("_"):
+            return args[0]  # in place
+        return mapped(lambda each: Away(each) if isinstance(each, torch.Tensor) else each, done)
+
+
+def mapped(function, tree):
+    if isinstance(tree, dict):
+        return {key: mapped(function, each) for key, each in tree.items()}
+    return [mapped(function, each) for each in tree] if isinstance(tree, list | tuple) else function(tree)
+
+
+def hidden(each):
+    return each.hidden if isinstance(each, Away) else each
+
+
+@pytest.fixture
+def device(monkeypatch):
+    monkeypatch.setattr(arrays, "block_entries", lambda in_place: BLOCK)
+    with Device(N * K, K) as made:
+        yield made
+
+
+def some_rows(kind, n, k, dtype=np.float64, rng=RNG):
+    """Return rows of probabilities of some kind."""
+    logits = rng.standard_normal((n, k)) * {"even": 0.01, "sharp": 12.0, "tiny": 60.0}.get(kind, 3.0)
+    if kind == "ties":
+        logits = logits.round()
+    probs = np.exp(logits - logits.max(axis=1, keepdims=True))
+    if kind == "zeros":
+        probs[rng.random((n, k)) < 0.6] = 0
+        probs[:, 0] += 1e-3
+    if kind == "one-hot":
+        probs = np.eye(k)[rng.integers(k, size=n)]
+        probs[probs == 0] = -0.0
+    if kind == "subnormal":
+        probs[:, 1:] *= 1e-41
+    return (probs / probs.sum(axis=1, keepdims=True)).astype(dtype)
+
+
+KINDS = ["plain", "ties", "zeros", "one-hot", "subnormal", "even", "sharp", "tiny"]
+
+
+@pytest.fixture(scope="module")
+def points():
+    rng = np.random.default_rng(5)
+    probs = some_rows("plain", N, K, np.float32, rng)
+    truth = (probs.cumsum(axis=1) > rng.random((N, 1)) * probs.sum(axis=1, keepdims=True)).argmax(axis=1)
+    matrix = nacp.MatrixNoise(0.75 * np.eye(K) + 0.25 * rng.dirichlet(np.full(K, 0.5), K))
+    noises = [nacp.UniformNoise(0.2), matrix]
+    return probs, truth, [(each, each.sample(truth, K, random_state=1)) for each in noises]
+
+
+# The verbs
+
+
+def own_formula(x):
+    steep = np.where(x.p < 0.1, 2 / (1 + x.u), np.maximum(x.u, 0.3) * x.p) - np.minimum(x.second, x.top / 3)
+    return np.sqrt(x.above) + np.abs(steep) * x.n_above - x.n_upto / 3
+
+
+def own_pointwise(x):
+    return np.where(x.p < 0.01, 1, 1 / (0.3 * x.p + 0.1)) - 2 * np.sqrt(x.p)
+
+
+SPECS = {
+    repr(score): score.spec
+    for score in (
+        nacp.HPS(),
+        nacp.APS(),
+        nacp.APS(randomized=False),
+        nacp.RAPS(penalty=0.05, free=2),
+        nacp.SAPS(),
+        nacp.SAPS(randomized=False),
+        nacp.Margin(),
+        nacp.TopK(),
+        nacp.Precomputed(),
+    )
+} | {
+    "own formula": Spec("ranked", traced(own_formula), seed=3),
+    "the same for all labels": Spec("ranked", traced(lambda x: x.top - x.second)),
+    "infinite": Spec("ranked", traced(lambda x: np.where(x.n_above == 0, -np.inf, -x.n_above / x.top))),
+    "pointwise": Spec("pointwise", traced(own_pointwise)),
+    "logarithm": Spec("pointwise", traced(lambda x: -np.log(x.p + 1e-9))),  # for NumPy
+    "ranked logarithm": Spec("ranked", traced(lambda x: np.log1p(x.upto))),  # for NumPy
+    "function": Spec("function", function=lambda p: -2 * p),  # for NumPy
+}
+
+
+def answers(verbs, rows, values, spec):
+    """Return what the verbs of an engine return for rows, whose `values` are known here."""
+    n, k = values.shape
+    rng = np.random.default_rng(7)
+    labels, scores = rng.integers(k, size=n), reference.scores(values, spec)
+    weights = rng.integers(5, size=n), rng.integers(-9, 10, size=(5, k))
+    cells = np.unique(spec.cells_of(rng.choice(scores.reshape(-1), 6)))
+    own, own_cells = rng.random((n, 2)), spec.cells_of(scores[:, rng.integers(k, size=2)])
+    found = [verbs.uniforms(rows, 5), verbs.scores(rows, spec), verbs.label_scores(rows, spec, labels)]
+    for given in ((), weights):
+        found += verbs.tally(rows, spec, *given)
+        found.append(verbs.shares(rows, spec, cells, own, own_cells, -0.3, *given))
+    by_row, by_label = np.quantile(scores, 0.4, axis=1)[:, None], scores[:1]
+    for thresholds in (np.median(scores).reshape(1, 1), np.full((1, 1), -np.inf), by_row, by_label):
+        for allow_empty in (True, False):
+            found += verbs.sets(rows, spec, thresholds, allow_empty)
+    return found
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("spec", SPECS.values(), ids=SPECS)
+def test_the_verbs_give_the_bits_of_numpy(spec, dtype):
+    ks = [2, 3, 17, 300, 33, 100, 40, 9]
+    for k, kind in [*zip(ks, KINDS, strict=True), (2000, "plain"), (600, "ties")]:
+        values = some_rows(kind, 8, k, dtype)
+        expected = answers(reference, values, values, spec)
+        for rows in (values, torch.tensor(values)):
+            for ours, theirs in zip(answers(tested, rows, values, spec), expected, strict=True):
+                assert ours.dtype == theirs.dtype
+                assert ours.shape == theirs.shape
+                assert ours.tobytes() == theirs.tobytes(), f"{kind}, {k}"
+
+
+def test_labels_beyond_the_head_are_counted_by_bins():
+    values, spec = some_rows("plain", 4, 2000), nacp.APS(randomized=False).spec
+    exact = np.unique(spec.cells_of(reference.scores(values, spec)))
+    assert len(tested.tally(values, spec)[0]) < 0.9 * len(exact)
+
+
+def test_all_points_of_the_grid_are_in_their_own_cells():
+    beside = [np.nextafter(GRID[1:-1], side) for side in (-np.inf, np.inf)]
+    scores = np.concatenate([GRID, [-0.0, -1e300], *beside, RNG.standard_normal(1000)])
+    found = tested._cells_of(torch.tensor(scores), 1 - torch.tensor(scores)).numpy()
+    assert np.array_equal(found[:CELLS], np.arange(CELLS))
+    assert np.array_equal(found, cells_of(scores))
+
+
+def test_rows_are_checked():
+    for values, tolerance, good in (
+        ([[0.5, 0.5], [0.25, 0.75]], 1e-6, True),
+        ([[0.5, 0.5], [0.25, 0.7501]], 1e-6, False),
+        ([[0.5, 0.5], [0.25, 0.7501]], 1e-3, True),
+        ([[1.0005, 0.0], [0.25, 0.75]], 1e-3, False),
+        ([[-0.5, 1.5]], 1e-6, False),
+        ([[np.nan, 1.0]], 1e-6, False),
+        ([[np.inf, 0.0]], 1e-6, False),
+    ):
+        for dtype in (np.float32, np.float64):
+            given = np.array(values, dtype=dtype)
+            assert tested.check(given, tolerance) is good
+            assert reference.check(given, tolerance) is good
+
+
+@pytest.mark.parametrize("spec", SPECS.values(), ids=SPECS)
+def test_the_mask_says_the_same_as_the_sets(spec):
+    values = some_rows("ties", 20, 9)
+    for threshold in (float(np.median(reference.scores(values, spec))), -np.inf):
+        for allow_empty in (True, False):
+            sizes, labels = reference.sets(values, spec, np.full((1, 1), threshold), allow_empty)
+            mask = tested.inside(torch.tensor(values), spec, threshold, allow_empty)
+            assert mask.dtype == torch.bool
+            assert mask.sum(dim=1).tolist() == sizes.tolist()
+            assert mask.nonzero()[:, 1].tolist() == labels.tolist()
+
+
+def test_a_score_that_is_not_a_number_is_refused(device):
+    spec = Spec("pointwise", traced(lambda x: x.p / x.p))
+    with pytest.raises(nacp.InputError, match="score returned NaN"):
+        tested.tally(device.put(np.eye(3)), spec)
+
+
+def test_the_device_of_these_tests_refuses_copies_of_the_matrix(points, device):
+    there, few = device.put(points[0]), device.put(points[0][: SAMPLE + 1])
+    for copied in (
+        lambda: there.cpu(),
+        lambda: there.to("cpu"),
+        lambda: there.numpy(),
+        lambda: np.asarray(few),
+        lambda: few.tolist(),
+        lambda: nacp.HPS().scores(there),  # which returns an array on the host
+    ):
+        with pytest.raises((AssertionError, RuntimeError, TypeError)):
+            copied()
+    with pytest.raises(AssertionError, match="two devices"):
+        there + torch.tensor(points[0])
+    assert there[:5, 0].cpu().tolist() == points[0][:5, 0].tolist()
+
+
+# The public interface
+
+
+@pytest.mark.parametrize("guarantee", ["pac", "none", "expected"])
+@pytest.mark.parametrize("score", ["hps", "aps", "raps", "saps", "margin", "topk"])
+def test_a_tensor_on_a_device_gives_the_same_calibration_and_sets(points, device, score, guarantee):
+    probs, _, noises = points
+    noise, given = noises[(len(score) + len(guarantee)) % 2]
+    options = {"noise": noise, "score": score, "guarantee": guarantee, "alpha": 0.2}
+    expected = nacp.calibrate(probs, given, **options)
+    found = nacp.calibrate(device.put(probs), device.put(given), **options)
+    assert found == expected
+    assert np.array_equal(found.curve.clean, expected.curve.clean)
+    there = device.put(probs)
+    for allow_empty in (True, False):
+        sets = expected.predict_set(probs, allow_empty=allow_empty)
+        assert found.predict_set(there, allow_empty=allow_empty).to_lists() == sets.to_lists()
+        mask = found.predict_mask(there, allow_empty=allow_empty)
+        assert isinstance(mask, Away)
+        assert mask.dtype == torch.bool
+        np.testing.assert_array_equal(mask.hidden.numpy(), np.asarray(sets))
+    assert 0 < device.largest < N * K
+
+
+def test_few_waits_for_the_device(points, device):
+    probs, _, ((noise, given), _) = points
+    there, blocks = device.put(probs), -(-N // (BLOCK // K))
+    device.syncs = 0
+    cal = nacp.calibrate(there, given, noise=noise, guarantee="none", score="aps")
+    assert device.syncs <= 8 * blocks + 40  # checks, scores of labels, u and a tally; repeats and widths
+    device.syncs = 0
+    cal.predict_mask(there)
+    assert device.syncs <= blocks
+
+
+@pytest.mark.parametrize("dtype", ["float64", "float32", "float16", "bfloat16"])
+def test_all_widths_and_tensors_that_require_grad(points, device, dtype):
+    probs, _, ((noise, given), _) = points
+    values = torch.tensor(probs.astype(np.float64)).to(getattr(torch, dtype))
+    same = values if dtype != "bfloat16" else values.float()
+    if dtype == "bfloat16":
+        device.sample = BLOCK // K  # their sums miss 1 by more than the engine's check allows
+    options = {"noise": noise, "score": "aps", "guarantee": "none"}
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", nacp.NoiseModelWarning)
+        expected = nacp.calibrate(same.numpy(), given, **options)
+        there = device.put(values, requires_grad=True)
+        assert there.requires_grad
+        for each in (there, values.clone().requires_grad_()):
+            found = nacp.calibrate(each, torch.tensor(given), **options)
+            assert found == expected
+            assert found.widths == expected.widths
+    sets = expected.predict_set(same.numpy()).to_lists()
+    assert found.predict_set(there).to_lists() == sets
+    if dtype == "float32":
+        wide = device.put(same.double())  # rounded to float32
+        assert found.predict_set(wide).to_lists() == sets
+        narrow = device.put(same.half())
+        for each in (narrow, same.half().numpy()):
+            with pytest.raises(
+                nacp.InputError, match="is float16, but the calibration was made with float32"
+            ):
+                found.predict_set(each)
+
+
+def test_logits_and_normalised_rows_agree_to_rounding(points, device):
+    probs, _, ((noise, given), _) = points
+    logits = np.log(probs.astype(np.float64) + 1e-30) + np.arange(N)[:, None]
+    device.sample = BLOCK // K  # the first block, to see whether they are probabilities
+    for values, asked in ((logits, "from_logits"), (100 * probs, "normalize")):
+        options = {"noise": noise, "guarantee": "none", asked: True}
+        expected = nacp.calibrate(values, given, **options)
+        found = nacp.calibrate(device.put(values), given, **options)
+        # Numbers that differ by rounding may fall on two sides of a point of the grid.
+        assert abs(cells_of([found.threshold]) - cells_of([expected.threshold])) <= 1
+        batch = found.predict_mask(device.put(values)).hidden
+        alone = [found.predict_mask(device.put(values[i : i + 1])).hidden for i in range(40)]
+        assert torch.equal(batch[:40], torch.cat(alone))
+        differ = np.count_nonzero(np.asarray(found.predict_set(values)) != batch.numpy())
+        assert differ <= 2  # labels that score just the threshold
+
+
+def test_other_functions_take_tensors(points, device):
+    probs, truth, ((noise, given), _) = points
+    there, options = device.put(probs), {"noise": noise, "score": "raps"}
+    device.most, device.sample = 4 * N * K, BLOCK // K  # scores of all labels, and sizes at many thresholds
+    curve, expected = (
+        nacp.coverage_curve(each, given, **options, thresholds=[0.3, 0.9]) for each in (there, probs)
+    )
+    assert curve.clean.tolist() == expected.clean.tolist()
+    tables = [nacp.compare(each, given, noise=noise, guarantees=["none", "nacp"]) for each in (there, probs)]
+    assert str(tables[0]) == str(tables[1])
+    cal = nacp.calibrate(probs, given, **options, guarantee="none")
+    assert str(cal.diagnose(there, given)) == str(cal.diagnose(probs, given))
+    assert nacp.RAPS().label_scores(there, given).tolist() == nacp.RAPS().label_scores(probs, given).tolist()
+    assert nacp.RAPS().uniforms(there).tolist() == nacp.RAPS().uniforms(probs).tolist()
+    assert cal.predictor()(device.put(probs[3])) == cal.predictor()(probs[3])
+    result = nacp.evaluate(cal.predict_set(there), device.put(truth))
+    assert result == nacp.evaluate(cal.predict_set(probs), truth)
+    assert len(cal.predict_set(there[:0])) == 0
+    assert cal.predict_mask(there[:0]).shape == (0, K)
+
+
+def test_several_labels_unlabelled_points_and_scores_that_are_given(points, device):
+    probs, truth, ((noise, given), (matrix, _)) = points
+    two = np.stack([given, noise.sample(truth, K, random_state=9)], axis=1)
+    two[::5, 1] = -1
+    device.most = 4 * N * K  # "binomial" needs the sizes of sets at many thresholds
+
+    def found(put):
+        return [
+            nacp.calibrate(put(probs), put(two), noise=matrix, guarantee="none"),
+            nacp.calibrate(put(probs), given, noise=noise, guarantee="binomial", unlabelled=put(probs[:500])),
+            nacp.calibrate(put(-probs), given, noise=noise, guarantee="none", score="precomputed"),
+        ]
+
+    assert found(device.put) == found(lambda values: values)
+
+
+@pytest.mark.parametrize("score", ["hps", "raps"])
+def test_a_stream_of_tensors_gives_the_same_calibration(points, device, score):
+    probs, _, noises = points
+    noise, given = noises[len(score) % 2]
+    streams = [nacp.Calibrator(K, noise=noise, score=score) for _ in range(2)]
+    device.most, device.sample = 4 * N * K, BLOCK // K  # sizes at many thresholds; a block tells the widths
+    for some in np.array_split(np.arange(N), 3):
+        streams[0].update(probs[some], given[some])
+        streams[1].update(device.put(probs[some]), device.put(given[some]))
+    assert streams[0] == streams[1]
+    found = [each.finish(guarantee="expected") for each in streams]
+    assert found[0] == found[1]
+
+
+def test_checked_labels_and_estimated_noise(points):
+    probs, truth, ((_, given), _) = points
+    with Device(10**9, -1) as device:  # these may copy rows to the host
+        there, checked = device.put(probs), np.full(N, -1)
+        checked[:300] = truth[:300]
+        found, expected = (
+            nacp.calibrate(each, given, clean=clean, alpha=0.2, guarantee="none")
+            for each, clean in ((there, device.put(checked)), (probs, checked))
+        )
+        assert found == expected
+        rates = [nacp.noise_from_model(each[:100], given[:100]).rate for each in (there, probs)]
+        assert rates[0] == rates[1]
+
+
+def test_the_example_of_a_data_loader_runs(capsys):
+    example = Path(__file__).parents[2] / "examples" / "torch_dataloader.py"
+    runpy.run_path(str(example), run_name="__main__")
+    told = re.search(r"Test: ([0-9.]+)% covered, by ([0-9.]+) of 50", capsys.readouterr().out)
+    # The promise fails with probability 0.05, and 2,000 test points have a standard error of 0.7%.
+    assert float(told[1]) > 90 - 3 * 0.7
+    assert float(told[2]) < 5
+
+
+# Errors
+
+
+def test_errors_have_the_same_words(points, device):
+    probs, _, ((noise, given), _) = points
+    options = {"noise": noise, "guarantee": "none"}
+    nan, infinite, negative, large = (probs.copy() for _ in range(4))
+    nan[1100, 2], infinite[5, 1], negative[7, 0], large[1199] = np.nan, np.inf, -0.5, 2 * probs[1199]
+    wrong = [
+        (each, {}) for each in (nan, infinite, negative, large, np.log(probs + 1e-9), probs[0], probs[:0])
+    ]
+    wrong += [
+        (100 * probs, {}),
+        (probs[:, :1], {}),
+        (probs, {"from_logits": True}),
+        (nan, {"score": "precomputed"}),
+    ]
+    wrong += [
+        (np.zeros((9, K)), {"normalize": True}),
+        (infinite, {"from_logits": True}),
+        (nan, {"normalize": True}),
+    ]
+    for values, more in wrong:
+        said = []
+        with Device(10**9, -1) as lenient:
+            for each in (values, lenient.put(values)):
+                with pytest.raises(nacp.InputError) as told:
+                    nacp.calibrate(each, given[: len(values)], **options, **more)
+                said.append(str(told.value))
+        assert said[0] == said[1]
+    with pytest.raises(nacp.InputError, match="must lie from 0 to 119"):
+        nacp.calibrate(device.put(probs), device.put(given + 1), **options)
+    with pytest.raises(nacp.InputError, match=r"must be an array of numbers; found dtype torch\.complex64"):
+        nacp.calibrate(device.put(probs + 0j), given, **options)
+
+
+def test_a_python_function_is_refused_on_a_device(points, device):
+    probs, _, ((noise, given), _) = points
+    with pytest.raises(nacp.InputError, match=r"score is a Python function.*'lazy'.*pass probs.cpu\(\)"):
+        nacp.calibrate(device.put(probs), given, noise=noise, score=lambda p: -p)
+    logarithm = SPECS["ranked logarithm"]
+    for verb in (tested.scores, tested.tally):
+        with pytest.raises(nacp.InputError, match="a formula that NumPy alone evaluates"):
+            verb(device.put(probs), logarithm)
+
+
+def test_what_topk_returns_makes_rows(points):
+    probs = torch.from_numpy(points[0]).requires_grad_()
+    values, indices = torch.topk(probs, 40)
+    known = nacp.TopRows(indices.numpy(), values.detach().numpy(), probs.shape[1])
+    assert np.array_equal(nacp.TopRows(indices, values, probs.shape[1]), known)
+    with pytest.raises(nacp.InputError, match=r"must be float32 or float64.*found torch\.bfloat16"):
+        nacp.TopRows(indices, values.bfloat16(), probs.shape[1])
+
+
+def test_devices_that_will_not_do_are_told():
+    given = np.zeros(9, dtype=int)
+    with pytest.raises(nacp.InputError, match="probs is on the device 'meta', which has no numbers"):
+        nacp.calibrate(torch.empty((9, 3), device="meta"), given, noise=0.1)
+    with pytest.raises(nacp.InputError, match="labels is on the device 'meta', which has no numbers"):
+        nacp.calibrate(np.full((9, 3), 1 / 3), torch.empty(9, device="meta"), noise=0.1)
+    apple = torch.Tensor._make_wrapper_subclass(Away, (9, 3), device=torch.device("mps"))
+    with pytest.raises(nacp.InputError, match=r"'mps', which has no float64, in which.*pass probs.cpu\(\)"):
+        nacp.calibrate(apple, given, noise=0.1)
+
+
+# On the host
+
+
+def test_a_tensor_on_the_cpu_is_not_copied(points):
+    probs, _, ((noise, given), _) = points
+    held = torch.tensor(probs)
+    opened = nacp.points.open_rows(held)
+    assert np.shares_memory(opened[slice(0, 9)], held.numpy())
+    cal = nacp.calibrate(held, given, noise=noise)
+    assert cal == nacp.calibrate(probs, given, noise=noise)
+    mask = cal.predict_mask(held)
+    assert isinstance(mask, torch.Tensor)
+    np.testing.assert_array_equal(mask.numpy(), cal.predict_mask(probs))
+    np.testing.assert_array_equal(mask.numpy(), np.asarray(cal.predict_set(probs)))
+
+
+def test_bfloat16_becomes_wider_block_by_block(points):
+    held = torch.tensor(points[0]).bfloat16()
+    assert nacp.points.open_rows(held)[slice(0, 9)].tolist() == held[:9].float().tolist()
+
+
+def test_the_engine_serves_arrays_too(points):
+    probs, _, ((noise, given), _) = points
+    options = {"noise": noise, "guarantee": "none"}
+    expected = nacp.calibrate(probs, given, score="aps", **options)
+    with engine.using("torch"):
+        for each in (probs, torch.tensor(probs)):
+            found = nacp.calibrate(each, given, score="aps", **options)
+            assert found == expected
+            assert found.predict_set(each).to_lists() == expected.predict_set(probs).to_lists()
+            assert np.array_equal(found.predict_mask(each), expected.predict_mask(probs))
+        own = nacp.calibrate(probs, given, score=lambda p: 1 - p.astype(np.float64), **options)
+    assert own.threshold == nacp.calibrate(probs, given, **options).threshold
+
+
+def test_torch_is_imported_by_the_caller_only():
+    code = (
+        "import sys, nacp, numpy as np; probs = np.full((50, 4), .25);"
+        "cal = nacp.calibrate(probs, np.arange(50) % 4, noise=.1, guarantee='none'); cal.predict_mask(probs);"
+        "print('torch' in sys.modules); sys.modules['torch'] = None;"  # as if it were not installed
+        "nacp.calibrate(probs, np.arange(50) % 4, noise=.1, guarantee='none');"
+        "nacp.engine.using('torch').__enter__()"
+    )
+    said = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert said.stdout.strip() == "False"
+    last = said.stderr.splitlines()[-1]
+    assert last == "ImportError: the engine torch needs PyTorch; pip install 'nacp[torch]'"

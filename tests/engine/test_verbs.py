@@ -1,0 +1,372 @@
+"""Every engine returns the bits of the NumPy engine, for every verb."""
+
+import importlib
+from typing import Any
+
+import numpy as np
+import pytest
+
+from nacp.coverage import grid
+from nacp.engine import Spec, numpy, traced
+from nacp.engine.hashing import hash_plan
+from nacp.stats import betting
+
+
+@pytest.fixture(params=["native", "torch"])
+def engine(request: pytest.FixtureRequest) -> Any:
+    try:
+        return importlib.import_module(f"nacp.engine.{request.param}")
+    except ImportError:
+        pytest.skip(f"the engine {request.param} is not installed")
+
+
+def ranked(formula: Any, seed: int | None = None) -> Spec:
+    return Spec("ranked", traced(formula), seed)
+
+
+def raps(ranks: Any) -> Any:
+    return ranks.above + ranks.u * ranks.p + 0.01 * np.maximum(0, ranks.n_upto - 5)
+
+
+def saps(ranks: Any) -> Any:
+    g = ranks.n_above
+    return np.where(g == 0, ranks.u * ranks.top, ranks.top + 0.2 * (g - 1 + ranks.u))
+
+
+def margin(ranks: Any) -> Any:
+    return np.where(ranks.p == ranks.top, ranks.second, ranks.top) - ranks.p
+
+
+def unusual(ranks: Any) -> Any:
+    """Use the operations that the library's own scores do not use."""
+    spread = np.sqrt(np.abs(ranks.upto)) / np.maximum(ranks.top, 0.25)
+    return np.where(ranks.n_above >= 3, spread + 1, np.minimum(spread, -(-1.0)))
+
+
+def not_traced(ranks: Any) -> Any:
+    return ranks.upto if np.all(ranks.p >= 0) else ranks.above
+
+
+SPECS = {
+    "hps": Spec("hps"),
+    "entries": Spec("entries"),
+    "aps": ranked(lambda ranks: ranks.above + ranks.u * ranks.p, 7),
+    "aps-det": ranked(lambda ranks: ranks.upto),
+    "raps": ranked(raps, 2**63 + 5),
+    "raps-det": ranked(lambda ranks: ranks.upto + 0.25 * np.maximum(0, ranks.n_upto - 2)),
+    "saps": ranked(saps, 0),
+    "margin": ranked(margin),
+    "top-k": ranked(lambda ranks: 1.0 * ranks.n_upto),
+    "unusual": ranked(unusual),
+    "rounds differently": ranked(lambda ranks: np.exp(ranks.upto)),
+    "not traced": ranked(not_traced),
+    "pointwise": Spec("pointwise", traced(lambda ranks: -np.log1p(ranks.p))),
+    "function": Spec("function", function=lambda p: 1 - p.astype(np.float64) ** 2),
+}
+
+
+def probabilities(k: int, dtype: Any) -> np.ndarray:
+    """Rows of all kinds: confident and not, with ties, zeros, denormals, numbers above 1 and long heads."""
+    rng = np.random.default_rng(k)
+    parts = []
+    for scale in (0.01, 0.5, 2.0, 5.0, 12.0):
+        logits = scale * rng.standard_normal((6, k))
+        logits[3:] = logits[3:].round()
+        parts.append(np.exp(logits - logits.max(axis=1, keepdims=True)))
+    eye, even = np.eye(k)[[0, k - 1]], np.full((1, k), 1 / k)
+    zeros = np.where(np.arange(k) < max(2, k // 3), 1.0, -0.0)[None]
+    powers = 2.0 ** -np.arange(k, dtype=float).clip(max=1000)[None]
+    rows = np.concatenate([*parts, eye, even, zeros, powers])
+    rows = (rows / rows.sum(axis=1, keepdims=True)).astype(dtype)
+    tiny = np.finfo(dtype).smallest_subnormal
+    special = np.zeros((5, k), dtype=dtype)
+    special[:, 0] = 1, 1 + np.finfo(dtype).eps, 1 - np.finfo(dtype).epsneg, 0.5, 0.5
+    special[0, 1:], special[3, 1] = -0.0, 0.5
+    special[4, 1], special[4, k // 2 :] = 0.5 - 2.0**-12, tiny
+    special[4, 0], special[2, 1] = 0.5 + 2.0**-12, np.finfo(dtype).epsneg
+    return np.concatenate([rows, special])[rng.permutation(len(rows) + 5)]
+
+
+def matrix(spec: Spec, k: int, dtype: Any) -> np.ndarray:
+    """Rows for a score: entries may be any numbers but NaN."""
+    rows = probabilities(k, dtype)
+    if spec.kernel == "entries":
+        rng = np.random.default_rng(k + 1)
+        rows = (rows * rng.choice([-1e6, -1, 1, 3, 1e9], (len(rows), 1))).astype(dtype)
+        rows[0, 0], rows[1, -1], rows[2, 0] = np.inf, -np.inf, np.finfo(dtype).min
+        rows[3], rows[4] = np.inf, -np.inf
+    return rows
+
+
+def tables(rng: np.random.Generator, rows: int, k: int) -> list[tuple[Any, Any]]:
+    """No weights; small ones of both signs; and some of which sums are nearly as large as they may become."""
+    which = rng.integers(0, 4, rows)
+    small = rng.integers(-5, 6, (4, k))
+    large = rng.choice([-(2**53) // k, 2**53 // k, 0, 1], (4, k))
+    return [(None, None), (which, small), (which, large)]
+
+
+def same(found: Any, expected: Any) -> None:
+    if isinstance(expected, tuple):
+        assert len(found) == len(expected)
+        for one, other in zip(found, expected, strict=True):
+            same(one, other)
+        return
+    assert found.dtype == expected.dtype
+    np.testing.assert_array_equal(found, expected, strict=True)
+    if expected.dtype.kind == "f":
+        np.testing.assert_array_equal(np.signbit(found), np.signbit(expected))
+
+
+@pytest.fixture(params=[np.float32, np.float64], ids=["float32", "float64"])
+def dtype(request: pytest.FixtureRequest) -> Any:
+    return request.param
+
+
+@pytest.fixture(params=SPECS)
+def spec(request: pytest.FixtureRequest) -> Spec:
+    return SPECS[request.param]
+
+
+NUMBERS_OF_CLASSES = (2, 3, 10, 31, 33, 65, 100, 200, 1000, 3000)
+
+
+@pytest.fixture(params=NUMBERS_OF_CLASSES)
+def k(request: pytest.FixtureRequest) -> int:
+    return request.param
+
+
+def test_label_scores_and_scores(engine: Any, spec: Spec, k: int, dtype: Any) -> None:
+    values = matrix(spec, k, dtype)
+    same(engine.scores(values, spec), numpy.scores(values, spec))
+    for seed in range(3):
+        labels = np.random.default_rng(seed).integers(0, k, len(values))
+        same(engine.label_scores(values, spec, labels), numpy.label_scores(values, spec, labels))
+    top = values.argmax(axis=1)
+    same(engine.label_scores(values, spec, top), numpy.label_scores(values, spec, top))
+
+
+def test_tally(engine: Any, spec: Spec, k: int, dtype: Any) -> None:
+    values = matrix(spec, k, dtype)
+    for weights in tables(np.random.default_rng(k), len(values), k):
+        for part in (values, values[:1], values[:0]):
+            some = (None, None) if weights[0] is None else (weights[0][: len(part)], weights[1])
+            same(engine.tally(part, spec, *some), numpy.tally(part, spec, *some))
+
+
+def cells_of_thresholds(values: np.ndarray, spec: Spec) -> list[np.ndarray]:
+    """One or many thresholds, dense and sparse, up to the last cell or not."""
+    cells, _ = numpy.tally(values, spec)
+    middle = int(np.quantile(cells, 0.3))
+    few = np.unique(np.random.default_rng(0).choice(cells, 40))
+    return [
+        np.array([middle]), few, np.append(few, grid.INFINITE), cells[: max(1, len(cells) // 4)],
+        np.arange(max(middle - 3, 0), middle + 50), grid.TESTED[:3],
+    ]  # fmt: skip
+
+
+def test_shares(engine: Any, spec: Spec, k: int, dtype: Any) -> None:
+    values = matrix(spec, k, dtype)
+    rng = np.random.default_rng(k)
+    for given in (0, 1, 3):
+        labels = rng.integers(0, k, (len(values), given))
+        scores = np.take_along_axis(numpy.scores(values, spec), labels, axis=1)
+        own, label_cells = rng.standard_normal(labels.shape), spec.cells_of(scores)
+        for which, table in tables(rng, len(values), k):
+            for cells in cells_of_thresholds(values, spec):
+                for where in (slice(None), slice(5, 6), slice(0, 0)):
+                    some = None if which is None else which[where]
+                    arguments = (values[where], spec, cells, own[where], label_cells[where], -0.37, some, table)
+                    same(engine.shares(*arguments), numpy.shares(*arguments))
+
+
+def test_sets(engine: Any, spec: Spec, k: int, dtype: Any) -> None:
+    values = matrix(spec, k, dtype)
+    rng = np.random.default_rng(k)
+    scores = numpy.scores(values, spec)
+    single = [*np.quantile(scores, [0, 0.1, 0.5], method="nearest"), -1.0, 0.9, np.inf, -np.inf, np.nan]
+    single += [float(np.finfo(np.float64).min), float(np.nextafter(scores[3, 1], -np.inf))]
+    thresholds = [np.full((1, 1), value) for value in single]
+    thresholds += [scores[np.arange(len(scores)), rng.integers(0, k, len(scores))][:, None], scores[7:8]]
+    for some in thresholds:
+        for allow_empty in (True, False):
+            for where in (slice(None), slice(5, 6), slice(0, 0)):
+                own = some[where] if len(some) > 1 else some
+                arguments = values[where], spec, own, allow_empty
+                same(engine.sets(*arguments), numpy.sets(*arguments))
+
+
+def test_sets_that_would_be_empty_hold_the_best_labels(engine: Any) -> None:
+    values = np.array([[0.25, 0.5, 0.25], [0.4, 0.4, 0.2]])
+    sizes, labels = engine.sets(values, SPECS["aps-det"], np.array([[0.1]]), False)
+    assert (sizes.tolist(), labels.tolist()) == ([1, 2], [1, 0, 1])
+
+
+def test_uniforms(engine: Any, k: int, dtype: Any) -> None:
+    values = probabilities(k, dtype)
+    for seed in (0, 1, 2**64 - 1):
+        same(engine.uniforms(values, seed), numpy.uniforms(values, seed))
+        same(engine.uniforms(values[3:4], seed), numpy.uniforms(values[3:4], seed))
+
+
+def test_check(engine: Any, k: int, dtype: Any) -> None:
+    values = probabilities(k, dtype)
+    assert engine.check(values, 1e-3) and numpy.check(values, 1e-3)
+    for place in (0, 1, k // 2, k - 1):
+        for wrong in (np.nan, np.inf, -np.inf, -1e-9, 1.5, values[3, place] + 0.01, 1 + 1e-5):
+            bad = values.copy()
+            bad[3, place] = wrong
+            assert not numpy.check(bad, 1e-3) and not engine.check(bad, 1e-3), (place, wrong)
+
+
+def test_memory_may_be_laid_out_in_any_way(engine: Any, spec: Spec) -> None:
+    values = matrix(spec, 40, np.float32)
+    cells, label_cells = np.array([100_000, 142_000]), np.zeros((len(values), 2), dtype=np.int64).T.copy().T
+    own = np.ones((2, len(values))).T
+    for other in (np.asfortranarray(values), np.repeat(values, 2, axis=1)[:, ::2], values.astype(">f4")):
+        if engine.NAME == "torch":
+            other = np.ascontiguousarray(other, dtype=np.float32)
+        same(engine.tally(other, spec), numpy.tally(values, spec))
+        arguments = spec, cells, own, label_cells, 0.5
+        same(engine.shares(other, *arguments), numpy.shares(values, *arguments))
+
+
+@pytest.mark.parametrize("bets", [1, 7, 16, 40, 200])
+@pytest.mark.parametrize("n", [1, 50, 3000])
+def test_bet(engine: Any, bets: int, n: int) -> None:
+    rng = np.random.default_rng([bets, n])
+    shares = rng.random((n, 60)) + np.linspace(-0.3, 0.5, 60)
+    columns = np.sort(rng.integers(0, 60, bets))
+
+    def played(play: Any) -> list[np.ndarray]:
+        game = betting.Bets(bets, n, 0.05, 0.6, 1.3, 0.7, play)
+        found = []
+        for first in range(0, n, 700):
+            game.play(shares[first : first + 700], columns[game.open])
+            found += [game.open, game._state, np.array(game.failed)]
+        return found
+
+    for one, other in zip(played(engine.bet), played(betting.play), strict=True):
+        same(one, other)
+
+
+# Malformed input of the compiled functions, which must never be read out of bounds.
+
+ROWS = np.full((3, 4), 0.25)
+OUT = np.empty(3)
+CODED = (2, np.array([2, 0], dtype=np.int32), np.empty(0), None, None)
+HPS = (0, None, None, None, None)
+INTS = np.zeros(3, dtype=np.int64)
+TABLE = np.ones((2, 4), dtype=np.int64)
+GIVEN = (np.empty((3, 0)), np.empty((3, 0), dtype=np.int64), 1.0)
+HASHED = hash_plan(4, 0)
+SIZES = np.empty(3, dtype=np.int64)
+
+
+def coded(*codes: int, constants: Any = (), hashed: Any = (None, None)) -> tuple[Any, ...]:
+    return (2, np.array(codes, dtype=np.int32), np.array(constants, dtype=np.float64), *hashed)
+
+
+def bets(**changed: Any) -> tuple[Any, ...]:
+    good = {
+        "state": np.ones((8, 2)), "most": np.ones(2), "outcome": np.zeros(2, dtype=np.int64), "shares": ROWS,
+        "columns": np.array([0, 3]), "stops": np.array([0, 2, 4]), "changes": np.ones(3, dtype=np.int8),
+        "hedges": betting.hedge_table()[0], "slopes": betting.hedge_table()[1], "seen": 0,
+    } | changed  # fmt: skip
+    return (
+        (good["state"], good["most"], good["outcome"]), (good["shares"], good["columns"]), (0.5, 1.0),
+        good["seen"], (good["stops"], good["changes"]), 0.1, (good["hedges"], good["slopes"]),
+    )  # fmt: skip
+
+
+MALFORMED = {
+    "rows of integers": ("check", (np.ones((2, 2), dtype=np.int64), 0.1)),
+    "rows of float16": ("check", (np.ones((2, 2), dtype=np.float16), 0.1)),
+    "rows of one dimension": ("check", (np.ones(4), 0.1)),
+    "rows that are not contiguous": ("check", (np.ones((4, 4))[:, ::2], 0.1)),
+    "rows that are not aligned": ("check", (np.ones(33, dtype=np.int8)[1:].view(np.float32).reshape(2, 4), 0.1)),
+    "rows without entries": ("check", (np.ones((4, 0)), 0.1)),
+    "no rows at all": ("check", (None, 0.1)),
+    "too short an output": ("uniforms", (ROWS, *HASHED, np.empty(2))),
+    "an output that is read-only": ("uniforms", (ROWS, *HASHED, np.broadcast_to(0.0, 3))),
+    "an output of float32": ("uniforms", (ROWS, *HASHED, np.empty(3, dtype=np.float32))),
+    "columns that do not exist": ("uniforms", (ROWS, np.array([0, 4]), HASHED[1][:3], OUT)),
+    "too few keys": ("uniforms", (ROWS, HASHED[0], HASHED[1][:2], OUT)),
+    "no keys": ("uniforms", (ROWS, None, None, OUT)),
+    "a kernel that does not exist": ("tally", (ROWS, (3, None, None, None, None), None, None)),
+    "a score that is no tuple": ("tally", (ROWS, None, None, None)),
+    "a score that is too short": ("tally", (ROWS, (0,), None, None)),
+    "no formula": ("tally", (ROWS, (2, None, None, None, None), None, None)),
+    "an empty formula": ("tally", (ROWS, coded(), None, None)),
+    "an odd formula": ("tally", (ROWS, coded(0, 0, 1), None, None)),
+    "too long a formula": ("tally", (ROWS, coded(*[0, 0] * 40, *[9, 0] * 39), None, None)),
+    "an operation without operands": ("tally", (ROWS, coded(0, 0, 9, 0), None, None)),
+    "operands that are left": ("tally", (ROWS, coded(0, 0, 0, 0), None, None)),
+    "an unknown code": ("tally", (ROWS, coded(99, 0), None, None)),
+    "a negative code": ("tally", (ROWS, coded(-1, 0), None, None)),
+    "a constant that is not there": ("tally", (ROWS, coded(8, 1, constants=[1.0]), None, None)),
+    "u without a seed": ("tally", (ROWS, coded(7, 0), None, None)),
+    "labels that do not exist": ("label_scores", (ROWS, HPS, np.array([0, 1, 4]), OUT)),
+    "negative labels": ("label_scores", (ROWS, CODED, np.array([0, 1, -1]), OUT)),
+    "too few labels": ("label_scores", (ROWS, HPS, INTS[:2], OUT)),
+    "labels that are not integers": ("label_scores", (ROWS, HPS, OUT, OUT)),
+    "rows of the table that do not exist": ("tally", (ROWS, HPS, INTS + 2, TABLE)),
+    "too narrow a table": ("tally", (ROWS, HPS, INTS, TABLE[:, :3].copy())),
+    "a table of floats": ("tally", (ROWS, HPS, INTS, TABLE.astype(float))),
+    "a table without rows": ("tally", (ROWS, HPS, None, TABLE)),
+    "no thresholds": ("shares", (ROWS, HPS, (INTS[:0], 0.0), GIVEN, None, None, np.empty((3, 0)))),
+    "cells that descend": ("shares", (ROWS, HPS, (np.array([3, 2]), 0.0), GIVEN, None, None, np.empty((3, 2)))),
+    "a cell that does not exist": (
+        "shares", (ROWS, HPS, (np.array([grid.CELLS]), 0.0), GIVEN, None, None, np.empty((3, 1)))),
+    "an output for other thresholds": ("shares", (ROWS, HPS, (INTS, 0.0), GIVEN, None, None, np.empty((3, 2)))),
+    "given labels of fewer rows": (
+        "shares", (ROWS, HPS, (INTS, 0.0), (np.ones((2, 1)), np.ones((3, 1), dtype=np.int64), 1.0), None, None,
+                   np.empty((3, 3)))),
+    "thresholds of some rows": ("sets", (ROWS, HPS, np.zeros((2, 1)), True, SIZES)),
+    "thresholds of some labels": ("sets", (ROWS, HPS, np.zeros((1, 3)), True, SIZES)),
+    "no threshold": ("sets", (ROWS, HPS, np.zeros((1, 0)), True, SIZES)),
+    "thresholds by label of a ranked score": ("sets", (ROWS, CODED, np.zeros((1, 4)), True, SIZES)),
+    "sizes of some rows": ("sets", (ROWS, HPS, np.zeros((1, 1)), True, SIZES[:2])),
+    "a state of other bets": ("play", bets(state=np.ones((8, 3)))),
+    "a state with too few numbers": ("play", bets(state=np.ones((7, 2)))),
+    "stakes of other bets": ("play", bets(most=np.ones(3))),
+    "columns of shares that do not exist": ("play", bets(columns=np.array([0, 4]))),
+    "stops that descend": ("play", bets(stops=np.array([0, 2, 2]))),
+    "stops that begin late": ("play", bets(stops=np.array([1, 2, 3]))),
+    "too few changes": ("play", bets(changes=np.ones(2, dtype=np.int8))),
+    "a short table of hedges": ("play", bets(hedges=np.ones(3))),
+    "points seen before the first": ("play", bets(seen=-1)),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("case", MALFORMED)
+def test_malformed_input_is_refused(case: str) -> None:
+    native = pytest.importorskip("nacp.engine._native")
+    verb, arguments = MALFORMED[case]
+    with pytest.raises((TypeError, ValueError)):
+        getattr(native, verb)(*arguments)
+
+
+def test_numbers_that_are_no_probabilities_do_no_harm() -> None:
+    native = pytest.importorskip("nacp.engine.native")
+    rng = np.random.default_rng(0)
+    for dtype in (np.float32, np.float64):
+        wild = rng.choice([np.nan, -np.nan, np.inf, -np.inf, -3.0, -0.0, 1e30, 0.7, 0.1], (50, 200)).astype(dtype)
+        own, label_cells = np.ones((50, 1)), np.full((50, 1), -5)
+        for spec in SPECS.values():
+            if spec.kernel in ("pointwise", "function") or spec in (SPECS["rounds differently"], SPECS["not traced"]):
+                continue
+            native.tally(wild, spec)
+            native.tally(wild, spec, np.zeros(50, dtype=np.int64), np.ones((1, 200), dtype=np.int64))
+            native.shares(wild, spec, np.array([5, 120_000, grid.INFINITE]), own, label_cells, 1.0)
+            native.shares(wild, spec, np.array([120_000]), own, label_cells, 1.0)
+            native.sets(wild, spec, np.array([[0.5]]))
+            native.sets(wild, spec, np.array([[-0.5]]), False)
+
+
+def test_the_grid_of_the_compiled_engine_is_that_of_numpy() -> None:
+    native = pytest.importorskip("nacp.engine.native")
+    inner = grid.GRID[1:-1]
+    scores = np.concatenate([inner, np.nextafter(inner, -np.inf), np.nextafter(inner, np.inf), [1e300, -1e300]])
+    for values, spec in ((scores[None], SPECS["entries"]), (1 - scores[None].clip(0, 1), SPECS["hps"])):
+        same(native.tally(values, spec), numpy.tally(values, spec))

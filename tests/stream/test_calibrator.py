@@ -1,0 +1,599 @@
+"""Calibrator: thresholds are those of calibrate, tallies add up, promises hold, nothing is lost."""
+
+import copy
+import gc
+import json
+import os
+import pickle
+import warnings
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+from functools import partial
+from itertools import pairwise
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import nacp
+from nacp.coverage.grid import CELLS
+from nacp.coverage.tally import MOST_POINTS
+from nacp.files import read_numbers, write_numbers
+
+N, K = 1500, 20
+GROUPS = nacp.GroupNoise(groups=[i // 5 for i in range(K)], rate=0.3)
+CONFUSED = 0.7 * np.eye(K) + 0.2 * np.roll(np.eye(K), 1, axis=1) + 0.1 / K
+NOISES = {
+    "uniform": nacp.UniformNoise(0.2),
+    "interval": nacp.UniformNoise(0.2, interval=(0.15, 0.25), confidence=0.99),
+    "private": nacp.RandomizedResponse(4.0),
+    "groups": GROUPS,
+    "groups, interval": nacp.GroupNoise([i // 5 for i in range(K)], rate=0.3, interval=(0.2, 0.4)),
+    "matrix": nacp.MatrixNoise(CONFUSED),
+    "radius": nacp.MatrixNoise(CONFUSED, radius=0.01),
+    "none": None,
+}
+SCORES = {
+    "hps": nacp.HPS(),
+    "aps": nacp.APS(),
+    "raps": nacp.RAPS(),
+    "deterministic": nacp.APS(randomized=False),
+    "saps": nacp.SAPS(),
+    "margin": nacp.Margin(),
+    "topk": nacp.TopK(),
+    "precomputed": nacp.Precomputed(),
+}
+ALPHAS = [0.05, 0.1, 0.3]
+
+
+@pytest.fixture(scope="module")
+def points():
+    """Return probabilities in float32, true labels and noisy ones."""
+    rng = np.random.default_rng(0)
+    logits = 1.5 * rng.standard_normal((N, K))
+    labels = rng.integers(K, size=N)
+    logits[np.arange(N), labels] += 4
+    probs = np.exp(logits)
+    probs = (probs / probs.sum(axis=1, keepdims=True)).astype(np.float32)
+    return probs, labels, nacp.UniformNoise(0.2).sample(labels, K, rng)
+
+
+@pytest.fixture(scope="module")
+def annotated(points):
+    """Return labels of three annotators, some of them missing, and their noise."""
+    rng, rates = np.random.default_rng(1), (0.1, 0.4, 0.2)
+    several = np.stack([nacp.UniformNoise(rate).sample(points[1], K, rng) for rate in rates], axis=1)
+    several[rng.random(several.shape) < 0.3] = -1
+    several[:, 0] = np.where((several < 0).all(axis=1), points[1], several[:, 0])
+    return several, nacp.AnnotatorNoise([nacp.UniformNoise(rate).matrix(K).dense() for rate in rates])
+
+
+def fed(stream, probs, labels, ends=()):
+    """Feed a stream batch by batch."""
+    for start, stop in pairwise([0, *ends, len(probs)]):
+        stream.update(probs[start:stop], labels[start:stop])
+    return stream
+
+
+def quiet(call, **options):
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", nacp.NoValidThresholdWarning)
+        warnings.simplefilter("ignore", nacp.NoiseModelWarning)
+        return call(**options)
+
+
+def guarantees_for(noise, *, several=False):
+    """Return the guarantees that hold for a noise model and can be found from a tally."""
+    if noise is None:
+        return ["none", "expected", "binomial", "nacp", "split"][: 2 if several else 5]
+    uniform = isinstance(noise, nacp.UniformNoise | nacp.RandomizedResponse)
+    found = ["expected", nacp.Expected("worst-case")]
+    if uniform and not several:
+        found += ["binomial", "nacp"]
+    if noise.doubt.exact:
+        found += ["none"] if several else ["none", "acnl", "crcp"]
+    return found
+
+
+def assert_same(stream, probs, labels, *, several=False, **options):
+    """Assert that a stream finds what `calibrate` does; "split" the next point of the grid."""
+    for guarantee in guarantees_for(stream.noise, several=several):
+        asked = {"guarantee": guarantee, "alpha": ALPHAS}
+        found = quiet(stream.finish, **asked)
+        whole = partial(nacp.calibrate, probs, labels, noise=stream.noise, score=stream.score, **options)
+        for one, other in zip(found, quiet(whole, **asked), strict=True):
+            assert one.deviation in (None, 0)
+            if guarantee == "split":
+                native = stream.score.spec.thresholds
+                assert one.native_threshold == native[np.searchsorted(native, other.native_threshold)]
+                assert one.estimate >= other.estimate
+                kept = {"native_threshold": one.native_threshold, "estimate": one.estimate}
+                assert one == replace(other, **kept)
+            else:
+                assert one == replace(other, deviation=one.deviation)
+                assert replace(one.tally, squares=other.tally.squares) == other.tally
+                assert (one.promise, one.assumptions) == (other.promise, other.assumptions)
+
+
+# Thresholds
+
+
+@pytest.mark.parametrize("noise", NOISES)
+@pytest.mark.parametrize("score", SCORES)
+def test_thresholds_are_those_of_calibrate_however_the_points_come(points, score, noise, tmp_path):
+    probs, _, noisy = points
+    given = 3 * probs**2 if score == "precomputed" else probs
+    whole = fed(nacp.Calibrator(K, noise=NOISES[noise], score=SCORES[score]), given, noisy)
+    assert_same(whole, given, noisy)
+    ends = [1, 2, 2, 40, 900]  # one row, none, a few, many
+    assert fed(whole.fresh(), given, noisy, ends) == whole
+    parts = [fed(whole.fresh(), given[a:b], noisy[a:b]) for a, b in pairwise([0, *ends, N])]
+    parts[3].save(tmp_path / "state")
+    parts[3] = nacp.Calibrator.load(tmp_path / "state")
+    assert sum(parts) == whole
+    first, second = parts[5] + parts[0], parts[3] + (parts[4] + parts[1])
+    second.merge(parts[2])
+    second.merge(first)
+    assert second == whole
+    assert_same(whole - parts[5], given[:900], noisy[:900])
+
+
+def test_thresholds_of_several_labels_are_those_of_calibrate(points, annotated):
+    probs, labels, _ = points
+    several, annotators = annotated
+    for noise in (annotators, nacp.UniformNoise(0.25), NOISES["interval"], NOISES["matrix"], None):
+        for score in ("hps", "aps"):
+            whole = fed(nacp.Calibrator(K, noise=noise, score=score), probs, several)
+            parts = fed(whole.fresh(), probs, several, [1, 7, 600])
+            assert parts == whole
+            assert_same(parts, probs, several, several=True)
+            assert_same(
+                whole - fed(whole.fresh(), probs[900:], several[900:]),
+                probs[:900],
+                several[:900],
+                several=True,
+            )
+            with pytest.raises(nacp.InputError, match="must have several labels for each point, as before"):
+                whole.update(probs, labels)
+        held = "uniform noise only" if noise in (annotators, NOISES["matrix"]) else "one label for each point"
+        with pytest.raises(nacp.InputError, match=f'"nacp" holds for {held}'):
+            whole.finish(guarantee="nacp")
+    one = fed(nacp.Calibrator(K, noise=annotators), probs, labels, [300])
+    assert_same(one, probs, labels)
+
+
+def test_first_crossings_are_those_of_calibrate(points):
+    probs, _, noisy = points
+    for noise in (0.2, NOISES["matrix"]):
+        stream, options = fed(nacp.Calibrator(K, noise=noise), probs, noisy, [7]), {"crossing": "first"}
+        for guarantee in ("none", "acnl"):
+            found = quiet(stream.finish, guarantee=guarantee, **options)
+            exact = quiet(partial(nacp.calibrate, probs, noisy, noise=noise), guarantee=guarantee, **options)
+            assert found == exact
+
+
+def test_the_guarantee_need_not_be_named(points):
+    probs, _, noisy = points
+    for noise, name in (
+        (0.2, "binomial"),
+        (NOISES["interval"], "binomial"),
+        (GROUPS, "expected"),
+        (None, "split"),
+    ):
+        stream = fed(nacp.Calibrator(K, noise=noise), probs, noisy)
+        assert quiet(stream.finish).guarantee.name == name
+        assert quiet(stream.finish) == quiet(stream.finish, guarantee=name, alpha=0.1)
+    for pac in ("pac", nacp.PAC()):
+        with pytest.raises(
+            nacp.InputError, match=r'"pac" looks at the points in a random order, .* use "binomial" or "nacp"'
+        ):
+            stream.finish(guarantee=pac)
+
+
+def test_infinite_scores_are_counted(points):
+    """Of labels that are impossible."""
+    probs, _, noisy = points
+    scores = np.where(probs < 0.02, np.inf, 1 - probs)
+    stream = fed(nacp.Calibrator(K, noise=0.2, score="precomputed"), scores, noisy, [700])
+    assert_same(stream, scores, noisy)
+
+
+def test_other_inputs(points):
+    probs, _, noisy = points
+    logits, names = np.log(probs.astype(np.float64)), [f"kind {i}" for i in range(K)]
+    words, options = np.array(names)[noisy], {"classes": names, "from_logits": True}
+    stream = fed(nacp.Calibrator(K, noise=0.2, **options), logits, words, [300])
+    assert_same(stream, logits, words, **options)
+    assert stream.finish().predict_set(logits[:3]).to_lists()[0][0] in names
+    halves = fed(nacp.Calibrator(K, noise=0.2, normalize=True), 3 * probs, noisy, [300])
+    assert_same(halves, 3 * probs, noisy, normalize=True)
+
+
+def test_the_narrowest_type_that_holds_all_numbers_is_kept(points):
+    probs, _, noisy = points
+    wide = probs.astype(np.float64)
+    stream = fed(nacp.Calibrator(K, noise=0.2), wide, noisy, [1, 70])
+    assert stream.finish().widths == ("float32", "float64")
+    narrow = np.tile([0.5, 0.5, *[0] * (K - 2)], (70, 1))
+    some = fed(stream.fresh(), narrow, np.zeros(70, dtype=int), range(1, 70))
+    assert quiet(some.finish).widths == ("float16", "float64")
+    assert (some + stream).finish().widths == (stream + some).finish().widths == ("float32", "float64")
+
+
+def test_labels_that_contradict_the_model_are_told(points):
+    probs, labels, _ = points
+    noisy = nacp.UniformNoise(0.1).sample(labels, K, 3)
+    stream = fed(nacp.Calibrator(K, noise=0.5), probs, noisy, [400])
+    with pytest.warns(nacp.NoiseModelWarning, match="the labels contradict uniform label noise"):
+        found = stream.finish(guarantee="none")
+    with pytest.warns(nacp.NoiseModelWarning):
+        assert nacp.calibrate(probs, noisy, noise=0.5, guarantee="none").warnings == found.warnings
+
+
+# States
+
+
+def test_several_threads_lose_no_points(points):
+    probs, _, noisy = points
+    stream, parts = nacp.Calibrator(K, noise=None), [slice(i, i + 50) for i in range(0, 1200, 50)]
+    with ThreadPoolExecutor(8) as pool:
+        list(pool.map(lambda some: stream.update(probs[some], noisy[some]), parts))
+        assert stream == fed(stream.fresh(), probs[:1200], noisy[:1200])
+        merged = stream.fresh()
+        list(pool.map(merged.merge, [fed(stream.fresh(), probs[each], noisy[each]) for each in parts]))
+    assert merged == stream
+
+
+@pytest.mark.parametrize("noise", NOISES)
+def test_copies_go_on_by_themselves(points, noise):
+    probs, _, noisy = points
+    stream = fed(nacp.Calibrator(K, noise=NOISES[noise]), probs[:900], noisy[:900])
+    for other in (
+        pickle.loads(pickle.dumps(stream)),
+        copy.copy(stream),
+        copy.deepcopy(stream),
+        sum([stream]),
+    ):
+        assert other == stream
+        other.update(probs[900:], noisy[900:])
+        assert (other.n, stream.n) == (N, 900)
+        assert other == fed(stream.fresh(), probs, noisy)
+    with pytest.raises(TypeError, match="unsupported operand"):
+        1 + stream
+
+
+def test_nothing_grows_with_the_number_of_points(points):
+    probs, _, noisy = points
+    for noise in (0.2, NOISES["matrix"]):
+        stream = fed(nacp.Calibrator(K, noise=noise), probs[:300], noisy[:300])
+        size = len(pickle.dumps(stream))
+        for _ in range(20):
+            stream.update(probs[:300], noisy[:300])
+        assert len(pickle.dumps(stream)) == size < 8 * 6 * CELLS
+
+
+def test_finish_leaves_nothing_for_the_garbage_collector(points):
+    probs, _, noisy = points
+    for name in ("interval", "groups", "radius"):
+        stream = fed(nacp.Calibrator(K, noise=NOISES[name]), probs, noisy)
+        for guarantee in guarantees_for(stream.noise):
+            quiet(stream.finish, guarantee=guarantee)  # what is kept for later calls is made by the first
+            gc.collect()
+            gc.disable()
+            try:
+                quiet(stream.finish, guarantee=guarantee)
+                assert gc.collect() == 0
+            finally:
+                gc.enable()
+
+
+@pytest.mark.parametrize(("noise", "most"), [(0.2, (1 << 62) // K**2), (GROUPS, MOST_POINTS)], ids=str)
+def test_no_sum_can_overflow_and_more_points_are_refused(points, noise, most):
+    probs, _, noisy = points
+    stream = fed(nacp.Calibrator(K, noise=noise), probs, noisy)
+    while stream.n <= most // 2:
+        stream = stream + stream
+    before = pickle.dumps(stream)
+    with pytest.raises(nacp.InputError, match=f"more than {most:,} points in all"):
+        stream.merge(stream)
+    assert pickle.dumps(stream) == before
+    (tally,) = stream._counts.tallies.values()
+    assert min(each.min() for each in tally.counts) >= 0
+    assert tally.pairs.sum() == stream.n * K
+    if tally.squares is not None:
+        assert tally.squares[-1] == stream.n * K**2
+    else:
+        assert tally.gains.astype(object).sum() * 2 < 1 << 63
+
+
+# Promises
+
+
+@pytest.mark.parametrize("guarantee", ["binomial", "nacp", "expected", "none"])
+def test_promises_hold_for_streams(guarantee):
+    rng, runs, n, k, alpha, delta, pool = np.random.default_rng(2), 60, 200, 4, 0.2, 0.2, 20_000
+    probs, labels = rng.dirichlet(np.ones(k), size=pool), rng.integers(k, size=pool)
+    probs = np.where(rng.random((pool, 1)) < 0.8, np.sort(probs, axis=1), probs)
+    labels = np.where(rng.random(pool) < 0.8, probs.argmax(axis=1), labels)
+    true = np.sort(1 - probs[np.arange(pool), labels])
+    noise, covered = nacp.UniformNoise(0.3), []
+    tested = {"delta": delta} if guarantee in ("binomial", "nacp") else {}
+    stream = nacp.Calibrator(k, noise=noise)
+    for _ in range(runs):
+        drawn = rng.integers(pool, size=n)
+        noisy, state = noise.sample(labels[drawn], k, rng), stream.fresh()
+        for part in np.array_split(np.arange(n), 2):
+            state.update(probs[drawn[part]], noisy[part])
+        cal = quiet(state.finish, guarantee=guarantee, alpha=alpha, **tested)
+        covered.append(np.searchsorted(true, cal.threshold, side="right") / pool)
+    failed, error = np.mean(np.array(covered) < 1 - alpha), np.sqrt(delta * (1 - delta) / runs)
+    assert np.mean(np.array(covered) < 1) > 0.5  # it promises something
+    if guarantee == "none":
+        assert failed > delta + 3 * error  # the test can fail: without a correction about half fall short
+    elif guarantee == "expected":
+        assert np.mean(covered) > 1 - alpha - 3 * np.std(covered) / np.sqrt(runs)
+    else:
+        assert failed <= delta + 3 * error
+
+
+# What goes wrong
+
+
+def test_a_bad_batch_leaves_the_state_as_it_was(points):
+    probs, _, noisy = points
+    stream = fed(nacp.Calibrator(K, noise=0.2), probs[:200], noisy[:200])
+    before = pickle.dumps(stream)
+    broken, wrong = probs[:50].copy(), noisy[:50].copy()
+    broken[33, 2], wrong[7] = np.nan, K
+    for rows, labels, said in (
+        (broken, noisy[:50], "probs holds NaN, first in row 33"),
+        (probs[:50], wrong, "labels must lie from 0 to 19"),
+        (probs[:50], noisy[:49], r"labels must have the shape \(50,\)"),
+        (
+            probs[:50].astype(np.float64),
+            noisy[:50],
+            "probs must be float32, as the points before were; found float64",
+        ),
+        (probs[:50, :5], noisy[:50], "probs has 5 columns"),
+        (None, noisy[:50], r"probs must have the shape \(n, k\); found None"),
+        (7 * probs[:50], noisy[:50], "probs must have rows that sum to 1"),
+        (
+            (each for each in (probs[:50],)),
+            noisy[:50],
+            r"probs must have the shape \(n, k\); found a generator",
+        ),
+    ):
+        with pytest.raises(nacp.InputError, match=said):
+            stream.update(rows, labels)
+        assert pickle.dumps(stream) == before
+    stream.update(probs[:0], noisy[:0])
+    assert pickle.dumps(stream) == before
+
+
+@pytest.mark.parametrize("noise", ["uniform", "matrix"])
+def test_a_score_that_fails_in_the_middle_leaves_no_half_counted_batch(points, noise):
+    probs, _, noisy = points
+    calls, failing = [], set()
+
+    def score(rows):
+        calls.append(len(rows))
+        if len(calls) in failing:
+            raise ArithmeticError
+        return -rows.astype(np.float64)
+
+    stream = fed(nacp.Calibrator(K, noise=NOISES[noise], score=score), probs[:100], noisy[:100])
+    before, number = stream.fresh() + stream, len(calls)
+    whole = fed(before.fresh(), probs[:200], noisy[:200], [100])
+    for place in range(1, (len(calls) - number) // 2 + 1):
+        failing.add(len(calls) + place)
+        with pytest.raises(ArithmeticError):
+            stream.update(probs[100:200], noisy[100:200])
+        assert stream == before
+    stream.update(probs[100:200], noisy[100:200])
+    assert stream == whole
+
+
+def test_what_does_not_belong_together_is_not_merged(points):
+    probs, _, noisy = points
+    ours = fed(nacp.Calibrator(K, noise=0.2), probs, noisy)
+    before = pickle.dumps(ours)
+    wide = fed(nacp.Calibrator(K, noise=0.2), probs.astype(np.float64), noisy)
+    several = fed(nacp.Calibrator(K, noise=0.2), probs, np.stack([noisy, noisy], axis=1))
+    for other, said in (
+        (nacp.Calibrator(K + 1, noise=0.2), "it has k 21, not 20"),
+        (
+            nacp.Calibrator(K, noise=0.3),
+            r"it has noise UniformNoise\(rate=0.3\), not UniformNoise\(rate=0.2\)",
+        ),
+        (nacp.Calibrator(K, noise=0.2, score="aps"), r"it has score APS\(.*\), not HPS\(\)"),
+        (nacp.Calibrator(K, noise=0.2, classes=[*"abcdefghijklmnopqrst"]), "it has other classes"),
+        (nacp.Calibrator(K, noise=0.2, normalize=True), "it has normalize True, not False"),
+        (nacp.Calibrator(K, noise=0.2, from_logits=True), "it has from_logits True, not False"),
+        (wide, "it has counted float64, not float32"),
+        (several, "one has several labels for each point, the other one"),
+        (noisy, "other must be a Calibrator; found ndarray"),
+    ):
+        with pytest.raises(nacp.InputError, match=said):
+            ours.merge(other)
+        with pytest.raises(nacp.InputError, match=said):
+            ours - other
+    assert pickle.dumps(ours) == before
+    with pytest.raises(nacp.InputError, match="normalize has no effect"):
+        nacp.Calibrator(K, noise=0.2, normalize=True, from_logits=True)
+    with pytest.raises(nacp.InputError, match="probs has not come: there is no point"):
+        ours.fresh().finish(guarantee="none")
+
+
+def test_a_batch_of_no_points_is_none_also_of_several_labels_each(points):
+    probs, _, noisy = points
+    stream = nacp.Calibrator(K, noise=0.2)
+    stream.update(probs[:50], np.stack([noisy[:50]] * 2, axis=1))
+    stream.update(probs[:0], np.empty((0, 2), dtype=np.int64))
+    assert stream.n == 50
+
+
+def test_a_window_slides(points):
+    probs, _, noisy = points
+    start = nacp.Calibrator(K, noise=NOISES["matrix"])
+    hours = [fed(start.fresh(), probs[a : a + 300], noisy[a : a + 300]) for a in range(0, N, 300)]
+    window = hours[0] + hours[1]
+    for old, new in zip(hours, hours[2:], strict=False):
+        window = window + new - old
+    assert window == hours[3] + hours[4]
+    assert window - hours[3] - hours[4] == start
+    with pytest.raises(nacp.InputError, match="other holds points that were never added"):
+        window - hours[0]
+    with pytest.raises(nacp.InputError, match="other holds points that were never added"):
+        start - hours[0]
+
+
+def test_a_label_that_was_never_added_is_not_taken_away(points, annotated):
+    probs, labels, _ = points
+    stream = nacp.Calibrator(K, noise=0.2)
+    stream.update(probs[:1], labels[:1])
+    other = stream.fresh()
+    other.update(probs[:1], labels[:1] - 1)
+    with pytest.raises(nacp.InputError, match="other holds points that were never added"):
+        stream - other
+    one, two = (nacp.Calibrator(K, noise=0.2) for _ in range(2))
+    one.update(probs[:1], [[3, 3]])
+    two.update(probs[:1], [[3, -1]])
+    with pytest.raises(nacp.InputError, match="other holds points that were never added"):
+        one - two
+
+
+# Files
+
+
+def test_files(points, tmp_path):
+    probs, _, noisy = points
+    path = tmp_path / "state"
+    names = [f"kind {i}" for i in range(K)]
+    for noise in (None, *NOISES.values()):
+        stream = fed(nacp.Calibrator(K, noise=noise, score="raps", classes=names), probs, noisy)
+        for state in (stream.fresh(), stream):
+            state.save(path)
+            assert nacp.Calibrator.load(path) == state
+    data = path.read_bytes()
+    damaged = [data[:cut] for cut in (len(data) - 1, len(data) - 40, len(data) // 2)]
+    flipped = bytearray(data)
+    flipped[len(data) // 3] ^= 1
+    for bad in (*damaged, bytes(flipped), data + b"0"):
+        path.write_bytes(bad)
+        with pytest.raises(nacp.InputError, match="is damaged: its checksum does not fit"):
+            nacp.Calibrator.load(path)
+    for bad in (b"", data[:20], b"\x00\xff" * 100, b"[1]\n", b'{"format": "nacp.calibration"}\n'):
+        path.write_bytes(bad)
+        with pytest.raises(nacp.InputError, match="is not a file of a Calibrator"):
+            nacp.Calibrator.load(path)
+    path.write_bytes(data[:100])
+    with pytest.raises(nacp.InputError, match="or not a whole one: its first line is not JSON"):
+        nacp.Calibrator.load(path)
+    quiet(stream.finish, guarantee="expected").save(path)
+    with pytest.raises(
+        nacp.InputError, match=r"is not a file of a Calibrator: it is a calibration; use nacp\.load"
+    ):
+        nacp.Calibrator.load(path)
+    line, _, rest = data.partition(b"\n")
+    path.write_bytes(json.dumps(json.loads(line) | {"version": 2}).encode() + b"\n" + rest)
+    with pytest.raises(nacp.InputError, match="has version 2 of the format; this nacp reads 3"):
+        nacp.Calibrator.load(path)
+
+
+def test_files_of_several_labels(points, annotated, tmp_path):
+    several, annotators = annotated
+    for noise in (annotators, NOISES["interval"]):
+        stream = fed(nacp.Calibrator(K, noise=noise), points[0], several)
+        stream.save(tmp_path / "state")
+        assert nacp.Calibrator.load(tmp_path / "state") == stream
+
+
+@pytest.mark.parametrize("noise", ["uniform", "matrix"])
+def test_files_that_were_made_up_are_refused(points, tmp_path, noise):
+    probs, _, noisy = points
+    path = tmp_path / "state"
+    fed(nacp.Calibrator(K, noise=NOISES[noise]), probs, noisy).save(path)
+    with pytest.raises(nacp.InputError, match=r"is the state of a Calibrator; use nacp\.Calibrator\.load"):
+        nacp.load(path)
+    document, arrays = read_numbers(path, "file", ("nacp.calibrator",), 3)
+    del document["arrays"]
+    pairs, cells, by_label, hits = (arrays[f"{name} 0"] for name in ("pairs", "cells", "by_label", "hits"))
+    largest = np.arange(len(pairs)) == np.argmax(pairs)
+    moved = np.where(largest, pairs[largest] + 1, pairs)
+    moved[0 if largest[-1] else -1] -= 1
+    wrong = [
+        ({"n": N - 1}, {}),
+        ({"n": MOST_POINTS * 10**12}, {}),
+        ({"several": True}, {}),
+        ({"widths": None}, {}),
+        ({"units": [3.0]}, {}),
+        ({}, {"pairs 0": np.where(largest, -pairs, pairs)}),
+        ({}, {"pairs 0": pairs + largest}),
+        ({}, {"hits 0": hits[1:]}),
+        ({}, {"hits 0": hits + largest}),
+        ({}, {"hits 0": np.roll(hits, 1 + len(hits) // 2)}),
+        ({}, {"hits 0": hits.astype(np.float64)}),
+        ({}, {"cells 0": cells[::-1]}),
+        ({}, {"cells 0": cells + CELLS}),
+        ({}, {"cells 0": cells - cells[0] - 1}),
+        ({}, {"by_label 0": by_label[1:]}),
+        ({}, {"by_label 0": by_label + 1}),
+        ({}, {"by_label 0": by_label - 2 * by_label.max() * (np.arange(K) == 0)}),
+    ]
+    if noise == "uniform":
+        squares = arrays["squares 0"]
+        wrong += [
+            ({}, {"squares 0": each}) for each in (squares[1:], squares + 1, squares // 2, squares[::-1])
+        ]
+        wrong += [({}, {"squares 0": None}), ({}, {"gains 0": pairs, "losses 0": pairs})]
+        wrong += [({}, {"pairs 0": moved})] * bool(np.any(moved < 0))
+    else:
+        gains = arrays["gains 0"]
+        wrong += [({}, {"gains 0": None}), ({}, {"gains 0": 2 * gains}), ({}, {"gains 0": -gains})]
+        wrong += [({}, {"squares 0": pairs})]
+    cases = [(values, numbers, "counts are not those of any points") for values, numbers in wrong]
+    cases += [
+        ({"k": 1}, {}, "k must"),
+        ({"n": 0.5}, {}, "n must be a whole number"),
+        ({"grid": "0"}, {}, "grid is not that of this nacp; count the points again"),
+        ({"score": {"name": "custom", "function": "f"}}, {}, "score is one's own function"),
+        ({"several": 1}, {}, "several must"),
+        ({"units": []}, {}, "shorter"),
+        ({}, {"pairs 0": None}, "it has no 'pairs 0'"),
+    ]
+    for values, numbers, said in cases:
+        kept = {name: each for name, each in (arrays | numbers).items() if each is not None}
+        write_numbers(path, document | values, kept)
+        with pytest.raises(nacp.InputError, match=f"cannot be used: .*{said}"):
+            nacp.Calibrator.load(path)
+    write_numbers(path, document, arrays)
+    assert nacp.Calibrator.load(path).n == N
+
+
+def test_a_function_as_a_score_has_to_be_given_again(points, tmp_path):
+    probs, _, noisy = points
+
+    def score(rows):
+        return -rows.astype(np.float64)
+
+    stream = fed(nacp.Calibrator(K, noise=0.2, score=score), probs, noisy)
+    stream.save(tmp_path / "state")
+    with pytest.raises(nacp.InputError, match="score is one's own function"):
+        nacp.Calibrator.load(tmp_path / "state")
+    assert nacp.Calibrator.load(tmp_path / "state", score=score) == stream
+
+
+# Real classifiers
+
+FOLDER = os.environ.get("NACP_BENCHMARK_DATA")
+
+
+@pytest.mark.skipif(not FOLDER, reason="NACP_BENCHMARK_DATA is not set")
+@pytest.mark.parametrize(("score", "rate"), [("hps", 0.4), ("aps", 0.2), ("raps", 0.05)])
+@pytest.mark.parametrize("name", ["cifar10", "cifar10n", "cifar100", "cifar100n", "tinyimagenet", "imagenet"])
+def test_thresholds_on_real_classifiers_are_those_of_calibrate(name, score, rate):
+    with np.load(Path(str(FOLDER)) / f"{name}.npz") as data:
+        probs, labels = data["probs"], data["labels"]
+    k, noise = probs.shape[1], nacp.UniformNoise(rate)
+    noisy = noise.sample(labels, k, 0)
+    assert_same(fed(nacp.Calibrator(k, noise=noise, score=score), probs, noisy, [5000]), probs, noisy)
