@@ -28,7 +28,7 @@ sanitize: .venv/dev
 	$(BIN)/python -m pip install --quiet --no-deps --no-build-isolation --target build/sanitize .
 	PYTHONPATH=build/sanitize NACP_ENGINE=native ASAN_OPTIONS=detect_leaks=0 \
 	LD_PRELOAD="$$($(CC) -print-file-name=libasan.so) $$($(CC) -print-file-name=libubsan.so)" \
-	$(BIN)/python -m pytest -p no:cacheprovider tests/test_engine.py tests/test_native.py -k 'not numpy'
+	$(BIN)/python -m pytest -p no:cacheprovider tests/engine/test_verbs.py -k 'not torch'
 
 # The documentation, with warnings as errors. Writes docs/_build/index.html.
 docs: .venv/dev

@@ -14,10 +14,10 @@ from checked import ALPHA, DELTA, N, label_sets
 from scipy.stats import beta, binom
 
 import nacp
-from nacp.checked import guessing_noise
-from nacp.coverage import Sample
-from nacp.coverage.audit import Audit, deal, planned
-from nacp.coverage.audited import CHOSEN_CUT, AuditedCoverage
+from nacp.audit.choice import guessing_noise
+from nacp.audit.plan import Audit, deal, planned
+from nacp.audit.strata import CHOSEN_CUT, CheckedSample
+from nacp.coverage.sample import Sample
 from nacp.noise import UNSAID
 from nacp.points import open_points
 from nacp.stats.counts import allowed_misses
@@ -139,21 +139,21 @@ def random_strata(sample, m, draw):
     dealt = deal(N, sample.k, np.arange(m), np.zeros(m, dtype=int), draw)
     parts = (points[some] for some in (dealt.rows, dealt.pilot, dealt.counted))
     rows, pilot, counted = parts
-    coverage = _coverage(sample, Audit(rows, sample.labels[rows], pilot, counted))
-    if coverage.strata(ALPHA) is None:
+    coverage = _coverage(sample, Audit(rows, sample.labels[rows, 0], pilot, counted))
+    if coverage.strata_of([ALPHA])[0] is None:
         return None
     found = coverage.pilot(ALPHA, m)
     return coverage.outside([found.threshold])[0], found.outside, len(counted)
 
 
 def _coverage(sample, audit):
-    return AuditedCoverage(sample, audit, guessing_noise(sample, UNSAID, audit.pilot).matrix(sample.k))
+    return CheckedSample(sample, audit, guessing_noise(sample, UNSAID, audit.pilot).matrix(sample.k))
 
 
 def open_sample(probs, noisy, score):
     """Return the points of a file as a sample."""
     rows, numbers, _ = open_points(probs, noisy, probabilities=True, normalize=False, classes=None)
-    return Sample(rows, numbers, score)
+    return Sample.of(rows, numbers, score)
 
 
 def main():

@@ -25,7 +25,6 @@ from nacp.cli import app, demo
 from nacp.cli.errors import Commands
 from nacp.cli.labels import read_clean
 from nacp.cli.terminal import show_verdict
-from nacp.tuning import tuned
 
 run = CliRunner().invoke
 NAMES = ["ant", "bee", "cat", "dog"]
@@ -787,13 +786,13 @@ def test_the_shell_completes_commands_and_options():
     assert "--install-completion" in done("--help")
 
 
-def test_blocks_of_rows_give_the_sets_of_all_rows(files):
+def test_blocks_of_rows_give_the_sets_of_all_rows(files, monkeypatch):
     done("calibrate", "probs.npy", "labels.npy", "--noise", "0.2", "--score", "aps")
-    with tuned(written_entries=4 * 37):
-        for ending in ("jsonl", "npz"):
-            done("predict", "cal.json", "test.npz", "-o", f"sets.{ending}")
-        measured = json.loads(done("evaluate", "cal.json", "test.npz", "test.npz", "--json"))
-        said = done("predict", "cal.json", "late.npy", code=2)
+    monkeypatch.setattr("nacp.cli.predicting.WRITTEN_ENTRIES", 4 * 37)
+    for ending in ("jsonl", "npz"):
+        done("predict", "cal.json", "test.npz", "-o", f"sets.{ending}")
+    measured = json.loads(done("evaluate", "cal.json", "test.npz", "test.npz", "--json"))
+    said = done("predict", "cal.json", "late.npy", code=2)
     assert said.startswith("Error: late.npy must have rows that sum to 1; row 999")
     wanted = nacp.load("cal.json").predict_set(files[0][1000:])
     with open("sets.jsonl") as file:

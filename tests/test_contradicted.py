@@ -15,13 +15,13 @@ from typer.testing import CliRunner
 import nacp
 from nacp.cli import app
 from nacp.contradicted import _where
-from nacp.coverage import Coverage, Sample
 from nacp.coverage.contradiction import LEVEL, Contradiction, _tails, contradiction
+from nacp.coverage.curve import Curve
+from nacp.coverage.sample import Sample
 from nacp.paper import twins
-from nacp.points import open_points, watching
+from nacp.points import open_points
 from nacp.scores import as_score
 from nacp.stats.bounds import chernoff_tail
-from nacp.tuning import tuned
 
 K = 20
 PAIRS = [i // 2 for i in range(K)]
@@ -195,39 +195,18 @@ def test_checked_labels_assume_no_noise_model(points):
     assert not told
 
 
-def test_it_costs_no_read(points):
-    probs, _, noisy = points
-    counts = []
-    for stated in (0.0, 0.25, 0.4, nacp.UniformNoise(0.3, interval=(0.25, 0.35))):
-        reads = []
-        with watching(reads.append):
-            found(probs, noisy, noise=stated, guarantee="expected")
-        counts.append(sum(reads))
-    rows, numbers, _ = open_points(probs, noisy)
-    sample = Sample(rows, numbers, as_score("hps"))
-    coverage = Coverage(sample, nacp.UniformNoise(0.4).inverse(K))
-    sample.ask(coverage.tally())
-    reads = []
-    with watching(reads.append):
-        assert sample.ask(contradiction(coverage)) is not None
-    assert reads == []
-    assert min(counts) > 0
-
-
 def test_it_costs_a_tenth_of_a_calibration_at_the_most():
     """Measured at 1% to 3% of the cheapest one of this size; benchmarks/run.py has the smallest one."""
     probs, true = twins.simulate("cifar100", n=5000, random_state=0)
     noisy = nacp.UniformNoise(0.2).sample(true, 100, random_state=0)
     rows, numbers, _ = open_points(probs, noisy)
-    sample = Sample(rows, numbers, as_score("hps"))
-    coverage = Coverage(sample, nacp.UniformNoise(0.2).inverse(100))
-    sample.ask(coverage.tally())
+    curve = Curve.of(Sample.of(rows, numbers, as_score("hps")), nacp.UniformNoise(0.2))
 
     def shortest(work):
         return min(timeit.repeat(work, number=1, repeat=7))
 
     whole = shortest(lambda: nacp.calibrate(probs, noisy, noise=0.2, guarantee="none"))
-    assert shortest(lambda: sample.ask(contradiction(coverage))) < 0.1 * whole
+    assert shortest(lambda: contradiction(curve)) < 0.1 * whole
 
 
 def test_it_is_kept_wherever_the_calibration_goes(points, tmp_path):
@@ -337,10 +316,10 @@ def test_a_right_model_is_seldom_contradicted(noise):
     true = rng.integers(k, size=n)
     probs = 0.9 * np.eye(k)[true] + 0.1 * rng.dirichlet(np.ones(k), size=n)
     rows, _, _ = open_points(probs, true)
-    score, inverse, alarms = as_score("hps"), noise.inverse(k), 0
+    score, alarms = as_score("hps"), 0
     for seed in range(times):
-        sample = Sample(rows, noise.sample(true, k, random_state=seed), score)
-        alarms += sample.ask(contradiction(Coverage(sample, inverse))) is not None
+        sample = Sample.of(rows, noise.sample(true, k, random_state=seed), score)
+        alarms += contradiction(Curve.of(sample, noise)) is not None
     assert alarms <= binom.ppf(0.999, times, LEVEL)
 
 
@@ -380,8 +359,8 @@ def test_a_wrong_model_is_contradicted_as_often_as_the_binomial_test_says():
     bar = LEVEL / 2 / 3
     for seed in range(times):
         noisy = nacp.UniformNoise(0.27).sample(true, k, random_state=seed)
-        sample = Sample(rows, noisy, score)
-        told = sample.ask(contradiction(Coverage(sample, nacp.UniformNoise(stated).inverse(k))))
+        sample = Sample.of(rows, noisy, score)
+        told = contradiction(Curve.of(sample, nacp.UniformNoise(stated)))
         missed = np.count_nonzero(noisy != true)
         expected.append(binom.cdf(missed, n, stated * (1 - 1 / k)) <= bar)
         if told is None or told.label is None:
@@ -397,14 +376,6 @@ def test_twins_with_the_rate_of_the_issue():
     cal, told = found(probs[:3000], noisy[:3000], noise=0.4)
     assert nacp.evaluate(cal.predict_set(probs[3000:]), true[3000:]).coverage < 0.85
     assert len(told) == 1
-
-
-@pytest.mark.parametrize("score", ["hps", "aps"])
-def test_of_very_many_pairs_some_rows_are_asked(points, score):
-    probs, _, noisy = points
-    with tuned(hint_pairs=100, counted_pairs=probs.size // 2):
-        assert found(probs, noisy, noise=0.5, score=score, guarantee="none")[1]
-        assert not found(probs, noisy, noise=0.25, score=score, guarantee="none")[1]
 
 
 @pytest.mark.parametrize("score", [0.99996, 0.9999999, 1.0, 0.25])

@@ -9,8 +9,8 @@ from scipy import stats
 
 import nacp
 from nacp.advice import regions
-from nacp.coverage import Sample
-from nacp.guarantees import coverage_under
+from nacp.coverage.grid import GRID, cells_of_probabilities
+from nacp.coverage.sample import Sample
 from nacp.noise import as_noise
 from nacp.paper import twins
 from nacp.points import open_points
@@ -109,17 +109,11 @@ def test_shares_of_the_test_points_are_those_of_the_definition():
     labels = rng.integers(k, size=n)
     noise = nacp.MatrixNoise(asymmetric(k))
     inverse = np.linalg.inv(noise.P)
-    sample = Sample(*open_points(probs, labels)[:2], nacp.HPS())
-    coverage, favourites = (
-        coverage_under(sample, noise),
-        regions.FavouritesQuestion(coverage_under(sample, noise)),
-    )
-    sample.read([favourites])
+    sample = Sample.of(*open_points(probs, labels)[:2], nacp.HPS())
     learn, test = np.arange(n)[::2], np.arange(n)[1::2]
     best = probs.argmax(axis=1)
 
-    assert (favourites.found == best).all()
-    region = regions.cells(coverage, learn, test, best)
+    region = regions.pairs(sample, noise, learn, test, best)
     joint = np.zeros((k, k))
     for i in learn:
         joint[best[i]] += inverse[labels[i]]
@@ -130,20 +124,22 @@ def test_shares_of_the_test_points_are_those_of_the_definition():
     assert region.low <= min(0, every.min()) + 1e-10
     assert region.high >= every.max() - 1e-10
 
-    def curve(rows, q):
-        return np.mean([inverse[labels[i], probs[i] >= 1 - q].sum() for i in rows])
+    scores = GRID[cells_of_probabilities(probs)]
 
-    region, _ = sample.ask(regions.falls(coverage, (learn, test), 1.0, doubtful=True))
-    candidates = np.quantile(1 - probs[learn, labels[learn]], np.linspace(0, 1, 200), method="lower")
-    values = [(-1, 0.0), *((q, curve(learn, q + 1e-12)) for q in np.unique(candidates)), (2, 1.0)]
+    def curve(rows, q):
+        return np.mean([inverse[labels[i], scores[i] <= q].sum() for i in rows])
+
+    region = regions.fall(sample, noise, learn, test, doubtful=True)
+    candidates = np.quantile(scores[learn, labels[learn]], np.linspace(0, 1, 200), method="lower")
+    values = [(-1, 0.0), *((q, curve(learn, q)) for q in np.unique(candidates)), (2, 1.0)]
     falls = {(a, b): x - y for i, (a, x) in enumerate(values) for b, y in values[i:]}
     start, end = max(falls, key=falls.get)
-    inside = (1 - probs[test] > start + 1e-12) & (1 - probs[test] <= end + 1e-12)
+    inside = (scores[test] > start) & (scores[test] <= end)
     expected = (inverse[labels[test]] * inside).sum(axis=1)
-    np.testing.assert_allclose(region.shares, expected, rtol=0, atol=1e-10)
+    np.testing.assert_allclose(region.shares, expected, rtol=0, atol=1e-9)
     blurs = 0.0
     for q in (start, end):
-        held = (inverse @ (1 - probs[test] <= q + 1e-12).T).T
+        held = (inverse @ (scores[test] <= q).T).T
         blurs = blurs + np.ptp(held, axis=1)
     np.testing.assert_allclose(region.doubts, blurs, rtol=0, atol=1e-10)
 

@@ -286,7 +286,7 @@ def calibrate(
     check_aligned(groups, probs)
     check_aligned(groups, labels, "labels")
     if clean is not None:
-        return calibrate_checked(
+        return calibrate_checked(  # type: ignore[no-any-return]
             probs, labels, clean, audit, noise, alpha, score, guarantee, delta, crossing, unlabelled, seed,
             groups=groups, by=by, simultaneous=simultaneous, small=small, **options,
         )  # fmt: skip
@@ -295,15 +295,14 @@ def calibrate(
     if isinstance(noise, Unsaid):
         raise noise_is_missing()
     lazy = is_lazy(probs)
-    chosen = chosen_guarantee(guarantee, delta, as_noise(noise), again=not lazy)
+    several = np.ndim(labels) == 2 if lazy else False
+    chosen = chosen_guarantee(guarantee, delta, as_noise(noise), again=not lazy, several=several)
     chosen.check_applies(as_noise(noise), crossing)
     if unlabelled is not None and not chosen.takes_unlabelled:
-        raise InputError(
-            "unlabelled", f'is of use to guarantee "binomial" only, and guarantee is {chosen!r}'
-        )
+        raise InputError("unlabelled", f'is of use to guarantee "binomial" only, and guarantee is {chosen!r}')
     if lazy and (groups is not None or by is not None):
         in_memory("probs", probs, "with groups")
-    known = {"normalize": normalize, "noise_basis": basis_of(noise)}
+    known: dict[str, Any] = {"normalize": normalize, "noise_basis": basis_of(noise)}
     if lazy:
         found = _calibrate_lazy(
             probs, labels, noise, alphas, score, chosen, crossing, unlabelled, options, known
@@ -363,15 +362,17 @@ def noise_is_missing() -> InputError:
 
 
 def chosen_guarantee(
-    guarantee: str | Guarantee | None, delta: float | None, noise: Noise | None, *, again: bool = True
-) -> Guarantee:
+    guarantee: str | Guarantee | None, delta: float | None, noise: Noise | None, *, again: bool = True,
+    several: bool = False,
+) -> Guarantee:  # fmt: skip
     """Return the guarantee that is meant: as named, or by default the tightest one that can be found.
 
-    `again` says whether the points can be looked at again, in a random order.
+    `again` says whether the points can be looked at again, in a random order, and `several` whether they have
+    several labels each.
     """
     if guarantee is None:
         guarantee = "split" if noise is None else "pac" if again else "expected"
-        if not again and isinstance(noise, UniformFamily):
+        if not again and not several and isinstance(noise, UniformFamily):
             guarantee = "binomial"
     found = as_guarantee(guarantee, delta)
     if found.needs_points and not again:

@@ -296,7 +296,9 @@ class Calibration:
         """
         if is_lazy(probs):
             return probs.map_blocks(
-                partial(_mask, self.without_tally(), allow_empty), dtype=bool, meta=np.empty((0, 0), dtype=bool)
+                partial(_mask, self.without_tally(), allow_empty),
+                dtype=bool,
+                meta=np.empty((0, 0), dtype=bool),
             )
         rows = self.open_rows(probs, least=0)
         if not rows.on_device:

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial, reduce
 from operator import add
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -92,7 +92,7 @@ def lowest_end(noise: Noise | None) -> tuple[Noise | None, float]:
 
 def weights_under(noise: Noise | None, k: int, several: bool) -> dict[Noise | None, Weights]:
     """Return the weights under a noise model and at the ends of its interval."""
-    models = [noise] if noise is None else [*noise.doubt.ends]
+    models: list[Noise | None] = [noise] if noise is None else [*noise.doubt.ends]
     if len(models) > 1:
         models.append(noise)
     return {model: Weights(inverse_of(model, k, several), several) for model in models}
@@ -156,7 +156,8 @@ def warn_of_obstacles(found: Sequence[Calibration]) -> None:
     warn_of(found[0].warnings)
 
 
-class Chunk(NamedTuple):
+@dataclass(frozen=True, eq=False)
+class Chunk:
     """What was counted of a chunk of a dask array, or of several."""
 
     tallies: list[Tally]
@@ -172,7 +173,7 @@ class Chunk(NamedTuple):
 def count_lazy(
     rows: LazyRows, labels: Any, noise: Noise | None, score: Score, classes: Any, squares: bool
 ) -> tuple[Counted, Widths, int | None]:
-    """Count a dask array, chunk by chunk; return that, its widths, and how many labels if points have several."""
+    """Count a dask array chunk by chunk; return also its widths, and how many labels if points have several."""
     given = labels if is_lazy(labels) else check_given(labels, rows.n, rows.k, classes)
     names = classes if is_lazy(labels) else None
     found = rows.map(partial(_chunk, noise, score, names, squares), given, join=_sum)
@@ -181,9 +182,7 @@ def count_lazy(
     return Counted(tallies, weights, score), found.widths, found.several
 
 
-def _chunk(
-    noise: Noise | None, score: Score, classes: Any, squares: bool, rows: Rows, labels: Any
-) -> Chunk:
+def _chunk(noise: Noise | None, score: Score, classes: Any, squares: bool, rows: Rows, labels: Any) -> Chunk:
     numbers, parts = check_given(labels, rows.n, rows.k, classes), None
     if isinstance(noise, AnnotatorNoise) and numbers.ndim == 2:
         numbers, parts = noise.spread(numbers)
@@ -247,7 +246,6 @@ def coverage_curve(
         classes=classes,
     )  # fmt: skip
     sample = Sample.of(rows, numbers, score)
-    spec = score.spec
     if thresholds is None:
         native = np.unique(sample.label_scores)
     else:

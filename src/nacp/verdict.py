@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 
 from nacp.calibration import Calibration
-from nacp.groups.class_coverage import TAIL
 from nacp.errors import InputError
+from nacp.groups.class_coverage import TAIL
 from nacp.groups.result import GroupedCalibration, listed
 from nacp.guarantees import Problem
 from nacp.guarantees.base import percent

@@ -87,11 +87,12 @@ def test_of_a_dask_array_the_checked_labels_alone_are_used():
     plan = nacp.choose_audit(probs, labels, budget=100)
     wrong = probs.copy()
     wrong[rows[3], 7] = np.nan
+    bad = da.from_array(wrong, chunks=(700, 10))
     for said, given, options in (
         ("with a plan of an audit", lazy, {"clean": (plan.rows, truth[plan.rows]), "audit": plan}),
         ("with groups and checked labels", lazy, {"clean": truth, "groups": labels}),
-        (f"holds NaN, first in row {rows[3]}", da.from_array(wrong, chunks=(700, 10)), {"clean": (rows, truth[rows])}),
-    ):  # fmt: skip
+        (f"holds NaN, first in row {rows[3]}", bad, {"clean": (rows, truth[rows])}),
+    ):
         with pytest.raises(nacp.InputError, match=said):
             nacp.calibrate(given, labels, **options)
 

@@ -40,7 +40,7 @@ def margin(ranks: Any) -> Any:
 def unusual(ranks: Any) -> Any:
     """Use the operations that the library's own scores do not use."""
     spread = np.sqrt(np.abs(ranks.upto)) / np.maximum(ranks.top, 0.25)
-    return np.where(ranks.n_above >= 3, spread + 1, np.minimum(spread, -(-1.0)))
+    return np.where(ranks.n_above >= 3, spread + 1, np.minimum(spread, -ranks.p + 2))
 
 
 def not_traced(ranks: Any) -> Any:
@@ -82,7 +82,7 @@ def probabilities(k: int, dtype: Any) -> np.ndarray:
     special = np.zeros((5, k), dtype=dtype)
     special[:, 0] = 1, 1 + np.finfo(dtype).eps, 1 - np.finfo(dtype).epsneg, 0.5, 0.5
     special[0, 1:], special[3, 1] = -0.0, 0.5
-    special[4, 1], special[4, k // 2 :] = 0.5 - 2.0**-12, tiny
+    special[4, 1], special[4, max(2, k // 2) :] = 0.5 - 2.0**-12, tiny
     special[4, 0], special[2, 1] = 0.5 + 2.0**-12, np.finfo(dtype).epsneg
     return np.concatenate([rows, special])[rng.permutation(len(rows) + 5)]
 
@@ -128,7 +128,7 @@ def spec(request: pytest.FixtureRequest) -> Spec:
     return SPECS[request.param]
 
 
-NUMBERS_OF_CLASSES = (2, 3, 10, 31, 33, 65, 100, 200, 1000, 3000)
+NUMBERS_OF_CLASSES = (2, 3, 10, 65, 127, 129, 300, 1000, 3000)
 
 
 @pytest.fixture(params=NUMBERS_OF_CLASSES)
@@ -160,9 +160,13 @@ def cells_of_thresholds(values: np.ndarray, spec: Spec) -> list[np.ndarray]:
     middle = int(np.quantile(cells, 0.3))
     few = np.unique(np.random.default_rng(0).choice(cells, 40))
     return [
-        np.array([middle]), few, np.append(few, grid.INFINITE), cells[: max(1, len(cells) // 4)],
-        np.arange(max(middle - 3, 0), middle + 50), grid.TESTED[:3],
-    ]  # fmt: skip
+        np.array([middle]),
+        few,
+        np.append(few, grid.INFINITE),
+        cells[: max(1, len(cells) // 4)],
+        np.arange(max(middle - 3, 0), middle + 50),
+        grid.TESTED[:3],
+    ]
 
 
 def test_shares(engine: Any, spec: Spec, k: int, dtype: Any) -> None:
@@ -176,7 +180,16 @@ def test_shares(engine: Any, spec: Spec, k: int, dtype: Any) -> None:
             for cells in cells_of_thresholds(values, spec):
                 for where in (slice(None), slice(5, 6), slice(0, 0)):
                     some = None if which is None else which[where]
-                    arguments = (values[where], spec, cells, own[where], label_cells[where], -0.37, some, table)
+                    arguments = (
+                        values[where],
+                        spec,
+                        cells,
+                        own[where],
+                        label_cells[where],
+                        -0.37,
+                        some,
+                        table,
+                    )
                     same(engine.shares(*arguments), numpy.shares(*arguments))
 
 
@@ -211,12 +224,14 @@ def test_uniforms(engine: Any, k: int, dtype: Any) -> None:
 
 def test_check(engine: Any, k: int, dtype: Any) -> None:
     values = probabilities(k, dtype)
-    assert engine.check(values, 1e-3) and numpy.check(values, 1e-3)
+    assert engine.check(values, 1e-3)
+    assert numpy.check(values, 1e-3)
     for place in (0, 1, k // 2, k - 1):
         for wrong in (np.nan, np.inf, -np.inf, -1e-9, 1.5, values[3, place] + 0.01, 1 + 1e-5):
             bad = values.copy()
             bad[3, place] = wrong
-            assert not numpy.check(bad, 1e-3) and not engine.check(bad, 1e-3), (place, wrong)
+            assert not numpy.check(bad, 1e-3), (place, wrong)
+            assert not engine.check(bad, 1e-3), (place, wrong)
 
 
 def test_memory_may_be_laid_out_in_any_way(engine: Any, spec: Spec) -> None:
@@ -243,7 +258,7 @@ def test_bet(engine: Any, bets: int, n: int) -> None:
         found = []
         for first in range(0, n, 700):
             game.play(shares[first : first + 700], columns[game.open])
-            found += [game.open, game._state, np.array(game.failed)]
+            found += [game.open, game._state.copy(), np.array(game.failed)]
         return found
 
     for one, other in zip(played(engine.bet), played(betting.play), strict=True):
@@ -260,6 +275,7 @@ INTS = np.zeros(3, dtype=np.int64)
 TABLE = np.ones((2, 4), dtype=np.int64)
 GIVEN = (np.empty((3, 0)), np.empty((3, 0), dtype=np.int64), 1.0)
 HASHED = hash_plan(4, 0)
+UNALIGNED = np.ones(33, dtype=np.int8)[1:].view(np.float32).reshape(2, 4)
 SIZES = np.empty(3, dtype=np.int64)
 
 
@@ -269,14 +285,26 @@ def coded(*codes: int, constants: Any = (), hashed: Any = (None, None)) -> tuple
 
 def bets(**changed: Any) -> tuple[Any, ...]:
     good = {
-        "state": np.ones((8, 2)), "most": np.ones(2), "outcome": np.zeros(2, dtype=np.int64), "shares": ROWS,
-        "columns": np.array([0, 3]), "stops": np.array([0, 2, 4]), "changes": np.ones(3, dtype=np.int8),
-        "hedges": betting.hedge_table()[0], "slopes": betting.hedge_table()[1], "seen": 0,
-    } | changed  # fmt: skip
+        "state": np.ones((8, 2)),
+        "most": np.ones(2),
+        "outcome": np.zeros(2, dtype=np.int64),
+        "shares": ROWS,
+        "columns": np.array([0, 3]),
+        "stops": np.array([0, 2, 4]),
+        "changes": np.ones(3, dtype=np.int8),
+        "hedges": betting.hedge_table()[0],
+        "slopes": betting.hedge_table()[1],
+        "seen": 0,
+    } | changed
     return (
-        (good["state"], good["most"], good["outcome"]), (good["shares"], good["columns"]), (0.5, 1.0),
-        good["seen"], (good["stops"], good["changes"]), 0.1, (good["hedges"], good["slopes"]),
-    )  # fmt: skip
+        (good["state"], good["most"], good["outcome"]),
+        (good["shares"], good["columns"]),
+        (0.5, 1.0),
+        good["seen"],
+        (good["stops"], good["changes"]),
+        0.1,
+        (good["hedges"], good["slopes"]),
+    )
 
 
 MALFORMED = {
@@ -284,7 +312,7 @@ MALFORMED = {
     "rows of float16": ("check", (np.ones((2, 2), dtype=np.float16), 0.1)),
     "rows of one dimension": ("check", (np.ones(4), 0.1)),
     "rows that are not contiguous": ("check", (np.ones((4, 4))[:, ::2], 0.1)),
-    "rows that are not aligned": ("check", (np.ones(33, dtype=np.int8)[1:].view(np.float32).reshape(2, 4), 0.1)),
+    "rows that are not aligned": ("check", (UNALIGNED, 0.1)),
     "rows without entries": ("check", (np.ones((4, 0)), 0.1)),
     "no rows at all": ("check", (None, 0.1)),
     "too short an output": ("uniforms", (ROWS, *HASHED, np.empty(2))),
@@ -315,13 +343,30 @@ MALFORMED = {
     "a table of floats": ("tally", (ROWS, HPS, INTS, TABLE.astype(float))),
     "a table without rows": ("tally", (ROWS, HPS, None, TABLE)),
     "no thresholds": ("shares", (ROWS, HPS, (INTS[:0], 0.0), GIVEN, None, None, np.empty((3, 0)))),
-    "cells that descend": ("shares", (ROWS, HPS, (np.array([3, 2]), 0.0), GIVEN, None, None, np.empty((3, 2)))),
+    "cells that descend": (
+        "shares",
+        (ROWS, HPS, (np.array([3, 2]), 0.0), GIVEN, None, None, np.empty((3, 2))),
+    ),
     "a cell that does not exist": (
-        "shares", (ROWS, HPS, (np.array([grid.CELLS]), 0.0), GIVEN, None, None, np.empty((3, 1)))),
-    "an output for other thresholds": ("shares", (ROWS, HPS, (INTS, 0.0), GIVEN, None, None, np.empty((3, 2)))),
+        "shares",
+        (ROWS, HPS, (np.array([grid.CELLS]), 0.0), GIVEN, None, None, np.empty((3, 1))),
+    ),
+    "an output for other thresholds": (
+        "shares",
+        (ROWS, HPS, (INTS, 0.0), GIVEN, None, None, np.empty((3, 2))),
+    ),
     "given labels of fewer rows": (
-        "shares", (ROWS, HPS, (INTS, 0.0), (np.ones((2, 1)), np.ones((3, 1), dtype=np.int64), 1.0), None, None,
-                   np.empty((3, 3)))),
+        "shares",
+        (
+            ROWS,
+            HPS,
+            (INTS, 0.0),
+            (np.ones((2, 1)), np.ones((3, 1), dtype=np.int64), 1.0),
+            None,
+            None,
+            np.empty((3, 3)),
+        ),
+    ),
     "thresholds of some rows": ("sets", (ROWS, HPS, np.zeros((2, 1)), True, SIZES)),
     "thresholds of some labels": ("sets", (ROWS, HPS, np.zeros((1, 3)), True, SIZES)),
     "no threshold": ("sets", (ROWS, HPS, np.zeros((1, 0)), True, SIZES)),
@@ -336,7 +381,7 @@ MALFORMED = {
     "too few changes": ("play", bets(changes=np.ones(2, dtype=np.int8))),
     "a short table of hedges": ("play", bets(hedges=np.ones(3))),
     "points seen before the first": ("play", bets(seen=-1)),
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize("case", MALFORMED)
@@ -351,10 +396,14 @@ def test_numbers_that_are_no_probabilities_do_no_harm() -> None:
     native = pytest.importorskip("nacp.engine.native")
     rng = np.random.default_rng(0)
     for dtype in (np.float32, np.float64):
-        wild = rng.choice([np.nan, -np.nan, np.inf, -np.inf, -3.0, -0.0, 1e30, 0.7, 0.1], (50, 200)).astype(dtype)
+        wild = rng.choice([np.nan, -np.nan, np.inf, -np.inf, -3.0, -0.0, 1e30, 0.7, 0.1], (50, 200)).astype(
+            dtype
+        )
         own, label_cells = np.ones((50, 1)), np.full((50, 1), -5)
         for spec in SPECS.values():
-            if spec.kernel in ("pointwise", "function") or spec in (SPECS["rounds differently"], SPECS["not traced"]):
+            if spec.kernel in ("pointwise", "function") or any(
+                spec is SPECS[name] for name in ("rounds differently", "not traced")
+            ):
                 continue
             native.tally(wild, spec)
             native.tally(wild, spec, np.zeros(50, dtype=np.int64), np.ones((1, 200), dtype=np.int64))
@@ -367,6 +416,8 @@ def test_numbers_that_are_no_probabilities_do_no_harm() -> None:
 def test_the_grid_of_the_compiled_engine_is_that_of_numpy() -> None:
     native = pytest.importorskip("nacp.engine.native")
     inner = grid.GRID[1:-1]
-    scores = np.concatenate([inner, np.nextafter(inner, -np.inf), np.nextafter(inner, np.inf), [1e300, -1e300]])
+    scores = np.concatenate(
+        [inner, np.nextafter(inner, -np.inf), np.nextafter(inner, np.inf), [1e300, -1e300]]
+    )
     for values, spec in ((scores[None], SPECS["entries"]), (1 - scores[None].clip(0, 1), SPECS["hps"])):
         same(native.tally(values, spec), numpy.tally(values, spec))

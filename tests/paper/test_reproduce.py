@@ -13,18 +13,18 @@ import sys
 import time
 from dataclasses import replace
 from importlib.metadata import version
-from multiprocessing import active_children
 from pathlib import Path
 
 import numpy as np
 import pytest
+from rich.progress import Progress
 from typer.testing import CliRunner
 
 import nacp
-from nacp.cli import app
+from nacp.cli import app, reproducing
 from nacp.guarantees.crcp import crcp_correction
 from nacp.guarantees.nacp import nacp_correction
-from nacp.paper import experiments, figures, printed, twins, workers
+from nacp.paper import experiments, figures, printed, twins
 from nacp.paper.corrections import figure1, table2
 from nacp.paper.experiments import Experiment, Run
 from nacp.paper.reproduce import NAMES, reproduce
@@ -32,9 +32,8 @@ from nacp.paper.results import SHOWS, Moments, cell, code_digest, results_of, ru
 from nacp.paper.sheets import Sheet, to_latex
 from nacp.paper.sources import folder_sources
 from nacp.paper.tables import deviation, splits_sheet
-from nacp.paper.workers import compute
 
-DOCS = Path(__file__).parents[1] / "docs" / "reproduction"
+DOCS = Path(__file__).parents[2] / "docs" / "reproduction"
 
 
 def small_file(folder, name, **more):
@@ -203,10 +202,10 @@ def test_noise_drawn_once_is_the_same_for_all_splits():
 # How a run behaves.
 
 
-def test_the_same_seed_gives_the_same_bytes_with_one_worker_and_two(folder, tmp_path):
+def test_the_same_seed_gives_the_same_bytes(folder, tmp_path):
     small_file(folder, "imagenet")
-    for processes, out in ((1, "one"), (2, "two")):
-        options = ("--data", folder, "--splits", 3, "--out", tmp_path / out, "--workers", processes)
+    for out in ("one", "two"):
+        options = ("--data", folder, "--splits", 3, "--out", tmp_path / out)
         assert run_command("all", *options).exit_code == 0
     files = sorted(p.relative_to(tmp_path / "one") for p in (tmp_path / "one").rglob("*") if p.is_file())
     assert {"table1.md", "table1.csv", "table1.tex", "figure1.png", "figure1.svg"} <= set(map(str, files))
@@ -303,98 +302,53 @@ def test_a_file_that_cannot_be_finished_is_left_as_it_was(folder, tmp_path, monk
     assert not [path for path in tmp_path.rglob("*") if "partial" in path.name]
 
 
-@pytest.mark.skipif(sys.platform == "win32", reason="there are no process groups")
-@pytest.mark.parametrize("end", ["interrupt", "kill"])
-def test_workers_end_with_their_parent_and_what_was_finished_is_kept(folder, tmp_path, end):
-    """Ctrl-C goes to all processes of a terminal; a kill to one of them."""
+@pytest.mark.skipif(sys.platform == "win32", reason="signals are others")
+def test_an_interrupted_command_ends_without_a_traceback_and_keeps_what_was_finished(folder, tmp_path):
     small_file(folder, "a")
     probs, labels = twins.simulate("cifar100")
     np.savez(folder / "b.npz", probs=probs, labels=labels)
     cells = tmp_path / "out" / "cells"
-    options = ["--data", folder, "--splits", "400", "--out", cells.parent, "--workers", "2"]
+    options = ["--data", folder, "--splits", "400", "--out", cells.parent]
     # Who starts tests in the background of a shell lets them ignore what Ctrl-C sends.
     heard = "import signal; signal.signal(signal.SIGINT, signal.default_int_handler)"
     code = f"{heard}; from nacp.cli import app; app()"
     command = [sys.executable, "-c", code, "reproduce", "table1", *options]
-    with subprocess.Popen(command, stderr=subprocess.PIPE, text=True, start_new_session=True) as process:
-        wait_until(lambda: len(list(cells.glob("*.npz"))) >= 2)
+    with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as process:
+        deadline = time.monotonic() + 300
+        while len(list(cells.glob("*.npz"))) < 2:
+            assert time.monotonic() < deadline
+            time.sleep(0.05)
         assert process.poll() is None
-        if end == "interrupt":
-            os.killpg(process.pid, signal.SIGINT)
-        else:
-            process.kill()
+        process.send_signal(signal.SIGINT)
         assert process.wait(timeout=120) != 0
-        wait_until(lambda: not group_is_alive(process.pid))
-        assert end == "kill" or not re.search("Traceback|resource_tracker", process.stderr.read())
-    run = Run(folder, 400)
-    finished = [cell(s, run, cells)[0].exists() for s in experiments.table1(run).settings]
-    assert 2 <= sum(finished) < 6
-    kept = set(cells.glob("*.npz"))
-    settings = [s for s, done in zip(experiments.table1(run).settings, finished, strict=True) if done]
-    assert run_experiment(Experiment("some", "Some", settings), run, cells)
-    assert set(cells.glob("*.npz")) == kept
+        assert "Traceback" not in process.stderr.read()
+    assert 2 <= len(list(cells.glob("*.npz"))) < 6
 
 
-def wait_until(condition):
-    deadline = time.monotonic() + 300
-    while not condition():
-        assert time.monotonic() < deadline
-        time.sleep(0.1)
-
-
-def group_is_alive(group):
-    try:
-        os.killpg(group, 0)
-    except ProcessLookupError:
-        return False
-    return True
-
-
-def test_what_goes_wrong_in_a_worker_is_said_by_the_parent(folder, tmp_path):
+def test_what_is_wrong_with_a_file_names_it(folder, tmp_path):
     small_file(folder, "some")
     run = Run(folder, 3)
     setting = replace(experiments.table1(run).settings[0], calibration=1000)
-    experiment = Experiment("some", "Some", [setting])
     with pytest.raises(ValueError, match=r"some\.npz: calibration must leave points for testing"):
-        list(compute([experiment], run, tmp_path))
+        run_experiment(Experiment("some", "Some", [setting]), run, tmp_path)
 
 
-def test_workers_do_linear_algebra_in_one_thread(monkeypatch):
-    monkeypatch.setenv("OMP_NUM_THREADS", "7")
-    monkeypatch.delenv("MKL_NUM_THREADS", raising=False)
-    with workers._one_thread():
-        assert [os.environ[name] for name in workers._THREADS] == ["1", "1", "1"]
-    assert os.environ["OMP_NUM_THREADS"] == "7"
-    assert "MKL_NUM_THREADS" not in os.environ
-
-
-def test_the_end_of_a_worker_gets_one_sentence(folder, tmp_path):
-    probs, labels = twins.simulate("cifar100")
-    np.savez(folder / "some.npz", probs=probs, labels=labels)
-    run = Run(folder, 400)
-
-    ended = []
-
-    def end_one(title, share):
-        if share > 0 and not ended:  # once: when it is called again, the pool may be ending the others
-            ended.append(active_children()[0])
-            ended[0].kill()
-
-    with pytest.raises(OSError, match="a worker was ended from outside, perhaps for want of memory"):
-        list(compute([experiments.table1(run)], run, tmp_path, 2, end_one))
-    assert ended
-    assert not active_children()
-
-
-def test_progress_grows_to_one_and_a_setting_of_two_tables_is_computed_once(folder, tmp_path):
+def test_progress_grows_and_a_setting_of_two_tables_is_computed_once(folder, tmp_path, monkeypatch):
     small_file(folder, "imagenet")
-    run = Run(folder, 30)
-    tables = [experiments.table1(run), experiments.table3(run)]
-    shares = []
-    assert list(compute(tables, run, tmp_path / "cells", 2, lambda _, share: shares.append(share))) == tables
-    assert shares == sorted(shares)
-    assert shares[-1] == 1
-    assert len(list((tmp_path / "cells").iterdir())) == 3
+    done, run = [], Run(folder, 3)
+
+    class Bar(Progress):
+        def update(self, task, **changes):
+            done.append(changes["completed"])
+
+    monkeypatch.setattr(reproducing, "progress_bar", lambda quiet: Bar(disable=True))
+    assert run_command("all", "--data", folder, "--splits", 3, "--out", tmp_path).exit_code == 0
+    settings = [setting for make in experiments.EXPERIMENTS.values() for setting in make(run).settings]
+    assert done == sorted(done)
+    assert done[-1] == 3 * len(settings)
+    once = {cell(setting, run, tmp_path / "cells")[0] for setting in settings}
+    assert set((tmp_path / "cells").iterdir()) == once
+    assert len(once) < len(settings)
 
 
 def test_csv_files_have_the_same_ids_and_the_difference_from_the_paper(folder, tmp_path):

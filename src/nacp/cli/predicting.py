@@ -9,7 +9,6 @@ import typer
 
 import nacp
 from nacp._types import Array
-from nacp.groups.class_coverage import ClassCoverage, class_coverage
 from nacp.cli import options
 from nacp.cli.errors import FAILED, command
 from nacp.cli.formats.common import STDIN
@@ -19,6 +18,7 @@ from nacp.cli.models import read_calibration
 from nacp.cli.outputs import SET_ENDINGS, Sets, check_output, most_probable_first, write_sets
 from nacp.cli.terminal import complain, progress_of, show, show_verdict
 from nacp.errors import InputError
+from nacp.groups.class_coverage import ClassCoverage, class_coverage
 from nacp.metrics import Evaluation, groups_of_points, summarize
 from nacp.points import check_labels, known_groups
 from nacp.wrapping import on_one_line, width, wrapped

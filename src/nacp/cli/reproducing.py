@@ -1,5 +1,6 @@
 """``nacp reproduce``: the tables and figures of the paper."""
 
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Literal, TypeAlias
 
@@ -16,6 +17,7 @@ from nacp.paper.experiments import (
     NoisePer,
     NothingToRun,
     Run,
+    Setting,
 )
 from nacp.paper.reproduce import NAMES, Name, reproduce
 from nacp.paper.sources import left_out
@@ -63,28 +65,24 @@ def reproduce_command(
     run = Run(data, splits, seed, noise_per)
     for sentence in left_out(run.folder) if run.folder else ():
         typer.echo(sentence, err=True)
-    names: list[Name] = []
-    splits_of: dict[str, int] = {}  # by the title of the setting; tables may share one
+    settings_of: dict[Name, list[Setting]] = {}
     for name in NAMES if what == "all" else (what,):
         try:
-            settings = EXPERIMENTS[name](run).settings if name in EXPERIMENTS else []
+            settings_of[name] = EXPERIMENTS[name](run).settings if name in EXPERIMENTS else []
         except NothingToRun as nothing:
             if what != "all":
                 raise
             typer.echo(f"{nothing}: left out.", err=True)
-            continue
-        names.append(name)
-        splits_of |= {setting.title: setting.splits for setting in settings}
-    bar = progress_bar(quiet)
-    task, made, done = bar.add_task("", total=1), [], dict.fromkeys(splits_of, 0)
+    bar, made, done = progress_bar(quiet), [], dict[tuple[str, str], int]()
+    task = bar.add_task("", total=sum(each.splits for settings in settings_of.values() for each in settings))
 
-    def progress(title: str, splits_done: int) -> None:
-        done[title] = splits_done
-        bar.update(task, description=title, completed=sum(done.values()) / sum(splits_of.values()))
+    def report(name: str, title: str, splits_done: int) -> None:
+        done[name, title] = splits_done
+        bar.update(task, description=title, completed=sum(done.values()))
 
     with bar:
-        for name in names:
-            text, paths = reproduce(name, run, out, progress)
+        for name in settings_of:
+            text, paths = reproduce(name, run, out, partial(report, name))
             made.append({"name": name, "files": [str(path) for path in paths]})
             if not as_json:
                 bar.stop()

@@ -66,7 +66,7 @@ def contradiction(curve: Curve) -> Contradiction | None:
         high = low + weights.own[0]
     by_score = _tails(share, low, high, -curve.shift, n, counted) * len(share)
 
-    frequency = inverse.push(tally.by_label * tally.part) / n
+    frequency = inverse.push(np.asarray(tally.by_label * tally.part)) / n
     least, most = inverse.column_range()
     allowed = -curve.radius * (most - least)
     by_class = _tails(frequency, least, most, allowed, n, counted) * len(frequency)

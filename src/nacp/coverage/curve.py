@@ -191,7 +191,9 @@ class Curve:
         """
         if target > 1 + ROUNDING:
             return INFINITE
-        rounding = ROUNDING if self.weights.constant is not None else ROUNDING + self.weights.unit * self.k / 2
+        rounding = (
+            ROUNDING if self.weights.constant is not None else ROUNDING + self.weights.unit * self.k / 2
+        )
         reached = self.clean >= target - rounding
         places = np.flatnonzero(reached if rule == "first" else ~reached)
         place = int(places[0]) if rule == "first" and len(places) else len(reached)
@@ -232,7 +234,9 @@ class Curve:
         found = engine.shares(
             block.values, self.spec, cells, own, sample.label_cells[where], scale, which, table
         )
-        return found - self.radius * oscillation(block.cells, cells, weights.inverse) if self.radius else found
+        if self.radius:
+            found = found - self.radius * oscillation(block.cells, cells, weights.inverse)
+        return found
 
     def public(self, offset: float) -> CoverageCurve:
         """Return the estimates on the scale of the score."""

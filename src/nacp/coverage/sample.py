@@ -2,7 +2,8 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, reduce
+from operator import add
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -105,16 +106,17 @@ class Sample:
         return [np.concatenate(each) for each in zip(*parts, strict=True)]
 
     def deviations(self, curve: "Curve", cells: Ints) -> Floats:
-        """Return the standard deviation of a point's share at thresholds, the same in any order of the rows."""
+        """Return the standard deviation of a point's share at thresholds; the order of the rows is irrelevant."""
         cells, places = np.unique(cells, return_inverse=True)
 
         def moments(values: Array, where: slice | Ints) -> Ints:
             whole = np.rint(curve.shares(Block(self, values, where), cells) / _UNIT).astype(np.int64)
             return np.stack([whole.sum(axis=0), (whole * whole).sum(axis=0)])
 
-        first, second = sum(each.astype(object) for each in self.rows.map(moments))
+        first, second = reduce(add, (each.astype(object) for each in self.rows.map(moments)))
         variance = (second * self.n - first * first).astype(np.float64) * (_UNIT / self.n) ** 2
-        return np.sqrt(variance)[places]
+        found: Floats = np.sqrt(variance)[places]
+        return found
 
 
 @dataclass(frozen=True, eq=False)

@@ -22,7 +22,7 @@ _WRITTEN = 1 << 22  # up to so many weights by label are written out once, and e
 
 
 class Weights:
-    """What pairs (row, label) weigh in the estimate, ``W = diag(own) + rest``, in a form that adds up exactly.
+    """What pairs (row, label) weigh in the estimate: ``W = diag(own) + rest``, in a form that adds up.
 
     Parameters
     ----------
@@ -63,7 +63,7 @@ class Weights:
         return self.whole(self.inverse.rest(np.arange(number)))
 
     def of(self, labels: Ints, parts: Floats) -> tuple[Ints | None, Ints | None]:
-        """Return for rows with such labels which row of a table has the weights of their pairs, and the table.
+        """Return for rows with such labels the table of weights, and which of its rows has those of each.
 
         None and None where all pairs weigh the same.
         """
@@ -144,9 +144,10 @@ class Tally:
             np.add.at(counts[1], places, np.maximum(own, 0))
             np.add.at(counts[2], places, np.maximum(-own, 0))
         some = np.flatnonzero(hits + counts.sum(axis=0))
+        pairs, gains, losses = _kinds(counts[:, some])
         return cls(
-            sample.n, sample.k, by_label, some, hits[some], *counts[:, some], squares=total.squares,
-            unit=weights.unit, part=part,
+            sample.n, sample.k, by_label, some, hits[some], pairs, gains, losses, total.squares,
+            weights.unit, part,
         )  # fmt: skip
 
     @property
@@ -166,10 +167,9 @@ class Tally:
                 raise InputError("tally", "adds to one of the same classes and noise model only")
         if len(self.counts) != len(other.counts) or (self.squares is None) != (other.squares is None):
             raise InputError("tally", "adds to one of the same classes and noise model only")
-        cells = np.union1d(self.cells, other.cells)
-        sums = np.zeros((len(self.counts), len(cells)), dtype=np.int64)
+        sums = np.zeros((len(self.counts), CELLS), dtype=np.int64)
         for part, times in ((self, 1), (other, sign)):
-            sums[:, np.searchsorted(cells, part.cells)] += times * np.stack(part.counts)
+            sums[:, part.cells] += times * np.stack(part.counts)
         by_label, n = self.by_label + sign * other.by_label, self.n + sign * other.n
         squares = None
         if self.squares is not None and other.squares is not None:
@@ -178,7 +178,7 @@ class Tally:
             raise InputError("tally", "cannot be subtracted: its points were not counted here")
         some = np.flatnonzero(sums.sum(axis=0))
         return Tally(
-            n, self.k, by_label, cells[some], *sums[:, some], squares=squares, unit=self.unit,
+            n, self.k, by_label, some, *sums[:, some], squares=squares, unit=self.unit,
             part=self.part,
         )  # fmt: skip
 
@@ -188,6 +188,11 @@ class Tally:
         )
 
     __hash__ = None  # type: ignore[assignment]  # arrays
+
+
+def _kinds(counts: Ints) -> tuple[Ints, Ints | None, Ints | None]:
+    """Return pairs, gains and losses; the last two are None where pairs all weigh the same."""
+    return (counts[0], None, None) if len(counts) == 1 else (counts[0], counts[1], counts[2])
 
 
 class _Total:

@@ -17,9 +17,7 @@ def shares(
     out: Any,
     /,
 ) -> None: ...
-def sets(
-    values: Any, score: _Score, thresholds: Any, allow_empty: bool, sizes: Any, /
-) -> bytearray: ...
+def sets(values: Any, score: _Score, thresholds: Any, allow_empty: bool, sizes: Any, /) -> bytearray: ...
 def play(
     bets: tuple[Any, Any, Any],
     points: tuple[Any, Any],

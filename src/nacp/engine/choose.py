@@ -1,6 +1,6 @@
 """Which engine does a verb: decided here, and nowhere else.
 
-The compiled engine if it was built, else NumPy's; ``NACP_ENGINE=numpy``, ``native`` or ``torch`` asks for one.
+The compiled engine if it was built, else NumPy's; ``NACP_ENGINE`` (numpy, native, torch) asks for one.
 Tensors on a device go to the torch engine. A score that only NumPy can compute is computed by NumPy; the
 compiled engine then gets the scores as entries.
 """
@@ -47,7 +47,7 @@ def _default() -> ModuleType:
     return _engine(os.environ.get("NACP_ENGINE") or ("native" if built else "numpy"))
 
 
-_CURRENT: ContextVar[ModuleType] = ContextVar("engine", default=_default())
+_CURRENT: ContextVar[ModuleType] = ContextVar("engine", default=_default())  # noqa: B039  # a module
 
 
 @contextmanager
@@ -100,9 +100,7 @@ def label_scores(values: Any, spec: Spec, labels: Ints) -> Floats:
     return found
 
 
-def tally(
-    values: Any, spec: Spec, which: Ints | None = None, table: Ints | None = None
-) -> tuple[Ints, Ints]:
+def tally(values: Any, spec: Spec, which: Ints | None = None, table: Ints | None = None) -> tuple[Ints, Ints]:
     """Count all pairs by cell: see `nacp.engine.numpy.tally`."""
     found: tuple[Ints, Ints] = _for(values).tally(values, spec, which, table)
     return found
@@ -114,9 +112,7 @@ def shares(values: Any, spec: Spec, *arguments: Any) -> Floats:
     return found
 
 
-def sets(
-    values: Any, spec: Spec, thresholds: Floats, allow_empty: bool = True
-) -> tuple[Ints, Array]:
+def sets(values: Any, spec: Spec, thresholds: Floats, allow_empty: bool = True) -> tuple[Ints, Array]:
     """Return the sizes of the sets, and their labels row after row: see `nacp.engine.numpy.sets`."""
     found: tuple[Ints, Array] = _for(values).sets(values, spec, thresholds, allow_empty)
     return found

@@ -31,7 +31,7 @@
 
 typedef int64_t i64;
 
-#define LANES 16 /* Sums and extremes of rows are found in so many parts at once. */
+enum { VECTOR_SIZE = 32, FOURS = 16 }; /* bytes of a vector, and the padding of arrays of doubles */
 
 /* ---- The cells of the grid: see grid.py ---- */
 
@@ -75,16 +75,13 @@ WIDE static void cells_of(const double *restrict scores, i64 n, int32_t *restric
 
 static inline double on_grid(double p) { return (p + 1.0) - 1.0; }
 
-/* Where a label stands in its row. */
-typedef struct {
-    double p, above, upto, n_above, n_upto;
-} Standing;
-
 /* Labels beyond the head of their row are counted by bins of half an octave: see ranks.py. Bin 0 has all below 2^-40. */
 enum { BINS = 2 - 2 * LOWEST + 2, HEAD_LABELS = 128 };
 #define HEAD_MASS (31.0 / 32)
 
 static double least_of_bin(int bin) { return bin ? ldexp((bin - 1) & 1 ? 1.5 : 1, LOWEST + (bin - 1) / 2) : 0; }
+
+enum { SORT_BY_COUNTING_MAX = 64 };
 
 /* What rows.h does to the entries of a row, of floats or of doubles. */
 typedef struct {
@@ -96,7 +93,7 @@ typedef struct {
     i64 (*collect)(const void *values, i64 k, double limit, int below, int32_t *columns, double *found);
     void (*cells_of_probabilities)(const void *values, i64 k, int32_t *cells);
     void (*bins_of)(const void *values, i64 k, int32_t *bins, double *p);
-    Standing (*standing)(const void *values, i64 k, i64 column);
+    void (*sort_by_counting)(const double *values, i64 n, double *sorted);
 } Entries;
 
 #ifdef __SSE2__
@@ -215,7 +212,7 @@ static const void *row_of(const Call *call, i64 i) { return call->values + (size
 static int prepare(Call *call)
 {
     Ranks *ranks = &call->ranks;
-    i64 k = call->k + LANES;
+    i64 k = call->k + FOURS;
     call->cells.cell = take(call, k, sizeof(int32_t), 0);
     call->columns = take(call, k, sizeof(int32_t), 0);
     call->found = take(call, k, sizeof(double), 0);
@@ -329,42 +326,28 @@ static void evaluate(Call *call, i64 n)
 
 /* ---- Labels in their order ---- */
 
-enum { SORT_BY_COUNTING_MAX = 64 };
-
-/* Sort up to 64 numbers in descending order: the place of each is how many are larger. */
-WIDE static void sort_by_counting(const double *restrict values, i64 n, double *restrict sorted)
-{
-    double padded[SORT_BY_COUNTING_MAX + LANES] = {0};
-    i64 place[SORT_BY_COUNTING_MAX + LANES];
-    memcpy(padded, values, (size_t)n * sizeof *values);
-    for (i64 j = 0; j < n; j += LANES) {
-        i64 above[LANES] = {0};
-        for (i64 i = 0; i < n; i++)
-            for (int l = 0; l < LANES; l++) above[l] += padded[i] > padded[j + l];
-        memcpy(place + j, above, sizeof above);
-    }
-    for (i64 i = 0; i < n; i++) sorted[i] = -1;
-    for (i64 i = 0; i < n; i++) sorted[place[i]] = values[i];
-    for (i64 i = 1; i < n; i++) /* Places that equal numbers left empty. */
-        if (sorted[i] < 0) sorted[i] = sorted[i - 1];
-}
-
+/* Merge two sorted parts. The bits of numbers that are not negative ascend as they do, and comparing them takes no
+   branch, which would often be predicted wrongly. */
 static void merge(const double *from, i64 middle, i64 end, double *to)
 {
-    i64 a = 0, b = middle;
+    i64 a = 0, b = middle, x, y;
     while (a < middle && b < end) {
-        int second = from[b] > from[a];
-        *to++ = from[second ? b : a];
+        memcpy(&x, from + a, sizeof x), memcpy(&y, from + b, sizeof y);
+        int second = y > x;
+        x = second ? y : x;
+        memcpy(to++, &x, sizeof x);
         a += !second, b += second;
     }
     memcpy(to, from + (a < middle ? a : b), (size_t)(a < middle ? middle - a : end - b) * sizeof *to);
 }
 
 /* Sort n numbers in descending order: parts by counting, then merged. */
-static void sort_descending(Ranks *ranks, const double *values, i64 n)
+static void sort_descending(Call *call, const double *values, i64 n)
 {
+    Ranks *ranks = &call->ranks;
     i64 part = SORT_BY_COUNTING_MAX;
-    for (i64 i = 0; i < n; i += part) sort_by_counting(values + i, n - i < part ? n - i : part, ranks->sorted + i);
+    for (i64 i = 0; i < n; i += part)
+        call->entries->sort_by_counting(values + i, n - i < part ? n - i : part, ranks->sorted + i);
     for (; part < n; part *= 2) {
         for (i64 i = 0; i < n; i += 2 * part) {
             i64 left = n - i, middle = left < part ? left : part, end = left < 2 * part ? left : 2 * part;
@@ -379,23 +362,23 @@ static void sort_descending(Ranks *ranks, const double *values, i64 n)
 static void rank_collected(Call *call, i64 i, i64 n)
 {
     Ranks *ranks = &call->ranks;
-    sort_descending(ranks, call->found, n);
+    sort_descending(call, call->found, n);
     const double *sorted = ranks->sorted;
     double *p = ranks->label[P], *above = ranks->label[ABOVE], *upto = ranks->label[UPTO];
     double *n_above = ranks->label[N_ABOVE], *n_upto = ranks->label[N_UPTO], mass = 0;
+    int ties = 0;
+    for (i64 j = 0; j < n; j++) p[j] = on_grid(sorted[j]);
+    for (i64 j = 0; j < n; j++) n_above[j] = (double)j, n_upto[j] = (double)(j + 1);
+    for (i64 j = 1; j < n; j++) ties |= sorted[j] == sorted[j - 1];
     for (i64 j = 0; j < n; j++) {
-        int tied = j && sorted[j] == sorted[j - 1];
-        p[j] = on_grid(sorted[j]);
-        above[j] = tied ? above[j - 1] : mass;
-        n_above[j] = tied ? n_above[j - 1] : (double)j;
+        above[j] = mass;
         mass += p[j];
-        upto[j] = mass, n_upto[j] = (double)(j + 1);
+        upto[j] = mass;
     }
-    for (i64 j = n - 2; j >= 0; j--) {
-        int tied = sorted[j] == sorted[j + 1];
-        upto[j] = tied ? upto[j + 1] : upto[j];
-        n_upto[j] = tied ? n_upto[j + 1] : n_upto[j];
-    }
+    for (i64 j = 1; ties && j < n; j++)
+        if (sorted[j] == sorted[j - 1]) above[j] = above[j - 1], n_above[j] = n_above[j - 1];
+    for (i64 j = n - 2; ties && j >= 0; j--)
+        if (sorted[j] == sorted[j + 1]) upto[j] = upto[j + 1], n_upto[j] = n_upto[j + 1];
     ranks->row[TOP] = p[0];
     ranks->row[SECOND] = n > 1 ? p[1] : 0;
     ranks->row[U] = call->score.keys ? uniform_of(call, i) : 0;
@@ -642,9 +625,9 @@ static i64 tally_rows(Call *call, const Weights *weights, i64 **found)
         cells_of_row(call, i, own, INFINITY);
         count_row(&call->cells, own, &counts);
     }
-    for (i64 first = 0; first < CELLS; first += LANES) {
+    for (i64 first = 0; first < CELLS; first += FOURS) {
         uint64_t some = 0;
-        i64 end = first + LANES < CELLS ? first + LANES : CELLS;
+        i64 end = first + FOURS < CELLS ? first + FOURS : CELLS;
         for (i64 c = first; c < end; c++) some |= counts.pairs[0][c] | counts.pairs[1][c];
         for (i64 c = 2 * first; counts.weights && c < 2 * end; c++) some |= counts.weights[c];
         if (!some) continue;
@@ -821,12 +804,12 @@ static int32_t *set_rows(Call *call, const Limits *limits, int allow_empty, i64 
 
 /* ---- label_scores ---- */
 
-/* The two largest entries of a row. */
-static void top_two(Call *call, i64 i, double *two)
+/* Find the two largest of n entries that were collected. */
+static void top_two(Call *call, i64 n)
 {
-    call->entries->widen(row_of(call, i), call->k, call->found);
+    double *two = call->ranks.row + TOP;
     two[0] = two[1] = 0;
-    for (i64 j = 0; j < call->k; j++) {
+    for (i64 j = 0; j < n; j++) {
         double p = on_grid(call->found[j]);
         if (p <= two[1]) continue;
         two[1] = p < two[0] ? p : two[0];
@@ -836,22 +819,21 @@ static void top_two(Call *call, i64 i, double *two)
 
 static double score_of_label(Call *call, i64 i, i64 column)
 {
-    double entry;
+    double own, above = 0, equal = 0, n_above = 0, n_equal = 0;
     Ranks *ranks = &call->ranks;
-    if (call->score.kernel != RANKED) {
-        call->entries->fetch(row_of(call, i), &column, 1, &entry);
-        return call->score.kernel == HPS ? -entry : entry < -DBL_MAX ? -DBL_MAX : entry;
+    call->entries->fetch(row_of(call, i), &column, 1, &own);
+    if (call->score.kernel != RANKED) return call->score.kernel == HPS ? -own : own < -DBL_MAX ? -DBL_MAX : own;
+    i64 n = collect(call, i, own);
+    for (i64 j = 0; j < n; j++) {
+        double p = on_grid(call->found[j]);
+        int larger = call->found[j] > own;
+        above += larger ? p : 0, n_above += larger;
+        equal += larger ? 0 : p, n_equal += !larger;
     }
-    Standing standing = call->entries->standing(row_of(call, i), call->k, column);
-    ranks->label[P][0] = standing.p;
-    ranks->label[ABOVE][0] = standing.above, ranks->label[UPTO][0] = standing.upto;
-    ranks->label[N_ABOVE][0] = standing.n_above, ranks->label[N_UPTO][0] = standing.n_upto;
-    for (i64 step = 0; step < call->score.length; step++) {
-        int code = call->score.codes[2 * step];
-        if (code != TOP && code != SECOND) continue;
-        top_two(call, i, ranks->row + TOP);
-        break;
-    }
+    ranks->label[P][0] = on_grid(own);
+    ranks->label[ABOVE][0] = above, ranks->label[UPTO][0] = above + equal;
+    ranks->label[N_ABOVE][0] = n_above, ranks->label[N_UPTO][0] = n_above + n_equal;
+    top_two(call, n < 2 ? collect(call, i, 0) : n);
     ranks->row[U] = call->score.keys ? uniform_of(call, i) : 0;
     evaluate(call, 1);
     return ranks->score[0];

@@ -1,4 +1,4 @@
-"""The compiled engine: the verbs of the NumPy engine, with the same bits, at about the speed of reading the rows.
+"""The compiled engine: the verbs of the NumPy engine, with the same bits, about as fast as rows can be read.
 
 A ranked formula goes to it as codes. What it cannot evaluate, NumPy does: other scores become entries, and
 formulas that are Python functions, or that use operations which may round in more than one way, stay there.
@@ -42,6 +42,10 @@ def _ints(values: Any) -> Ints:
     if given.dtype.kind not in "iu" and given.size:
         raise TypeError(f"indices and weights must be integers, not {given.dtype}")
     return np.require(given, np.int64, ["C", "A"])
+
+
+def _weights(which: Ints | None, table: Ints | None) -> tuple[Ints | None, Ints | None]:
+    return (None, None) if table is None else (_ints(which), _ints(table))
 
 
 def _floats(values: Any) -> Floats:
@@ -96,8 +100,7 @@ def tally(
     rows, score = _described(values, spec)
     if score is None:
         return numpy.tally(values, spec, which, table)
-    weights = (None, None) if table is None else (_ints(which), _ints(table))
-    found = np.frombuffer(_native.tally(rows, score, *weights), dtype=np.int64)
+    found = np.frombuffer(_native.tally(rows, score, *_weights(which, table)), dtype=np.int64)
     found = found.reshape(2 if table is None else 4, -1)
     return found[0], found[1:]
 
@@ -120,14 +123,12 @@ def shares(
     if out.size:
         limit = float(spec.thresholds[cells[-1]])
         given = _floats(own), _ints(label_cells), scale
-        weights = (None, None) if table is None else (_ints(which), _ints(table))
-        _native.shares(rows, score, (_ints(cells), limit), given, *weights, out)
+        which, table = _weights(which, table)
+        _native.shares(rows, score, (_ints(cells), limit), given, which, table, out)
     return out
 
 
-def sets(
-    values: Array, spec: Spec, thresholds: Floats, allow_empty: bool = True
-) -> tuple[Ints, Array]:
+def sets(values: Array, spec: Spec, thresholds: Floats, allow_empty: bool = True) -> tuple[Ints, Array]:
     """Return the sizes of the sets, and their labels row after row: see `nacp.engine.numpy.sets`."""
     rows, score = _described(values, spec)
     if score is None or (spec.kernel == "ranked" and thresholds.shape[1] > 1):

@@ -1,8 +1,8 @@
 """The NumPy engine: always there, and the definition of what the verbs return.
 
 Each verb is a pure function of one block of rows, so blocks may be handled in any order, by threads, or on a
-cluster. `values` is a matrix of float32 or float64, row after row. Weights of pairs (row, label) are all 1, or
-whole numbers: those of row i are ``table[which[i]]``.
+cluster. `values` is a matrix of float32 or float64, row after row. Weights of pairs (row, label) are all 1,
+or whole numbers: those of row i are ``table[which[i]]``.
 """
 
 from typing import Any, NamedTuple
@@ -131,7 +131,9 @@ def _counted(values: Array, spec: Spec, placed: bool, highest: int = grid.INFINI
 def _tally_of_probabilities(values: Array) -> Ints:
     """Return how many entries p of float32 have each cell of 1 - p, mostly by their leading bits."""
     flat = values.reshape(-1)
-    by_code = np.bincount(np.minimum(flat.view(np.uint32) >> 13, _CODE_OF_HALF), minlength=_CODE_OF_HALF + 1)
+    by_code = np.bincount(
+        np.minimum(np.abs(flat).view(np.uint32) >> 13, _CODE_OF_HALF), minlength=_CODE_OF_HALF + 1
+    )
     counts = np.zeros(grid.CELLS, dtype=np.int64)
     np.add.at(counts, _CELLS_OF_CODES, by_code[:-1])
     return counts + np.bincount(grid.cells_of_probabilities(flat[flat >= 0.5]), minlength=grid.CELLS)
@@ -205,15 +207,13 @@ def shares(
         weight = np.bincount(last, np.maximum(weights, 0), size)
         weight = weight - np.bincount(first, np.maximum(-weights, 0), size)
     weight = weight.reshape(shape)
-    found = np.cumsum(weight[:, :-1], axis=1) * scale
+    found: Floats = np.cumsum(weight[:, :-1], axis=1) * np.float64(scale)
     for value, cell in zip(own.T, label_cells.T, strict=True):
         found += np.where(cell[:, None] <= cells, value[:, None], 0.0)
     return found
 
 
-def sets(
-    values: Array, spec: Spec, thresholds: Floats, allow_empty: bool = True
-) -> tuple[Ints, Array]:
+def sets(values: Array, spec: Spec, thresholds: Floats, allow_empty: bool = True) -> tuple[Ints, Array]:
     """Return the sizes of the sets ``{l : S(x, l) <= threshold}``, and their labels (int32) row after row.
 
     Parameters

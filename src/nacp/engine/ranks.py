@@ -71,7 +71,7 @@ def masses(values: Array) -> Ints:
 
 
 def ranks_in_order(values: Array, mass: Ints, u: Floats | None, row: Ints, place: Ints) -> Ranks:
-    """Return the quantities of some labels of rows in descending order; equal probabilities share their places.
+    """Return the quantities of labels of rows in descending order; equal probabilities share their places.
 
     The labels are given row after row, in each from the first place on.
     """
@@ -105,12 +105,14 @@ class LabelRanks:
     @property
     def above(self) -> Floats:
         """The mass of the labels that are strictly more probable."""
-        return np.sum(self._grid, axis=1, keepdims=True, where=self._values > self._own)
+        found: Floats = np.sum(self._grid, axis=1, keepdims=True, where=self._values > self._own)
+        return found
 
     @property
     def upto(self) -> Floats:
         """The mass of the labels that are at least as probable."""
-        return np.sum(self._grid, axis=1, keepdims=True, where=self._values >= self._own)
+        found: Floats = np.sum(self._grid, axis=1, keepdims=True, where=self._values >= self._own)
+        return found
 
     @property
     def n_above(self) -> Ints:
@@ -151,7 +153,7 @@ def bins_of(values: Array) -> Ints:
     All below 2^-40 share the lowest bin.
     """
     kind, shift, bias = (np.int32, 22, 127) if values.dtype == np.float32 else (np.int64, 51, 1023)
-    bins = ((values + values.dtype.type(0)).view(kind) >> shift) - 2 * bias
+    bins: Ints = ((values + values.dtype.type(0)).view(kind) >> shift) - 2 * bias
     return np.maximum(bins, _LOWEST_BIN - 1)
 
 

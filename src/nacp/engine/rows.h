@@ -10,24 +10,31 @@ static inline WORD NAME(bits_of)(REAL value)
     return bits;
 }
 
+typedef REAL NAME(Vector) __attribute__((vector_size(VECTOR_SIZE)));
+typedef WORD NAME(Mask) __attribute__((vector_size(VECTOR_SIZE)));
+
 /* Whether a row has no negative entry, none above 1 but by rounding, and sums to 1. */
 WIDE static int NAME(is_distribution)(const void *values, i64 k, double tolerance)
 {
+    enum { WIDTH = VECTOR_SIZE / sizeof(REAL) };
     const REAL *row = values;
     const REAL most = (REAL)(1 + 8 * (double)EPSILON);
-    REAL sums[LANES] = {0}, least[LANES] = {0}, sum = 0;
+    NAME(Vector) x, y, sums = {0}, others = {0};
+    NAME(Mask) negative = {0};
+    REAL sum = 0;
     i64 j = 0;
-    for (; j + LANES <= k; j += LANES)
-        for (int l = 0; l < LANES; l++) {
-            sums[l] += row[j + l];
-            least[l] = row[j + l] < least[l] ? row[j + l] : least[l];
-        }
-    for (; j < k; j++) {
-        sums[0] += row[j];
-        least[0] = row[j] < least[0] ? row[j] : least[0];
+    for (; j + 2 * WIDTH <= k; j += 2 * WIDTH) {
+        memcpy(&x, row + j, sizeof x), memcpy(&y, row + j + WIDTH, sizeof y);
+        sums += x, others += y;
+        negative |= (x < 0) | (y < 0);
     }
-    for (int l = 0; l < LANES; l++) {
-        if (least[l] < 0) return 0;
+    for (; j < k; j++) {
+        negative[0] |= row[j] < 0;
+        sum += row[j];
+    }
+    sums += others;
+    for (int l = 0; l < WIDTH; l++) {
+        if (negative[l]) return 0;
         sum += sums[l];
     }
     if (!(fabs((double)sum - 1) <= tolerance)) return 0;
@@ -40,14 +47,19 @@ WIDE static int NAME(is_distribution)(const void *values, i64 k, double toleranc
 /* The largest entry of a row. */
 WIDE static double NAME(largest)(const void *values, i64 k)
 {
+    enum { WIDTH = VECTOR_SIZE / sizeof(REAL) };
     const REAL *row = values;
-    REAL most[LANES], found = row[0];
+    REAL found = row[0];
+    NAME(Vector) x, most = {0};
+    most += found;
     i64 j = 0;
-    for (int l = 0; l < LANES; l++) most[l] = row[0];
-    for (; j + LANES <= k; j += LANES)
-        for (int l = 0; l < LANES; l++) most[l] = row[j + l] > most[l] ? row[j + l] : most[l];
+    for (; j + WIDTH <= k; j += WIDTH) {
+        memcpy(&x, row + j, sizeof x);
+        NAME(Mask) larger = x > most;
+        most = (NAME(Vector))(((NAME(Mask))x & larger) | ((NAME(Mask))most & ~larger));
+    }
     for (; j < k; j++) found = row[j] > found ? row[j] : found;
-    for (int l = 0; l < LANES; l++) found = most[l] > found ? most[l] : found;
+    for (int l = 0; l < WIDTH; l++) found = most[l] > found ? most[l] : found;
     return (double)found;
 }
 
@@ -117,7 +129,7 @@ WIDE static void NAME(cells_of_probabilities)(const void *values, i64 k, int32_t
         least = cell < least ? cell : least;
         cells[j] = (int32_t)cell;
     }
-    if (least >= HALF_CELL) return;
+    if (least > HALF_CELL) return; /* None is above 1/2. */
     for (i64 j = 0; j < k; j += 16) {
         unsigned mask = j + 16 <= k ? NAME(inside)(row + j, (REAL)0.5, 0) : (1u << (k - j)) - 1;
         for (; mask; mask &= mask - 1) {
@@ -139,39 +151,29 @@ WIDE static void NAME(bins_of)(const void *values, i64 k, int32_t *restrict bins
     }
 }
 
-/* Where an entry stands in its row. */
-WIDE static Standing NAME(standing)(const void *values, i64 k, i64 column)
+/* Sort up to 64 entries in descending order: the place of each is how many are larger. */
+WIDE static void NAME(sort_by_counting)(const double *restrict values, i64 n, double *restrict sorted)
 {
-    const REAL *row = values, own = row[column];
-    double above[LANES] = {0}, equal[LANES] = {0};
-    WORD n_above[LANES] = {0}, n_equal[LANES] = {0};
-    Standing found = {on_grid((double)own), 0, 0, 0, 0};
-    i64 j = 0;
-    for (; j + LANES <= k; j += LANES)
-        for (int l = 0; l < LANES; l++) {
-            double p = on_grid((double)row[j + l]);
-            above[l] += row[j + l] > own ? p : 0;
-            equal[l] += row[j + l] == own ? p : 0;
-            n_above[l] += row[j + l] > own;
-            n_equal[l] += row[j + l] == own;
-        }
-    for (; j < k; j++) {
-        double p = on_grid((double)row[j]);
-        above[0] += row[j] > own ? p : 0;
-        equal[0] += row[j] == own ? p : 0;
-        n_above[0] += row[j] > own;
-        n_equal[0] += row[j] == own;
+    enum { WIDTH = VECTOR_SIZE / sizeof(REAL) };
+    REAL padded[SORT_BY_COUNTING_MAX] = {0};
+    WORD place[SORT_BY_COUNTING_MAX];
+    for (i64 i = 0; i < n; i++) padded[i] = (REAL)values[i];
+    for (i64 j = 0; j < n; j += 2 * WIDTH) {
+        NAME(Vector) x, y;
+        NAME(Mask) above_x = {0}, above_y = {0};
+        memcpy(&x, padded + j, sizeof x), memcpy(&y, padded + j + WIDTH, sizeof y);
+        for (i64 i = 0; i < n; i++) above_x -= padded[i] > x, above_y -= padded[i] > y;
+        memcpy(place + j, &above_x, sizeof above_x), memcpy(place + j + WIDTH, &above_y, sizeof above_y);
     }
-    for (int l = 0; l < LANES; l++) {
-        found.above += above[l], found.upto += above[l] + equal[l];
-        found.n_above += (double)n_above[l], found.n_upto += (double)(n_above[l] + n_equal[l]);
-    }
-    return found;
+    for (i64 i = 0; i < n; i++) sorted[i] = -1;
+    for (i64 i = 0; i < n; i++) sorted[place[i]] = values[i];
+    for (i64 i = 1; i < n; i++) /* Places that equal entries left empty. */
+        if (sorted[i] < 0) sorted[i] = sorted[i - 1];
 }
 
 static const Entries NAME(entries) = {
     sizeof(REAL), NAME(is_distribution), NAME(largest), NAME(fetch), NAME(widen), NAME(collect),
-    NAME(cells_of_probabilities), NAME(bins_of), NAME(standing),
+    NAME(cells_of_probabilities), NAME(bins_of), NAME(sort_by_counting),
 };
 
 #undef REAL

@@ -16,8 +16,8 @@ class Spec:
     Attributes
     ----------
     kernel : {"hps", "entries", "pointwise", "ranked", "function"}
-        "hps": the native score of an entry p is -p, which stands for 1 - p. "entries": the entry is the score.
-        "pointwise": the formula is in terms of ``p`` alone. "ranked": the formula is in terms of where the
+        "hps": the native score of an entry p is -p, which stands for 1 - p. "entries": the entry is the
+        score. "pointwise": the formula is in terms of ``p`` alone. "ranked": the formula is in terms of where the
         label stands in its row, and the score rises (or stays) from the most to the least probable label.
         "function": a function from rows to their scores.
     formula : Expression or callable, optional
@@ -46,4 +46,3 @@ class Spec:
 ENTRIES = Spec("entries")
 _OF_MINUS_P: Floats = grid.GRID - 1  # exact where scores 1 - p can be
 _OF_MINUS_P.flags.writeable = False
-

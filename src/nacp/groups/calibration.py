@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
@@ -86,7 +87,9 @@ def calibrate_groups(
     if small == "merge":
         if grouping.of_classes and not guarantee.takes_groups_of_classes:
             raise InputError(
-                "small", f'must be "error" or "all" with guarantee "{guarantee.name}" by class', found='"merge"'
+                "small",
+                f'must be "error" or "all" with guarantee "{guarantee.name}" by class',
+                found='"merge"',
             )
         aside, rest = np.split(np.random.default_rng([seed, 2]).permutation(n), [n // _ASIDE])
         rest.sort()
@@ -206,7 +209,7 @@ def _small(
         sizes: Floats = np.bincount(grouping.places[aside], minlength=len(names)).astype(np.float64)
     else:
         inverse = (UniformNoise(0.0) if noise is None else noise).inverse(sample.k)
-        counts = np.bincount(sample.labels[aside], minlength=sample.k).astype(np.float64)
+        counts = np.bincount(sample.labels[aside, 0], minlength=sample.k).astype(np.float64)
         sizes = np.bincount(grouping.places, inverse.push(counts), len(names)).astype(np.float64)
     if guarantee.delta is None:  # then no fewer would do
         seen = np.full(len(names), len(aside))

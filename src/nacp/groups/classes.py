@@ -105,14 +105,14 @@ def class_curves(
                 np.add.at(own[1], label_cells[mine], np.maximum(whole, 0))
                 np.add.at(own[2], label_cells[mine], np.maximum(-whole, 0))
             some = np.flatnonzero(own.sum(axis=0) + hits)
+            gains, losses = (None, None) if kinds == 1 else own[1:, some]
             tally = Tally(
-                sample.n, sample.k, by_label, BY_CLASS[some], hits[some], *own[:, some], unit=weights.unit
-            )
+                sample.n, sample.k, by_label, BY_CLASS[some], hits[some], own[0, some], gains, losses,
+                unit=weights.unit,
+            )  # fmt: skip
             classes, m = np.flatnonzero(places == g), float(mass[g])
             found.append(
-                ClassCurve(
-                    tally, sample.score.spec, weights, noise, classes=classes, mass=m, alpha=alphas[0]
-                )
+                ClassCurve(tally, sample.score.spec, weights, noise, classes=classes, mass=m, alpha=alphas[0])
             )
     return [[replace(curve, alpha=alpha) for curve in found] for alpha in alphas]
 

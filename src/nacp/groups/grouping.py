@@ -1,4 +1,4 @@
-"""Groups of rows, which are given one by one, and groups of classes: their names, and what belongs to which."""
+"""Groups of rows, given one by one, and groups of classes: their names, and what belongs to which."""
 
 from collections.abc import Mapping
 from typing import Any, NamedTuple

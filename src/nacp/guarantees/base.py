@@ -26,8 +26,8 @@ class Problem:
     """What is known before the probabilities are: a correction may depend on nothing else.
 
     Coverage may be that within a group of classes. The estimate is then a sum over the points of
-    ``s = sum over l in the group of W[y, l] (1{l in the set} - (1 - alpha))``, divided by the group's mass, an
-    estimate of how many of the points are of its classes (docs/guarantees.md, G1).
+    ``s = sum over l in the group of W[y, l] (1{l in the set} - (1 - alpha))``, divided by the mass of the
+    group, an estimate of how many of the points are of its classes (docs/guarantees.md, G1).
 
     Attributes
     ----------
@@ -147,8 +147,9 @@ class Guarantee(ABC):
     can be found from checked labels, whatever the noise is, says so (`takes_checked`), and whether it makes
     no use of the noisy ones then (`checked_alone`); so does one that
     holds for shares averaged over several labels of a point (`takes_several`), and one that can be found for
-    groups of classes (`takes_classes`, unless only for single ones, not `takes_groups_of_classes`). One with a delta holds for each alpha by itself, if it does not say
-    that it holds for all at once (`all_alphas`). One that looks at the points again says so (`needs_points`),
+    groups of classes (`takes_classes`; if only for single ones, it does not `takes_groups_of_classes`). One
+    with a delta holds for each alpha by itself, if it does not say that it holds for all at once
+    (`all_alphas`). One that looks at the points again says so (`needs_points`),
     one that needs the squared sizes of sets (`needs_squares`), and one that can make use of points without
     labels (`takes_unlabelled`).
     """
@@ -351,7 +352,9 @@ class Corrected(Guarantee):
             return "the estimated coverage stays below the target at every finite score"
         target = f'the correction of guarantee "{self.name}", {correction:.4g}, puts the target'
         if problem.members is not None:
-            return f"{target} {1 - problem.alpha:.6g} above 1: too few points"
+            needed = self.points_needed(problem.noise, problem.k, problem.alpha, of_classes=True)
+            enough = "" if needed is None else f"; about {needed:,} points should do"
+            return f"{target} {1 - problem.alpha:.6g} above 1: too few points{enough}"
         needed = self.samples_needed(problem, problem.alpha, 0.0)
         enough = "no sample size would do" if needed is None else f"{needed:,} points would do"
         return f"with {counted(problem.n, 'point')} {target} {1 - problem.alpha:.6g} above 1; {enough}"

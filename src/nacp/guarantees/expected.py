@@ -97,7 +97,7 @@ class Expected(Corrected):
         below = curve.crossing(1 - alpha + shift - problem.range[1] * each, "last")
         upper, lower = curve.at(np.array([cell, below]), curve.losses)
         gap = float(upper - lower)
-        if gap_is_small(gap, each, alpha):
+        if gap_is_small(np.array(gap), each, alpha):
             return found._replace(gap=gap)
         # A larger threshold, so what the exchange rule promises holds all the more.
         worst = Expected("worst-case").cross(curve, alpha, crossing)

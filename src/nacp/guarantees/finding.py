@@ -37,8 +37,8 @@ def find(
 ) -> list[Found]:
     """Return what a guarantee finds for each alpha.
 
-    `curve_under` returns the curve of the points under a noise model and a radius; `sample` are the points, if
-    they can be looked at again.
+    `curve_under` returns the curve of the points under a noise model and a radius; `sample` are the points,
+    if they can be looked at again.
     """
 
     def under(end: Noise | None, radius: float = 0.0) -> list[Found]:

@@ -57,7 +57,7 @@ class SplitConformal(Corrected):
 
 
 def _exact(found: Finding, sample: Sample, problem: Problem) -> Finding:
-    """Return the smallest score of a given label with which the target is reached, in place of a grid point."""
+    """Return the smallest score of a given label at which the target is reached, in place of a grid point."""
     if not math.isfinite(found.threshold):
         return found
     weights = sample.parts

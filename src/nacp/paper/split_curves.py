@@ -118,8 +118,8 @@ def _undecided(curve: Curve, target: float, rule: Rule) -> Bools:
     else:
         highest = (own * hits + pair * np.append(0, pairs[:-1])) / curve.n
         possible = (highest >= bar - ROUNDING / 2) & (number <= reached.min(initial=len(number)))
-    between: Bools = np.diff(curve.cells, prepend=-1) > 1
-    return between & possible
+    between = np.diff(curve.cells, prepend=-1) > 1
+    return np.asarray(between & possible)
 
 
 def _between(low: int, high: int) -> Ints:

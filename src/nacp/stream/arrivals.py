@@ -218,9 +218,12 @@ def seen_by(start: Calibration, k: Any, score: Any, alpha: Any) -> Calibration:
         if given is not None and given != own:
             raise InputError(name, f"must be {own!r}, as in the calibration at the start", found=repr(given))
     return replace(
-        start, alpha=start.alpha if alpha is None else check_fraction("alpha", alpha), noise=None,
-        guarantee=Uncorrected(), tally=None,
-    )  # fmt: skip
+        start,
+        alpha=start.alpha if alpha is None else check_fraction("alpha", alpha),
+        noise=None,
+        guarantee=Uncorrected(),
+        tally=None,
+    )
 
 
 def seen_without(k: Any, score: Any, alpha: Any, start: Any, given: dict[str, Any]) -> Calibration:
@@ -236,12 +239,20 @@ def seen_without(k: Any, score: Any, alpha: Any, start: Any, given: dict[str, An
         within = f"{low + found.offset:g} to {high + found.offset:g}"
         raise InputError("start", f"must be a score, from {within}", found=repr(start))
     return Calibration(
-        alpha=0.1 if alpha is None else check_fraction("alpha", alpha), n=1, k=number_of_classes, score=found,
-        noise=None, guarantee=Uncorrected(), crossing="last", correction=0.0, native_threshold=native,
-        estimate=0.0, classes=check_classes(given["classes"], number_of_classes),
+        alpha=0.1 if alpha is None else check_fraction("alpha", alpha),
+        n=1,
+        k=number_of_classes,
+        score=found,
+        noise=None,
+        guarantee=Uncorrected(),
+        crossing="last",
+        correction=0.0,
+        native_threshold=native,
+        estimate=0.0,
+        classes=check_classes(given["classes"], number_of_classes),
         normalize=check_flag("normalize", given["normalize"] or False),
         from_logits=check_flag("from_logits", given["from_logits"] or False),
-    )  # fmt: skip
+    )
 
 
 def spread_around(calibration: Calibration, alpha: float) -> float | None:

@@ -178,9 +178,10 @@ class Calibrator:
                 raise InputError("labels", f"must have {labels_of_each} for each point, as before")
             if known is not None and batch.widths.given != known.widths.given:
                 raise InputError(
-                    "probs", f"must be {known.widths.given}, as the points before were",
+                    "probs",
+                    f"must be {known.widths.given}, as the points before were",
                     found=batch.widths.given,
-                )  # fmt: skip
+                )
             self._counts = self._sum(known, batch)
 
     def _counts_of(self, probs: ArrayLike, labels: ArrayLike) -> Counts | None:
@@ -213,9 +214,13 @@ class Calibrator:
     @property
     def _options(self) -> dict[str, Any]:
         return {
-            "probabilities": self.score.takes_probabilities, "normalize": self.normalize,
-            "from_logits": self.from_logits, "k": self.k, "classes": self.classes, "least": 0,
-        }  # fmt: skip
+            "probabilities": self.score.takes_probabilities,
+            "normalize": self.normalize,
+            "from_logits": self.from_logits,
+            "k": self.k,
+            "classes": self.classes,
+            "least": 0,
+        }
 
     def _kinds(self, several: bool) -> Kinds:
         if several not in self._known:
@@ -270,7 +275,7 @@ class Calibrator:
             raise InputError(
                 "probs", "has not come: there is no point to calibrate with", remedy="call update first"
             )
-        chosen = chosen_guarantee(guarantee, delta, self.noise, again=False)
+        chosen = chosen_guarantee(guarantee, delta, self.noise, again=False, several=counts.several)
         chosen.check_applies(self.noise, crossing)
         chosen.check_several(several=counts.several)
         alphas = check_alphas(alpha)
@@ -278,10 +283,18 @@ class Calibrator:
         kinds = self._kinds(counts.several)
         tallies = {model: counts.tallies[served] for model, served in kinds.served.items()}
         found = calibrations(
-            Counted(tallies, kinds.weights, self.score), chosen, self.noise, alphas, crossing,
-            classes=self.classes, normalize=self.normalize, noise_basis=self._basis, widths=counts.widths,
-            from_logits=self.from_logits, several=counts.given if counts.several else None,
-        )  # fmt: skip
+            Counted(tallies, kinds.weights, self.score),
+            chosen,
+            self.noise,
+            alphas,
+            crossing,
+            classes=self.classes,
+            normalize=self.normalize,
+            noise_basis=self._basis,
+            widths=counts.widths,
+            from_logits=self.from_logits,
+            several=counts.given if counts.several else None,
+        )
         warn_of_obstacles(found)
         return found[0] if np.ndim(alpha) == 0 else found
 

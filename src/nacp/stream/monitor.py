@@ -230,11 +230,15 @@ class Monitor:
             The file; replaced if it exists.
         """
         told = {
-            "format": _FORMAT, "version": _VERSION, "calibration": document_of(self.calibration),
+            "format": _FORMAT,
+            "version": _VERSION,
+            "calibration": document_of(self.calibration),
             "labelling": self._labelling.to_dict(),
-            "false_alarm": self.false_alarm, "target": self.target, "checked": self.checked,
+            "false_alarm": self.false_alarm,
+            "target": self.target,
+            "checked": self.checked,
             "state": self._alarm.to_dict(),
-        }  # fmt: skip
+        }
         write_document(path, told)
 
     @classmethod
@@ -250,14 +254,9 @@ class Monitor:
         """
         document = read_document(path, "monitor file", (_FORMAT,), _VERSION)
         with reading(path):
-            monitor = cls(calibration_of(document["calibration"], score))
-            calibration, (alarm, target) = (
-                monitor.calibration,
-                (document[name] for name in ("false_alarm", "target")),
-            )
-            monitor._prepare(
-                calibration, Labelling.from_dict(document["labelling"], calibration.k), alarm, target
-            )
+            calibration = calibration_of(document["calibration"], score)
+            monitor, labelling = cls(calibration), Labelling.from_dict(document["labelling"], calibration.k)
+            monitor._prepare(calibration, labelling, document["false_alarm"], document["target"])
             monitor.checked = check_count("checked", document["checked"])
             monitor._alarm.restore(document["state"])
         return monitor
@@ -286,9 +285,18 @@ class Monitor:
 
 
 _FOUND = (
-    "n", "checked", "alarm", "raised_at", "since", "wealth", "p_value", "coverage", "coverage_since",
-    "target", "false_alarm",
-)  # fmt: skip
+    "n",
+    "checked",
+    "alarm",
+    "raised_at",
+    "since",
+    "wealth",
+    "p_value",
+    "coverage",
+    "coverage_since",
+    "target",
+    "false_alarm",
+)
 
 
 def _cut(total: float, number: int) -> float | None:

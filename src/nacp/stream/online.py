@@ -341,10 +341,17 @@ class OnlineCalibrator:
             The file; replaced if it exists.
         """
         told = {
-            "format": _FORMAT, "version": _VERSION, "seen_as": document_of(self._seen_as),
-            "labelling": self._labelling.to_dict(), "rate": self.rate, "decay": self.decay,
-            "native_threshold": self._q, "n": self.n, "checked": self.checked, "total": self._total,
-        }  # fmt: skip
+            "format": _FORMAT,
+            "version": _VERSION,
+            "seen_as": document_of(self._seen_as),
+            "labelling": self._labelling.to_dict(),
+            "rate": self.rate,
+            "decay": self.decay,
+            "native_threshold": self._q,
+            "n": self.n,
+            "checked": self.checked,
+            "total": self._total,
+        }
         write_document(path, told)
 
     @classmethod

@@ -10,8 +10,8 @@ from numpy.typing import ArrayLike
 
 from nacp._types import Array
 from nacp.calibration import Calibration
-from nacp.groups.class_coverage import ClassCoverage
 from nacp.errors import InputError
+from nacp.groups.class_coverage import ClassCoverage
 from nacp.groups.result import GroupedCalibration
 from nacp.metrics import evaluate
 from nacp.points import plain_array
