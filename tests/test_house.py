@@ -1,7 +1,4 @@
-"""The house keeps its shape: imports point one way, rows are read seldom, a calibration is a value.
-
-And what was found wrong in the old one stays repaired.
-"""
+"""Imports point one way, a calibration is a value, tallies add up, and repaired faults stay repaired."""
 
 import ast
 import copy
@@ -17,47 +14,38 @@ import numpy as np
 import pytest
 
 import nacp
-from nacp.coverage import Coverage, Sample
+from nacp.coverage.grid import GRID, cells_of
+from nacp.coverage.sample import Sample
+from nacp.coverage.tally import Tally, Weights
 from nacp.guarantees import GUARANTEES, Corrected
 from nacp.paper import twins
 from nacp.paper.methods import Method
 from nacp.paper.splits import run_splits
-from nacp.points import open_points, watching
+from nacp.points import arrays, open_points, watching
 from nacp.stats.bounds import expected_excess
-from nacp.tuning import tuned
 
 SOURCE = Path(nacp.__file__).parent
 FILES = sorted(SOURCE.rglob("*.py"))
 
 # Imports
 
-# From the roof, where nacp itself is, to the cellar: a module imports from its own floor and from below.
-FLOORS = [
+# From the top layer to the lowest: a module imports from its own layer and from those below.
+LAYERS = [
     {"nacp", "__init__", "__main__", "cli", "paper", "show"},
-    {"advice", "estimation"},
+    {"advice", "estimation", "stream"},
     {
-        "arrivals",
+        "audit",
         "calibrate",
         "calibration",
-        "calibrator",
-        "checked",
-        "clustering",
         "contradicted",
-        "grouped",
-        "grouping",
+        "groups",
         "marginal",
         "files",
-        "lazy",
         "sets",
-        "class_coverage",
         "metrics",
-        "monitor",
-        "online",
         "predictor",
         "verdict",
         "sklearn",
-        "statefiles",
-        "states",
         "datasets",
         "labels",
         "versions",
@@ -67,22 +55,22 @@ FLOORS = [
     {"scores", "noise"},
     {"points"},
     {"engine"},
-    {"stats", "errors", "checks", "tuning", "wrapping", "_types"},
+    {"coverage.grid", "stats", "errors", "checks", "wrapping", "_types"},
 ]
 # What is imported upwards: inside a function, for a method that is a shortcut.
 UPWARDS = {
     ("calibration", "nacp.advice.diagnosis"), ("calibration", "nacp.show.html"), ("advice", "nacp.show.html"),
-    ("monitor", "nacp.show.html"), ("online", "nacp.show.html"),
-    ("metrics", "nacp.show.html"), ("class_coverage", "nacp.show.html"), ("sets", "nacp.show.html"),
-    ("estimation", "nacp.show.html"), ("grouped", "nacp.advice.diagnosis"), ("grouped", "nacp.show.html"),
-    ("grouped", "nacp.advice.group_diagnosis"),
+    ("stream", "nacp.show.html"), ("metrics", "nacp.show.html"), ("sets", "nacp.show.html"),
+    ("estimation", "nacp.show.html"), ("groups", "nacp.advice.diagnosis"), ("groups", "nacp.show.html"),
+    ("groups", "nacp.advice.group_diagnosis"), ("guarantees", "nacp.audit.strata"),
 }  # fmt: skip
 
 
-def floor_of(module):
-    room = module.removeprefix("nacp.").split(".")[0]
-    (floor,) = [i for i, rooms in enumerate(FLOORS) if room in rooms]
-    return floor
+def layer_of(module):
+    module = module.removeprefix("nacp.")
+    name = module if module == "coverage.grid" else module.split(".")[0]
+    (layer,) = [i for i, names in enumerate(LAYERS) if name in names]
+    return layer
 
 
 def imported(code):
@@ -102,15 +90,17 @@ def imported(code):
             names = [node.module]
             if node.module == "nacp":  # from nacp import engine
                 names = [f"nacp.{a.name}" if (SOURCE / a.name).is_dir() else "nacp" for a in node.names]
+            elif node.module == "nacp.coverage":  # from nacp.coverage import grid
+                names = [f"nacp.coverage.{a.name}" for a in node.names]
         yield from ((name, node in inner) for name in names if name.split(".")[0] == "nacp")
 
 
 def wrong_imports(room, code):
-    """Return what a file in a room imports from a floor above, other than what may be."""
+    """Return what a file in a folder imports from a layer above, other than what may be."""
     return {
         module
         for module, inside in imported(code)
-        if floor_of(module) < floor_of(room) and not (inside and (room, module) in UPWARDS)
+        if layer_of(module) < layer_of(room) and not (inside and (room, module) in UPWARDS)
     }
 
 
@@ -119,7 +109,7 @@ def room_of(path):
 
 
 @pytest.mark.parametrize("path", FILES, ids=lambda path: str(path.relative_to(SOURCE)))
-def test_imports_point_downwards(path):
+def test_imports_point_one_way(path):
     assert not wrong_imports(room_of(path), path.read_text(encoding="utf-8"))
 
 
@@ -132,7 +122,8 @@ def test_no_more_is_imported_upwards_than_has_to_be():
     ("room", "code", "wrong"),
     [
         ("engine", "import numpy\nfrom nacp.errors import InputError", set()),
-        ("engine", "from nacp.coverage import Sample", {"nacp.coverage"}),
+        ("engine", "from nacp.coverage.sample import Sample", {"nacp.coverage.sample"}),
+        ("engine", "from nacp.coverage import grid", set()),
         ("engine", "def f():\n    import nacp.noise.matrix", {"nacp.noise.matrix"}),
         ("points", "from nacp import engine, calibrate", {"nacp"}),
         (
@@ -148,13 +139,6 @@ def test_no_more_is_imported_upwards_than_has_to_be():
 def test_an_import_that_points_upwards_is_seen(room, code, wrong):
     assert wrong_imports(room, code) == wrong
 
-
-@pytest.mark.parametrize("path", FILES, ids=lambda path: str(path.relative_to(SOURCE)))
-def test_no_file_is_longer_than_400_lines(path):
-    assert len(path.read_text(encoding="utf-8").splitlines()) <= 400
-
-
-# Reads
 
 N, K = 6000, 50
 MATRIX = nacp.MatrixNoise(0.8 * np.eye(K) + 0.2 * np.random.default_rng(0).dirichlet(np.full(K, 0.3), K))
@@ -176,53 +160,6 @@ def rows_read(call, *args, **options):
         warnings.simplefilter("ignore", nacp.NoValidThresholdWarning)
         call(*args, **options)
     return sum(seen)
-
-
-def test_compare_checks_once_and_reads_at_most_five_times_for_each_score(points):
-    probs, _, noisy = points
-    assert rows_read(nacp.compare, probs, noisy, noise=0.2) <= (1 + 3 * 5) * N
-
-
-@pytest.mark.parametrize("given", [{}, {"noise": 0.2}], ids=["no model", "a model"])
-def test_with_checked_labels_compare_reads_at_most_eight_times_for_each_score(points, given):
-    probs, labels, noisy = points
-    clean = (np.arange(0, N, 10), labels[::10])
-    assert rows_read(nacp.compare, probs, noisy, clean=clean, **given) <= (1 + 3 * 8) * N
-
-
-@pytest.mark.parametrize("noise", [0.2, INTERVAL, MATRIX], ids=["uniform", "interval", "matrix"])
-def test_a_report_reads_at_most_twenty_times(points, noise):
-    n = N // 3
-    probs, _, noisy = (part[:n] for part in points)
-    test_probs, test_labels, _ = (part[-n:] for part in points)
-    for test in ({}, {"test_probs": test_probs}, {"test_probs": test_probs, "test_labels": test_labels}):
-        assert rows_read(nacp.make_report, probs, noisy, noise=noise, **test) <= 20 * n
-
-
-@pytest.mark.parametrize(
-    "given", [{}, {"noise": 0.2}, {"noise": INTERVAL}], ids=["no model", "a model", "doubt"]
-)
-def test_a_report_with_checked_labels_reads_at_most_twenty_times(points, given):
-    n = N // 3
-    probs, labels, noisy = (part[:n] for part in points)
-    test_probs, test_labels, _ = (part[-n:] for part in points)
-    clean = (np.arange(0, n, 10), labels[::10])
-    for test in ({}, {"test_probs": test_probs, "test_labels": test_labels}):
-        assert rows_read(nacp.make_report, probs, noisy, clean=clean, **given, **test) <= 20 * n
-
-
-@pytest.mark.parametrize("guarantee", ["pac", "expected", "none"])
-@pytest.mark.parametrize("score", ["hps", "aps"])
-@pytest.mark.parametrize("noise", [0.2, INTERVAL, MATRIX], ids=["uniform", "interval", "matrix"])
-def test_several_alphas_are_read_for_as_one_is_but_for_one_read(points, noise, score, guarantee):
-    if guarantee == "none" and noise is INTERVAL:
-        pytest.skip("needs the rate exactly")
-    probs, _, noisy = points
-    options = {"noise": noise, "score": score, "guarantee": guarantee}
-    one = rows_read(nacp.calibrate, probs, noisy, alpha=0.1, **options)
-    several = rows_read(nacp.calibrate, probs, noisy, alpha=[0.05, 0.1, 0.15, 0.2, 0.3], **options)
-    assert N <= one <= 6 * N
-    assert several <= one + N
 
 
 # A calibration is a value
@@ -319,19 +256,18 @@ def test_a_rate_is_refused_where_its_matrix_is(points):
 @pytest.mark.parametrize("score", [nacp.HPS(), nacp.APS()], ids=repr)
 def test_the_tallies_of_two_halves_add_up_to_that_of_all(points, noise, score):
     probs, _, noisy = points
-    inverse = noise.inverse(K)
+    weights = Weights(noise.inverse(K))
 
     def tally(some):
         rows, labels, _ = open_points(probs[some], noisy[some])
-        sample = Sample(rows, labels, score)
-        return sample.ask(Coverage(sample, inverse, points=N).tally())
+        return Tally.of(Sample.of(rows, labels, score), weights, squares=True)
 
     first, second, every = tally(slice(0, N, 2)), tally(slice(1, N, 2)), tally(slice(None))
     assert first + second == second + first == every
-    for name in ("cells", "hits", "pairs", "own", "gains", "losses"):
-        assert np.array_equal(getattr(first + second, name), getattr(every, name))
+    assert every - second == first
     assert (every.pairs.sum(), every.hits.sum()) == (N * K, N)
-    with tuned(block_entries=7 * K):
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(arrays, "block_entries", lambda in_place: 7 * K)
         assert tally(slice(None)) == every
 
 
@@ -371,7 +307,8 @@ def test_sensitivity_of_a_loaded_calibration_needs_the_points_only(points, tmp_p
 
 
 def exchange(scores, labels, rate, alpha):
-    """Return the threshold and the gap of "expected" by its definition: THEORY.md, E3, and E1 beside it."""
+    """Return the threshold and the gap of "expected" by its definition: E3 at points of the grid, and E1."""
+    scores = GRID[cells_of(scores)]
     n, k = scores.shape
     weights = np.linalg.inv(nacp.UniformNoise(rate).matrix(k).dense())
     negative = np.minimum(weights, 0)

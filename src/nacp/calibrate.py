@@ -295,7 +295,7 @@ def calibrate(
     if isinstance(noise, Unsaid):
         raise noise_is_missing()
     lazy = is_lazy(probs)
-    several = np.ndim(labels) == 2 if lazy else False
+    several = lazy and np.ndim(labels) == 2  # type: ignore[arg-type]  # None is refused later
     chosen = chosen_guarantee(guarantee, delta, as_noise(noise), again=not lazy, several=several)
     chosen.check_applies(as_noise(noise), crossing)
     if unlabelled is not None and not chosen.takes_unlabelled:

@@ -173,7 +173,7 @@ class Chunk:
 def count_lazy(
     rows: LazyRows, labels: Any, noise: Noise | None, score: Score, classes: Any, squares: bool
 ) -> tuple[Counted, Widths, int | None]:
-    """Count a dask array chunk by chunk; return also its widths, and how many labels if points have several."""
+    """Count a dask array; return also its widths, and how many labels there are if points have several."""
     given = labels if is_lazy(labels) else check_given(labels, rows.n, rows.k, classes)
     names = classes if is_lazy(labels) else None
     found = rows.map(partial(_chunk, noise, score, names, squares), given, join=_sum)

@@ -366,7 +366,7 @@ STRUCTURED = {
 def test_ten_thousand_classes_need_no_dense_matrix(noise, score):
     n, even = 50, np.full(MANY, 1 / MANY)
     rng = np.random.default_rng(7)
-    probs = rng.dirichlet(np.full(MANY, 0.01), size=n).astype(np.float32)
+    probs = rng.dirichlet(np.full(MANY, 0.1), size=n).astype(np.float32)
     clean = probs.argmax(axis=1)
     tracemalloc.start()
     try:
@@ -488,7 +488,8 @@ def test_thresholds_are_those_of_the_dense_matrix(kind, guarantee, solved, monke
     )
     if guarantee == "none":
         assert found.threshold == same.threshold
-        assert found.estimate == pytest.approx(same.estimate, abs=1e-12)
+        # The weights are whole multiples of a unit, and their bounds, which it comes from, differ.
+        assert found.estimate == pytest.approx(same.estimate, abs=1e-10)
     elif guarantee == "expected":  # a range that is no less than it is costs a little
         assert same.threshold <= found.threshold < same.threshold + 0.02
     else:  # or bets are other bets

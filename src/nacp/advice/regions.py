@@ -78,7 +78,7 @@ def exact_shares(
         whole = np.stack([((block.cells <= cell) * each).sum(axis=1) for cell in cells], axis=1)
         there = sample.label_cells[where][:, :, None] <= cells
         shares = whole * scale + ((weights.own[labels] * parts)[:, :, None] * there).sum(axis=1)
-        blur = oscillation(block, cells, weights.inverse) if doubtful else np.zeros(shares.shape)
+        blur = oscillation(block.cells, cells, weights.inverse) if doubtful else np.zeros(shares.shape)
         return shares, blur
 
     shares, doubts = zip(*sample.rows.map(found, rows), strict=True)
@@ -117,7 +117,7 @@ def _could_win(shares: Floats, high: float, level: float) -> bool:
 
 def bet(gains: Floats, level: float, width: float, most: float) -> bool:
     """Bet that the mean of some numbers is above 0, in units of a width; return whether the bet was won."""
-    bets = Bets(1, len(gains), level, 0.0, width, most)
+    bets = Bets(1, len(gains), level, 0.0, width, most, engine.bet)
     bets.play(gains[:, None], np.zeros(1, dtype=np.int64))
     return bets.failed < 0
 
@@ -134,8 +134,8 @@ def fall(sample: Sample, noise: Noise | None, learn: Ints, test: Ints, doubtful:
     ends = np.array([-1, *cells, INFINITE])[[start, end]]
     shares, doubts = exact_shares(sample, few.weights, ends, test, doubtful=doubtful)
     low, high = few.weights.inverse.subset_range()
-    known = np.array([-np.inf, *few.spec.thresholds])[ends + 1] + sample.score.offset
-    words = f"with a score {_between(*(end if math.isfinite(end) else None for end in known.tolist()))}"
+    known = [few.spec.thresholds[end] + sample.score.offset if end >= 0 else -math.inf for end in ends]
+    words = f"with a score {_between(*(float(q) if math.isfinite(q) else None for q in known))}"
     return Region(words, shares[:, 1] - shares[:, 0], doubts.sum(axis=1), low, high, 2 * (high - low))
 
 

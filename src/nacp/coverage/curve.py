@@ -186,20 +186,23 @@ class Curve:
     def crossing(self, target: float, rule: Rule) -> int:
         """Return the threshold where the estimate reaches a target, as a place in the grid.
 
-        "first": the smallest at which it does. "last": the smallest from which on it does. The last place of
-        the grid, infinity, if there is none.
+        "first": the smallest at which it does. "last": the smallest from which on it does. -1 if empty sets
+        will do, and the last place of the grid, infinity, if there is none.
         """
         if target > 1 + ROUNDING:
             return INFINITE
-        rounding = (
-            ROUNDING if self.weights.constant is not None else ROUNDING + self.weights.unit * self.k / 2
-        )
-        reached = self.clean >= target - rounding
-        places = np.flatnonzero(reached if rule == "first" else ~reached)
-        place = int(places[0]) if rule == "first" and len(places) else len(reached)
-        if rule == "last":
-            place = int(places[-1]) + 1 if len(places) else 0
-        return int(self.cells[place]) if place < len(self.cells) else INFINITE
+        rounding = ROUNDING
+        if self.weights.constant is None:
+            rounding += self.weights.unit * self.k / 2
+        # Below the first cell all sets are empty, and the estimate is 0.
+        reached = np.append(0.0, self.clean) >= target - rounding
+        if rule == "first":
+            place = int(reached.argmax()) if reached.any() else len(reached)
+        else:
+            failed = np.flatnonzero(~reached)
+            place = int(failed[-1]) + 1 if len(failed) else 0
+        cells = np.concatenate([[-1], self.cells, [INFINITE]])
+        return int(cells[place])
 
     def moments(self, cells: Ints) -> tuple[Floats, Floats, int]:
         """Return the mean share of all classes in a set, that of its square or more, and of how many points.

@@ -106,7 +106,7 @@ class Sample:
         return [np.concatenate(each) for each in zip(*parts, strict=True)]
 
     def deviations(self, curve: "Curve", cells: Ints) -> Floats:
-        """Return the standard deviation of a point's share at thresholds; the order of the rows is irrelevant."""
+        """Return the standard deviation of a point's share at thresholds, the same in any order."""
         cells, places = np.unique(cells, return_inverse=True)
 
         def moments(values: Array, where: slice | Ints) -> Ints:

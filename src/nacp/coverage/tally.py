@@ -177,10 +177,20 @@ class Tally:
         if sums.min(initial=0) < 0 or by_label.min() < 0 or n < 0:
             raise InputError("tally", "cannot be subtracted: its points were not counted here")
         some = np.flatnonzero(sums.sum(axis=0))
+        pairs, gains, losses = _kinds(sums[1:, some])
         return Tally(
-            n, self.k, by_label, some, *sums[:, some], squares=squares, unit=self.unit,
-            part=self.part,
-        )  # fmt: skip
+            n,
+            self.k,
+            by_label,
+            some,
+            sums[0, some],
+            pairs,
+            gains,
+            losses,
+            squares,
+            self.unit,
+            self.part,
+        )
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Tally) and all(

@@ -17,7 +17,7 @@ class Spec:
     ----------
     kernel : {"hps", "entries", "pointwise", "ranked", "function"}
         "hps": the native score of an entry p is -p, which stands for 1 - p. "entries": the entry is the
-        score. "pointwise": the formula is in terms of ``p`` alone. "ranked": the formula is in terms of where the
+        score. "pointwise": the formula is in terms of ``p`` alone. "ranked": it is in terms of where the
         label stands in its row, and the score rises (or stays) from the most to the least probable label.
         "function": a function from rows to their scores.
     formula : Expression or callable, optional
