@@ -23,7 +23,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 import nacp
-from nacp.contradicted import against
+from nacp.coverage.contradiction import against
 from nacp.coverage import Sample
 from nacp.engine import engine_name
 from nacp.guarantees import coverage_under

@@ -14,8 +14,7 @@ from typer.testing import CliRunner
 
 import nacp
 from nacp.cli import app
-from nacp.contradicted import _where
-from nacp.coverage.contradiction import LEVEL, Contradiction, _tails, contradiction
+from nacp.coverage.contradiction import LEVEL, Contradiction, _tails, _where, contradiction
 from nacp.coverage.curve import Curve
 from nacp.coverage.sample import Sample
 from nacp.paper import twins

@@ -37,7 +37,6 @@ LAYERS = [
         "audit",
         "calibrate",
         "calibration",
-        "contradicted",
         "groups",
         "marginal",
         "files",

@@ -14,7 +14,7 @@ from nacp.audit.choice import choose_audit
 from nacp.audit.plan import AuditPlan, AuditWarning
 from nacp.calibrate import NoValidThresholdWarning, calibrate, coverage_curve
 from nacp.calibration import Calibration
-from nacp.contradicted import NoiseModelWarning
+from nacp.coverage.contradiction import NoiseModelWarning
 from nacp.coverage.curve import CoverageCurve
 from nacp.coverage.tally import Tally
 from nacp.errors import InputError

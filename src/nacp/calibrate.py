@@ -14,7 +14,7 @@ from nacp.calibration import Calibration
 from nacp.checks import check_alphas, check_choice, check_count, check_flag
 from nacp.coverage.curve import RULES, Rule
 from nacp.coverage.sample import Sample
-from nacp.coverage.tally import moments_of
+from nacp.coverage.tally import Tally
 from nacp.errors import InputError
 from nacp.groups.calibration import SMALL, calibrate_groups
 from nacp.groups.grouping import open_grouping
@@ -43,7 +43,8 @@ from nacp.points import (
     open_rows,
     warn_of_repeats,
 )
-from nacp.points.lazy import in_memory, is_lazy, open_lazy
+from nacp.points.arrays import is_lazy
+from nacp.points.lazy import in_memory, open_lazy
 from nacp.scores import Score, as_score
 from nacp.scores import ScoreLike as ScoreLike
 
@@ -283,8 +284,9 @@ def calibrate(
             said, "has no effect without groups", remedy="pass groups= or by=",
             spoken="give --groups or --by class",
         )  # fmt: skip
-    check_aligned(groups, probs)
-    check_aligned(groups, labels, "labels")
+    if groups is not None:
+        check_aligned(groups, probs)
+        check_aligned(groups, labels, "labels")
     if clean is not None:
         return calibrate_checked(  # type: ignore[no-any-return]
             probs, labels, clean, audit, noise, alpha, score, guarantee, delta, crossing, unlabelled, seed,
@@ -317,7 +319,8 @@ def calibrate(
     parts = None
     if isinstance(model, AnnotatorNoise) and numbers.ndim == 2:
         numbers, parts = model.spread(numbers)
-    grouping = open_grouping(groups, by, rows.n, rows.k, names)
+    grouped = groups is not None or by is not None
+    grouping = open_grouping(groups, by, rows.n, rows.k, names) if grouped else None
     sample = Sample.of(rows, numbers, score, parts)
     warn_of_repeats(rows)
     known = known | {"classes": names} | seen(sample)
@@ -329,7 +332,7 @@ def calibrate(
     more = None
     if unlabelled is not None:
         extra = open_rows(unlabelled, **options, k=rows.k, name="unlabelled")
-        more = *moments_of(extra, score.spec), extra.n
+        more = Tally.of_rows(extra, score.spec)
     counted = Counted.of(sample, model, squares=chosen.needs_squares, more=more)
     found = calibrations(counted, chosen, model, alphas, crossing, sample, seed, **known)
     warn_of_obstacles(found)

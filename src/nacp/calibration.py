@@ -20,7 +20,8 @@ from nacp.errors import InputError
 from nacp.guarantees import Guarantee
 from nacp.noise import Noise, NoiseBasis
 from nacp.points import Rows, Widths, open_rows
-from nacp.points.lazy import is_lazy, open_lazy
+from nacp.points.arrays import is_lazy
+from nacp.points.lazy import open_lazy
 from nacp.points.tensors import as_given, empty_mask
 from nacp.scores import Score
 from nacp.sets import PredictionSets, gathered

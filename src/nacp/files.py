@@ -189,7 +189,6 @@ def calibration_of(document: dict[str, Any], score: Any, least: int = 1) -> Cali
         noise_basis=stored_basis(document.get("noise_basis")),
         widths=stored_widths(document.get("widths")),
         several=None if several is None else check_count("several", several, least),
-
         alphas=check_count("alphas", document.get("alphas", 1), 1),
         random_state=check_count("random_state", document.get("random_state", 0)),
         classes=check_classes(document["classes"], k),

@@ -14,7 +14,7 @@ from numpy.typing import ArrayLike
 from nacp import engine
 from nacp._types import Array, Floats, Ints
 from nacp.calibration import Calibration
-from nacp.contradicted import against, warn_of
+from nacp.coverage.contradiction import against, warn_of
 from nacp.coverage.curve import CoverageCurve, Curve, Rule, inverse_of
 from nacp.coverage.sample import Sample
 from nacp.coverage.tally import Tally, Weights
@@ -23,7 +23,8 @@ from nacp.errors import InputError, warn
 from nacp.guarantees import Finding, Guarantee, find
 from nacp.noise import AnnotatorNoise, Noise, NoiseLike, noise_for
 from nacp.points import Rows, Widths, check_given, open_points
-from nacp.points.lazy import LazyRows, is_lazy
+from nacp.points.arrays import is_lazy
+from nacp.points.lazy import LazyRows
 from nacp.scores import Score, ScoreLike, as_score
 
 

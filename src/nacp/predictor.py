@@ -9,7 +9,7 @@ from numpy.typing import ArrayLike
 
 from nacp import engine
 from nacp.errors import InputError
-from nacp.points.lazy import is_lazy
+from nacp.points.arrays import is_lazy
 from nacp.points.wrong import SUM_TOLERANCE
 from nacp.sets import PredictionSets
 

@@ -364,7 +364,7 @@ STRUCTURED = {
 @pytest.mark.parametrize("noise", STRUCTURED.values(), ids=STRUCTURED)
 @pytest.mark.parametrize("score", ["hps", "raps"])
 def test_ten_thousand_classes_need_no_dense_matrix(noise, score):
-    n, even = 50, np.full(MANY, 1 / MANY)
+    n, even = 200, np.full(MANY, 1 / MANY)
     rng = np.random.default_rng(7)
     probs = rng.dirichlet(np.full(MANY, 0.1), size=n).astype(np.float32)
     clean = probs.argmax(axis=1)

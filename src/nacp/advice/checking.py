@@ -21,7 +21,7 @@ from nacp.audit.strata import CHOSEN_CUT, CheckedSample
 from nacp.calibrate import ScoreLike
 from nacp.coverage.sample import Sample
 from nacp.errors import InputError
-from nacp.guarantees import PAC, Expected, Guarantee
+from nacp.guarantees import Guarantee, as_guarantee
 from nacp.noise import NoiseLike, Unsaid
 from nacp.points import Rows, open_points
 from nacp.scores import as_score
@@ -65,10 +65,10 @@ def costs_of_checking(
     m: int, n: int, alpha: float, delta: float, excess: float, informed: Informed | None
 ) -> list[CheckedCost]:
     """Return what m checked labels of n cost: alone, with the noisy ones, and chosen."""
-    pac, base = PAC(delta), binomial_excess(m, alpha, delta)
+    pac, base = as_guarantee("pac", delta), binomial_excess(m, alpha, delta)
     alone = binomial_needed(excess, alpha, delta)
     rows = [
-        CheckedCost(Expected(), ALONE, *_split(m, alpha, excess)),
+        CheckedCost(as_guarantee("expected"), ALONE, *_split(m, alpha, excess)),
         CheckedCost(pac, ALONE, base, alone),
     ]
     if informed is None:
@@ -145,9 +145,10 @@ def check_pilot(rows: Rows, k: int) -> None:
     """Refuse a pilot sample that is too small, or of other classes."""
     if rows.k != k or rows.n < _PILOT:
         raise InputError(
-            "probs", f"as a pilot sample needs {_PILOT} rows or more and k = {k:,} columns",
+            "probs",
+            f"as a pilot sample needs {_PILOT} rows or more and k = {k:,} columns",
             found=f"{rows.n:,} and {rows.k:,}",
-        )  # fmt: skip
+        )
 
 
 def informed_by_pilot(

@@ -130,7 +130,7 @@ def _parts(n: int, rows: Ints, seed: int) -> tuple[Ints, Ints, Ints]:
 
 
 def _threshold(sample: Sample, cal: Calibration, noise: Noise, learn: Ints) -> int:
-    """Return about the threshold of a calibration, as a place in the grid, as found on a few of the points."""
+    """Return the approximate threshold of a calibration, by a few of the points, as a place in the grid."""
     if not len(learn):
         return INFINITE
     few = sample.some(learn)

@@ -208,9 +208,16 @@ def compared(comparing: Comparing, guarantee: Guarantee, labels: str) -> Compari
         return replace(row, reason=reason)
     counted = comparing.counted if noise is comparing.noise else without_noise(comparing.counted)
     (cal,) = calibrations(
-        counted, guarantee, noise, [alpha], comparing.crossing, comparing.sample, comparing.seed,
-        noise_basis=comparing.basis if noise is not None else None, **comparing.known,
-    )  # fmt: skip
+        counted,
+        guarantee,
+        noise,
+        [alpha],
+        comparing.crossing,
+        comparing.sample,
+        comparing.seed,
+        noise_basis=comparing.basis if noise is not None else None,
+        **comparing.known,
+    )
     estimate: float | None = cal.estimate
     if comparing.unsaid:
         estimate = None
@@ -242,9 +249,13 @@ def compared_checked(comparing: Comparing, guarantee: Guarantee, labels: str) ->
     if labels == ALONE:
         checked = _alone(checked, comparing.seed)
     (cal,) = checked_calibrations(
-        checked, guarantee, [comparing.alpha], comparing.seed, classes=comparing.classes,
+        checked,
+        guarantee,
+        [comparing.alpha],
+        comparing.seed,
+        classes=comparing.classes,
         normalize=comparing.normalize,
-    )  # fmt: skip
+    )
     return _filled(row, cal, cal.estimate)
 
 

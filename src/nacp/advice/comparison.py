@@ -27,7 +27,7 @@ from nacp.audit.plan import Audit
 from nacp.audit.strata import CheckedSample
 from nacp.calibrate import ScoreLike, informative_noise, noise_is_missing
 from nacp.checks import check_count, check_flag, check_fraction
-from nacp.contradicted import warn_of
+from nacp.coverage.contradiction import warn_of
 from nacp.coverage.curve import Rule
 from nacp.coverage.sample import Sample
 from nacp.errors import InputError
@@ -217,8 +217,11 @@ def compare(
     for name, score in named:
         kind = score.takes_probabilities
         options = {
-            "probabilities": kind, "normalize": normalize, "from_logits": from_logits, "classes": classes,
-        }  # fmt: skip
+            "probabilities": kind,
+            "normalize": normalize,
+            "from_logits": from_logits,
+            "classes": classes,
+        }
         if kind not in opened:
             opened[kind] = open_all(probs, labels, clean, test_probs, test_labels, seed, **options)
         points = opened[kind]
@@ -230,9 +233,19 @@ def compare(
             checked = CheckedSample(sample, points.audit, guessed.matrix(sample.k))
         counted = counted_for(sample, known, plans, crossing)
         comparing = Comparing(
-            name, sample, counted, float(alpha), known, crossing, seed, points.classes, normalize, basis,
-            unsaid, checked,
-        )  # fmt: skip
+            name,
+            sample,
+            counted,
+            float(alpha),
+            known,
+            crossing,
+            seed,
+            points.classes,
+            normalize,
+            basis,
+            unsaid,
+            checked,
+        )
         found = compared_all(comparing, plans, tell)
         rows += measured(found, points.shown(sample), labelled=points.test_labels is not None)
     compared = Comparison(tuple(sorted(rows, key=lambda row: row._place)), float(alpha), sample.n, sample.k)

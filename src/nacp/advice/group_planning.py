@@ -34,9 +34,17 @@ class GroupCost(NamedTuple):
 
 
 def costs_of_groups(
-    groups: Any, by: Any, noise: Noise, k: int, alpha: float, delta: float, n: int, excess: float,
-    simultaneous: bool, deviation: float,
-) -> list[GroupCost]:  # fmt: skip
+    groups: Any,
+    by: Any,
+    noise: Noise,
+    k: int,
+    alpha: float,
+    delta: float,
+    n: int,
+    excess: float,
+    simultaneous: bool,
+    deviation: float,
+) -> list[GroupCost]:
     """Return what each group costs; `deviation` is that of a point where groups are of rows."""
     names, shares, members = _shares(groups, by, k)
     shift = 0.0
@@ -73,9 +81,10 @@ def _shares(groups: Any, by: Any, k: int) -> tuple[tuple[Any, ...], Floats, Ints
             shares = np.array(values, dtype=np.float64)
             if not (shares > 0).all() or abs(shares.sum() - 1) > 1e-6:
                 raise InputError(
-                    "groups", "holds shares of points, which must be positive and sum to 1",
+                    "groups",
+                    "holds shares of points, which must be positive and sum to 1",
                     found=f"a least one of {shares.min():g} and a sum of {shares.sum():g}",
-                )  # fmt: skip
+                )
             return tuple(groups), shares, None
     length = 0
     if groups is not None and not isinstance(groups, Mapping):

@@ -115,11 +115,14 @@ class Plan:
             title = f'The guarantee "pac" in {which}, of {self.n:,} noisy labels.'
             costs = [
                 (
-                    f"{cost.group}", f"{cost.points:,}", self._price(cost.correction), _number(cost.least),
+                    f"{cost.group}",
+                    f"{cost.points:,}",
+                    self._price(cost.correction),
+                    _number(cost.least),
                     _number(cost.n_needed),
                 )
                 for cost in some
-            ]  # fmt: skip
+            ]
             header = ("group", "its labels", "excess", "needed at least", wanted)
             tables.append((title, [header, *costs]))
         return tables
@@ -298,11 +301,15 @@ def plan(
         informed = informed_by_share(float(1 - known.matrix(k).diagonal.mean()), alpha)
     checked_rows = [
         PlanRow(
-            cost.guarantee, cost.excess, cost.needed, cost.guarantee.promise_checked(alpha), cost.reason,
+            cost.guarantee,
+            cost.excess,
+            cost.needed,
+            cost.guarantee.promise_checked(alpha),
+            cost.reason,
             cost.labels,
         )
         for cost in costs_of_checking(checked, n, alpha, delta, excess, informed)
-    ]  # fmt: skip
+    ]
     assumed = None if informed is None else informed.assumed
     costs = list[GroupCost]()
     if grouped and known is not None:
@@ -328,9 +335,7 @@ def _noisy_rows(
     ends = [
         Problem(alpha, n, end, end.inverse(k), n * end.matrix(k).push(priors)) for end in noise.doubt.ends
     ]
-    deviations = [
-        end.deviation if probs is None else _deviation(probs, labels, end, score) for end in ends
-    ]
+    deviations = [end.deviation if probs is None else _deviation(probs, labels, end, score) for end in ends]
     shift = noise.doubt.shift(noise.inverse(k))
     rows = []
     for kind in GUARANTEES.values():

@@ -63,10 +63,10 @@ def regions_of(sample: Sample, cal: Calibration, *, doubtful: bool) -> list["Reg
 def exact_shares(
     sample: Sample, weights: Weights, cells: Ints, rows: Ints, *, doubtful: bool
 ) -> tuple[Floats, Floats]:
-    """Return the shares of rows at thresholds, and how much a radius of 1 would blur them: (rows, thresholds).
+    """Return the shares of rows at thresholds, and the blur of a radius of 1: each (rows, thresholds).
 
-    All labels count where their scores are: the bounds that tallies have for unlikely labels of ranked scores
-    would bias a test.
+    Each label is counted at its exact score: the bounds that tallies use for unlikely labels of ranked
+    scores would bias the tests.
     """
     scale = weights.unit if weights.constant is None else weights.constant
 

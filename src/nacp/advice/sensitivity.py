@@ -77,10 +77,15 @@ class Sensitivity:
     @property
     def _table(self) -> list[list[str]]:
         rows = [
-            [f"{row.rate:.4g}", f"{row.threshold:.6g}", f"{row.estimate:.4f}", f"{row.coverage:.4f}",
-             f"{row.mean_size:,.4g}"]
+            [
+                f"{row.rate:.4g}",
+                f"{row.threshold:.6g}",
+                f"{row.estimate:.4f}",
+                f"{row.coverage:.4f}",
+                f"{row.mean_size:,.4g}",
+            ]
             for row in self.rows
-        ]  # fmt: skip
+        ]
         return [["stated rate", "threshold", "believed", "coverage", "mean size"], *rows]
 
     def _repr_html_(self) -> str:

@@ -32,7 +32,8 @@ from nacp.points import (
     open_rows,
     warn_of_repeats,
 )
-from nacp.points.lazy import in_memory, is_lazy, open_lazy
+from nacp.points.arrays import is_lazy
+from nacp.points.lazy import in_memory, open_lazy
 from nacp.scores import Score
 
 

@@ -91,9 +91,17 @@ def choose_command(
         known = with_other(known, noise_other, matrix.shape[-1])
     with progress_of("choosing", quiet):
         plan = nacp.choose_audit(
-            matrix, given, budget=budget, alpha=alpha, score=score, noise=known, classes=names,
-            normalize=normalize, from_logits=logits, random_state=seed,
-        )  # fmt: skip
+            matrix,
+            given,
+            budget=budget,
+            alpha=alpha,
+            score=score,
+            noise=known,
+            classes=names,
+            normalize=normalize,
+            from_logits=logits,
+            random_state=seed,
+        )
     write_whole(out, "w", lambda file: _write(file, plan, matrix, given, names, carried))
     document = plan.to_dict() | {"rows": plan.rows.tolist(), "out": str(out)}
     show(as_json, document, plan, f'Fill in the column "{_CHECKED}". Written: {out}')

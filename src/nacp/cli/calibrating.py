@@ -106,11 +106,25 @@ def calibrate_command(
         warnings.showwarning = lambda message, *_, **__: typer.echo(f"Warning: {message}.", err=True)
         try:
             found: Any = nacp.calibrate(
-                matrix, noisy, noise=known, clean=checked, audit=plan, alpha=alpha, score=score,
-                guarantee=guarantee, delta=delta, crossing=crossing, classes=names, normalize=normalize,
-                from_logits=logits, random_state=seed, groups=grouping, by=by, simultaneous=simultaneous,
+                matrix,
+                noisy,
+                noise=known,
+                clean=checked,
+                audit=plan,
+                alpha=alpha,
+                score=score,
+                guarantee=guarantee,
+                delta=delta,
+                crossing=crossing,
+                classes=names,
+                normalize=normalize,
+                from_logits=logits,
+                random_state=seed,
+                groups=grouping,
+                by=by,
+                simultaneous=simultaneous,
                 small=small,
-            )  # fmt: skip
+            )
         except InputError as error:
             # The true labels are in the audit's file.
             raise error.about(audit) if audit is not None and error.argument == "clean" else error from None

@@ -72,9 +72,15 @@ def diagnose_command(
         say("diagnosing")
         known: Any = cal
         found = nacp.diagnose(
-            known, matrix, noisy, clean=checked, audit_probs=audited, audit_labels=true, level=level,
+            known,
+            matrix,
+            noisy,
+            clean=checked,
+            audit_probs=audited,
+            audit_labels=true,
+            level=level,
             groups=grouping,
-        )  # fmt: skip
+        )
     if isinstance(found, GroupedDiagnosis):
         groups_found = [{"group": name, **_described(each)} for name, each in found.diagnoses.items()]
         document = {"rejected": found.rejected, "level": level, "groups": groups_found}
@@ -173,12 +179,30 @@ def report_command(
         texts = None if descriptions is None else read_lines(descriptions)
     with progress_of("calibrating", quiet) as say:
         page = nacp.make_report(
-            matrix, noisy, noise=known, clean=checked, alpha=alpha, score=score, guarantee=guarantee,
-            delta=delta, crossing=crossing, classes=names, normalize=normalize, from_logits=logits,
+            matrix,
+            noisy,
+            noise=known,
+            clean=checked,
+            alpha=alpha,
+            score=score,
+            guarantee=guarantee,
+            delta=delta,
+            crossing=crossing,
+            classes=names,
+            normalize=normalize,
+            from_logits=logits,
             random_state=seed,
-            test_probs=test, test_labels=true, descriptions=texts, title=title, say=say,
-            groups=grouping, by=by, simultaneous=simultaneous, small=small, test_groups=tested,
-        )  # fmt: skip
+            test_probs=test,
+            test_labels=true,
+            descriptions=texts,
+            title=title,
+            say=say,
+            groups=grouping,
+            by=by,
+            simultaneous=simultaneous,
+            small=small,
+            test_groups=tested,
+        )
     page.save(out)
     part = page.contents.groups
     found = page.contents.calibration if part is None else part.calibration

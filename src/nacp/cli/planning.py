@@ -69,18 +69,32 @@ def plan_command(
     grouping = None if groups is None else read_groups(groups, None, None)
     with progress_of("planning", quiet):
         found = nacp.plan(
-            k=classes, noise=known, alpha=alpha, delta=delta, n=points, excess=max_correction,
-            checked=checked, groups=grouping, by=by, simultaneous=simultaneous,
-        )  # fmt: skip
+            k=classes,
+            noise=known,
+            alpha=alpha,
+            delta=delta,
+            n=points,
+            excess=max_correction,
+            checked=checked,
+            groups=grouping,
+            by=by,
+            simultaneous=simultaneous,
+        )
     rows, checked_rows = (
         [row._asdict() | {"guarantee": row.guarantee.name} for row in some]
         for some in (found.rows, found.checked_rows)
     )
     document = {
-        "k": classes, "n": points, "alpha": alpha, "max_correction": max_correction, "rows": rows,
-        "checked": found.checked, "checked_rows": checked_rows, "assumed": found.assumed,
+        "k": classes,
+        "n": points,
+        "alpha": alpha,
+        "max_correction": max_correction,
+        "rows": rows,
+        "checked": found.checked,
+        "checked_rows": checked_rows,
+        "assumed": found.assumed,
         "groups": [cost._asdict() for cost in found.groups],
-    }  # fmt: skip
+    }
     show(as_json, document, found)
 
 
@@ -138,10 +152,21 @@ def compare_command(
     with warnings.catch_warnings(), progress_of("comparing", quiet, 100) as done:
         warnings.simplefilter("ignore", nacp.NoiseModelWarning)  # said below the table
         found = nacp.compare(
-            matrix, noisy, noise=known, clean=checked, alpha=alpha, delta=delta,
-            scores=score or ("hps", "aps", "raps"), guarantees=guarantee, test_probs=test, test_labels=true,
-            classes=names, normalize=normalize, from_logits=logits, random_state=seed,
+            matrix,
+            noisy,
+            noise=known,
+            clean=checked,
+            alpha=alpha,
+            delta=delta,
+            scores=score or ("hps", "aps", "raps"),
+            guarantees=guarantee,
+            test_probs=test,
+            test_labels=true,
+            classes=names,
+            normalize=normalize,
+            from_logits=logits,
+            random_state=seed,
             progress=lambda at, total: done(100 * at // total),
-        )  # fmt: skip
+        )
     rows = [{name: value for name, value in vars(row).items() if name != "calibration"} for row in found.rows]
     show(as_json, {"n": found.n, "k": found.k, "alpha": alpha, "delta": delta, "rows": rows}, found)

@@ -198,8 +198,11 @@ class _Explained:
                 meaning += f"; 95% interval: {low:.6g} to {high:.6g}"
             shown = f"{value:,}" if isinstance(value, int) else f"{value:.6g}"
             told = f"{each.name.replace('_', ' ')}: {shown}"
-            lines.append(wrapped(f"{told:<38}{meaning}", " " * 38) if width() > 70 else
-                         wrapped(f"{told} ({meaning})", "  "))  # fmt: skip
+            lines.append(
+                wrapped(f"{told:<38}{meaning}", " " * 38)
+                if width() > 70
+                else wrapped(f"{told} ({meaning})", "  ")
+            )
         groups = [] if self.result.groups is None else ["", self.result.groups.table(_WORST)]
         return "\n".join([*lines, *groups, "", self.by_class.table(_WORST), ""])
 

@@ -94,8 +94,8 @@ class Curve:
         The noise model that W is the inverse of.
     radius : float
         How far each row of the true matrix may be from the model's.
-    more : tuple, optional
-        What `nacp.coverage.tally.moments_of` returned for further points without labels, and their number.
+    more : Tally, optional
+        What was counted of further points, without labels.
     """
 
     tally: Tally
@@ -103,7 +103,7 @@ class Curve:
     weights: Weights
     noise: Noise | None
     radius: float = 0.0
-    more: tuple[Ints, Ints, Ints, int] | None = field(default=None, repr=False)
+    more: Tally | None = field(default=None, repr=False)
 
     @classmethod
     def of(cls, sample: Sample, noise: Noise | None, squares: bool = False) -> "Curve":
@@ -209,14 +209,14 @@ class Curve:
 
         Points without labels count, too. Squares are known at few thresholds: the next larger one serves.
         """
-        assert self.tally.squares is not None
-        coarse = np.searchsorted(COARSE, cells)
-        sums, squares, n = self.at(cells, np.cumsum(self.tally.pairs)), self.tally.squares[coarse], self.n
-        if self.more is not None:
-            there, pairs, others, number = self.more
-            upto = np.append(0, np.cumsum(pairs))
-            sums = sums + upto[np.searchsorted(there, cells, side="right")]
-            squares, n = squares + others[coarse], n + number
+        sums, squares, n = np.zeros(len(cells), dtype=np.int64), np.zeros(len(cells), dtype=np.int64), 0
+        for tally in (self.tally, self.more):
+            if tally is not None:
+                assert tally.squares is not None
+                upto = np.append(0, np.cumsum(tally.pairs))
+                sums += upto[np.searchsorted(tally.cells, cells, side="right")]
+                squares += tally.squares[np.searchsorted(COARSE, cells)]
+                n += tally.n
         return sums / (n * self.k), squares / (n * self.k**2), n
 
     @cached_property

@@ -1,8 +1,10 @@
 """A tally: whole numbers per cell, which add up. All that most guarantees know of the rows."""
 
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import pairwise
+from typing import Any
 
 import numpy as np
 
@@ -122,33 +124,31 @@ class Tally:
     @classmethod
     def of(cls, sample: Sample, weights: Weights, squares: bool = False) -> "Tally":
         """Count a sample in one pass over its rows."""
-        spec, total = sample.score.spec, _Total(1 if weights.constant is not None else 3)
 
-        def counted(values: Array, where: slice | Ints) -> tuple[Ints, Ints, Ints | None]:
-            which, table = weights.of(sample.labels[where], sample.parts[where])
-            found = engine.tally(values, spec, which, table)
-            return *found, _squares(values, spec) if squares else None
+        def weigh(where: slice | Ints) -> tuple[Ints | None, Ints | None]:
+            return weights.of(sample.labels[where], sample.parts[where])
 
-        for cells, counts, more in sample.rows.map(counted):
-            total.add(cells, counts)
-            total.add_squares(more)
+        kinds = 1 if weights.constant is not None else 3
+        found, sums = _counted(sample.rows, sample.score.spec, kinds, weigh, squares)
         there = sample.parts > 0
-        places, labels = sample.label_cells[there], sample.labels[there]
-        hits = np.bincount(places, minlength=CELLS)
-        part, ones = (PART, sample.parts[there]) if sample.several else (1.0, np.ones(len(labels)))
+        cells, labels, parts = sample.label_cells[there], sample.labels[there], sample.parts[there]
+        own = np.zeros((1 + kinds, len(cells)), dtype=np.int64)
+        own[0] = 1
+        if kinds == 3:
+            whole = weights.whole(weights.own[labels] * parts)
+            own[2], own[3] = np.maximum(whole, 0), np.maximum(-whole, 0)
+        places, (hits, pairs, *more) = _summed([found, (cells, own)])
+        gains, losses = more or (None, None)
+        part = PART if sample.several else 1.0
         by_label = np.zeros(len(weights.own), dtype=np.int64)
-        np.add.at(by_label, labels, np.rint(ones / part).astype(np.int64))
-        counts = total.counts
-        if weights.constant is None:
-            own = weights.whole(weights.own[labels] * sample.parts[there])
-            np.add.at(counts[1], places, np.maximum(own, 0))
-            np.add.at(counts[2], places, np.maximum(-own, 0))
-        some = np.flatnonzero(hits + counts.sum(axis=0))
-        pairs, gains, losses = _kinds(counts[:, some])
-        return cls(
-            sample.n, sample.k, by_label, some, hits[some], pairs, gains, losses, total.squares,
-            weights.unit, part,
-        )  # fmt: skip
+        np.add.at(by_label, labels, np.rint((parts if sample.several else 1.0) / part).astype(np.int64))
+        return cls(sample.n, sample.k, by_label, places, hits, pairs, gains, losses, sums, weights.unit, part)
+
+    @classmethod
+    def of_rows(cls, rows: Rows, spec: Spec) -> "Tally":
+        """Count rows without labels."""
+        (cells, (hits, pairs)), squares = _counted(rows, spec, 1, lambda where: (None, None), squares=True)
+        return cls(rows.n, rows.k, np.zeros(rows.k, dtype=np.int64), cells, hits, pairs, squares=squares)
 
     @property
     def counts(self) -> list[Ints]:
@@ -167,30 +167,16 @@ class Tally:
                 raise InputError("tally", "adds to one of the same classes and noise model only")
         if len(self.counts) != len(other.counts) or (self.squares is None) != (other.squares is None):
             raise InputError("tally", "adds to one of the same classes and noise model only")
-        sums = np.zeros((len(self.counts), CELLS), dtype=np.int64)
-        for part, times in ((self, 1), (other, sign)):
-            sums[:, part.cells] += times * np.stack(part.counts)
+        parts = [(self.cells, np.stack(self.counts)), (other.cells, sign * np.stack(other.counts))]
+        cells, (hits, pairs, *more) = _summed(parts)
+        gains, losses = more or (None, None)
         by_label, n = self.by_label + sign * other.by_label, self.n + sign * other.n
         squares = None
         if self.squares is not None and other.squares is not None:
             squares = self.squares + sign * other.squares
-        if sums.min(initial=0) < 0 or by_label.min() < 0 or n < 0:
+        if min(each.min(initial=0) for each in (hits, pairs, *more, by_label)) < 0 or n < 0:
             raise InputError("tally", "cannot be subtracted: its points were not counted here")
-        some = np.flatnonzero(sums.sum(axis=0))
-        pairs, gains, losses = _kinds(sums[1:, some])
-        return Tally(
-            n,
-            self.k,
-            by_label,
-            some,
-            sums[0, some],
-            pairs,
-            gains,
-            losses,
-            squares,
-            self.unit,
-            self.part,
-        )
+        return Tally(n, self.k, by_label, cells, hits, pairs, gains, losses, squares, self.unit, self.part)
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Tally) and all(
@@ -200,24 +186,39 @@ class Tally:
     __hash__ = None  # type: ignore[assignment]  # arrays
 
 
-def _kinds(counts: Ints) -> tuple[Ints, Ints | None, Ints | None]:
-    """Return pairs, gains and losses; the last two are None where pairs all weigh the same."""
-    return (counts[0], None, None) if len(counts) == 1 else (counts[0], counts[1], counts[2])
+def _counted(
+    rows: Rows, spec: Spec, kinds: int, weigh: Callable[[slice | Ints], Any], squares: bool
+) -> tuple[tuple[Ints, Ints], Ints | None]:
+    """Return a sparse histogram of the pairs of rows, without hits, and the sums of squared sizes."""
+
+    def counted(values: Array, where: slice | Ints) -> tuple[Ints, Ints, Ints | None]:
+        cells, counts = engine.tally(values, spec, *weigh(where))
+        return cells, counts, _squares(values, spec) if squares else None
+
+    parts, sums = [], np.zeros(len(COARSE), dtype=np.int64) if squares else None
+    for cells, counts, more in rows.map(counted):
+        parts.append((cells, np.concatenate([np.zeros_like(counts[:1]), counts])))
+        if sums is not None and more is not None:
+            sums += more
+    nothing = np.empty(0, dtype=np.int64), np.empty((1 + kinds, 0), dtype=np.int64)
+    return _summed(parts or [nothing]), sums
 
 
-class _Total:
-    """The sum of the counts of blocks."""
-
-    def __init__(self, kinds: int) -> None:
-        self.counts = np.zeros((kinds, CELLS), dtype=np.int64)
-        self.squares: Ints | None = None
-
-    def add(self, cells: Ints, counts: Ints) -> None:
-        self.counts[:, cells] += counts
-
-    def add_squares(self, squares: Ints | None) -> None:
-        if squares is not None:
-            self.squares = squares if self.squares is None else self.squares + squares
+def _summed(parts: Sequence[tuple[Ints, Ints]]) -> tuple[Ints, Ints]:
+    """Add sparse histograms: cells, which may repeat, and counts of shape (kinds, cells)."""
+    if sum(len(cells) for cells, _ in parts) < CELLS // 8:  # then to sort them takes less time
+        cells, places = np.unique(np.concatenate([cells for cells, _ in parts]), return_inverse=True)
+        counts = np.concatenate([counts for _, counts in parts], axis=1)
+        sums = np.zeros((len(counts), len(cells)), dtype=np.int64)
+        for total, each in zip(sums, counts, strict=True):
+            np.add.at(total, places, each)
+    else:
+        cells, sums = np.arange(CELLS), np.zeros((len(parts[0][1]), CELLS), dtype=np.int64)
+        for where, counts in parts:
+            for total, each in zip(sums, counts, strict=True):
+                np.add.at(total, where, each)
+    some = np.flatnonzero(sums.any(axis=0))
+    return cells[some], sums[:, some]
 
 
 def sizes_of(values: Array, spec: Spec, cells: Ints) -> Ints:
@@ -233,16 +234,3 @@ def _squares(values: Array, spec: Spec) -> Ints:
         sizes = sizes_of(values[start:stop], spec, COARSE)
         total += np.einsum("rt,rt->t", sizes, sizes)
     return total
-
-
-def moments_of(rows: Rows, spec: Spec) -> tuple[Ints, Ints, Ints]:
-    """Return of rows without labels the cells that hold pairs, how many, and the sums of squared sizes."""
-    total = _Total(1)
-    for cells, counts, squares in rows.map(
-        lambda values, where: (*engine.tally(values, spec), _squares(values, spec))
-    ):
-        total.add(cells, counts)
-        total.add_squares(squares)
-    assert total.squares is not None
-    some = np.flatnonzero(total.counts[0])
-    return some, total.counts[0, some], total.squares

@@ -42,9 +42,13 @@ def _engine(name: str) -> ModuleType:
     return native
 
 
+def is_built() -> bool:
+    """Return whether the compiled engine was built when nacp was installed."""
+    return find_spec("nacp.engine._native") is not None
+
+
 def _default() -> ModuleType:
-    built = find_spec("nacp.engine._native") is not None
-    return _engine(os.environ.get("NACP_ENGINE") or ("native" if built else "numpy"))
+    return _engine(os.environ.get("NACP_ENGINE") or ("native" if is_built() else "numpy"))
 
 
 _CURRENT: ContextVar[ModuleType] = ContextVar("engine", default=_default())  # noqa: B039  # a module

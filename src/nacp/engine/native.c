@@ -76,7 +76,7 @@ WIDE static void cells_of(const double *restrict scores, i64 n, int32_t *restric
 static inline double on_grid(double p) { return (p + 1.0) - 1.0; }
 
 /* Labels beyond the head of their row are counted by bins of half an octave: see ranks.py. Bin 0 has all below 2^-40. */
-enum { BINS = 2 - 2 * LOWEST + 2, HEAD_LABELS = 128 };
+enum { BINS = 4 - 2 * LOWEST, HEAD_LABELS = 128 };
 #define HEAD_MASS (31.0 / 32)
 
 static double least_of_bin(int bin) { return bin ? ldexp((bin - 1) & 1 ? 1.5 : 1, LOWEST + (bin - 1) / 2) : 0; }
@@ -216,7 +216,6 @@ static int prepare(Call *call)
     call->cells.cell = take(call, k, sizeof(int32_t), 0);
     call->columns = take(call, k, sizeof(int32_t), 0);
     call->found = take(call, k, sizeof(double), 0);
-    ranks->score = take(call, k, sizeof(double), 0);
     if (call->score.kernel != RANKED) return !call->no_memory;
     call->bins = take(call, k, sizeof(int32_t), 0);
     call->p = take(call, k, sizeof(double), 0);

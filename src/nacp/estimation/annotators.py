@@ -19,7 +19,7 @@ from numpy.typing import ArrayLike
 
 from nacp._types import Floats
 from nacp.checks import check_choice, check_fraction
-from nacp.contradicted import NoiseModelWarning
+from nacp.coverage.contradiction import NoiseModelWarning
 from nacp.errors import InputError, warn
 from nacp.estimation.crowd import Votes, nobody, open_votes
 from nacp.estimation.result import NoiseEstimate

@@ -21,7 +21,6 @@ from nacp.errors import InputError
 from nacp.estimation.result import NoiseEstimate
 from nacp.noise import MatrixNoise, UniformNoise
 from nacp.points import Rows, open_points
-from nacp.points.arrays import row_slices
 
 # Temperatures from a quarter to four. Between these log-probabilities are interpolated by cubic splines.
 _LOG_BETAS = np.linspace(-math.log(4), math.log(4), 41)
@@ -139,7 +138,7 @@ def _uniform(rows: Rows, labels: Ints, confidence: float) -> NoiseEstimate:
 def label_log_probs(rows: Rows, labels: Ints, betas: Floats) -> Floats:
     """Return ``log p_T(label | x)`` for each inverse temperature and row: (betas, n), block by block."""
     found = np.empty((len(betas), rows.n))
-    for where in row_slices(rows.n, rows.k):
+    for where in rows.slices():
         block = rows.whole(where)
         logs = np.log(np.maximum(block, np.finfo(np.float32).tiny, dtype=block.dtype))
         own = logs[np.arange(len(logs)), labels[where]].astype(np.float64)

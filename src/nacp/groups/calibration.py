@@ -11,7 +11,7 @@ import numpy as np
 
 from nacp._types import Bools, Floats, Ints
 from nacp.calibration import Calibration
-from nacp.contradicted import against, warn_of
+from nacp.coverage.contradiction import against, warn_of
 from nacp.coverage.curve import Rule
 from nacp.coverage.sample import Sample
 from nacp.errors import InputError, warn

@@ -17,7 +17,8 @@ from nacp.engine import Spec
 from nacp.errors import InputError
 from nacp.guarantees import Guarantee
 from nacp.points import Rows, check_aligned, known_groups
-from nacp.points.lazy import is_lazy, open_lazy
+from nacp.points.arrays import is_lazy
+from nacp.points.lazy import open_lazy
 from nacp.sets import PredictionSets, gathered
 from nacp.wrapping import counted, wrapped
 

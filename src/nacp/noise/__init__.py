@@ -8,8 +8,7 @@ from numpy.typing import ArrayLike
 
 from nacp.errors import InputError
 from nacp.noise.annotators import AnnotatorNoise
-from nacp.noise.base import Noise
-from nacp.noise.doubt import Doubt
+from nacp.noise.base import Doubt, Noise
 from nacp.noise.groups import GroupNoise
 from nacp.noise.low_rank import LowRankNoise
 from nacp.noise.matrix import MatrixNoise

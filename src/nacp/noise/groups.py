@@ -12,8 +12,7 @@ import numpy as np
 from nacp._types import Ints
 from nacp.checks import check_interval, check_rate, set_checked
 from nacp.errors import InputError
-from nacp.noise.base import Noise
-from nacp.noise.doubt import Doubt
+from nacp.noise.base import Doubt, Noise
 from nacp.noise.matrices import GroupedMatrix
 
 

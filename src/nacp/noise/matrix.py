@@ -9,8 +9,7 @@ from numpy.typing import ArrayLike
 from nacp._types import Floats, Ints
 from nacp.checks import check_confidence, check_priors, check_rate, set_checked
 from nacp.errors import InputError
-from nacp.noise.base import Noise
-from nacp.noise.doubt import Doubt
+from nacp.noise.base import Doubt, Noise
 from nacp.noise.matrices import ClassMatrix, DenseMatrix
 from nacp.noise.sparse import SparseMatrix, open_sparse, read_only
 

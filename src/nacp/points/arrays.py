@@ -62,6 +62,11 @@ def tell(rows: int) -> None:
         told(rows)
 
 
+def is_lazy(values: Any) -> bool:
+    """Return whether something is a dask array."""
+    return type(values).__module__.split(".")[:2] == ["dask", "array"]
+
+
 class Widths(NamedTuple):
     """The floating-point types that a threshold was found with: "float16", "float32" or "float64".
 

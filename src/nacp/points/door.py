@@ -84,7 +84,7 @@ def open_rows(
             raise InputError(
                 name, f"{what}must have the shape (n, k)", found="rows of different lengths"
             ) from None
-    kind = kind_of(matrix)
+    kind = kind_of(matrix) if is_tensor(matrix) else matrix.dtype
     if matrix.ndim != 2:
         found = f"a {type(probs).__name__}" if hasattr(probs, "__next__") else f"{tuple(matrix.shape)}"
         found = "None" if probs is None else found

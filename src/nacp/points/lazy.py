@@ -11,7 +11,7 @@ import numpy as np
 
 from nacp._types import Ints
 from nacp.errors import InputError
-from nacp.points.arrays import Rows, tell, watching
+from nacp.points.arrays import Rows, is_lazy, tell, watching
 from nacp.points.door import open_rows
 
 _BRANCHES = 16  # of the tree by which results are combined
@@ -22,11 +22,6 @@ class DaskArray(Protocol):
 
     dask: Any
     chunks: Any
-
-
-def is_lazy(values: Any) -> bool:
-    """Return whether something is a dask array."""
-    return type(values).__module__.split(".")[:2] == ["dask", "array"]
 
 
 def in_memory(name: str, values: Any, where: str) -> None:

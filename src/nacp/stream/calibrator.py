@@ -23,7 +23,8 @@ from nacp.guarantees import Guarantee
 from nacp.marginal import Counted, calibrations, count_lazy, weights_under
 from nacp.noise import AnnotatorNoise, Noise, NoiseLike, basis_of, noise_for
 from nacp.points import Widths, check_classes, check_given, open_rows, warn_of_repeats
-from nacp.points.lazy import is_lazy, open_lazy
+from nacp.points.arrays import is_lazy
+from nacp.points.lazy import open_lazy
 from nacp.scores import Score, ScoreLike, as_score
 
 SETTINGS = ("k", "noise", "score", "classes", "normalize", "from_logits")

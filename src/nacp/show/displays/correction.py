@@ -102,7 +102,14 @@ class CorrectionDisplay(Display):
         top = ax.get_ylim()[1]
         ax.axhspan(self.alpha, max(top, 2 * self.alpha), color=GREY, alpha=0.12, linewidth=0)
         ax.annotate(
-            "here the sets hold all classes", (1, self.alpha), xycoords=("axes fraction", "data"),
-            xytext=(-4, 3), textcoords="offset points", ha="right", va="bottom", color="#555555", fontsize=8,
-        )  # fmt: skip
+            "here the sets hold all classes",
+            (1, self.alpha),
+            xycoords=("axes fraction", "data"),
+            xytext=(-4, 3),
+            textcoords="offset points",
+            ha="right",
+            va="bottom",
+            color="#555555",
+            fontsize=8,
+        )
         ax.set(xscale="log", yscale="log", xlabel="calibration points", ylabel="excess coverage")

@@ -100,9 +100,17 @@ class CoverageDisplay(Display):
         (self.line_,) = ax.plot(q[shown], curve.clean[shown], **look)
         if self.contradicted and curve.outside is not None:
             ax.fill_between(
-                q[shown], 0, 1, where=curve.outside[shown], step="post", color=RED, alpha=0.15, linewidth=0,
-                transform=ax.get_xaxis_transform(), label=CONTRADICTED,
-            )  # fmt: skip
+                q[shown],
+                0,
+                1,
+                where=curve.outside[shown],
+                step="post",
+                color=RED,
+                alpha=0.15,
+                linewidth=0,
+                transform=ax.get_xaxis_transform(),
+                label=CONTRADICTED,
+            )
         if self.alpha is not None:
             target = 1 - self.alpha
             ax.axhline(target, color="black", linewidth=0.9, linestyle=":", label=f"target {target:g}")
@@ -112,9 +120,15 @@ class CoverageDisplay(Display):
                 estimate = curve.clean[max(int(np.searchsorted(q, chosen, side="right")) - 1, 0)]
             ax.axvline(chosen, color=GREEN, linewidth=0.9, linestyle="--")
             ax.plot(
-                [chosen], [estimate], color=GREEN, marker="o", markersize=7, linestyle="none", zorder=5,
+                [chosen],
+                [estimate],
+                color=GREEN,
+                marker="o",
+                markersize=7,
+                linestyle="none",
+                zorder=5,
                 label=f"threshold {chosen:.4g}: covers {estimate:.3f}",
-            )  # fmt: skip
+            )
         elif self.threshold is not None:
             ax.plot([], [], linestyle="none", label="no threshold will do: all classes")
         ax.set(xlabel="threshold", ylabel="share in the sets", ylim=(-0.02, 1.04))

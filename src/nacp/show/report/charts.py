@@ -64,10 +64,16 @@ def coverage_chart(contents: Contents) -> Chart:
         )
     )
     return _plot(
-        "coverage", axis, linear_axis(0, 1), curve.thresholds, lines, marks,
-        titles=("threshold", "share in the sets"), stepped=True,
+        "coverage",
+        axis,
+        linear_axis(0, 1),
+        curve.thresholds,
+        lines,
+        marks,
+        titles=("threshold", "share in the sets"),
+        stepped=True,
         behind=_bands(axis, curve, contents.calibration.warnings),
-    )  # fmt: skip
+    )
 
 
 def _bands(axis: Axis, curve: CoverageCurve, warnings: Sequence[str]) -> str:
@@ -92,11 +98,15 @@ def tradeoff_chart(contents: Contents) -> Chart:
     asked = np.array([1 - step.calibration.alpha for step in rising])
     sizes = Line("labels per set", "true", np.array([step.mean_size for step in rising]), _labels)
     return _plot(
-        "tradeoff", _asked_axis(contents), _size_axis(contents), asked, [sizes],
+        "tradeoff",
+        _asked_axis(contents),
+        _size_axis(contents),
+        asked,
+        [sizes],
         _mark("chosen", "dot", "", moved(contents, contents.steps[contents.chosen])),
         titles=("coverage asked for", "labels per set, on average"),
         tell=lambda value: f"asked for {value:g}",
-    )  # fmt: skip
+    )
 
 
 def sizes_chart(contents: Contents, chosen: int) -> str:
@@ -134,15 +144,28 @@ def sensitivity_charts(sensitivity: Sensitivity) -> list[Chart]:
     size = Line("labels per set", "random", sizes, _labels)
     return [
         _plot(
-            "sensitivity", axis, share_axis, rates, lines, level + right, titles=("", "coverage"), dots=True,
+            "sensitivity",
+            axis,
+            share_axis,
+            rates,
+            lines,
+            level + right,
+            titles=("", "coverage"),
+            dots=True,
             tell=lambda value: f"stated rate {value:.3g}",
         ),
         _plot(
-            "sensitivity-size", axis, linear_axis(0, float(sizes.max())), rates, [size], right,
-            titles=("stated noise rate", "labels per set, on average"), dots=True,
+            "sensitivity-size",
+            axis,
+            linear_axis(0, float(sizes.max())),
+            rates,
+            [size],
+            right,
+            titles=("stated noise rate", "labels per set, on average"),
+            dots=True,
             tell=lambda value: f"stated rate {value:.3g}",
         ),
-    ]  # fmt: skip
+    ]
 
 
 def moved(contents: Contents, step: Step) -> Places:

@@ -151,10 +151,17 @@ def gather(
         guarantee.check_applies(as_noise(noise), crossing)
     seed = 0 if random_state is None else check_count("random_state", random_state)
     points = open_all(
-        probs, labels, clean, test_probs, test_labels, seed,
-        probabilities=score.takes_probabilities, normalize=check_flag("normalize", normalize),
-        from_logits=check_flag("from_logits", from_logits), classes=classes,
-    )  # fmt: skip
+        probs,
+        labels,
+        clean,
+        test_probs,
+        test_labels,
+        seed,
+        probabilities=score.takes_probabilities,
+        normalize=check_flag("normalize", normalize),
+        from_logits=check_flag("from_logits", from_logits),
+        classes=classes,
+    )
     names, audit, truth = points.classes, points.audit, points.test_labels
     known = None if isinstance(noise, Unsaid) else informative_noise(noise, points.rows.n, points.rows.k)
     sample = Sample.of(points.rows, points.labels, score)
@@ -180,14 +187,31 @@ def gather(
     if audit is not None:
         checked = CheckedSample(sample, audit, guessing_noise(sample, noise, audit.pilot).matrix(sample.k))
     comparing = Comparing(
-        repr(score), sample, counted, alpha, known, crossing, seed, names, normalize, basis_of(noise),
-        not by_model, checked,
-    )  # fmt: skip
+        repr(score),
+        sample,
+        counted,
+        alpha,
+        known,
+        crossing,
+        seed,
+        names,
+        normalize,
+        basis_of(noise),
+        not by_model,
+        checked,
+    )
     if checked is None:
         steps = calibrations(
-            counted, guarantee, known, alphas, crossing, sample, seed, noise_basis=comparing.basis,
+            counted,
+            guarantee,
+            known,
+            alphas,
+            crossing,
+            sample,
+            seed,
+            noise_basis=comparing.basis,
             **comparing.known,
-        )  # fmt: skip
+        )
     else:
         steps = checked_calibrations(checked, guarantee, alphas, seed, classes=names, normalize=normalize)
     cal = steps[chosen]
@@ -199,9 +223,10 @@ def gather(
     curve, rates = curve_of(comparing, steps, chosen)
     say("coverage by class, and whether the noise model can be right")
     judged = (test_probs, test_labels) if truth is not None else (None, None)
-    diagnosis, sensitivity = (
-        _judgements(sample, cal, *judged) if audit is None else (_claims(sample, costs, guarantee, audit), None)
-    )
+    if audit is None:
+        diagnosis, sensitivity = _judgements(sample, cal, *judged)
+    else:
+        diagnosis, sensitivity = _claims(sample, costs, guarantee, audit), None
     bounds = _bounds(cal.k)
     given = points.labels if points.test_rows is None else truth
     return Contents(

@@ -97,11 +97,13 @@ def _coverages(groups: Groups) -> dict[Any, tuple[float, float, float, float]]:
         name: nothing
         if name not in places
         else (
-            float(own.coverage[i := places[name]]), float(own.low[i]), float(own.high[i]),
+            float(own.coverage[i := places[name]]),
+            float(own.low[i]),
+            float(own.high[i]),
             float(shared.coverage[i]),
         )
         for name in cal.names
-    }  # fmt: skip
+    }
 
 
 def _picture(groups: Groups) -> str:

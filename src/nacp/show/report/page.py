@@ -13,7 +13,6 @@ import numpy as np
 from nacp._types import Floats
 from nacp.advice.compared import labels_used
 from nacp.calibration import Calibration
-from nacp.guarantees import Uncorrected
 from nacp.show.report import charts, groups
 from nacp.show.report.contents import Contents, Shown, Step
 from nacp.wrapping import on_one_line
@@ -81,7 +80,8 @@ def _texts(step: Step) -> dict[str, str]:
 
 
 def _added(cal: Calibration) -> str:
-    if cal.obstacle is not None or isinstance(cal.guarantee, Uncorrected):
+    promises = cal.guarantee.promises_truth or cal.guarantee.only_as_given
+    if cal.obstacle is not None or not promises:
         return ""
     return (
         "To keep this, sets are chosen whose estimated coverage is "

@@ -13,7 +13,7 @@ from numpy.typing import ArrayLike
 
 from nacp.calibrate import NoValidThresholdWarning, calibrate
 from nacp.checks import check_fraction
-from nacp.contradicted import NoiseModelWarning
+from nacp.coverage.contradiction import NoiseModelWarning
 from nacp.coverage.curve import Rule
 from nacp.errors import InputError
 from nacp.files import write_text
@@ -133,25 +133,54 @@ def make_report(
             warnings.simplefilter("ignore", NoiseModelWarning)
             warnings.simplefilter("ignore", NoValidThresholdWarning)
             grouped = calibrate(
-                probs, labels, noise=noise, clean=clean, alpha=check_fraction("alpha", alpha), score=score,
-                guarantee=guarantee, delta=delta, crossing=crossing, classes=classes, normalize=normalize,
-                from_logits=from_logits, random_state=random_state, groups=groups, by=by,
-                simultaneous=simultaneous, small=small,
-            )  # fmt: skip
+                probs,
+                labels,
+                noise=noise,
+                clean=clean,
+                alpha=check_fraction("alpha", alpha),
+                score=score,
+                guarantee=guarantee,
+                delta=delta,
+                crossing=crossing,
+                classes=classes,
+                normalize=normalize,
+                from_logits=from_logits,
+                random_state=random_state,
+                groups=groups,
+                by=by,
+                simultaneous=simultaneous,
+                small=small,
+            )
         check_test_groups(grouped, test_probs, test_groups)
     given = {"simultaneous": simultaneous, "small": small != "error", "test_groups": test_groups is not None}
     for name in given:
         if grouped is None and given[name]:
             raise InputError(
-                name, "has no effect without groups", remedy="pass groups= or by=",
+                name,
+                "has no effect without groups",
+                remedy="pass groups= or by=",
                 spoken="give --groups or --by class",
-            )  # fmt: skip
+            )
     contents = gather(
-        probs, labels, noise=noise, clean=clean, alpha=check_fraction("alpha", alpha), score=score,
-        guarantee=guarantee, delta=delta, crossing=crossing, classes=classes, normalize=normalize,
-        from_logits=from_logits, random_state=random_state, test_probs=test_probs, test_labels=test_labels,
-        samples=samples, descriptions=descriptions, say=say,
-    )  # fmt: skip
+        probs,
+        labels,
+        noise=noise,
+        clean=clean,
+        alpha=check_fraction("alpha", alpha),
+        score=score,
+        guarantee=guarantee,
+        delta=delta,
+        crossing=crossing,
+        classes=classes,
+        normalize=normalize,
+        from_logits=from_logits,
+        random_state=random_state,
+        test_probs=test_probs,
+        test_labels=test_labels,
+        samples=samples,
+        descriptions=descriptions,
+        say=say,
+    )
     if grouped is not None:
         part = groups_of(grouped, contents.calibration, test_probs, test_labels, test_groups)
         contents = replace(contents, groups=part)
