@@ -16,10 +16,10 @@ import numpy as np
 from guarantees import pair_flips, random_noise
 
 import nacp
-from nacp.coverage import Sample
+from nacp.coverage.curve import Curve
+from nacp.coverage.sample import Sample
 from nacp.estimation.audit import row_radii
 from nacp.estimation.model import best_rate, label_log_probs
-from nacp.guarantees import coverage_under
 from nacp.paper import twins
 from nacp.points import open_rows
 
@@ -457,9 +457,9 @@ def _audited(noisy, clean, k):
 
 def deviation(cal, probs, labels):
     """Return the standard deviation of one point's share in the estimate, at the threshold."""
-    sample = Sample(cal.open_rows(probs), labels, cal.score)
-    (found,) = sample.ask(coverage_under(sample, cal.noise).deviations(np.array([cal.native_threshold])))
-    return found
+    sample = Sample.of(cal.open_rows(probs), labels, cal.score)
+    curve = Curve.of(sample, cal.noise)
+    return sample.deviations(curve, np.searchsorted(curve.spec.thresholds, [cal.native_threshold]))[0]
 
 
 class _Setting:

@@ -2,7 +2,7 @@
 
 A file of 1,000,000 x 1,000 float32 (4 GB) is made in a temporary folder and deleted afterwards::
 
-    python benchmarks/files.py [--rows 1000000] [--parts] [--folder /tmp]
+    python benchmarks/files.py [--rows 1000000] [--folder /tmp]
 
 Each job runs in a process of its own, which says its peak memory, imports included. NumPy reads the file in
 blocks in the same run, before each job; what is printed is the time of the job in times of the quicker of
@@ -22,25 +22,25 @@ import numpy as np
 
 K, BLOCK = 1000, 1048
 BASE = 50_000  # rows that are drawn; the others are these with their classes moved on
-JOBS = {
-    "calibrate hps none": 2.0,
-    "calibrate hps pac": None,
-    "calibrate aps none": 5.0,
-    "calibrate aps pac": None,
-    "predict hps": None,
-    "predict aps": None,
-    "evaluate hps": None,
-    "compare hps": None,
-    "command calibrate": None,
-    "command evaluate": None,
-    "command predict .parquet": None,
-    "command predict .npz": None,
-    "command predict .csv": None,
-}
+JOBS = [
+    "calibrate hps none",
+    "calibrate hps pac",
+    "calibrate aps none",
+    "calibrate aps pac",
+    "predict hps",
+    "predict aps",
+    "evaluate hps",
+    "compare hps",
+    "command calibrate",
+    "command evaluate",
+    "command predict .parquet",
+    "command predict .npz",
+    "command predict .csv",
+]
 
 
-def make(folder, rows, parts):
-    """Write the probabilities of a twin of ImageNet, true and noisy labels; in eight parts as well."""
+def make(folder, rows):
+    """Write the probabilities of a twin of ImageNet, true and noisy labels."""
     import nacp
     from nacp.paper import twins
 
@@ -54,11 +54,6 @@ def make(folder, rows, parts):
     whole.flush()
     np.save(folder / "true.npy", true)
     np.save(folder / "noisy.npy", nacp.UniformNoise(0.2).sample(true, K, random_state=0))
-    if parts:
-        (folder / "parts").mkdir()
-        step = -(-rows // 8)
-        for i in range(8):
-            np.save(folder / "parts" / f"{i}.npy", whole[i * step : (i + 1) * step])
 
 
 def by_map(path):
@@ -94,14 +89,14 @@ def command(*words):
             raise
 
 
-def work(job, folder, source):
+def work(job, folder):
     """Do a job; return how long it took, and the peak memory of this process in MB."""
     import nacp
 
     verb, *how = job.split()
-    given, target = folder / source, folder / "out"
+    given, target = folder / "probs.npy", folder / "out"
     noisy, true = np.load(folder / "noisy.npy"), np.load(folder / "true.npy")
-    probs = nacp.open_parts(given) if given.is_dir() else np.load(given, mmap_mode="r")
+    probs = np.load(given, mmap_mode="r")
     saved = folder / f"{how[0]}.json"
     cal = nacp.load(saved) if saved.exists() else None
     start = time.perf_counter()
@@ -136,37 +131,32 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--rows", type=int, default=1_000_000)
     parser.add_argument("--folder", type=Path, help="where the temporary folder is made; it takes 4 GB")
-    parser.add_argument("--parts", action="store_true", help="read a folder of eight parts instead of a map")
     parser.add_argument("--repeat", type=int, default=3)
     parser.add_argument("--only", default="", help="jobs that contain these words")
-    parser.add_argument("--job", nargs=3, help=argparse.SUPPRESS)
+    parser.add_argument("--job", nargs=2, help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.job:
-        job, folder, source = options.job
-        print("\n" + json.dumps(work(job, Path(folder), source)))
+        job, folder = options.job
+        print("\n" + json.dumps(work(job, Path(folder))))
         return
-    source = "parts" if options.parts else "probs.npy"
     with tempfile.TemporaryDirectory(dir=options.folder) as name:
         folder = Path(name)
-        make(folder, options.rows, options.parts)
-        print(f"{options.rows:,} x {K:,} float32, {source}; times of a read by NumPy, and peak memory\n")
-        print(f"{'':<28}{'reads':>8}{'wanted':>8}{'seconds':>9}{'MB':>7}")
-        for job, wanted in JOBS.items():
+        make(folder, options.rows)
+        print(f"{options.rows:,} x {K:,} float32; times of a read by NumPy, and peak memory\n")
+        print(f"{'':<28}{'reads':>8}{'seconds':>9}{'MB':>7}")
+        for job in JOBS:
             if options.only not in job:
                 continue
             ratios, seconds, memory = [], [], []
             for _ in range(options.repeat):
                 read = min(by_map(folder / "probs.npy"), by_fromfile(folder / "probs.npy"))
-                words = [sys.executable, __file__, "--job", job, name, source]
+                words = [sys.executable, __file__, "--job", job, name]
                 done = subprocess.run(words, check=True, capture_output=True, text=True)
                 took, peak = json.loads(done.stdout.splitlines()[-1])
                 ratios.append(took / read)
                 seconds.append(took)
                 memory.append(peak)
-            bound = "" if wanted is None else f"{wanted:.0f}"
-            print(
-                f"{job:<28}{min(ratios):>8.2f}{bound:>8}{min(seconds):>9.2f}{max(memory):>7.0f}", flush=True
-            )
+            print(f"{job:<28}{min(ratios):>8.2f}{min(seconds):>9.2f}{max(memory):>7.0f}", flush=True)
 
 
 if __name__ == "__main__":

@@ -15,9 +15,12 @@ import warnings
 import numpy as np
 
 import nacp
-from nacp.coverage import Sample
-from nacp.coverage.parted import PartedCoverage
-from nacp.points import Rows
+from nacp.coverage.grid import HALF
+from nacp.coverage.sample import Sample
+from nacp.coverage.tally import Weights
+from nacp.groups.classes import class_curves
+from nacp.guarantees.pointwise import Test
+from nacp.points import open_rows
 
 ALPHA = 0.1
 MATRIX = np.array([[0.7, 0.2, 0.1], [0.05, 0.9, 0.05], [0.1, 0.15, 0.75]])
@@ -40,12 +43,12 @@ def passes(seed, n, noise, delta, places):
     """Return which groups of classes pass the test at the null."""
     rng = np.random.default_rng(seed)
     scores, labels = at_the_null(rng, n, 3, noise, np.array([0.5, 0.3, 0.2]))
-    sample = Sample(Rows(scores), labels, nacp.Precomputed())
-    inverse = (nacp.UniformNoise(0.0) if noise is None else noise).inverse(3)
-    coverage = PartedCoverage(sample, inverse, places, int(places.max()) + 1)
-    guarantee = nacp.PAC(delta, grid=(0.5,))
-    found = sample.ask(guarantee.find_parted(coverage, ALPHA, "last", int(rng.integers(1 << 30))))
-    return [each.obstacle is None for each in found]
+    sample = Sample.of(open_rows(scores, probabilities=False), labels, nacp.Precomputed())
+    weights = Weights((nacp.UniformNoise(0.0) if noise is None else noise).inverse(3))
+    (curves,) = class_curves(sample, weights, noise, places, int(places.max()) + 1, [ALPHA])
+    tests = [Test(curve, ALPHA, 0, np.array([HALF])) for curve in curves]
+    failed = nacp.PAC(delta).failures(tests, sample, int(rng.integers(1 << 30)))
+    return [each < 0 for each in failed]
 
 
 def type_one(runs, n=400):
@@ -71,7 +74,7 @@ def seconds(function):
 def speed(repeats):
     """Print what k thresholds by class cost, in marginal calibrations with the same guarantee.
 
-    The points are those of `run.py`, of which a marginal calibration with HPS takes one read.
+    The points are those of `run.py`.
     """
     from run import NOISE, data, dense_noise  # beside this file
 

@@ -24,9 +24,9 @@ import numpy as np
 
 import nacp
 from nacp.coverage.contradiction import against
-from nacp.coverage import Sample
+from nacp.coverage.sample import Sample
 from nacp.engine import engine_name
-from nacp.guarantees import coverage_under
+from nacp.marginal import Counted
 from nacp.paper import twins
 from nacp.paper.splits import run_splits
 from nacp.points import open_points
@@ -239,9 +239,9 @@ def small():
 def looking(probs, labels, score):
     """Return a function that does what a calibration does to see whether labels contradict the noise."""
     rows, numbers, _ = open_points(probs, labels)
-    sample, noise = Sample(rows, numbers, score), nacp.UniformNoise(NOISE)
-    sample.ask(coverage_under(sample, noise).tally())
-    return lambda: sample.ask(against(sample, noise, None))
+    sample, noise = Sample.of(rows, numbers, score), nacp.UniformNoise(NOISE)
+    counted = Counted.of(sample, noise)
+    return lambda: against(counted.lowest(noise), noise, score.offset, None)
 
 
 def modest():

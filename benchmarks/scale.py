@@ -1,6 +1,6 @@
-"""``make bench-scale``: dask arrays against reading the file, one process, and one worker against two.
+"""``make bench-scale``: dask arrays against reading the files, one process, and one worker against two.
 
-All in one run, with one thread for each process; times are minima over repeats. Writes the two tables of
+All in one run, with one thread for each process; times are minima over repeats. Writes the tables of
 docs/scale.md: what was measured, and what follows for 10^9 rows of 10^4 classes on 100 workers.
 """
 
@@ -25,18 +25,15 @@ from distributed import Client, LocalCluster
 import nacp
 from nacp.engine import engine_name
 from nacp.paper import twins
-from nacp.points import lazy, watching
-from nacp.tuning import tuned
 
 OUT = Path(__file__).parent.parent / "docs" / "scale.md"
 MARK = "<!-- measured: make bench-scale -->", "<!-- end of what was measured -->"
 K, PART, NOISE = 1000, 12_500, 0.2
 GIGA = 10**9
 CASES = {
-    ("none", True): '"none"',
-    ("pac", True): '"pac"',
-    ("none", False): '"none", too many scores to be kept',
-    ("pac", False): '"pac", too many scores to be kept',
+    ("hps", "none"): 'HPS, "none"',
+    ("hps", "binomial"): 'HPS, "binomial"',
+    ("aps", "none"): 'APS, "none"',
 }
 ROWS, CLASSES, WORKERS = 10**9, 10**4, 100
 CHUNK = GIGA  # bytes of a chunk of theirs
@@ -81,52 +78,18 @@ def calibrated(probs, labels, score="hps", guarantee="none"):
     return nacp.calibrate(probs, labels, noise=NOISE, score=score, guarantee=guarantee)
 
 
-def large(kept):
-    """Return how so many rows are read that scores cannot be kept, if they are not to be."""
-    return tuned() if kept else tuned(kept_pairs=0, sent_pairs=0)
-
-
-def traffic(folder, parts, labels, *case):
-    """Return how often rows are read, the bytes that each row more sends, and those of each chunk."""
-    both = [sent(opened(folder, n), labels[: n * PART], *case) for n in (parts, 2 * parts)]
-    (_, less, _), (reads, more, by_chunk) = both
-    return reads, (more - less) / (parts * PART), by_chunk / (2 * parts)
-
-
-def sent(probs, labels, guarantee, kept):
-    """Return how often rows are read, what is sent of rows, and what of chunks; in bytes."""
-    sizes, seen, plain = [], [], lazy._seen
-
-    def weighed(*arguments):
-        found = plain(*arguments)
-        fixed = sum(each.nbytes for answer in found for each in answer.sums)
-        sizes.append((len(pickle.dumps(found)) - fixed, fixed))
-        return found
-
-    lazy._seen = weighed
-    try:
-        with dask.config.set(scheduler="synchronous"), watching(seen.append), large(kept):
-            calibrated(probs, labels, guarantee=guarantee)
-    finally:
-        lazy._seen = plain
-    by_row, by_chunk = np.sum(sizes, axis=0)
-    return seen.count(len(labels)), by_row, by_chunk
-
-
-def held(probs, labels, guarantee, kept):
+def held(probs, labels, *case):
     """Return the most that the client held, above what it had before."""
     tracemalloc.start()
-    with large(kept):
-        calibrated(probs, labels, guarantee=guarantee)
+    calibrated(probs, labels, *case)
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
     return peak
 
 
-def counted(probs, labels):
-    state = nacp.Calibrator(K, noise=NOISE)
-    state.update(probs, labels)
-    return state
+def sent(probs, labels, *case):
+    """Return the bytes of the tally of one chunk."""
+    return len(pickle.dumps(calibrated(probs, labels, *case).tally))
 
 
 def task_seconds(client):
@@ -138,7 +101,6 @@ def task_seconds(client):
 def measured(parts, repeats):
     """Return what was measured, by name."""
     found = {}
-    work = [("hps", "none"), ("hps", "pac"), ("aps", "none")]
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         labels = written(folder, 2 * parts)
@@ -146,38 +108,24 @@ def measured(parts, repeats):
         read(folder, parts)
         found["read"] = shortest(lambda: read(folder, parts), repeats) / some
         whole = np.concatenate([np.load(folder / f"{i}.npy", mmap_mode="r") for i in range(parts)])
-        for case in work:
-            found["one process", *case] = (
-                shortest(lambda c=case, p=whole: calibrated(p, half, *c), repeats) / some
-            )
-        del whole, case
+        for case in CASES:
+            took = shortest(lambda c=case, p=whole: calibrated(p, half, *c), repeats)
+            found["one process", case] = took / some
+            found["sent", case] = sent(whole[:PART], half[:PART], *case)
+        del whole
         for workers in (1, 2):
             options = {"n_workers": workers, "threads_per_worker": 1, "dashboard_address": None}
             options["silence_logs"] = logging.CRITICAL  # what is said when workers leave
             with LocalCluster(host="127.0.0.1", **options) as cluster, Client(cluster) as client:
-                one, given = opened(folder, parts), labels[: parts * PART]
-                calibrated(one, given)  # imports
-                sizes = [("same", parts)] + [("weak", 2 * parts)] * (workers == 2)
-                for kind, number in sizes:
+                calibrated(opened(folder, parts), half)  # imports
+                for kind, number in [("same", parts)] + [("weak", 2 * parts)] * (workers == 2):
                     probs, given = opened(folder, number), labels[: number * PART]
-                    for case in work:
+                    for case in CASES:
                         took = shortest(lambda p=probs, g=given, c=case: calibrated(p, g, *c), repeats)
-                        found[kind, workers, *case] = took
-                    if kind == "same":
-                        cal = calibrated(probs, given)
-                        sets = cal.predict_set(probs)
-                        found["count", workers] = shortest(lambda p=probs, g=given: counted(p, g), repeats)
-                        found["state"] = len(pickle.dumps(counted(probs, given)._counts))
-                        found["evaluate", workers] = shortest(
-                            lambda s=sets, g=given: nacp.evaluate(s, g), repeats
-                        )
-                    for case in CASES if workers == 2 else ():
-                        found["held", kind, case] = held(probs, given, *case)
+                        found[kind, workers, case] = took
+                        if workers == 2:
+                            found["held", kind, case] = held(probs, given, *case)
                 found["task"] = task_seconds(client)
-        for case in CASES:
-            found["traffic", case] = traffic(folder, parts, labels, *case)
-            more = found["held", "weak", case] - found["held", "same", case]
-            found["client", case] = more / (parts * PART)
     return found, some
 
 
@@ -187,21 +135,17 @@ def table(header, rows):
 
 
 def told(found, some, parts):
-    """Return both tables, with what they were made by."""
-    names = {("hps", "none"): 'HPS, "none"', ("hps", "pac"): 'HPS, "pac"', ("aps", "none"): 'APS, "none"'}
+    """Return the tables, with what they were made by."""
     rows = [["reading the files by NumPy, in blocks", f"{found['read']:.2f}", "1.0", "", "", ""]]
-    for case, name in names.items():
-        one = found["one process", *case]
+    for case, name in CASES.items():
+        one = found["one process", case]
         first, second, weak = (
-            found[kind, n, *case] / some for kind, n in (("same", 1), ("same", 2), ("weak", 2))
+            found[kind, n, case] / some for kind, n in (("same", 1), ("same", 2), ("weak", 2))
         )
         rows.append(
             [f"calibrate, {name}", f"{one:.2f}", f"{one / found['read']:.1f}", f"{first / one:.2f}",
              f"{first / second:.2f}", f"{first / weak:.0%}"]
         )  # fmt: skip
-    for name, work in (("`Calibrator`, HPS", "count"), ("evaluate, HPS", "evaluate")):
-        first, second = (found[work, n] / some for n in (1, 2))
-        rows.append([name, "", "", f"{first:.2f} s", f"{first / second:.2f}", ""])
     header = [
         "", "seconds for 10⁹ entries, in memory, one process", "against reading",
         "dask, one worker: times as long", "two workers: times as fast", "weak scaling, two workers",
@@ -214,42 +158,28 @@ def told(found, some, parts):
     )
     lines = []
     for case, name in CASES.items():
-        reads, by_row, by_chunk = found["traffic", case]
         peaks = [f"{found['held', kind, case] / 1e6:.0f} MB" for kind in ("same", "weak")]
-        lines.append([name, reads, f"{by_row:.0f}", f"{by_chunk / 1e6:.2f} MB", *peaks])
-    lines.append(["`Calibrator`", 1, 0, *[f"{found['state'] / 1e6:.1f} MB"] * 3])
-    header = [
-        "HPS",
-        "reads",
-        "sent by a row, bytes",
-        "sent by a chunk",
-        "client at its peak",
-        "twice the rows",
-    ]
+        lines.append([name, f"{found['sent', case] / 1e6:.2f} MB", *peaks])
+    header = ["", "sent by a chunk", "client at its peak", "twice the rows"]
     task = f"A task costs {1e3 * found['task']:.2f} ms besides what it does.\n\n"
     return f"{text}{table(header, lines)}\n{task}{worked(found, some)}"
 
 
 def worked(found, some):
     """Return what follows for very many rows on very many workers."""
-    entries, size, case = ROWS * CLASSES, ROWS * CLASSES * 4, ("none", False)
-    chunks, (reads, by_row, by_chunk) = size / CHUNK, found["traffic", case]
-    compute = found["same", 1, "hps", "none"] / some * entries / GIGA / WORKERS
-    disk, tasks = size / WORKERS / DISK, reads * chunks * 17 / 16 * found["task"]
-    count = found["count", 1] / some * entries / GIGA / WORKERS
-    tree, rows_sent = chunks * by_chunk / WORKERS, ROWS * by_row
+    entries, size, case = ROWS * CLASSES, ROWS * CLASSES * 4, ("hps", "none")
+    chunks, by_chunk = size / CHUNK, found["sent", case]
+    compute = found["same", 1, case] / some * entries / GIGA / WORKERS
+    disk, tasks = size / WORKERS / DISK, chunks * 17 / 16 * found["task"]
+    tree = chunks * by_chunk / WORKERS
     rows = [
         ["entries", "10¹³", ""],
         ["in float32", f"{size / 1e12:.0f} TB", f"{size / WORKERS / 1e9:.0f} GB for each worker"],
         ["to read them once", f"{disk:,.0f} s", f"at {DISK / 1e9:.0f} GB/s for each worker, assumed"],
-        ["reads of `calibrate`", reads, "counted"],
-        ["to score and count, HPS", f"{compute:,.0f} s", "measured on one worker, all reads, files cached"],
+        ["to check, score and count, HPS", f"{compute:,.0f} s", "measured on one worker, files cached"],
         ["chunks of 1 GB", f"{chunks:,.0f}", f"{CHUNK // (4 * CLASSES):,} rows each"],
         ["to schedule them", f"{tasks:,.0f} s", "measured; with chunks of 100 MB ten times that"],
         ["tallies sent by a worker", f"{tree / 1e6:,.0f} MB", f"{tree / NETWORK:,.1f} s at 1 GB/s"],
-        ["sent to the client", f"{rows_sent / 1e9:,.0f} GB", f"{rows_sent / NETWORK:,.0f} s at 1 GB/s"],
-        ["held by the client", f"{ROWS * found['client', case] / 1e9:,.0f} GB", "`calibrate`, at its peak"],
-        ["`Calibrator`: one read", f"{count:,.0f} s", f"and {found['state'] / 1e6:.1f} MB at the client"],
     ]
     return table(["10⁹ rows × 10⁴ classes, 100 workers", "", ""], rows)
 

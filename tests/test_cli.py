@@ -474,12 +474,6 @@ def test_what_is_written_replaces_files_only_and_never_an_input(files):
         nacp.load("real.json").save("pipe")
 
 
-def test_advice_that_only_python_can_follow_says_so(files):
-    np.save("near.npy", 5 - 1e-6 * files[0][:1000])  # scores that the usual thresholds do not tell apart
-    work = ["calibrate", "near.npy", "labels.npy", "--noise", "0.2", "--score", "precomputed"]
-    assert "in Python, pass nacp.PAC(grid=...)" in " ".join(done(*work).split())
-
-
 def test_options_reach_the_function(files):
     matrix, _, noisy = files
     P = nacp.UniformNoise(0.3).matrix(4).dense()

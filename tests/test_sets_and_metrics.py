@@ -9,7 +9,6 @@ from scipy.stats import binomtest
 
 import nacp
 from nacp.errors import InputError
-from nacp.sets import GatheredSets
 
 CLASSES = ("ant", "bee", "cat", "dog", "elk")
 K = len(CLASSES)
@@ -109,25 +108,6 @@ def test_contains_takes_names_only_where_there_are_names():
         SETS.contains([0, 1])
     with pytest.raises(ValueError, match=r"labels must lie from 0 to 4.*found 0 to 5"):
         SETS.contains([0, 1, 2, 3, 4, 5, 0])
-
-
-@pytest.mark.parametrize("growing", [False, True])
-def test_sets_that_are_found_some_rows_at_a_time_are_those_of_all_rows(growing):
-    """Also where later rows have far more labels than the first ones, and where a block has none."""
-    rng = np.random.default_rng(0)
-    for blocks in ([], [0, 3, 0], [5], [40, 1, 200, 90]):
-        most = [1 + i**3 if growing else 4 for i in range(len(blocks))]
-        sizes = [rng.integers(each, size=rows) for rows, each in zip(blocks, most, strict=True)]
-        labels = [rng.integers(50, size=each.sum()).astype(np.int32) for each in sizes]
-        gathered = GatheredSets(sum(blocks))
-        room = np.empty(10**5, dtype=np.int32)
-        for size, label in zip(sizes, labels, strict=True):
-            room[: len(label)] = label  # the next ones come in the same place
-            gathered.add(size, room[: len(label)])
-        found = gathered.found(k=50, alpha=0.1)
-        assert found.sizes.tolist() == np.concatenate([[], *sizes]).tolist()
-        assert found.labels.tolist() == np.concatenate([[], *labels]).tolist()
-        assert (found.k, found.alpha, found.labels.dtype) == (50, 0.1, np.int32)
 
 
 def test_sets_may_all_be_empty():

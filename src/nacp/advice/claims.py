@@ -101,7 +101,8 @@ def claim_of(sample: Sample, cal: Calibration, rows: Ints, truth: Ints, level: f
         inverse = curve.weights.inverse
         low, high = inverse.subset_range()
         more = noise.doubt.shift(inverse)
-        shares, doubts = exact_shares(sample, curve.weights, np.array([tested]), members, doubtful=doubtful)
+        threshold = thresholds[[tested]]
+        shares, doubts = exact_shares(sample, curve.weights, threshold, members, doubtful=doubtful)
         mean, blur = _means(shares[:, 0], batch), noise.doubt.radius * _means(doubts[:, 0], batch)
         short &= _won(mean - most - blur, 1 - low + more, high, level / 2)
         generous &= _won(least - mean - blur, high + more, 1 - low, level / 2)

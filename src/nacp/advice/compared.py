@@ -9,15 +9,17 @@ import numpy as np
 
 from nacp import engine
 from nacp._types import Array, Floats, Ints
+from nacp.advice.regions import exact_shares
 from nacp.audit.calibration import checked_calibrations, for_checked
 from nacp.audit.plan import deal
 from nacp.audit.strata import CheckedSample
 from nacp.calibration import Calibration
-from nacp.coverage.curve import Rule
+from nacp.coverage.curve import Rule, inverse_of
 from nacp.coverage.sample import Sample
+from nacp.coverage.tally import Weights
 from nacp.engine import Spec
 from nacp.guarantees import GUARANTEES, Guarantee, as_guarantee
-from nacp.marginal import Counted, calibrations, exact_curve, seen, weights_under
+from nacp.marginal import Counted, calibrations, seen, weights_under
 from nacp.noise import Noise, NoiseBasis, UniformNoise
 
 _DELTA = 0.05
@@ -222,8 +224,9 @@ def compared(comparing: Comparing, guarantee: Guarantee, labels: str) -> Compari
     if comparing.unsaid:
         estimate = None
     elif not as_stated:
-        curve = exact_curve(comparing.sample, comparing.noise, np.array([cal.native_threshold]))
-        estimate = float(curve.cut().clean[0])
+        weights = Weights(inverse_of(comparing.noise, cal.k))
+        shares, _ = exact_shares(comparing.sample, weights, np.array([cal.native_threshold]))
+        estimate = min(max(float(shares.mean()), 0.0), 1.0)
     return _filled(row, cal, estimate)
 
 
@@ -286,10 +289,9 @@ def _filled(row: ComparisonRow, cal: Calibration, estimate: float | None) -> Com
 def sizes_of(values: Array, spec: Spec, thresholds: Floats) -> Ints:
     """Return the sizes of the sets of rows at native thresholds, exactly: (rows, thresholds)."""
     distinct, places = np.unique(thresholds, return_inverse=True)
-    found, number = engine.scores(values, spec), len(distinct) + 1
-    at = np.searchsorted(distinct, found) + number * np.arange(len(found))[:, None]
-    counts = np.bincount(at.reshape(-1), minlength=number * len(found)).reshape(-1, number)
-    return np.asarray(np.cumsum(counts, axis=1)[:, places])
+    everything = np.full(len(values), values.shape[1])
+    sizes = [everything if q == np.inf else engine.sets(values, spec, q.reshape(1, 1))[0] for q in distinct]
+    return np.stack(sizes, axis=1)[:, places]
 
 
 def measured(rows: Sequence[ComparisonRow], sample: Sample, *, labelled: bool) -> list[ComparisonRow]:

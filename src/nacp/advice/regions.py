@@ -11,8 +11,7 @@ from nacp import engine
 from nacp._types import Array, Floats, Ints
 from nacp.calibration import Calibration
 from nacp.coverage.curve import Curve, inverse_of, oscillation
-from nacp.coverage.grid import INFINITE
-from nacp.coverage.sample import Block, Sample
+from nacp.coverage.sample import Sample
 from nacp.coverage.tally import Weights
 from nacp.errors import InputError
 from nacp.noise import Noise
@@ -50,9 +49,13 @@ def regions_of(sample: Sample, cal: Calibration, *, doubtful: bool) -> list["Reg
     order = np.random.default_rng(cal.random_state).permutation(sample.n)
     halves = order[: sample.n // 2], order[sample.n // 2 :]
     spec = sample.score.spec
-    favourites = np.concatenate(
-        [*sample.rows.map(lambda values, where: engine.scores(values, spec).argmin(axis=1))]
-    )
+
+    def favourite(values: Array, where: slice | Ints) -> Ints:
+        if spec.kernel in ("hps", "ranked") and not engine.is_tensor(values):
+            return np.asarray(values.argmax(axis=1))
+        return np.asarray(engine.scores(values, spec).argmin(axis=1))
+
+    favourites = np.concatenate(list(sample.rows.map(favourite)))
     found = []
     for learn, test in (halves, halves[::-1]):
         found.append(fall(sample, noise, learn, test, doubtful))
@@ -61,25 +64,30 @@ def regions_of(sample: Sample, cal: Calibration, *, doubtful: bool) -> list["Reg
 
 
 def exact_shares(
-    sample: Sample, weights: Weights, cells: Ints, rows: Ints, *, doubtful: bool
+    sample: Sample, weights: Weights, thresholds: Floats, rows: Ints | None = None, *, doubtful: bool = False
 ) -> tuple[Floats, Floats]:
-    """Return the shares of rows at thresholds, and the blur of a radius of 1: each (rows, thresholds).
+    """Return the shares of rows at native thresholds, and the blur of a radius of 1: each (rows, thresholds).
 
     Each label is counted at its exact score: the bounds that tallies use for unlikely labels of ranked
     scores would bias the tests.
     """
-    scale = weights.unit if weights.constant is None else weights.constant
+    spec, scale = sample.score.spec, weights.unit if weights.constant is None else weights.constant
 
     def found(values: Array, where: slice | Ints) -> tuple[Floats, Floats]:
-        block = Block(sample, values, where)
         labels, parts = sample.labels[where], sample.parts[where]
         which, table = weights.of(labels, parts)
-        each = 1 if table is None else table[which]
-        whole = np.stack([((block.cells <= cell) * each).sum(axis=1) for cell in cells], axis=1)
-        there = sample.label_cells[where][:, :, None] <= cells
-        shares = whole * scale + ((weights.own[labels] * parts)[:, :, None] * there).sum(axis=1)
-        blur = oscillation(block.cells, cells, weights.inverse) if doubtful else np.zeros(shares.shape)
-        return shares, blur
+        there = sample.label_scores[where][:, :, None] <= thresholds
+        shares = ((weights.own[labels] * parts)[:, :, None] * there).sum(axis=1)
+        for share, threshold in zip(shares.T, thresholds, strict=True):
+            sizes, members = engine.sets(values, spec, np.array([[threshold]]))
+            if which is None or table is None:
+                share += scale * sizes
+            else:
+                places = np.repeat(np.arange(len(sizes)), sizes)
+                share += scale * np.bincount(places, table[which[places], members], len(sizes))
+        if not doubtful:
+            return shares, np.zeros(shares.shape)
+        return shares, oscillation(engine.scores(values, spec), thresholds, weights.inverse)
 
     shares, doubts = zip(*sample.rows.map(found, rows), strict=True)
     return np.concatenate(shares), np.concatenate(doubts)
@@ -131,11 +139,11 @@ def fall(sample: Sample, noise: Noise | None, learn: Ints, test: Ints, doubtful:
     clean = np.concatenate([[0.0], few.at(cells, few.clean), [1.0]])  # it is known at -inf and at +inf
     end = int(np.argmax(np.maximum.accumulate(clean) - clean))
     start = int(np.argmax(clean[: end + 1]))
-    ends = np.array([-1, *cells, INFINITE])[[start, end]]
+    ends = np.array([-np.inf, *few.spec.thresholds[cells], np.inf])[[start, end]]
     shares, doubts = exact_shares(sample, few.weights, ends, test, doubtful=doubtful)
     low, high = few.weights.inverse.subset_range()
-    known = [few.spec.thresholds[end] + sample.score.offset if end >= 0 else -math.inf for end in ends]
-    words = f"with a score {_between(*(float(q) if math.isfinite(q) else None for q in known))}"
+    known = (ends + sample.score.offset).tolist()
+    words = f"with a score {_between(*(q if math.isfinite(q) else None for q in known))}"
     return Region(words, shares[:, 1] - shares[:, 0], doubts.sum(axis=1), low, high, 2 * (high - low))
 
 

@@ -75,11 +75,19 @@ WIDE static void cells_of(const double *restrict scores, i64 n, int32_t *restric
 
 static inline double on_grid(double p) { return (p + 1.0) - 1.0; }
 
-/* Labels beyond the head of their row are counted by bins of half an octave: see ranks.py. Bin 0 has all below 2^-40. */
-enum { BINS = 4 - 2 * LOWEST, HEAD_LABELS = 128 };
+/* Labels beyond the head of a row are counted by bins, the leading bits of their probability: see ranks.py. Bin 0 is all
+   below 2^-40. */
+enum { BIN_BITS = 4, BINS = ((1 - LOWEST) << BIN_BITS) + 2, HEAD_LABELS = 128 };
 #define HEAD_MASS (31.0 / 32)
 
-static double least_of_bin(int bin) { return bin ? ldexp((bin - 1) & 1 ? 1.5 : 1, LOWEST + (bin - 1) / 2) : 0; }
+/* The least probability of a bin. */
+static double least_of_bin(int bin)
+{
+    uint64_t bits = (uint64_t)(bin - 1 + ((1023 + LOWEST) << BIN_BITS)) << (52 - BIN_BITS);
+    double least = 0;
+    if (bin) memcpy(&least, &bits, sizeof least);
+    return least;
+}
 
 enum { SORT_BY_COUNTING_MAX = 64 };
 
@@ -179,7 +187,6 @@ typedef struct {
 enum { MOST_VIEWS = 16, MOST_MEMORY = 96 };
 
 typedef double Pair __attribute__((vector_size(16)));
-enum { TABLES = 4 };
 
 typedef struct {
     const char *values;
@@ -190,7 +197,6 @@ typedef struct {
     Cells cells;
     int32_t *bins, *columns; /* of the entries of a row, and of those collected */
     double *p, *found;       /* of the same entries */
-    Pair (*masses)[BINS];    /* mass and number of labels by bin, in several tables */
     Py_buffer views[MOST_VIEWS];
     int n_views;
     void *memory[MOST_MEMORY];
@@ -206,7 +212,10 @@ static void *take(Call *call, i64 number, size_t size, int cleared)
     return found ? call->memory[call->n_memory++] = found : NULL;
 }
 
-static const void *row_of(const Call *call, i64 i) { return call->values + (size_t)(i * call->k) * call->entries->size; }
+static const void *row_of(const Call *call, i64 i)
+{
+    return call->values + (size_t)(i * call->k) * call->entries->size;
+}
 
 /* Take what is needed to find the cells of rows, and to sort and score their labels. */
 static int prepare(Call *call)
@@ -219,7 +228,6 @@ static int prepare(Call *call)
     if (call->score.kernel != RANKED) return !call->no_memory;
     call->bins = take(call, k, sizeof(int32_t), 0);
     call->p = take(call, k, sizeof(double), 0);
-    call->masses = take(call, TABLES, sizeof *call->masses, 1);
     ranks->sorted = take(call, k, sizeof(double), 0);
     ranks->spare = take(call, k, sizeof(double), 0);
     i64 most = k > 4 * BINS ? k : 4 * BINS; /* Bins are scored by four labels each. */
@@ -357,7 +365,7 @@ static void sort_descending(Call *call, const double *values, i64 n)
     }
 }
 
-/* Sort and score the n most probable labels of row i, of which the entries were collected; at least two if there are. */
+/* Sort and score the n most probable labels of row i, whose entries were collected. */
 static void rank_collected(Call *call, i64 i, i64 n)
 {
     Ranks *ranks = &call->ranks;
@@ -421,34 +429,25 @@ static inline uint64_t loss_of(i64 weight) { return weight < 0 && weight > INT64
 /* Count the labels of a row by bin; return the sums of mass and number, which are exact. */
 static void histogram_of(Call *call, i64 i, Pair *found)
 {
-    i64 k = call->k, j = 0, counted = 0;
-    Pair(*tables)[BINS] = call->masses;
     const int32_t *bins = call->bins;
     const double *p = call->p;
-    call->entries->bins_of(row_of(call, i), k, call->bins, call->p);
-    for (; j + TABLES <= k; j += TABLES)
-        for (int t = 0; t < TABLES; t++) tables[t][bins[j + t]] += (Pair){p[j + t], 1};
-    for (; j < k; j++) tables[0][bins[j]] += (Pair){p[j], 1};
+    call->entries->bins_of(row_of(call, i), call->k, call->bins, call->p);
     memset(found, 0, BINS * sizeof *found);
-    for (int bin = BINS - 1; counted < k; bin--) {
-        for (int t = 0; t < TABLES; t++) {
-            found[bin] += tables[t][bin];
-            tables[t][bin] = (Pair){0, 0};
-        }
-        counted += (i64)found[bin][1];
-    }
+    for (i64 j = 0; j < call->k; j++) found[bins[j]] += (Pair){p[j], 1};
 }
 
-/* Write the bounds between which the labels of a bin score: as a first and as a last label, with the least and with the
-   greatest probability. */
-static void bound_bin(Ranks *ranks, i64 at, int bin, Pair before, Pair upto)
+/* Write the bounds between which the labels of a bin score: as a first label, with the least and with the greatest
+   probability, and if `both`, as a last one. */
+static void bound_bin(Ranks *ranks, i64 at, int bin, Pair before, Pair upto, int both)
 {
     const double p[2] = {least_of_bin(bin), least_of_bin(bin + 1)};
     for (int end = 0; end < 2; end++) {
         i64 first = at + end, last = at + 2 + end;
-        ranks->label[P][first] = ranks->label[P][last] = p[end];
+        ranks->label[P][first] = p[end];
         ranks->label[ABOVE][first] = before[0], ranks->label[UPTO][first] = before[0] + p[end];
         ranks->label[N_ABOVE][first] = before[1], ranks->label[N_UPTO][first] = before[1] + 1;
+        if (!both) continue;
+        ranks->label[P][last] = p[end];
         ranks->label[ABOVE][last] = upto[0] - p[end], ranks->label[UPTO][last] = upto[0];
         ranks->label[N_ABOVE][last] = upto[1] - 1, ranks->label[N_UPTO][last] = upto[1];
     }
@@ -457,9 +456,12 @@ static void bound_bin(Ranks *ranks, i64 at, int bin, Pair before, Pair upto)
 /* The least number above the bin of a probability. */
 static double end_of_bin(double p)
 {
-    int exponent;
-    double half = frexp(p, &exponent); /* from 1/2 to below 1 */
-    return p < ldexp(1, LOWEST) ? ldexp(1, LOWEST) : ldexp(half < 0.75 ? 0.75 : 1, exponent);
+    uint64_t bits;
+    memcpy(&bits, &p, sizeof bits);
+    bits = ((bits >> (52 - BIN_BITS)) + 1) << (52 - BIN_BITS);
+    double end;
+    memcpy(&end, &bits, sizeof end);
+    return p < least_of_bin(1) ? least_of_bin(1) : end;
 }
 
 /* The place of a value among n in descending order. */
@@ -501,29 +503,34 @@ static void cells_of_ranked_row(Call *call, i64 i, const i64 *weights)
     Pair histogram[BINS], before = {0, 0};
     histogram_of(call, i, histogram);
     int bin = BINS;
-    while (before[1] < HEAD_LABELS || (before[0] < HEAD_MASS && before[1] < (double)call->k)) before += histogram[--bin];
-    uint64_t gain[BINS] = {0}, loss[BINS] = {0};
+    while (before[1] < HEAD_LABELS || (before[0] < HEAD_MASS && before[1] < (double)call->k))
+        before += histogram[--bin];
+    uint64_t gain[BINS], loss[BINS];
+    if (weights) memset(gain, 0, sizeof gain), memset(loss, 0, sizeof loss);
     for (i64 j = 0; weights && j < call->k; j++) {
         gain[call->bins[j]] += gain_of(weights[j]);
         loss[call->bins[j]] += loss_of(weights[j]);
     }
-    i64 head = collect(call, i, least_of_bin(bin)), tail = 0;
+    i64 head = collect(call, i, least_of_bin(bin)), tail = 0, ends = weights ? 4 : 2;
     rank_collected(call, i, head);
     cells_of_collected(call, head, weights != NULL);
     while (before[1] < (double)call->k) {
         Pair here = histogram[--bin];
         if (here[1] == 0) continue;
-        bound_bin(ranks, 4 * tail, bin, before, before + here);
+        bound_bin(ranks, ends * tail, bin, before, before + here, weights != NULL);
         cells->count[tail] = (i64)here[1];
-        cells->gain[tail] = gain[bin], cells->loss[tail] = loss[bin];
+        if (weights) cells->gain[tail] = gain[bin], cells->loss[tail] = loss[bin];
         before += here, tail++;
     }
     cells->bins = tail;
-    evaluate(call, 4 * tail);
+    evaluate(call, ends * tail);
     for (i64 t = 0; t < tail; t++) {
-        const double *score = ranks->score + 4 * t;
-        double early = score[0] < score[1] ? score[0] : score[1], late = score[2] > score[3] ? score[2] : score[3];
-        cells->early[t] = cell_of(early, 1 - early), cells->late[t] = cell_of(late, 1 - late);
+        const double *score = ranks->score + ends * t;
+        double early = score[0] < score[1] ? score[0] : score[1];
+        cells->early[t] = cell_of(early, 1 - early);
+        if (!weights) continue;
+        double late = score[2] > score[3] ? score[2] : score[3];
+        cells->late[t] = cell_of(late, 1 - late);
     }
 }
 
@@ -1220,8 +1227,7 @@ static PyObject *native_sets(PyObject *module, PyObject *arguments)
     Limits limits = {view->buf, view->shape[0], view->shape[1]};
     if ((limits.rows != 1 && limits.rows != call->rows) || (limits.labels != 1 && limits.labels != call->k) ||
         limits.labels == 0 || (limits.labels > 1 && (limits.rows > 1 || call->score.kernel == RANKED)))
-        return finish(call, refuse("thresholds must be one, one per row, or one per label of a score that is not ranked"),
-                      NULL);
+        return finish(call, refuse("there must be one threshold, one per row, or one per label if not ranked"), NULL);
     int32_t *labels;
     Py_BEGIN_ALLOW_THREADS
     labels = set_rows(call, &limits, allow_empty, size, &total);
@@ -1278,7 +1284,7 @@ static PyMethodDef methods[] = {
      "shares(values, score, (cells, limit), (own, label_cells, scale), which, table, out)"},
     {"sets", native_sets, METH_VARARGS, "sets(values, score, thresholds, allow_empty, sizes) -> labels"},
     {"play", native_play, METH_VARARGS,
-     "play((state, most, outcome), (shares, columns), (target, width), seen, (stops, changes), delta, (hedges, slopes))"},
+     "play((state, most, outcome), (shares, columns), (target, width), seen, (stops, changes), delta, hedges)"},
     {NULL, NULL, 0, NULL},
 };
 

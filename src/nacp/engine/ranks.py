@@ -141,28 +141,31 @@ class LabelRanks:
         return self._u[:, None]
 
 
-# Labels beyond the head of their row are counted by bins of half an octave of their probability. The head are
+# Labels beyond the head of their row are counted by bins of their probability, 16 in each octave. The head are
 # the bins before which there are fewer than so many labels, or less than this mass.
 HEAD_LABELS, HEAD_MASS = 128, 31 / 32
-_LOWEST_BIN = 2 * -40
+BIN_BITS = 4
+LOWEST_BIN = -40 << BIN_BITS
 
 
 def bins_of(values: Array) -> Ints:
-    """Return the bins of probabilities: twice the exponent, and one from 1.5 times the power of two on.
+    """Return the bins of probabilities: the exponent and the first bits of the fraction.
 
     All below 2^-40 share the lowest bin.
     """
-    kind, shift, bias = (np.int32, 22, 127) if values.dtype == np.float32 else (np.int64, 51, 1023)
-    bins: Ints = ((values + values.dtype.type(0)).view(kind) >> shift) - 2 * bias
-    return np.maximum(bins, _LOWEST_BIN - 1)
+    kind, width, bias = (np.int32, 23, 127) if values.dtype == np.float32 else (np.int64, 52, 1023)
+    words = (values + values.dtype.type(0)).view(kind)
+    bins: Ints = (words >> (width - BIN_BITS)) - (bias << BIN_BITS)
+    return np.maximum(bins, LOWEST_BIN - 1)
 
 
 def limits_of(bins: Ints) -> tuple[Floats, Floats]:
     """Return the least probability of each bin, and that of the next higher one."""
-    exponent, half = bins >> 1, bins & 1
-    low = np.ldexp(1 + 0.5 * half, exponent)
-    high = np.ldexp(1 + 0.5 * (1 - half), exponent + half)
-    return np.where(bins < _LOWEST_BIN, 0.0, low), np.where(bins < _LOWEST_BIN, 2.0**-40, high)
+    low, high = (((bins.astype(np.int64) + more) << (52 - BIN_BITS)).view(np.float64) for more in _NEXT)
+    return np.where(bins < LOWEST_BIN, 0.0, low), high
+
+
+_NEXT = (1023 << BIN_BITS), (1023 << BIN_BITS) + 1
 
 
 class Runs(NamedTuple):
@@ -227,3 +230,12 @@ def _bounds(
         highs.append(evaluate(formula, Ranks(p, upto - p, upto, last - 1, last, *ends)))
     shape = row.shape
     return np.broadcast_to(np.minimum(*lows), shape), np.broadcast_to(np.maximum(*highs), shape)
+
+
+def least_bounded_score(formula: Expression | Callable[[Any], Any]) -> float:
+    """Return a score that no label beyond the head of its row can be below, so that lower ones are exact."""
+    p, top, u = (each.reshape(-1) for each in np.meshgrid([0.0, 1 / HEAD_LABELS], [0.0, 1.0], [0.0, 1.0]))
+    places = np.full(len(p), HEAD_LABELS), np.full(len(p), HEAD_LABELS + 1)
+    mass = np.full(len(p), HEAD_MASS)
+    top = np.maximum(p, top)
+    return float(np.min(evaluate(formula, Ranks(p, mass, mass + p, *places, top, p, u))))

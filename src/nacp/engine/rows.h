@@ -144,7 +144,7 @@ WIDE static void NAME(bins_of)(const void *values, i64 k, int32_t *restrict bins
 {
     const REAL *row = values;
     for (i64 j = 0; j < k; j++) {
-        WORD bin = (NAME(bits_of)(row[j]) >> (FRACTION - 1)) - 2 * (BIAS + LOWEST) + 1;
+        WORD bin = (NAME(bits_of)(row[j]) >> (FRACTION - BIN_BITS)) - ((WORD)(BIAS + LOWEST) << BIN_BITS) + 1;
         bin = bin > 0 ? bin : 0;
         bins[j] = (int32_t)(bin < BINS ? bin : BINS - 1);
         p[j] = on_grid((double)row[j]);

@@ -300,19 +300,20 @@ def _runs(values: Tensor) -> tuple[Tensor, Tensor]:
 
 
 def _bounded_scores(formula: Formula | None, rows: _Sorted) -> tuple[Tensor, Tensor]:
-    """Return a lower and an upper bound of the scores: see `nacp.engine.ranks.bounded_scores`."""
+    """Return a lower and an upper bound of the scores: see `nacp.engine.ranks.runs_of`."""
     exact = _evaluated(formula, rows.ranks()).expand(rows.values.shape)
     if rows.values.shape[1] <= ranks.HEAD_LABELS:
         return exact, exact
-    # The leading bits of a probability, an exponent and half an octave, are its bin.
-    bins = ((rows.values.to(torch.float64) + 0.0).view(torch.int64) >> 51) - 2 * 1023
-    bins = bins.clamp(min=ranks._LOWEST_BIN - 1)
+    # The leading bits of a probability are its bin.
+    words = (rows.values.to(torch.float64) + 0.0).view(torch.int64)
+    bins = (words >> (52 - ranks.BIN_BITS)) - (1023 << ranks.BIN_BITS)
+    bins = bins.clamp(min=ranks.LOWEST_BIN - 1)
     first, last = _runs(bins)
     before, upto = rows.mass_at(first), rows.mass_at(last)
     lows, highs, row = [], [], rows.shared
     for bound in (bins, bins + 1):
-        p = ((bound + 2 * 1023) << 51).view(torch.float64)
-        p = torch.where(bound < ranks._LOWEST_BIN, 0.0, p)
+        p = ((bound + (1023 << ranks.BIN_BITS)) << (52 - ranks.BIN_BITS)).view(torch.float64)
+        p = torch.where(bound < ranks.LOWEST_BIN, 0.0, p)
         early = {"p": p, "above": before, "upto": before + p, "n_above": first, "n_upto": first + 1, **row}
         late = {"p": p, "above": upto - p, "upto": upto, "n_above": last - 1, "n_upto": last, **row}
         lows.append(_evaluated(formula, early))

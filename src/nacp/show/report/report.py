@@ -126,6 +126,9 @@ def make_report(
     """
     from nacp.versions import __version__
 
+    common = {"noise": noise, "clean": clean, "alpha": check_fraction("alpha", alpha), "score": score}
+    common |= {"guarantee": guarantee, "delta": delta, "crossing": crossing, "random_state": random_state}
+    common |= {"classes": classes, "normalize": normalize, "from_logits": from_logits}
     grouped = None
     if groups is not None or by is not None:
         say("calibrating each group")
@@ -133,53 +136,23 @@ def make_report(
             warnings.simplefilter("ignore", NoiseModelWarning)
             warnings.simplefilter("ignore", NoValidThresholdWarning)
             grouped = calibrate(
-                probs,
-                labels,
-                noise=noise,
-                clean=clean,
-                alpha=check_fraction("alpha", alpha),
-                score=score,
-                guarantee=guarantee,
-                delta=delta,
-                crossing=crossing,
-                classes=classes,
-                normalize=normalize,
-                from_logits=from_logits,
-                random_state=random_state,
-                groups=groups,
-                by=by,
-                simultaneous=simultaneous,
-                small=small,
+                probs, labels, groups=groups, by=by, simultaneous=simultaneous, small=small, **common
             )
         check_test_groups(grouped, test_probs, test_groups)
     given = {"simultaneous": simultaneous, "small": small != "error", "test_groups": test_groups is not None}
-    for name in given:
-        if grouped is None and given[name]:
-            raise InputError(
-                name,
-                "has no effect without groups",
-                remedy="pass groups= or by=",
-                spoken="give --groups or --by class",
-            )
+    useless = next((name for name in given if given[name] and grouped is None), None)
+    if useless is not None:
+        remedy, spoken = "pass groups= or by=", "give --groups or --by class"
+        raise InputError(useless, "has no effect without groups", remedy=remedy, spoken=spoken)
     contents = gather(
         probs,
         labels,
-        noise=noise,
-        clean=clean,
-        alpha=check_fraction("alpha", alpha),
-        score=score,
-        guarantee=guarantee,
-        delta=delta,
-        crossing=crossing,
-        classes=classes,
-        normalize=normalize,
-        from_logits=from_logits,
-        random_state=random_state,
         test_probs=test_probs,
         test_labels=test_labels,
         samples=samples,
         descriptions=descriptions,
         say=say,
+        **common,
     )
     if grouped is not None:
         part = groups_of(grouped, contents.calibration, test_probs, test_labels, test_groups)

@@ -1,0 +1,137 @@
+"""ACNL and CRCP against what the code of their authors computed on its own examples.
+
+Thresholds of nacp lie on a grid: each is the next point of it at or above the exact one.
+"""
+
+import math
+import os
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import nacp
+from nacp.coverage.grid import BY_CLASS, GRID
+from nacp.guarantees.acnl import acnl_correction_of_class
+from nacp.stats.bounds import expected_excess
+
+FOLDER = os.environ.get("NACP_BENCHMARK_DATA")
+pytestmark = pytest.mark.skipif(not FOLDER, reason="NACP_BENCHMARK_DATA is not set")
+
+OPTIONS = {"score": "precomputed", "alpha": 0.1}
+CLASS_GRID = GRID[BY_CLASS]
+
+
+def read(name):
+    return np.load(Path(FOLDER) / "outside" / f"{name}.npz")
+
+
+def steps_between(first, second, grid):
+    """How many steps of a grid lie between two thresholds, once both are moved up to it."""
+    return abs(int(np.searchsorted(grid, first)) - int(np.searchsorted(grid, second)))
+
+
+class Example:
+    """ACNL's example, with the estimate of the coverage of each class as its authors define it."""
+
+    def __init__(self):
+        found = read("acnl_example1")
+        self.S, self.labels = found["S"], found["Yc"].astype(int)
+        self.tau, self.tau_marginal = found["tau"], float(found["tau_marg"])
+        self.n, self.k = self.S.shape
+        self.noise = nacp.MatrixNoise(found["T"])
+        self.counts = np.bincount(self.labels, minlength=self.k)
+        self.noisy = self.counts / self.n
+        self.true = self.noisy @ np.linalg.inv(found["T"])
+        posterior = (found["T"] * self.true[:, None] / self.noisy).T
+        self.V = np.linalg.inv(posterior)
+
+    def coverage(self, label, t):
+        """The sum over the noisy classes l of V[label, l] times the share of l's points in the set."""
+        shares = [np.mean(self.S[self.labels == other, label] <= t) for other in range(self.k)]
+        return float(self.V[label] @ shares)
+
+    def target(self, label):
+        inverse = self.noise.inverse(self.k)
+        count, least = int(self.counts[label]), self.counts.min()
+        return 0.9 + acnl_correction_of_class(label, count, least, inverse, self.true, self.noisy)
+
+    def first_crossing(self, label, target):
+        return next(t for t in np.sort(self.S[:, label]) if self.coverage(label, t) >= target)
+
+
+@pytest.fixture(scope="module")
+def example():
+    return Example()
+
+
+def test_acnl_by_class_is_the_authors_rule(example):
+    found = nacp.calibrate(
+        example.S,
+        example.labels,
+        noise=example.noise,
+        guarantee="acnl",
+        by="class",
+        crossing="first",
+        **OPTIONS,
+    )
+    for label, threshold in found.thresholds.items():
+        exact = example.first_crossing(label, example.target(label))
+        assert threshold == CLASS_GRID[np.searchsorted(CLASS_GRID, exact)]
+
+
+def test_acnl_by_class_is_what_the_authors_code_found(example):
+    """Their constant c(n) is the mean of 1,000 draws whose standard deviation is 0.33/sqrt(n)."""
+    found = nacp.calibrate(
+        example.S,
+        example.labels,
+        noise=example.noise,
+        guarantee="acnl",
+        by="class",
+        crossing="first",
+        **OPTIONS,
+    )
+    near = 0
+    for label, threshold in found.thresholds.items():
+        error = 4 * 0.33 / math.sqrt(1000 * example.counts[label])
+        target = example.target(label)
+        low, high = (example.first_crossing(label, target + each) for each in (-error, error))
+        assert low <= example.tau[label] <= high
+        near += steps_between(threshold, example.tau[label], CLASS_GRID) <= 1
+    assert near >= 3, "the error of their constant moves one of the four by more than a step"
+
+
+def test_acnl_for_all_classes_is_what_the_authors_code_finds_with_the_exact_constant(example):
+    cal = nacp.calibrate(
+        example.S, example.labels, noise=example.noise, guarantee="acnl", crossing="first", **OPTIONS
+    )
+    assert steps_between(cal.threshold, 0.7587207607483097, GRID) == 0
+    # With their constant: its error moves the target by at most this.
+    error = 4 * 0.33 / math.sqrt(1000 * example.n)
+    assert expected_excess(example.n) > error
+    near = nacp.coverage_curve(
+        example.S, example.labels, noise=example.noise, score="precomputed", thresholds=[example.tau_marginal]
+    )
+    assert near.clean[0] == pytest.approx(0.9 + cal.correction, abs=error + 2 / example.n)
+
+
+@pytest.mark.parametrize("name", ["crcp_hypercube-123", "crcp_hypercube-124"])
+def test_crcp_is_what_the_authors_code_found(name):
+    """Their code divides by n + 1 where ours divides by n, so its thresholds are a rank or two higher."""
+    found = read(name)
+    S, labels = found["S"], found["labels"].astype(int)
+    cal = nacp.calibrate(S, labels, noise=float(found["eps"]), guarantee="crcp", crossing="first", **OPTIONS)
+    assert steps_between(cal.threshold, float(found["their_crcp"]), GRID) <= 1
+    theirs = found["test"] <= found["their_crcp"]
+    ours = cal.predict_set(found["test"].astype(np.float64))
+    assert ours.sizes.mean() == pytest.approx(theirs.sum(axis=1).mean(), abs=0.01)
+
+
+@pytest.mark.parametrize("name", ["crcp_hypercube-123", "crcp_hypercube-124", "crcp_logistic-123"])
+def test_split_conformal_prediction_is_one_rank_below_what_the_authors_code_found(name):
+    """Their quantile is the ceil((n + 1)(1 - alpha)) + 1st score."""
+    found = read(name)
+    S, labels = found["S"], found["labels"].astype(int)
+    own = np.sort(S[np.arange(len(S)), labels])
+    cal = nacp.calibrate(S, labels, noise=None, **OPTIONS)
+    assert own.searchsorted([cal.threshold, found["their_cp"]]).tolist() == [9000, 9001]
