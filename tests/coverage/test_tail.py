@@ -1,4 +1,4 @@
-"""The unlikely labels of ranked scores, which are counted by bins of a 16th of an octave: by definition, row by row.
+"""The unlikely labels of ranked scores, which are counted by bins of their probability: by definition.
 
 All arithmetic on probabilities is exact here: they enter as multiples of 2^-52, as the library rounds them.
 The formulas themselves are evaluated in floating point, operation by operation, as their bits decide.
@@ -182,22 +182,22 @@ def test_the_estimate_is_nowhere_above_the_exact_one(score, formula, kind):
 @pytest.mark.parametrize("name", ["cifar100", "tinyimagenet", "imagenet"])
 @every_score
 def test_on_real_classifiers_little_is_lost(score, formula, name):
-    """At 20% uniform noise: at most 0.002 of coverage for randomised scores and 0.01 for others."""
+    """At 20% uniform noise: at most 0.002 of coverage up to where 98% are covered, and little more beyond."""
     data = np.load(Path(os.environ["NACP_BENCHMARK_DATA"]) / f"{name}.npz")
     probs, labels = data["probs"][:1500], data["labels"][:1500]
     noisy = nacp.UniformNoise(0.2).sample(labels, probs.shape[1], random_state=0)
     found, exact = curves(probs, noisy, 0.2, score)
     assert (found <= exact + 1e-9).all()
-    assert (exact - found).max() <= (0.002 if getattr(score, "randomized", False) else 0.01)
+    assert (exact - found)[exact <= 0.98].max(initial=0) <= 0.002
+    assert (exact - found).max() <= 0.003
 
 
-@pytest.mark.xfail(
-    strict=True,
-    reason="All labels of a bin are counted at its lowest score, and noisy labels at their own, "
-    "so shares in the tail come out negative under a right model.",
-)
-def test_a_right_model_is_not_contradicted_by_the_tail():
-    probs, labels = twins.simulate("imagenet-resnet18", n=20_000, random_state=0)
+@every_score
+def test_a_right_model_is_not_contradicted_by_the_tail(score, formula):
+    """Where most labels are below 2^-40, pairs are counted far below the scores of noisy ones among them."""
+    probs, labels = twins.simulate("imagenet-resnet18", n=4000, random_state=0)
+    sharp = probs.astype(np.float64) ** 2
+    sharp /= sharp.sum(axis=1, keepdims=True)
     noisy = nacp.UniformNoise(0.6).sample(labels, 1000, random_state=0)
-    cal = nacp.calibrate(probs, noisy, noise=0.6, score="topk", guarantee="none")
-    assert cal.warnings == ()
+    for each in (probs, sharp.astype(np.float32)):
+        assert nacp.calibrate(each, noisy, noise=0.6, score=score, guarantee="none").warnings == ()

@@ -8,7 +8,7 @@ from scipy import stats
 
 import nacp
 from nacp.scores import SCORES, as_score
-from nacp.tuning import tuned
+from nacp.points import arrays
 
 
 def doubled_minus(p):
@@ -131,7 +131,8 @@ def test_no_result_depends_on_the_size_of_the_blocks(score, noise):
     labels = labels_for(matrix)
     reference = everything(score, matrix, labels, noise)
     for entries in (1, 7 * 13, 1 << 30):
-        with tuned(block_entries=entries):
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(arrays, "block_entries", lambda in_place, entries=entries: entries)
             found = everything(score, matrix, labels, noise)
         for each, expected in zip(found, reference, strict=True):
             np.testing.assert_array_equal(each, expected)
@@ -245,7 +246,8 @@ def test_u_is_the_same_for_the_same_row_in_any_batch_order_and_width(uniform_row
     np.testing.assert_array_equal(aps.uniforms(uniform_rows[order]), u[order])
     np.testing.assert_array_equal(aps.uniforms(uniform_rows.astype(np.float64)), u)
     np.testing.assert_array_equal(aps.uniforms(np.asfortranarray(uniform_rows)), u)
-    with tuned(block_entries=1):
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(arrays, "block_entries", lambda in_place: 1)
         np.testing.assert_array_equal(aps.uniforms(uniform_rows[:100]), u[:100])
 
 

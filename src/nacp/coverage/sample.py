@@ -103,7 +103,7 @@ class Sample:
             return [curve.shares(block, cells) for curve, cells in wanted]
 
         parts = list(self.rows.map(found, rows))
-        return [np.concatenate(each) for each in zip(*parts, strict=True)]
+        return parts[0] if len(parts) == 1 else [np.concatenate(each) for each in zip(*parts, strict=True)]
 
     def deviations(self, curve: "Curve", cells: Ints) -> Floats:
         """Return the standard deviation of a point's share at thresholds, the same in any order."""

@@ -77,10 +77,10 @@ class PAC(PointwiseTest):
                     wanted.setdefault(tests[i].curve, []).append(i)
             if not wanted:
                 break
-            cells = [
-                np.unique(np.concatenate([tests[i].cells[bets[i].open] for i in some]))
-                for some in wanted.values()
-            ]
+            cells = []
+            for some in wanted.values():
+                opened = [tests[i].cells[bets[i].open] for i in some]
+                cells.append(opened[0] if len(opened) == 1 else np.unique(np.concatenate(opened)))
             number = max(_FEWEST_ROWS, _AT_ONCE // sum(map(len, cells)))
             rows, seen = order[seen : seen + number], seen + number
             shares = sample.shares(list(zip(wanted, cells, strict=True)), rows)

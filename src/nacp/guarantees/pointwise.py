@@ -101,6 +101,8 @@ class PointwiseTest(Guarantee):
         of_classes = problem.members is not None
         needed = self.points_needed(curve.noise, curve.k, test.alpha, of_classes=of_classes)
         advice = "no number of points would do" if needed is None else f"about {needed:,} points should do"
+        if needed is not None and needed <= curve.points:
+            advice += ": do labels and rows belong together, and do the probabilities tell the classes apart?"
         points = counted(curve.points, "label" if of_classes else "point")
         why = f'with {points} no smaller sets pass the test of guarantee "{self.name}"; {advice}'
         return found_at(curve, INFINITE, 0.0, why)._replace(deviation=0.0)

@@ -447,7 +447,8 @@ def _is_possible(tally: Tally, weights: Weights, several: bool, squares: bool) -
     if several:  # the parts of the labels of a point sum to 1, and each is rounded
         good = n <= given and abs(labels * tally.part - n) <= given * tally.part and (n > 0 or given == 0)
     else:
-        good = given == labels == n and bool(np.all(tally.hits <= tally.pairs))
+        # Pairs are counted in the cells of their scores or, if unlikely, in lower ones; hits in the former.
+        good = given == labels == n and bool(np.all(np.cumsum(tally.hits) <= upto))
     if tally.gains is not None and tally.losses is not None:  # the weights of a row sum to 1, and are rounded
         excess = int(tally.gains.sum()) - int(tally.losses.sum()) - n / tally.unit
         good = good and abs(excess) <= given + n * k
