@@ -210,14 +210,14 @@ def test_pac_by_class_passes_at_the_null_with_probability_delta_at_the_most(nois
 @pytest.mark.parametrize("score", ["hps", "aps"])
 def test_both_engines_find_the_same_thresholds_by_class(score):
     pytest.importorskip("nacp.engine._native")
-    probs, truth = twins.simulate("cifar10", n=2000, random_state=3)
+    probs, truth = twins.simulate("cifar10", n=500, random_state=3)
     noisy = nacp.UniformNoise(0.2).sample(truth, 10, random_state=3)
     found = []
     for name in ("numpy", "native"):
         with engine.using(name):
             found += [
                 nacp.calibrate(
-                    probs, noisy, noise=0.2, alpha=0.2, by="class", score=score, guarantee=g, small="all"
+                    probs, noisy, noise=0.2, alpha=0.4, by="class", score=score, guarantee=g, small="all"
                 ).thresholds
                 for g in ("none", "expected", "pac")
             ]

@@ -221,16 +221,16 @@ def _summed(parts: Sequence[tuple[Ints, Ints]]) -> tuple[Ints, Ints]:
     return cells[some], sums[:, some]
 
 
-def sizes_of(values: Array, spec: Spec, cells: Ints) -> Ints:
-    """Return the sizes of the sets of rows at thresholds: (rows, thresholds)."""
+def sizes_of(values: Array, spec: Spec, cells: Ints) -> Floats:
+    """Return the sizes of the sets of rows at thresholds: (rows, thresholds), whole numbers as floats."""
     nothing = np.empty((len(values), 0))
-    found = engine.shares(values, spec, cells, nothing, nothing.astype(np.int64), 1.0)
-    return found.astype(np.int64)
+    return engine.shares(values, spec, cells, nothing, nothing.astype(np.int64), 1.0)
 
 
 def _squares(values: Array, spec: Spec) -> Ints:
     step, total = max(1, (1 << 20) // len(COARSE)), np.zeros(len(COARSE), dtype=np.int64)
     for start, stop in pairwise([*range(0, len(values), step), len(values)]):
         sizes = sizes_of(values[start:stop], spec, COARSE)
-        total += np.einsum("rt,rt->t", sizes, sizes)
+        # Sums of whole numbers below 2^53 are exact as floats, too.
+        total += np.einsum("rt,rt->t", sizes, sizes).astype(np.int64)
     return total

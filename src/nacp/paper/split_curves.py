@@ -136,7 +136,7 @@ def pairs_upto(rows: Rows, spec: Spec, masks: Bools, cells: Ints) -> Ints:
     return total
 
 
-def _product(masks: Bools, sizes: Ints, k: int) -> Ints:
+def _product(masks: Bools, sizes: Floats, k: int) -> Ints:
     """Return the sums of some rows' sizes. Whole numbers are exact in float32 up to 2^24."""
     kind = np.float32 if len(sizes) * k <= 1 << 24 else np.float64
     found: Ints = (masks.astype(kind) @ sizes.astype(kind)).astype(np.int64)
