@@ -17,6 +17,7 @@ from nacp.coverage.curve import RULES, Rule
 from nacp.coverage.grid import CELLS, COARSE
 from nacp.coverage.sample import Sample
 from nacp.coverage.tally import MOST_POINTS, PART, Tally, Weights
+from nacp.engine import Spec
 from nacp.errors import InputError
 from nacp.files import File
 from nacp.guarantees import Guarantee
@@ -77,10 +78,10 @@ class Kinds:
         # So that no sum of whole numbers can overflow.
         self.most_points = (1 << 62) // k**2 if self.squares else min(MOST_POINTS, (1 << 62) // k**2)
 
-    def possible(self, counts: Counts) -> bool:
-        """Return whether there are points that leave such counts."""
+    def possible(self, counts: Counts, spec: Spec) -> bool:
+        """Return whether there are points that leave such counts with this score."""
         return counts.tallies.keys() == self.needed.keys() and all(
-            _is_possible(tally, self.needed[model], counts.several, self.squares)
+            _is_possible(tally, self.needed[model], counts.several, self.squares, spec)
             for model, tally in counts.tallies.items()
         )
 
@@ -358,7 +359,7 @@ class Calibrator:
         except InputError:
             raise never from None
         found = Counts(tallies, ours.several, _wider(ours.widths, theirs.widths))
-        if not self._kinds(ours.several).possible(found):
+        if not self._kinds(ours.several).possible(found, self.score.spec):
             raise never
         return found if found.n else None
 
@@ -426,7 +427,7 @@ def _wider(ours: Widths, theirs: Widths) -> Widths:
     return max(ours, theirs, key=lambda each: np.dtype(each.least).itemsize)
 
 
-def _is_possible(tally: Tally, weights: Weights, several: bool, squares: bool) -> bool:
+def _is_possible(tally: Tally, weights: Weights, several: bool, squares: bool, spec: Spec) -> bool:
     """Return whether there are points that leave such a tally."""
     n, k, upto = tally.n, tally.k, np.cumsum(tally.pairs)
     given, labels = int(tally.hits.sum()), int(tally.by_label.sum())
@@ -447,8 +448,10 @@ def _is_possible(tally: Tally, weights: Weights, several: bool, squares: bool) -
     if several:  # the parts of the labels of a point sum to 1, and each is rounded
         good = n <= given and abs(labels * tally.part - n) <= given * tally.part and (n > 0 or given == 0)
     else:
-        # Pairs are counted in the cells of their scores or, if unlikely, in lower ones; hits in the former.
+        # Hits are counted in the cells of their scores, and so are pairs; but unlikely ones in lower cells.
+        exact = tally.cells < spec.exact_below(k)
         good = given == labels == n and bool(np.all(np.cumsum(tally.hits) <= upto))
+        good = good and bool(np.all((tally.hits <= tally.pairs)[exact]))
     if tally.gains is not None and tally.losses is not None:  # the weights of a row sum to 1, and are rounded
         excess = int(tally.gains.sum()) - int(tally.losses.sum()) - n / tally.unit
         good = good and abs(excess) <= given + n * k

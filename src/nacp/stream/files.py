@@ -22,7 +22,7 @@ from nacp.files import (
     stored_widths,
     write_numbers,
 )
-from nacp.stream.calibrator import SETTINGS, Calibrator, Counts, Kinds
+from nacp.stream.calibrator import SETTINGS, Calibrator, Counts
 
 _FORMAT, _VERSION = "nacp.calibrator", 3
 _ARRAYS = ("by_label", "cells", "hits", "pairs", "gains", "losses", "squares")
@@ -68,14 +68,13 @@ def load_state(path: File, score: Any = None) -> Calibrator:
             )
         if document["n"]:
             several = check_flag("several", document["several"])
-            found._counts = _counts(document, arrays, found._kinds(several), k, several)
+            found._counts = _counts(document, arrays, found, several)
         return found
 
 
-def _counts(
-    document: dict[str, Any], arrays: dict[str, Array], kinds: Kinds, k: int, several: bool
-) -> Counts:
+def _counts(document: dict[str, Any], arrays: dict[str, Array], stream: Calibrator, several: bool) -> Counts:
     """Return the counts in a file; refuse those that no points could have left."""
+    kinds, k = stream._kinds(several), stream.k
     n, widths = check_count("n", document["n"], 1), stored_widths(document["widths"])
     impossible = InputError("counts", "are not those of any points")
     if widths is None or n > kinds.most_points or any(each.dtype != np.int64 for each in arrays.values()):
@@ -86,6 +85,6 @@ def _counts(
         counted |= {name: arrays[f"{name} {i}"] for name in _ARRAYS[:4]}
         tallies[model] = Tally(n, k, **counted, unit=unit, part=PART if several else 1.0)
     counts = Counts(tallies, several, widths)
-    if not kinds.possible(counts):
+    if not kinds.possible(counts, stream.score.spec):
         raise impossible
     return counts
