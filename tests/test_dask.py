@@ -57,7 +57,11 @@ def test_a_calibration_has_the_same_bits_as_in_memory(points, noise, score, guar
     labels = noisy(points, noise)
     options = {"noise": noise, "score": score, "guarantee": guarantee, "alpha": [0.1, 0.3]}
     expected = nacp.calibrate(points[0], labels, **options)
-    for chunks, given in {"one": labels, "uneven": da.from_array(labels, chunks=1234), "many": labels}.items():
+    for chunks, given in {
+        "one": labels,
+        "uneven": da.from_array(labels, chunks=1234),
+        "many": labels,
+    }.items():
         found = nacp.calibrate(lazy(points[0], chunks), given, **options)
         for one, other in zip(found, expected, strict=True):
             assert (one.threshold, one.estimate, one.correction) == (

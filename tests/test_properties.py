@@ -36,7 +36,7 @@ DETERMINISTIC = (
 )
 SCORES = (*DETERMINISTIC, nacp.APS(), nacp.RAPS(seed=3, free=1), nacp.SAPS(seed=-1))
 
-# The weights of a general matrix are whole multiples of about 2^-35, so sums over at most 5 labels round by less.
+# The weights of a general matrix are multiples of about 2^-35, so sums over at most 5 labels round by less.
 WHOLE = 1e-10
 
 sizes = st.tuples(st.integers(1, 10), st.integers(2, 5))

@@ -178,7 +178,7 @@ def test_without_noise_by_class_is_mondrian(points):
 
 
 def at_the_null(rng, n, noise, alpha=0.1):
-    """Draw points whose sets below 1 hold the true label with probability 1 - alpha exactly: scores 0 or 1."""
+    """Draw points whose sets below 1 hold the true label with probability 1 - alpha: scores are 0 or 1."""
     truth = rng.choice(3, size=n, p=[0.5, 0.3, 0.2])
     scores = (rng.random((n, 3)) >= 0.3).astype(np.float64)
     scores[np.arange(n), truth] = rng.random(n) >= 1 - alpha

@@ -7,8 +7,8 @@ import pytest
 from scipy import stats
 
 import nacp
-from nacp.scores import SCORES, as_score
 from nacp.points import arrays
+from nacp.scores import SCORES, as_score
 
 
 def doubled_minus(p):

@@ -141,7 +141,7 @@ class LabelRanks:
         return self._u[:, None]
 
 
-# Labels beyond the head of their row are counted by bins of their probability, 16 in each octave. The head are
+# Labels beyond the head of a row are counted by bins of their probability, 16 in each octave. The head are
 # the bins before which there are fewer than so many labels, or less than this mass.
 HEAD_LABELS, HEAD_MASS = 128, 31 / 32
 BIN_BITS = 4

@@ -41,7 +41,7 @@ class Spec:
         return grid.cells_of_probabilities(-scores) if self.kernel == "hps" else grid.cells_of(scores)
 
     def exact_below(self, k: int) -> int:
-        """Return the cell below which tallies of rows of k labels hold exact scores: see `nacp.engine.ranks`."""
+        """Return the cell below which tallies of rows of k labels hold exact scores (see `ranks`)."""
         if self.kernel != "ranked" or self.formula is None or k <= HEAD_LABELS:
             return grid.CELLS
         return int(grid.cells_of(np.array(least_bounded_score(self.formula))))
