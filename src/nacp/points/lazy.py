@@ -5,7 +5,7 @@ dask is imported only where one of its arrays was passed.
 
 import warnings
 from collections.abc import Callable
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 
@@ -15,13 +15,6 @@ from nacp.points.arrays import Rows, is_lazy, tell, watching
 from nacp.points.door import open_rows
 
 _BRANCHES = 16  # of the tree by which results are combined
-
-
-class DaskArray(Protocol):
-    """An array of dask, for type checkers."""
-
-    dask: Any
-    chunks: Any
 
 
 def in_memory(name: str, values: Any, where: str) -> None:
