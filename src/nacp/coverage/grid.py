@@ -71,7 +71,7 @@ def _cells(scores: NDArray[np.float64], to_one: NDArray[np.float64]) -> NDArray[
 
 
 def _every(step: int, far: int) -> NDArray[np.int64]:
-    """Return the places of every so many grid points, and of fewer within 2^-12 of 0 or 1; all are finite."""
+    """Return the places of finite grid points: every `step`-th, and every `far`-th within 2^-12 of 0 or 1."""
     distance = np.minimum(np.abs(GRID), np.abs(GRID - 1))
     codes = (distance.view(np.int64) >> _SHIFT) % np.where(distance < 2.0**-12, far, step)
     found = np.flatnonzero((codes == 0) & np.isfinite(GRID))

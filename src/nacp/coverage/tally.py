@@ -18,9 +18,9 @@ from nacp.noise.matrices import ClassMatrix
 from nacp.points import Rows
 
 MOST_POINTS = 1 << 26
-"""For so many points the unit of the weights suffices, where pairs do not all weigh the same."""
+"""The largest number of points whose sums of weights fit into int64, where not all pairs weigh the same."""
 PART = 2.0**-30  # the parts of several labels are counted in this unit
-_WRITTEN = 1 << 22  # up to so many weights by label are written out once, and else for each block
+_WRITTEN = 1 << 22  # larger tables of weights by label are written out for each block instead of once
 
 
 class Weights:

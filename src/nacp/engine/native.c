@@ -178,7 +178,7 @@ typedef struct {
 /* The cells of one row: of labels one by one, and of bins of labels. */
 typedef struct {
     i64 labels, bins;
-    int32_t *cell, *column;       /* of labels; no columns mean the first so many */
+    int32_t *cell, *column;       /* of labels; without columns, label j is in column j */
     int32_t early[BINS], late[BINS];
     i64 count[BINS];
     uint64_t gain[BINS], loss[BINS];
@@ -401,7 +401,7 @@ static i64 collect(Call *call, i64 i, double cut)
     return call->k;
 }
 
-enum { NOT_CUT = 64 }; /* Rows of up to so many labels are sorted as a whole. */
+enum { NOT_CUT = 64 }; /* Rows with at most this number of labels are sorted as a whole. */
 
 /* Collect, sort and score labels of row i from the most probable one down, until one scores more than a limit or there
    are no more, or `enough` of them hold nearly all the mass; return how many. Scores rise along a row. */
