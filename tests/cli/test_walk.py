@@ -14,7 +14,7 @@ import nacp
 from nacp.cli import app
 
 pytest.importorskip("sklearn")
-ROOT = Path(__file__).parent.parent
+ROOT = Path(__file__).parents[2]
 sys.path.insert(0, str(ROOT / "examples"))
 import your_own_data as walk  # noqa: E402
 
