@@ -15,6 +15,7 @@ from nacp.engine.codes import codes_of_formula
 from nacp.engine.formula import Expression
 from nacp.engine.hashing import hash_plan
 from nacp.engine.numpy import scores
+from nacp.engine.ranks import sort_rows
 from nacp.engine.spec import Spec
 
 __all__ = ["NAME", "bet", "check", "label_scores", "scores", "sets", "shares", "tally", "uniforms"]
@@ -71,6 +72,11 @@ def _described(values: Array, spec: Spec) -> tuple[Array, _Score | None]:
     return _rows(values), _PLAIN[spec.kernel]
 
 
+def _sorted(rows: Array, spec: Spec, placed: bool) -> tuple[Array, Ints | None] | None:
+    """Return what C needs of sorted rows, which ranked scores are made of."""
+    return sort_rows(rows, placed) if spec.kernel == "ranked" else None
+
+
 def check(values: Array, tolerance: float) -> bool:
     """Return whether rows are probabilities: none negative or above 1, and each row sums to 1."""
     return _native.check(_rows(values), tolerance)
@@ -100,7 +106,8 @@ def tally(
     rows, score = _described(values, spec)
     if score is None:
         return numpy.tally(values, spec, which, table)
-    found = np.frombuffer(_native.tally(rows, score, *_weights(which, table)), dtype=np.int64)
+    order = _sorted(rows, spec, table is not None)
+    found = np.frombuffer(_native.tally(rows, order, score, *_weights(which, table)), dtype=np.int64)
     found = found.reshape(2 if table is None else 4, -1)
     return found[0], found[1:]
 
@@ -123,8 +130,9 @@ def shares(
     if out.size:
         limit = float(spec.thresholds[cells[-1]])
         given = _floats(own), _ints(label_cells), scale
+        order = _sorted(rows, spec, table is not None)
         which, table = _weights(which, table)
-        _native.shares(rows, score, (_ints(cells), limit), given, which, table, out)
+        _native.shares(rows, order, score, (_ints(cells), limit), given, which, table, out)
     return out
 
 
@@ -134,7 +142,7 @@ def sets(values: Array, spec: Spec, thresholds: Floats, allow_empty: bool = True
     if score is None or (spec.kernel == "ranked" and thresholds.shape[1] > 1):
         return numpy.sets(values, spec, thresholds, allow_empty)
     sizes = np.empty(len(rows), dtype=np.int64)
-    labels = _native.sets(rows, score, _floats(thresholds), allow_empty, sizes)
+    labels = _native.sets(rows, _sorted(rows, spec, placed=False), score, _floats(thresholds), allow_empty, sizes)
     return sizes, np.frombuffer(labels, dtype=np.int32)
 
 

@@ -30,7 +30,7 @@ def block_entries(in_place: bool) -> int:
 
     A block that is converted, and what NumPy computes from a block, should fit into the cache.
     """
-    return 1 << 21 if in_place and engine_name() != "numpy" else 1 << 18
+    return 1 << 20 if in_place and engine_name() != "numpy" else 1 << 18
 
 
 def block_rows(k: int, in_place: bool = False) -> int:
