@@ -142,7 +142,9 @@ def sets(values: Array, spec: Spec, thresholds: Floats, allow_empty: bool = True
     if score is None or (spec.kernel == "ranked" and thresholds.shape[1] > 1):
         return numpy.sets(values, spec, thresholds, allow_empty)
     sizes = np.empty(len(rows), dtype=np.int64)
-    labels = _native.sets(rows, _sorted(rows, spec, placed=False), score, _floats(thresholds), allow_empty, sizes)
+    labels = _native.sets(
+        rows, _sorted(rows, spec, placed=False), score, _floats(thresholds), allow_empty, sizes
+    )
     return sizes, np.frombuffer(labels, dtype=np.int32)
 
 
