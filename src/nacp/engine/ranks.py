@@ -14,10 +14,10 @@ from nacp._types import Array, Floats, Ints
 from nacp.engine.formula import Expression
 
 # Operations that round once and correctly, so that their bits depend on the numbers alone.
-EXACT = frozenset(
-    "add subtract multiply divide sqrt negative absolute maximum minimum where "
-    "equal not_equal less less_equal greater greater_equal".split()
-)
+_ARITHMETIC = {"add", "subtract", "multiply", "divide", "sqrt", "negative", "absolute"}
+_CHOICES = {"maximum", "minimum", "where"}
+_COMPARISONS = {"equal", "not_equal", "less", "less_equal", "greater", "greater_equal"}
+EXACT = _ARITHMETIC | _CHOICES | _COMPARISONS
 
 
 class Ranks(NamedTuple):
@@ -98,7 +98,7 @@ def ranks_of_sorted(ascending: Array, u: Floats | None) -> Ranks:
 
 
 def ranks_of_labels(values: Array, labels: Ints, u: Floats | None) -> Ranks:
-    """Return the quantities of one label per row, of shape (rows, 1); the rows need not be sorted for that."""
+    """Return the quantities of one label per row, of shape (rows, 1), from rows in any order."""
     p, own = on_grid(values), values[np.arange(len(labels)), labels][:, None]
     larger, as_large = values > own, values >= own
     top_two = np.partition(p, -2, axis=1)

@@ -4,8 +4,6 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Literal
 
-import numpy as np
-
 from nacp._types import Array, Floats, Ints
 from nacp.coverage import grid
 from nacp.engine.formula import Formula
