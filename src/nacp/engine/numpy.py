@@ -14,7 +14,7 @@ from nacp.coverage import grid
 from nacp.engine.formula import Expression
 from nacp.engine.hashing import hashed_uniforms as uniforms
 from nacp.engine.ranks import evaluate, ranks_of_labels, ranks_of_sorted, rounds_once, sort_rows
-from nacp.engine.spec import ENTRIES, Spec
+from nacp.engine.spec import Spec
 from nacp.errors import InputError
 from nacp.stats.betting import play as bet
 
@@ -215,10 +215,3 @@ def sets(values: Array, spec: Spec, thresholds: Floats, allow_empty: bool = True
         some = -values[empty] if spec.kernel == "ranked" else found[empty]
         inside[empty] = some == some.min(axis=1, keepdims=True)
     return inside.sum(axis=1), np.nonzero(inside)[1].astype(np.int32)
-
-
-def as_entries(values: Array, spec: Spec) -> tuple[Array, Spec]:
-    """Return rows and a spec that compiled engines know: scores that only NumPy computes are entries."""
-    if spec.kernel in ("pointwise", "function"):
-        return scores(values, spec), ENTRIES
-    return values, spec
