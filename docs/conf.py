@@ -63,7 +63,7 @@ copybutton_prompt_is_regexp = True
 smartquotes = False
 
 # Files outside this folder that are pages here, under another name; on a git host links lead to the files.
-OUTSIDE = {"CHANGELOG.md": "changelog.md", "benchmarks/results.md": "benchmark.md"}
+OUTSIDE = {"CHANGELOG.md": "changelog.md"}
 
 
 def prepare(app, docname, source):
