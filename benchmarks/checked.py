@@ -218,7 +218,7 @@ def head(repeats, audits, many):
     return f"""# Checked labels, measured
 
 Made by `python benchmarks/checked.py --repeats {repeats} --audits {audits} --many {many}` (part of
-`make guarantees`) with NACP_BENCHMARK_DATA set; see [guarantees.md](../docs/guarantees.md), A1 and A2. The labels
+`make guarantees`) with NACP_BENCHMARK_DATA set; see docs/guarantees.md, A1 and A2. The labels
 were given by people, but for the two twins, which are simulated.
 
 {repeats} draws of {N:,} calibration points, the first m of which are checked; all other points of a file

@@ -24,7 +24,7 @@ from nacp.paper import twins
 from nacp.points import open_rows
 
 OUT = Path(__file__).parent.parent / "results" / "estimation.md"
-HEAD = "# Noise estimation, measured\n\nMade by `make estimation`; see [estimation.md](../docs/estimation.md).\n"
+HEAD = "# Noise estimation, measured\n\nMade by `make estimation`; see docs/estimation.md.\n"
 ALPHA = 0.1
 GROUPS = [0] * 5 + [1] * 3 + [2] * 2
 

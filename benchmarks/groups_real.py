@@ -136,7 +136,7 @@ HEAD = """
 ## Real classifiers
 
 Made by `python benchmarks/groups_real.py --repeats {repeats}` with NACP_BENCHMARK_DATA set, on the outputs of
-real classifiers; see [which-guarantee.md](../docs/which-guarantee.md) for what is promised. {repeats} draws:
+real classifiers; see docs/which-guarantee.md for what is promised. {repeats} draws:
 calibration and test points are dealt anew, and so is uniform label noise of rate 0.2. α = 0.1, δ = 0.05, the
 score is HPS.
 

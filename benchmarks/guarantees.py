@@ -334,7 +334,7 @@ def doubt_table(scale):
 HEAD = f"""# What the guarantees cost, measured
 
 Made by `make guarantees` (`benchmarks/guarantees.py`; `--only` makes one section anew); see
-[guarantees.md](../docs/guarantees.md). α = {ALPHA:g}, HPS. But for the first table, every calibration set is drawn
+docs/guarantees.md. α = {ALPHA:g}, HPS. But for the first table, every calibration set is drawn
 anew, points and noise, from the twin of a classifier of the paper, and coverage is that of {HELD_OUT:,} other
 points.
 
