@@ -3,7 +3,7 @@
     python examples/your_own_data.py [FOLDER]
 
 Writes the files into the folder (a new one by default), runs each command there, and prints its output. The
-files are simulated from texts that come with nacp; the task is to identify the language of a snippet, among 20.
+files are simulated from texts that come with nacp; the task is to identify the language of a snippet.
 The simulated annotators confuse similar languages, most often in short snippets, and 300 labels are checked.
 Needs nacp[sklearn].
 """
@@ -46,13 +46,13 @@ def classify(train: tuple[str, ...], labels: np.ndarray, texts: list[str]) -> np
 
     pairs = CountVectorizer(analyzer="char", ngram_range=(1, 2), max_features=400)
     model = MultinomialNB(alpha=1.0).fit(pairs.fit_transform(train), labels)
-    evidence = model.predict_joint_log_proba(pairs.transform(texts)) / 2  # makes the overconfident model less so
+    evidence = model.predict_joint_log_proba(pairs.transform(texts)) / 2  # the model is overconfident
     probs = np.exp(evidence - evidence.max(axis=1, keepdims=True))
     return probs / probs.sum(axis=1, keepdims=True)
 
 
 def as_people_label(truth: np.ndarray, texts: list[str], rng: np.random.Generator) -> np.ndarray:
-    """Return simulated labels: a language is confused with others of its family, most often in short texts."""
+    """Return simulated labels: languages are confused within their family, most often in short texts."""
     family = np.repeat(np.arange(len(FAMILIES)), [len(each) for each in FAMILIES])
     labels = truth.copy()
     for i, (true, text) in enumerate(zip(truth, texts, strict=True)):
