@@ -16,7 +16,7 @@ from typer.testing import CliRunner
 import nacp
 from nacp.cli.main import app
 from nacp.estimation import accuracy_by_annotator
-from nacp.estimation.crowd import open_votes
+from nacp.estimation.votes import open_votes
 from nacp.labels import from_matrix, read
 from nacp.stats.dawid_skene import dawid_skene, pooled, scaled
 
