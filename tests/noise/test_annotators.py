@@ -62,6 +62,28 @@ def test_annotators_who_are_alike_are_one_matrix():
     assert single.threshold == nacp.calibrate(probs, labels[:, 0], noise=P).threshold
 
 
+@pytest.mark.parametrize("guarantee", ["pac", "expected", "none"])
+def test_the_order_of_the_annotators_does_not_matter(guarantee):
+    """With the worse annotator in the first column, "pac" found no threshold."""
+    rng = np.random.default_rng(0)
+    probs = rng.dirichlet(np.full(4, 0.2), size=300)
+    true = np.minimum((probs.cumsum(axis=1) < rng.random((300, 1))).sum(axis=1), 3)
+    noises = [nacp.UniformNoise(rate) for rate in (0.1, 0.9)]
+    labels = np.stack([noise.sample(true, 4, rng) for noise in noises], axis=1)
+    matrices = [noise.matrix(4).dense() for noise in noises]
+    one, other = (
+        nacp.calibrate(
+            probs,
+            labels[:, order],
+            noise=nacp.AnnotatorNoise([matrices[a] for a in order]),
+            alpha=0.2,
+            guarantee=guarantee,
+        ).threshold
+        for order in ([0, 1], [1, 0])
+    )
+    assert one == other < math.inf
+
+
 def test_one_who_guesses_counts_for_nothing():
     rng = np.random.default_rng(1)
     P = np.array(two_classes(*map(float, GOOD)))

@@ -121,15 +121,15 @@ def noise_from_audit(
     names = [None] * k if model == "uniform" or groups is None else groups
     place = {group: i for i, group in enumerate(dict.fromkeys(names))}
     index = np.array([place[group] for group in names])
-    p, told = audit.refutes(index, random_state)
+    p, test = audit.refutes(index, random_state)
     if model == "uniform":
-        return _one_rate(audit, None, index, confidence, f"uniform: asked for ({told}){remark}; {_INSTEAD}")
-    chosen = f"asked for ({told})"
+        return _one_rate(audit, None, index, confidence, f"uniform: asked for ({test}){remark}; {_INSTEAD}")
+    chosen = f"asked for ({test})"
     if model == "auto":
         if p <= _LEVEL:
-            return _matrix(audit, confidence, f"groups is refuted ({told}); a matrix{remark}")
+            return _matrix(audit, confidence, f"groups is refuted ({test}); a matrix{remark}")
         chosen = (
-            f"the audit does not refute it ({told}), though {int(audit.wrong.sum()):,} wrong labels need not "
+            f"the audit does not refute it ({test}), though {int(audit.wrong.sum()):,} wrong labels need not "
             "show all there is"
         )
     return _one_rate(audit, groups, index, confidence, f"groups: {chosen}{remark}; {_INSTEAD}")

@@ -81,7 +81,7 @@ class LabelTable:
             given = [each._replace(label=str(each.label)) for each in given]
         seen: dict[Any, Any] = {}
         for each in given:
-            # An item has one true label, whoever checked it.
+            # An item has one true label, and may have several annotators.
             key = (each.item, None if each.checked else each.annotator, each.checked)
             if seen.setdefault(key, each.label) != each.label:
                 by = "as the truth" if each.checked else f"by annotator {each.annotator!r}"
