@@ -144,7 +144,8 @@ class Noise(ABC):
 
     def error_rate(self, k: int) -> float:
         """Return the rate of uniform noise, or the mean over the classes of the share of wrong labels."""
-        return float(1 - self.matrix(k).diagonal.mean())
+        rate = self.uniform_rate(k)
+        return float(1 - self.matrix(k).diagonal.mean()) if rate is None else rate
 
     def with_error_rate(self, rate: float, k: int) -> Noise:
         """Return the model ``I + f (P - I)``, with the factor f that makes `rate` its error rate."""

@@ -199,10 +199,6 @@ class GroupedMatrix(ClassMatrix):
     def own(self) -> Floats:
         return self.own_by_group[self.groups]
 
-    @cached_property
-    def diagonal(self) -> Floats:
-        return (self.own_by_group + self.shared)[self.groups]
-
     def rest(self, rows: Ints, columns: Ints | None = None) -> Floats:
         if columns is None:
             rows, columns = rows[:, None], np.arange(self.k)

@@ -38,9 +38,6 @@ class UniformFamily(Noise):
     def uniform_rate(self, k: int) -> float:
         return self.epsilon(k)
 
-    def error_rate(self, k: int) -> float:
-        return self.epsilon(k)
-
     def with_error_rate(self, rate: float, k: int) -> "UniformNoise":
         return UniformNoise(rate)
 
