@@ -26,10 +26,8 @@ from nacp.marginal import coverage_curve as coverage_curve
 from nacp.marginal import warn_of_obstacles as warn_of_obstacles
 from nacp.noise import (
     UNSAID,
-    AnnotatorNoise,
     Noise,
     NoiseLike,
-    UniformFamily,
     Unsaid,
     as_noise,
     basis_of,
@@ -317,7 +315,7 @@ def calibrate(
     chosen.check_several(several=numbers.ndim == 2)
     model = informative_noise(noise, rows.n, rows.k)
     parts = None
-    if isinstance(model, AnnotatorNoise) and numbers.ndim == 2:
+    if model is not None:
         numbers, parts = model.spread(numbers)
     grouped = groups is not None or by is not None
     grouping = open_grouping(groups, by, rows.n, rows.k, names) if grouped else None
@@ -375,7 +373,7 @@ def chosen_guarantee(
     """
     if guarantee is None:
         guarantee = "split" if noise is None else "pac" if again else "expected"
-        if not again and not several and isinstance(noise, UniformFamily):
+        if not again and not several and noise is not None and noise.is_uniform:
             guarantee = "binomial"
     found = as_guarantee(guarantee, delta)
     if found.needs_points and not again:

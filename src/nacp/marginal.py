@@ -21,7 +21,7 @@ from nacp.coverage.tally import Tally, Weights
 from nacp.engine import Spec
 from nacp.errors import InputError, warn
 from nacp.guarantees import Finding, Guarantee, find
-from nacp.noise import AnnotatorNoise, Noise, NoiseLike, noise_for
+from nacp.noise import Noise, NoiseLike, noise_for
 from nacp.points import Rows, Widths, check_given, open_points
 from nacp.points.arrays import is_lazy
 from nacp.points.lazy import LazyRows
@@ -185,7 +185,7 @@ def count_lazy(
 
 def _chunk(noise: Noise | None, score: Score, classes: Any, squares: bool, rows: Rows, labels: Any) -> Chunk:
     numbers, parts = check_given(labels, rows.n, rows.k, classes), None
-    if isinstance(noise, AnnotatorNoise) and numbers.ndim == 2:
+    if noise is not None:
         numbers, parts = noise.spread(numbers)
     sample = Sample.of(rows, numbers, score, parts)
     counted = Counted.of(sample, noise, squares=squares)

@@ -1,4 +1,4 @@
-"""Where the noise model comes from: every estimator against its definition, intervals by simulation."""
+"""Estimators of noise models: each against its definition, intervals by simulation, the commands."""
 
 import json
 import math
@@ -17,7 +17,7 @@ from nacp.cli import app
 from nacp.errors import InputError
 from nacp.estimation.annotators import pair_distribution
 from nacp.estimation.audit import row_radii
-from nacp.estimation.model import Likelihood, best_rate, label_log_probs
+from nacp.estimation.model import LOG_BETAS, best_rate, label_log_probs
 from nacp.noise import as_noise
 from nacp.paper.splits import run_splits
 from nacp.points import open_rows
@@ -41,8 +41,8 @@ def calibrated(n, k, rng, concentration=0.1):
 # Exact intervals
 
 
-@pytest.mark.parametrize(("count", "n"), [(0, 20), (1, 20), (7, 20), (20, 20), (300, 2000)])
-@pytest.mark.parametrize("confidence", [0.9, 0.95, 0.999])
+@pytest.mark.parametrize(("count", "n"), [(0, 20), (7, 20), (20, 20), (300, 2000)])
+@pytest.mark.parametrize("confidence", [0.9, 0.999])
 def test_of_a_binomial_count_the_interval_is_that_of_clopper_and_pearson(count, n, confidence):
     found = exact_interval(count, lambda p: [(np.array([1 - p, p]), n)], confidence)
     expected = stats.binomtest(count, n).proportion_ci(confidence, method="exact")
@@ -110,7 +110,7 @@ def test_a_group_rate_is_a_sum_over_groups_of_different_sizes():
 
 @pytest.mark.parametrize("groups", [None, GROUPS], ids=["uniform", "groups"])
 def test_the_exact_interval_of_an_audit_covers(groups):
-    k, n, runs, rate = 6, 300, 250, 0.3
+    k, n, runs, rate = 6, 150, 80, 0.3
     noise = nacp.UniformNoise(rate) if groups is None else nacp.GroupNoise(groups, rate)
     rng = np.random.default_rng(0)
     inside = 0
@@ -175,18 +175,15 @@ def test_a_small_audit_of_swapped_pairs_is_not_taken_for_uniform_noise():
         nacp.noise_from_audit(noisy, clean, k=100)
 
 
-def test_the_test_by_which_auto_chooses_has_its_level():
-    """Uniform noise is refuted in at most 1% of audits: exactly, for any n and k."""
-    rng = np.random.default_rng(4)
-    runs, k = 150, 8
-    refuted = 0
+@pytest.mark.parametrize("groups", [[0] * 14, [0, 0, 1, 1, *[2] * 10]], ids=["one size", "two sizes"])
+def test_the_test_by_which_auto_chooses_has_its_level(groups):
+    """A right group model is refuted in at most 1% of audits: exactly, for any n and k."""
+    rng, noise, runs, refuted = np.random.default_rng(4), nacp.GroupNoise(groups, 0.4), 60, 0
     for run in range(runs):
-        clean = np.minimum(rng.geometric(0.4, size=120) - 1, k - 1)
-        found = nacp.noise_from_audit(
-            nacp.UniformNoise(0.4).sample(clean, k, rng), clean, k=k, groups=[0] * k, confidence=0.5,
-            random_state=run,
-        )  # fmt: skip
-        refuted += "refuted (" in found.why
+        clean = np.minimum(rng.geometric(0.2, size=120) - 1, 13)
+        noisy = noise.sample(clean, 14, rng)
+        found = nacp.noise_from_audit(noisy, clean, k=14, groups=groups, confidence=0.5, random_state=run)
+        refuted += "is refuted (" in found.why
     assert stats.binom.sf(refuted - 1, runs, 0.01) > 1e-4
 
 
@@ -235,7 +232,7 @@ def test_two_annotators_have_clopper_and_pearsons_interval():
 
 @pytest.mark.parametrize("annotators", [2, 3, 5])
 def test_the_interval_of_annotators_covers_and_more_of_them_sharpen_it(annotators):
-    k, n, runs, rate = 10, 200, 150, 0.25
+    k, n, runs, rate = 10, 150, 60, 0.25
     rng = np.random.default_rng(annotators)
     inside, width = 0, []
     for _ in range(runs):
@@ -289,13 +286,11 @@ def test_dawid_and_skene_find_the_matrix():
 def test_the_likelihood_is_the_definition_at_any_temperature():
     rng = np.random.default_rng(0)
     probs, labels = calibrated(400, 6, rng, 0.5)
-    fit = Likelihood(
-        label_log_probs(open_rows(probs), labels, np.exp(np.linspace(-1, 1, 41) * math.log(4))), 6
-    )
-    for temperature in (0.26, 0.7, 1.0, 1.9, 3.9):
-        hot = probs ** (1 / temperature)
+    logs = label_log_probs(open_rows(probs), labels, np.exp(LOG_BETAS))
+    for node in (0, 17, 40):
+        hot = probs ** math.exp(LOG_BETAS[node])
         own = (hot / hot.sum(axis=1, keepdims=True))[np.arange(400), labels]
-        np.testing.assert_allclose(fit.probs(-math.log(temperature)), own, rtol=2e-3, atol=1e-6)
+        np.testing.assert_allclose(np.exp(logs[node]), own, rtol=1e-5, atol=1e-30)
         rates = np.linspace(0, 1, 2001)[:-1]
         values = [np.log((1 - rate) * own + rate / 6).sum() for rate in rates]
         assert abs(best_rate(own, 6) - rates[np.argmax(values)]) <= 1 / 2000
@@ -308,9 +303,9 @@ def test_the_estimate_is_the_best_on_a_grid_of_rates_and_temperatures():
     noisy = nacp.UniformNoise(0.25).sample(labels, 5, rng)
     found = nacp.noise_from_model(sharp, noisy)
     profile = {}
-    for rate in np.linspace(0, 0.6, 121):
+    for rate in np.linspace(0.1, 0.4, 61):
         values = []
-        for log_beta in np.linspace(-1.2, 1.2, 121):
+        for log_beta in np.linspace(-1, 0, 51):
             hot = sharp ** math.exp(log_beta)
             own = (hot / hot.sum(axis=1, keepdims=True))[np.arange(3000), noisy]
             values.append(np.log((1 - rate) * own + rate / 5).sum())
@@ -323,9 +318,9 @@ def test_the_estimate_is_the_best_on_a_grid_of_rates_and_temperatures():
 
 def test_the_likelihood_interval_covers_on_a_classifier_calibrated_up_to_a_temperature():
     rng = np.random.default_rng(8)
-    runs, inside = 100, 0
+    runs, inside = 50, 0
     for _ in range(runs):
-        probs, labels = calibrated(1000, 10, rng)
+        probs, labels = calibrated(600, 10, rng)
         sharp = probs**1.5 / (probs**1.5).sum(axis=1, keepdims=True)
         low, high = nacp.noise_from_model(sharp, nacp.UniformNoise(0.2).sample(labels, 10, rng)).interval
         inside += low <= 0.2 <= high
@@ -392,15 +387,14 @@ def estimates():
     }
 
 
-@pytest.mark.parametrize("name", estimates())
-def test_an_estimate_is_taken_for_its_noise_and_survives_a_file(name, tmp_path):
-    found = estimates()[name]
-    found.save(tmp_path / "noise.json")
-    again = nacp.estimation.load(tmp_path / "noise.json")
-    assert str(again) == str(found)
-    assert again.noise == found.noise
-    assert as_noise(found) is found.noise
-    assert found.assumption in on_one_line(found)
+def test_an_estimate_is_taken_for_its_noise_and_survives_a_file(tmp_path):
+    for name, found in estimates().items():
+        found.save(tmp_path / "noise.json")
+        again = nacp.estimation.load(tmp_path / "noise.json")
+        assert str(again) == str(found), name
+        assert again.noise == found.noise
+        assert as_noise(found) is found.noise
+        assert found.assumption in on_one_line(found)
 
 
 def test_calibrate_takes_an_estimate_and_adds_its_doubt_to_delta():
@@ -491,15 +485,6 @@ def test_a_file_from_elsewhere_is_refused(change, said, tmp_path):
     with pytest.raises(InputError, match=said) as caught:
         nacp.estimation.load(path)
     assert caught.value.argument == str(path)
-
-
-def test_files_say_what_they_are_alike_and_the_old_name_is_read(tmp_path):
-    path, estimate = tmp_path / "noise.json", nacp.noise_from_privacy(2.0, k=6)
-    estimate.save(path)
-    stored = json.loads(path.read_text())
-    assert stored["format"] == "nacp.noise"
-    path.write_text(json.dumps(stored | {"format": "nacp-noise"}))
-    assert nacp.estimation.load(path) == estimate
 
 
 # On the command line
@@ -647,18 +632,6 @@ def test_groups_of_different_sizes_with_different_rates_have_no_one_rate():
     assert "groups is refuted (no one rate fits groups of all sizes)" in estimate.why
 
 
-def test_a_right_group_model_is_seldom_refuted():
-    groups = [0, 0, 1, 1, *[2] * 10]
-    noise = nacp.GroupNoise(groups, 0.3)
-    refuted = 0
-    for run in range(100):
-        clean = np.random.default_rng(run).integers(0, 14, 300)
-        estimate = nacp.noise_from_audit(noise.sample(clean, 14, 1000 + run), clean, k=14, groups=groups)
-        refuted += not isinstance(estimate.noise, nacp.GroupNoise)
-    # At level 1%; four of 100 and more have a probability of 2% then.
-    assert refuted <= 4
-
-
 def test_an_audit_of_labels_that_are_all_wrong_survives_a_file(tmp_path):
     clean = np.arange(300) % 3
     estimate = nacp.noise_from_audit((clean + 1) % 3, clean, k=3, model="matrix")
@@ -666,13 +639,8 @@ def test_an_audit_of_labels_that_are_all_wrong_survives_a_file(tmp_path):
     assert nacp.estimation.load(tmp_path / "noise.json").rate == 1.0
 
 
-def test_too_few_audited_labels_for_a_matrix_are_named():
-    with pytest.raises(ValueError, match="clean holds 3 labels, too few for a matrix of 3 classes"):
-        nacp.noise_from_audit([1, 1, 1], [0, 1, 2], k=3, model="matrix")
-
-
 @pytest.mark.parametrize("model", ["uniform", "groups"])
-@pytest.mark.parametrize("k", [2, 10, 100])
+@pytest.mark.parametrize("k", [2, 100])
 def test_labels_that_never_agree_are_told_in_a_sentence(model, k):
     """More disagreements than even a rate of 1 makes likely: no rate fits."""
     true = np.arange(1000) % k

@@ -18,7 +18,7 @@ from nacp.coverage.tally import Tally, Weights
 from nacp.errors import InputError
 from nacp.guarantees import find
 from nacp.marginal import Counted
-from nacp.noise import GroupNoise, MatrixNoise, Noise, UniformFamily, UniformNoise
+from nacp.noise import Noise
 from nacp.wrapping import table_lines, wrapped
 
 _SHIFTS = (-0.05, -0.03, -0.02, -0.01, 0.0, 0.01, 0.02, 0.03, 0.05)
@@ -153,14 +153,11 @@ def sensitivity_of(sample: Sample, cal: Calibration, shifts: Sequence[float] | N
     """Return what a wrong rate does to a calibration of a sample."""
     noise = cal.noise
     assert noise is not None
-    if isinstance(noise, UniformFamily):
-        rate = noise.epsilon(cal.k)
-    else:
-        rate = float(1 - noise.matrix(cal.k).diagonal.mean())
-        if rate == 0:
-            raise InputError("noise", "holds no errors, so there is none that could be wrong")
+    rate = noise.error_rate(cal.k)
+    if rate == 0 and not noise.is_uniform:
+        raise InputError("noise", "holds no errors, so there is none that could be wrong")
     if shifts is None:
-        shifts = [shift for shift in _SHIFTS if _possible(noise, cal.k, rate, rate + shift)]
+        shifts = [shift for shift in _SHIFTS if _possible(noise, cal.k, rate + shift)]
     squares = cal.guarantee.needs_squares
     right = Curve.of(sample, noise, squares)
 
@@ -171,7 +168,7 @@ def sensitivity_of(sample: Sample, cal: Calibration, shifts: Sequence[float] | N
 
     rows = []
     for shift in sorted(shifts):
-        stated = _moved(noise, cal.k, rate, rate + shift)
+        stated = noise.with_error_rate(rate + shift, cal.k)
         counted = Counted.by(count, stated, cal.score, cal.k, sample.several)
         (found,) = find(
             cal.guarantee, counted.curve, stated, [cal.alpha], cal.crossing, sample, cal.random_state
@@ -190,23 +187,10 @@ def sensitivity_of(sample: Sample, cal: Calibration, shifts: Sequence[float] | N
     return Sensitivity(tuple(rows), rate, 1 - cal.alpha)
 
 
-def _possible(noise: Noise, k: int, rate: float, other: float) -> bool:
-    """Return whether the errors of a model can grow or shrink so far."""
+def _possible(noise: Noise, k: int, rate: float) -> bool:
+    """Return whether the errors of a model can grow or shrink to a rate."""
     try:
-        _moved(noise, k, rate, other).inverse(k)
+        noise.with_error_rate(rate, k).inverse(k)
     except ValueError:
         return False
     return True
-
-
-def _moved(noise: Noise, k: int, rate: float, other: float) -> Noise:
-    """Return ``P + (other/rate - 1)(P - I)``: all errors grow or shrink by one factor."""
-    if isinstance(noise, UniformFamily):
-        return UniformNoise(other)
-    factor = other / rate
-    if isinstance(noise, GroupNoise):
-        rates = noise.rate
-        by_group = {g: r * factor for g, r in rates.items()} if isinstance(rates, dict) else rates * factor
-        return GroupNoise(noise.groups, by_group)
-    eye = np.eye(k)
-    return MatrixNoise(eye + factor * (noise.matrix(k).dense() - eye))

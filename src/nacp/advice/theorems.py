@@ -13,7 +13,7 @@ from nacp.checks import check_count, check_fraction, check_rate
 from nacp.coverage.curve import ROUNDING, Curve
 from nacp.coverage.sample import Sample
 from nacp.errors import InputError
-from nacp.noise import Noise, NoiseLike, UniformFamily, noise_for
+from nacp.noise import Noise, NoiseLike, noise_for
 from nacp.points import open_points
 from nacp.scores import as_score
 
@@ -115,7 +115,7 @@ def compare_with_noisy_cp(
     score = as_score(score)
     rows, numbers, _ = open_points(probs, labels, probabilities=score.takes_probabilities)
     noise = noise_for(noise, rows.k)
-    if noise is not None and not isinstance(noise, UniformFamily):
+    if noise is not None and not noise.is_uniform:
         raise InputError("noise", "must be uniform for Theorem 3.2", found=repr(noise))
     sample = Sample.of(rows, numbers, score)
 

@@ -33,7 +33,7 @@ from nacp.cli.labels import present, read_labels
 from nacp.cli.terminal import complain
 from nacp.errors import InputError
 from nacp.labels import LabelTable
-from nacp.labels.cells import from_cells
+from nacp.labels.label_matrix import from_cells
 from nacp.wrapping import counted
 
 _MANY = 20  # rows: with so many, a label for each of them is no label

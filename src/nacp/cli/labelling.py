@@ -15,7 +15,7 @@ from nacp.cli.inputs import read_annotations
 from nacp.errors import InputError
 from nacp.files import write_whole
 from nacp.labels import FORMATS, LabelTable, from_matrix, read
-from nacp.labels.reading import is_long_file
+from nacp.labels.exports import is_long_file
 
 Format = Annotated[
     str | None,

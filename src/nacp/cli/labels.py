@@ -24,7 +24,7 @@ from nacp.cli.formats.parquet import parquet_column, parquet_header
 from nacp.cli.formats.text import csv_column, csv_rows, refuse_separators
 from nacp.cli.ids import refuse_other_order
 from nacp.errors import InputError
-from nacp.labels.cells import ABSENT
+from nacp.labels.label_matrix import ABSENT
 from nacp.points import is_missing, no_label
 from nacp.points.audit import UNDECIDED
 

@@ -17,7 +17,7 @@ import numpy as np
 from nacp._types import Floats, Ints
 from nacp.coverage.curve import Curve
 from nacp.errors import warn
-from nacp.noise import MatrixNoise, Noise
+from nacp.noise import Noise
 from nacp.stats.bounds import chernoff_tail, upper_tail
 
 LEVEL = 1e-3
@@ -149,7 +149,7 @@ def against(
         f"the labels contradict {noise.describe(curve.k)}: under it the share of true labels "
         f"{_where(found, offset, classes)} is estimated at {found.share:.3f}, and no share is "
         f"negative (a right model is contradicted in this way at most once in {1 / LEVEL:,.0f} times). Do "
-        f"not rely on the promise: coverage may be far lower. {_advice(noise)}, ask nacp diagnose, or "
+        f"not rely on the promise: coverage may be far lower. {noise.if_contradicted}, ask nacp diagnose, or "
         "check some labels and calibrate with these clean ones, which needs no noise model",
     )
 
@@ -158,12 +158,6 @@ def warn_of(sentences: Iterable[str]) -> None:
     """Warn of what is said against a noise model."""
     for sentence in sentences:
         warn(sentence, NoiseModelWarning)
-
-
-def _advice(noise: Noise) -> str:
-    if isinstance(noise, MatrixNoise):
-        return "Look whether the matrix is transposed (each row is of a true class) or states too much noise"
-    return "State less noise"
 
 
 def _where(found: Contradiction, offset: float, classes: tuple[Any, ...] | None) -> str:

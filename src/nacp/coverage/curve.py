@@ -12,7 +12,7 @@ from nacp.coverage.grid import COARSE, INFINITE
 from nacp.coverage.sample import Block, Sample
 from nacp.coverage.tally import Tally, Weights
 from nacp.engine import Spec
-from nacp.noise import AnnotatorNoise, Noise, UniformNoise
+from nacp.noise import Noise, UniformNoise
 from nacp.noise.matrices import ClassMatrix
 
 Rule: TypeAlias = Literal["last", "first"]
@@ -73,9 +73,7 @@ class CoverageCurve:
 def inverse_of(noise: Noise | None, k: int, several: bool = False) -> ClassMatrix:
     """Return W; of points that say who gave which of their labels, the inverses of all annotators."""
     model = UniformNoise(0.0) if noise is None else noise
-    if several and isinstance(model, AnnotatorNoise):
-        return model.stacked_inverse(k)
-    return model.inverse(k)
+    return model.stacked_inverse(k) if several else model.inverse(k)
 
 
 @dataclass(frozen=True, eq=False)

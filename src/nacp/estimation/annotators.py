@@ -1,16 +1,17 @@
-"""The noise model from several annotators: no true label is needed, only how often they agree.
+"""The noise model from the agreement of several annotators; no true label is needed.
 
 Under uniform noise two annotators agree with probability ``a = s^2 + (1 - s^2)/k``, s = 1 - rate, so the rate
 has a closed form. The number of agreeing pairs is stochastically increasing in s and its distribution is
-computed, so the interval is exact. Of an item that was checked the right labels are counted instead, each
-right with probability ``s + (1 - s)/k``. The proof: docs/estimation.md. Matrices, of all annotators together
-or of each, come from Dawid and Skene's model.
+computed, so the interval is exact. In checked items the right labels are counted instead, each right with
+probability ``s + (1 - s)/k``. The proof: docs/estimation.md. Matrices, one for all annotators or for each of
+them, come from Dawid and Skene's model.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
 from itertools import combinations
 from typing import Any, Literal
 
@@ -21,14 +22,14 @@ from nacp._types import Floats
 from nacp.checks import check_choice, check_fraction
 from nacp.coverage.contradiction import NoiseModelWarning
 from nacp.errors import InputError, warn
-from nacp.estimation.crowd import Votes, nobody, open_votes
 from nacp.estimation.result import NoiseEstimate
+from nacp.estimation.votes import Votes, open_votes
 from nacp.labels import LabelTable
 from nacp.noise import AnnotatorNoise, MatrixNoise, UniformNoise
 from nacp.stats.dawid_skene import pooled, scaled
 from nacp.stats.intervals import Kinds, exact_interval
 
-_MOST = 10  # labels per item; more would add little, and the distribution of the pairs would take long
+_MOST_LABELS = 10  # per item; more would add little, and the distribution of the pairs would take long
 ASSUMED = (
     "annotators err independently of each other given the true class, and the labels to calibrate with are "
     "theirs, not votes"
@@ -44,7 +45,7 @@ def noise_from_annotators(
     confidence: float = 0.95,
     clean: Any = None,
 ) -> NoiseEstimate:
-    """Estimate the noise of annotators' labels from how far several of them agree.
+    """Estimate the noise of annotators' labels from how often they agree.
 
     Parameters
     ----------
@@ -61,11 +62,11 @@ def noise_from_annotators(
         or "matrix" if it is not known whose labels they are.
         "uniform": one rate for all annotators, in closed form, with an exact interval. The others come from
         Dawid and Skene's model, without an interval. "matrix": one matrix, that of a label picked at random
-        among those of an item. "annotators": a matrix for each annotator, who errs as all do, only more or
-        less often; `nacp.calibrate` then takes all labels, in the same columns, and gives those who err less
-        a larger part.
+        among those of an item. "annotators": a matrix for each annotator; all make the same kinds of errors,
+        only more or less often. `nacp.calibrate` then takes all labels, in the same columns, and gives those
+        who err less a larger weight.
     confidence : float, default=0.95
-        Of the interval of the rate.
+        The confidence of the interval of the rate.
     clean : array of shape (n,) or pair (rows, labels), optional
         True labels of items that were checked (gold tasks), as in `nacp.calibrate`.
 
@@ -97,8 +98,8 @@ def noise_from_annotators(
     check_fraction("confidence", confidence)
     check_choice("model", model, ("auto", "uniform", "matrix", "annotators"))
     votes, why = open_votes(labels, k, classes, clean).used, "asked for"
-    if model == "annotators" and not votes.named:
-        raise nobody("model")
+    if model == "annotators":
+        votes.check_named("model")
     unlike = votes.unlike if model in ("auto", "uniform") else ""
     if model == "auto" and unlike:
         model, why = "annotators" if votes.named else "matrix", f"one rate for all is excluded, as {unlike}"
@@ -112,14 +113,15 @@ def noise_from_annotators(
 
 
 def _uniform(votes: Votes, confidence: float) -> NoiseEstimate:
-    k, remark, gold = votes.k, votes.remark, votes.known >= 0
+    k, gold = votes.k, votes.known >= 0
     table = votes.table[~gold]
-    first = table[np.arange(len(table))[:, None], np.argsort(table < 0, axis=1, kind="stable")[:, :_MOST]]
+    present_first = np.argsort(table < 0, axis=1, kind="stable")[:, :_MOST_LABELS]
+    labels = np.take_along_axis(table, present_first, axis=1)
     agreeing = sum(
-        int(np.count_nonzero((first[:, a] == first[:, b]) & (first[:, a] >= 0)))
-        for a, b in combinations(range(first.shape[1]), 2)
+        int(np.count_nonzero((labels[:, a] == labels[:, b]) & (labels[:, a] >= 0)))
+        for a, b in combinations(range(labels.shape[1]), 2)
     )
-    sizes, numbers = np.unique(np.count_nonzero(first >= 0, axis=1), return_counts=True)
+    sizes, numbers = np.unique(np.count_nonzero(labels >= 0, axis=1), return_counts=True)
     pairs = int(sum(number * math.comb(size, 2) for size, number in zip(sizes, numbers, strict=True)))
     distribution = pair_distribution(int(sizes.max(initial=2)), k)
     checked = int(np.count_nonzero(votes.table[gold] >= 0))
@@ -133,26 +135,25 @@ def _uniform(votes: Votes, confidence: float) -> NoiseEstimate:
         ]
 
     low, high = exact_interval(agreeing + right, kinds, confidence)
-    told = [f"agree in {agreeing:,} of {pairs:,} pairs ({100 * agreeing / pairs:.3g}%)"] if pairs else []
-    told += [f"are right in {right:,} of {checked:,} that were checked"] if checked else []
     if low <= 0:
+        found = [f"agree in {agreeing:,} of {pairs:,} pairs ({100 * agreeing / pairs:.3g}%)"] if pairs else []
+        found += [f"are right in {right:,} of {checked:,} that were checked"] if checked else []
         raise InputError(
             "labels",
-            f"{' and '.join(told)}, which is what {k:,} classes at random ({100 / k:.3g}%) could give: "
+            f"{' and '.join(found)}, which is what {k:,} classes at random ({100 / k:.3g}%) could give: "
             "nothing can be said about the noise",
         )
-    # The s under which as many are expected: pairs s^2 + checked s = excess over chance.
+    # The s that gives this many in expectation solves pairs s^2 + checked s = excess over chance.
     excess = max((agreeing + right) * k - (pairs + checked), 0) / (k - 1)
     root = math.sqrt(checked**2 + 4 * pairs * excess)
     kept = excess / checked if not pairs else (root - checked) / (2 * pairs)
-    interval = (1 - high, 1 - low)
-    rate = min(max(1 - kept, interval[0]), interval[1])
+    rate = min(max(1 - kept, 1 - high), 1 - low)
     method = [f"agreement of annotators in {100 * agreeing / pairs:.4g}% of {pairs:,} pairs"] if pairs else []
     method += [f"{right:,} of {checked:,} checked labels are right"] if checked else []
     return NoiseEstimate(
-        noise=UniformNoise(rate, interval, confidence),
+        noise=UniformNoise(rate, (1 - high, 1 - low), confidence),
         rate=rate,
-        interval=interval,
+        interval=(1 - high, 1 - low),
         confidence=confidence,
         wrong=rate * (1 - 1 / k),
         n=len(votes.table),
@@ -160,14 +161,15 @@ def _uniform(votes: Votes, confidence: float) -> NoiseEstimate:
         method=f"{'; '.join(method)}; exact interval",
         assumption=f"{ASSUMED}; every annotator and class has the same rate, and any class is as likely to "
         "replace the true one",
-        why=f"uniform: agreement alone shows one rate{remark}",
+        why=f"uniform: agreement alone shows one rate{votes.remark}",
     )
 
 
 def pair_distribution(most: int, k: int) -> Callable[[float, int], Floats]:
-    """Return a function that gives the distribution of the agreeing pairs among m labels of an item.
+    """Return a function of s and m: the distribution of the number of agreeing pairs among m labels.
 
-    Its arguments are s, the probability with which an annotator's label is not replaced, and m <= `most`.
+    s is the probability that an annotator's label is not replaced, and m the number of labels of an item, at
+    most `most`.
 
     Examples
     --------
@@ -177,70 +179,61 @@ def pair_distribution(most: int, k: int) -> Callable[[float, int], Floats]:
     """
     from scipy.stats import binom
 
-    # b labels that are not the true one fall on k - 1 classes: the power series of one class is
-    # sum_c z^c u^(c choose 2) / c!, and its (k-1)th power times b!/(k-1)^b gives their pairs.
-    one = np.zeros((most + 1, math.comb(most, 2) + 1))
-    for c in range(most + 1):
-        one[c, math.comb(c, 2)] = 1 / math.factorial(c)
-    series = _power(one, k - 1)
-    others = [series[b] * math.factorial(b) / float(k - 1) ** b for b in range(most + 1)]
+    others = [_pairs_among(b, k - 1) for b in range(most + 1)]
 
     def distribution(kept: float, m: int) -> Floats:
         found = np.zeros(math.comb(m, 2) + 1)
         true = binom.pmf(np.arange(m + 1), m, kept + (1 - kept) / k)
         for c in range(m + 1):
-            pairs = others[m - c][: math.comb(m - c, 2) + 1]
-            start = math.comb(c, 2)
+            pairs, start = others[m - c], math.comb(c, 2)
             found[start : start + len(pairs)] += true[c] * pairs
         return found
 
     return distribution
 
 
-def _power(series: Floats, exponent: int) -> Floats:
-    """Return a power of a series in two variables, cut off at its own degrees."""
-
-    def times(a: Floats, b: Floats) -> Floats:
-        product = np.zeros_like(a)
-        for i in range(len(a)):
-            for j in range(len(a) - i):
-                product[i + j] += np.convolve(a[i], b[j])[: a.shape[1]]
-        return product
-
-    found = np.zeros_like(series)
-    found[0, 0] = 1.0
-    while exponent:
-        if exponent & 1:
-            found = times(found, series)
-        series, exponent = times(series, series), exponent >> 1
+def _pairs_among(m: int, classes: int) -> Floats:
+    """Return the distribution of the number of agreeing pairs among m labels drawn uniformly from classes."""
+    found = np.zeros(math.comb(m, 2) + 1)
+    for sizes in _partitions(m, m):
+        labels = math.factorial(m) // math.prod(map(math.factorial, sizes))
+        names = math.perm(classes, len(sizes)) // math.prod(map(math.factorial, Counter(sizes).values()))
+        found[sum(math.comb(size, 2) for size in sizes)] += labels * names / classes**m
     return found
+
+
+def _partitions(total: int, most: int) -> Iterator[tuple[int, ...]]:
+    """Yield the ways to write a number as a sum of descending positive numbers of at most `most`."""
+    if total == 0:
+        yield ()
+    for first in range(min(total, most), 0, -1):
+        for rest in _partitions(total - first, first):
+            yield (first, *rest)
 
 
 def _dawid_skene(votes: Votes, model: str, why: str) -> NoiseEstimate:
     fit, k = votes.fit(), votes.k
     matrix = pooled(fit, votes.table)
     unseen = matrix.sum(axis=1) <= 0
-    matrix[unseen] = np.eye(k)[unseen]  # no item is of this class: no other row is touched
+    matrix[unseen] = np.eye(k)[unseen]  # no item is of this class
     wrong = float(fit.priors @ (1 - np.diag(matrix)))
-    absent = f"; {np.count_nonzero(unseen):,} classes never occur" if unseen.any() else ""
     gold = int(np.count_nonzero(votes.known >= 0))
-    own = model == "annotators"
-    labels = np.count_nonzero(votes.table >= 0, axis=0)
-    noise = AnnotatorNoise(scaled(fit.counts, matrix), labels) if own else MatrixNoise(matrix)
+    noise: MatrixNoise | AnnotatorNoise
+    if model == "annotators":
+        labels = np.count_nonzero(votes.table >= 0, axis=0)
+        noise, kind = AnnotatorNoise(scaled(fit.counts, matrix), labels), "a matrix for each annotator"
+        assumed = "all err alike, some more often than others"
+    else:
+        noise, kind = MatrixNoise(matrix), "a matrix"
+        assumed = "who labels an item is a matter of chance"
+    absent = f"; {np.count_nonzero(unseen):,} classes never occur" if unseen.any() else ""
     return NoiseEstimate(
         noise=noise,
         rate=wrong,
-        interval=None,
-        confidence=1.0,
         wrong=wrong,
         n=len(votes.table),
         k=k,
         method=f"Dawid and Skene's model{f', {gold} items known' if gold else ''}; no interval",
-        assumption=f"{ASSUMED}; most annotators are right more often than wrong in every class; "
-        + (
-            "all err alike, some more often than others"
-            if own
-            else "who labels an item is a matter of chance"
-        ),
-        why=f"{'a matrix for each annotator' if own else 'a matrix'}: {why}{absent}{votes.remark}",
+        assumption=f"{ASSUMED}; most annotators are right more often than wrong in every class; {assumed}",
+        why=f"{kind}: {why}{absent}{votes.remark}",
     )

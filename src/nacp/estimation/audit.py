@@ -1,8 +1,8 @@
 """The noise model from an audit: a sample whose labels were checked.
 
-Uniform and group models have one rate and an exact interval for it. A matrix has k(k - 1) rates, and a radius
-that is honest about how few labels each row has. The simplest model that the audit does not refute is
-taken, by a test that is exact. The proofs: docs/estimation.md.
+Uniform and group models have one rate with an exact interval. A matrix has k(k - 1) unknowns, and a radius
+that depends on the number of labels of each class. An exact test decides whether the audit refutes a model
+with one rate. The proofs: docs/estimation.md.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from numpy.typing import ArrayLike
 from nacp._types import Floats, Ints
 from nacp.checks import check_choice, check_count, check_fraction
 from nacp.errors import InputError
-from nacp.estimation._labels import number_of_classes
+from nacp.estimation.class_count import number_of_classes
 from nacp.estimation.result import NoiseEstimate
 from nacp.noise import GroupNoise, MatrixNoise, UniformNoise
 from nacp.points import check_labels
@@ -24,8 +24,8 @@ from nacp.stats.intervals import Kinds, exact_interval, exact_share
 
 Model = Literal["auto", "uniform", "groups", "matrix"]
 
-_LEVEL = 0.01
-_DRAWS = 199
+_LEVEL = 0.01  # of the test that may refute one rate
+_DRAWS = 199  # of the null distribution of that test
 _INSTEAD = "as clean labels of calibration points, the same labels need no noise model"
 _ASSUMED = (
     "the audited items are a random sample of those labelled in the same way, their second labels are right"
@@ -60,7 +60,7 @@ def noise_from_audit(
     groups : sequence of length k, optional
         The group that each class belongs to, for noise that stays inside groups.
     confidence : float, default=0.95
-        Of the interval of the rate, which is exact, or of the radius of the matrix.
+        The confidence of the interval of the rate, which is exact, or of the radius of the matrix.
     random_state : int, default=0
         The seed of the test by which "auto" chooses.
 
@@ -73,10 +73,9 @@ def noise_from_audit(
     A matrix needs many labels of every class. The radius is the largest over the rows, so a class that was
     never audited makes it 1, which promises nothing.
 
-    People err where the classifier errs, so a noise model, however well it is estimated, may be the wrong
-    thing to assume. Where the audited points are among the calibration points, ``calibrate(clean=...)`` takes
-    the audited labels themselves, and assumes nothing about the noise. That is better even where the noise is
-    uniform: the interval of the rate costs more than the audited labels alone would (docs/estimation.md).
+    People err where the classifier errs, so any noise model may be wrong, however well it is estimated. If
+    the audited points are calibration points, pass their labels to ``calibrate(clean=...)``, which assumes
+    nothing about the noise. That gives smaller sets even if the noise is uniform (docs/estimation.md).
 
     Examples
     --------
@@ -116,23 +115,21 @@ def noise_from_audit(
         k,
         classes,
     )
-    if model == "matrix":
-        return _matrix(audit, confidence, f"a matrix: asked for{remark}")
+    if model == "matrix" or (model == "auto" and groups is None):
+        asked = ": asked for" if model == "matrix" else ""
+        return _matrix(audit, confidence, f"a matrix{asked}{remark}")
+    names = [None] * k if model == "uniform" or groups is None else groups
+    place = {group: i for i, group in enumerate(dict.fromkeys(names))}
+    index = np.array([place[group] for group in names])
+    p, test = audit.refutes(index, random_state)
     if model == "uniform":
-        index = np.zeros(k, dtype=np.int64)
-        _, told = audit.refutes(index, random_state)
-        return _one_rate(audit, None, index, confidence, f"uniform: asked for ({told}){remark}; {_INSTEAD}")
-    if groups is None:
-        return _matrix(audit, confidence, f"a matrix{remark}")
-    place = {group: i for i, group in enumerate(dict.fromkeys(groups))}
-    index = np.array([place[group] for group in groups])
-    p, told = audit.refutes(index, random_state)
-    chosen = f"asked for ({told})"
+        return _one_rate(audit, None, index, confidence, f"uniform: asked for ({test}){remark}; {_INSTEAD}")
+    chosen = f"asked for ({test})"
     if model == "auto":
         if p <= _LEVEL:
-            return _matrix(audit, confidence, f"groups is refuted ({told}); a matrix{remark}")
+            return _matrix(audit, confidence, f"groups is refuted ({test}); a matrix{remark}")
         chosen = (
-            f"the audit does not refute it ({told}), though {int(audit.wrong.sum()):,} wrong labels need not "
+            f"the audit does not refute it ({test}), though {int(audit.wrong.sum()):,} wrong labels need not "
             "show all there is"
         )
     return _one_rate(audit, groups, index, confidence, f"groups: {chosen}{remark}; {_INSTEAD}")
@@ -147,18 +144,18 @@ class _Audit:
         self.wrong = noisy != clean
 
     def refutes(self, index: Ints, seed: int) -> tuple[float, str]:
-        """Return an exact p-value of "one rate, wrong labels equally likely inside each group", and words.
+        """Test "one rate, and any wrong label of the group is equally likely"; return the p-value and words.
 
-        Given how many labels are wrong in groups of each size, any items of that size are as likely to be the
-        wrong ones as any others, and any wrong label in the group is as likely as any other: what was
-        counted is compared with draws from that. The statistic is the likelihood of the best matrix. With
-        groups of several sizes, half of the level is for the test that one rate fits them all.
+        The test is exact. Given the number of wrong labels in groups of each size, any items of that size are
+        equally likely to be the wrong ones, and so is any wrong label of the group: the audit is compared
+        with draws from this distribution, by the likelihood of the best matrix. With groups of several sizes,
+        half of the level is for the test that one rate fits them all.
         """
         outside = self.outside(index)
         if outside:
             return 0.0, f"{outside:,} of {self.n:,} labels lie outside of their group"
-        by_size = np.bincount(index)[index[self.clean]]
-        if not self._one_rate_fits(by_size):
+        size_of = np.bincount(index)[index[self.clean]]
+        if not self._one_rate_fits(size_of):
             return 0.0, "no one rate fits groups of all sizes"
         rng = np.random.default_rng(seed)
         members = np.argsort(index, kind="stable")
@@ -167,29 +164,30 @@ class _Audit:
         group = index[self.clean]
         place = np.empty(self.k, dtype=np.int64)
         place[members] = np.arange(self.k)
-        alike = [np.flatnonzero(by_size == m) for m in np.unique(by_size)]
-        seen, drawn = self._fit(np.flatnonzero(self.wrong), self.noisy[self.wrong]), 0
+        same_size = [np.flatnonzero(size_of == m) for m in np.unique(size_of)]
+        observed, as_large = self._likelihood(np.flatnonzero(self.wrong), self.noisy[self.wrong]), 0
         for _ in range(_DRAWS):
             items = np.concatenate(
-                [rng.choice(those, np.count_nonzero(self.wrong[those]), replace=False) for those in alike]
+                [rng.choice(each, np.count_nonzero(self.wrong[each]), replace=False) for each in same_size]
             )
-            mine = group[items]
-            step = rng.integers(1, np.maximum(sizes[mine], 2))
-            shifted = (place[self.clean[items]] - starts[mine] + step) % sizes[mine]
-            drawn += self._fit(items, members[starts[mine] + shifted]) >= seen - 1e-9
-        p = min(1.0, (1 if len(alike) == 1 else 2) * (1 + drawn) / (1 + _DRAWS))
+            own = group[items]
+            step = rng.integers(1, np.maximum(sizes[own], 2))
+            shifted = (place[self.clean[items]] - starts[own] + step) % sizes[own]
+            as_large += self._likelihood(items, members[starts[own] + shifted]) >= observed - 1e-9
+        p = min(1.0, (1 if len(same_size) == 1 else 2) * (1 + as_large) / (1 + _DRAWS))
         return p, f"exact test of the spread of wrong labels: p = {p:.2g}"
 
     def outside(self, index: Ints) -> int:
-        """Return how many labels lie outside of their group."""
+        """Return the number of labels outside of their group."""
         return int(np.count_nonzero(index[self.noisy] != index[self.clean]))
 
-    def _one_rate_fits(self, by_size: Ints) -> bool:
-        """Return whether the exact intervals of the rate, one from the groups of each size, have a point in
-        common; with one rate they have, but for a probability of half the level.
+    def _one_rate_fits(self, size_of: Ints) -> bool:
+        """Return whether the exact intervals of the rate, one per size of a group, intersect.
+
+        If there is one rate, they fail to with a probability of at most half the level.
         """
-        sizes, trials = np.unique(by_size, return_counts=True)
-        wrong = np.array([np.count_nonzero(self.wrong[by_size == m]) for m in sizes])
+        sizes, trials = np.unique(size_of, return_counts=True)
+        wrong = np.array([np.count_nonzero(self.wrong[size_of == m]) for m in sizes])
         several = sizes > 1
         if np.count_nonzero(several) < 2:
             return True
@@ -197,8 +195,8 @@ class _Audit:
         escape = 1 - 1 / sizes[several]
         return bool((low / escape).max() <= (high / escape).min())
 
-    def _fit(self, items: Ints, labels: Ints) -> float:
-        """Return the largest log-likelihood of any matrix, but for a constant, if these labels are wrong."""
+    def _likelihood(self, items: Ints, labels: Ints) -> float:
+        """Return the largest log-likelihood of any matrix, up to a constant, if these labels are wrong."""
         from scipy.special import xlogy
 
         true = self.clean[items]
@@ -210,7 +208,7 @@ class _Audit:
 def _one_rate(
     audit: _Audit, groups: Sequence[Hashable] | None, index: Ints, confidence: float, why: str
 ) -> NoiseEstimate:
-    """Return the uniform or the group model: the disagreements are a sum of binomial counts."""
+    """Return the uniform or the group model: the number of wrong labels is a sum of binomial counts."""
     outside = audit.outside(index)
     if outside:
         raise InputError(
@@ -219,7 +217,7 @@ def _one_rate(
             remedy='use "auto"',
         )
     sizes, numbers = np.unique(np.bincount(index)[index[audit.clean]], return_counts=True)
-    escape = 1 - 1 / sizes
+    escape = 1 - 1 / sizes  # the probability that a replaced label is wrong
     disagreements = int(audit.wrong.sum())
 
     def kinds(rate: float) -> Kinds:
@@ -258,12 +256,12 @@ def _one_rate(
 
 
 def _matrix(audit: _Audit, confidence: float, why: str) -> NoiseEstimate:
-    """Return the matrix of frequencies, within the largest radius that its rows need."""
+    """Return the matrix of frequencies, with the largest radius of its rows."""
     counts = np.zeros((audit.k, audit.k))
     np.add.at(counts, (audit.clean, audit.noisy), 1)
     totals = counts.sum(axis=1)
     wrong = int(audit.wrong.sum())
-    # A row never seen gets the average rate; its radius says that it could be anything.
+    # A class that was never audited gets the average rate, and a radius of 1.
     matrix = UniformNoise.other(min(wrong / audit.n, 1 - 1.5 / audit.k), audit.k).matrix(audit.k).dense()
     seen = totals > 0
     matrix[seen] = counts[seen] / totals[seen, None]
@@ -300,11 +298,11 @@ def _matrix(audit: _Audit, confidence: float, why: str) -> NoiseEstimate:
 
 
 def row_radii(counts: Floats, level: float) -> Floats:
-    """Return, for each row of counts, a bound of the total variation from its distribution.
+    """Return, for each row of counts, an upper bound of the total variation from its distribution.
 
     The smaller of two bounds, each of which fails in a row with probability at most half of `level`: that of
-    Weissman et al. (2003), and the sum over the cells that were seen of how far each may lie below its
-    frequency (Clopper-Pearson), which is the better one where few cells were seen.
+    Weissman et al. (2003), and the sum over the observed cells of the frequency minus its Clopper-Pearson
+    lower bound, which is smaller if few cells were observed.
 
     Examples
     --------

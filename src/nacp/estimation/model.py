@@ -1,15 +1,15 @@
-"""The noise model from the classifier's own probabilities and the noisy labels, and nothing else.
+"""The noise model from the classifier's probabilities and the noisy labels alone.
 
-If the probabilities are calibrated but for a temperature T, a noisy label has the likelihood
-``(1 - e) p_T(y|x) + e/k``, concave in the rate e. Rate and temperature are fitted together, so that an
-over-confident classifier does not pass for noise. A matrix comes from confident learning, by
+If the probabilities are calibrated up to a temperature T, a noisy label has the likelihood
+``(1 - e) p_T(y|x) + e/k``. Its logarithm is concave in the rate e. Rate and temperature are fitted together,
+so that over-confidence of the classifier is not taken for noise. A matrix comes from confident learning, by
 cleanlab (``nacp[cleanlab]``).
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any, Literal
 
 import numpy as np
@@ -22,9 +22,9 @@ from nacp.estimation.result import NoiseEstimate
 from nacp.noise import MatrixNoise, UniformNoise
 from nacp.points import Rows, open_points
 
-# Temperatures from a quarter to four. Between these log-probabilities are interpolated by cubic splines.
-_LOG_BETAS = np.linspace(-math.log(4), math.log(4), 41)
-_WIDEST = 0.5
+# Inverse temperatures from 1/4 to 4; between these nodes the likelihood is interpolated by a cubic spline.
+LOG_BETAS = np.linspace(-math.log(4), math.log(4), 41)
+_WIDEST = 0.5  # the largest width of an interval that is accepted
 
 
 def noise_from_model(
@@ -42,8 +42,8 @@ def noise_from_model(
     Parameters
     ----------
     probs : array of shape (n, k)
-        The classifier's probabilities for points that it was not trained on. They must be calibrated but for
-        a temperature, which is fitted.
+        The classifier's probabilities for points that it was not trained on. They must be calibrated up to a
+        temperature, which is fitted.
     noisy : array of shape (n,)
         The noisy labels: numbers from 0 to k - 1, or names from `classes`.
     classes : sequence of length k, optional
@@ -56,9 +56,9 @@ def noise_from_model(
         "uniform": maximum likelihood of the rate, with a profile-likelihood interval. "matrix": confident
         learning, without an interval; it needs ``nacp[cleanlab]``.
     confidence : float, default=0.95
-        Of the interval; approximate, for many points and a classifier that is as assumed. If it is not, the
-        true rate may lie outside. One above the interval is safe: sets are larger than need be. One below it
-        is not: coverage is too low.
+        The confidence of the interval; approximate, for many points and a classifier as assumed. Otherwise
+        the true rate may lie outside. A rate above the interval is safe: sets are larger than necessary. A
+        rate below it is not: coverage is too low.
 
     Returns
     -------
@@ -67,12 +67,12 @@ def noise_from_model(
     Raises
     ------
     InputError
-        If the likelihood is so flat that the interval is wider than one half, or reaches 1.
+        If the interval is wider than one half, or reaches 1.
 
     Notes
     -----
-    This is the weakest source. A classifier that is badly calibrated in another way than by a temperature
-    biases it, and nothing in the data shows that. A small audit is better.
+    This is the weakest source. If the classifier is miscalibrated in another way than by a temperature, the
+    estimate is biased, and nothing in the data shows that. A small audit is better.
 
     Examples
     --------
@@ -96,9 +96,9 @@ def noise_from_model(
 
 
 def _uniform(rows: Rows, labels: Ints, confidence: float) -> NoiseEstimate:
-    fit = Likelihood(label_log_probs(rows, labels, np.exp(_LOG_BETAS)), rows.k)
-    rate, log_beta = fit.best()
-    interval = fit.interval(rate, confidence)
+    rate, log_beta, interval = fit_rate(
+        np.exp(label_log_probs(rows, labels, np.exp(LOG_BETAS))), rows.k, confidence
+    )
     found = f"{interval[0]:.3g} to {interval[1]:.3g}"
     if interval[1] - interval[0] > _WIDEST:
         raise InputError(
@@ -115,7 +115,7 @@ def _uniform(rows: Rows, labels: Ints, confidence: float) -> NoiseEstimate:
         )
     edge = (
         ", at the edge of what is tried: the classifier may be ill calibrated in another way"
-        if abs(log_beta) > 0.999 * _LOG_BETAS[-1]
+        if abs(log_beta) > 0.999 * LOG_BETAS[-1]
         else ""
     )
     return NoiseEstimate(
@@ -136,7 +136,7 @@ def _uniform(rows: Rows, labels: Ints, confidence: float) -> NoiseEstimate:
 
 
 def label_log_probs(rows: Rows, labels: Ints, betas: Floats) -> Floats:
-    """Return ``log p_T(label | x)`` for each inverse temperature and row: (betas, n), block by block."""
+    """Return ``log p_T(label | x)`` for each inverse temperature and row: an array of shape (betas, n)."""
     found = np.empty((len(betas), rows.n))
     for where in rows.slices():
         block = rows.whole(where)
@@ -150,7 +150,7 @@ def label_log_probs(rows: Rows, labels: Ints, betas: Floats) -> Floats:
 
 
 def best_rate(probs: Floats, k: int) -> float:
-    """Return the rate with the largest likelihood, given the noisy labels' probabilities: it is concave.
+    """Return the rate with the largest likelihood, given the probabilities of the noisy labels.
 
     Examples
     --------
@@ -172,70 +172,59 @@ def best_rate(probs: Floats, k: int) -> float:
     return 1.0 if slope(1.0) >= 0 else float(brentq(slope, 0.0, 1.0, xtol=1e-9))
 
 
-class Likelihood:
-    """The log-likelihood of a noise rate and a temperature, ``sum log((1 - e) p_T + e/k)``.
+def fit_rate(probs: Floats, k: int, confidence: float) -> tuple[float, float, tuple[float, float]]:
+    """Maximise the log-likelihood ``sum log((1 - e) p_T + e/k)`` over the rate e and the temperature T.
 
-    The labels' log-probabilities come from `label_log_probs`, at `_LOG_BETAS`.
+    Parameters
+    ----------
+    probs : array of shape (41, n)
+        The probabilities of the noisy labels, at the inverse temperatures ``exp(LOG_BETAS)``.
+    k : int
+        The number of classes.
+    confidence : float
+        The confidence of the profile-likelihood interval.
+
+    Returns
+    -------
+    rate, log_beta : float
+        The maximum-likelihood rate and log inverse temperature.
+    interval : tuple of two floats
+        The rates whose log-likelihood, maximised over temperatures, is within half a chi-squared quantile of
+        the maximum.
     """
+    from scipy.interpolate import CubicSpline
+    from scipy.optimize import brentq
+    from scipy.stats import chi2
 
-    def __init__(self, log_probs: Floats, k: int) -> None:
-        from scipy.interpolate import CubicSpline
-
-        self._k = k
-        self._at_nodes = np.exp(log_probs)
-        self._spline = CubicSpline(_LOG_BETAS, log_probs)
-
-    def probs(self, log_beta: float) -> Floats:
-        """Return p_T of the labels, at any temperature in the range."""
-        found: Floats = np.exp(self._spline(log_beta))
+    def at_nodes(rates: Floats) -> Floats:
+        found: Floats = np.log((1 - rates) * probs + rates / k).sum(axis=1)
         return found
 
-    def value(self, rate: float, probs: Floats) -> Any:
-        """Return the log-likelihood, given p_T; for several temperatures at once if p_T is."""
-        with np.errstate(divide="ignore"):
-            return np.log((1 - rate) * probs + rate / self._k).sum(axis=-1)
+    def profile(rate: float) -> float:
+        return _maximum(at_nodes(np.full((1, 1), rate)))[1]
 
-    def best(self) -> tuple[float, float]:
-        """Return the best rate, and the log of the inverse temperature beside it."""
-        values = [self.value(best_rate(probs, self._k), probs) for probs in self._at_nodes]
+    rates = np.array([best_rate(each, k) for each in probs])
+    log_beta, _ = _maximum(at_nodes(rates[:, None]))
+    rate = float(np.clip(CubicSpline(LOG_BETAS, rates)(log_beta), 0, 1))
+    floor = profile(rate) - float(chi2.ppf(confidence, 1)) / 2
 
-        def profile(log_beta: float) -> float:
-            probs = self.probs(log_beta)
-            return float(self.value(best_rate(probs, self._k), probs))
+    def above(other: float) -> float:
+        return profile(other) - floor
 
-        log_beta, _ = _refine(profile, np.array(values))
-        return best_rate(self.probs(log_beta), self._k), log_beta
-
-    def profile(self, rate: float) -> float:
-        """Return the largest log-likelihood at a rate, over temperatures."""
-        values = self.value(rate, self._at_nodes)
-        return _refine(lambda log_beta: float(self.value(rate, self.probs(log_beta))), values)[1]
-
-    def interval(self, rate: float, confidence: float) -> tuple[float, float]:
-        """Return the rates whose profile is within half a chi-squared quantile of the best."""
-        from scipy.optimize import brentq
-        from scipy.stats import chi2
-
-        floor = self.profile(rate) - float(chi2.ppf(confidence, 1)) / 2
-
-        def above(other: float) -> float:
-            return self.profile(other) - floor
-
-        low = 0.0 if rate == 0 or above(0.0) >= 0 else float(brentq(above, 0.0, rate, xtol=1e-6))
-        high = 1.0 if rate == 1 or above(1.0) >= 0 else float(brentq(above, rate, 1.0, xtol=1e-6))
-        return low, high
+    low = 0.0 if rate == 0 or above(0.0) >= 0 else float(brentq(above, 0.0, rate, xtol=1e-6))
+    high = 1.0 if rate == 1 or above(1.0) >= 0 else float(brentq(above, rate, 1.0, xtol=1e-6))
+    return rate, log_beta, (low, high)
 
 
-def _refine(function: Callable[[float], float], values: Floats) -> tuple[float, float]:
-    """Return where a function is largest and how large, from its values at the nodes."""
-    from scipy.optimize import minimize_scalar
+def _maximum(values: Floats) -> tuple[float, float]:
+    """Return the argument and the value of the maximum of the cubic spline through values at the nodes."""
+    from scipy.interpolate import CubicSpline
 
-    best = int(np.argmax(values))
-    bounds = _LOG_BETAS[max(best - 1, 0)], _LOG_BETAS[min(best + 1, len(_LOG_BETAS) - 1)]
-    found = minimize_scalar(lambda x: -function(x), bounds=bounds, method="bounded", options={"xatol": 1e-5})
-    if -found.fun >= values[best]:
-        return float(found.x), float(-found.fun)
-    return float(_LOG_BETAS[best]), float(values[best])
+    spline = CubicSpline(LOG_BETAS, values)
+    extrema = np.append(LOG_BETAS, spline.derivative().roots(extrapolate=False))
+    extrema = extrema[np.isfinite(extrema)]  # if the spline is constant there are nan
+    best = extrema[np.argmax(spline(extrema))]
+    return float(best), float(spline(best))
 
 
 def _confident_learning(rows: Rows, labels: Ints) -> NoiseEstimate:
@@ -252,8 +241,6 @@ def _confident_learning(rows: Rows, labels: Ints) -> NoiseEstimate:
     return NoiseEstimate(
         noise=noise,
         rate=wrong,
-        interval=None,
-        confidence=1.0,
         wrong=wrong,
         n=rows.n,
         k=rows.k,

@@ -1,4 +1,4 @@
-"""Labels made private: the one case in which the noise is known exactly."""
+"""The noise of labels made private by a known mechanism."""
 
 from nacp.checks import check_count
 from nacp.errors import InputError
@@ -40,7 +40,6 @@ def noise_from_privacy(epsilon: float, k: int) -> NoiseEstimate:
         noise=noise,
         rate=rate,
         interval=(rate, rate),
-        confidence=1.0,
         wrong=rate * (1 - 1 / k),
         n=0,
         k=int(k),

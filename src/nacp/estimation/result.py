@@ -1,4 +1,4 @@
-"""What every estimator returns: a noise model, how sure it is, and what it rests on."""
+"""The result of every estimator: a noise model, its uncertainty, and the assumptions it rests on."""
 
 import os
 from dataclasses import dataclass, fields
@@ -7,14 +7,13 @@ from typing import Any
 from nacp.checks import check_confidence, check_count, check_flag
 from nacp.errors import InputError
 from nacp.files import number, read_document, reading, rebuild, write_document
-from nacp.noise import NOISES, AnnotatorNoise, MatrixNoise, Noise, NoiseBasis
+from nacp.noise import NOISES, Noise, NoiseBasis
 from nacp.wrapping import counted, on_one_line, wrapped
 
-_FORMAT, _OLD_FORMAT = "nacp.noise", "nacp-noise"
-_VERSION = 1
+_FORMAT, _VERSION = "nacp.noise", 1
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class NoiseEstimate:
     """A noise model with its uncertainty; ``calibrate(noise=estimate)`` takes it as it is.
 
@@ -26,7 +25,7 @@ class NoiseEstimate:
         The noise rate epsilon of a uniform or group model, by which a label is replaced by any, the true one
         too. Of a matrix the share of wrong labels.
     interval : tuple of two floats, or None
-        Where `rate` lies, with probability `confidence`. None if the method gives none.
+        An interval that contains the true rate with probability `confidence`. None if the method gives none.
     confidence : float
         That probability; 1 if the rate is known exactly.
     wrong : float
@@ -55,8 +54,8 @@ class NoiseEstimate:
 
     noise: Noise
     rate: float
-    interval: tuple[float, float] | None
-    confidence: float
+    interval: tuple[float, float] | None = None
+    confidence: float = 1.0
     wrong: float
     n: int
     k: int
@@ -67,7 +66,7 @@ class NoiseEstimate:
 
     @property
     def basis(self) -> NoiseBasis:
-        """What a promise that is made with it rests on."""
+        """The conditions of a promise that is made with this estimate."""
         assumed = self.assumption
         if self.n and self.confidence < 1:
             assumed += (
@@ -81,33 +80,32 @@ class NoiseEstimate:
         return NoiseBasis(assumed, "")
 
     def __str__(self) -> str:
-        model, sure = self.noise.describe(self.k), f"{100 * self.confidence:.4g}% sure"
+        sure = f"{100 * self.confidence:.4g}% sure"
+        said = self.noise.describe(self.k)
         if self.approximate:
-            model = model.replace(f"({sure})", f"(approximate: {sure} if what is assumed holds)")
-        said = f"{model[0].upper()}{model[1:]}; the best single value is {self.rate:.4g}"
-        if self.interval is None or self.interval[0] == self.interval[1]:
-            said = f"{model[0].upper()}{model[1:]}"
-        if self.rate == self.wrong:
+            said = said.replace(f"({sure})", f"(approximate: {sure} if what is assumed holds)")
+        if self.interval is not None and self.interval[0] < self.interval[1]:
+            said += f"; the best single value is {self.rate:.4g}"
+        if self.rate != self.wrong:
+            said += f", that is {100 * self.wrong:.3g}% of labels wrong"
+        else:
             said += f". {100 * self.wrong:.3g}% of labels are wrong"
             if self.interval is not None and self.confidence < 1:
                 low, high = (f"{100 * end:.3g}%" for end in self.interval)
-                said += f" ({low} to {high}, {100 * self.confidence:.4g}% sure)"
-        else:
-            said += f", that is {100 * self.wrong:.3g}% of labels wrong"
-        source = (
-            f" From {counted(self.n, 'item')}, {self.k:,} classes." if self.n else f" {self.k:,} classes."
-        )
-        exact = self.confidence == 1 and self.interval is not None
-        doubt = " In doubt state the smaller rate: overstating it gives too little coverage."
+                said += f" ({low} to {high}, {sure})"
+        source = f"From {counted(self.n, 'item')}, " if self.n else ""
+        advice = ""
         if self.approximate:
-            doubt = (
+            advice = (
                 " The true rate may lie outside of the interval. Above it, that is safe: sets are larger "
                 "than need be. Below it, it is not: coverage is too low. In doubt state a smaller rate, or "
                 "check some labels."
             )
+        elif self.noise.has_rate and (self.confidence < 1 or self.interval is None):
+            advice = " In doubt state the smaller rate: overstating it gives too little coverage."
         return wrapped(
-            f"{said}.{source}\nMethod: {self.method}.\nAssumed: {self.assumption}.\nModel: {self.why}."
-            f"{'' if exact or isinstance(self.noise, MatrixNoise | AnnotatorNoise) else doubt}"
+            f"{said[0].upper()}{said[1:]}. {source}{self.k:,} classes.\nMethod: {self.method}.\n"
+            f"Assumed: {self.assumption}.\nModel: {self.why}.{advice}"
         )
 
     def _repr_html_(self) -> str:
@@ -126,7 +124,7 @@ class NoiseEstimate:
         write_document(path, {"format": _FORMAT, "version": _VERSION} | self.to_dict())
 
     def to_dict(self) -> dict[str, Any]:
-        """Return all of it as plain values, for a file."""
+        """Return all attributes as plain values, for a file."""
         values = {field.name: getattr(self, field.name) for field in fields(self)}
         return values | {"noise": self.noise.to_dict()}
 
@@ -153,17 +151,9 @@ def load(path: str | os.PathLike[str]) -> NoiseEstimate:
     ...     nacp.estimation.load(os.path.join(folder, "noise.json")) == estimate
     True
     """
-    document = read_document(path, "noise file", (_FORMAT, _OLD_FORMAT), _VERSION)
+    document = read_document(path, "noise file", (_FORMAT,), _VERSION)
     with reading(path):
         return _from_document(document)
-
-
-def _share(name: str, value: Any) -> float:
-    """Read a share; all labels of an audit may be wrong."""
-    found = number(name, value)
-    if not 0 <= found <= 1:
-        raise InputError(name, "must lie in [0, 1]", found=repr(value))
-    return found
 
 
 def _from_document(document: dict[str, Any]) -> NoiseEstimate:
@@ -186,8 +176,13 @@ def _from_document(document: dict[str, Any]) -> NoiseEstimate:
         method=str(document["method"]),
         assumption=str(document["assumption"]),
         why=str(document["why"]),
-        # Files from before it was a field of its own say it in the method.
-        approximate=check_flag(
-            "approximate", document.get("approximate", "(approximate)" in str(document["method"]))
-        ),
+        approximate=check_flag("approximate", document["approximate"]),
     )
+
+
+def _share(name: str, value: Any) -> float:
+    """Check a share, which may be 1: all labels of an audit may be wrong."""
+    found = number(name, value)
+    if not 0 <= found <= 1:
+        raise InputError(name, "must lie in [0, 1]", found=repr(value))
+    return found

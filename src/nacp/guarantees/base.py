@@ -13,7 +13,7 @@ from nacp.coverage.curve import ROUNDING, Curve, Rule
 from nacp.coverage.grid import INFINITE
 from nacp.coverage.sample import Sample
 from nacp.errors import InputError
-from nacp.noise import Noise, UniformFamily, UniformNoise
+from nacp.noise import Noise, UniformNoise
 from nacp.noise.matrices import ClassMatrix
 from nacp.wrapping import counted
 
@@ -112,8 +112,9 @@ class Problem:
         """The rate of uniform noise; of other noise, which a guarantee does not apply to, there is none."""
         if self.noise is None:
             return 0.0
-        assert isinstance(self.noise, UniformFamily)
-        return self.noise.epsilon(self.k)
+        rate = self.noise.uniform_rate(self.k)
+        assert rate is not None
+        return rate
 
 
 class Finding(NamedTuple):
@@ -208,7 +209,7 @@ class Guarantee(ABC):
         """Return why the promise would not hold, if it would not; asked before any row is read."""
         if self.only_as_given and noise is not None:
             return f"takes the labels as they are, with noise=None; noise is {noise!r}"
-        if self.only_uniform and not (noise is None or isinstance(noise, UniformFamily)):
+        if self.only_uniform and not (noise is None or noise.is_uniform):
             return (
                 f'holds for uniform noise only; noise is {noise!r}: use "pac" or "expected", or "none" '
                 "for no guarantee"

@@ -1,15 +1,15 @@
-"""Records with columns, as in a long CSV, a JSONL file of Hugging Face's kind, or a frame of crowd-kit's."""
+"""Records with named columns: rows of a long CSV, lines of a JSONL file, or a DataFrame as of crowd-kit."""
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from functools import cached_property
 from typing import Any
 
 from nacp.errors import InputError
+from nacp.labels.answers import check_item, check_mapping
 from nacp.labels.table import GivenLabel, LabelTable, as_label, whole_labels
 from nacp.points import is_missing
 
-# What columns are called, without case, spaces and marks; earlier names win.
+# The usual names of columns, without case, spaces and punctuation; earlier names take precedence.
 _WORDS = {
     "item": "task taskid item itemid exampleid questionid hitid unitid docid documentid sampleid instanceid "
     "imageid uid id index key example question document sample instance image text",
@@ -36,20 +36,20 @@ def from_records(
 ) -> LabelTable:
     """Read records: one for each label (task, worker, label), or one for each item with lists or columns.
 
-    Of an item with several labels, these are lists of one length (``annotators`` and ``labels``), a list of
-    mappings (``annotations``), or several columns, each named by its annotator. Of lists without annotators
-    these are the places in the lists, and nothing is said of each (``LabelTable.named``).
+    The labels of an item are lists of equal length (``annotators`` and ``labels``), a list of mappings
+    (``annotations``), or several columns, each named by its annotator. If there are lists of labels only, the
+    annotators are the positions in the lists, and `LabelTable.named` is False.
 
     Parameters
     ----------
     records : sequence of mappings
         Such as lines of a JSONL file, or rows of a table.
     item, annotator, label : str, optional
-        The columns. By default those that are called so, or one of the usual other words, such as task,
-        worker, answer; an item without a name is its record's number. `label` may be several columns: then
-        each is an annotator.
+        The columns. By default those with these names, or one of the usual other names, such as task, worker,
+        answer; an item without a name gets the number of its record. `label` may be several columns, one for
+        each annotator.
     checked : str, optional
-        A column with true labels, missing where none was checked; or with true and false, where true says
+        A column with true labels, missing where none was checked; or with true and false, where true means
         that the record's label is checked.
 
     Returns
@@ -68,26 +68,48 @@ def from_records(
     """
     if not records:
         raise InputError("labels", "holds no record")
-    odd = next((i for i, record in enumerate(records) if not isinstance(record, Mapping)), None)
-    if odd is not None:
-        raise InputError(
-            "labels", f"must be a list of records; record {odd} is {type(records[odd]).__name__}"
-        )
+    for i, record in enumerate(records):
+        check_mapping(record, "record", i)
     header = list(dict.fromkeys(key for record in records for key in record))
-    lists = {key for record in records for key, value in record.items() if isinstance(value, list)}
+    several = () if label is None or isinstance(label, str) else tuple(label)
+    missing = next((name for name in several if name not in header), None)
+    if missing is not None:
+        raise _no_column("label", missing, header)
+    usual = [column for column in header if _plain(column) in ALIASES["label"]]
     columns = find_columns(
         header,
         {"item": item, "annotator": annotator, "checked": checked},
         records,
-        whole=not (label is None or isinstance(label, str)) or any(map(_may_be_label, lists)),
+        one_per_item=bool(several) or any(_holds_lists(records, column) for column in usual),
     )
     if label is None or isinstance(label, str):
-        fitting = _fitting(records, header, columns["annotator"]) if label is None else header
-        return _Reader(records, columns | find_columns(fitting, {"label": label}), None).table()
-    missing = next((name for name in label if name not in header), None)
-    if missing is not None:
-        raise _no_column("label", missing, header)
-    return _Reader(records, columns, tuple(label)).table()
+        lists = columns["annotator"] is None or _holds_lists(records, columns["annotator"])
+        fitting = [column for column in usual if _holds_lists(records, column) == lists]
+        columns |= find_columns(fitting if label is None and fitting else header, {"label": label})
+    flags = _are_flags(records, columns)
+    given: list[GivenLabel] = []
+    items: dict[Any, None] = {}
+    for i, record in enumerate(records):
+        where, name = f"in record {i}", _item(record, i, columns, several)
+        items[name] = None
+        known = None if columns["checked"] is None else record.get(columns["checked"])
+        is_checked = flags and str(known).strip().lower() in _TRUE
+        several_answers = [(column, record.get(column)) for column in several]
+        for by, value in several_answers or _answers(record, columns, i):
+            found = as_label(value, where)
+            if found is None:
+                continue
+            if is_missing(by) or by == "":
+                raise InputError("labels", f"does not say whose label it is {where}")
+            given.append(GivenLabel(name, by, found, is_checked))
+        truth = None if flags else as_label(known, where)
+        if truth is not None:
+            given.append(GivenLabel(name, "checked", truth, True))
+    named = columns["annotator"] is not None or not any(
+        isinstance(value, list) and value and not isinstance(value[0], Mapping)
+        for value in (record.get(columns.get("label") or "") for record in records)
+    )
+    return LabelTable(tuple(whole_labels(given)), tuple(items), named)
 
 
 def from_frame(frame: Any, **columns: Any) -> LabelTable:
@@ -124,11 +146,11 @@ def find_columns(
     named: Mapping[str, str | None],
     records: Sequence[Mapping[str, Any]] = (),
     *,
-    whole: bool = False,
+    one_per_item: bool = False,
 ) -> dict[str, str | None]:
-    """Return the columns for what is wanted: the one that was named, or the one that has a usual name.
+    """Return the columns for the wanted roles: as given, or the first with a usual name.
 
-    `whole`: a record holds all labels of an item, not one of them.
+    `one_per_item` says that a record holds all labels of an item, and not one of them.
     """
     plain: dict[str, list[str]] = {}
     for column in header:
@@ -140,8 +162,9 @@ def find_columns(
         usual = [alias for alias in ALIASES[role] if alias in plain]
         if role == "checked" and name is None:
             usual += [alias for alias in ALIASES["truth"] if alias in plain]
-        if role == "item" and len(usual) > 1:  # the name of an item comes again with each record of it
-            usual = [alias for alias in usual if _repeats(records, plain[alias][0]) is not whole] or usual
+        if role == "item" and len(usual) > 1:  # several records of one item repeat its name
+            repeating = {alias: _repeats(records, plain[alias][0]) for alias in usual}
+            usual = [alias for alias in usual if repeating[alias] is not one_per_item] or usual
         if name is None and usual:
             name = plain[usual[0]][0]
             rivals = [each for alias in usual for each in plain[alias]]
@@ -164,7 +187,7 @@ def find_columns(
 
 
 def is_long(header: Sequence[str]) -> bool:
-    """Return whether a header names an annotator, and an item or a label: a column is then not an annotator.
+    """Return whether a header names an annotator, and an item or a label: a table with a row for each label.
 
     Examples
     --------
@@ -178,7 +201,7 @@ def is_long(header: Sequence[str]) -> bool:
 
 
 def _plain(name: Any) -> str:
-    """Return a column's name without case and marks; of ``Answer.tone`` and ``ASSIGNMENT:task_id`` a part."""
+    """Return the name of a column in lower case without punctuation, and without the prefixes of markets."""
     text = str(name)
     if text.startswith(("Answer.", "OUTPUT:")):
         return "answer"
@@ -187,163 +210,86 @@ def _plain(name: Any) -> str:
     return re.sub(r"[^a-z0-9]", "", text.removeprefix("ASSIGNMENT:").lower())
 
 
-def _fitting(records: Sequence[Mapping[str, Any]], header: list[str], annotator: str | None) -> list[str]:
-    """Return the columns in which labels may be, by what the annotators are: one for each record, or lists.
-
-    Without annotators beside them, labels say themselves whose they are, or are in lists.
-    """
-
-    def shape(column: str) -> str:
-        values = [record[column] for record in records if not is_missing(record.get(column))]
-        kinds = {"list" if isinstance(each, list) else type(each).__name__ for each in values}
-        inner = [each for value in values if isinstance(value, list) for each in value]
-        if kinds == {"dict"} or (inner and all(isinstance(each, Mapping) for each in inner)):
-            return "mappings"
-        return "list" if kinds == {"list"} else "one"
-
-    usual = [column for column in header if _may_be_label(column)]
-    wanted = ["mappings", "list"] if annotator is None else [shape(annotator)]
-    for each in wanted:
-        fitting = [column for column in usual if shape(column) == each]
-        if fitting:
-            return fitting
-    return header
-
-
-def _may_be_label(column: str) -> bool:
-    return _plain(column) in ALIASES["label"]
+def _holds_lists(records: Sequence[Mapping[str, Any]], column: str) -> bool:
+    return any(isinstance(record.get(column), list | Mapping) for record in records)
 
 
 def _repeats(records: Sequence[Mapping[str, Any]], column: str) -> bool:
-    """Return whether a value of a column comes more than once."""
+    """Return whether a value of a column occurs more than once."""
     values = [str(record.get(column)) for record in records]
     return len(set(values)) < len(values)
+
+
+def _are_flags(records: Sequence[Mapping[str, Any]], columns: Mapping[str, str | None]) -> bool:
+    """Return whether the column of checked labels holds true and false, and not the labels."""
+    column = columns["checked"]
+    if column is None or _plain(column) in ALIASES["checked"]:
+        return column is not None
+    values, labels = (
+        {str(record.get(name)).strip().lower() for record in records if not is_missing(record.get(name))}
+        for name in (column, str(columns.get("label")))
+    )
+    flags = values - {""}
+    return bool(flags) and flags <= {"true", "false"} and not flags & labels
+
+
+def _item(
+    record: Mapping[str, Any], i: int, columns: Mapping[str, str | None], several: Sequence[str]
+) -> Any:
+    """Return the name of the item of a record: by default the number of the record, if it has all labels."""
+    column = columns["item"]
+    if column is not None:
+        found = record.get(column)
+        return check_item(None if is_missing(found) or found == "" else found, column, f"in record {i}")
+    if not several and not isinstance(record.get(str(columns["label"])), list):
+        raise _missing_column("item", record, columns)
+    return i
+
+
+def _answers(
+    record: Mapping[str, Any], columns: Mapping[str, str | None], i: int
+) -> Iterator[tuple[Any, Any]]:
+    """Yield annotators and labels from one label, from lists of equal length, or from a list of mappings."""
+    value, by = record.get(str(columns["label"])), columns["annotator"]
+    if isinstance(value, Mapping) and value and all(isinstance(each, list) for each in value.values()):
+        value = [dict(zip(value, row, strict=False)) for row in zip(*value.values(), strict=False)]
+    if not isinstance(value, list):
+        if by is None:
+            raise _missing_column("annotator", record, columns)
+        yield record.get(by), value
+    elif value and all(isinstance(each, Mapping) for each in value):
+        inner = find_columns(list(value[0]), {"annotator": None, "label": None})
+        if inner["annotator"] is None:
+            raise InputError("labels", f"does not say whose labels they are in record {i}")
+        for each in value:
+            yield each.get(inner["annotator"]), each.get(str(inner["label"]))
+    else:
+        names = record.get(by) if by is not None else list(range(len(value)))
+        if not isinstance(names, list) or len(names) != len(value):
+            raise InputError(
+                "labels",
+                f"must have as many annotators as labels in record {i}",
+                found=f"{len(names) if isinstance(names, list) else 1} and {len(value)}",
+            )
+        yield from zip(names, value, strict=True)
 
 
 def _no_column(role: str, name: str, header: Sequence[str]) -> InputError:
     return InputError(role, f"is {name!r}, and the columns are {_listed(header)}")
 
 
-class _Reader:
-    """Records whose columns are known."""
-
-    def __init__(
-        self,
-        records: Sequence[Mapping[str, Any]],
-        columns: Mapping[str, str | None],
-        several: tuple[str, ...] | None,
-    ) -> None:
-        self.records, self.columns, self.several = records, columns, several
-        self.named = True
-
-    def table(self) -> LabelTable:
-        """Return the labels of all records."""
-        given: list[GivenLabel] = []
-        items: dict[Any, None] = {}
-        for i, record in enumerate(self.records):
-            name = self._item(record, i)
-            items[name] = None
-            given += list(self._given(record, name, i))
-        given += list(self._truths())
-        return LabelTable(tuple(whole_labels(given)), tuple(items), self.named)
-
-    def _item(self, record: Mapping[str, Any], i: int) -> Any:
-        column = self.columns["item"]
-        if column is None:
-            lists = self.several or isinstance(record.get(str(self.columns.get("label"))), list)
-            if not lists:
-                raise self._unnamed("item", record)
-            return i
-        found = record.get(column)
-        if is_missing(found) or found == "":
-            raise InputError("labels", f"has no {column!r} in record {i}")
-        if isinstance(found, list | Mapping):
-            raise InputError("labels", f"must have a text or a number as {column!r} in record {i}")
-        return found
-
-    def _unnamed(self, role: str, record: Mapping[str, Any]) -> InputError:
-        """Return what is to be said where no column is called like an item, or an annotator."""
-        left = [column for column in record if column not in self.columns.values()]
-        why = {"item": "which labels are of one item", "annotator": "whose labels these are"}[role]
-        others = f"; it may be {_listed(left)}" if left else ""
-        name = repr(left[0]) if len(left) == 1 else ""
-        return InputError(
-            role,
-            f"must name a column: without one nothing says {why}{others}",
-            remedy=f"pass {role}={name}",
-            spoken=f"give --{role} {left[0] if len(left) == 1 else 'NAME'}",
-        )
-
-    def _given(self, record: Mapping[str, Any], name: Any, i: int) -> Iterator[GivenLabel]:
-        """Return the labels of a record."""
-        where = f"in record {i}"
-        if self.several is not None:
-            answers = [(column, record.get(column)) for column in self.several]
-        else:
-            answers = list(self._answers(record, str(self.columns["label"]), i))
-        for by, value in answers:
-            label = as_label(value, where)
-            if label is None:
-                continue
-            if is_missing(by) or by == "":
-                raise InputError("labels", f"does not say whose label it is {where}")
-            yield GivenLabel(name, by, label, self._is_checked(record))
-
-    def _answers(self, record: Mapping[str, Any], column: str, i: int) -> Iterator[tuple[Any, Any]]:
-        """Return who gave which label: one, or lists of one length, or a list of mappings."""
-        value, by = record.get(column), self.columns["annotator"]
-        if isinstance(value, Mapping) and value and all(isinstance(each, list) for each in value.values()):
-            value = [dict(zip(value, row, strict=False)) for row in zip(*value.values(), strict=False)]
-        if not isinstance(value, list):
-            if by is None:
-                raise self._unnamed("annotator", record)
-            yield record.get(by), value
-        elif value and all(isinstance(each, Mapping) for each in value):
-            inner = find_columns(list(value[0]), {"annotator": None, "label": None})
-            if inner["annotator"] is None:
-                raise InputError("labels", f"does not say whose labels they are in record {i}")
-            for each in value:
-                yield each.get(inner["annotator"]), each.get(str(inner["label"]))
-        else:
-            self.named = by is not None
-            names = record.get(by) if by is not None else list(range(len(value)))
-            if not isinstance(names, list) or len(names) != len(value):
-                raise InputError(
-                    "labels",
-                    f"must have as many annotators as labels in record {i}",
-                    found=f"{len(names) if isinstance(names, list) else 1} and {len(value)}",
-                )
-            yield from zip(names, value, strict=True)
-
-    def _is_checked(self, record: Mapping[str, Any]) -> bool:
-        column = self.columns["checked"]
-        return column is not None and self._flags and str(record.get(column)).strip().lower() in _TRUE
-
-    @cached_property
-    def _flags(self) -> bool:
-        """Whether the column of what was checked says so by true and false; else it holds true labels."""
-        column = str(self.columns["checked"])
-        if _plain(column) in ALIASES["checked"]:
-            return True
-        values = {str(each.get(column)).strip().lower() for each in self.records if not _absent(each, column)}
-        label = self.columns.get("label")
-        labels = {str(each.get(label)).strip().lower() for each in self.records} if label else set()
-        return bool(values) and values <= {"true", "false"} and not values & labels
-
-    def _truths(self) -> Iterator[GivenLabel]:
-        """Return the labels of a column that has the truth."""
-        column = self.columns["checked"]
-        if column is None or self._flags:
-            return
-        for i, record in enumerate(self.records):
-            label = None if _absent(record, column) else as_label(record[column], f"in record {i}")
-            if label is not None:
-                yield GivenLabel(self._item(record, i), "checked", label, True)
+def _missing_column(role: str, record: Mapping[str, Any], columns: Mapping[str, str | None]) -> InputError:
+    """Return the error if no column has a usual name of an item, or of an annotator."""
+    left = [column for column in record if column not in columns.values()]
+    why = {"item": "which labels are of one item", "annotator": "whose labels these are"}[role]
+    others = f"; it may be {_listed(left)}" if left else ""
+    return InputError(
+        role,
+        f"must name a column: without one nothing says {why}{others}",
+        remedy=f"pass {role}={repr(left[0]) if len(left) == 1 else ''}",
+        spoken=f"give --{role} {left[0] if len(left) == 1 else 'NAME'}",
+    )
 
 
 def _listed(columns: Sequence[str]) -> str:
     return ", ".join(map(repr, columns[:10]))
-
-
-def _absent(record: Mapping[str, Any], column: str) -> bool:
-    return is_missing(record.get(column)) or record.get(column) == ""

@@ -1,7 +1,7 @@
-"""The one table that every reader returns: item, annotator, label, and whether that label was checked."""
+"""The table that every reader returns: items, annotators, labels, and which labels were checked."""
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, NamedTuple
@@ -15,15 +15,13 @@ from nacp.wrapping import counted
 
 
 class GivenLabel(NamedTuple):
-    """One label that somebody gave to an item.
+    """One label of an item by one annotator.
 
     Attributes
     ----------
-    item, annotator : str or int
-        What was labelled, and by whom.
-    label : str or int
+    item, annotator, label : str or int
     checked : bool
-        Whether it counts as the truth.
+        Whether the label counts as the truth.
     """
 
     item: Any
@@ -34,10 +32,10 @@ class GivenLabel(NamedTuple):
 
 @dataclass(frozen=True, repr=False)
 class LabelTable:
-    """Labels of items, and who gave them.
+    """Labels of items by annotators.
 
-    Checked labels count as the truth about their items, and as nobody's answer: to grade an annotator by
-    labels that were chosen for being right would flatter him.
+    Checked labels count as the truth about their items, and not as answers of an annotator: they would
+    overstate how often the annotator is right.
 
     Parameters
     ----------
@@ -47,8 +45,8 @@ class LabelTable:
     items : sequence, optional
         All items in their order, those without a label too; by default those of `given` as they come.
     named : bool, default=True
-        Whether it is known who gave which label. Else annotators are places in lists, each of them perhaps
-        several people: models of each annotator are refused.
+        Whether the annotators are known. Otherwise they are positions in lists, and each may be several
+        people: models of each annotator are refused.
 
     Examples
     --------
@@ -83,7 +81,7 @@ class LabelTable:
             given = [each._replace(label=str(each.label)) for each in given]
         seen: dict[Any, Any] = {}
         for each in given:
-            # Of an item there is one truth, whoever found it.
+            # An item has one true label, and may have several annotators.
             key = (each.item, None if each.checked else each.annotator, each.checked)
             if seen.setdefault(key, each.label) != each.label:
                 by = "as the truth" if each.checked else f"by annotator {each.annotator!r}"
@@ -102,17 +100,17 @@ class LabelTable:
 
     @cached_property
     def annotators(self) -> tuple[Any, ...]:
-        """Who gave labels that count as answers, in the order of their first."""
+        """The annotators of labels that were not checked, in the order of their first label."""
         return tuple(dict.fromkeys(each.annotator for each in self.given if not each.checked))
 
     @cached_property
     def classes(self) -> tuple[Any, ...]:
-        """The labels that occur, in order; the classes of a classifier may be more, and ordered otherwise."""
+        """The labels that occur, sorted; a classifier may have more classes, in another order."""
         return tuple(sorted({each.label for each in self.given}))
 
     @cached_property
     def checked(self) -> dict[Any, Any]:
-        """The items whose label was checked, and that label."""
+        """The checked labels by item."""
         return {each.item: each.label for each in self.given if each.checked}
 
     def matrix(
@@ -126,13 +124,13 @@ class LabelTable:
         Parameters
         ----------
         items : iterable, optional
-            Which items, and in which order, such as that of the rows of probs; by default all. An id may be
-            text here and a number there.
+            The wanted items in their order, such as that of the rows of probs; by default all. Items are
+            compared as text, so that 5 is "5".
         classes : sequence, optional
-            The class names. If the labels are numbers and these are not, a number is the place of a name.
+            The class names. If the labels are numbers and these are not, a number is the index of a name.
         annotators : sequence, optional
-            Whose labels, and in which order; by default all, as in `annotators`. A noise that was estimated
-            for the annotators of another table needs their columns, in their order.
+            The wanted annotators in their order; by default all, as in `annotators`. A noise model that was
+            estimated for the annotators of another table needs their columns, in their order.
 
         Returns
         -------
@@ -175,10 +173,10 @@ class LabelTable:
         return _numbers(np.array(found, dtype=object))
 
     def votes(self, items: Iterable[Any] | None = None, classes: Sequence[Any] | None = None) -> Array:
-        """Return for each item the label that most annotators gave; of several such the first.
+        """Return for each item the label that most annotators gave, the first of several such labels.
 
-        A vote is less noisy than an annotator's label: no noise model of theirs is right for it. Use it with
-        ``clean=``, which assumes nothing of the labels.
+        A vote is less noisy than an annotator's label, so noise models of annotators do not fit votes. Use
+        votes with ``clean=``, which assumes nothing about the labels.
 
         Parameters
         ----------
@@ -189,15 +187,15 @@ class LabelTable:
         -------
         array of shape (n,)
         """
-        return _numbers(np.array([_vote(row) for row in self.matrix(items, classes)], dtype=object))
+        return self._one_each(items, classes, lambda labels: Counter(labels).most_common(1)[0][0])
 
     def picked(
         self, items: Iterable[Any] | None = None, classes: Sequence[Any] | None = None, random_state: int = 0
     ) -> Array:
         """Return one label for each item, picked at random among those of its annotators.
 
-        Its noise is that of ``noise_from_annotators(model="matrix")``. To use all labels is better; some
-        guarantees take one for each point only.
+        Its noise is that of ``noise_from_annotators(model="matrix")``. All labels together give smaller sets;
+        some guarantees take one label for each point only.
 
         Parameters
         ----------
@@ -210,8 +208,8 @@ class LabelTable:
         -------
         array of shape (n,)
         """
-        matrix, rng = self.matrix(items, classes), np.random.default_rng(random_state)
-        return _numbers(np.array([_pick(row, rng) for row in matrix], dtype=object))
+        rng = np.random.default_rng(random_state)
+        return self._one_each(items, classes, lambda labels: labels[int(rng.integers(len(labels)))])
 
     def with_checked(self, known: Any) -> "LabelTable":
         """Return the table with more checked labels.
@@ -219,7 +217,7 @@ class LabelTable:
         Parameters
         ----------
         known : mapping from items to labels, or an annotator
-            The true labels of items, such as gold tasks; or who checked: all his labels then count as true.
+            The true labels of items, such as gold tasks; or an annotator whose labels all count as true.
         """
         if isinstance(known, Mapping) or hasattr(known, "items"):
             places = {str(item): item for item in self.items}
@@ -245,8 +243,21 @@ class LabelTable:
         of = f"{counted(answers, 'label')} of {counted(len(self.items), 'item')}"
         return f"LabelTable({of}{by}, {len(self.classes):,} classes{checked})"
 
+    def _one_each(
+        self,
+        items: Iterable[Any] | None,
+        classes: Sequence[Any] | None,
+        choose: Callable[[list[Any]], Any],
+    ) -> Array:
+        """Return one of the labels of each item, missing where there is none."""
+        found = []
+        for row in self.matrix(items, classes).tolist():
+            labels = [label for label in row if label is not None and label != -1]
+            found.append(choose(labels) if labels else None)
+        return _numbers(np.array(found, dtype=object))
+
     def _rows(self, items: Iterable[Any] | None) -> list[Any]:
-        """Return which items are wanted, by the names that they have here."""
+        """Return the wanted items by their names in this table."""
         if items is None:
             return list(self.items)
         places = {str(item): item for item in self.items}
@@ -259,7 +270,7 @@ class LabelTable:
         return [places[str(_plain(item))] for item in wanted]
 
     def _naming(self, classes: Sequence[Any] | None) -> Any:
-        """Return what to call a label: a number that is the place of a class, by its name."""
+        """Return a function from labels to class names."""
         known = [] if classes is None else list(classes)
         by_text = {str(name): name for name in known}
         if not known or all(str(label) in by_text for label in self.classes):
@@ -280,27 +291,8 @@ def _is_name(value: Any) -> bool:
     return isinstance(value, str | int | float) and value == value
 
 
-def _present(row: Array) -> list[Any]:
-    """Return the labels of a row that are there."""
-    there = row >= 0 if row.dtype.kind == "i" else row != None  # noqa: E711  (entry by entry)
-    labels: list[Any] = row[there].tolist()
-    return labels
-
-
-def _vote(row: Array) -> Any:
-    """Return the commonest label of a row; the first of several such, None if there is none."""
-    counts = Counter(_present(row))
-    return counts.most_common(1)[0][0] if counts else None
-
-
-def _pick(row: Array, rng: np.random.Generator) -> Any:
-    """Return a label of a row, each as likely as any other; None if there is none."""
-    labels = _present(row)
-    return labels[int(rng.integers(len(labels)))] if labels else None
-
-
 def _numbers(found: Array) -> Array:
-    """Return labels that are numbers as such, -1 where there is none; names as they are."""
+    """Return an array of integers with -1 for None if all labels are numbers; names as they are."""
     flat = [label for label in found.ravel().tolist() if label is not None]
     if not flat or not all(isinstance(label, int) for label in flat):
         return found
@@ -308,7 +300,7 @@ def _numbers(found: Array) -> Array:
 
 
 def _plain(value: Any) -> Any:
-    """Return a value of NumPy as Python's own, and a whole number as such."""
+    """Return a Python object for a NumPy scalar, and an int for a whole number."""
     value = value.item() if isinstance(value, np.generic) else value
     if isinstance(value, bool):
         return int(value)
@@ -316,7 +308,7 @@ def _plain(value: Any) -> Any:
 
 
 def as_label(value: Any, where: str) -> Any:
-    """Return a label as a text or a whole number; None where there is none: missing, empty or -1."""
+    """Return a label as a text or a whole number; None if it is missing, empty or -1."""
     value = _plain(value)
     if is_missing(value):
         return None
@@ -332,7 +324,7 @@ def as_label(value: Any, where: str) -> Any:
 
 
 def whole_labels(given: list[GivenLabel]) -> list[GivenLabel]:
-    """Return labels and texts of a file as whole numbers, if all labels are."""
+    """Return the labels with texts converted to integers, if all texts are whole numbers."""
     texts = {each.label for each in given if isinstance(each.label, str)}
     if not texts or not all(text.removeprefix("-").isdecimal() for text in texts):
         return given

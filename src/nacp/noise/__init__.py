@@ -1,4 +1,4 @@
-"""The noise models, and the table of their names."""
+"""Noise models: how noisy labels arise from true ones."""
 
 from enum import Enum
 from typing import Any, NamedTuple, Protocol, TypeAlias, TypeGuard
@@ -12,14 +12,27 @@ from nacp.noise.base import Doubt, Noise
 from nacp.noise.groups import GroupNoise
 from nacp.noise.low_rank import LowRankNoise
 from nacp.noise.matrix import MatrixNoise
-from nacp.noise.privacy import RandomizedResponse
+from nacp.noise.randomized_response import RandomizedResponse
 from nacp.noise.uniform import UniformFamily, UniformNoise
 
 __all__ = [
-    "UNSAID", "AnnotatorNoise", "Doubt", "GroupNoise", "LowRankNoise", "MatrixNoise", "Noise", "NoiseBasis",
-    "NoiseLike", "RandomizedResponse", "UniformFamily", "UniformNoise", "Unsaid", "as_noise", "basis_of",
+    "UNSAID",
+    "AnnotatorNoise",
+    "Doubt",
+    "GroupNoise",
+    "LowRankNoise",
+    "MatrixNoise",
+    "Noise",
+    "NoiseBasis",
+    "NoiseLike",
+    "RandomizedResponse",
+    "UniformFamily",
+    "UniformNoise",
+    "Unsaid",
+    "as_noise",
+    "basis_of",
     "noise_for",
-]  # fmt: skip
+]
 
 NOISES: dict[str, type[Noise]] = {
     "uniform": UniformNoise,
@@ -32,14 +45,14 @@ NOISES: dict[str, type[Noise]] = {
 
 
 class NoiseBasis(NamedTuple):
-    """What an estimated noise model rests on.
+    """The conditions under which an estimated noise model holds.
 
     Attributes
     ----------
     assumption : str
         What must be true for the estimate to hold.
     caveat : str
-        What the promise leaves open beyond that, as "if ..."; empty if its interval says all.
+        A further condition of the promise, as "if ..."; empty if the interval covers all uncertainty.
     """
 
     assumption: str
@@ -55,19 +68,19 @@ class Estimate(Protocol):
 
     @property
     def k(self) -> int:
-        """The number of classes that it was estimated for."""
+        """The number of classes."""
 
     @property
     def basis(self) -> NoiseBasis:
-        """What it rests on."""
+        """The conditions under which it holds."""
 
 
 NoiseLike: TypeAlias = ArrayLike | Noise | Estimate | None
-"""What stands for a noise model: a rate, a matrix, a model, an estimate, or None for right labels."""
+"""A noise model or a short form: a rate, a matrix, an estimate, or None for labels without errors."""
 
 
 class Unsaid(Enum):
-    """That no noise was named: not the same as None, which says that labels are right."""
+    """The type of a default value: no noise model was given. None, by contrast, means correct labels."""
 
     UNSAID = "unsaid"
 
@@ -76,7 +89,7 @@ UNSAID = Unsaid.UNSAID
 
 
 def as_noise(noise: NoiseLike) -> Noise | None:
-    """Return the noise model that a number, a matrix, a noise object or None stands for.
+    """Return the noise model for a rate, a matrix, a noise model, an estimate or None.
 
     Examples
     --------
@@ -97,24 +110,14 @@ def as_noise(noise: NoiseLike) -> Noise | None:
         )
     plain: Any = noise
     try:
-        matrix = isinstance(plain, list) or hasattr(plain, "tocoo") or np.ndim(plain)
+        matrix = isinstance(plain, list) or hasattr(plain, "toarray") or np.ndim(plain)
         return MatrixNoise(plain) if matrix else UniformNoise(plain)
     except InputError as error:
         raise error.about("noise") from None
 
 
 def noise_for(noise: NoiseLike, k: int) -> Noise | None:
-    """Return the noise model, and refuse one that is for another number of classes than k.
-
-    Examples
-    --------
-    >>> import nacp
-    >>> from nacp.noise import noise_for
-    >>> noise_for(nacp.noise_from_privacy(2.0, k=100), k=10)
-    Traceback (most recent call last):
-    nacp.errors.InputError: noise was estimated for 100 classes, not for 10; estimate it for 10, or state the
-    model itself, such as its rate
-    """
+    """Return the noise model; raise an error if it is for another number of classes than k."""
     if _is_estimate(noise) and noise.k != k:
         raise InputError(
             "noise",
@@ -128,16 +131,7 @@ def noise_for(noise: NoiseLike, k: int) -> Noise | None:
 
 
 def basis_of(noise: NoiseLike | Unsaid) -> NoiseBasis | None:
-    """Return what an estimate rests on; of a model that was stated, nothing is known.
-
-    Examples
-    --------
-    >>> import nacp
-    >>> from nacp.noise import basis_of
-    >>> basis_of(nacp.noise_from_privacy(2.0, k=100)).assumption
-    'each label was randomised on its own, and no other error was made before'
-    >>> basis_of(0.2)
-    """
+    """Return the conditions under which an estimate holds; None for a model that was stated."""
     return noise.basis if _is_estimate(noise) else None
 
 

@@ -1,38 +1,36 @@
-"""A noise matrix for each annotator: where points have several labels, each is weighed by its own."""
+"""A noise matrix for each annotator: with several labels per point, each is weighed by its own matrix."""
 
 from dataclasses import dataclass, field
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from nacp._types import Floats, Ints
-from nacp.checks import set_checked
 from nacp.errors import InputError
-from nacp.noise.base import Noise
-from nacp.noise.matrices import ClassMatrix, DenseMatrix, StackedMatrix
-from nacp.noise.matrix import MatrixNoise, check_matrix
+from nacp.noise.dense import DenseNoise, check_matrix, read_only
+from nacp.noise.matrices import DenseMatrix
 
-_SAYS_NOTHING = 20.0  # the condition from which on an annotator's labels say next to nothing
-_LEAST = 0.01  # added to variances, so that nobody counts for all
+_MOST_CONDITION = 20.0  # annotators whose matrix has a larger condition get weight 0
+_LEAST_VARIANCE = 0.01  # added to the variances, so that no weight is infinite
 
 
 @dataclass(frozen=True, init=False, eq=False, repr=False)
-class AnnotatorNoise(Noise):
+class AnnotatorNoise(DenseNoise):
     """A noise matrix for each annotator.
 
     With labels of shape (n, annotators) `nacp.calibrate` weighs each label by its annotator's own matrix, and
-    gives those who err less a larger part in the point. With one label for each point, and everywhere else,
-    the model is the mean of the matrices, that of a label whose annotator was picked at random.
+    annotators who err less get a larger weight. With one label for each point, and everywhere else, the model
+    is the mean of the matrices, that of a label whose annotator was picked at random.
 
     Parameters
     ----------
     matrices : array of shape (annotators, k, k)
         ``matrices[a, i, j] = p(a says j | true = i)``: rows are the true class and sum to 1. Annotators who
         all but guess, whose matrix has a condition of 20 or more, are left out: one such label may weigh more
-        than all that it could tell.
+        than it could tell.
     shares : array of shape (annotators,), optional
-        How much of the labels each gave; by default all the same.
+        The share of the labels that each annotator gave; by default all equal.
 
     Examples
     --------
@@ -47,8 +45,7 @@ class AnnotatorNoise(Noise):
     shares: Floats
     name: ClassVar[str] = "annotators"
     weights: Floats = field(init=False)
-    _mean: MatrixNoise = field(init=False)
-    _stacked: StackedMatrix = field(init=False)
+    _stacked: DenseMatrix = field(init=False)
 
     def __init__(self, matrices: ArrayLike, shares: ArrayLike | None = None) -> None:
         try:
@@ -63,43 +60,23 @@ class AnnotatorNoise(Noise):
         given = given / given.sum()
         every = np.stack([check_matrix(each, f"matrices[{a}]") for a, each in enumerate(every)])
         inverses, weights = zip(*map(_weighed, every), strict=True)
-        weight = np.array(weights) / max(sum(weights), np.finfo(float).tiny)
-        for array in (every, given, weight):
-            array.flags.writeable = False
-        set_checked(
-            self,
+        mean = check_matrix(np.tensordot(given, every, axes=1))
+        self._store(
+            mean,
+            "matrices",
             matrices=every,
             shares=given,
-            weights=weight,
-            _mean=MatrixNoise(np.tensordot(given, every, axes=1)),
-            _stacked=StackedMatrix(np.concatenate(inverses)),
+            weights=np.array(weights) / max(sum(weights), np.finfo(float).tiny),
+            _stacked=DenseMatrix(read_only(np.concatenate(inverses))),
         )
 
-    @property
-    def k(self) -> int:
-        return len(self.matrices[0])
-
-    def matrix(self, k: int) -> ClassMatrix:
+    def stacked_inverse(self, k: int) -> DenseMatrix:
         self.check(k)
-        return self._mean.matrix(k)
+        return self._stacked
 
-    def inverse(self, k: int) -> ClassMatrix:
-        self.check(k)
-        return self._mean.inverse(k)
-
-    def spread(self, labels: Ints) -> tuple[Ints, Floats]:
-        """Return the labels of each point with their annotators, as label + k annotator, and their parts.
-
-        Parameters
-        ----------
-        labels : array of shape (n, annotators)
-            Numbers, -1 where there is none.
-
-        Returns
-        -------
-        codes, parts : arrays of shape (n, most labels of a point)
-            -1 and 0 where there is none. The parts of a point sum to 1.
-        """
+    def spread(self, labels: Ints) -> tuple[Ints, Floats | None]:
+        if labels.ndim == 1:
+            return labels, None
         if labels.shape[1] != len(self.matrices):
             raise InputError(
                 "labels",
@@ -116,15 +93,10 @@ class AnnotatorNoise(Noise):
                 remedy="drop such rows, or take one matrix for all",
             )
         order = np.argsort(~used, axis=1, kind="stable")[:, : int(used.sum(axis=1).max())]
-        codes = np.where(used, labels + self.k * np.arange(len(self.matrices)), -1)
-        parts = np.where(used, self.weights, 0.0)
-        parts /= parts.sum(axis=1, keepdims=True)
-        return np.take_along_axis(codes, order, axis=1), np.take_along_axis(parts, order, axis=1)
-
-    def stacked_inverse(self, k: int) -> StackedMatrix:
-        """Return the inverses of all matrices, one below the other."""
-        self.check(k)
-        return self._stacked
+        rows = np.where(used, labels + self.k * np.arange(len(self.matrices)), -1)
+        weights = np.where(used, self.weights, 0.0)
+        weights /= weights.sum(axis=1, keepdims=True)
+        return np.take_along_axis(rows, order, axis=1), np.take_along_axis(weights, order, axis=1)
 
     def describe(self, k: int) -> str:
         return (
@@ -132,33 +104,17 @@ class AnnotatorNoise(Noise):
             f"mean of condition {self.condition(k):.3g}"
         )
 
-    def to_dict(self) -> dict[str, Any]:
-        return {"name": self.name, "matrices": self.matrices.tolist(), "shares": self.shares.tolist()}
-
-    def _draw(self, labels: Ints, k: int, rng: np.random.Generator) -> Ints:
-        return self._mean.sample(labels, k, rng)
-
     def __repr__(self) -> str:
         return f"AnnotatorNoise(annotators={len(self.matrices)}, k={self.k})"
 
-    def __reduce__(self) -> tuple[Any, ...]:
-        return type(self), (self.matrices, self.shares)
-
-    def __eq__(self, other: object) -> bool:
-        if not isinstance(other, AnnotatorNoise):
-            return NotImplemented
-        return np.array_equal(self.matrices, other.matrices) and np.array_equal(self.shares, other.shares)
-
-    def __hash__(self) -> int:
-        return hash(((self.matrices + 0.0).tobytes(), (self.shares + 0.0).tobytes()))
-
 
 def _weighed(matrix: Floats) -> tuple[Floats, float]:
-    """Return the inverse of a matrix, and one over the variance of a share that it weighs, for small sets."""
+    """Return the inverse of a matrix, and the inverse variance of a point's share where sets are small."""
     try:
         inverse = np.linalg.inv(matrix).astype(np.float64)
     except np.linalg.LinAlgError:
         inverse = np.full_like(matrix, np.inf)
-    if not np.abs(inverse).sum(axis=1).max() < _SAYS_NOTHING:
+    if not np.abs(inverse).sum(axis=1).max() < _MOST_CONDITION:
         return np.zeros_like(matrix), 0.0
-    return inverse, 1 / (max(DenseMatrix(matrix).mean_square(DenseMatrix(inverse)) - 1, 0.0) + _LEAST)
+    variance = DenseMatrix(matrix).mean_square(DenseMatrix(inverse)) - 1
+    return inverse, 1 / (max(variance, 0.0) + _LEAST_VARIANCE)

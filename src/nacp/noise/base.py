@@ -1,4 +1,7 @@
-"""What a noise model is: how the noisy label comes from the true one, independently of x."""
+"""The base class of noise models, and how uncertain a model is.
+
+A noise model says how the noisy label arises from the true one, independently of the input.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +13,7 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import ArrayLike
 
-from nacp._types import Ints
+from nacp._types import Floats, Ints
 from nacp.errors import InputError
 from nacp.noise.matrices import ClassMatrix
 from nacp.points import check_labels
@@ -18,10 +21,17 @@ from nacp.points import check_labels
 
 @dataclass(frozen=True)
 class Doubt:
-    """What is not known of a noise model; every model says it by its property ``doubt``.
+    """The uncertainty of a noise model: an interval of rates, or a radius around its matrix.
 
-    What must hold for the true model must hold for each of the `ends`, and for every matrix whose rows are
-    within the `radius` of the model's, in total variation; that is where the truth lies, with `confidence`.
+    A promise must hold for each of the `ends`, and for every matrix whose rows are within the `radius` of the
+    model's rows in total variation. With probability `confidence` the true model is among these.
+
+    Attributes
+    ----------
+    ends : tuple of Noise
+        The models at the two ends of an interval of rates; without an interval, the model itself.
+    radius : float
+    confidence : float
 
     Examples
     --------
@@ -33,7 +43,7 @@ class Doubt:
     (False, 0.05, ' (95% sure)')
     """
 
-    ends: tuple[Noise, ...]  # of an interval of rates; the model alone where there is none
+    ends: tuple[Noise, ...]
     radius: float = 0.0
     confidence: float = 1.0
 
@@ -44,43 +54,54 @@ class Doubt:
 
     @property
     def missing(self) -> float:
-        """The probability that the truth lies elsewhere: it adds to delta, or to alpha without delta."""
+        """The probability that the true model is another; added to delta, or to alpha without delta."""
         return 1 - self.confidence
 
     @property
     def words(self) -> str:
-        """How sure the interval or the radius is, in brackets; nothing if it is certain."""
+        """The confidence in brackets; empty if it is 1."""
         return f" ({100 * self.confidence:.4g}% sure)" if self.confidence < 1 else ""
 
     def shift(self, inverse: ClassMatrix) -> float:
-        """Return by how much a mean of sums over rows of W, the inverse, may be wrong for the radius."""
+        """Return an upper bound of the bias that the radius allows in a mean of sums over rows of W."""
         return self.radius * inverse.row_distance() if self.radius else 0.0
 
 
 class Noise(ABC):
-    """A noise model ``P[i, j] = p(noisy = j | true = i)``: rows are the true class."""
+    """A noise model ``P[i, j] = p(noisy = j | true = i)``: rows are the true class.
+
+    Attributes
+    ----------
+    name : str
+        The name of the model in files.
+    is_uniform : bool
+        Whether the noise is uniform for every k; `uniform_rate` then has the rate.
+    has_rate : bool
+        Whether the model is given by one rate or several.
+    if_contradicted : str
+        What to do first if the labels contradict the model.
+    """
 
     name: ClassVar[str]
-
-    @property
-    def doubt(self) -> Doubt:
-        """What is not known of the model: its rate, within an interval, or its matrix, within a radius."""
-        return Doubt((self,))
+    is_uniform: ClassVar[bool] = False
+    has_rate: ClassVar[bool] = False
+    if_contradicted: ClassVar[str] = "State less noise"
 
     @abstractmethod
     def matrix(self, k: int) -> ClassMatrix:
-        """Return P for k classes, structured where the model has structure."""
+        """Return P for k classes."""
 
     @abstractmethod
     def describe(self, k: int) -> str:
         """Return the model in a few words."""
 
-    def to_dict(self) -> dict[str, Any]:
-        """Return the name and the parameters, for a file."""
-        return {"name": self.name} | vars(self)
-
     @abstractmethod
     def _draw(self, labels: Ints, k: int, rng: np.random.Generator) -> Ints: ...
+
+    @property
+    def doubt(self) -> Doubt:
+        """The uncertainty of the model; none by default."""
+        return Doubt((self,))
 
     @property
     def k(self) -> int | None:
@@ -88,55 +109,65 @@ class Noise(ABC):
         return None
 
     def check(self, k: int) -> None:
-        """Refuse another number of classes than the model is for."""
+        """Raise an error if the model is for another number of classes."""
         if self.k is not None and self.k != k:
             raise InputError("noise", f"is for {self.k:,} classes, not for {k:,}", found=repr(self))
 
     def inverse(self, k: int) -> ClassMatrix:
-        """Return ``W = P^-1``, structured where the model has structure.
-
-        Parameters
-        ----------
-        k : int
-            The number of classes.
-        """
+        """Return ``W = P^-1`` for k classes."""
         return self.matrix(k).inverse()
 
-    def range(self, k: int) -> tuple[float, float]:
-        """Return the range [lo, hi] of one point's share in the coverage estimate.
+    def stacked_inverse(self, k: int) -> ClassMatrix:
+        """Return the weights of labels as `spread` numbers them: W, or that of each annotator."""
+        return self.inverse(k)
 
-        ``lo`` is the most negative row sum of negative entries of W and ``hi`` the largest row sum
-        of positive ones. For uniform noise neither grows with k.
+    def spread(self, labels: Ints) -> tuple[Ints, Floats | None]:
+        """Return labels as rows of `stacked_inverse`, and the weights of the labels of each point.
 
         Parameters
         ----------
-        k : int
-            The number of classes.
+        labels : array of shape (n,) or (n, annotators)
+            Numbers, -1 where there is none.
+
+        Returns
+        -------
+        rows : array of shape (n,) or (n, most labels of a point)
+            -1 where there is none.
+        weights : array of the same shape, or None
+            The weights of each point sum to 1. None: all labels of a point have the same weight.
+        """
+        return labels, None
+
+    def uniform_rate(self, k: int) -> float | None:
+        """Return the rate epsilon of uniform noise for k classes; None if the noise is not uniform."""
+        return None
+
+    def error_rate(self, k: int) -> float:
+        """Return the rate of uniform noise, or the mean over the classes of the share of wrong labels."""
+        rate = self.uniform_rate(k)
+        return float(1 - self.matrix(k).diagonal.mean()) if rate is None else rate
+
+    def with_error_rate(self, rate: float, k: int) -> Noise:
+        """Return the model ``I + f (P - I)``, with the factor f that makes `rate` its error rate."""
+        from nacp.noise.matrix import MatrixNoise
+
+        eye = np.eye(k)
+        return MatrixNoise(eye + rate / self.error_rate(k) * (self.matrix(k).dense() - eye))
+
+    def range(self, k: int) -> tuple[float, float]:
+        """Return the range [lo, hi] of one point's contribution to the coverage estimate, for k classes.
+
+        ``lo`` is the smallest row sum of the negative entries of W and ``hi`` the largest row sum of the
+        positive ones. For uniform noise neither grows with k.
         """
         return self.inverse(k).subset_range()
 
     def condition(self, k: int) -> float:
-        """Return the condition of P in the infinity norm, ``||W||``: 1 without noise.
-
-        Parameters
-        ----------
-        k : int
-            The number of classes.
-        """
+        """Return the condition of P for k classes in the infinity norm, ``||W||``: 1 without noise."""
         return self.inverse(k).norm()
 
     def informative(self, n: int, k: int) -> InputError | None:
-        """Return why n points would say nothing: W is so large that their estimate could be anything.
-
-        None if they say enough.
-
-        Parameters
-        ----------
-        n : int
-            The number of points.
-        k : int
-            The number of classes.
-        """
+        """Return the error to raise if n points of k classes are too few for any estimate, else None."""
         condition = self.condition(k)
         if condition < 2 * math.sqrt(n):
             return None
@@ -148,8 +179,12 @@ class Noise(ABC):
         )
 
     def _less_noise(self, k: int) -> str:
-        """Return what may make the labels say more."""
+        """Return the last part of the message of `informative`: what else would help."""
         return "merge classes that are often confused"
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the name and the parameters, for a file."""
+        return {"name": self.name} | vars(self)
 
     def sample(
         self, labels: ArrayLike, k: int, random_state: int | np.random.Generator | None = None
@@ -163,7 +198,7 @@ class Noise(ABC):
         k : int
             The number of classes.
         random_state : int, numpy.random.Generator or None
-            Where the randomness comes from.
+            The seed, or the generator to draw from.
 
         Returns
         -------

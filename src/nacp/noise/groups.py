@@ -25,22 +25,21 @@ class GroupNoise(Noise):
     groups : sequence of length k
         The group that each class belongs to, as any hashable value.
     rate : float, or mapping from group to float
-        In [0, 1); one for all groups, or one for each. In place of a mapping its pairs will do, as files
-        have them.
+        In [0, 1); one for all groups, or one for each. A mapping may also be given as a list of pairs.
     interval : tuple of two floats, optional
-        Where the one rate lies, if it is not known exactly; contains `rate`.
+        An interval that contains the one true rate, if that is not known exactly, and `rate`.
     confidence : float, default=1.0
         The probability that the interval contains the true rate. One minus it is added to delta.
 
     Notes
     -----
-    Two models are equal if they have the same matrix and the same doubt about it, whatever the groups are
-    called. A file keeps the names of the groups if they are text, numbers, True, False or None. Other names
-    are saved by number, with a warning; what is loaded is an equal model.
+    Two models are equal if they have the same matrix, interval and confidence, whatever the names of their
+    groups. A file keeps the names of the groups if they are text, numbers, True, False or None. Other names
+    are replaced by numbers, with a warning; the model that is loaded is equal.
 
     Examples
     --------
-    Cats are taken for other cats, and dogs for other dogs:
+    Cats are confused with other cats, and dogs with other dogs:
 
     >>> import nacp
     >>> noise = nacp.GroupNoise(["cat", "cat", "dog", "dog"], rate=0.2)
@@ -53,6 +52,7 @@ class GroupNoise(Noise):
     interval: tuple[float, float] | None = None
     confidence: float = 1.0
     name: ClassVar[str] = "groups"
+    has_rate: ClassVar[bool] = True
     _index: tuple[int, ...] = field(init=False)  # the number of each class's group
     _rates: tuple[float, ...] = field(init=False)  # by that number
 
@@ -125,6 +125,12 @@ class GroupNoise(Noise):
         index, rates = np.array(self._index), np.array(self._rates)
         return GroupedMatrix(index, 1 - rates, rates / np.bincount(index))
 
+    def with_error_rate(self, rate: float, k: int) -> "GroupNoise":
+        factor, rates = rate / self.error_rate(k), self.rate
+        if isinstance(rates, dict):
+            return GroupNoise(self.groups, {group: each * factor for group, each in rates.items()})
+        return GroupNoise(self.groups, rates * factor)
+
     def describe(self, k: int) -> str:
         if self.interval is not None:
             low, high = self.interval
@@ -135,9 +141,9 @@ class GroupNoise(Noise):
         return f"label noise inside {len(self._rates):,} groups of classes with {rate}"
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the name and the parameters, for a file; groups by number if JSON has no such names."""
+        """Return the name and the parameters, for a file; names that JSON cannot hold become numbers."""
         groups = list(self.groups)
-        odd = [name for name in groups if not _kept_by_json(name)]
+        odd = [name for name in groups if not _survives_json(name)]
         if odd:
             warnings.warn(
                 f"a group named {odd[0]!r} cannot be written to a file: the groups are saved by number",
@@ -164,7 +170,7 @@ class GroupNoise(Noise):
 
 
 def _plain(groups: Iterable[Hashable]) -> tuple[Hashable, ...]:
-    """Return the names of the groups, NumPy's numbers and texts as Python's."""
+    """Return the names of the groups, NumPy scalars as Python objects."""
     try:
         names = tuple(name.item() if isinstance(name, np.generic) else name for name in groups)
         set(names)
@@ -185,6 +191,6 @@ def _by_group(rate: Any) -> float | dict[Hashable, float]:
         raise InputError("rate", "must be a number, or map each group to one", found=repr(rate)) from None
 
 
-def _kept_by_json(name: Hashable) -> bool:
-    """Return whether a name comes back from JSON as what it was, in value and type."""
+def _survives_json(name: Hashable) -> bool:
+    """Return whether a name that is written to JSON is read back with the same value and type."""
     return name is None or type(name) in (str, int, bool) or (type(name) is float and math.isfinite(name))

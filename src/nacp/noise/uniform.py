@@ -16,6 +16,9 @@ from nacp.noise.matrices import GroupedMatrix
 class UniformFamily(Noise):
     """Noise that is uniform with some rate epsilon, which may depend on the number of classes."""
 
+    is_uniform: ClassVar[bool] = True
+    has_rate: ClassVar[bool] = True
+
     @abstractmethod
     def epsilon(self, k: int) -> float:
         """Return the rate of uniform noise for k classes."""
@@ -31,6 +34,12 @@ class UniformFamily(Noise):
             )
         one_group = np.zeros(k, dtype=np.int64)
         return GroupedMatrix(one_group, np.array([1 - epsilon]), np.array([epsilon / k]))
+
+    def uniform_rate(self, k: int) -> float:
+        return self.epsilon(k)
+
+    def with_error_rate(self, rate: float, k: int) -> "UniformNoise":
+        return UniformNoise(rate)
 
     def _less_noise(self, k: int) -> str:
         return (
@@ -54,7 +63,7 @@ class UniformNoise(UniformFamily):
     rate : float
         The paper's epsilon, in [0, 1).
     interval : tuple of two floats, optional
-        Where the rate lies, if it is not known exactly; contains `rate`.
+        An interval that contains the true rate, if that is not known exactly, and `rate`.
     confidence : float, default=1.0
         The probability that the interval contains the true rate. One minus it is added to delta,
         or to alpha for a guarantee without delta.

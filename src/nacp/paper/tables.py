@@ -4,7 +4,6 @@ import math
 from collections.abc import Sequence
 from itertools import groupby
 
-from nacp.noise import UniformNoise
 from nacp.paper import printed
 from nacp.paper.corrections import Correction
 from nacp.paper.experiments import ALPHA, Experiment
@@ -151,7 +150,7 @@ def _comparable(record: Record) -> tuple[bool, bool]:
 def _plain(record: Record) -> dict[str, Value]:
     setting, paper = record.setting, record.printed
     source, n, k = setting.source, record.n, record.k
-    rate = setting.noise.rate if isinstance(setting.noise, UniformNoise) else None
+    rate = setting.noise.uniform_rate(k)
     ids = (source.name, source.path is None, n, k, rate, setting.label, setting.score, record.method)
     plain: dict[str, Value] = dict(zip(_IDS, ids, strict=True)) | {
         "splits": setting.splits,

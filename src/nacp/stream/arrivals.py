@@ -19,7 +19,7 @@ from nacp.errors import InputError
 from nacp.files import rebuild, stored_basis
 from nacp.groups.result import GroupedCalibration
 from nacp.guarantees import Uncorrected
-from nacp.noise import NOISES, AnnotatorNoise, Noise, NoiseBasis, NoiseLike, Unsaid, basis_of, noise_for
+from nacp.noise import NOISES, Noise, NoiseBasis, NoiseLike, Unsaid, basis_of, noise_for
 from nacp.points import Rows, check_classes, check_given, open_clean
 from nacp.scores import as_score
 
@@ -178,10 +178,10 @@ class Shares:
     def of(self, rows: Rows, labels: Ints, spec: Spec, threshold: float) -> Floats:
         """Return the share of each row, with one label each or several, at a native threshold."""
         several = labels.ndim == 2
-        table = labels if several else labels[:, None]
-        if several and isinstance(self._noise, AnnotatorNoise):
+        table, parts = (labels if several else labels[:, None]), None
+        if several and self._noise is not None:
             table, parts = self._noise.spread(labels)
-        else:
+        if parts is None:
             parts = (table >= 0) / np.maximum(np.count_nonzero(table >= 0, axis=1, keepdims=True), 1)
         numbers, thresholds = np.maximum(table, 0), np.array([threshold])
 

@@ -22,7 +22,7 @@ from nacp.errors import InputError
 from nacp.files import File
 from nacp.guarantees import Guarantee
 from nacp.marginal import Counted, calibrations, count_lazy, weights_under
-from nacp.noise import AnnotatorNoise, Noise, NoiseLike, basis_of, noise_for
+from nacp.noise import Noise, NoiseLike, basis_of, noise_for
 from nacp.points import Widths, check_classes, check_given, open_rows, warn_of_repeats
 from nacp.points.arrays import is_lazy
 from nacp.points.lazy import open_lazy
@@ -193,7 +193,7 @@ class Calibrator:
         if rows.n == 0:
             return None
         several, parts = numbers.ndim == 2, None
-        if several and isinstance(self.noise, AnnotatorNoise):
+        if self.noise is not None:
             numbers, parts = self.noise.spread(numbers)
         sample, kinds = Sample.of(rows, numbers, self.score, parts), self._kinds(several)
         warn_of_repeats(rows)

@@ -1,4 +1,4 @@
-"""Labels at the door of the estimators: how many classes there are."""
+"""The number of classes of labels that an estimator is given."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -12,14 +12,14 @@ from nacp.points import check_classes, plain_array
 
 
 def number_of_classes(k: int | None, classes: Sequence[Any] | None, *labels: ArrayLike) -> tuple[int, str]:
-    """Return k, and a remark if it had to be taken from the labels."""
+    """Return the number of classes, and a remark for the estimate if it was inferred from the labels."""
     if classes is not None:
         if k is not None and k != len(classes):
             raise InputError(
                 "k", f"is {k!r}, but classes holds {len(classes):,} names", remedy="pass one of them"
             )
         check_classes(classes, len(classes))
-        return check_count("k", len(classes), 2), ""
+        k = len(classes)
     if k is not None:
         return check_count("k", k, 2), ""
     arrays = [plain_array(each) for each in labels]

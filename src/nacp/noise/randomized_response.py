@@ -1,4 +1,4 @@
-"""Labels made private by k-ary randomised response: uniform noise of a known rate."""
+"""Labels made private by k-ary randomised response: uniform noise with a known rate."""
 
 import math
 from dataclasses import dataclass

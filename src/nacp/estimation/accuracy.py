@@ -1,0 +1,162 @@
+"""How often each annotator is right, by Dawid and Skene's model and by checked items."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from nacp._types import Floats
+from nacp.checks import check_fraction
+from nacp.estimation.votes import Votes, open_votes
+from nacp.labels import LabelTable
+from nacp.stats.dawid_skene import DawidSkene
+from nacp.wrapping import table_lines
+
+_MOST_LINES = 30  # of the printed table
+
+
+class AnnotatorRow(NamedTuple):
+    """The estimated accuracy of one annotator.
+
+    Attributes
+    ----------
+    annotator : str or int
+    labels : int
+        The number of labels by this annotator.
+    accuracy : float
+        The estimated share of them that are right.
+    low, high : float
+        An approximate interval of it.
+    gold : int
+        The number of labels of checked items.
+    gold_right : int
+        The number of these that are right.
+    """
+
+    annotator: Any
+    labels: int
+    accuracy: float
+    low: float
+    high: float
+    gold: int
+    gold_right: int
+
+
+@dataclass(frozen=True)
+class AnnotatorAccuracy:
+    """The result of `accuracy_by_annotator`; printed as a table.
+
+    Attributes
+    ----------
+    rows : tuple of AnnotatorRow
+        In the order of the columns.
+    n : int
+        The number of items that it comes from.
+    confidence : float
+        Of each interval by itself.
+    """
+
+    rows: tuple[AnnotatorRow, ...]
+    n: int
+    confidence: float
+
+    def worst_first(self) -> list[AnnotatorRow]:
+        """Return the rows by ascending accuracy."""
+        return sorted(self.rows, key=lambda row: row.accuracy)
+
+    def __str__(self) -> str:
+        gold = any(row.gold for row in self.rows)
+        lines = [["annotator", "labels", "right", f"{100 * self.confidence:.4g}% interval"]]
+        lines[0] += ["checked", "right of these"] if gold else []
+        shown = self.rows if len(self.rows) <= _MOST_LINES else self.worst_first()[:_MOST_LINES]
+        for row in shown:
+            name = str(row.annotator)
+            line = [
+                name if len(name) <= 24 else f"{name[:23]}…",
+                f"{row.labels:,}",
+                f"{100 * row.accuracy:.1f}%",
+                f"{100 * row.low:.1f}% to {100 * row.high:.1f}%",
+            ]
+            if gold:
+                line += [f"{row.gold:,}", f"{100 * row.gold_right / row.gold:.1f}%" if row.gold else "–"]
+            lines.append(line)
+        left = len(self.rows) - len(shown)
+        more = [f"and {left:,} more, who are right more often"] if left else []
+        return "\n".join([*table_lines(lines, 1), *more])
+
+
+def accuracy_by_annotator(
+    labels: ArrayLike | LabelTable,
+    *,
+    k: int | None = None,
+    classes: Sequence[Any] | None = None,
+    clean: Any = None,
+    confidence: float = 0.95,
+) -> AnnotatorAccuracy:
+    """Estimate how often each annotator is right, with or without checked items.
+
+    Dawid and Skene's model gives the probability that a label is right. The interval is that of Jeffreys for
+    the number of known outcomes with the same information: a label that may be right or wrong counts for less
+    than one (Louis 1982). It is approximate: the matrices of the other annotators are taken as known.
+
+    Parameters
+    ----------
+    labels : array of shape (n, annotators) or LabelTable
+        As in `nacp.noise_from_annotators`.
+    k, classes, clean
+        As in `nacp.noise_from_annotators`.
+    confidence : float, default=0.95
+        Of each interval by itself.
+
+    Returns
+    -------
+    AnnotatorAccuracy
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import nacp
+    >>> true = np.arange(900) % 3
+    >>> labels = np.stack([nacp.UniformNoise(rate).sample(true, 3, 0) for rate in (0.1, 0.2, 0.6)], axis=1)
+    >>> clean = np.where(np.arange(900) < 60, true, -1)
+    >>> print(nacp.estimation.accuracy_by_annotator(labels, k=3, clean=clean))
+    annotator  labels  right    95% interval  checked  right of these
+    ...
+    """
+    tail = (1 - check_fraction("confidence", confidence)) / 2
+    votes = open_votes(labels, k, classes, clean)
+    votes.check_named("labels")
+    used = votes.used
+    rows = _rows(used, used.fit(), votes, tail)
+    return AnnotatorAccuracy(rows, len(used.table), confidence)
+
+
+def _rows(used: Votes, fit: DawidSkene, votes: Votes, tail: float) -> tuple[AnnotatorRow, ...]:
+    from scipy.special import betaincinv
+
+    found = []
+    for a, name in enumerate(votes.annotators):
+        own = np.flatnonzero(used.table[:, a] >= 0)
+        right: Floats = fit.posterior[own, used.table[own, a]]
+        share = float(right.mean()) if len(own) else float("nan")
+        spread = share * (1 - share)
+        # Louis: the missing information is the variance of the unobserved outcomes.
+        number = len(own) - (float((right * (1 - right)).sum()) / spread if spread > 1e-12 else 0.0)
+        number = max(number, 0.0) if len(own) else 0.0
+        hits = share * number if number else 0.0
+        low, high = (float(betaincinv(hits + 0.5, number - hits + 0.5, level)) for level in (tail, 1 - tail))
+        gold = used.known[own]
+        found.append(
+            AnnotatorRow(
+                name,
+                int(np.count_nonzero(votes.table[:, a] >= 0)),
+                share,
+                min(low, share),  # the share may be 0 or 1
+                max(high, share),
+                int(np.count_nonzero(gold >= 0)),
+                int(np.count_nonzero(gold == used.table[own, a])),
+            )
+        )
+    return tuple(found)

@@ -1,0 +1,144 @@
+"""Labels by several annotators, checked and numbered; whether one noise rate fits all of them."""
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from nacp._types import Ints
+from nacp.errors import InputError
+from nacp.estimation.class_count import number_of_classes
+from nacp.labels import LabelTable
+from nacp.points import is_missing, number_table, open_clean, open_table, present_labels
+from nacp.stats.dawid_skene import DawidSkene, dawid_skene
+from nacp.stats.intervals import exact_share
+
+
+class Votes(NamedTuple):
+    """Labels by several annotators.
+
+    Attributes
+    ----------
+    table : array of shape (n, annotators)
+        -1 where there is no label.
+    known : array of shape (n,)
+        The checked labels, -1 for other items.
+    k : int
+    remark : str
+        A remark if k was inferred from the labels.
+    annotators : tuple
+        The names of the columns.
+    named : bool
+        Whether the columns are annotators; else they are positions in lists of labels.
+    """
+
+    table: Ints
+    known: Ints
+    k: int
+    remark: str
+    annotators: tuple[Any, ...]
+    named: bool = True
+
+    @property
+    def used(self) -> "Votes":
+        """The items that are informative: with two labels or more, or checked."""
+        number = np.count_nonzero(self.table >= 0, axis=1)
+        some = (number >= 2) | ((number >= 1) & (self.known >= 0))
+        if not some.any():
+            raise InputError(
+                "labels", "holds no item with two labels; agreement needs at least one such item"
+            )
+        return self._replace(table=self.table[some], known=self.known[some])
+
+    def fit(self) -> DawidSkene:
+        """Fit Dawid and Skene's model."""
+        return dawid_skene(self.table, self.k, self.known)
+
+    def check_named(self, argument: str) -> None:
+        """Raise an error if the annotators of the labels are unknown."""
+        if not self.named:
+            raise InputError(
+                argument,
+                "is about each annotator, and the labels do not say whose they are",
+                remedy="add a list of annotators beside each list of labels",
+            )
+
+    @property
+    def unlike(self) -> str:
+        """A sentence that says why the annotators cannot all have one rate; empty if they may.
+
+        Under uniform noise at one rate all annotators agree equally often with others, and are equally often
+        right in checked items. Each label is compared with one other label of its item, chosen in rotation,
+        so that items are independent and the intervals exact. All hold together with 95% confidence.
+        """
+        open_items, gold = self.table[self.known < 0], self.known >= 0
+        right = self.table[gold] == self.known[gold, None]
+        kinds = (
+            (*_agreeing(open_items), "agrees with another"),
+            (right.sum(axis=0), np.count_nonzero(self.table[gold] >= 0, axis=0), "is right"),
+        )
+        kind = "annotator" if self.named else "place"
+        for hits, trials, said in kinds:
+            some = np.flatnonzero(trials)
+            if len(some) < 2:
+                continue
+            low, high = exact_share(hits[some], trials[some], 0.05 / (4 * len(self.annotators)))
+            best, worst = int(np.argmax(low)), int(np.argmin(high))
+            if low[best] > high[worst]:
+                first, second = (f"{kind} {self.annotators[some[a]]!r}" for a in (best, worst))
+                more, less = (f"{100 * low[a]:.3g}% to {100 * high[a]:.3g}%" for a in (best, worst))
+                return f"{first} {said} in {more} of items, and {second} in {less}"
+        return ""
+
+
+def _agreeing(table: Ints) -> tuple[Ints, Ints]:
+    """Count for each annotator the items in which he agrees with another, and those with another label."""
+    there = table >= 0
+    number = np.count_nonzero(there, axis=1)
+    table, there, number = table[number > 1], there[number > 1], number[number > 1]
+    order, place = np.argsort(~there, axis=1, kind="stable"), np.cumsum(there, axis=1) - 1
+    hits, trials = (np.zeros(table.shape[1], dtype=np.int64) for _ in range(2))
+    for a in range(table.shape[1]):
+        rows = np.flatnonzero(there[:, a])
+        step = 1 + rows % (number[rows] - 1)
+        other = order[rows, (place[rows, a] + step) % number[rows]]
+        hits[a], trials[a] = np.count_nonzero(table[rows, other] == table[rows, a]), len(rows)
+    return hits, trials
+
+
+def open_votes(labels: Any, k: int | None, classes: Sequence[Any] | None, clean: Any = None) -> Votes:
+    """Check labels by several annotators: an array of shape (n, annotators), or a table of `nacp.labels`."""
+    annotators: tuple[Any, ...] | None = None
+    named = True
+    if isinstance(labels, LabelTable):
+        if clean is not None:
+            raise InputError(
+                "clean", "belongs into the table", remedy="pass labels.with_checked(...) instead"
+            )
+        annotators, named = labels.annotators, labels.named
+        if k is None and classes is None and isinstance(labels.classes[0], str):
+            raise InputError(
+                "classes",
+                f"is not given, and the labels are names such as {labels.classes[0]!r}",
+                remedy="pass classes= with all of them, in the order of the columns of probs",
+                spoken="give --classes FILE with all of them, in the order of the columns",
+            )
+        clean = labels.clean(classes=classes) if labels.checked else None
+        labels = labels.matrix(classes=classes)
+    array, missing = open_table(labels, classes)
+    if array.shape[1] < 2 and clean is None:
+        raise InputError(
+            "labels", "must have the shape (n, annotators), with two or more", found=f"{array.shape}"
+        )
+    seen = [present_labels(array, missing)]
+    if clean is not None and not isinstance(clean, tuple):
+        given = np.asarray(clean, dtype=object).ravel().tolist()
+        checked = [each for each in given if not is_missing(each) and each != -1]
+        seen += [np.array(checked)] if checked else []
+    k, remark = number_of_classes(k, classes, *seen)
+    table, known = number_table(array, missing, k, classes), np.full(len(array), -1)
+    if clean is not None:
+        rows, true = open_clean(clean, len(array), k, classes)
+        known[rows] = true
+    names = tuple(range(table.shape[1])) if annotators is None else annotators
+    return Votes(table, known, k, remark, names, named)

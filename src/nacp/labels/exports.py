@@ -1,0 +1,242 @@
+"""Files that labelling tools export; the format is recognised by the content."""
+
+import csv
+import gzip
+import io
+import json
+import os
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from nacp.checks import check_choice
+from nacp.errors import InputError
+from nacp.labels.argilla import from_argilla, is_answers
+from nacp.labels.label_matrix import from_cells, from_matrix
+from nacp.labels.label_studio import from_label_studio
+from nacp.labels.records import from_records, is_long
+from nacp.labels.table import LabelTable
+
+# The formats, and which options of `read` each of them takes.
+_OPTIONS = {
+    "label-studio": {"control", "predictions", "item"},
+    "argilla": {"control", "predictions", "item"},
+    "records": {"item", "annotator", "label", "checked"},
+    "matrix": set[str](),
+}
+FORMATS = tuple(_OPTIONS)
+"""The formats of files. Records are also the rows of a long CSV table."""
+_SEPARATORS = ",;\t|"
+_SHORT_EXPORT = {"annotation_id", "annotator"}  # fields of Label Studio's JSON-MIN and CSV
+
+
+def read(
+    path: str | os.PathLike[str],
+    *,
+    format: str | None = None,
+    control: str | None = None,
+    predictions: bool | None = None,
+    item: str | None = None,
+    annotator: str | None = None,
+    label: str | Sequence[str] | None = None,
+    checked: str | None = None,
+) -> LabelTable:
+    """Read the labels that a labelling tool exported.
+
+    Parameters
+    ----------
+    path : path
+        ``.json`` or ``.jsonl`` (Label Studio, Argilla, records as of Hugging Face's datasets), ``.csv``,
+        ``.tsv`` (a row for each label, as in Label Studio's, or a column for each annotator), ``.npy``
+        (Snorkel's label matrix), each of these but the last also with ``.gz``; or ``.parquet`` with records.
+    format : {"label-studio", "argilla", "records", "matrix"}, optional
+        By default it is recognised by the content.
+    control : str, optional
+        The control of Label Studio, or the question of Argilla, whose answers are wanted.
+    predictions : bool, optional
+        Whether labels by models (predictions, suggestions) count, too.
+    item, annotator, label, checked : str, optional
+        The columns, as in `from_records`; the first also for Label Studio and Argilla.
+
+    Returns
+    -------
+    LabelTable
+
+    Examples
+    --------
+    >>> import os, tempfile
+    >>> from nacp.labels import read
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     path = os.path.join(folder, "answers.csv")
+    ...     with open(path, "w") as file:
+    ...         _ = file.write("task;worker;label\\n1;Ann;cat\\n1;Bob;dog\\n")
+    ...     read(path).matrix().tolist()
+    [['cat', 'dog']]
+    """
+    if format is not None:
+        check_choice("format", format, FORMATS)
+    file = Path(path)
+    if file.is_dir() or not file.exists():
+        raise InputError(str(path), "is a folder" if file.is_dir() else "does not exist")
+    columns = {"item": item, "annotator": annotator, "label": label, "checked": checked}
+    options = columns | {"control": control, "predictions": predictions}
+    given = {name for name, value in options.items() if value is not None}
+    try:
+        content = _content(file)
+        found = format or _format(content)
+        if format is None and _is_table(content) and given & set(columns) - _OPTIONS[found]:
+            found = "records"
+        unused = next((name for name in options if name in given - _OPTIONS[found]), None)
+        if unused is not None:
+            raise InputError(unused, f"has no use for a file in the format {found}")
+        if found == "matrix":
+            texts = _is_table(content) and all(isinstance(cell, str) for row in content for cell in row)
+            return from_cells(content) if texts else from_matrix(content)
+        if found == "records":
+            return from_records(
+                _as_records(content), item=item, annotator=annotator, label=label, checked=checked
+            )
+        tool: dict[str, Any] = {"item": item, "predictions": bool(predictions)}
+        if found == "argilla":
+            return from_argilla(content, question=control, **tool)
+        if _is_table(content):
+            content = [
+                {name: _choices_of(cell) for name, cell in row.items()} for row in _as_records(content)
+            ]
+        return from_label_studio(content, control=control, **tool)
+    except InputError as error:
+        names = {"labels": str(path), "question": "control"}
+        raise error.about(names.get(error.argument, error.argument)) from None
+
+
+def is_long_file(file: Path) -> bool:
+    """Return whether a table has a row for each label, and not a column for each annotator."""
+    content = _content(file)
+    if not _is_table(content):
+        content = [list(content[0])] if content and isinstance(content[0], Mapping) else []
+    return bool(content) and is_long(content[0])
+
+
+def _content(file: Path) -> Any:
+    """Return the content of a file: an array, a list of records, or rows of cells."""
+    ending = Path(file.stem).suffix if file.suffix == ".gz" else file.suffix
+    if ending == ".npy":
+        try:
+            return np.load(file, allow_pickle=False)
+        except (ValueError, EOFError):
+            raise InputError("labels", "cannot be read as .npy: it is damaged or something else") from None
+    if ending == ".parquet":
+        try:
+            from pyarrow.parquet import read_table
+        except ImportError:
+            raise InputError(
+                "labels", "needs pyarrow, which is not installed: pip install 'nacp[io]'"
+            ) from None
+        return read_table(file).to_pylist()
+    try:
+        raw = gzip.decompress(file.read_bytes()) if file.suffix == ".gz" else file.read_bytes()
+        text = raw.decode("utf-8-sig")
+    except (UnicodeDecodeError, gzip.BadGzipFile):
+        raise InputError("labels", "is not text: .json, .jsonl, .csv, .tsv or .npy can be read") from None
+    if not text.strip():
+        raise InputError("labels", "is empty")
+    if ending in (".json", ".jsonl", ".ndjson") or text.lstrip()[0] in "[{":
+        return _record_list(_parsed(text))
+    return _rows(text)
+
+
+def _parsed(text: str) -> Any:
+    """Return the value of a JSON text, or the values of its lines."""
+    try:
+        return json.loads(text)
+    except ValueError as error:
+        whole = error
+    values = []
+    for i, line in enumerate(text.splitlines(), 1):
+        try:
+            values += [json.loads(line)] if line.strip() else []
+        except ValueError:
+            if i == 1:
+                raise InputError("labels", f"is not JSON: {whole}") from None
+            raise InputError("labels", f"is not JSON in line {i}") from None
+    return values
+
+
+def _record_list(value: Any) -> Any:
+    """Return a list of records: as it is, from columns (lists, or mappings as pandas writes), or from one."""
+    if not isinstance(value, Mapping):
+        return value
+    columns = list(value.values())
+    if columns and all(isinstance(each, list) and len(each) == len(columns[0]) for each in columns):
+        return [dict(zip(value, row, strict=True)) for row in zip(*columns, strict=True)]
+    if columns and all(isinstance(each, Mapping) and list(each) == list(columns[0]) for each in columns):
+        return [{name: column[row] for name, column in value.items()} for row in columns[0]]
+    return [value]
+
+
+def _rows(text: str) -> list[list[str]]:
+    """Return the rows of a table, with any of the usual separators."""
+    separator = max(_SEPARATORS, key=text.splitlines()[0].count)
+    reader = csv.reader(io.StringIO(text, newline=""), delimiter=separator)
+    rows = [row for row in ([cell.strip() for cell in each] for each in reader) if any(row)]
+    short = next((i for i, row in enumerate(rows) if len(row) != len(rows[0])), None)
+    if short is not None:
+        raise InputError(
+            "labels",
+            f"must have rows of one length; row {short} has {len(rows[short])} cells, not {len(rows[0])}",
+        )
+    return rows
+
+
+def _is_table(content: Any) -> bool:
+    """Return whether a content is rows of cells."""
+    return isinstance(content, list) and bool(content) and isinstance(content[0], list)
+
+
+def _as_records(content: Any) -> Any:
+    """Return records: as they are, or from rows of cells below a header."""
+    if not _is_table(content):
+        return content
+    header, *rows = content
+    if len(set(header)) < len(header):
+        raise InputError("labels", "must have columns with different names")
+    if not rows:
+        raise InputError("labels", "has a header and nothing below it")
+    return [dict(zip(header, row, strict=True)) for row in rows]
+
+
+def _choices_of(cell: str) -> Any:
+    """Return the choices in a cell of Label Studio's CSV: none, one, or several as JSON."""
+    return _parsed(cell) if cell.startswith('{"choices"') else cell or None
+
+
+def _format(content: Any) -> str:
+    """Return the format of a content."""
+    if isinstance(content, np.ndarray):
+        return "matrix"
+    if not isinstance(content, list):
+        raise InputError("labels", "must hold a list of records", found=type(content).__name__)
+    if not content:
+        raise InputError("labels", "holds no record")
+    if _is_table(content):
+        header = content[0]
+        if set(map(str, header)) >= _SHORT_EXPORT:
+            return "label-studio"
+        return "records" if all(isinstance(cell, str) for cell in header) and is_long(header) else "matrix"
+    some = [record for record in content[:50] if isinstance(record, Mapping)]
+    keys = {key for record in some for key in record}
+    tasks = keys & {"annotations", "completions", "predictions"} and "data" in keys
+    if tasks or keys >= _SHORT_EXPORT:
+        return "label-studio"
+    suffixes = (".responses", ".suggestion", "-suggestion")
+    version_1 = "annotation" in keys and keys & {"annotation_agent", "prediction", "prediction_agent"}
+    if keys & {"responses", "suggestions"} or version_1 or any(key.endswith(suffixes) for key in keys):
+        return "argilla"
+    answered = any(
+        is_answers(value) and key not in ("annotations", "labels")
+        for record in some
+        for key, value in record.items()
+    )
+    return "argilla" if answered else "records"
