@@ -12,7 +12,7 @@ import pytest
 import nacp
 from nacp.paper import twins
 from nacp.show.axes import threshold_axis
-from nacp.show.displays.sizes import size_ranges
+from nacp.show.displays import size_ranges
 
 matplotlib.use("agg")
 from matplotlib import pyplot

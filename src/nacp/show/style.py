@@ -1,22 +1,12 @@
-"""How plots look: the colours and markers of the methods, and what matplotlib is told."""
+"""The look of plots: colours and markers of the methods, and settings of matplotlib."""
 
 from typing import Any
 
-# Colours that are told apart by most eyes, and in grey by their markers.
-_METHODS = {
-    "CP (oracle)": ("#000000", "o"),
-    "Noisy-CP": ("#d55e00", "s"),
-    "NR-CP": ("#0072b2", "^"),
-    "ACNL": ("#e69f00", "v"),
-    "CRCP": ("#009e73", "D"),
-    "NACP": ("#cc79a7", "P"),
-    "pac": ("#d62728", "o"),
-    "binomial": ("#8c564b", "s"),
-    "expected": ("#17becf", "X"),
-}
+from nacp.guarantees import GUARANTEES
+
 GREY, BLUE, ORANGE, GREEN, RED = "#777777", "#0072b2", "#d55e00", "#009e73", "#d62728"
 CONTRADICTED = "noise model contradicted"
-RC: dict[Any, Any] = {  # matplotlib lists its keys one by one
+RC: dict[Any, Any] = {  # matplotlib types its keys as literals
     "font.size": 9,
     "axes.titlesize": 9,
     "figure.titlesize": 11,
@@ -28,6 +18,15 @@ RC: dict[Any, Any] = {  # matplotlib lists its keys one by one
     "svg.hashsalt": "nacp",
     "svg.fonttype": "path",
 }
+_METHODS = ("CP (oracle)", "Noisy-CP", "NR-CP")  # of the paper, without a guarantee for noisy labels
+# Of these methods, then of the guarantees in the order of their table, then of all others. Most colour-blind
+# readers can distinguish the colours; in grey the markers do.
+_LOOKS = (
+    *(("#000000", "o"), ("#d55e00", "s"), ("#0072b2", "^")),
+    *(("#999999", "^"), ("#666666", "s"), ("#d62728", "o"), ("#8c564b", "s"), ("#17becf", "X")),
+    *(("#cc79a7", "P"), ("#e69f00", "v"), ("#009e73", "D")),
+    ("#56b4e9", "X"),
+)
 
 
 def style_of(method: str) -> tuple[str, str]:
@@ -39,4 +38,6 @@ def style_of(method: str) -> tuple[str, str]:
     >>> style_of("nacp") == style_of("NACP")
     True
     """
-    return _METHODS.get(method) or _METHODS.get(method.upper(), ("#56b4e9", "X"))
+    known = [name.lower() for name in (*_METHODS, *GUARANTEES)]
+    place = known.index(method.lower()) if method.lower() in known else len(_LOOKS)
+    return _LOOKS[min(place, len(_LOOKS) - 1)]
