@@ -126,36 +126,34 @@ def make_report(
     """
     from nacp.versions import __version__
 
-    common = {"noise": noise, "clean": clean, "alpha": check_fraction("alpha", alpha), "score": score}
-    common |= {"guarantee": guarantee, "delta": delta, "crossing": crossing, "random_state": random_state}
-    common |= {"classes": classes, "normalize": normalize, "from_logits": from_logits}
+    known: dict[str, Any] = {
+        "noise": noise,
+        "clean": clean,
+        "alpha": check_fraction("alpha", alpha),
+        "score": score,
+    }
+    known |= {"guarantee": guarantee, "delta": delta, "crossing": crossing, "random_state": random_state}
+    known |= {"classes": classes, "normalize": normalize, "from_logits": from_logits}
     grouped = None
-    if groups is not None or by is not None:
-        say("calibrating each group")
-        with warnings.catch_warnings():  # said on the page
-            warnings.simplefilter("ignore", NoiseModelWarning)
-            warnings.simplefilter("ignore", NoValidThresholdWarning)
-            grouped = calibrate(
-                probs, labels, groups=groups, by=by, simultaneous=simultaneous, small=small, **common
-            )
-        check_test_groups(grouped, test_probs, test_groups)
-    given = {"simultaneous": simultaneous, "small": small != "error", "test_groups": test_groups is not None}
-    useless = next((name for name in given if given[name] and grouped is None), None)
-    if useless is not None:
-        remedy, spoken = "pass groups= or by=", "give --groups or --by class"
-        raise InputError(useless, "has no effect without groups", remedy=remedy, spoken=spoken)
-    contents = gather(
-        probs,
-        labels,
-        test_probs=test_probs,
-        test_labels=test_labels,
-        samples=samples,
-        descriptions=descriptions,
-        say=say,
-        **common,
-    )
-    if grouped is not None:
-        part = groups_of(grouped, contents.calibration, test_probs, test_labels, test_groups)
-        contents = replace(contents, groups=part)
+    with warnings.catch_warnings():  # the page says these
+        warnings.simplefilter("ignore", NoiseModelWarning)
+        warnings.simplefilter("ignore", NoValidThresholdWarning)
+        if groups is not None or by is not None:
+            say("calibrating each group")
+            grouping = {"groups": groups, "by": by, "simultaneous": simultaneous, "small": small}
+            grouped = calibrate(probs, labels, **grouping, **known)
+            check_test_groups(grouped, test_probs, test_groups)
+        else:
+            given = {"simultaneous": simultaneous, "small": small != "error"}
+            given |= {"test_groups": test_groups is not None}
+            useless = next((name for name in given if given[name]), None)
+            if useless is not None:
+                remedy, spoken = "pass groups= or by=", "give --groups or --by class"
+                raise InputError(useless, "has no effect without groups", remedy=remedy, spoken=spoken)
+        measured: dict[str, Any] = {"test_probs": test_probs, "test_labels": test_labels, "samples": samples}
+        contents = gather(probs, labels, **measured, descriptions=descriptions, say=say, **known)
+        if grouped is not None:
+            found = groups_of(grouped, contents.calibration, test_probs, test_labels, test_groups)
+            contents = replace(contents, groups=found)
     say("drawing")
     return Report(render(contents, title, __version__), contents)
