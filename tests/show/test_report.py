@@ -100,7 +100,7 @@ def test_sizes_and_classes_without_test_points_are_those_of_the_calibration_poin
     by_class = nacp.coverage_by_class(sets, noisy, noise=NOISE)
     for name in ("coverage", "low", "high", "count"):
         np.testing.assert_array_equal(getattr(contents.classes, name), getattr(by_class, name))
-    pac = next(row for row in contents.costs.rows if row.guarantee == "pac")
+    pac = next(row for row in contents.comparison.rows if row.guarantee == "pac")
     assert f"{pac.mean_size:.2f}" == f"{chosen.mean_size:.2f}"
     assert chosen.coverage is None
     assert [sample.label for sample in contents.samples] == [noisy[s.row] for s in contents.samples]
@@ -166,12 +166,12 @@ def test_with_checked_labels_all_steps_rest_on_these_and_the_noise_model_is_judg
     place = np.searchsorted(contents.curve.thresholds, cal.threshold)
     if math.isfinite(cal.threshold):
         assert contents.curve.clean[place] == pytest.approx(
-            next(row.checked_estimate for row in contents.costs.rows if row.threshold == cal.threshold)
+            next(row.checked_estimate for row in contents.comparison.rows if row.threshold == cal.threshold)
         )
     if noise is None:
         assert contents.diagnosis is None
         return
-    by_model = {row.guarantee: row.calibration for row in contents.costs.rows if row.labels == "noisy"}
+    by_model = {row.guarantee: row.calibration for row in contents.comparison.rows if row.labels == "noisy"}
     model = by_model[guarantee] or by_model["pac"]
     assert model.checked is None
     assert on_one_line(contents.diagnosis.claim) in html.unescape(report.html)
@@ -246,7 +246,7 @@ def test_the_chosen_guarantee_costs_what_the_page_says(options):
     probs, noisy, *_ = data(n=1000)
     contents = nacp.make_report(probs, noisy, **{"noise": NOISE} | options).contents
     cal, step = contents.calibration, contents.steps[contents.chosen]
-    (row,) = [row for row in contents.costs.rows if row.guarantee == cal.guarantee.name]
+    (row,) = [row for row in contents.comparison.rows if row.guarantee == cal.guarantee.name]
     assert row.threshold == cal.threshold
     assert row.promise == cal.promise
     assert row.mean_size == pytest.approx(step.mean_size, rel=1e-12)
@@ -460,8 +460,8 @@ class TestInTheBrowser:
     def test_in_a_narrow_window_guarantees_are_cards_with_all_they_say(self, page, report):
         page.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", metrics(400))
         cards = page.find_elements("css selector", ".guarantees tbody tr")
-        assert len(cards) == len(report.contents.costs.rows)
-        for card, row in zip(cards, report.contents.costs.rows, strict=True):
+        assert len(cards) == len(report.contents.comparison.rows)
+        for card, row in zip(cards, report.contents.comparison.rows, strict=True):
             assert card.rect["x"] >= 0
             assert card.rect["x"] + card.rect["width"] <= 400
             assert row.guarantee in card.text

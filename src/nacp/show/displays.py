@@ -56,7 +56,7 @@ class Display(ABC):
         ax : matplotlib Axes, optional
             Where to draw; on a new figure by default.
         **style
-            As for the method that makes the display: for its bars or lines.
+            For the main lines or bars, as in `matplotlib.axes.Axes.plot` or ``bar``.
         """
         self.ax_ = _new_axes(self._title) if ax is None else ax
         self.figure_ = self.ax_.figure
@@ -100,10 +100,8 @@ class CorrectionDisplay(Display):
 
     Attributes
     ----------
-    ax_ : matplotlib Axes
-        What was drawn on.
-    figure_ : matplotlib Figure
-        Where that is.
+    ax_, figure_ : matplotlib Axes and Figure
+        Where it was drawn.
     lines_ : dict of matplotlib Line2D
         One for each guarantee.
 
@@ -144,10 +142,8 @@ class CorrectionDisplay(Display):
             As in `plan`.
         sizes : sequence of int
             Numbers of calibration points.
-        ax : matplotlib Axes, optional
-            Where to draw; on a new figure by default.
-        **line
-            For all lines, as in `matplotlib.axes.Axes.plot`.
+        ax, **line
+            As in `plot`, for all lines.
         """
         plans = [plan(k=k, noise=noise, alpha=alpha, delta=delta, n=n) for n in sizes]
         found: dict[str, list[float]] = {}
@@ -194,10 +190,8 @@ class CoverageDisplay(Display):
 
     Attributes
     ----------
-    ax_ : matplotlib Axes
-        What was drawn on.
-    figure_ : matplotlib Figure
-        Where that is.
+    ax_, figure_ : matplotlib Axes and Figure
+        Where it was drawn.
     line_, noisy_line_, random_line_ : matplotlib Line2D
         F^c, F^n and F^r.
 
@@ -234,10 +228,8 @@ class CoverageDisplay(Display):
         ----------
         calibration : Calibration
             From `calibrate`.
-        ax : matplotlib Axes, optional
-            Where to draw; on a new figure by default.
-        **line
-            For the line of F^c, as in `matplotlib.axes.Axes.plot`.
+        ax, **line
+            As in `plot`, for the line of F^c.
         """
         cal = calibration
         return cls(cal.curve, cal.alpha, cal.threshold, cal.estimate, bool(cal.warnings)).plot(ax, **line)
@@ -304,10 +296,8 @@ class SensitivityDisplay(Display):
 
     Attributes
     ----------
-    ax_ : matplotlib Axes
-        What coverage was drawn on.
-    figure_ : matplotlib Figure
-        Where that is.
+    ax_, figure_ : matplotlib Axes and Figure
+        Where it was drawn.
     line_, believed_line_, size_line_ : matplotlib Line2D
         Coverage in truth, as it is believed, and the mean set size.
 
@@ -348,10 +338,8 @@ class SensitivityDisplay(Display):
         ----------
         calibration, probs, labels, shifts
             As in `nacp.sensitivity`.
-        ax : matplotlib Axes, optional
-            Where to draw; on a new figure by default.
-        **line
-            For the line of coverage in truth, as in `matplotlib.axes.Axes.plot`.
+        ax, **line
+            As in `plot`, for the line of coverage in truth.
         """
         return cls(sensitivity(calibration, probs, labels, shifts=shifts)).plot(ax, **line)
 
@@ -388,10 +376,8 @@ class SetSizeDisplay(Display):
 
     Attributes
     ----------
-    ax_ : matplotlib Axes
-        What was drawn on.
-    figure_ : matplotlib Figure
-        Where that is.
+    ax_, figure_ : matplotlib Axes and Figure
+        Where it was drawn.
     bars_ : matplotlib BarContainer
         One bar for each size, or for each range of sizes if there are many.
 
@@ -419,10 +405,8 @@ class SetSizeDisplay(Display):
         ----------
         sets : PredictionSets
             From `Calibration.predict_set`.
-        ax : matplotlib Axes, optional
-            Where to draw; on a new figure by default.
-        **bars
-            As in `matplotlib.axes.Axes.bar`.
+        ax, **bars
+            As in `plot`, for the bars.
         """
         return cls(sets.sizes).plot(ax, **bars)
 
@@ -438,10 +422,8 @@ class SetSizeDisplay(Display):
             From `calibrate` or `load`.
         probs : array of shape (n, k)
             Class probabilities.
-        ax : matplotlib Axes, optional
-            Where to draw; on a new figure by default.
-        **bars
-            As in `matplotlib.axes.Axes.bar`.
+        ax, **bars
+            As in `plot`, for the bars.
         """
         return cls.from_sets(calibration.predict_set(probs), ax=ax, **bars)
 

@@ -41,9 +41,8 @@ _BIN_ENDS = (0, 1, 2, 3, 4, 5, 10, 20, 50, 100, 200, 500, 1000, 2000, 5000, 10_0
 class Step:
     """One stop of the slider: one alpha.
 
-    `histogram` counts the sets by the size bins of the contents; `coverage` is that of the true labels of
-    the test points, if there are some. `rate` is the end of an interval of noise rates that the estimate is
-    for, where there is one: the end that needs the larger sets.
+    `histogram` counts the sets by the size bins of the contents; `coverage` is that of the test points with
+    true labels. `rate` is the end of an interval of noise rates that needs the larger sets.
     """
 
     calibration: Calibration
@@ -85,7 +84,7 @@ class Contents:
     bins: tuple[str, ...]
     classes: ClassCoverage
     samples: tuple[Shown, ...]
-    costs: Comparison
+    comparison: Comparison
     measured_on: Literal["calibration", "test"]
     tested: int
     estimate: NoiseEstimate | None
@@ -135,7 +134,7 @@ def gather(
     say("measuring the sets")
     known = {name: options[name] for name in ("classes", "normalize", "from_logits", "crossing")}
     known |= {"noise": noise, "clean": clean, "alpha": alpha, "random_state": cal.random_state}
-    costs = compare(
+    comparison = compare(
         probs,
         labels,
         delta=cal.guarantee.delta,
@@ -160,11 +159,11 @@ def gather(
         ),
         classes=_by_class(cal, rows, labels, test_labels, checked),
         samples=tuple(_samples(cal, rows, chosen_rows, sizes, descriptions, shown_labels)),
-        costs=costs,
+        comparison=comparison,
         measured_on="calibration" if test_probs is None else "test",
         tested=0 if test_labels is None else rows.n,
         estimate=noise if isinstance(noise, NoiseEstimate) else None,
-        diagnosis=_diagnosis(probs, labels, cal, costs, clean, test_probs, test_labels),
+        diagnosis=_diagnosis(probs, labels, cal, comparison, clean, test_probs, test_labels),
         sensitivity=None if cal.noise is None or _is_exact(cal) else sensitivity(cal, probs, labels),
     )
 
@@ -272,7 +271,7 @@ def _diagnosis(
     probs: ArrayLike,
     labels: ArrayLike,
     cal: Calibration,
-    costs: Comparison,
+    comparison: Comparison,
     clean: Any,
     test_probs: ArrayLike | None,
     test_labels: ArrayLike | None,
@@ -282,7 +281,7 @@ def _diagnosis(
         return None
     if clean is not None:
         wanted = [cal.guarantee.name, "pac"]  # "none" does not take an interval
-        found = {row.guarantee: row.calibration for row in costs.rows if row.labels == "noisy"}
+        found = {row.guarantee: row.calibration for row in comparison.rows if row.labels == "noisy"}
         model = next((found[name] for name in wanted if found.get(name) is not None), None)
         return None if model is None else diagnose(model, probs, labels, clean=clean)
     if cal.noise is None:

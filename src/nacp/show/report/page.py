@@ -40,7 +40,7 @@ def render(contents: Contents, title: str, version: str) -> str:
         "tradeoff_chart": drawn["tradeoff"].html,
         "sizes_chart": charts.sizes_chart(contents, contents.chosen),
         "whose": contents.measured_on,
-        "costs": _costs(contents),
+        "comparison": _comparison(contents),
         "noise": _noise(contents, drawn),
         "groups": "" if contents.groups is None else groups.section(contents.groups),
         "samples": _samples(contents),
@@ -130,9 +130,9 @@ def _promise(cal: Calibration) -> str:
     return "".join(f"<p>{line}</p>" for line in lines)
 
 
-def _costs(contents: Contents) -> str:
+def _comparison(contents: Contents) -> str:
     """Return the table of all guarantees, with the chosen one marked."""
-    cal, rows, audited = contents.calibration, contents.costs.rows, contents.costs.audited
+    cal, rows, audited = contents.calibration, contents.comparison.rows, contents.comparison.audited
     tested = any(row.coverage is not None for row in rows)
     header = ["guarantee", *["from labels"] * audited, "labels per set", "estimated"]
     header += [*["by checked labels"] * audited, *["on test points"] * tested, "what it says"]
