@@ -118,7 +118,7 @@ def test_splits_of_other_rows_and_scores_are_calibrations(kind):
 
 @pytest.mark.parametrize("crossing", ["first", "last"])
 @pytest.mark.parametrize("score", ["hps", "aps", "topk"])
-def test_crossings_do_not_depend_on_the_grid_points_to_start_from(score, crossing):
+def test_crossings_do_not_depend_on_the_grid_points_to_start_from(score, crossing, monkeypatch):
     """The whole curve of each split is the reference."""
     probs, labels = twins.simulate("cifar100", n=400, random_state=4)
     rows, how, noise = open_rows(probs), as_score(score), nacp.UniformNoise(0.3)
@@ -134,7 +134,8 @@ def test_crossings_do_not_depend_on_the_grid_points_to_start_from(score, crossin
         expected.append([[curve.crossing(target, crossing) for target in each] for each in targets[0]])
     known = masks, np.array(cells), Weights(noise.inverse(100)), targets, crossing
     for edges in (grid.COARSE, np.array([grid.INFINITE]), np.array([3, grid.INFINITE])):
-        assert splits.crossings(rows, how.spec, *known, edges).tolist() == expected
+        monkeypatch.setattr(splits, "COARSE", edges)
+        assert splits.crossings(rows, how.spec, *known).tolist() == expected
 
 
 def test_sums_that_exceed_what_float32_holds_are_exact():

@@ -231,14 +231,23 @@ def _run_setting(setting: Setting, run: Run, progress: Progress | None) -> Itera
         random_state=run.seed,
         progress=None if progress is None else lambda done: progress(setting.title, done),
     )
-    n, simulated = setting.calibration or total // 2, source.path is None
     for m, method in enumerate(setting.methods):
+        size, coverage = moments_of(found.sizes[m, 0]), moments_of(100 * found.coverages[m, 0])
         yield Row(
-            *(source.name, simulated, n, k, setting.rate, setting.label, setting.score, method.name),
-            setting.splits,
-            float(found.corrections[m, 0].mean()),
-            *moments_of(found.sizes[m, 0]),
-            *moments_of(100 * found.coverages[m, 0]),
+            data=source.name,
+            simulated=source.path is None,
+            n=setting.calibration or total // 2,
+            k=k,
+            rate=setting.rate,
+            setting=setting.label,
+            score=setting.score,
+            method=method.name,
+            splits=setting.splits,
+            correction=float(found.corrections[m, 0].mean()),
+            size=size.mean,
+            size_sd=size.sd,
+            coverage=coverage.mean,
+            coverage_sd=coverage.sd,
             below=float(100 * np.mean(found.coverages[m, 0] < 1 - ALPHA)),
         )
 

@@ -228,33 +228,19 @@ def _count(sample: Sample, noise: Noise | None, only_labels: bool, squares: bool
 
 
 def crossings(
-    rows: Rows,
-    spec: Spec,
-    masks: Bools,
-    label_cells: Array,
-    weights: Weights,
-    targets: Floats,
-    rule: Rule,
-    edges: Ints = COARSE,
+    rows: Rows, spec: Spec, masks: Bools, label_cells: Array, weights: Weights, targets: Floats, rule: Rule
 ) -> Ints:
     """Return the grid points where the estimate of each split crosses its targets.
 
-    They are those of `Curve.crossing` with all grid points. The estimate is computed at a few, `edges`.
-    Between two neighbours it is bounded, since labels only raise it and pairs only lower it. Where the bounds
-    do not rule out that it crosses a target in some split, the grid points in between are added to the edges.
+    They are those of `Curve.crossing` with all grid points. The estimate is computed at a few, the edges.
+    Between two neighbours it is bounded, since labels only raise it and pairs only lower it (their weight,
+    which must be one number, is not positive). Where the bounds do not rule out that it crosses a target in
+    some split, the grid points in between are added to the edges.
 
-    Parameters
-    ----------
-    masks : array of shape (splits, rows)
-        The rows that each split has.
-    label_cells : array of shape (splits, n)
-        The cells of their labels' scores.
-    weights : Weights
-        The weights of labels and pairs; that of pairs is one number, which is not positive.
-    targets : array with splits along the first axis
-    edges : array of int
-        Grid points to start from, the last of which is infinity.
+    `masks` are the rows of each split, (splits, rows), `label_cells` the cells of their labels' scores,
+    (splits, n), and `targets` have the splits along the first axis.
     """
+    edges: Ints = COARSE
     found, undecided = np.zeros(targets.shape, dtype=np.int64), np.arange(len(targets))
     pairs, nothing = _pairs_upto(rows, spec, masks, edges), np.empty(0, dtype=np.int64)
     while True:

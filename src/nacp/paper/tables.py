@@ -51,7 +51,7 @@ class Sheet:
 
 def splits_sheet(experiment: Experiment, rows: Sequence[Row], origin: list[str]) -> Sheet:
     """Return the table of an experiment: one section for each data set."""
-    notes = _Notes()
+    notes: list[str] = []
     columns = ["setting", "score", "method", "Δ", "size", "paper", "diff"]
     columns += ["coverage %", "paper", "diff", "below %"]
     sections = []
@@ -70,17 +70,17 @@ def splits_sheet(experiment: Experiment, rows: Sequence[Row], origin: list[str])
         reading.append(_VERSUS_PAPER)
         if not all(row.simulated for row in rows):
             reading.append(_OTHER_NETWORKS)
-    return Sheet(experiment.title, columns, sections, [*reading, *notes.texts()], origin, rows).filled()
+    return Sheet(experiment.title, columns, sections, [*reading, *_numbered(notes)], origin, rows).filled()
 
 
-def _cells(row: Row, notes: "_Notes") -> list[str]:
+def _cells(row: Row, notes: list[str]) -> list[str]:
     size, coverage = row.moments
     size_beside, coverage_beside = ["", ""], ["", ""]
     if row.paper_size is not None and row.paper is not None:
         paper, same_size, same_coverage = row.paper
         size_beside = [paper.size.text, paper.size.compared(size) if same_size else ""]
         coverage_beside = [
-            paper.coverage.text + notes.mark(row.doubt),
+            paper.coverage.text + _mark(row.doubt, notes),
             paper.coverage.compared(coverage) if same_coverage else "",
         ]
     return [
@@ -98,24 +98,24 @@ def _cells(row: Row, notes: "_Notes") -> list[str]:
 
 def corrections_sheet(title: str, rows: Sequence[CorrectionRow], origin: list[str]) -> Sheet:
     """Return the table of corrections: one section for each data set, or number of classes."""
-    notes = _Notes()
+    notes: list[str] = []
     varied = len({row.n for row in rows if row.k == rows[0].k}) > 1
     columns = ["n" if varied else "ε", "method", "Δ", "paper", "diff", "rarest"]
     sections = []
     for (title, n, k), group in groupby(rows, key=lambda row: (row.title, 0 if varied else row.n, row.k)):
         heading = f"k = {k}" if varied else f"{title}: n = {n:,}, k = {k:,}"
         sections.append((heading, [_correction_cells(row, varied, notes) for row in group]))
-    return Sheet(title, columns, sections, [_CORRECTIONS_READING, *notes.texts()], origin, rows).filled()
+    return Sheet(title, columns, sections, [_CORRECTIONS_READING, *_numbered(notes)], origin, rows).filled()
 
 
-def _correction_cells(row: CorrectionRow, varied: bool, notes: "_Notes") -> list[str]:
+def _correction_cells(row: CorrectionRow, varied: bool, notes: list[str]) -> list[str]:
     text = row.paper_correction
     rarest = f"{row.rarest:.1f} ({row.rarest_least:.0f} to {row.rarest_most:.0f})"
     return [
         f"{row.n:,}" if varied else f"{row.rate:g}",
         row.method,
         _number(row.correction) + (f" ± {row.correction_sd:.4f}" if row.correction_sd > 0 else ""),
-        (text or "") + notes.mark(row.doubt),
+        (text or "") + _mark(row.doubt, notes),
         "" if text is None else printed_correction(text).compared(row.moments),
         rarest if row.method == "ACNL" else "",
     ]
@@ -125,19 +125,17 @@ def _number(value: float) -> str:
     return f"{value:.4f}" if math.isfinite(value) else "∞"
 
 
-class _Notes:
-    """Numbered footnotes."""
+def _mark(text: str | None, notes: list[str]) -> str:
+    """Return the mark of a footnote, which is added to the notes if it is new."""
+    if text is None:
+        return ""
+    if text not in notes:
+        notes.append(text)
+    return f" [{notes.index(text) + 1}]"
 
-    def __init__(self) -> None:
-        self._numbers: dict[str, int] = {}
 
-    def mark(self, text: str | None) -> str:
-        if text is None:
-            return ""
-        return f" [{self._numbers.setdefault(text, len(self._numbers) + 1)}]"
-
-    def texts(self) -> list[str]:
-        return [f"[{number}] {text}" for text, number in self._numbers.items()]
+def _numbered(notes: list[str]) -> list[str]:
+    return [f"[{number}] {text}" for number, text in enumerate(notes, 1)]
 
 
 def to_markdown(sheet: Sheet) -> str:

@@ -41,7 +41,7 @@ class Axis:
 def threshold_axis(q: Floats, chosen: float | None, others: Sequence[float] = ()) -> Axis:
     """Return the axis on which coverage is shown against the threshold.
 
-    `q` are the thresholds that are shown, ascending, and `chosen` is the one that was chosen, if it is finite.
+    `q` are the thresholds that are shown, ascending, and `chosen` is the chosen one, if it is finite.
     Between 0 and 1, scores crowd at the ends when there are many classes, so these are stretched, and
     `others` are on the axis if they are not too far away. Scores beyond 1 are shown up to twice the
     threshold that was chosen, or to their end.

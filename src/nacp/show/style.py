@@ -18,15 +18,12 @@ RC: dict[Any, Any] = {  # matplotlib types its keys as literals
     "svg.hashsalt": "nacp",
     "svg.fonttype": "path",
 }
-_METHODS = ("CP (oracle)", "Noisy-CP", "NR-CP")  # of the paper, without a guarantee for noisy labels
-# Of these methods, then of the guarantees in the order of their table, then of all others. Most colour-blind
-# readers can distinguish the colours; in grey the markers do.
-_LOOKS = (
-    *(("#000000", "o"), ("#d55e00", "s"), ("#0072b2", "^")),
-    *(("#999999", "^"), ("#666666", "s"), ("#d62728", "o"), ("#8c564b", "s"), ("#17becf", "X")),
-    *(("#cc79a7", "P"), ("#e69f00", "v"), ("#009e73", "D")),
-    ("#56b4e9", "X"),
-)
+# The paper's methods without a guarantee for noisy labels.
+_METHODS = {"cp (oracle)": ("#000000", "o"), "noisy-cp": ("#d55e00", "s"), "nr-cp": ("#0072b2", "^")}
+# Colours and markers of the guarantees, in the order of their table. Colour-blind readers can distinguish
+# most colours, and in grey the markers differ.
+_COLOURS = ("#999999", "#666666", "#d62728", "#8c564b", "#17becf", "#cc79a7", "#e69f00", "#009e73")
+_MARKERS = "^sosXPvD"
 
 
 def style_of(method: str) -> tuple[str, str]:
@@ -38,6 +35,5 @@ def style_of(method: str) -> tuple[str, str]:
     >>> style_of("nacp") == style_of("NACP")
     True
     """
-    known = [name.lower() for name in (*_METHODS, *GUARANTEES)]
-    place = known.index(method.lower()) if method.lower() in known else len(_LOOKS)
-    return _LOOKS[min(place, len(_LOOKS) - 1)]
+    guarantees = zip(GUARANTEES, zip(_COLOURS, _MARKERS, strict=True), strict=False)
+    return (_METHODS | dict(guarantees)).get(method.lower(), ("#56b4e9", "X"))
