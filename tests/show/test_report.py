@@ -107,6 +107,16 @@ def test_sizes_and_classes_without_test_points_are_those_of_the_calibration_poin
 
 
 @pytest.mark.usefixtures("few_alphas")
+def test_test_points_need_no_labels():
+    probs, noisy, test_probs, _ = data(n=500)
+    found = nacp.make_report(probs, noisy, noise=NOISE, test_probs=test_probs[:300]).contents
+    assert found.steps[found.chosen].mean_size == found.calibration.predict_set(test_probs[:300]).sizes.mean()
+    assert (found.measured_on, found.tested, found.samples[0].label) == ("test", 0, None)
+    by_class = nacp.coverage_by_class(found.calibration.predict_set(probs), noisy, noise=NOISE)
+    np.testing.assert_array_equal(found.classes.coverage, by_class.coverage)
+
+
+@pytest.mark.usefixtures("few_alphas")
 def test_clean_labels_and_infinite_thresholds_have_a_page():
     probs, *_ = data(n=10)
     labels = probs.argmax(axis=1)

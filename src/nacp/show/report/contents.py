@@ -98,32 +98,48 @@ class Contents:
         return self.steps[self.chosen].calibration
 
 
+@dataclass(frozen=True, eq=False)
+class Given:
+    """What a report is made from: points, test points, and the options of `calibrate` but for alpha."""
+
+    probs: ArrayLike
+    labels: ArrayLike
+    noise: NoiseLike | Unsaid
+    clean: Any
+    test_probs: ArrayLike | None
+    test_labels: ArrayLike | None
+    options: dict[str, Any]
+
+    def calibrate(self, **options: Any) -> Any:
+        """Calibrate with further options."""
+        options = {"noise": self.noise, "clean": self.clean} | self.options | options
+        return calibrate(self.probs, self.labels, **options)
+
+    def chosen(self, *names: str) -> dict[str, Any]:
+        """Return some of the options."""
+        return {name: self.options[name] for name in names}
+
+
 def gather(
-    probs: ArrayLike,
-    labels: ArrayLike,
-    *,
-    noise: NoiseLike | Unsaid,
-    clean: Any,
+    given: Given,
     alpha: float,
-    test_probs: ArrayLike | None,
-    test_labels: ArrayLike | None,
     samples: Sequence[int] | None,
     descriptions: Sequence[str] | None,
     say: Callable[[str], None],
-    **options: Any,
 ) -> Contents:
-    """Compute what a report shows; `options` are the other ones of `calibrate`."""
-    if clean is not None and labels is None:
+    """Compute what a report shows."""
+    noise, labels, truth = given.noise, given.labels, given.test_labels
+    if given.clean is not None and labels is None:
         raise InputError("labels", "must be given: a report is about noisy labels, too")
-    if test_labels is not None and test_probs is None:
+    if truth is not None and given.test_probs is None:
         raise InputError("test_labels", "needs test_probs, the probabilities of the same points")
     alphas = sorted({*ALPHAS, alpha})
     chosen = alphas.index(alpha)
     say("calibrating for every alpha of the slider")
-    cals = calibrate(probs, labels, noise=noise, clean=clean, alpha=alphas, **options)
-    cal = cals[chosen]
-    name = "probs" if test_probs is None else "test_probs"
-    rows = cal.open_rows(probs if test_probs is None else test_probs, name)
+    cals: list[Calibration] = given.calibrate(alpha=alphas)
+    cal, tested = cals[chosen], given.test_probs is not None
+    shown, name = (given.probs, "probs") if given.test_probs is None else (given.test_probs, "test_probs")
+    rows = cal.open_rows(shown, name)
     chosen_rows = _check_samples(samples, rows.n)
     if descriptions is not None and len(descriptions) != rows.n:
         raise InputError(
@@ -132,39 +148,46 @@ def gather(
             found=f"{len(descriptions):,}",
         )
     say("measuring the sets")
-    known = {name: options[name] for name in ("classes", "normalize", "from_logits", "crossing")}
-    known |= {"noise": noise, "clean": clean, "alpha": alpha, "random_state": cal.random_state}
+    by_model = not isinstance(noise, Unsaid)
     comparison = compare(
-        probs,
+        given.probs,
         labels,
+        noise=noise,
+        clean=given.clean,
+        alpha=alpha,
         delta=cal.guarantee.delta,
         scores=[cal.score],
-        guarantees=_compared(cal, by_model=not isinstance(noise, Unsaid)),
-        test_probs=test_probs,
-        test_labels=test_labels,
-        **known,
+        guarantees=[
+            cal.guarantee if name == cal.guarantee.name else name
+            for name, kind in GUARANTEES.items()
+            if by_model or kind.takes_checked or kind.only_as_given
+        ],
+        test_probs=given.test_probs,
+        test_labels=truth,
+        random_state=cal.random_state,
+        **given.chosen("classes", "normalize", "from_logits", "crossing"),
     )
     bounds = np.unique([*(bound for bound in _BIN_ENDS if bound < cal.k), cal.k - 1, cal.k])
-    sizes, steps = _measure(cals, rows, test_labels, bounds)
-    checked = None if clean is None else _open_checked(probs, labels, cal, noise, clean, known["classes"])
+    sizes, steps = _measure(cals, rows, truth, bounds)
+    checked = None if given.clean is None else _open_checked(given, cal)
     say("coverage by class, and whether the noise model can be right")
-    shown_labels = labels if test_probs is None else test_labels
+    moves = cal.noise is not None and not bool((cal.noise.matrix(cal.k).diagonal == 1).all())
     return Contents(
         steps=steps,
         chosen=chosen,
-        curve=_curve(probs, labels, cals, cal, checked, known),
+        curve=_curve(given, cals, cal, checked),
         bins=tuple(
             str(high) if high - low == 1 else f"{low + 1}–{high}"
             for low, high in pairwise([-1, *bounds.tolist()])
         ),
-        classes=_by_class(cal, rows, labels, test_labels, checked),
-        samples=tuple(_samples(cal, rows, chosen_rows, sizes, descriptions, shown_labels)),
+        classes=_by_class(given, cal, rows, checked),
+        samples=tuple(_samples(cal, rows, chosen_rows, sizes, descriptions, truth if tested else labels)),
         comparison=comparison,
-        measured_on="calibration" if test_probs is None else "test",
-        tested=0 if test_labels is None else rows.n,
+        measured_on="test" if tested else "calibration",
+        tested=0 if truth is None else rows.n,
         estimate=noise if isinstance(noise, NoiseEstimate) else None,
-        diagnosis=_diagnosis(probs, labels, cal, comparison, clean, test_probs, test_labels),
-        sensitivity=None if cal.noise is None or _is_exact(cal) else sensitivity(cal, probs, labels),
+        diagnosis=_diagnosis(given, cal, comparison),
+        sensitivity=sensitivity(cal, given.probs, labels) if moves else None,
     )
 
 
@@ -176,15 +199,6 @@ def _check_samples(samples: Sequence[int] | None, n: int) -> list[int]:
         if not isinstance(row, Integral) or not 0 <= row < n:
             raise InputError("samples", f"must be row numbers from 0 to {n - 1}", found=f"{row}")
     return list(samples)
-
-
-def _compared(cal: Calibration, *, by_model: bool) -> list[Any]:
-    """Return the guarantees to compare: all that can be found, and the one that was chosen as it is."""
-    return [
-        cal.guarantee if name == cal.guarantee.name else name
-        for name, kind in GUARANTEES.items()
-        if by_model or kind.takes_checked or kind.only_as_given
-    ]
 
 
 def _measure(
@@ -211,35 +225,26 @@ def _rate(cal: Calibration) -> float | None:
     return getattr(cal.tally_noise, "rate", None)
 
 
-def _open_checked(
-    probs: Any, labels: Any, cal: Calibration, noise: NoiseLike | Unsaid, clean: Any, classes: Any
-) -> CheckedSample:
+def _open_checked(given: Given, cal: Calibration) -> CheckedSample:
     """Return the points with their checked labels, as `calibrate` sees them."""
-    kind = {"probabilities": cal.score.takes_probabilities, "classes": classes}
-    kind |= {"normalize": cal.normalize, "from_logits": cal.from_logits}
-    rows, numbers, _, audit = open_checked(probs, labels, clean, cal.random_state, **kind)
+    options = given.chosen("classes", "normalize", "from_logits")
+    options["probabilities"] = cal.score.takes_probabilities
+    seed = cal.random_state
+    rows, numbers, _, audit = open_checked(given.probs, given.labels, given.clean, seed, **options)
     sample = Sample.of(rows, numbers, cal.score)
-    return CheckedSample(sample, audit, guessing_noise(sample, noise, audit.pilot).matrix(cal.k))
+    return CheckedSample(sample, audit, guessing_noise(sample, given.noise, audit.pilot).matrix(cal.k))
 
 
 def _curve(
-    probs: ArrayLike,
-    labels: ArrayLike,
-    cals: list[Calibration],
-    cal: Calibration,
-    checked: CheckedSample | None,
-    known: dict[str, Any],
+    given: Given, cals: list[Calibration], cal: Calibration, checked: CheckedSample | None
 ) -> CoverageCurve:
     """Return the curve at evenly spaced shares of the given labels, and at the threshold of every step.
 
     The true labels in the sets are estimated by the checked ones, if there are some. Under an interval of
     noise rates the curve is that of the end which the threshold comes from.
     """
-    if checked is None:
-        curve = cal.curve
-    else:
-        as_given = {name: known[name] for name in ("classes", "normalize", "from_logits")}
-        curve = calibrate(probs, labels, noise=None, score=cal.score, **as_given).curve
+    as_given = {"noise": None, "clean": None, "guarantee": "split", "delta": None}
+    curve = cal.curve if checked is None else given.calibrate(**as_given).curve
     thresholds = np.array([each.threshold for each in cals if np.isfinite(each.threshold)])
     # A threshold of "split" is not on the grid: the last grid point before it is shown.
     places = np.searchsorted(curve.thresholds, thresholds, side="right") - 1
@@ -253,46 +258,32 @@ def _curve(
     return CoverageCurve(at, noisy, random, curve.clean[shown], outside)
 
 
-def _by_class(
-    cal: Calibration, rows: Rows, labels: Any, test_labels: Any, checked: CheckedSample | None
-) -> ClassCoverage:
+def _by_class(given: Given, cal: Calibration, rows: Rows, checked: CheckedSample | None) -> ClassCoverage:
     """Return the coverage of each class: by true labels, if there are any."""
-    if test_labels is not None:
-        return coverage_by_class(cal.sets_of(rows), test_labels)
+    if given.test_labels is not None:
+        return coverage_by_class(cal.sets_of(rows), given.test_labels)
     if checked is None:
-        return coverage_by_class(cal.sets_of(rows), labels, noise=cal.noise)
+        return coverage_by_class(cal.sets_of(cal.open_rows(given.probs)), given.labels, noise=cal.noise)
     decided = checked.audit.labels >= 0
     true = checked.audit.labels[decided].tolist()
     names = true if cal.classes is None else [cal.classes[i] for i in true]
     return coverage_by_class(cal.sets_of(checked.sample.rows.some(checked.audit.rows[decided])), names)
 
 
-def _diagnosis(
-    probs: ArrayLike,
-    labels: ArrayLike,
-    cal: Calibration,
-    comparison: Comparison,
-    clean: Any,
-    test_probs: ArrayLike | None,
-    test_labels: ArrayLike | None,
-) -> Diagnosis | None:
+def _diagnosis(given: Given, cal: Calibration, comparison: Comparison) -> Diagnosis | None:
     """Return whether the noise model, if there is one, can be right; by checked labels, if there are some."""
     if cal.n < 2:
         return None
-    if clean is not None:
+    if given.clean is not None:
         wanted = [cal.guarantee.name, "pac"]  # "none" does not take an interval
         found = {row.guarantee: row.calibration for row in comparison.rows if row.labels == "noisy"}
         model = next((found[name] for name in wanted if found.get(name) is not None), None)
-        return None if model is None else diagnose(model, probs, labels, clean=clean)
+        return None if model is None else diagnose(model, given.probs, given.labels, clean=given.clean)
     if cal.noise is None:
         return None
-    judged = None if test_labels is None else test_probs
-    return diagnose(cal, probs, labels, audit_probs=judged, audit_labels=test_labels)
-
-
-def _is_exact(cal: Calibration) -> bool:
-    """Return whether the noise model says that all labels are right."""
-    return cal.noise is None or bool((cal.noise.matrix(cal.k).diagonal == 1).all())
+    truth = given.test_labels
+    judged = None if truth is None else given.test_probs
+    return diagnose(cal, given.probs, given.labels, audit_probs=judged, audit_labels=truth)
 
 
 def _samples(

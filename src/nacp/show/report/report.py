@@ -11,7 +11,7 @@ from typing import Any, Literal
 
 from numpy.typing import ArrayLike
 
-from nacp.calibrate import NoValidThresholdWarning, calibrate
+from nacp.calibrate import NoValidThresholdWarning
 from nacp.checks import check_fraction
 from nacp.coverage.contradiction import NoiseModelWarning
 from nacp.coverage.curve import Rule
@@ -19,7 +19,7 @@ from nacp.errors import InputError
 from nacp.files import write_text
 from nacp.guarantees import Guarantee
 from nacp.noise import UNSAID, NoiseLike, Unsaid
-from nacp.show.report.contents import Contents, gather
+from nacp.show.report.contents import Contents, Given, gather
 from nacp.show.report.groups import check_test_groups, groups_of
 from nacp.show.report.page import render
 
@@ -126,32 +126,30 @@ def make_report(
     """
     from nacp.versions import __version__
 
-    known: dict[str, Any] = {
-        "noise": noise,
-        "clean": clean,
-        "alpha": check_fraction("alpha", alpha),
-        "score": score,
+    alpha = check_fraction("alpha", alpha)
+    options = {"score": score, "guarantee": guarantee, "delta": delta, "crossing": crossing}
+    options |= {"classes": classes, "normalize": normalize, "from_logits": from_logits}
+    options |= {"random_state": random_state}
+    given = Given(probs, labels, noise, clean, test_probs, test_labels, options)
+    by_group = groups is not None or by is not None
+    useless = {
+        "simultaneous": simultaneous,
+        "small": small != "error",
+        "test_groups": test_groups is not None,
     }
-    known |= {"guarantee": guarantee, "delta": delta, "crossing": crossing, "random_state": random_state}
-    known |= {"classes": classes, "normalize": normalize, "from_logits": from_logits}
+    for name in [name for name, used in useless.items() if used and not by_group]:
+        remedy, spoken = "pass groups= or by=", "give --groups or --by class"
+        raise InputError(name, "has no effect without groups", remedy=remedy, spoken=spoken)
     grouped = None
     with warnings.catch_warnings():  # the page says these
         warnings.simplefilter("ignore", NoiseModelWarning)
         warnings.simplefilter("ignore", NoValidThresholdWarning)
-        if groups is not None or by is not None:
+        if by_group:
             say("calibrating each group")
             grouping = {"groups": groups, "by": by, "simultaneous": simultaneous, "small": small}
-            grouped = calibrate(probs, labels, **grouping, **known)
+            grouped = given.calibrate(alpha=alpha, **grouping)
             check_test_groups(grouped, test_probs, test_groups)
-        else:
-            given = {"simultaneous": simultaneous, "small": small != "error"}
-            given |= {"test_groups": test_groups is not None}
-            useless = next((name for name in given if given[name]), None)
-            if useless is not None:
-                remedy, spoken = "pass groups= or by=", "give --groups or --by class"
-                raise InputError(useless, "has no effect without groups", remedy=remedy, spoken=spoken)
-        measured: dict[str, Any] = {"test_probs": test_probs, "test_labels": test_labels, "samples": samples}
-        contents = gather(probs, labels, **measured, descriptions=descriptions, say=say, **known)
+        contents = gather(given, alpha, samples, descriptions, say)
         if grouped is not None:
             found = groups_of(grouped, contents.calibration, test_probs, test_labels, test_groups)
             contents = replace(contents, groups=found)
