@@ -12,12 +12,12 @@ import pytest
 import nacp
 from nacp.paper import twins
 from nacp.show.axes import threshold_axis
-from nacp.show.displays.sizes import size_ranges
+from nacp.show.displays import size_ranges
 
 matplotlib.use("agg")
 from matplotlib import pyplot
 
-K, N = 100, 1500
+K, N = 100, 800
 EVIL = "<script>alert('x')</script> & \"co\""
 
 
@@ -36,21 +36,6 @@ def cal(data, request):
 def labels_of(display):
     source = display.figure_.legends[0] if display.figure_.legends else display.ax_.get_legend()
     return [text.get_text() for text in source.get_texts()]
-
-
-def test_rounded_probabilities_do_not_squeeze_the_axis():
-    """Six digits of a CSV sum to 1.000002: the axis went to 2, and what decides was a vertical line at 1."""
-    q = np.append(np.linspace(0, 1, 50), 1.000002)
-    assert threshold_axis(q, 0.99999).scale == "logit"
-
-
-def test_an_axis_ends_where_the_scores_end():
-    """RAPS reaches 1.15; twice its threshold is 1.9, and nearly half of the chart was empty."""
-    q = np.linspace(0, 1.15, 50)
-    found = threshold_axis(q, 0.95)
-    assert (found.scale, found.low) == ("linear", 0)
-    assert 1.15 < found.high < 1.25
-    assert threshold_axis(q, 0.3).high == 0.6  # farther ones would squeeze it
 
 
 def test_the_coverage_lines_are_the_curve(cal):
@@ -99,10 +84,8 @@ def test_where_the_estimate_leaves_the_shares_the_plot_says_what_that_means(data
         assert y.max() == 1
     assert "noise model contradicted" not in labels_of(plain)
     told.figure_.canvas.draw()
-    # The words below do not run out of the figure.
     box = told.figure_.legends[0].get_window_extent()
-    assert box.x0 >= 0
-    assert box.x1 <= told.figure_.bbox.x1
+    assert 0 <= box.x0 < box.x1 <= told.figure_.bbox.x1
 
 
 def test_given_axes_are_drawn_on_and_options_reach_the_line(cal):
@@ -122,7 +105,7 @@ def test_given_axes_are_drawn_on_and_options_reach_the_line(cal):
 
 
 def test_the_corrections_are_those_of_plan():
-    sizes = [500, 5000, 50_000]
+    sizes = [500, 50_000]
     display = nacp.CorrectionDisplay.from_noise(0.2, k=100, alpha=0.05, delta=0.01, sizes=sizes)
     for name, line in display.lines_.items():
         wanted = [
@@ -153,6 +136,8 @@ def test_the_bars_count_every_set_once(cal, data):
         assert height == pytest.approx(inside.mean())
     assert labels_of(display) == [f"mean {sizes.mean():.3g}, median {np.median(sizes):g}"]
     display.figure_.canvas.draw()
+    empty = nacp.SetSizeDisplay(np.array([], dtype=np.int64)).plot()
+    assert [bar.get_height() for bar in empty.bars_] == [0.0]
 
 
 @pytest.mark.parametrize("largest", [0, 1, 19, 20, 21, 64, 65, 1000])
@@ -162,15 +147,6 @@ def test_the_ranges_hold_all_sizes_in_order(largest):
     assert starts == sorted(set(starts))
     assert starts[-1] <= max(largest, 2)
     assert len(starts) <= 20
-
-
-def test_displays_need_nothing_of_the_paper():
-    code = (
-        "import sys, matplotlib; matplotlib.use('agg'); import nacp; "
-        "nacp.CorrectionDisplay.from_noise(0.2, k=10, sizes=[1000]); print(*sys.modules)"
-    )
-    found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
-    assert not [name for name in found.split() if name.startswith("nacp.paper")]
 
 
 def test_the_sensitivity_lines_are_its_rows(data):
@@ -185,32 +161,21 @@ def test_the_sensitivity_lines_are_its_rows(data):
     display.figure_.canvas.draw()
 
 
-def test_importing_nacp_imports_no_extra():
-    code = "import nacp, sys; print(*sys.modules)"
-    found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
-    assert not {"matplotlib", "typer", "rich", "pyarrow", "sklearn"} & set(found.split())
-
-
-def test_a_calibration_does_not_wait_for_scipy():
+def test_imports_and_a_calibration_load_no_extra():
     code = (
-        "import sys, nacp; from nacp.paper import twins; probs, y = twins.simulate('cifar10', n=2000)\n"
+        "import sys, nacp; from nacp.paper import twins; probs, y = twins.simulate('cifar10', n=500)\n"
         "y = nacp.UniformNoise(0.1).sample(y, 10, random_state=0)\n"
         "for each in ('none', 'pac'): nacp.calibrate(probs, y, noise=0.1, guarantee=each)\n"
-        "print('scipy' in sys.modules)"
+        "print(*sys.modules)"
     )
     found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
-    assert found == "False\n"
+    assert not {"matplotlib", "typer", "rich", "pyarrow", "sklearn", "scipy"} & set(found.split())
 
 
 def test_without_matplotlib_one_sentence_says_what_to_do(monkeypatch):
     monkeypatch.setitem(sys.modules, "matplotlib", None)
     with pytest.raises(ModuleNotFoundError, match=r"plots need matplotlib: pip install 'nacp\[plot\]'"):
         nacp.SetSizeDisplay(np.array([1, 2])).plot()
-
-
-def test_an_unknown_name_is_no_attribute():
-    with pytest.raises(AttributeError, match="no attribute 'SomeDisplay'"):
-        _ = nacp.SomeDisplay
 
 
 class Reader(HTMLParser):
@@ -263,15 +228,20 @@ def test_html_tells_of_an_obstacle_and_of_empty_sets(data):
     probs, _, noisy = data
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", nacp.NoValidThresholdWarning)
-        cal = nacp.calibrate(probs[:50], noisy[:50], noise=0.2)
+        cal = nacp.calibrate(probs[:20], noisy[:20], noise=0.2)
     assert any(cal.obstacle in text for text in Reader(cal._repr_html_()).texts)
     assert "none" in Reader(nacp.PredictionSets([0, 0], [], k=3)._repr_html_()).texts
     assert Reader(nacp.PredictionSets([0], [], k=3)._repr_html_()).texts
 
 
-def test_no_sets_are_drawn_as_none():
-    display = nacp.SetSizeDisplay(np.array([], dtype=np.int64)).plot()
-    assert [bar.get_height() for bar in display.bars_] == [0.0]
+def test_scores_beyond_1_have_a_linear_axis_up_to_their_end_or_twice_the_threshold():
+    """Six digits of a CSV sum to 1.000002, which is not beyond 1."""
+    assert threshold_axis(np.append(np.linspace(0, 1, 50), 1.000002), 0.99999).scale == "logit"
+    q = np.linspace(0, 1.15, 50)
+    found = threshold_axis(q, 0.95)
+    assert (found.scale, found.low) == ("linear", 0)
+    assert 1.15 < found.high < 1.25
+    assert threshold_axis(q, 0.3).high == 0.6
 
 
 @pytest.mark.parametrize("chosen", [1e-17, 1e-6, 0.5, 0.99, 1 - 1e-9, 1 - 1e-16, None])

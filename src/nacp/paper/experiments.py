@@ -1,35 +1,44 @@
-"""What is run: Tables 1 and 3 of the paper, and beyond it other noise rates, calibration sizes and matrices.
+"""The experiments: Tables 1 and 3 of the paper; beyond it other noise rates, calibration sizes and matrices.
 
-An experiment is a list of settings, each of them one classifier, one score and one noise.
+An experiment is a list of settings, each of them one classifier, one score and one noise model.
 """
 
+import hashlib
+import json
 import os
-from collections.abc import Callable
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterator
+from dataclasses import asdict, dataclass, replace
+from functools import cache
+from importlib.metadata import version
 from itertools import product
 from pathlib import Path
 from typing import Literal, TypeAlias
 
 import numpy as np
 
-from nacp._types import Ints
-from nacp.guarantees import PAC
+import nacp
+from nacp._types import Floats, Ints
+from nacp.files import write_text
+from nacp.guarantees import as_guarantee
 from nacp.noise import GroupNoise, Noise, UniformNoise
 from nacp.paper import printed
 from nacp.paper.methods import Method, aware, methods_under, our_methods
-from nacp.paper.sources import Source, folder_sources, twin_sources
+from nacp.paper.printed import Moments
+from nacp.paper.sources import Source, folder_sources
+from nacp.paper.splits import run_splits
 
 ALPHA = 0.1
 RATE = 0.2
 RATES = (0.05, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6)
 CALIBRATION_SIZES = (500, 1000, 2500, 5000, 10_000, 25_000)
-# Beyond the paper there are many settings: fewer splits of each, and the score with the smallest sets.
+# The sweeps have many settings: fewer splits of each, and the score with the smallest sets.
 SWEEP_SPLITS = 100
 SWEEP_SCORE = "hps"
-# Tests of thresholds are run split by split.
+# Guarantees that test thresholds run split by split.
 DIRECT_SPLITS = 20
 
 NoisePer: TypeAlias = Literal["split", "dataset"]
+Progress: TypeAlias = Callable[[str, int], object]
 
 
 class NothingToRun(ValueError):
@@ -40,16 +49,9 @@ class NothingToRun(ValueError):
 class Run:
     """What all experiments of one run have in common.
 
-    Attributes
-    ----------
-    folder : Path or None
-        Where the data are; None for the simulated twins.
-    splits : int
-        How many random splits of each data set into calibration and test points.
-    seed : int
-        Of the splits and of the label noise.
-    noise_per : {"split", "dataset"}
-        Whether label noise is drawn anew for each split or once for all.
+    The data are those of `folder`, or the simulated twins. Each data set is split at random `splits` times
+    into calibration and test points; `noise_per` says whether label noise is drawn anew for each split or
+    once for all.
     """
 
     folder: Path | None = None
@@ -58,15 +60,15 @@ class Run:
     noise_per: NoisePer = "split"
 
     def titled(self, title: str) -> str:
-        """Say of a title what was run: simulations are called that; of a folder only its name is known."""
+        """Add to a title what was run: the twins, or the data of a folder, by its name."""
         if self.folder is None:
             return f"{title} (simulated twins)"
         return f"{title} (data: {os.path.basename(os.path.abspath(self.folder))})"
 
     def sources(self, twins: tuple[str, ...] = printed.TABLE1, prefix: str = "") -> list[Source]:
-        """Return the named twins, or what is in the folder with names that begin so."""
+        """Return the named twins, or what is in the folder with names that begin with a prefix."""
         if self.folder is None:
-            return twin_sources(twins)
+            return [Source(name) for name in twins]
         return [source for source in folder_sources(self.folder) if source.name.startswith(prefix)]
 
     def fixed_noise(self, labels: Ints, k: int, noise: Noise) -> Ints | None:
@@ -78,23 +80,10 @@ class Run:
 
 @dataclass(frozen=True)
 class Setting:
-    """One classifier, score and noise.
+    """One classifier, score and noise model; `rate` is that of uniform noise.
 
-    Attributes
-    ----------
-    source : Source
-    score : str
-    noise : Noise
-    splits : int
-    methods : list of Method
-    label : str
-        What distinguishes the setting within a sweep.
-    x : float
-        The same as a number, for a figure.
-    human : str or None
-        The name of noisy labels that come with the data and are used instead of drawn ones.
-    calibration : int or None
-        The number of calibration points; half of them by default.
+    `label` distinguishes the setting within a sweep. `human` names noisy labels that come with the data and
+    are used instead of drawn ones. `calibration` is the number of calibration points, half by default.
     """
 
     source: Source
@@ -103,7 +92,7 @@ class Setting:
     splits: int
     methods: list[Method]
     label: str = ""
-    x: float = 0.0
+    rate: float | None = None
     human: str | None = None
     calibration: int | None = None
 
@@ -123,17 +112,182 @@ class Experiment:
     versus_paper: bool = False
 
 
+@dataclass(frozen=True)
+class Cell:
+    """What identifies a row of a table, by the same names in all CSV files.
+
+    `data` is the name of a twin, if it is `simulated`, or of a file; n points of k classes calibrate, and
+    `rate` is that of uniform noise.
+    """
+
+    data: str
+    simulated: bool | None
+    n: int
+    k: int
+    rate: float | None
+    setting: str
+    score: str
+    method: str
+
+    @property
+    def title(self) -> str:
+        """The name of the data to print."""
+        return printed.title_of(self.data, simulated=bool(self.simulated))
+
+
+@dataclass(frozen=True)
+class Row(Cell):
+    """What one method did in one setting: means and standard deviations over splits; coverage in percent.
+
+    `below` is the share of splits whose coverage is less than the target, in percent. The differences from
+    the paper are in standard deviations of one split, and None where the two need not be the same; `doubt`
+    says why what the paper prints is in doubt.
+    """
+
+    splits: int
+    correction: float
+    size: float
+    size_sd: float
+    coverage: float
+    coverage_sd: float
+    below: float
+    paper_size: float | None = None
+    paper_size_sd: float | None = None
+    size_diff_sd: float | None = None
+    paper_coverage: float | None = None
+    paper_coverage_sd: float | None = None
+    coverage_diff_sd: float | None = None
+    doubt: str | None = None
+
+    @property
+    def moments(self) -> tuple[Moments, Moments]:
+        """Those of the size and of the coverage."""
+        return Moments(self.size, self.size_sd), Moments(self.coverage, self.coverage_sd)
+
+    @property
+    def paper(self) -> tuple[printed.PrintedCell, bool, bool] | None:
+        """What the paper prints, and whether our size and our coverage should be the same."""
+        cell = printed.CELLS.get((printed.paper_name(self.data), self.score, self.method))
+        same = bool(self.simulated) or printed.same_shape(self.data, self.n, self.k)
+        return None if cell is None else (cell, bool(self.simulated), same)
+
+
+def run_experiment(
+    experiment: Experiment, run: Run, kept: Path, progress: Progress | None = None
+) -> list[Row]:
+    """Run an experiment, or what of it is not yet in the folder of results that are kept.
+
+    `progress` is called with the title of a setting and the number of its splits that have been done.
+    """
+    rows: list[Row] = []
+    for setting in experiment.settings:
+        path = kept / kept_name(setting, run)
+        try:
+            found = [Row(**each) for each in json.loads(path.read_text(encoding="utf-8"))]
+        except (OSError, ValueError, TypeError):  # there is none, or it is damaged
+            with setting.source.named():
+                found = list(_run_setting(setting, run, progress))
+            kept.mkdir(parents=True, exist_ok=True)
+            write_text(path, json.dumps([asdict(row) for row in found]))
+        if progress is not None:
+            progress(setting.title, setting.splits)
+        rows += map(_beside_paper, found) if experiment.versus_paper else found
+    return rows
+
+
+def kept_name(setting: Setting, run: Run) -> str:
+    """Return the name of the file that keeps the results of a setting: a digest of what determines them."""
+    versions = [version(module) for module in ("numpy", "scipy")]
+    known = setting, setting.source.fingerprint, run.seed, run.noise_per, ALPHA, versions, _code_digest()
+    digest = hashlib.sha256(repr(known).encode()).hexdigest()
+    return f"{setting.source.name}-{setting.score}-{digest[:16]}.json"
+
+
+@cache
+def _code_digest() -> str:
+    """Return a digest of the package."""
+    package = Path(nacp.__file__).parent
+    files = sorted(path for path in package.rglob("*") if path.is_file() and path.suffix != ".pyc")
+    return hashlib.sha256(b"".join(path.read_bytes() for path in files)).hexdigest()
+
+
+def _run_setting(setting: Setting, run: Run, progress: Progress | None) -> Iterator[Row]:
+    source, data = setting.source, setting.source.load()
+    total, k = data.probs.shape
+    if setting.human is not None:
+        noisy = data.human[setting.human][1]
+    else:
+        noisy = run.fixed_noise(data.labels, k, setting.noise)
+    found = run_splits(
+        data.probs,
+        data.labels,
+        noise=setting.noise,
+        alpha=ALPHA,
+        score=setting.score,
+        methods=setting.methods,
+        splits=setting.splits,
+        calibration=setting.calibration,
+        noisy_labels=noisy,
+        random_state=run.seed,
+        progress=None if progress is None else lambda done: progress(setting.title, done),
+    )
+    for m, method in enumerate(setting.methods):
+        size, coverage = moments_of(found.sizes[m, 0]), moments_of(100 * found.coverages[m, 0])
+        yield Row(
+            data=source.name,
+            simulated=source.path is None,
+            n=setting.calibration or total // 2,
+            k=k,
+            rate=setting.rate,
+            setting=setting.label,
+            score=setting.score,
+            method=method.name,
+            splits=setting.splits,
+            correction=float(found.corrections[m, 0].mean()),
+            size=size.mean,
+            size_sd=size.sd,
+            coverage=coverage.mean,
+            coverage_sd=coverage.sd,
+            below=float(100 * np.mean(found.coverages[m, 0] < 1 - ALPHA)),
+        )
+
+
+def _beside_paper(row: Row) -> Row:
+    """Add what the paper prints, if it has this cell. Sizes are only compared for twins of its networks."""
+    if row.paper is None:
+        return row
+    (size, coverage), same_size, same_coverage = row.paper
+    ours = row.moments
+    return replace(
+        row,
+        paper_size=size.mean,
+        paper_size_sd=size.sd,
+        size_diff_sd=size.deviation(ours[0]) if same_size else None,
+        paper_coverage=coverage.mean,
+        paper_coverage_sd=coverage.sd,
+        coverage_diff_sd=coverage.deviation(ours[1]) if same_coverage else None,
+        doubt=printed.doubt(printed.paper_name(row.data), row.score, row.method),
+    )
+
+
+def moments_of(values: Floats) -> Moments:
+    """Return the mean and standard deviation of values; 0 where all are the same or some are infinite."""
+    if (values == values[0]).all() or not np.isfinite(values).all():
+        return Moments(float(values.max()), 0.0)
+    return Moments(float(values.mean()), float(values.std()))
+
+
 def _printed_settings(run: Run, sources: list[Source]) -> list[Setting]:
     noise = UniformNoise(RATE)
     return [
-        Setting(source, score, noise, run.splits, methods_under(noise, source.priors))
+        Setting(source, score, noise, run.splits, methods_under(noise, source.priors), rate=RATE)
         for source, score in product(sources, printed.SCORES)
     ]
 
 
-def _swept_setting(run: Run, source: Source, noise: Noise, label: str, x: float = 0.0) -> Setting:
+def _swept_setting(run: Run, source: Source, noise: Noise, label: str, rate: float | None = None) -> Setting:
     splits = min(run.splits, SWEEP_SPLITS)
-    return Setting(source, SWEEP_SCORE, noise, splits, methods_under(noise, source.priors), label, x)
+    return Setting(source, SWEEP_SCORE, noise, splits, methods_under(noise, source.priors), label, rate)
 
 
 def table1(run: Run) -> Experiment:
@@ -166,14 +320,14 @@ def sweep_size(run: Run) -> Experiment:
     for source in run.sources():
         half = source.shape[0] // 2
         for n in sorted({half, *(n for n in CALIBRATION_SIZES if n < half)}):
-            setting = _swept_setting(run, source, UniformNoise(RATE), f"n = {n:,}", n)
+            setting = _swept_setting(run, source, UniformNoise(RATE), f"n = {n:,}", RATE)
             settings.append(replace(setting, calibration=n))
     title = run.titled("Beyond the paper: the number of calibration points, HPS")
     return Experiment("sweep-size", title, settings)
 
 
 def sweep_matrix(run: Run) -> Experiment:
-    """Return noise that is not uniform: pairs, groups, and what people did where the data hold it."""
+    """Return noise that is not uniform: pairs, groups, and that of people where the data have it."""
     settings = []
     for source in run.sources():
         k = source.shape[1]
@@ -191,14 +345,14 @@ def sweep_matrix(run: Run) -> Experiment:
 
 
 def guarantees(run: Run) -> Experiment:
-    """Return what the guarantees past the paper make of the same data, beside NR-CP and NACP."""
+    """Return the guarantees beyond the paper on the same data, beside NR-CP and NACP."""
     noise = UniformNoise(RATE)
     settings = []
     for source in run.sources():
         paper = [method for method in methods_under(noise, source.priors) if method.name in ("NR-CP", "NACP")]
-        methods = [*paper, *our_methods(), aware(PAC(), "pac, δ = 0.05")]
+        methods = [*paper, *our_methods(), aware(as_guarantee("pac", 0.05), "pac, δ = 0.05")]
         splits = min(run.splits, DIRECT_SPLITS)
-        settings.append(Setting(source, SWEEP_SCORE, noise, splits, methods, f"ε = {RATE:g}"))
+        settings.append(Setting(source, SWEEP_SCORE, noise, splits, methods, f"ε = {RATE:g}", RATE))
     title = run.titled("Beyond the paper: guarantees that cost less, HPS, δ = 0.001")
     return Experiment("guarantees", title, settings)
 

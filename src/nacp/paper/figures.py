@@ -1,16 +1,15 @@
-"""Figures, if matplotlib is there: the same bytes from the same numbers."""
+"""The figures, if matplotlib is installed: the same bytes from the same numbers."""
 
 import importlib.util
 import math
 from collections.abc import Callable, Hashable, Sequence
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from nacp.files import write_whole
-from nacp.paper.corrections import Correction
-from nacp.paper.experiments import ALPHA, CALIBRATION_SIZES, RATES, Experiment
-from nacp.paper.results import Record
+from nacp.paper.corrections import CorrectionRow
+from nacp.paper.experiments import ALPHA, CALIBRATION_SIZES, RATES, Experiment, Row
 from nacp.show.style import RC, style_of
 
 if TYPE_CHECKING:
@@ -23,67 +22,44 @@ _Key = TypeVar("_Key", bound=Hashable)
 
 
 def available() -> bool:
-    """Return whether figures can be drawn: matplotlib is an extra.
-
-    Examples
-    --------
-    >>> from nacp.paper import figures
-    >>> figures.available() in (True, False)
-    True
-    """
+    """Return whether figures can be drawn: matplotlib is an extra."""
     return importlib.util.find_spec("matplotlib") is not None
 
 
-def corrections_figure(rows: Sequence[Correction], title: str) -> "Figure":
-    """Return the corrections against n: one panel for each number of classes.
-
-    Parameters
-    ----------
-    rows : sequence of Correction
-        What to draw.
-    title : str
-        Above the panels.
-    """
+def corrections_figure(rows: Sequence[CorrectionRow], title: str) -> "Figure":
+    """Return the corrections against n: one panel for each number of classes."""
     by_k = _grouped(rows, lambda row: row.k)
     figure, panels = _panels(title, len(by_k), 1)
     for axes, (k, of_k) in zip(panels, by_k.items(), strict=True):
         for method, points in _grouped(of_k, lambda row: row.method).items():
-            shown = [row for row in points if math.isfinite(row.value.mean)]
-            _line(axes, method, [row.n for row in shown], [row.value.mean for row in shown])
+            shown = [row for row in points if math.isfinite(row.correction)]
+            _line(axes, method, [row.n for row in shown], [row.correction for row in shown])
         _all_classes(axes)
-        axes.set(
-            xscale="log", yscale="log", xlabel="calibration points", title=f"{k} classes", ylim=(2e-5, 5)
-        )
+        axes.set(xscale="log", yscale="log", xlabel="calibration points", ylim=(2e-5, 5))
+        axes.set_title(f"{k} classes")
     panels[0].set_ylabel("correction Δ")
     return _with_legend(figure, panels)
 
 
-def methods_figure(experiment: Experiment, records: Sequence[Record]) -> "Figure":
-    """Return the sizes of all methods: one panel for each classifier and score, or noise.
-
-    Parameters
-    ----------
-    experiment : Experiment
-        What was run.
-    records : sequence of Record
-        What came out.
-    """
-    by_setting = _grouped(records, _heading)
+def methods_figure(experiment: Experiment, rows: Sequence[Row]) -> "Figure":
+    """Return the sizes of all methods: one panel for each classifier and score, or noise model."""
+    by_setting = _grouped(rows, lambda row: f"{row.title}\n{row.setting or row.score.upper()}")
     columns = 3
     figure, panels = _panels(experiment.title, columns, math.ceil(len(by_setting) / columns), height=1.75)
     for axes, (heading, of_setting) in zip(panels, by_setting.items(), strict=False):
-        names = [record.method for record in of_setting]
-        for y, record in enumerate(of_setting):
-            colour, marker = style_of(record.method)
-            axes.errorbar(
-                record.size.mean, y, xerr=record.size.sd, color=colour, marker=marker, markersize=5,
-                label="ours" if y == 0 else None, linestyle="none",
-            )  # fmt: skip
-            if record.printed is not None:
-                axes.plot(
-                    record.printed.size.mean, y, marker="|", markersize=13, color="#555555", linestyle="none",
-                    label="paper" if y == 0 else None,
-                )  # fmt: skip
+        names = [row.method for row in of_setting]
+        for y, row in enumerate(of_setting):
+            colour, marker = style_of(row.method)
+            ours: dict[str, Any] = {"color": colour, "marker": marker, "markersize": 5, "linestyle": "none"}
+            axes.errorbar(row.size, y, xerr=row.size_sd, label="ours" if y == 0 else None, **ours)
+            if row.paper_size is not None:
+                paper: dict[str, Any] = {
+                    "color": "#555555",
+                    "marker": "|",
+                    "markersize": 13,
+                    "linestyle": "none",
+                }
+                axes.plot(row.paper_size, y, label="paper" if y == 0 else None, **paper)
         axes.set_title(heading, parse_math=False)
         axes.set(xscale="log", yticks=range(len(names)), ylim=(len(names) - 0.4, -0.6))
         axes.set_yticklabels(names if axes in panels[::columns] else [""] * len(names))
@@ -95,31 +71,23 @@ def methods_figure(experiment: Experiment, records: Sequence[Record]) -> "Figure
     return _with_legend(figure, panels) if experiment.versus_paper else figure
 
 
-def sweep_figure(records: Sequence[Record], xlabel: str, title: str) -> "Figure":
-    """Return size, coverage and correction against what varies: one row of panels for each classifier.
-
-    Parameters
-    ----------
-    records : sequence of Record
-        What to draw.
-    xlabel : str
-        What varies.
-    title : str
-        Above the panels.
-    """
-    by_source = _grouped(records, lambda record: record.setting.source.title)
-    figure, panels = _panels(title, 3, len(by_source))
-    scale = "log" if any(record.setting.x > 1 for record in records) else "linear"
-    for row, (heading, of_source) in enumerate(by_source.items()):
-        size, coverage, correction = panels[3 * row : 3 * row + 3]
-        ticks = [x for x in (*CALIBRATION_SIZES, *RATES[1:]) if any(x == r.setting.x for r in of_source)]
-        corrected = [method.name for method in of_source[0].setting.methods if method.corrected]
-        for method, points in _grouped(of_source, lambda record: record.method).items():
-            x = [record.setting.x for record in points]
-            _line(size, method, x, [record.size.mean for record in points])
-            _line(coverage, method, x, [record.coverage.mean for record in points])
+def sweep_figure(
+    experiment: Experiment, rows: Sequence[Row], x_of: Callable[[Row], float], xlabel: str
+) -> "Figure":
+    """Return size, coverage and correction against what varies: one row of panels for each classifier."""
+    by_title = _grouped(rows, lambda row: row.title)
+    figure, panels = _panels(experiment.title, 3, len(by_title))
+    corrected = {each.name for setting in experiment.settings for each in setting.methods if each.corrected}
+    for i, (heading, of_title) in enumerate(by_title.items()):
+        size, coverage, correction = panels[3 * i : 3 * i + 3]
+        shown = {x_of(row) for row in of_title}
+        ticks = [x for x in (*CALIBRATION_SIZES, *RATES[1:]) if x in shown]
+        for method, points in _grouped(of_title, lambda row: row.method).items():
+            x = [x_of(row) for row in points]
+            _line(size, method, x, [row.size for row in points])
+            _line(coverage, method, x, [row.coverage for row in points])
             if method in corrected:
-                _line(correction, method, x, [record.correction for record in points])
+                _line(correction, method, x, [row.correction for row in points])
         _all_classes(correction)
         coverage.axhline(100 * (1 - ALPHA), color="#555555", linewidth=0.8, linestyle=":")
         size.set_title(heading, parse_math=False)
@@ -127,24 +95,15 @@ def sweep_figure(records: Sequence[Record], xlabel: str, title: str) -> "Figure"
         coverage.set(ylabel="coverage %")
         correction.set(yscale="log", ylabel="correction Δ")
         for axes in (size, coverage, correction):
-            axes.set(xscale=scale, xlabel=xlabel if row == len(by_source) - 1 else "")
+            axes.set(xscale="log" if max(shown) > 1 else "linear")
+            axes.set_xlabel(xlabel if i == len(by_title) - 1 else "")
             axes.set_xticks(ticks, [f"{x:,g}" for x in ticks], minor=False)
             axes.minorticks_off()
     return _with_legend(figure, panels)
 
 
 def save(draw: Callable[[], "Figure"], stem: Path, origin: Sequence[str]) -> list[Path]:
-    """Write a figure as PNG and SVG, with how it was made inside.
-
-    Parameters
-    ----------
-    draw : callable
-        Returns the figure.
-    stem : Path
-        Where to, without the ending.
-    origin : sequence of str
-        How it was made.
-    """
+    """Write a figure as PNG and SVG, with how it was made inside; `stem` is the path without its ending."""
     import matplotlib
 
     told = " ".join(origin)
@@ -152,15 +111,12 @@ def save(draw: Callable[[], "Figure"], stem: Path, origin: Sequence[str]) -> lis
         ".png": {"Software": None, "Description": told},
         ".svg": {"Date": None, "Creator": None, "Description": told},
     }
-    paths = [stem.with_suffix(ending) for ending in metadata]
     with matplotlib.rc_context(RC):
         figure = draw()
-        for path in paths:
-            ending = path.suffix.removeprefix(".")
-            write_whole(
-                path, "wb", partial(figure.savefig, format=ending, dpi=150, metadata=metadata[path.suffix])
-            )
-    return paths
+        for ending, each in metadata.items():
+            write = partial(figure.savefig, format=ending.removeprefix("."), dpi=150, metadata=each)
+            write_whole(stem.with_suffix(ending), "wb", write)
+    return [stem.with_suffix(ending) for ending in metadata]
 
 
 def _panels(title: str, columns: int, rows: int, height: float = 2.5) -> tuple["Figure", list["Axes"]]:
@@ -187,10 +143,6 @@ def _line(axes: "Axes", method: str, x: Sequence[float], y: Sequence[float]) -> 
 
 def _all_classes(axes: "Axes") -> None:
     axes.axhline(ALPHA, color="#555555", linewidth=0.8, linestyle=":", label="above: all classes")
-
-
-def _heading(record: Record) -> str:
-    return f"{record.setting.source.title}\n{record.setting.label or record.setting.score.upper()}"
 
 
 def _grouped(items: Sequence[_Item], key: Callable[[_Item], _Key]) -> dict[_Key, list[_Item]]:

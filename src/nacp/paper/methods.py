@@ -1,22 +1,10 @@
-"""The methods that are compared, as choices of labels, noise and guarantee."""
+"""The methods that are compared, as choices of labels, noise model and guarantee."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from numpy.typing import ArrayLike
 
-from nacp.calibration import Calibration
-from nacp.guarantees import (
-    ACNL,
-    CRCP,
-    NACP,
-    PAC,
-    Binomial,
-    Corrected,
-    Expected,
-    Guarantee,
-    SplitConformal,
-    Uncorrected,
-)
+from nacp.guarantees import Guarantee, as_guarantee
 from nacp.noise import Noise
 
 PAPER_DELTA = 1e-3
@@ -33,12 +21,14 @@ class Method:
 
     @property
     def corrected(self) -> bool:
-        """Whether it adds a correction to the target."""
-        return self.noise_aware and not isinstance(self.guarantee, Uncorrected)
+        """Whether the target is corrected for the noise."""
+        return self.noise_aware and self.guarantee.promises_truth
 
-    def to_dict(self) -> dict[str, object]:
-        """Return all of it as plain values."""
-        return vars(self) | {"guarantee": self.guarantee.to_dict()}
+    def correction(self, correction: float, estimate: float, alpha: float) -> float:
+        """Return the correction; of a guarantee that promises without one, the excess of the estimate."""
+        if correction or not self.guarantee.promises_truth:
+            return correction
+        return min(estimate, 1.0) - (1 - alpha)
 
 
 def six_methods(k: int, delta: float = PAPER_DELTA) -> list[Method]:
@@ -61,21 +51,10 @@ def six_methods(k: int, delta: float = PAPER_DELTA) -> list[Method]:
 
 
 def methods_under(noise: Noise, priors: ArrayLike | None = None) -> list[Method]:
-    """Return the methods of the paper that can be used under some noise: NACP's promise needs uniform noise.
+    """Return the methods of the paper that apply under a noise model: NACP needs uniform noise.
 
-    Parameters
-    ----------
-    noise : Noise
-        The noise.
-    priors : array of shape (k,), optional
-        The frequencies of the true classes, for ACNL and CRCP. Estimated from the noisy labels by default.
-
-    Examples
-    --------
-    >>> import nacp
-    >>> from nacp.paper.methods import methods_under
-    >>> [method.name for method in methods_under(nacp.GroupNoise((0, 0, 1, 1), 0.2))]
-    ['CP (oracle)', 'Noisy-CP', 'NR-CP', 'ACNL', 'CRCP']
+    `priors` are the frequencies of the true classes, for ACNL and CRCP; estimated from the noisy labels by
+    default.
     """
     return [
         method
@@ -85,35 +64,31 @@ def methods_under(noise: Noise, priors: ArrayLike | None = None) -> list[Method]
 
 
 def _methods(priors: ArrayLike | None, delta: float) -> list[Method]:
+    acnl, crcp = (
+        replace(as_guarantee(name), priors=priors)  # type: ignore[type-var]  # dataclasses
+        for name in ("acnl", "crcp")
+    )
     return [
-        Method("CP (oracle)", sees_clean=True, noise_aware=False, guarantee=SplitConformal()),
-        Method("Noisy-CP", sees_clean=False, noise_aware=False, guarantee=SplitConformal()),
-        aware(Uncorrected(), "NR-CP"),
-        aware(ACNL(priors=priors), "ACNL"),
-        aware(CRCP(priors=priors), "CRCP"),
-        aware(NACP(delta=delta), "NACP"),
+        Method("CP (oracle)", sees_clean=True, noise_aware=False, guarantee=as_guarantee("split")),
+        Method("Noisy-CP", sees_clean=False, noise_aware=False, guarantee=as_guarantee("split")),
+        aware(as_guarantee("none"), "NR-CP"),
+        aware(acnl, "ACNL"),
+        aware(crcp, "CRCP"),
+        aware(as_guarantee("nacp", delta), "NACP"),
     ]
 
 
 def our_methods(delta: float = PAPER_DELTA) -> list[Method]:
-    """Return the guarantees that go past the paper, for any noise but "binomial", which is for uniform noise.
-
-    Parameters
-    ----------
-    delta : float, default=0.001
-        The probability with which their promises may fail.
-
-    Examples
-    --------
-    >>> from nacp.paper.methods import our_methods
-    >>> [method.name for method in our_methods()]
-    ['pac', 'binomial', 'expected']
-    """
-    return [aware(guarantee) for guarantee in (PAC(delta), Binomial(delta), Expected())]
+    """Return the guarantees beyond the paper; "binomial" is for uniform noise, the others for any."""
+    return [
+        aware(as_guarantee("pac", delta)),
+        aware(as_guarantee("binomial", delta)),
+        aware(as_guarantee("expected")),
+    ]
 
 
 def aware(guarantee: Guarantee, name: str | None = None) -> Method:
-    """Return the method that sees noisy labels, knows of the noise, and has that guarantee.
+    """Return the method that sees noisy labels, knows the noise model, and has this guarantee.
 
     Parameters
     ----------
@@ -130,26 +105,3 @@ def aware(guarantee: Guarantee, name: str | None = None) -> Method:
     'pac'
     """
     return Method(name or guarantee.name, sees_clean=False, noise_aware=True, guarantee=guarantee)
-
-
-def cost(calibration: Calibration) -> float:
-    """Return what a promise cost: the correction, or the excess over the target where thresholds are tested.
-
-    Parameters
-    ----------
-    calibration : Calibration
-        From `calibrate`.
-
-    Examples
-    --------
-    >>> import nacp
-    >>> from nacp.paper import twins
-    >>> from nacp.paper.methods import cost
-    >>> probs, labels = twins.simulate("cifar10", n=2000)
-    >>> noisy = nacp.UniformNoise(0.2).sample(labels, 10, random_state=0)
-    >>> calibrations = [nacp.calibrate(probs, noisy, noise=0.2, guarantee=name) for name in ("pac", "none")]
-    >>> [0 < cost(calibration) < 0.1 for calibration in calibrations]
-    [True, False]
-    """
-    corrected = isinstance(calibration.guarantee, Corrected)
-    return calibration.correction if corrected else calibration.excess

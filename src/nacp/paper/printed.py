@@ -1,6 +1,14 @@
 """The numbers that the paper prints, as data, and what is known to be wrong with some of them."""
 
+import math
 from typing import NamedTuple
+
+
+class Moments(NamedTuple):
+    """A mean and a standard deviation over splits."""
+
+    mean: float
+    sd: float
 
 
 class Printed(NamedTuple):
@@ -10,6 +18,26 @@ class Printed(NamedTuple):
     sd: float
     rounding: float
     text: str = ""
+
+    def deviation(self, ours: Moments) -> float | None:
+        """Return our mean less this one, in standard deviations of one split; None if both are 0."""
+        spread = math.hypot(ours.sd, self.sd)
+        return (ours.mean - self.mean) / spread if spread > 0 else None
+
+    def compared(self, ours: Moments) -> str:
+        """Return "=" if our mean has the printed digits, else its deviation, or "≠" where there is none.
+
+        Examples
+        --------
+        >>> from nacp.paper.printed import CELLS, Moments
+        >>> paper = CELLS["cifar100", "aps", "NACP"].size
+        >>> paper.text, paper.compared(Moments(9.04, 0.5)), paper.compared(Moments(8.0, 0.5))
+        ('9.0 ± 0.46', '=', '-1.5')
+        """
+        if abs(ours.mean - self.mean) <= self.rounding * (1 + 1e-9):
+            return "="
+        deviation = self.deviation(ours)
+        return "≠" if deviation is None else f"{deviation:+.1f}"
 
 
 class PrintedCell(NamedTuple):
@@ -162,32 +190,29 @@ DOUBTS: dict[tuple[str, str | None, str], str] = {
     ("imagenet-densenet121", "hps", "Noisy-CP"): "The coverage's ± 0.20 is most likely ± 0.02.",
 }
 
+_CUT = "The formula gives 0.0305, which rounds to 0.031: printed without rounding up."
+
 # The same for Table 2, by data set, method and noise rate.
-CORRECTION_DOUBTS = {
-    (
-        "cifar100",
-        "NACP",
-        0.2,
-    ): "The formula gives 0.0305, which rounds to 0.031: printed without rounding up.",
-}
+CORRECTION_DOUBTS = {("cifar100", "NACP", 0.2): _CUT}
 
 
 def doubt(data: str, score: str, method: str) -> str | None:
-    """Return why a printed cell is in doubt, or None.
-
-    Parameters
-    ----------
-    data, score, method : str
-        The cell.
-
-    Examples
-    --------
-    >>> from nacp.paper import printed
-    >>> printed.CELLS["imagenet-resnet18", "hps", "NACP"].size
-    Printed(mean=4.8, sd=0.23, rounding=0.05, text='4.8 ± 0.23')
-    >>> printed.doubt("imagenet-resnet18", "hps", "NACP") is None
-    True
-    >>> printed.doubt("imagenet-densenet121", "hps", "Noisy-CP")
-    "The coverage's ± 0.20 is most likely ± 0.02."
-    """
+    """Return why a printed cell is in doubt, or None."""
     return DOUBTS.get((data, score, method)) or DOUBTS.get((data, None, method))
+
+
+def paper_name(name: str) -> str:
+    """Return the data set of the paper that one of this name stands beside."""
+    return "imagenet-resnet18" if name == "imagenet" else name
+
+
+def same_shape(name: str, n: int, k: int) -> bool:
+    """Return whether the paper has a data set of that name with n calibration points and k classes."""
+    paper = CORRECTIONS.get(paper_name(name))
+    return paper is not None and (paper.n, paper.k) == (n, k)
+
+
+def title_of(name: str, *, simulated: bool) -> str:
+    """Return the name of a data set to print; a twin is called a simulation."""
+    title = TITLES.get(name, name)
+    return f"{title} (simulated twin)" if simulated else title

@@ -2,7 +2,7 @@
 
 import hashlib
 import zipfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
@@ -12,16 +12,16 @@ import numpy as np
 
 from nacp._types import Array, Ints
 from nacp.errors import InputError
-from nacp.noise import MatrixNoise, Noise
+from nacp.noise import Noise, noise_for
 from nacp.paper import printed, twins
 from nacp.points import check_labels, open_rows
 
 
 @dataclass(frozen=True, eq=False)
 class Data:
-    """A classifier's probabilities and the true labels; and the noise that comes with them, by its name.
+    """A classifier's probabilities, the true labels, and the noise that comes with them, by its name.
 
-    `human` holds noise matrices, each with the noisy labels that were really given, if they are there.
+    `human` holds noise models, each with the noisy labels that people gave, if the data have them.
     """
 
     probs: Array
@@ -31,15 +31,7 @@ class Data:
 
 @dataclass(frozen=True)
 class Source:
-    """A twin, or a file.
-
-    Attributes
-    ----------
-    name : str
-        The name of the twin, or that of the file without its ending.
-    path : Path or None
-        The file; None for a twin.
-    """
+    """A twin, or a file: the name of the twin or of the file without its ending, and the path of the file."""
 
     name: str
     path: Path | None = None
@@ -47,13 +39,7 @@ class Source:
     @property
     def title(self) -> str:
         """The name to print; a twin is called a simulation."""
-        title = printed.TITLES.get(self.name, self.name)
-        return f"{title} (simulated twin)" if self.path is None else title
-
-    @property
-    def printed_as(self) -> str:
-        """The data set of the paper that this one stands beside, if there is one of that name."""
-        return "imagenet-resnet18" if self.name == "imagenet" else self.name
+        return printed.title_of(self.name, simulated=self.path is None)
 
     @cached_property
     def fingerprint(self) -> str:
@@ -83,46 +69,29 @@ class Source:
         return {} if self.path is None else self.load().human
 
     def load(self) -> Data:
-        """Return the data; the last that were loaded are kept."""
+        """Return the data; those that were loaded last are kept."""
         return _load(self, self.fingerprint)
 
-
-def twin_sources(names: Sequence[str]) -> list[Source]:
-    """Return the simulated twins of those names.
-
-    Parameters
-    ----------
-    names : sequence of str
-        From `nacp.paper.twins.TWINS`.
-
-    Examples
-    --------
-    >>> from nacp.paper.sources import twin_sources
-    >>> twin_sources(["cifar10"])[0].title
-    'CIFAR-10 (simulated twin)'
-    """
-    return [Source(name) for name in names]
+    @contextmanager
+    def named(self) -> Iterator[None]:
+        """Name the file, if there is one, in errors about its content."""
+        try:
+            yield
+        except InputError as error:
+            if self.path is None or error.argument.startswith(str(self.path)):
+                raise
+            raise error.about(f"{self.path}: {error.argument}") from None
+        except (ValueError, zipfile.BadZipFile) as error:
+            if self.path is None:
+                raise
+            raise InputError(f"{self.path}:", str(error)) from None
 
 
 def folder_sources(folder: Path) -> list[Source]:
     """Return the classifiers in a folder: each ``.npz`` with ``probs`` and ``labels``.
 
-    Those with known names come first. A file may hold noise matrices ``noise_matrix*``; noisy
-    labels that were really given are called ``noisy_labels*`` or ``human_sampled_noisy_labels*`` with the
-    same ending.
-
-    Parameters
-    ----------
-    folder : Path
-        The folder.
-
-    Examples
-    --------
-    >>> from pathlib import Path
-    >>> from nacp.paper.sources import folder_sources
-    >>> folder_sources(Path("no-such-folder"))
-    Traceback (most recent call last):
-    nacp.errors.InputError: no-such-folder is not a folder; it must hold .npz files with probs and labels
+    Those with known names come first. A file may hold noise matrices ``noise_matrix*``; the noisy labels that
+    people gave are called ``noisy_labels*`` or ``human_sampled_noisy_labels*`` with the same ending.
     """
     if not folder.is_dir():
         raise InputError(
@@ -136,20 +105,7 @@ def folder_sources(folder: Path) -> list[Source]:
 
 
 def left_out(folder: Path) -> list[str]:
-    """Return a sentence about each ``.npz`` in a folder that is not a classifier.
-
-    Parameters
-    ----------
-    folder : Path
-        The folder.
-
-    Examples
-    --------
-    >>> from pathlib import Path
-    >>> from nacp.paper.sources import left_out
-    >>> left_out(Path("no-such-folder"))
-    []
-    """
+    """Return a sentence about each ``.npz`` in a folder that is not a classifier."""
     missing = ((path, _missing(path)) for path in sorted(folder.glob("*.npz")))
     return [f"{path} holds no {' and no '.join(names)}: left out." for path, names in missing if names]
 
@@ -157,21 +113,6 @@ def left_out(folder: Path) -> list[str]:
 def _missing(path: Path) -> list[str]:
     with _open(path) as file:
         return [name for name in ("probs", "labels") if name not in file.files]
-
-
-@contextmanager
-def naming(source: Source) -> Iterator[None]:
-    """Name the file, if there is one, in what is said to be wrong with its content."""
-    try:
-        yield
-    except InputError as error:
-        if source.path is None or error.argument.startswith(str(source.path)):
-            raise
-        raise error.about(f"{source.path}: {error.argument}") from None
-    except (ValueError, zipfile.BadZipFile) as error:
-        if source.path is None:
-            raise
-        raise InputError(f"{source.path}:", str(error)) from None
 
 
 @contextmanager
@@ -188,11 +129,11 @@ def _open(path: Path) -> Iterator[np.lib.npyio.NpzFile]:
 
 
 @lru_cache(maxsize=1)
-def _load(source: Source, fingerprint: str) -> Data:  # a file that was written anew is read anew
+def _load(source: Source, fingerprint: str) -> Data:  # a file that changed has another fingerprint
     if source.path is None:
         probs, labels = twins.simulate(source.name, random_state=twins.TWINS[source.name].draw)
         return Data(probs, labels, {})
-    with _open(source.path) as file, naming(source):
+    with _open(source.path) as file, source.named():
         probs = file["probs"]
         rows = open_rows(probs)
         if rows.n < 2:
@@ -202,8 +143,9 @@ def _load(source: Source, fingerprint: str) -> Data:  # a file that was written 
         for name in file.files:
             if not name.startswith("noise_matrix"):
                 continue
-            noise = MatrixNoise(file[name])
-            noise.inverse(rows.k)  # refuses what cannot be inverted before hours of work, not after
+            noise = noise_for(file[name], rows.k)
+            assert noise is not None
+            noise.inverse(rows.k)  # refuses a singular matrix before anything is run
             ending = name.removeprefix("noise_matrix")
             names = (f"{prefix}noisy_labels{ending}" for prefix in ("human_sampled_", ""))
             key = next((key for key in names if key in file.files), None)

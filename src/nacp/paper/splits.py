@@ -1,28 +1,35 @@
-"""Many random calibration/test splits of the same points; `nacp.paper.split_curves` does what they share."""
+"""Many random calibration/test splits of the same points, with the work that splits share done once.
 
-from collections.abc import Callable, Iterator, Sequence
+How many pairs (row, label) lie up to a threshold is the sum of the set sizes of a split's rows. For all
+splits and thresholds this is one matrix product: the 0/1 matrix of the rows in each split times the matrix of
+set sizes.
+"""
+
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from nacp import engine
-from nacp._types import Bools, Floats, Ints
+from nacp._types import Array, Bools, Floats, Ints
 from nacp.checks import check_alphas, check_choice, check_count
-from nacp.coverage.curve import RULES, Rule, inverse_of
-from nacp.coverage.grid import INFINITE
+from nacp.coverage.curve import ROUNDING, RULES, Curve, Rule, inverse_of
+from nacp.coverage.grid import CELLS, COARSE, INFINITE
 from nacp.coverage.sample import Sample
-from nacp.coverage.tally import Tally, Weights
+from nacp.coverage.tally import Tally, Weights, sizes_of
+from nacp.engine import Spec
 from nacp.errors import InputError
-from nacp.guarantees import Corrected, Guarantee, Problem, find
+from nacp.guarantees import Corrected, Problem, find
 from nacp.marginal import Counted
 from nacp.noise import Noise, NoiseLike, noise_for
 from nacp.paper.methods import Method, six_methods
-from nacp.paper.split_curves import Search, crossings, first_edges, mean_sizes
-from nacp.points import check_labels, open_points
+from nacp.points import Rows, check_labels, open_points
+from nacp.points.arrays import row_slices
 from nacp.scores import ScoreLike, as_score
 
-_SAMPLED = 512  # from about that number of rows `first_edges` sees where scores are dense
+_BLOCK = 1 << 21  # entries of the matrix of set sizes that are computed at once
+_PIECES = 128  # an interval of more grid points is first cut into this number of pieces
 
 
 @dataclass(frozen=True, eq=False)
@@ -40,7 +47,7 @@ class SplitResults:
     coverages : array
         Share of test sets that contain the true label.
     corrections : array
-        What was added to the target; the excess over it where thresholds are tested.
+        The correction of the target; the excess over the target where thresholds are tested.
     """
 
     methods: list[Method]
@@ -49,95 +56,6 @@ class SplitResults:
     sizes: Floats
     coverages: Floats
     corrections: Floats
-
-
-def draw_split(
-    labels: Ints, k: int, noise: Noise | None, calibration: int, seed: int, split: int
-) -> tuple[Bools, Ints]:
-    """Return which rows calibrate in one split, and the noisy labels drawn for it."""
-    rng = np.random.default_rng([seed, split])
-    chosen = np.zeros(len(labels), dtype=bool)
-    chosen[rng.permutation(len(labels))[:calibration]] = True
-    return chosen, labels if noise is None else noise.sample(labels, k, rng)
-
-
-@dataclass(frozen=True, eq=False)
-class _View:
-    """The methods that see the same labels under the same noise model.
-
-    Attributes
-    ----------
-    sees_clean : bool
-    noise : Noise or None
-    weights : Weights
-    targeted : dict
-        By the number of the method those guarantees whose thresholds `crossings` finds.
-    others : dict
-        The other ones, which are found as `calibrate` does, split by split.
-    """
-
-    sees_clean: bool
-    noise: Noise | None
-    weights: Weights
-    targeted: dict[int, Corrected]
-    others: dict[int, Guarantee]
-
-    def corrections(self, sample: Sample, alphas: list[float]) -> Floats:
-        """Return what the targeted methods add to their targets: (methods, alphas)."""
-        counts = np.bincount(sample.labels[:, 0], minlength=sample.k).astype(np.float64)
-        problems = [Problem(a, sample.n, self.noise, self.weights.inverse, counts) for a in alphas]
-        return np.array(
-            [[each.correction(problem) for problem in problems] for each in self.targeted.values()]
-        )
-
-    def find(
-        self, sample: Sample, alphas: list[float], crossing: Rule, seed: int
-    ) -> Iterator[tuple[int, int, float, float]]:
-        """Yield method, number of the alpha, native threshold and correction of the other methods.
-
-        The correction is the excess over the target where thresholds are tested.
-        """
-        pairs: Counted | None = None
-        for m, each in self.others.items():
-            if each.only_as_given:
-                counted = _of_labels(sample, self.noise)
-            else:
-                squares = any(other.needs_squares for other in self.others.values())
-                counted = pairs = pairs or Counted.of(sample, self.noise, squares=squares)
-            results = find(each, counted.curve, self.noise, alphas, crossing, sample, seed)
-            for a, (finding, *_) in enumerate(results):
-                excess = min(finding.estimate, 1.0) - (1 - alphas[a])
-                yield m, a, finding.threshold, finding.correction if isinstance(each, Corrected) else excess
-
-
-def _of_labels(sample: Sample, noise: Noise | None) -> Counted:
-    """Count labels only, for a guarantee that takes them as they are: pairs then have no weight."""
-    infinite = np.count_nonzero(sample.label_scores > sample.score.spec.thresholds[INFINITE - 1])
-    by_label = np.bincount(sample.labels[:, 0], minlength=sample.k)
-    hits, pairs = np.array([sample.n - infinite, infinite]), np.zeros(2, dtype=np.int64)
-    tally = Tally(sample.n, sample.k, by_label, np.array([INFINITE - 1, INFINITE]), hits, pairs)
-    return Counted.by(lambda _: tally, noise, sample.score, sample.k, several=False)
-
-
-def _views(methods: Sequence[Method], noise: Noise | None, k: int) -> list[_View]:
-    views: dict[tuple[bool, bool], _View] = {}
-    for m, method in enumerate(methods):
-        seen = method.sees_clean, method.noise_aware
-        if seen not in views:
-            model = noise if method.noise_aware else None
-            views[seen] = _View(method.sees_clean, model, Weights(inverse_of(model, k)), {}, {})
-        view, guarantee = views[seen], method.guarantee
-        pair = view.weights.constant
-        if (
-            isinstance(guarantee, Corrected)
-            and (type(guarantee).find, type(guarantee).cross) == (Corrected.find, Corrected.cross)
-            and pair is not None
-            and pair <= 0
-        ):
-            view.targeted[m] = guarantee
-        else:
-            view.others[m] = guarantee
-    return list(views.values())
 
 
 def run_splits(
@@ -172,13 +90,13 @@ def run_splits(
     methods : sequence of Method, optional
         The paper's six by default.
     splits : int, default=1000
-        How many.
+        The number of splits.
     calibration : int, optional
         The number of calibration points; half of N by default.
     noisy_labels : array of shape (N,), optional
-        The noisy labels of all splits, where there are real ones or they were drawn once.
+        The noisy labels of all splits, if they are not to be drawn.
     random_state : int, default=0
-        The same number gives the same splits, whatever else is asked.
+        The same number gives the same splits, whatever the other arguments are.
     progress : callable, optional
         Called with the number of splits that have been done.
 
@@ -214,38 +132,53 @@ def run_splits(
         if reason is not None:
             raise InputError("methods", f'hold "{method.name}", which {reason}')
 
-    spec, views = how.spec, _views(chosen_methods, model, rows.k)
+    spec, weights = how.spec, Weights(inverse_of(model, rows.k))
+    crossed = _crossing(chosen_methods, weights)
+    squares = any(method.guarantee.needs_squares for method in chosen_methods)
     scores = np.concatenate(list(rows.map(lambda values, _: engine.scores(values, spec))))
     true_scores = scores[np.arange(rows.n), clean]
+
+    def sample_of(labels: Ints, chosen: Ints) -> Sample:
+        label_scores = scores[chosen, labels[chosen]][:, None]
+        return Sample(rows.some(chosen), labels[chosen, None], np.ones((n, 1)), how, label_scores)
+
     shape = (splits, len(chosen_methods), len(alphas))
     thresholds, corrections, coverages = np.empty(shape), np.empty(shape), np.empty(shape)
     masks = np.empty((splits, rows.n), dtype=bool)
-    searches: list[Search] = []
+    label_cells = np.empty((splits, n), dtype=np.int32)
     for split in range(splits):
-        drawn = draw_split(clean, rows.k, model if given is None else None, n, random_state, split)
-        masks[split], noisy = drawn[0], drawn[1] if given is None else given
+        drawn_from = model if given is None else None
+        masks[split], noisy = draw_split(clean, rows.k, drawn_from, n, random_state, split)
         chosen = np.flatnonzero(masks[split])
-        right = clean[chosen], true_scores[chosen]
-        wrong = noisy[chosen], scores[chosen, noisy[chosen]]
-        for view in views:
-            labels, found = right if view.sees_clean else wrong
-            sample = Sample(rows.some(chosen), labels[:, None], np.ones((n, 1)), how, found[:, None])
-            if view.targeted:
-                members = list(view.targeted)
-                corrections[split, members] = added = view.corrections(sample, alphas)
-                targets = 1 - np.array(alphas) + added
-                cells = sample.label_cells[:, 0].astype(np.int32)
-                searches.append(Search(split, members, cells, view.weights, targets))
-            for m, a, threshold, correction in view.find(sample, alphas, crossing, split):
-                thresholds[split, m, a], corrections[split, m, a] = threshold, correction
+        samples = {
+            True: sample_of(clean, chosen),
+            False: sample_of(noisy if given is None else given, chosen),
+        }
+        label_cells[split] = samples[False].label_cells[:, 0]
+        by_label = np.bincount(samples[False].labels[:, 0], minlength=rows.k).astype(np.float64)
+        problems = [Problem(a, n, model, weights.inverse, by_label) for a in alphas]
+        counted: dict[tuple[bool, bool, bool], Counted] = {}
+        for m, method in enumerate(chosen_methods):
+            if m in crossed:
+                corrections[split, m] = [crossed[m].correction(problem) for problem in problems]
+                continue
+            sample, under = samples[method.sees_clean], model if method.noise_aware else None
+            key = method.sees_clean, method.noise_aware, method.guarantee.only_as_given
+            if key not in counted:
+                counted[key] = _count(sample, under, method.guarantee.only_as_given, squares)
+            found = find(method.guarantee, counted[key].curve, under, alphas, crossing, sample, split)
+            thresholds[split, m] = [each.finding.threshold for each in found]
+            corrections[split, m] = [
+                method.correction(each.finding.correction, each.finding.estimate, a)
+                for each, a in zip(found, alphas, strict=True)
+            ]
         if progress is not None:
-            progress((split + 1) // 2)  # what follows takes about as long
-    if searches:
-        some = spec.cells_of(scores[:: rows.n // _SAMPLED + 1])
-        edges = first_edges(spec.cells_of(true_scores), some)
-        crossed = crossings(rows, spec, masks, searches, edges, crossing)
-        for search, places in zip(searches, crossed, strict=True):
-            thresholds[search.split, search.members] = spec.thresholds[places]
+            progress((split + 1) // 2)  # the rest takes about as long
+    if crossed:
+        members = list(crossed)
+        targets = 1 - np.array(alphas) + corrections[:, members]
+        cells = crossings(rows, spec, masks, label_cells, weights, targets, crossing)
+        thresholds[:, members] = spec.thresholds[cells]
     for split, tested in enumerate(~masks):
         ascending = np.sort(true_scores[tested])
         coverages[split] = np.searchsorted(ascending, thresholds[split], side="right") / (rows.n - n)
@@ -254,3 +187,131 @@ def run_splits(
         progress(splits)
     results = (thresholds + how.offset, sizes, coverages, corrections)
     return SplitResults(chosen_methods, alphas, *(np.moveaxis(each, 0, -1) for each in results))
+
+
+def draw_split(
+    labels: Ints, k: int, noise: Noise | None, calibration: int, seed: int, split: int
+) -> tuple[Bools, Ints]:
+    """Return which rows calibrate in one split, and the noisy labels drawn for it."""
+    rng = np.random.default_rng([seed, split])
+    chosen = np.zeros(len(labels), dtype=bool)
+    chosen[rng.permutation(len(labels))[:calibration]] = True
+    return chosen, labels if noise is None else noise.sample(labels, k, rng)
+
+
+def _crossing(methods: Sequence[Method], weights: Weights) -> dict[int, Corrected]:
+    """Return, by number, the guarantees whose thresholds `crossings` finds for all splits at once.
+
+    They are where the estimate from noisy labels crosses a corrected target, if all pairs have the same
+    weight. The thresholds of other guarantees are found split by split, as `calibrate` does.
+    """
+    if weights.constant is None or weights.constant > 0:
+        return {}
+    rule = Corrected.find, Corrected.cross
+    return {
+        m: method.guarantee
+        for m, method in enumerate(methods)
+        if method.noise_aware and not method.sees_clean and isinstance(method.guarantee, Corrected)
+        if (type(method.guarantee).find, type(method.guarantee).cross) == rule
+    }
+
+
+def _count(sample: Sample, noise: Noise | None, only_labels: bool, squares: bool) -> Counted:
+    """Count a sample; for guarantees that take labels as they are, the labels alone: pairs have no weight."""
+    if not only_labels:
+        return Counted.of(sample, noise, squares=squares)
+    infinite = np.count_nonzero(sample.label_scores > sample.score.spec.thresholds[INFINITE - 1])
+    by_label = np.bincount(sample.labels[:, 0], minlength=sample.k)
+    hits, pairs = np.array([sample.n - infinite, infinite]), np.zeros(2, dtype=np.int64)
+    tally = Tally(sample.n, sample.k, by_label, np.array([INFINITE - 1, INFINITE]), hits, pairs)
+    return Counted.by(lambda _: tally, noise, sample.score, sample.k, several=False)
+
+
+def crossings(
+    rows: Rows, spec: Spec, masks: Bools, label_cells: Array, weights: Weights, targets: Floats, rule: Rule
+) -> Ints:
+    """Return the grid points where the estimate of each split crosses its targets.
+
+    They are those of `Curve.crossing` with all grid points. The estimate is computed at a few, the edges.
+    Between two neighbours it is bounded, since labels only raise it and pairs only lower it (their weight,
+    which must be one number, is not positive). Where the bounds do not rule out that it crosses a target in
+    some split, the grid points in between are added to the edges.
+
+    `masks` are the rows of each split, (splits, rows), `label_cells` the cells of their labels' scores,
+    (splits, n), and `targets` have the splits along the first axis.
+    """
+    edges: Ints = COARSE
+    found, undecided = np.zeros(targets.shape, dtype=np.int64), np.arange(len(targets))
+    pairs, nothing = _pairs_upto(rows, spec, masks, edges), np.empty(0, dtype=np.int64)
+    while True:
+        places = np.searchsorted(edges, np.arange(CELLS)).astype(np.int32)
+        unclear = np.zeros((len(undecided), len(edges)), dtype=bool)
+        for split, each in zip(undecided.tolist(), unclear, strict=True):
+            hits = np.bincount(places[label_cells[split]], minlength=len(edges))
+            counts = edges, hits, np.diff(pairs[split], prepend=0)
+            curve = Curve(Tally(label_cells.shape[1], rows.k, nothing, *counts), spec, weights, None)
+            for place, target in np.ndenumerate(targets[split]):
+                found[split][place] = curve.crossing(target, rule)
+                each |= _may_cross(curve, target, rule)
+        undecided = undecided[unclear.any(axis=1)]
+        if not len(undecided):
+            return found
+        more = np.concatenate([_between(*edges[[j - 1, j]]) for j in np.flatnonzero(unclear.any(axis=0))])
+        order = np.argsort(np.append(edges, more))
+        edges = np.append(edges, more)[order]
+        pairs = np.append(pairs, _pairs_upto(rows, spec, masks, more), axis=1)[:, order]
+
+
+def _may_cross(curve: Curve, target: float, rule: Rule) -> Bools:
+    """Return for each edge whether the estimate may cross a target between the edge before and this one."""
+    if target > 1 + ROUNDING:
+        return np.zeros(len(curve.cells), dtype=bool)
+    level, number = target - ROUNDING, np.arange(len(curve.cells))
+    hits, pairs = np.cumsum(curve.tally.hits), np.cumsum(curve.tally.pairs)
+    own, pair = float(curve.weights.own[0]), curve.weights.constant
+    assert pair is not None
+    reached = np.flatnonzero((curve.clean >= level) == (rule == "first"))
+    if rule == "last":
+        lowest = (own * np.append(0, hits[:-1]) + pair * pairs) / curve.n
+        possible = (lowest < level + ROUNDING / 2) & (number > reached.max(initial=-1))
+    else:
+        highest = (own * hits + pair * np.append(0, pairs[:-1])) / curve.n
+        possible = (highest >= level - ROUNDING / 2) & (number <= reached.min(initial=len(number)))
+    between = np.diff(curve.cells, prepend=-1) > 1
+    return np.asarray(between & possible)
+
+
+def _between(low: int, high: int) -> Ints:
+    """Return the grid points between two, or some of them if there are many."""
+    low = low if low < high else -1  # before the first edge
+    return np.unique(np.linspace(low + 1, high - 1, min(high - low - 1, _PIECES)).astype(np.int64))
+
+
+def _pairs_upto(rows: Rows, spec: Spec, masks: Bools, cells: Ints) -> Ints:
+    """Return the number of pairs of each split up to grid points: (splits, points)."""
+    total = np.zeros((len(masks), len(cells)), dtype=np.int64)
+    for where in row_slices(rows.n, rows.k, max(1, _BLOCK // max(rows.k, len(cells)))):
+        total += _product(masks[:, where], sizes_of(rows[where], spec, cells), rows.k)
+    return total
+
+
+def _product(masks: Bools, sizes: Floats, k: int) -> Ints:
+    """Return the sums of the set sizes of some rows. Whole numbers are exact in float32 up to 2^24."""
+    kind = np.float32 if len(sizes) * k <= 1 << 24 else np.float64
+    found: Ints = (masks.astype(kind) @ sizes.astype(kind)).astype(np.int64)
+    return found
+
+
+def mean_sizes(scores: Floats, masks: Bools, thresholds: Floats) -> Floats:
+    """Return the mean set size of each split's rows at its own thresholds: (splits, thresholds)."""
+    (n, k), levels = scores.shape, np.unique(thresholds)
+    columns, total = np.searchsorted(levels, thresholds), np.zeros(thresholds.shape, dtype=np.int64)
+    width = len(levels) + 1
+    for where in row_slices(n, k, max(1, _BLOCK // max(k, width))):
+        places = np.searchsorted(levels, scores[where])
+        number = len(places)
+        places += np.arange(number)[:, None] * width
+        counts = np.bincount(places.reshape(-1), minlength=number * width).reshape(number, width)
+        sums = _product(masks[:, where], np.cumsum(counts[:, :-1], axis=1), k)
+        total += np.take_along_axis(sums, columns, axis=1)
+    return np.asarray(total / np.count_nonzero(masks, axis=1)[:, None])

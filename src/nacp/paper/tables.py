@@ -1,14 +1,14 @@
-"""What the tables show: our results beside the paper's."""
+"""The tables: our results beside the paper's, as Markdown, CSV and LaTeX."""
 
+import csv
+import io
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from dataclasses import asdict, dataclass, fields
 from itertools import groupby
 
-from nacp.paper import printed
-from nacp.paper.corrections import Correction
-from nacp.paper.experiments import ALPHA, Experiment
-from nacp.paper.results import Moments, Record
-from nacp.paper.sheets import Sheet, Value
+from nacp.paper.corrections import CorrectionRow, printed_correction
+from nacp.paper.experiments import ALPHA, Cell, Experiment, Row
 
 _VERSUS_PAPER = (
     "Diff: = where ours agrees with the paper's printed digits, else "
@@ -23,252 +23,206 @@ _CORRECTIONS_READING = (
     "most, over the draws). Diff: = where ours agrees with the printed digits, else the difference in "
     "standard deviations, or ≠ where there is none."
 )
-# What tells rows apart, in all CSV files by the same names.
-_IDS = ("data", "simulated", "n", "k", "rate", "setting", "score", "method")
 
 
-def deviation(ours: Moments, theirs: printed.Printed) -> str:
-    """Return how far our mean is from a printed one, where that means something.
+@dataclass(frozen=True)
+class Sheet:
+    """A table: for the reader sections, each with a heading and rows, and for the CSV file the records.
 
-    Parameters
-    ----------
-    ours : Moments
-        Mean and standard deviation over splits.
-    theirs : Printed
-        The same, as printed.
-
-    Returns
-    -------
-    str
-        "=" if the printed digits are the same, else the difference in standard deviations, or "≠" where there
-        is none.
-
-    Examples
-    --------
-    >>> from nacp.paper import printed
-    >>> from nacp.paper.results import Moments
-    >>> from nacp.paper.tables import deviation
-    >>> paper = printed.CELLS["cifar100", "aps", "NACP"].size
-    >>> paper.mean, paper.sd, deviation(Moments(9.04, 0.5), paper), deviation(Moments(8.0, 0.5), paper)
-    (9.0, 0.46, '=', '-1.5')
+    `origin` says how it was made.
     """
-    if abs(ours.mean - theirs.mean) <= theirs.rounding * (1 + 1e-9):
-        return "="
-    deviations = _deviations(ours, theirs)
-    return "≠" if deviations is None else f"{deviations:+.1f}"
+
+    title: str
+    columns: list[str]
+    sections: list[tuple[str, list[list[str]]]]
+    notes: list[str]
+    origin: list[str]
+    records: Sequence[Row | CorrectionRow] = ()
+
+    def filled(self) -> "Sheet":
+        """Return the table without columns that are empty."""
+        kept = [
+            j for j in range(len(self.columns)) if any(row[j] for _, rows in self.sections for row in rows)
+        ]
+        sections = [(heading, [[row[j] for j in kept] for row in rows]) for heading, rows in self.sections]
+        columns = [self.columns[j] for j in kept]
+        return Sheet(self.title, columns, sections, self.notes, self.origin, self.records)
 
 
-def _deviations(ours: Moments, theirs: printed.Printed) -> float | None:
-    """Return the difference of the means in standard deviations; None where there are none."""
-    spread = math.hypot(ours.sd, theirs.sd)
-    return (ours.mean - theirs.mean) / spread if spread > 0 else None
-
-
-def splits_sheet(experiment: Experiment, records: Sequence[Record], origin: list[str]) -> Sheet:
-    """Return the table of an experiment: one section for each data set.
-
-    Parameters
-    ----------
-    experiment : Experiment
-        What was run.
-    records : sequence of Record
-        What came out.
-    origin : list of str
-        How it was made.
-
-    Examples
-    --------
-    >>> from nacp.paper.experiments import Experiment
-    >>> from nacp.paper.tables import splits_sheet
-    >>> splits_sheet(Experiment("nothing", "Nothing", []), [], []).sections
-    []
-    """
-    notes = _Notes()
-    columns = [
-        "setting", "score", "method", "Δ", "size", "paper", "diff", "coverage %", "paper", "diff", "below %",
-    ]  # fmt: skip
+def splits_sheet(experiment: Experiment, rows: Sequence[Row], origin: list[str]) -> Sheet:
+    """Return the table of an experiment: one section for each data set."""
+    notes: list[str] = []
+    columns = ["setting", "score", "method", "Δ", "size", "paper", "diff"]
+    columns += ["coverage %", "paper", "diff", "below %"]
     sections = []
-    for source, group in groupby(records, key=lambda record: record.setting.source):
-        of_source = list(group)
-        n, k = of_source[0].n, of_source[0].k
-        points = f", n = {n:,}" if all(record.n == n for record in of_source) else ""
-        sections.append((f"{source.title}: k = {k:,}{points}", [_row(r, notes) for r in of_source]))
-    kept = [j for j in range(len(columns)) if any(row[j] for _, rows in sections for row in rows)]
-    splits = max((setting.splits for setting in experiment.settings), default=0)
-    reading = (
+    for title, group in groupby(rows, key=lambda row: row.title):
+        of_data = list(group)
+        n, k = of_data[0].n, of_data[0].k
+        points = f", n = {n:,}" if all(row.n == n for row in of_data) else ""
+        heading = f"{title}: k = {k:,}{points}"
+        sections.append((heading, [_cells(row, notes) for row in of_data]))
+    splits = max((row.splits for row in rows), default=0)
+    reading = [
         f"Mean ± standard deviation over {splits:,} random splits. "
         f"Below: the share of splits with a coverage of less than {1 - ALPHA:.0%}."
-    )
-    foreign = experiment.versus_paper and any(s.source.path is not None for s in experiment.settings)
-    return Sheet(
-        experiment.title,
-        [columns[j] for j in kept],
-        [(heading, [[row[j] for j in kept] for row in rows]) for heading, rows in sections],
-        [
-            reading,
-            *([_VERSUS_PAPER] if experiment.versus_paper else []),
-            *([_OTHER_NETWORKS] if foreign else []),
-            *notes.texts(),
-        ],
-        origin,
-        [_plain(record) for record in records],
-    )
+    ]
+    if experiment.versus_paper:
+        reading.append(_VERSUS_PAPER)
+        if not all(row.simulated for row in rows):
+            reading.append(_OTHER_NETWORKS)
+    return Sheet(experiment.title, columns, sections, [*reading, *_numbered(notes)], origin, rows).filled()
 
 
-def _row(record: Record, notes: "_Notes") -> list[str]:
-    setting, paper = record.setting, record.printed
-    cells = ["", "", "", ""]
-    if paper is not None:
-        same_size, same_coverage = _comparable(record)
-        mark = notes.mark(printed.doubt(setting.source.printed_as, setting.score, record.method))
-        cells = [
-            paper.size.text,
-            deviation(record.size, paper.size) if same_size else "",
-            paper.coverage.text + mark,
-            deviation(record.coverage, paper.coverage) if same_coverage else "",
+def _cells(row: Row, notes: list[str]) -> list[str]:
+    size, coverage = row.moments
+    size_beside, coverage_beside = ["", ""], ["", ""]
+    if row.paper_size is not None and row.paper is not None:
+        paper, same_size, same_coverage = row.paper
+        size_beside = [paper.size.text, paper.size.compared(size) if same_size else ""]
+        coverage_beside = [
+            paper.coverage.text + _mark(row.doubt, notes),
+            paper.coverage.compared(coverage) if same_coverage else "",
         ]
     return [
-        setting.label,
-        setting.score.upper(),
-        record.method,
-        _correction(record.correction),
-        _pair(*record.size),
-        *cells[:2],
-        _pair(*record.coverage),
-        *cells[2:],
-        f"{record.below:.1f}",
+        row.setting,
+        row.score.upper(),
+        row.method,
+        _number(row.correction),
+        f"{size.mean:.2f} ± {size.sd:.2f}",
+        *size_beside,
+        f"{coverage.mean:.2f} ± {coverage.sd:.2f}",
+        *coverage_beside,
+        f"{row.below:.1f}",
     ]
 
 
-def _comparable(record: Record) -> tuple[bool, bool]:
-    """Return whether a size and a coverage should be the paper's."""
-    twin = record.setting.source.path is None
-    paper = printed.CORRECTIONS.get(record.setting.source.printed_as)
-    return twin, twin or (paper is not None and (paper.n, paper.k) == (record.n, record.k))
+def corrections_sheet(title: str, rows: Sequence[CorrectionRow], origin: list[str]) -> Sheet:
+    """Return the table of corrections: one section for each data set, or number of classes."""
+    notes: list[str] = []
+    varied = len({row.n for row in rows if row.k == rows[0].k}) > 1
+    columns = ["n" if varied else "ε", "method", "Δ", "paper", "diff", "rarest"]
+    sections = []
+    for (title, n, k), group in groupby(rows, key=lambda row: (row.title, 0 if varied else row.n, row.k)):
+        heading = f"k = {k}" if varied else f"{title}: n = {n:,}, k = {k:,}"
+        sections.append((heading, [_correction_cells(row, varied, notes) for row in group]))
+    return Sheet(title, columns, sections, [_CORRECTIONS_READING, *_numbered(notes)], origin, rows).filled()
 
 
-def _plain(record: Record) -> dict[str, Value]:
-    setting, paper = record.setting, record.printed
-    source, n, k = setting.source, record.n, record.k
-    rate = setting.noise.uniform_rate(k)
-    ids = (source.name, source.path is None, n, k, rate, setting.label, setting.score, record.method)
-    plain: dict[str, Value] = dict(zip(_IDS, ids, strict=True)) | {
-        "splits": setting.splits,
-        "correction": record.correction,
-        "size": record.size.mean,
-        "size_sd": record.size.sd,
-        "coverage": record.coverage.mean,
-        "coverage_sd": record.coverage.sd,
-        "below": record.below,
-    }
-    if paper is not None:
-        same_size, same_coverage = _comparable(record)
-        plain |= {
-            "paper_size": paper.size.mean,
-            "paper_size_sd": paper.size.sd,
-            "size_diff_sd": _deviations(record.size, paper.size) if same_size else None,
-            "paper_coverage": paper.coverage.mean,
-            "paper_coverage_sd": paper.coverage.sd,
-            "coverage_diff_sd": _deviations(record.coverage, paper.coverage) if same_coverage else None,
-            "doubt": printed.doubt(source.printed_as, setting.score, record.method) or "",
-        }
-    return plain
+def _correction_cells(row: CorrectionRow, varied: bool, notes: list[str]) -> list[str]:
+    text = row.paper_correction
+    rarest = f"{row.rarest:.1f} ({row.rarest_least:.0f} to {row.rarest_most:.0f})"
+    return [
+        f"{row.n:,}" if varied else f"{row.rate:g}",
+        row.method,
+        _number(row.correction) + (f" ± {row.correction_sd:.4f}" if row.correction_sd > 0 else ""),
+        (text or "") + _mark(row.doubt, notes),
+        "" if text is None else printed_correction(text).compared(row.moments),
+        rarest if row.method == "ACNL" else "",
+    ]
 
 
-def corrections_sheet(title: str, rows: Sequence[Correction], origin: list[str]) -> Sheet:
-    """Return the table of corrections.
+def _number(value: float) -> str:
+    return f"{value:.4f}" if math.isfinite(value) else "∞"
 
-    Parameters
-    ----------
-    title : str
-        Of the table.
-    rows : sequence of Correction
-        What came out.
-    origin : list of str
-        How it was made.
+
+def _mark(text: str | None, notes: list[str]) -> str:
+    """Return the mark of a footnote, which is added to the notes if it is new."""
+    if text is None:
+        return ""
+    if text not in notes:
+        notes.append(text)
+    return f" [{notes.index(text) + 1}]"
+
+
+def _numbered(notes: list[str]) -> list[str]:
+    return [f"[{number}] {text}" for number, text in enumerate(notes, 1)]
+
+
+def to_markdown(sheet: Sheet) -> str:
+    """Return a table as Markdown, with columns that line up.
 
     Examples
     --------
-    >>> from nacp.paper.corrections import table2
-    >>> from nacp.paper.experiments import Run
-    >>> from nacp.paper.tables import corrections_sheet
-    >>> corrections_sheet("Table 2", table2(Run(splits=2)), []).sections[0][1][0]
-    ['0.1', 'NACP', '0.0352', '0.035', '=', '']
+    >>> from nacp.paper.tables import Sheet, to_markdown
+    >>> print(to_markdown(Sheet("Title", ["a", "b"], [("Part", [["1", "2"]])], ["Note."], ["Made so."])))
+    # Title
+    <BLANKLINE>
+    ## Part
+    <BLANKLINE>
+    | a | b |
+    |---|---|
+    | 1 | 2 |
+    <BLANKLINE>
+    Note.
+    <BLANKLINE>
+    ---
+    Made so.
     """
-    notes = _Notes()
-    one_n = all(len({row.n for row in group}) == 1 for _, group in groupby(rows, key=lambda row: row.title))
-    columns = ["ε" if one_n else "n", "method", "Δ", "paper", "diff", "rarest"]
-    sections = []
-    for heading, group in groupby(rows, key=lambda row: row.title):
-        of_heading = list(group)
-        if one_n:
-            heading = f"{heading}: n = {of_heading[0].n:,}, k = {of_heading[0].k:,}"
-        lines = []
-        for row in of_heading:
-            mean, least, most = row.rarest
-            paper = _printed_correction(row)
-            lines.append(
-                [
-                    f"{row.rate:g}" if one_n else f"{row.n:,}",
-                    row.method,
-                    _correction(row.value.mean) + (f" ± {row.value.sd:.4f}" if row.value.sd > 0 else ""),
-                    (row.printed or "") + notes.mark(row.doubt),
-                    "" if paper is None else deviation(row.value, paper),
-                    f"{mean:.1f} ({least:.0f} to {most:.0f})" if row.method == "ACNL" else "",
-                ]
-            )
-        sections.append((heading, lines))
-    kept = [j for j in range(len(columns)) if any(line[j] for _, lines in sections for line in lines)]
-    return Sheet(
-        title,
-        [columns[j] for j in kept],
-        [(heading, [[line[j] for j in kept] for line in lines]) for heading, lines in sections],
-        [_CORRECTIONS_READING, *notes.texts()],
-        origin,
-        [_plain_correction(row) for row in rows],
-    )
+    lines = [f"# {sheet.title}", ""]
+    for heading, rows in sheet.sections:
+        table = [[cell.replace("|", r"\|") for cell in row] for row in (sheet.columns, *rows)]
+        widths = [max(map(len, column)) for column in zip(*table, strict=True)]
+        written = [
+            "| " + " | ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)) + " |"
+            for row in table
+        ]
+        written.insert(1, "|" + "|".join("-" * (width + 2) for width in widths) + "|")
+        lines += [f"## {heading}", "", *written, ""]
+    for note in sheet.notes:
+        lines += [note, ""]
+    return "\n".join([*lines, "---", *sheet.origin]) + "\n"
 
 
-def _printed_correction(row: Correction) -> printed.Printed | None:
-    if row.printed is None:
-        return None
-    return printed.Printed(float(row.printed), 0.0, 0.5 * 10.0 ** -len(row.printed.partition(".")[2]))
+def to_csv(sheet: Sheet) -> str:
+    """Return the records of a table as CSV; how it was made stands in front, after #."""
+    text = io.StringIO()
+    for line in (sheet.title, *sheet.origin):
+        text.write(f"# {line}\n")
+    records = [asdict(record) for record in sheet.records]
+    names = dict.fromkeys(name for record in records for name in record)
+    ids = {field.name for field in fields(Cell)}
+    kept = [name for name in names if name in ids or any(record[name] is not None for record in records)]
+    writer = csv.DictWriter(text, kept, lineterminator="\n", extrasaction="ignore")
+    writer.writeheader()
+    writer.writerows(records)
+    return text.getvalue()
 
 
-def _plain_correction(row: Correction) -> dict[str, Value]:
-    source, paper = row.source, _printed_correction(row)
-    data, simulated = ("", None) if source is None else (source.name, source.path is None)
-    ids = (data, simulated, row.n, row.k, row.rate, "", "", row.method)
-    return dict(zip(_IDS, ids, strict=True)) | {
-        "correction": row.value.mean,
-        "correction_sd": row.value.sd,
-        "rarest": row.rarest[0],
-        "rarest_least": row.rarest[1],
-        "rarest_most": row.rarest[2],
-        "paper_correction": row.printed or "",
-        "correction_diff_sd": None if paper is None else _deviations(row.value, paper),
-        "doubt": row.doubt or "",
-    }
+_LATEX = str.maketrans(
+    {character: f"\\{character}" for character in "%&#_${}"}
+    | {character: f"${character}$" for character in "<>|"}
+    | {"\\": r"\textbackslash{}", "~": r"\textasciitilde{}", "^": r"\textasciicircum{}"}
+    | {"±": r"$\pm$", "≠": r"$\neq$", "∞": r"$\infty$", "²": "$^2$"}
+    | {"Δ": r"$\Delta$", "ε": r"$\epsilon$", "α": r"$\alpha$", "δ": r"$\delta$"}
+)
 
 
-class _Notes:
-    """Footnotes, each with a number."""
+def to_latex(sheet: Sheet) -> str:
+    """Return a table as LaTeX: one tabular for each section, without packages.
 
-    def __init__(self) -> None:
-        self._numbers: dict[str, int] = {}
+    Examples
+    --------
+    >>> from nacp.paper.tables import Sheet, to_latex
+    >>> print(to_latex(Sheet("Title", ["Δ"], [("Part", [["1 ± 2"]])], [], ["Made so."])))
+    % Title
+    % Made so.
+    \\subsection*{Part}
+    \\begin{tabular}{l}
+    $\\Delta$ \\\\ \\hline
+    1 $\\pm$ 2 \\\\
+    \\end{tabular}
+    """
 
-    def mark(self, text: str | None) -> str:
-        if text is None:
-            return ""
-        return f" [{self._numbers.setdefault(text, len(self._numbers) + 1)}]"
+    def line(cells: Iterable[str]) -> str:
+        return " & ".join(cell.translate(_LATEX) for cell in cells) + r" \\"
 
-    def texts(self) -> list[str]:
-        return [f"[{number}] {text}" for text, number in self._numbers.items()]
-
-
-def _pair(mean: float, sd: float) -> str:
-    return f"{mean:.2f} ± {sd:.2f}"
-
-
-def _correction(value: float) -> str:
-    return f"{value:.4f}" if math.isfinite(value) else "∞"
+    lines = [f"% {each}" for each in (sheet.title, *sheet.origin)]
+    for heading, rows in sheet.sections:
+        lines += [
+            rf"\subsection*{{{heading.translate(_LATEX)}}}",
+            rf"\begin{{tabular}}{{{'l' * len(sheet.columns)}}}",
+            line(sheet.columns) + r" \hline",
+            *map(line, rows),
+            r"\end{tabular}",
+        ]
+    return "\n".join([*lines, *(rf"\par {note.translate(_LATEX)}" for note in sheet.notes)]) + "\n"

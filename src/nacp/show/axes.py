@@ -1,4 +1,4 @@
-"""Axes: from where to where, how they are stretched, and what stands at their ticks."""
+"""Axes: their ends, scales and ticks."""
 
 import math
 from collections.abc import Sequence
@@ -11,7 +11,7 @@ from scipy.special import logit
 
 from nacp._types import Floats
 
-_ROUNDED = 0.0011  # by so much rows of rounded probabilities may sum to more than 1, and scores with them
+_ROUNDED = 0.0011  # rows of rounded probabilities, and scores with them, may exceed 1 by this
 
 
 @dataclass(frozen=True)
@@ -31,7 +31,7 @@ class Axis:
     ticks: tuple[float, ...] = ()
 
     def place(self, values: ArrayLike) -> Floats:
-        """Return where values stand, from 0 at the low end to 1 at the high one; none stands outside."""
+        """Return the places of values, from 0 at the low end to 1 at the high one, without any outside."""
         stretch = {"linear": lambda x: x, "log": np.log, "logit": logit}[self.scale]
         inside = np.clip(np.asarray(values, dtype=np.float64), self.low, self.high)
         start, end = stretch(self.low), stretch(self.high)
@@ -41,17 +41,10 @@ class Axis:
 def threshold_axis(q: Floats, chosen: float | None, others: Sequence[float] = ()) -> Axis:
     """Return the axis on which coverage is shown against the threshold.
 
-    Between 0 and 1, scores crowd at the ends when there are many classes, so these are stretched. Scores
-    that go further are shown up to twice the threshold that was chosen, or to their end.
-
-    Parameters
-    ----------
-    q : array of shape (m,)
-        The thresholds that are shown, ascending.
-    chosen : float or None
-        The one that was chosen, if that is finite.
-    others : sequence of float
-        Others that should be on the axis where it is stretched, if they are not too far away.
+    `q` are the thresholds that are shown, ascending, and `chosen` is the chosen one, if it is finite.
+    Between 0 and 1, scores crowd at the ends when there are many classes, so these are stretched, and
+    `others` are on the axis if they are not too far away. Scores beyond 1 are shown up to twice the
+    threshold that was chosen, or to their end.
     """
     middle = float(np.median(q)) if chosen is None else chosen
     if q[0] < 0 or q[-1] > 1 + _ROUNDED or not 0 < middle < 1:

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from nacp.calibration import Calibration
     from nacp.groups.result import GroupedCalibration
-    from nacp.noise import Noise
 
 _CARD = (
     "border:1px solid rgba(127,127,127,.35);border-radius:6px;padding:.6em .9em;max-width:60em;"
@@ -58,32 +57,35 @@ def sentence(text: str, *, name: str | None = None) -> str:
 
 
 def told(text: str) -> str:
-    """Return what an object says when printed as paragraphs, one for each line."""
+    """Return a text as paragraphs, one for each line."""
     return "".join(sentence(line) for line in text.splitlines())
 
 
-def _noise(noise: "Noise | None", k: int, checked: int | None) -> str:
-    """Return what is assumed of the noise."""
+def _common(cal: "Calibration | GroupedCalibration", checked: int | None) -> list[tuple[str, str]]:
+    """Return facts about a calibration, with or without groups."""
+    noise = "none: the labels are taken as they are" if cal.noise is None else cal.noise.describe(cal.k)
     if checked is not None:
-        return f"nothing is assumed: {checked:,} labels were checked"
-    return "none: the labels are taken as they are" if noise is None else noise.describe(k)
+        noise = f"nothing is assumed: {checked:,} labels were checked"
+    return [
+        ("score", repr(cal.score)),
+        ("guarantee", repr(cal.guarantee)),
+        ("noise", noise),
+        ("calibration points", f"{cal.n:,} of {cal.k:,} classes"),
+    ]
 
 
 def calibration(cal: "Calibration") -> str:
     """Return a card for a calibration."""
-    told = [
+    known = [
         ("threshold", f"{cal.threshold:.6g}"),
         ("estimated coverage", f"{cal.estimate:.4f}, for a target of {1 - cal.alpha:.6g}"),
-        ("score", repr(cal.score)),
-        ("guarantee", repr(cal.guarantee)),
-        ("noise", _noise(cal.noise, cal.k, cal.checked)),
-        ("calibration points", f"{cal.n:,} of {cal.k:,} classes"),
+        *_common(cal, cal.checked),
     ]
     remarks = [("All classes", cal.obstacle), ("Note", cal.note)]
     return card(
         "Calibration",
         *(sentence(f"{warning}.", name="Warning") for warning in cal.warnings),
-        facts(told),
+        facts(known),
         sentence(f"{cal.promise}.", name="Promised"),
         *(sentence(f"{remark}.", name=name) for name, remark in remarks if remark),
     )
@@ -93,18 +95,15 @@ def grouped(cal: "GroupedCalibration") -> str:
     """Return a card for a calibration by group, with a table of its first groups."""
     rows, who = cal.table(), "rows" if cal.members is None else "classes"
     checked = {id(each): each.checked for each in cal.calibrations if each.checked is not None}
-    told = [
+    known = [
         ("groups", f"{len(rows):,}, of {who}"),
-        ("score", repr(cal.score)),
-        ("guarantee", repr(cal.guarantee)),
-        ("noise", _noise(cal.noise, cal.k, sum(checked.values()) if checked else None)),
-        ("calibration points", f"{cal.n:,} of {cal.k:,} classes"),
+        *_common(cal, sum(checked.values()) if checked else None),
     ]
     more = [sentence(f"and {len(rows) - _SHOWN:,} groups more")] if len(rows) > _SHOWN else []
     return card(
         "Calibration by group",
         *(sentence(f"{warning}.", name="Warning") for warning in cal.warnings),
-        facts(told),
+        facts(known),
         table(
             ("group", "checked" if checked else "labels", "threshold", "estimated coverage"),
             rows[:_SHOWN],

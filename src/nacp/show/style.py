@@ -1,22 +1,12 @@
-"""How plots look: the colours and markers of the methods, and what matplotlib is told."""
+"""The look of plots: colours and markers of the methods, and settings of matplotlib."""
 
 from typing import Any
 
-# Colours that are told apart by most eyes, and in grey by their markers.
-_METHODS = {
-    "CP (oracle)": ("#000000", "o"),
-    "Noisy-CP": ("#d55e00", "s"),
-    "NR-CP": ("#0072b2", "^"),
-    "ACNL": ("#e69f00", "v"),
-    "CRCP": ("#009e73", "D"),
-    "NACP": ("#cc79a7", "P"),
-    "pac": ("#d62728", "o"),
-    "binomial": ("#8c564b", "s"),
-    "expected": ("#17becf", "X"),
-}
+from nacp.guarantees import GUARANTEES
+
 GREY, BLUE, ORANGE, GREEN, RED = "#777777", "#0072b2", "#d55e00", "#009e73", "#d62728"
 CONTRADICTED = "noise model contradicted"
-RC: dict[Any, Any] = {  # matplotlib lists its keys one by one
+RC: dict[Any, Any] = {  # matplotlib types its keys as literals
     "font.size": 9,
     "axes.titlesize": 9,
     "figure.titlesize": 11,
@@ -28,6 +18,12 @@ RC: dict[Any, Any] = {  # matplotlib lists its keys one by one
     "svg.hashsalt": "nacp",
     "svg.fonttype": "path",
 }
+# The paper's methods without a guarantee for noisy labels.
+_METHODS = {"cp (oracle)": ("#000000", "o"), "noisy-cp": ("#d55e00", "s"), "nr-cp": ("#0072b2", "^")}
+# Colours and markers of the guarantees, in the order of their table. Colour-blind readers can distinguish
+# most colours, and in grey the markers differ.
+_COLOURS = ("#999999", "#666666", "#d62728", "#8c564b", "#17becf", "#cc79a7", "#e69f00", "#009e73")
+_MARKERS = "^sosXPvD"
 
 
 def style_of(method: str) -> tuple[str, str]:
@@ -39,4 +35,5 @@ def style_of(method: str) -> tuple[str, str]:
     >>> style_of("nacp") == style_of("NACP")
     True
     """
-    return _METHODS.get(method) or _METHODS.get(method.upper(), ("#56b4e9", "X"))
+    guarantees = zip(GUARANTEES, zip(_COLOURS, _MARKERS, strict=True), strict=False)
+    return (_METHODS | dict(guarantees)).get(method.lower(), ("#56b4e9", "X"))

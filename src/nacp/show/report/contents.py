@@ -1,4 +1,4 @@
-"""What a report shows, as numbers: every alpha of the slider, the curves, the classes, a few sets."""
+"""The numbers of a report: calibrations for every alpha of the slider, the curve, classes, a few sets."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
@@ -11,54 +11,38 @@ from numpy.typing import ArrayLike
 
 from nacp import engine
 from nacp._types import Floats, Ints
-from nacp.advice.compared import (
-    NOISY,
-    Comparing,
-    ComparisonRow,
-    compared_all,
-    counted_for,
-    measured,
-    plans_of,
-    sizes_of,
-    with_delta,
-)
-from nacp.advice.comparison import Comparison, open_all
-from nacp.advice.diagnosis import Diagnosis, diagnosis_of
-from nacp.advice.sensitivity import Sensitivity, sensitivity_of
-from nacp.audit.calibration import checked_calibrations, for_checked
+from nacp.advice.comparison import Comparison, compare
+from nacp.advice.diagnosis import Diagnosis, diagnose
+from nacp.advice.sensitivity import Sensitivity, sensitivity
+from nacp.audit.calibration import open_checked
 from nacp.audit.choice import guessing_noise
-from nacp.audit.plan import Audit
 from nacp.audit.strata import CheckedSample
-from nacp.calibrate import ScoreLike, chosen_guarantee, informative_noise, noise_is_missing
+from nacp.calibrate import calibrate
 from nacp.calibration import Calibration
-from nacp.checks import check_choice, check_count, check_flag
-from nacp.coverage.curve import RULES, CoverageCurve, Rule
+from nacp.coverage.curve import CoverageCurve
 from nacp.coverage.sample import Sample
 from nacp.errors import InputError
 from nacp.estimation import NoiseEstimate
 from nacp.groups.class_coverage import ClassCoverage, coverage_by_class
-from nacp.guarantees import GUARANTEES, Guarantee
-from nacp.marginal import calibrations
-from nacp.noise import NoiseLike, Unsaid, as_noise, basis_of
-from nacp.points import column_names
-from nacp.scores import as_score
-from nacp.show.report.curve import curve_of
+from nacp.guarantees import GUARANTEES
+from nacp.noise import NoiseLike, Unsaid
+from nacp.points import Rows, check_labels
 from nacp.show.report.groups import Groups
 
 ALPHAS = tuple(round(0.01 * i, 2) for i in range(1, 31))
-"""Where the slider stops, besides the alpha that was asked for."""
+"""The stops of the slider, besides the alpha that was asked for."""
 _SAMPLES = 8
-_MOST_LABELS = 30
+_MOST_LABELS = 30  # that are listed of one row
+_CURVE_POINTS = 300
 _BIN_ENDS = (0, 1, 2, 3, 4, 5, 10, 20, 50, 100, 200, 500, 1000, 2000, 5000, 10_000, 100_000, 1_000_000)
 
 
 @dataclass(frozen=True)
 class Step:
-    """What one alpha leads to.
+    """One stop of the slider: one alpha.
 
-    `histogram` counts the sets by the size bins of the contents; `coverage` is that of the true labels of
-    the test points, if there are some. `rate` is the end of an interval of noise rates that the estimate is
-    for, where there is one: the end that needs the larger sets.
+    `histogram` counts the sets by the size bins of the contents; `coverage` is that of the test points with
+    true labels. `rate` is the end of an interval of noise rates that needs the larger sets.
     """
 
     calibration: Calibration
@@ -70,9 +54,9 @@ class Step:
 
 @dataclass(frozen=True)
 class Shown:
-    """One row: its likeliest labels by ascending score, and how many of them each step's set holds.
+    """One row: its likeliest labels by ascending score, and the size of its set at each step.
 
-    `label` is the one that was given, if there is one, and `place` is where it stands.
+    `label` is the one that was given, if there is one, and `place` its rank.
     """
 
     row: int
@@ -89,8 +73,8 @@ class Contents:
     """All that a report shows.
 
     Sizes and samples are those of the test points if there are some, else of the calibration points; `tested`
-    is how many test points have true labels. `estimate` is where the noise model came from, if it was
-    estimated; for labels taken as they are there is neither a diagnosis nor a sensitivity. Where labels were
+    is the number of test points with true labels. `estimate` is the estimate of the noise model, if there is
+    one; for labels taken as they are there is neither a diagnosis nor a sensitivity. Where labels were
     checked, the calibrations come from these, and the diagnosis is of the noise model given beside them.
     """
 
@@ -100,7 +84,7 @@ class Contents:
     bins: tuple[str, ...]
     classes: ClassCoverage
     samples: tuple[Shown, ...]
-    costs: Comparison
+    comparison: Comparison
     measured_on: Literal["calibration", "test"]
     tested: int
     estimate: NoiseEstimate | None
@@ -114,176 +98,101 @@ class Contents:
         return self.steps[self.chosen].calibration
 
 
+@dataclass(frozen=True, eq=False)
+class Given:
+    """What a report is made from: points, test points, and the options of `calibrate` but for alpha."""
+
+    probs: ArrayLike
+    labels: ArrayLike
+    noise: NoiseLike | Unsaid
+    clean: Any
+    test_probs: ArrayLike | None
+    test_labels: ArrayLike | None
+    options: dict[str, Any]
+
+    def calibrate(self, **options: Any) -> Any:
+        """Calibrate with further options."""
+        options = {"noise": self.noise, "clean": self.clean} | self.options | options
+        return calibrate(self.probs, self.labels, **options)
+
+    def chosen(self, *names: str) -> dict[str, Any]:
+        """Return some of the options."""
+        return {name: self.options[name] for name in names}
+
+
 def gather(
-    probs: ArrayLike,
-    labels: ArrayLike,
-    *,
-    noise: NoiseLike | Unsaid,
-    clean: Any,
+    given: Given,
     alpha: float,
-    score: ScoreLike,
-    guarantee: str | Guarantee | None,
-    delta: float | None,
-    crossing: Rule,
-    classes: Any,
-    normalize: bool,
-    from_logits: bool,
-    random_state: int | None,
-    test_probs: ArrayLike | None,
-    test_labels: ArrayLike | None,
     samples: Sequence[int] | None,
     descriptions: Sequence[str] | None,
     say: Callable[[str], None],
 ) -> Contents:
-    """Compute what a report shows: rows are opened once."""
-    if test_labels is not None and test_probs is None:
+    """Compute what a report shows."""
+    noise, labels, truth = given.noise, given.labels, given.test_labels
+    if given.clean is not None and labels is None:
+        raise InputError("labels", "must be given: a report is about noisy labels, too")
+    if truth is not None and given.test_probs is None:
         raise InputError("test_labels", "needs test_probs, the probabilities of the same points")
-    score, classes = as_score(score), column_names(probs, classes)
-    check_choice("crossing", crossing, RULES)
-    if clean is not None:
-        guarantee = for_checked(guarantee, delta, crossing, None)
-        if labels is None:
-            raise InputError("labels", "must be given: a report is about noisy labels, too")
-    elif isinstance(noise, Unsaid):
-        raise noise_is_missing()
-    else:
-        guarantee = chosen_guarantee(guarantee, delta, as_noise(noise))
-        guarantee.check_applies(as_noise(noise), crossing)
-    seed = 0 if random_state is None else check_count("random_state", random_state)
-    points = open_all(
-        probs,
-        labels,
-        clean,
-        test_probs,
-        test_labels,
-        seed,
-        probabilities=score.takes_probabilities,
-        normalize=check_flag("normalize", normalize),
-        from_logits=check_flag("from_logits", from_logits),
-        classes=classes,
-    )
-    names, audit, truth = points.classes, points.audit, points.test_labels
-    known = None if isinstance(noise, Unsaid) else informative_noise(noise, points.rows.n, points.rows.k)
-    sample = Sample.of(points.rows, points.labels, score)
-    shown = points.shown(sample)
-    chosen_rows = _check_samples(samples, shown.n)
-    if descriptions is not None and len(descriptions) != shown.n:
-        raise InputError(
-            "descriptions",
-            f"must have one text for each of {shown.n:,} points",
-            found=f"{len(descriptions):,}",
-        )
-
-    say("calibrating for every alpha of the slider")
     alphas = sorted({*ALPHAS, alpha})
     chosen = alphas.index(alpha)
-    others = [
-        guarantee if name == guarantee.name else with_delta(name, guarantee.delta) for name in GUARANTEES
-    ]
-    by_model = not isinstance(noise, Unsaid)
-    plans = plans_of(others, crossing, by_model=by_model, checked=audit is not None, named=False)
-    counted = counted_for(sample, known, plans, crossing)
-    checked = None
-    if audit is not None:
-        checked = CheckedSample(sample, audit, guessing_noise(sample, noise, audit.pilot).matrix(sample.k))
-    comparing = Comparing(
-        repr(score),
-        sample,
-        counted,
-        alpha,
-        known,
-        crossing,
-        seed,
-        names,
-        normalize,
-        basis_of(noise),
-        not by_model,
-        checked,
-    )
-    if checked is None:
-        steps = calibrations(
-            counted,
-            guarantee,
-            known,
-            alphas,
-            crossing,
-            sample,
-            seed,
-            noise_basis=comparing.basis,
-            **comparing.known,
+    say("calibrating for every alpha of the slider")
+    cals: list[Calibration] = given.calibrate(alpha=alphas)
+    cal, tested = cals[chosen], given.test_probs is not None
+    shown, name = (given.probs, "probs") if given.test_probs is None else (given.test_probs, "test_probs")
+    rows = cal.open_rows(shown, name)
+    chosen_rows = _check_samples(samples, rows.n)
+    if descriptions is not None and len(descriptions) != rows.n:
+        raise InputError(
+            "descriptions",
+            f"must have one text for each of {rows.n:,} points",
+            found=f"{len(descriptions):,}",
         )
-    else:
-        steps = checked_calibrations(checked, guarantee, alphas, seed, classes=names, normalize=normalize)
-    cal = steps[chosen]
     say("measuring the sets")
-    costs = measured(compared_all(comparing, plans), shown, labelled=truth is not None)
-    natives, spec = np.array([each.native_threshold for each in steps]), score.spec
-    sizes = np.concatenate([*shown.rows.map(lambda values, where: sizes_of(values, spec, natives))])
-    covered = None if truth is None else (shown.label_scores <= natives).mean(axis=0)
-    curve, rates = curve_of(comparing, steps, chosen)
-    say("coverage by class, and whether the noise model can be right")
-    judged = (test_probs, test_labels) if truth is not None else (None, None)
-    if audit is None:
-        diagnosis, sensitivity = _judgements(sample, cal, *judged)
-    else:
-        diagnosis, sensitivity = _claims(sample, costs, guarantee, audit), None
-    bounds = _bounds(cal.k)
-    given = points.labels if points.test_rows is None else truth
-    return Contents(
-        steps=_steps(steps, sizes, covered, bounds, rates),
-        chosen=chosen,
-        curve=curve,
-        bins=_names(bounds),
-        classes=_by_class(cal, sample, labels, shown, test_labels, audit),
-        samples=tuple(_sample(shown, row, cal, sizes, descriptions, given) for row in chosen_rows),
-        costs=Comparison(tuple(sorted(costs, key=lambda row: row._place)), alpha, cal.n, cal.k),
-        measured_on="calibration" if points.test_rows is None else "test",
-        tested=0 if truth is None else shown.n,
-        estimate=noise if isinstance(noise, NoiseEstimate) else None,
-        diagnosis=diagnosis,
-        sensitivity=sensitivity,
+    by_model = not isinstance(noise, Unsaid)
+    comparison = compare(
+        given.probs,
+        labels,
+        noise=noise,
+        clean=given.clean,
+        alpha=alpha,
+        delta=cal.guarantee.delta,
+        scores=[cal.score],
+        guarantees=[
+            cal.guarantee if name == cal.guarantee.name else name
+            for name, kind in GUARANTEES.items()
+            if by_model or kind.takes_checked or kind.only_as_given
+        ],
+        test_probs=given.test_probs,
+        test_labels=truth,
+        random_state=cal.random_state,
+        **given.chosen("classes", "normalize", "from_logits", "crossing"),
     )
-
-
-def _judgements(
-    sample: Sample, cal: Calibration, probs: ArrayLike | None, labels: ArrayLike | None
-) -> tuple[Diagnosis | None, Sensitivity | None]:
-    """Ask whether the noise model can be right, and what if it is not; where there is one."""
-    if cal.noise is None:
-        return None, None
-    diagnosis = diagnosis_of(sample, cal, audit_probs=probs, audit_labels=labels) if cal.n > 1 else None
-    wrong = bool((cal.noise.matrix(cal.k).diagonal < 1).any())
-    return diagnosis, sensitivity_of(sample, cal) if wrong else None
-
-
-def _claims(
-    sample: Sample, costs: list[ComparisonRow], guarantee: Guarantee, audit: Audit
-) -> Diagnosis | None:
-    """Ask what checked labels say of the noise model, where one is given beside them."""
-    wanted = list(dict.fromkeys([guarantee.name, "pac"]))  # "none" does not take an interval
-    by_model = [row for row in costs if row.labels == NOISY and row.guarantee in wanted]
-    by_model.sort(key=lambda row: wanted.index(row.guarantee))
-    found = [row.calibration for row in by_model if row.calibration is not None]
-    if not found or sample.n < 2:
-        return None
-    order = np.argsort(audit.rows)
-    return diagnosis_of(sample, found[0], checked=(audit.rows[order], audit.labels[order]))
-
-
-def _by_class(
-    cal: Calibration, sample: Sample, labels: Any, shown: Sample, test_labels: Any, audit: Audit | None
-) -> ClassCoverage:
-    """Return the coverage of each class: by true labels, if there are any."""
-    if test_labels is not None:
-        return coverage_by_class(cal.sets_of(shown.rows), test_labels)
-    if audit is None:
-        return coverage_by_class(cal.sets_of(sample.rows), labels, noise=cal.noise)
-    true = audit.labels.tolist() if cal.classes is None else [cal.classes[i] for i in audit.labels]
-    return coverage_by_class(cal.sets_of(sample.rows.some(audit.rows)), true)
+    bounds = np.unique([*(bound for bound in _BIN_ENDS if bound < cal.k), cal.k - 1, cal.k])
+    sizes, steps = _measure(cals, rows, truth, bounds)
+    checked = None if given.clean is None else _open_checked(given, cal)
+    say("coverage by class, and whether the noise model can be right")
+    moves = cal.noise is not None and not bool((cal.noise.matrix(cal.k).diagonal == 1).all())
+    return Contents(
+        steps=steps,
+        chosen=chosen,
+        curve=_curve(given, cals, cal, checked),
+        bins=tuple(
+            str(high) if high - low == 1 else f"{low + 1}–{high}"
+            for low, high in pairwise([-1, *bounds.tolist()])
+        ),
+        classes=_by_class(given, cal, rows, checked),
+        samples=tuple(_samples(cal, rows, chosen_rows, sizes, descriptions, truth if tested else labels)),
+        comparison=comparison,
+        measured_on="test" if tested else "calibration",
+        tested=0 if truth is None else rows.n,
+        estimate=noise if isinstance(noise, NoiseEstimate) else None,
+        diagnosis=_diagnosis(given, cal, comparison),
+        sensitivity=sensitivity(cal, given.probs, labels) if moves else None,
+    )
 
 
 def _check_samples(samples: Sequence[int] | None, n: int) -> list[int]:
-    """Return the rows to show: a few all over, if none are named."""
+    """Return the rows to show: a few at equal distances, if none are named."""
     if samples is None:
         return [int(row) for row in np.linspace(0, n - 1, min(_SAMPLES, n))]
     for row in samples:
@@ -292,55 +201,110 @@ def _check_samples(samples: Sequence[int] | None, n: int) -> list[int]:
     return list(samples)
 
 
-def _steps(
-    calibrations: list[Calibration],
-    sizes: Ints,
-    covered: Floats | None,
-    bounds: Ints,
-    rates: list[float | None],
-) -> tuple[Step, ...]:
-    return tuple(
-        Step(
-            each,
-            float(sizes[:, i].mean()),
-            np.bincount(np.searchsorted(bounds, sizes[:, i]), minlength=len(bounds)),
-            None if covered is None else float(covered[i]),
-            rates[i],
-        )
-        for i, each in enumerate(calibrations)
-    )
+def _measure(
+    cals: list[Calibration], rows: Rows, test_labels: ArrayLike | None, bounds: Ints
+) -> tuple[Ints, tuple[Step, ...]]:
+    """Return the sizes of the sets of all rows, (rows, alphas), and the steps."""
+    sizes, steps = np.full((rows.n, len(cals)), cals[0].k), []
+    for i, cal in enumerate(cals):
+        coverage = None if test_labels is None else 1.0
+        if np.isfinite(cal.native_threshold):
+            sets = cal.sets_of(rows)
+            sizes[:, i] = sets.sizes
+            if test_labels is not None:
+                coverage = float(sets.contains(test_labels).mean())
+        histogram = np.bincount(np.searchsorted(bounds, sizes[:, i]), minlength=len(bounds))
+        steps.append(Step(cal, float(sizes[:, i].mean()), histogram, coverage, _rate(cal)))
+    return sizes, tuple(steps)
 
 
-def _bounds(k: int) -> Ints:
-    """Return the largest size of each bin; all k classes are one of their own."""
-    return np.unique([*(bound for bound in _BIN_ENDS if bound < k), k - 1, k])
+def _rate(cal: Calibration) -> float | None:
+    """Return the noise rate that an estimate is for, where the rate is known up to an interval."""
+    if cal.noise is None or len(cal.noise.doubt.ends) < 2 or not np.isfinite(cal.native_threshold):
+        return None
+    return getattr(cal.tally_noise, "rate", None)
 
 
-def _names(bounds: Ints) -> tuple[str, ...]:
-    pairs = pairwise([-1, *bounds.tolist()])
-    return tuple(str(high) if high - low == 1 else f"{low + 1}–{high}" for low, high in pairs)
+def _open_checked(given: Given, cal: Calibration) -> CheckedSample:
+    """Return the points with their checked labels, as `calibrate` sees them."""
+    options = given.chosen("classes", "normalize", "from_logits")
+    options["probabilities"] = cal.score.takes_probabilities
+    seed = cal.random_state
+    rows, numbers, _, audit = open_checked(given.probs, given.labels, given.clean, seed, **options)
+    sample = Sample.of(rows, numbers, cal.score)
+    return CheckedSample(sample, audit, guessing_noise(sample, given.noise, audit.pilot).matrix(cal.k))
 
 
-def _sample(
-    shown: Sample,
-    row: int,
+def _curve(
+    given: Given, cals: list[Calibration], cal: Calibration, checked: CheckedSample | None
+) -> CoverageCurve:
+    """Return the curve at evenly spaced shares of the given labels, and at the threshold of every step.
+
+    The true labels in the sets are estimated by the checked ones, if there are some. Under an interval of
+    noise rates the curve is that of the end which the threshold comes from.
+    """
+    as_given = {"noise": None, "clean": None, "guarantee": "split", "delta": None}
+    curve = cal.curve if checked is None else given.calibrate(**as_given).curve
+    thresholds = np.array([each.threshold for each in cals if np.isfinite(each.threshold)])
+    # A threshold of "split" is not on the grid: the last grid point before it is shown.
+    places = np.searchsorted(curve.thresholds, thresholds, side="right") - 1
+    shares = np.searchsorted(curve.noisy, np.linspace(0, 1, _CURVE_POINTS))
+    shown = np.unique(np.clip(np.concatenate([places, shares]), 0, len(curve) - 1))
+    at, noisy, random = curve.thresholds[shown], curve.noisy[shown], curve.random[shown]
+    if checked is not None:
+        clean, _ = checked.estimates(cal.score.to_native(at), checked.strata_of([cal.alpha])[0])
+        return CoverageCurve(at, noisy, random, clean).cut()
+    outside = None if curve.outside is None else curve.outside[shown]
+    return CoverageCurve(at, noisy, random, curve.clean[shown], outside)
+
+
+def _by_class(given: Given, cal: Calibration, rows: Rows, checked: CheckedSample | None) -> ClassCoverage:
+    """Return the coverage of each class: by true labels, if there are any."""
+    if given.test_labels is not None:
+        return coverage_by_class(cal.sets_of(rows), given.test_labels)
+    if checked is None:
+        return coverage_by_class(cal.sets_of(cal.open_rows(given.probs)), given.labels, noise=cal.noise)
+    decided = checked.audit.labels >= 0
+    true = checked.audit.labels[decided].tolist()
+    names = true if cal.classes is None else [cal.classes[i] for i in true]
+    return coverage_by_class(cal.sets_of(checked.sample.rows.some(checked.audit.rows[decided])), names)
+
+
+def _diagnosis(given: Given, cal: Calibration, comparison: Comparison) -> Diagnosis | None:
+    """Return whether the noise model, if there is one, can be right; by checked labels, if there are some."""
+    if cal.n < 2:
+        return None
+    if given.clean is not None:
+        wanted = [cal.guarantee.name, "pac"]  # "none" does not take an interval
+        found = {row.guarantee: row.calibration for row in comparison.rows if row.labels == "noisy"}
+        model = next((found[name] for name in wanted if found.get(name) is not None), None)
+        return None if model is None else diagnose(model, given.probs, given.labels, clean=given.clean)
+    if cal.noise is None:
+        return None
+    truth = given.test_labels
+    judged = None if truth is None else given.test_probs
+    return diagnose(cal, given.probs, given.labels, audit_probs=judged, audit_labels=truth)
+
+
+def _samples(
     cal: Calibration,
+    rows: Rows,
+    chosen: list[int],
     sizes: Ints,
     descriptions: Sequence[str] | None,
-    labels: Ints | None,
-) -> Shown:
-    rows = np.array([row])
-    values, scores = shown.rows.whole(rows), engine.scores(shown.rows[rows], shown.score.spec)[0]
-    order = np.lexsort((-values[0], scores))
-    first = order[:_MOST_LABELS]
-    names = cal.classes or range(cal.k)
-    found = Shown(
-        row,
-        None if descriptions is None else str(descriptions[row]),
-        [names[i] for i in first.tolist()],
-        values[0][first].astype(np.float64),
-        sizes[row],
-    )
-    if labels is None:
-        return found
-    return replace(found, label=names[labels[row]], place=int(np.flatnonzero(order == labels[row])[0]))
+    given: Any,
+) -> list[Shown]:
+    names, shown = cal.classes or range(cal.k), []
+    numbers = None if given is None else check_labels(given, rows.n, cal.k, cal.classes)
+    for row in chosen:
+        where = np.array([row])
+        values, scores = rows.whole(where), engine.scores(rows[where], cal.score.spec)[0]
+        order = np.lexsort((-values[0], scores))
+        first = order[:_MOST_LABELS]
+        text = None if descriptions is None else str(descriptions[row])
+        found = Shown(row, text, [names[i] for i in first], values[0][first].astype(np.float64), sizes[row])
+        if numbers is not None:
+            place = int(np.flatnonzero(order == numbers[row])[0])
+            found = replace(found, label=names[numbers[row]], place=place)
+        shown.append(found)
+    return shown

@@ -11,7 +11,7 @@ from typing import Any, Literal
 
 from numpy.typing import ArrayLike
 
-from nacp.calibrate import NoValidThresholdWarning, calibrate
+from nacp.calibrate import NoValidThresholdWarning
 from nacp.checks import check_fraction
 from nacp.coverage.contradiction import NoiseModelWarning
 from nacp.coverage.curve import Rule
@@ -19,7 +19,7 @@ from nacp.errors import InputError
 from nacp.files import write_text
 from nacp.guarantees import Guarantee
 from nacp.noise import UNSAID, NoiseLike, Unsaid
-from nacp.show.report.contents import Contents, gather
+from nacp.show.report.contents import Contents, Given, gather
 from nacp.show.report.groups import check_test_groups, groups_of
 from nacp.show.report.page import render
 
@@ -126,36 +126,32 @@ def make_report(
     """
     from nacp.versions import __version__
 
-    common = {"noise": noise, "clean": clean, "alpha": check_fraction("alpha", alpha), "score": score}
-    common |= {"guarantee": guarantee, "delta": delta, "crossing": crossing, "random_state": random_state}
-    common |= {"classes": classes, "normalize": normalize, "from_logits": from_logits}
-    grouped = None
-    if groups is not None or by is not None:
-        say("calibrating each group")
-        with warnings.catch_warnings():  # said on the page
-            warnings.simplefilter("ignore", NoiseModelWarning)
-            warnings.simplefilter("ignore", NoValidThresholdWarning)
-            grouped = calibrate(
-                probs, labels, groups=groups, by=by, simultaneous=simultaneous, small=small, **common
-            )
-        check_test_groups(grouped, test_probs, test_groups)
-    given = {"simultaneous": simultaneous, "small": small != "error", "test_groups": test_groups is not None}
-    useless = next((name for name in given if given[name] and grouped is None), None)
-    if useless is not None:
+    alpha = check_fraction("alpha", alpha)
+    options = {"score": score, "guarantee": guarantee, "delta": delta, "crossing": crossing}
+    options |= {"classes": classes, "normalize": normalize, "from_logits": from_logits}
+    options |= {"random_state": random_state}
+    given = Given(probs, labels, noise, clean, test_probs, test_labels, options)
+    by_group = groups is not None or by is not None
+    useless = {
+        "simultaneous": simultaneous,
+        "small": small != "error",
+        "test_groups": test_groups is not None,
+    }
+    for name in [name for name, used in useless.items() if used and not by_group]:
         remedy, spoken = "pass groups= or by=", "give --groups or --by class"
-        raise InputError(useless, "has no effect without groups", remedy=remedy, spoken=spoken)
-    contents = gather(
-        probs,
-        labels,
-        test_probs=test_probs,
-        test_labels=test_labels,
-        samples=samples,
-        descriptions=descriptions,
-        say=say,
-        **common,
-    )
-    if grouped is not None:
-        part = groups_of(grouped, contents.calibration, test_probs, test_labels, test_groups)
-        contents = replace(contents, groups=part)
+        raise InputError(name, "has no effect without groups", remedy=remedy, spoken=spoken)
+    grouped = None
+    with warnings.catch_warnings():  # the page says these
+        warnings.simplefilter("ignore", NoiseModelWarning)
+        warnings.simplefilter("ignore", NoValidThresholdWarning)
+        if by_group:
+            say("calibrating each group")
+            grouping = {"groups": groups, "by": by, "simultaneous": simultaneous, "small": small}
+            grouped = given.calibrate(alpha=alpha, **grouping)
+            check_test_groups(grouped, test_probs, test_groups)
+        contents = gather(given, alpha, samples, descriptions, say)
+        if grouped is not None:
+            found = groups_of(grouped, contents.calibration, test_probs, test_labels, test_groups)
+            contents = replace(contents, groups=found)
     say("drawing")
     return Report(render(contents, title, __version__), contents)

@@ -1,0 +1,456 @@
+"""Plots for notebooks, in the manner of scikit-learn's displays; they need the extra ``nacp[plot]``.
+
+A display holds the numbers. `plot` draws them on given axes or on new ones, and keeps what it drew in
+attributes that end in ``_``.
+"""
+
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, ClassVar, Self
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from nacp._types import Bools, Floats, Ints
+from nacp.advice.planning import plan
+from nacp.advice.sensitivity import Sensitivity, sensitivity
+from nacp.calibration import Calibration
+from nacp.coverage.curve import CoverageCurve
+from nacp.noise import NoiseLike
+from nacp.sets import PredictionSets
+from nacp.show.axes import threshold_axis
+from nacp.show.style import BLUE, CONTRADICTED, GREEN, GREY, ORANGE, RC, RED, style_of
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.container import BarContainer
+    from matplotlib.figure import Figure, SubFigure
+    from matplotlib.lines import Line2D
+
+__all__ = ["CorrectionDisplay", "CoverageDisplay", "SensitivityDisplay", "SetSizeDisplay"]
+
+_CALIBRATION_SIZES = (500, 1000, 2000, 5000, 10_000, 20_000, 50_000, 100_000)
+_SINGLE_SIZES = 20  # larger set sizes are drawn in ranges that double
+
+
+class Display(ABC):
+    """Axes to draw on, and where they are kept."""
+
+    ax_: "Axes"
+    figure_: "Figure | SubFigure"
+
+    @property
+    @abstractmethod
+    def _title(self) -> str: ...
+
+    @abstractmethod
+    def _draw(self, ax: "Axes", style: dict[str, Any]) -> None:
+        """Draw on axes, and keep what was drawn; the style is for the main lines or bars."""
+
+    def plot(self, ax: "Axes | None" = None, **style: Any) -> Self:
+        """Draw.
+
+        Parameters
+        ----------
+        ax : matplotlib Axes, optional
+            Where to draw; on a new figure by default.
+        **style
+            For the main lines or bars, as in `matplotlib.axes.Axes.plot` or ``bar``.
+        """
+        self.ax_ = _new_axes(self._title) if ax is None else ax
+        self.figure_ = self.ax_.figure
+        self._draw(self.ax_, style)
+        if ax is None:  # below a new figure the legend hides nothing
+            layout: dict[str, Any] = {"loc": "outside lower center", "ncols": 3, "columnspacing": 1.2}
+            self.figure_.legend(frameon=False, fontsize="small", **layout)
+        else:
+            self.ax_.legend(frameon=False, fontsize="small")
+        return self
+
+
+def _new_axes(title: str) -> "Axes":
+    try:
+        import matplotlib
+        from matplotlib import pyplot
+    except ImportError:
+        raise ModuleNotFoundError("plots need matplotlib: pip install 'nacp[plot]'") from None
+    with matplotlib.rc_context(RC):
+        _, ax = pyplot.subplots(figsize=(6.4, 4.0), layout="constrained")
+        ax.set_title(title, loc="left")
+    return ax
+
+
+def _draw_target(ax: "Axes", target: float) -> None:
+    ax.axhline(target, color="black", linewidth=0.9, linestyle=":", label=f"target {target:g}")
+
+
+@dataclass(eq=False)
+class CorrectionDisplay(Display):
+    """What each guarantee adds to the target, against the number of calibration points.
+
+    Parameters
+    ----------
+    sizes : array of shape (m,)
+        Numbers of calibration points.
+    corrections : dict
+        For each guarantee's name an array of shape (m,).
+    alpha : float
+        Where a correction exceeds it, the sets hold all classes.
+
+    Attributes
+    ----------
+    ax_, figure_ : matplotlib Axes and Figure
+        Where it was drawn.
+    lines_ : dict of matplotlib Line2D
+        One for each guarantee.
+
+    Examples
+    --------
+    >>> import matplotlib
+    >>> matplotlib.use("agg")
+    >>> import nacp
+    >>> display = nacp.CorrectionDisplay.from_noise(0.2, k=100, sizes=[1000, 10_000])
+    >>> sorted(display.lines_)
+    ['acnl', 'binomial', 'crcp', 'expected', 'nacp', 'pac']
+    """
+
+    sizes: Ints
+    corrections: dict[str, Floats]
+    alpha: float
+
+    lines_: "dict[str, Line2D]" = field(init=False, repr=False)
+    _title: ClassVar[str] = "What a guarantee costs"
+
+    @classmethod
+    def from_noise(
+        cls,
+        noise: NoiseLike,
+        *,
+        k: int,
+        alpha: float = 0.1,
+        delta: float = 0.05,
+        sizes: Sequence[int] = _CALIBRATION_SIZES,
+        ax: "Axes | None" = None,
+        **line: Any,
+    ) -> Self:
+        """Draw what `plan` says of calibration sets of several sizes, for the guarantees that apply.
+
+        Parameters
+        ----------
+        noise, k, alpha, delta
+            As in `plan`.
+        sizes : sequence of int
+            Numbers of calibration points.
+        ax, **line
+            As in `plot`, for all lines.
+        """
+        plans = [plan(k=k, noise=noise, alpha=alpha, delta=delta, n=n) for n in sizes]
+        found: dict[str, list[float]] = {}
+        for row in (row for each in plans for row in each.rows if row.reason is None):
+            found.setdefault(row.guarantee.name, []).append(row.correction)
+        ordered = sorted(found.items(), key=lambda item: item[1][-1])
+        corrections = {name: np.array(values) for name, values in ordered}
+        return cls(np.array(sizes), corrections, alpha).plot(ax, **line)
+
+    def _draw(self, ax: "Axes", style: dict[str, Any]) -> None:
+        self.lines_ = {}
+        for i, (name, values) in enumerate(self.corrections.items()):
+            colour, marker = style_of(name)
+            # Some lines nearly coincide, so every other one is dashed.
+            look = {"linestyle": "-" if i % 2 else "--", "linewidth": 1.4, "label": name}
+            look |= {"color": colour, "marker": marker, "markersize": 4}
+            (self.lines_[name],) = ax.plot(self.sizes, values, **(look | style))
+        top = ax.get_ylim()[1]
+        ax.axhspan(self.alpha, max(top, 2 * self.alpha), color=GREY, alpha=0.12, linewidth=0)
+        said = "here the sets hold all classes"
+        at: dict[str, Any] = {"xy": (1, self.alpha), "xycoords": ("axes fraction", "data")}
+        at |= {"xytext": (-4, 3), "textcoords": "offset points", "ha": "right", "va": "bottom"}
+        ax.annotate(said, color="#555555", fontsize=8, **at)
+        ax.set(xscale="log", yscale="log", xlabel="calibration points", ylabel="excess coverage")
+
+
+@dataclass(eq=False)
+class CoverageDisplay(Display):
+    """The coverage estimates against the threshold, the target, and the threshold that was chosen.
+
+    Parameters
+    ----------
+    curve : CoverageCurve
+        F^n, F^r and F^c at thresholds.
+    alpha : float, optional
+        Draws the target 1 - alpha.
+    threshold : float, optional
+        The threshold that was chosen; infinite if none would do.
+    estimate : float, optional
+        F^c there; that of the curve by default.
+    contradicted : bool, default=False
+        The labels contradict the noise model. The plot then says so, and marks where F^c lay outside of 0 to
+        1, at which it is always cut off.
+
+    Attributes
+    ----------
+    ax_, figure_ : matplotlib Axes and Figure
+        Where it was drawn.
+    line_, noisy_line_, random_line_ : matplotlib Line2D
+        F^c, F^n and F^r.
+
+    Examples
+    --------
+    >>> import matplotlib
+    >>> matplotlib.use("agg")
+    >>> import nacp
+    >>> from nacp.paper import twins
+    >>> probs, labels = twins.simulate("cifar100", n=2000)
+    >>> noisy = nacp.UniformNoise(0.2).sample(labels, k=100, random_state=0)
+    >>> cal = nacp.calibrate(probs, noisy, noise=0.2)
+    >>> display = nacp.CoverageDisplay.from_calibration(cal)
+    >>> display.line_.get_label()
+    'true labels, estimated'
+    """
+
+    curve: CoverageCurve
+    alpha: float | None = None
+    threshold: float | None = None
+    estimate: float | None = None
+    contradicted: bool = False
+
+    line_: "Line2D" = field(init=False, repr=False)
+    noisy_line_: "Line2D" = field(init=False, repr=False)
+    random_line_: "Line2D" = field(init=False, repr=False)
+    _title: ClassVar[str] = "How many labels the sets cover"
+
+    @classmethod
+    def from_calibration(cls, calibration: Calibration, *, ax: "Axes | None" = None, **line: Any) -> Self:
+        """Draw the curve of a calibration, at the resolution that this keeps.
+
+        Parameters
+        ----------
+        calibration : Calibration
+            From `calibrate`.
+        ax, **line
+            As in `plot`, for the line of F^c.
+        """
+        cal = calibration
+        return cls(cal.curve, cal.alpha, cal.threshold, cal.estimate, bool(cal.warnings)).plot(ax, **line)
+
+    def _draw(self, ax: "Axes", style: dict[str, Any]) -> None:
+        chosen = self.threshold if self.threshold is not None and np.isfinite(self.threshold) else None
+        q, curve = self.curve.thresholds, self.curve.cut()
+        shown = self._show_thresholds(ax, q, chosen)
+
+        def draw(values: Floats, **look: Any) -> "Line2D":
+            (line,) = ax.plot(q[shown], values[shown], **({"drawstyle": "steps-post"} | look))
+            return line
+
+        self.noisy_line_ = draw(curve.noisy, color=ORANGE, linewidth=1.4, label="noisy labels, as given")
+        self.random_line_ = draw(curve.random, color=GREY, linewidth=1.4, label="all classes: mean size / k")
+        main = {"color": BLUE, "linewidth": 2.2, "label": "true labels, estimated"}
+        self.line_ = draw(curve.clean, **(main | style))
+        if self.contradicted and curve.outside is not None:
+            outside = curve.outside[shown]
+            look: dict[str, Any] = {"color": RED, "alpha": 0.15, "linewidth": 0}
+            look |= {"transform": ax.get_xaxis_transform(), "label": CONTRADICTED}
+            ax.fill_between(q[shown], 0, 1, where=outside, step="post", **look)
+        if self.alpha is not None:
+            _draw_target(ax, 1 - self.alpha)
+        if chosen is not None:
+            estimate = self.estimate
+            if estimate is None:
+                estimate = curve.clean[max(int(np.searchsorted(q, chosen, side="right")) - 1, 0)]
+            ax.axvline(chosen, color=GREEN, linewidth=0.9, linestyle="--")
+            point: dict[str, Any] = {
+                "color": GREEN,
+                "marker": "o",
+                "markersize": 7,
+                "linestyle": "none",
+                "zorder": 5,
+            }
+            said = f"threshold {chosen:.4g}: covers {estimate:.3f}"
+            ax.plot([chosen], [estimate], label=said, **point)
+        elif self.threshold is not None:
+            ax.plot([], [], linestyle="none", label="no threshold will do: all classes")
+        ax.set(xlabel="threshold", ylabel="share in the sets", ylim=(-0.02, 1.04))
+
+    @staticmethod
+    def _show_thresholds(ax: "Axes", q: Floats, chosen: float | None) -> Bools:
+        """Set the scale, and return which thresholds to show."""
+        axis = threshold_axis(q, chosen)
+        if axis.scale == "linear":
+            return np.asarray(q <= axis.high)
+        ax.set_xscale(axis.scale)
+        ax.set_xticks(axis.ticks, [f"{t:.9g}" for t in axis.ticks])
+        ax.minorticks_off()
+        ax.set_xlim(axis.low, axis.high)
+        return np.asarray((q > 0) & (q < 1))
+
+
+@dataclass(eq=False)
+class SensitivityDisplay(Display):
+    """What a wrong noise rate does: coverage, and on the right set size, against the rate that is stated.
+
+    Parameters
+    ----------
+    result : Sensitivity
+        From `nacp.sensitivity`.
+
+    Attributes
+    ----------
+    ax_, figure_ : matplotlib Axes and Figure
+        Where it was drawn.
+    line_, believed_line_, size_line_ : matplotlib Line2D
+        Coverage in truth, as it is believed, and the mean set size.
+
+    Examples
+    --------
+    >>> import matplotlib
+    >>> matplotlib.use("agg")
+    >>> import nacp
+    >>> from nacp.paper import twins
+    >>> probs, labels = twins.simulate("cifar10", n=1000)
+    >>> noisy = nacp.UniformNoise(0.2).sample(labels, 10, random_state=0)
+    >>> cal = nacp.calibrate(probs, noisy, noise=0.2)
+    >>> display = nacp.SensitivityDisplay.from_calibration(cal, probs, noisy, shifts=[-0.05, 0, 0.05])
+    >>> display.line_.get_xdata().round(2).tolist()
+    [0.15, 0.2, 0.25]
+    """
+
+    result: Sensitivity
+
+    line_: "Line2D" = field(init=False, repr=False)
+    believed_line_: "Line2D" = field(init=False, repr=False)
+    size_line_: "Line2D" = field(init=False, repr=False)
+
+    @classmethod
+    def from_calibration(
+        cls,
+        calibration: Calibration,
+        probs: ArrayLike,
+        labels: ArrayLike,
+        *,
+        shifts: Sequence[float] | None = None,
+        ax: "Axes | None" = None,
+        **line: Any,
+    ) -> Self:
+        """Draw what `sensitivity` finds.
+
+        Parameters
+        ----------
+        calibration, probs, labels, shifts
+            As in `nacp.sensitivity`.
+        ax, **line
+            As in `plot`, for the line of coverage in truth.
+        """
+        return cls(sensitivity(calibration, probs, labels, shifts=shifts)).plot(ax, **line)
+
+    @property
+    def _title(self) -> str:
+        return f"If the noise rate is {self.result.rate:.3g} in truth"
+
+    def _draw(self, ax: "Axes", style: dict[str, Any]) -> None:
+        rates, coverage, believed, sizes = np.array(
+            [(row.rate, row.coverage, row.estimate, row.mean_size) for row in self.result.rows]
+        ).T
+        other = ax.twinx()
+        look: dict[str, Any] = {"color": GREEN, "marker": "s", "markersize": 4, "linestyle": ":"}
+        (self.size_line_,) = other.plot(rates, sizes, label="labels per set", **look)
+        other.set(ylabel="labels per set", ylim=(0, None))
+        other.grid(False)
+        look = {"color": BLUE, "marker": "o", "linewidth": 2.2, "label": "coverage in truth"}
+        (self.line_,) = ax.plot(rates, coverage, **(look | style))
+        look = {"color": ORANGE, "linestyle": "--", "label": "coverage as believed"}
+        (self.believed_line_,) = ax.plot(rates, believed, **look)
+        _draw_target(ax, self.result.target)
+        ax.axvline(self.result.rate, color=GREY, linewidth=0.9)
+        ax.set(xlabel="stated noise rate", ylabel="coverage")
+
+
+@dataclass(eq=False)
+class SetSizeDisplay(Display):
+    """How many sets have how many labels.
+
+    Parameters
+    ----------
+    sizes : array of shape (n,)
+        The sizes of the sets.
+
+    Attributes
+    ----------
+    ax_, figure_ : matplotlib Axes and Figure
+        Where it was drawn.
+    bars_ : matplotlib BarContainer
+        One bar for each size, or for each range of sizes if there are many.
+
+    Examples
+    --------
+    >>> import matplotlib
+    >>> matplotlib.use("agg")
+    >>> import nacp
+    >>> sets = nacp.PredictionSets([0, 2, 2, 3, 4], [0, 2, 1, 1], k=3)
+    >>> display = nacp.SetSizeDisplay.from_sets(sets)
+    >>> [float(bar.get_height()) for bar in display.bars_]
+    [0.25, 0.5, 0.25]
+    """
+
+    sizes: Ints
+
+    bars_: "BarContainer" = field(init=False, repr=False)
+    _title: ClassVar[str] = "How large the sets are"
+
+    @classmethod
+    def from_sets(cls, sets: PredictionSets, *, ax: "Axes | None" = None, **bars: Any) -> Self:
+        """Draw the sizes of prediction sets.
+
+        Parameters
+        ----------
+        sets : PredictionSets
+            From `Calibration.predict_set`.
+        ax, **bars
+            As in `plot`, for the bars.
+        """
+        return cls(sets.sizes).plot(ax, **bars)
+
+    @classmethod
+    def from_calibration(
+        cls, calibration: Calibration, probs: ArrayLike, *, ax: "Axes | None" = None, **bars: Any
+    ) -> Self:
+        """Draw the sizes of the sets that a calibration predicts.
+
+        Parameters
+        ----------
+        calibration : Calibration
+            From `calibrate` or `load`.
+        probs : array of shape (n, k)
+            Class probabilities.
+        ax, **bars
+            As in `plot`, for the bars.
+        """
+        return cls.from_sets(calibration.predict_set(probs), ax=ax, **bars)
+
+    def _draw(self, ax: "Axes", style: dict[str, Any]) -> None:
+        largest = int(self.sizes.max(initial=0))
+        starts = size_ranges(largest)
+        places = np.searchsorted(starts, self.sizes, side="right") - 1
+        shares = np.bincount(places, minlength=len(starts)) / max(len(self.sizes), 1)
+        said = "no sets"
+        if len(self.sizes):
+            said = f"mean {self.sizes.mean():.3g}, median {np.median(self.sizes):g}"
+        look: dict[str, Any] = {"color": BLUE, "width": 0.85, "label": said} | style
+        self.bars_ = ax.bar(np.arange(len(starts)), shares, **look)
+        ends = [*(start - 1 for start in starts[1:]), largest]
+        names = [f"{a}" if a >= b else f"{a}–{b}" for a, b in zip(starts, ends, strict=True)]
+        crowded = sum(map(len, names)) > 40
+        ax.set_xticks(np.arange(len(starts)), names, rotation=30 if crowded else 0)
+        ax.grid(False, axis="x")
+        ax.set_axisbelow(True)
+        ax.set(xlabel="labels in the set", ylabel="share of sets")
+
+
+def size_ranges(largest: int) -> list[int]:
+    """Return where ranges of sizes start: one for each size, or 0, 1, 2, 3-4, 5-8, ... if there are many."""
+    if largest < _SINGLE_SIZES:
+        return list(range(largest + 1))
+    starts = [0, 1, 2]
+    while 2 * starts[-1] - 1 <= largest:
+        starts.append(2 * starts[-1] - 1)
+    return starts

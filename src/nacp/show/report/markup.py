@@ -1,0 +1,54 @@
+"""Pieces of HTML that all parts of a report use."""
+
+import html
+from collections.abc import Callable, Iterable, Sequence
+from typing import SupportsFloat
+
+
+def safe(text: object) -> str:
+    """Return a text without markup."""
+    return html.escape(str(text), quote=True)
+
+
+def place(share: SupportsFloat) -> str:
+    """Return a share as a length in CSS."""
+    return f"{100 * float(share):.2f}%"
+
+
+def table(
+    header: Sequence[str],
+    rows: Iterable[Sequence[object]],
+    chosen: Callable[[Sequence[object]], bool] | None = None,
+) -> str:
+    """Return a table whose first column names its rows; columns of numbers are aligned to the right.
+
+    Where a row can be chosen, cells know the name of their column, as rows become cards in a narrow window.
+    There may be thousands of rows, so optional end tags are left out.
+    """
+    written = [[safe(cell) for cell in row] for row in rows]
+    kinds, names = [""] * len(header), [""] * len(header)
+    for i in range(1, len(header)):
+        numeric = all(row[i][:1].isdigit() or row[i][:1] in "-<–&" for row in written)
+        kinds[i] = " class=number" if numeric else ""
+        names[i] = f" data-name='{header[i]}'" if chosen else ""
+    head = "".join(f"<th scope=col{kind}>{name}" for kind, name in zip(kinds, header, strict=True))
+    body = "".join(
+        f"<tr{' class=chosen' if chosen and chosen(row) else ''}><th scope=row>{row[0]}"
+        + "".join(f"<td{kinds[i]}{names[i]}>{row[i]}" for i in range(1, len(header)))
+        for row in written
+    )
+    return f"<table><thead><tr>{head}</thead><tbody>{body}</tbody></table>"
+
+
+def box(kind: str, label: str, content: str, name: str = "") -> str:
+    """Return a box that scrolls where there is no room."""
+    known = f" id='{name}'" if name else ""
+    return f"<div{known} class='{kind}' tabindex='0' role='region' aria-label='{label}'>{content}</div>"
+
+
+def figure(name: str, chart: str, caption: str) -> str:
+    """Return a chart with its caption."""
+    return (
+        f"<figure><div class='chart' role='img' aria-labelledby='{name}-caption'>{chart}</div>"
+        f"<figcaption id='{name}-caption'>{caption}</figcaption></figure>"
+    )
