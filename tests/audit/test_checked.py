@@ -9,12 +9,12 @@ import pytest
 from scipy.stats import binom
 
 import nacp
-from nacp.audit.choice import chosen_share, same_audit
-from nacp.audit.plan import deal, pilot_size
-from nacp.audit.strata import CheckedSample
+from nacp.audit.checked_labels import open_clean
+from nacp.audit.checked_sample import CheckedSample, deal, pilot_size
+from nacp.audit.plan import chosen_share, same_audit
 from nacp.coverage.sample import Sample
 from nacp.paper import twins
-from nacp.points import open_clean, open_rows
+from nacp.points import open_rows
 from nacp.stats.counts import allowed_misses
 from nacp.stats.strata import hits_needed_inside, strata_variance
 

@@ -97,10 +97,10 @@ def test_the_start_is_where_wealth_would_have_grown_most():
 
 def test_doubt_about_the_noise_never_lowers_a_share_below_what_the_truth_could_give(points):
     probs, labels = (part[:300] for part in points)
-    rows, spec = open_rows(probs), nacp.HPS().spec
+    rows, score = open_rows(probs), nacp.HPS()
 
     def shares(noise):
-        return Shares(noise, K).of(rows, labels, spec, -0.3)
+        return Shares(noise, K).of(rows, labels, score, -0.3)
 
     doubtful = nacp.UniformNoise(0.2, interval=(0.1, 0.3))
     for rate in np.linspace(0.1, 0.3, 9):
@@ -189,7 +189,7 @@ def test_checked_labels_count_as_what_they_are(points):
         clean[row] = "?" if row % 2 else int(labels[row])
     hits, every = cal.predict_set(probs).contains(labels), nacp.Monitor(cal)
     every.update(probs, given)
-    shares = Shares(UNIFORM, K).of(open_rows(probs), given, cal.score.spec, cal.native_threshold)
+    shares = Shares(UNIFORM, K).of(open_rows(probs), given, cal.score, cal.native_threshold)
     mixed = [shares[i] if i % 3 else 1.0 if i % 2 else hits[i] for i in range(200)]
     monitor = nacp.Monitor(cal)
     monitor.update(probs, given, clean=clean)

@@ -8,11 +8,12 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from nacp._types import Floats, Ints
+from nacp.audit.checked_labels import open_clean
 from nacp.checks import check_fraction
 from nacp.errors import InputError
 from nacp.estimation._labels import number_of_classes
 from nacp.labels import LabelTable
-from nacp.points import is_missing, number_table, open_clean, open_table, present_labels
+from nacp.points import is_missing, number_table, open_table, present_labels
 from nacp.stats.dawid_skene import DawidSkene, dawid_skene
 from nacp.stats.intervals import exact_share
 from nacp.wrapping import table_lines

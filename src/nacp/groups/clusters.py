@@ -14,7 +14,7 @@ from nacp.coverage.grid import BY_CLASS
 from nacp.coverage.sample import Sample
 from nacp.coverage.tally import Weights
 from nacp.errors import InputError
-from nacp.groups.classes import class_curves
+from nacp.groups.class_curve import class_curves
 from nacp.noise import Noise, NoiseLike, UniformNoise, noise_for
 from nacp.points import open_points
 from nacp.scores import ScoreLike, as_score
@@ -118,7 +118,7 @@ def cluster_classes(
 def _described(sample: Sample, noise: Noise) -> tuple[Floats, Floats]:
     """Return how many points each class has, by inverse weighting, and its quantiles: (k, shares)."""
     weights, every = Weights(noise.inverse(sample.k)), np.arange(sample.k)
-    (curves,) = class_curves(sample, weights, noise, every, sample.k, [0.5])
+    curves = class_curves(sample, weights, noise, every, sample.k, [0.5])
     mass, cells = np.array([curve.mass for curve in curves]), np.sort(sample.label_cells[:, 0])
     evenly = cells[np.linspace(0, len(cells) - 1, _THRESHOLDS).astype(np.int64)]
     grid = np.unique(BY_CLASS[np.searchsorted(BY_CLASS, evenly)])

@@ -10,7 +10,7 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import ArrayLike
 
-from nacp._types import Ints
+from nacp._types import Floats, Ints
 from nacp.errors import InputError
 from nacp.noise.matrices import ClassMatrix
 from nacp.points import check_labels
@@ -86,6 +86,16 @@ class Noise(ABC):
     def k(self) -> int | None:
         """The number of classes that the model is for; None if it is for any."""
         return None
+
+    def spread(self, labels: Ints) -> tuple[Ints, Floats | None]:
+        """Return labels in several columns in the form that W is for, and their parts, None if all are equal.
+
+        Parameters
+        ----------
+        labels : array of shape (n, a)
+            Numbers, -1 where there is none.
+        """
+        return labels, None
 
     def check(self, k: int) -> None:
         """Refuse another number of classes than the model is for."""

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from nacp.calibration import Calibration
-    from nacp.groups.result import GroupedCalibration
+    from nacp.groups.grouped_calibration import GroupedCalibration
     from nacp.noise import Noise
 
 _CARD = (

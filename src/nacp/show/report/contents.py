@@ -25,10 +25,9 @@ from nacp.advice.compared import (
 from nacp.advice.comparison import Comparison, open_all
 from nacp.advice.diagnosis import Diagnosis, diagnosis_of
 from nacp.advice.sensitivity import Sensitivity, sensitivity_of
-from nacp.audit.calibration import checked_calibrations, for_checked
-from nacp.audit.choice import guessing_noise
-from nacp.audit.plan import Audit
-from nacp.audit.strata import CheckedSample
+from nacp.audit.checked_calibration import checked_calibrations, for_checked
+from nacp.audit.checked_sample import Audit, CheckedSample
+from nacp.audit.plan import guessing_noise
 from nacp.calibrate import ScoreLike, chosen_guarantee, informative_noise, noise_is_missing
 from nacp.calibration import Calibration
 from nacp.checks import check_choice, check_count, check_flag

@@ -9,29 +9,26 @@ from typing import Any
 import numpy as np
 
 from nacp._types import Ints
-from nacp.audit.choice import guessing_noise
-from nacp.audit.plan import Audit, AuditPlan, deal, planned
-from nacp.audit.strata import CheckedSample
+from nacp.audit.checked_labels import open_clean
+from nacp.audit.checked_sample import Audit, CheckedSample, deal
+from nacp.audit.plan import AuditPlan, guessing_noise, planned
 from nacp.calibration import Calibration
-from nacp.checks import check_alphas
 from nacp.coverage.curve import Rule
 from nacp.coverage.sample import Sample
 from nacp.errors import InputError
-from nacp.groups.calibration import announced, check_grouping, refuse_small
-from nacp.groups.grouping import Grouping, open_grouping
-from nacp.groups.result import GroupedCalibration
-from nacp.guarantees import Finding, Guarantee, as_guarantee
-from nacp.marginal import calibration_of, seen, warn_of_obstacles
-from nacp.noise import NoiseLike, Unsaid
-from nacp.points import (
-    Rows,
-    check_aligned,
-    check_classes,
-    check_labels,
-    open_clean,
-    open_rows,
-    warn_of_repeats,
+from nacp.groups.grouped_calibration import (
+    GroupedCalibration,
+    by_rows,
+    calibrations_of,
+    check_grouping,
+    grouped,
+    share_of_delta,
 )
+from nacp.groups.grouping import Grouping, open_grouping
+from nacp.guarantees import Finding, Guarantee, as_guarantee, names_of
+from nacp.marginal import seen, warn_of_obstacles
+from nacp.noise import NoiseLike, Unsaid
+from nacp.points import Rows, check_aligned, check_classes, check_labels, open_rows, warn_of_repeats
 from nacp.points.arrays import is_lazy
 from nacp.points.lazy import in_memory, open_lazy
 from nacp.scores import Score
@@ -43,12 +40,9 @@ def calibrate_checked(
     clean: Any,
     audit: AuditPlan | None,
     noise: NoiseLike | Unsaid,
-    alpha: float | Sequence[float],
+    alphas: Sequence[float],
     score: Score,
-    guarantee: str | Guarantee | None,
-    delta: float | None,
-    crossing: Rule,
-    unlabelled: Any,
+    guarantee: Guarantee,
     seed: int,
     *,
     groups: Any,
@@ -56,35 +50,34 @@ def calibrate_checked(
     simultaneous: bool,
     small: str,
     **options: Any,
-) -> Any:
-    """Do the work of `calibrate` where some labels were checked; `options` are those of `open_rows`.
+) -> list[Calibration] | list[GroupedCalibration]:
+    """Return for each alpha what `calibrate` returns where some labels were checked.
 
-    Of a dask array the checked rows alone are used.
+    `options` are those of `open_rows`. Of a dask array only the checked rows are used.
     """
-    chosen, alphas = for_checked(guarantee, delta, crossing, unlabelled, audit, score), check_alphas(alpha)
-    if not is_lazy(probs):
-        rows, numbers, names, dealt = open_checked(probs, labels, clean, seed, audit, **options)
+    lazy = is_lazy(probs)
+    if lazy and (groups is not None or audit is not None):
+        said = "with a plan of an audit" if groups is None else "with groups and checked labels"
+        in_memory("probs", probs, said)
+    if lazy:
+        rows, numbers, names, dealt = _open_lazy_checked(probs, clean, seed, **options)
     else:
-        if groups is not None or audit is not None:
-            said = "with a plan of an audit" if groups is None else "with groups and checked labels"
-            in_memory("probs", probs, said)
-        rows, numbers, names, dealt = _open_lazy_checked(probs, clean, seed, options)
+        rows, numbers, names, dealt = open_checked(probs, labels, clean, seed, audit, **options)
     sample = Sample.of(rows, numbers, score)
     warn_of_repeats(rows)
     known = {"classes": names, "normalize": options["normalize"]}
     grouping = open_grouping(groups, by, rows.n if dealt.given is None else dealt.given[0], rows.k, names)
     if grouping is not None:
-        by_group = _checked_groups(
-            sample, dealt, chosen, noise, alphas, seed, grouping, simultaneous, small, known
+        return _checked_groups(
+            sample, dealt, guarantee, noise, alphas, seed, grouping, simultaneous, small, known
         )
-        return announced(by_group, alpha)
-    matrix = guessing_noise(sample, noise, dealt.pilot).matrix(sample.k)
-    found = checked_calibrations(CheckedSample(sample, dealt, matrix), chosen, alphas, seed, **known)
-    if is_lazy(probs) and labels is not None:
+    checked = CheckedSample(sample, dealt, guessing_noise(sample, noise, dealt.pilot).matrix(sample.k))
+    found = checked_calibrations(checked, guarantee, alphas, seed, **known)
+    if lazy and labels is not None:
         unused = "of a dask array only the checked labels are used"
         found = [replace(cal, note="; ".join(filter(None, (unused, cal.note)))) for cal in found]
     warn_of_obstacles(found)
-    return found[0] if np.ndim(alpha) == 0 else found
+    return found
 
 
 def for_checked(
@@ -101,7 +94,7 @@ def for_checked(
         raise InputError(
             "guarantee",
             f'"{found.name}" cannot be found from checked labels',
-            remedy='use "pac", "expected" or "none"',
+            remedy=f"use {names_of(lambda each: each.takes_checked)}",
         )
     if audit is not None and not isinstance(audit, AuditPlan):
         raise InputError("audit", "must be what nacp.choose_audit returned", found=type(audit).__name__)
@@ -109,9 +102,11 @@ def for_checked(
         raise InputError(
             "score", f"must be {audit.score!r}, for which the audit was chosen", found=repr(score)
         )
-    if audit is not None and audit.outside.any() and found.name == "expected":
+    if audit is not None and audit.outside.any() and found.checked_alone:
         raise InputError(
-            "guarantee", '"expected" needs checked labels that were picked at random', remedy='use "pac"'
+            "guarantee",
+            f'"{found.name}" needs checked labels that were picked at random',
+            remedy=f"use {names_of(lambda each: each.takes_checked and not each.checked_alone)}",
         )
     if crossing != "last":
         raise InputError("crossing", 'must be "last" with checked labels', found=repr(crossing))
@@ -136,13 +131,24 @@ def open_checked(
     numbers = check_labels(labels, rows.n, rows.k, names)
     if plan is None:
         return rows, numbers, names, deal(rows.n, rows.k, checked, true, seed)
-    return rows, numbers, names, _by_plan(plan, rows, checked, true)
+    if (plan.n, plan.k) != (rows.n, rows.k):
+        raise InputError(
+            "audit",
+            f"was chosen from {plan.n:,} points of {plan.k:,} classes",
+            found=f"{rows.n:,} and {rows.k:,}",
+        )
+    strange = np.setdiff1d(checked, plan.rows)
+    if len(strange):
+        raise InputError(
+            "clean", f"has row {strange[0]}, which the audit did not choose", remedy="leave such rows out"
+        )
+    return rows, numbers, names, Audit(checked, true, *planned(plan.n, plan.pilot, plan.random_state), plan)
 
 
 def _open_lazy_checked(
-    probs: Any, clean: Any, seed: int, options: dict[str, Any]
+    probs: Any, clean: Any, seed: int, **options: Any
 ) -> tuple[Rows, Ints, tuple[Any, ...] | None, Audit]:
-    """Fetch the checked rows of a dask array, and open them."""
+    """Fetch the checked rows of a dask array, and open them alone."""
     n, k = open_lazy(probs, **options).n, int(probs.shape[1])
     names = check_classes(options["classes"], k)
     checked, true = open_clean(clean, n, k, names)
@@ -162,22 +168,6 @@ def _alone(n: int, k: int, checked: Ints, true: Ints, seed: int) -> Audit:
     return replace(dealt, given=(n, checked))
 
 
-def _by_plan(plan: AuditPlan, rows: Rows, checked: Ints, true: Ints) -> Audit:
-    """Return the audit that followed a plan, in whole or in part."""
-    if (plan.n, plan.k) != (rows.n, rows.k):
-        raise InputError(
-            "audit",
-            f"was chosen from {plan.n:,} points of {plan.k:,} classes",
-            found=f"{rows.n:,} and {rows.k:,}",
-        )
-    strange = np.setdiff1d(checked, plan.rows)
-    if len(strange):
-        raise InputError(
-            "clean", f"has row {strange[0]}, which the audit did not choose", remedy="leave such rows out"
-        )
-    return Audit(checked, true, *planned(plan.n, plan.pilot, plan.random_state), plan)
-
-
 def checked_calibrations(
     checked: CheckedSample, guarantee: Guarantee, alphas: Sequence[float], seed: int, **known: Any
 ) -> list[Calibration]:
@@ -185,29 +175,16 @@ def checked_calibrations(
 
     `known` are further fields of the calibrations.
     """
-    audit = checked.audit
+    audit, sample = checked.audit, checked.sample
     undecided = int(np.count_nonzero(audit.labels < 0))
     note = f"labels that could not be decided count as misses: {undecided}" if undecided else None
-    found = [each._replace(note=note) for each in guarantee.find_checked(checked, alphas)]
-    known = known | {"checked": checked.m, "planned": None if audit.plan is None else len(audit.plan)}
-    return _calibrations(checked.sample, guarantee, alphas, found, seed, **known)
-
-
-def _calibrations(
-    sample: Sample,
-    guarantee: Guarantee,
-    alphas: Sequence[float],
-    found: Sequence[Finding],
-    seed: int,
-    **known: Any,
-) -> list[Calibration]:
-    """Return the calibrations for findings from checked labels."""
-    known = known | {"n": sample.n, "k": sample.k, "score": sample.score} | seen(sample)
-    known = known | {"random_state": seed, "alphas": len(alphas)}
-    return [
-        calibration_of(guarantee, None, alpha, "last", each, **known)
-        for alpha, each in zip(alphas, found, strict=True)
-    ]
+    if checked.m:
+        found = [each._replace(note=note) for each in guarantee.find_checked(checked, alphas)]
+    else:
+        found = [Finding(np.inf, 1.0, obstacle="none of its labels were checked")] * len(alphas)
+    planned = None if audit.plan is None else len(audit.plan)
+    known = known | seen(sample) | {"checked": checked.m, "planned": planned}
+    return calibrations_of(sample, guarantee, None, alphas, "last", found, seed, **known)
 
 
 def _checked_groups(
@@ -235,29 +212,14 @@ def _checked_groups(
     if small == "merge":
         raise InputError("small", 'must be "error" or "all" with checked labels', found='"merge"')
     check_grouping(grouping, guarantee, None, several=False, simultaneous=simultaneous)
-    if audit.given is not None:
-        grouping = grouping._replace(places=grouping.places[audit.given[1]])
-    number, each = len(grouping.names), guarantee
-    if simultaneous and guarantee.delta is not None:
-        each = replace(guarantee, delta=guarantee.delta / number)  # type: ignore[type-var]  # a dataclass
-    by_group = []
-    for g in range(number):
-        rows = np.flatnonzero(grouping.places == g)
-        some, which = sample.some(rows), grouping.places[audit.rows] == g
-        if not which.any():
-            nothing = Finding(np.inf, 1.0, obstacle="none of its labels were checked")
-            found = [nothing] * len(alphas)
-            by_group.append(_calibrations(some, each, alphas, found, seed, checked=0, **known))
-            continue
-        places = np.searchsorted(rows, audit.rows[which])
-        dealt = deal(some.n, some.k, places, audit.labels[which], seed)
-        checked = CheckedSample(some, dealt, guessing_noise(some, noise, dealt.pilot).matrix(some.k))
-        by_group.append(checked_calibrations(checked, each, alphas, seed, **known))
-    results = [
-        GroupedCalibration(grouping.names, tuple(cals), guarantee, sample.n, None, simultaneous)
-        for cals in zip(*by_group, strict=True)
-    ]
-    if small == "error":
-        for result in results:
-            refuse_small(result, None, grouping)
-    return results
+    places = grouping.places if audit.given is None else grouping.places[audit.given[1]]
+    each = share_of_delta(guarantee, len(grouping.names), simultaneous)
+
+    def calibrate_rows(rows: Ints) -> list[Calibration]:
+        some, mine = sample.some(rows), np.isin(audit.rows, rows)
+        dealt = deal(some.n, some.k, np.searchsorted(rows, audit.rows[mine]), audit.labels[mine], seed)
+        matrix = guessing_noise(some, noise, dealt.pilot).matrix(some.k)
+        return checked_calibrations(CheckedSample(some, dealt, matrix), each, alphas, seed, **known)
+
+    found = by_rows(places, len(grouping.names), calibrate_rows)
+    return grouped(grouping, found, guarantee, None, sample.n, simultaneous=simultaneous, small=small)
