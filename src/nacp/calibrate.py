@@ -16,7 +16,7 @@ from nacp.coverage.curve import RULES, Rule
 from nacp.coverage.sample import Sample
 from nacp.coverage.tally import Tally
 from nacp.errors import InputError
-from nacp.groups.grouped_calibration import SMALL, GroupedCalibration, calibrate_groups
+from nacp.groups.grouped_calibration import SMALL, Asked, GroupedCalibration, calibrate_groups
 from nacp.groups.grouping import open_grouping
 from nacp.guarantees import Guarantee, as_guarantee, names_of
 from nacp.marginal import Counted, calibrations, count_lazy, seen
@@ -288,10 +288,9 @@ def calibrate(
         check_aligned(groups, labels, "labels")
     if clean is not None:
         chosen = for_checked(guarantee, delta, crossing, unlabelled, audit, score)
-        from_checked = calibrate_checked(
-            probs, labels, clean, audit, noise, alphas, score, chosen, seed,
-            groups=groups, by=by, simultaneous=simultaneous, small=small, **options,
-        )  # fmt: skip
+        asked = Asked(chosen, None, alphas, crossing, seed, simultaneous, small, {})
+        points = probs, labels, clean, audit
+        from_checked = calibrate_checked(*points, noise, score, asked, groups, by, **options)
         return from_checked[0] if np.ndim(alpha) == 0 else from_checked
     if audit is not None:
         raise InputError("audit", "is of use with checked labels only", remedy="pass these as clean=")
@@ -326,10 +325,8 @@ def calibrate(
     warn_of_repeats(rows)
     known = known | {"classes": names} | seen(sample)
     if grouping is not None:
-        by_group = calibrate_groups(
-            sample, grouping, chosen, model, alphas, crossing, seed, simultaneous=simultaneous,
-            small=small, unlabelled=unlabelled, **known,
-        )  # fmt: skip
+        asked = Asked(chosen, model, alphas, crossing, seed, simultaneous, small, known)
+        by_group = calibrate_groups(sample, grouping, asked, unlabelled)
         return by_group[0] if np.ndim(alpha) == 0 else by_group
     more = None
     if unlabelled is not None:

@@ -309,7 +309,7 @@ def test_what_cannot_be_followed_is_refused(points):
         ((K,), {"noise": 0.2, "alpha": 0}, "alpha must lie strictly between"),
         ((K + 1,), {"start": cal}, "k must be 10"),
         ((), {"start": cal, "score": "aps"}, r"score must be HPS\(\)"),
-        ((), {"start": cal, "normalize": True}, "normalize is that of the calibration"),
+        ((), {"start": cal, "normalize": True}, "normalize must be False, as in the calibration"),
         ((), {"start": grouped}, r"start has a threshold for each group.*start.groups\["),
     ]:
         with pytest.raises(nacp.InputError, match=sentence):

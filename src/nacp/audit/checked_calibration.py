@@ -17,12 +17,11 @@ from nacp.coverage.curve import Rule
 from nacp.coverage.sample import Sample
 from nacp.errors import InputError
 from nacp.groups.grouped_calibration import (
+    Asked,
     GroupedCalibration,
     by_rows,
-    calibrations_of,
     check_grouping,
     grouped,
-    share_of_delta,
 )
 from nacp.groups.grouping import Grouping, open_grouping
 from nacp.guarantees import Finding, Guarantee, as_guarantee, names_of
@@ -40,22 +39,17 @@ def calibrate_checked(
     clean: Any,
     audit: AuditPlan | None,
     noise: NoiseLike | Unsaid,
-    alphas: Sequence[float],
     score: Score,
-    guarantee: Guarantee,
-    seed: int,
-    *,
+    asked: Asked,
     groups: Any,
     by: Any,
-    simultaneous: bool,
-    small: str,
     **options: Any,
 ) -> list[Calibration] | list[GroupedCalibration]:
     """Return for each alpha what `calibrate` returns where some labels were checked.
 
     `options` are those of `open_rows`. Of a dask array only the checked rows are used.
     """
-    lazy = is_lazy(probs)
+    lazy, seed = is_lazy(probs), asked.seed
     if lazy and (groups is not None or audit is not None):
         said = "with a plan of an audit" if groups is None else "with groups and checked labels"
         in_memory("probs", probs, said)
@@ -65,14 +59,11 @@ def calibrate_checked(
         rows, numbers, names, dealt = open_checked(probs, labels, clean, seed, audit, **options)
     sample = Sample.of(rows, numbers, score)
     warn_of_repeats(rows)
-    known = {"classes": names, "normalize": options["normalize"]}
+    asked = asked._replace(known={"classes": names, "normalize": options["normalize"]})
     grouping = open_grouping(groups, by, rows.n if dealt.given is None else dealt.given[0], rows.k, names)
     if grouping is not None:
-        return _checked_groups(
-            sample, dealt, guarantee, noise, alphas, seed, grouping, simultaneous, small, known
-        )
-    checked = CheckedSample(sample, dealt, guessing_noise(sample, noise, dealt.pilot).matrix(sample.k))
-    found = checked_calibrations(checked, guarantee, alphas, seed, **known)
+        return _checked_groups(sample, dealt, noise, grouping, asked)
+    found = _calibrations(sample, dealt, noise, asked)
     if lazy and labels is not None:
         unused = "of a dask array only the checked labels are used"
         found = [replace(cal, note="; ".join(filter(None, (unused, cal.note)))) for cal in found]
@@ -96,18 +87,17 @@ def for_checked(
             f'"{found.name}" cannot be found from checked labels',
             remedy=f"use {names_of(lambda each: each.takes_checked)}",
         )
-    if audit is not None and not isinstance(audit, AuditPlan):
-        raise InputError("audit", "must be what nacp.choose_audit returned", found=type(audit).__name__)
-    if audit is not None and audit.score != score:
-        raise InputError(
-            "score", f"must be {audit.score!r}, for which the audit was chosen", found=repr(score)
-        )
-    if audit is not None and audit.outside.any() and found.checked_alone:
-        raise InputError(
-            "guarantee",
-            f'"{found.name}" needs checked labels that were picked at random',
-            remedy=f"use {names_of(lambda each: each.takes_checked and not each.checked_alone)}",
-        )
+    if audit is not None:
+        if not isinstance(audit, AuditPlan):
+            raise InputError("audit", "must be what nacp.choose_audit returned", found=type(audit).__name__)
+        if audit.score != score:
+            raise InputError(
+                "score", f"must be {audit.score!r}, for which the audit was chosen", found=repr(score)
+            )
+        if audit.outside.any() and found.checked_alone:
+            names = names_of(lambda each: each.takes_checked and not each.checked_alone)
+            said = f'"{found.name}" needs checked labels that were picked at random'
+            raise InputError("guarantee", said, remedy=f"use {names}")
     if crossing != "last":
         raise InputError("crossing", 'must be "last" with checked labels', found=repr(crossing))
     if unlabelled is not None:
@@ -184,20 +174,17 @@ def checked_calibrations(
         found = [Finding(np.inf, 1.0, obstacle="none of its labels were checked")] * len(alphas)
     planned = None if audit.plan is None else len(audit.plan)
     known = known | seen(sample) | {"checked": checked.m, "planned": planned}
-    return calibrations_of(sample, guarantee, None, alphas, "last", found, seed, **known)
+    asked = Asked(guarantee, None, alphas, "last", seed, False, "all", known)
+    return asked.calibrations(sample, found, sample.n)
+
+
+def _calibrations(sample: Sample, audit: Audit, noise: NoiseLike | Unsaid, asked: Asked) -> list[Calibration]:
+    checked = CheckedSample(sample, audit, guessing_noise(sample, noise, audit.pilot).matrix(sample.k))
+    return checked_calibrations(checked, asked.guarantee, asked.alphas, asked.seed, **asked.known)
 
 
 def _checked_groups(
-    sample: Sample,
-    audit: Audit,
-    guarantee: Guarantee,
-    noise: NoiseLike | Unsaid,
-    alphas: Sequence[float],
-    seed: int,
-    grouping: Grouping,
-    simultaneous: bool,
-    small: str,
-    known: dict[str, Any],
+    sample: Sample, audit: Audit, noise: NoiseLike | Unsaid, grouping: Grouping, asked: Asked
 ) -> list[GroupedCalibration]:
     """Return for each alpha a calibration by group of rows, from checked labels."""
     if grouping.of_classes:
@@ -209,17 +196,15 @@ def _checked_groups(
         )
     if audit.plan is not None:
         raise InputError("audit", "chose points for all groups together", remedy="check labels at random")
-    if small == "merge":
+    if asked.small == "merge":
         raise InputError("small", 'must be "error" or "all" with checked labels', found='"merge"')
-    check_grouping(grouping, guarantee, None, several=False, simultaneous=simultaneous)
+    check_grouping(grouping, asked)
     places = grouping.places if audit.given is None else grouping.places[audit.given[1]]
-    each = share_of_delta(guarantee, len(grouping.names), simultaneous)
+    each = asked.of_each(len(grouping.names))
 
     def calibrate_rows(rows: Ints) -> list[Calibration]:
         some, mine = sample.some(rows), np.isin(audit.rows, rows)
-        dealt = deal(some.n, some.k, np.searchsorted(rows, audit.rows[mine]), audit.labels[mine], seed)
-        matrix = guessing_noise(some, noise, dealt.pilot).matrix(some.k)
-        return checked_calibrations(CheckedSample(some, dealt, matrix), each, alphas, seed, **known)
+        dealt = deal(some.n, some.k, np.searchsorted(rows, audit.rows[mine]), audit.labels[mine], asked.seed)
+        return _calibrations(some, dealt, noise, each)
 
-    found = by_rows(places, len(grouping.names), calibrate_rows)
-    return grouped(grouping, found, guarantee, None, sample.n, simultaneous=simultaneous, small=small)
+    return grouped(grouping, by_rows(places, len(grouping.names), calibrate_rows), asked, sample.n)

@@ -185,17 +185,17 @@ def choose_audit(
     share = found.outside[0] / aside
     surely = share - _SURELY * np.sqrt(share * (1 - share) * (1 / len(others) + 1 / aside))
     number = min(round(chosen_share(share, alpha) * budget), int(surely * len(others)))
+    fields: dict[str, Any] = {"alpha": alpha, "random_state": seed, "pilot": aside}
     if number < max(share * budget, _FEWEST):  # a random audit would check more of them
-        return _plan(sample, others[:0], others[:budget], alpha, seed, np.inf, aside, (0, 0))
+        fields |= {"native_threshold": np.inf, "counts": (0, 0)}
+        return _plan(sample, others[:0], others[:budget], **fields)
     (outside,) = checked.outside([found.threshold], CHOSEN_CUT)
     out, within = others[outside[others]], others[~outside[others]]
     if len(out) < number or len(within) < budget - number:
-        sizes = f"{len(out):,} points lie outside of the pilot's sets and {len(within):,} inside"
-        raise InputError(
-            "budget", f"cannot be met: {sizes}", found=f"{budget:,}", remedy="choose fewer labels"
-        )
-    picks, counts = (out[:number], within[: budget - number]), (found.outside[0], len(out))
-    return _plan(sample, *picks, alpha, seed, found.threshold, aside, counts)
+        said = f"{len(out):,} points lie outside of the pilot's sets and {len(within):,} inside"
+        raise InputError("budget", f"cannot be met: {said}", found=f"{budget:,}", remedy="choose fewer")
+    fields |= {"native_threshold": found.threshold, "counts": (found.outside[0], len(out))}
+    return _plan(sample, out[:number], within[: budget - number], **fields)
 
 
 def same_audit(document: dict[str, Any], probs: Any, labels: Any, **options: Any) -> AuditPlan:
@@ -204,25 +204,22 @@ def same_audit(document: dict[str, Any], probs: Any, labels: Any, **options: Any
     try:
         score = rebuild("score", SCORES, document["score"])
         few, many = (check_count("counts", each) for each in document["counts"])
-        seed, aside, n, k = (
-            check_count(name, document[name]) for name in ("random_state", "pilot", "n", "k")
-        )
-        alpha, threshold = float(document["alpha"]), float(document["threshold"])
+        seed, aside, n, k = (check_count(key, document[key]) for key in ("random_state", "pilot", "n", "k"))
+        fields = {"alpha": float(document["alpha"]), "native_threshold": float(document["threshold"])}
         picked = decompressobj().decompress(b64decode(document["picked"]), max(n, 1))
     except (KeyError, TypeError, ValueError, InputError, zlib_error):
         raise unreadable from None
     sample = _open(probs, labels, score, **options)
     if (n, k) != (sample.n, sample.k) or not 0 <= aside < n:
-        raise InputError(
-            "audit", f"was chosen from {n:,} points of {k:,} classes", found=f"{sample.n:,} and {sample.k:,}"
-        )
+        found = f"{sample.n:,} and {sample.k:,}"
+        raise InputError("audit", f"was chosen from {n:,} points of {k:,} classes", found=found)
     if document.get("digest") != digest(sample):
         raise InputError("audit", "was chosen from other points than these, or with other labels")
     strata, others = np.frombuffer(picked, dtype=np.uint8), planned(n, aside, seed)[1]
     if not strata.any() or len(strata) > len(others):
         raise unreadable
     outside, inside = (others[: len(strata)][strata == code] for code in (_OUTSIDE, _INSIDE))
-    return _plan(sample, outside, inside, alpha, seed, threshold, aside, (few, many))
+    return _plan(sample, outside, inside, **fields, random_state=seed, pilot=aside, counts=(few, many))
 
 
 def planned(n: int, pilot: int, seed: int) -> tuple[Ints, Ints]:
@@ -236,32 +233,12 @@ def _open(probs: Any, labels: Any, score: Score, **options: Any) -> Sample:
     return Sample.of(rows, numbers, score)
 
 
-def _plan(
-    sample: Sample,
-    outside: Ints,
-    inside: Ints,
-    alpha: float,
-    seed: int,
-    threshold: float,
-    pilot: int,
-    counts: tuple[int, int],
-) -> AuditPlan:
+def _plan(sample: Sample, outside: Ints, inside: Ints, **fields: Any) -> AuditPlan:
     """Return the plan that picks these points, to be checked in random order."""
     rows = np.concatenate([outside, inside])
-    order = np.random.default_rng([seed, 1]).permutation(len(rows))
-    return AuditPlan(
-        rows=rows[order],
-        outside=order < len(outside),
-        alpha=alpha,
-        score=sample.score,
-        random_state=seed,
-        n=sample.n,
-        k=sample.k,
-        native_threshold=threshold,
-        pilot=pilot,
-        counts=counts,
-        digest=digest(sample),
-    )
+    order = np.random.default_rng([fields["random_state"], 1]).permutation(len(rows))
+    fields |= {"score": sample.score, "n": sample.n, "k": sample.k, "digest": digest(sample)}
+    return AuditPlan(rows[order], order < len(outside), **fields)
 
 
 def chosen_share(outside: float, alpha: float) -> float:

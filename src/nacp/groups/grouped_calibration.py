@@ -7,7 +7,7 @@ import os
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -76,6 +76,8 @@ class GroupedCalibration:
         The names of the groups that were too small, and were pooled to one.
     aside : int
         How many of the points decided which groups are small; these points are not used otherwise.
+    alpha, k, classes, score, noise, warnings
+        As of each calibration.
 
     Examples
     --------
@@ -93,21 +95,14 @@ class GroupedCalibration:
     10
     """
 
-    names: tuple[Any, ...]
+    names: tuple[Any, ...] = field(repr=False)
     calibrations: tuple[Calibration, ...] = field(repr=False)
     guarantee: Guarantee
     n: int
     members: tuple[int, ...] | None = field(default=None, repr=False)
     simultaneous: bool = False
-    pooled: tuple[Any, ...] = ()
+    pooled: tuple[Any, ...] = field(default=(), repr=False)
     aside: int = 0
-
-    def __repr__(self) -> str:
-        names, pooled = (listed(tuple(map(repr, each))) for each in (self.names, self.pooled))
-        return (
-            f"GroupedCalibration(names=({names}), guarantee={self.guarantee!r}, n={self.n}, "
-            f"simultaneous={self.simultaneous}, pooled=({pooled}), aside={self.aside})"
-        )
 
     @property
     def groups(self) -> dict[Any, Calibration]:
@@ -121,32 +116,26 @@ class GroupedCalibration:
 
     @property
     def alpha(self) -> float:
-        """The sets are to contain the true class with probability 1 - alpha, in each group."""
         return self.calibrations[0].alpha
 
     @property
     def k(self) -> int:
-        """The number of classes."""
         return self.calibrations[0].k
 
     @property
     def classes(self) -> tuple[Any, ...] | None:
-        """The class names."""
         return self.calibrations[0].classes
 
     @property
     def score(self) -> Score:
-        """How pairs are scored."""
         return self.calibrations[0].score
 
     @property
     def noise(self) -> Noise | None:
-        """The noise model."""
         return self.calibrations[0].noise
 
     @property
     def warnings(self) -> tuple[str, ...]:
-        """What the labels say against the noise model: empty if they do not contradict it."""
         return self.calibrations[0].warnings
 
     @property
@@ -240,13 +229,7 @@ class GroupedCalibration:
         return np.array(self.members)[labels]
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Write the calibration to a JSON file; `load` reads it back.
-
-        Parameters
-        ----------
-        path : path
-            The file; replaced if it exists.
-        """
+        """Write the calibration to a JSON file, which is replaced if it exists; `load` reads it."""
         from nacp.files import save_grouped
 
         save_grouped(self, path)
@@ -319,11 +302,48 @@ def listed(names: tuple[Any, ...]) -> str:
     return shown if len(names) <= 5 else f"{shown} and {len(names) - 5:,} more"
 
 
-def check_grouping(
-    grouping: Grouping, guarantee: Guarantee, noise: Noise | None, *, several: bool, simultaneous: bool
-) -> None:
+class Asked(NamedTuple):
+    """Checked arguments of `calibrate`.
+
+    Attributes
+    ----------
+    guarantee, noise, alphas, crossing, simultaneous, small
+        As there.
+    seed : int
+        Its `random_state`.
+    known : dict
+        Fields that the calibrations of all groups share.
+    """
+
+    guarantee: Guarantee
+    noise: Noise | None
+    alphas: Sequence[float]
+    crossing: Rule
+    seed: int
+    simultaneous: bool
+    small: str
+    known: dict[str, Any]
+
+    def of_each(self, number: int) -> Asked:
+        """Return what is asked of each of several groups: these share delta if all are to hold at once."""
+        if not self.simultaneous or self.guarantee.delta is None:
+            return self
+        each = replace(self.guarantee, delta=self.guarantee.delta / number)  # type: ignore[type-var]
+        return self._replace(guarantee=each)
+
+    def calibrations(self, sample: Sample, found: Sequence[Finding], n: int) -> list[Calibration]:
+        """Return the calibrations for what was found with n points of a sample, one for each alpha."""
+        known = {"k": sample.k, "score": sample.score, "random_state": self.seed, "alphas": len(self.alphas)}
+        return [
+            calibration_of(self.guarantee, self.noise, alpha, self.crossing, each, n=n, **known, **self.known)
+            for alpha, each in zip(self.alphas, found, strict=True)
+        ]
+
+
+def check_grouping(grouping: Grouping, asked: Asked, several: bool = False) -> None:
     """Refuse what cannot be found for groups."""
-    if simultaneous and guarantee.delta is None:
+    guarantee, noise = asked.guarantee, asked.noise
+    if asked.simultaneous and guarantee.delta is None:
         raise InputError(
             "simultaneous", f'has no effect on guarantee "{guarantee.name}", which has no delta to divide'
         )
@@ -331,15 +351,14 @@ def check_grouping(
         return
     if not guarantee.takes_classes:
         names = names_of(lambda each: each.takes_classes and each.applies(noise, "last") is None)
-        raise InputError(
-            "guarantee",
-            f'"{guarantee.name}" cannot be found for groups of classes',
-            remedy=f"use one of {names}",
-        )
+        said = f'"{guarantee.name}" cannot be found for groups of classes'
+        raise InputError("guarantee", said, remedy=f"use {names}")
     if not guarantee.takes_groups_of_classes and len(grouping.names) < len(grouping.places):
-        raise InputError(
-            "guarantee", f'"{guarantee.name}" holds for each class by itself, not for groups of classes'
-        )
+        said = f'"{guarantee.name}" holds for each class by itself, not for groups of classes'
+        raise InputError("guarantee", said)
+    if not guarantee.takes_groups_of_classes and asked.small == "merge":
+        said = f'must be "error" or "all" with guarantee "{guarantee.name}" by class'
+        raise InputError("small", said, found='"merge"')
     if several:
         raise InputError("labels", "must be one for each point where groups are of classes")
     if noise is not None and noise.doubt.radius:
@@ -352,76 +371,40 @@ def check_grouping(
 
 
 def calibrate_groups(
-    sample: Sample,
-    grouping: Grouping,
-    guarantee: Guarantee,
-    noise: Noise | None,
-    alphas: Sequence[float],
-    crossing: Rule,
-    seed: int,
-    *,
-    simultaneous: bool,
-    small: str,
-    unlabelled: Any = None,
-    **known: Any,
+    sample: Sample, grouping: Grouping, asked: Asked, unlabelled: Any = None
 ) -> list[GroupedCalibration]:
-    """Return for each alpha a calibration by group; `known` are fields of the calibrations of all groups."""
+    """Return for each alpha a calibration by group."""
     if unlabelled is not None:
         raise InputError("unlabelled", "cannot be used with groups: the group of these points is unknown")
-    check_grouping(grouping, guarantee, noise, several=sample.several, simultaneous=simultaneous)
-    whole = Counted.of(sample, lowest_end(noise)[0])
-    said = against(whole.curve(*lowest_end(noise)), noise, sample.score.offset, known["classes"])
-    known = known | {"warnings": said}
+    check_grouping(grouping, asked, sample.several)
+    lowest = lowest_end(asked.noise)
+    curve = Counted.of(sample, lowest[0]).curve(*lowest)
+    said = against(curve, asked.noise, sample.score.offset, asked.known["classes"])
+    asked = asked._replace(known=asked.known | {"warnings": said})
     n, aside, places = sample.n, 0, grouping.places
     pooled = np.zeros(len(grouping.names), dtype=bool)
-    if small == "merge":
-        if grouping.of_classes and not guarantee.takes_groups_of_classes:
-            said_of = f'must be "error" or "all" with guarantee "{guarantee.name}" by class'
-            raise InputError("small", said_of, found='"merge"')
+    if asked.small == "merge":
         aside = n // _ASIDE
-        judging, rest = np.split(np.random.default_rng([seed, 2]).permutation(n), [aside])
+        judging, rest = np.split(np.random.default_rng([asked.seed, 2]).permutation(n), [aside])
         rest.sort()
-        pooled = _small(sample, grouping, judging, guarantee, noise, min(alphas))
+        pooled = _small(sample, grouping, judging, asked)
         sample = sample.some(rest)
         places = places if grouping.of_classes else places[rest]
     # Each group is tested by itself; those that are pooled are tested as one, which is the last.
     tested = np.cumsum(~pooled) - 1
     number = int(tested[-1]) + 1 + bool(pooled.any())
     tested[pooled] = number - 1
-    each = share_of_delta(guarantee, number, simultaneous)
-    by_group = _by_classes if grouping.of_classes else _by_rows
-    found = by_group(sample, each, noise, alphas, crossing, seed, tested[places], number, known)
-    found = [[cals[g] for g in tested] for cals in found]
+    find = _by_classes if grouping.of_classes else _by_rows
+    found = find(sample, tested[places], number, asked.of_each(number))
     in_pool = tuple(name for name, one in zip(grouping.names, pooled, strict=True) if one)
-    return grouped(
-        grouping,
-        found,
-        guarantee,
-        noise,
-        n,
-        simultaneous=simultaneous,
-        small=small,
-        pooled=in_pool,
-        aside=aside,
-    )
-
-
-def share_of_delta(guarantee: Guarantee, number: int, simultaneous: bool) -> Guarantee:
-    """Return the guarantee for each of several groups, which share delta if it is to hold for all at once."""
-    if not simultaneous or guarantee.delta is None:
-        return guarantee
-    return replace(guarantee, delta=guarantee.delta / number)  # type: ignore[type-var]  # a dataclass
+    return grouped(grouping, [[cals[g] for g in tested] for cals in found], asked, n, in_pool, aside)
 
 
 def grouped(
     grouping: Grouping,
     found: Sequence[Sequence[Calibration]],
-    guarantee: Guarantee,
-    noise: Noise | None,
+    asked: Asked,
     n: int,
-    *,
-    simultaneous: bool,
-    small: str,
     pooled: tuple[Any, ...] = (),
     aside: int = 0,
 ) -> list[GroupedCalibration]:
@@ -431,15 +414,13 @@ def grouped(
     this warns of them.
     """
     members = tuple(grouping.places.tolist()) if grouping.of_classes else None
-    results = [
-        GroupedCalibration(grouping.names, tuple(cals), guarantee, n, members, simultaneous, pooled, aside)
-        for cals in found
-    ]
+    fixed = asked.guarantee, n, members, asked.simultaneous, pooled, aside
+    results = [GroupedCalibration(grouping.names, tuple(cals), *fixed) for cals in found]
     for cal in results:
         if not cal.infinite:
             continue
-        if small == "error":
-            raise _too_small(cal, noise)
+        if asked.small == "error":
+            raise _too_small(cal)
         shown = ", ".join(map(str, cal.infinite[:5])) + (", ..." if len(cal.infinite) > 5 else "")
         warn(
             f"no threshold keeps the promise in {len(cal.infinite):,} of {len(cal.names):,} groups "
@@ -462,121 +443,76 @@ def by_rows(
     return [list(cals) for cals in zip(*map(calibrate_rows, groups), strict=True)]
 
 
-def _by_rows(
-    sample: Sample,
-    guarantee: Guarantee,
-    noise: Noise | None,
-    alphas: Sequence[float],
-    crossing: Rule,
-    seed: int,
-    places: Ints,
-    number: int,
-    known: dict[str, Any],
-) -> list[list[Calibration]]:
+def _by_rows(sample: Sample, places: Ints, number: int, asked: Asked) -> list[list[Calibration]]:
     """Calibrate groups of rows."""
+    guarantee, noise, alphas, crossing, seed = asked[:5]
 
     def calibrate_rows(rows: Ints) -> list[Calibration]:
         some = sample.some(rows)
-        more = known | ({"several": some.given} if some.several else {})
-        if len(rows):
-            counts = Counted.of(some, noise, squares=guarantee.needs_squares)
-            return calibrations(counts, guarantee, noise, alphas, crossing, some, seed, **more)
-        nothing = [Finding(np.inf, 1.0, obstacle="no calibration point is of this group")] * len(alphas)
-        return calibrations_of(some, guarantee, noise, alphas, crossing, nothing, seed, **more)
+        if not len(rows):
+            nothing = Finding(np.inf, 1.0, obstacle="no calibration point is of this group")
+            return asked.calibrations(some, [nothing] * len(alphas), 0)
+        known = asked.known | ({"several": some.given} if some.several else {})
+        counts = Counted.of(some, noise, squares=guarantee.needs_squares)
+        return calibrations(counts, guarantee, noise, alphas, crossing, some, seed, **known)
 
     return by_rows(places, number, calibrate_rows)
 
 
-def calibrations_of(
-    sample: Sample,
-    guarantee: Guarantee,
-    noise: Noise | None,
-    alphas: Sequence[float],
-    crossing: Rule,
-    found: Sequence[Finding],
-    seed: int,
-    **known: Any,
-) -> list[Calibration]:
-    """Return the calibrations for findings from a sample, one for each alpha."""
-    known = {"n": sample.n, "k": sample.k, "score": sample.score} | known
-    known |= {"random_state": seed, "alphas": len(alphas)}
-    return [
-        calibration_of(guarantee, noise, alpha, crossing, each, **known)
-        for alpha, each in zip(alphas, found, strict=True)
-    ]
-
-
-def _by_classes(
-    sample: Sample,
-    guarantee: Guarantee,
-    noise: Noise | None,
-    alphas: Sequence[float],
-    crossing: Rule,
-    seed: int,
-    places: Ints,
-    number: int,
-    known: dict[str, Any],
-) -> list[list[Calibration]]:
+def _by_classes(sample: Sample, places: Ints, number: int, asked: Asked) -> list[list[Calibration]]:
     """Calibrate groups of classes, all with all rows; return for each alpha a calibration of each group."""
+    guarantee, noise, alphas, crossing, seed = asked[:5]
     weights = weights_under(noise, sample.k, several=False)
-    models = [None] if noise is None else noise.doubt.ends
-    ways, sizes = [], np.bincount(places[sample.labels[:, 0]], minlength=number).tolist()
-    for model in models:
+    ways = []
+    for model in [None] if noise is None else noise.doubt.ends:
         curves = class_curves(sample, weights[model], model, places, number, alphas)
-        each_alpha = [curve.alpha for curve in curves]
-        ways.append(guarantee.find(curves, each_alpha, crossing, sample, seed))
+        ways.append(guarantee.find(curves, [curve.alpha for curve in curves], crossing, sample, seed))
     # Of the ends of an interval of rates, the larger threshold holds for all rates between them.
     found = [
         max(way, key=lambda each: each.threshold)._replace(gap=max(each.gap for each in way))
         for way in zip(*ways, strict=True)
     ]
-    by_group = [
-        calibrations_of(sample, guarantee, noise, alphas, crossing, found[g::number], seed, **known, n=size)
-        for g, size in enumerate(sizes)
-    ]
+    sizes = np.bincount(places[sample.labels[:, 0]], minlength=number).tolist()
+    by_group = [asked.calibrations(sample, found[g::number], size) for g, size in enumerate(sizes)]
     return [list(cals) for cals in zip(*by_group, strict=True)]
 
 
-def _small(
-    sample: Sample, grouping: Grouping, judging: Ints, guarantee: Guarantee, noise: Noise | None, alpha: float
-) -> Bools:
+def _small(sample: Sample, grouping: Grouping, judging: Ints, asked: Asked) -> Bools:
     """Return which groups are too small, judged by some of the points, which are used for nothing else."""
-    of_classes, names = grouping.of_classes, grouping.names
-    needed = guarantee.points_needed(noise, sample.k, alpha, of_classes=of_classes)
+    of_classes, number, alpha = grouping.of_classes, len(grouping.names), min(asked.alphas)
+    needed = asked.guarantee.points_needed(asked.noise, sample.k, alpha, of_classes=of_classes)
     if of_classes:
         counts = np.bincount(sample.labels[judging, 0], minlength=sample.k).astype(np.float64)
-        sizes: Floats = np.bincount(grouping.places, inverse_of(noise, sample.k).push(counts), len(names))
+        weights, where = inverse_of(asked.noise, sample.k).push(counts), grouping.places
     else:
-        sizes = np.bincount(grouping.places[judging], minlength=len(names)).astype(np.float64)
-    if guarantee.delta is None:  # then a smaller group has no finite threshold at all
-        trials = np.full(len(names), len(judging))
-        sizes = trials * exact_share(np.clip(sizes, 0, trials), trials, _UNSURE / len(names))[0]
+        weights, where = np.ones(len(judging)), grouping.places[judging]
+    sizes: Floats = np.bincount(where, weights, number).astype(np.float64)
+    if asked.guarantee.delta is None:  # then a smaller group has no finite threshold at all
+        trials = np.full(number, len(judging))
+        sizes = trials * exact_share(np.clip(sizes, 0, trials), trials, _UNSURE / number)[0]
     return ~np.asarray(sizes * (_ASIDE - 1) >= (math.inf if needed is None else needed))
 
 
-def _too_small(result: GroupedCalibration, noise: Noise | None) -> InputError:
+def _too_small(result: GroupedCalibration) -> InputError:
     """Return the error where groups are too small: it says which, and what may be done."""
     some = [(name, cal) for name, cal in result.groups.items() if cal.obstacle is not None]
-    checked, of_classes = some[0][1].checked is not None, result.members is not None
+    first, of_classes = some[0][1], result.members is not None
+    checked = first.checked is not None
     points = [(cal.checked if checked else cal.n) or 0 for _, cal in some]
     what = "checked label" if checked else "point"
-    shown = ", ".join(
-        f"{name!r} ({counted(number, what)})" for (name, _), number in zip(some[:5], points[:5], strict=True)
-    )
-    more = f" and {len(some) - 5:,} more" if len(some) > 5 else ""
-    each = result.calibrations[0].guarantee
-    needed = each.points_needed(noise, result.k, result.alpha, of_classes=of_classes)
+    shown = listed(tuple(f"{name!r} ({counted(m, what)})" for (name, _), m in zip(some, points, strict=True)))
+    needed = first.guarantee.points_needed(result.noise, result.k, result.alpha, of_classes=of_classes)
+    about = f": {first.obstacle}"
+    if needed is not None and points[0] < needed:
+        about = f"; a group needs about {counted(needed, what)}"
     # Groups with enough points are not pooled, and enough must be left when a tenth is put aside.
     few = [number for number in points if needed is not None and not checked and number < needed]
     pools = len(few) > 1 and sum(few) * (_ASIDE - 1) >= (needed or 0) * _ASIDE
     pool, spoken = (f", or {way} to pool them" * pools for way in ('small="merge"', '"--small merge"'))
-    about = f": {some[0][1].obstacle}"
-    if needed is not None and points[0] < needed:
-        about = f"; a group needs about {counted(needed, what)}"
     return InputError(
         "by" if of_classes and len(result.names) == result.k else "groups",
         f"has {len(some):,} of {len(result.names):,} groups in which no threshold keeps the promise, as "
-        f"{shown}{more}{about}",
+        f"{shown}{about}",
         remedy=f'pass small="all" for sets of all labels there{pool}',
         spoken=f'pass "--small all" for sets of all labels there{spoken}',
     )

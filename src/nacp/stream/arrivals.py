@@ -85,7 +85,7 @@ class Labelling(NamedTuple):
         return {"noise": plain(self.noise), "basis": plain(self.basis), "known": self.known}
 
     def open(self, calibration: Calibration, probs: Any, labels: Any, clean: Any) -> Arrivals:
-        """Check points, which are read in the same way as those of a calibration."""
+        """Check points, read in the same way as those of a calibration; without labels, the checked ones."""
         if labels is None and clean is None:
             raise InputError("labels", "or clean must be given: the points' noisy or checked labels")
         if labels is not None and not self.known:
@@ -96,12 +96,15 @@ class Labelling(NamedTuple):
                 "labels alone, update(probs, clean=...)",
             )
         rows = calibration.open_rows(probs, least=0)
-        k, classes = calibration.k, calibration.classes
-        numbers = None if labels is None else check_given(labels, rows.n, k, classes)
-        truth = np.full(rows.n, NOT_CHECKED)
+        n, k, classes = rows.n, calibration.k, calibration.classes
+        numbers = None if labels is None else check_given(labels, n, k, classes)
+        checked, true = np.empty((2, 0), dtype=np.int64)
         if clean is not None:
-            checked, true = open_clean(clean, rows.n, k, classes, least=0)
-            truth[checked] = true
+            checked, true = open_clean(clean, n, k, classes, least=0)
+        if numbers is None:
+            return Arrivals(rows.some(checked), None, true)
+        truth = np.full(n, NOT_CHECKED)
+        truth[checked] = true
         return Arrivals(rows, numbers, truth)
 
 

@@ -48,31 +48,21 @@ _REQUIRED, _OPTIONAL = ("by_label", "cells", "hits", "pairs"), ("gains", "losses
 
 @dataclass(frozen=True)
 class Counts:
-    """What was counted of some points; a value.
+    """What was counted of some points; a value."""
 
-    Attributes
-    ----------
-    tallies : dict
-        A tally for each noise model that a guarantee may ask for: as stated, and the ends of an interval.
-    several : bool
-        Whether points have several labels each.
-    widths : Widths
-        The types of their numbers.
-    """
-
-    tallies: dict[Noise | None, Tally]
-    several: bool
+    tallies: dict[Noise | None, Tally]  # by noise model: as stated, and at the ends of an interval
+    several: bool  # whether points have several labels each
     widths: Widths
+
+    @property
+    def any_tally(self) -> Tally:
+        """One of the tallies: all have the same points and labels."""
+        return next(iter(self.tallies.values()))
 
     @property
     def n(self) -> int:
         """The number of points."""
-        return next(iter(self.tallies.values())).n
-
-    @property
-    def given(self) -> int:
-        """The number of labels."""
-        return int(next(iter(self.tallies.values())).hits.sum())
+        return self.any_tally.n
 
     def combine(self, other: Counts, sign: int) -> Counts:
         """Return these counts plus or minus others."""
@@ -295,7 +285,7 @@ class Calibrator:
             noise_basis=self._basis,
             widths=counts.widths,
             from_logits=self.from_logits,
-            several=counts.given if counts.several else None,
+            several=int(counts.any_tally.hits.sum()) if counts.several else None,
         )
         warn_of_obstacles(found)
         return found[0] if np.ndim(alpha) == 0 else found
@@ -310,13 +300,7 @@ class Calibrator:
         return found
 
     def merge(self, other: Calibrator) -> None:
-        """Add what another state has counted; the result is as if its points had been counted here.
-
-        Parameters
-        ----------
-        other : Calibrator
-            With the same k, noise, score and so on.
-        """
+        """Add the counts of another state with the same settings, in place."""
         with self._adding:
             self._counts = (self + other)._counts
 
@@ -394,12 +378,9 @@ class Calibrator:
         return f"Calibrator({self.k}, noise={self.noise!r}, score={self.score!r}, n={self.n:,})"
 
     def save(self, path: File) -> None:
-        """Write the state to a file; `Calibrator.load` reads it back, and counting goes on.
+        """Write the state to a file, which is replaced if it exists; `Calibrator.load` reads it.
 
-        Parameters
-        ----------
-        path : path
-            The file; replaced if it exists. A line of JSON, whole numbers, and a checksum: no pickle.
+        The file is a line of JSON, whole numbers, and a checksum: no pickle.
         """
         check_storable(self.classes)
         values = {name: plain(getattr(self, name)) for name in _SETTINGS}
@@ -418,12 +399,8 @@ class Calibrator:
     def load(cls, path: File, *, score: Score | Callable[..., Any] | None = None) -> Calibrator:
         """Read a state that `save` wrote; a file that is damaged or not of this kind is refused.
 
-        Parameters
-        ----------
-        path : path
-            The file. Nothing in it is executed.
-        score : callable, optional
-            The function, if the score is a function of one's own.
+        Nothing in the file is executed. A score that is a function of one's own is not in the
+        file: pass it as `score`.
         """
         document, arrays = read_numbers(path, "file of a Calibrator", (_FORMAT,), _VERSION)
         with reading(path):

@@ -145,8 +145,7 @@ class Monitor:
             None or masked where a label was not checked. The true label then replaces the noisy one. "?",
             where it could not be decided, counts as a hit, which raises no alarm.
         """
-        points = self._labelling.open(self.calibration, probs, labels, clean)
-        rows, given, truth = points
+        rows, given, truth = points = self._labelling.open(self.calibration, probs, labels, clean)
         score, q = self.calibration.score, self.calibration.native_threshold
         shares = np.empty(rows.n) if given is None else self._shares.of(rows, given, score, q)
         checked = np.flatnonzero(truth != NOT_CHECKED)
@@ -155,7 +154,7 @@ class Monitor:
         shares[checked] = hits | (true == UNDECIDED)
         with _PLAYING:
             alarm = copy(self._alarm)  # so that an interruption leaves the state as it was
-            alarm.play(shares[checked] if given is None else shares)
+            alarm.play(shares)
             self._alarm, self.checked = alarm, self.checked + points.checked
 
     @property
@@ -225,14 +224,8 @@ class Monitor:
         return {name: getattr(self, name) for name in (*_FOUND, "target", "false_alarm")}
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Write the monitor, its calibration and its state to a JSON file; `Monitor.load` reads it.
-
-        Parameters
-        ----------
-        path : path
-            The file; replaced if it exists.
-        """
-        told = {
+        """Write the monitor and its calibration to a JSON file, replaced if it exists; see `Monitor.load`."""
+        document = {
             "format": _FORMAT,
             "version": _VERSION,
             "calibration": document_of(self.calibration),
@@ -242,18 +235,13 @@ class Monitor:
             "checked": self.checked,
             "state": self._alarm.to_dict(),
         }
-        write_document(path, told)
+        write_document(path, document)
 
     @classmethod
     def load(cls, path: str | os.PathLike[str], *, score: Any = None) -> Monitor:
-        """Read a monitor that `save` wrote; it continues as if it had not been saved.
+        """Read a monitor that `save` wrote; nothing in the file is executed.
 
-        Parameters
-        ----------
-        path : path
-            A JSON file. Nothing in it is executed.
-        score : callable, optional
-            The function, if the calibration was made with a score function of one's own.
+        A score that is a function of one's own is not in the file: pass it as `score`.
         """
         document = read_document(path, "monitor file", (_FORMAT,), _VERSION)
         with reading(path):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import os
+from collections.abc import Callable
 from dataclasses import replace
 from threading import Lock
 from typing import Any
@@ -12,7 +13,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from nacp import engine
-from nacp._types import Bools, Floats, Ints
+from nacp._types import Bools, Ints
 from nacp.calibration import Calibration
 from nacp.checks import check_count, check_finite, check_flag, check_fraction, check_rate
 from nacp.coverage.curve import inverse_of
@@ -29,8 +30,8 @@ from nacp.stream.arrivals import NOT_CHECKED, Labelling, refuse_groups
 from nacp.wrapping import counted, wrapped
 
 _FORMAT, _VERSION = "nacp.online", 1
-# By default a threshold remembers about this number of points without noise, if a calibration tells how scores
-# are spread; otherwise a step is at most this part of the span of all scores.
+# By default a threshold remembers about this number of points without noise, if a calibration tells how
+# scores are spread; otherwise a step is at most this part of the span of all scores.
 _MEMORY, _STEP = 500, 0.01
 _MOVING = Lock()  # of all thresholds, as a lock of its own could not be copied with a calibrator
 
@@ -61,10 +62,10 @@ class OnlineCalibrator:
     rate : float, optional
         How far a threshold moves, in units of the score. A larger rate follows faster, and fluctuates more.
         By default ``d / (500 w**2)``, where w is the width of the range of shares, and d how much the
-        threshold rises for the coverage to rise by 1, around 1 - alpha in the calibration `start`: the
-        threshold remembers about 500 points, w**2 times as many with noise. Without a calibration (or with one
-        that was loaded, or made from checked labels) it is a hundredth of the span of scores divided by w;
-        where that is infinite, as that of RAPS, the rate must be given.
+        threshold rises for the coverage to rise by 1, around 1 - alpha in the calibration `start`: about 500
+        points are remembered, w**2 times as many with noise. Without a calibration (or with one that was
+        loaded, or made from checked labels) a hundredth of the span of scores divided by w; where that is
+        infinite, as that of RAPS, the rate must be given.
     decay : float, default=0.0
         Point t moves the threshold by ``rate / t**decay``. A value between 0 and 1 is for data that do not
         drift: the threshold then fluctuates less and less.
@@ -126,21 +127,17 @@ class OnlineCalibrator:
         from_logits: bool = False,
     ) -> None:
         refuse_groups("start", start)
-        given = {"classes": classes, "normalize": normalize or None, "from_logits": from_logits or None}
-        if isinstance(start, Calibration):
-            settings, calibration = _settings_of(start, k, score, alpha, given), start
-        else:
-            settings, calibration = _settings(start, k, score, alpha, given), None
+        calibration = start if isinstance(start, Calibration) else None
+        given = {"k": k, "score": None if score is None else as_score(score), "classes": classes}
+        given |= {"normalize": normalize or None, "from_logits": from_logits or None}
+        settings = _settings(start, given) if calibration is None else _settings_of(calibration, given)
+        if alpha is not None:
+            settings = replace(settings, alpha=check_fraction("alpha", alpha))
         spread = None if calibration is None else _spread_around(calibration, settings.alpha)
         self._prepare(settings, Labelling.of(noise, settings.k, calibration), rate, decay, spread)
 
     def _prepare(
-        self,
-        settings: Calibration,
-        labelling: Labelling,
-        rate: float | None,
-        decay: float,
-        spread: float | None = None,
+        self, settings: Calibration, labelling: Labelling, rate: Any, decay: Any, spread: float | None = None
     ) -> None:
         noise = labelling.noise
         if noise is not None and not noise.doubt.exact:
@@ -194,17 +191,7 @@ class OnlineCalibrator:
         return self._total / self.n if self.n else None
 
     def predict_set(self, probs: ArrayLike, *, allow_empty: bool = True) -> PredictionSets:
-        """Return the sets at the current threshold.
-
-        Parameters
-        ----------
-        probs, allow_empty
-            As in `Calibration.predict_set`.
-
-        Returns
-        -------
-        PredictionSets
-        """
+        """Return the sets at the current threshold; see `Calibration.predict_set`."""
         return replace(self._settings, native_threshold=self._q).predict_set(probs, allow_empty=allow_empty)
 
     def update(self, probs: ArrayLike, labels: ArrayLike | None = None, *, clean: Any = None) -> None:
@@ -221,42 +208,35 @@ class OnlineCalibrator:
             where the label could not be decided, counts as a miss. Which points are checked must not depend
             on their noisy labels.
         """
-        points = self._labelling.open(self._settings, probs, labels, clean)
-        rows, numbers, truth = points
-        if numbers is not None and numbers.ndim == 2:
-            raise InputError("labels", "must have the shape (m,), one label each", found=f"{numbers.shape}")
+        rows, labels, truth = points = self._labelling.open(self._settings, probs, labels, clean)
+        if labels is not None and labels.ndim == 2:
+            raise InputError("labels", "must have the shape (m,), one label each", found=f"{labels.shape}")
         with _MOVING:
             q, n, total = self._q, self.n, self._total
             for where in rows.slices():
                 scores = engine.scores(rows[where], self._settings.score.spec)
-                given = None if numbers is None else numbers[where]
-                q, n, total = self._follow(scores, given, truth[where], q, n, total)
+                share_of = self._shares(None if labels is None else labels[where])
+                for t, true in enumerate(truth[where].tolist()):
+                    inside: Bools = scores[t] <= q
+                    share = share_of(t, inside) if true == NOT_CHECKED else float(true >= 0 and inside[true])
+                    n, total = n + 1, total + share
+                    q += self.rate * n**-self.decay * (1 - self.alpha - share)
             self._q, self.n, self._total = q, n, total
             self.checked += points.checked
 
-    def _follow(
-        self, scores: Floats, labels: Ints | None, truth: Ints, q: float, n: int, total: float
-    ) -> tuple[float, int, float]:
-        """Return the threshold, the number of points and the sum of their shares after some rows."""
-        weights, table, which = self._weights, None, None
-        if labels is not None:
-            which, table = weights.of(labels[:, None], np.ones((len(labels), 1)))
-        for t, true in enumerate(truth.tolist()):
-            inside: Bools = scores[t] <= q
-            if true != NOT_CHECKED:
-                share = float(true >= 0 and inside[true])
-            elif labels is None:
-                continue
-            else:
-                share = float(weights.own[labels[t]]) if inside[labels[t]] else 0.0
-                if table is not None and which is not None:
-                    share += weights.unit * int(table[which[t]][inside].sum())
-                elif weights.constant:
-                    share += weights.constant * np.count_nonzero(inside)
-            n += 1
-            total += share
-            q += self.rate * n**-self.decay * (1 - self.alpha - share)
-        return q, n, total
+    def _shares(self, labels: Ints | None) -> Callable[[int, Bools], float]:
+        """Return a function from a row and its set to its share; without labels it is never called."""
+        weights = self._weights
+        numbers = np.zeros(0, dtype=np.int64) if labels is None else labels
+        which, table = weights.of(numbers[:, None], np.ones((len(numbers), 1)))
+
+        def share_of(t: int, inside: Bools) -> float:
+            own = float(weights.own[numbers[t]]) if inside[numbers[t]] else 0.0
+            if table is None or which is None:
+                return own + (weights.constant or 0.0) * np.count_nonzero(inside)
+            return own + weights.unit * int(table[which[t]][inside].sum())
+
+        return share_of
 
     def bound(self, delta: float = 0.05) -> float:
         """Return by how much the coverage, averaged over the points so far, may differ from 1 - alpha.
@@ -266,11 +246,6 @@ class OnlineCalibrator:
         1 only roughly. The first part is certain, the second holds with probability 1 - delta over the noise
         in the labels. The bound depends on the number of points alone; it is infinite before the first one,
         and for scores without a greatest value. `coverage` and `error` are mostly more precise.
-
-        Parameters
-        ----------
-        delta : float, default=0.05
-            The probability with which the bound may fail.
 
         Examples
         --------
@@ -289,15 +264,10 @@ class OnlineCalibrator:
         return certain + self.error(delta)
 
     def error(self, delta: float = 0.05) -> float:
-        """Return by how much `coverage`, an estimate, may differ from the true coverage of the points so far.
+        """Return by how much `coverage` may differ from the true coverage of the points so far.
 
-        That is ``w sqrt(log(2 / delta) / (2 n))``, with probability 1 - delta over the noise; 0 if labels
-        are right.
-
-        Parameters
-        ----------
-        delta : float, default=0.05
-            The probability with which it may be more.
+        That is at most ``w sqrt(log(2 / delta) / (2 n))``, with probability 1 - delta over the noise; 0 if
+        labels are right.
         """
         share = check_fraction("delta", delta)
         if self.checked == self.n or self.noise is None:
@@ -327,13 +297,7 @@ class OnlineCalibrator:
         return "; ".join(said)
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Write the state to a JSON file; `OnlineCalibrator.load` reads it.
-
-        Parameters
-        ----------
-        path : path
-            The file; replaced if it exists.
-        """
+        """Write the state to a JSON file, replaced if it exists; `OnlineCalibrator.load` reads it."""
         document = {
             "format": _FORMAT,
             "version": _VERSION,
@@ -350,14 +314,9 @@ class OnlineCalibrator:
 
     @classmethod
     def load(cls, path: str | os.PathLike[str], *, score: Any = None) -> OnlineCalibrator:
-        """Read what `save` wrote; it continues as if it had not been saved.
+        """Read a state that `save` wrote; nothing in the file is executed.
 
-        Parameters
-        ----------
-        path : path
-            A JSON file. Nothing in it is executed.
-        score : callable, optional
-            The function, if the score is one's own.
+        A score that is a function of one's own is not in the file: pass it as `score`.
         """
         document = read_document(path, "file of an online calibrator", (_FORMAT,), _VERSION)
         with reading(path):
@@ -379,8 +338,8 @@ class OnlineCalibrator:
             about = f", within {chance:.4f} with probability 95%" if chance else ""
             seen = f" Coverage so far {self.coverage:.4f}{about}."
         return wrapped(
-            f"Threshold {self.threshold:.6g} of {self._settings.score!r} after {counted(self.n, 'point')}, at "
-            f"the rate {self.rate:.3g}.{seen}\n"
+            f"Threshold {self.threshold:.6g} of {self._settings.score!r} after {counted(self.n, 'point')}, "
+            f"at the rate {self.rate:.3g}.{seen}\n"
             f"Promised: {self.promise}. Assumed: {self.assumptions}."
         )
 
@@ -390,45 +349,41 @@ class OnlineCalibrator:
         return card("OnlineCalibrator", told(str(self)))
 
 
-def _settings_of(start: Calibration, k: Any, score: Any, alpha: Any, given: dict[str, Any]) -> Calibration:
-    """Return how rows are read by a calibration; refuse settings that differ from its own."""
-    stated = next((name for name, value in given.items() if value is not None), None)
-    if stated is not None:
-        raise InputError(stated, "is that of the calibration at the start", remedy="leave it out")
+def _settings_of(start: Calibration, given: dict[str, Any]) -> Calibration:
+    """Return how a calibration reads rows; refuse settings that differ from its own."""
     if not math.isfinite(start.native_threshold):
         raise InputError("start", "has an infinite threshold", remedy="pass a threshold to start from")
-    wanted = None if score is None else as_score(score)
-    for name, value, own in (("k", k, start.k), ("score", wanted, start.score)):
+    for name, value in given.items():
+        own = getattr(start, name)
         if value is not None and value != own:
             raise InputError(name, f"must be {own!r}, as in the calibration at the start", found=repr(value))
-    alpha = start.alpha if alpha is None else check_fraction("alpha", alpha)
-    return replace(start, alpha=alpha, noise=None, guarantee=as_guarantee("none"), tally=None)
+    return replace(start, noise=None, guarantee=as_guarantee("none"), tally=None)
 
 
-def _settings(start: Any, k: Any, score: Any, alpha: Any, given: dict[str, Any]) -> Calibration:
+def _settings(start: Any, given: dict[str, Any]) -> Calibration:
     """Return how rows are to be read where there is no calibration."""
-    if k is None:
+    if given["k"] is None:
         raise InputError("k", "must be given: the number of classes", remedy="or pass start=, a calibration")
-    number_of_classes, found = check_count("k", k, 2), as_score("hps" if score is None else score)
-    low, high = found.span
+    k, score = check_count("k", given["k"], 2), given["score"] or as_score("hps")
+    low, high = score.span
     if start is None and not math.isfinite(high):
-        raise InputError("start", f"must be given: scores of {found!r} have no greatest value")
-    native = high if start is None else float(found.to_native(np.asarray(check_finite("start", start))))
+        raise InputError("start", f"must be given: scores of {score!r} have no greatest value")
+    native = high if start is None else float(score.to_native(np.asarray(check_finite("start", start))))
     if not low <= native <= high:
-        within = f"{low + found.offset:g} to {high + found.offset:g}"
+        within = f"{low + score.offset:g} to {high + score.offset:g}"
         raise InputError("start", f"must be a score, from {within}", found=repr(start))
     return Calibration(
-        alpha=0.1 if alpha is None else check_fraction("alpha", alpha),
+        alpha=0.1,
         n=1,
-        k=number_of_classes,
-        score=found,
+        k=k,
+        score=score,
         noise=None,
         guarantee=as_guarantee("none"),
         crossing="last",
         correction=0.0,
         native_threshold=native,
         estimate=0.0,
-        classes=check_classes(given["classes"], number_of_classes),
+        classes=check_classes(given["classes"], k),
         normalize=check_flag("normalize", given["normalize"] or False),
         from_logits=check_flag("from_logits", given["from_logits"] or False),
     )
