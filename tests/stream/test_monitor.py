@@ -164,19 +164,6 @@ def test_an_alarm_comes_after_a_drift_and_not_before(points, noise):
     assert "coverage has fallen below 90%" in " ".join(str(monitor).split())
 
 
-def test_a_target_below_the_coverage_asked_for_is_not_missed_so_soon(points):
-    cal = calibrated(points, UNIFORM)
-    probs, labels = points[0][3000:], points[1][3000:].copy()
-    labels[::20] = (labels[::20] + 1) % K
-    given = noisy(UNIFORM, labels)
-    strict, lenient = nacp.Monitor(cal), nacp.Monitor(cal, target=0.8)
-    for monitor in (strict, lenient):
-        monitor.update(probs, given)
-    assert strict.alarm
-    assert not lenient.alarm
-    assert (strict.target, lenient.target) == (0.9, 0.8)
-
-
 # Checked labels
 
 
@@ -307,80 +294,6 @@ def test_what_is_kept_does_not_grow(points, tmp_path):
         monitor.save(tmp_path / "monitor.json")
         sizes.append((tmp_path / "monitor.json").stat().st_size)
     assert sizes[1] < sizes[0] + 200
-
-
-@pytest.mark.parametrize(
-    ("change", "sentence"),
-    [
-        ({"version": 2}, "version 2"),
-        ({"format": "nacp.calibration"}, "is not a monitor file"),
-        ({"false_alarm": 0}, "false_alarm must lie strictly between 0 and 1"),
-        ({"state": {}}, "it has no 'n'"),
-        ({"checked": -1}, "checked must be a whole number"),
-        ({"labelling": {"noise": {"name": "magic"}, "basis": None, "known": True}}, "noise must be one of"),
-    ],
-)
-def test_a_file_that_is_none_is_refused(points, tmp_path, change, sentence):
-    monitor = nacp.Monitor(calibrated(points, UNIFORM))
-    monitor.save(tmp_path / "monitor.json")
-    document = json.loads((tmp_path / "monitor.json").read_text())
-    (tmp_path / "monitor.json").write_text(json.dumps(document | change))
-    with pytest.raises(nacp.InputError, match=sentence):
-        nacp.Monitor.load(tmp_path / "monitor.json")
-
-
-@pytest.mark.parametrize(
-    "change",
-    [
-        {"n": 1.5},
-        {"n": -1},
-        {"bets": [1.0]},
-        {"bets": ["x"] * 8},
-        {"at": 5},
-        {"wealth": "inf"},
-        {"total": None},
-    ],
-    ids=str,
-)
-def test_a_state_that_is_none_is_refused(points, tmp_path, change):
-    monitor = nacp.Monitor(calibrated(points, UNIFORM))
-    monitor.save(tmp_path / "monitor.json")
-    document = json.loads((tmp_path / "monitor.json").read_text())
-    document["state"] |= change
-    (tmp_path / "monitor.json").write_text(json.dumps(document))
-    with pytest.raises(nacp.InputError, match="cannot be used"):
-        nacp.Monitor.load(tmp_path / "monitor.json")
-    text = json.dumps(document)
-    (tmp_path / "monitor.json").write_text(text[: len(text) // 2])
-    with pytest.raises(nacp.InputError, match="is not JSON"):
-        nacp.Monitor.load(tmp_path / "monitor.json")
-
-
-def wrong_batches(probs, labels):
-    broken = probs.copy()
-    broken[150, 3] = np.nan
-    yield "NaN in the middle", (broken, labels), "probs"
-    yield "too wide", (np.hstack([probs, probs[:, :1] * 0]), labels), "11 columns"
-    yield "a label too few", (probs, labels[:-1]), "labels must have the shape"
-    yield "a label out of range", (probs, np.where(np.arange(len(labels)) == 150, K, labels)), "from 0 to 9"
-    yield "no labels", (probs, None), "labels or clean must be given"
-    yield "float16", (probs.astype(np.float16), labels), "float16"
-
-
-@pytest.mark.parametrize("case", range(6))
-def test_wrong_input_leaves_all_as_it_was(points, case):
-    monitor = nacp.Monitor(calibrated(points, UNIFORM))
-    probs, labels = (part[3000:3300] for part in points)
-    monitor.update(probs, labels, clean=labels)
-    before = monitor.to_dict(), monitor._alarm.to_dict()
-    _, arguments, sentence = list(wrong_batches(probs, labels))[case]
-    with pytest.raises(nacp.InputError, match=sentence):
-        monitor.update(*arguments)
-    with pytest.raises(nacp.InputError, match="clean"):
-        monitor.update(probs, labels, clean=labels[:-1])
-    assert (monitor.to_dict(), monitor._alarm.to_dict()) == before
-    monitor.update(probs[:0], labels[:0])
-    assert (monitor.to_dict(), monitor._alarm.to_dict()) == before
 
 
 def test_an_interruption_leaves_all_as_it_was(points, monkeypatch):

@@ -456,7 +456,9 @@ def _is_possible(tally: Tally, weights: Weights, several: bool, squares: bool) -
         and bool(np.all(np.diff(tally.cells, prepend=-1, append=CELLS) > 0))
         and (n > 0) == (len(tally.cells) > 0)
         and tally.pairs.sum() == n * tally.k
-        and (given >= n if several else given == n == tally.by_label.sum())
+        # The parts of the labels of a point sum to 1, and each is rounded.
+        and (given >= n if several else given == n)
+        and abs(tally.by_label.sum() * tally.part - n) <= (given * tally.part if several else 0)
     )
     if good and tally.squares is not None:
         steps = np.diff(tally.squares, prepend=0)
