@@ -82,22 +82,18 @@ def for_checked(
     """Return the guarantee to be found from checked labels; refuse what cannot be."""
     found = as_guarantee("pac" if guarantee is None else guarantee, delta)
     if not found.takes_checked:
-        raise InputError(
-            "guarantee",
-            f'"{found.name}" cannot be found from checked labels',
-            remedy=f"use {names_of(lambda each: each.takes_checked)}",
-        )
+        problem = f'"{found.name}" cannot be found from checked labels'
+        raise InputError("guarantee", problem, remedy=f"use {names_of(lambda each: each.takes_checked)}")
     if audit is not None:
         if not isinstance(audit, AuditPlan):
             raise InputError("audit", "must be what nacp.choose_audit returned", found=type(audit).__name__)
         if audit.score != score:
-            raise InputError(
-                "score", f"must be {audit.score!r}, for which the audit was chosen", found=repr(score)
-            )
+            problem = f"must be {audit.score!r}, for which the audit was chosen"
+            raise InputError("score", problem, found=repr(score))
         if audit.outside.any() and found.checked_alone:
             names = names_of(lambda each: each.takes_checked and not each.checked_alone)
-            said = f'"{found.name}" needs checked labels that were picked at random'
-            raise InputError("guarantee", said, remedy=f"use {names}")
+            problem = f'"{found.name}" needs checked labels that were picked at random'
+            raise InputError("guarantee", problem, remedy=f"use {names}")
     if crossing != "last":
         raise InputError("crossing", 'must be "last" with checked labels', found=repr(crossing))
     if unlabelled is not None:
@@ -122,16 +118,12 @@ def open_checked(
     if plan is None:
         return rows, numbers, names, deal(rows.n, rows.k, checked, true, seed)
     if (plan.n, plan.k) != (rows.n, rows.k):
-        raise InputError(
-            "audit",
-            f"was chosen from {plan.n:,} points of {plan.k:,} classes",
-            found=f"{rows.n:,} and {rows.k:,}",
-        )
+        problem = f"was chosen from {plan.n:,} points of {plan.k:,} classes"
+        raise InputError("audit", problem, found=f"{rows.n:,} and {rows.k:,}")
     strange = np.setdiff1d(checked, plan.rows)
     if len(strange):
-        raise InputError(
-            "clean", f"has row {strange[0]}, which the audit did not choose", remedy="leave such rows out"
-        )
+        problem = f"has row {strange[0]}, which the audit did not choose"
+        raise InputError("clean", problem, remedy="leave such rows out")
     return rows, numbers, names, Audit(checked, true, *planned(plan.n, plan.pilot, plan.random_state), plan)
 
 

@@ -56,28 +56,14 @@ class AuditWarning(UserWarning):
 
 @dataclass(frozen=True, eq=False)
 class Audit:
-    """Some points with their true labels, and the others.
+    """Some points with their true labels, and the others."""
 
-    Attributes
-    ----------
-    rows, labels : arrays of shape (m,)
-        The checked points and their true labels; -1 where the checker could not decide.
-    pilot : array of int
-        Points that define the two strata, and are used for nothing else.
-    counted : array of int
-        Points whose strata are counted.
-    plan : AuditPlan or None
-        By which the checked points were chosen; None if they were picked at random.
-    given : tuple or None
-        How many points were given, and which of them these are; None if these are all.
-    """
-
-    rows: Ints
-    labels: Ints
-    pilot: Ints
-    counted: Ints
-    plan: AuditPlan | None = None
-    given: tuple[int, Ints] | None = None
+    rows: Ints  # the checked points
+    labels: Ints  # their true labels; -1 where the checker could not decide
+    pilot: Ints  # points that define the two strata, and are used for nothing else
+    counted: Ints  # points whose strata are counted
+    plan: AuditPlan | None = None  # by which points were chosen; None if they were picked at random
+    given: tuple[int, Ints] | None = None  # of how many points these are which; None if these are all
 
 
 def deal(n: int, k: int, rows: Ints, labels: Ints, seed: int) -> Audit:
@@ -165,8 +151,8 @@ class CheckedSample:
         outside, (few, many) = np.isin(self.audit.rows, plan.rows[plan.outside]), plan.counts
         if outside.all() or not outside.any():
             side = "inside" if outside.all() else "outside"
-            said = f"has no label of a point that lies {side} of the pilot's sets"
-            raise InputError("clean", said, remedy="check some of those that the audit chose")
+            problem = f"has no label of a point that lies {side} of the pilot's sets"
+            raise InputError("clean", problem, remedy="check some of those that the audit chose")
         return Strata(outside, (many, plan.n - plan.pilot), (few, plan.pilot))
 
     def pilot(self, alpha: float, m: float = np.inf, cut: float = RANDOM_CUT) -> Pilot:

@@ -26,21 +26,11 @@ _BY_CLASS_OF: Ints = np.searchsorted(BY_CLASS, np.arange(CELLS))  # the place in
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class ClassCurve(Curve):
-    """The estimate of the coverage within a group of classes.
+    """The estimate of the coverage within a group of classes."""
 
-    Attributes
-    ----------
-    classes : array of int
-        The group.
-    mass : float
-        The estimated number of points of these classes.
-    alpha : float
-        The alpha that `shares` are computed for.
-    """
-
-    classes: Ints
-    mass: float
-    alpha: float
+    classes: Ints  # the group
+    mass: float  # the estimated number of points of these classes
+    alpha: float  # what `shares` are computed for
 
     @property
     def points(self) -> int:

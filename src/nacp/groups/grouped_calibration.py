@@ -303,26 +303,16 @@ def listed(names: tuple[Any, ...]) -> str:
 
 
 class Asked(NamedTuple):
-    """Checked arguments of `calibrate`.
-
-    Attributes
-    ----------
-    guarantee, noise, alphas, crossing, simultaneous, small
-        As there.
-    seed : int
-        Its `random_state`.
-    known : dict
-        Fields that the calibrations of all groups share.
-    """
+    """Checked arguments of `calibrate`."""
 
     guarantee: Guarantee
     noise: Noise | None
     alphas: Sequence[float]
     crossing: Rule
-    seed: int
+    seed: int  # its `random_state`
     simultaneous: bool
     small: str
-    known: dict[str, Any]
+    known: dict[str, Any]  # fields that the calibrations of all groups share
 
     def of_each(self, number: int) -> Asked:
         """Return what is asked of each of several groups: these share delta if all are to hold at once."""
@@ -351,23 +341,20 @@ def check_grouping(grouping: Grouping, asked: Asked, several: bool = False) -> N
         return
     if not guarantee.takes_classes:
         names = names_of(lambda each: each.takes_classes and each.applies(noise, "last") is None)
-        said = f'"{guarantee.name}" cannot be found for groups of classes'
-        raise InputError("guarantee", said, remedy=f"use {names}")
+        problem = f'"{guarantee.name}" cannot be found for groups of classes'
+        raise InputError("guarantee", problem, remedy=f"use {names}")
     if not guarantee.takes_groups_of_classes and len(grouping.names) < len(grouping.places):
-        said = f'"{guarantee.name}" holds for each class by itself, not for groups of classes'
-        raise InputError("guarantee", said)
+        problem = f'"{guarantee.name}" holds for each class by itself, not for groups of classes'
+        raise InputError("guarantee", problem)
     if not guarantee.takes_groups_of_classes and asked.small == "merge":
-        said = f'must be "error" or "all" with guarantee "{guarantee.name}" by class'
-        raise InputError("small", said, found='"merge"')
+        problem = f'must be "error" or "all" with guarantee "{guarantee.name}" by class'
+        raise InputError("small", problem, found='"merge"')
     if several:
         raise InputError("labels", "must be one for each point where groups are of classes")
     if noise is not None and noise.doubt.radius:
-        raise InputError(
-            "noise",
-            "must be known exactly, or up to an interval, where groups are of classes",
-            found=repr(noise),
-            remedy="pass its P, which is then taken to be exact",
-        )
+        problem = "must be known exactly, or up to an interval, where groups are of classes"
+        remedy = "pass its P, which is then taken to be exact"
+        raise InputError("noise", problem, found=repr(noise), remedy=remedy)
 
 
 def calibrate_groups(

@@ -60,11 +60,8 @@ def check_row_groups(groups: Any, n: int) -> tuple[tuple[Any, ...], Ints]:
 def known_groups(groups: Any, n: int, names: tuple[Any, ...]) -> Ints:
     """Return the place among `names` of the group of each of n rows; refuse other groups."""
     if groups is None:
-        raise InputError(
-            "groups",
-            "must say of which group each row is: thresholds differ by group",
-            remedy="pass one for each row of probs",
-        )
+        problem = "must say of which group each row is: thresholds differ by group"
+        raise InputError("groups", problem, remedy="pass one for each row of probs")
     found, places = _distinct(groups, n)
     known = set(names)
     strange = next((i for i, name in enumerate(found) if name not in known), None)
@@ -107,11 +104,8 @@ def check_class_groups(
         raise InputError("groups", f"has a group for {strange!r}, which is no class")
     missing = next((key for key in known if key not in given), None)
     if missing is not None:
-        raise InputError(
-            "groups",
-            f"has no group for class {missing!r}; {len(given):,} of {k:,} classes have one",
-            remedy="give each class a group",
-        )
+        problem = f"has no group for class {missing!r}; {len(given):,} of {k:,} classes have one"
+        raise InputError("groups", problem, remedy="give each class a group")
     values = [_name(given[key], f"class {key!r}") for key in known]
     names = list(dict.fromkeys(values))
     return tuple(names), _places_in(names, values)
@@ -126,12 +120,9 @@ def _distinct(groups: Any, n: int) -> tuple[list[Any], Ints]:
     except ValueError:
         array = np.empty((0, 0))
     if array.shape != (n,):
-        raise InputError(
-            "groups",
-            f"must have the shape ({n},), one per row of probs",
-            found=f"{array.shape}",
-            remedy="groups of classes are a mapping from class to group",
-        )
+        problem = f"must have the shape ({n},), one per row of probs"
+        remedy = "groups of classes are a mapping from class to group"
+        raise InputError("groups", problem, found=f"{array.shape}", remedy=remedy)
     values = array.tolist()
     if not {type(value) for value in values} <= {str, int, bool}:
         values = [_name(value, f"row {row}") for row, value in enumerate(values)]
@@ -150,12 +141,9 @@ def _name(value: Any, where: str) -> Any:
     if is_missing(value):
         raise InputError("groups", f"is missing in {where}", remedy="give it a name of its own, as 'unknown'")
     if not isinstance(value, str | int | float) or value in (math.inf, -math.inf):
-        raise InputError(
-            "groups",
-            "must be texts or finite numbers",
-            found=f"{value!r} in {where}",
-            remedy="write them as texts, as in [str(each) for each in groups]",
-        )
+        problem = "must be texts or finite numbers"
+        remedy = "write them as texts, as in [str(each) for each in groups]"
+        raise InputError("groups", problem, found=f"{value!r} in {where}", remedy=remedy)
     return value
 
 

@@ -26,21 +26,11 @@ NOT_CHECKED, UNDECIDED = -2, -1
 
 
 class Arrivals(NamedTuple):
-    """Points that came.
-
-    Attributes
-    ----------
-    rows : Rows
-        Their probabilities.
-    labels : array of shape (n,) or (n, a), or None
-        Their noisy labels, if there are any.
-    truth : array of shape (n,)
-        Their true labels, or one of the codes above.
-    """
+    """Points that came."""
 
     rows: Rows
-    labels: Ints | None
-    truth: Ints
+    labels: Ints | None  # their noisy labels, of shape (n,) or (n, a), if there are any
+    truth: Ints  # their true labels, or one of the codes above
 
     @property
     def checked(self) -> int:
@@ -49,21 +39,11 @@ class Arrivals(NamedTuple):
 
 
 class Labelling(NamedTuple):
-    """How labels to come are wrong.
+    """How labels to come are wrong."""
 
-    Attributes
-    ----------
-    noise : Noise or None
-        The model; None for labels that are right.
-    basis : NoiseBasis or None
-        What a model that was estimated rests on.
-    known : bool
-        Whether the noise is known. If not, only checked labels are of use.
-    """
-
-    noise: Noise | None
-    basis: NoiseBasis | None
-    known: bool
+    noise: Noise | None  # None for labels that are right
+    basis: NoiseBasis | None  # what a model that was estimated rests on
+    known: bool  # whether the noise is known; if not, only checked labels are of use
 
     @classmethod
     def of(cls, noise: NoiseLike | Unsaid, k: int, calibration: Calibration | None) -> Labelling:
@@ -112,19 +92,8 @@ class Shares:
     """The share of a point in the estimate at one threshold: at the most, where W is not known exactly.
 
     For an interval of rates that is the larger one of both ends, as a share is affine in rate / (1 - rate);
-    for a radius, ``radius osc_q(x)`` is added, as the mean of shares may be too small by that much.
-
-    Parameters
-    ----------
-    noise : Noise or None
-        The model; None for labels that are right.
-    k : int
-        The number of classes.
-
-    Attributes
-    ----------
-    range : tuple of two floats
-        The least and the greatest possible share.
+    for a radius, ``radius osc_q(x)`` is added, as the mean of shares may be too small by that much. The least
+    and the greatest possible share are the `range`.
     """
 
     def __init__(self, noise: Noise | None, k: int) -> None:

@@ -167,11 +167,8 @@ class Calibrator:
                 labels_of_each = "several labels" if known.several else "one label"
                 raise InputError("labels", f"must have {labels_of_each} for each point, as before")
             if known is not None and batch.widths.given != known.widths.given:
-                raise InputError(
-                    "probs",
-                    f"must be {known.widths.given}, as the points before were",
-                    found=batch.widths.given,
-                )
+                problem = f"must be {known.widths.given}, as the points before were"
+                raise InputError("probs", problem, found=batch.widths.given)
             self._counts = self._sum(known, batch)
 
     def _counts_of(self, probs: ArrayLike, labels: ArrayLike) -> Counts | None:
@@ -274,19 +271,11 @@ class Calibrator:
         chosen.check_several(several=counts.several)
         alphas = check_alphas(alpha)
         informative_noise(self.noise, counts.n, self.k)
-        found = calibrations(
-            Counted(counts.tallies, self._weights_of(counts.several), self.score),
-            chosen,
-            self.noise,
-            alphas,
-            crossing,
-            classes=self.classes,
-            normalize=self.normalize,
-            noise_basis=self._basis,
-            widths=counts.widths,
-            from_logits=self.from_logits,
-            several=int(counts.any_tally.hits.sum()) if counts.several else None,
-        )
+        counted = Counted(counts.tallies, self._weights_of(counts.several), self.score)
+        known = {name: getattr(self, name) for name in ("classes", "normalize", "from_logits")}
+        known |= {"noise_basis": self._basis, "widths": counts.widths}
+        known["several"] = int(counts.any_tally.hits.sum()) if counts.several else None
+        found = calibrations(counted, chosen, self.noise, alphas, crossing, **known)
         warn_of_obstacles(found)
         return found[0] if np.ndim(alpha) == 0 else found
 
@@ -322,11 +311,8 @@ class Calibrator:
         except InputError:
             found = None
         if found is None or not self._possible(found):
-            raise InputError(
-                "other",
-                "holds points that were never added, so they cannot be taken away",
-                found=f"{theirs.n:,} points",
-            )
+            problem = "holds points that were never added, so they cannot be taken away"
+            raise InputError("other", problem, found=f"{theirs.n:,} points")
         return self._holding(found if found.n else None)
 
     def _sum(self, ours: Counts | None, theirs: Counts | None) -> Counts | None:
@@ -405,14 +391,9 @@ class Calibrator:
         document, arrays = read_numbers(path, "file of a Calibrator", (_FORMAT,), _VERSION)
         with reading(path):
             k = check_count("k", document["k"], 2)
-            found = cls(
-                k,
-                noise=stored_noise(document["noise"], k),
-                score=stored_score(dict(document["score"]), score),
-                classes=document["classes"],
-                normalize=document["normalize"],
-                from_logits=document["from_logits"],
-            )
+            noise, score = stored_noise(document["noise"], k), stored_score(dict(document["score"]), score)
+            options = {name: document[name] for name in ("classes", "normalize", "from_logits")}
+            found = cls(k, noise=noise, score=score, **options)
             found._basis = stored_basis(document["noise_basis"])
             if document["grid"] != _grid_digest():
                 remedy = "count the points again, or use the version that wrote it"
@@ -431,12 +412,11 @@ class Calibrator:
             counted |= {name: arrays.get(f"{name} {i}") for name in _OPTIONAL}
             tallies[model] = Tally(n, self.k, **counted, unit=unit, part=PART if several else 1.0)
         whole = all(each.dtype == np.int64 for each in arrays.values())
-        if widths is None or n > self._most_points(several) or not whole:
-            raise InputError("counts", "are not those of any points")
-        counts = Counts(tallies, several, widths)
-        if not self._possible(counts):
-            raise InputError("counts", "are not those of any points")
-        return counts
+        if whole and widths is not None and n <= self._most_points(several):
+            counts = Counts(tallies, several, widths)
+            if self._possible(counts):
+                return counts
+        raise InputError("counts", "are not those of any points")
 
 
 def _grid_digest() -> str:

@@ -114,10 +114,8 @@ class Monitor:
         if not isinstance(calibration, Calibration):
             raise InputError("calibration", "must be what nacp.calibrate returned", found=repr(calibration))
         if not np.isfinite(calibration.native_threshold):
-            raise InputError(
-                "calibration",
-                "has an infinite threshold: its sets hold all classes, so their coverage cannot fall",
-            )
+            problem = "has an infinite threshold: its sets hold all classes, so their coverage cannot fall"
+            raise InputError("calibration", problem)
         labelling = Labelling.of(noise, calibration.k, calibration)
         target = 1 - calibration.alpha if target is None else target
         self._prepare(calibration, labelling, false_alarm, target)

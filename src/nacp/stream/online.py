@@ -141,12 +141,9 @@ class OnlineCalibrator:
     ) -> None:
         noise = labelling.noise
         if noise is not None and not noise.doubt.exact:
-            raise InputError(
-                "noise",
-                "must be known exactly, without an interval or a radius",
-                found=repr(noise),
-                remedy="pass the careful end, such as nacp.UniformNoise with the smallest rate",
-            )
+            problem = "must be known exactly, without an interval or a radius"
+            remedy = "pass the careful end, such as nacp.UniformNoise with the smallest rate"
+            raise InputError("noise", problem, found=repr(noise), remedy=remedy)
         # A calibration says how rows are read; the current threshold is _q.
         self._settings, self._labelling = settings, labelling
         self._weights = Weights(inverse_of(noise, settings.k))
