@@ -1,22 +1,19 @@
 """Checked labels: exact tests at every null, the threshold by its definition, coverage under any noise."""
 
-import json
 import math
 import warnings
 
 import numpy as np
 import pytest
 from scipy.stats import binom
+from simulation import points, posterior_of
 
 import nacp
-from nacp.audit.checked_labels import open_clean
 from nacp.audit.checked_sample import CheckedSample, deal, pilot_size
-from nacp.audit.plan import chosen_share, same_audit
 from nacp.coverage.sample import Sample
-from nacp.paper import twins
 from nacp.points import open_rows
 from nacp.stats.counts import allowed_misses
-from nacp.stats.strata import hits_needed_inside, strata_variance
+from nacp.stats.strata import hits_needed_inside
 
 
 def passes_inside(counts, points, pilot, target, delta):
@@ -49,7 +46,7 @@ def null_points(target, rng, number):
         ((9, 11), 25, (0, 0), 0.7, 0.15),
         pytest.param((12, 30), 60, (30, 100), 0.9, 0.1, marks=pytest.mark.slow),
         pytest.param((6, 40), 50, (1, 30), 0.85, 0.02, marks=pytest.mark.slow),
-        ((420, 20), 8, (20, 40), 0.8, 0.1),  # so many hits outside that k lies on lines
+        ((420, 20), 8, (20, 40), 0.8, 0.1),  # k is interpolated between numbers of hits outside
     ],
 )
 def test_at_no_null_does_the_test_in_strata_pass_too_often(counts, points, pilot, target, delta):
@@ -58,7 +55,9 @@ def test_at_no_null_does_the_test_in_strata_pass_too_often(counts, points, pilot
     x0, n0 = np.arange(counts[0] + 1), np.arange(points + 1)
     worst = 0.0
     for p0, p1, w in null_points(target, np.random.default_rng(0), 4000):
-        at_least = binom.sf(np.arange(-1, counts[1] + 1), counts[1], p1)  # so many hits inside: 0, 1, ...
+        at_least = binom.sf(
+            np.arange(-1, counts[1] + 1), counts[1], p1
+        )  # P(hits inside >= 0), P(hits inside >= 1), ...
         passed = at_least[k] @ binom.pmf(x0, counts[0], p0)
         worst = max(worst, float(binom.pmf(n0, points, w) @ passed))
     assert worst <= delta
@@ -77,17 +76,6 @@ def test_the_binomial_test_needs_the_least_number_that_is_rare_enough(m):
         needed = m - allowed_misses(m, 1 - target, delta)
         assert needed == m + 1 or binom.sf(needed - 1, m, target) <= delta
         assert binom.sf(needed - 2, m, target) > delta
-
-
-def points(n, k, seed, score="hps"):
-    """Points whose noisy labels are wrong where the classifier is: not independent of the input."""
-    rng = np.random.default_rng(seed)
-    probs = rng.dirichlet(np.full(k, 0.25), n)
-    truth = (probs.cumsum(axis=1) > rng.random((n, 1))).argmax(axis=1)
-    second = np.argsort(-probs, axis=1)[:, 1]
-    doubtful = probs.max(axis=1) < 0.75
-    wrong = rng.random(n) < np.where(doubtful, 0.5, 0.03)
-    return probs.astype(np.float32), truth, np.where(wrong, second, truth)
 
 
 def by_definition(probs, noisy, rows, truth, score, rate, alpha, delta, seed):
@@ -118,14 +106,6 @@ def by_definition(probs, noisy, rows, truth, score, rate, alpha, delta, seed):
             break
         found = q
     return found
-
-
-def posterior_of(probs, noisy, rate):
-    """How probable each label is if so many of the given ones were drawn anew."""
-    k = probs.shape[1]
-    likelihood = np.where(np.arange(k) == noisy[:, None], 1 - rate + rate / k, rate / k)
-    found = probs.astype(np.float64) * likelihood
-    return found / found.sum(axis=1, keepdims=True)
 
 
 def on_grid(scores, score):
@@ -256,78 +236,6 @@ def test_a_noise_model_that_the_pilot_contradicts_changes_nothing():
     assert (plans[0].rows == plans[1].rows).all()
 
 
-MISSING = {
-    "-1": lambda full: full,
-    "nan": lambda full: np.where(full < 0, np.nan, full),
-    "none": lambda full: [None if each < 0 else int(each) for each in full],
-    "masked": lambda full: np.ma.array(np.maximum(full, 0), mask=full < 0),
-    "pair": lambda full: (np.flatnonzero(full >= 0), full[full >= 0]),
-}
-# A pair may have rows whose label was not checked: a plan of which a part was done.
-MISSING |= {
-    f"pair, {name}": lambda full, form=form: (range(50), form(full))
-    for name, form in MISSING.items()
-    if name != "pair"
-}
-MISSING["pair, masked rows"] = lambda full: (np.ma.array(np.arange(50), mask=full < 0), np.maximum(full, 0))
-
-
-@pytest.mark.parametrize("form", MISSING.values(), ids=MISSING)
-def test_all_ways_to_say_which_labels_were_checked(form):
-    full = np.full(50, -1)
-    full[3:20] = np.arange(17) % 4
-    rows, labels = open_clean(form(full), 50, 4)
-    assert rows.tolist() == list(range(3, 20))
-    assert labels.tolist() == (np.arange(17) % 4).tolist()
-    backwards = open_clean((rows[::-1], labels[::-1]), 50, 4)
-    assert [part.tolist() for part in backwards] == [rows.tolist(), labels.tolist()]
-    names = ("a", "b", "c", "d")
-    named = [None if each < 0 else names[each] for each in full]
-    assert open_clean(named, 50, 4, names)[1].tolist() == labels.tolist()
-
-
-@pytest.mark.parametrize(
-    ("clean", "classes", "rows", "labels"),
-    [
-        ([True, None, False, np.nan], (False, True), [0, 2], [1, 0]),
-        (([2, 0], [False, True]), (False, True), [0, 2], [1, 0]),
-        ([-1, 1, None, -1], (-1, 1), [0, 1, 3], [0, 1, 0]),
-        ((range(4), [-1, 1, None, -1]), (-1, 1), [0, 1, 3], [0, 1, 0]),
-        (["?", None, "!", None], ("?", "!"), [0, 2], [0, 1]),
-        (["?", None, "!", None], ("!", "."), [0, 2], [-1, 0]),
-    ],
-)
-def test_names_of_classes_come_before_codes(clean, classes, rows, labels):
-    assert [found.tolist() for found in open_clean(clean, 4, 2, classes)] == [rows, labels]
-
-
-BAD = {
-    "too short": (lambda c: c[:-1], "must have the shape (50,)"),
-    "none checked": (lambda c: np.full(50, -1), "has no checked label at all"),
-    "out of range": (lambda c: np.where(c >= 0, 9, -1), "must lie from 0 to 3"),
-    "twice": (lambda c: ([3, 3], [1, 2]), "has row 3 more than once"),
-    "row out of range": (lambda c: ([3, 50], [1, 2]), "must lie from 0 to 49"),
-    "different lengths": (lambda c: ([3, 4, 5], [1, 2]), "3 rows"),
-    "one number": (lambda c: 3, "must have the shape (50,)"),
-    "text": (lambda c: "abc", "must have the shape (50,)"),
-    "ragged": (lambda c: [[1], [1, 2]] * 25, "must have the shape (50,)"),
-    "ragged pair": (lambda c: ([[0], [1, 2]], [0, 1]), "must have the shape (50,)"),
-    "no pairs": (lambda c: ([], []), "has no checked label at all"),
-    "a mask": (lambda c: c >= 0, "not whether they were checked"),
-    "halves": (lambda c: np.where(c >= 0, 0.5, -1.0), "whole numbers"),
-}
-
-
-@pytest.mark.parametrize(("change", "said"), BAD.values(), ids=BAD)
-def test_bad_checked_labels_get_one_clear_sentence(change, said):
-    probs, truth, noisy = points(50, 4, 11)
-    clean = np.where(np.arange(50) < 20, truth, -1)
-    with pytest.raises(nacp.InputError) as caught:
-        nacp.calibrate(probs, noisy, clean=change(clean))
-    assert caught.value.argument == "clean"
-    assert said in str(caught.value)
-
-
 def test_what_does_not_go_with_checked_labels_is_refused_by_name():
     probs, truth, noisy = points(50, 4, 12)
     clean = np.where(np.arange(50) < 20, truth, -1)
@@ -362,13 +270,13 @@ def test_checked_labels_in_another_order_are_refused():
     table, given, clean = pd.DataFrame(probs), pd.Series(noisy), pd.Series(truth)
     mixed = clean.sample(frac=1, random_state=0)
     cal = nacp.calibrate(table, given, noise=0.02, guarantee="none")
-    doors = (nacp.calibrate, nacp.compare, lambda *points, clean: nacp.diagnose(cal, *points, clean=clean))
-    for door in doors:
+    calls = (nacp.calibrate, nacp.compare, lambda *points, clean: nacp.diagnose(cal, *points, clean=clean))
+    for call in calls:
         for name, rows in {"probs": (table, noisy), "labels": (probs, given)}.items():
             with pytest.raises(nacp.InputError, match=f"clean has the index of {name} in another order"):
-                door(*rows, clean=mixed)
-        door(table, given, clean=mixed.loc[table.index])
-        door(table, given, clean=clean.set_axis(clean.index + 1000))  # an index that says nothing
+                call(*rows, clean=mixed)
+        call(table, given, clean=mixed.loc[table.index])
+        call(table, given, clean=clean.set_axis(clean.index + 1000))  # an index that says nothing
 
 
 @pytest.mark.parametrize("n", [101, 130, 300])
@@ -424,126 +332,6 @@ def test_what_could_not_be_decided_counts_as_a_miss():
     assert "could not be decided count as misses: 3" in cal.note
 
 
-PLAN = {"budget": 80, "alpha": 0.2}
-
-
-def test_a_plan_picks_at_random_in_two_strata_and_never_from_the_pilot():
-    probs, _, noisy = points(2000, 5, 32)
-    plan = nacp.choose_audit(probs, noisy, noise=0.2, random_state=3, **PLAN)
-    assert len(np.unique(plan.rows)) == len(plan) == 80
-    inside = posterior_of(probs, noisy, 0.2) * (-probs.astype(np.float64) <= plan.native_threshold)
-    outside = inside.sum(axis=1) < 0.95
-    assert np.array_equal(outside[plan.rows], plan.outside)
-    assert plan.outside.sum() == 32
-    pilot, others = np.split(np.random.default_rng(3).permutation(2000), [plan.pilot])
-    assert not set(pilot) & set(plan.rows)
-    assert plan.counts == (outside[pilot].sum(), outside[others].sum())
-    # Each point of a stratum is as likely as any other: over many seeds, by the classes of the points.
-    picked = np.zeros(2000)
-    for seed in range(200):
-        picked[nacp.choose_audit(probs, noisy, noise=0.2, random_state=seed, **PLAN).rows] += 1
-    for stratum in (outside, ~outside):
-        halves = picked[stratum & (np.arange(2000) < 1000)], picked[stratum & (np.arange(2000) >= 1000)]
-        apart = halves[0].mean() - halves[1].mean()
-        error = math.sqrt(sum(part.mean() / part.size for part in halves))  # as of Poisson counts
-        assert abs(apart) <= 4 * error
-
-
-@pytest.mark.slow
-def test_the_promise_holds_for_chosen_checks_under_noise_that_depends_on_the_input():
-    delta, alpha, runs, n = 0.1, 0.2, 60, 2000
-    probs, truth, noisy = points(40_000, 5, 33)
-    own = np.sort(1 - probs[np.arange(len(truth)), truth].astype(np.float64))
-    rng = np.random.default_rng(34)
-    coverages, left = [], []
-    for run in range(runs):
-        some = rng.choice(len(truth), n, replace=False)
-        plan = nacp.choose_audit(probs[some], noisy[some], random_state=run, **PLAN)
-        options = {"alpha": alpha, "delta": delta, "audit": plan}
-        rows = plan.rows
-        cal = nacp.calibrate(probs[some], noisy[some], clean=(rows, truth[some][rows]), **options)
-        coverages.append(np.searchsorted(own, cal.threshold, side="right") / len(own))
-        rows = rows[rng.random(len(rows)) < 0.7]  # the rest stays unchecked, at random
-        cal = nacp.calibrate(probs[some], noisy[some], clean=(rows, truth[some][rows]), **options)
-        left.append(np.searchsorted(own, cal.threshold, side="right") / len(own))
-        assert "of whose 80 the others were left out at random" in cal.assumptions
-    for found in (coverages, left):
-        short = np.mean(np.array(found) < 1 - alpha - 0.002)
-        assert short <= delta + 4 * math.sqrt(delta * (1 - delta) / runs)
-
-
-@pytest.mark.parametrize(("outside", "alpha"), [(0.02, 0.05), (0.1, 0.1), (0.12, 0.2), (0.3, 0.1)])
-def test_the_share_of_a_plan_is_the_best_one_under_its_guess_or_two_fifths(outside, alpha):
-    shares = np.arange(1, 1000) / 1000
-    variances = strata_variance(outside, 0.5, 1 - 0.3 * alpha, shares, 1 - shares, 1, unseen=0.0)
-    best = min(shares[np.argmin(variances)], 0.4)
-    assert abs(chosen_share(outside, alpha) - best) <= 0.001
-    assert chosen_share(outside, alpha) > outside  # a random audit checks that many
-
-
-def test_a_plan_is_sharper_than_a_random_audit_where_labels_are_wrong_where_the_classifier_is_unsure():
-    """Given what is not known when it is made: how often the sets at the threshold hold the true label."""
-    probs, truth = twins.simulate("cifar100", n=20_000)
-    first, second = np.argsort(-probs, axis=1)[:, :2].T
-    rng = np.random.default_rng(1)
-    wrong = rng.random(len(truth)) < np.where(probs.max(axis=1) < 0.8, 0.45, 0.03)
-    noisy = np.where(wrong, np.where(first == truth, second, first), truth)
-    own = 1 - probs[np.arange(len(truth)), truth].astype(np.float64)
-    hits, posterior = own <= np.quantile(own, 0.93), posterior_of(probs, noisy, 0.06)
-    for seed in range(3):
-        plan = nacp.choose_audit(probs[:5000], noisy[:5000], budget=100, noise=0.06, random_state=seed)
-        inside = posterior * (-probs.astype(np.float64) <= plan.native_threshold)
-        outside = inside.sum(axis=1) < 0.95
-        w, p0, p1 = outside.mean(), hits[outside].mean(), hits[~outside].mean()
-        number = int(plan.outside.sum())
-        chosen = strata_variance(w, p0, p1, number, 100 - number, 4500)
-        assert chosen < 0.9 * strata_variance(w, p0, p1, 100 * w, 100 * (1 - w), 4500)
-
-
-def test_wrong_plans_get_one_clear_sentence():
-    probs, truth, noisy = points(1000, 5, 35)
-    plan = nacp.choose_audit(probs, noisy, **PLAN)
-    clean = (plan.rows, truth[plan.rows])
-    strange = np.setdiff1d(np.arange(1000), plan.rows)[:1]
-    inside = plan.rows[~plan.outside]
-    wrong = {
-        "audit": [
-            ((probs[:900], noisy[:900]), {"clean": ([1], [0])}, "was chosen from 1,000 points of 5 classes"),
-            ((probs[::-1], noisy[::-1]), {"clean": clean}, "was chosen from other points than these"),
-            ((probs, noisy), {"clean": clean, "audit": 5}, "must be what nacp.choose_audit returned"),
-            ((probs, noisy), {"noise": 0.2}, "is of use with checked labels only"),
-        ],
-        "clean": [
-            ((probs, noisy), {"clean": (strange, truth[strange])}, "which the audit did not choose"),
-            ((probs, noisy), {"clean": (inside, truth[inside])}, "no label of a point that lies outside"),
-        ],
-        "guarantee": [((probs, noisy), {"clean": clean, "guarantee": "expected"}, "picked at random")],
-        "score": [((probs, noisy), {"clean": clean, "score": "aps"}, "for which the audit was chosen")],
-        "labels": [((probs, None), {"clean": clean}, "is None")],
-    }
-    for argument, cases in wrong.items():
-        for given, options, said in cases:
-            with pytest.raises(nacp.InputError, match=said) as caught:
-                nacp.calibrate(*given, **({"audit": plan} | options))
-            assert caught.value.argument == argument
-    with pytest.raises(nacp.InputError, match=r"returned; found ndarray$"):  # not all of its rows
-        nacp.calibrate(probs, noisy, clean=clean, audit=plan.rows)
-    for budget in (0, 901, 2.5):
-        with pytest.raises(nacp.InputError) as caught:
-            nacp.choose_audit(probs, noisy, budget=budget)
-        assert caught.value.argument == "budget"
-
-
-def test_a_plan_without_points_outside_is_a_random_audit():
-    probs = np.tile([[0.97, 0.03]], (600, 1))
-    labels = np.zeros(600, dtype=int)
-    plan = nacp.choose_audit(probs, labels, budget=100)
-    assert not plan.outside.any()
-    clean = (plan.rows, labels[plan.rows])
-    cal = nacp.calibrate(probs, labels, clean=clean, audit=plan)
-    assert cal.threshold == nacp.calibrate(probs, None, clean=clean).threshold
-
-
 def test_whether_there_are_strata_is_decided_by_the_pilot_alone():
     """The binomial test where few of the checked points happen to lie outside would pass too often."""
     probs, truth, noisy = points(1500, 5, 37)
@@ -562,18 +350,6 @@ def test_whether_there_are_strata_is_decided_by_the_pilot_alone():
     assert {each.pilot for each in found} == {found[0].pilot}
     assert (hits_needed_inside((0, 100), 300, 1260, (30, 140), 0.9, 0.1) == 101).all()  # and never falls back
     assert (hits_needed_inside((100, 0), 300, 1260, (30, 140), 0.9, 0.1) == 1).all()
-
-
-def test_rows_of_a_plan_without_the_plan_are_noticed():
-    probs, truth, noisy = points(4000, 5, 38)
-    plan = nacp.choose_audit(probs, noisy, budget=400)
-    assert plan.outside.any()
-    clean = (plan.rows, truth[plan.rows])
-    with pytest.warns(nacp.AuditWarning, match="do not look like a random sample"):
-        nacp.calibrate(probs, noisy, clean=clean)
-    nacp.calibrate(probs, noisy, clean=clean, audit=plan)
-    rows = np.random.default_rng(0).choice(4000, 400, replace=False)
-    nacp.calibrate(probs, noisy, clean=(rows, truth[rows]))
 
 
 def audited(probs, noisy, rows, truth, noise=None, score=None, seed=0):
@@ -625,20 +401,3 @@ def test_a_noise_model_says_more_than_the_label_alone():
         (_, (deviation,)) = checked.estimates(at, *checked.strata_of([0.1]))
         spread.append(deviation)
     assert spread[0] < 0.9 * spread[1]
-
-
-def test_a_plan_that_was_written_down_is_the_same_plan():
-    probs, _, noisy = points(2000, 5, 45)
-    for budget in (80, 1500):  # the second is picked at random
-        plan = nacp.choose_audit(probs, noisy, budget=budget, noise=0.2, random_state=5)
-        assert plan.outside.any() == (budget == 80)
-        document = json.loads(json.dumps(plan.to_dict()))
-        again = same_audit(document, probs, noisy)
-        assert np.array_equal(again.rows, plan.rows)
-        assert np.array_equal(again.outside, plan.outside)
-        assert (again.counts, str(again)) == (plan.counts, str(plan))
-    wrong = [("picked", each) for each in ("x", "eJwDAAAAAAE=", 5)] + [("counts", [1]), ("pilot", 10**6)]
-    for name, value in wrong:
-        with pytest.raises(nacp.InputError) as caught:
-            same_audit(document | {name: value}, probs, noisy)
-        assert caught.value.argument == "audit"

@@ -280,7 +280,7 @@ def test_what_is_merged_does_not_depend_on_the_points_that_are_tested(points):
     ("options", "offered"),
     [
         ({"groups": np.arange(300) // 10}, True),
-        ({"groups": np.arange(300) < 1}, False),  # nobody to be pooled with
+        ({"groups": np.arange(300) < 1}, False),  # there is no other small group
         ({"groups": np.arange(300) < 1, "guarantee": "expected"}, False),
         ({"groups": np.arange(300) // 10, "alpha": 0.001}, False),  # nor are there enough of them
         ({"by": "class", "guarantee": "acnl"}, False),

@@ -245,7 +245,7 @@ def chosen_share(outside: float, alpha: float) -> float:
     """Return which share of the labels to check should be of points outside, from the share of these points.
 
     That is Neyman's allocation under a fixed guess of how often the sets of either stratum miss. The pilot's
-    own prediction of that rests on the classifier and the noise model, which promise too much where people
+    own prediction of that rests on the classifier and the noise model, which are too optimistic where people
     err as the classifier does; and if few points inside are checked, each miss among them weighs much.
     """
     missed = _MISSED_INSIDE * alpha

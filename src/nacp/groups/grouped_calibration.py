@@ -45,8 +45,8 @@ if TYPE_CHECKING:
     from nacp.scores import Score
 
 SMALL = ("error", "all", "merge")
-# With small="merge" one in so many points decides which groups are small. Where a guarantee has no delta, a
-# group is small unless it is large enough with this probability of error at most.
+# With small="merge" one of this number of points decides which groups are small. Where a guarantee has no
+# delta, a group is small unless it is large enough with this probability of error at most.
 _ASIDE, _UNSURE = 10, 0.05
 # How many groups are shown one by one.
 _SHOWN = 30

@@ -142,7 +142,7 @@ class OnlineCalibrator:
         noise = labelling.noise
         if noise is not None and not noise.doubt.exact:
             problem = "must be known exactly, without an interval or a radius"
-            remedy = "pass the careful end, such as nacp.UniformNoise with the smallest rate"
+            remedy = "pass one model, such as nacp.UniformNoise with the smallest rate"
             raise InputError("noise", problem, found=repr(noise), remedy=remedy)
         # A calibration says how rows are read; the current threshold is _q.
         self._settings, self._labelling = settings, labelling
