@@ -2,6 +2,7 @@
 
 import json
 import math
+import sys
 from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
@@ -297,11 +298,17 @@ def test_what_is_kept_does_not_grow(points, tmp_path):
 
 
 def test_several_threads_lose_no_points(points):
-    monitor, (probs, labels) = nacp.Monitor(calibrated(points, UNIFORM)), points
-    parts = [slice(start, start + 50) for start in range(3000, 6000, 50)]
-    with ThreadPoolExecutor(8) as pool:
-        list(pool.map(lambda some: monitor.update(probs[some], clean=labels[some]), parts))
-    assert (monitor.n, monitor.checked) == (3000, 3000)
+    probs, labels = points
+    watchers = nacp.Monitor(calibrated(points, UNIFORM)), nacp.OnlineCalibrator(K, noise=UNIFORM)
+    parts, interval = [slice(start, start + 20) for start in range(3000, 6000, 20)], sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)
+    try:
+        for each in watchers:
+            with ThreadPoolExecutor(8) as pool:
+                list(pool.map(lambda some, each=each: each.update(probs[some], clean=labels[some]), parts))
+            assert (each.n, each.checked) == (3000, 3000)
+    finally:
+        sys.setswitchinterval(interval)
 
 
 def test_files_that_do_not_fit_are_refused(points, tmp_path):
