@@ -6,7 +6,7 @@ import hashlib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from threading import Lock
-from typing import Any, TypeAlias, overload
+from typing import Any, overload
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -40,7 +40,6 @@ from nacp.points.arrays import is_lazy
 from nacp.points.lazy import open_lazy
 from nacp.scores import Score, ScoreLike, as_score
 
-_Asked: TypeAlias = str | Guarantee | None
 _SETTINGS = ("k", "noise", "score", "classes", "normalize", "from_logits")
 _FORMAT, _VERSION = "nacp.calibrator", 3
 _REQUIRED, _OPTIONAL = ("by_label", "cells", "hits", "pairs"), ("gains", "losses", "squares")
@@ -225,14 +224,19 @@ class Calibrator:
 
     @overload
     def finish(
-        self, *, alpha: float = ..., guarantee: _Asked = ..., delta: float | None = ..., crossing: Rule = ...
+        self,
+        *,
+        alpha: float = ...,
+        guarantee: str | Guarantee | None = ...,
+        delta: float | None = ...,
+        crossing: Rule = ...,
     ) -> Calibration: ...
     @overload
     def finish(
         self,
         *,
         alpha: Sequence[float],
-        guarantee: _Asked = ...,
+        guarantee: str | Guarantee | None = ...,
         delta: float | None = ...,
         crossing: Rule = ...,
     ) -> list[Calibration]: ...
