@@ -372,32 +372,3 @@ def test_strata_do_not_depend_on_what_the_checkers_found():
     for each in found[1:]:
         assert np.array_equal(each.outside, found[0].outside)
         assert each[1:] == found[0][1:]
-
-
-def test_where_labels_are_taken_as_right_the_label_itself_parts_the_points():
-    probs, truth, noisy = points(3000, 5, 42)
-    rows = np.arange(300)
-    raw = -np.log(probs.astype(np.float64) + 1e-9)
-    right = nacp.UniformNoise(0.0)
-    for checked in (
-        audited(probs, noisy, rows, truth, noise=right),
-        audited(raw, noisy, rows, truth, score=nacp.Precomputed()),
-    ):
-        threshold = checked.pilot(0.1, 300).threshold
-        (outside,) = checked.outside([threshold])
-        assert np.array_equal(outside, checked.sample.label_scores[:, 0] > threshold)
-        assert 0 < outside.mean() < 1
-
-
-def test_a_noise_model_says_more_than_the_label_alone():
-    """Under uniform noise, where it is right: a fifth of the labels is wrong, most far from the sets."""
-    probs, truth, _ = points(4000, 5, 43)
-    rows = np.arange(500)
-    noisy = nacp.UniformNoise(0.2).sample(truth, 5, random_state=1)
-    spread = []
-    for noise in (nacp.UniformNoise(0.2), nacp.UniformNoise(0.0)):
-        checked = audited(probs, noisy, rows, truth, noise=noise)
-        at = np.array([np.quantile(checked.checked_scores, 0.9)])
-        (_, (deviation,)) = checked.estimates(at, *checked.strata_of([0.1]))
-        spread.append(deviation)
-    assert spread[0] < 0.9 * spread[1]
