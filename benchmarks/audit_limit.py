@@ -14,9 +14,8 @@ from checked import ALPHA, DELTA, N, label_sets
 from scipy.stats import beta, binom
 
 import nacp
-from nacp.audit.choice import guessing_noise
-from nacp.audit.plan import Audit, deal, planned
-from nacp.audit.strata import CHOSEN_CUT, CheckedSample
+from nacp.audit.checked_sample import CHOSEN_CUT, Audit, CheckedSample, deal
+from nacp.audit.plan import guessing_noise, planned
 from nacp.coverage.sample import Sample
 from nacp.noise import UNSAID
 from nacp.points import open_points

@@ -18,7 +18,7 @@ import nacp
 from nacp.coverage.grid import HALF
 from nacp.coverage.sample import Sample
 from nacp.coverage.tally import Weights
-from nacp.groups.classes import class_curves
+from nacp.groups.class_curve import class_curves
 from nacp.guarantees.pointwise import Test
 from nacp.points import open_rows
 
@@ -45,7 +45,7 @@ def passes(seed, n, noise, delta, places):
     scores, labels = at_the_null(rng, n, 3, noise, np.array([0.5, 0.3, 0.2]))
     sample = Sample.of(open_rows(scores, probabilities=False), labels, nacp.Precomputed())
     weights = Weights((nacp.UniformNoise(0.0) if noise is None else noise).inverse(3))
-    (curves,) = class_curves(sample, weights, noise, places, int(places.max()) + 1, [ALPHA])
+    curves = class_curves(sample, weights, noise, places, int(places.max()) + 1, [ALPHA])
     tests = [Test(curve, ALPHA, 0, np.array([HALF])) for curve in curves]
     failed = nacp.PAC(delta).failures(tests, sample, int(rng.integers(1 << 30)))
     return [each < 0 for each in failed]

@@ -10,8 +10,8 @@ from nacp.advice.group_diagnosis import GroupedDiagnosis
 from nacp.advice.planning import Plan, plan
 from nacp.advice.sensitivity import Sensitivity, sensitivity
 from nacp.advice.theorems import NoisyComparison, compare_with_noisy_cp, threshold_bracket
-from nacp.audit.choice import choose_audit
-from nacp.audit.plan import AuditPlan, AuditWarning
+from nacp.audit.checked_sample import AuditWarning
+from nacp.audit.plan import AuditPlan, choose_audit
 from nacp.calibrate import NoValidThresholdWarning, calibrate, coverage_curve
 from nacp.calibration import Calibration
 from nacp.coverage.contradiction import NoiseModelWarning
@@ -28,7 +28,7 @@ from nacp.estimation import (
 from nacp.files import load
 from nacp.groups.class_coverage import ClassCoverage, coverage_by_class
 from nacp.groups.clusters import cluster_classes
-from nacp.groups.result import GroupedCalibration
+from nacp.groups.grouped_calibration import GroupedCalibration
 from nacp.guarantees import (
     ACNL,
     CRCP,

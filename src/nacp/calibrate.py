@@ -8,7 +8,7 @@ from typing import Any, Literal, overload
 import numpy as np
 from numpy.typing import ArrayLike
 
-from nacp.audit.calibration import calibrate_checked
+from nacp.audit.checked_calibration import calibrate_checked, for_checked
 from nacp.audit.plan import AuditPlan
 from nacp.calibration import Calibration
 from nacp.checks import check_alphas, check_choice, check_count, check_flag
@@ -16,10 +16,9 @@ from nacp.coverage.curve import RULES, Rule
 from nacp.coverage.sample import Sample
 from nacp.coverage.tally import Tally
 from nacp.errors import InputError
-from nacp.groups.calibration import SMALL, calibrate_groups
+from nacp.groups.grouped_calibration import SMALL, Asked, GroupedCalibration, calibrate_groups
 from nacp.groups.grouping import open_grouping
-from nacp.groups.result import GroupedCalibration
-from nacp.guarantees import Guarantee, as_guarantee
+from nacp.guarantees import Guarantee, as_guarantee, names_of
 from nacp.marginal import Counted, calibrations, count_lazy, seen
 from nacp.marginal import NoValidThresholdWarning as NoValidThresholdWarning
 from nacp.marginal import coverage_curve as coverage_curve
@@ -286,10 +285,11 @@ def calibrate(
         check_aligned(groups, probs)
         check_aligned(groups, labels, "labels")
     if clean is not None:
-        return calibrate_checked(  # type: ignore[no-any-return]
-            probs, labels, clean, audit, noise, alpha, score, guarantee, delta, crossing, unlabelled, seed,
-            groups=groups, by=by, simultaneous=simultaneous, small=small, **options,
-        )  # fmt: skip
+        chosen = for_checked(guarantee, delta, crossing, unlabelled, audit, score)
+        asked = Asked(chosen, None, alphas, crossing, seed, simultaneous, small, {})
+        points = probs, labels, clean, audit
+        from_checked = calibrate_checked(*points, noise, score, asked, groups, by, **options)
+        return from_checked[0] if np.ndim(alpha) == 0 else from_checked
     if audit is not None:
         raise InputError("audit", "is of use with checked labels only", remedy="pass these as clean=")
     if isinstance(noise, Unsaid):
@@ -323,10 +323,9 @@ def calibrate(
     warn_of_repeats(rows)
     known = known | {"classes": names} | seen(sample)
     if grouping is not None:
-        return calibrate_groups(
-            sample, grouping, chosen, model, alpha, alphas, crossing, seed, simultaneous=simultaneous,
-            small=small, unlabelled=unlabelled, **known,
-        )  # fmt: skip
+        asked = Asked(chosen, model, alphas, crossing, seed, simultaneous, small, known)
+        by_group = calibrate_groups(sample, grouping, asked, unlabelled)
+        return by_group[0] if np.ndim(alpha) == 0 else by_group
     more = None
     if unlabelled is not None:
         extra = open_rows(unlabelled, **options, k=rows.k, name="unlabelled")
@@ -377,10 +376,15 @@ def chosen_guarantee(
             guarantee = "binomial"
     found = as_guarantee(guarantee, delta)
     if found.needs_points and not again:
+
+        def works(other: Guarantee) -> bool:
+            one_label = other.takes_several or not several
+            return one_label and not other.needs_points and other.applies(noise, "last") is None
+
         raise InputError(
             "guarantee",
             f'"{found.name}" looks at the points in a random order, which a stream or a dask array has not',
-            remedy='use "binomial" or "nacp" (uniform noise), or "expected", "acnl", "crcp" or "none"',
+            remedy=f"use {names_of(works)}",
         )
     return found
 

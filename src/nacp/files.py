@@ -16,7 +16,7 @@ from nacp.calibration import Calibration
 from nacp.checks import check_choice, check_count, check_flag, check_fraction
 from nacp.coverage.curve import RULES
 from nacp.errors import InputError
-from nacp.groups.result import GroupedCalibration
+from nacp.groups.grouped_calibration import GroupedCalibration
 from nacp.guarantees import GUARANTEES
 from nacp.noise import NOISES, Noise, NoiseBasis
 from nacp.points import Widths, check_classes

@@ -14,7 +14,8 @@ from nacp._types import Array, Bools, Ints
 from nacp.checks import check_fraction
 from nacp.errors import InputError
 from nacp.groups.class_coverage import TAIL, ClassCoverage, class_coverage
-from nacp.points import check_aligned, check_class_groups, check_labels, check_row_groups
+from nacp.groups.grouping import check_class_groups, check_row_groups
+from nacp.points import check_aligned, check_labels
 from nacp.sets import PredictionSets, counts_of, set_counts
 from nacp.stats.intervals import exact_share
 

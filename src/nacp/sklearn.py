@@ -23,7 +23,7 @@ from nacp.calibration import Calibration
 from nacp.checks import check_fraction
 from nacp.coverage.curve import Rule
 from nacp.errors import InputError
-from nacp.groups.result import GroupedCalibration
+from nacp.groups.grouped_calibration import GroupedCalibration
 from nacp.guarantees import Guarantee
 from nacp.noise import UNSAID, NoiseLike
 from nacp.points import check_aligned

@@ -10,7 +10,7 @@ import numpy as np
 from nacp.calibration import Calibration
 from nacp.errors import InputError
 from nacp.groups.class_coverage import TAIL
-from nacp.groups.result import GroupedCalibration, listed
+from nacp.groups.grouped_calibration import GroupedCalibration, listed
 from nacp.guarantees import Problem
 from nacp.guarantees.base import percent
 from nacp.metrics import Evaluation

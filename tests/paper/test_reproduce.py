@@ -3,6 +3,8 @@
 import csv
 import math
 import re
+import subprocess
+import sys
 from dataclasses import replace
 
 import numpy as np

@@ -8,8 +8,8 @@ import scipy.sparse
 
 import nacp
 from nacp.errors import InputError
+from nacp.groups.grouping import check_class_groups
 from nacp.points import arrays
-from nacp.points.groups import check_class_groups
 
 K, N, M = 30, 300, 8
 SCORES = {

@@ -1,7 +1,5 @@
 """A Calibrator counts the chunks of a dask array where they are: the same counts as in memory."""
 
-import pickle
-
 import numpy as np
 import pytest
 
@@ -68,18 +66,8 @@ def test_a_calibrator_loses_nothing_by_a_wrong_chunk(points):
         with pytest.raises(nacp.InputError, match=sentence):
             call()
     assert stream == before
-
-
-def test_states_of_parts_can_be_sent_and_added_by_anybody(points):
-    """As Spark and Ray do."""
-    labels, whole = noisy(points, MATRIX), nacp.Calibrator(K, noise=MATRIX)
-    states = []
-    for some in (slice(0, 1000), slice(1000, N)):
-        state = whole.fresh()
-        state.update(points[0][some], labels[some])
-        states.append(pickle.loads(pickle.dumps(state)))
-    whole.update(points[0], labels)
-    assert sum(states, start=nacp.Calibrator(K, noise=MATRIX)) == whole
+    stream.update(da.zeros((0, K)), np.zeros(0, dtype=int))
+    assert stream == before
 
 
 def test_a_calibrator_takes_several_labels_and_names(points):
@@ -91,9 +79,3 @@ def test_a_calibrator_takes_several_labels_and_names(points):
         whole.update(points[0], given)
         parts.update(lazy(points[0]), da.from_array(given, chunks=1100))
         assert parts == whole
-
-
-def test_no_rows_are_no_points():
-    stream = nacp.Calibrator(K, noise=0.2)
-    stream.update(da.zeros((0, K)), np.zeros(0, dtype=int))
-    assert stream.n == 0

@@ -2,6 +2,8 @@
 
 import json
 import math
+import sys
+from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
@@ -97,10 +99,10 @@ def test_the_start_is_where_wealth_would_have_grown_most():
 
 def test_doubt_about_the_noise_never_lowers_a_share_below_what_the_truth_could_give(points):
     probs, labels = (part[:300] for part in points)
-    rows, spec = open_rows(probs), nacp.HPS().spec
+    rows, score = open_rows(probs), nacp.HPS()
 
     def shares(noise):
-        return Shares(noise, K).of(rows, labels, spec, -0.3)
+        return Shares(noise, K).of(rows, labels, score, -0.3)
 
     doubtful = nacp.UniformNoise(0.2, interval=(0.1, 0.3))
     for rate in np.linspace(0.1, 0.3, 9):
@@ -122,16 +124,13 @@ def test_doubt_about_the_noise_never_lowers_a_share_below_what_the_truth_could_g
     [
         ([1.0, 0.0], [0.9, 0.1]),
         ([1.25, 0.0], [0.72, 0.28]),
-        (
-            [3.0, 0.9, -4.0],
-            [0.02, 0.965, 0.015],
-        ),  # an ill-conditioned matrix, whose shares are mostly harmless
+        ([3.0, 0.9, -4.0], [0.02, 0.965, 0.015]),  # of an ill-conditioned matrix
         ([0.999, -8.9], [0.99, 0.01]),
     ],
     ids=["clean", "uniform", "wide", "seldom and far"],
 )
 def test_false_alarms_are_as_seldom_as_was_asked_for(values, chances):
-    rng, runs, level = np.random.default_rng(0), 500, 0.2
+    rng, runs, level = np.random.default_rng(0), 400, 0.2
     values = np.array(values)
     values[-1] += (0.9 - values @ chances) / chances[-1]  # the mean is the target exactly
     raised = 0
@@ -162,19 +161,9 @@ def test_an_alarm_comes_after_a_drift_and_not_before(points, noise):
     assert monitor.coverage_since == pytest.approx(truth, abs=0.06)
     assert monitor.p_value <= 0.001
     assert "coverage has fallen below 90%" in " ".join(str(monitor).split())
-
-
-def test_a_target_below_the_coverage_asked_for_is_not_missed_so_soon(points):
-    cal = calibrated(points, UNIFORM)
-    probs, labels = points[0][3000:], points[1][3000:].copy()
-    labels[::20] = (labels[::20] + 1) % K
-    given = noisy(UNIFORM, labels)
-    strict, lenient = nacp.Monitor(cal), nacp.Monitor(cal, target=0.8)
-    for monitor in (strict, lenient):
-        monitor.update(probs, given)
-    assert strict.alarm
-    assert not lenient.alarm
-    assert (strict.target, lenient.target) == (0.9, 0.8)
+    lenient = nacp.Monitor(cal, target=0.6)
+    lenient.update(probs, given)
+    assert (lenient.target, lenient.alarm) == (0.6, False)
 
 
 # Checked labels
@@ -189,7 +178,7 @@ def test_checked_labels_count_as_what_they_are(points):
         clean[row] = "?" if row % 2 else int(labels[row])
     hits, every = cal.predict_set(probs).contains(labels), nacp.Monitor(cal)
     every.update(probs, given)
-    shares = Shares(UNIFORM, K).of(open_rows(probs), given, cal.score.spec, cal.native_threshold)
+    shares = Shares(UNIFORM, K).of(open_rows(probs), given, cal.score, cal.native_threshold)
     mixed = [shares[i] if i % 3 else 1.0 if i % 2 else hits[i] for i in range(200)]
     monitor = nacp.Monitor(cal)
     monitor.update(probs, given, clean=clean)
@@ -259,15 +248,15 @@ def test_several_labels_for_each_point_share_it(points, noise):
 def test_batches_and_engines_make_no_difference(points, noise):
     pytest.importorskip("nacp.engine._native", reason="the compiled engine was not built")
     cal = calibrated(points, noise, score="aps")
-    probs, labels = points[0][3000:4500], points[1][3000:4500].copy()
-    labels[800::3] = (labels[800::3] + 1) % K
-    given, clean = noisy(noise, labels), np.where(np.arange(1500) % 7, -1, labels)
+    probs, labels = points[0][3000:3600], points[1][3000:3600].copy()
+    labels[200::2] = (labels[200::2] + 1) % K
+    given, clean = noisy(noise, labels), np.where(np.arange(600) % 7, -1, labels)
     found = []
     for engine, ends in [
-        ("numpy", [1500]),
-        ("native", [1500]),
-        ("native", range(1, 1501)),
-        ("numpy", [3, 3, 700, 1001, 1500]),
+        ("numpy", [600]),
+        ("native", [600]),
+        ("native", range(1, 601)),
+        ("numpy", [3, 3, 300, 501, 600]),
     ]:
         monitor, start = nacp.Monitor(cal), 0
         with using(engine):
@@ -299,8 +288,7 @@ def test_a_saved_monitor_goes_on_as_if_nothing_had_happened(points, noise, tmp_p
 
 
 def test_what_is_kept_does_not_grow(points, tmp_path):
-    cal, monitor = calibrated(points, UNIFORM), None
-    sizes = []
+    cal, sizes = calibrated(points, UNIFORM), []
     for n in (100, 6000):
         monitor = nacp.Monitor(cal)
         monitor.update(points[0][3000 : 3000 + n], points[1][3000 : 3000 + n])
@@ -309,76 +297,64 @@ def test_what_is_kept_does_not_grow(points, tmp_path):
     assert sizes[1] < sizes[0] + 200
 
 
-@pytest.mark.parametrize(
-    ("change", "sentence"),
-    [
-        ({"version": 2}, "version 2"),
-        ({"format": "nacp.calibration"}, "is not a monitor file"),
-        ({"false_alarm": 0}, "false_alarm must lie strictly between 0 and 1"),
-        ({"state": {}}, "it has no 'n'"),
-        ({"checked": -1}, "checked must be a whole number"),
-        ({"labelling": {"noise": {"name": "magic"}, "basis": None, "known": True}}, "noise must be one of"),
-    ],
-)
-def test_a_file_that_is_none_is_refused(points, tmp_path, change, sentence):
-    monitor = nacp.Monitor(calibrated(points, UNIFORM))
-    monitor.save(tmp_path / "monitor.json")
-    document = json.loads((tmp_path / "monitor.json").read_text())
-    (tmp_path / "monitor.json").write_text(json.dumps(document | change))
-    with pytest.raises(nacp.InputError, match=sentence):
-        nacp.Monitor.load(tmp_path / "monitor.json")
+def test_several_threads_lose_no_points(points):
+    probs, labels = points
+    watchers = nacp.Monitor(calibrated(points, UNIFORM)), nacp.OnlineCalibrator(K, noise=UNIFORM)
+    parts, interval = [slice(start, start + 20) for start in range(3000, 6000, 20)], sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)
+    try:
+        for each in watchers:
+            with ThreadPoolExecutor(8) as pool:
+                list(pool.map(lambda some, each=each: each.update(probs[some], clean=labels[some]), parts))
+            assert (each.n, each.checked) == (3000, 3000)
+    finally:
+        sys.setswitchinterval(interval)
 
 
-@pytest.mark.parametrize(
-    "change",
-    [
-        {"n": 1.5},
-        {"n": -1},
-        {"bets": [1.0]},
-        {"bets": ["x"] * 8},
-        {"at": 5},
-        {"wealth": "inf"},
-        {"total": None},
-    ],
-    ids=str,
-)
-def test_a_state_that_is_none_is_refused(points, tmp_path, change):
-    monitor = nacp.Monitor(calibrated(points, UNIFORM))
-    monitor.save(tmp_path / "monitor.json")
-    document = json.loads((tmp_path / "monitor.json").read_text())
-    document["state"] |= change
-    (tmp_path / "monitor.json").write_text(json.dumps(document))
-    with pytest.raises(nacp.InputError, match="cannot be used"):
-        nacp.Monitor.load(tmp_path / "monitor.json")
-    text = json.dumps(document)
-    (tmp_path / "monitor.json").write_text(text[: len(text) // 2])
+def test_files_that_do_not_fit_are_refused(points, tmp_path):
+    path = tmp_path / "monitor.json"
+    nacp.Monitor(calibrated(points, UNIFORM)).save(path)
+    state = [{"n": 1.5}, {"n": -1}, {"bets": [1.0]}, {"bets": ["x"] * 8}, {"at": 5}, {"wealth": "inf"}]
+    changes = [
+        (None, {"version": 2}, "version 2"),
+        (None, {"format": "nacp.calibration"}, "is not a monitor file"),
+        (None, {"false_alarm": 0}, "false_alarm must lie strictly between 0 and 1"),
+        (None, {"state": {}}, "it has no 'n'"),
+        (None, {"checked": -1}, "checked must be a whole number"),
+        ("labelling", {"noise": {"name": "magic"}}, "noise must be one of"),
+        *(("state", change, "cannot be used") for change in [*state, {"total": None}]),
+    ]
+    text = path.read_text()
+    document = json.loads(text)
+    for place, change, sentence in changes:
+        changed = change if place is None else {place: document[place] | change}
+        path.write_text(json.dumps(document | changed))
+        with pytest.raises(nacp.InputError, match=sentence):
+            nacp.Monitor.load(path)
+    path.write_text(text[: len(text) // 2])
     with pytest.raises(nacp.InputError, match="is not JSON"):
-        nacp.Monitor.load(tmp_path / "monitor.json")
+        nacp.Monitor.load(path)
 
 
-def wrong_batches(probs, labels):
-    broken = probs.copy()
-    broken[150, 3] = np.nan
-    yield "NaN in the middle", (broken, labels), "probs"
-    yield "too wide", (np.hstack([probs, probs[:, :1] * 0]), labels), "11 columns"
-    yield "a label too few", (probs, labels[:-1]), "labels must have the shape"
-    yield "a label out of range", (probs, np.where(np.arange(len(labels)) == 150, K, labels)), "from 0 to 9"
-    yield "no labels", (probs, None), "labels or clean must be given"
-    yield "float16", (probs.astype(np.float16), labels), "float16"
-
-
-@pytest.mark.parametrize("case", range(6))
-def test_wrong_input_leaves_all_as_it_was(points, case):
+def test_wrong_input_leaves_all_as_it_was(points):
     monitor = nacp.Monitor(calibrated(points, UNIFORM))
     probs, labels = (part[3000:3300] for part in points)
     monitor.update(probs, labels, clean=labels)
     before = monitor.to_dict(), monitor._alarm.to_dict()
-    _, arguments, sentence = list(wrong_batches(probs, labels))[case]
-    with pytest.raises(nacp.InputError, match=sentence):
-        monitor.update(*arguments)
-    with pytest.raises(nacp.InputError, match="clean"):
-        monitor.update(probs, labels, clean=labels[:-1])
-    assert (monitor.to_dict(), monitor._alarm.to_dict()) == before
+    broken, wrong = probs.copy(), labels.copy()
+    broken[150, 3], wrong[150] = np.nan, K
+    for arguments, options, sentence in (
+        ((broken, labels), {}, "probs"),
+        ((np.hstack([probs, probs[:, :1] * 0]), labels), {}, "11 columns"),
+        ((probs, labels[:-1]), {}, "labels must have the shape"),
+        ((probs, wrong), {}, "from 0 to 9"),
+        ((probs, None), {}, "labels or clean must be given"),
+        ((probs.astype(np.float16), labels), {}, "float16"),
+        ((probs, labels), {"clean": labels[:-1]}, "clean"),
+    ):
+        with pytest.raises(nacp.InputError, match=sentence):
+            monitor.update(*arguments, **options)
+        assert (monitor.to_dict(), monitor._alarm.to_dict()) == before
     monitor.update(probs[:0], labels[:0])
     assert (monitor.to_dict(), monitor._alarm.to_dict()) == before
 

@@ -65,13 +65,6 @@ def test_the_threshold_moves_as_its_definition_says(points, noise, score, start,
     assert online.range == pytest.approx(range_of(inverse))
 
 
-def test_by_default_a_step_is_at_most_a_hundredth_of_the_span():
-    for noise in NOISES:
-        low, high = range_of(inverse_of(noise))
-        assert nacp.OnlineCalibrator(K, noise=noise).rate == pytest.approx(0.01 / (high - low))
-    assert nacp.OnlineCalibrator(K, noise=None, score="margin").rate == 0.02
-
-
 def test_with_a_calibration_some_500_points_are_remembered(points):
     probs, labels = points
     given = noisy(UNIFORM, labels)
@@ -83,6 +76,8 @@ def test_with_a_calibration_some_500_points_are_remembered(points):
     rate = nacp.OnlineCalibrator(start=cal).rate
     assert rate == pytest.approx((last - first) / 0.1 / (500 * (high - low) ** 2), rel=0.05)
     assert nacp.OnlineCalibrator(start=cal, noise=None).rate == pytest.approx(rate * (high - low) ** 2)
+    assert nacp.OnlineCalibrator(K, noise=UNIFORM).rate == pytest.approx(0.01 / (high - low))
+    assert nacp.OnlineCalibrator(K, noise=None, score="margin").rate == 0.02
 
 
 def test_sets_are_those_of_the_current_threshold(points):
@@ -241,19 +236,13 @@ def test_what_was_saved_goes_on_as_if_nothing_had_happened(points, noise, tmp_pa
     cal = nacp.calibrate(probs[:2000], given[:2000], noise=noise, guarantee="none", score="aps")
     online, straight = (nacp.OnlineCalibrator(start=cal, alpha=0.2, decay=0.1) for _ in range(2))
     for start in range(2000, 2300, 100):
-        online.update(
-            probs[start : start + 100], given[start : start + 100], clean=(range(5), labels[start:][:5])
-        )
-        straight.update(
-            probs[start : start + 100], given[start : start + 100], clean=(range(5), labels[start:][:5])
-        )
+        some = slice(start, start + 100)
+        for each in (online, straight):
+            each.update(probs[some], given[some], clean=(range(5), labels[start:][:5]))
         online.save(path)
         online = nacp.OnlineCalibrator.load(path)
-        assert (str(online), online.threshold, online.bound()) == (
-            str(straight),
-            straight.threshold,
-            straight.bound(),
-        )
+        states = [(str(each), each.threshold, each.bound()) for each in (online, straight)]
+        assert states[0] == states[1]
     assert (online.n, online.checked, online.alpha) == (300, 15, 0.2)
     assert online.predict_set(probs[:20]).to_lists() == straight.predict_set(probs[:20]).to_lists()
     assert str(online)[:20] in online._repr_html_()
@@ -263,7 +252,7 @@ def test_what_was_saved_goes_on_as_if_nothing_had_happened(points, noise, tmp_pa
         ({"rate": -1.0}, "rate must be more than 0"),
         ({"native_threshold": "inf"}, "native_threshold must be a finite number"),
         ({"n": "many"}, "n must be a whole number"),
-        ({"seen_as": {}}, "it has no 'score'"),
+        ({"settings": {}}, "it has no 'score'"),
     ]:
         path.write_text(json.dumps(document | change))
         with pytest.raises(nacp.InputError, match=sentence):
@@ -309,7 +298,7 @@ def test_what_cannot_be_followed_is_refused(points):
         ((K,), {"noise": 0.2, "alpha": 0}, "alpha must lie strictly between"),
         ((K + 1,), {"start": cal}, "k must be 10"),
         ((), {"start": cal, "score": "aps"}, r"score must be HPS\(\)"),
-        ((), {"start": cal, "normalize": True}, "normalize is that of the calibration"),
+        ((), {"start": cal, "normalize": True}, "normalize must be False, as in the calibration"),
         ((), {"start": grouped}, r"start has a threshold for each group.*start.groups\["),
     ]:
         with pytest.raises(nacp.InputError, match=sentence):

@@ -14,10 +14,9 @@ from numpy.typing import ArrayLike
 
 from nacp._types import Floats
 from nacp.advice.compared import ALONE, CHECKED
-from nacp.audit.calibration import open_checked
-from nacp.audit.choice import chosen_share, guessing_noise
-from nacp.audit.plan import Audit
-from nacp.audit.strata import CHOSEN_CUT, CheckedSample
+from nacp.audit.checked_calibration import open_checked
+from nacp.audit.checked_sample import CHOSEN_CUT, Audit, CheckedSample
+from nacp.audit.plan import chosen_share, guessing_noise
 from nacp.calibrate import ScoreLike
 from nacp.coverage.sample import Sample
 from nacp.errors import InputError

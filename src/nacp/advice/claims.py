@@ -12,8 +12,7 @@ import numpy as np
 
 from nacp._types import Floats, Ints
 from nacp.advice.regions import bet, exact_shares
-from nacp.audit.plan import deal
-from nacp.audit.strata import CheckedSample
+from nacp.audit.checked_sample import CheckedSample, deal
 from nacp.calibration import Calibration
 from nacp.coverage.curve import Curve
 from nacp.coverage.grid import INFINITE

@@ -10,9 +10,8 @@ import numpy as np
 from nacp import engine
 from nacp._types import Array, Floats, Ints
 from nacp.advice.regions import exact_shares
-from nacp.audit.calibration import checked_calibrations, for_checked
-from nacp.audit.plan import deal
-from nacp.audit.strata import CheckedSample
+from nacp.audit.checked_calibration import checked_calibrations, for_checked
+from nacp.audit.checked_sample import CheckedSample, deal
 from nacp.calibration import Calibration
 from nacp.coverage.curve import Rule, inverse_of
 from nacp.coverage.sample import Sample

@@ -21,10 +21,9 @@ from nacp.advice.compared import (
     plans_of,
     with_delta,
 )
-from nacp.audit.calibration import open_checked
-from nacp.audit.choice import guessing_noise
-from nacp.audit.plan import Audit
-from nacp.audit.strata import CheckedSample
+from nacp.audit.checked_calibration import open_checked
+from nacp.audit.checked_sample import Audit, CheckedSample
+from nacp.audit.plan import guessing_noise
 from nacp.calibrate import ScoreLike, informative_noise, noise_is_missing
 from nacp.checks import check_count, check_flag, check_fraction
 from nacp.coverage.contradiction import warn_of

@@ -19,14 +19,15 @@ from nacp._types import Ints
 from nacp.advice.claims import ClaimCheck, claim_of
 from nacp.advice.group_diagnosis import GroupedDiagnosis
 from nacp.advice.regions import Check, regions_of
+from nacp.audit.checked_labels import open_clean
 from nacp.calibration import Calibration
 from nacp.checks import check_fraction
 from nacp.coverage.curve import Curve
 from nacp.coverage.sample import Sample
 from nacp.errors import InputError
-from nacp.groups.result import GroupedCalibration
+from nacp.groups.grouped_calibration import GroupedCalibration
 from nacp.metrics import evaluate
-from nacp.points import check_aligned, check_labels, open_clean
+from nacp.points import check_aligned, check_labels
 from nacp.points.lazy import in_memory
 from nacp.wrapping import on_one_line, wrapped
 

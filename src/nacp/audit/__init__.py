@@ -1,1 +1,1 @@
-"""Checked labels: which to check, and calibration from them, which needs no noise model."""
+"""Checked labels: which to check, and calibration from them, whatever the noise is."""

@@ -1,27 +1,40 @@
-"""Audits: which points were checked, by what plan, and what the other points are used for."""
+"""AuditPlan: which labels to check, and how it is chosen."""
+
+from __future__ import annotations
 
 from base64 import b64decode, b64encode
 from dataclasses import dataclass
-from hashlib import sha256
 from typing import Any
-from zlib import compress, decompress
+from zlib import compress, decompressobj
 from zlib import error as zlib_error
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from nacp._types import Bools, Floats, Ints
+from nacp.audit.checked_sample import CHOSEN_CUT, Audit, CheckedSample, digest, pilot_size
+from nacp.checks import check_count, check_fraction
+from nacp.coverage.sample import Sample
 from nacp.errors import InputError
-from nacp.scores import Score
+from nacp.files import rebuild
+from nacp.noise import UNSAID, Noise, NoiseLike, Unsaid, as_noise, noise_for
+from nacp.points import open_points
+from nacp.scores import SCORES, Score, ScoreLike, as_score
 from nacp.wrapping import wrapped
 
-# The pilot is this part of the points, with at most this number of points and of entries.
-_PILOT_SHARE, _PILOT_MOST, _PILOT_ENTRIES = 10, 500, 1 << 22
-# The codes of the strata in the file of a plan; 0 stands for points that were not picked.
+# A plan is made as if the sets held the true label of half of the points outside, and missed this part of
+# alpha of the others. At the most this share of its labels are of points outside.
+_MISSED_INSIDE, _MOST_OUTSIDE = 0.3, 0.4
+# There must be enough points outside even if their share is smaller than in the pilot by this number of
+# standard deviations; and a plan checks at least this number of them.
+_SURELY, _FEWEST = 4.0, 3
+# The noise model is ignored if labels of the pilot are, by the mean of logarithms, half as probable under it
+# as under the guess. No label counts as less probable than this: classifiers give 0 to labels that occur.
+_FAR_LESS, _LEAST = float(np.log(2)), 1e-6
+# What is guessed where neither a noise model nor probabilities are given.
+_RATE = 0.2
+# The codes of the strata in `AuditPlan.to_dict`; 0 stands for points that were not picked.
 _INSIDE, _OUTSIDE = 1, 2
-
-
-class AuditWarning(UserWarning):
-    """The checked points do not look like a random sample, on which the promise rests."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -29,7 +42,7 @@ class AuditPlan:
     """Which labels to check; made by `choose_audit`. Print it.
 
     Points lie in two strata: outside are those whose true label may well lie outside of a pilot's prediction
-    set, as the classifier and the given label have it, and inside are the others. The points to check are
+    set, according to the classifier and the given label, and inside are the others. The points to check are
     picked at random from each stratum.
 
     Attributes
@@ -45,7 +58,7 @@ class AuditPlan:
     native_threshold : float
         The pilot's threshold.
     pilot : int
-        From how many points it comes; these are not checked.
+        The number of points in the pilot; these are not checked.
     counts : tuple of two ints
         How many points lie outside: of the pilot, and of the others.
     digest : str
@@ -78,83 +91,195 @@ class AuditPlan:
 
     def to_dict(self) -> dict[str, Any]:
         """Return what a file needs to keep of the plan, besides its rows."""
-        number = int(self.outside.sum())
+        strata = np.zeros(self.n, dtype=np.uint8)
+        strata[self.rows] = np.where(self.outside, _OUTSIDE, _INSIDE)
+        # In random order the picks come first, so that their codes are short.
+        _, others = planned(self.n, self.pilot, self.random_state)
         names = ("n", "k", "alpha", "random_state", "pilot", "digest")
         return {name: getattr(self, name) for name in names} | {
             "score": self.score.to_dict(),
             "threshold": repr(self.native_threshold),  # JSON has no infinity
-            "checks": [number, len(self) - number],
             "counts": list(self.counts),
-            "picked": self._picked(),
+            "picked": b64encode(compress(strata[others].tobytes().rstrip(b"\0"))).decode(),
         }
 
-    def _picked(self) -> str:
-        """Return which points were picked, and from which stratum, in the order of `planned`."""
-        _, others = planned(self.n, self.pilot, self.random_state)
-        strata = np.zeros(self.n, dtype=np.uint8)
-        strata[self.rows] = np.where(self.outside, _OUTSIDE, _INSIDE)
-        return b64encode(compress(strata[others].tobytes().rstrip(b"\0"))).decode()
 
+def choose_audit(
+    probs: ArrayLike,
+    labels: ArrayLike,
+    *,
+    budget: int,
+    alpha: float = 0.1,
+    score: ScoreLike = "hps",
+    noise: NoiseLike | Unsaid = UNSAID,
+    classes: Any = None,
+    normalize: bool = False,
+    from_logits: bool = False,
+    random_state: int = 0,
+) -> AuditPlan:
+    """Choose which labels to check, so that `calibrate` learns the most from them.
 
-@dataclass(frozen=True, eq=False)
-class Audit:
-    """Some points with their true labels, and the others.
+    Most labels of a random audit tell little: where the classifier and the given label agree, the true label
+    is mostly in the prediction set. So points where that is doubtful, for the set that a few points, the
+    pilot, suggest, are checked two to three times as often as they would be by chance, with two fifths of the
+    budget at the most. Within the two strata the points are picked at random.
 
-    Attributes
+    Parameters
     ----------
-    rows, labels : arrays of shape (m,)
-        The checked points and their true labels; -1 where the checker could not decide.
-    pilot : array of int
-        Points that define the two strata, and are used for nothing else.
-    counted : array of int
-        Points whose strata are counted.
-    plan : AuditPlan or None
-        By which the checked points were chosen; None if they were picked at random.
-    given : tuple or None
-        How many points were given, and which of them these are; None if these are all.
+    probs, labels, score, classes, normalize, from_logits
+        As in `calibrate`, which must later be given the same.
+    budget : int
+        How many labels can be checked.
+    alpha : float, default=0.1
+        The alpha that the plan is for. With another one the promise holds too, but the plan is less good.
+    noise : float, array of shape (k, k) or noise model, optional
+        What is assumed of the noise; it only defines the strata. By default a guess.
+    random_state : int, default=0
+        The seed by which points are picked.
+
+    Returns
+    -------
+    AuditPlan
+        Its `rows` are to be checked; then ``calibrate(probs, labels, clean=..., audit=plan)``. Rows that
+        remain unchecked are taken to be left out at random; a label that cannot be decided is ``"?"``, and
+        counts as a miss.
+
+    See Also
+    --------
+    calibrate : What the checked labels are for.
+    plan : How many labels to check.
+
+    Examples
+    --------
+    >>> import nacp
+    >>> from nacp.paper import twins
+    >>> probs, truth = twins.simulate("cifar10", n=4000, random_state=0)
+    >>> noisy = nacp.UniformNoise(0.1).sample(truth, k=10, random_state=0)
+    >>> plan = nacp.choose_audit(probs, noisy, budget=200)
+    >>> print(plan)
+    200 of 4,000 labels to check: 53 of points whose true label may lie outside of the pilot's prediction set,
+    and 147 of others.
+    >>> cal = nacp.calibrate(probs, noisy, clean=(plan.rows, truth[plan.rows]), audit=plan)
+    >>> cal.checked
+    200
     """
+    score, seed = as_score(score), check_count("random_state", random_state)
+    check_fraction("alpha", alpha)
+    sample = _open(probs, labels, score, classes=classes, normalize=normalize, from_logits=from_logits)
+    aside = pilot_size(sample.n, sample.k)
+    check_count("budget", budget, 1)
+    if aside < 1:
+        raise InputError("probs", "must have 10 rows or more to choose from", found=f"{sample.n}")
+    if budget > sample.n - aside:
+        raise InputError(
+            "budget",
+            f"must be at most {sample.n - aside:,} for {sample.n:,} points, of which {aside:,} are the pilot",
+            found=f"{budget:,}",
+            remedy="or check all labels, and pass them as clean=",
+            spoken="or check all labels, and give them as --clean",
+        )
+    pilot, others = planned(sample.n, aside, seed)
+    matrix = guessing_noise(sample, noise, pilot).matrix(sample.k)
+    checked = CheckedSample(sample, Audit(pilot[:0], pilot[:0], pilot, others), matrix)
+    found = checked.pilot(alpha, cut=CHOSEN_CUT)
+    share = found.outside[0] / aside
+    surely = share - _SURELY * np.sqrt(share * (1 - share) * (1 / len(others) + 1 / aside))
+    number = min(round(chosen_share(share, alpha) * budget), int(surely * len(others)))
+    fields: dict[str, Any] = {"alpha": alpha, "random_state": seed, "pilot": aside}
+    if number < max(share * budget, _FEWEST):  # a random audit would check more of them
+        fields |= {"native_threshold": np.inf, "counts": (0, 0)}
+        return _plan(sample, others[:0], others[:budget], **fields)
+    (outside,) = checked.outside([found.threshold], CHOSEN_CUT)
+    out, within = others[outside[others]], others[~outside[others]]
+    if len(out) < number or len(within) < budget - number:
+        said = f"{len(out):,} points lie outside of the pilot's sets and {len(within):,} inside"
+        raise InputError("budget", f"cannot be met: {said}", found=f"{budget:,}", remedy="choose fewer")
+    fields |= {"native_threshold": found.threshold, "counts": (found.outside[0], len(out))}
+    return _plan(sample, out[:number], within[: budget - number], **fields)
 
-    rows: Ints
-    labels: Ints
-    pilot: Ints
-    counted: Ints
-    plan: AuditPlan | None = None
-    given: tuple[int, Ints] | None = None
 
-
-def digest(labels: Ints, scores: Floats) -> str:
-    """Return a short digest of labels and their scores."""
-    found = sha256(np.ascontiguousarray(labels, dtype=np.int64).tobytes())
-    found.update(np.ascontiguousarray(scores, dtype=np.float64).tobytes())
-    return found.hexdigest()[:16]
-
-
-def picked(text: Any, others: Ints, checks: tuple[int, int]) -> tuple[Ints, Ints]:
-    """Return the points outside and inside that a plan picked, as `AuditPlan.to_dict` describes them."""
+def same_audit(document: dict[str, Any], probs: Any, labels: Any, **options: Any) -> AuditPlan:
+    """Return the plan that `AuditPlan.to_dict` described, for the same points, opened by the same options."""
+    unreadable = InputError("audit", "has a plan that cannot be read")
     try:
-        strata = np.frombuffer(decompress(b64decode(text)), dtype=np.uint8)
-        first = others[: len(strata)]
-        outside, inside = first[strata == _OUTSIDE], first[strata == _INSIDE]
-    except (TypeError, ValueError, IndexError, zlib_error):
-        raise InputError("audit", "has a plan that cannot be read") from None
-    if (len(outside), len(inside)) != checks:
-        raise InputError("audit", f"has a plan that picks other numbers of points than {checks}")
-    return outside, inside
-
-
-def deal(n: int, k: int, rows: Ints, labels: Ints, seed: int) -> Audit:
-    """Return a random audit: of the points that were not checked, a random part is the pilot."""
-    others = np.random.default_rng(seed).permutation(np.setdiff1d(np.arange(n), rows, assume_unique=True))
-    pilot, counted = np.split(others, [pilot_size(len(others), k)])
-    return Audit(rows, labels, pilot, counted)
-
-
-def pilot_size(n: int, k: int) -> int:
-    """Return how many of n points are the pilot."""
-    return min(n // _PILOT_SHARE, _PILOT_MOST, max(_PILOT_ENTRIES // k, 20))
+        score = rebuild("score", SCORES, document["score"])
+        few, many = (check_count("counts", each) for each in document["counts"])
+        seed, aside, n, k = (check_count(key, document[key]) for key in ("random_state", "pilot", "n", "k"))
+        fields = {"alpha": float(document["alpha"]), "native_threshold": float(document["threshold"])}
+        picked = decompressobj().decompress(b64decode(document["picked"]), max(n, 1))
+    except (KeyError, TypeError, ValueError, InputError, zlib_error):
+        raise unreadable from None
+    sample = _open(probs, labels, score, **options)
+    if (n, k) != (sample.n, sample.k) or not 0 <= aside < n:
+        found = f"{sample.n:,} and {sample.k:,}"
+        raise InputError("audit", f"was chosen from {n:,} points of {k:,} classes", found=found)
+    if document.get("digest") != digest(sample):
+        raise InputError("audit", "was chosen from other points than these, or with other labels")
+    strata, others = np.frombuffer(picked, dtype=np.uint8), planned(n, aside, seed)[1]
+    if not strata.any() or len(strata) > len(others):
+        raise unreadable
+    outside, inside = (others[: len(strata)][strata == code] for code in (_OUTSIDE, _INSIDE))
+    return _plan(sample, outside, inside, **fields, random_state=seed, pilot=aside, counts=(few, many))
 
 
 def planned(n: int, pilot: int, seed: int) -> tuple[Ints, Ints]:
     """Return the pilot of a plan, and all other points, in random order."""
     pilot_rows, others = np.split(np.random.default_rng(seed).permutation(n), [pilot])
     return pilot_rows, others
+
+
+def _open(probs: Any, labels: Any, score: Score, **options: Any) -> Sample:
+    rows, numbers, _ = open_points(probs, labels, probabilities=score.takes_probabilities, **options)
+    return Sample.of(rows, numbers, score)
+
+
+def _plan(sample: Sample, outside: Ints, inside: Ints, **fields: Any) -> AuditPlan:
+    """Return the plan that picks these points, to be checked in random order."""
+    rows = np.concatenate([outside, inside])
+    order = np.random.default_rng([fields["random_state"], 1]).permutation(len(rows))
+    fields |= {"score": sample.score, "n": sample.n, "k": sample.k, "digest": digest(sample)}
+    return AuditPlan(rows[order], order < len(outside), **fields)
+
+
+def chosen_share(outside: float, alpha: float) -> float:
+    """Return which share of the labels to check should be of points outside, from the share of these points.
+
+    That is Neyman's allocation under a fixed guess of how often the sets of either stratum miss. The pilot's
+    own prediction of that rests on the classifier and the noise model, which are too optimistic where people
+    err as the classifier does; and if few points inside are checked, each miss among them weighs much.
+    """
+    missed = _MISSED_INSIDE * alpha
+    first, second = outside / 2, (1 - outside) * np.sqrt(missed * (1 - missed))
+    return float(min(first / (first + second), _MOST_OUTSIDE))
+
+
+def guessing_noise(sample: Sample, noise: NoiseLike | Unsaid, pilot: Ints) -> Noise:
+    """Return the noise that defines the strata: as given, or uniform at a rate that the pilot suggests.
+
+    That is the rate at which the mean probability of the given labels would be what it is. A given model is
+    ignored if the pilot's labels are far less probable under it: the strata would be badly chosen, and sets
+    would be larger than those of the checked labels alone.
+    """
+    given = None if isinstance(noise, Unsaid) else noise_for(0.0 if noise is None else noise, sample.k)
+    rate = _RATE
+    if len(pilot) and sample.score.takes_probabilities:
+        probs, labels = sample.rows.whole(pilot).astype(np.float64), sample.labels[pilot, 0]
+        own, chance = float(probs[np.arange(len(pilot)), labels].sum()), len(pilot) / sample.k
+        rate = float(np.clip(1 - (own - chance) / max(float((probs**2).sum()) - chance, 1e-9), 0.02, 0.9))
+    guess = as_noise(rate)
+    assert guess is not None
+    if given is None:
+        return guess
+    if not len(pilot) or not sample.score.takes_probabilities:
+        return given
+    less = _log_likelihood(probs, labels, guess) - _log_likelihood(probs, labels, given)
+    return guess if less > _FAR_LESS * len(pilot) else given
+
+
+def _log_likelihood(probs: Floats, labels: Ints, noise: Noise) -> float:
+    """Return the log-likelihood of labels, by the classifier and a noise model."""
+    k = probs.shape[1]
+    matrix = noise.matrix(k)
+    share = (probs * matrix.rest(np.arange(k)[None], labels[:, None])).sum(axis=1)
+    share += probs[np.arange(len(labels)), labels] * matrix.own[labels]
+    return float(np.log(np.maximum(share, _LEAST)).sum())

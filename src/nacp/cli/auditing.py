@@ -10,7 +10,7 @@ import typer
 
 import nacp
 from nacp._types import Array, Ints
-from nacp.audit.choice import same_audit
+from nacp.audit.plan import same_audit
 from nacp.cli import options
 from nacp.cli.errors import Group, command, example_block
 from nacp.cli.formats.common import separator

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from nacp._types import Array, Bools
+from nacp.audit.checked_labels import UNDECIDED
 from nacp.cli.formats.arrays import read_array
 from nacp.cli.formats.common import (
     ARRAYS,
@@ -26,7 +27,6 @@ from nacp.cli.ids import refuse_other_order
 from nacp.errors import InputError
 from nacp.labels.label_matrix import ABSENT
 from nacp.points import is_missing, no_label
-from nacp.points.audit import UNDECIDED
 
 
 def read_clean(name: str, rows: int, classes: Sequence[Any] | None = None, *, noisy: str = "") -> Array:

@@ -12,7 +12,7 @@ from nacp.estimation import NoiseEstimate
 from nacp.estimation import load as load_estimate
 from nacp.estimation.annotators import ASSUMED
 from nacp.files import load as load_calibration
-from nacp.groups.result import GroupedCalibration
+from nacp.groups.grouped_calibration import GroupedCalibration
 from nacp.noise import UNSAID, NoiseLike, UniformNoise, Unsaid
 
 

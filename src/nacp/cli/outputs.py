@@ -19,7 +19,7 @@ from nacp.cli.formats.common import STDIN, kind, need, separator, split_key
 from nacp.cli.terminal import only_ascii
 from nacp.errors import InputError
 from nacp.files import write_whole
-from nacp.groups.result import GroupedCalibration
+from nacp.groups.grouped_calibration import GroupedCalibration
 from nacp.sets import PredictionSets
 
 

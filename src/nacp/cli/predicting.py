@@ -19,8 +19,9 @@ from nacp.cli.outputs import SET_ENDINGS, Sets, check_output, most_probable_firs
 from nacp.cli.terminal import complain, progress_of, show, show_verdict
 from nacp.errors import InputError
 from nacp.groups.class_coverage import ClassCoverage, class_coverage
+from nacp.groups.grouping import known_groups
 from nacp.metrics import Evaluation, groups_of_points, summarize
-from nacp.points import check_labels, known_groups
+from nacp.points import check_labels
 from nacp.wrapping import on_one_line, width, wrapped
 
 app = typer.Typer()

@@ -6,10 +6,11 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from nacp._types import Ints
+from nacp.audit.checked_labels import open_clean
 from nacp.errors import InputError
 from nacp.estimation.class_count import number_of_classes
 from nacp.labels import LabelTable
-from nacp.points import is_missing, number_table, open_clean, open_table, present_labels
+from nacp.points import is_missing, number_table, open_table, present_labels
 from nacp.stats.dawid_skene import DawidSkene, dawid_skene
 from nacp.stats.intervals import exact_share
 

@@ -1,1 +1,1 @@
-"""A threshold for each group, of rows or of classes."""
+"""Coverage for each group of rows or of classes: thresholds, estimates and intervals."""

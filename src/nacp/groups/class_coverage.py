@@ -18,32 +18,32 @@ from nacp.sets import PredictionSets
 from nacp.stats.intervals import exact_share
 from nacp.wrapping import table_lines, wrapped
 
-# What 95% intervals leave out on each side.
+# The part outside of a 95% interval on each side.
 TAIL = 0.025
-# Classes, when the coverage of each is printed.
+# The number of classes in the printed table.
 _SHOWN = 10
-# So many points are added for an interval from noisy labels, half of them covered.
+# The number of points that are added for an interval from noisy labels, half of them covered.
 _ADDED = 4
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class ClassCoverage:
-    """What `coverage_by_class` found; each array has one entry per class. Print it for the worst classes.
+    """The coverage of each class, as `coverage_by_class` returns it, or of each group, as `evaluate` does.
 
-    The same of groups, as `evaluate` finds it for them.
+    Each array has one entry per class. Print it for the classes that are covered least.
 
     Attributes
     ----------
     coverage : array of shape (k,)
-        The share of the class's points whose sets contain it; nan where nothing can be said.
+        The share of the class's points whose sets contain it; nan where it cannot be estimated.
     low, high : array of shape (k,)
         A confidence interval for it.
     count : array of shape (k,)
-        How many of the labels name the class.
+        The number of labels of the class.
     classes : tuple of length k, optional
         The class names.
     kind : {"class", "group"}, default="class"
-        What they are.
+        Whether entries are of classes or of groups.
     """
 
     coverage: Floats
@@ -54,71 +54,40 @@ class ClassCoverage:
     kind: str = "class"
 
     def worst_first(self) -> Ints:
-        """Return the classes of which something can be said, by ascending coverage."""
+        """Return the classes with an estimate, by ascending coverage."""
         order = np.argsort(self.coverage, kind="stable")
         return order[np.isfinite(self.coverage[order])]
 
     def worst(self, most: int) -> list[dict[str, Any]]:
-        """Return what is known of the classes that are covered least.
+        """Return the entries of at most `most` classes that are covered least, as dictionaries.
 
-        Parameters
-        ----------
-        most : int
-            Of how many at most.
-
-        Returns
-        -------
-        list of dict
-            With "class" (or "group"), "coverage", "low", "high" and "count".
+        They have the keys "class" (or "group"), "coverage", "low", "high" and "count".
         """
+        names = range(len(self.coverage)) if self.classes is None else self.classes
         return [
-            {
-                self.kind: int(i) if self.classes is None else self.classes[i],
-                "coverage": float(self.coverage[i]),
-                "low": float(self.low[i]),
-                "high": float(self.high[i]),
-                "count": int(self.count[i]),
-            }
-            for i in self.worst_first()[:most]
+            {self.kind: names[i]}
+            | {name: float(getattr(self, name)[i]) for name in ("coverage", "low", "high")}
+            | {"count": int(self.count[i])}
+            for i in self.worst_first()[:most].tolist()
         ]
 
     def table(self, most: int) -> str:
-        """Return a table of the classes that are covered least, with words about it.
+        """Return a table of at most `most` classes that are covered least, with a title and a note."""
+        title, header, rows, note = self._parts(most)
+        return "\n".join([wrapped(title), *table_lines([header, *rows], 1), wrapped(note)])
 
-        Parameters
-        ----------
-        most : int
-            How many rows it has at most.
-
-        Returns
-        -------
-        str
-        """
-        rows = self._rows(most)
-        title, told = self._words(len(rows))
-        return "\n".join([wrapped(title), *table_lines([self._header, *rows], 1), wrapped(told)])
-
-    def _rows(self, most: int) -> list[tuple[str, ...]]:
-        return [
-            (str(each[self.kind]), f"{each['coverage']:.4f}", f"{each['low']:.4f} to {each['high']:.4f}",
-             f"{each['count']:,}")
-            for each in self.worst(most)
-        ]  # fmt: skip
-
-    def _words(self, shown: int) -> tuple[str, str]:
-        """Return what to say above and below a table of so many classes."""
-        known, several = (
-            int(np.isfinite(self.coverage).sum()),
-            "classes" if self.kind == "class" else "groups",
-        )
-        title = f"The {shown} of {known:,} {several} that are covered least."
-        told = f"Each interval is for its {self.kind} alone"
-        told += "." if known < 3 else f"; of many {several} some come out low by chance."
-        return f"Coverage by {self.kind}." if shown == known else title, told
-
-    @property
-    def _header(self) -> tuple[str, str, str, str]:
-        return (self.kind, "coverage", "interval", "labels")
+    def _parts(self, most: int) -> tuple[str, tuple[str, ...], list[tuple[str, ...]], str]:
+        """Return the title, the header, the rows and the note of a table."""
+        known, several = int(np.isfinite(self.coverage).sum()), {"class": "classes"}.get(self.kind, "groups")
+        title = f"The {most} of {known:,} {several} that are covered least."
+        note = f"Each interval is for its {self.kind} alone"
+        note += "." if known < 3 else f"; of many {several} some come out low by chance."
+        rows: list[tuple[str, ...]] = [
+            (f"{name}", f"{coverage:.4f}", f"{low:.4f} to {high:.4f}", f"{count:,}")
+            for name, coverage, low, high, count in (each.values() for each in self.worst(most))
+        ]
+        header = (self.kind, "coverage", "interval", "labels")
+        return title if most < known else f"Coverage by {self.kind}.", header, rows, note
 
     def __repr__(self) -> str:
         return f"ClassCoverage(k={len(self.coverage)})"
@@ -129,9 +98,8 @@ class ClassCoverage:
     def _repr_html_(self) -> str:
         from nacp.show.html import card, sentence, table
 
-        rows = self._rows(_SHOWN)
-        title, told = self._words(len(rows))
-        return card("ClassCoverage", sentence(title), table(self._header, rows), sentence(told))
+        title, header, rows, note = self._parts(_SHOWN)
+        return card("ClassCoverage", sentence(title), table(header, rows), sentence(note))
 
 
 def coverage_by_class(
@@ -139,22 +107,22 @@ def coverage_by_class(
 ) -> ClassCoverage:
     """Return the coverage of each class, with an interval; from noisy labels too.
 
-    With clean labels the intervals are exact (Clopper and Pearson). With noisy ones, class l is covered by
-    ``mean(W[y, l] 1{l in C(x)}) / mean(W[y, l])``, W the inverse of the noise matrix, and the intervals are
-    approximate: Fieller's for a ratio of means, with two covered and two missed points added, as Agresti and
-    Coull do for shares, so that they hold with few labels too. All is cut off at 0 and 1.
+    With clean labels the intervals are exact (Clopper and Pearson). With noisy ones, class l has the estimate
+    ``mean(W[y, l] 1{l in C(x)}) / mean(W[y, l])``, W the inverse of the noise matrix, and the
+    intervals are approximate: Fieller's for a ratio of means, with two covered and two missed points added,
+    as Agresti and Coull do for shares, so that they hold with few labels too. All is clipped to [0, 1].
 
     Parameters
     ----------
     sets : PredictionSets
-        The sets of n points. For noisy labels best not the ones that chose the threshold, though with one
-        threshold for all classes that matters little.
+        The sets of n points. With noisy labels these should not be the points that chose the threshold; with
+        one threshold for all classes that matters little.
     labels : array of shape (n,)
         Their labels: numbers, or names if the sets have class names.
     noise : float, array of shape (k, k), noise model or None
-        How the labels came to be wrong, as in `calibrate`; ``None`` if they are right.
+        The noise of the labels, as in `calibrate`; ``None`` if they are right.
     confidence : float, default=0.95
-        Of each interval by itself.
+        The confidence of each interval by itself.
 
     Returns
     -------
@@ -195,7 +163,7 @@ def class_coverage(
     tail: float = TAIL,
     kind: str = "class",
 ) -> ClassCoverage:
-    """Return the coverage of each class by true labels, if only whether each set covers is known."""
+    """Return the coverage of each class from its true labels and from whether each set covers."""
     count, held = (np.bincount(some, minlength=k) for some in (labels, labels[covered]))
     return ClassCoverage(_share(held, count), *exact_share(held, count, tail), count, classes, kind)
 

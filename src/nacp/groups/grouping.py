@@ -1,5 +1,6 @@
-"""Groups of rows, given one by one, and groups of classes: their names, and what belongs to which."""
+"""Groups of rows and groups of classes: their names, and the group of each row or class."""
 
+import math
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
@@ -7,11 +8,11 @@ import numpy as np
 
 from nacp._types import Ints
 from nacp.errors import InputError
-from nacp.points import check_class_groups, check_row_groups
+from nacp.points import is_missing, plain_array
 
 
 class Grouping(NamedTuple):
-    """Groups: their names, and the group of each row or of each class."""
+    """Groups: their names, and the place among these of the group of each row or of each class."""
 
     names: tuple[Any, ...]
     places: Ints
@@ -19,7 +20,7 @@ class Grouping(NamedTuple):
 
 
 def open_grouping(groups: Any, by: Any, n: int, k: int, classes: tuple[Any, ...] | None) -> Grouping | None:
-    """Return the groups that are meant; None if none are."""
+    """Return the grouping that `groups` and `by` of `calibrate` describe; None if both are None."""
     if by is not None:
         if by != "class":
             raise InputError(
@@ -27,10 +28,124 @@ def open_grouping(groups: Any, by: Any, n: int, k: int, classes: tuple[Any, ...]
             )
         if groups is not None:
             raise InputError("by", "says what the groups are, and so does groups", remedy="pass one of them")
-        names = tuple(range(k)) if classes is None else classes
-        return Grouping(names, np.arange(k), True)
+        return Grouping(tuple(range(k)) if classes is None else classes, np.arange(k), True)
     if groups is None:
         return None
     if isinstance(groups, Mapping):
         return Grouping(*check_class_groups(groups, k, classes), True)
     return Grouping(*check_row_groups(groups, n), False)
+
+
+def check_row_groups(groups: Any, n: int) -> tuple[tuple[Any, ...], Ints]:
+    """Check one group for each of n rows; return the names, in order, and the place of each row's group.
+
+    The categories of a categorical column of pandas are groups even where no row is in them.
+
+    Examples
+    --------
+    >>> from nacp.groups.grouping import check_row_groups
+    >>> names, places = check_row_groups(["b", "a", "b"], n=3)
+    >>> names, places.tolist()
+    (('a', 'b'), [1, 0, 1])
+    """
+    found, places = _distinct(groups, n)
+    declared = getattr(getattr(groups, "cat", groups), "categories", None)
+    if declared is None:
+        names = sorted(found, key=lambda name: (isinstance(name, str), name))
+    else:
+        names = list(dict.fromkeys([*map(_plain, declared), *found]))
+    return tuple(names), _places_in(names, found)[places]
+
+
+def known_groups(groups: Any, n: int, names: tuple[Any, ...]) -> Ints:
+    """Return the place among `names` of the group of each of n rows; refuse other groups."""
+    if groups is None:
+        problem = "must say of which group each row is: thresholds differ by group"
+        raise InputError("groups", problem, remedy="pass one for each row of probs")
+    found, places = _distinct(groups, n)
+    known = set(names)
+    strange = next((i for i, name in enumerate(found) if name not in known), None)
+    if strange is not None:
+        shown = ", ".join(map(repr, names[:5])) + (f" and {len(names) - 5:,} more" if names[5:] else "")
+        meant = {str(each): type(each) for each in names}.get(str(found[strange]))
+        remedy = "calibrate with points of this group too, or leave its rows out"
+        if meant is not None:
+            kind = "texts" if meant is str else "numbers"
+            remedy = f"pass groups as {kind}, as the calibration has them"
+        raise InputError(
+            "groups",
+            f"holds {found[strange]!r} in row {int(np.argmax(places == strange))}, a group that was not "
+            f"calibrated (these were: {shown})",
+            remedy=remedy,
+        )
+    return _places_in(names, found)[places]
+
+
+def check_class_groups(
+    groups: Mapping[Any, Any], k: int, classes: tuple[Any, ...] | None
+) -> tuple[tuple[Any, ...], Ints]:
+    """Check a mapping from classes to groups; return the names, and the place of each class's group.
+
+    Examples
+    --------
+    >>> from nacp.groups.grouping import check_class_groups
+    >>> kinds = {"cat": "pet", "owl": "bird", "dog": "pet"}
+    >>> names, places = check_class_groups(kinds, 3, ("cat", "dog", "owl"))
+    >>> names, places.tolist()
+    (('pet', 'bird'), [0, 0, 1])
+    """
+    given = {_plain(key): _plain(value) for key, value in groups.items()}
+    known: tuple[Any, ...] = tuple(range(k)) if classes is None else classes
+    if classes is not None and not set(given) & set(classes) and set(given) <= set(range(k)):
+        known = tuple(range(k))
+    every = set(known)
+    strange = next((key for key in given if key not in every), None)
+    if strange is not None:
+        raise InputError("groups", f"has a group for {strange!r}, which is no class")
+    missing = next((key for key in known if key not in given), None)
+    if missing is not None:
+        problem = f"has no group for class {missing!r}; {len(given):,} of {k:,} classes have one"
+        raise InputError("groups", problem, remedy="give each class a group")
+    values = [_name(given[key], f"class {key!r}") for key in known]
+    names = list(dict.fromkeys(values))
+    return tuple(names), _places_in(names, values)
+
+
+def _distinct(groups: Any, n: int) -> tuple[list[Any], Ints]:
+    """Return the different names of the groups of n rows, and which of them each row has."""
+    if isinstance(groups, list | tuple):
+        groups = np.asarray(groups, dtype=object)  # else numbers beside texts, and NaN, would become texts
+    try:
+        array = plain_array(groups)
+    except ValueError:
+        array = np.empty((0, 0))
+    if array.shape != (n,):
+        problem = f"must have the shape ({n},), one per row of probs"
+        remedy = "groups of classes are a mapping from class to group"
+        raise InputError("groups", problem, found=f"{array.shape}", remedy=remedy)
+    values = array.tolist()
+    if not {type(value) for value in values} <= {str, int, bool}:
+        values = [_name(value, f"row {row}") for row, value in enumerate(values)]
+    names = list(dict.fromkeys(values))
+    return names, _places_in(names, values)
+
+
+def _places_in(names: Any, values: list[Any]) -> Ints:
+    number = {name: i for i, name in enumerate(names)}
+    return np.array([number[value] for value in values], dtype=np.int64)
+
+
+def _name(value: Any, where: str) -> Any:
+    """Check the name of a group: a text or a finite number."""
+    value = _plain(value)
+    if is_missing(value):
+        raise InputError("groups", f"is missing in {where}", remedy="give it a name of its own, as 'unknown'")
+    if not isinstance(value, str | int | float) or value in (math.inf, -math.inf):
+        problem = "must be texts or finite numbers"
+        remedy = "write them as texts, as in [str(each) for each in groups]"
+        raise InputError("groups", problem, found=f"{value!r} in {where}", remedy=remedy)
+    return value
+
+
+def _plain(value: Any) -> Any:
+    return value.item() if isinstance(value, np.generic) else value

@@ -1,5 +1,7 @@
 """The guarantees, and the table of their names."""
 
+from collections.abc import Callable
+
 from nacp.checks import check_fraction
 from nacp.errors import InputError
 from nacp.guarantees.acnl import ACNL
@@ -15,7 +17,7 @@ from nacp.guarantees.uncorrected import Uncorrected
 
 __all__ = [
     "ACNL", "CRCP", "NACP", "PAC", "Binomial", "Corrected", "Expected", "Finding", "Found", "Guarantee",
-    "Problem", "SplitConformal", "Uncorrected", "as_guarantee", "find",
+    "Problem", "SplitConformal", "Uncorrected", "as_guarantee", "find", "names_of",
 ]  # fmt: skip
 
 GUARANTEES: dict[str, type[Guarantee]] = {
@@ -54,3 +56,20 @@ def as_guarantee(guarantee: str | Guarantee, delta: float | None = None) -> Guar
             "delta", f'has no effect on guarantee "{kind.name}", which has no probability of failure'
         )
     return kind(delta=check_fraction("delta", delta))  # type: ignore[call-arg]  # it has the field
+
+
+def names_of(holds: Callable[[Guarantee], bool]) -> str:
+    """Return the names of the guarantees for which something holds, those without a promise last.
+
+    Examples
+    --------
+    >>> from nacp.guarantees import names_of
+    >>> names_of(lambda guarantee: guarantee.takes_checked)
+    '"pac", "expected" or "none"'
+    """
+    found = sorted(
+        (each for each in (kind() for kind in GUARANTEES.values()) if holds(each)),
+        key=lambda each: not each.promises_truth,
+    )
+    *names, last = (f'"{each.name}"' for each in found)
+    return f"{', '.join(names)} or {last}" if names else last

@@ -18,7 +18,7 @@ from nacp.noise.matrices import ClassMatrix
 from nacp.wrapping import counted
 
 if TYPE_CHECKING:
-    from nacp.audit.strata import CheckedSample
+    from nacp.audit.checked_sample import CheckedSample
 
 
 @dataclass(frozen=True)

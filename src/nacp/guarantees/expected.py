@@ -17,11 +17,10 @@ from nacp.checks import check_choice, set_checked
 from nacp.coverage.curve import Curve, Rule
 from nacp.coverage.grid import INFINITE
 from nacp.guarantees.base import Corrected, Finding, Problem, found_at, on_average
-from nacp.guarantees.checked import exchange
 from nacp.stats.bounds import expected_excess, gap_is_small
 
 if TYPE_CHECKING:
-    from nacp.audit.strata import CheckedSample
+    from nacp.audit.checked_sample import CheckedSample
 
 
 @dataclass(frozen=True)
@@ -78,7 +77,7 @@ class Expected(Corrected):
 
     def find_checked(self, sample: "CheckedSample", alphas: Sequence[float]) -> list[Finding]:
         """Return the threshold of split conformal prediction on the checked labels."""
-        return exchange(sample, alphas)
+        return sample.exchanged(alphas)
 
     def cross(self, curve: Curve, alpha: float, crossing: Rule) -> Finding:
         """Return where the estimate crosses the corrected target, and the gap."""

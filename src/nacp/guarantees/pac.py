@@ -17,12 +17,11 @@ from nacp import engine
 from nacp.coverage.curve import Curve
 from nacp.coverage.sample import Sample
 from nacp.guarantees.base import Finding, Problem
-from nacp.guarantees.checked import exact
 from nacp.guarantees.pointwise import PointwiseTest, Test
 from nacp.stats.betting import Bets
 
 if TYPE_CHECKING:
-    from nacp.audit.strata import CheckedSample
+    from nacp.audit.checked_sample import CheckedSample
 
 _AT_ONCE = 1 << 17  # so many shares are computed at once
 _FEWEST_ROWS = 32  # but of so many rows at the least
@@ -63,7 +62,7 @@ class PAC(PointwiseTest):
 
     def find_checked(self, sample: "CheckedSample", alphas: Sequence[float]) -> list[Finding]:
         """Return the smallest threshold from which on upwards all exact tests on checked labels pass."""
-        return exact(sample, alphas, self.delta)
+        return sample.tested(alphas, self.delta)
 
     def failures(self, tests: Sequence[Test], sample: Sample | None, seed: int) -> list[int]:
         """Bet at all thresholds on the points, one point after the other."""

@@ -5,10 +5,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
 from nacp.guarantees.base import Corrected, Finding, Problem, percent
-from nacp.guarantees.checked import cross
 
 if TYPE_CHECKING:
-    from nacp.audit.strata import CheckedSample
+    from nacp.audit.checked_sample import CheckedSample
 
 
 @dataclass(frozen=True)
@@ -33,7 +32,7 @@ class Uncorrected(Corrected):
 
     def find_checked(self, sample: "CheckedSample", alphas: Sequence[float]) -> list[Finding]:
         """Return where the estimate from checked labels reaches 1 - alpha."""
-        return cross(sample, alphas)
+        return sample.crossings(alphas)
 
     def promise(self, alpha: float) -> str:
         return (

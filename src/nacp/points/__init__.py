@@ -1,8 +1,7 @@
 """The points: rows of probabilities and their labels, checked where they come in, and read block by block."""
 
+from nacp.points.alignment import check_aligned
 from nacp.points.arrays import Rows, Widths, watching
-from nacp.points.audit import open_clean
-from nacp.points.groups import check_aligned, check_class_groups, check_row_groups, known_groups
 from nacp.points.labels import (
     check_classes,
     check_given,
@@ -24,17 +23,13 @@ __all__ = [
     "TopRows",
     "Widths",
     "check_aligned",
-    "check_class_groups",
     "check_classes",
     "check_given",
     "check_labels",
-    "check_row_groups",
     "column_names",
     "is_missing",
-    "known_groups",
     "no_label",
     "number_table",
-    "open_clean",
     "open_points",
     "open_rows",
     "open_table",

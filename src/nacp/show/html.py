@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from nacp.calibration import Calibration
-    from nacp.groups.result import GroupedCalibration
+    from nacp.groups.grouped_calibration import GroupedCalibration
 
 _CARD = (
     "border:1px solid rgba(127,127,127,.35);border-radius:6px;padding:.6em .9em;max-width:60em;"

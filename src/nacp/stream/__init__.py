@@ -1,1 +1,1 @@
-"""Points that come in batches: thresholds from them, an alarm, and thresholds that follow a drift."""
+"""Points that come one after the other: calibration, monitoring, and thresholds that follow a drift."""

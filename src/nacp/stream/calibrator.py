@@ -1,7 +1,8 @@
-"""Calibrator: calibration from points that come in batches. It keeps a tally, which adds up and subtracts."""
+"""Calibrator: calibration from points that come in batches. It keeps tallies, which add up and subtract."""
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from threading import Lock
@@ -10,16 +11,27 @@ from typing import Any, overload
 import numpy as np
 from numpy.typing import ArrayLike
 
+from nacp._types import Array
 from nacp.calibrate import chosen_guarantee, informative_noise, warn_of_obstacles
 from nacp.calibration import Calibration
 from nacp.checks import check_alphas, check_choice, check_count, check_flag
 from nacp.coverage.curve import RULES, Rule
-from nacp.coverage.grid import CELLS, COARSE
+from nacp.coverage.grid import CELLS, COARSE, GRID
 from nacp.coverage.sample import Sample
 from nacp.coverage.tally import MOST_POINTS, PART, Tally, Weights
-from nacp.engine import Spec
 from nacp.errors import InputError
-from nacp.files import File
+from nacp.files import (
+    File,
+    check_storable,
+    plain,
+    read_numbers,
+    reading,
+    stored_basis,
+    stored_noise,
+    stored_score,
+    stored_widths,
+    write_numbers,
+)
 from nacp.guarantees import Guarantee
 from nacp.marginal import Counted, calibrations, count_lazy, weights_under
 from nacp.noise import Noise, NoiseLike, basis_of, noise_for
@@ -28,62 +40,37 @@ from nacp.points.arrays import is_lazy
 from nacp.points.lazy import open_lazy
 from nacp.scores import Score, ScoreLike, as_score
 
-SETTINGS = ("k", "noise", "score", "classes", "normalize", "from_logits")
+_SETTINGS = ("k", "noise", "score", "classes", "normalize", "from_logits")
+_FORMAT, _VERSION = "nacp.calibrator", 3
+_REQUIRED, _OPTIONAL = ("by_label", "cells", "hits", "pairs"), ("gains", "losses", "squares")
 
 
 @dataclass(frozen=True)
 class Counts:
-    """What was counted of some points; a value.
+    """What was counted of some points; a value."""
 
-    Attributes
-    ----------
-    tallies : dict
-        One tally for each kind of weights, by the first noise model that has them.
-    several : bool
-        Whether points have several labels each.
-    widths : Widths
-        How wide their numbers are.
-    """
-
-    tallies: dict[Noise | None, Tally]
-    several: bool
+    tallies: dict[Noise | None, Tally]  # by noise model: as stated, and at the ends of an interval
+    several: bool  # whether points have several labels each
     widths: Widths
+
+    @property
+    def any_tally(self) -> Tally:
+        """One of the tallies: all have the same points and labels."""
+        return next(iter(self.tallies.values()))
 
     @property
     def n(self) -> int:
         """The number of points."""
-        return next(iter(self.tallies.values())).n
+        return self.any_tally.n
 
-    @property
-    def given(self) -> int:
-        """The number of labels."""
-        return int(next(iter(self.tallies.values())).hits.sum())
-
-
-class Kinds:
-    """The weights of pairs under each noise model that is asked about, and the tallies that these need.
-
-    Where pairs all weigh the same, they are only counted, so one tally serves all such models; "binomial" can
-    then be found, which needs the squared sizes of sets.
-    """
-
-    def __init__(self, noise: Noise | None, k: int, several: bool) -> None:
-        self.weights = weights_under(noise, k, several)
-        alike = [model for model, each in self.weights.items() if each.constant is not None]
-        self.served = {model: alike[0] if model in alike else model for model in self.weights}
-        self.needed: dict[Noise | None, Weights] = {
-            model: self.weights[model] for model in dict.fromkeys(self.served.values())
+    def combine(self, other: Counts, sign: int) -> Counts:
+        """Return these counts plus or minus others."""
+        tallies = {
+            model: tally + other.tallies[model] if sign > 0 else tally - other.tallies[model]
+            for model, tally in self.tallies.items()
         }
-        self.squares = len(alike) == len(self.weights)
-        # So that no sum of whole numbers can overflow.
-        self.most_points = (1 << 62) // k**2 if self.squares else min(MOST_POINTS, (1 << 62) // k**2)
-
-    def possible(self, counts: Counts, spec: Spec) -> bool:
-        """Return whether there are points that leave such counts with this score."""
-        return counts.tallies.keys() == self.needed.keys() and all(
-            _is_possible(tally, self.needed[model], counts.several, self.squares, spec)
-            for model, tally in counts.tallies.items()
-        )
+        widths = max(self.widths, other.widths, key=lambda each: np.dtype(each.least).itemsize)
+        return Counts(tallies, self.several, widths)
 
 
 class Calibrator:
@@ -91,8 +78,8 @@ class Calibrator:
 
     Scores are counted by cells of a grid that is fixed before any point comes, some MB in all. `calibrate`
     counts in the same way, so thresholds are the same to the last bit, in any batches; only that of "split"
-    is the next point of the grid, where `calibrate` has the score of a label itself. States of parts of the
-    points add up, by ``+`` or `merge`, and can be taken away again, by ``-``. Several threads may update.
+    is the next point of the grid, where `calibrate` has the score of a label itself. States of different
+    points add up, by ``+`` or `merge`, and can be subtracted again, by ``-``. Several threads may update.
 
     Parameters
     ----------
@@ -104,7 +91,7 @@ class Calibrator:
     Attributes
     ----------
     n : int
-        How many points were counted.
+        The number of points that were counted.
 
     See Also
     --------
@@ -140,16 +127,16 @@ class Calibrator:
         self.classes = check_classes(classes, self.k)
         self.normalize = check_flag("normalize", normalize)
         self.from_logits = check_flag("from_logits", from_logits)
-        open_rows(np.empty((0, self.k)), **self._options)  # settings that exclude each other are refused here
+        open_rows(np.empty((0, self.k)), **self._options)  # refuses settings that exclude each other
         self._counts: Counts | None = None
         self._set_up()
 
     def _set_up(self) -> None:
-        self._known: dict[bool, Kinds] = {}
+        self._weights: dict[bool, dict[Noise | None, Weights]] = {}
         self._adding = Lock()
 
     def __getstate__(self) -> dict[str, Any]:
-        return {name: value for name, value in vars(self).items() if name not in ("_known", "_adding")}
+        return {name: value for name, value in vars(self).items() if name not in ("_weights", "_adding")}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         vars(self).update(state)
@@ -165,8 +152,8 @@ class Calibrator:
         Parameters
         ----------
         probs : array of shape (m, k)
-            As in `calibrate`. Any number of rows, also none; in all batches equally wide numbers. The chunks
-            of a dask array are counted where they are, and the counts added up by a tree.
+            As in `calibrate`. Any number of rows, also none; of the same type in all batches. The chunks of a
+            dask array are counted where they are, and the counts added up by a tree.
         labels : array of shape (m,) or (m, a)
             Their noisy labels, as in `calibrate`.
         """
@@ -179,11 +166,8 @@ class Calibrator:
                 labels_of_each = "several labels" if known.several else "one label"
                 raise InputError("labels", f"must have {labels_of_each} for each point, as before")
             if known is not None and batch.widths.given != known.widths.given:
-                raise InputError(
-                    "probs",
-                    f"must be {known.widths.given}, as the points before were",
-                    found=batch.widths.given,
-                )
+                problem = f"must be {known.widths.given}, as the points before were"
+                raise InputError("probs", problem, found=batch.widths.given)
             self._counts = self._sum(known, batch)
 
     def _counts_of(self, probs: ArrayLike, labels: ArrayLike) -> Counts | None:
@@ -193,23 +177,22 @@ class Calibrator:
         if rows.n == 0:
             return None
         several, parts = numbers.ndim == 2, None
-        if self.noise is not None:
+        if several and self.noise is not None:
             numbers, parts = self.noise.spread(numbers)
-        sample, kinds = Sample.of(rows, numbers, self.score, parts), self._kinds(several)
+        sample, squares = Sample.of(rows, numbers, self.score, parts), self._squares(several)
         warn_of_repeats(rows)
-        tallies = {model: Tally.of(sample, each, kinds.squares) for model, each in kinds.needed.items()}
-        return Counts(tallies, several, rows.widths_of_all())
+        counted = Counted.of(sample, self.noise, squares=squares)
+        return Counts(counted.tallies, several, rows.widths_of_all())
 
     def _counts_there(self, probs: Any, labels: ArrayLike) -> Counts | None:
         """Count a dask array where its chunks are."""
         rows = open_lazy(probs, **self._options)
         if rows.n == 0:
             return None
-        squares = self._kinds(several=False).squares
+        squares = self._squares(several=False)
         counted, widths, number = count_lazy(rows, labels, self.noise, self.score, self.classes, squares)
-        kinds = self._kinds(several=number is not None)
-        tallies = {model: counted.tallies[model] for model in kinds.needed}
-        if not kinds.squares:
+        tallies = counted.tallies
+        if squares and number is not None:
             tallies = {model: replace(tally, squares=None) for model, tally in tallies.items()}
         return Counts(tallies, number is not None, widths)
 
@@ -224,28 +207,38 @@ class Calibrator:
             "least": 0,
         }
 
-    def _kinds(self, several: bool) -> Kinds:
-        if several not in self._known:
-            self._known[several] = Kinds(self.noise, self.k, several)
-        return self._known[several]
+    def _weights_of(self, several: bool) -> dict[Noise | None, Weights]:
+        """Return the weights of pairs under each noise model that a guarantee may ask for."""
+        if several not in self._weights:
+            self._weights[several] = weights_under(self.noise, self.k, several)
+        return self._weights[several]
+
+    def _squares(self, several: bool) -> bool:
+        """Return whether squared sizes of sets are of use: where pairs all weigh the same."""
+        return all(each.constant is not None for each in self._weights_of(several).values())
+
+    def _most_points(self, several: bool) -> int:
+        """Return the number of points up to which no sum of whole numbers can overflow."""
+        most = (1 << 62) // self.k**2
+        return most if self._squares(several) else min(MOST_POINTS, most)
 
     @overload
     def finish(
         self,
         *,
-        alpha: float = 0.1,
-        guarantee: str | Guarantee | None = None,
-        delta: float | None = None,
-        crossing: Rule = "last",
+        alpha: float = ...,
+        guarantee: str | Guarantee | None = ...,
+        delta: float | None = ...,
+        crossing: Rule = ...,
     ) -> Calibration: ...
     @overload
     def finish(
         self,
         *,
         alpha: Sequence[float],
-        guarantee: str | Guarantee | None = None,
-        delta: float | None = None,
-        crossing: Rule = "last",
+        guarantee: str | Guarantee | None = ...,
+        delta: float | None = ...,
+        crossing: Rule = ...,
     ) -> list[Calibration]: ...
     def finish(
         self,
@@ -282,26 +275,16 @@ class Calibrator:
         chosen.check_several(several=counts.several)
         alphas = check_alphas(alpha)
         informative_noise(self.noise, counts.n, self.k)
-        kinds = self._kinds(counts.several)
-        tallies = {model: counts.tallies[served] for model, served in kinds.served.items()}
-        found = calibrations(
-            Counted(tallies, kinds.weights, self.score),
-            chosen,
-            self.noise,
-            alphas,
-            crossing,
-            classes=self.classes,
-            normalize=self.normalize,
-            noise_basis=self._basis,
-            widths=counts.widths,
-            from_logits=self.from_logits,
-            several=counts.given if counts.several else None,
-        )
+        counted = Counted(counts.tallies, self._weights_of(counts.several), self.score)
+        known = {name: getattr(self, name) for name in ("classes", "normalize", "from_logits")}
+        known |= {"noise_basis": self._basis, "widths": counts.widths}
+        known["several"] = int(counts.any_tally.hits.sum()) if counts.several else None
+        found = calibrations(counted, chosen, self.noise, alphas, crossing, **known)
         warn_of_obstacles(found)
         return found[0] if np.ndim(alpha) == 0 else found
 
     def fresh(self) -> Calibrator:
-        """Return one that counts alike, and has counted nothing: for another worker, or the next hour."""
+        """Return an empty state with the same settings: for another worker, or the next hour."""
         return self._holding(None)
 
     def _holding(self, counts: Counts | None) -> Calibrator:
@@ -310,13 +293,7 @@ class Calibrator:
         return found
 
     def merge(self, other: Calibrator) -> None:
-        """Take in what another one has counted; the same as to have counted its points here.
-
-        Parameters
-        ----------
-        other : Calibrator
-            With the same k, noise, score and so on.
-        """
+        """Add the counts of another state with the same settings, in place."""
         with self._adding:
             self._counts = (self + other)._counts
 
@@ -330,63 +307,59 @@ class Calibrator:
 
     def __sub__(self, other: Calibrator) -> Calibrator:
         self._check_same(other, "subtracted")
-        return self._holding(self._difference(self._counts, other._counts))
+        ours, theirs = self._counts, other._counts
+        if theirs is None:
+            return self._holding(ours)
+        try:
+            found = None if ours is None else ours.combine(theirs, -1)
+        except InputError:
+            found = None
+        if found is None or not self._possible(found):
+            problem = "holds points that were never added, so they cannot be taken away"
+            raise InputError("other", problem, found=f"{theirs.n:,} points")
+        return self._holding(found if found.n else None)
 
     def _sum(self, ours: Counts | None, theirs: Counts | None) -> Counts | None:
         if ours is None or theirs is None:
-            found = ours or theirs
-        else:
-            tallies = {model: tally + theirs.tallies[model] for model, tally in ours.tallies.items()}
-            found = Counts(tallies, ours.several, _wider(ours.widths, theirs.widths))
-        if found is not None and found.n > (most := self._kinds(found.several).most_points):
+            return ours or theirs
+        found = ours.combine(theirs, 1)
+        if found.n > (most := self._most_points(found.several)):
             raise InputError(
                 "probs", f"has come with more than {most:,} points in all, up to which all sums are exact"
             )
         return found
 
-    def _difference(self, ours: Counts | None, theirs: Counts | None) -> Counts | None:
-        if theirs is None:
-            return ours
-        never = InputError(
-            "other",
-            "holds points that were never added, so they cannot be taken away",
-            found=f"{theirs.n:,} points",
+    def _possible(self, counts: Counts) -> bool:
+        """Return whether the counts have the form of those of some points."""
+        weights, several = self._weights_of(counts.several), counts.several
+        return counts.tallies.keys() == weights.keys() and all(
+            _is_possible(tally, weights[model], several, self._squares(several))
+            for model, tally in counts.tallies.items()
         )
-        if ours is None:
-            raise never
-        try:
-            tallies = {model: tally - theirs.tallies[model] for model, tally in ours.tallies.items()}
-        except InputError:
-            raise never from None
-        found = Counts(tallies, ours.several, _wider(ours.widths, theirs.widths))
-        if not self._kinds(ours.several).possible(found, self.score.spec):
-            raise never
-        return found if found.n else None
 
     def _check_same(self, other: object, done: str) -> None:
         """Refuse a state that does not belong to this one, and say what differs."""
         if not isinstance(other, Calibrator):
             raise InputError("other", "must be a Calibrator", found=f"{type(other).__name__}")
-        for name in SETTINGS:
+        said = None
+        for name in _SETTINGS:
             ours, theirs = getattr(self, name), getattr(other, name)
             if ours != theirs:
-                said = "other classes" if name == "classes" else f"{name} {theirs!r}, not {ours!r}"
-                raise InputError("other", f"cannot be {done}: it has {said}")
+                differs = "other classes" if name == "classes" else f"{name} {theirs!r}, not {ours!r}"
+                said = f"it has {differs}"
+                break
         here, there = self._counts, other._counts
-        if here is None or there is None:
-            return
-        if here.several != there.several:
-            raise InputError(
-                "other", f"cannot be {done}: one has several labels for each point, the other one"
-            )
-        if here.widths.given != there.widths.given:
-            raise InputError(
-                "other", f"cannot be {done}: it has counted {there.widths.given}, not {here.widths.given}"
-            )
+        if said is None and here is not None and there is not None:
+            if here.several != there.several:
+                said = "one has several labels for each point, the other one"
+            elif here.widths.given != there.widths.given:
+                said = f"it has counted {there.widths.given}, not {here.widths.given}"
+        if said is not None:
+            raise InputError("other", f"cannot be {done}: {said}")
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Calibrator) and all(
-            getattr(self, name) == getattr(other, name) for name in (*SETTINGS, "_counts")
+            getattr(self, name) == getattr(other, name) for name in (*_SETTINGS, "_counts")
         )
 
     __hash__ = None  # type: ignore[assignment]  # it changes
@@ -395,66 +368,84 @@ class Calibrator:
         return f"Calibrator({self.k}, noise={self.noise!r}, score={self.score!r}, n={self.n:,})"
 
     def save(self, path: File) -> None:
-        """Write the state to a file; `Calibrator.load` reads it back, and counting goes on.
+        """Write the state to a file, which is replaced if it exists; `Calibrator.load` reads it.
 
-        Parameters
-        ----------
-        path : path
-            The file; replaced if it exists. A line of JSON, whole numbers, and a checksum: no pickle.
+        The file is a line of JSON, whole numbers, and a checksum: no pickle.
         """
-        from nacp.stream.files import save_state
-
-        save_state(self, path)
+        check_storable(self.classes)
+        values = {name: plain(getattr(self, name)) for name in _SETTINGS}
+        values |= {"noise_basis": plain(self._basis), "grid": _grid_digest(), "n": self.n}
+        arrays, counts = dict[str, Array](), self._counts
+        if counts is not None:
+            tallies = list(counts.tallies.values())
+            values |= {"several": counts.several, "widths": counts.widths}
+            values["units"] = [tally.unit for tally in tallies]
+            for i, tally in enumerate(tallies):
+                kept = {f"{name} {i}": getattr(tally, name) for name in (*_REQUIRED, *_OPTIONAL)}
+                arrays |= {name: each for name, each in kept.items() if each is not None}
+        write_numbers(path, {"format": _FORMAT, "version": _VERSION} | values, arrays)
 
     @classmethod
     def load(cls, path: File, *, score: Score | Callable[..., Any] | None = None) -> Calibrator:
         """Read a state that `save` wrote; a file that is damaged or not of this kind is refused.
 
-        Parameters
-        ----------
-        path : path
-            The file. Nothing in it is executed.
-        score : callable, optional
-            The function, if the score is a function of one's own.
+        Nothing in the file is executed. A score that is a function of one's own is not in the
+        file: pass it as `score`.
         """
-        from nacp.stream.files import load_state
+        document, arrays = read_numbers(path, "file of a Calibrator", (_FORMAT,), _VERSION)
+        with reading(path):
+            k = check_count("k", document["k"], 2)
+            noise, score = stored_noise(document["noise"], k), stored_score(dict(document["score"]), score)
+            options = {name: document[name] for name in ("classes", "normalize", "from_logits")}
+            found = cls(k, noise=noise, score=score, **options)
+            found._basis = stored_basis(document["noise_basis"])
+            if document["grid"] != _grid_digest():
+                remedy = "count the points again, or use the version that wrote it"
+                raise InputError("grid", "is not that of this nacp", remedy=remedy)
+            if document["n"]:
+                found._counts = found._stored_counts(document, arrays)
+        return found
 
-        return load_state(path, score)
+    def _stored_counts(self, document: dict[str, Any], arrays: dict[str, Any]) -> Counts:
+        """Return the counts in a file; refuse those that do not have the form of any points' counts."""
+        n, several = check_count("n", document["n"], 1), check_flag("several", document["several"])
+        widths = stored_widths(document["widths"])
+        tallies = {}
+        for i, (model, unit) in enumerate(zip(self._weights_of(several), document["units"], strict=True)):
+            counted = {name: arrays[f"{name} {i}"] for name in _REQUIRED}
+            counted |= {name: arrays.get(f"{name} {i}") for name in _OPTIONAL}
+            tallies[model] = Tally(n, self.k, **counted, unit=unit, part=PART if several else 1.0)
+        whole = all(each.dtype == np.int64 for each in arrays.values())
+        if whole and widths is not None and n <= self._most_points(several):
+            counts = Counts(tallies, several, widths)
+            if self._possible(counts):
+                return counts
+        raise InputError("counts", "are not those of any points")
 
 
-def _wider(ours: Widths, theirs: Widths) -> Widths:
-    """Return how wide the numbers of all are: in the narrowest type that holds them all."""
-    return max(ours, theirs, key=lambda each: np.dtype(each.least).itemsize)
+def _grid_digest() -> str:
+    return hashlib.sha256(GRID.astype("<f8").tobytes()).hexdigest()[:16]
 
 
-def _is_possible(tally: Tally, weights: Weights, several: bool, squares: bool, spec: Spec) -> bool:
-    """Return whether there are points that leave such a tally."""
-    n, k, upto = tally.n, tally.k, np.cumsum(tally.pairs)
-    given, labels = int(tally.hits.sum()), int(tally.by_label.sum())
-    counted = weights.constant is not None
+def _is_possible(tally: Tally, weights: Weights, several: bool, squares: bool) -> bool:
+    """Return whether a tally has the form of one of some points: the lengths, the order and the sums."""
+    n, given, alike = tally.n, int(tally.hits.sum()), weights.constant is not None
     good = (
         (tally.unit, tally.part) == (weights.unit, PART if several else 1.0)
-        and (tally.gains is None) == (tally.losses is None) == counted
+        and (tally.gains is None) == (tally.losses is None) == alike
         and (tally.squares is not None) == squares
         and tally.by_label.shape == weights.own.shape
         and tally.by_label.min() >= 0
         and all(len(each) == len(tally.cells) and each.min(initial=0) >= 0 for each in tally.counts)
         and bool(np.all(np.diff(tally.cells, prepend=-1, append=CELLS) > 0))
-        and (n == 0 or int(np.sum(tally.counts, axis=0).min(initial=1)) > 0)
-        and tally.pairs.sum() == n * k
+        and (n > 0) == (len(tally.cells) > 0)
+        and tally.pairs.sum() == n * tally.k
+        # The parts of the labels of a point sum to 1, and each is rounded.
+        and (given >= n if several else given == n)
+        and abs(tally.by_label.sum() * tally.part - n) <= (given * tally.part if several else 0)
     )
-    if not good:
-        return False
-    if several:  # the parts of the labels of a point sum to 1, and each is rounded
-        good = n <= given and abs(labels * tally.part - n) <= given * tally.part and (n > 0 or given == 0)
-    else:
-        good = given == labels == n and bool(np.all(tally.hits <= tally.pairs))
-    if tally.gains is not None and tally.losses is not None:  # the weights of a row sum to 1, and are rounded
-        excess = int(tally.gains.sum()) - int(tally.losses.sum()) - n / tally.unit
-        good = good and abs(excess) <= given + n * k
-    if tally.squares is not None:  # of n sizes with this mean, each at most k
-        sums = np.append(0, upto)[np.searchsorted(tally.cells, COARSE, side="right")]
-        good = good and tally.squares.shape == COARSE.shape
-        good = good and bool(np.all((sums <= tally.squares) & (tally.squares <= k * sums)))
-        good = good and bool(np.all(np.diff(tally.squares) >= 0))
+    if good and tally.squares is not None:
+        steps = np.diff(tally.squares, prepend=0)
+        good = tally.squares.shape == COARSE.shape and bool((steps >= 0).all())
+        good = good and tally.squares[-1] == n * tally.k**2
     return good

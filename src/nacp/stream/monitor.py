@@ -1,9 +1,10 @@
-"""Monitor: an alarm that the coverage of a calibration's sets has fallen, from noisy or checked labels."""
+"""Monitor: an alarm when the coverage of a calibration's sets has fallen, from noisy or checked labels."""
 
 from __future__ import annotations
 
 import os
 from copy import copy
+from threading import Lock
 from typing import Any
 
 import numpy as np
@@ -21,6 +22,8 @@ from nacp.stream.arrivals import NOT_CHECKED, UNDECIDED, Labelling, Shares, refu
 from nacp.wrapping import counted, wrapped
 
 _FORMAT, _VERSION = "nacp.monitor", 1
+_FOUND = ("n", "checked", "alarm", "raised_at", "since", "wealth", "p_value", "coverage", "coverage_since")
+_PLAYING = Lock()  # of all monitors, as a lock of its own could not be copied with a monitor
 
 
 class Monitor:
@@ -28,12 +31,12 @@ class Monitor:
 
     An alarm says that the clean coverage has fallen below 1 - alpha. It may be looked at after every point:
     the probability that a false alarm is *ever* raised is at most `false_alarm`. Points must come in their
-    order, in batches of any size, which make no difference. What is kept does not grow with their number.
+    order, in batches of any size, which make no difference. The state does not grow with their number.
 
     Parameters
     ----------
     calibration : Calibration
-        Whose sets are watched.
+        The calibration whose sets are watched.
     noise : float, array of shape (k, k), noise model or None, optional
         How the labels to come are wrong; by default as those that calibrated. ``None`` takes them as they
         are. After a calibration from checked labels, which knows no noise, labels that are not checked need
@@ -42,28 +45,27 @@ class Monitor:
         The probability with which a false alarm is ever raised, at the most.
     target : float, optional
         The coverage to watch for, by default 1 - alpha. A promise on average over calibration sets
-        ("expected", "split", "none") leaves these very sets a little above or below it: there, watch for
-        somewhat less.
+        ("expected", "split", "none") leaves the sets of one calibration a little above or below it: there,
+        watch for somewhat less.
 
     Attributes
     ----------
     n, checked : int
-        How many points counted, and of how many the label was checked. All numbers of points are in these.
+        How many points were used, and of how many of these the label was checked.
     alarm : bool
-        Whether coverage has fallen. An alarm is not taken back; when the sets are calibrated anew, a new
-        monitor watches them.
+        Whether coverage has fallen. An alarm stays; sets that are calibrated anew need a new monitor.
     raised_at : int or None
         After how many points the alarm was raised.
     since : int or None
         After how many points coverage fell, about: an estimate, made when the alarm was raised.
     wealth : float
-        What a gambler has who began with 1 and bet that coverage has fallen; it stays as it was at the alarm.
+        The wealth of a gambler who began with 1 and bets that coverage has fallen; fixed at the alarm.
     p_value : float
-        1 over the most that it was. Valid at any time: it is ever at most p with probability at most p,
-        if coverage has not fallen.
+        1 over the highest wealth so far. Valid at any time: if coverage has not fallen, it is ever at most p
+        with probability at most p.
     coverage, coverage_since : float or None
-        The mean share of all points, and of those after `since`: estimates of the clean coverage, cut off at
-        0 and 1. The second one is on the low side, as it was chosen for being low.
+        The mean share of all points, and of those after `since`: estimates of the clean coverage, clipped to
+        [0, 1]. The second one is biased downwards, as `since` was chosen for a low coverage after it.
 
     See Also
     --------
@@ -112,10 +114,8 @@ class Monitor:
         if not isinstance(calibration, Calibration):
             raise InputError("calibration", "must be what nacp.calibrate returned", found=repr(calibration))
         if not np.isfinite(calibration.native_threshold):
-            raise InputError(
-                "calibration",
-                "has an infinite threshold: its sets hold all classes, so their coverage cannot fall",
-            )
+            problem = "has an infinite threshold: its sets hold all classes, so their coverage cannot fall"
+            raise InputError("calibration", problem)
         labelling = Labelling.of(noise, calibration.k, calibration)
         target = 1 - calibration.alpha if target is None else target
         self._prepare(calibration, labelling, false_alarm, target)
@@ -130,34 +130,34 @@ class Monitor:
         self._alarm = Alarm(self.target, self._shares.range[1], self.false_alarm)
 
     def update(self, probs: ArrayLike, labels: ArrayLike | None = None, *, clean: Any = None) -> None:
-        """Take in the next points; if they are refused, all is as before.
+        """Use the next points; if they are refused, the monitor does not change.
 
         Parameters
         ----------
         probs : array of shape (m, k)
             Their class probabilities, as for `Calibration.predict_set`.
         labels : array of shape (m,) or (m, a), optional
-            Their noisy labels, as for `calibrate`. Without, those points count that were checked.
+            Their noisy labels, as for `calibrate`. Without them only checked points are used.
         clean : array of shape (m,) or pair (rows, labels), optional
             The true labels of points that were picked at random and checked, as for `calibrate`: -1, NaN,
-            None or masked where a label was not checked. For these the truth counts instead of the noisy
-            label. "?", where it could not be decided, counts as a hit, which raises no alarm.
+            None or masked where a label was not checked. The true label then replaces the noisy one. "?",
+            where it could not be decided, counts as a hit, which raises no alarm.
         """
-        points = self._labelling.open(self.calibration, probs, labels, clean)
-        rows, given, truth = points
+        rows, given, truth = points = self._labelling.open(self.calibration, probs, labels, clean)
         score, q = self.calibration.score, self.calibration.native_threshold
-        shares = np.empty(rows.n) if given is None else self._shares.of(rows, given, score.spec, q)
+        shares = np.empty(rows.n) if given is None else self._shares.of(rows, given, score, q)
         checked = np.flatnonzero(truth != NOT_CHECKED)
         true = truth[checked]
         hits = Sample.of(rows.some(checked), np.maximum(true, 0), score).label_scores[:, 0] <= q
         shares[checked] = hits | (true == UNDECIDED)
-        alarm = copy(self._alarm)  # if this is interrupted, nothing has happened
-        alarm.play(shares[checked] if given is None else shares)
-        self._alarm, self.checked = alarm, self.checked + points.checked
+        with _PLAYING:
+            alarm = copy(self._alarm)  # so that an interruption leaves the state as it was
+            alarm.play(shares)
+            self._alarm, self.checked = alarm, self.checked + points.checked
 
     @property
     def noise(self) -> Noise | None:
-        """How the labels to come are wrong; None if they are right, or of no use."""
+        """How the labels to come are wrong; None if they are right, or not known."""
         return self._labelling.noise
 
     @property
@@ -197,12 +197,12 @@ class Monitor:
     def promise(self) -> str:
         """What is guaranteed, in one sentence."""
         most = self.false_alarm + (0.0 if self.noise is None else self.noise.doubt.missing)
-        said = (
-            f"as long as coverage is at least {percent(self.target)}, the probability that an alarm is ever "
-        )
-        said += f"raised is at most {percent(min(most, 1.0))}"
         basis = self._labelling.basis
-        return said + (f", {basis.caveat}" if basis is not None and basis.caveat else "")
+        caveat = f", {basis.caveat}" if basis is not None and basis.caveat else ""
+        return (
+            f"as long as coverage is at least {percent(self.target)}, the probability that an alarm is ever "
+            f"raised is at most {percent(min(most, 1.0))}{caveat}"
+        )
 
     @property
     def assumptions(self) -> str:
@@ -218,18 +218,12 @@ class Monitor:
         return "; ".join(said) or "the labels are right"
 
     def to_dict(self) -> dict[str, Any]:
-        """Return what was found, by the names of the attributes."""
-        return {name: getattr(self, name) for name in _FOUND}
+        """Return the attributes, by their names."""
+        return {name: getattr(self, name) for name in (*_FOUND, "target", "false_alarm")}
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Write the monitor, its calibration and all that it knows to a JSON file; `Monitor.load` reads it.
-
-        Parameters
-        ----------
-        path : path
-            The file; replaced if it exists.
-        """
-        told = {
+        """Write the monitor and its calibration to a JSON file, replaced if it exists; see `Monitor.load`."""
+        document = {
             "format": _FORMAT,
             "version": _VERSION,
             "calibration": document_of(self.calibration),
@@ -239,18 +233,13 @@ class Monitor:
             "checked": self.checked,
             "state": self._alarm.to_dict(),
         }
-        write_document(path, told)
+        write_document(path, document)
 
     @classmethod
     def load(cls, path: str | os.PathLike[str], *, score: Any = None) -> Monitor:
-        """Read a monitor that `save` wrote; it goes on as if nothing had happened.
+        """Read a monitor that `save` wrote; nothing in the file is executed.
 
-        Parameters
-        ----------
-        path : path
-            A JSON file. Nothing in it is executed.
-        score : callable, optional
-            The function, if the calibration was made with a score function of one's own.
+        A score that is a function of one's own is not in the file: pass it as `score`.
         """
         document = read_document(path, "monitor file", (_FORMAT,), _VERSION)
         with reading(path):
@@ -282,21 +271,6 @@ class Monitor:
         from nacp.show.html import card, told
 
         return card("Monitor", told(str(self)))
-
-
-_FOUND = (
-    "n",
-    "checked",
-    "alarm",
-    "raised_at",
-    "since",
-    "wealth",
-    "p_value",
-    "coverage",
-    "coverage_since",
-    "target",
-    "false_alarm",
-)
 
 
 def _cut(total: float, number: int) -> float | None:

@@ -4,48 +4,46 @@ from __future__ import annotations
 
 import math
 import os
+from collections.abc import Callable
 from dataclasses import replace
+from threading import Lock
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from nacp import engine
-from nacp._types import Bools, Floats, Ints
+from nacp._types import Bools, Ints
 from nacp.calibration import Calibration
-from nacp.checks import check_count, check_finite, check_fraction, check_rate
+from nacp.checks import check_count, check_finite, check_flag, check_fraction, check_rate
 from nacp.coverage.curve import inverse_of
 from nacp.coverage.tally import Weights
 from nacp.errors import InputError
 from nacp.files import calibration_of, document_of, read_document, reading, write_document
+from nacp.guarantees import as_guarantee
 from nacp.guarantees.base import percent
 from nacp.noise import UNSAID, Noise, NoiseLike, Unsaid
-from nacp.scores import ScoreLike
+from nacp.points import check_classes
+from nacp.scores import ScoreLike, as_score
 from nacp.sets import PredictionSets
-from nacp.stream.arrivals import (
-    NOT_CHECKED,
-    Labelling,
-    refuse_groups,
-    seen_by,
-    seen_without,
-    spread_around,
-)
+from nacp.stream.arrivals import NOT_CHECKED, Labelling, refuse_groups
 from nacp.wrapping import counted, wrapped
 
 _FORMAT, _VERSION = "nacp.online", 1
-# By default a threshold remembers about so many points that have no noise, if a calibration tells how scores
-# spread; and else a step is at most this part of the span of all scores.
+# By default a threshold remembers about this number of points without noise, if a calibration tells how
+# scores are spread; otherwise a step is at most this part of the span of all scores.
 _MEMORY, _STEP = 500, 0.01
+_MOVING = Lock()  # of all thresholds, as a lock of its own could not be copied with a calibrator
 
 
 class OnlineCalibrator:
-    """A threshold that is moved after each point, so that the sets cover on average over time.
+    """A threshold that moves after each point, so that the sets cover on average over time.
 
     After a point with the label y the threshold becomes ``q + rate (1 - alpha - g)``, where g is the sum of
     W[y, l] over the point's set at q: it rises if the set missed, and falls if it did not, by amounts which
-    take into account that the label may be wrong. That is a gradient step on a pinball loss that is right on
-    average over the noise, the robust pinball loss of [1]_, for any noise matrix. Nothing is assumed about
-    how points come about: they may drift, or be chosen by an adversary.
+    take into account that the label may be wrong. That is a gradient step on an unbiased estimate of the
+    pinball loss, the robust pinball loss of [1]_, for any noise matrix. Nothing is assumed about the points:
+    they may drift, or be chosen by an adversary.
 
     It keeps the coverage of the true label near 1 - alpha *on average over all points so far*. That is no
     promise for a single point, nor for some stretch of time: see `promise` and `bound`.
@@ -53,26 +51,26 @@ class OnlineCalibrator:
     Parameters
     ----------
     k : int, optional
-        The number of classes. This and what else a calibration knows is taken from `start`, if that is one.
+        The number of classes. Where `start` is a calibration, this and its other settings are taken from it.
     noise : float, array of shape (k, k), noise model or None
         How the labels are wrong, known exactly; ``None`` takes them as they are. May be left out if `start`
-        says it, or if all labels will be checked ones.
+        is a calibration with a noise model, or if all labels will be checked ones.
     score : str, score or callable, optional
         As in `calibrate`, by default "hps".
     alpha : float, optional
         The sets are to contain the true class 1 - alpha of the time; by default 0.1.
     rate : float, optional
-        How far a threshold moves, in units of the score. A larger one follows faster, and wavers more. By
-        default ``d / (500 w**2)``, where w is the width of the range of shares, and d how much the threshold
-        rises for the coverage to rise by 1, around 1 - alpha in the calibration at the start: some 500 points
-        are remembered, w**2 times as many with noise. Where there is none (or it was loaded, or made from
-        checked labels) a hundredth of the span of scores divided by w; where that is infinite, as that of
-        RAPS, the rate must be given.
+        How far a threshold moves, in units of the score. A larger rate follows faster, and fluctuates more.
+        By default ``d / (500 w**2)``, where w is the width of the range of shares, and d how much the
+        threshold rises for the coverage to rise by 1, around 1 - alpha in the calibration `start`: about 500
+        points are remembered, w**2 times as many with noise. Without a calibration (or with one that was
+        loaded, or made from checked labels) a hundredth of the span of scores divided by w; where that is
+        infinite, as that of RAPS, the rate must be given.
     decay : float, default=0.0
-        Point t moves the threshold by ``rate / t**decay``. More than 0, and less than 1, is for data that do
-        not drift: the threshold then wavers less and less.
+        Point t moves the threshold by ``rate / t**decay``. A value between 0 and 1 is for data that do not
+        drift: the threshold then fluctuates less and less.
     start : Calibration or float, optional
-        The first threshold. By default the highest score that there is: sets hold all classes at first.
+        The first threshold. By default the highest possible score: sets hold all classes at first.
     classes, normalize, from_logits
         As in `calibrate`; only if `start` is not a calibration.
 
@@ -82,9 +80,9 @@ class OnlineCalibrator:
         The current threshold, on the scale of the score. Below the lowest score sets are empty, above the
         highest they hold all classes.
     n, checked : int
-        How many points there were, and of how many the label was checked.
+        The number of points, and of those whose label was checked.
     coverage : float or None
-        The mean share of the points, each in the set that it had: an estimate of the coverage so far.
+        The mean share of the points, each at the threshold before it: an estimate of the coverage so far.
 
     See Also
     --------
@@ -128,39 +126,29 @@ class OnlineCalibrator:
         normalize: bool = False,
         from_logits: bool = False,
     ) -> None:
-        given = {"classes": classes, "normalize": normalize or None, "from_logits": from_logits or None}
         refuse_groups("start", start)
-        if isinstance(start, Calibration):
-            told = next((name for name, value in given.items() if value is not None), None)
-            if told is not None:
-                raise InputError(told, "is that of the calibration at the start", remedy="leave it out")
-            seen_as, calibration = seen_by(start, k, score, alpha), start
-        else:
-            seen_as, calibration = seen_without(k, score, alpha, start, given), None
-        spread = None if calibration is None else spread_around(calibration, seen_as.alpha)
-        self._prepare(seen_as, Labelling.of(noise, seen_as.k, calibration), rate, decay, spread)
+        calibration = start if isinstance(start, Calibration) else None
+        given = {"k": k, "score": None if score is None else as_score(score), "classes": classes}
+        given |= {"normalize": normalize or None, "from_logits": from_logits or None}
+        settings = _settings(start, given) if calibration is None else _settings_of(calibration, given)
+        if alpha is not None:
+            settings = replace(settings, alpha=check_fraction("alpha", alpha))
+        spread = None if calibration is None else _spread_around(calibration, settings.alpha)
+        self._prepare(settings, Labelling.of(noise, settings.k, calibration), rate, decay, spread)
 
     def _prepare(
-        self,
-        seen_as: Calibration,
-        labelling: Labelling,
-        rate: float | None,
-        decay: float,
-        spread: float | None = None,
+        self, settings: Calibration, labelling: Labelling, rate: Any, decay: Any, spread: float | None = None
     ) -> None:
         noise = labelling.noise
         if noise is not None and not noise.doubt.exact:
-            raise InputError(
-                "noise",
-                "must be known exactly, without an interval or a radius",
-                found=repr(noise),
-                remedy="pass the careful end, such as nacp.UniformNoise with the smallest rate",
-            )
-        # How rows are seen; the threshold itself is _q.
-        self._seen_as, self._labelling = seen_as, labelling
-        self._weights = Weights(inverse_of(noise, seen_as.k))
+            problem = "must be known exactly, without an interval or a radius"
+            remedy = "pass one model, such as nacp.UniformNoise with the smallest rate"
+            raise InputError("noise", problem, found=repr(noise), remedy=remedy)
+        # A calibration says how rows are read; the current threshold is _q.
+        self._settings, self._labelling = settings, labelling
+        self._weights = Weights(inverse_of(noise, settings.k))
         self.range = self._weights.inverse.subset_range()
-        width, (low, high) = self.range[1] - self.range[0], seen_as.score.span
+        width, (low, high) = self.range[1] - self.range[0], settings.score.span
         if rate is None and spread is not None:
             rate = spread / (_MEMORY * width**2)
         elif rate is None and high - low < np.inf:
@@ -168,50 +156,40 @@ class OnlineCalibrator:
         elif rate is None:
             raise InputError(
                 "rate",
-                f"must be given: scores of {seen_as.score!r} have no greatest value",
+                f"must be given: scores of {settings.score!r} have no greatest value",
                 remedy="pass about a hundredth of the difference that scores have around the threshold",
             )
         self.rate, self.decay = check_finite("rate", rate), check_rate(decay, "decay")
         if self.rate <= 0:
             raise InputError("rate", "must be more than 0", found=repr(rate))
-        self._q, self.n, self.checked, self._total = seen_as.native_threshold, 0, 0, 0.0
+        self._q, self.n, self.checked, self._total = settings.native_threshold, 0, 0, 0.0
 
     @property
     def alpha(self) -> float:
         """The share of points that the sets are to miss, on average."""
-        return self._seen_as.alpha
+        return self._settings.alpha
 
     @property
     def k(self) -> int:
         """The number of classes."""
-        return self._seen_as.k
+        return self._settings.k
 
     @property
     def noise(self) -> Noise | None:
-        """How the labels are wrong; None if they are right, or of no use."""
+        """How the labels are wrong; None if they are right, or not known."""
         return self._labelling.noise
 
     @property
     def threshold(self) -> float:
-        return self._q + self._seen_as.score.offset
+        return self._q + self._settings.score.offset
 
     @property
     def coverage(self) -> float | None:
         return self._total / self.n if self.n else None
 
     def predict_set(self, probs: ArrayLike, *, allow_empty: bool = True) -> PredictionSets:
-        """Return the sets at the current threshold.
-
-        Parameters
-        ----------
-        probs, allow_empty
-            As in `Calibration.predict_set`.
-
-        Returns
-        -------
-        PredictionSets
-        """
-        return replace(self._seen_as, native_threshold=self._q).predict_set(probs, allow_empty=allow_empty)
+        """Return the sets at the current threshold; see `Calibration.predict_set`."""
+        return replace(self._settings, native_threshold=self._q).predict_set(probs, allow_empty=allow_empty)
 
     def update(self, probs: ArrayLike, labels: ArrayLike | None = None, *, clean: Any = None) -> None:
         """Move the threshold after each of the next points, in their order; if they are refused, it stays.
@@ -221,48 +199,41 @@ class OnlineCalibrator:
         probs : array of shape (m, k)
             Their class probabilities.
         labels : array of shape (m,), optional
-            Their noisy labels. Without, those points count that were checked.
+            Their noisy labels. Without them only checked points are used.
         clean : array of shape (m,) or pair (rows, labels), optional
-            The true labels of points that were checked, as for `calibrate`. For these the truth counts
-            instead of the noisy label. "?", where it could not be decided, counts as a miss. Which points are
-            checked must have nothing to do with their noisy labels.
+            The true labels of points that were checked, as for `calibrate`. They replace the noisy ones. "?",
+            where the label could not be decided, counts as a miss. Which points are checked must not depend
+            on their noisy labels.
         """
-        points = self._labelling.open(self._seen_as, probs, labels, clean)
-        rows, numbers, truth = points
-        if numbers is not None and numbers.ndim == 2:
-            raise InputError("labels", "must have the shape (m,), one label each", found=f"{numbers.shape}")
-        spec, q, n, total = self._seen_as.score.spec, self._q, self.n, self._total
-        for where in rows.slices():
-            scores = engine.scores(rows[where], spec)
-            given = None if numbers is None else numbers[where]
-            q, n, total = self._follow(scores, given, truth[where], q, n, total)
-        self._q, self.n, self._total = q, n, total
-        self.checked += points.checked
+        rows, labels, truth = points = self._labelling.open(self._settings, probs, labels, clean)
+        if labels is not None and labels.ndim == 2:
+            raise InputError("labels", "must have the shape (m,), one label each", found=f"{labels.shape}")
+        with _MOVING:
+            q, n, total = self._q, self.n, self._total
+            for where in rows.slices():
+                scores = engine.scores(rows[where], self._settings.score.spec)
+                share_of = self._shares(None if labels is None else labels[where])
+                for t, true in enumerate(truth[where].tolist()):
+                    inside: Bools = scores[t] <= q
+                    share = share_of(t, inside) if true == NOT_CHECKED else float(true >= 0 and inside[true])
+                    n, total = n + 1, total + share
+                    q += self.rate * n**-self.decay * (1 - self.alpha - share)
+            self._q, self.n, self._total = q, n, total
+            self.checked += points.checked
 
-    def _follow(
-        self, scores: Floats, labels: Ints | None, truth: Ints, q: float, n: int, total: float
-    ) -> tuple[float, int, float]:
-        """Return the threshold, the number of points and the sum of their shares after some rows."""
-        target, rate, decay, weights = 1 - self.alpha, self.rate, self.decay, self._weights
-        table = which = None
-        if labels is not None:
-            which, table = weights.of(labels[:, None], np.ones((len(labels), 1)))
-        for t, true in enumerate(truth.tolist()):
-            inside: Bools = scores[t] <= q
-            if true != NOT_CHECKED:
-                share = float(true >= 0 and inside[true])
-            elif labels is None:
-                continue
-            else:
-                share = float(weights.own[labels[t]]) if inside[labels[t]] else 0.0
-                if table is not None and which is not None:
-                    share += weights.unit * int(table[which[t]][inside].sum())
-                elif weights.constant:
-                    share += weights.constant * np.count_nonzero(inside)
-            n += 1
-            total += share
-            q += (rate if not decay else rate * n**-decay) * (target - share)
-        return q, n, total
+    def _shares(self, labels: Ints | None) -> Callable[[int, Bools], float]:
+        """Return a function from a row and its set to its share; without labels it is never called."""
+        weights = self._weights
+        numbers = np.zeros(0, dtype=np.int64) if labels is None else labels
+        which, table = weights.of(numbers[:, None], np.ones((len(numbers), 1)))
+
+        def share_of(t: int, inside: Bools) -> float:
+            own = float(weights.own[numbers[t]]) if inside[numbers[t]] else 0.0
+            if table is None or which is None:
+                return own + (weights.constant or 0.0) * np.count_nonzero(inside)
+            return own + weights.unit * int(table[which[t]][inside].sum())
+
+        return share_of
 
     def bound(self, delta: float = 0.05) -> float:
         """Return by how much the coverage, averaged over the points so far, may differ from 1 - alpha.
@@ -270,13 +241,8 @@ class OnlineCalibrator:
         That is ``(b - a + rate w) / (rate n**(1 - decay)) + w sqrt(log(2 / delta) / (2 n))``, where w is the
         width of the range of shares and scores lie in [a, b]: the span, and a hundredth more, as rows sum to
         1 only roughly. The first part is certain, the second holds with probability 1 - delta over the noise
-        in the labels. It is known beforehand, whatever the points will be; infinite before the first, and for
-        scores without a greatest value. Afterwards `coverage` and `error` mostly tell more.
-
-        Parameters
-        ----------
-        delta : float, default=0.05
-            The probability with which the bound may fail.
+        in the labels. The bound depends on the number of points alone; it is infinite before the first one,
+        and for scores without a greatest value. `coverage` and `error` are mostly more precise.
 
         Examples
         --------
@@ -287,7 +253,7 @@ class OnlineCalibrator:
         >>> round(online.bound(), 4)
         0.0026
         """
-        delta, (low, high) = check_fraction("delta", delta), self._seen_as.score.span
+        delta, (low, high) = check_fraction("delta", delta), self._settings.score.span
         if not self.n:
             return math.inf
         width = self.range[1] - self.range[0]
@@ -295,15 +261,10 @@ class OnlineCalibrator:
         return certain + self.error(delta)
 
     def error(self, delta: float = 0.05) -> float:
-        """Return by how much `coverage`, an estimate, may differ from the true coverage of the points so far.
+        """Return by how much `coverage` may differ from the true coverage of the points so far.
 
-        That is ``w sqrt(log(2 / delta) / (2 n))``, with probability 1 - delta over the noise; 0 if labels
-        are right.
-
-        Parameters
-        ----------
-        delta : float, default=0.05
-            The probability with which it may be more.
+        That is at most ``w sqrt(log(2 / delta) / (2 n))``, with probability 1 - delta over the noise; 0 if
+        labels are right.
         """
         share = check_fraction("delta", delta)
         if self.checked == self.n or self.noise is None:
@@ -329,21 +290,15 @@ class OnlineCalibrator:
         if self._labelling.basis is not None:
             said.append(self._labelling.basis.assumption)
         if self.checked:
-            said.append("which labels were checked has nothing to do with the labels given")
+            said.append("which labels were checked does not depend on the labels given")
         return "; ".join(said)
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Write the state to a JSON file; `OnlineCalibrator.load` reads it.
-
-        Parameters
-        ----------
-        path : path
-            The file; replaced if it exists.
-        """
-        told = {
+        """Write the state to a JSON file, replaced if it exists; `OnlineCalibrator.load` reads it."""
+        document = {
             "format": _FORMAT,
             "version": _VERSION,
-            "seen_as": document_of(self._seen_as),
+            "settings": document_of(self._settings),
             "labelling": self._labelling.to_dict(),
             "rate": self.rate,
             "decay": self.decay,
@@ -352,24 +307,19 @@ class OnlineCalibrator:
             "checked": self.checked,
             "total": self._total,
         }
-        write_document(path, told)
+        write_document(path, document)
 
     @classmethod
     def load(cls, path: str | os.PathLike[str], *, score: Any = None) -> OnlineCalibrator:
-        """Read what `save` wrote; it goes on as if nothing had happened.
+        """Read a state that `save` wrote; nothing in the file is executed.
 
-        Parameters
-        ----------
-        path : path
-            A JSON file. Nothing in it is executed.
-        score : callable, optional
-            The function, if the score is one's own.
+        A score that is a function of one's own is not in the file: pass it as `score`.
         """
         document = read_document(path, "file of an online calibrator", (_FORMAT,), _VERSION)
         with reading(path):
-            seen_as = calibration_of(document["seen_as"], score)
-            online, labelling = cls.__new__(cls), Labelling.from_dict(document["labelling"], seen_as.k)
-            online._prepare(seen_as, labelling, check_finite("rate", document["rate"]), document["decay"])
+            settings = calibration_of(document["settings"], score)
+            online, labelling = cls.__new__(cls), Labelling.from_dict(document["labelling"], settings.k)
+            online._prepare(settings, labelling, check_finite("rate", document["rate"]), document["decay"])
             online._q = check_finite("native_threshold", document["native_threshold"])
             online._total = check_finite("total", document["total"])
             online.n, online.checked = (check_count(name, document[name]) for name in ("n", "checked"))
@@ -385,8 +335,8 @@ class OnlineCalibrator:
             about = f", within {chance:.4f} with probability 95%" if chance else ""
             seen = f" Coverage so far {self.coverage:.4f}{about}."
         return wrapped(
-            f"Threshold {self.threshold:.6g} of {self._seen_as.score!r} after {counted(self.n, 'point')}, at "
-            f"the rate {self.rate:.3g}.{seen}\n"
+            f"Threshold {self.threshold:.6g} of {self._settings.score!r} after {counted(self.n, 'point')}, "
+            f"at the rate {self.rate:.3g}.{seen}\n"
             f"Promised: {self.promise}. Assumed: {self.assumptions}."
         )
 
@@ -394,3 +344,54 @@ class OnlineCalibrator:
         from nacp.show.html import card, told
 
         return card("OnlineCalibrator", told(str(self)))
+
+
+def _settings_of(start: Calibration, given: dict[str, Any]) -> Calibration:
+    """Return how a calibration reads rows; refuse settings that differ from its own."""
+    if not math.isfinite(start.native_threshold):
+        raise InputError("start", "has an infinite threshold", remedy="pass a threshold to start from")
+    for name, value in given.items():
+        own = getattr(start, name)
+        if value is not None and value != own:
+            raise InputError(name, f"must be {own!r}, as in the calibration at the start", found=repr(value))
+    return replace(start, noise=None, guarantee=as_guarantee("none"), tally=None)
+
+
+def _settings(start: Any, given: dict[str, Any]) -> Calibration:
+    """Return how rows are to be read where there is no calibration."""
+    if given["k"] is None:
+        raise InputError("k", "must be given: the number of classes", remedy="or pass start=, a calibration")
+    k, score = check_count("k", given["k"], 2), given["score"] or as_score("hps")
+    low, high = score.span
+    if start is None and not math.isfinite(high):
+        raise InputError("start", f"must be given: scores of {score!r} have no greatest value")
+    native = high if start is None else float(score.to_native(np.asarray(check_finite("start", start))))
+    if not low <= native <= high:
+        within = f"{low + score.offset:g} to {high + score.offset:g}"
+        raise InputError("start", f"must be a score, from {within}", found=repr(start))
+    return Calibration(
+        alpha=0.1,
+        n=1,
+        k=k,
+        score=score,
+        noise=None,
+        guarantee=as_guarantee("none"),
+        crossing="last",
+        correction=0.0,
+        native_threshold=native,
+        estimate=0.0,
+        classes=check_classes(given["classes"], k),
+        normalize=check_flag("normalize", given["normalize"] or False),
+        from_logits=check_flag("from_logits", given["from_logits"] or False),
+    )
+
+
+def _spread_around(calibration: Calibration, alpha: float) -> float | None:
+    """Return how much a threshold rises for the coverage to rise by 1, around 1 - alpha, if that is known."""
+    if calibration.tally is None or calibration.checked is not None:
+        return None
+    curve = calibration.curve
+    clean = np.maximum.accumulate(curve.clean)
+    ends = np.searchsorted(clean, [1 - 1.5 * alpha, 1 - 0.5 * alpha]).clip(max=len(curve) - 1)
+    (low, high), (least, most) = curve.thresholds[ends], clean[ends]
+    return float((high - low) / (most - least)) if high > low and most > least else None

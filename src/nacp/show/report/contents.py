@@ -14,9 +14,9 @@ from nacp._types import Floats, Ints
 from nacp.advice.comparison import Comparison, compare
 from nacp.advice.diagnosis import Diagnosis, diagnose
 from nacp.advice.sensitivity import Sensitivity, sensitivity
-from nacp.audit.calibration import open_checked
-from nacp.audit.choice import guessing_noise
-from nacp.audit.strata import CheckedSample
+from nacp.audit.checked_calibration import open_checked
+from nacp.audit.checked_sample import CheckedSample
+from nacp.audit.plan import guessing_noise
 from nacp.calibrate import calibrate
 from nacp.calibration import Calibration
 from nacp.coverage.curve import CoverageCurve

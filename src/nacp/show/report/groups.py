@@ -11,7 +11,7 @@ from nacp._types import Array
 from nacp.calibration import Calibration
 from nacp.errors import InputError
 from nacp.groups.class_coverage import ClassCoverage
-from nacp.groups.result import GroupedCalibration
+from nacp.groups.grouped_calibration import GroupedCalibration
 from nacp.metrics import evaluate
 from nacp.points import plain_array
 from nacp.show.axes import Axis, linear_axis

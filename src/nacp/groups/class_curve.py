@@ -3,9 +3,10 @@
 For any phi(x, l) the mean of ``sum_l W[y, l] phi(x, l)`` over the noisy label y is phi at the true one. So
 the coverage within a group G of classes is ``sum_i sum_{l in G} W[y_i, l] 1{S(x_i, l) <= q}`` divided by
 ``sum_i sum_{l in G} W[y_i, l]``, the group's *mass*: an estimate of how many of the points are of its classes
-(docs/guarantees.md, G1). Each pair (row, label) belongs to one group, so all groups are counted in one pass.
+(docs/guarantees.md, G1). Each pair (row, label) belongs to one group, so one pass counts all groups.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 
@@ -19,26 +20,17 @@ from nacp.coverage.tally import Tally, Weights
 from nacp.engine import scores
 from nacp.noise import Noise
 
-_COUNTED = 1 << 23  # so many cells of groups are counted in one pass
+_COUNTED = 1 << 23  # the largest histogram of all groups that is counted in one pass
+_BY_CLASS_OF: Ints = np.searchsorted(BY_CLASS, np.arange(CELLS))  # the place in BY_CLASS of each cell
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class ClassCurve(Curve):
-    """The estimate of the coverage within a group of classes.
+    """The estimate of the coverage within a group of classes."""
 
-    Attributes
-    ----------
-    classes : array of int
-        The group.
-    mass : float
-        How many of the points are estimated to be of these classes.
-    alpha : float
-        What the shares of points are for.
-    """
-
-    classes: Ints
-    mass: float
-    alpha: float
+    classes: Ints  # the group
+    mass: float  # the estimated number of points of these classes
+    alpha: float  # what `shares` are computed for
 
     @property
     def points(self) -> int:
@@ -86,55 +78,63 @@ class ClassCurve(Curve):
 
 
 def class_curves(
-    sample: Sample, weights: Weights, noise: Noise | None, places: Ints, number: int, alphas: list[float]
-) -> list[list[ClassCurve]]:
-    """Return for each alpha the curve of each of so many groups; `places` has the group of each class."""
-    labels, label_cells = sample.labels[:, 0], _BY_CLASS_OF[sample.label_cells[:, 0]]
-    by_label = np.bincount(labels, minlength=sample.k)
+    sample: Sample, weights: Weights, noise: Noise | None, places: Ints, number: int, alphas: Sequence[float]
+) -> list[ClassCurve]:
+    """Return the curves of groups 0 to number - 1 for the first alpha, then for the next, and so on.
+
+    `places` has the group of each class.
+    """
+    by_label = np.bincount(sample.labels[:, 0], minlength=sample.k)
     mass = np.bincount(places, weights.inverse.push(by_label.astype(np.float64)), number)
     kinds, found = 1 if weights.constant is not None else 3, []
     step = max(1, _COUNTED // (kinds * len(BY_CLASS)))
     for first in range(0, number, step):
         groups = range(first, min(first + step, number))
         counts = _counted(sample, weights, places, groups, kinds)
-        for g, own in zip(groups, np.moveaxis(counts, 1, 0), strict=True):
-            mine = places[labels] == g
-            hits = np.bincount(label_cells[mine], minlength=len(BY_CLASS))
-            if weights.constant is None:
-                whole = weights.whole(weights.own[labels[mine]])
-                np.add.at(own[1], label_cells[mine], np.maximum(whole, 0))
-                np.add.at(own[2], label_cells[mine], np.maximum(-whole, 0))
-            some = np.flatnonzero(own.sum(axis=0) + hits)
-            gains, losses = (None, None) if kinds == 1 else own[1:, some]
+        for g, (hits, pairs, *more) in zip(groups, np.moveaxis(counts, 1, 0), strict=True):
+            some = np.flatnonzero(hits + pairs)
+            gains, losses = (each[some] for each in more) if more else (None, None)
             tally = Tally(
-                sample.n, sample.k, by_label, BY_CLASS[some], hits[some], own[0, some], gains, losses,
+                sample.n,
+                sample.k,
+                by_label,
+                BY_CLASS[some],
+                hits[some],
+                pairs[some],
+                gains,
+                losses,
                 unit=weights.unit,
-            )  # fmt: skip
+            )
             classes, m = np.flatnonzero(places == g), float(mass[g])
             found.append(
                 ClassCurve(tally, sample.score.spec, weights, noise, classes=classes, mass=m, alpha=alphas[0])
             )
-    return [[replace(curve, alpha=alpha) for curve in found] for alpha in alphas]
+    return [replace(curve, alpha=alpha) for alpha in alphas for curve in found]
 
 
 def _counted(sample: Sample, weights: Weights, places: Ints, groups: range, kinds: int) -> Ints:
-    """Return what pairs of some groups hold by cell: (kinds, groups, cells)."""
-    spec = sample.score.spec
+    """Return histograms of hits, pairs and, if these differ, their weights: (1 + kinds, groups, cells)."""
+    spec, labels = sample.score.spec, sample.labels[:, 0]
     columns = np.flatnonzero((places >= groups.start) & (places < groups.stop))
-    starts = (places[columns] - groups.start) * len(BY_CLASS)
-    total = np.zeros((kinds, len(groups) * len(BY_CLASS)), dtype=np.int64)
+    starts = (places - groups.start) * len(BY_CLASS)
+    total = np.zeros((1 + kinds, len(groups) * len(BY_CLASS)), dtype=np.int64)
+
+    def add_weights(at: Ints, whole: Ints) -> None:
+        np.add.at(total[2], at, np.maximum(whole, 0))
+        np.add.at(total[3], at, np.maximum(-whole, 0))
 
     def seen(values: Array, where: slice | Ints) -> tuple[Ints, Ints | None]:
-        at = starts + _BY_CLASS_OF[spec.cells_of(scores(values, spec)[:, columns])]
+        at = starts[columns] + _BY_CLASS_OF[spec.cells_of(scores(values, spec)[:, columns])]
         which, table = weights.of(sample.labels[where], sample.parts[where])
         return at, None if table is None else table[which][:, columns]
 
     for at, entries in sample.rows.map(seen):
-        np.add.at(total[0], at.reshape(-1), 1)
+        np.add.at(total[1], at.reshape(-1), 1)
         if entries is not None:
-            np.add.at(total[1], at, np.maximum(entries, 0))
-            np.add.at(total[2], at, np.maximum(-entries, 0))
-    return total.reshape(kinds, len(groups), len(BY_CLASS))
-
-
-_BY_CLASS_OF: Ints = np.searchsorted(BY_CLASS, np.arange(CELLS))
+            add_weights(at, entries)
+    own = np.isin(labels, columns)
+    at = starts[labels[own]] + _BY_CLASS_OF[sample.label_cells[own, 0]]
+    np.add.at(total[0], at, 1)
+    if weights.constant is None:
+        add_weights(at, weights.whole(weights.own[labels[own]]))
+    return total.reshape(1 + kinds, len(groups), len(BY_CLASS))

@@ -1,4 +1,4 @@
-"""Checked labels, as the door returns them."""
+"""True labels of the points that were checked, as `clean=` gives them."""
 
 from typing import Any
 
@@ -7,14 +7,18 @@ import numpy as np
 from nacp._types import Ints
 from nacp.engine import is_tensor
 from nacp.errors import InputError
-from nacp.points.labels import check_labels, is_missing, plain_array
+from nacp.points import check_labels, is_missing, plain_array
 
 UNDECIDED = "?"
 
 
 def open_clean(clean: Any, n: int, k: int, classes: Any = None, least: int = 1) -> tuple[Ints, Ints]:
-    """Check true labels, or a pair (rows, labels), missing where none was checked; return rows and labels."""
-    paired = _is_pair(clean)
+    """Check true labels, one per row or as a pair (rows, labels); return the checked rows and their labels.
+
+    A label that is missing was not checked. The label -1 stands for one that the checker could not decide.
+    """
+    classes = classes or ()
+    paired = isinstance(clean, tuple) and len(clean) == 2 and all(_objects(part).ndim == 1 for part in clean)
     numbers, values = clean if paired else (np.arange(n), clean)
     rows, given = numbers, _objects(values)
     if paired:
@@ -26,30 +30,33 @@ def open_clean(clean: Any, n: int, k: int, classes: Any = None, least: int = 1) 
             "or be a pair (rows, labels)",
             found=f"the shape {given.shape}",
         )
-    elif any(map(_is_flag, given)) and not any(map(_is_flag, classes or ())):
+    elif any(map(_is_flag, given)) and not any(map(_is_flag, classes)):
         raise InputError("clean", "must hold labels, not whether they were checked", found="True or False")
-    # Where -1 is the name of a class, it is a label.
-    absent = -1 not in (classes or ())
-    hidden = np.broadcast_to(_hidden(numbers) | _hidden(values), rows.shape)
-    there = [
-        i
-        for i in np.argsort(rows).tolist()
-        if not (hidden[i] or is_missing(given[i]) or (absent and _is_number(given[i]) and given[i] == -1))
-    ]
-    if len(there) < least:
+    missing = np.array([is_missing(each) or (each == -1 and -1 not in classes) for each in given], dtype=bool)
+    missing |= np.ma.getmask(numbers) | np.ma.getmask(values)
+    order = np.argsort(rows)
+    checked = order[~missing[order]]
+    if len(checked) < least:
         raise InputError("clean", "has no checked label at all")
-    decided = [place for place, i in enumerate(there) if not _is_undecided(given[i], classes)]
-    known = [given[there[place]] for place in decided]
+    return rows[checked].astype(np.int64), _numbered(given[checked].tolist(), k, classes)
+
+
+def _numbered(values: list[Any], k: int, classes: Any) -> Ints:
+    """Return labels as numbers, -1 for those that could not be decided."""
+    undecided = np.array([isinstance(each, str) and each == UNDECIDED for each in values], dtype=bool)
+    if UNDECIDED in classes:
+        undecided[:] = False
+    known = [each for each, unknown in zip(values, undecided, strict=True) if not unknown]
     if all(_is_number(each) and float(each).is_integer() for each in known):
         known = [int(each) for each in known]
-    labels = np.full(len(there), -1)
+    labels = np.full(len(values), -1)
     if known:
-        labels[decided] = check_labels(np.array(known), len(known), k, classes, name="clean")
-    return rows[there].astype(np.int64), labels
+        labels[~undecided] = check_labels(np.array(known), len(known), k, classes or None, name="clean")
+    return labels
 
 
 def _check_rows(rows: Ints, number: int, n: int) -> Ints:
-    """Check the rows of so many labels."""
+    """Check that rows lie from 0 to n - 1, are all different, and are as many as the labels."""
     if len(rows) != number or (len(rows) and rows.dtype.kind not in "iu"):
         raise InputError(
             "clean",
@@ -57,32 +64,16 @@ def _check_rows(rows: Ints, number: int, n: int) -> Ints:
             found=f"{len(rows):,} rows of dtype {rows.dtype} and {number:,} labels",
         )
     if len(rows) and (rows.min() < 0 or rows.max() >= n):
-        raise InputError(
-            "clean", f"has rows that must lie from 0 to {n - 1}", found=f"{rows.min()} to {rows.max()}"
-        )
-    if len(np.unique(rows)) < len(rows):
-        values, counts = np.unique(rows, return_counts=True)
+        found = f"{rows.min()} to {rows.max()}"
+        raise InputError("clean", f"has rows that must lie from 0 to {n - 1}", found=found)
+    values, counts = np.unique(rows, return_counts=True)
+    if len(values) < len(rows):
         raise InputError("clean", f"has row {values[np.argmax(counts)]} more than once")
     return rows
 
 
-def _is_undecided(value: Any, classes: Any) -> bool:
-    """Return whether a label says that the checker could not decide."""
-    return isinstance(value, str) and value == UNDECIDED and UNDECIDED not in (classes or ())
-
-
-def _is_pair(clean: Any) -> bool:
-    """Return whether rows and labels were given: two sequences, each of one dimension."""
-    return isinstance(clean, tuple) and len(clean) == 2 and all(_objects(part).ndim == 1 for part in clean)
-
-
-def _hidden(values: Any) -> Any:
-    """Return which values are masked; False if none is."""
-    return np.ma.getmaskarray(values) if isinstance(values, np.ma.MaskedArray) else np.False_
-
-
 def _objects(values: Any) -> Any:
-    """Return an array of whatever was given; of no dimension, if it is not a regular one."""
+    """Return an array of objects; one of no dimension where the values do not form a regular array."""
     try:
         array = np.asarray(plain_array(values) if is_tensor(values) else values, dtype=object)
     except (ValueError, TypeError):

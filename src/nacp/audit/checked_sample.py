@@ -1,27 +1,40 @@
-"""What checked labels say of coverage, whatever the noise is.
+"""Points of which some were checked, and what the checked labels say of coverage, whatever the noise is.
 
 The given label of a point says how probable it is, by the classifier and a noise model, that the prediction
 set at the threshold of a pilot holds the true label. This divides the points into two strata: outside, where
 it is doubtful, and inside. Coverage is estimated more precisely from the size of each stratum and the hits in
-it than from the hits alone. The promise does not depend on whether the classifier and the model are right.
+it than from the hits alone. The promise does not depend on whether the classifier and the model are right
+(docs/guarantees.md, A1).
 """
 
+from __future__ import annotations
+
+import math
 from collections.abc import Sequence
+from dataclasses import dataclass
 from functools import cached_property
-from typing import NamedTuple
+from hashlib import sha256
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
 from nacp import engine
 from nacp._types import Array, Bools, Floats, Ints
-from nacp.audit.plan import Audit, AuditPlan, AuditWarning, digest
 from nacp.coverage.curve import ROUNDING
 from nacp.coverage.sample import Sample
 from nacp.errors import InputError, warn
+from nacp.guarantees import Finding
 from nacp.noise.matrices import ClassMatrix
 from nacp.points.tensors import fetched
-from nacp.stats.strata import strata_variance
+from nacp.stats.counts import allowed_misses
+from nacp.stats.strata import hits_needed_inside, strata_variance
+from nacp.wrapping import counted
 
+if TYPE_CHECKING:
+    from nacp.audit.plan import AuditPlan
+
+# The pilot is a tenth of the points that are not checked, with at most this number of points and of entries.
+_PILOT_SHARE, _PILOT_MOST, _PILOT_ENTRIES = 10, 500, 1 << 22
 # Strata are used if they divide the predicted variance of the estimate by this factor or more,
 _WORTHWHILE = 1.12
 # and if at least this number of checked points can be expected in each of them.
@@ -29,12 +42,47 @@ _FEWEST = 6
 # Beyond this number of standard errors, the checked points are not a random sample.
 _CHOSEN = 6.0
 # The pilot of a random audit of m labels aims above the target by this number times 1/sqrt(m): near where the
-# threshold will be. The pilot of a plan aims at the target: too low costs less there, as more points then lie
-# outside.
+# threshold will be. The pilot of a plan aims at the target: too low matters less there, as more points then
+# lie outside.
 _BEYOND = 0.3
 # Points lie outside if a set holds the true label with less than this probability. A plan checks points
 # outside more often than others, so that it pays to count more of the doubtful ones as outside.
 RANDOM_CUT, CHOSEN_CUT = 0.8, 0.95
+
+
+class AuditWarning(UserWarning):
+    """The checked points do not look like a random sample, on which the promise rests."""
+
+
+@dataclass(frozen=True, eq=False)
+class Audit:
+    """Some points with their true labels, and the others."""
+
+    rows: Ints  # the checked points
+    labels: Ints  # their true labels; -1 where the checker could not decide
+    pilot: Ints  # points that define the two strata, and are used for nothing else
+    counted: Ints  # points whose strata are counted
+    plan: AuditPlan | None = None  # by which points were chosen; None if they were picked at random
+    given: tuple[int, Ints] | None = None  # of how many points these are which; None if these are all
+
+
+def deal(n: int, k: int, rows: Ints, labels: Ints, seed: int) -> Audit:
+    """Return a random audit: of the points that were not checked, a random part is the pilot."""
+    others = np.random.default_rng(seed).permutation(np.setdiff1d(np.arange(n), rows, assume_unique=True))
+    size = pilot_size(len(others), k)
+    return Audit(rows, labels, others[:size], others[size:])
+
+
+def pilot_size(n: int, k: int) -> int:
+    """Return how many of n points are the pilot."""
+    return min(n // _PILOT_SHARE, _PILOT_MOST, max(_PILOT_ENTRIES // k, 20))
+
+
+def digest(sample: Sample) -> str:
+    """Return a short digest of the given labels and their scores."""
+    found = sha256(np.ascontiguousarray(sample.labels, dtype=np.int64).tobytes())
+    found.update(np.ascontiguousarray(sample.label_scores, dtype=np.float64).tobytes())
+    return found.hexdigest()[:16]
 
 
 class Pilot(NamedTuple):
@@ -63,7 +111,7 @@ class CheckedSample:
     audit : Audit
         The checked points, and what the others are used for.
     matrix : ClassMatrix
-        P, which shapes the strata only: a wrong one costs precision, and never the promise.
+        P, which only defines the strata: a wrong one makes the estimate less precise, but not invalid.
     """
 
     def __init__(self, sample: Sample, audit: Audit, matrix: ClassMatrix) -> None:
@@ -95,22 +143,22 @@ class CheckedSample:
         return [self._strata[alpha] for alpha in alphas]
 
     def _planned(self, plan: AuditPlan) -> Strata | None:
-        """Return the strata that a plan has kept; None if it picked at random."""
-        if digest(self.sample.labels, self.sample.label_scores) != plan.digest:
+        """Return the strata of a plan; None if it picked at random."""
+        if digest(self.sample) != plan.digest:
             raise InputError("audit", "was chosen from other points than these, or with other labels")
         if not plan.outside.any():
             return None
         outside, (few, many) = np.isin(self.audit.rows, plan.rows[plan.outside]), plan.counts
         if outside.all() or not outside.any():
             side = "inside" if outside.all() else "outside"
-            said = f"has no label of a point that lies {side} of the pilot's sets"
-            raise InputError("clean", said, remedy="check some of those that the audit chose")
+            problem = f"has no label of a point that lies {side} of the pilot's sets"
+            raise InputError("clean", problem, remedy="check some of those that the audit chose")
         return Strata(outside, (many, plan.n - plan.pilot), (few, plan.pilot))
 
     def pilot(self, alpha: float, m: float = np.inf, cut: float = RANDOM_CUT) -> Pilot:
         """Return the threshold at which, by the pilot, sets hold about 1 - alpha of the true labels."""
         rows, target = self.audit.pilot, min(1 - alpha + _BEYOND / np.sqrt(m), 1 - alpha / 4)
-        if not self.sample.score.takes_probabilities:  # then only labels that are right count as inside
+        if not self.sample.score.takes_probabilities:  # then only given labels that are right count as inside
             every = np.arange(self.k)
             target *= float(self._matrix.rest(every, every).mean() + self._matrix.own.mean())
         values = self.sample.rows.whole(rows)
@@ -168,6 +216,69 @@ class CheckedSample:
         p0, p1 = (side.sum(axis=1) / number for side, number in zip(sides, (n0, n1), strict=True))
         variance = strata_variance(w, p0, p1, n0, n1, strata.counted[1], unseen=0.0)
         return w * p0 + (1 - w) * p1, np.sqrt(variance * self.m)
+
+    def tested(self, alphas: Sequence[float], delta: float) -> list[Finding]:
+        """Return for each alpha the smallest threshold from which on upwards all exact tests pass."""
+        found = []
+        for alpha, strata in zip(alphas, self.strata_of(alphas), strict=True):
+            least = math.ceil(math.log(1 / delta) / -math.log1p(-alpha))
+            more = f"; {least} at the least are needed" if self.m < least else ""
+            why = f"with {counted(self.m, 'checked label')} no smaller sets pass the test{more}"
+            found.append(self._last_pass(strata, self._passing(strata, alpha, delta), why))
+        return found
+
+    def crossings(self, alphas: Sequence[float]) -> list[Finding]:
+        """Return for each alpha the smallest threshold from which on the estimate reaches 1 - alpha."""
+        found = []
+        for alpha, strata in zip(alphas, self.strata_of(alphas), strict=True):
+            clean, _ = self.estimates(self._distinct, strata)
+            why = "the estimated coverage stays below the target at every finite score"
+            found.append(self._last_pass(strata, clean >= 1 - alpha - ROUNDING, why))
+        return found
+
+    def exchanged(self, alphas: Sequence[float]) -> list[Finding]:
+        """Return for each alpha the threshold of split conformal prediction on the checked labels alone."""
+        scores, m = np.sort(self.checked_scores), self.m
+        found = []
+        for alpha, strata in zip(alphas, self.strata_of(alphas), strict=True):
+            rank, correction = math.ceil((m + 1) * (1 - alpha) - 1e-9), (1 - alpha) / m
+            if rank <= m and scores[rank - 1] < np.inf:
+                clean, _ = self.estimates(scores[[rank - 1]], strata)
+                found.append(Finding(float(scores[rank - 1]), float(clean[0]), correction))
+                continue
+            why = "too many of the checked labels have an infinite score"
+            if rank > m:
+                needed = math.ceil(1 / alpha - 1e-9) - 1
+                why = f"with {counted(m, 'checked label')} no finite threshold will do: {needed} are needed"
+            found.append(Finding(np.inf, 1.0, correction, why))
+        return found
+
+    @cached_property
+    def _distinct(self) -> Floats:
+        """The finite scores of the checked labels, ascending: nothing changes between them."""
+        scores = np.unique(self.checked_scores)
+        return scores[scores < np.inf]
+
+    def _passing(self, strata: Strata | None, alpha: float, delta: float) -> Bools:
+        """Return at which distinct scores the test passes that coverage reaches 1 - alpha."""
+        own, scores = self.checked_scores, self._distinct
+        if strata is None:
+            hits = np.searchsorted(np.sort(own), scores, side="right")
+            return np.asarray(hits >= self.m - allowed_misses(self.m, alpha, delta))
+        sides = [np.sort(own[side]) for side in (strata.outside, ~strata.outside)]
+        x0, x1 = (np.searchsorted(side, scores, side="right") for side in sides)
+        sizes = len(sides[0]), len(sides[1])
+        needed = hits_needed_inside(sizes, *strata.counted, strata.pilot, 1 - alpha, delta)
+        return np.asarray(x1 >= needed[x0])
+
+    def _last_pass(self, strata: Strata | None, passed: Bools, why: str) -> Finding:
+        """Return the smallest distinct score from which on all have passed; infinity if the last has not."""
+        failed = np.flatnonzero(~passed)
+        threshold = self._distinct[failed[-1] + 1 if len(failed) else 0 :][:1]
+        if not len(threshold):
+            return Finding(np.inf, 1.0, obstacle=why, deviation=0.0)
+        (clean,), (deviation,) = self.estimates(threshold, strata)
+        return Finding(float(threshold[0]), float(clean), deviation=float(deviation))
 
 
 def _warn_if_chosen(n0: int, m: int, count: int, points: int) -> None:

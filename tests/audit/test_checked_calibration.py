@@ -97,27 +97,18 @@ def test_of_a_dask_array_the_checked_labels_alone_are_used():
             nacp.calibrate(given, labels, **options)
 
 
-def test_thresholds_are_points_of_the_grid(points):
-    probs, truth, noisy = points
-    for score in ("hps", "aps", "margin"):
-        for guarantee in ("pac", "expected", "none"):
-            cal = nacp.calibrate(probs, noisy, clean=truth, alpha=0.3, score=score, guarantee=guarantee)
-            assert np.isfinite(cal.threshold)
-            assert cal.native_threshold in cal.score.spec.thresholds
-
-
 def test_rows_on_a_device_have_the_same_strata(points):
     torch = pytest.importorskip("torch")
     from nacp import engine
 
-    probs, truth = twins.simulate("cifar10", n=2000, random_state=2)
-    noisy, rows = nacp.UniformNoise(0.2).sample(truth, 10, random_state=1), np.arange(0, 2000, 10)
+    probs, truth = twins.simulate("cifar10", n=1000, random_state=2)
+    noisy, rows = nacp.UniformNoise(0.2).sample(truth, 10, random_state=1), np.arange(0, 1000, 10)
     for score in ("hps", "aps"):
         known = {"clean": (rows, truth[rows]), "score": score, "alpha": [0.1, 0.2]}
         expected = nacp.calibrate(probs, noisy, **known)
-        plan = nacp.choose_audit(probs, noisy, budget=150, score=score)
+        plan = nacp.choose_audit(probs, noisy, budget=80, score=score)
         with engine.using("torch"):
             assert nacp.calibrate(torch.from_numpy(probs), noisy, **known) == expected
-            there = nacp.choose_audit(torch.from_numpy(probs), noisy, budget=150, score=score)
+            there = nacp.choose_audit(torch.from_numpy(probs), noisy, budget=80, score=score)
         assert np.array_equal(there.rows, plan.rows)
         assert there.to_dict() == plan.to_dict()

@@ -1,0 +1,202 @@
+"""Calibration where some labels were checked: for all points, or by group of rows."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from nacp._types import Ints
+from nacp.audit.checked_labels import open_clean
+from nacp.audit.checked_sample import Audit, CheckedSample, deal
+from nacp.audit.plan import AuditPlan, guessing_noise, planned
+from nacp.calibration import Calibration
+from nacp.coverage.curve import Rule
+from nacp.coverage.sample import Sample
+from nacp.errors import InputError
+from nacp.groups.grouped_calibration import (
+    Asked,
+    GroupedCalibration,
+    by_rows,
+    check_grouping,
+    grouped,
+)
+from nacp.groups.grouping import Grouping, open_grouping
+from nacp.guarantees import Finding, Guarantee, as_guarantee, names_of
+from nacp.marginal import seen, warn_of_obstacles
+from nacp.noise import NoiseLike, Unsaid
+from nacp.points import Rows, check_aligned, check_classes, check_labels, open_rows, warn_of_repeats
+from nacp.points.arrays import is_lazy
+from nacp.points.lazy import in_memory, open_lazy
+from nacp.scores import Score
+
+
+def calibrate_checked(
+    probs: Any,
+    labels: Any,
+    clean: Any,
+    audit: AuditPlan | None,
+    noise: NoiseLike | Unsaid,
+    score: Score,
+    asked: Asked,
+    groups: Any,
+    by: Any,
+    **options: Any,
+) -> list[Calibration] | list[GroupedCalibration]:
+    """Return for each alpha what `calibrate` returns where some labels were checked.
+
+    `options` are those of `open_rows`. Of a dask array only the checked rows are used.
+    """
+    lazy, seed = is_lazy(probs), asked.seed
+    if lazy and (groups is not None or audit is not None):
+        said = "with a plan of an audit" if groups is None else "with groups and checked labels"
+        in_memory("probs", probs, said)
+    if lazy:
+        rows, numbers, names, dealt = _open_lazy_checked(probs, clean, seed, **options)
+    else:
+        rows, numbers, names, dealt = open_checked(probs, labels, clean, seed, audit, **options)
+    sample = Sample.of(rows, numbers, score)
+    warn_of_repeats(rows)
+    asked = asked._replace(known={"classes": names, "normalize": options["normalize"]})
+    grouping = open_grouping(groups, by, rows.n if dealt.given is None else dealt.given[0], rows.k, names)
+    if grouping is not None:
+        return _checked_groups(sample, dealt, noise, grouping, asked)
+    found = _calibrations(sample, dealt, noise, asked)
+    if lazy and labels is not None:
+        unused = "of a dask array only the checked labels are used"
+        found = [replace(cal, note="; ".join(filter(None, (unused, cal.note)))) for cal in found]
+    warn_of_obstacles(found)
+    return found
+
+
+def for_checked(
+    guarantee: str | Guarantee | None,
+    delta: float | None,
+    crossing: Rule,
+    unlabelled: Any,
+    audit: Any = None,
+    score: Score | None = None,
+) -> Guarantee:
+    """Return the guarantee to be found from checked labels; refuse what cannot be."""
+    found = as_guarantee("pac" if guarantee is None else guarantee, delta)
+    if not found.takes_checked:
+        problem = f'"{found.name}" cannot be found from checked labels'
+        raise InputError("guarantee", problem, remedy=f"use {names_of(lambda each: each.takes_checked)}")
+    if audit is not None:
+        if not isinstance(audit, AuditPlan):
+            raise InputError("audit", "must be what nacp.choose_audit returned", found=type(audit).__name__)
+        if audit.score != score:
+            problem = f"must be {audit.score!r}, for which the audit was chosen"
+            raise InputError("score", problem, found=repr(score))
+        if audit.outside.any() and found.checked_alone:
+            names = names_of(lambda each: each.takes_checked and not each.checked_alone)
+            problem = f'"{found.name}" needs checked labels that were picked at random'
+            raise InputError("guarantee", problem, remedy=f"use {names}")
+    if crossing != "last":
+        raise InputError("crossing", 'must be "last" with checked labels', found=repr(crossing))
+    if unlabelled is not None:
+        raise InputError("unlabelled", "is of no use with checked labels")
+    return found
+
+
+def open_checked(
+    probs: Any, labels: Any, clean: Any, seed: int, plan: AuditPlan | None = None, **options: Any
+) -> tuple[Rows, Ints, tuple[Any, ...] | None, Audit]:
+    """Open points of which some were checked; without noisy labels, the checked points alone."""
+    check_aligned(clean, probs, said="clean")
+    check_aligned(clean, labels, "labels", "clean")
+    rows = open_rows(probs, **options)
+    names = check_classes(options["classes"], rows.k)
+    checked, true = open_clean(clean, rows.n, rows.k, names)
+    if labels is None:
+        if plan is not None:
+            raise InputError("labels", "is None, and the audit was chosen by these labels")
+        return rows.some(checked), np.maximum(true, 0), names, _alone(rows.n, rows.k, checked, true, seed)
+    numbers = check_labels(labels, rows.n, rows.k, names)
+    if plan is None:
+        return rows, numbers, names, deal(rows.n, rows.k, checked, true, seed)
+    if (plan.n, plan.k) != (rows.n, rows.k):
+        problem = f"was chosen from {plan.n:,} points of {plan.k:,} classes"
+        raise InputError("audit", problem, found=f"{rows.n:,} and {rows.k:,}")
+    strange = np.setdiff1d(checked, plan.rows)
+    if len(strange):
+        problem = f"has row {strange[0]}, which the audit did not choose"
+        raise InputError("clean", problem, remedy="leave such rows out")
+    return rows, numbers, names, Audit(checked, true, *planned(plan.n, plan.pilot, plan.random_state), plan)
+
+
+def _open_lazy_checked(
+    probs: Any, clean: Any, seed: int, **options: Any
+) -> tuple[Rows, Ints, tuple[Any, ...] | None, Audit]:
+    """Fetch the checked rows of a dask array, and open them alone."""
+    n, k = open_lazy(probs, **options).n, int(probs.shape[1])
+    names = check_classes(options["classes"], k)
+    checked, true = open_clean(clean, n, k, names)
+    matrix = np.asarray(probs[checked].compute())
+    try:
+        rows = open_rows(matrix, **options)
+    except InputError:
+        for place, row in enumerate(checked.tolist()):  # the message must name the row of the whole array
+            open_rows(matrix[place : place + 1], start=row, **options)
+        raise
+    return rows, np.maximum(true, 0), names, _alone(n, k, checked, true, seed)
+
+
+def _alone(n: int, k: int, checked: Ints, true: Ints, seed: int) -> Audit:
+    """Return the audit of the checked points alone, which are numbered anew."""
+    dealt = deal(len(checked), k, np.arange(len(checked)), true, seed)
+    return replace(dealt, given=(n, checked))
+
+
+def checked_calibrations(
+    checked: CheckedSample, guarantee: Guarantee, alphas: Sequence[float], seed: int, **known: Any
+) -> list[Calibration]:
+    """Return a calibration for each alpha from a sample some of whose labels were checked.
+
+    `known` are further fields of the calibrations.
+    """
+    audit, sample = checked.audit, checked.sample
+    undecided = int(np.count_nonzero(audit.labels < 0))
+    note = f"labels that could not be decided count as misses: {undecided}" if undecided else None
+    if checked.m:
+        found = [each._replace(note=note) for each in guarantee.find_checked(checked, alphas)]
+    else:
+        found = [Finding(np.inf, 1.0, obstacle="none of its labels were checked")] * len(alphas)
+    planned = None if audit.plan is None else len(audit.plan)
+    known = known | seen(sample) | {"checked": checked.m, "planned": planned}
+    asked = Asked(guarantee, None, alphas, "last", seed, False, "all", known)
+    return asked.calibrations(sample, found, sample.n)
+
+
+def _calibrations(sample: Sample, audit: Audit, noise: NoiseLike | Unsaid, asked: Asked) -> list[Calibration]:
+    checked = CheckedSample(sample, audit, guessing_noise(sample, noise, audit.pilot).matrix(sample.k))
+    return checked_calibrations(checked, asked.guarantee, asked.alphas, asked.seed, **asked.known)
+
+
+def _checked_groups(
+    sample: Sample, audit: Audit, noise: NoiseLike | Unsaid, grouping: Grouping, asked: Asked
+) -> list[GroupedCalibration]:
+    """Return for each alpha a calibration by group of rows, from checked labels."""
+    if grouping.of_classes:
+        raise InputError(
+            "clean",
+            "cannot be used for groups of classes",
+            remedy="calibrate with the checked points alone, and noise=None",
+            spoken='calibrate with the checked points alone, and "--noise none"',
+        )
+    if audit.plan is not None:
+        raise InputError("audit", "chose points for all groups together", remedy="check labels at random")
+    if asked.small == "merge":
+        raise InputError("small", 'must be "error" or "all" with checked labels', found='"merge"')
+    check_grouping(grouping, asked)
+    places = grouping.places if audit.given is None else grouping.places[audit.given[1]]
+    each = asked.of_each(len(grouping.names))
+
+    def calibrate_rows(rows: Ints) -> list[Calibration]:
+        some, mine = sample.some(rows), np.isin(audit.rows, rows)
+        dealt = deal(some.n, some.k, np.searchsorted(rows, audit.rows[mine]), audit.labels[mine], asked.seed)
+        return _calibrations(some, dealt, noise, each)
+
+    return grouped(grouping, by_rows(places, len(grouping.names), calibrate_rows), asked, sample.n)

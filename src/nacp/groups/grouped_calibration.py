@@ -1,0 +1,505 @@
+"""A threshold for each group, of rows or of classes: how it is found, and what it promises."""
+
+from __future__ import annotations
+
+import math
+import os
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+from functools import partial
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from nacp import engine
+from nacp._types import Array, Bools, Floats, Ints
+from nacp.calibration import Calibration
+from nacp.coverage.contradiction import against, warn_of
+from nacp.coverage.curve import Rule, inverse_of
+from nacp.coverage.sample import Sample
+from nacp.engine import Spec
+from nacp.errors import InputError, warn
+from nacp.groups.class_curve import class_curves
+from nacp.groups.grouping import Grouping, known_groups
+from nacp.guarantees import Finding, Guarantee, names_of
+from nacp.marginal import (
+    Counted,
+    NoValidThresholdWarning,
+    calibration_of,
+    calibrations,
+    lowest_end,
+    weights_under,
+)
+from nacp.noise import Noise
+from nacp.points import Rows, check_aligned
+from nacp.points.arrays import is_lazy
+from nacp.points.lazy import open_lazy
+from nacp.sets import PredictionSets, gathered
+from nacp.stats.intervals import exact_share
+from nacp.wrapping import counted, wrapped
+
+if TYPE_CHECKING:
+    from nacp.advice.diagnosis import Diagnosis
+    from nacp.advice.group_diagnosis import GroupedDiagnosis
+    from nacp.scores import Score
+
+SMALL = ("error", "all", "merge")
+# With small="merge" one of this number of points decides which groups are small. Where a guarantee has no
+# delta, a group is small unless it is large enough with this probability of error at most.
+_ASIDE, _UNSURE = 10, 0.05
+# How many groups are shown one by one.
+_SHOWN = 30
+
+
+@dataclass(frozen=True)
+class GroupedCalibration:
+    """A threshold for each group and what it promises; made by `calibrate` with ``groups=`` or ``by=``.
+
+    Attributes
+    ----------
+    names : tuple
+        The names of the groups.
+    calibrations : tuple of Calibration
+        One for each of them: `threshold`, `estimate`, `obstacle` and so on. Its `n` is the number of points
+        of the group; of a group of classes, the number of given labels that are of these classes. Groups
+        that were pooled have the same one.
+    guarantee : Guarantee
+        As given. If it holds for all groups at once, those of `calibrations` have a part of its delta.
+    n : int
+        The number of calibration points.
+    members : tuple of int or None
+        For groups of classes: of each class the place of its group among `names`. None for groups of rows.
+    simultaneous : bool
+        Whether the promise holds for all groups at once, or for each by itself.
+    pooled : tuple
+        The names of the groups that were too small, and were pooled to one.
+    aside : int
+        How many of the points decided which groups are small; these points are not used otherwise.
+    alpha, k, classes, score, noise, warnings
+        As of each calibration.
+
+    Examples
+    --------
+    >>> import nacp
+    >>> from nacp.paper import twins
+    >>> probs, labels = twins.simulate("cifar10", n=8000, random_state=0)
+    >>> noisy = nacp.UniformNoise(0.1).sample(labels, k=10, random_state=0)
+    >>> hospital = ["north", "south", "south", "south"] * 2000
+    >>> cal = nacp.calibrate(probs[:4000], noisy[:4000], noise=0.1, groups=hospital[:4000])
+    >>> list(cal.thresholds), all(each.estimate > 0.9 for each in cal.groups.values())
+    (['north', 'south'], True)
+    >>> sets = cal.predict_set(probs[4000:], groups=hospital[4000:])
+    >>> by_class = nacp.calibrate(probs[:4000], noisy[:4000], noise=0.1, by="class")
+    >>> len(by_class.thresholds)
+    10
+    """
+
+    names: tuple[Any, ...] = field(repr=False)
+    calibrations: tuple[Calibration, ...] = field(repr=False)
+    guarantee: Guarantee
+    n: int
+    members: tuple[int, ...] | None = field(default=None, repr=False)
+    simultaneous: bool = False
+    pooled: tuple[Any, ...] = field(default=(), repr=False)
+    aside: int = 0
+
+    @property
+    def groups(self) -> dict[Any, Calibration]:
+        """The calibration of each group, by its name."""
+        return dict(zip(self.names, self.calibrations, strict=True))
+
+    @property
+    def thresholds(self) -> dict[Any, float]:
+        """The threshold of each group, on the scale of the score."""
+        return {name: cal.threshold for name, cal in self.groups.items()}
+
+    @property
+    def alpha(self) -> float:
+        return self.calibrations[0].alpha
+
+    @property
+    def k(self) -> int:
+        return self.calibrations[0].k
+
+    @property
+    def classes(self) -> tuple[Any, ...] | None:
+        return self.calibrations[0].classes
+
+    @property
+    def score(self) -> Score:
+        return self.calibrations[0].score
+
+    @property
+    def noise(self) -> Noise | None:
+        return self.calibrations[0].noise
+
+    @property
+    def warnings(self) -> tuple[str, ...]:
+        return self.calibrations[0].warnings
+
+    @property
+    def infinite(self) -> tuple[Any, ...]:
+        """The names of the groups in which no threshold keeps the promise; their sets hold all labels."""
+        return tuple(name for name, cal in self.groups.items() if cal.obstacle is not None)
+
+    @property
+    def promise(self) -> str:
+        """What is guaranteed, in one sentence."""
+        said = replace(self.calibrations[0], guarantee=self.guarantee).promise
+        number = len({id(cal) for cal in self.calibrations})
+        what = "" if self.members is None else " of classes"
+        if self.simultaneous and number > 1:
+            said = f"in all {number:,} groups{what} at once (each was tested at delta/{number:,}): {said}"
+        else:
+            said = f"in each group{what} by itself: {said}"
+        if len(self.pooled) > 1:
+            said += f", where {listed(self.pooled)} are one group, as they are small"
+        return said
+
+    @property
+    def assumptions(self) -> str:
+        """What the promise rests on, in words."""
+        cal = self.calibrations[0]
+        if cal.checked is not None:
+            cal = replace(cal, checked=sum(each.checked or 0 for each in self.calibrations))
+        said = cal.assumptions
+        if self.members is None and self.noise is not None:
+            said += "; in each group the noise is the same, given the true class"
+        return said
+
+    def open_rows(self, probs: ArrayLike, name: str = "probs", least: int = 1, start: int = 0) -> Rows:
+        """Check rows, which are read in the same way as the calibration points were."""
+        return self.calibrations[0].open_rows(probs, name, least, start)
+
+    def predict_set(self, probs: Any, *, groups: Any = None, allow_empty: bool = True) -> PredictionSets:
+        """Return the prediction sets of new inputs.
+
+        Parameters
+        ----------
+        probs : array of shape (m, k)
+            As in `Calibration.predict_set`.
+        groups : array of shape (m,)
+            The group of each input, if groups are of rows. A group that was not calibrated is refused.
+        allow_empty : bool, default=True
+            As in `Calibration.predict_set`.
+
+        Returns
+        -------
+        PredictionSets
+        """
+        lazy = is_lazy(probs)
+        options = self.calibrations[0].row_options
+        rows: Any = open_lazy(probs, least=0, **options) if lazy else self.open_rows(probs, least=0)
+        places: Ints | None = None
+        check_aligned(groups, probs)
+        if self.members is None:
+            places = known_groups(groups, rows.n, self.names)
+        elif groups is not None:
+            raise InputError("groups", "has no effect: thresholds differ by class, not by row")
+        if not lazy:
+            return self.sets_of(rows, places=places, allow_empty=allow_empty)
+        shared = self.score.spec, self._natives, self.members, allow_empty
+        chunks = rows.map(partial(_sets, *shared), *([] if places is None else [places]))
+        return self._gathered([block for chunk in chunks for block in chunk])
+
+    def sets_of(self, rows: Rows, *, places: Ints | None, allow_empty: bool = True) -> PredictionSets:
+        """Return the prediction sets of checked rows; `places` has the place of the group of each."""
+        return self._gathered(_sets(self.score.spec, self._natives, self.members, allow_empty, rows, places))
+
+    @property
+    def _natives(self) -> Floats:
+        return np.array([each.native_threshold for each in self.calibrations])
+
+    def _gathered(self, blocks: list[tuple[Ints, Array]]) -> PredictionSets:
+        return gathered(blocks, k=self.k, classes=self.classes, alpha=self.alpha)
+
+    def diagnose(
+        self, probs: ArrayLike, labels: ArrayLike, *, groups: Any = None, level: float = 0.05
+    ) -> Diagnosis | GroupedDiagnosis:
+        """Test whether the noise model can be right, in each group of rows; see `nacp.diagnose`."""
+        from nacp.advice.diagnosis import diagnose
+
+        return diagnose(self, probs, labels, groups=groups, level=level)
+
+    def places(self, labels: Ints, groups: Any = None) -> Ints:
+        """Return the place among `names` of the group of each point: by its group, or by its label."""
+        if self.members is None:
+            return known_groups(groups, len(labels), self.names)
+        return np.array(self.members)[labels]
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write the calibration to a JSON file, which is replaced if it exists; `load` reads it."""
+        from nacp.files import save_grouped
+
+        save_grouped(self, path)
+
+    def table(self) -> list[tuple[str, str, str, str]]:
+        """Return for each group its name, points, threshold and estimated coverage, or why there is none.
+
+        Where labels were checked, the points are those.
+        """
+        found = []
+        for name, cal in self.groups.items():
+            pooled = " (pooled)" if name in self.pooled else ""
+            points = f"{cal.n if cal.checked is None else cal.checked:,}"
+            if cal.obstacle is None:
+                found.append((f"{name}{pooled}", points, f"{cal.threshold:.6g}", f"{cal.estimate:.4f}"))
+            else:
+                found.append((f"{name}{pooled}", points, "all labels", cal.obstacle))
+        return found
+
+    def __str__(self) -> str:
+        cal, rows = self.calibrations[0], self.table()
+        named = "given" if cal.noise is None else "noisy"
+        who = "rows" if self.members is None else "classes"
+        counts = "points" if cal.checked is None else "checked"
+        shown = [("group", counts, "threshold", "estimated coverage"), *rows[:_SHOWN]]
+        widths = [max(len(row[i]) for row in shown) for i in range(3)]
+        lines = "\n".join(
+            wrapped(f"{name:<{widths[0]}}  {points:>{widths[1]}}  {threshold:>{widths[2]}}  {last}", "    ")
+            for name, points, threshold, last in shown
+        )
+        more = f"\nand {len(rows) - _SHOWN:,} groups more" if len(rows) > _SHOWN else ""
+        warned = "".join(f"Warning: {sentence}.\n" for sentence in self.warnings)
+        source = f"{counted(self.n, f'{named} label')} of {cal.k:,} classes"
+        if cal.checked is not None:
+            checked = sum(each.checked or 0 for each in self.calibrations)
+            source = f"{counted(self.n, 'label')} of {cal.k:,} classes, {checked:,} of them checked"
+        head = wrapped(
+            f"{warned}Sets {{l : S(x, l) <= the threshold of its group}}, {counted(len(rows), 'group')} of "
+            f"{who}, S = {cal.score!r}, from {source}."
+        )
+        tail = wrapped(f"Promised ({self.guarantee!r}): {self.promise}. Assumed: {self.assumptions}.")
+        return f"{head}\n{lines}{more}\n{tail}"
+
+    def _repr_html_(self) -> str:
+        from nacp.show.html import grouped
+
+        return grouped(self)
+
+
+def _sets(
+    spec: Spec,
+    natives: Floats,
+    members: tuple[int, ...] | None,
+    allow_empty: bool,
+    rows: Rows,
+    places: Ints | None = None,
+) -> list[tuple[Ints, Array]]:
+    """Return the sets of rows, block by block, from the threshold of each group."""
+
+    def sets(values: Array, where: slice | Ints) -> tuple[Ints, Array]:
+        thresholds = natives[None, list(members or ())] if places is None else natives[places[where]][:, None]
+        return engine.sets(values, spec, thresholds, allow_empty)
+
+    return list(rows.map(sets))
+
+
+def listed(names: tuple[Any, ...]) -> str:
+    """Return names in words, the first of many."""
+    shown = ", ".join(map(str, names[:5]))
+    return shown if len(names) <= 5 else f"{shown} and {len(names) - 5:,} more"
+
+
+class Asked(NamedTuple):
+    """Checked arguments of `calibrate`."""
+
+    guarantee: Guarantee
+    noise: Noise | None
+    alphas: Sequence[float]
+    crossing: Rule
+    seed: int  # its `random_state`
+    simultaneous: bool
+    small: str
+    known: dict[str, Any]  # fields that the calibrations of all groups share
+
+    def of_each(self, number: int) -> Asked:
+        """Return what is asked of each of several groups: these share delta if all are to hold at once."""
+        if not self.simultaneous or self.guarantee.delta is None:
+            return self
+        each = replace(self.guarantee, delta=self.guarantee.delta / number)  # type: ignore[type-var]
+        return self._replace(guarantee=each)
+
+    def calibrations(self, sample: Sample, found: Sequence[Finding], n: int) -> list[Calibration]:
+        """Return the calibrations for what was found with n points of a sample, one for each alpha."""
+        known = {"k": sample.k, "score": sample.score, "random_state": self.seed, "alphas": len(self.alphas)}
+        return [
+            calibration_of(self.guarantee, self.noise, alpha, self.crossing, each, n=n, **known, **self.known)
+            for alpha, each in zip(self.alphas, found, strict=True)
+        ]
+
+
+def check_grouping(grouping: Grouping, asked: Asked, several: bool = False) -> None:
+    """Refuse what cannot be found for groups."""
+    guarantee, noise = asked.guarantee, asked.noise
+    if asked.simultaneous and guarantee.delta is None:
+        raise InputError(
+            "simultaneous", f'has no effect on guarantee "{guarantee.name}", which has no delta to divide'
+        )
+    if not grouping.of_classes:
+        return
+    if not guarantee.takes_classes:
+        names = names_of(lambda each: each.takes_classes and each.applies(noise, "last") is None)
+        problem = f'"{guarantee.name}" cannot be found for groups of classes'
+        raise InputError("guarantee", problem, remedy=f"use {names}")
+    if not guarantee.takes_groups_of_classes and len(grouping.names) < len(grouping.places):
+        problem = f'"{guarantee.name}" holds for each class by itself, not for groups of classes'
+        raise InputError("guarantee", problem)
+    if not guarantee.takes_groups_of_classes and asked.small == "merge":
+        problem = f'must be "error" or "all" with guarantee "{guarantee.name}" by class'
+        raise InputError("small", problem, found='"merge"')
+    if several:
+        raise InputError("labels", "must be one for each point where groups are of classes")
+    if noise is not None and noise.doubt.radius:
+        problem = "must be known exactly, or up to an interval, where groups are of classes"
+        remedy = "pass its P, which is then taken to be exact"
+        raise InputError("noise", problem, found=repr(noise), remedy=remedy)
+
+
+def calibrate_groups(
+    sample: Sample, grouping: Grouping, asked: Asked, unlabelled: Any = None
+) -> list[GroupedCalibration]:
+    """Return for each alpha a calibration by group."""
+    if unlabelled is not None:
+        raise InputError("unlabelled", "cannot be used with groups: the group of these points is unknown")
+    check_grouping(grouping, asked, sample.several)
+    lowest = lowest_end(asked.noise)
+    curve = Counted.of(sample, lowest[0]).curve(*lowest)
+    said = against(curve, asked.noise, sample.score.offset, asked.known["classes"])
+    asked = asked._replace(known=asked.known | {"warnings": said})
+    n, aside, places = sample.n, 0, grouping.places
+    pooled = np.zeros(len(grouping.names), dtype=bool)
+    if asked.small == "merge":
+        aside = n // _ASIDE
+        judging, rest = np.split(np.random.default_rng([asked.seed, 2]).permutation(n), [aside])
+        rest.sort()
+        pooled = _small(sample, grouping, judging, asked)
+        sample = sample.some(rest)
+        places = places if grouping.of_classes else places[rest]
+    # Each group is tested by itself; those that are pooled are tested as one, which is the last.
+    tested = np.cumsum(~pooled) - 1
+    number = int(tested[-1]) + 1 + bool(pooled.any())
+    tested[pooled] = number - 1
+    find = _by_classes if grouping.of_classes else _by_rows
+    found = find(sample, tested[places], number, asked.of_each(number))
+    in_pool = tuple(name for name, one in zip(grouping.names, pooled, strict=True) if one)
+    return grouped(grouping, [[cals[g] for g in tested] for cals in found], asked, n, in_pool, aside)
+
+
+def grouped(
+    grouping: Grouping,
+    found: Sequence[Sequence[Calibration]],
+    asked: Asked,
+    n: int,
+    pooled: tuple[Any, ...] = (),
+    aside: int = 0,
+) -> list[GroupedCalibration]:
+    """Return for each alpha a calibration by group, from those of the groups.
+
+    Where no threshold keeps the promise in some groups, these are refused if `small` is "error"; otherwise
+    this warns of them.
+    """
+    members = tuple(grouping.places.tolist()) if grouping.of_classes else None
+    fixed = asked.guarantee, n, members, asked.simultaneous, pooled, aside
+    results = [GroupedCalibration(grouping.names, tuple(cals), *fixed) for cals in found]
+    for cal in results:
+        if not cal.infinite:
+            continue
+        if asked.small == "error":
+            raise _too_small(cal)
+        shown = ", ".join(map(str, cal.infinite[:5])) + (", ..." if len(cal.infinite) > 5 else "")
+        warn(
+            f"no threshold keeps the promise in {len(cal.infinite):,} of {len(cal.names):,} groups "
+            f"({shown}), so their sets hold all labels: {cal.groups[cal.infinite[0]].obstacle}",
+            NoValidThresholdWarning,
+        )
+    warn_of(results[0].warnings)
+    return results
+
+
+def by_rows(
+    places: Ints, number: int, calibrate_rows: Callable[[Ints], Sequence[Calibration]]
+) -> list[list[Calibration]]:
+    """Calibrate each group with its rows alone; return for each alpha a calibration of each group.
+
+    `calibrate_rows` returns those of some rows for all alphas; `places` has the group of each row.
+    """
+    order = np.argsort(places, kind="stable")
+    groups = np.split(order, np.searchsorted(places[order], np.arange(1, number)))
+    return [list(cals) for cals in zip(*map(calibrate_rows, groups), strict=True)]
+
+
+def _by_rows(sample: Sample, places: Ints, number: int, asked: Asked) -> list[list[Calibration]]:
+    """Calibrate groups of rows."""
+    guarantee, noise, alphas, crossing, seed = asked[:5]
+
+    def calibrate_rows(rows: Ints) -> list[Calibration]:
+        some = sample.some(rows)
+        if not len(rows):
+            nothing = Finding(np.inf, 1.0, obstacle="no calibration point is of this group")
+            return asked.calibrations(some, [nothing] * len(alphas), 0)
+        known = asked.known | ({"several": some.given} if some.several else {})
+        counts = Counted.of(some, noise, squares=guarantee.needs_squares)
+        return calibrations(counts, guarantee, noise, alphas, crossing, some, seed, **known)
+
+    return by_rows(places, number, calibrate_rows)
+
+
+def _by_classes(sample: Sample, places: Ints, number: int, asked: Asked) -> list[list[Calibration]]:
+    """Calibrate groups of classes, all with all rows; return for each alpha a calibration of each group."""
+    guarantee, noise, alphas, crossing, seed = asked[:5]
+    weights = weights_under(noise, sample.k, several=False)
+    ways = []
+    for model in [None] if noise is None else noise.doubt.ends:
+        curves = class_curves(sample, weights[model], model, places, number, alphas)
+        ways.append(guarantee.find(curves, [curve.alpha for curve in curves], crossing, sample, seed))
+    # Of the ends of an interval of rates, the larger threshold holds for all rates between them.
+    found = [
+        max(way, key=lambda each: each.threshold)._replace(gap=max(each.gap for each in way))
+        for way in zip(*ways, strict=True)
+    ]
+    sizes = np.bincount(places[sample.labels[:, 0]], minlength=number).tolist()
+    by_group = [asked.calibrations(sample, found[g::number], size) for g, size in enumerate(sizes)]
+    return [list(cals) for cals in zip(*by_group, strict=True)]
+
+
+def _small(sample: Sample, grouping: Grouping, judging: Ints, asked: Asked) -> Bools:
+    """Return which groups are too small, judged by some of the points, which are used for nothing else."""
+    of_classes, number, alpha = grouping.of_classes, len(grouping.names), min(asked.alphas)
+    needed = asked.guarantee.points_needed(asked.noise, sample.k, alpha, of_classes=of_classes)
+    if of_classes:
+        counts = np.bincount(sample.labels[judging, 0], minlength=sample.k).astype(np.float64)
+        weights, where = inverse_of(asked.noise, sample.k).push(counts), grouping.places
+    else:
+        weights, where = np.ones(len(judging)), grouping.places[judging]
+    sizes: Floats = np.bincount(where, weights, number).astype(np.float64)
+    if asked.guarantee.delta is None:  # then a smaller group has no finite threshold at all
+        trials = np.full(number, len(judging))
+        sizes = trials * exact_share(np.clip(sizes, 0, trials), trials, _UNSURE / number)[0]
+    return ~np.asarray(sizes * (_ASIDE - 1) >= (math.inf if needed is None else needed))
+
+
+def _too_small(result: GroupedCalibration) -> InputError:
+    """Return the error where groups are too small: it says which, and what may be done."""
+    some = [(name, cal) for name, cal in result.groups.items() if cal.obstacle is not None]
+    first, of_classes = some[0][1], result.members is not None
+    checked = first.checked is not None
+    points = [(cal.checked if checked else cal.n) or 0 for _, cal in some]
+    what = "checked label" if checked else "point"
+    shown = listed(tuple(f"{name!r} ({counted(m, what)})" for (name, _), m in zip(some, points, strict=True)))
+    needed = first.guarantee.points_needed(result.noise, result.k, result.alpha, of_classes=of_classes)
+    about = f": {first.obstacle}"
+    if needed is not None and points[0] < needed:
+        about = f"; a group needs about {counted(needed, what)}"
+    # Groups with enough points are not pooled, and enough must be left when a tenth is put aside.
+    few = [number for number in points if needed is not None and not checked and number < needed]
+    pools = len(few) > 1 and sum(few) * (_ASIDE - 1) >= (needed or 0) * _ASIDE
+    pool, spoken = (f", or {way} to pool them" * pools for way in ('small="merge"', '"--small merge"'))
+    return InputError(
+        "by" if of_classes and len(result.names) == result.k else "groups",
+        f"has {len(some):,} of {len(result.names):,} groups in which no threshold keeps the promise, as "
+        f"{shown}{about}",
+        remedy=f'pass small="all" for sets of all labels there{pool}',
+        spoken=f'pass "--small all" for sets of all labels there{spoken}',
+    )

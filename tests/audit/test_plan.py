@@ -1,0 +1,161 @@
+"""Plans of audits: what they pick, that the promise holds with them, and that they can be written down."""
+
+import json
+import math
+
+import numpy as np
+import pytest
+from simulation import points, posterior_of
+
+import nacp
+from nacp.audit.plan import chosen_share, same_audit
+from nacp.paper import twins
+from nacp.stats.strata import strata_variance
+
+PLAN = {"budget": 80, "alpha": 0.2}
+
+
+def test_a_plan_picks_at_random_in_two_strata_and_never_from_the_pilot():
+    probs, _, noisy = points(2000, 5, 32)
+    plan = nacp.choose_audit(probs, noisy, noise=0.2, random_state=3, **PLAN)
+    assert len(np.unique(plan.rows)) == len(plan) == 80
+    inside = posterior_of(probs, noisy, 0.2) * (-probs.astype(np.float64) <= plan.native_threshold)
+    outside = inside.sum(axis=1) < 0.95
+    assert np.array_equal(outside[plan.rows], plan.outside)
+    assert plan.outside.sum() == 32
+    pilot, others = np.split(np.random.default_rng(3).permutation(2000), [plan.pilot])
+    assert not set(pilot) & set(plan.rows)
+    assert plan.counts == (outside[pilot].sum(), outside[others].sum())
+    # Each point of a stratum is as likely as any other: over many seeds, by the classes of the points.
+    picked = np.zeros(2000)
+    for seed in range(200):
+        picked[nacp.choose_audit(probs, noisy, noise=0.2, random_state=seed, **PLAN).rows] += 1
+    for stratum in (outside, ~outside):
+        halves = picked[stratum & (np.arange(2000) < 1000)], picked[stratum & (np.arange(2000) >= 1000)]
+        apart = halves[0].mean() - halves[1].mean()
+        error = math.sqrt(sum(part.mean() / part.size for part in halves))  # as of Poisson counts
+        assert abs(apart) <= 4 * error
+
+
+@pytest.mark.slow
+def test_the_promise_holds_for_chosen_checks_under_noise_that_depends_on_the_input():
+    delta, alpha, runs, n = 0.1, 0.2, 60, 2000
+    probs, truth, noisy = points(40_000, 5, 33)
+    own = np.sort(1 - probs[np.arange(len(truth)), truth].astype(np.float64))
+    rng = np.random.default_rng(34)
+    coverages, left = [], []
+    for run in range(runs):
+        some = rng.choice(len(truth), n, replace=False)
+        plan = nacp.choose_audit(probs[some], noisy[some], random_state=run, **PLAN)
+        options = {"alpha": alpha, "delta": delta, "audit": plan}
+        rows = plan.rows
+        cal = nacp.calibrate(probs[some], noisy[some], clean=(rows, truth[some][rows]), **options)
+        coverages.append(np.searchsorted(own, cal.threshold, side="right") / len(own))
+        rows = rows[rng.random(len(rows)) < 0.7]  # the rest stays unchecked, at random
+        cal = nacp.calibrate(probs[some], noisy[some], clean=(rows, truth[some][rows]), **options)
+        left.append(np.searchsorted(own, cal.threshold, side="right") / len(own))
+        assert "of whose 80 the others were left out at random" in cal.assumptions
+    for found in (coverages, left):
+        short = np.mean(np.array(found) < 1 - alpha - 0.002)
+        assert short <= delta + 4 * math.sqrt(delta * (1 - delta) / runs)
+
+
+@pytest.mark.parametrize(("outside", "alpha"), [(0.02, 0.05), (0.1, 0.1), (0.12, 0.2), (0.3, 0.1)])
+def test_the_share_of_a_plan_is_the_best_one_under_its_guess_or_two_fifths(outside, alpha):
+    shares = np.arange(1, 1000) / 1000
+    variances = strata_variance(outside, 0.5, 1 - 0.3 * alpha, shares, 1 - shares, 1, unseen=0.0)
+    best = min(shares[np.argmin(variances)], 0.4)
+    assert abs(chosen_share(outside, alpha) - best) <= 0.001
+    assert chosen_share(outside, alpha) > outside  # a random audit checks that many
+
+
+def test_a_plan_is_sharper_than_a_random_audit_where_labels_are_wrong_where_the_classifier_is_unsure():
+    """Given what is not known when it is made: how often the sets at the threshold hold the true label."""
+    probs, truth = twins.simulate("cifar100", n=20_000)
+    first, second = np.argsort(-probs, axis=1)[:, :2].T
+    rng = np.random.default_rng(1)
+    wrong = rng.random(len(truth)) < np.where(probs.max(axis=1) < 0.8, 0.45, 0.03)
+    noisy = np.where(wrong, np.where(first == truth, second, first), truth)
+    own = 1 - probs[np.arange(len(truth)), truth].astype(np.float64)
+    hits, posterior = own <= np.quantile(own, 0.93), posterior_of(probs, noisy, 0.06)
+    for seed in range(3):
+        plan = nacp.choose_audit(probs[:5000], noisy[:5000], budget=100, noise=0.06, random_state=seed)
+        inside = posterior * (-probs.astype(np.float64) <= plan.native_threshold)
+        outside = inside.sum(axis=1) < 0.95
+        w, p0, p1 = outside.mean(), hits[outside].mean(), hits[~outside].mean()
+        number = int(plan.outside.sum())
+        chosen = strata_variance(w, p0, p1, number, 100 - number, 4500)
+        assert chosen < 0.9 * strata_variance(w, p0, p1, 100 * w, 100 * (1 - w), 4500)
+
+
+def test_wrong_plans_get_one_clear_sentence():
+    probs, truth, noisy = points(1000, 5, 35)
+    plan = nacp.choose_audit(probs, noisy, **PLAN)
+    clean = (plan.rows, truth[plan.rows])
+    strange = np.setdiff1d(np.arange(1000), plan.rows)[:1]
+    inside = plan.rows[~plan.outside]
+    wrong = {
+        "audit": [
+            ((probs[:900], noisy[:900]), {"clean": ([1], [0])}, "was chosen from 1,000 points of 5 classes"),
+            ((probs[::-1], noisy[::-1]), {"clean": clean}, "was chosen from other points than these"),
+            ((probs, noisy), {"clean": clean, "audit": 5}, "must be what nacp.choose_audit returned"),
+            ((probs, noisy), {"noise": 0.2}, "is of use with checked labels only"),
+        ],
+        "clean": [
+            ((probs, noisy), {"clean": (strange, truth[strange])}, "which the audit did not choose"),
+            ((probs, noisy), {"clean": (inside, truth[inside])}, "no label of a point that lies outside"),
+        ],
+        "guarantee": [((probs, noisy), {"clean": clean, "guarantee": "expected"}, "picked at random")],
+        "score": [((probs, noisy), {"clean": clean, "score": "aps"}, "for which the audit was chosen")],
+        "labels": [((probs, None), {"clean": clean}, "is None")],
+    }
+    for argument, cases in wrong.items():
+        for given, options, said in cases:
+            with pytest.raises(nacp.InputError, match=said) as caught:
+                nacp.calibrate(*given, **({"audit": plan} | options))
+            assert caught.value.argument == argument
+    with pytest.raises(nacp.InputError, match=r"returned; found ndarray$"):  # not all of its rows
+        nacp.calibrate(probs, noisy, clean=clean, audit=plan.rows)
+    for budget in (0, 901, 2.5):
+        with pytest.raises(nacp.InputError) as caught:
+            nacp.choose_audit(probs, noisy, budget=budget)
+        assert caught.value.argument == "budget"
+
+
+def test_a_plan_without_points_outside_is_a_random_audit():
+    probs = np.tile([[0.97, 0.03]], (600, 1))
+    labels = np.zeros(600, dtype=int)
+    plan = nacp.choose_audit(probs, labels, budget=100)
+    assert not plan.outside.any()
+    clean = (plan.rows, labels[plan.rows])
+    cal = nacp.calibrate(probs, labels, clean=clean, audit=plan)
+    assert cal.threshold == nacp.calibrate(probs, None, clean=clean).threshold
+
+
+def test_rows_of_a_plan_without_the_plan_are_noticed():
+    probs, truth, noisy = points(4000, 5, 38)
+    plan = nacp.choose_audit(probs, noisy, budget=400)
+    assert plan.outside.any()
+    clean = (plan.rows, truth[plan.rows])
+    with pytest.warns(nacp.AuditWarning, match="do not look like a random sample"):
+        nacp.calibrate(probs, noisy, clean=clean)
+    nacp.calibrate(probs, noisy, clean=clean, audit=plan)
+    rows = np.random.default_rng(0).choice(4000, 400, replace=False)
+    nacp.calibrate(probs, noisy, clean=(rows, truth[rows]))
+
+
+def test_a_plan_that_was_written_down_is_the_same_plan():
+    probs, _, noisy = points(2000, 5, 45)
+    for budget in (80, 1500):  # the second is picked at random
+        plan = nacp.choose_audit(probs, noisy, budget=budget, noise=0.2, random_state=5)
+        assert plan.outside.any() == (budget == 80)
+        document = json.loads(json.dumps(plan.to_dict()))
+        again = same_audit(document, probs, noisy)
+        assert np.array_equal(again.rows, plan.rows)
+        assert np.array_equal(again.outside, plan.outside)
+        assert (again.counts, str(again)) == (plan.counts, str(plan))
+    wrong = [("picked", each) for each in ("x", "eJwDAAAAAAE=", 5)] + [("counts", [1]), ("pilot", 10**6)]
+    for name, value in wrong:
+        with pytest.raises(nacp.InputError) as caught:
+            same_audit(document | {name: value}, probs, noisy)
+        assert caught.value.argument == "audit"
