@@ -3,8 +3,7 @@
 from importlib import import_module as _import
 from typing import TYPE_CHECKING, Any
 
-from nacp.advice.compared import ComparisonRow
-from nacp.advice.comparison import Comparison, compare
+from nacp.advice.comparison import Comparison, ComparisonRow, compare
 from nacp.advice.diagnosis import Diagnosis, compatible_radius, diagnose
 from nacp.advice.group_diagnosis import GroupedDiagnosis
 from nacp.advice.planning import Plan, plan

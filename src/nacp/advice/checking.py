@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from nacp._types import Floats
-from nacp.advice.compared import ALONE, CHECKED
+from nacp.advice.comparison import ALONE, CHECKED
 from nacp.audit.calibration import open_checked
 from nacp.audit.choice import chosen_share, guessing_noise
 from nacp.audit.plan import Audit

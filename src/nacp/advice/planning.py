@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from nacp.advice.checking import check_pilot, costs_of_checking, informed_by_pilot, informed_by_share
-from nacp.advice.compared import NOISY
+from nacp.advice.comparison import NOISY
 from nacp.advice.group_planning import GroupCost, costs_of_groups
 from nacp.calibrate import ScoreLike
 from nacp.checks import check_count, check_flag, check_fraction

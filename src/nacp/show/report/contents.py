@@ -11,25 +11,21 @@ from numpy.typing import ArrayLike
 
 from nacp import engine
 from nacp._types import Floats, Ints
-from nacp.advice.compared import (
+from nacp.advice.comparison import (
     NOISY,
-    Comparing,
+    ComparedSample,
+    Comparison,
     ComparisonRow,
-    compared_all,
-    counted_for,
-    measured,
+    open_all,
     plans_of,
     sizes_of,
     with_delta,
 )
-from nacp.advice.comparison import Comparison, open_all
 from nacp.advice.diagnosis import Diagnosis, diagnosis_of
 from nacp.advice.sensitivity import Sensitivity, sensitivity_of
 from nacp.audit.calibration import checked_calibrations, for_checked
-from nacp.audit.choice import guessing_noise
 from nacp.audit.plan import Audit
-from nacp.audit.strata import CheckedSample
-from nacp.calibrate import ScoreLike, chosen_guarantee, informative_noise, noise_is_missing
+from nacp.calibrate import ScoreLike, chosen_guarantee, noise_is_missing
 from nacp.calibration import Calibration
 from nacp.checks import check_choice, check_count, check_flag
 from nacp.coverage.curve import RULES, CoverageCurve, Rule
@@ -39,7 +35,7 @@ from nacp.estimation import NoiseEstimate
 from nacp.groups.class_coverage import ClassCoverage, coverage_by_class
 from nacp.guarantees import GUARANTEES, Guarantee
 from nacp.marginal import calibrations
-from nacp.noise import NoiseLike, Unsaid, as_noise, basis_of
+from nacp.noise import NoiseLike, Unsaid, as_noise
 from nacp.points import column_names
 from nacp.scores import as_score
 from nacp.show.report.curve import curve_of
@@ -163,14 +159,12 @@ def gather(
         classes=classes,
     )
     names, audit, truth = points.classes, points.audit, points.test_labels
-    known = None if isinstance(noise, Unsaid) else informative_noise(noise, points.rows.n, points.rows.k)
-    sample = Sample.of(points.rows, points.labels, score)
-    shown = points.shown(sample)
-    chosen_rows = _check_samples(samples, shown.n)
-    if descriptions is not None and len(descriptions) != shown.n:
+    shown_n = points.rows.n if points.test_rows is None else points.test_rows.n
+    chosen_rows = _check_samples(samples, shown_n)
+    if descriptions is not None and len(descriptions) != shown_n:
         raise InputError(
             "descriptions",
-            f"must have one text for each of {shown.n:,} points",
+            f"must have one text for each of {shown_n:,} points",
             found=f"{len(descriptions):,}",
         )
 
@@ -182,45 +176,29 @@ def gather(
     ]
     by_model = not isinstance(noise, Unsaid)
     plans = plans_of(others, crossing, by_model=by_model, checked=audit is not None, named=False)
-    counted = counted_for(sample, known, plans, crossing)
-    checked = None
-    if audit is not None:
-        checked = CheckedSample(sample, audit, guessing_noise(sample, noise, audit.pilot).matrix(sample.k))
-    comparing = Comparing(
-        repr(score),
-        sample,
-        counted,
-        alpha,
-        known,
-        crossing,
-        seed,
-        names,
-        normalize,
-        basis_of(noise),
-        not by_model,
-        checked,
-    )
+    compared = ComparedSample(repr(score), points, score, plans, noise, alpha, crossing, seed, normalize)
+    sample, shown, checked, known = compared.sample, compared.shown, compared.checked, compared.noise
     if checked is None:
         steps = calibrations(
-            counted,
+            compared.counted,
             guarantee,
             known,
             alphas,
             crossing,
             sample,
             seed,
-            noise_basis=comparing.basis,
-            **comparing.known,
+            noise_basis=compared.basis,
+            **compared.known,
         )
     else:
         steps = checked_calibrations(checked, guarantee, alphas, seed, classes=names, normalize=normalize)
     cal = steps[chosen]
     say("measuring the sets")
-    costs = measured(compared_all(comparing, plans), shown, labelled=truth is not None)
+    costs = [compared.row(*each) for each in plans]
     natives, spec = np.array([each.native_threshold for each in steps]), score.spec
     sizes = np.concatenate([*shown.rows.map(lambda values, where: sizes_of(values, spec, natives))])
     covered = None if truth is None else (shown.label_scores <= natives).mean(axis=0)
-    curve, rates = curve_of(comparing, steps, chosen)
+    curve, rates = curve_of(compared, steps, chosen)
     say("coverage by class, and whether the noise model can be right")
     judged = (test_probs, test_labels) if truth is not None else (None, None)
     if audit is None:
@@ -236,7 +214,7 @@ def gather(
         bins=_names(bounds),
         classes=_by_class(cal, sample, labels, shown, test_labels, audit),
         samples=tuple(_sample(shown, row, cal, sizes, descriptions, given) for row in chosen_rows),
-        costs=Comparison(tuple(sorted(costs, key=lambda row: row._place)), alpha, cal.n, cal.k),
+        costs=Comparison.of(costs, alpha, cal.n, cal.k),
         measured_on="calibration" if points.test_rows is None else "test",
         tested=0 if truth is None else shown.n,
         estimate=noise if isinstance(noise, NoiseEstimate) else None,

@@ -4,7 +4,7 @@ from typing import Any
 
 import numpy as np
 
-from nacp.advice.compared import Comparing, without_noise
+from nacp.advice.comparison import ComparedSample, without_noise
 from nacp.calibration import Calibration
 from nacp.coverage.curve import CoverageCurve
 
@@ -12,14 +12,14 @@ _POINTS = 300
 
 
 def curve_of(
-    comparing: Comparing, steps: list[Calibration], chosen: int
+    compared: ComparedSample, steps: list[Calibration], chosen: int
 ) -> tuple[CoverageCurve, list[float | None]]:
     """Return the curve at evenly spaced ranks of the labels' scores, and at every step's threshold.
 
     Under an interval of noise rates it is that of the end which the estimate of the chosen step is for; and
     also returned is, for every step, the rate at that end.
     """
-    cal, sample, checked = steps[chosen], comparing.sample, comparing.checked
+    cal, sample, checked = steps[chosen], compared.sample, compared.checked
     thresholds, offset = sample.score.spec.thresholds, sample.score.offset
     natives = np.array([each.native_threshold for each in steps])
     ranks = np.linspace(0, sample.n - 1, min(_POINTS, sample.n)).astype(int)
@@ -29,12 +29,12 @@ def curve_of(
     # A threshold of "split" is not on the grid: what is shown there is of the last grid point before it.
     cells = np.searchsorted(thresholds, at, side="right") - 1
     if checked is not None:
-        plain = without_noise(comparing.counted).curve(None)
+        plain = without_noise(compared.counted).curve(None)
         clean, _ = checked.estimates(at, checked.strata_of([cal.alpha])[0])
         noisy, random = plain.at(cells, plain.noisy), plain.at(cells, plain.random)
         return CoverageCurve(at + offset, noisy, random, clean).cut(), [None] * len(steps)
     ends = (cal.noise,) if cal.noise is None else cal.noise.doubt.ends
-    curves = [comparing.counted.curve(end) for end in ends]
+    curves = [compared.counted.curve(end) for end in ends]
     values = [each.at(cells, each.clean) for each in curves]
 
     def end_of(step: Calibration) -> int:

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from nacp._types import Floats
-from nacp.advice.compared import labels_used
+from nacp.advice.comparison import labels_used
 from nacp.calibration import Calibration
 from nacp.show.report import charts, groups
 from nacp.show.report.contents import Contents, Shown, Step
