@@ -61,7 +61,7 @@ UPWARDS = {
     ("calibration", "nacp.advice.diagnosis"), ("calibration", "nacp.show.html"), ("advice", "nacp.show.html"),
     ("stream", "nacp.show.html"), ("metrics", "nacp.show.html"), ("sets", "nacp.show.html"),
     ("estimation", "nacp.show.html"), ("groups", "nacp.advice.diagnosis"), ("groups", "nacp.show.html"),
-    ("groups", "nacp.advice.group_diagnosis"), ("guarantees", "nacp.audit.strata"),
+    ("guarantees", "nacp.audit.strata"),
 }  # fmt: skip
 
 

@@ -7,7 +7,7 @@ import pytest
 from scipy.stats import binom
 
 import nacp
-from nacp.advice.checking import Informed, informed_by_pilot, informed_by_share, strata_worth
+from nacp.advice.planning import Evidence, evidence_of_pilot, evidence_of_share, open_pilot, strata_worth
 from nacp.noise import UNSAID
 from nacp.stats.counts import allowed_misses, binomial_excess, binomial_needed
 
@@ -52,7 +52,7 @@ def test_what_a_share_of_wrong_labels_implies_is_what_simulated_ones_show(wrong)
     rng, n, alpha = np.random.default_rng(1), 400_000, 0.1
     truth, right = rng.random(n) < 1 - alpha, rng.random(n) >= wrong
     noisy = truth & right  # in the set
-    found = informed_by_share(wrong, alpha)
+    found = evidence_of_share(wrong, alpha)
     assert found.outside == pytest.approx(1 - noisy.mean(), abs=0.005)
     assert found.covered_outside == pytest.approx(truth[~noisy].mean(), abs=0.01)
     assert found.covered_inside == truth[noisy].mean() == 1
@@ -61,7 +61,7 @@ def test_what_a_share_of_wrong_labels_implies_is_what_simulated_ones_show(wrong)
 def test_the_worth_of_chosen_labels_is_that_of_the_estimate_from_two_strata():
     """With so many labels that those which have not been seen do not matter."""
     rng, runs = np.random.default_rng(2), 20_000
-    informed, m, n = Informed(0.2, 0.6, 0.97, ""), 20_000, 200_000
+    informed, m, n = Evidence(0.2, 0.6, 0.97, ""), 20_000, 200_000
     outside = rng.binomial(n, 0.2, runs) / n
     estimate = outside * rng.binomial(m // 2, 0.6, runs) / (m // 2)
     estimate += (1 - outside) * rng.binomial(m // 2, 0.97, runs) / (m // 2)
@@ -83,13 +83,17 @@ def pilot(n, seed):
 def test_a_pilot_says_how_much_the_noisy_labels_do():
     """Where the classifier is right, what it believes is what checked labels show."""
     probs, truth, noisy = pilot(20_000, 3)
-    believed = informed_by_pilot(probs, noisy, None, 0.1, 6, 0.1, "hps")
-    shown = informed_by_pilot(probs, noisy, truth, 0.1, 6, 0.1, "hps")
-    guessed = informed_by_pilot(probs, noisy, truth, UNSAID, 6, 0.1, "hps")  # a rate that labels suggest
+
+    def evidence(labels, clean, noise):
+        return evidence_of_pilot(*open_pilot(probs, labels, clean, 6, "hps"), noise, 0.1)
+
+    believed = evidence(noisy, None, 0.1)
+    shown = evidence(noisy, truth, 0.1)
+    guessed = evidence(noisy, truth, UNSAID)  # a rate that the labels suggest
     for other in (believed, guessed):
         assert other[:3] == pytest.approx(shown[:3], abs=0.03)
     useless = np.random.default_rng(4).integers(6, size=20_000)
-    nothing = informed_by_pilot(probs, useless, truth, 0.9, 6, 0.1, "hps")
+    nothing = evidence(useless, truth, 0.9)
     # What is left is what the classifier itself says of where it misses.
     worth, without = (strata_worth(each, 0.1, 500, 20_000, each.outside) for each in (shown, nothing))
     assert worth > 1.5

@@ -23,8 +23,7 @@ from nacp.sets import PredictionSets, gathered
 from nacp.wrapping import counted, wrapped
 
 if TYPE_CHECKING:
-    from nacp.advice.diagnosis import Diagnosis
-    from nacp.advice.group_diagnosis import GroupedDiagnosis
+    from nacp.advice.diagnosis import Diagnosis, GroupedDiagnosis
     from nacp.noise import Noise
     from nacp.scores import Score
 

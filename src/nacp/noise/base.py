@@ -61,6 +61,7 @@ class Noise(ABC):
     """A noise model ``P[i, j] = p(noisy = j | true = i)``: rows are the true class."""
 
     name: ClassVar[str]
+    is_uniform: ClassVar[bool] = False
 
     @property
     def doubt(self) -> Doubt:
@@ -101,6 +102,17 @@ class Noise(ABC):
             The number of classes.
         """
         return self.matrix(k).inverse()
+
+    def error_rate(self, k: int) -> float:
+        """Return the rate of uniform noise, or the mean over the classes of the share of wrong labels."""
+        return float(1 - self.matrix(k).diagonal.mean())
+
+    def with_error_rate(self, rate: float, k: int) -> Noise:
+        """Return the model ``I + f (P - I)``, with the factor f that makes `rate` its error rate."""
+        from nacp.noise.matrix import MatrixNoise
+
+        eye = np.eye(k)
+        return MatrixNoise(eye + rate / self.error_rate(k) * (self.matrix(k).dense() - eye))
 
     def range(self, k: int) -> tuple[float, float]:
         """Return the range [lo, hi] of one point's share in the coverage estimate.

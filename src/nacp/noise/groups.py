@@ -125,6 +125,12 @@ class GroupNoise(Noise):
         index, rates = np.array(self._index), np.array(self._rates)
         return GroupedMatrix(index, 1 - rates, rates / np.bincount(index))
 
+    def with_error_rate(self, rate: float, k: int) -> "GroupNoise":
+        factor = rate / self.error_rate(k)
+        if isinstance(self.rate, dict):
+            return GroupNoise(self.groups, {group: each * factor for group, each in self.rate.items()})
+        return GroupNoise(self.groups, self.rate * factor)
+
     def describe(self, k: int) -> str:
         if self.interval is not None:
             low, high = self.interval

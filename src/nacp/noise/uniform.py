@@ -16,6 +16,8 @@ from nacp.noise.matrices import GroupedMatrix
 class UniformFamily(Noise):
     """Noise that is uniform with some rate epsilon, which may depend on the number of classes."""
 
+    is_uniform: ClassVar[bool] = True
+
     @abstractmethod
     def epsilon(self, k: int) -> float:
         """Return the rate of uniform noise for k classes."""
@@ -31,6 +33,12 @@ class UniformFamily(Noise):
             )
         one_group = np.zeros(k, dtype=np.int64)
         return GroupedMatrix(one_group, np.array([1 - epsilon]), np.array([epsilon / k]))
+
+    def error_rate(self, k: int) -> float:
+        return self.epsilon(k)
+
+    def with_error_rate(self, rate: float, k: int) -> "UniformNoise":
+        return UniformNoise(rate)
 
     def _less_noise(self, k: int) -> str:
         return (
