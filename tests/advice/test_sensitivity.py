@@ -66,17 +66,6 @@ def test_sensitivity_says_what_cannot_be():
         nacp.sensitivity(nacp.calibrate(probs, labels, noise=np.eye(10)), probs, labels, shifts=[0.1])
 
 
-def test_the_display_draws_what_was_found():
-    matplotlib = pytest.importorskip("matplotlib")
-    matplotlib.use("agg")
-    probs, labels = twins.simulate("cifar10", n=500)
-    cal = nacp.calibrate(probs, labels, noise=0.02, guarantee="none")
-    display = nacp.SensitivityDisplay.from_calibration(cal, probs, labels)
-    rates, covered = display.line_.get_data()
-    assert min(rates) == pytest.approx(0)
-    assert list(covered) == [row.coverage for row in nacp.sensitivity(cal, probs, labels).rows]
-
-
 @pytest.mark.parametrize(
     "noise",
     [

@@ -109,7 +109,7 @@ class ClaimCheck(NamedTuple):
         elif self.generous:
             said += f": it claims too little, and sets are larger than need be; {use}."
         else:
-            said += f": no contradiction, as far as so many labels can tell. Not to depend on it, {use}."
+            said += f": no contradiction, as far as this many labels can show. Not to depend on it, {use}."
         return wrapped(said)
 
 

@@ -257,7 +257,7 @@ def plan(
     by: str | None = None,
     simultaneous: bool = False,
 ) -> Plan:
-    """Tell the excess coverage of each guarantee, before labels are bought.
+    """Compute the excess coverage of each guarantee, before labels are bought.
 
     To keep its promise, a guarantee covers more than 1 - alpha on average. The difference is its excess.
 
@@ -279,7 +279,7 @@ def plan(
     checked : int, optional
         The number of labels to plan to check, of the n; by default 300, or all if there are fewer. For
         checked labels alone the excess is exact: that of the binomial test, for scores without ties. Beside
-        noisy labels it is a limit for many labels, and depends on how much the noisy ones tell: by the share
+        noisy labels it is a limit for many labels, and depends on what the noisy ones show: by the share
         of wrong labels under `noise`, or by the pilot sample. The same holds for labels chosen as by
         `choose_audit`: more of those that make it doubtful that the true label is in the set.
     probs, labels : arrays, optional
@@ -557,7 +557,7 @@ def _shares(groups: Any, by: Any, k: int) -> tuple[tuple[Any, ...], Floats, Ints
     if not len(places):
         raise InputError("groups", "must hold at least one group")
     if grouping.of_classes and number * k > _GROUPS_TIMES_CLASSES_MAX:
-        raise InputError("groups", f"must be fewer for {k:,} classes: so many would take minutes")
+        raise InputError("groups", f"must be fewer for {k:,} classes: more would take minutes")
     shares = np.bincount(places, minlength=number) / len(places)
     return grouping.names, shares, places if grouping.of_classes else None
 

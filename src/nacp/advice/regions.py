@@ -126,7 +126,7 @@ def fall(sample: Sample, noise: Noise | None, learn: Ints, test: Ints, doubtful:
 
 
 def _between(low: float, high: float) -> str:
-    """Write an interval, with enough digits to tell its ends apart."""
+    """Write an interval, with enough digits to distinguish its ends."""
     if math.isinf(low) or math.isinf(high):
         if math.isfinite(low):
             return f"above {low:.4g}"

@@ -69,10 +69,11 @@ def chernoff_tail(mean: Floats, expected: Floats, n: int) -> Floats:
 
 def _divergence(first: Floats, second: Floats) -> Floats:
     """Return ``kl(first, second)`` of shares: that of Bernoulli variables."""
-    from scipy.special import rel_entr
-
-    found: Floats = rel_entr(first, second) + rel_entr(1 - first, 1 - second)
-    return found
+    # scipy.special.rel_entr does the same, but calibration should not have to import scipy.
+    with np.errstate(divide="ignore", invalid="ignore"):
+        terms = [(x, x * np.log(x / y)) for x, y in ((first, second), (1 - first, 1 - second))]
+    one, other = (np.where(x > 0, term, 0.0) for x, term in terms)
+    return one + other
 
 
 def bernstein(mean: Floats, square: Floats, n: int, delta: float) -> Floats:
