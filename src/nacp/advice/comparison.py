@@ -374,18 +374,9 @@ def open_all(
 class ComparedSample:
     """Points as one score sees them, counted once for all guarantees that are compared.
 
-    Attributes
-    ----------
-    sample, shown : Sample
-        The calibration points, and those on which sets are measured.
-    noise : Noise or None
-        The noise model; None also if none was given.
-    counted : Counted
-        What was counted of the sample under the noise model.
-    checked : CheckedSample or None
-        The same points, if some labels were checked.
-    known : dict
-        The fields that all calibrations from noisy labels share.
+    `sample` are the calibration points, and `shown` those on which sets are measured. `counted` has the
+    counts under the noise model, `checked` the checked labels, and `known` the fields that all calibrations
+    from noisy labels share. `noise` is None if there is no noise, or if no noise model was given.
     """
 
     def __init__(

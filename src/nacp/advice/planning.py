@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from bisect import bisect_left
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -41,20 +41,9 @@ _PILOT_MIN, _PILOT_ENTRIES_MAX = 50, 1 << 22
 class PlanRow(NamedTuple):
     """The excess coverage of one guarantee, or the reason why the guarantee does not apply.
 
-    Attributes
-    ----------
-    guarantee : Guarantee
-    correction : float
-        The excess coverage.
-    n_needed : int or None
-        How many labels are needed for the wanted excess; None if no number is enough.
-    promise : str
-        What is promised, in one sentence.
-    reason : str or None
-        Why the guarantee does not apply.
-    labels : {"noisy", "checked", "checked, noisy", "checked, chosen"}
-        Noisy labels; checked labels alone; checked labels beside noisy ones; the same where the labels to
-        check are chosen.
+    `correction` is the excess, and `n_needed` the number of labels for the wanted excess; None if no number
+    is enough. `labels` are "noisy" ones, "checked" ones alone, "checked, noisy" for both, or "checked,
+    chosen" where the labels to check are chosen.
     """
 
     guarantee: Guarantee
@@ -68,20 +57,9 @@ class PlanRow(NamedTuple):
 class GroupRow(NamedTuple):
     """The excess coverage of the guarantee "pac" in one group.
 
-    Attributes
-    ----------
-    group : object
-        The name of the group.
-    points : int
-        How many of the n points belong to the group.
-    deviation : float
-        The standard deviation of one point's share in the estimate.
-    correction : float
-        The excess coverage.
-    least : int or None
-        How many points the group needs for an excess of at most half of alpha; None if no number is enough.
-    n_needed : int or None
-        How many points the group needs for the wanted excess.
+    `points` is the number of the n points that belong to the group, `deviation` the standard deviation of the
+    share of one of them, and `correction` the excess. `least` is the number of points that the group needs
+    for an excess of half of alpha, `n_needed` that for the wanted excess; None if no number is enough.
     """
 
     group: Any
@@ -125,10 +103,10 @@ class Plan:
     n: int
     excess: float
     deviation: float
-    checked_rows: list[PlanRow] = field(default_factory=list)
-    checked: int = 0
-    assumed: str | None = None
-    groups: list[GroupRow] = field(default_factory=list)
+    checked_rows: list[PlanRow]
+    checked: int
+    assumed: str | None
+    groups: list[GroupRow]
 
     def __repr__(self) -> str:
         return str(self)
@@ -151,13 +129,10 @@ class Plan:
             title = f"With a noise model, if it is right: {self.n:,} noisy labels, alpha = {self.alpha:g}."
             lines = [[row.guarantee.name, *self._cells(row)] for row in self.rows]
             tables.append((title, 1, [["guarantee", "excess", wanted], *lines]))
-        if self.checked_rows:
-            title = (
-                f"With {self.checked:,} checked labels of {self.n:,}, whatever the noise is, "
-                f"alpha = {self.alpha:g}."
-            )
-            lines = [[row.guarantee.name, row.labels, *self._cells(row)] for row in self.checked_rows]
-            tables.append((title, 2, [["guarantee", "labels", "excess", wanted], *lines]))
+        checked = f"{self.checked:,} checked labels of {self.n:,}"
+        title = f"With {checked}, whatever the noise is, alpha = {self.alpha:g}."
+        lines = [[row.guarantee.name, row.labels, *self._cells(row)] for row in self.checked_rows]
+        tables.append((title, 2, [["guarantee", "labels", "excess", wanted], *lines]))
         if self.groups:
             smallest = sorted(self.groups, key=lambda row: row.points)[:_GROUPS_SHOWN]
             all_shown = len(smallest) == len(self.groups)
@@ -224,14 +199,9 @@ class _Setting(NamedTuple):
 class Evidence(NamedTuple):
     """What noisy labels say about the true ones, at the threshold that covers 1 - alpha.
 
-    Attributes
-    ----------
-    outside : float
-        The share of points whose noisy label makes it doubtful that the true label is in the set.
-    covered_outside, covered_inside : float
-        The share of these points, and of the others, whose true label is in the set.
-    assumed : str
-        The assumption behind these numbers.
+    The noisy label makes it doubtful for a share `outside` of the points that the true label is in the set.
+    `covered_outside` of these points and `covered_inside` of the others have their true label in the set.
+    All of this is `assumed`.
     """
 
     outside: float

@@ -44,16 +44,10 @@ class Check(NamedTuple):
 
 
 class Region(NamedTuple):
-    """A region and the shares of the test points in it.
+    """A region in words, and the shares of the test points in it.
 
-    Attributes
-    ----------
-    words : str
-        The region in words.
-    shares, doubts : arrays of shape (n,)
-        The share of each point, and the most by which a radius of 1 may change it.
-    low, high, most_doubt : float
-        Bounds of the shares, and the upper bound of the doubts, for any point.
+    `doubts` are the most by which a radius of 1 may change the shares. `low`, `high` and `most_doubt` bound
+    the shares and doubts of any point.
     """
 
     words: str
