@@ -46,10 +46,7 @@ def diagnosed(population, true, claimed, n, rng):
 
 @pytest.mark.parametrize(
     ("true", "claimed"),
-    [
-        (PAIRS, nacp.UniformNoise(0.4)),
-        (nacp.MatrixNoise(asymmetric(100)), transposed(asymmetric(100))),
-    ],
+    [(PAIRS, nacp.UniformNoise(0.4)), (nacp.MatrixNoise(asymmetric(100)), transposed(asymmetric(100)))],
     ids=["uniform .4 claimed on pair flips .2", "transposed"],
 )
 @wrong_on_purpose

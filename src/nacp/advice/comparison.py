@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from itertools import count
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -280,6 +281,12 @@ def compare(
     plans = plans_of(
         wanted, crossing, by_model=by_model, checked=clean is not None, named=guarantees is not None
     )
+    total, number = len(named) * len(plans), count(1)
+
+    def done() -> None:
+        if progress is not None:
+            progress(next(number), total)
+
     rows: list[ComparisonRow] = []
     opened: dict[bool, Points] = {}
     for name, score in named:
@@ -292,10 +299,7 @@ def compare(
         sample = ComparedSample(
             name, opened[kind], score, plans, noise, float(alpha), crossing, seed, normalize
         )
-        for guarantee, used in plans:
-            rows.append(sample.row(guarantee, used))
-            if progress is not None:
-                progress(len(rows), len(named) * len(plans))
+        rows += sample.rows(plans, done)
     comparison = Comparison.of(rows, float(alpha), sample.n, sample.k)
     warn_of(comparison.warnings)
     return comparison
@@ -407,8 +411,27 @@ class ComparedSample:
         self._name, self._alpha, self._crossing, self._seed = name, alpha, crossing, seed
         self._unsaid, self._tested = isinstance(noise, Unsaid), points.test_labels is not None
 
-    def row(self, guarantee: Guarantee, labels: str) -> ComparisonRow:
-        """Return the result of a guarantee that is applied to these labels, or why it does not apply."""
+    def rows(
+        self, plans: Sequence[tuple[Guarantee, str]], done: Callable[[], None] = lambda: None
+    ) -> list[ComparisonRow]:
+        """Return the result of each guarantee with its labels; call `done` after each."""
+        rows = []
+        for guarantee, labels in plans:
+            rows.append(self._row(guarantee, labels))
+            done()
+        found = [row.calibration.native_threshold for row in rows if row.calibration is not None]
+        if not found:
+            return rows
+        thresholds, spec = np.array(found), self.shown.score.spec  # one pass over the rows for all of them
+        totals = self.shown.rows.map(lambda values, where: sizes_of(values, spec, thresholds).sum(axis=0))
+        sizes = iter((sum(totals) / self.shown.n).tolist())
+        return [row if row.calibration is None else replace(row, mean_size=next(sizes)) for row in rows]
+
+    def _row(self, guarantee: Guarantee, labels: str) -> ComparisonRow:
+        """Return the result of a guarantee that is applied to these labels, or why it does not apply.
+
+        The mean size of the sets is not measured yet.
+        """
         noisy, alpha = labels == NOISY, self._alpha
         # "split" stands for ignoring the noise.
         noise = None if guarantee.only_as_given else self.noise
@@ -434,19 +457,17 @@ class ComparedSample:
             weights = Weights(inverse_of(self.noise, self.k))
             shares, _ = exact_shares(self.sample, weights, threshold)
             estimate = min(max(float(shares.mean()), 0.0), 1.0)
-        by_checked, shown = None, self.shown
+        by_checked = None
         if self.checked is not None:
             (by_checked,), _ = self.checked.estimates(threshold, self.checked.strata_of([alpha])[0])
             by_checked = float(by_checked) if math.isfinite(cal.native_threshold) else 1.0
-        sizes = shown.rows.map(lambda values, where: sizes_of(values, shown.score.spec, threshold).sum())
-        covered = shown.label_scores[:, 0] <= cal.native_threshold
+        covered = self.shown.label_scores[:, 0] <= cal.native_threshold
         return replace(
             row,
             promise=cal.promise,
             threshold=cal.threshold,
             correction=cal.correction,
             estimate=estimate,
-            mean_size=float(sum(sizes) / shown.n),
             coverage=float(covered.mean()) if self._tested else None,
             reason=cal.obstacle,
             note=cal.note,

@@ -432,11 +432,7 @@ def _check_model(cal: Calibration) -> None:
 
 
 def compatible_radius(
-    cal: Calibration | GroupedCalibration,
-    probs: ArrayLike,
-    labels: ArrayLike,
-    *,
-    level: float = 0.05,
+    cal: Calibration | GroupedCalibration, probs: ArrayLike, labels: ArrayLike, *, level: float = 0.05
 ) -> float:
     """Return the smallest radius around the noise model at which `diagnose` would not reject it.
 

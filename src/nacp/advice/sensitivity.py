@@ -96,11 +96,7 @@ class Sensitivity:
 
 
 def sensitivity(
-    cal: Calibration,
-    probs: ArrayLike,
-    labels: ArrayLike,
-    *,
-    shifts: Sequence[float] | None = None,
+    cal: Calibration, probs: ArrayLike, labels: ArrayLike, *, shifts: Sequence[float] | None = None
 ) -> Sensitivity:
     """Show how the sets and their coverage change if the stated noise rate is wrong by a few points.
 

@@ -194,7 +194,7 @@ def gather(
         steps = checked_calibrations(checked, guarantee, alphas, seed, classes=names, normalize=normalize)
     cal = steps[chosen]
     say("measuring the sets")
-    costs = [compared.row(*each) for each in plans]
+    costs = compared.rows(plans)
     natives, spec = np.array([each.native_threshold for each in steps]), score.spec
     sizes = np.concatenate([*shown.rows.map(lambda values, where: sizes_of(values, spec, natives))])
     covered = None if truth is None else (shown.label_scores <= natives).mean(axis=0)
