@@ -39,7 +39,7 @@ docs: .venv/dev
 reproduce: .venv/installed
 	$(BIN)/nacp reproduce all
 
-# An environment of its own, for the peers; takes some ten minutes. Writes benchmarks/results.md.
+# An environment of its own, for the peers; takes some ten minutes. Writes results/.
 .venv-bench/installed: pyproject.toml benchmarks/requirements.txt
 	$(PYTHON) -m venv .venv-bench
 	.venv-bench/bin/python -m pip install --quiet --editable . --requirement benchmarks/requirements.txt
@@ -49,19 +49,19 @@ reproduce: .venv/installed
 bench: .venv-bench/installed
 	.venv-bench/bin/python benchmarks/run.py
 
-# Dask arrays: against reading the files, one process, and one worker against two; some minutes. Writes docs/scale.md.
+# Dask arrays: against reading the files, one process, and one worker against two; some minutes. Writes results/scale.md.
 bench-scale: .venv/installed
 	$(BIN)/python -m pip install --quiet --editable '.[dask]'
 	$(BIN)/python benchmarks/scale.py
 
-# Are the promises true, and what do they cost? Takes about an hour. Writes docs/guarantees-results.md and, where
-# NACP_BENCHMARK_DATA names the folder of real outputs, docs/checked-results.md and docs/groups-results.md.
+# Type-I errors and excess coverage of the guarantees. Takes about an hour. Writes results/guarantees.md and, if
+# NACP_BENCHMARK_DATA is the path of the folder of real outputs, results/checked.md and results/groups.md.
 guarantees: .venv/installed
 	$(BIN)/python benchmarks/guarantees.py
 	$(if $(NACP_BENCHMARK_DATA),$(BIN)/python benchmarks/checked.py)
 	$(if $(NACP_BENCHMARK_DATA),$(BIN)/python benchmarks/groups_real.py)
 
-# Do the intervals of the noise hold, and how far does estimation carry? Takes over an hour. Writes docs/estimation-results.md.
+# Coverage of the intervals of estimated noise, and of the sets that they lead to. Takes over an hour. Writes results/estimation.md.
 estimation: .venv/installed
 	$(BIN)/python -m pip install --quiet --editable '.[cleanlab]'
 	$(BIN)/python benchmarks/estimation.py

@@ -1,5 +1,5 @@
 """``make guarantees``: what are checked labels worth where people made the others? Writes
-docs/checked-results.md.
+results/checked.md.
 
 Run ``python benchmarks/checked.py --data FOLDER``, or set NACP_BENCHMARK_DATA to that folder. It must hold
 cifar10.npz, cifar10n.npz and cifar100n.npz with human labels; nothing is written where it is not named.
@@ -22,7 +22,7 @@ from nacp.paper import twins
 from nacp.stats.counts import binomial_excess
 from nacp.stats.strata import hits_needed_inside
 
-OUT = Path(__file__).parent.parent / "docs" / "checked-results.md"
+OUT = Path(__file__).parent.parent / "results" / "checked.md"
 ALPHA = DELTA = 0.1
 CONFIDENCE = 0.95  # of the audit's interval or radius; "pac" then has the rest of delta
 N = 5000
@@ -218,7 +218,7 @@ def head(repeats, audits, many):
     return f"""# Checked labels, measured
 
 Made by `python benchmarks/checked.py --repeats {repeats} --audits {audits} --many {many}` (part of
-`make guarantees`) with NACP_BENCHMARK_DATA set; see [guarantees.md](guarantees.md), A1 and A2. The labels
+`make guarantees`) with NACP_BENCHMARK_DATA set; see docs/guarantees.md, A1 and A2. The labels
 were given by people, but for the two twins, which are simulated.
 
 {repeats} draws of {N:,} calibration points, the first m of which are checked; all other points of a file
@@ -321,6 +321,7 @@ def main():
         ]
         results = [each.result() for each in sections]
         found = "".join(each[2] for each in results) + last.result()
+        OUT.parent.mkdir(exist_ok=True)
         OUT.write_text(head(*runs) + short([each[:2] for each in results]) + found, encoding="utf-8")
 
 

@@ -1,5 +1,5 @@
 """``make estimation``: do the intervals hold, what does a wrong assumption do, and how far does it carry on
-human noise? Writes docs/estimation-results.md.
+human noise? Writes results/estimation.md.
 
 Real labels are read from the folder named by NACP_BENCHMARK_DATA; their tables are left out where that is not
 set. Confident learning needs nacp[cleanlab]; its rows say so if that is missing.
@@ -23,8 +23,8 @@ from nacp.estimation.model import best_rate, label_log_probs
 from nacp.paper import twins
 from nacp.points import open_rows
 
-OUT = Path(__file__).parent.parent / "docs" / "estimation-results.md"
-HEAD = "# Noise estimation, measured\n\nMade by `make estimation`; see [estimation.md](estimation.md).\n"
+OUT = Path(__file__).parent.parent / "results" / "estimation.md"
+HEAD = "# Noise estimation, measured\n\nMade by `make estimation`; see docs/estimation.md.\n"
 ALPHA = 0.1
 GROUPS = [0] * 5 + [1] * 3 + [2] * 2
 
@@ -617,6 +617,7 @@ def main():
         log(f"{title} ...")
         found[title] = make()
         sections = "".join(f"\n## {each}\n\n{found[each]}\n" for each in order if each in found)
+        OUT.parent.mkdir(exist_ok=True)
         OUT.write_text(f"{HEAD}{sections}")
     print(OUT.read_text())
 

@@ -2,7 +2,7 @@
 
 Run ``python benchmarks/groups_real.py --data FOLDER``, or set NACP_BENCHMARK_DATA to that folder. It must
 hold cifar10n.npz, cifar100.npz, tinyimagenet.npz and imagenet.npz; nothing is written where it is not named.
-Writes its part of docs/groups-results.md, between two marks.
+Writes results/groups.md.
 """
 
 import argparse
@@ -15,8 +15,7 @@ import numpy as np
 
 import nacp
 
-OUT = Path(__file__).parent.parent / "docs" / "groups-results.md"
-START, END = "<!-- made by benchmarks/groups_real.py -->\n", "<!-- end of what it made -->\n"
+OUT = Path(__file__).parent.parent / "results" / "groups.md"
 ALPHA, DELTA = 0.1, 0.05
 NOISE = nacp.UniformNoise(0.2)
 SUPERCLASSES = {
@@ -137,7 +136,7 @@ HEAD = """
 ## Real classifiers
 
 Made by `python benchmarks/groups_real.py --repeats {repeats}` with NACP_BENCHMARK_DATA set, on the outputs of
-real classifiers; see [which-guarantee.md](which-guarantee.md) for what is promised. {repeats} draws:
+real classifiers; see docs/which-guarantee.md for what is promised. {repeats} draws:
 calibration and test points are dealt anew, and so is uniform label noise of rate 0.2. α = 0.1, δ = 0.05, the
 score is HPS.
 
@@ -194,9 +193,8 @@ def main():
             "",
         ]
         print("\n".join(page[-len(draws[0]) - 1 :]), flush=True)
-    before, rest = OUT.read_text(encoding="utf-8").split(START)
-    made = "\n".join(page).rstrip() + "\n\n"
-    OUT.write_text(f"{before}{START}{made}{END}{rest.split(END)[1]}", encoding="utf-8")
+    OUT.parent.mkdir(exist_ok=True)
+    OUT.write_text("\n".join(page).rstrip() + "\n", encoding="utf-8")
 
 
 if __name__ == "__main__":

@@ -1,5 +1,5 @@
 """``make guarantees``: are the promises true, and how near their limit are they? Writes
-docs/guarantees-results.md.
+results/guarantees.md.
 
 Everything is simulated with distributions of its own: the classifier, the true classes and the noise.
 Held-out points give the verdict. CIFAR-10N's matrix is read from the folder named by NACP_BENCHMARK_DATA, and
@@ -23,7 +23,7 @@ from nacp import engine
 from nacp.paper import twins
 from nacp.stats import betting
 
-OUT = Path(__file__).parent.parent / "docs" / "guarantees-results.md"
+OUT = Path(__file__).parent.parent / "results" / "guarantees.md"
 ALPHA = 0.1
 HELD_OUT, BLOCK = 1_000_000, 25_000
 FLOORS = 5  # how many runs tell the floor, which hardly differs among them
@@ -334,7 +334,7 @@ def doubt_table(scale):
 HEAD = f"""# What the guarantees cost, measured
 
 Made by `make guarantees` (`benchmarks/guarantees.py`; `--only` makes one section anew); see
-[guarantees.md](guarantees.md). α = {ALPHA:g}, HPS. But for the first table, every calibration set is drawn
+docs/guarantees.md. α = {ALPHA:g}, HPS. But for the first table, every calibration set is drawn
 anew, points and noise, from the twin of a classifier of the paper, and coverage is that of {HELD_OUT:,} other
 points.
 
@@ -372,6 +372,7 @@ def main():
         if options.only in (None, name):
             sections[title] = make()
             known = {title: sections[title] for title, _ in parts.values() if title in sections}
+            OUT.parent.mkdir(exist_ok=True)
             OUT.write_text(HEAD + "".join(f"\n## {title}\n\n{body}\n" for title, body in known.items()))
 
 

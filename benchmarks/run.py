@@ -1,8 +1,8 @@
 """``make bench``: nacp against its peers and against one read of the matrix, all in one run.
 
 Times are minima over interleaved repeats, in units of one ``probs.max()`` over the same matrix in the same
-process. Memory is the peak of a fresh process above what it had with the data loaded. Writes results.md,
-results.json and scaling.png beside this file.
+process. Memory is the peak of a fresh process above what it had with the data loaded. Writes comparison.md,
+comparison.json and scaling.png into results/.
 """
 
 import argparse
@@ -31,7 +31,7 @@ from nacp.paper import twins
 from nacp.paper.splits import run_splits
 from nacp.points import open_points
 
-HERE = Path(__file__).parent
+OUT = Path(__file__).parent.parent / "results"
 ALPHA = 0.1
 NOISE = 0.2
 SCORES = {"hps": nacp.HPS(), "aps": nacp.APS(), "raps": nacp.RAPS(), "aps-det": nacp.APS(randomized=False)}
@@ -382,7 +382,8 @@ def main():
     tiny, import_ratio = small()
     sizeable = modest()
     splits_ratios = split_ratios(options.n, options.k, options.splits)
-    plot(growth, HERE / "scaling.png")
+    OUT.mkdir(exist_ok=True)
+    plot(growth, OUT / "scaling.png")
     exponents = {axis: {s: exponent(points) for s, points in by.items()} for axis, by in growth.items()}
     easy = times["hard regime, target 0.9, rate 0.2", "hps", "nacp"]
     text = f"""# Benchmark
@@ -436,7 +437,7 @@ How calibration grows: the exponent of the time over the last decade of sizes (`
 | n, at k = 100, 10^5 to 10^6 | {" | ".join(f"{v:.2f}" for v in exponents["n"].values())} |
 | k, at n = 1,000, 10^4 to 10^5 | {" | ".join(f"{v:.2f}" for v in exponents["k"].values())} |
 """
-    (HERE / "results.md").write_text(text)
+    (OUT / "comparison.md").write_text(text)
     document = {
         "n": options.n, "k": options.k, "unit_seconds": unit,
         "times_in_units": {"; ".join(key): value for key, value in times.items()},
@@ -446,7 +447,7 @@ How calibration grows: the exponent of the time over the last decade of sizes (`
         "small": tiny, "modest_ms_and_size": sizeable, "import_ratio": import_ratio,
         "splits_in_calibrations": splits_ratios,
     }  # fmt: skip
-    (HERE / "results.json").write_text(json.dumps(document, indent=1) + "\n")
+    (OUT / "comparison.json").write_text(json.dumps(document, indent=1) + "\n")
     print(text)
 
 

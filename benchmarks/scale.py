@@ -1,7 +1,7 @@
 """``make bench-scale``: dask arrays against reading the files, one process, and one worker against two.
 
-All in one run, with one thread for each process; times are minima over repeats. Writes the tables of
-docs/scale.md: what was measured, and what follows for 10^9 rows of 10^4 classes on 100 workers.
+All in one run, with one thread for each process; times are minima over repeats. Writes
+results/scale.md: what was measured, and what follows for 10^9 rows of 10^4 classes on 100 workers.
 """
 
 import argparse
@@ -26,8 +26,7 @@ import nacp
 from nacp.engine import engine_name
 from nacp.paper import twins
 
-OUT = Path(__file__).parent.parent / "docs" / "scale.md"
-MARK = "<!-- measured: make bench-scale -->", "<!-- end of what was measured -->"
+OUT = Path(__file__).parent.parent / "results" / "scale.md"
 K, PART, NOISE = 1000, 12_500, 0.2
 GIGA = 10**9
 CASES = {
@@ -191,10 +190,8 @@ def main():
     options = parser.parse_args()
     text = told(*measured(options.parts, options.repeats), options.parts)
     print(text)
-    page = OUT.read_text(encoding="utf-8")
-    before, rest = page.split(MARK[0])
-    after = rest.split(MARK[1])[1]
-    OUT.write_text(f"{before}{MARK[0]}\n\n{text}\n{MARK[1]}{after}", encoding="utf-8")
+    OUT.parent.mkdir(exist_ok=True)
+    OUT.write_text(text, encoding="utf-8")
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""How Sphinx builds the pages (`make docs`). Neither the build nor the pages need the network."""
+"""The configuration of Sphinx (`make docs`). Neither the build nor the pages need the network."""
 
 import re
 import subprocess
@@ -25,8 +25,8 @@ extensions = [
 exclude_patterns = ["_build", "_generated/command-line.md", "jupyter_execute"]
 templates_path = ["_templates"]
 nitpicky = True
-# Bare names in docstrings may be parameters and fields, which have no place of their own to lead to. Names of
-# other packages have none here.
+# Bare names in docstrings may be parameters and fields, which have no page to link to. Neither have names of
+# other packages.
 nitpick_ignore_regex = [("py:obj", r"[a-z_]+|(numpy|matplotlib|sklearn)\..+")]
 
 html_theme = "furo"
@@ -47,23 +47,23 @@ numpydoc_show_class_members = False
 numpydoc_xref_param_type = True
 numpydoc_xref_aliases = {name: f"nacp.{name}" for name in nacp.__all__}
 numpydoc_xref_ignore = "all"
-DEFAULT_LINKS.clear()  # to pages of Python and NumPy, which it would take the network to look up
+DEFAULT_LINKS.clear()  # links to pages of Python and NumPy, which need the network
 
-# Notebooks are run, without their outputs being kept; one that fails fails the build.
+# Notebooks are run during the build; an error in one is an error of the build.
 nb_execution_mode = "force"
 nb_execution_timeout = 600
 nb_execution_raise_on_error = True
 nb_merge_streams = True
 
-# What is copied are the commands and the code, without prompts and output.
+# Copy commands and code without prompts and output.
 copybutton_prompt_text = r">>> |\.\.\. |\$ "
 copybutton_prompt_is_regexp = True
 
-# Examples hold options such as --noise, and names of guarantees in quotes.
+# Examples contain options such as --noise, and quoted names of guarantees.
 smartquotes = False
 
 # Files outside this folder that are pages here, under another name; on a git host links lead to the files.
-OUTSIDE = {"CHANGELOG.md": "changelog.md", "benchmarks/results.md": "benchmark.md"}
+OUTSIDE = {"CHANGELOG.md": "changelog.md"}
 
 
 def prepare(app, docname, source):
@@ -86,12 +86,28 @@ def as_block(examples):
     return f"**Examples**:\n\n```console\n{commands}\n```\n\n"
 
 
+def with_whole_summaries(text):
+    """Return the help with the summaries in its lists of commands, which Typer cuts off, in full length."""
+    summaries = dict(re.findall(r"^#+ `([^`]+)`\n\n(.+?)\n\n", text, re.MULTILINE | re.DOTALL))
+    group = ""
+
+    def whole(line):
+        nonlocal group
+        if line[2]:
+            group = line[2]
+            return line[0]
+        return f"* `{line[3]}`: {' '.join(summaries[f'{group} {line[3]}'].split())}"
+
+    return re.sub(r"^(?:(#+ `([^`]+)`)|\* `(\w+)`: .*\.\.\.)$", whole, text, flags=re.MULTILINE)
+
+
 def describe_commands():
-    """Write what the commands' help says as Markdown, for command-line.md."""
+    """Write the help texts of the commands as Markdown, for command-line.md."""
     command = [sys.executable, "-m", "typer", "nacp.cli", "utils", "docs", "--name", "nacp"]
     text = subprocess.run(command, capture_output=True, check=True, encoding="utf-8").stdout
     # Typer leaves the examples at the end of a command's help as they are, with their markup.
     text = re.sub(r"\[bold\]Examples\[/bold\]\n\n((?:\[cyan\]\$ .*\n+)+)", as_block, text)
+    text = with_whole_summaries(text)
     generated = Path(__file__).parent / "_generated"
     generated.mkdir(exist_ok=True)
     (generated / "command-line.md").write_text(text, encoding="utf-8")

@@ -2,9 +2,9 @@
 
     python examples/torch_dataloader.py
 
-On a GPU if there is one. Probabilities stay there; what comes back are counts, whatever the number of points.
-The task comes with nacp: which of 50 languages is a snippet in? A fifth of the calibration labels
-are replaced by random ones. Needs nacp[torch]; takes some seconds on a CPU.
+Runs on a GPU if there is one. Probabilities stay there; only counts are copied to the host. The task is to
+identify the language of a snippet, among 50. A fifth of the calibration labels are replaced by random ones.
+Needs nacp[torch]; takes some seconds on a CPU.
 """
 
 from itertools import chain, pairwise

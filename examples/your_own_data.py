@@ -1,11 +1,11 @@
-"""The walk of docs/your-own-data.md: a stranger's CSV files, and the commands that take them to the end.
+"""The example of docs/your-own-data.md: CSV files, and the commands from noise estimation to the report.
 
     python examples/your_own_data.py [FOLDER]
 
-Writes the files into the folder (a new one, if none is given), runs each command there, and prints what it
-says. The files are simulated from texts that come with nacp: which of 20 languages is a snippet in? People
-who know few of them gave the labels, and confuse languages that look alike, most often in short snippets; a
-linguist checked 300 of the labels. Needs nacp[sklearn,report].
+Writes the files into the folder (a new one by default), runs each command there, and prints its output. The
+files are simulated from texts that come with nacp; the task is to identify the language of a snippet.
+The simulated annotators confuse similar languages, most often in short snippets, and 300 labels are checked.
+Needs nacp[sklearn].
 """
 
 import csv
@@ -46,13 +46,13 @@ def classify(train: tuple[str, ...], labels: np.ndarray, texts: list[str]) -> np
 
     pairs = CountVectorizer(analyzer="char", ngram_range=(1, 2), max_features=400)
     model = MultinomialNB(alpha=1.0).fit(pairs.fit_transform(train), labels)
-    evidence = model.predict_joint_log_proba(pairs.transform(texts)) / 2  # it is too sure of itself
+    evidence = model.predict_joint_log_proba(pairs.transform(texts)) / 2  # the model is overconfident
     probs = np.exp(evidence - evidence.max(axis=1, keepdims=True))
     return probs / probs.sum(axis=1, keepdims=True)
 
 
 def as_people_label(truth: np.ndarray, texts: list[str], rng: np.random.Generator) -> np.ndarray:
-    """Return labels by people: they take a language for one of its family, in short texts most often."""
+    """Return simulated labels: languages are confused within their family, most often in short texts."""
     family = np.repeat(np.arange(len(FAMILIES)), [len(each) for each in FAMILIES])
     labels = truth.copy()
     for i, (true, text) in enumerate(zip(truth, texts, strict=True)):
@@ -101,15 +101,20 @@ def make_files(folder: Path) -> None:
 
 
 def main() -> None:
-    """Make the files, and run the commands on them."""
+    """Write the files and run the commands on them."""
     folder = Path(sys.argv[1] if len(sys.argv) > 1 else tempfile.mkdtemp(prefix="nacp-"))
     folder.mkdir(exist_ok=True)
     make_files(folder)
     print(f"The files are in {folder}.\n")
     for command in COMMANDS:
         print(f"$ {command}")
-        said = subprocess.run([sys.executable, "-m", *shlex.split(command)], cwd=folder, text=True,
-                              stdout=subprocess.PIPE, encoding="utf-8")  # fmt: skip
+        said = subprocess.run(
+            [sys.executable, "-m", *shlex.split(command)],
+            cwd=folder,
+            text=True,
+            stdout=subprocess.PIPE,
+            encoding="utf-8",
+        )
         print(f"{said.stdout}\n")
         if said.returncode not in (0, 1):  # 1: a noise model was rejected
             sys.exit(said.returncode)

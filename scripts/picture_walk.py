@@ -27,13 +27,22 @@ td.number {text-align: right; font-variant-numeric: tabular-nums}"""
 
 
 def photograph(page: Path, name: str, width: int, height: int) -> None:
-    """Have a page drawn, with few colours, so that the file is small."""
+    """Take a screenshot of a page, with few colours, so that the file is small."""
     target = PICTURES / name
     subprocess.run(
-        ["chromium", "--headless", "--no-sandbox", "--hide-scrollbars", "--virtual-time-budget=5000",
-         f"--window-size={width},{height}", f"--screenshot={target}", page.as_uri()],
-        check=True, capture_output=True,
-    )  # fmt: skip
+        [
+            "chromium",
+            "--headless",
+            "--no-sandbox",
+            "--hide-scrollbars",
+            "--virtual-time-budget=5000",
+            f"--window-size={width},{height}",
+            f"--screenshot={target}",
+            page.as_uri(),
+        ],
+        check=True,
+        capture_output=True,
+    )
     Image.open(target).convert("RGB").quantize(64).save(target, optimize=True)
 
 
@@ -61,7 +70,7 @@ def table(folder: Path, rows: int = 6) -> str:
 
 
 def terminal(folder: Path) -> str:
-    """Return what a terminal shows of some commands."""
+    """Return the terminal output of some commands as an HTML page."""
     console = Console(record=True, width=86, file=open("/dev/null", "w"))  # noqa: SIM115
     for command in SHOWN:
         said = subprocess.run(

@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike
 from nacp import engine
 from nacp.errors import InputError
 from nacp.points.arrays import is_lazy
-from nacp.points.wrong import SUM_TOLERANCE
+from nacp.points.opening import SUM_TOLERANCE
 from nacp.sets import PredictionSets
 
 if TYPE_CHECKING:

@@ -60,9 +60,6 @@ def contradiction(curve: Curve) -> Contradiction | None:
     # Cells are joined to about 16 with equally many pairs; every run of neighbours is looked at.
     pairs, clean = np.append(0, np.cumsum(tally.pairs)), np.append(0.0, curve.clean)
     parted = pairs.searchsorted(pairs[-1] / _PARTS * np.arange(_PARTS + 1))
-    # Between cells whose scores are bounds, an estimate may be too small; up to the last one it is not.
-    exact = np.searchsorted(tally.cells, curve.spec.exact_below(curve.k))
-    parted = np.where(parted <= exact, parted, len(tally.cells))
     ends = np.array(sorted(set(parted.tolist())))
     first, last = ends[_runs(len(ends))]
     share = clean[last] - clean[first]

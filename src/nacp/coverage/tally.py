@@ -1,10 +1,9 @@
 """A tally: whole numbers per cell, which add up. All that most guarantees know of the rows."""
 
-from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import pairwise
-from typing import Any
+from typing import NamedTuple
 
 import numpy as np
 
@@ -125,30 +124,36 @@ class Tally:
     def of(cls, sample: Sample, weights: Weights, squares: bool = False) -> "Tally":
         """Count a sample in one pass over its rows."""
 
-        def weigh(where: slice | Ints) -> tuple[Ints | None, Ints | None]:
-            return weights.of(sample.labels[where], sample.parts[where])
+        spec, kinds = sample.score.spec, 1 if weights.constant is not None else 3
 
-        kinds = 1 if weights.constant is not None else 3
-        found, sums = _counted(sample.rows, sample.score.spec, kinds, weigh, squares)
+        def count(values: Array, where: slice | Ints) -> _Counted:
+            return _count(values, spec, weights.of(sample.labels[where], sample.parts[where]), squares)
+
+        found = _added([*sample.rows.map(count)] or [_nothing(kinds, squares)])
         there = sample.parts > 0
-        cells, labels, parts = sample.label_cells[there], sample.labels[there], sample.parts[there]
-        own = np.zeros((1 + kinds, len(cells)), dtype=np.int64)
-        own[0] = 1
-        if kinds == 3:
+        labels, parts = sample.labels[there], sample.parts[there]
+        # The score of a given label was counted as a pair, so its cell is among those found.
+        places, m = np.searchsorted(found.cells, sample.label_cells[there]), len(found.cells)
+        pairs, gains, losses = (*found.counts, None, None)[:3]
+        if gains is not None and losses is not None:
             whole = weights.whole(weights.own[labels] * parts)
-            own[2], own[3] = np.maximum(whole, 0), np.maximum(-whole, 0)
-        places, (hits, pairs, *more) = _summed([found, (cells, own)])
-        gains, losses = more or (None, None)
+            np.add.at(gains, places, np.maximum(whole, 0))
+            np.add.at(losses, places, np.maximum(-whole, 0))
         part = PART if sample.several else 1.0
         by_label = np.zeros(len(weights.own), dtype=np.int64)
         np.add.at(by_label, labels, np.rint((parts if sample.several else 1.0) / part).astype(np.int64))
-        return cls(sample.n, sample.k, by_label, places, hits, pairs, gains, losses, sums, weights.unit, part)
+        return cls(
+            sample.n, sample.k, by_label, found.cells, np.bincount(places, minlength=m), pairs, gains, losses,
+            found.squares, weights.unit, part,
+        )  # fmt: skip
 
     @classmethod
     def of_rows(cls, rows: Rows, spec: Spec) -> "Tally":
         """Count rows without labels."""
-        (cells, (hits, pairs)), squares = _counted(rows, spec, 1, lambda where: (None, None), squares=True)
-        return cls(rows.n, rows.k, np.zeros(rows.k, dtype=np.int64), cells, hits, pairs, squares=squares)
+        blocks = rows.map(lambda values, where: _count(values, spec, (None, None), squares=True))
+        found = _added([*blocks] or [_nothing(1, squares=True)])
+        hits, by_label = np.zeros_like(found.cells), np.zeros(rows.k, dtype=np.int64)
+        return cls(rows.n, rows.k, by_label, found.cells, hits, found.counts[0], squares=found.squares)
 
     @property
     def counts(self) -> list[Ints]:
@@ -167,16 +172,20 @@ class Tally:
                 raise InputError("tally", "adds to one of the same classes and noise model only")
         if len(self.counts) != len(other.counts) or (self.squares is None) != (other.squares is None):
             raise InputError("tally", "adds to one of the same classes and noise model only")
-        parts = [(self.cells, np.stack(self.counts)), (other.cells, sign * np.stack(other.counts))]
-        cells, (hits, pairs, *more) = _summed(parts)
-        gains, losses = more or (None, None)
+        squares = None if other.squares is None else sign * other.squares
+        found = _added(
+            [
+                _Counted(self.cells, np.stack(self.counts), self.squares),
+                _Counted(other.cells, sign * np.stack(other.counts), squares),
+            ]
+        )
+        hits, pairs, gains, losses = (*found.counts, None, None)[:4]
         by_label, n = self.by_label + sign * other.by_label, self.n + sign * other.n
-        squares = None
-        if self.squares is not None and other.squares is not None:
-            squares = self.squares + sign * other.squares
-        if min(each.min(initial=0) for each in (hits, pairs, *more, by_label)) < 0 or n < 0:
+        if min(found.counts.min(initial=0), by_label.min(), n) < 0:
             raise InputError("tally", "cannot be subtracted: its points were not counted here")
-        return Tally(n, self.k, by_label, cells, hits, pairs, gains, losses, squares, self.unit, self.part)
+        return Tally(
+            n, self.k, by_label, found.cells, hits, pairs, gains, losses, found.squares, self.unit, self.part
+        )
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Tally) and all(
@@ -186,39 +195,40 @@ class Tally:
     __hash__ = None  # type: ignore[assignment]  # arrays
 
 
-def _counted(
-    rows: Rows, spec: Spec, kinds: int, weigh: Callable[[slice | Ints], Any], squares: bool
-) -> tuple[tuple[Ints, Ints], Ints | None]:
-    """Return a sparse histogram of the pairs of rows, without hits, and the sums of squared sizes."""
+class _Counted(NamedTuple):
+    """A sparse histogram: different cells, their counts of shape (kinds, cells), and sums of squares."""
 
-    def counted(values: Array, where: slice | Ints) -> tuple[Ints, Ints, Ints | None]:
-        cells, counts = engine.tally(values, spec, *weigh(where))
-        return cells, counts, _squares(values, spec) if squares else None
-
-    parts, sums = [], np.zeros(len(COARSE), dtype=np.int64) if squares else None
-    for cells, counts, more in rows.map(counted):
-        parts.append((cells, np.concatenate([np.zeros_like(counts[:1]), counts])))
-        if sums is not None and more is not None:
-            sums += more
-    nothing = np.empty(0, dtype=np.int64), np.empty((1 + kinds, 0), dtype=np.int64)
-    return _summed(parts or [nothing]), sums
+    cells: Ints
+    counts: Ints
+    squares: Ints | None
 
 
-def _summed(parts: Sequence[tuple[Ints, Ints]]) -> tuple[Ints, Ints]:
-    """Add sparse histograms: cells, which may repeat, and counts of shape (kinds, cells)."""
-    if sum(len(cells) for cells, _ in parts) < CELLS // 8:  # then to sort them takes less time
-        cells, places = np.unique(np.concatenate([cells for cells, _ in parts]), return_inverse=True)
-        counts = np.concatenate([counts for _, counts in parts], axis=1)
-        sums = np.zeros((len(counts), len(cells)), dtype=np.int64)
-        for total, each in zip(sums, counts, strict=True):
-            np.add.at(total, places, each)
-    else:
-        cells, sums = np.arange(CELLS), np.zeros((len(parts[0][1]), CELLS), dtype=np.int64)
-        for where, counts in parts:
-            for total, each in zip(sums, counts, strict=True):
-                np.add.at(total, where, each)
-    some = np.flatnonzero(sums.any(axis=0))
-    return cells[some], sums[:, some]
+def _count(values: Array, spec: Spec, weights: tuple[Ints | None, Ints | None], squares: bool) -> _Counted:
+    """Count a block of rows."""
+    return _Counted(*engine.tally(values, spec, *weights), _squares(values, spec) if squares else None)
+
+
+def _nothing(kinds: int, squares: bool) -> _Counted:
+    sums = np.zeros(len(COARSE), dtype=np.int64) if squares else None
+    return _Counted(np.empty(0, dtype=np.int64), np.empty((kinds, 0), dtype=np.int64), sums)
+
+
+def _added(blocks: list[_Counted]) -> _Counted:
+    """Add histograms, of which there is one at least."""
+    first, *others = blocks
+    if not others:
+        return _Counted(first.cells, first.counts.copy(), first.squares)
+    # Few cells are sorted; for many it takes less time to add up all cells of the grid.
+    few = sum(len(each.cells) for each in blocks) < CELLS // 8
+    cells = np.unique(np.concatenate([each.cells for each in blocks])) if few else np.arange(CELLS)
+    total = np.zeros((len(first.counts), len(cells)), dtype=np.int64)
+    for each in blocks:
+        places = np.searchsorted(cells, each.cells) if few else each.cells
+        for kind, counts in zip(total, each.counts, strict=True):
+            kind[places] += counts
+    some = np.flatnonzero(total.any(axis=0))
+    squares = [each.squares for each in blocks if each.squares is not None]
+    return _Counted(cells[some], total[:, some], np.sum(squares, axis=0) if squares else None)
 
 
 def sizes_of(values: Array, spec: Spec, cells: Ints) -> Floats:

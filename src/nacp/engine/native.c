@@ -24,14 +24,14 @@
 
 /* A function that is compiled twice; the processor decides which is called. */
 #if defined(__x86_64__) && defined(__GLIBC__) && !defined(__clang__) && !defined(__SANITIZE_ADDRESS__)
-#define WIDE __attribute__((target_clones("avx2", "default")))
+#define WIDE __attribute__((target_clones("avx512f", "avx2", "default")))
 #else
 #define WIDE
 #endif
 
 typedef int64_t i64;
 
-enum { VECTOR_SIZE = 32, FOURS = 16 }; /* bytes of a vector, and the padding of arrays of doubles */
+enum { VECTOR_SIZE = 32 }; /* bytes of a vector */
 
 /* ---- The cells of the grid: see grid.py ---- */
 
@@ -47,7 +47,10 @@ enum {
     CELLS = ONE_CELL + 1 + ALL + 1
 };
 
-static inline i64 clip(i64 value, i64 low, i64 high) { return value < low ? low : value > high ? high : value; }
+static inline int32_t clip(int32_t value, int32_t low, int32_t high)
+{
+    return value < low ? low : value > high ? high : value;
+}
 
 /* The cell of a score, given also what it is short of 1. */
 static inline int32_t cell_of(double score, double to_one)
@@ -56,14 +59,14 @@ static inline int32_t cell_of(double score, double to_one)
     double distance = low ? score : to_one;
     int rising = low ? distance > 0 : !(to_one >= 0);
     double magnitude = fabs(distance);
-    i64 word;
+    uint64_t word;
     memcpy(&word, &magnitude, sizeof word);
-    word -= rising & (magnitude > 0);
-    i64 code = (word >> (52 - CELL_BITS)) - ((i64)(1023 + LOWEST) << CELL_BITS) + rising;
-    i64 up = clip(code, 0, ALL) + 1;
-    i64 if_low = rising ? ZERO_CELL + up : ZERO_CELL - clip(code + 1, 0, ALL);
-    i64 if_high = rising ? ONE_CELL + up : code < 0 ? ONE_CELL : HALF_CELL + SMALL - code;
-    return (int32_t)(low ? if_low : if_high);
+    word -= (uint64_t)(rising & (magnitude > 0));
+    int32_t code = (int32_t)(word >> (52 - CELL_BITS)) - ((1023 + LOWEST) << CELL_BITS) + rising;
+    int32_t up = clip(code, 0, ALL) + 1;
+    int32_t if_low = rising ? ZERO_CELL + up : ZERO_CELL - clip(code + 1, 0, ALL);
+    int32_t if_high = rising ? ONE_CELL + up : code < 0 ? ONE_CELL : HALF_CELL + SMALL - code;
+    return low ? if_low : if_high;
 }
 
 WIDE static void cells_of(const double *restrict scores, i64 n, int32_t *restrict cells)
@@ -73,23 +76,8 @@ WIDE static void cells_of(const double *restrict scores, i64 n, int32_t *restric
 
 /* ---- Rows ---- */
 
-static inline double on_grid(double p) { return (p + 1.0) - 1.0; }
-
-/* Labels beyond the head of a row are counted by bins, the leading bits of their probability: see ranks.py. Bin 0 is all
-   below 2^-40. */
-enum { BIN_BITS = 4, BINS = ((1 - LOWEST) << BIN_BITS) + 2, HEAD_LABELS = 128 };
-#define HEAD_MASS (31.0 / 32)
-
-/* The least probability of a bin. */
-static double least_of_bin(int bin)
-{
-    uint64_t bits = (uint64_t)(bin - 1 + ((1023 + LOWEST) << BIN_BITS)) << (52 - BIN_BITS);
-    double least = 0;
-    if (bin) memcpy(&least, &bits, sizeof least);
-    return least;
-}
-
-enum { SORT_BY_COUNTING_MAX = 64 };
+/* A probability as a multiple of 2^-52; what rounding has put above 1 is 1. */
+static inline double on_grid(double p) { return ((p < 1 ? p : 1.0) + 1.0) - 1.0; }
 
 /* What rows.h does to the entries of a row, of floats or of doubles. */
 typedef struct {
@@ -100,8 +88,9 @@ typedef struct {
     void (*widen)(const void *values, i64 k, double *found);
     i64 (*collect)(const void *values, i64 k, double limit, int below, int32_t *columns, double *found);
     void (*cells_of_probabilities)(const void *values, i64 k, int32_t *cells);
-    void (*bins_of)(const void *values, i64 k, int32_t *bins, double *p);
-    void (*sort_by_counting)(const double *values, i64 n, double *sorted);
+    i64 (*descend)(const void *ascending, i64 k, i64 n, double *p, char *equal);
+    void (*stand)(const void *values, i64 k, double own, double *found);
+    void (*top_two)(const void *values, i64 k, double *found);
 } Entries;
 
 #ifdef __SSE2__
@@ -164,39 +153,38 @@ typedef struct {
     const i64 *columns; /* hashed for u */
     const uint64_t *keys;
     i64 hashed;
+    int uses[QUANTITIES]; /* whether the formula has a quantity */
 } Score;
 
 /* Labels of one row in descending order, and what formulas are made of. */
 typedef struct {
-    double *sorted, *spare;
-    double *label[PER_LABEL];       /* the quantities that differ between labels, */
-    double row[QUANTITIES];         /* and those that do not */
+    double *p, *mass, *place;        /* of labels: their probability, and the mass and number of those before each */
+    char *equal;                     /* whether a label equals the one before it */
+    double *tied[PER_LABEL];         /* quantities as below, where some do */
+    const double *label[PER_LABEL];  /* the quantities that differ between labels, */
+    double row[QUANTITIES];          /* and those that do not */
     double *score;
-    double *chunk[LONGEST_FORMULA]; /* results of each step of the formula */
+    double *chunk[LONGEST_FORMULA];  /* results of each step of the formula */
 } Ranks;
 
-/* The cells of one row: of labels one by one, and of bins of labels. */
+/* The cells of labels of one row. */
 typedef struct {
-    i64 labels, bins;
-    int32_t *cell, *column;       /* of labels; without columns, label j is in column j */
-    int32_t early[BINS], late[BINS];
-    i64 count[BINS];
-    uint64_t gain[BINS], loss[BINS];
+    i64 labels;
+    int32_t *cell, *column; /* without columns, label j is in column j */
 } Cells;
 
 enum { MOST_VIEWS = 16, MOST_MEMORY = 96 };
 
-typedef double Pair __attribute__((vector_size(16)));
-
 typedef struct {
-    const char *values;
+    const char *values, *ascending; /* rows, and the same rows sorted if the score is ranked */
+    const i64 *order;               /* the columns of sorted entries, if they matter */
     i64 rows, k;
     const Entries *entries;
     Score score;
     Ranks ranks;
     Cells cells;
-    int32_t *bins, *columns; /* of the entries of a row, and of those collected */
-    double *p, *found;       /* of the same entries */
+    int32_t *columns; /* of the entries of a row that were collected, */
+    double *found;    /* and these */
     Py_buffer views[MOST_VIEWS];
     int n_views;
     void *memory[MOST_MEMORY];
@@ -217,29 +205,30 @@ static const void *row_of(const Call *call, i64 i)
     return call->values + (size_t)(i * call->k) * call->entries->size;
 }
 
-/* Take what is needed to find the cells of rows, and to sort and score their labels. */
+/* Take what is needed to find the cells of rows, and to score their labels. */
 static int prepare(Call *call)
 {
     Ranks *ranks = &call->ranks;
-    i64 k = call->k + FOURS;
+    i64 k = call->k;
     call->cells.cell = take(call, k, sizeof(int32_t), 0);
     call->columns = take(call, k, sizeof(int32_t), 0);
     call->found = take(call, k, sizeof(double), 0);
     if (call->score.kernel != RANKED) return !call->no_memory;
-    call->bins = take(call, k, sizeof(int32_t), 0);
-    call->p = take(call, k, sizeof(double), 0);
-    ranks->sorted = take(call, k, sizeof(double), 0);
-    ranks->spare = take(call, k, sizeof(double), 0);
-    i64 most = k > 4 * BINS ? k : 4 * BINS; /* Bins are scored by four labels each. */
-    ranks->score = take(call, most, sizeof(double), 0);
-    for (int q = 0; q < PER_LABEL; q++) ranks->label[q] = take(call, most, sizeof(double), 0);
+    ranks->equal = take(call, k, 1, 0);
+    ranks->p = take(call, k, sizeof(double), 0);
+    ranks->mass = take(call, k + 1, sizeof(double), 1);
+    ranks->place = take(call, k + 1, sizeof(double), 0);
+    ranks->score = take(call, k, sizeof(double), 0);
+    for (int q = ABOVE; q < PER_LABEL; q++) ranks->tied[q] = take(call, k, sizeof(double), 0);
     for (i64 step = 0; step < call->score.length; step++)
         ranks->chunk[step] = take(call, CHUNK, sizeof(double), 0);
-    for (i64 step = 0; step < call->score.length && !call->no_memory; step++)
+    if (call->no_memory) return 0;
+    for (i64 j = 0; j <= k; j++) ranks->place[j] = (double)j;
+    for (i64 step = 0; step < call->score.length; step++)
         if (call->score.codes[2 * step] == CONSTANT)
             for (i64 i = 0; i < CHUNK; i++)
                 ranks->chunk[step][i] = call->score.constants[call->score.codes[2 * step + 1]];
-    return !call->no_memory;
+    return 1;
 }
 
 /* ---- u, the uniform number of a row: see hashing.py ---- */
@@ -333,237 +322,72 @@ static void evaluate(Call *call, i64 n)
 
 /* ---- Labels in their order ---- */
 
-/* Merge two sorted parts. The bits of numbers that are not negative ascend as they do, and comparing them takes no
-   branch, which would often be predicted wrongly. */
-static void merge(const double *from, i64 middle, i64 end, double *to)
+/* Let equal labels share their ranks: those of the first one of them, and of the last one. */
+static void share_ranks(Ranks *ranks, i64 n)
 {
-    i64 a = 0, b = middle, x, y;
-    while (a < middle && b < end) {
-        memcpy(&x, from + a, sizeof x), memcpy(&y, from + b, sizeof y);
-        int second = y > x;
-        x = second ? y : x;
-        memcpy(to++, &x, sizeof x);
-        a += !second, b += second;
-    }
-    memcpy(to, from + (a < middle ? a : b), (size_t)(a < middle ? middle - a : end - b) * sizeof *to);
-}
-
-/* Sort n numbers in descending order: parts by counting, then merged. */
-static void sort_descending(Call *call, const double *values, i64 n)
-{
-    Ranks *ranks = &call->ranks;
-    i64 part = SORT_BY_COUNTING_MAX;
-    for (i64 i = 0; i < n; i += part)
-        call->entries->sort_by_counting(values + i, n - i < part ? n - i : part, ranks->sorted + i);
-    for (; part < n; part *= 2) {
-        for (i64 i = 0; i < n; i += 2 * part) {
-            i64 left = n - i, middle = left < part ? left : part, end = left < 2 * part ? left : 2 * part;
-            merge(ranks->sorted + i, middle, end, ranks->spare + i);
+    const double *mass = ranks->mass, *place = ranks->place;
+    for (i64 first = 0, end; first < n; first = end) {
+        for (end = first + 1; end < n && ranks->equal[end];) end++;
+        for (i64 j = first; j < end; j++) {
+            ranks->tied[ABOVE][j] = mass[first], ranks->tied[UPTO][j] = mass[end];
+            ranks->tied[N_ABOVE][j] = place[first], ranks->tied[N_UPTO][j] = place[end];
         }
-        double *sorted = ranks->spare;
-        ranks->spare = ranks->sorted, ranks->sorted = sorted;
     }
+    for (int q = ABOVE; q < PER_LABEL; q++) ranks->label[q] = ranks->tied[q];
 }
 
-/* Sort and score the n most probable labels of row i, whose entries were collected. */
-static void rank_collected(Call *call, i64 i, i64 n)
+/* Score the n most probable labels of row i, and those that equal the last of them. Return how many these are. */
+static i64 rank_first(Call *call, i64 i, i64 n)
 {
     Ranks *ranks = &call->ranks;
-    sort_descending(call, call->found, n);
-    const double *sorted = ranks->sorted;
-    double *p = ranks->label[P], *above = ranks->label[ABOVE], *upto = ranks->label[UPTO];
-    double *n_above = ranks->label[N_ABOVE], *n_upto = ranks->label[N_UPTO], mass = 0;
-    int ties = 0;
-    for (i64 j = 0; j < n; j++) p[j] = on_grid(sorted[j]);
-    for (i64 j = 0; j < n; j++) n_above[j] = (double)j, n_upto[j] = (double)(j + 1);
-    for (i64 j = 1; j < n; j++) ties |= sorted[j] == sorted[j - 1];
-    for (i64 j = 0; j < n; j++) {
-        above[j] = mass;
-        mass += p[j];
-        upto[j] = mass;
+    double *p = ranks->p, *mass = ranks->mass, sum = 0;
+    const void *ascending = call->ascending + (size_t)(i * call->k) * call->entries->size;
+    i64 j = 0;
+    n = call->entries->descend(ascending, call->k, n, p, ranks->equal);
+    for (; j + 4 <= n; j += 4) { /* Sums are exact, so they may be added up in any order. */
+        double two = p[j] + p[j + 1], three = two + p[j + 2];
+        mass[j + 1] = sum + p[j], mass[j + 2] = sum + two, mass[j + 3] = sum + three;
+        mass[j + 4] = sum += three + p[j + 3];
     }
-    for (i64 j = 1; ties && j < n; j++)
-        if (sorted[j] == sorted[j - 1]) above[j] = above[j - 1], n_above[j] = n_above[j - 1];
-    for (i64 j = n - 2; ties && j >= 0; j--)
-        if (sorted[j] == sorted[j + 1]) upto[j] = upto[j + 1], n_upto[j] = n_upto[j + 1];
-    ranks->row[TOP] = p[0];
-    ranks->row[SECOND] = n > 1 ? p[1] : 0;
-    ranks->row[U] = call->score.keys ? uniform_of(call, i) : 0;
+    for (; j < n; j++) mass[j + 1] = sum += p[j];
+    ranks->label[P] = p, ranks->label[ABOVE] = mass, ranks->label[UPTO] = mass + 1;
+    ranks->label[N_ABOVE] = ranks->place, ranks->label[N_UPTO] = ranks->place + 1;
+    if (ranks->equal[0]) share_ranks(ranks, n);
+    ranks->row[TOP] = p[0], ranks->row[SECOND] = n > 1 ? p[1] : 0;
     evaluate(call, n);
-}
-
-/* Collect the labels of row i whose probability is at least a cut. */
-static i64 collect(Call *call, i64 i, double cut)
-{
-    if (cut > 0) return call->entries->collect(row_of(call, i), call->k, cut, 0, call->columns, call->found);
-    call->entries->widen(row_of(call, i), call->k, call->found);
-    for (i64 j = 0; j < call->k; j++) call->columns[j] = (int32_t)j;
-    return call->k;
-}
-
-enum { NOT_CUT = 64 }; /* Rows with at most this number of labels are sorted as a whole. */
-
-/* Collect, sort and score labels of row i from the most probable one down, until one scores more than a limit or there
-   are no more, or `enough` of them hold nearly all the mass; return how many. Scores rise along a row. */
-static i64 rank_up_to(Call *call, i64 i, double limit, i64 enough)
-{
-    i64 n = 0;
-    int exponent = -6;
-    for (int step = 3; n < call->k; exponent -= step++) {
-        n = collect(call, i, call->k <= NOT_CUT || exponent < LOWEST ? 0 : ldexp(1, exponent));
-        if (n < 2 && n < call->k) continue;
-        rank_collected(call, i, n);
-        if (call->ranks.score[n - 1] > limit) break;
-        if (n >= enough && call->ranks.label[UPTO][n - 1] >= HEAD_MASS) break;
-    }
     return n;
+}
+
+enum { FIRST_RANKED = 64 };
+
+/* Score the labels of row i from the most probable one down: all, or until one scores more than a limit. Return how many
+   were scored. Scores rise along a row. */
+static i64 rank_up_to(Call *call, i64 i, double limit)
+{
+    if (call->score.keys) call->ranks.row[U] = uniform_of(call, i);
+    for (i64 n = limit < INFINITY ? FIRST_RANKED : call->k;; n *= 4) {
+        i64 ranked = rank_first(call, i, n < call->k ? n : call->k);
+        if (ranked == call->k || call->ranks.score[ranked - 1] > limit) return ranked;
+    }
 }
 
 /* ---- The cells of a row ---- */
 
-/* A weight as two numbers that are not negative. Sums wrap around as NumPy's do. */
-static inline uint64_t gain_of(i64 weight) { return weight > 0 ? (uint64_t)weight : 0; }
-
-static inline uint64_t loss_of(i64 weight) { return weight < 0 && weight > INT64_MIN ? (uint64_t)-weight : 0; }
-
-/* Count the labels of a row by bin; return the sums of mass and number, which are exact. */
-static void histogram_of(Call *call, i64 i, Pair *found)
-{
-    const int32_t *bins = call->bins;
-    const double *p = call->p;
-    call->entries->bins_of(row_of(call, i), call->k, call->bins, call->p);
-    memset(found, 0, BINS * sizeof *found);
-    for (i64 j = 0; j < call->k; j++) found[bins[j]] += (Pair){p[j], 1};
-}
-
-/* Write the bounds between which the labels of a bin score: as a first label, with the least and with the greatest
-   probability, and if `both`, as a last one. */
-static void bound_bin(Ranks *ranks, i64 at, int bin, Pair before, Pair upto, int both)
-{
-    const double p[2] = {least_of_bin(bin), least_of_bin(bin + 1)};
-    for (int end = 0; end < 2; end++) {
-        i64 first = at + end, last = at + 2 + end;
-        ranks->label[P][first] = p[end];
-        ranks->label[ABOVE][first] = before[0], ranks->label[UPTO][first] = before[0] + p[end];
-        ranks->label[N_ABOVE][first] = before[1], ranks->label[N_UPTO][first] = before[1] + 1;
-        if (!both) continue;
-        ranks->label[P][last] = p[end];
-        ranks->label[ABOVE][last] = upto[0] - p[end], ranks->label[UPTO][last] = upto[0];
-        ranks->label[N_ABOVE][last] = upto[1] - 1, ranks->label[N_UPTO][last] = upto[1];
-    }
-}
-
-/* The least number above the bin of a probability. */
-static double end_of_bin(double p)
-{
-    uint64_t bits;
-    memcpy(&bits, &p, sizeof bits);
-    bits = ((bits >> (52 - BIN_BITS)) + 1) << (52 - BIN_BITS);
-    double end;
-    memcpy(&end, &bits, sizeof end);
-    return p < least_of_bin(1) ? least_of_bin(1) : end;
-}
-
-/* The place of a value among n in descending order. */
-static i64 place_of(const double *sorted, i64 n, double value)
-{
-    i64 first = 0;
-    while (n > 1) {
-        i64 half = n / 2;
-        first += sorted[first + half - 1] > value ? half : 0;
-        n -= half;
-    }
-    return first;
-}
-
-/* Find the cells of the n labels that were collected and scored; with columns, in their order. */
-static void cells_of_collected(Call *call, i64 n, int with_columns)
-{
-    Cells *cells = &call->cells;
-    cells->labels = n, cells->bins = 0, cells->column = call->columns;
-    if (!with_columns) {
-        cells_of(call->ranks.score, n, cells->cell);
-        return;
-    }
-    int32_t *sorted = call->bins;
-    cells_of(call->ranks.score, n, sorted);
-    for (i64 j = 0; j < n; j++) cells->cell[j] = sorted[place_of(call->ranks.sorted, n, call->found[j])];
-}
-
-/* Find the cells of all labels of row i, of a ranked score: of the head's one by one, of the others by bins. */
-static void cells_of_ranked_row(Call *call, i64 i, const i64 *weights)
-{
-    Cells *cells = &call->cells;
-    Ranks *ranks = &call->ranks;
-    if (call->k <= HEAD_LABELS) {
-        rank_collected(call, i, collect(call, i, 0));
-        cells_of_collected(call, call->k, weights != NULL);
-        return;
-    }
-    Pair histogram[BINS], before = {0, 0};
-    histogram_of(call, i, histogram);
-    int bin = BINS;
-    while (before[1] < HEAD_LABELS || (before[0] < HEAD_MASS && before[1] < (double)call->k))
-        before += histogram[--bin];
-    uint64_t gain[BINS], loss[BINS];
-    if (weights) memset(gain, 0, sizeof gain), memset(loss, 0, sizeof loss);
-    for (i64 j = 0; weights && j < call->k; j++) {
-        gain[call->bins[j]] += gain_of(weights[j]);
-        loss[call->bins[j]] += loss_of(weights[j]);
-    }
-    i64 head = collect(call, i, least_of_bin(bin)), tail = 0, ends = weights ? 4 : 2;
-    rank_collected(call, i, head);
-    cells_of_collected(call, head, weights != NULL);
-    while (before[1] < (double)call->k) {
-        Pair here = histogram[--bin];
-        if (here[1] == 0) continue;
-        bound_bin(ranks, ends * tail, bin, before, before + here, weights != NULL);
-        cells->count[tail] = (i64)here[1];
-        if (weights) cells->gain[tail] = gain[bin], cells->loss[tail] = loss[bin];
-        before += here, tail++;
-    }
-    cells->bins = tail;
-    evaluate(call, ends * tail);
-    for (i64 t = 0; t < tail; t++) {
-        const double *score = ranks->score + ends * t;
-        double early = score[0] < score[1] ? score[0] : score[1];
-        cells->early[t] = cell_of(early, 1 - early);
-        if (!weights) continue;
-        double late = score[2] > score[3] ? score[2] : score[3];
-        cells->late[t] = cell_of(late, 1 - late);
-    }
-}
-
-/* The same, but only the labels that score up to a limit must be found: they are, if the first one that scores more is
-   in the head. */
-static void cells_of_ranked_row_up_to(Call *call, i64 i, const i64 *weights, double limit)
-{
-    const Ranks *ranks = &call->ranks;
-    i64 n = rank_up_to(call, i, limit, HEAD_LABELS), first = 0;
-    while (first < n && ranks->score[first] <= limit) first++;
-    int found = call->k <= HEAD_LABELS;
-    if (first < n) {
-        double end = end_of_bin(ranks->sorted[first]);
-        while (first && ranks->sorted[first - 1] < end) first--;
-        found = first < HEAD_LABELS || ranks->label[ABOVE][first] < HEAD_MASS;
-    }
-    if (found) cells_of_collected(call, n, weights != NULL);
-    else cells_of_ranked_row(call, i, weights);
-}
-
 /* Find the cells of row i: of all labels, or at least of those that score up to a limit. */
-static void cells_of_row(Call *call, i64 i, const i64 *weights, double limit)
+static void cells_of_row(Call *call, i64 i, double limit)
 {
     Cells *cells = &call->cells;
     const Entries *entries = call->entries;
     if (call->score.kernel == RANKED) {
-        if (limit < INFINITY) cells_of_ranked_row_up_to(call, i, weights, limit);
-        else cells_of_ranked_row(call, i, weights);
+        const i64 *last = call->order ? call->order + (i + 1) * call->k - 1 : NULL;
+        cells->labels = rank_up_to(call, i, limit), cells->column = call->columns;
+        cells_of(call->ranks.score, cells->labels, cells->cell);
+        for (i64 j = 0; last && j < cells->labels; j++) cells->column[j] = (int32_t)last[-j];
         return;
     }
     int is_hps = call->score.kernel == HPS;
     i64 n = call->k;
-    cells->bins = 0, cells->column = NULL;
+    cells->column = NULL;
     if (limit < INFINITY) {
         n = entries->collect(row_of(call, i), call->k, is_hps ? -limit : limit, !is_hps, call->columns, call->found);
         cells->column = call->columns;
@@ -584,10 +408,10 @@ static void cells_of_row(Call *call, i64 i, const i64 *weights, double limit)
 
 /* ---- tally ---- */
 
-/* Counts of all cells: pairs, in two tables in turn, and the sums of positive and of negative weights, side by side. */
+/* Counts of all cells: pairs, in two tables in turn, and the sums of positive and of negative weights. */
 typedef struct {
     uint32_t *pairs[2];
-    uint64_t *weights;
+    uint64_t (*weights)[2];
 } Counts;
 
 static void count_row(const Cells *cells, const i64 *weights, Counts *counts)
@@ -596,15 +420,10 @@ static void count_row(const Cells *cells, const i64 *weights, Counts *counts)
     i64 j = 0;
     for (; j + 2 <= cells->labels; j += 2) counts->pairs[0][cell[j]]++, counts->pairs[1][cell[j + 1]]++;
     for (; j < cells->labels; j++) counts->pairs[0][cell[j]]++;
-    for (i64 b = 0; b < cells->bins; b++) counts->pairs[0][cells->early[b]] += (uint32_t)cells->count[b];
-    if (!weights) return;
-    for (j = 0; j < cells->labels; j++) {
-        i64 weight = weights[cells->column ? cells->column[j] : j];
-        counts->weights[2 * cell[j] + (weight < 0)] += weight < 0 ? loss_of(weight) : (uint64_t)weight;
-    }
-    for (i64 b = 0; b < cells->bins; b++) {
-        counts->weights[2 * cells->late[b]] += cells->gain[b];
-        counts->weights[2 * cells->early[b] + 1] += cells->loss[b];
+    for (j = 0; weights && j < cells->labels; j++) {
+        i64 weight = weights[cells->column ? cells->column[j] : j], negative = weight >> 63;
+        /* Sums wrap around as NumPy's do. */
+        counts->weights[cell[j]][negative & 1] += (uint64_t)(weight ^ negative) - (uint64_t)negative;
     }
 }
 
@@ -623,32 +442,25 @@ static i64 tally_rows(Call *call, const Weights *weights, i64 **found)
 {
     i64 n = 0, measures = weights->table ? 3 : 1;
     Counts counts = {{take(call, CELLS, 4, 1), take(call, CELLS, 4, 1)}, NULL};
-    if (weights->table) counts.weights = take(call, 2 * CELLS, 8, 1);
+    if (weights->table) counts.weights = take(call, CELLS, sizeof *counts.weights, 1);
     i64 *cells = take(call, CELLS, sizeof *cells, 0);
     if (!prepare(call)) return -1;
     for (i64 i = 0; i < call->rows; i++) {
-        const i64 *own = weights_of(weights, call, i);
-        cells_of_row(call, i, own, INFINITY);
-        count_row(&call->cells, own, &counts);
+        cells_of_row(call, i, INFINITY);
+        count_row(&call->cells, weights_of(weights, call, i), &counts);
     }
-    for (i64 first = 0; first < CELLS; first += FOURS) {
-        uint64_t some = 0;
-        i64 end = first + FOURS < CELLS ? first + FOURS : CELLS;
-        for (i64 c = first; c < end; c++) some |= counts.pairs[0][c] | counts.pairs[1][c];
-        for (i64 c = 2 * first; counts.weights && c < 2 * end; c++) some |= counts.weights[c];
-        if (!some) continue;
-        for (i64 c = first; c < end; c++) {
-            some = counts.pairs[0][c] | counts.pairs[1][c];
-            if (counts.weights) some |= counts.weights[2 * c] | counts.weights[2 * c + 1];
-            if (some) cells[n++] = c;
-        }
+    for (i64 c = 0; c < CELLS; c++) {
+        uint64_t some = counts.pairs[0][c] | counts.pairs[1][c];
+        if (counts.weights) some |= counts.weights[c][0] | counts.weights[c][1];
+        cells[n] = c;
+        n += some != 0;
     }
     i64 *all = *found = take(call, (measures + 1) * n, sizeof *all, 0);
     if (!all) return -1;
     for (i64 j = 0; j < n; j++) {
         i64 c = all[j] = cells[j];
         all[n + j] = (i64)counts.pairs[0][c] + counts.pairs[1][c];
-        for (i64 m = 2; m <= measures; m++) all[m * n + j] = (i64)counts.weights[2 * c + m - 2];
+        for (i64 m = 2; m <= measures; m++) all[m * n + j] = (i64)counts.weights[c][m - 2];
     }
     return n;
 }
@@ -696,15 +508,6 @@ static void weigh_row(const Cells *cells, const i64 *weights, const Thresholds *
         i64 own = weights ? weights[cells->column ? cells->column[j] : j] : 1;
         weight[threshold_of(thresholds, cells->cell[j])] += (uint64_t)own;
     }
-    for (i64 b = 0; b < cells->bins; b++) {
-        i64 early = threshold_of(thresholds, cells->early[b]);
-        if (weights) {
-            weight[threshold_of(thresholds, cells->late[b])] += cells->gain[b];
-            weight[early] -= cells->loss[b];
-        } else {
-            weight[early] += (uint64_t)cells->count[b];
-        }
-    }
 }
 
 typedef struct {
@@ -722,7 +525,7 @@ static int share_rows(Call *call, const Weights *weights, Thresholds *thresholds
     if (!prepare(call) || !index_thresholds(call, thresholds)) return 0;
     for (i64 i = 0; i < call->rows; i++, out += number) {
         const i64 *own = weights_of(weights, call, i);
-        cells_of_row(call, i, own, limit);
+        cells_of_row(call, i, limit);
         weigh_row(&call->cells, own, thresholds, weight);
         uint64_t sum = 0;
         for (i64 t = 0; t < number; t++) {
@@ -761,11 +564,12 @@ static i64 set_by_label(Call *call, i64 i, const double *limits, int32_t *labels
 static i64 ranked_set(Call *call, i64 i, double limit, int32_t *labels)
 {
     const Ranks *ranks = &call->ranks;
-    i64 n = rank_up_to(call, i, limit, INT64_MAX), inside = 0, number = 0;
+    i64 n = rank_up_to(call, i, limit), inside = 0;
     while (inside < n && ranks->score[inside] <= limit) inside++;
-    for (i64 j = 0; inside && j < n; j++)
-        if (call->found[j] >= ranks->sorted[inside - 1]) labels[number++] = call->columns[j];
-    return number;
+    if (!inside) return 0;
+    double least;
+    call->entries->fetch(call->ascending, &(i64){(i + 1) * call->k - inside}, 1, &least);
+    return call->entries->collect(row_of(call, i), call->k, least, 0, labels, NULL);
 }
 
 static i64 set_of_row(Call *call, i64 i, const Limits *limits, int allow_empty, int32_t *labels)
@@ -810,37 +614,18 @@ static int32_t *set_rows(Call *call, const Limits *limits, int allow_empty, i64 
 
 /* ---- label_scores ---- */
 
-/* Find the two largest of n entries that were collected. */
-static void top_two(Call *call, i64 n)
-{
-    double *two = call->ranks.row + TOP;
-    two[0] = two[1] = 0;
-    for (i64 j = 0; j < n; j++) {
-        double p = on_grid(call->found[j]);
-        if (p <= two[1]) continue;
-        two[1] = p < two[0] ? p : two[0];
-        two[0] = p < two[0] ? two[0] : p;
-    }
-}
-
 static double score_of_label(Call *call, i64 i, i64 column)
 {
-    double own, above = 0, equal = 0, n_above = 0, n_equal = 0;
+    const void *row = row_of(call, i);
+    double own, standing[4];
     Ranks *ranks = &call->ranks;
-    call->entries->fetch(row_of(call, i), &column, 1, &own);
+    call->entries->fetch(row, &column, 1, &own);
     if (call->score.kernel != RANKED) return call->score.kernel == HPS ? -own : own < -DBL_MAX ? -DBL_MAX : own;
-    i64 n = collect(call, i, own);
-    for (i64 j = 0; j < n; j++) {
-        double p = on_grid(call->found[j]);
-        int larger = call->found[j] > own;
-        above += larger ? p : 0, n_above += larger;
-        equal += larger ? 0 : p, n_equal += !larger;
-    }
-    ranks->label[P][0] = on_grid(own);
-    ranks->label[ABOVE][0] = above, ranks->label[UPTO][0] = above + equal;
-    ranks->label[N_ABOVE][0] = n_above, ranks->label[N_UPTO][0] = n_above + n_equal;
-    top_two(call, n < 2 ? collect(call, i, 0) : n);
-    ranks->row[U] = call->score.keys ? uniform_of(call, i) : 0;
+    call->entries->stand(row, call->k, own, standing);
+    if (call->score.uses[TOP] || call->score.uses[SECOND]) call->entries->top_two(row, call->k, ranks->row + TOP);
+    if (call->score.keys) ranks->row[U] = uniform_of(call, i);
+    ranks->p[0] = on_grid(own), ranks->label[P] = ranks->p;
+    for (int q = ABOVE; q < PER_LABEL; q++) ranks->label[q] = standing + (q - ABOVE);
     evaluate(call, 1);
     return ranks->score[0];
 }
@@ -1044,13 +829,14 @@ static int hashing_open(Call *call, PyObject *columns, PyObject *keys)
 }
 
 /* Whether a formula's codes and constants fit together. */
-static int formula_fits(const Score *score, i64 codes, i64 constants)
+static int formula_fits(Score *score, i64 codes, i64 constants)
 {
     i64 depth = 0;
     if (codes % 2 || score->length > LONGEST_FORMULA) return 0;
     for (i64 step = 0; step < score->length; step++) {
         int code = score->codes[2 * step], argument = score->codes[2 * step + 1];
         if (code < 0 || code >= CODES || (code == U && !score->keys)) return 0;
+        if (code < QUANTITIES) score->uses[code] = 1;
         if (code == CONSTANT && (argument < 0 || argument >= constants)) return 0;
         depth -= operands_of(code);
         if (depth < 0) return 0;
@@ -1080,12 +866,33 @@ static int block_open(Call *call, PyObject *values, PyObject *described)
     return formula_fits(score, number, number_of_constants) || refuse("a formula is not well formed");
 }
 
+/* Take the sorted rows of a ranked score, and the columns of their entries: (ascending, columns), or None. */
+static int order_open(Call *call, PyObject *sorted)
+{
+    PyObject *ascending, *columns;
+    if (call->score.kernel != RANKED) return 1;
+    if (!PyTuple_Check(sorted)) return refuse("sorted rows are missing");
+    if (!PyArg_ParseTuple(sorted, "OO", &ascending, &columns)) return 0;
+    const Py_buffer *view = array_of(call, ascending, call->entries == &entries_float ? "f" : "d", 2, READ);
+    if (!view) return 0;
+    call->ascending = view->buf;
+    if (view->shape[0] != call->rows || view->shape[1] != call->k) return refuse("sorted rows have another shape");
+    if (columns == Py_None) return 1;
+    if (!(view = array_of(call, columns, INT64, 2, READ))) return 0;
+    call->order = view->buf;
+    if (view->shape[0] != call->rows || view->shape[1] != call->k) return refuse("columns have another shape");
+    for (i64 i = 0; i < call->rows * call->k; i++)
+        if (call->order[i] < 0 || call->order[i] >= call->k) return refuse("a column does not exist");
+    return 1;
+}
+
 static int weights_open(Call *call, PyObject *which, PyObject *table, Weights *weights)
 {
     if (table == Py_None) return 1;
     const Py_buffer *view = array_of(call, table, INT64, 2, READ);
     if (!view) return 0;
     if (view->shape[1] != call->k) return refuse("a table of weights needs one column per label");
+    if (call->score.kernel == RANKED && !call->order) return refuse("weights need the columns of sorted entries");
     weights->table = view->buf;
     weights->which = ints_of(call, which, call->rows, 0, view->shape[0]);
     return weights->which != NULL;
@@ -1158,13 +965,14 @@ static PyObject *native_label_scores(PyObject *module, PyObject *arguments)
 
 static PyObject *native_tally(PyObject *module, PyObject *arguments)
 {
-    PyObject *values, *score, *which, *table;
+    PyObject *values, *sorted, *score, *which, *table;
     (void)module;
-    if (!PyArg_ParseTuple(arguments, "OOOO", &values, &score, &which, &table)) return NULL;
+    if (!PyArg_ParseTuple(arguments, "OOOOO", &values, &sorted, &score, &which, &table)) return NULL;
     Call *call = call_begin();
     if (!call) return NULL;
     Weights weights = {NULL, NULL};
-    if (!block_open(call, values, score) || !weights_open(call, which, table, &weights)) return finish(call, 0, NULL);
+    if (!block_open(call, values, score) || !order_open(call, sorted) || !weights_open(call, which, table, &weights))
+        return finish(call, 0, NULL);
     i64 *found = NULL, n;
     Py_BEGIN_ALLOW_THREADS
     n = tally_rows(call, &weights, &found);
@@ -1176,11 +984,11 @@ static PyObject *native_tally(PyObject *module, PyObject *arguments)
 
 static PyObject *native_shares(PyObject *module, PyObject *arguments)
 {
-    PyObject *values, *score, *cells, *own, *label_cells, *which, *table, *out;
+    PyObject *values, *sorted, *score, *cells, *own, *label_cells, *which, *table, *out;
     double scale, limit;
     (void)module;
-    if (!PyArg_ParseTuple(arguments, "OO(Od)(OOd)OOO", &values, &score, &cells, &limit, &own, &label_cells, &scale,
-                          &which, &table, &out))
+    if (!PyArg_ParseTuple(arguments, "OOO(Od)(OOd)OOO", &values, &sorted, &score, &cells, &limit, &own, &label_cells,
+                          &scale, &which, &table, &out))
         return NULL;
     Call *call = call_begin();
     if (!call) return NULL;
@@ -1188,8 +996,8 @@ static PyObject *native_shares(PyObject *module, PyObject *arguments)
     Thresholds thresholds = {NULL, -1, 0, NULL};
     Given given = {NULL, NULL, 0};
     const Py_buffer *view, *view_of_own, *view_of_cells;
-    if (!block_open(call, values, score) || !weights_open(call, which, table, &weights) ||
-        !(view = array_of(call, cells, INT64, 1, READ)) || !(view_of_own = array_of(call, own, "d", 2, READ)) ||
+    if (!block_open(call, values, score) || !order_open(call, sorted) ||
+        !weights_open(call, which, table, &weights) || !(view = array_of(call, cells, INT64, 1, READ)) || !(view_of_own = array_of(call, own, "d", 2, READ)) ||
         !(view_of_cells = array_of(call, label_cells, INT64, 2, READ)))
         return finish(call, 0, NULL);
     thresholds.cells = view->buf, thresholds.number = view->shape[0];
@@ -1213,15 +1021,16 @@ static PyObject *native_shares(PyObject *module, PyObject *arguments)
 
 static PyObject *native_sets(PyObject *module, PyObject *arguments)
 {
-    PyObject *values, *score, *thresholds, *sizes;
+    PyObject *values, *sorted, *score, *thresholds, *sizes;
     int allow_empty;
     (void)module;
-    if (!PyArg_ParseTuple(arguments, "OOOpO", &values, &score, &thresholds, &allow_empty, &sizes)) return NULL;
+    if (!PyArg_ParseTuple(arguments, "OOOOpO", &values, &sorted, &score, &thresholds, &allow_empty, &sizes)) return NULL;
     Call *call = call_begin();
     if (!call) return NULL;
     const Py_buffer *view = NULL;
     i64 *size = NULL, total = 0;
-    if (!block_open(call, values, score) || !(view = array_of(call, thresholds, "d", 2, READ)) ||
+    if (!block_open(call, values, score) || !order_open(call, sorted) ||
+        !(view = array_of(call, thresholds, "d", 2, READ)) ||
         !(size = outputs_of(call, sizes, INT64, call->rows)))
         return finish(call, 0, NULL);
     Limits limits = {view->buf, view->shape[0], view->shape[1]};
@@ -1279,10 +1088,10 @@ static PyMethodDef methods[] = {
     {"check", native_check, METH_VARARGS, "check(values, tolerance) -> bool"},
     {"uniforms", native_uniforms, METH_VARARGS, "uniforms(values, columns, keys, out)"},
     {"label_scores", native_label_scores, METH_VARARGS, "label_scores(values, score, labels, out)"},
-    {"tally", native_tally, METH_VARARGS, "tally(values, score, which, table) -> cells and counts"},
+    {"tally", native_tally, METH_VARARGS, "tally(values, sorted, score, which, table) -> cells and counts"},
     {"shares", native_shares, METH_VARARGS,
-     "shares(values, score, (cells, limit), (own, label_cells, scale), which, table, out)"},
-    {"sets", native_sets, METH_VARARGS, "sets(values, score, thresholds, allow_empty, sizes) -> labels"},
+     "shares(values, sorted, score, (cells, limit), (own, label_cells, scale), which, table, out)"},
+    {"sets", native_sets, METH_VARARGS, "sets(values, sorted, score, thresholds, allow_empty, sizes) -> labels"},
     {"play", native_play, METH_VARARGS,
      "play((state, most, outcome), (shares, columns), (target, width), seen, (stops, changes), delta, hedges)"},
     {NULL, NULL, 0, NULL},

@@ -5,7 +5,6 @@ formulas that are Python functions, or that use operations which may round in mo
 """
 
 from functools import lru_cache
-from typing import Any
 
 import numpy as np
 
@@ -15,11 +14,13 @@ from nacp.engine.codes import codes_of_formula
 from nacp.engine.formula import Expression
 from nacp.engine.hashing import hash_plan
 from nacp.engine.numpy import scores
-from nacp.engine.spec import Spec
+from nacp.engine.ranks import sort_rows
+from nacp.engine.spec import ENTRIES, Spec
 
 __all__ = ["NAME", "bet", "check", "label_scores", "scores", "sets", "shares", "tally", "uniforms"]
 
 NAME = "native"
+_plain = np.ascontiguousarray
 _WIDTHS = (np.dtype(np.float32), np.dtype(np.float64))
 _Score = tuple[int, Array | None, Floats | None, Ints | None, Array | None]
 _PLAIN: dict[str, _Score] = {
@@ -34,22 +35,6 @@ def _rows(values: Array) -> Array:
     if values.dtype in _WIDTHS and flags.c_contiguous and flags.aligned:
         return values
     return np.require(values, values.dtype if values.dtype in _WIDTHS else np.float64, ["C", "A"])
-
-
-def _ints(values: Any) -> Ints:
-    """Return whole numbers one after the other; other numbers are refused."""
-    given = np.asarray(values)
-    if given.dtype.kind not in "iu" and given.size:
-        raise TypeError(f"indices and weights must be integers, not {given.dtype}")
-    return np.require(given, np.int64, ["C", "A"])
-
-
-def _weights(which: Ints | None, table: Ints | None) -> tuple[Ints | None, Ints | None]:
-    return (None, None) if table is None else (_ints(which), _ints(table))
-
-
-def _floats(values: Any) -> Floats:
-    return np.require(values, np.float64, ["C", "A"])
 
 
 @lru_cache(maxsize=64)
@@ -67,8 +52,14 @@ def _described(values: Array, spec: Spec) -> tuple[Array, _Score | None]:
         if not isinstance(spec.formula, Expression):
             return values, None
         return _rows(values), _ranked(spec.formula, spec.seed, values.shape[1])
-    values, spec = numpy.as_entries(values, spec)
+    if spec.kernel not in _PLAIN:  # what NumPy alone computes becomes entries
+        values, spec = scores(values, spec), ENTRIES
     return _rows(values), _PLAIN[spec.kernel]
+
+
+def _sorted(rows: Array, spec: Spec, placed: bool) -> tuple[Array, Ints | None] | None:
+    """Return what C needs of sorted rows, which ranked scores are made of."""
+    return sort_rows(rows, placed) if spec.kernel == "ranked" else None
 
 
 def check(values: Array, tolerance: float) -> bool:
@@ -89,7 +80,7 @@ def label_scores(values: Array, spec: Spec, labels: Ints) -> Floats:
     if score is None:
         return numpy.label_scores(values, spec, labels)
     out = np.empty(len(rows))
-    _native.label_scores(rows, score, _ints(labels), out)
+    _native.label_scores(rows, score, _plain(labels), out)
     return out
 
 
@@ -100,7 +91,9 @@ def tally(
     rows, score = _described(values, spec)
     if score is None:
         return numpy.tally(values, spec, which, table)
-    found = np.frombuffer(_native.tally(rows, score, *_weights(which, table)), dtype=np.int64)
+    order = _sorted(rows, spec, table is not None)
+    which = None if which is None else _plain(which)
+    found = np.frombuffer(_native.tally(rows, order, score, which, table), dtype=np.int64)
     found = found.reshape(2 if table is None else 4, -1)
     return found[0], found[1:]
 
@@ -122,9 +115,10 @@ def shares(
     out = np.empty((len(rows), len(cells)))
     if out.size:
         limit = float(spec.thresholds[cells[-1]])
-        given = _floats(own), _ints(label_cells), scale
-        which, table = _weights(which, table)
-        _native.shares(rows, score, (_ints(cells), limit), given, which, table, out)
+        given = _plain(own), _plain(label_cells), scale
+        order = _sorted(rows, spec, table is not None)
+        which = None if which is None else _plain(which)
+        _native.shares(rows, order, score, (cells, limit), given, which, table, out)
     return out
 
 
@@ -134,7 +128,8 @@ def sets(values: Array, spec: Spec, thresholds: Floats, allow_empty: bool = True
     if score is None or (spec.kernel == "ranked" and thresholds.shape[1] > 1):
         return numpy.sets(values, spec, thresholds, allow_empty)
     sizes = np.empty(len(rows), dtype=np.int64)
-    labels = _native.sets(rows, score, _floats(thresholds), allow_empty, sizes)
+    order = _sorted(rows, spec, placed=False)
+    labels = _native.sets(rows, order, score, _plain(thresholds), allow_empty, sizes)
     return sizes, np.frombuffer(labels, dtype=np.int32)
 
 
@@ -153,5 +148,5 @@ def bet(
     hedges: tuple[Floats, Floats],
 ) -> None:
     """Bet on some points, one after the other: see `nacp.stats.betting.play`."""
-    bets, points = (state, most, outcome), (_floats(shares), _ints(columns))
-    _native.play(bets, points, (target, width), seen, (stops, changes), delta, hedges)
+    bets = state, most, outcome
+    _native.play(bets, (_plain(shares), columns), (target, width), seen, (stops, changes), delta, hedges)

@@ -13,8 +13,8 @@ from nacp._types import Array, Bools, Floats, Ints
 from nacp.coverage import grid
 from nacp.engine.formula import Expression
 from nacp.engine.hashing import hashed_uniforms as uniforms
-from nacp.engine.ranks import LabelRanks, evaluate, masses, ranks_in_order, rounds_once, runs_of
-from nacp.engine.spec import ENTRIES, Spec
+from nacp.engine.ranks import evaluate, ranks_of_labels, ranks_of_sorted, rounds_once, sort_rows
+from nacp.engine.spec import Spec
 from nacp.errors import InputError
 from nacp.stats.betting import play as bet
 
@@ -41,12 +41,10 @@ def _u(values: Array, spec: Spec) -> Floats | None:
 def scores(values: Array, spec: Spec) -> Floats:
     """Return the native scores of all labels: (rows, k)."""
     if spec.kernel == "ranked":
-        assert spec.formula is not None
-        order = np.argsort(-values, axis=1)
-        rows, found = np.take_along_axis(values, order, axis=1), np.empty(values.shape)
-        row, place = (each.reshape(-1) for each in np.indices(values.shape))
-        ranks = ranks_in_order(rows, masses(rows), _u(values, spec), row, place)
-        found[row, order.reshape(-1)] = evaluate(spec.formula, ranks)
+        found = np.empty(values.shape)
+        in_order, columns = _ranked_scores(values, spec, placed=True)
+        assert columns is not None
+        np.put_along_axis(found, columns[:, ::-1], in_order, axis=1)
         return found
     if spec.kernel == "function":
         assert spec.function is not None
@@ -56,6 +54,14 @@ def scores(values: Array, spec: Spec) -> Floats:
         return _checked(evaluate(spec.formula, _Entries(values)), values.shape)
     exact = values.astype(np.float64)
     return -exact if spec.kernel == "hps" else np.maximum(exact, np.finfo(np.float64).min)
+
+
+def _ranked_scores(values: Array, spec: Spec, placed: bool) -> tuple[Floats, Ints | None]:
+    """Return the scores of rows from the most to the least probable label, and `sort_rows`' columns."""
+    assert spec.formula is not None
+    ascending, columns = sort_rows(values, placed)
+    found = evaluate(spec.formula, ranks_of_sorted(ascending, _u(values, spec)))
+    return np.broadcast_to(found, values.shape), columns
 
 
 class _Entries:
@@ -86,46 +92,31 @@ def label_scores(values: Array, spec: Spec, labels: Ints) -> Floats:
         return scores(values[rows, labels][:, None], spec)[:, 0]
     if spec.kernel == "ranked" and rounds_once(spec.formula):
         assert isinstance(spec.formula, Expression)
-        found = evaluate(spec.formula, LabelRanks(values, labels, _u(values, spec)))
+        found = evaluate(spec.formula, ranks_of_labels(values, labels, _u(values, spec)))
         return np.broadcast_to(found, (len(rows), 1))[:, 0].astype(np.float64)
     return scores(values, spec)[rows, labels]
 
 
-class _Counted(NamedTuple):
-    """Pairs by the cells in which they are counted: losses in the early ones, gains in the late ones.
-
-    They are those of the scores, but for the unlikely labels of ranked scores, for which see
-    `nacp.engine.ranks.runs_of`: their losses are counted no later, and their gains no earlier.
-    """
+class _Pairs(NamedTuple):
+    """Pairs of a row and a label, and the cells of their scores."""
 
     rows: Ints
-    counts: Ints | None  # how many labels each entry stands for, if not 1
-    early: Ints
-    late: Ints
-    columns: Ints | None = None  # their labels, if these matter
+    columns: Ints | None  # None if not asked for
+    cells: Ints
 
 
-def _counted(values: Array, spec: Spec, placed: bool, highest: int = grid.INFINITE) -> _Counted:
-    """Return the pairs in cells up to `highest`, and others as it comes; `placed` if labels matter."""
-    k = values.shape[1]
+def _pairs(values: Array, spec: Spec, placed: bool, highest: int = grid.INFINITE) -> _Pairs:
+    """Return at least the pairs in cells up to `highest`; their columns if `placed`."""
+    n, k = values.shape
+    rows = np.repeat(np.arange(n), k)
     if spec.kernel == "ranked":
-        assert spec.formula is not None
-        order = np.argsort(-values, axis=1) if placed else None
-        ordered = -np.sort(-values, axis=1) if order is None else np.take_along_axis(values, order, axis=1)
-        runs = runs_of(spec.formula, ordered, _u(values, spec))
-        early = grid.cells_of(runs.low)
-        if order is None:
-            return _Counted(runs.rows, runs.counts, early, early)
-        by_row = np.argsort(runs.rows, kind="stable")
-        each = np.repeat(by_row, runs.counts[by_row])
-        return _Counted(runs.rows[each], None, early[each], grid.cells_of(runs.high)[each], order.reshape(-1))
+        found, columns = _ranked_scores(values, spec, placed)
+        ordered = None if columns is None else columns[:, ::-1].reshape(-1)
+        return _Pairs(rows, ordered, grid.cells_of(found).reshape(-1))
     if spec.kernel == "hps" and highest < grid.INFINITE:
         flat = np.flatnonzero(values.reshape(-1) >= -spec.thresholds[highest])
-        cells = grid.cells_of_probabilities(values.reshape(-1)[flat])
-        return _Counted(flat // k, None, cells, cells, flat % k)
-    cells = spec.cells_of(scores(values, spec)).reshape(-1)
-    rows, columns = np.divmod(np.arange(values.size), k)
-    return _Counted(rows, None, cells, cells, columns)
+        return _Pairs(flat // k, flat % k, grid.cells_of_probabilities(values.reshape(-1)[flat]))
+    return _Pairs(rows, np.tile(np.arange(k), n), spec.cells_of(scores(values, spec)).reshape(-1))
 
 
 def _tally_of_probabilities(values: Array) -> Ints:
@@ -157,13 +148,13 @@ def tally(
     if table is None and spec.kernel == "hps" and values.dtype == np.float32:
         counts[0] = _tally_of_probabilities(values)
     else:
-        found = _counted(values, spec, placed=table is not None)
-        counts[0] = np.bincount(found.early, found.counts, grid.CELLS)
+        pairs = _pairs(values, spec, placed=table is not None)
+        counts[0] = np.bincount(pairs.cells, minlength=grid.CELLS)
         if table is not None:
             assert which is not None
-            weights = table[which[found.rows], found.columns]
-            np.add.at(counts[1], found.late, np.maximum(weights, 0))
-            np.add.at(counts[2], found.early, np.maximum(-weights, 0))
+            weights = table[which[pairs.rows], pairs.columns]
+            np.add.at(counts[1], pairs.cells, np.maximum(weights, 0))
+            np.add.at(counts[2], pairs.cells, np.maximum(-weights, 0))
     cells = np.flatnonzero(counts.any(axis=0))
     return cells, counts[:, cells]
 
@@ -193,19 +184,12 @@ def shares(
     -------
     array of shape (rows, thresholds)
     """
-    pairs = _counted(values, spec, table is not None, int(cells[-1]))
+    pairs = _pairs(values, spec, table is not None, int(cells[-1]))
     shape = len(values), len(cells) + 1
-    size, starts = shape[0] * shape[1], pairs.rows * shape[1]
-    first = starts + np.searchsorted(cells, pairs.early)
+    weights = None if table is None or which is None else table[which[pairs.rows], pairs.columns]
     # Sums of whole numbers below 2^53 are exact as floats, too.
-    if table is None:
-        weight = np.bincount(first, pairs.counts, size)
-    else:
-        assert which is not None
-        weights = table[which[pairs.rows], pairs.columns]
-        last = first if pairs.late is pairs.early else starts + np.searchsorted(cells, pairs.late)
-        weight = np.bincount(last, np.maximum(weights, 0), size)
-        weight = weight - np.bincount(first, np.maximum(-weights, 0), size)
+    first = pairs.rows * shape[1] + np.searchsorted(cells, pairs.cells)
+    weight = np.bincount(first, weights, shape[0] * shape[1])
     weight = weight.reshape(shape)
     found: Floats = np.cumsum(weight[:, :-1], axis=1) * np.float64(scale)
     for value, cell in zip(own.T, label_cells.T, strict=True):
@@ -231,10 +215,3 @@ def sets(values: Array, spec: Spec, thresholds: Floats, allow_empty: bool = True
         some = -values[empty] if spec.kernel == "ranked" else found[empty]
         inside[empty] = some == some.min(axis=1, keepdims=True)
     return inside.sum(axis=1), np.nonzero(inside)[1].astype(np.int32)
-
-
-def as_entries(values: Array, spec: Spec) -> tuple[Array, Spec]:
-    """Return rows and a spec that compiled engines know: scores that only NumPy computes are entries."""
-    if spec.kernel in ("pointwise", "function"):
-        return scores(values, spec), ENTRIES
-    return values, spec

@@ -139,41 +139,55 @@ WIDE static void NAME(cells_of_probabilities)(const void *values, i64 k, int32_t
     }
 }
 
-/* The bins of a row's probabilities, and these as multiples of 2^-52. */
-WIDE static void NAME(bins_of)(const void *values, i64 k, int32_t *restrict bins, double *restrict p)
+/* The n largest entries of an ascending row and those that equal the last of them, in descending order; and whether each
+   equals the one before it. Return how many these are. */
+WIDE static i64 NAME(descend)(const void *ascending, i64 k, i64 n, double *restrict p, char *restrict equal)
 {
-    const REAL *row = values;
-    for (i64 j = 0; j < k; j++) {
-        WORD bin = (NAME(bits_of)(row[j]) >> (FRACTION - BIN_BITS)) - ((WORD)(BIAS + LOWEST) << BIN_BITS) + 1;
-        bin = bin > 0 ? bin : 0;
-        bins[j] = (int32_t)(bin < BINS ? bin : BINS - 1);
-        p[j] = on_grid((double)row[j]);
-    }
+    const REAL *largest = (const REAL *)ascending + k - 1;
+    WORD some = 0;
+    while (n < k && largest[-n] == largest[1 - n]) n++;
+    for (i64 j = 0; j < n; j++) p[j] = on_grid((double)largest[-j]);
+    for (i64 j = 1; j < n; j++) some |= largest[-j] == largest[1 - j];
+    equal[0] = some != 0; /* The first label is never asked about. */
+    for (i64 j = 1; some && j < n; j++) equal[j] = largest[-j] == largest[1 - j];
+    return n;
 }
 
-/* Sort up to 64 entries in descending order: the place of each is how many are larger. */
-WIDE static void NAME(sort_by_counting)(const double *restrict values, i64 n, double *restrict sorted)
+/* Where an entry stands in its row: the mass of the larger ones, with that of equal ones, and both numbers. */
+WIDE static void NAME(stand)(const void *values, i64 k, double own, double *found)
 {
-    enum { WIDTH = VECTOR_SIZE / sizeof(REAL) };
-    REAL padded[SORT_BY_COUNTING_MAX] = {0};
-    WORD place[SORT_BY_COUNTING_MAX];
-    for (i64 i = 0; i < n; i++) padded[i] = (REAL)values[i];
-    for (i64 j = 0; j < n; j += 2 * WIDTH) {
-        NAME(Vector) x, y;
-        NAME(Mask) above_x = {0}, above_y = {0};
-        memcpy(&x, padded + j, sizeof x), memcpy(&y, padded + j + WIDTH, sizeof y);
-        for (i64 i = 0; i < n; i++) above_x -= padded[i] > x, above_y -= padded[i] > y;
-        memcpy(place + j, &above_x, sizeof above_x), memcpy(place + j + WIDTH, &above_y, sizeof above_y);
+    const REAL *row = values, entry = (REAL)own;
+    int64_t above = 0, upto = 0;
+    WORD larger = 0, as_large = 0;
+    for (i64 j = 0; j < k; j++) {
+        WORD is_larger = -(row[j] > entry), is_as_large = -(row[j] >= entry);
+        double p = on_grid((double)row[j]) + 1;
+        int64_t mass; /* As a multiple of 2^-52: the fraction of p + 1, whose exponent is 0. */
+        memcpy(&mass, &p, sizeof mass);
+        mass -= INT64_C(1023) << 52;
+        above += mass & (int64_t)is_larger, upto += mass & (int64_t)is_as_large;
+        larger -= is_larger, as_large -= is_as_large;
     }
-    for (i64 i = 0; i < n; i++) sorted[i] = -1;
-    for (i64 i = 0; i < n; i++) sorted[place[i]] = values[i];
-    for (i64 i = 1; i < n; i++) /* Places that equal entries left empty. */
-        if (sorted[i] < 0) sorted[i] = sorted[i - 1];
+    found[0] = (double)above * 0x1p-52, found[1] = (double)upto * 0x1p-52;
+    found[2] = (double)larger, found[3] = (double)as_large;
+}
+
+/* The two largest entries of a row. */
+static void NAME(top_two)(const void *values, i64 k, double *found)
+{
+    const REAL *row = values;
+    REAL top = 0, second = 0;
+    for (i64 j = 0; j < k; j++) {
+        if (row[j] <= second) continue;
+        second = row[j] < top ? row[j] : top;
+        top = row[j] < top ? top : row[j];
+    }
+    found[0] = on_grid((double)top), found[1] = on_grid((double)second);
 }
 
 static const Entries NAME(entries) = {
     sizeof(REAL), NAME(is_distribution), NAME(largest), NAME(fetch), NAME(widen), NAME(collect),
-    NAME(cells_of_probabilities), NAME(bins_of), NAME(sort_by_counting),
+    NAME(cells_of_probabilities), NAME(descend), NAME(stand), NAME(top_two),
 };
 
 #undef REAL

@@ -4,12 +4,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Literal
 
-import numpy as np
-
 from nacp._types import Array, Floats, Ints
 from nacp.coverage import grid
 from nacp.engine.formula import Formula
-from nacp.engine.ranks import HEAD_LABELS, least_bounded_score
 
 
 @dataclass(frozen=True)
@@ -39,12 +36,6 @@ class Spec:
     def cells_of(self, scores: Array) -> Ints:
         """Return the cells of native scores."""
         return grid.cells_of_probabilities(-scores) if self.kernel == "hps" else grid.cells_of(scores)
-
-    def exact_below(self, k: int) -> int:
-        """Return the cell below which tallies of rows of k labels hold exact scores (see `ranks`)."""
-        if self.kernel != "ranked" or self.formula is None or k <= HEAD_LABELS:
-            return grid.CELLS
-        return int(grid.cells_of(np.array(least_bounded_score(self.formula))))
 
     @property
     def thresholds(self) -> Floats:

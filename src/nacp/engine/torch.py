@@ -102,11 +102,11 @@ def tally(values: Any, spec: Spec, which: Ints | None = None, table: Ints | None
     rows = _rows(values)
     if _needs_numpy(spec):
         return numpy.tally(_on_host(rows), spec, which, table)
-    early, late = _cells(rows, spec, placed=table is not None)
-    counts = [torch.bincount(early.reshape(-1), minlength=grid.CELLS)]
+    places = _cells(rows, spec, placed=table is not None)
+    counts = [torch.bincount(places.reshape(-1), minlength=grid.CELLS)]
     if table is not None:
-        gains, losses = _weights(which, table, rows.device)
-        counts += [_added(late, gains, grid.CELLS), _added(early, losses, grid.CELLS)]
+        weights = _weights(which, table, rows.device)
+        counts += [_added(places, each.clamp(min=0), grid.CELLS) for each in (weights, -weights)]
     counted = torch.stack(counts)
     cells = counted.any(dim=0).nonzero()[:, 0]
     found = _fetched(torch.cat([cells[None], counted[:, cells]]))
@@ -129,12 +129,11 @@ def shares(
         return numpy.shares(_on_host(rows), spec, cells, own, label_cells, scale, which, table)
     starts = torch.arange(len(rows), device=rows.device)[:, None] * number
     ends, found = _sent(cells, rows.device, np.int64), _cells(rows, spec, placed=table is not None)
-    early, late = (torch.searchsorted(ends, each) + starts for each in found)
+    first = torch.searchsorted(ends, found) + starts
     if table is None:
-        weight = torch.bincount(early.reshape(-1), minlength=len(rows) * number)
+        weight = torch.bincount(first.reshape(-1), minlength=len(rows) * number)
     else:
-        gains, losses = _weights(which, table, rows.device)
-        weight = _added(late, gains, len(rows) * number) - _added(early, losses, len(rows) * number)
+        weight = _added(first, _weights(which, table, rows.device), len(rows) * number)
     share: Floats = _fetched(weight.reshape(-1, number)[:, :-1].cumsum(dim=1)) * scale
     for value, cell in zip(own.T, label_cells.T, strict=True):
         share += np.where(cell[:, None] <= cells, value[:, None], 0.0)
@@ -158,11 +157,10 @@ def inside(values: Any, spec: Spec, threshold: Floats, allow_empty: bool = True)
     return below
 
 
-def _weights(which: Ints | None, table: Ints, device: torch.device) -> tuple[Tensor, Tensor]:
-    """Return the positive and the negative weights of all pairs; only rows of the table in use are sent."""
+def _weights(which: Ints | None, table: Ints, device: torch.device) -> Tensor:
+    """Return the weights of all pairs; only rows of the table in use are sent."""
     used, places = np.unique(np.asarray(which), return_inverse=True)
-    weights = _sent(table[used], device, np.int64)[_sent(places, device)]
-    return weights.clamp(min=0), -weights.clamp(max=0)
+    return _sent(table[used], device, np.int64)[_sent(places, device)]
 
 
 def _added(places: Tensor, weights: Tensor, number: int) -> Tensor:
@@ -188,17 +186,15 @@ def _scores(values: Tensor, spec: Spec) -> Tensor:
     return -exact if spec.kernel == "hps" else exact.clamp(min=torch.finfo(torch.float64).min)
 
 
-def _cells(values: Tensor, spec: Spec, placed: bool) -> tuple[Tensor, Tensor]:
-    """Return the cells of losses and of gains, as `nacp.engine.numpy` does."""
+def _cells(values: Tensor, spec: Spec, placed: bool) -> Tensor:
+    """Return the cells of all labels: by column if `placed`, else in any order."""
     if spec.kernel != "ranked":
         found = _scores(values, spec)
-        same = _cells_of(1 + found, -found) if spec.kernel == "hps" else _cells_of(found, 1 - found)
-        return same, same
+        return _cells_of(1 + found, -found) if spec.kernel == "hps" else _cells_of(found, 1 - found)
     rows = _Sorted(values, spec)
-    cells = [_cells_of(each, 1 - each) for each in _bounded_scores(spec.formula, rows)]
-    if placed:
-        cells = [torch.zeros_like(each).scatter_(1, rows.order, each) for each in cells]
-    return cells[0], cells[1]
+    found = _evaluated(spec.formula, rows.ranks()).expand(values.shape)
+    cells = _cells_of(found, 1 - found)
+    return torch.zeros_like(cells).scatter_(1, rows.order, cells) if placed else cells
 
 
 def _cells_of(scores: Tensor, to_one: Tensor) -> Tensor:
@@ -287,8 +283,8 @@ def _ranks_of_labels(values: Tensor, labels: Tensor, u: Tensor | None) -> dict[s
 
 
 def _on_grid(p: Tensor) -> Tensor:
-    """Round to multiples of 2^-52."""
-    return (p.to(torch.float64) + 1.0) - 1.0
+    """Round to multiples of 2^-52, and what rounding has put above 1 to 1."""
+    return (p.to(torch.float64).clamp(max=1.0) + 1.0) - 1.0
 
 
 def _runs(values: Tensor) -> tuple[Tensor, Tensor]:
@@ -297,29 +293,6 @@ def _runs(values: Tensor) -> tuple[Tensor, Tensor]:
     first = torch.where(pad(changes, (1, 0), value=True), places, 0).cummax(dim=1).values
     ends = torch.where(pad(changes, (0, 1), value=True), places + 1, len(places))
     return first, ends.flip(1).cummin(dim=1).values.flip(1)
-
-
-def _bounded_scores(formula: Formula | None, rows: _Sorted) -> tuple[Tensor, Tensor]:
-    """Return a lower and an upper bound of the scores: see `nacp.engine.ranks.runs_of`."""
-    exact = _evaluated(formula, rows.ranks()).expand(rows.values.shape)
-    if rows.values.shape[1] <= ranks.HEAD_LABELS:
-        return exact, exact
-    # The leading bits of a probability are its bin.
-    words = (rows.values.to(torch.float64) + 0.0).view(torch.int64)
-    bins = (words >> (52 - ranks.BIN_BITS)) - (1023 << ranks.BIN_BITS)
-    bins = bins.clamp(min=ranks.LOWEST_BIN - 1)
-    first, last = _runs(bins)
-    before, upto = rows.mass_at(first), rows.mass_at(last)
-    lows, highs, row = [], [], rows.shared
-    for bound in (bins, bins + 1):
-        p = ((bound + (1023 << ranks.BIN_BITS)) << (52 - ranks.BIN_BITS)).view(torch.float64)
-        p = torch.where(bound < ranks.LOWEST_BIN, 0.0, p)
-        early = {"p": p, "above": before, "upto": before + p, "n_above": first, "n_upto": first + 1, **row}
-        late = {"p": p, "above": upto - p, "upto": upto, "n_above": last - 1, "n_upto": last, **row}
-        lows.append(_evaluated(formula, early))
-        highs.append(_evaluated(formula, late))
-    head = (first < ranks.HEAD_LABELS) | (before < ranks.HEAD_MASS)
-    return torch.where(head, exact, torch.minimum(*lows)), torch.where(head, exact, torch.maximum(*highs))
 
 
 # u: see `nacp.engine.hashing`

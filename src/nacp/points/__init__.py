@@ -2,7 +2,6 @@
 
 from nacp.points.arrays import Rows, Widths, watching
 from nacp.points.audit import open_clean
-from nacp.points.door import column_names, open_points, open_rows
 from nacp.points.groups import check_aligned, check_class_groups, check_row_groups, known_groups
 from nacp.points.labels import (
     check_classes,
@@ -15,6 +14,7 @@ from nacp.points.labels import (
     plain_array,
     present_labels,
 )
+from nacp.points.opening import column_names, open_points, open_rows
 from nacp.points.repeats import RepeatedRowsWarning, warn_of_repeats
 from nacp.points.top import TopRows
 

@@ -13,13 +13,14 @@ from typing import Any, NamedTuple, TypeAlias, TypeVar
 import numpy as np
 
 from nacp._types import Array, Ints
-from nacp.engine import engine_name
+from nacp.engine import engine_name, is_tensor
 from nacp.errors import InputError
 from nacp.points.threads import in_threads, thread_count
 
 T = TypeVar("T")
 Where: TypeAlias = slice | Ints
 _FLOATS = [np.dtype(each) for each in (np.float16, np.float32, np.float64)]
+_NAMES = [each.name for each in _FLOATS]
 _SAMPLED_ROWS = 32
 _ENTRIES_PER_THREAD = 1 << 18  # for fewer it takes longer to start another thread than to read them
 _WATCH: ContextVar[Callable[[int], object] | None] = ContextVar("watch", default=None)
@@ -30,7 +31,7 @@ def block_entries(in_place: bool) -> int:
 
     A block that is converted, and what NumPy computes from a block, should fit into the cache.
     """
-    return 1 << 21 if in_place and engine_name() != "numpy" else 1 << 18
+    return 1 << 20 if in_place and engine_name() != "numpy" else 1 << 18
 
 
 def block_rows(k: int, in_place: bool = False) -> int:
@@ -65,6 +66,20 @@ def tell(rows: int) -> None:
 def is_lazy(values: Any) -> bool:
     """Return whether something is a dask array."""
     return type(values).__module__.split(".")[:2] == ["dask", "array"]
+
+
+def type_name(values: Any) -> str:
+    """Return the name of the type of the numbers in an array or a tensor, such as "float32"."""
+    return str(values.dtype).removeprefix("torch.")
+
+
+def kind_of(values: Any) -> np.dtype[Any]:
+    """Return the NumPy type of an array or a tensor; types of floats that NumPy lacks become float32."""
+    if not is_tensor(values):
+        kind: np.dtype[Any] = values.dtype
+        return kind
+    name = type_name(values)
+    return np.dtype("float32" if values.is_floating_point() and name not in _NAMES else name)
 
 
 class Widths(NamedTuple):
@@ -123,9 +138,19 @@ class Rows:
         self.k: int
         self.n, self.k = map(int, matrix.shape)
         self.logits = logits
+        self.dtype = kind_of(matrix)  # in which the rows came
         self._matrix, self._mapped = matrix, _mapped_file(matrix)
         self._normalize, self._width = normalize, None if width is None else np.dtype(width)
+        self._rounded = self._width is not None and self.dtype.itemsize > self._width.itemsize
         self._chosen: Ints | None = None
+        # Whether a block of consecutive rows is a view of the input.
+        self._in_place = (
+            isinstance(matrix, np.ndarray)
+            and matrix.dtype in (np.float32, np.float64)
+            and matrix.flags.c_contiguous
+            and matrix.flags.aligned
+            and not (normalize or logits or self._rounded)
+        )
 
     @cached_property
     def widths(self) -> Widths:
@@ -155,6 +180,7 @@ class Rows:
         found = copy.copy(self)
         found.widths = self.widths  # those of the whole matrix
         found.n, found._chosen = len(rows), rows if self._chosen is None else self._chosen[rows]
+        found._in_place = self.on_device
         return found
 
     def map(self, function: Callable[[Any, Any], T], order: Ints | None = None) -> Iterator[T]:
@@ -162,7 +188,8 @@ class Rows:
 
         `where` is a slice, or a part of `order`. With the compiled engine, threads call the function.
         """
-        n, threads = self.n if order is None else len(order), self._threads()
+        n = self.n if order is None else len(order)
+        threads = thread_count() if engine_name() == "native" and not self.on_device else 1
         step = block_rows(self.k, self._in_place and order is None)
         if threads > 1:
             share = max(math.ceil(n / (2 * threads)), _ENTRIES_PER_THREAD // self.k)
@@ -175,32 +202,6 @@ class Rows:
             tell(where.stop - where.start if isinstance(where, slice) else len(where))
             yield each
 
-    def _threads(self) -> int:
-        return thread_count() if engine_name() == "native" else 1
-
-    @property
-    def dtype(self) -> np.dtype[Any]:
-        """The type in which the rows came."""
-        found: np.dtype[Any] = self._matrix.dtype
-        return found
-
-    @property
-    def _in_place(self) -> bool:
-        """Whether a block of consecutive rows is a view of the input."""
-        matrix = self._matrix
-        return (
-            isinstance(matrix, np.ndarray)
-            and matrix.dtype in (np.float32, np.float64)
-            and matrix.flags.c_contiguous
-            and matrix.flags.aligned
-            and not (self._normalize or self.logits or self._is_rounded)
-            and self._chosen is None
-        )
-
-    @property
-    def _is_rounded(self) -> bool:
-        return self._width is not None and self.dtype.itemsize > self._width.itemsize
-
     def _given(self, where: Where) -> Array:
         """Return some rows as they came, as an array."""
         where = where if self._chosen is None else self._chosen[where]
@@ -211,7 +212,7 @@ class Rows:
 
     def _read(self, where: Where) -> Any:
         block = _as_float(self._given(where))
-        if self._is_rounded:
+        if self._rounded:
             with np.errstate(over="ignore"):
                 block = _as_float(block.astype(self._width))
         if self.logits:

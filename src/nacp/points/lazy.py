@@ -12,7 +12,7 @@ import numpy as np
 from nacp._types import Ints
 from nacp.errors import InputError
 from nacp.points.arrays import Rows, is_lazy, tell, watching
-from nacp.points.door import open_rows
+from nacp.points.opening import open_rows
 
 _BRANCHES = 16  # of the tree by which results are combined
 

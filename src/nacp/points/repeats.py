@@ -26,11 +26,7 @@ class RepeatedRowsWarning(UserWarning):
 
 def warn_of_repeats(rows: Rows) -> None:
     """Warn if rows look like items that were repeated, once for each of their labels."""
-    warn_of_times(repeats(rows))
-
-
-def warn_of_times(times: float | None) -> None:
-    """Warn of rows that come several times each; None if they do not."""
+    times = repeats(rows)
     if times is not None:
         warn(
             f"rows of probs come about {times:.2g} times each, as if the labels of each item had been "

@@ -11,9 +11,7 @@ import numpy as np
 from nacp._types import Array, Floats
 from nacp.engine import engine_name, is_tensor
 from nacp.errors import InputError
-from nacp.points.arrays import Rows, Source, Where
-
-_WIDTHS = ("float16", "float32", "float64")
+from nacp.points.arrays import Rows, Source, Where, kind_of, type_name
 
 
 def open_tensor(values: Any, name: str) -> Any:
@@ -29,27 +27,14 @@ def open_tensor(values: Any, name: str) -> Any:
     values = values.detach()
     if device != "cpu" or engine_name() == "torch":
         return values
-    if kind_of(values).name == _name(values) or values.ndim != 2:
+    if kind_of(values).name == type_name(values) or values.ndim != 2:
         return fetched(values)
     return Source(tuple(values.shape), kind_of(values), lambda where: fetched(values[where]))
 
 
-def _name(values: Any) -> str:
-    return str(values.dtype).removeprefix("torch.")
-
-
-def kind_of(values: Any) -> np.dtype[Any]:
-    """Return the NumPy type of a tensor or an array; types of floats that NumPy lacks become float32."""
-    if not is_tensor(values):
-        kind: np.dtype[Any] = values.dtype
-        return kind
-    lacking = values.is_floating_point() and _name(values) not in _WIDTHS
-    return np.dtype("float32" if lacking else _name(values))
-
-
 def fetched(values: Any) -> Array:
     """Return a tensor as an array; types of floats that NumPy lacks become float32."""
-    lacking = values.is_floating_point() and _name(values) not in _WIDTHS
+    lacking = kind_of(values).name != type_name(values)
     found: Array = (values.float() if lacking else values).detach().cpu().numpy()
     return found
 
@@ -86,19 +71,12 @@ class TensorRows(Rows):
 
     on_device = True
 
-    @property
-    def dtype(self) -> np.dtype[Any]:
-        return kind_of(self._matrix)
-
-    @property
-    def _in_place(self) -> bool:
-        return True  # a device has no small cache that a converted block should fit into
+    def __init__(self, matrix: Any, *options: Any) -> None:
+        super().__init__(matrix, *options)
+        self._in_place = True  # a device has no small cache that a converted block should fit into
 
     def whole(self, where: Where) -> Array:
         return fetched(self[where])
-
-    def _threads(self) -> int:
-        return 1
 
     def _given(self, where: Where) -> Array:
         return fetched(self._lying(where))
@@ -111,7 +89,7 @@ class TensorRows(Rows):
 
     def _read(self, where: Where) -> Any:
         block, torch = self._lying(where), sys.modules["torch"]
-        if self._width is not None and self._is_rounded:
+        if self._width is not None and self._rounded:
             block = block.to(getattr(torch, self._width.name))
         if block.dtype not in (torch.float32, torch.float64):
             block = block.float() if self.dtype.itemsize < 8 and block.is_floating_point() else block.double()

@@ -448,10 +448,7 @@ def _is_possible(tally: Tally, weights: Weights, several: bool, squares: bool, s
     if several:  # the parts of the labels of a point sum to 1, and each is rounded
         good = n <= given and abs(labels * tally.part - n) <= given * tally.part and (n > 0 or given == 0)
     else:
-        # Hits are counted in the cells of their scores, and so are pairs; but unlikely ones in lower cells.
-        exact = tally.cells < spec.exact_below(k)
-        good = given == labels == n and bool(np.all(np.cumsum(tally.hits) <= upto))
-        good = good and bool(np.all((tally.hits <= tally.pairs)[exact]))
+        good = given == labels == n and bool(np.all(tally.hits <= tally.pairs))
     if tally.gains is not None and tally.losses is not None:  # the weights of a row sum to 1, and are rounded
         excess = int(tally.gains.sum()) - int(tally.losses.sum()) - n / tally.unit
         good = good and abs(excess) <= given + n * k
