@@ -13,7 +13,6 @@ from numpy.typing import ArrayLike
 
 from nacp import engine
 from nacp._types import Array, Floats, Ints
-from nacp.advice.regions import exact_shares
 from nacp.audit.calibration import checked_calibrations, for_checked, open_checked
 from nacp.audit.choice import guessing_noise
 from nacp.audit.plan import Audit, deal
@@ -24,11 +23,10 @@ from nacp.checks import check_count, check_flag, check_fraction
 from nacp.coverage.contradiction import warn_of
 from nacp.coverage.curve import Rule, inverse_of
 from nacp.coverage.sample import Sample
-from nacp.coverage.tally import Weights
 from nacp.engine import Spec
 from nacp.errors import InputError
 from nacp.guarantees import GUARANTEES, Guarantee, as_guarantee
-from nacp.marginal import Counted, calibrations, seen, weights_under
+from nacp.marginal import Counted, calibrations, exact_curve, seen, weights_under
 from nacp.noise import UNSAID, Noise, NoiseLike, Unsaid, basis_of
 from nacp.points import Rows, check_labels, column_names, open_points, open_rows
 from nacp.points.lazy import in_memory
@@ -454,9 +452,8 @@ class ComparedSample:
         threshold = np.array([cal.native_threshold])
         estimate = None if noisy and self._unsaid else cal.estimate
         if noisy and noise is not self.noise:
-            weights = Weights(inverse_of(self.noise, self.k))
-            shares, _ = exact_shares(self.sample, weights, threshold)
-            estimate = min(max(float(shares.mean()), 0.0), 1.0)
+            clean = exact_curve(self.sample, self.noise, threshold).clean[0]
+            estimate = min(max(float(clean), 0.0), 1.0)
         by_checked = None
         if self.checked is not None:
             (by_checked,), _ = self.checked.estimates(threshold, self.checked.strata_of([alpha])[0])

@@ -21,7 +21,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from nacp._types import Floats, Ints
-from nacp.advice.regions import Check, bet, exact_shares, regions_of
+from nacp.advice.regions import Check, bet, regions_of, shares_and_doubts
 from nacp.audit.plan import deal
 from nacp.audit.strata import CheckedSample
 from nacp.calibration import Calibration
@@ -527,9 +527,7 @@ def _check_claim(sample: Sample, cal: Calibration, rows: Ints, truth: Ints, leve
     for curve in curves:  # only what holds at both ends of an interval refutes the model
         low, high = curve.weights.inverse.subset_range()
         more = noise.doubt.shift(curve.weights.inverse)
-        shares, doubts = exact_shares(
-            sample, curve.weights, thresholds[[tested]], members, doubtful=radius > 0
-        )
+        shares, doubts = shares_and_doubts(sample, curve, np.array([tested]), members, doubtful=radius > 0)
         mean = np.bincount(batch, shares[:, 0]) / sizes
         blur = radius * np.bincount(batch, doubts[:, 0]) / sizes
         short &= _won(mean - (hits | unknown) - blur, 1 - low + more, high, level / 2)

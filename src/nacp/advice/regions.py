@@ -12,8 +12,8 @@ from nacp import engine
 from nacp._types import Array, Floats, Ints
 from nacp.calibration import Calibration
 from nacp.coverage.curve import Curve, inverse_of, oscillation
-from nacp.coverage.sample import Sample
-from nacp.coverage.tally import Weights
+from nacp.coverage.grid import INFINITE
+from nacp.coverage.sample import Block, Sample
 from nacp.errors import InputError
 from nacp.marginal import lowest_end
 from nacp.noise import Noise
@@ -112,10 +112,11 @@ def fall(sample: Sample, noise: Noise | None, learn: Ints, test: Ints, doubtful:
     clean = np.concatenate([[0.0], few.at(cells, few.clean), [1.0]])  # it is known at -inf and at +inf
     end = int(np.argmax(np.maximum.accumulate(clean) - clean))
     start = int(np.argmax(clean[: end + 1]))
-    ends = np.array([-np.inf, *few.spec.thresholds[cells], np.inf])[[start, end]]
-    shares, doubts = exact_shares(sample, few.weights, ends, test, doubtful=doubtful)
+    ends = np.array([-1, *cells, INFINITE])[[start, end]]
+    shares, doubts = shares_and_doubts(sample, few, ends, test, doubtful=doubtful)
     low, high = few.weights.inverse.subset_range()
-    words = f"with a score {_between(*(ends + sample.score.offset).tolist())}"
+    scores = np.append(few.spec.thresholds, -np.inf)[ends] + sample.score.offset
+    words = f"with a score {_between(*scores.tolist())}"
     return Region(words, shares[:, 1] - shares[:, 0], doubts.sum(axis=1), low, high, 2 * (high - low))
 
 
@@ -155,31 +156,21 @@ def _by_class(values: Ints, k: int) -> list[Ints]:
     return np.split(order, np.cumsum(np.bincount(values, minlength=k))[:-1])
 
 
-def exact_shares(
-    sample: Sample, weights: Weights, thresholds: Floats, rows: Ints | None = None, *, doubtful: bool = False
+def shares_and_doubts(
+    sample: Sample, curve: Curve, cells: Ints, rows: Ints, *, doubtful: bool
 ) -> tuple[Floats, Floats]:
-    """Return shares of rows at native thresholds, and how much a radius of 1 may change each.
+    """Return shares of rows at thresholds, and how much a radius of 1 may change each: (rows, thresholds).
 
-    Both have the shape (rows, thresholds). Each label is counted at its exact score: the bounds that tallies
-    use for unlikely labels of ranked scores would bias the tests.
+    The sets are empty at the cell -1.
     """
-    spec, scale = sample.score.spec, weights.unit if weights.constant is None else weights.constant
+    distinct, places = np.unique(np.maximum(cells, 0), return_inverse=True)
 
     def found(values: Array, where: slice | Ints) -> tuple[Floats, Floats]:
-        labels, parts = sample.labels[where], sample.parts[where]
-        which, table = weights.of(labels, parts)
-        there = sample.label_scores[where][:, :, None] <= thresholds
-        shares = ((weights.own[labels] * parts)[:, :, None] * there).sum(axis=1)
-        for share, threshold in zip(shares.T, thresholds, strict=True):
-            sizes, members = engine.sets(values, spec, np.array([[threshold]]))
-            if which is None or table is None:
-                share += scale * sizes
-            else:
-                places = np.repeat(np.arange(len(sizes)), sizes)
-                share += scale * np.bincount(places, table[which[places], members], len(sizes))
+        block = Block(sample, values, where)
+        shares = curve.shares(block, distinct)[:, places] * (cells >= 0)
         if not doubtful:
             return shares, np.zeros(shares.shape)
-        return shares, oscillation(engine.scores(values, spec), thresholds, weights.inverse)
+        return shares, oscillation(block.cells, cells, curve.weights.inverse)
 
     shares, doubts = zip(*sample.rows.map(found, rows), strict=True)
     return np.concatenate(shares), np.concatenate(doubts)
