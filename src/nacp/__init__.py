@@ -3,10 +3,8 @@
 from importlib import import_module as _import
 from typing import TYPE_CHECKING, Any
 
-from nacp.advice.compared import ComparisonRow
-from nacp.advice.comparison import Comparison, compare
-from nacp.advice.diagnosis import Diagnosis, compatible_radius, diagnose
-from nacp.advice.group_diagnosis import GroupedDiagnosis
+from nacp.advice.comparison import Comparison, ComparisonRow, compare
+from nacp.advice.diagnosis import Diagnosis, GroupedDiagnosis, compatible_radius, diagnose
 from nacp.advice.planning import Plan, plan
 from nacp.advice.sensitivity import Sensitivity, sensitivity
 from nacp.advice.theorems import NoisyComparison, compare_with_noisy_cp, threshold_bracket

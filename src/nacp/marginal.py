@@ -256,10 +256,10 @@ def coverage_curve(
                 "thresholds", "must be one or more numbers in one dimension", found=repr(thresholds)
             )
         native = score.to_native(np.sort(wanted))
-    return _exact_curve(sample, noise_for(noise, rows.k), native)
+    return exact_curve(sample, noise_for(noise, rows.k), native)
 
 
-def _exact_curve(sample: Sample, noise: Noise | None, thresholds: Floats) -> CoverageCurve:
+def exact_curve(sample: Sample, noise: Noise | None, thresholds: Floats) -> CoverageCurve:
     """Return the estimates at native thresholds that need not be on the grid."""
     weights = Weights(inverse_of(noise, sample.k), points=max(sample.n, 2))
     number = len(thresholds)

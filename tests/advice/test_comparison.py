@@ -1,4 +1,4 @@
-"""`compare` says of every cell what `calibrate`, `predict_set` and `evaluate` say of it."""
+"""Each row of compare() agrees with `calibrate`, `predict_set` and `evaluate`."""
 
 import warnings
 from dataclasses import replace
@@ -11,7 +11,7 @@ from nacp.guarantees import GUARANTEES
 from nacp.paper import twins
 from nacp.wrapping import on_one_line
 
-K, N = 10, 1500
+K, N = 10, 1000
 NOISE = nacp.UniformNoise(0.2)
 
 
@@ -29,22 +29,25 @@ def found(data):
     )
 
 
-def test_every_cell_is_what_calibrating_alone_gives(data, found):
+def calibrated(row, probs, noisy, noise=None, clean=None, alpha=0.1):
+    """Calibrate alone with the score, the guarantee and the labels of a row."""
+    options = {"score": row.score, "guarantee": row.guarantee, "alpha": alpha}
+    if GUARANTEES[row.guarantee].takes_delta():
+        options["delta"] = 0.05
+    if row.labels != "noisy":
+        noisy, options["clean"] = None if row.labels == "checked" else noisy, clean
+    if row.guarantee == "split" or noise is not None or row.labels == "noisy":
+        options["noise"] = None if row.guarantee == "split" else noise
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", nacp.NoValidThresholdWarning)
+        return nacp.calibrate(probs, noisy, **options)
+
+
+def test_every_row_is_what_calibrating_alone_gives(data, found):
     probs, labels, noisy = data
     assert len(found.rows) == 3 * len(GUARANTEES)
     for row in found.rows:
-        delta = 0.05 if GUARANTEES[row.guarantee].takes_delta() else None
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", nacp.NoValidThresholdWarning)
-            cal = nacp.calibrate(
-                probs[:N],
-                noisy[:N],
-                noise=None if row.guarantee == "split" else NOISE,
-                alpha=0.05,
-                score=row.score,
-                guarantee=row.guarantee,
-                delta=delta,
-            )
+        cal = calibrated(row, probs[:N], noisy[:N], NOISE, alpha=0.05)
         result = nacp.evaluate(cal.predict_set(probs[N:]), labels[N:])
         assert row.calibration == cal
         assert np.array_equal(row.calibration.tally.pairs, cal.tally.pairs)
@@ -78,17 +81,14 @@ def test_smallest_kept_promise_first_then_no_promise_then_all_classes(found):
         assert sizes == sorted(sizes)
 
 
-def test_without_test_points_the_sets_of_the_calibration_points_are_measured(data):
+@pytest.mark.parametrize("test_points", [False, True])
+def test_sets_are_measured_on_test_points_or_else_on_the_calibration_points(data, test_points):
     probs, _, noisy = data
-    found = nacp.compare(probs[:N], noisy[:N], noise=NOISE, scores=["aps"], guarantees=["none"])
-    (row,) = found.rows
+    options = {"noise": NOISE, "scores": ["aps"], "guarantees": ["none"]}
+    shown = probs[N:] if test_points else probs[:N]
+    (row,) = nacp.compare(probs[:N], noisy[:N], test_probs=shown if test_points else None, **options).rows
     assert row.coverage is None
-    assert row.mean_size == pytest.approx(row.calibration.predict_set(probs[:N]).sizes.mean(), rel=1e-12)
-    without_labels = nacp.compare(
-        probs[:N], noisy[:N], noise=NOISE, scores=["aps"], guarantees=["none"], test_probs=probs[N:]
-    ).rows[0]
-    assert without_labels.coverage is None
-    assert without_labels.mean_size == pytest.approx(row.calibration.predict_set(probs[N:]).sizes.mean())
+    assert row.mean_size == pytest.approx(row.calibration.predict_set(shown).sizes.mean(), rel=1e-12)
 
 
 def test_a_refusal_is_a_row_with_its_reason_and_comes_last(data):
@@ -151,7 +151,7 @@ def test_a_note_is_told(data):
     assert f"pac with hps: {note}" in on_one_line(found)
 
 
-def test_progress_counts_every_cell(data):
+def test_progress_counts_every_row(data):
     probs, _, noisy = data
     seen = []
     nacp.compare(
@@ -163,11 +163,9 @@ def test_progress_counts_every_cell(data):
 def test_class_names_and_normalize_are_for_all(data):
     probs, _, noisy = data
     names = [f"class {i}" for i in range(K)]
-    found = nacp.compare(
-        3 * probs[:N], [names[i] for i in noisy[:N]],
-        noise=0.2, scores=["hps"], guarantees=["none"], classes=names, normalize=True,
-        test_probs=2 * probs[N:], test_labels=[names[i] for i in noisy[N:]],
-    )  # fmt: skip
+    given, tested = ([names[i] for i in part] for part in (noisy[:N], noisy[N:]))
+    options = {"noise": 0.2, "scores": ["hps"], "guarantees": ["none"], "classes": names, "normalize": True}
+    found = nacp.compare(3 * probs[:N], given, test_probs=2 * probs[N:], test_labels=tested, **options)
     assert found.rows[0].calibration.classes == tuple(names)
     assert found.rows[0].coverage is not None
 
@@ -196,7 +194,7 @@ def test_bad_input_is_an_error_not_a_row(data, change, words):
 
 
 @pytest.mark.parametrize("noise", [None, NOISE], ids=["no model", "a model"])
-def test_with_checked_labels_every_cell_is_what_calibrating_alone_gives(data, noise):
+def test_with_checked_labels_every_row_is_what_calibrating_alone_gives(data, noise):
     probs, truth, noisy = (part[:N] for part in data)
     rows = np.random.default_rng(3).choice(N, 200, replace=False)
     clean, given = (rows, truth[rows]), {} if noise is None else {"noise": noise}
@@ -206,18 +204,8 @@ def test_with_checked_labels_every_cell_is_what_calibrating_alone_gives(data, no
     by_model = [name for name in GUARANTEES if noise is not None or name == "split"]
     assert len(found.rows) == 2 * (len(by_model) + 4)
     for row in found.rows:
-        options = {"score": row.score, "guarantee": row.guarantee}
-        if GUARANTEES[row.guarantee].takes_delta():
-            options["delta"] = 0.05
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", nacp.NoValidThresholdWarning)
-            if row.labels == "noisy":
-                known = None if row.guarantee == "split" else noise
-                cal = nacp.calibrate(probs, noisy, noise=known, **options)
-            else:
-                labels = None if row.labels == "checked" else noisy
-                cal = nacp.calibrate(probs, labels, clean=clean, **given, **options)
-        # In which order rows are read may change the last bit of a sum.
+        cal = calibrated(row, probs, noisy, noise, clean)
+        # The order in which rows are read may change the last bit of a sum.
         assert row.estimate is None or row.labels == "noisy" or row.estimate == pytest.approx(cal.estimate)
         if row.calibration.deviation is not None:
             assert row.calibration.deviation == pytest.approx(cal.deviation, abs=1e-12)
@@ -248,13 +236,13 @@ def test_all_thresholds_are_judged_by_the_checked_labels(data):
             assert row.checked_estimate == pytest.approx(covered, abs=1e-12)
 
 
-def test_what_checked_labels_say_is_shown_where_no_threshold_comes_from_them(data):
+def test_estimates_by_checked_labels_are_shown_beside_split(data):
     probs, truth, noisy = (part[:N] for part in data)
     found = nacp.compare(probs, noisy, clean=truth, scores=["hps"], guarantees=["split"])
     assert "by checked" in str(found)
 
 
-def test_what_cannot_be_compared_with_checked_labels_is_said(data):
+def test_what_cannot_be_compared_with_checked_labels_is_refused(data):
     probs, truth, noisy = (part[:N] for part in data)
     found = nacp.compare(probs, noisy, clean=truth, scores=["hps"], guarantees=["pac", "nacp"])
     assert found.rows[-1].guarantee == "nacp"

@@ -1,1 +1,1 @@
-"""Advice: what a promise costs, how methods compare, and whether a noise model can be right."""
+"""Advice before and after calibration: plans, comparisons, and tests of the noise model."""

@@ -1,9 +1,14 @@
-"""Can the noise model be right? What it implies is tested, without a clean label; and against checked ones.
+"""Test whether the noise model of a calibration can be right, with or without checked labels.
 
 If the model is right, ``sum over l of W[y, l] h(x, l)`` has the mean ``E h(x, true label)`` for every h,
 which is not negative if h is not. So a region of (x, label) pairs whose estimated share is negative
-refutes the model. Half of the points show where to look, the other half are for the test, and then the other
-way round: the level is exact. The proof: docs/estimation.md.
+refutes the model. Half of the points find the regions and the other half test them, and vice versa: the level
+is exact.
+
+With checked labels the model's claim of coverage is tested, too. If the model is right, a point's share in
+F^c-hat and whether its true label is in the set have the same mean, at any threshold that does not depend on
+the points compared. Each checked label is compared with the mean share of a batch of points, by bets on the
+differences. The proofs: docs/estimation.md.
 """
 
 from __future__ import annotations
@@ -15,27 +20,33 @@ from typing import Any, NamedTuple, overload
 import numpy as np
 from numpy.typing import ArrayLike
 
-from nacp._types import Ints
-from nacp.advice.claims import ClaimCheck, claim_of
-from nacp.advice.group_diagnosis import GroupedDiagnosis
-from nacp.advice.regions import Check, regions_of
+from nacp._types import Floats, Ints
+from nacp.advice.regions import Check, bet, regions_of, shares_and_doubts
 from nacp.audit.checked_labels import open_clean
+from nacp.audit.checked_sample import CheckedSample, deal
 from nacp.calibration import Calibration
 from nacp.checks import check_fraction
 from nacp.coverage.curve import Curve
+from nacp.coverage.grid import INFINITE
 from nacp.coverage.sample import Sample
 from nacp.errors import InputError
 from nacp.groups.grouped_calibration import GroupedCalibration
+from nacp.guarantees import Problem
+from nacp.marginal import lowest_end
 from nacp.metrics import evaluate
+from nacp.noise import UniformNoise
 from nacp.points import check_aligned, check_labels
 from nacp.points.lazy import in_memory
-from nacp.wrapping import on_one_line, wrapped
+from nacp.wrapping import counted, on_one_line, table_lines, wrapped
 
-_STEP = 0.005
+_RADIUS_STEP = 0.005
+# One fifth of the points, but not more than this, choose the threshold at which claims are tested.
+_LEARN_PART, _LEARN_MAX = 5, 2000
+_GROUPS_SHOWN = 30
 
 
 class AuditCheck(NamedTuple):
-    """Coverage on clean labels, beside what was promised and estimated.
+    """Coverage on clean labels, compared with the promise and the estimate.
 
     Attributes
     ----------
@@ -54,9 +65,57 @@ class AuditCheck(NamedTuple):
     generous: bool
 
 
+class ClaimCheck(NamedTuple):
+    """Coverage of the true label at the threshold: by the noise model, and by checked labels.
+
+    Attributes
+    ----------
+    checked : int
+        The number of checked labels.
+    claim, claim_error : float
+        The coverage that the model claims, cut off at 0 and 1, and its standard error if the model is right.
+    at_least : bool
+        Whether the claim is a lower bound, because the model is known up to an interval or a radius only.
+    found, error : float
+        The coverage by the checked labels, whatever the noise is, and its standard error (at least 1 over
+        their number).
+    short, generous : bool
+        Whether the model claims significantly too much, or too little.
+    undecided : int
+        The number of checked labels that could not be decided. They count as misses in `found`, and in
+        favour of the model in the tests.
+    """
+
+    checked: int
+    claim: float
+    claim_error: float
+    at_least: bool
+    found: float
+    error: float
+    short: bool
+    generous: bool
+    undecided: int = 0
+
+    def __str__(self) -> str:
+        said = (
+            f"At the threshold the noise model claims {'at least ' * self.at_least}{100 * self.claim:.1f}%, "
+            f"the {self.checked:,} checked labels say {100 * self.found:.1f}% ± {100 * self.error:.1f}%"
+        )
+        if self.undecided:
+            said += f" (undecided, counted as misses: {self.undecided:,})"
+        use = "calibrate with these labels, clean= (--clean), which assumes nothing about the noise"
+        if self.short:
+            said += f": it claims too much. Do not rely on its promise; {use}."
+        elif self.generous:
+            said += f": it claims too little, and sets are larger than need be; {use}."
+        else:
+            said += f": no contradiction, as far as this many labels can show. Not to depend on it, {use}."
+        return wrapped(said)
+
+
 @dataclass(frozen=True)
 class Diagnosis:
-    """What `diagnose` found; print it.
+    """The result of `diagnose`; print it.
 
     Attributes
     ----------
@@ -67,13 +126,13 @@ class Diagnosis:
     model : str
         The noise model in words.
     checks : tuple of Check
-        The tests behind it.
+        The tests of regions.
     audit : AuditCheck or None
         Coverage on clean labels, if there were any.
     target, estimate : float
         The target 1 - alpha and the estimated coverage of the calibration.
     claim : ClaimCheck or None
-        What the model claims and what checked labels say, if some were given.
+        The test of the model's claim against checked labels, if there were any.
     """
 
     rejected: bool
@@ -86,42 +145,42 @@ class Diagnosis:
     claim: ClaimCheck | None = None
 
     def __str__(self) -> str:
-        return wrapped(self._said())
+        said = [self._verdict]
+        if self.claim is not None:
+            said.append(on_one_line(self.claim))
+        if self.audit is not None:
+            found = f"Coverage of the clean labels is {self.audit.coverage:.4f} ± {self.audit.error:.4f}"
+            if self.audit.short:
+                found += f": too little for a target of {self.target:.6g}. The noise may be overstated."
+            elif self.audit.generous:
+                found += (
+                    f": the target {self.target:.6g} is kept, but {self.estimate:.4f} was estimated; the "
+                    "noise may be understated, and sets larger than need be."
+                )
+            else:
+                found += f": compatible with the target {self.target:.6g}."
+            said.append(found)
+        return wrapped("\n".join(said))
 
-    def _said(self) -> str:
+    @property
+    def _verdict(self) -> str:
         level = f"level {100 * self.level:.4g}%"
         rejected = [check for check in self.checks if check.rejected]
         if rejected:
             worst = min(rejected, key=lambda check: check.share / (check.error or 1))
-            said = (
+            return (
                 f"The noise model is rejected at {level}: under {self.model}, the share of true labels "
                 f"{worst.region} is estimated at {worst.share:.3f} ± {worst.error:.3f}, and no share is "
                 "negative. Do not rely on the promise. A rate may be overstated, a matrix transposed, or the "
                 "noise may depend on the input: nacp.compatible_radius (in Python) says by how much at least."
             )
-        elif self.rejected:
-            said = f"The noise model is rejected at {level}, by checked labels: {self.model}."
-        else:
-            said = (
-                f"The noise model is not rejected at {level}: nothing contradicts it; no share of true "
-                "labels comes out negative, up to sampling errors. An understated rate cannot be seen in "
-                "this way: of uniform noise it makes sets too large; of a matrix it may make them too small."
-            )
-        if self.claim is not None:
-            said = f"{said}\n{self.claim}"
-        if self.audit is None:
-            return said
-        found = f"Coverage of the clean labels is {self.audit.coverage:.4f} ± {self.audit.error:.4f}"
-        if self.audit.short:
-            return (
-                f"{said}\n{found}: too little for a target of {self.target:.6g}. The noise may be overstated."
-            )
-        if self.audit.generous:
-            return (
-                f"{said}\n{found}: the target {self.target:.6g} is kept, but {self.estimate:.4f} was "
-                "estimated; the noise may be understated, and sets larger than need be."
-            )
-        return f"{said}\n{found}: compatible with the target {self.target:.6g}."
+        if self.rejected:
+            return f"The noise model is rejected at {level}, by checked labels: {self.model}."
+        return (
+            f"The noise model is not rejected at {level}: nothing contradicts it; no share of true "
+            "labels comes out negative, up to sampling errors. An understated rate cannot be seen in "
+            "this way: of uniform noise it makes sets too large; of a matrix it may make them too small."
+        )
 
     def _repr_html_(self) -> str:
         from nacp.show.html import card, table, told
@@ -132,6 +191,74 @@ class Diagnosis:
             for check in self.checks
         ]
         return card("Diagnosis", told(on_one_line(self)), table(header, rows, left=(0, 3)))
+
+
+@dataclass(frozen=True)
+class GroupedDiagnosis:
+    """The result of `diagnose` in each group of rows; print it.
+
+    The promise for groups of rows assumes that the noise is the same in each. So the rows of each group are
+    tested by themselves, at the level divided by the number of groups.
+
+    Attributes
+    ----------
+    level : float
+        Under a model that is right in all groups, the probability that it is rejected is at most this.
+    diagnoses : dict
+        The result for each group that was tested.
+    points : dict
+        The number of rows of each group; a group with fewer than two cannot be tested.
+    """
+
+    level: float
+    diagnoses: dict[Any, Diagnosis]
+    points: dict[Any, int]
+
+    @property
+    def rejected_groups(self) -> tuple[Any, ...]:
+        """The groups in which the model is rejected."""
+        return tuple(name for name, found in self.diagnoses.items() if found.rejected)
+
+    @property
+    def rejected(self) -> bool:
+        """Whether the noise model is rejected in some group."""
+        return bool(self.rejected_groups)
+
+    def _rows(self) -> list[tuple[str, str, str]]:
+        """Return name, number of rows and result of each group: those that reject the model first."""
+        results = {
+            name: "rejected" if each.rejected else "not rejected" for name, each in self.diagnoses.items()
+        }
+        rows = [
+            (f"{name}", f"{number:,}", results.get(name, "too few rows for a test"))
+            for name, number in self.points.items()
+        ]
+        return sorted(rows, key=lambda row: row[2] != "rejected")
+
+    @property
+    def _verdict(self) -> str:
+        number, rejected = len(self.diagnoses), self.rejected_groups
+        if not number:
+            return "No group has two rows or more, so the noise model was not tested."
+        how = f"at level {100 * self.level:.4g}% for {counted(number, 'group')} together"
+        if not rejected:
+            return f"The noise model is not rejected, {how}: in none of them does anything contradict it."
+        first, number = rejected[0], len(rejected)
+        said = f"The noise model is rejected in {counted(number, 'group')}, {how}."
+        return f"{said}\n{first}: {on_one_line(self.diagnoses[first])}"
+
+    def __str__(self) -> str:
+        rows = self._rows()
+        lines = table_lines([("group", "rows", "noise model"), *rows[:_GROUPS_SHOWN]], 1)
+        more = [f"and {len(rows) - _GROUPS_SHOWN:,} groups more"] if len(rows) > _GROUPS_SHOWN else []
+        return "\n".join([wrapped(self._verdict), *lines, *more])
+
+    def _repr_html_(self) -> str:
+        from nacp.show.html import card, table, told
+
+        rows = self._rows()[:_GROUPS_SHOWN]
+        header = ("group", "rows", "noise model")
+        return card("Diagnosis", told(self._verdict), table(header, rows, left=(0, 2)))
 
 
 @overload
@@ -169,7 +296,7 @@ def diagnose(
     level: float = 0.05,
     groups: Any = None,
 ) -> Diagnosis | GroupedDiagnosis:
-    """Ask whether the noise model of a calibration can be right.
+    """Test whether the noise model of a calibration can be right.
 
     Under a right model the estimated coverage F^c-hat rises from 0 to 1, and the true label is in no region
     with a negative probability, up to sampling errors. A model under which the estimate falls by more than
@@ -184,9 +311,9 @@ def diagnose(
     probs, labels : arrays of shape (n, k) and (n,)
         Points with noisy labels: those of the calibration, or others.
     clean : array of shape (n,) or pair (rows, labels), optional
-        True labels of some of these points, picked at random, as in `calibrate`: what the model claims of
-        coverage at the threshold is set against what they say. That sees understated noise, too. Half of
-        the level goes to this test.
+        True labels of some of these points, picked at random, as in `calibrate`: the coverage that the model
+        claims at the threshold is compared with them. That detects understated noise, too. Half of the level
+        goes to this test.
     audit_probs, audit_labels : arrays of shape (m, k) and (m,), optional
         Other points with clean labels, on which coverage is compared with the promise.
     level : float, default=0.05
@@ -249,15 +376,15 @@ def _by_group(
     places = cal.places(sample.labels[:, 0], groups)
     rows = [np.flatnonzero(places == g) for g in range(len(cal.names))]
     tested = [g for g, own in enumerate(rows) if len(own) > 1]
-    found = {}
-    for g in tested:
-        some = sample.some(rows[g])
-        found[cal.names[g]] = diagnosis_of(some, cal.calibrations[g], level=level / len(tested))
+    found = {
+        cal.names[g]: diagnosis_of(sample.some(rows[g]), cal.calibrations[g], level=level / len(tested))
+        for g in tested
+    }
     return GroupedDiagnosis(level, found, {name: len(own) for name, own in zip(cal.names, rows, strict=True)})
 
 
 def opened(cal: Calibration, probs: ArrayLike, labels: ArrayLike) -> Sample:
-    """Return points with noisy labels as a sample, seen as the calibration points were."""
+    """Check points with noisy labels, with the options of the calibration points."""
     in_memory("probs", probs, "here")
     rows = cal.open_rows(probs)
     return Sample.of(rows, check_labels(labels, rows.n, rows.k, cal.classes), cal.score)
@@ -274,27 +401,27 @@ def diagnosis_of(
 ) -> Diagnosis:
     """Return the diagnosis of a calibration's noise model on a sample."""
     check_fraction("level", level)
-    _refuse_checked(cal)
-    noise, radius = cal.noise, 0.0 if cal.noise is None else cal.noise.doubt.radius
-    found = regions_of(sample, cal, doubtful=radius > 0)
-    claim = None if checked is None else claim_of(sample, cal, *checked, level / 2)
-    share = level / len(found) / (1 if claim is None else 2)
-    checks = tuple(region.check(share, radius) for region in found)
-    audit = _audit(sample, cal, audit_probs, audit_labels, level)
+    _check_model(cal)
+    radius = lowest_end(cal.noise)[1]
+    claim = None if checked is None else _check_claim(sample, cal, *checked, level / 2)
+    regions = regions_of(sample, cal, doubtful=radius > 0)
+    each = level / len(regions) / (1 if claim is None else 2)
+    checks = tuple(region.check(each, radius) for region in regions)
+    refuted = claim is not None and (claim.short or claim.generous)
     return Diagnosis(
-        rejected=any(check.rejected for check in checks)
-        or (claim is not None and (claim.short or claim.generous)),
+        rejected=refuted or any(check.rejected for check in checks),
         level=level,
-        model="labels taken as they are" if noise is None else noise.describe(cal.k),
+        model="labels taken as they are" if cal.noise is None else cal.noise.describe(cal.k),
         checks=checks,
-        audit=audit,
+        audit=_check_audit(sample, cal, audit_probs, audit_labels, level),
         target=1 - cal.alpha,
         estimate=cal.estimate,
         claim=claim,
     )
 
 
-def _refuse_checked(cal: Calibration) -> None:
+def _check_model(cal: Calibration) -> None:
+    """Raise an error if a calibration has no noise model, because it comes from checked labels."""
     if cal.checked is not None:
         raise InputError(
             "cal",
@@ -305,17 +432,13 @@ def _refuse_checked(cal: Calibration) -> None:
 
 
 def compatible_radius(
-    cal: Calibration | GroupedCalibration,
-    probs: ArrayLike,
-    labels: ArrayLike,
-    *,
-    level: float = 0.05,
+    cal: Calibration | GroupedCalibration, probs: ArrayLike, labels: ArrayLike, *, level: float = 0.05
 ) -> float:
     """Return the smallest radius around the noise model at which `diagnose` would not reject it.
 
     Human label noise depends on the input, so no matrix is right. ``MatrixNoise(P, radius)`` allows for that,
-    and this says how large the radius must be at least: with probability 1 - level, some row of the true
-    matrix is as far away as that for some inputs (but for the last step of 0.005). It may have to be larger.
+    and this is a lower bound of the radius: with probability 1 - level, some row of the true matrix is as far
+    away as that for some inputs (but for the last step of 0.005). The radius may have to be larger.
 
     Parameters
     ----------
@@ -340,44 +463,36 @@ def compatible_radius(
     check_fraction("level", level)
     if isinstance(cal, GroupedCalibration):
         cal = cal.calibrations[0]
-    _refuse_checked(cal)
+    _check_model(cal)
     regions = regions_of(opened(cal, probs, labels), cal, doubtful=True)
-    steps = round(1 / _STEP)
-    return (
-        max(
-            next(
-                (i for i in range(steps) if not region.check(level / len(regions), i * _STEP).rejected), steps
-            )
-            for region in regions
-        )
-        * _STEP
-    )
+    steps = round(1 / _RADIUS_STEP)
+
+    def rejected(step: int) -> bool:
+        return any(region.check(level / len(regions), step * _RADIUS_STEP).rejected for region in regions)
+
+    return next((step for step in range(steps) if not rejected(step)), steps) * _RADIUS_STEP
 
 
-def _audit(
-    sample: Sample,
-    cal: Calibration,
-    probs: ArrayLike | None,
-    labels: ArrayLike | None,
-    level: float,
+def _check_audit(
+    sample: Sample, cal: Calibration, probs: ArrayLike | None, labels: ArrayLike | None, level: float
 ) -> AuditCheck | None:
     """Compare coverage of clean labels with the promise and with the estimate."""
     from scipy.special import ndtri
 
-    if probs is None or labels is None:
-        if probs is not None or labels is not None:
-            missing = "audit_probs" if probs is None else "audit_labels"
-            raise InputError(missing, "is missing; audit_probs and audit_labels belong together")
+    if probs is None and labels is None:
         return None
+    if probs is None or labels is None:
+        missing = "audit_probs" if probs is None else "audit_labels"
+        raise InputError(missing, "is missing; audit_probs and audit_labels belong together")
     found = evaluate(cal.predict_set(probs), labels)
     deviation = 0.0
     if math.isfinite(cal.native_threshold):
-        curve = Curve.of(sample, None if cal.noise is None else cal.noise.doubt.ends[0])
+        curve = Curve.of(sample, lowest_end(cal.noise)[0])
         cells = np.searchsorted(curve.spec.thresholds, [cal.native_threshold])
         deviation = float(sample.deviations(curve, cells)[0])
     error = math.sqrt(deviation**2 / cal.n + cal.alpha * (1 - cal.alpha) / found.n)
     allowed = -float(ndtri(level)) * error
-    # With doubt the estimate is that of the careful end, and more coverage is what it is for.
+    # The estimate under an interval or a radius is a lower bound, so that more coverage is expected.
     exactly = cal.noise is None or cal.noise.doubt.exact
     return AuditCheck(
         coverage=found.coverage,
@@ -385,3 +500,74 @@ def _audit(
         short=found.coverage < 1 - cal.alpha - allowed,
         generous=exactly and found.coverage > cal.estimate + allowed,
     )
+
+
+def _check_claim(sample: Sample, cal: Calibration, rows: Ints, truth: Ints, level: float) -> ClaimCheck:
+    """Compare the coverage that the noise model claims with the true labels of rows picked at random."""
+    noise = UniformNoise(0.0) if cal.noise is None else cal.noise
+    radius, thresholds = noise.doubt.radius, sample.score.spec.thresholds
+    curves = [Curve.of(sample, end) for end in noise.doubt.ends]
+    learn, checked, others = _deal(sample.n, rows, cal.random_state)
+    tested = _tested_cell(sample, cal, curves[0], learn)
+    own = int(np.searchsorted(thresholds, cal.native_threshold))
+    at = np.array([own if own < INFINITE else tested])
+    audit = deal(sample.n, sample.k, rows, truth, cal.random_state)
+    audited = CheckedSample(sample, audit, noise.matrix(sample.k))
+    (found,), (spread,) = audited.estimates(thresholds[at], audited.strata_of([cal.alpha])[0])
+    claim, deviation = min(
+        (float(curve.at(at, curve.clean)[0]), float(sample.deviations(curve, at)[0])) for curve in curves
+    )
+    # What could not be decided counts in favour of the model in both tests.
+    scores = np.empty(sample.n)
+    scores[audit.rows] = audited.checked_scores
+    hits, unknown = scores[checked] <= thresholds[tested], np.isin(checked, audit.rows[audit.labels < 0])
+    batch = np.concatenate([np.arange(len(checked)), np.arange(len(others)) % max(len(checked), 1)])
+    members, sizes = np.concatenate([checked, others]), np.bincount(batch)
+    short = generous = True
+    for curve in curves:  # only what holds at both ends of an interval refutes the model
+        low, high = curve.weights.inverse.subset_range()
+        more = noise.doubt.shift(curve.weights.inverse)
+        shares, doubts = shares_and_doubts(sample, curve, np.array([tested]), members, doubtful=radius > 0)
+        mean = np.bincount(batch, shares[:, 0]) / sizes
+        blur = radius * np.bincount(batch, doubts[:, 0]) / sizes
+        short &= _won(mean - (hits | unknown) - blur, 1 - low + more, high, level / 2)
+        generous &= _won(hits - mean - blur, high + more, 1 - low, level / 2)
+    return ClaimCheck(
+        checked=len(rows),
+        claim=min(max(claim, 0.0), 1.0),
+        claim_error=deviation / math.sqrt(sample.n),
+        at_least=not noise.doubt.exact,
+        found=float(found),
+        error=max(float(spread), 1 / math.sqrt(len(rows))) / math.sqrt(len(rows)),
+        short=short,
+        generous=generous,
+        undecided=int(np.count_nonzero(truth < 0)),
+    )
+
+
+def _deal(n: int, rows: Ints, seed: int) -> tuple[Ints, Ints, Ints]:
+    """Divide all rows at random: those that choose the threshold, the checked ones that are compared, and
+    those with which these are compared. The first are unchecked, as far as there are enough.
+    """
+    rng = np.random.default_rng(seed)
+    checked, others = (rng.permutation(part) for part in (rows, np.setdiff1d(np.arange(n), rows)))
+    aside = min(n // _LEARN_PART, _LEARN_MAX)
+    learn = np.concatenate([others, checked])[:aside]
+    return learn, checked[max(aside - len(others), 0) :], others[aside:]
+
+
+def _tested_cell(sample: Sample, cal: Calibration, curve: Curve, learn: Ints) -> int:
+    """Return the approximate threshold of a calibration, from a few of the points, as a place in the grid."""
+    if not len(learn):
+        return INFINITE
+    few = sample.some(learn)
+    curve = Curve.of(few, curve.noise)
+    problem = Problem(cal.alpha, cal.n, curve.noise, curve.weights.inverse, curve.counts * (cal.n / few.n))
+    plain = np.array([curve.crossing(1 - cal.alpha, "last")])
+    excess = min(cal.guarantee.price(problem, float(few.deviations(curve, plain)[0])), cal.alpha / 2)
+    return curve.crossing(1 - cal.alpha + excess, "last")
+
+
+def _won(gains: Floats, loss: float, gain: float, level: float) -> bool:
+    """Bet that the mean of some numbers is above 0; `loss` and `gain` are the most that each can be."""
+    return len(gains) > 0 and bet(gains, level, loss + gain, 0.99 * (loss + gain) / loss)

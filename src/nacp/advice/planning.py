@@ -1,38 +1,48 @@
-"""plan(): what each guarantee will cost, before labels are bought."""
+"""Plan a calibration: the excess coverage of each guarantee, before labels are bought."""
 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field, fields, is_dataclass
+from bisect import bisect_left
+from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from nacp.advice.checking import check_pilot, costs_of_checking, informed_by_pilot, informed_by_share
-from nacp.advice.compared import NOISY
-from nacp.advice.group_planning import GroupCost, costs_of_groups
+from nacp._types import Floats, Ints
+from nacp.advice.comparison import ALONE, CHECKED, NOISY
+from nacp.audit.checked_calibration import open_checked
+from nacp.audit.checked_sample import CHOSEN_CUT, Audit, CheckedSample
+from nacp.audit.plan import chosen_share, guessing_noise
 from nacp.calibrate import ScoreLike
 from nacp.checks import check_count, check_flag, check_fraction
 from nacp.coverage.curve import Curve
 from nacp.coverage.sample import Sample
 from nacp.errors import InputError
+from nacp.groups.grouping import open_grouping
 from nacp.guarantees import GUARANTEES, Guarantee, Problem
 from nacp.noise import UNSAID, Noise, NoiseLike, UniformNoise, Unsaid, noise_for
 from nacp.points import open_points
 from nacp.scores import as_score
+from nacp.stats.bounds import floor
+from nacp.stats.strata import strata_variance
 from nacp.wrapping import table_lines, wrapped
 
-_CHECKED = 300
-_MOST = 1_000_000  # classes
-_SHOWN = 20  # groups
+CHOSEN = "checked, chosen"
+_CHECKED = 300  # labels checked by default
+_CLASSES_MAX, _GROUPS_TIMES_CLASSES_MAX = 10**6, 10**9
+_GROUPS_SHOWN = 20
+_PILOT_MIN, _PILOT_ENTRIES_MAX = 50, 1 << 22
 
 
 class PlanRow(NamedTuple):
-    """What one guarantee costs: the excess coverage, the labels for a wanted excess, and what it promises.
+    """The excess coverage of one guarantee, or the reason why the guarantee does not apply.
 
-    Or the reason why it does not apply. `labels` are those that are counted, "noisy" or checked ones:
-    "checked" alone, "checked, noisy" beside noisy ones, "checked, chosen" where one chooses which to check.
+    `correction` is the excess, and `n_needed` the number of labels for the wanted excess; None if no number
+    is enough. `labels` are "noisy" ones, "checked" ones alone, "checked, noisy" for both, or "checked,
+    chosen" where the labels to check are chosen.
     """
 
     guarantee: Guarantee
@@ -43,32 +53,48 @@ class PlanRow(NamedTuple):
     labels: str = NOISY
 
 
+class GroupRow(NamedTuple):
+    """The excess coverage of the guarantee "pac" in one group.
+
+    `points` is the number of the n points that belong to the group, `deviation` the standard deviation of the
+    share of one of them, and `correction` the excess. `least` is the number of points that the group needs
+    for an excess of half of alpha, `n_needed` that for the wanted excess; None if no number is enough.
+    """
+
+    group: Any
+    points: int
+    deviation: float
+    correction: float
+    least: int | None
+    n_needed: int | None
+
+
 @dataclass(frozen=True, repr=False)
 class Plan:
-    """What `plan` found; print it for a table.
+    """The result of `plan`; print it for a table.
 
     Attributes
     ----------
     rows : list of PlanRow
-        From the cheapest to the dearest; after them those that do not apply to this noise.
+        Guarantees under the noise model, by their excess coverage; after them those that do not apply to
+        this noise.
     alpha : float
         As given.
     n : int
-        The number of calibration points that the corrections are for.
+        The number of calibration points.
     excess : float
-        The excess coverage that `PlanRow.n_needed` is for.
+        The wanted excess coverage, which `PlanRow.n_needed` is for.
     deviation : float
-        The standard deviation of one point's share in the estimate; from the pilot sample, or as it is where
-        sets are small; nan if no noise was named.
+        The standard deviation of one point's share in the estimate: that of the pilot sample, or its value
+        for small sets; nan without a noise model.
     checked_rows : list of PlanRow
         The same for checked labels, whatever the noise is; `PlanRow.n_needed` is how many to check.
     checked : int
-        The number of checked labels that their corrections are for.
+        The number of checked labels.
     assumed : str or None
-        What the rows for checked labels beside noisy ones, and for chosen ones, rest on.
-    groups : list of GroupCost
-        What the guarantee "pac" costs in each group, if there are groups: `GroupCost.least` is about how many
-        points of its own a group needs, `GroupCost.n_needed` for the excess.
+        The assumption behind the rows for checked labels beside noisy ones, and for chosen ones.
+    groups : list of GroupRow
+        The excess of the guarantee "pac" in each group, if there are groups.
     """
 
     rows: list[PlanRow]
@@ -76,17 +102,17 @@ class Plan:
     n: int
     excess: float
     deviation: float
-    checked_rows: list[PlanRow] = field(default_factory=list)
-    checked: int = 0
-    assumed: str | None = None
-    groups: list[GroupCost] = field(default_factory=list)
+    checked_rows: list[PlanRow]
+    checked: int
+    assumed: str | None
+    groups: list[GroupRow]
 
     def __repr__(self) -> str:
         return str(self)
 
     @property
     def cheapest(self) -> Guarantee:
-        """The guarantee that costs least, among those that hold for nearly every calibration set."""
+        """The guarantee with the least excess, among those that hold for nearly every calibration set."""
         return next(
             row.guarantee
             for row in [*self.rows, *self.checked_rows]
@@ -94,86 +120,93 @@ class Plan:
         )
 
     @property
-    def _tables(self) -> list[tuple[str, list[tuple[str, ...]]]]:
-        """What each table is about, its header and its rows, written out."""
-        tables: list[tuple[str, list[tuple[str, ...]]]] = []
+    def _tables(self) -> list[tuple[str, int, list[list[str]]]]:
+        """The title of each table, its number of text columns, and its header and rows as text."""
+        tables = []
         wanted = f"labels for {self.excess:g}"
         if self.rows:
             title = f"With a noise model, if it is right: {self.n:,} noisy labels, alpha = {self.alpha:g}."
-            noisy = [(row.guarantee.name, *self._numbers(row)) for row in self.rows]
-            tables.append((title, [("guarantee", "excess", wanted), *noisy]))
-        if self.checked_rows:
-            title = (
-                f"With {self.checked:,} checked labels of {self.n:,}, whatever the noise is, "
-                f"alpha = {self.alpha:g}."
-            )
-            rows = [(row.guarantee.name, row.labels, *self._numbers(row)) for row in self.checked_rows]
-            tables.append((title, [("guarantee", "labels", "excess", wanted), *rows]))
+            lines = [[row.guarantee.name, *self._cells(row)] for row in self.rows]
+            tables.append((title, 1, [["guarantee", "excess", wanted], *lines]))
+        checked = f"{self.checked:,} checked labels of {self.n:,}"
+        title = f"With {checked}, whatever the noise is, alpha = {self.alpha:g}."
+        lines = [[row.guarantee.name, row.labels, *self._cells(row)] for row in self.checked_rows]
+        tables.append((title, 2, [["guarantee", "labels", "excess", wanted], *lines]))
         if self.groups:
-            some = sorted(self.groups, key=lambda cost: cost.points)[:_SHOWN]
-            which = "each group" if len(some) == len(self.groups) else f"the {_SHOWN} smallest groups"
+            smallest = sorted(self.groups, key=lambda row: row.points)[:_GROUPS_SHOWN]
+            all_shown = len(smallest) == len(self.groups)
+            which = "each group" if all_shown else f"the {_GROUPS_SHOWN} smallest groups"
             title = f'The guarantee "pac" in {which}, of {self.n:,} noisy labels.'
-            costs = [
-                (
-                    f"{cost.group}",
-                    f"{cost.points:,}",
-                    self._price(cost.correction),
-                    _number(cost.least),
-                    _number(cost.n_needed),
-                )
-                for cost in some
-            ]
-            header = ("group", "its labels", "excess", "needed at least", wanted)
-            tables.append((title, [header, *costs]))
+            lines = []
+            for row in smallest:
+                excess, needed = self._cells(row)
+                lines.append([f"{row.group}", f"{row.points:,}", excess, _number(row.least), needed])
+            tables.append((title, 1, [["group", "its labels", "excess", "needed at least", wanted], *lines]))
         return tables
 
-    def _numbers(self, row: PlanRow) -> tuple[str, str]:
-        if row.reason is not None:
+    def _cells(self, row: PlanRow | GroupRow) -> tuple[str, str]:
+        """Return the excess of a row and the number of labels that it needs, as text."""
+        if isinstance(row, PlanRow) and row.reason is not None:
             return "-", "-"
-        return self._price(row.correction), _number(row.n_needed)
-
-    def _price(self, correction: float) -> str:
-        return f"{correction:.2g}" if correction < self.alpha else "all classes"
+        excess = f"{row.correction:.2g}" if row.correction < self.alpha else "all classes"
+        return excess, _number(row.n_needed)
 
     @property
     def sentences(self) -> list[str]:
-        """What is promised, what does not apply and what is assumed: each said once."""
-        told: dict[str, dict[str, None]] = {}
+        """The promises, the reasons why guarantees do not apply, and the assumption; no repetitions."""
+        names: dict[str, dict[str, None]] = {}
         for row in [*self.rows, *self.checked_rows]:
             name = row.guarantee.name if row.labels == NOISY else f"{row.guarantee.name} ({row.labels})"
-            told.setdefault(row.reason or row.promise, {})[name] = None
-        said = [f"{', '.join(names)}: {sentence}." for sentence, names in told.items()]
+            names.setdefault(row.reason or row.promise, {})[name] = None
+        said = [f"{', '.join(each)}: {sentence}." for sentence, each in names.items()]
         if self.assumed is not None:
             said.append(
-                f"Assumed of checked labels beside noisy ones, and of chosen ones: {self.assumed}. What they "
-                "cost then is a limit for many labels; with few it is more."
+                f"Assumed of checked labels beside noisy ones, and of chosen ones: {self.assumed}. "
+                "Their excess is then a limit for many labels; with few it is larger."
             )
         return said
 
     def __str__(self) -> str:
         parts = [
-            "\n".join([wrapped(title), *table_lines(table, _texts(table[0]))])
-            for title, table in self._tables
+            "\n".join([wrapped(title), *table_lines(table, words)]) for title, words, table in self._tables
         ]
-        parts.append("\n".join(wrapped(each) for each in self.sentences))
-        return "\n\n".join(parts)
+        return "\n\n".join([*parts, "\n".join(map(wrapped, self.sentences))])
 
     def _repr_html_(self) -> str:
         from nacp.show.html import card, sentence, table
 
         parts = []
-        for title, (header, *rows) in self._tables:
-            parts += [sentence(title), table(header, rows, left=range(_texts(header)))]
+        for title, words, (header, *rows) in self._tables:
+            parts += [sentence(title), table(header, rows, left=range(words))]
         return card("Plan", *parts, *map(sentence, self.sentences))
-
-
-def _texts(header: tuple[str, ...]) -> int:
-    """Return how many columns of a table hold words: those up to the labels' kind."""
-    return 2 if "labels" in header else 1
 
 
 def _number(needed: int | None) -> str:
     return "never" if needed is None else f"{needed:,}"
+
+
+class _Setting(NamedTuple):
+    """What is planned for."""
+
+    k: int
+    alpha: float
+    delta: float
+    n: int
+    excess: float
+
+
+class Evidence(NamedTuple):
+    """What noisy labels say about the true ones, at the threshold that covers 1 - alpha.
+
+    The noisy label makes it doubtful for a share `outside` of the points that the true label is in the set.
+    `covered_outside` of these points and `covered_inside` of the others have their true label in the set.
+    All of this is `assumed`.
+    """
+
+    outside: float
+    covered_outside: float
+    covered_inside: float
+    assumed: str
 
 
 def plan(
@@ -193,17 +226,17 @@ def plan(
     by: str | None = None,
     simultaneous: bool = False,
 ) -> Plan:
-    """Say what each guarantee will cost, before labels are bought.
+    """Compute the excess coverage of each guarantee, before labels are bought.
 
-    The cost is in coverage: how much more than 1 - alpha the sets will cover, to keep the promise.
+    To keep its promise, a guarantee covers more than 1 - alpha on average. The difference is its excess.
 
     Parameters
     ----------
     k : int
         The number of classes; taken to be equally frequent.
     noise : float, array of shape (k, k) or noise model, optional
-        As in `calibrate`. Of an interval, the worse end counts; a radius comes on top, times the
-        greatest distance between two rows of W. Without it there are rows for checked labels only.
+        As in `calibrate`. Of an interval, the end with the larger excess counts; a radius adds its value
+        times the greatest distance between two rows of W. Without it there are rows for checked labels only.
     alpha : float, default=0.1
         The sets are to contain the true class with probability 1 - alpha.
     delta : float, default=0.05
@@ -211,16 +244,16 @@ def plan(
     n : int, default=1000
         The number of calibration points to plan for.
     excess : float, default=0.01
-        Also find the number of points, or of checked labels, at which the cost is this much.
+        Also find the number of points, or of checked labels, with this excess.
     checked : int, optional
-        The number of labels to plan to check, of the n; by default 300, or all if there are fewer. Alone,
-        their cost is exact: that of the binomial test, for scores without ties. Beside noisy labels it is a
-        limit for many, and rests on how much the noisy ones say: by the share of wrong labels that `noise`
-        has, or by the pilot sample. So it does for labels that are chosen to be checked, as `choose_audit`
-        does: more of those that make it doubtful that the true one is in the set.
+        The number of labels to plan to check, of the n; by default 300, or all if there are fewer. For
+        checked labels alone the excess is exact: that of the binomial test, for scores without ties. Beside
+        noisy labels it is a limit for many labels, and depends on what the noisy ones show: by the share
+        of wrong labels under `noise`, or by the pilot sample. The same holds for labels chosen as by
+        `choose_audit`: more of those that make it doubtful that the true label is in the set.
     probs, labels : arrays, optional
         A pilot sample with noisy labels, from which the deviation of one point's share is taken. Without it
-        the sets are taken to be small, which is where they should be.
+        the sets are taken to be small.
     clean : array or pair (rows, labels), optional
         Checked labels of the pilot sample, as in `calibrate`.
     score : str or score, default="hps"
@@ -228,16 +261,12 @@ def plan(
     groups : mapping or array, optional
         The groups that are to have a promise each: a mapping from a group to its share of the points, such as
         ``{"north": 0.2, "south": 0.8}``; or, as in `calibrate`, an array with the group of each row (its
-        shares count), or a mapping from each class to its group. With groups of classes a point of another
-        class that is labelled as of the group is a miss, so its points vary more: one's share
-        ``s = sum over l in G of W[y', l] (1{S(x, l) <= q} - c)``, c = 1 - alpha, has the variance
-        ``c E[w (w - 2 c v)] + c^2 E[v^2]`` where sets are small, for ``w = W[y', y] 1{y in G}`` and
-        ``v = sum over l in G of W[y', l]``; the excess of the group is
-        ``z_{1-delta} sd(s) / (p(G) sqrt(n))``, about.
+        shares count), or a mapping from each class to its group. Groups of classes need more points than
+        groups of rows, as a point of another class that is labelled as of the group counts as a miss.
     by : "class", optional
         Each class is a group.
     simultaneous : bool, default=False
-        Whether all groups are to hold at once, as in `calibrate`.
+        Whether the promise is to hold for all groups at once, as in `calibrate`.
 
     Returns
     -------
@@ -262,13 +291,13 @@ def plan(
 
     How many points does a group need, of rows or of classes?
 
-    >>> [cost.least for cost in nacp.plan(k=10, noise=0.2, groups={"north": 0.2, "south": 0.8}).groups]
+    >>> [row.least for row in nacp.plan(k=10, noise=0.2, groups={"north": 0.2, "south": 0.8}).groups]
     [323, 323]
     >>> nacp.plan(k=10, noise=0.2, n=10_000, by="class").groups[0].least
     362
     """
-    if check_count("k", k, 2) > _MOST:
-        raise InputError("k", f"must be at most {_MOST:,}: more would take minutes", found=f"{k:,}")
+    if check_count("k", k, 2) > _CLASSES_MAX:
+        raise InputError("k", f"must be at most {_CLASSES_MAX:,}: more would take minutes", found=f"{k:,}")
     check_count("n", n, 1)
     check_fraction("alpha", alpha)
     check_fraction("excess", excess)
@@ -289,83 +318,248 @@ def plan(
         raise InputError("noise", "must be named to plan for groups")
     if simultaneous and not grouped:
         raise InputError("simultaneous", "has no effect without groups")
-    rows, deviation = list[PlanRow](), math.nan
+    setting = _Setting(k, alpha, delta, n, excess)
+    pilot = None if probs is None else open_pilot(probs, labels, clean, k, score)
+    rows, deviation, evidence, group_rows = list[PlanRow](), math.nan, None, list[GroupRow]()
     if known is not None:
-        rows, deviation = _noisy_rows(known, k, alpha, delta, n, excess, probs, labels, score)
-    informed = None
-    # Scores of one's own say nothing of how probable labels are: they need checked ones beside them.
-    telling = clean is not None or as_score(score).takes_probabilities
-    if probs is not None and labels is not None and telling:
-        informed = informed_by_pilot(probs, labels, clean, noise, k, alpha, score)
-    elif known is not None:
-        informed = informed_by_share(float(1 - known.matrix(k).diagonal.mean()), alpha)
-    checked_rows = [
-        PlanRow(
-            cost.guarantee,
-            cost.excess,
-            cost.needed,
-            cost.guarantee.promise_checked(alpha),
-            cost.reason,
-            cost.labels,
-        )
-        for cost in costs_of_checking(checked, n, alpha, delta, excess, informed)
-    ]
-    assumed = None if informed is None else informed.assumed
-    costs = list[GroupCost]()
-    if grouped and known is not None:
-        costs = costs_of_groups(
-            groups, by, known, k, alpha, delta, n, excess, simultaneous=simultaneous, deviation=deviation
-        )
-    return Plan(rows, alpha, n, excess, deviation, checked_rows, checked, assumed, costs)
+        rows, deviation = _noisy_rows(known, setting, None if pilot is None else pilot[0])
+        evidence = evidence_of_share(float(1 - known.matrix(k).diagonal.mean()), alpha)
+        if grouped:
+            group_rows = _group_rows(groups, by, known, setting, simultaneous, deviation)
+    # Precomputed scores do not say how probable labels are: they need checked labels beside them.
+    if pilot is not None and (clean is not None or pilot[0].score.takes_probabilities):
+        evidence = evidence_of_pilot(*pilot, noise, alpha)
+    assumed = None if evidence is None else evidence.assumed
+    checked_rows = _checked_rows(setting, checked, evidence)
+    return Plan(rows, alpha, n, excess, deviation, checked_rows, checked, assumed, group_rows)
 
 
-def _noisy_rows(
-    noise: Noise,
-    k: int,
-    alpha: float,
-    delta: float,
-    n: int,
-    excess: float,
-    probs: ArrayLike | None,
-    labels: ArrayLike | None,
-    score: ScoreLike,
-) -> tuple[list[PlanRow], float]:
-    """Return what each guarantee costs with a noise model, and the deviation of one point's share."""
+def _noisy_rows(noise: Noise, setting: _Setting, pilot: Sample | None) -> tuple[list[PlanRow], float]:
+    """Return the row of each guarantee under a noise model, and the deviation of one point's share."""
+    k, alpha, delta, n, excess = setting
     priors = np.full(k, 1 / k)
     ends = [
         Problem(alpha, n, end, end.inverse(k), n * end.matrix(k).push(priors)) for end in noise.doubt.ends
     ]
-    deviations = [end.deviation if probs is None else _deviation(probs, labels, end, score) for end in ends]
+    deviations = [end.deviation if pilot is None else _deviation(pilot, end) for end in ends]
     shift = noise.doubt.shift(noise.inverse(k))
     rows = []
     for kind in GUARANTEES.values():
         if not kind.promises_truth:
             continue
-        options = {"delta": delta, "priors": priors}
-        taken: list[str] = [each.name for each in fields(kind)] if is_dataclass(kind) else []
-        guarantee = kind(**{name: value for name, value in options.items() if name in taken})
+        guarantee = kind.with_options(delta=delta, priors=priors)
         reason = guarantee.applies(noise, "last")
         if reason is not None:
             rows.append(PlanRow(guarantee, np.inf, None, guarantee.promise(alpha), reason))
             continue
-        prices = [guarantee.price(*end) + shift for end in zip(ends, deviations, strict=True)]
-        worst = int(np.argmax(prices))
+        found = [guarantee.price(*end) + shift for end in zip(ends, deviations, strict=True)]
+        worst = int(np.argmax(found))
         needed = None
         if excess > shift:
             needed = guarantee.samples_needed(ends[worst], excess - shift, deviations[worst])
-        rows.append(PlanRow(guarantee, prices[worst], needed, guarantee.promise_under(noise, alpha)))
+        rows.append(PlanRow(guarantee, found[worst], needed, guarantee.promise_under(noise, alpha)))
     rows.sort(key=lambda row: (row.reason is not None, row.correction))
     return rows, max(deviations)
 
 
-def _deviation(
-    probs: ArrayLike | None, labels: ArrayLike | None, problem: Problem, score: ScoreLike
-) -> float:
-    """Return the deviation at the uncorrected threshold of a pilot sample."""
-    score = as_score(score)
-    rows, numbers, _ = open_points(probs, labels, probabilities=score.takes_probabilities)
-    check_pilot(rows, problem.k)
-    sample = Sample.of(rows, numbers, score)
-    curve = Curve.of(sample, problem.noise)
+def _deviation(pilot: Sample, problem: Problem) -> float:
+    """Return the deviation of one point's share at the uncorrected threshold of a pilot sample."""
+    curve = Curve.of(pilot, problem.noise)
     cell = curve.crossing(1 - problem.alpha, "last")
-    return float(sample.deviations(curve, np.array([cell]))[0])
+    return float(pilot.deviations(curve, np.array([cell]))[0])
+
+
+def _checked_rows(setting: _Setting, m: int, evidence: Evidence | None) -> list[PlanRow]:
+    """Return the rows for m checked labels: alone, beside noisy ones, and chosen.
+
+    Alone, the excess is exact. Noisy labels increase the worth of each checked one, by the variance of the
+    estimate in two strata (docs/guarantees.md, A1 and A2): an approximation for many labels.
+    """
+    _, alpha, delta, n, excess = setting
+    kinds = [kind for kind in GUARANTEES.values() if kind.takes_checked and kind.promises_truth]
+    rows = []
+    for guarantee in (kind.with_options(delta=delta) for kind in kinds):
+        promise = guarantee.promise_checked(alpha)
+        base, alone = guarantee.excess_checked(m, alpha), guarantee.checked_needed(excess, alpha)
+        rows.append(PlanRow(guarantee, base, alone, promise, labels=ALONE))
+        for labels in () if guarantee.checked_alone else (CHECKED, CHOSEN):
+            if evidence is None:
+                why = "give noise, such as the share of wrong labels, or a pilot sample"
+                rows.append(PlanRow(guarantee, math.inf, None, promise, why, labels))
+                continue
+            found = base if base >= alpha else base / math.sqrt(_worth(evidence, alpha, m, n, labels))
+            needed, least = alone, guarantee.checked_needed(alpha, alpha)
+            if alone is not None and least is not None and least < alone < n:
+                needed = _number_worth(alone, least, evidence, alpha, n, labels)
+            rows.append(PlanRow(guarantee, found, needed, promise, labels=labels))
+    return sorted(rows, key=lambda row: row.guarantee.delta is not None)
+
+
+def _worth(evidence: Evidence, alpha: float, m: int, n: int, labels: str) -> float:
+    """Return how many labels checked alone one of m is worth beside n noisy ones."""
+    worth = max(strata_worth(evidence, alpha, m, n, evidence.outside), 1.0)
+    if labels == CHECKED:
+        return worth
+    return max(strata_worth(evidence, alpha, m, n, chosen_share(evidence.outside, alpha)), worth)
+
+
+def _number_worth(alone: int, least: int, evidence: Evidence, alpha: float, n: int, labels: str) -> int:
+    """Return the least number of labels, from `least` on, that are worth as much as `alone` labels."""
+
+    def enough(number: int) -> bool:
+        return number * _worth(evidence, alpha, number, n, labels) >= alone
+
+    return least + bisect_left(range(least, alone), True, key=enough)
+
+
+def strata_worth(evidence: Evidence, alpha: float, m: int, n: int, share: float) -> float:
+    """Return the worth of a checked label if a share of the m labels are checked outside.
+
+    That is alpha (1 - alpha) / m over the variance of ``w0 p0 + w1 p1``: the shares w of the two strata are
+    estimated from n noisy labels, their coverages p from the checked ones (at most all points of a stratum).
+    """
+    w0, p0, p1 = evidence.outside, evidence.covered_outside, evidence.covered_inside
+    first = max(min(m * share, w0 * n), 1.0)
+    second = max(min(m - first, (1 - w0) * n), 1.0)
+    return float(alpha * (1 - alpha) / (m * strata_variance(w0, p0, p1, first, second, n)))
+
+
+def evidence_of_share(wrong: float, alpha: float) -> Evidence:
+    """Return the evidence if a share of the labels is wrong, on all inputs alike, and not in the sets."""
+    inside = (1 - alpha) * (1 - wrong)
+    said = f"{100 * wrong:.3g}% of labels are wrong, on hard and easy inputs alike, and then not in the sets"
+    return Evidence(1 - inside, (1 - alpha) * wrong / (1 - inside), 1.0, said)
+
+
+def open_pilot(probs: Any, labels: Any, clean: Any, k: int, score: ScoreLike) -> tuple[Sample, Audit | None]:
+    """Check a pilot sample; the audit has its checked labels, if there are any."""
+    score, audit = as_score(score), None
+    options: dict[str, Any] = {"probabilities": score.takes_probabilities}
+    if clean is None:
+        rows, numbers, _ = open_points(probs, labels, **options)
+    else:
+        options |= {"normalize": False, "classes": None}
+        rows, numbers, _, audit = open_checked(probs, labels, clean, 0, **options)
+    if rows.k != k or rows.n < _PILOT_MIN:
+        raise InputError(
+            "probs",
+            f"as a pilot sample needs {_PILOT_MIN} rows or more and k = {k:,} columns",
+            found=f"{rows.n:,} and {rows.k:,}",
+        )
+    return Sample.of(rows, numbers, score), audit
+
+
+def evidence_of_pilot(
+    sample: Sample, audit: Audit | None, noise: NoiseLike | Unsaid, alpha: float
+) -> Evidence:
+    """Return the evidence of a pilot sample: from checked labels, or from the probabilities."""
+    none = np.zeros(0, dtype=np.int64)
+    some = np.arange(sample.n)
+    if audit is None:
+        some = some[: max(_PILOT_MIN, _PILOT_ENTRIES_MAX // sample.k)]
+    elif len(audit.pilot):
+        some = audit.pilot
+    matrix = guessing_noise(sample, noise, some).matrix(sample.k)
+    checked = CheckedSample(sample, audit or Audit(none, none, some, none), matrix)
+    if audit is None:
+        pilot = checked.pilot(alpha, cut=CHOSEN_CUT)
+        said = f"the classifier's probabilities are right on the {sample.n:,} points of the pilot sample"
+        return Evidence(pilot.outside[0] / pilot.outside[1], *pilot.predicted, said)
+    threshold = float(np.quantile(checked.checked_scores, 1 - alpha, method="higher"))
+    hits, (outside,) = checked.checked_scores <= threshold, checked.outside([threshold], CHOSEN_CUT)
+    sides = (outside[audit.rows], ~outside[audit.rows])
+    out, within = (float((hits[side].sum() + 0.5) / (side.sum() + 1)) for side in sides)
+    said = f"what {len(hits):,} checked labels of the pilot sample say of the others"
+    return Evidence(float(outside.mean()), out, within, said)
+
+
+def _group_rows(
+    groups: Any, by: Any, noise: Noise, setting: _Setting, simultaneous: bool, deviation: float
+) -> list[GroupRow]:
+    """Return the row of each group; `deviation` is that of a point where groups are of rows."""
+    k, alpha, delta, n, excess = setting
+    names, shares, members = _shares(groups, by, k)
+    shift = 0.0
+    if members is None:
+        deviations, shift = np.full(len(names), deviation), noise.doubt.shift(noise.inverse(k))
+    elif noise.doubt.radius:
+        raise InputError("noise", "must be known exactly, or up to an interval, where groups are of classes")
+    else:
+        ends = [class_deviations(end, k, alpha, members, len(names)) for end in noise.doubt.ends]
+        deviations = np.max(ends, axis=0)
+    each, found = delta / len(names) if simultaneous else delta, []
+    for name, share, one in zip(names, shares.tolist(), deviations.tolist(), strict=True):
+        points = round(share * n)
+        correction = floor(each, one, points) + shift if points else math.inf
+        least, needed = (
+            max(1, math.ceil((floor(each, one, 1) / (wanted - shift)) ** 2)) if wanted > shift else None
+            for wanted in (alpha / 2, excess)
+        )
+        found.append(GroupRow(name, points, one, correction, least, needed))
+    return found
+
+
+def _shares(groups: Any, by: Any, k: int) -> tuple[tuple[Any, ...], Floats, Ints | None]:
+    """Return names, the share of points of each, and for groups of classes the group of each class."""
+    if isinstance(groups, Mapping) and groups and by is None:
+        values = list(groups.values())
+        numeric = all(isinstance(value, int | float | np.number) for value in values)
+        if numeric and any(isinstance(value, float | np.floating) for value in values):
+            shares = np.array(values, dtype=np.float64)
+            if not (shares > 0).all() or abs(shares.sum() - 1) > 1e-6:
+                raise InputError(
+                    "groups",
+                    "holds shares of points, which must be positive and sum to 1",
+                    found=f"a least one of {shares.min():g} and a sum of {shares.sum():g}",
+                )
+            return tuple(groups), shares, None
+    length = 0
+    if groups is not None and not isinstance(groups, Mapping):
+        if np.ndim(groups) != 1:
+            raise InputError(
+                "groups", "must be a mapping, or an array with the group of each row", found=repr(groups)
+            )
+        length = len(groups)
+    grouping = open_grouping(groups, by, length, k, None)
+    assert grouping is not None
+    number, places = len(grouping.names), grouping.places
+    if not len(places):
+        raise InputError("groups", "must hold at least one group")
+    if grouping.of_classes and number * k > _GROUPS_TIMES_CLASSES_MAX:
+        raise InputError("groups", f"must be fewer for {k:,} classes: more would take minutes")
+    shares = np.bincount(places, minlength=number) / len(places)
+    return grouping.names, shares, places if grouping.of_classes else None
+
+
+def class_deviations(noise: Noise, k: int, alpha: float, members: Ints, number: int) -> Floats:
+    """Return ``sd(s) / sqrt(p(G))`` for each group G of classes, where classes are equally frequent.
+
+    One point's share in the estimate for G is ``s = sum over l in G of W[y', l] (1{S(x, l) <= q} - c)``, for
+    its given label y' and c = 1 - alpha. Small sets hold at most the true label y, which they do with
+    probability c: with ``w = W[y', y] 1{y in G}`` and ``v = sum over l in G of W[y', l]``, s is ``w - c v``
+    then and ``- c v`` else, so ``var(s) = c E[w (w - 2 c v)] + c^2 E[v^2]``. The last term includes points of
+    other classes that are labelled as of G: it is why a rare class needs more points than an equally large
+    group of rows. The error of the coverage within G is the result divided by the root of its n p(G) points.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import nacp
+    >>> from nacp.advice.planning import class_deviations
+    >>> clean = class_deviations(nacp.UniformNoise(0.0), 10, 0.1, np.arange(10), 10)
+    >>> noisy = class_deviations(nacp.UniformNoise(0.2), 10, 0.1, np.arange(10), 10)
+    >>> print(clean[0].round(3), noisy[0].round(3))
+    0.3 0.578
+    """
+    matrix, inverse = noise.matrix(k), noise.inverse(k)
+    given = matrix.push(np.full(k, 1 / k))
+    once = matrix.entrywise(inverse)  # P[y, y'] W[y', y]
+    own = once.entrywise(inverse).pull(np.ones(k))
+    coverage, found = 1 - alpha, np.zeros(number)
+    for g in range(number):
+        inside = (members == g).astype(np.float64)
+        sums = inverse.pull(inside)
+        cross = inside @ (own - 2 * coverage * once.pull(sums)) / k
+        variance = coverage * cross + coverage**2 * (given @ sums**2)
+        found[g] = math.sqrt(max(variance, 0.0) / inside.mean())
+    return found

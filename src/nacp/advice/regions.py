@@ -1,5 +1,6 @@
-"""Regions of (x, label) pairs in which a noise model puts a negative share of true labels: where to look, and
-the test. Half of the points show where, the other half are for the test, and the other way round.
+"""Regions of (x, label) pairs in which a noise model estimates a negative share of true labels.
+
+Half of the points find the regions, the other half test whether the share is negative, and vice versa.
 """
 
 import math
@@ -11,10 +12,12 @@ from nacp import engine
 from nacp._types import Array, Floats, Ints
 from nacp.calibration import Calibration
 from nacp.coverage.curve import Curve, inverse_of, oscillation
-from nacp.coverage.sample import Sample
-from nacp.coverage.tally import Weights
+from nacp.coverage.grid import INFINITE
+from nacp.coverage.sample import Block, Sample
 from nacp.errors import InputError
+from nacp.marginal import lowest_end
 from nacp.noise import Noise
+from nacp.points.tensors import fetched
 from nacp.stats.betting import Bets
 
 _THRESHOLDS = 200
@@ -22,16 +25,16 @@ _ROUNDING = 1e-9
 
 
 class Check(NamedTuple):
-    """One test: an estimated share of true labels, which must not be negative.
+    """A test of an estimated share of true labels, which must not be negative.
 
     Attributes
     ----------
     region : str
-        Of what the share is.
+        The region in words.
     share, error : float
         The estimate and its standard error.
     rejected : bool
-        Whether it is significantly negative.
+        Whether the share is significantly negative.
     """
 
     region: str
@@ -40,62 +43,11 @@ class Check(NamedTuple):
     rejected: bool
 
 
-def regions_of(sample: Sample, cal: Calibration, *, doubtful: bool) -> list["Region"]:
-    """Return the regions to be tested: two found on each half of the points, with the shares of the other."""
-    if sample.n < 2:
-        raise InputError("probs", "must hold two points or more for a diagnosis", found=f"{sample.n}")
-    # A smaller rate implies no more than a larger one does: the low end of an interval is tested.
-    noise = None if cal.noise is None else cal.noise.doubt.ends[0]
-    order = np.random.default_rng(cal.random_state).permutation(sample.n)
-    halves = order[: sample.n // 2], order[sample.n // 2 :]
-    spec = sample.score.spec
-
-    def favourite(values: Array, where: slice | Ints) -> Ints:
-        if spec.kernel in ("hps", "ranked") and not engine.is_tensor(values):
-            return np.asarray(values.argmax(axis=1))
-        return np.asarray(engine.scores(values, spec).argmin(axis=1))
-
-    favourites = np.concatenate(list(sample.rows.map(favourite)))
-    found = []
-    for learn, test in (halves, halves[::-1]):
-        found.append(fall(sample, noise, learn, test, doubtful))
-        found.append(pairs(sample, noise, learn, test, favourites))
-    return found
-
-
-def exact_shares(
-    sample: Sample, weights: Weights, thresholds: Floats, rows: Ints | None = None, *, doubtful: bool = False
-) -> tuple[Floats, Floats]:
-    """Return the shares of rows at native thresholds, and the blur of a radius of 1: each (rows, thresholds).
-
-    Each label is counted at its exact score: the bounds that tallies use for unlikely labels of ranked
-    scores would bias the tests.
-    """
-    spec, scale = sample.score.spec, weights.unit if weights.constant is None else weights.constant
-
-    def found(values: Array, where: slice | Ints) -> tuple[Floats, Floats]:
-        labels, parts = sample.labels[where], sample.parts[where]
-        which, table = weights.of(labels, parts)
-        there = sample.label_scores[where][:, :, None] <= thresholds
-        shares = ((weights.own[labels] * parts)[:, :, None] * there).sum(axis=1)
-        for share, threshold in zip(shares.T, thresholds, strict=True):
-            sizes, members = engine.sets(values, spec, np.array([[threshold]]))
-            if which is None or table is None:
-                share += scale * sizes
-            else:
-                places = np.repeat(np.arange(len(sizes)), sizes)
-                share += scale * np.bincount(places, table[which[places], members], len(sizes))
-        if not doubtful:
-            return shares, np.zeros(shares.shape)
-        return shares, oscillation(engine.scores(values, spec), thresholds, weights.inverse)
-
-    shares, doubts = zip(*sample.rows.map(found, rows), strict=True)
-    return np.concatenate(shares), np.concatenate(doubts)
-
-
 class Region(NamedTuple):
-    """A region in words; each test point's share in it, and by how much a radius of 1 would blur it; the
-    least and the most that a share can be, and the most that it can be blurred.
+    """A region in words, and the shares of the test points in it.
+
+    `doubts` are the most by which a radius of 1 may change the shares. `low`, `high` and `most_doubt` bound
+    the shares and doubts of any point.
     """
 
     words: str
@@ -111,14 +63,14 @@ class Region(NamedTuple):
         width = high - self.low
         error = float(shares.std()) / math.sqrt(len(shares))
         won = False
-        # Else no share can be negative, or none anything else, or not even the largest stake could win.
+        # The bet is skipped if shares have one sign, or if not even the largest stake could win.
         if self.low < 0 < high and _could_win(shares, high, level):
             won = bet(-shares, level, width, 0.99 * width / high)
         return Check(self.words, float(shares.mean()), error, won)
 
 
 def _could_win(shares: Floats, high: float, level: float) -> bool:
-    """Return whether a bet that shares are negative could be won if it lost nothing on those that are not."""
+    """Return whether a bet that shares are negative would be won if it lost nothing on the others."""
     gained = float(np.log1p(0.99 / high * np.maximum(-shares, 0)).sum())
     return gained >= math.log(1 / level) * (1 - _ROUNDING)
 
@@ -130,6 +82,27 @@ def bet(gains: Floats, level: float, width: float, most: float) -> bool:
     return bets.failed < 0
 
 
+def regions_of(sample: Sample, cal: Calibration, *, doubtful: bool) -> list[Region]:
+    """Return the regions to test: two found on each half of the points, with the shares of the other."""
+    if sample.n < 2:
+        raise InputError("probs", "must hold two points or more for a diagnosis", found=f"{sample.n}")
+    # A smaller rate implies no more than a larger one does: the low end of an interval is tested.
+    noise, _ = lowest_end(cal.noise)
+    order = np.random.default_rng(cal.random_state).permutation(sample.n)
+    halves = order[: sample.n // 2], order[sample.n // 2 :]
+
+    def favourite(values: Array, where: slice | Ints) -> Ints:
+        block = fetched(values) if engine.is_tensor(values) else values
+        return np.asarray(block.argmax(axis=1) if sample.score.takes_probabilities else block.argmin(axis=1))
+
+    favourites = np.concatenate(list(sample.rows.map(favourite)))
+    found = []
+    for learn, test in (halves, halves[::-1]):
+        found.append(fall(sample, noise, learn, test, doubtful))
+        found.append(pairs(sample, noise, learn, test, favourites))
+    return found
+
+
 def fall(sample: Sample, noise: Noise | None, learn: Ints, test: Ints, doubtful: bool) -> Region:
     """Find where F^c-hat falls most on some points, and return the others' shares in that increment."""
     scores = np.sort(sample.label_cells[learn], axis=None)
@@ -139,26 +112,27 @@ def fall(sample: Sample, noise: Noise | None, learn: Ints, test: Ints, doubtful:
     clean = np.concatenate([[0.0], few.at(cells, few.clean), [1.0]])  # it is known at -inf and at +inf
     end = int(np.argmax(np.maximum.accumulate(clean) - clean))
     start = int(np.argmax(clean[: end + 1]))
-    ends = np.array([-np.inf, *few.spec.thresholds[cells], np.inf])[[start, end]]
-    shares, doubts = exact_shares(sample, few.weights, ends, test, doubtful=doubtful)
+    ends = np.array([-1, *cells, INFINITE])[[start, end]]
+    shares, doubts = shares_and_doubts(sample, few, ends, test, doubtful=doubtful)
     low, high = few.weights.inverse.subset_range()
-    known = (ends + sample.score.offset).tolist()
-    words = f"with a score {_between(*(q if math.isfinite(q) else None for q in known))}"
+    scores = np.append(few.spec.thresholds, -np.inf)[ends] + sample.score.offset
+    words = f"with a score {_between(*scores.tolist())}"
     return Region(words, shares[:, 1] - shares[:, 0], doubts.sum(axis=1), low, high, 2 * (high - low))
 
 
-def _between(low: float | None, high: float | None) -> str:
-    """Write an interval with as many digits as tell its ends apart; None is an end that is infinite."""
-    if low is None or high is None:
-        return "anywhere" if low is high else f"above {low:.4g}" if high is None else f"up to {high:.4g}"
-    told = ((f"{low:.{digits}g}", f"{high:.{digits}g}") for digits in range(4, 18))
-    least, most = next((pair for pair in told if pair[0] != pair[1]), (str(low), str(high)))
-    return f"from {least} to {most}"
+def _between(low: float, high: float) -> str:
+    """Write an interval, with enough digits to distinguish its ends."""
+    if math.isinf(low) or math.isinf(high):
+        if math.isfinite(low):
+            return f"above {low:.4g}"
+        return f"up to {high:.4g}" if math.isfinite(high) else "anywhere"
+    digits = next((each for each in range(4, 17) if f"{low:.{each}g}" != f"{high:.{each}g}"), 17)
+    return f"from {low:.{digits}g} to {high:.{digits}g}"
 
 
 def pairs(sample: Sample, noise: Noise | None, learn: Ints, test: Ints, favourites: Ints) -> Region:
-    """Find for which favourite and label the joint frequency comes out negative on some points, weigh these
-    cells by how negative it is, and return the others' shares in them.
+    """Find the pairs of favourite and label whose joint frequency comes out negative on some points, weigh
+    them by how negative it is, and return the others' shares in them.
     """
     inverse, labels, k = inverse_of(noise, sample.k), sample.labels[:, 0], sample.k
     (shares, doubts), low, high, largest = np.zeros((2, len(test))), 0.0, 0.0, 0.0
@@ -180,3 +154,23 @@ def _by_class(values: Ints, k: int) -> list[Ints]:
     """Return for each class the places where it occurs."""
     order = np.argsort(values, kind="stable")
     return np.split(order, np.cumsum(np.bincount(values, minlength=k))[:-1])
+
+
+def shares_and_doubts(
+    sample: Sample, curve: Curve, cells: Ints, rows: Ints, *, doubtful: bool
+) -> tuple[Floats, Floats]:
+    """Return shares of rows at thresholds, and how much a radius of 1 may change each: (rows, thresholds).
+
+    The sets are empty at the cell -1.
+    """
+    distinct, places = np.unique(np.maximum(cells, 0), return_inverse=True)
+
+    def found(values: Array, where: slice | Ints) -> tuple[Floats, Floats]:
+        block = Block(sample, values, where)
+        shares = curve.shares(block, distinct)[:, places] * (cells >= 0)
+        if not doubtful:
+            return shares, np.zeros(shares.shape)
+        return shares, oscillation(block.cells, cells, curve.weights.inverse)
+
+    shares, doubts = zip(*sample.rows.map(found, rows), strict=True)
+    return np.concatenate(shares), np.concatenate(doubts)

@@ -1,4 +1,4 @@
-"""What a wrong noise rate does to the sets."""
+"""The effect of a wrong noise rate on the sets."""
 
 from __future__ import annotations
 
@@ -25,18 +25,14 @@ _SHIFTS = (-0.05, -0.03, -0.02, -0.01, 0.0, 0.01, 0.02, 0.03, 0.05)
 
 
 class Shifted(NamedTuple):
-    """What happens if another rate is stated than the right one.
+    """A calibration with another rate than the right one.
 
     Attributes
     ----------
-    rate : float
-        The rate that is stated.
-    threshold : float
-        What the calibration then finds.
-    estimate : float
-        The coverage that it then believes in.
-    coverage : float
-        The coverage in truth, estimated under the right rate.
+    rate, threshold : float
+        The rate that is stated, and the threshold of the calibration.
+    estimate, coverage : float
+        The coverage estimated under the stated rate, and that under the right rate.
     mean_size : float
         The mean size of the sets.
     """
@@ -50,15 +46,15 @@ class Shifted(NamedTuple):
 
 @dataclass(frozen=True)
 class Sensitivity:
-    """What `sensitivity` found; print it, or plot it with `SensitivityDisplay`.
+    """The result of `sensitivity`; print it, or plot it with `SensitivityDisplay`.
 
     Attributes
     ----------
     rows : tuple of Shifted
         One for each rate, ascending.
     rate : float
-        The rate that is taken for right: epsilon of uniform noise, else the mean share of wrong labels over
-        the classes.
+        The rate taken to be right: epsilon of uniform noise, else the mean share of wrong labels over the
+        classes.
     target : float
         The target 1 - alpha.
     """
@@ -70,24 +66,6 @@ class Sensitivity:
     def __str__(self) -> str:
         return "\n".join([*table_lines(self._table, 0), wrapped(self._said)])
 
-    @property
-    def _said(self) -> str:
-        return f"If the rate is {self.rate:.4g} in truth. {self.advice}."
-
-    @property
-    def _table(self) -> list[list[str]]:
-        rows = [
-            [
-                f"{row.rate:.4g}",
-                f"{row.threshold:.6g}",
-                f"{row.estimate:.4f}",
-                f"{row.coverage:.4f}",
-                f"{row.mean_size:,.4g}",
-            ]
-            for row in self.rows
-        ]
-        return [["stated rate", "threshold", "believed", "coverage", "mean size"], *rows]
-
     def _repr_html_(self) -> str:
         from nacp.show.html import card, sentence, table
 
@@ -95,8 +73,18 @@ class Sensitivity:
         return card("Sensitivity", table(header, rows, left=()), sentence(self._said))
 
     @property
+    def _said(self) -> str:
+        return f"If the rate is {self.rate:.4g} in truth. {self.advice}."
+
+    @property
+    def _table(self) -> list[list[str]]:
+        forms = (".4g", ".6g", ".4f", ".4f", ",.4g")
+        rows = [[format(value, form) for value, form in zip(row, forms, strict=True)] for row in self.rows]
+        return [["stated rate", "threshold", "believed", "coverage", "mean size"], *rows]
+
+    @property
     def advice(self) -> str:
-        """What to do in doubt: a smaller rate of uniform noise is careful, but of a matrix it need not be."""
+        """Which rate to state in doubt: the smaller rate of uniform noise; of a matrix there may be none."""
         right = next((row.coverage for row in self.rows if math.isclose(row.rate, self.rate)), self.target)
         least = min(right, self.target) - 1e-9
         if all(row.coverage >= least for row in self.rows if row.rate < self.rate):
@@ -108,17 +96,13 @@ class Sensitivity:
 
 
 def sensitivity(
-    cal: Calibration,
-    probs: ArrayLike,
-    labels: ArrayLike,
-    *,
-    shifts: Sequence[float] | None = None,
+    cal: Calibration, probs: ArrayLike, labels: ArrayLike, *, shifts: Sequence[float] | None = None
 ) -> Sensitivity:
-    """Show how the sets and their coverage move if the stated noise rate is wrong by a few points.
+    """Show how the sets and their coverage change if the stated noise rate is wrong by a few points.
 
-    The rate of the calibration is taken for right, and calibration is repeated with others, from the same
-    points and with the same guarantee. A matrix moves as a whole: all its errors grow or shrink by one
-    factor. Doubt that the model carries, an interval or a radius, is left out.
+    The rate of the calibration is taken to be right, and calibration is repeated with other rates, with the
+    same points and guarantee. All errors of a matrix are multiplied by one factor. An interval of rates or a
+    radius is ignored.
 
     Parameters
     ----------
@@ -127,7 +111,7 @@ def sensitivity(
     probs, labels : arrays of shape (n, k) and (n,)
         Points with noisy labels: those of the calibration, or others.
     shifts : sequence of float, optional
-        By how much the stated rate is wrong; by default up to 0.05 both ways, as far as rates go.
+        The errors of the stated rate; by default up to 0.05 both ways, as far as the model allows.
 
     Returns
     -------
@@ -150,14 +134,14 @@ def sensitivity(
 
 
 def sensitivity_of(sample: Sample, cal: Calibration, shifts: Sequence[float] | None = None) -> Sensitivity:
-    """Return what a wrong rate does to a calibration of a sample."""
-    noise = cal.noise
+    """Return the effect of a wrong rate on a calibration of a sample."""
+    noise, k = cal.noise, cal.k
     assert noise is not None
-    rate = noise.error_rate(cal.k)
+    rate = noise.error_rate(k)
     if rate == 0 and not noise.is_uniform:
         raise InputError("noise", "holds no errors, so there is none that could be wrong")
     if shifts is None:
-        shifts = [shift for shift in _SHIFTS if _possible(noise, cal.k, rate + shift)]
+        shifts = [shift for shift in _SHIFTS if _is_possible(noise, rate + shift, k)]
     squares = cal.guarantee.needs_squares
     right = Curve.of(sample, noise, squares)
 
@@ -168,27 +152,20 @@ def sensitivity_of(sample: Sample, cal: Calibration, shifts: Sequence[float] | N
 
     rows = []
     for shift in sorted(shifts):
-        stated = noise.with_error_rate(rate + shift, cal.k)
-        counted = Counted.by(count, stated, cal.score, cal.k, sample.several)
-        (found,) = find(
-            cal.guarantee, counted.curve, stated, [cal.alpha], cal.crossing, sample, cal.random_state
-        )
+        stated = noise.with_error_rate(rate + shift, k)
+        curve = Counted.by(count, stated, cal.score, k, sample.several).curve
+        (found,) = find(cal.guarantee, curve, stated, [cal.alpha], cal.crossing, sample, cal.random_state)
         threshold = found.finding.threshold
         cells = np.searchsorted(right.spec.thresholds, [threshold])
-        rows.append(
-            Shifted(
-                rate + shift,
-                threshold + cal.score.offset,
-                min(max(found.finding.estimate, 0.0), 1.0),
-                min(max(float(right.at(cells, right.clean)[0]), 0.0), 1.0),
-                float(right.at(cells, right.random)[0]) * cal.k,
-            )
-        )
+        believed = min(max(found.finding.estimate, 0.0), 1.0)
+        coverage = min(max(float(right.at(cells, right.clean)[0]), 0.0), 1.0)
+        size = float(right.at(cells, right.random)[0]) * k
+        rows.append(Shifted(rate + shift, threshold + cal.score.offset, believed, coverage, size))
     return Sensitivity(tuple(rows), rate, 1 - cal.alpha)
 
 
-def _possible(noise: Noise, k: int, rate: float) -> bool:
-    """Return whether the errors of a model can grow or shrink to a rate."""
+def _is_possible(noise: Noise, rate: float, k: int) -> bool:
+    """Return whether a model can have this error rate."""
     try:
         noise.with_error_rate(rate, k).inverse(k)
     except ValueError:

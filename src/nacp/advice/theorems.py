@@ -1,4 +1,4 @@
-"""Theorems 3.1 and 3.2 of the paper as tools."""
+"""Theorems 3.1 and 3.2 of the paper as functions."""
 
 from __future__ import annotations
 
@@ -63,14 +63,14 @@ def threshold_bracket(
 
 @dataclass(frozen=True)
 class NoisyComparison:
-    """What `compare_with_noisy_cp` found.
+    """The result of `compare_with_noisy_cp`.
 
     Attributes
     ----------
     threshold, noisy_threshold : float
-        q of the noise-aware rule and of Noisy-CP, which takes the noisy labels as they are.
+        The thresholds of the noise-aware rule and of Noisy-CP, which takes the noisy labels as they are.
     random_coverage, noisy_random_coverage : float
-        F^r-hat at the two: the mean set size divided by k.
+        F^r-hat at these thresholds: the mean set size divided by k.
     smaller : bool
         Whether the noise-aware sets are the smaller ones: ``random_coverage <= 1 - alpha``.
     """
@@ -85,7 +85,7 @@ class NoisyComparison:
 def compare_with_noisy_cp(
     probs: ArrayLike, labels: ArrayLike, *, noise: NoiseLike, alpha: float = 0.1, score: ScoreLike = "hps"
 ) -> NoisyComparison:
-    """Ask whether noise-aware sets are smaller than those of Noisy-CP here: Theorem 3.2.
+    """Compare the sizes of noise-aware sets and of those of Noisy-CP: Theorem 3.2.
 
     Noisy-CP takes the ``1 - alpha`` quantile of the noisy labels' scores. If the noise-aware threshold q,
     without a correction, reaches its target exactly, it is at most that quantile if and only if
@@ -120,16 +120,11 @@ def compare_with_noisy_cp(
     sample = Sample.of(rows, numbers, score)
 
     def first(noise: Noise | None) -> tuple[float, float]:
+        """Return the threshold at which the estimate first reaches its target, and F^r-hat there."""
         curve = Curve.of(sample, noise)
         cell = curve.crossing(1 - alpha, "first")
         random = curve.at(np.array([cell]), curve.random)
         return float(curve.spec.thresholds[cell]) + score.offset, float(random[0])
 
     (q, random), (noisy_q, noisy_random) = first(noise), first(None)
-    return NoisyComparison(
-        threshold=q,
-        noisy_threshold=noisy_q,
-        random_coverage=random,
-        noisy_random_coverage=noisy_random,
-        smaller=random <= 1 - alpha + ROUNDING,
-    )
+    return NoisyComparison(q, noisy_q, random, noisy_random, random <= 1 - alpha + ROUNDING)

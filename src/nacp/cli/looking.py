@@ -7,8 +7,7 @@ from typing import Annotated, Any
 import typer
 
 import nacp
-from nacp.advice.diagnosis import Diagnosis
-from nacp.advice.group_diagnosis import GroupedDiagnosis
+from nacp.advice.diagnosis import Diagnosis, GroupedDiagnosis
 from nacp.cli import options
 from nacp.cli.classes import read_lines
 from nacp.cli.errors import FAILED, command

@@ -40,8 +40,7 @@ from nacp.stats.intervals import exact_share
 from nacp.wrapping import counted, wrapped
 
 if TYPE_CHECKING:
-    from nacp.advice.diagnosis import Diagnosis
-    from nacp.advice.group_diagnosis import GroupedDiagnosis
+    from nacp.advice.diagnosis import Diagnosis, GroupedDiagnosis
     from nacp.scores import Score
 
 SMALL = ("error", "all", "merge")

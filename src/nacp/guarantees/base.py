@@ -192,6 +192,17 @@ class Guarantee(ABC):
         """Return the threshold for each alpha where some labels were checked, if it `takes_checked` ones."""
         raise NotImplementedError  # never asked: one that does not take them is refused before
 
+    def excess_checked(self, m: int, alpha: float) -> float:
+        """Return by how much mean coverage exceeds 1 - alpha with m checked labels alone.
+
+        That is alpha where m labels are too few. Like `find_checked`, for guarantees that `takes_checked`.
+        """
+        raise NotImplementedError
+
+    def checked_needed(self, excess: float, alpha: float) -> int | None:
+        """Return the least number of checked labels with at most this excess; None if that is huge."""
+        raise NotImplementedError
+
     @abstractmethod
     def promise(self, alpha: float) -> str:
         """Return in one sentence what holds for the sets."""
@@ -204,6 +215,12 @@ class Guarantee(ABC):
     def takes_delta(cls) -> bool:
         """Return whether there is a probability of failure to choose."""
         return is_dataclass(cls) and any(field.name == "delta" for field in fields(cls))
+
+    @classmethod
+    def with_options(cls, **options: Any) -> "Guarantee":
+        """Return the guarantee with those of the options that it has."""
+        names: list[str] = [field.name for field in fields(cls)] if is_dataclass(cls) else []
+        return cls(**{name: value for name, value in options.items() if name in names})
 
     def applies(self, noise: Noise | None, crossing: Rule) -> str | None:
         """Return why the promise would not hold, if it would not; asked before any row is read."""

@@ -7,6 +7,7 @@ has no gap, but costs ``||W|| c(n)``, of the order of ``1/sqrt(n)``. The theorem
 noise that is not known exactly: docs/guarantees.md.
 """
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar, Literal
@@ -66,6 +67,15 @@ class Expected(Corrected):
         if self.rule == "worst-case":
             return problem.width * problem.n * problem.per_point * expected_excess(problem.n)
         return -problem.range[0] * problem.per_point
+
+    def excess_checked(self, m: int, alpha: float) -> float:
+        """Return the excess of split conformal prediction."""
+        rank = math.ceil((m + 1) * (1 - alpha) - 1e-9)
+        return rank / (m + 1) - (1 - alpha) if rank <= m else alpha
+
+    def checked_needed(self, excess: float, alpha: float) -> int | None:
+        sizes = range(1, math.ceil(1 / min(excess, alpha)) + 1)  # the largest of them is enough
+        return next(m for m in sizes if self.excess_checked(m, alpha) <= excess + 1e-12)
 
     def promise(self, alpha: float) -> str:
         gap = "" if self.rule == "worst-case" else ", less a gap that is estimated"

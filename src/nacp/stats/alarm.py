@@ -1,9 +1,9 @@
-"""A bet that a mean falls below a target, some time: an alarm that is valid at any time, and says since when.
+"""An alarm for a mean that falls below a target: valid at any time, with an estimate of when the mean fell.
 
-A gambler stakes on numbers that are too small. As long as their mean, given the past, is no less than the
-target, his wealth is a nonnegative supermartingale that starts at 1, so it ever reaches 1/level with
-probability at most `level` (Ville). He does not know when the mean will fall, nor how far: his money is
-spread over all points at which he may begin, and over some stakes. docs/guarantees.md, M1.
+The alarm bets that numbers are too small. As long as their mean, given the past, is no less than the target,
+the wealth is a nonnegative supermartingale that starts at 1, so it ever reaches 1/level with probability at
+most `level` (Ville). As it is unknown when the mean will fall and how far, the wealth is divided among all
+points at which a bet may begin, and among several stakes. docs/guarantees.md, M1.
 """
 
 from itertools import accumulate
@@ -13,39 +13,40 @@ import numpy as np
 
 from nacp._types import Floats
 
-# From half of the largest stake at which nothing can be lost for good, each half of the one before.
+# The number of stakes. The first is half of the largest stake at which wealth stays positive, and each is
+# half of the one before.
 _STAKES = 8
-_AT_ONCE = 4096  # numbers, to have memory bounded
+_CHUNK = 4096  # numbers that are processed together, which bounds the memory
 _SINGLE = {"n": int, "total": float, "wealth": float, "highest": float, "before": float}
 _ENDS = ("at", "since")
 _SEVERAL = ("bets", "growth", "lowest", "lowest_at", "lowest_total")
 
 
 class Alarm:
-    """Whether the mean of numbers that come one after the other has fallen below a target.
+    """A test of whether the mean of a sequence of numbers has fallen below a target.
 
     Parameters
     ----------
     target : float
         The mean that the numbers should have.
     high : float
-        The greatest that one of them can be; more than the target.
+        The upper bound of a number; more than the target.
     level : float
-        The probability with which a false alarm is ever raised, at the most.
+        The probability of a false alarm at any time is at most this.
 
     Attributes
     ----------
     n : int
-        How many numbers there were.
+        The number of numbers.
     total : float
         Their sum.
     wealth, highest : float
-        The wealth, and the most that it was; both as they were at the alarm, from then on.
+        The wealth and its maximum; both stay as they were at the alarm.
     at : int or None
-        After how many numbers the alarm was raised.
+        The number of numbers at the alarm.
     since : int or None
-        After how many of them the mean fell, as it looked when the alarm was raised: where wealth, had one
-        begun to bet there, would have grown most.
+        The number of numbers after which the mean fell, estimated at the alarm: the beginning from which a
+        bet would have grown most.
     before : float
         The sum of the numbers before that.
 
@@ -67,15 +68,15 @@ class Alarm:
         self.at: int | None = None
         self.since: int | None = None
         self.before = 0.0
-        # The money at each stake. By how much a bet from the beginning would have grown, in logarithms; where
-        # that was lowest, after how many numbers, and what their sum was.
+        # For each stake: the wealth; the logarithm of a bet from the beginning on; its minimum, the number of
+        # numbers there, and their sum.
         self._bets, self._growth, self._lowest, self._lowest_total = np.zeros((4, _STAKES))
         self._lowest_at = np.zeros(_STAKES, dtype=np.int64)
 
     def play(self, numbers: Floats) -> None:
-        """Take in the next numbers: in one batch or in several, with the same bits."""
-        for start in range(0, len(numbers), _AT_ONCE):
-            some = numbers[start : start + _AT_ONCE]
+        """Process the next numbers; the result does not depend on how they are divided into batches."""
+        for start in range(0, len(numbers), _CHUNK):
+            some = numbers[start : start + _CHUNK]
             totals = np.cumsum(np.concatenate([[self.total], some]))
             if self.at is None:
                 self._bet(some, totals[1:])
@@ -83,7 +84,7 @@ class Alarm:
 
     def _bet(self, numbers: Floats, totals: Floats) -> None:
         factors = 1 + self.stakes * (self.target - numbers)[:, None]
-        # So much is kept for beginnings to come; what is missing from one to the next begins there.
+        # The wealth kept for later beginnings. Each bet begins with the difference of two successive values.
         kept = 1 / (1 + np.log(np.arange(self.n + 1.0, self.n + len(numbers) + 2)))
         begun, path = (-np.diff(kept) / _STAKES).tolist(), np.empty_like(factors)
         for stake, bet in enumerate(self._bets.tolist()):
@@ -116,28 +117,26 @@ class Alarm:
         return {name: getattr(self, name) for name in (*_SINGLE, *_ENDS)} | several
 
     def restore(self, state: dict[str, Any]) -> None:
-        """Take over a state that `to_dict` returned; refuse anything else by a ValueError."""
+        """Restore a state that `to_dict` returned; raise a ValueError if it is not valid."""
         single = {name: _number(name, state[name], kind) for name, kind in _SINGLE.items()}
         ends = {name: None if state[name] is None else _number(name, state[name], int) for name in _ENDS}
         if (ends["at"] is None) != (ends["since"] is None) or not (
             0 <= (ends["since"] or 0) <= (ends["at"] or 0) <= single["n"]
         ):
             raise ValueError("at and since must be numbers of points, the first one no smaller, or both null")
-        several = {}
-        for name in _SEVERAL:
-            kind = int if name == "lowest_at" else float
-            several[name] = np.array([_number(name, each, kind) for each in state[name]])
-            if len(several[name]) != _STAKES:
-                raise ValueError(f"{name} must hold {_STAKES} numbers")
+        kinds = {name: int if name == "lowest_at" else float for name in _SEVERAL}
+        several = {
+            name: np.array([_number(name, each, kinds[name]) for each in state[name]]) for name in kinds
+        }
+        if any(len(values) != _STAKES for values in several.values()):
+            raise ValueError(f"{', '.join(several)} must hold {_STAKES} numbers each")
         if min(single["wealth"], several["bets"].min()) < 0 or single["n"] < 0:
             raise ValueError("wealth, bets and n must not be negative")
         vars(self).update(single | ends | {f"_{name}": values for name, values in several.items()})
 
 
 def _number(name: str, value: Any, kind: type[Any]) -> Any:
-    """Check a finite number of a kind."""
-    if type(value) is not kind and not (kind is float and type(value) is int):
-        raise ValueError(f"{name} must hold {'whole ' if kind is int else ''}numbers, not {value!r}")
-    if not abs(value) < np.inf:
-        raise ValueError(f"{name} must hold finite numbers, not {value!r}")
+    """Return a finite number of a type, or raise a ValueError."""
+    if type(value) not in (kind, int) or not abs(value) < np.inf:
+        raise ValueError(f"{name} must hold finite {'whole ' * (kind is int)}numbers, not {value!r}")
     return float(value) if kind is float else value

@@ -1,9 +1,9 @@
-"""Bets that a mean is above 0, by which hypotheses are tested: valid whatever the distribution is (Ville).
+"""Tests of whether a mean is above 0, by betting: valid whatever the distribution is (Ville).
 
-The wealth of a gambler who stakes on bounded numbers of mean 0 or less is a nonnegative supermartingale, so
-it grows from 1 to 1/delta with probability at most delta. The stakes hedge "wealth 1/delta after n points",
-which makes the test cost about as much as the normal approximation, which is not valid, would:
-docs/guarantees.md, T3.
+The wealth of a bettor who stakes on bounded numbers of mean 0 or less is a nonnegative supermartingale, so
+it grows from 1 to 1/delta with probability at most delta. The stakes hedge "wealth 1/delta after n points".
+The excess of the test is then about that of the normal approximation, which is not valid: docs/guarantees.md,
+T3.
 """
 
 import math
@@ -16,18 +16,16 @@ import numpy as np
 
 from nacp._types import Floats, Ints
 
-# Bets are judged when stakes change, and after so many points.
+# Bets are judged when stakes change, and after this number of points.
 _ROWS = 256
-# From so many bets on, points are taken one by one: along columns, NumPy takes some 5 times as long.
+# From this number of bets on, points are processed one by one, which is about five times as fast then.
 _WIDE = 128
-# In standard errors: below the first a bet is given up, which is always safe; above the second it is a sure
-# thing, and half of the stake that would make wealth grow fastest is put on it.
+# In standard errors: below the first a bet is given up, which is always safe; above the second its stake is
+# half of the one that would make wealth grow fastest.
 _HOPELESS, _SURE = -8.0, 6.0
-
-
-# A bet whose wealth falls so low is given up, too.
+# A bet whose wealth falls below this is given up, too.
 _RUINED = 1e-200
-# Of the probability that the stakes hedge: the least that counts, in octaves, and how finely one is parted.
+# The hedged probability is tabulated from 2^-_OCTAVES on, at 2^_BITS places per octave.
 _OCTAVES, _BITS = 64, 6
 
 OPEN, WON, LOST = range(3)
@@ -52,23 +50,23 @@ def play(
     Parameters
     ----------
     state : array of shape (8, bets)
-        Of each bet: its wealth, the sum of what the points gained and of the squares, and the
-        stake; since it was last judged, how wealth grew, the most that it did, and the two sums. Changed in
-        place.
+        Of each bet: its wealth, the sums of its gains and of their squares, and its stake; since it was last
+        judged, the growth of its wealth, the maximum of that, and the two sums. Changed in place.
     most : array of shape (bets,)
         The largest stakes.
     outcome : array of shape (bets,)
-        What became of each. Changed in place; those that are not open are of no interest.
+        OPEN, WON or LOST. Changed in place; only open bets are played.
     shares : array of shape (points, columns)
         The shares of points: bet b gains ``(share - target) / width`` from those in ``columns[b]``.
     seen : int
-        How many points there were before.
+        The number of points before.
     stops, changes : arrays
-        After how many points bets are judged, from 0 to all of them, and whether stakes change there.
+        The numbers of points, from 0 to all of them, after which bets are judged, and whether stakes change
+        there.
     delta : float
         A bet is won when its wealth has grown from 1 to 1/delta.
     hedges : tuple of two arrays
-        As `hedge_table` returns them.
+        The result of `hedge_table`.
     """
     gains = (shares[:, columns] - target) * (1 / width)
     played, place = 0, int(np.searchsorted(stops, seen, side="right")) - 1
@@ -83,12 +81,12 @@ def play(
         grown = now[3] * here
         grown += 1
         grown[0] *= now[4]
-        _one_after_the_other(np.multiply, grown)
+        _accumulate(np.multiply, grown)
         now[4], now[5] = grown[-1], np.maximum(now[5], grown.max(axis=0))
         for sums, other in ((now[6], 1.0), (now[7], here)):
             terms = np.multiply(here, other, out=grown)
             terms[0] += sums
-            _one_after_the_other(np.add, terms)
+            _accumulate(np.add, terms)
             sums[:] = terms[-1]
         played, seen = played + len(here), seen + len(here)
         if seen < stops[place + 1]:
@@ -101,11 +99,8 @@ def play(
     state[:, bets] = now
 
 
-def _one_after_the_other(operate: np.ufunc, rows: Floats) -> None:
-    """Put sums or products of all rows up to each in its place.
-
-    In this order: in another one they would be rounded in another way.
-    """
+def _accumulate(operate: np.ufunc, rows: Floats) -> None:
+    """Replace each row by the sum or product of all rows up to it, in this order of rounding."""
     if rows.shape[1] < _WIDE:
         operate.accumulate(rows, axis=0, out=rows)
         return
@@ -114,26 +109,23 @@ def _one_after_the_other(operate: np.ufunc, rows: Floats) -> None:
 
 
 def _judged(now: Floats, delta: float) -> Ints:
-    """Return what became of bets, of which this is how they stand: it is changed."""
+    """Return the outcome of each bet, and update the state for the next points."""
     wealth, sums, squares, _, growth, highest, new_sums, new_squares = now
     won = wealth * highest >= 1 / delta
     wealth *= growth
     squares += new_squares
     sums += new_sums
     lost = (wealth < _RUINED) | (sums < _HOPELESS * np.sqrt(squares))
-    now[4:] = _AFRESH
+    now[4:] = [[1.0], [0.0], [0.0], [0.0]]
     return np.where(won, WON, np.where(lost, LOST, OPEN))
-
-
-_AFRESH = np.array([[1.0], [0.0], [0.0], [0.0]])
 
 
 def new_stakes(
     state: Floats, most: Floats, seen: int, n: int, delta: float, hedges: tuple[Floats, Floats]
 ) -> Floats:
-    """Return the stakes that hedge "wealth 1/delta after n points", given how the bets stand.
+    """Return the stakes that hedge "wealth 1/delta after n points", given the state of the bets.
 
-    Any stakes that depend on the past only are valid; these make it cheap.
+    Any stakes that depend on the past only are valid; these keep the excess of the test small.
     """
     wealth, sums, squares = state
     reach = np.maximum(np.minimum(wealth * delta, 1.0) * (1 / 1.05), 2.0**-_OCTAVES)
@@ -147,11 +139,11 @@ def new_stakes(
 
 @lru_cache(maxsize=1)
 def hedge_table() -> tuple[Floats, Floats]:
-    """Return how steeply "a normal number is below z" rises with z, divided by its probability p.
+    """Return the normal density at z divided by p, the probability of a normal number below z.
 
-    That is what a stake has to be, in units of the standard deviation, to have 1/p times as much in the end
-    with probability p. As ``value + slope p`` between neighbouring p with few bits: it takes no logarithm, of
-    which libraries differ in the last bits.
+    A stake of that many standard deviations multiplies the wealth by 1/p in the end with probability p. It
+    is tabulated as ``value + slope p`` between neighbouring p with few bits, as logarithms differ in the last
+    bits between libraries.
     """
     octaves, parts = np.divmod(np.arange((_OCTAVES << _BITS) + 1), 1 << _BITS)
     p = np.ldexp(1 + parts / (1 << _BITS), octaves - _OCTAVES)
@@ -163,14 +155,16 @@ def hedge_table() -> tuple[Floats, Floats]:
 
 
 class Bets:
-    """Several bets that some mean is above 0, all on the same n points; the later ones are looked at first.
+    """Several bets that some mean is above 0, on the same n points.
+
+    If one of them is lost, those before it are given up.
 
     Parameters
     ----------
     number : int
-        How many bets. If one is lost, those before it are given up, too.
+        The number of bets.
     n : int
-        How many points there will be.
+        The number of points that there will be.
     delta : float
         A bet is won when its wealth has grown from 1 to 1/delta.
     target, width : float
@@ -178,7 +172,7 @@ class Bets:
     most : float
         The largest stake; below 1 over the greatest possible loss.
     playing : callable, optional
-        What does the work of `play`.
+        The implementation of `play`.
 
     Attributes
     ----------
@@ -187,7 +181,7 @@ class Bets:
     lost : int
         The highest number of a bet that was lost; -1 if none was.
     seen : int
-        How many points there have been.
+        The number of points so far.
     """
 
     def __init__(
@@ -203,17 +197,15 @@ class Bets:
         self.open, self.lost, self.seen, self._play = np.arange(number), -1, 0, playing
         self._delta, self._target, self._width = delta, target, width
         self._most = np.full(number, most)
-        self._stops, self._changes = _schedule(n)
+        self._schedule = _schedule(n)
         self._state = np.zeros((8, number))
         self._state[0], self._state[2], self._state[4] = 1.0, 0.25, 1.0  # wealth, squares at first, growth
 
     def play(self, shares: Floats, columns: Ints) -> None:
-        """Bet on the next points; of each open bet, a column of `shares` has those of the points."""
+        """Bet on the next points; `columns` has the column of `shares` for each open bet."""
         outcome = np.zeros(len(self.open), dtype=np.int64)
-        self._play(
-            self._state, self._most, outcome, shares, columns, self._target, self._width, self.seen,
-            self._stops, self._changes, self._delta, hedge_table(),
-        )  # fmt: skip
+        bets, gains = (self._state, self._most, outcome), (shares, columns, self._target, self._width)
+        self._play(*bets, *gains, self.seen, *self._schedule, self._delta, hedge_table())
         self.seen += len(shares)
         lost = np.flatnonzero(outcome == LOST)
         if len(lost):
@@ -224,15 +216,15 @@ class Bets:
 
     @property
     def failed(self) -> int:
-        """The highest number of a bet that was lost, or not won by now; -1 if all were won."""
+        """The highest number of a bet that was lost or is still open; -1 if all were won."""
         return max(self.lost, int(self.open.max(initial=-1)))
 
 
 @lru_cache(maxsize=64)
 def _schedule(n: int) -> tuple[Ints, Ints]:
-    """Return after how many of n points bets are judged, and at which of these places stakes change.
+    """Return the numbers of points after which bets are judged, and at which of these stakes change.
 
-    A stake is kept for a few points: for an eighth of those seen, or a 64th of those to come.
+    A stake is kept for an eighth of the points so far or a 64th of those to come, whichever is less.
     """
     stops, changes = [0], [1]
     while (seen := stops[-1]) < n:

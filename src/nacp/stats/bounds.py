@@ -9,7 +9,7 @@ from nacp._types import Array, Bools, Floats, Ints
 
 
 def floor(delta: float, deviation: float, n: int) -> float:
-    """Return ``z_{1-delta} deviation / sqrt(n)``: what even a test that knew the deviation would cost."""
+    """Return ``z_{1-delta} deviation / sqrt(n)``: the excess of a test that knows the deviation."""
     return max(0.0, -NormalDist().inv_cdf(delta)) * deviation / math.sqrt(n)
 
 
@@ -19,18 +19,13 @@ def expected_excess(n: int) -> float:
     In closed form ``n!/(2 n^(n+1)) sum_{j<n} n^j/j!``; the sum is e^n times a regularised
     incomplete gamma function.
 
-    Parameters
-    ----------
-    n : int
-        The number of variables.
-
     Examples
     --------
     >>> from nacp.stats.bounds import expected_excess
     >>> round(expected_excess(1), 6), round(expected_excess(25000), 6)
     (0.5, 0.003957)
     """
-    from scipy.special import gammaincc  # takes as long to import as all the rest
+    from scipy.special import gammaincc  # imported here because scipy.special takes long to import
 
     log_factor = math.lgamma(n + 1) - (n + 1) * math.log(n) + n
     return float(math.exp(log_factor) * gammaincc(n, n) / 2)
@@ -39,8 +34,8 @@ def expected_excess(n: int) -> float:
 def gap_is_small(gap: Floats, each: float | Floats, alpha: float | Floats) -> Bools:
     """Return whether gaps of the exchange rule are at most ``3/n`` and a tenth of alpha; `each` is ``1/n``.
 
-    Where pairs weigh alike a gap is a multiple of what one weighs, so now and then it is just as large as it
-    may be. That is small enough, whichever way its sum was rounded.
+    Where all pairs weigh the same, a gap is a multiple of that weight and may equal the limit exactly. It
+    then passes, however its sum was rounded.
     """
     small: Bools = gap <= (1 + 1e-9) * np.minimum(3 * each, alpha / 10)
     return small
@@ -74,9 +69,10 @@ def chernoff_tail(mean: Floats, expected: Floats, n: int) -> Floats:
 
 def _divergence(first: Floats, second: Floats) -> Floats:
     """Return ``kl(first, second)`` of shares: that of Bernoulli variables."""
+    # scipy.special.rel_entr does the same, but calibration should not have to import scipy.
     with np.errstate(divide="ignore", invalid="ignore"):
-        parts = (x * np.log(x / y) for x, y in ((first, second), (1 - first, 1 - second)))
-        one, other = (np.where(x > 0, part, 0.0) for x, part in zip((first, 1 - first), parts, strict=True))
+        terms = [(x, x * np.log(x / y)) for x, y in ((first, second), (1 - first, 1 - second))]
+    one, other = (np.where(x > 0, term, 0.0) for x, term in terms)
     return one + other
 
 

@@ -1,4 +1,4 @@
-"""What the exact binomial test costs: by how much too much is covered, and how many labels it takes.
+"""The exact binomial test: its allowed misses, its excess coverage, and the labels needed for an excess.
 
 With m right labels, the test passes a threshold if at most a of them lie outside of their sets, a being the
 largest number with ``P(Bin(m, alpha) <= a) <= delta``. So the threshold is the (m - a)-th smallest score, and
@@ -7,11 +7,15 @@ where scores have no ties its coverage has a beta distribution, with the mean ``
 
 import math
 
-_FEW, _MANY, _MOST = 32, 10**7, 1 << 40  # misses; with more than many, a label does not matter
+# The excess falls with the number of misses from this number on.
+_FALLING_FROM = 32
+# Beyond this number of misses, rounding m up to a whole number does not matter.
+_ROUNDING_MAX = 10**7
+_MISSES_MAX = 1 << 40
 
 
 def allowed_misses(m: int, alpha: float, delta: float) -> int:
-    """Return how many of m labels may lie outside of their sets; -1 if not even none is enough.
+    """Return how many of m labels may lie outside of their sets; -1 if m labels are too few.
 
     Examples
     --------
@@ -40,7 +44,11 @@ def binomial_excess(m: int, alpha: float, delta: float) -> float:
 
 
 def binomial_needed(excess: float, alpha: float, delta: float) -> int | None:
-    """Return the least number of labels with which the excess is at most so much; None if that is huge.
+    """Return the least number of labels with at most this excess; None if that is huge.
+
+    With a misses allowed, the excess is least for the least m that allows them. For real numbers m it would
+    fall with a, but for the first few where delta is large. So these are tried in turn, and then those from
+    the place on at which the excess of a real number m is small enough.
 
     Examples
     --------
@@ -50,27 +58,24 @@ def binomial_needed(excess: float, alpha: float, delta: float) -> int | None:
     (2310, True)
     """
 
-    # With a misses allowed, the excess is least for the least m that allows them. If m could be any real
-    # number, it would fall with a, but for the first few where delta is large; so nothing is missed by
-    # looking at these, and then from where it is small enough on upwards.
     def enough(misses: int, m: float) -> bool:
         return (misses + 1) / (m + 1) >= alpha - excess - 1e-12
 
     def whole(misses: int) -> int:
         return math.ceil(_least(misses, alpha, delta) - 1e-9)
 
-    found = next((m for misses in range(_FEW) if enough(misses, m := whole(misses))), None)
-    if found is not None:
-        return found
-    low, high = _FEW, 2 * _FEW
+    for misses in range(_FALLING_FROM):
+        if enough(misses, m := whole(misses)):
+            return m
+    low, high = _FALLING_FROM, 2 * _FALLING_FROM
     while not enough(high, _least(high, alpha, delta)):
         low, high = high, 2 * high
-        if high > _MOST:
+        if high > _MISSES_MAX:
             return None
     while high - low > 1:
         middle = (low + high) // 2
         low, high = (low, middle) if enough(middle, _least(middle, alpha, delta)) else (middle, high)
-    while not enough(low, m := whole(low)) and low < _MANY:
+    while not enough(low, m := whole(low)) and low < _ROUNDING_MAX:
         low += 1
     return m
 
@@ -83,13 +88,10 @@ def _at_most(misses: int, m: float, alpha: float) -> float:
 
 
 def _least(misses: int, alpha: float, delta: float) -> float:
-    """Return the least m, a real number, of which so many misses have at most the probability delta."""
+    """Return the least real number m with ``P(Bin(m, alpha) <= misses) <= delta``."""
     low, high = float(misses), 2.0 * misses + 2
     while _at_most(misses, high, alpha) > delta:
         low, high = high, 2 * high
-    for _ in range(200):
-        middle = (low + high) / 2
-        if middle in (low, high):
-            break
+    while low < (middle := (low + high) / 2) < high:
         low, high = (low, middle) if _at_most(misses, middle, alpha) <= delta else (middle, high)
     return high

@@ -1,6 +1,6 @@
-"""Dawid and Skene's model (1979): items have classes, each annotator his own matrix, answers are independent.
+"""The model of Dawid and Skene (1979): each annotator has a confusion matrix, and answers are independent.
 
-The likelihood is climbed by expectation and maximisation, from the shares of the votes. It never falls.
+The likelihood is maximised by the EM algorithm, which starts from the shares of the votes.
 """
 
 from typing import NamedTuple
@@ -11,18 +11,18 @@ from nacp._types import Floats, Ints
 
 
 class DawidSkene(NamedTuple):
-    """What was fitted.
+    """A fitted model.
 
     Attributes
     ----------
     posterior : array of shape (n, k)
         The probability of each class, for each item.
     counts : array of shape (annotators, k, k)
-        How often, as far as is known, an annotator gave label j to an item of class i.
+        The expected number of items of class i to which an annotator gave label j.
     priors : array of shape (k,)
         The frequencies of the classes.
     log_likelihood : array
-        Of the answers, step by step.
+        Of the answers, after each step; it never falls.
     """
 
     posterior: Floats
@@ -32,7 +32,7 @@ class DawidSkene(NamedTuple):
 
     @property
     def matrices(self) -> Floats:
-        """The annotators' matrices, rows the true class; uniform where nobody can say."""
+        """The annotators' matrices, rows the true class; rows without data are uniform."""
         totals = self.counts.sum(axis=2, keepdims=True)
         return np.where(totals > 0, self.counts / np.where(totals > 0, totals, 1), 1 / len(self.priors))
 
@@ -49,11 +49,11 @@ def dawid_skene(
     k : int
         The number of classes.
     known : array of shape (n,), optional
-        The classes of items that are known, -1 for the others.
+        The known classes of items, -1 where the class is unknown.
     steps : int, default=1000
-        How many steps at most.
+        The largest number of steps.
     tolerance : float, default=1e-7
-        The climb ends when a step gains less than this for each answer.
+        The algorithm stops when a step increases the log-likelihood by less than this per answer.
 
     Examples
     --------
@@ -99,7 +99,7 @@ def dawid_skene(
 
 
 def pooled(fit: DawidSkene, table: Ints) -> Floats:
-    """Return the matrix of a label that is picked at random from those of a random item; 0 in unseen rows.
+    """Return the matrix of a label picked at random from those of a random item; 0 in rows without data.
 
     Examples
     --------
@@ -119,12 +119,11 @@ def pooled(fit: DawidSkene, table: Ints) -> Floats:
 
 
 def scaled(counts: Floats, mean: Floats) -> Floats:
-    """Return a matrix for each annotator who errs as all do, only more or less often.
+    """Return a matrix for each annotator, with off-diagonal entries proportional to those of the mean.
 
-    A matrix of his own has k (k - 1) unknowns, and few annotators give that many labels: inverses of what
-    is then counted are far off. So one number for each is taken from his labels, how often he errs, and where
-    to from those of all: off the diagonal, his matrix is a multiple of the mean's. That multiple is his
-    errors over those that the mean would have made, with one more of both.
+    A full matrix has k (k - 1) unknowns, and few annotators give that many labels: its inverse would be far
+    off. So each annotator's labels only determine a factor: the number of errors divided by the number that
+    the mean matrix would have made, with one more of both.
 
     Parameters
     ----------

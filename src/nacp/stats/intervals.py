@@ -1,11 +1,10 @@
-"""Exact intervals: the parameters under which what was counted is not too unlikely (Clopper and Pearson).
+"""Exact intervals: the parameters under which a count is not too unlikely (Clopper and Pearson).
 
 If a count T is stochastically increasing in a parameter, the parameters at which both ``P(T >= t)`` and
-``P(T <= t)`` exceed half of 1 - confidence hold the true one with at least that confidence. The distribution
-of T is computed, not approximated: T is a sum over independent items of a few kinds.
+``P(T <= t)`` exceed half of 1 - confidence contain the true one with at least that confidence. The
+distribution of T, a sum over independent items of a few kinds, is computed and not approximated.
 """
 
-import math
 from collections.abc import Callable, Sequence
 from typing import TypeAlias
 
@@ -17,12 +16,12 @@ Kinds: TypeAlias = Sequence[tuple[Floats, int]]
 
 
 def exact_share(hits: Ints | Floats, trials: Ints, tail: float) -> tuple[Floats, Floats]:
-    """Return the interval of Clopper and Pearson for a share of so many hits; nan without trials.
+    """Return the interval of Clopper and Pearson for a share; nan without trials.
 
     Parameters
     ----------
     hits, trials : arrays of shape (m,)
-        How often it happened, and how often it could have.
+        The numbers of hits and of trials.
     tail : float
         The probability that the interval leaves out on each side.
 
@@ -48,7 +47,7 @@ def exact_share(hits: Ints | Floats, trials: Ints, tail: float) -> tuple[Floats,
 
 
 def sum_distribution(kinds: Kinds) -> Floats:
-    """Return the distribution of the sum of independent counts, given as (distribution, how many) pairs.
+    """Return the distribution of the sum of independent counts, given as (distribution, number) pairs.
 
     Examples
     --------
@@ -74,9 +73,9 @@ def exact_interval(total: int, kinds: Callable[[float], Kinds], confidence: floa
     Parameters
     ----------
     total : int
-        The sum that was seen.
+        The observed sum.
     kinds : callable
-        From a parameter to the (distribution, how many) pairs of the summands.
+        Returns, for a parameter, the (distribution, number) pairs of the summands.
     confidence : float
         The interval contains the true parameter with at least this probability.
 
@@ -91,30 +90,8 @@ def exact_interval(total: int, kinds: Callable[[float], Kinds], confidence: floa
     (0.0025, 0.445)
     """
     from scipy.optimize import brentq
-    from scipy.special import ndtri
 
     level = (1 - confidence) / 2
-
-    def excess(parameter: float, deviations: float) -> float:
-        """Return by how much so many standard deviations above the mean exceed what was seen."""
-        mean = variance = 0.0
-        for one, number in kinds(parameter):
-            values = np.arange(len(one))
-            first = float(one @ values)
-            mean += number * first
-            variance += number * (float(one @ values**2) - first**2)
-        return mean + deviations * math.sqrt(max(variance, 0.0)) - total
-
-    def near(deviations: float) -> float:
-        """Return the parameter under which what was seen lies so many standard deviations above the mean."""
-        if excess(0.0, deviations) >= 0:
-            return 0.0
-        return 1.0 if excess(1.0, deviations) <= 0 else float(brentq(excess, 0.0, 1.0, (deviations,)))
-
-    def root(tail: Callable[[float], float], first: float, second: float) -> float:
-        """Return where a tail crosses the level: between two guesses, if these lie on both sides."""
-        within = tail(first) * tail(second) < 0
-        return float(brentq(tail, *((first, second) if within else (0.0, 1.0)), xtol=1e-10))
 
     def upper_tail(parameter: float) -> float:
         return float(sum_distribution(kinds(parameter))[total:].sum()) - level
@@ -122,9 +99,8 @@ def exact_interval(total: int, kinds: Callable[[float], Kinds], confidence: floa
     def lower_tail(parameter: float) -> float:
         return float(sum_distribution(kinds(parameter))[: total + 1].sum()) - level
 
-    away = -float(ndtri(level))
-    if upper_tail(1.0) <= 0:  # too large a sum for any parameter: the one that comes nearest
+    if upper_tail(1.0) <= 0:  # the sum is too large for any parameter: 1 comes nearest
         return 1.0, 1.0
-    low = 0.0 if upper_tail(0.0) >= 0 else root(upper_tail, near(1.5 * away), near(0.5 * away))
-    high = 1.0 if lower_tail(1.0) >= 0 else root(lower_tail, near(-0.5 * away), near(-1.5 * away))
-    return low, high
+    low = 0.0 if upper_tail(0.0) >= 0 else brentq(upper_tail, 0.0, 1.0, xtol=1e-10)
+    high = 1.0 if lower_tail(1.0) >= 0 else brentq(lower_tail, 0.0, 1.0, xtol=1e-10)
+    return float(low), float(high)

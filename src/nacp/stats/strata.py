@@ -1,7 +1,7 @@
 """An exact test that a share of hits reaches a target, for points in two strata.
 
-Points lie outside (stratum 0) or inside (stratum 1) of something. With probabilities p0 and p1 they are hits,
-and a share w of all points lies outside, so ``F = w p0 + (1 - w) p1`` of all points are hits. Known are the
+Points lie outside (stratum 0) or inside (stratum 1) of a set. They are hits with probabilities p0 and p1, and
+a share w of all points lies outside, so ``F = w p0 + (1 - w) p1`` of all points are hits. Observed are the
 hits X0 and X1 among n0 and n1 points, and that N0 of N other points lie outside. The test passes if
 ``X1 >= k(X0, N0)``. It is exact: the probability that it passes is bounded for all p0, p1 and w under which F
 is below the target. The statement and its proof: docs/guarantees.md, A1.
@@ -17,19 +17,19 @@ from nacp.stats.intervals import exact_share
 
 # The share of delta for the chance that w lies outside of its interval.
 _DOUBT = 0.01
-# The counts N0 are told apart by bins of so many standard deviations. Bins that lie lower than a pilot sample
-# allows with this probability never pass.
+# The counts N0 are divided into bins of this number of standard deviations. Bins that the pilot sample
+# excludes at this level never pass.
 _BIN, _UNLIKELY = 0.5, 1e-12
-# Cells of (p0, p1) are so small that F differs by this part of its standard error from end to end; but there
-# are no more than so many in one direction. Steps of w cost next to nothing, so that they are finer.
+# In a cell of (p0, p1), F differs by this part of its standard error from end to end; but there are at most
+# _MOST_CELLS in one direction. Steps of w take little time, so that there are more of them.
 _SLACK, _MOST_CELLS, _SHARES = 0.01, 1500, 1000
-# What is left out of sums, and rounding: added to the bound.
+# Terms left out of sums, and the bound of their sum and of rounding errors.
 _NEGLIGIBLE, _LEFT_OUT = 1e-12, 1e-7
-# So many cells of p0 are looked at together. A product of matrices that takes more multiplications than this
-# would be shared among threads, which is far slower where others want the cores, too.
-_ROWS, _ALONE = 48, 1 << 18
-_CLOSE = 0.003  # the cutoff is found to within this
-_MOST_HITS = 400  # k is found for so many X0, and lies on straight lines between them
+# The number of cells of p0 per block, and the largest product of matrices: NumPy would divide a larger one
+# among threads, which is far slower where other processes use the cores.
+_ROWS, _PRODUCT_MAX = 48, 1 << 18
+_CLOSE = 0.003  # the precision of the cutoff
+_MOST_HITS = 400  # k is computed for this number of X0 and interpolated linearly between them
 
 
 def strata_variance(
@@ -37,7 +37,7 @@ def strata_variance(
 ) -> Any:
     """Return the variance of ``w p0 + (1 - w) p1``, estimated from n0 and n1 points, and w from others.
 
-    Half a miss more in each stratum stands for those that have not been seen, and keeps it from 0.
+    Half a miss more in each stratum stands for unseen misses, and keeps the variance above 0.
 
     Examples
     --------
@@ -57,11 +57,11 @@ def hits_needed_inside(
     Parameters
     ----------
     checked : tuple of two ints
-        n0 and n1: how many points were checked outside and inside.
+        n0 and n1, the numbers of checked points outside and inside.
     outside, points : int
-        N0 and N: how many of how many other points lie outside.
+        N0 and N, the numbers of other points that lie outside, and of other points.
     pilot : tuple of two ints
-        The same of a sample apart from all these.
+        The same of a sample that is disjoint from all these.
     target, delta : float
         The test passes with probability at most delta if F is below the target.
 
@@ -74,7 +74,7 @@ def hits_needed_inside(
     59
     """
     never = np.full(checked[0] + 1, checked[1] + 1)
-    if not min(checked):  # nothing is known of one of them
+    if not min(checked):
         return never
     strata = _Strata(checked, outside, points, pilot, target, delta)
     # A bin that the pilot excludes never passes.
@@ -85,20 +85,24 @@ class _Strata:
     """The test for one set of counts."""
 
     def __init__(
-        self, checked: tuple[int, int], outside: int, points: int, pilot: tuple[int, int], target: float,
+        self,
+        checked: tuple[int, int],
+        outside: int,
+        points: int,
+        pilot: tuple[int, int],
+        target: float,
         delta: float,
-    ) -> None:  # fmt: skip
+    ) -> None:
         self.n0, self.n1 = checked
         self.points, self.target = points, target
         self.delta = delta * (1 - _DOUBT)
         (self.low,), (self.high,) = exact_share(np.array([outside]), np.array([points]), delta * _DOUBT / 2)
         (least,), _ = exact_share(np.array(pilot[:1]), np.array(pilot[1:]), _UNLIKELY)
-        self._found: dict[float, Ints] = {}  # what was found for each cutoff
         self._make_bins(outside, 0.0 if math.isnan(least) else float(least))
         self._make_cells()
 
     def _make_bins(self, outside: int, least: float) -> None:
-        """Cut N0 into bins of equal width in standard deviations, the same whatever N0 turns out to be."""
+        """Divide N0 into bins of equal width in standard deviations, which do not depend on N0."""
         from scipy.special import bdtr
 
         width, reach = _BIN / (2 * math.sqrt(self.points)), 4 / _BIN
@@ -117,13 +121,13 @@ class _Strata:
         self._beyond = float((1 - below[:, -1] + below[:, 0]).max())
 
     def _make_cells(self) -> None:
-        """Cut the values of (p0, p1) into cells; find the smallest w at which each can miss the target."""
+        """Divide the values of (p0, p1) into cells; find the smallest w at which each can miss the target."""
         from scipy.special import bdtrc
 
         middle, target = min(max((self.low + self.high) / 2, 1e-3), 1 - 1e-3), self.target
         p0 = np.linspace(0.05, target, 12)
         p1 = np.clip((target - middle * p0) / (1 - middle), 0.01, 0.999)
-        error = float(np.median(np.sqrt(self._variance(p0, p1, middle))))
+        error = float(np.median(np.sqrt(strata_variance(middle, p0, p1, self.n0, self.n1, self.points))))
         least = max(0.0, (target - self.high) / (1 - self.high)) if self.high < 1 else 0.0
         # Those of p1 are finer near 1, where the error is smallest.
         lengths = middle, 1.5 * (1 - middle) * (1 - least)
@@ -149,23 +153,20 @@ class _Strata:
         # Cells further down than the last one that misses the target at all w have a smaller probability.
         columns = np.arange(len(low1))
         last = np.where(missed, columns, 0).max(axis=1, keepdims=True)
-        self._worst = dict.fromkeys(range(0, len(low0), _ROWS), 0.0)  # where to look first
+        # The largest bound of each block of rows for the last cutoff: the worst blocks are tried first.
+        self._worst = dict.fromkeys(range(0, len(low0), _ROWS), 0.0)
         self._null: Bools = (smallest <= self.high) & (columns >= last)
 
-    def _variance(self, p0: Floats, p1: Floats, w: Floats | float) -> Floats:
-        found: Floats = strata_variance(w, p0, p1, self.n0, self.n1, self.points)
-        return found
-
     def _distance(self, x0: Ints, x1: Ints, shares: Floats) -> Floats:
-        """Return by how many standard errors F's estimate exceeds the target.
+        """Return by how many standard errors the estimate of F exceeds the target.
 
-        The error is that of the most likely p0, p1 and (nearly) w at which F is the target.
+        The standard error is that under the most likely p0, p1 and (nearly) w at which F is the target.
         """
         over = shares * x0 / self.n0 + (1 - shares) * x1 / self.n1 - self.target
         w = shares
         for _ in range(2):
             p0, p1 = self._likeliest(x0, x1, w)
-            variance = self._variance(p0, p1, w)
+            variance = strata_variance(w, p0, p1, self.n0, self.n1, self.points)
             shift = np.maximum(over, 0) * w * (1 - w) * (p1 - p0) / self.points / variance
             w = np.clip(shares + shift, 1e-9, 1 - 1e-9)
         found: Floats = over / np.sqrt(variance)
@@ -187,23 +188,16 @@ class _Strata:
     def _at_distance(self, cutoff: float) -> Ints:
         """Return k for all X0 and bins: the least X1 that is far enough from the target.
 
-        It does not rise with X0 nor fall with N0, and rises with the cutoff: what was found for other cutoffs
-        says where to look.
+        It decreases with X0 and increases with N0.
         """
         some = np.linspace(0, self.n0, min(self.n0, _MOST_HITS) + 1).astype(int)
         low = np.full((len(some), len(self.shares)), self._least - 1)
         high = np.full_like(low, self.n1 + 1)
-        for other, found in self._found.items():
-            if other <= cutoff:
-                low = np.maximum(low, found - 1)
-            if other >= cutoff:
-                high = np.minimum(high, found)
         while (high - low).max() > 1:
             rows, bins = np.nonzero(high - low > 1)
             middle = (low[rows, bins] + high[rows, bins]) // 2
             far = self._distance(some[rows], np.maximum(middle, 0), self.shares[bins]) >= cutoff
             high[rows[far], bins[far]], low[rows[~far], bins[~far]] = middle[far], middle[~far]
-        self._found[cutoff] = high
         found = np.maximum.accumulate(np.minimum.accumulate(high, axis=0), axis=1)
         every = np.arange(self.n0 + 1)
         lines = [np.ceil(np.interp(every, some, each) - 1e-9) for each in found.T]
@@ -218,19 +212,19 @@ class _Strata:
         for start in sorted(self._worst, key=self._worst.__getitem__, reverse=True):
             self._worst[start] = self._worst_of(k, slice(start, start + _ROWS))
             worst = max(worst, self._worst[start])
-            if worst > self.delta:  # that is too much, whatever comes
+            if worst > self.delta:
                 break
         return worst + self._beyond + _LEFT_OUT
 
     def _worst_of(self, k: Ints, rows: slice) -> float:
-        """Return the largest bound in some rows of cells, looked at in tiles."""
+        """Return the largest bound in some rows of cells."""
         worst, null, columns = 0.0, self._null[rows], np.flatnonzero(self._null[rows].any(axis=0))
         if not len(columns):
             return worst
         likely = np.flatnonzero(self._outside[rows].max(axis=0) > _NEGLIGIBLE)
         some = slice(likely[0], likely[-1] + 1)
         outside, below = self._outside[rows, some], k[some] - self._least
-        width = max(_ALONE // outside.size, 1)
+        width = max(_PRODUCT_MAX // outside.size, 1)
         for first in range(columns[0], columns[-1] + 1, width):
             tile = slice(first, min(first + width, columns[-1] + 1))
             which = self._which[rows, tile]

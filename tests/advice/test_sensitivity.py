@@ -1,0 +1,84 @@
+"""sensitivity() calibrates with wrong rates and judges the sets by the right one."""
+
+import numpy as np
+import pytest
+
+import nacp
+from nacp.noise import as_noise
+from nacp.paper import twins
+
+
+def asymmetric(k):
+    """Row error rates from U(.05, .35), spread by Dirichlet(.3)."""
+    rng = np.random.default_rng(0)
+    rates = rng.uniform(0.05, 0.35, k)[:, None]
+    return (1 - rates) * np.eye(k) + rates * rng.dirichlet(np.full(k, 0.3), k)
+
+
+@pytest.fixture(scope="module")
+def points():
+    return twins.simulate("cifar100", n=4000, random_state=5)
+
+
+@pytest.mark.filterwarnings("ignore::nacp.NoiseModelWarning")
+def test_sensitivity_calibrates_again_and_judges_by_the_right_rate(points):
+    probs, labels = points
+    noisy = nacp.UniformNoise(0.2).sample(labels, 100, random_state=2)
+    cal = nacp.calibrate(probs, noisy, noise=0.2)
+    found = nacp.sensitivity(cal, probs, noisy, shifts=[0.05, -0.05, 0.0])
+    assert [row.rate for row in found.rows] == pytest.approx([0.15, 0.2, 0.25])
+    for row in found.rows:
+        again = nacp.calibrate(probs, noisy, noise=row.rate)
+        curve = nacp.coverage_curve(probs, noisy, noise=0.2, thresholds=[row.threshold])
+        assert row.threshold == again.threshold
+        assert row.estimate == again.estimate
+        assert row.coverage == pytest.approx(curve.clean[0], abs=1e-12)
+        assert row.mean_size == pytest.approx(again.predict_set(probs).sizes.mean())
+    assert "smaller one" in str(found)
+
+
+@pytest.mark.parametrize(
+    "noise",
+    [
+        nacp.GroupNoise(np.arange(100) // 5, 0.2),
+        nacp.GroupNoise(np.arange(100) // 50, {0: 0.1, 1: 0.3}),
+        nacp.MatrixNoise(asymmetric(100)),
+        nacp.RandomizedResponse(6.0),
+    ],
+    ids=["groups", "rates by group", "matrix", "private"],
+)
+def test_overstating_any_noise_covers_less(points, noise):
+    probs, labels = points
+    noisy = noise.sample(labels, 100, random_state=3)
+    cal = nacp.calibrate(probs, noisy, noise=noise, guarantee="none")
+    low, right, high = nacp.sensitivity(cal, probs, noisy, shifts=[-0.03, 0, 0.03]).rows
+    assert high.coverage < right.coverage < low.coverage
+    assert high.mean_size < right.mean_size < low.mean_size
+
+
+def test_sensitivity_says_what_cannot_be():
+    probs, labels = twins.simulate("cifar10", n=500)
+    with pytest.raises(ValueError, match="noise is None"):
+        nacp.sensitivity(nacp.calibrate(probs, labels, noise=None), probs, labels)
+    with pytest.raises(ValueError, match=r"rate must lie in \[0, 1\); found -0\.08"):
+        nacp.sensitivity(nacp.calibrate(probs, labels, noise=0.02), probs, labels, shifts=[-0.1])
+    with pytest.raises(ValueError, match="noise holds no errors"):
+        nacp.sensitivity(nacp.calibrate(probs, labels, noise=np.eye(10)), probs, labels, shifts=[0.1])
+
+
+@pytest.mark.parametrize(
+    "noise",
+    [
+        np.array([[0.1, 0.9, 0, 0], [0, 1, 0, 0], [0, 0, 1, 0], [0, 0, 0, 1]]),
+        nacp.GroupNoise([0, 0, 1, 1], {0: 0.8, 1: 0.0}),
+    ],
+    ids=["matrix", "groups"],
+)
+def test_default_shifts_stop_where_the_model_ends(noise):
+    rng = np.random.default_rng(0)
+    probs, labels = rng.dirichlet(np.ones(4), 400), rng.integers(0, 4, 400)
+    labels = as_noise(noise).sample(labels, 4, rng)
+    cal = nacp.calibrate(probs, labels, noise=noise, guarantee="none")
+    rows = nacp.sensitivity(cal, probs, labels).rows
+    assert 1 < len(rows) < 9
+    assert any(row.threshold == cal.threshold for row in rows)
