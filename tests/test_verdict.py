@@ -25,18 +25,6 @@ def calibration(guarantee, n=1000, alpha=0.1, noise=None):
     )  # fmt: skip
 
 
-@pytest.mark.parametrize("m", [30, 200, 1000])
-def test_the_exact_interval_misses_the_coverage_on_neither_side_more_than_it_may(m):
-    hits = np.arange(m + 1)
-    low, high = np.array([result(h, m).coverage_interval for h in hits]).T
-    for coverage in (0.5, 0.9, 0.97):
-        chance = stats.binom.pmf(hits, m, coverage)
-        assert chance[high < coverage].sum() <= 0.025
-        assert chance[low > coverage].sum() <= 0.025
-    assert low[0] == 0
-    assert high[-1] == 1
-
-
 @pytest.mark.parametrize("guarantee", [nacp.PAC(), nacp.Binomial(), nacp.NACP()])
 def test_a_promise_for_nearly_all_sets_is_about_these_sets(guarantee):
     m = 500
@@ -129,13 +117,6 @@ def test_the_sentence_says_what_was_found(hits, start, words):
     said = on_one_line(nacp.judge(calibration(nacp.PAC()), result(hits, 1000)))
     assert said.startswith(start)
     assert words in said
-
-
-def test_the_interval_of_the_size_is_normal():
-    sets = nacp.PredictionSets([0, 1, 3, 6, 6], [0, 0, 1, 0, 1, 2], k=3, alpha=0.1)
-    found = nacp.evaluate(sets, [0, 0, 0, 0])
-    error = np.std([1, 2, 3, 0], ddof=1) / 2
-    assert found.size_interval == pytest.approx((1.5 - 1.96 * error, 1.5 + 1.96 * error))
 
 
 @pytest.mark.filterwarnings("ignore::nacp.NoValidThresholdWarning")

@@ -1,18 +1,30 @@
-"""Prediction sets, and what evaluate() says of them, against the definitions written out."""
+"""`evaluate` and `coverage_by_class`, against the definitions written out."""
 
+import json
 import math
 import statistics
 
 import numpy as np
+import pandas as pd
 import pytest
-from scipy.stats import binomtest
+from scipy import stats
 
 import nacp
 from nacp.errors import InputError
+from nacp.metrics import Evaluation
 
 CLASSES = ("ant", "bee", "cat", "dog", "elk")
 K = len(CLASSES)
 MEMBERS = [[0, 3], [], [1], [0, 1, 2, 3, 4], [], [4], [2, 4]]
+NAMES = ("cat", "dog", "owl")
+RNG = np.random.default_rng(0)
+PROBS = RNG.dirichlet(np.full(3, 0.5), size=600)
+TRUE = (PROBS.cumsum(axis=1) > RNG.random((600, 1))).argmax(axis=1)
+NOISY = nacp.UniformNoise(0.2).sample(TRUE, 3, random_state=0)
+
+
+def result(hits, m):
+    return Evaluation(m, hits / m, 1.0, 1.0, 0.0, 1.0, 0.0, None, None, 0.0)
 
 
 def make(members, **options):
@@ -28,120 +40,6 @@ def random_members(n, k, seed):
 
 SETS = make(MEMBERS)
 NAMED = make(MEMBERS, classes=CLASSES, alpha=0.25)
-
-
-def test_sets_are_what_they_were_made_of():
-    assert len(SETS) == len(MEMBERS)
-    assert SETS.to_lists() == list(SETS) == [SETS[i] for i in range(len(SETS))] == MEMBERS
-    assert SETS.sizes.tolist() == [2, 0, 1, 5, 0, 1, 2]
-    assert repr(SETS) == f"PredictionSets(n=7, k=5, mean size {11 / 7:.4g})"
-
-
-def test_members_are_plain_python_numbers():
-    assert {type(label) for row in SETS for label in row} == {int}
-
-
-def test_names_are_used_where_there_are_names():
-    named = [[CLASSES[label] for label in row] for row in MEMBERS]
-    assert NAMED.to_lists() == list(NAMED) == named
-    assert NAMED[3] == list(CLASSES)
-
-
-def test_rows_are_counted_from_either_end():
-    assert SETS[-1] == SETS[np.int64(6)] == [2, 4]
-    for row in (7, -8):
-        with pytest.raises(IndexError):
-            SETS[row]
-
-
-@pytest.mark.parametrize(
-    "where",
-    [
-        slice(None),
-        slice(2, 5),
-        slice(None, None, 2),
-        slice(None, None, -1),
-        slice(-3, None),
-        slice(5, 2),
-        slice(1, 99),
-    ],
-    ids=str,
-)
-def test_slices_are_sets_again(where):
-    part = NAMED[where]
-    assert isinstance(part, nacp.PredictionSets)
-    assert list(part) == part.to_lists() == list(NAMED)[where]
-    assert part.sizes.tolist() == NAMED.sizes[where].tolist()
-    assert (part.k, part.classes, part.alpha) == (K, CLASSES, 0.25)
-    np.testing.assert_array_equal(np.asarray(part), np.asarray(NAMED)[where])
-
-
-def test_as_an_array_they_are_a_boolean_matrix():
-    matrix = np.asarray(SETS)
-    assert matrix.dtype == bool
-    assert matrix.tolist() == [[label in row for label in range(K)] for row in MEMBERS]
-    assert np.asarray(SETS, dtype=np.float32).dtype == np.float32
-    assert np.array(SETS).tolist() == matrix.tolist()
-    with pytest.raises(ValueError, match="copy"):
-        np.asarray(SETS, copy=False)
-
-
-@pytest.mark.parametrize(("n", "k"), [(50, 2), (300, 7), (40, 1000)])
-def test_contains_is_membership(n, k):
-    members = random_members(n, k, seed=k)
-    labels = np.random.default_rng(1).integers(k, size=n)
-    expected = [label in row for row, label in zip(members, labels, strict=True)]
-    sets = make(members, k=k)
-    assert sets.contains(labels).tolist() == expected
-    assert np.asarray(sets)[np.arange(n), labels].tolist() == expected
-    names = tuple(f"class {label}" for label in range(k))
-    assert make(members, k=k, classes=names).contains([names[y] for y in labels]).tolist() == expected
-
-
-def test_contains_takes_names_only_where_there_are_names():
-    labels = [CLASSES[y] for y in (3, 0, 1, 2, 4, 0, 4)]
-    assert NAMED.contains(labels).tolist() == [True, False, True, True, False, False, True]
-    with pytest.raises(ValueError, match="labels holds names such as 'dog'; pass classes="):
-        SETS.contains(labels)
-    assert NAMED.contains([3, 0, 1, 2, 4, 0, 4]).tolist() == NAMED.contains(labels).tolist()
-    with pytest.raises(ValueError, match=r"labels must have the shape \(7,\).*found \(2,\)"):
-        SETS.contains([0, 1])
-    with pytest.raises(ValueError, match=r"labels must lie from 0 to 4.*found 0 to 5"):
-        SETS.contains([0, 1, 2, 3, 4, 5, 0])
-
-
-def test_sets_may_all_be_empty():
-    empty = make([[], [], []])
-    assert empty.to_lists() == [[], [], []]
-    assert not np.asarray(empty).any()
-    assert not empty.contains([0, 1, 2]).any()
-
-
-@pytest.mark.parametrize("none", [make([]), SETS[:0], NAMED[3:3]], ids=["made", "sliced", "named"])
-def test_there_may_be_no_sets_at_all(none):
-    assert len(none) == 0
-    assert list(none) == []
-    assert none.to_lists() == []
-    assert none.sizes.shape == (0,)
-    assert np.asarray(none).shape == (0, K)
-    assert none.contains(np.array([], dtype=int)).shape == (0,)
-    assert none.contains([]).shape == (0,)
-    assert repr(none) == "PredictionSets(n=0, k=5, mean size 0)"
-
-
-def test_predict_set_gives_sets_with_everything_that_is_known():
-    probs = np.random.default_rng(2).dirichlet(np.ones(K), size=90)
-    labels = probs.argmax(axis=1)
-    cal = nacp.calibrate(probs, np.take(CLASSES, labels), noise=0.1, guarantee="none", classes=CLASSES)
-    sets = cal.predict_set(probs)
-    assert (sets.k, sets.classes, sets.alpha) == (K, CLASSES, 0.1)
-    assert sets.sizes.tolist() == np.count_nonzero(np.asarray(sets), axis=1).tolist()
-    members = np.split(sets.labels, sets.offsets[1:-1])
-    assert all((np.diff(row) > 0).all() for row in members), "ascending within a row"
-    assert cal.predict_set(probs[:1]).to_lists() == sets.to_lists()[:1]
-
-
-# Evaluation
 
 
 def by_definition(members, labels, alpha):
@@ -242,7 +140,7 @@ def test_the_coverage_of_groups_is_that_of_their_points(as_mapping):
     for each in found.groups.worst(3):
         rows = np.array(of_rows) == each["group"]
         assert (each["coverage"], each["count"]) == (covered[rows].mean(), rows.sum())
-        low, high = binomtest(int(covered[rows].sum()), int(rows.sum())).proportion_ci(0.95, "exact")
+        low, high = stats.binomtest(int(covered[rows].sum()), int(rows.sum())).proportion_ci(0.95, "exact")
         assert (each["low"], each["high"]) == pytest.approx((low, high))
     assert found.worst_group_coverage == found.to_dict()["worst_group_coverage"]
     assert found.worst_group_coverage == min(each["coverage"] for each in found.to_dict()["groups"])
@@ -252,3 +150,56 @@ def test_the_coverage_of_groups_is_that_of_their_points(as_mapping):
 def test_groups_of_other_lengths_are_refused():
     with pytest.raises(nacp.InputError, match=r"groups must have the shape \(2,\)"):
         nacp.evaluate(make([[0], [1]], k=2, alpha=0.1), [0, 1], groups=["a"])
+
+
+@pytest.mark.parametrize("m", [30, 200, 1000])
+def test_the_exact_interval_misses_the_coverage_on_neither_side_more_than_it_may(m):
+    hits = np.arange(m + 1)
+    low, high = np.array([result(h, m).coverage_interval for h in hits]).T
+    for coverage in (0.5, 0.9, 0.97):
+        chance = stats.binom.pmf(hits, m, coverage)
+        assert chance[high < coverage].sum() <= 0.025
+        assert chance[low > coverage].sum() <= 0.025
+    assert low[0] == 0
+    assert high[-1] == 1
+
+
+def test_the_interval_of_the_size_is_normal():
+    sets = nacp.PredictionSets([0, 1, 3, 6, 6], [0, 0, 1, 0, 1, 2], k=3, alpha=0.1)
+    found = nacp.evaluate(sets, [0, 0, 0, 0])
+    error = np.std([1, 2, 3, 0], ddof=1) / 2
+    assert found.size_interval == pytest.approx((1.5 - 1.96 * error, 1.5 + 1.96 * error))
+
+
+def test_an_evaluation_is_a_dictionary_that_json_takes():
+    cal = nacp.calibrate(PROBS, NOISY, noise=0.2, guarantee="none")
+    found = nacp.evaluate(cal.predict_set(PROBS), TRUE)
+    told = json.loads(json.dumps(found.to_dict()))
+    assert told["coverage"] == found.coverage
+    assert tuple(told["coverage_interval"]) == found.coverage_interval
+    assert tuple(told["size_interval"]) == found.size_interval
+    assert pd.DataFrame([found.to_dict()]).loc[0, "mean_size"] == found.mean_size
+
+
+def test_coverage_by_class_is_told_by_name_worst_first():
+    cal = nacp.calibrate(PROBS, NOISY, noise=0.2, guarantee="none", classes=NAMES)
+    for noise, labels in ((None, TRUE), (0.2, NOISY)):
+        found = nacp.coverage_by_class(cal.predict_set(PROBS), labels, noise=noise)
+        title, header, *lines = str(found).splitlines()[: 2 + len(NAMES)]
+        assert title == "Coverage by class."
+        assert header.split() == ["class", "coverage", "interval", "labels"]
+        assert [line.split()[0] for line in lines] == [NAMES[i] for i in found.worst_first()]
+        worst = int(found.worst_first()[0])
+        assert f"{found.coverage[worst]:.4f}" in lines[0]
+        assert f"{found.low[worst]:.4f} to {found.high[worst]:.4f}" in lines[0]
+        assert "array(" not in repr(found)
+        assert NAMES[worst] in found._repr_html_()
+
+
+def test_of_many_classes_the_worst_are_printed_and_the_rest_is_counted():
+    labels = np.repeat(np.arange(50), 10)
+    sets = nacp.PredictionSets(np.arange(501), labels, k=60)
+    shown = str(nacp.coverage_by_class(sets, labels)).splitlines()
+    assert shown[0] == "The 10 of 50 classes that are covered least."
+    assert len(shown) == 2 + 10 + 2
+    assert [line.split()[0] for line in shown[2:12]] == [str(i) for i in range(10)]
