@@ -1,7 +1,5 @@
 """Fixtures for all tests."""
 
-from importlib.util import find_spec
-
 import pytest
 
 from nacp import engine
@@ -15,7 +13,8 @@ def every_engine(request):
     """
     if request.param == "native":
         pytest.importorskip("nacp.engine._native", reason="the compiled engine was not built")
-    if request.param == "torch" and find_spec("torch") is None:
-        pytest.skip("PyTorch is not installed")
+    if request.param == "torch":
+        torch = pytest.importorskip("torch", reason="PyTorch is not installed")
+        torch.set_num_threads(1)  # the matrices are small
     with engine.using(request.param):
         yield request.param

@@ -97,3 +97,17 @@ def test_a_posterior_needs_class_frequencies_that_fit_it():
     says(refusal(nacp.MatrixNoise.from_posterior, M, priors=even[:3]), "priors", "4 positive", "(3,)")
     says(refusal(nacp.MatrixNoise.from_posterior, M, noisy_priors=even * 2), "noisy_priors", "sum 2")
     says(refusal(nacp.MatrixNoise.from_posterior, M, priors=[0.97, 0.01, 0.01, 0.01]), "priors", "negative")
+
+
+def test_rows_that_sum_to_one_roughly_are_normalised():
+    P = 0.8 * np.eye(4) + 0.05
+    rough = nacp.MatrixNoise(P * (1 + 9e-5 * np.arange(4)[:, None] / 3))
+    np.testing.assert_allclose(rough.P.sum(axis=1), 1, rtol=0, atol=4 * np.finfo(float).eps)
+    np.testing.assert_allclose(rough.P, P, atol=1e-12)
+
+
+def test_rows_that_sum_to_one_are_left_as_they_are():
+    P = np.random.default_rng(0).dirichlet(np.ones(30), size=30) + np.eye(30)
+    P /= P.sum(axis=1, keepdims=True)
+    assert (np.abs(P.sum(axis=1) - 1) > 0).any(), "but for rounding"
+    assert np.array_equal(nacp.MatrixNoise(P).P, P)
