@@ -1,8 +1,6 @@
-"""Rows as they come: repeated items are noticed, and prediction sees rows in the width of the calibration."""
+"""Repeated rows are noticed, and prediction rounds rows to the width of those of the calibration."""
 
 import dataclasses
-import json
-import warnings
 
 import numpy as np
 import pytest
@@ -56,8 +54,6 @@ def test_calibrate_warns_once_and_finds_the_same_threshold():
     assert cal.threshold == nacp.calibrate(probs, labels, noise=0.2, guarantee="none").threshold
     with pytest.warns(nacp.RepeatedRowsWarning):
         nacp.calibrate(stacked, thrice, clean=thrice)
-
-
 
 
 @pytest.mark.parametrize("name", ["cifar10", "cifar100", "tinyimagenet", "imagenet-resnet18"])
@@ -123,10 +119,6 @@ def atoms():
 SCORES = ["hps", "aps", nacp.APS(randomized=False), "raps", "margin"]
 
 
-
-
-
-
 @pytest.mark.parametrize("score", SCORES, ids=str)
 def test_wider_rows_are_seen_in_the_width_of_the_calibration(atoms, score):
     probs, labels = atoms
@@ -163,12 +155,15 @@ def test_rows_that_were_only_written_wider_may_be_narrow_again(atoms):
     assert found[0] == found[1]
 
 
+def test_normalised_rows_are_rounded_before(atoms):
+    probs, labels = atoms
+    narrow = (2 * probs).astype(np.float32)
+    cal = nacp.calibrate(narrow, labels, noise=None, alpha=0.1, normalize=True)
+    assert cal.predict_set(narrow).to_lists() == cal.predict_set(2 * probs).to_lists()
+
+
 def test_whole_numbers_have_any_width():
     sure = np.eye(3, dtype=int)
     cal = nacp.calibrate(sure, [0, 1, 2], noise=None, alpha=0.4)
     for width in (int, bool, np.float16, np.float32, np.float64):
         assert cal.predict_set(sure.astype(width)).to_lists() == [[0], [1], [2]]
-
-
-
-
