@@ -6,7 +6,7 @@ import pytest
 
 
 def refusal(call, *args, **options):
-    """Return the message of the ValueError that a call raises: one sentence, without a chain of tracebacks."""
+    """Return the message of the ValueError that a call raises: one sentence, and no other error before it."""
     with pytest.raises(ValueError, match=r"\w") as caught:
         call(*args, **options)
     message = str(caught.value)

@@ -45,10 +45,7 @@ def test_alpha_and_delta_lie_strictly_between_0_and_1(value):
         (lambda: calibrate(guarantee=nacp.NACP), ["guarantee", "class", "'nacp'"]),
         (lambda: calibrate(crossing="middle"), ["crossing", "'middle'", "'first'", "'last'"]),
         (lambda: calibrate(guarantee=nacp.NACP(0.1), delta=0.1), ["delta", "NACP(delta=0.1)"]),
-        (
-            lambda: calibrate(noise=MATRIX, guarantee="nacp"),
-            ['"nacp"', "uniform noise", '"pac"'],
-        ),
+        (lambda: calibrate(noise=MATRIX, guarantee="nacp"), ['"nacp"', "uniform noise", '"pac"']),
         (lambda: calibrate(noise=MATRIX, guarantee="binomial"), ['"binomial"', "uniform noise", '"pac"']),
         (lambda: calibrate(guarantee="split"), ['"split"', "noise=None", "UniformNoise(rate=0.1)"]),
         (lambda: calibrate(noise="uniform"), ["noise", "'uniform'", "a rate"]),
@@ -62,10 +59,7 @@ def test_alpha_and_delta_lie_strictly_between_0_and_1(value):
         (lambda: nacp.SAPS(penalty="x"), ["penalty", "at least 0", "'x'"]),
         (lambda: nacp.APS(randomized="no"), ["randomized", "True or False", "'no'"]),
         (lambda: nacp.APS(seed=None), ["seed", "whole number", "None"]),
-        (
-            lambda: nacp.evaluate(np.eye(K) > 0, [0, 1, 2, 3]),
-            ["sets", "PredictionSets", "ndarray"],
-        ),
+        (lambda: nacp.evaluate(np.eye(K) > 0, [0, 1, 2, 3]), ["sets", "PredictionSets", "ndarray"]),
         (lambda: nacp.threshold_bracket([0.5, np.nan], epsilon=0.2, k=10, alpha=0.1), ["noisy_scores"]),
         (lambda: nacp.threshold_bracket([0.5], epsilon=0.2, k=0, alpha=0.1), ["k must be", "found 0"]),
     ],

@@ -100,13 +100,9 @@ def reload(cal, path, **options):
 
 
 def assert_same(again, cal):
-    assert again.threshold == cal.threshold
-    assert again.native_threshold == cal.native_threshold
-    assert (again.alpha, again.n, again.k, again.correction) == (cal.alpha, cal.n, cal.k, cal.correction)
-    assert (again.promise, again.obstacle, again.estimate) == (cal.promise, cal.obstacle, cal.estimate)
-    assert (again.classes, again.normalize, again.crossing) == (cal.classes, cal.normalize, cal.crossing)
+    assert again == cal
+    assert (again.promise, str(again)) == (cal.promise, str(cal))
     assert again.predict_set(NEW).to_lists() == cal.predict_set(NEW).to_lists()
-    assert str(again) == str(cal)
 
 
 def test_everything_that_can_be_saved_is_on_these_lists():
@@ -122,7 +118,6 @@ def test_what_is_loaded_is_what_was_saved(noise, guarantee, tmp_path):
         options = {"score": half_minus} if isinstance(score, nacp.Custom) else {}
         again = reload(cal, tmp_path / "cal.json", **options)
         assert_same(again, cal)
-        assert again == cal
         if isinstance(noise, nacp.GroupNoise):
             assert (again.noise.groups, again.noise.rate) == (noise.groups, noise.rate)
 
@@ -190,7 +185,6 @@ def test_groups_whose_names_json_does_not_have_are_saved_by_number(tmp_path):
     with pytest.warns(UserWarning, match="saved by number"):
         again = reload(cal, tmp_path / "cal.json")
     assert_same(again, cal)
-    assert again == cal
 
 
 def test_a_loaded_calibration_has_no_curve_and_says_what_does(tmp_path):

@@ -3,7 +3,7 @@
 import math
 import warnings
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from fractions import Fraction
 from functools import cache
 from typing import Any
@@ -16,11 +16,7 @@ from hypothesis.extra.numpy import arrays
 
 import nacp
 from nacp import engine
-from nacp.coverage.curve import RULES, inverse_of
-from nacp.coverage.grid import CELLS
-from nacp.coverage.sample import Sample
-from nacp.coverage.tally import Tally, Weights
-from nacp.noise import as_noise
+from nacp.coverage.curve import RULES
 from nacp.points import open_rows
 from tests.reading import blocks_of
 
@@ -196,35 +192,12 @@ def test_a_row_has_the_same_set_alone_and_among_others(problem):
     assert cal.predict_set(problem.probs).to_lists() == alone
 
 
-@forall(problems(), block_sizes)
-def test_the_block_size_does_not_change_a_bit(problem, entries):
-    def results() -> list[list[Any]]:
-        cal, curve = problem.calibrate(), problem.curve()
-        estimates = np.concatenate([curve.noisy, curve.random, curve.clean])
-        scores = problem.score.scores(problem.probs)
-        own = problem.score.label_scores(problem.probs, problem.labels)
-        sets = cal.predict_set(problem.probs, allow_empty=False).to_lists()
-        return [[cal.native_threshold, cal.estimate], estimates.tolist(), scores.tolist(), own.tolist(), sets]
-
-    expected = results()
-    with blocks_of(entries):
-        assert results() == expected
-
-
 @forall(problems())
 def test_a_narrow_float_is_its_exact_value(problem):
     wide = problem.probs.astype(np.float64)
     cal, upcast = problem.calibrate(), problem.calibrate(probs=wide)
     assert upcast.native_threshold == cal.native_threshold
     assert upcast.predict_set(wide).to_lists() == cal.predict_set(problem.probs).to_lists()
-
-
-@forall(problems(rows=lambda n, k: real_rows(n, k, dtypes=[np.float64])))
-def test_a_threshold_between_narrow_floats_cuts_them_by_value(problem):
-    # As from a file that does not say how wide its rows were: else narrower ones are refused.
-    cal, narrow = replace(problem.calibrate(), widths=None), problem.probs.astype(np.float32)
-    wide = narrow.astype(np.float64)
-    assert cal.predict_set(narrow).to_lists() == cal.predict_set(wide).to_lists()
 
 
 @forall(problems(), st.data())
@@ -320,43 +293,6 @@ def test_theorem_3_2_small_sets_are_not_above_those_of_noisy_cp_and_large_ones_n
         assert found.threshold >= found.noisy_threshold
 
 
-@forall(problems(), st.lists(st.integers(0, CELLS - 1), min_size=1, max_size=5, unique=True))
-def test_what_is_counted_is_what_the_matrix_of_all_scores_says(problem, extra):
-    """Rows of so few labels are all head, so that every label is counted in the cell of its score."""
-    spec, nothing = problem.score.spec, np.empty((len(problem.labels), 0))
-    values = open_rows(problem.probs, probabilities=problem.score.takes_probabilities)[:]
-    scores = engine.scores(values, spec)
-    places = spec.cells_of(scores)
-    cells, (pairs,) = engine.tally(values, spec)
-    assert [cells.tolist(), pairs.tolist()] == [
-        each.tolist() for each in np.unique(places, return_counts=True)
-    ]
-    at = np.sort(extra)
-    sizes = engine.shares(values, spec, at, nothing, nothing.astype(np.int64), 1.0)
-    assert sizes.tolist() == np.count_nonzero(places[:, :, None] <= at, axis=1).tolist()
-    for threshold in spec.thresholds[at]:
-        sizes, labels = engine.sets(values, spec, np.full((1, 1), threshold))
-        inside = scores <= threshold
-        assert sizes.tolist() == inside.sum(axis=1).tolist()
-        assert labels.tolist() == np.nonzero(inside)[1].tolist()
-
-
-@forall(problems(), st.data())
-def test_tallies_of_parts_add_up_to_the_tally_of_the_whole(problem, data):
-    where = data.draw(st.integers(0, len(problem.labels)))
-    weights = Weights(
-        inverse_of(None if problem.noise is None else as_noise(problem.noise), problem.probs.shape[1])
-    )
-
-    def tally(part: slice) -> Tally:
-        rows = open_rows(problem.probs[part], probabilities=problem.score.takes_probabilities, least=0)
-        return Tally.of(Sample.of(rows, problem.labels[part], problem.score), weights)
-
-    first, second, whole = tally(slice(where)), tally(slice(where, None)), tally(slice(None))
-    assert first + second == whole
-    assert whole - second == first
-
-
 @pytest.mark.filterwarnings("ignore::nacp.NoValidThresholdWarning")
 @pytest.mark.parametrize("rule", RULES)
 def test_a_threshold_reaches_its_target_also_if_the_rows_of_the_matrix_sum_to_one_in_four_digits(rule):
@@ -377,13 +313,6 @@ def test_uniform_noise_is_its_matrix_and_is_one_group(problem):
     for same in (nacp.MatrixNoise(matrix), nacp.GroupNoise(["all"] * k, rate=problem.noise)):
         assert problem.calibrate(noise=same).native_threshold == cal.native_threshold
         np.testing.assert_allclose(problem.curve(noise=same).clean, curve.clean, rtol=0, atol=1e-12)
-
-
-@forall(problems())
-def test_without_noise_the_threshold_is_the_empirical_quantile(problem):
-    at = on_grid(problem.score, quantile(native_scores(problem), 1 - exact(problem.alpha)))
-    for none in (None, 0.0):
-        assert problem.calibrate(noise=none).threshold == at
 
 
 @forall(problems(scores=[nacp.HPS()], rows=dyadic_rows), st.data())

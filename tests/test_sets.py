@@ -111,13 +111,6 @@ def test_contains_takes_names_only_where_there_are_names():
         SETS.contains([0, 1, 2, 3, 4, 5, 0])
 
 
-def test_sets_may_all_be_empty():
-    empty = make([[], [], []])
-    assert empty.to_lists() == [[], [], []]
-    assert not np.asarray(empty).any()
-    assert not empty.contains([0, 1, 2]).any()
-
-
 @pytest.mark.parametrize("none", [make([]), SETS[:0], NAMED[3:3]], ids=["made", "sliced", "named"])
 def test_there_may_be_no_sets_at_all(none):
     assert len(none) == 0

@@ -5,7 +5,7 @@ import sys
 
 import numpy as np
 import pytest
-from sklearn.base import clone, is_classifier
+from sklearn.base import clone
 from sklearn.datasets import make_classification
 from sklearn.exceptions import NotFittedError
 from sklearn.frozen import FrozenEstimator
@@ -103,23 +103,6 @@ def test_every_option_is_passed_on_to_calibrate(options):
     assert model.calibration_ == nacp.calibrate(model.predict_proba(X[CAL]), NOISY, classes=range(K), **given)
 
 
-def test_unlabelled_inputs_are_passed_on_as_probabilities():
-    options = {"guarantee": "binomial", "delta": 0.1, "alpha": 0.3}
-    model = aware(**options).fit(X[TRAIN], Y[TRAIN])
-    without = model.conformalize(X[CAL], NOISY).calibration_
-    more = model.conformalize(X[CAL], NOISY, unlabelled=np.repeat(X[TEST], 20, axis=0)).calibration_
-    probs = model.predict_proba(X)
-    assert more == nacp.calibrate(
-        probs[CAL],
-        NOISY,
-        noise=NOISE,
-        classes=range(K),
-        unlabelled=np.repeat(probs[TEST], 20, axis=0),
-        **options,
-    )
-    assert more.threshold < without.threshold
-
-
 def test_labels_may_be_strings(model):
     named = aware().fit(X[TRAIN], NAMES[Y[TRAIN]]).conformalize(X[CAL], NAMES[NOISY].tolist())
     assert named.calibration_.threshold == model.calibration_.threshold
@@ -144,31 +127,12 @@ def test_it_may_be_the_last_step_of_a_pipeline():
     assert pipeline[-1].predict_set(scaled(X[TEST])).contains(Y[TEST]).mean() > 0.5
 
 
-def test_a_clone_has_the_parameters_and_not_the_fit(model):
-    copy = clone(model)
-    for name, value in model.get_params(deep=False).items():
-        assert getattr(copy, name) == value or name == "estimator"
-    assert copy.estimator.get_params() == model.estimator.get_params()
-    assert not hasattr(copy, "estimator_")
-    assert not hasattr(copy, "calibration_")
-    assert not hasattr(model.estimator, "classes_"), "what was given stays unfitted"
-
-
 def test_a_second_fit_drops_the_calibration_of_the_first():
     model = aware().fit(X[TRAIN], Y[TRAIN]).conformalize(X[CAL], NOISY)
     model.fit(X[TEST], Y[TEST])
     assert not hasattr(model, "calibration_")
     with pytest.raises(NotFittedError, match="conformalize"):
         model.predict_set(X[TEST])
-
-
-def test_a_calibration_of_the_classifier_inside_is_not_its_own(model):
-    outer = aware(FrozenEstimator(model)).fit(X[TRAIN], Y[TRAIN])
-    assert not hasattr(outer, "calibration_")
-    with pytest.raises(NotFittedError, match="conformalize"):
-        outer.predict_set(X[TEST])
-    sets = outer.conformalize(X[CAL], NOISY).predict_set(X[TEST])
-    assert sets.to_lists() == model.predict_set(X[TEST]).to_lists()
 
 
 def test_sets_need_a_calibration_and_say_so():
@@ -228,14 +192,6 @@ def test_grid_search_reaches_the_parameters_inside():
     best = search.best_estimator_.conformalize(X[CAL], NOISY)
     assert best.estimator_.C == 1.0
     assert len(best.predict_set(X[TEST])) == 300
-
-
-def test_it_has_the_nature_of_the_classifier_inside():
-    assert is_classifier(aware())
-    weights = np.arange(300) % 2
-    weighted = aware().fit(X[TRAIN], Y[TRAIN], sample_weight=weights)
-    alone = LogisticRegression().fit(X[TRAIN], Y[TRAIN], sample_weight=weights)
-    np.testing.assert_array_equal(weighted.predict_proba(X[TEST]), alone.predict_proba(X[TEST]))
 
 
 def test_groups_get_the_thresholds_and_sets_of_calibrate():

@@ -66,11 +66,8 @@ def test_counts_are_written_with_separators(tmp_path):
     ]
     mistakes = [
         lambda: nacp.choose_audit(probs, noisy, budget=12_000),
-        lambda: nacp.calibrate(probs[:11_000], noisy[:11_000], clean=([1], [0]), audit=plan),
-        lambda: nacp.make_report(probs, noisy, noise=0.2, descriptions=["one"] * 1001),
         lambda: nacp.plan(k=3, noise=0.2, n=1000, checked=1500),
         lambda: nacp.calibrate(probs, np.stack([noisy, noisy], axis=1)[:-1], noise=0.2),
-        lambda: nacp.noise_from_audit(1 - noisy[noisy < 2], noisy[noisy < 2], k=2, model="uniform"),
     ]
     for mistake in mistakes:
         with pytest.raises(nacp.InputError) as caught:

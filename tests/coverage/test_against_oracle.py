@@ -225,17 +225,6 @@ def test_coverage_estimates_are_the_definitions_at_every_score(case, noise_kind)
             np.testing.assert_allclose(found, np.array(expected, dtype=float), rtol=0, atol=1e-12)
 
 
-@pytest.mark.parametrize("case", SCORES.values(), ids=SCORES)
-def test_coverage_curves_count_real_valued_scores_as_they_are_reported(case):
-    """Also HPS, which is compared as -p and reported as 1 - p, rounded."""
-    rng = np.random.default_rng(20)
-    probs, labels = softmax_rows(rng, 300, 3), rng.integers(3, size=300)
-    scores, own = case.score.scores(probs), case.score.label_scores(probs, labels)
-    curve = nacp.coverage_curve(probs, labels, noise=0.2, score=case.score, thresholds=np.unique(scores))
-    assert curve.noisy.tolist() == [np.mean(own <= q) for q in np.unique(scores)]
-    assert curve.random.tolist() == [np.mean(scores <= q) for q in np.unique(scores)]
-
-
 @pytest.mark.parametrize("noise_kind", NOISES)
 @pytest.mark.parametrize("case", SCORES.values(), ids=SCORES)
 def test_thresholds_and_sets_are_the_definitions(case, noise_kind):
@@ -327,16 +316,6 @@ def test_sets_among_many_classes_are_the_labels_that_score_at_most_the_threshold
             assert np.array_equal(cal.predict_set(probs), scores <= cal.threshold)
 
 
-@pytest.mark.parametrize("case", SCORES.values(), ids=SCORES)
-def test_sets_without_a_threshold_hold_all_classes(case):
-    for rng, probs, labels in small_problems(case, seed=11, count=4):
-        with pytest.warns(nacp.NoValidThresholdWarning):
-            cal = nacp.calibrate(probs, labels, noise=0.2, alpha=0.05, score=case.score, guarantee="nacp")
-        assert cal.threshold == math.inf
-        new = inputs_for(case, rng, 10, probs.shape[1])
-        assert members(cal.predict_set(new)) == [oracle.in_set(row, None) for row in case.exact(new)]
-
-
 # Infinite scores, which a function such as -log p gives to p = 0 (and log(1 - p) to p = 1)
 
 
@@ -419,15 +398,6 @@ def test_scores_of_all_sizes_are_moved_up_to_the_grid(noise_kind, rule):
     weights, moved = noise.inverse(k).dense()[labels], GRID[cells_of(scores)]
     expected = [by_sorting_everything(moved, weights, 1 - alpha, rule) for alpha in alphas]
     assert [cal.threshold for cal in found] == expected
-
-
-def test_the_tally_has_all_pairs_also_where_scores_are_infinite():
-    rng = np.random.default_rng(0)
-    probs, labels = softmax_rows(rng, 200, 10), rng.integers(10, size=200)
-    score = lambda p: np.where(p < 0.01, np.inf, -p)  # noqa: E731
-    cal = nacp.calibrate(probs, labels, noise=0.0, score=score, guarantee="none", alpha=0.5)
-    assert cal.tally.pairs.sum() == 2000
-    assert cal.tally.hits.sum() == 200
 
 
 EVEN = [0.5, 0.5]

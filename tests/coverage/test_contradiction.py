@@ -140,16 +140,6 @@ def test_every_noise_model_is_looked_at(points, right, wrong):
     assert len(found(probs, noisy, noise=wrong, guarantee="none")[1]) == 1
 
 
-def test_a_radius_that_allows_for_it_silences_it(points):
-    probs, true, _ = points
-    noisy = nacp.UniformNoise(0.2).sample(true, K, random_state=2)
-    stated = nacp.UniformNoise(0.4).matrix(K).dense()
-    small, told = found(probs, noisy, noise=nacp.MatrixNoise(stated, radius=0.02))
-    assert small.warnings
-    assert told
-    assert found(probs, noisy, noise=nacp.MatrixNoise(stated, radius=0.2))[0].warnings == ()
-
-
 def test_a_class_without_labels_contradicts_uniform_noise(points):
     """Nothing is in the wrong place but the labels of one class, which a random one would often be."""
     probs, true, _ = points

@@ -428,26 +428,6 @@ def test_a_radius_takes_the_oscillation_off_every_share():
     assert cal.price_of_doubt > 0
 
 
-def test_under_doubt_estimate_and_curve_are_those_of_the_same_rate():
-    probs, _, labels = sample(3000, NOISES["uniform"])
-    cal = nacp.calibrate(probs, labels, noise=nacp.UniformNoise(0.2, interval=(0.15, 0.25)), alpha=0.2)
-    ends = [nacp.calibrate(probs, labels, noise=rate, alpha=0.2) for rate in (0.15, 0.25)]
-    binding = max(ends, key=lambda end: end.threshold)
-    assert cal.estimate == binding.estimate
-    assert cal.tally == binding.tally
-    curve = nacp.coverage_curve(probs, labels, noise=binding.noise, thresholds=cal.curve.thresholds)
-    np.testing.assert_allclose(cal.curve.clean, curve.cut().clean, atol=1e-12)
-    assert "labels per set" in " ".join(str(cal).split())
-
-
-@pytest.mark.parametrize("score", ["hps", "aps"])
-def test_too_few_points_for_much_noise_are_not_blamed_on_the_grid(score):
-    noise = nacp.RandomizedResponse(2)
-    probs, labels = twins.simulate("cifar100", n=500)
-    with pytest.warns(nacp.NoValidThresholdWarning, match=r"about [\d,]+ points should do"):
-        nacp.calibrate(probs, noise.sample(labels, 100, 0), noise=noise, score=score)
-
-
 def test_a_gap_of_just_three_nths_is_small_however_it_was_rounded():
     ties = 0
     for seed in (92, 132, 145, 146, 163, 227):

@@ -80,7 +80,7 @@ def test_expected_excess_is_the_mean_of_the_largest_gap(n):
     assert abs(expected_excess(n) - mean) < 4 * error
 
 
-# The paper's Table 2: n, k, the range of realised n_*, epsilon; the printed corrections of NACP, ACNL and CRCP.
+# The paper's Table 2: n, k, the range of realised n_*, epsilon; the corrections of NACP, ACNL and CRCP.
 # The paper prints .030 for NACP on CIFAR-100 at 0.2; the formula gives 0.0305 (THEORY.md, section 2).
 TABLE_2 = """
     CIFAR-10        5000   10  470 489  0.1  0.035   0.031  0.016

@@ -76,11 +76,6 @@ def test_the_promise_is_a_sentence_that_names_the_level(guarantee, alpha, level)
     assert not re.search(r"[.;!?]\s|[.;!?]$|\n", promise)
 
 
-@every_guarantee
-def test_guarantees_with_other_parameters_are_not_equal(guarantee):
-    assert [other for other in ALL if other == guarantee] == [guarantee]
-
-
 @every_correction
 def test_the_correction_is_what_calibrate_adds_to_the_target(guarantee):
     probs, labels = twins.simulate("cifar10", n=4000, random_state=1)
@@ -352,15 +347,3 @@ def test_a_promise_on_average_is_kept_without_noise_and_with_few_points(guarante
     assert "in expectation" in cal.promise
     allowed = 1 / (n + 1) if guarantee == "crcp" else 0  # as its promise says
     assert coverage.mean() >= 0.5 - allowed - 4 * standard_error(coverage)
-
-
-@pytest.mark.parametrize("guarantee", ["pac", "none", "expected"])
-def test_with_checked_labels_any_scale_of_scores_will_do(guarantee):
-    rng = np.random.default_rng(0)
-    probs = rng.dirichlet(np.full(4, 0.3), 600).round(9)
-    truth = (probs.cumsum(axis=1) > rng.random((600, 1))).argmax(axis=1)
-    options = {"clean": truth, "guarantee": guarantee, "score": "precomputed"}
-    cal = nacp.calibrate(1 - probs, truth, **options)
-    far = nacp.calibrate(1000 * (1 - probs), truth, **options)
-    # Neighbours among the points at which "pac" tests are 0.8% of their distance from 0 or 1 apart.
-    assert far.threshold / 1000 == pytest.approx(cal.threshold, rel=0.01)

@@ -83,16 +83,6 @@ def test_several_labels_names_and_logits(points):
     assert (found.threshold, found.classes) == (expected.threshold, expected.classes)
 
 
-def test_a_calibrator_counts_where_the_chunks_are(points):
-    for noise in NOISES.values():
-        labels = noisy(points, noise)
-        whole, parts = nacp.Calibrator(K, noise=noise), nacp.Calibrator(K, noise=noise)
-        whole.update(points[0], labels)
-        parts.update(lazy(points[0][:1000], (300, 700)), labels[:1000])
-        parts.update(lazy(points[0][1000:], (2000,)), da.from_array(labels[1000:], chunks=640))
-        assert parts == whole
-
-
 # Sets
 
 

@@ -389,20 +389,3 @@ def test_a_softmax_in_16_bits_is_probabilities_and_half_a_percent_off_otherwise_
 def test_sparse_labels_are_told_by_that_name():
     with pytest.raises(nacp.InputError, match=r"labels is a sparse matrix; pass labels.toarray\(\)"):
         calibrate(PROBS, csr_array(NOISY[None]))
-
-
-# Advice
-
-
-@pytest.mark.parametrize("score", ["hps", "aps"])
-def test_where_there_are_points_enough_the_advice_is_to_look_at_the_rows(score):
-    rng = np.random.default_rng(1)
-    even, sharp, labels = (
-        np.full((1500, 20), 0.05),
-        rng.dirichlet(np.full(20, 0.02), 1500),
-        rng.integers(20, size=1500),
-    )
-    advice = "do labels and rows belong together, and do the probabilities tell the classes apart"
-    for probs in (even, sharp):
-        with pytest.warns(nacp.NoValidThresholdWarning, match=advice):
-            nacp.calibrate(probs, labels, noise=0.2, score=score)

@@ -2,14 +2,13 @@
 
 import subprocess
 import sys
-import threading
 
 import numpy as np
 import pytest
 import scipy.sparse
 
 from nacp.errors import InputError
-from nacp.points import Rows, TopRows, arrays, open_rows, tensors, threads, watching
+from nacp.points import TopRows, arrays, open_rows, threads
 from tests.reading import blocks_of
 
 N, K = 200, 7
@@ -72,29 +71,6 @@ def test_blocks_of_any_size_hold_the_same_rows(way, number):
 def test_rows_that_lie_as_they_are_needed_are_not_copied():
     for probs in (PROBS, PROBS.astype(np.float32)):
         assert all(np.shares_memory(each, probs) for each in open_rows(probs).map(lambda block, _: block))
-
-
-def test_map_tells_its_caller_and_passes_errors_on(number, small_blocks):
-    rows, told, callers = open_rows(PROBS), [], set()
-
-    def refuse(block, where):
-        if where.start >= 50:
-            raise ZeroDivisionError(where.start)
-        return threading.current_thread()
-
-    with watching(lambda count: told.append(count) or callers.add(threading.current_thread())):
-        found = rows.map(refuse)
-        workers = {next(found) for _ in range(10)}
-        with pytest.raises(ZeroDivisionError, match="50"):
-            next(found)
-    assert told == [5] * 10
-    assert callers == {threading.current_thread()}
-    assert (workers == callers) == (number == 1)
-
-
-def test_a_map_inside_of_a_map_ends(number, small_blocks):
-    rows = open_rows(PROBS)
-    assert sum(rows.map(lambda *_: sum(rows.map(lambda block, _: len(block))))) == N * N // 5
 
 
 def test_threads_may_be_set_and_survive_a_fork():
@@ -197,45 +173,3 @@ def test_a_mapped_file_that_was_cut_is_refused(tmp_path, small_blocks):
         together(rows)
     with pytest.raises(InputError, match="has changed"):
         open_rows(mapped[150:])
-
-
-# Widths
-
-
-def test_widths_of_all_rows_are_the_widest_of_any():
-    probs = np.tile([0.5, 0.25, 0.25], (100, 1))
-    assert Rows(probs).widths_of_all() == ("float16", "float64")
-    probs[77] = np.float32([0.3, 0.3, 0.4])
-    assert Rows(probs).widths_of_all() == ("float32", "float64")
-
-
-# Tensors
-
-
-def test_tensors_on_the_cpu_are_arrays(monkeypatch):
-    torch = pytest.importorskip("torch")
-    monkeypatch.setattr(tensors, "engine_name", lambda: "native")
-    for kind in (torch.float64, torch.float32, torch.float16, torch.bfloat16):
-        tensor = torch.tensor(PROBS).to(kind).requires_grad_()
-        rows = open_rows(tensor)
-        assert not rows.on_device
-        assert np.array_equal(together(rows), tensor.detach().double())
-        assert np.array_equal(together(rows, np.array([5, 2]))[0], together(rows)[5])
-
-
-def test_tensors_that_stay_on_their_device_are_read_as_tensors(monkeypatch, small_blocks):
-    torch = pytest.importorskip("torch")
-    monkeypatch.setattr(tensors, "engine_name", lambda: "torch")
-    for way, (probs, options) in WAYS.items():
-        if way in ("sparse", "top", "big-endian"):
-            continue
-        rows = open_rows(torch.tensor(np.ascontiguousarray(probs)), **options)
-        block = rows[slice(3, 9)]
-        assert rows.on_device
-        assert isinstance(block, torch.Tensor)
-        assert np.allclose(block.numpy(), open_rows(probs, **options)[slice(3, 9)], atol=1e-12)
-        assert np.array_equal(rows.some(np.array([8, 3]))[slice(0, 2)], block[[5, 0]])
-        assert rows.widths == open_rows(probs, **options).widths
-    assert "row 7 sums to" in sentence(torch.tensor(np.where(np.arange(N)[:, None] == 7, 0.5, 1) * PROBS))
-    assert "holds NaN" in sentence(torch.full((3, 4), torch.nan), probabilities=False)
-    assert "no mass in row 0" in sentence(torch.zeros(3, 4), normalize=True)

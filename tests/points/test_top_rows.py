@@ -20,11 +20,7 @@ SCORES = {
     "margin": nacp.Margin(),
     "topk": nacp.TopK(),
 }
-NOISES = {
-    "none": None,
-    "uniform": nacp.UniformNoise(0.2),
-    "groups": nacp.GroupNoise(np.arange(K) // 6, 0.3),
-}
+NOISES = {"none": None, "uniform": nacp.UniformNoise(0.2), "groups": nacp.GroupNoise(np.arange(K) // 6, 0.3)}
 every_score = pytest.mark.parametrize("score", SCORES.values(), ids=SCORES)
 
 
@@ -117,29 +113,6 @@ def test_rows_are_written_out_some_at_a_time(score, sparse):
     assert peak < 20e6
 
 
-@pytest.mark.parametrize("score", ["hps", "aps"])
-@pytest.mark.parametrize("guarantee", ["none", "expected"])
-def test_groups_of_classes_as_of_the_rows_written_out(guarantee, score):
-    top, labels = top_of(make_probs(n=1000)), labels_of(make_probs(n=1000))
-    labels = NOISES["uniform"].sample(labels, K, random_state=0)
-    options = {"noise": NOISES["uniform"], "groups": {i: i % 2 for i in range(K)}, "alpha": 0.3}
-    found, expected = (
-        nacp.calibrate(rows, labels, score=score, guarantee=guarantee, **options)
-        for rows in (top, top.toarray())
-    )
-    assert found.thresholds == expected.thresholds
-
-
-@pytest.mark.parametrize("score", ["hps", "margin", "topk"])
-def test_no_set_is_empty_where_all_are_equally_probable(score):
-    probs = np.array([[0.97, 0.01, 0.01, 0.01]] * 20)
-    cal = nacp.calibrate(probs, np.zeros(20, dtype=int), noise=None, score=score, alpha=0.5)
-    top = nacp.TopRows([[0, 1], [2, 3]], [[0.25, 0.25], [0.75, 0.125]], k=4)
-    for allow_empty in (True, False):
-        sets = [cal.predict_set(rows, allow_empty=allow_empty) for rows in (top, top.toarray())]
-        assert sets[0].to_lists() == sets[1].to_lists()
-
-
 @pytest.mark.parametrize(
     ("parts", "argument"),
     [
@@ -165,15 +138,6 @@ def test_what_is_not_top_entries_is_refused(parts, argument):
         nacp.TopRows(*parts)
     assert caught.value.argument == argument
     assert "nan" not in str(parts) or f"row {len(parts[0]) - 1} holds nan" in str(caught.value)
-
-
-def test_no_rows_are_no_calibration():
-    none = nacp.TopRows(np.zeros((0, 2), dtype=int), np.zeros((0, 2)), K)
-    with pytest.raises(InputError, match=r"probs is empty: its shape is \(0, 30\)"):
-        nacp.calibrate(none, [], noise=0.2)
-    stream = nacp.Calibrator(K, noise=0.2)
-    stream.update(none, [])
-    assert stream.n == 0
 
 
 def test_what_is_missing_by_rounding_makes_no_entry_larger_than_those_that_are_kept():
