@@ -120,7 +120,7 @@ def some_rows(k, dtype):
     return (probs / probs.sum(axis=1, keepdims=True)).astype(dtype)
 
 
-@pytest.mark.parametrize("k", [300, 1000])
+@pytest.mark.parametrize("k", [300, 500])
 @every_score
 def test_every_label_is_counted_in_its_cell_by_definition(score, formula, k):
     for dtype in (np.float32, np.float64):
@@ -184,7 +184,7 @@ def test_the_estimate_is_nowhere_above_the_exact_one(score, formula, kind):
 def test_on_real_classifiers_little_is_lost(score, formula, name):
     """At 20% uniform noise: at most 0.002 of coverage up to where 98% are covered, and little more beyond."""
     data = np.load(Path(os.environ["NACP_BENCHMARK_DATA"]) / f"{name}.npz")
-    probs, labels = data["probs"][:1500], data["labels"][:1500]
+    probs, labels = data["probs"][:800], data["labels"][:800]
     noisy = nacp.UniformNoise(0.2).sample(labels, probs.shape[1], random_state=0)
     found, exact = curves(probs, noisy, 0.2, score)
     assert (found <= exact + 1e-9).all()
@@ -195,7 +195,7 @@ def test_on_real_classifiers_little_is_lost(score, formula, name):
 @every_score
 def test_a_right_model_is_not_contradicted_by_the_tail(score, formula):
     """Where most labels are below 2^-40, pairs are counted far below the scores of noisy ones among them."""
-    probs, labels = twins.simulate("imagenet-resnet18", n=4000, random_state=0)
+    probs, labels = twins.simulate("imagenet-resnet18", n=2000, random_state=0)
     sharp = probs.astype(np.float64) ** 2
     sharp /= sharp.sum(axis=1, keepdims=True)
     noisy = nacp.UniformNoise(0.6).sample(labels, 1000, random_state=0)
