@@ -25,9 +25,7 @@ def test_dir_lists_what_is_public_and_nothing_else():
 
 
 def test_help_opens_with_names_of_types():
-    names = (
-        "calibrate compare diagnose evaluate coverage_by_class plan sensitivity make_report"
-    )
+    names = "calibrate compare diagnose evaluate coverage_by_class plan sensitivity make_report"
     for name in [*names.split(), "noise_from_model", "noise_from_audit", "choose_audit", "Calibration"]:
         assert "numpy._typing" not in pydoc.plain(pydoc.render_doc(getattr(nacp, name))), name
     shown = pydoc.plain(pydoc.render_doc(nacp.calibrate))

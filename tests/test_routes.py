@@ -167,6 +167,7 @@ def test_batches_merged_and_subtracted_do_not_matter(k, kind, name):
     assert of_stream((merged + more) - more, kind) == expected(k, kind, name)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", SCORES)
 @pytest.mark.parametrize(
     ("k", "kind", "guarantee"),

@@ -361,6 +361,7 @@ def by_sorting_everything(scores: np.ndarray, weights: np.ndarray, target: float
     return float(distinct[np.argmax(reached)])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("noise_kind", MEDIUM_NOISES)
 @pytest.mark.parametrize("case", SCORES.values(), ids=SCORES)
 def test_thresholds_are_those_that_sorting_all_scores_finds_bit_for_bit(case, noise_kind):

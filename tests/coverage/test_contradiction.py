@@ -236,6 +236,7 @@ def test_the_command_line_says_it_and_ends_with_its_own_code_if_asked(points, tm
     ],
     ids=["uniform", "groups", "matrix"],
 )
+@pytest.mark.slow
 def test_a_right_model_is_contradicted_once_in_1000_times_at_the_most(noise):
     """Contradictions are likeliest for a classifier that is always right, and sure of it."""
     rng, k, n, times = np.random.default_rng(0), 10, 60, 1500

@@ -120,6 +120,7 @@ def some_rows(k, dtype):
     return (probs / probs.sum(axis=1, keepdims=True)).astype(dtype)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("k", [300, 500])
 @every_score
 def test_every_label_is_counted_in_its_cell_by_definition(score, formula, k):
@@ -179,6 +180,7 @@ def test_the_estimate_is_nowhere_above_the_exact_one(score, formula, kind):
 
 
 @pytest.mark.skipif("NACP_BENCHMARK_DATA" not in os.environ, reason="NACP_BENCHMARK_DATA is not set")
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["cifar100", "tinyimagenet", "imagenet"])
 @every_score
 def test_on_real_classifiers_little_is_lost(score, formula, name):

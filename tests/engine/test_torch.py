@@ -292,6 +292,7 @@ def test_checked_labels_and_estimated_noise(points):
         assert rates[0] == rates[1]
 
 
+@pytest.mark.slow
 def test_the_example_of_a_data_loader_runs(capsys):
     example = Path(__file__).parents[2] / "examples" / "torch_dataloader.py"
     runpy.run_path(str(example), run_name="__main__")

@@ -11,11 +11,6 @@ from nacp.engine import Spec, numpy, traced
 from nacp.engine.hashing import hash_plan
 from nacp.stats import betting
 
-try:
-    import torch
-except ImportError:
-    torch = None
-
 
 class OnTensors:
     """The torch engine, which gets its rows as tensors."""
@@ -26,7 +21,8 @@ class OnTensors:
     def __getattr__(self, verb: str) -> Any:
         if verb == "bet":
             return self.engine.bet
-        return lambda values, *arguments: getattr(self.engine, verb)(torch.tensor(values), *arguments)
+        tensor = importlib.import_module("torch").tensor
+        return lambda values, *arguments: getattr(self.engine, verb)(tensor(values), *arguments)
 
 
 @pytest.fixture(params=["native", "torch"])
@@ -392,8 +388,8 @@ def test_every_engine_has_the_grid_of_numpy(engine: Any) -> None:
         same(engine.tally(values, spec), numpy.tally(values, spec))
 
 
-def test_the_mask_of_a_tensor_says_the_same_as_its_sets(spec: Spec) -> None:
-    tested = pytest.importorskip("nacp.engine.torch")
+def test_the_mask_of_torch_says_the_same_as_its_sets(spec: Spec) -> None:
+    torch, tested = pytest.importorskip("torch"), importlib.import_module("nacp.engine.torch")
     values = probabilities(9, np.float64)
     for threshold in (float(np.median(numpy.scores(values, spec))), -np.inf):
         for allow_empty in (True, False):

@@ -503,6 +503,7 @@ def population():
     return probs, labels, np.sort(1 - probs[np.arange(40_000), labels].astype(np.float64))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("guarantee", ["pac", "binomial"])
 def test_coverage_falls_short_for_at_most_a_share_delta_of_calibration_sets(guarantee, population):
     probs, labels, scores = population
@@ -575,6 +576,7 @@ def coverages(population, rows, n, runs, **options):
 PAIRS_OF_TEN = 0.8 * np.eye(10) + 0.2 * np.eye(10)[np.arange(10) ^ 1]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("by_class", [True, False], ids=["matrix", "depends on the input"])
 def test_pac_keeps_its_promise_under_the_worst_noise_within_the_radius(by_class, population):
     probs, labels, scores = population
@@ -589,6 +591,7 @@ def test_pac_keeps_its_promise_under_the_worst_noise_within_the_radius(by_class,
     assert np.mean(trusting < 0.9) > allowed, "without the radius the promise is broken"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("rule", ["exchange", "worst-case"])
 def test_expected_covers_on_average_under_the_worst_noise_within_the_radius(rule, population):
     probs, labels, scores = population
@@ -604,6 +607,7 @@ def test_expected_covers_on_average_under_the_worst_noise_within_the_radius(rule
 @pytest.mark.filterwarnings("ignore::nacp.NoiseModelWarning")  # .2 alone is overstated on purpose
 @pytest.mark.parametrize("rule", ["exchange", "worst-case"])
 @pytest.mark.parametrize("end", [0.15, 0.25])
+@pytest.mark.slow
 def test_expected_covers_on_average_at_both_ends_of_an_interval(rule, end, population):
     _, labels, _ = population
     noise, n, runs = nacp.UniformNoise(0.2, interval=(0.15, 0.25)), 1000, 100

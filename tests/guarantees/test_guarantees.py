@@ -186,7 +186,8 @@ SETTINGS = [
     Setting("cifar100", 10_000, 1000, 100),
     Setting("imagenet-resnet18", 5_000, 1000, 10),
 ]
-everywhere = pytest.mark.parametrize("setting", SETTINGS, ids=lambda s: s.twin)
+IN_TURN = [SETTINGS[0], *(pytest.param(setting, marks=pytest.mark.slow) for setting in SETTINGS[1:])]
+everywhere = pytest.mark.parametrize("setting", IN_TURN, ids=lambda s: s.twin)
 by_score = pytest.mark.parametrize("score", ["hps", "aps"])
 
 
@@ -271,7 +272,7 @@ def test_without_a_correction_coverage_is_right_on_average(setting, score):
     assert abs(coverage.mean() - (1 - ALPHA)) <= allowance
 
 
-@pytest.mark.parametrize("setting", SETTINGS[:2], ids=lambda s: s.twin)
+@pytest.mark.parametrize("setting", IN_TURN[:2], ids=lambda s: s.twin)
 @by_score
 def test_without_a_correction_about_half_of_the_calibration_sets_fall_short(setting, score):
     pool = population(setting.twin, setting.size, score)
@@ -330,6 +331,7 @@ def test_noise_aware_sets_are_as_small_as_with_clean_labels(setting, score):
     assert sizes.mean() + 4 * standard_error(sizes) < noisy
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("guarantee", ["split", "acnl", "crcp"])
 def test_a_promise_on_average_is_kept_without_noise_and_with_few_points(guarantee):
     # The scores of the right labels are uniform, so the threshold is the coverage; the i-th smallest of n

@@ -203,6 +203,7 @@ COMPUTATIONS = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("compute", COMPUTATIONS.values(), ids=COMPUTATIONS)
 def test_a_cluster_that_loses_a_worker_finds_the_same_bits(points, calibrated, client, tmp_path, compute):
     labels = noisy(points, MATRIX)
