@@ -34,12 +34,7 @@ def exact_rows(matrix: Matrix) -> list[list[Fraction]]:
 
 
 def scores(
-    name: str,
-    row: Vector,
-    *,
-    u: Number | None = None,
-    penalty: Number | None = None,
-    free: int | None = None,
+    name: str, row: Vector, *, u: Number | None = None, penalty: Number | None = None, free: int | None = None
 ) -> list[Fraction]:
     """S(x, l) for every label l of one row of probabilities (eqs. 1-3; Theory 1, "Scores")."""
     p = [exact(v) for v in row]

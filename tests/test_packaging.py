@@ -11,45 +11,38 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[1]
+pytestmark = pytest.mark.slow
 _NOT_BUILT_FROM = shutil.ignore_patterns("*.so", "*.egg-info", "__pycache__")
+
+
+def build(folder, *command):
+    """Run a command of Python in a copy of the project, on a machine without a C compiler."""
+    shutil.copytree(ROOT / "src", folder / "src", ignore=_NOT_BUILT_FROM)
+    for name in ("pyproject.toml", "setup.py", "README.md", "LICENSE", "MANIFEST.in"):
+        shutil.copy(ROOT / name, folder / name)
+    env = {**os.environ, "CC": "no-such-compiler"}
+    command = [sys.executable, *command]
+    built = subprocess.run(command, cwd=folder, env=env, capture_output=True, text=True, check=False)
+    assert built.returncode == 0, built.stderr
+    return next(folder.glob("*.whl"))
 
 
 @pytest.fixture(scope="module")
 def installed(tmp_path_factory):
     """The package as a machine without a compiler installs it."""
     folder = tmp_path_factory.mktemp("built")
-    shutil.copytree(ROOT / "src", folder / "src", ignore=_NOT_BUILT_FROM)
-    for name in ("pyproject.toml", "setup.py", "README.md", "LICENSE", "MANIFEST.in"):
-        shutil.copy(ROOT / name, folder / name)
-    command = [sys.executable, "-m", "pip", "wheel", "--quiet", "--no-deps", "--no-build-isolation", "."]
-    built = subprocess.run(
-        command,
-        cwd=folder,
-        env={**os.environ, "CC": "no-such-compiler"},
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert built.returncode == 0, built.stderr
-    with zipfile.ZipFile(next(folder.glob("*.whl"))) as wheel:
-        wheel.extractall(folder / "installed")
+    wheel = build(folder, "-m", "pip", "wheel", "--quiet", "--no-deps", "--no-build-isolation", ".")
+    with zipfile.ZipFile(wheel) as archive:
+        archive.extractall(folder / "installed")
     return folder / "installed"
 
 
 def test_python_without_its_lock_installs_it_too(tmp_path):
-    shutil.copytree(ROOT / "src", tmp_path / "src", ignore=_NOT_BUILT_FROM)
-    for name in ("pyproject.toml", "setup.py", "README.md", "LICENSE", "MANIFEST.in"):
-        shutil.copy(ROOT / name, tmp_path / name)
     code = (
         "import sysconfig; sysconfig.get_config_vars()['Py_GIL_DISABLED'] = 1;"
         "import setuptools.build_meta; setuptools.build_meta.build_wheel('.')"
     )
-    env = {**os.environ, "CC": "no-such-compiler"}
-    built = subprocess.run(
-        [sys.executable, "-c", code], cwd=tmp_path, env=env, capture_output=True, text=True, check=False
-    )
-    assert built.returncode == 0, built.stderr
-    assert list(tmp_path.glob("*.whl"))
+    assert build(tmp_path, "-c", code)
 
 
 def run(code: str, installed: Path, **settings: str) -> subprocess.CompletedProcess[str]:

@@ -1,19 +1,18 @@
-"""The same bits by every route: however points come, are read and are counted, thresholds are the same."""
+"""The same bits by every route: arrays, maps, tensors, dask arrays, streams, engines, threads and blocks."""
 
 import warnings
 from contextlib import contextmanager, nullcontext
-from importlib.util import find_spec
+from functools import cache
 
 import numpy as np
 import pytest
 
 import nacp
 from nacp import engine
-from nacp.points import arrays, threads
+from tests.reading import blocks_of, on_threads
 
-N = 400
+N = 200
 ALPHAS = [0.05, 0.1, 0.3]
-ENGINES = ["numpy"] + (["native"] if find_spec("nacp.engine._native") is not None else [])
 
 SCORES = {
     "hps": nacp.HPS(),
@@ -52,14 +51,16 @@ def guarantees_for(kind, k):
     return GUARANTEES[kind] if k < 100 else {"uniform": ("binomial",), "matrix": ("expected",)}[kind]
 
 
-def points(k):
+@cache
+def points(k, name):
     rng = np.random.default_rng(k)
     logits = 2 * rng.standard_normal((N, k))
     truth = rng.integers(k, size=N)
     logits[np.arange(N), truth] += 6 * rng.random(N)
     probs = np.exp(logits)
     probs = (probs / probs.sum(axis=1, keepdims=True)).astype(np.float32)
-    return probs, nacp.UniformNoise(0.2).sample(truth, k, rng)
+    labels = nacp.UniformNoise(0.2).sample(truth, k, rng)
+    return (1 - probs if name == "precomputed" else probs), labels
 
 
 @contextmanager
@@ -70,37 +71,23 @@ def quiet():
         yield
 
 
-@contextmanager
-def small_blocks():
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(arrays, "block_entries", lambda in_place: 8000)
-        yield
-
-
-@contextmanager
-def so_many_threads(number):
-    """Threads also where there is little to do."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(threads, "thread_count", lambda: number)
-        patch.setattr(arrays, "thread_count", lambda: number)
-        patch.setattr(arrays, "_ENTRIES_PER_THREAD", 1)
-        yield
-
-
-def ways_to_read(name):
-    """Only the compiled engine has threads."""
-    return nullcontext(), small_blocks(), *(so_many_threads(i) for i in (1, 2) if name == "native")
-
-
-def thresholds(probs, labels, kind, score, guarantees=None):
-    found = {}
-    with quiet():
-        for guarantee in guarantees or guarantees_for(kind, probs.shape[1]):
-            noise = noise_of(kind, probs.shape[1])
-            options = {"noise": noise, "score": score, "guarantee": guarantee, "alpha": ALPHAS}
-            cals = nacp.calibrate(probs, labels, **options)
-            found[guarantee] = [(cal.threshold, cal.estimate) for cal in cals]
+def thresholds(probs, labels, kind, name, guarantees=None):
+    """Return the thresholds and estimates by guarantee, for several alphas."""
+    k, found = probs.shape[1], {}
+    for guarantee in guarantees or guarantees_for(kind, k):
+        options = {"noise": noise_of(kind, k), "score": SCORES[name], "guarantee": guarantee, "alpha": ALPHAS}
+        with quiet():
+            found[guarantee] = [
+                (cal.threshold, cal.estimate) for cal in nacp.calibrate(probs, labels, **options)
+            ]
     return found
+
+
+@cache
+def expected(k, kind, name, guarantees=None):
+    """The thresholds of an array in memory, by the NumPy engine, which defines what the others return."""
+    with engine.using("numpy"):
+        return thresholds(*points(k, name), kind, name, guarantees)
 
 
 def of_stream(stream, kind):
@@ -113,86 +100,88 @@ def of_stream(stream, kind):
         }
 
 
-CASES = [
-    pytest.param(score, kind, k, id=f"{name}-{kind}-{k}")
-    for name, score in SCORES.items()
-    for kind in GUARANTEES
-    for k in ((12, 200) if kind in ("uniform", "matrix") else (12,))
-]
-every_case = pytest.mark.parametrize(("score", "kind", "k"), CASES)
+every_case = pytest.mark.parametrize(
+    ("k", "kind", "name"),
+    [
+        (k, kind, name)
+        for name in SCORES
+        for kind in GUARANTEES
+        for k in ((12, 200) if kind in ("uniform", "matrix") else (12,))
+    ],
+)
 
 
-def given(k, score):
-    probs, labels = points(k)
-    precomputed = isinstance(score, nacp.Precomputed)
-    return (1 - probs if precomputed else probs), labels
-
-
-@every_case
-def test_engines_threads_and_blocks_do_not_matter(score, kind, k):
-    probs, labels = given(k, score)
-    found = []
-    for name in ENGINES:
-        for how in ways_to_read(name):
-            with engine.using(name), how:
-                found.append(thresholds(probs, labels, kind, score))
-    assert all(each == found[0] for each in found)
-    assert any(np.isfinite(q) for cals in found[0].values() for q, _ in cals)
+def ways_to_read(engine):
+    """Read all at once, in blocks, and with the compiled engine on one and two threads."""
+    return nullcontext(), blocks_of(8000), *(on_threads(i) for i in (1, 2) if engine == "native")
 
 
 @every_case
-def test_memory_maps_tensors_and_dask_arrays_do_not_matter(score, kind, k, tmp_path):
-    probs, labels = given(k, score)
-    expected = thresholds(probs, labels, kind, score)
+def test_engines_threads_and_blocks_do_not_matter(every_engine, k, kind, name):
+    for how in ways_to_read(every_engine):
+        with how:
+            assert thresholds(*points(k, name), kind, name) == expected(k, kind, name)
+    assert any(np.isfinite(q) for cals in expected(k, kind, name).values() for q, _ in cals)
+
+
+@every_case
+def test_memory_maps_layouts_and_widths_do_not_matter(k, kind, name, tmp_path):
+    probs, labels = points(k, name)
     np.save(tmp_path / "probs.npy", probs)
-    assert thresholds(np.load(tmp_path / "probs.npy", mmap_mode="r"), labels, kind, score) == expected
-    assert thresholds(np.asfortranarray(probs), labels, kind, score) == expected
-    assert thresholds(probs.astype(np.float64), labels, kind, score) == expected
-    if find_spec("torch") is not None:
-        torch = pytest.importorskip("torch")
-        assert thresholds(torch.tensor(probs), labels, kind, score) == expected
-    if find_spec("dask") is not None:
-        da = pytest.importorskip("dask.array")
-        for chunks in ((150, k), (N, k)):
-            assert thresholds(da.from_array(probs, chunks=chunks), labels, kind, score) == expected
+    mapped = np.load(tmp_path / "probs.npy", mmap_mode="r")
+    for same in (mapped, np.asfortranarray(probs), probs.astype(np.float64)):
+        assert thresholds(same, labels, kind, name) == expected(k, kind, name)
 
 
 @every_case
-def test_batches_merged_and_subtracted_do_not_matter(score, kind, k):
-    probs, labels = given(k, score)
-    noise, rng = noise_of(kind, k), np.random.default_rng(0)
-    expected = thresholds(probs, labels, kind, score)
-    whole = nacp.Calibrator(k, noise=noise, score=score)
+def test_tensors_do_not_matter(k, kind, name):
+    torch = pytest.importorskip("torch")
+    probs, labels = points(k, name)
+    assert thresholds(torch.tensor(probs), labels, kind, name) == expected(k, kind, name)
+
+
+@every_case
+def test_dask_arrays_do_not_matter(k, kind, name):
+    da = pytest.importorskip("dask.array")
+    probs, labels = points(k, name)
+    for chunks in ((90, k), (N, k)):
+        assert thresholds(da.from_array(probs, chunks=chunks), labels, kind, name) == expected(k, kind, name)
+
+
+@every_case
+def test_batches_merged_and_subtracted_do_not_matter(k, kind, name):
+    probs, labels = points(k, name)
+    rng = np.random.default_rng(0)
+    whole = nacp.Calibrator(k, noise=noise_of(kind, k), score=SCORES[name])
     parts = []
     for rows in np.split(rng.permutation(N), [1, 130, 133]):
         whole.update(probs[rows], labels[rows])
         part = whole.fresh()
         part.update(probs[rows], labels[rows])
         parts.append(part)
-    assert of_stream(whole, kind) == expected
+    assert of_stream(whole, kind) == expected(k, kind, name)
     merged = sum(parts[::-1])
-    assert of_stream(merged, kind) == expected
+    assert of_stream(merged, kind) == expected(k, kind, name)
     more = whole.fresh()
     more.update(probs[:50], labels[:50])
-    assert of_stream((merged + more) - more, kind) == expected
+    assert of_stream((merged + more) - more, kind) == expected(k, kind, name)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", SCORES)
-def test_pac_and_split_depend_on_the_points_alone(name, tmp_path):
-    """They look at the points again, so dask arrays and streams are refused with "pac"."""
-    score = SCORES[name]
-    for k in (12, 200):
-        probs, labels = given(k, score)
-        np.save(tmp_path / "probs.npy", probs)
-        mapped = np.load(tmp_path / "probs.npy", mmap_mode="r")
-        for kind, guarantee in (("uniform" if k == 12 else "matrix", "pac"), ("none", "split")):
-            found = []
-            for each in ENGINES:
-                for how in ways_to_read(each):
-                    with engine.using(each), how:
-                        found.append(thresholds(probs, labels, kind, score, [guarantee]))
-            found.append(thresholds(mapped, labels, kind, score, [guarantee]))
-            if find_spec("torch") is not None:
-                torch = pytest.importorskip("torch")
-                found.append(thresholds(torch.tensor(probs), labels, kind, score, [guarantee]))
-            assert all(each == found[0] for each in found)
+@pytest.mark.parametrize(
+    ("k", "kind", "guarantee"),
+    [(12, "uniform", "pac"), (200, "matrix", "pac"), (12, "none", "split"), (200, "none", "split")],
+)
+def test_pac_and_split_depend_on_the_points_alone(every_engine, k, kind, guarantee, name, tmp_path):
+    """They read the points again, so "pac" refuses dask arrays and streams."""
+    probs, labels = points(k, name)
+    np.save(tmp_path / "probs.npy", probs)
+    routes = [(probs, how) for how in ways_to_read(every_engine)]
+    routes[1] = np.load(tmp_path / "probs.npy", mmap_mode="r"), routes[1][1]
+    if every_engine == "torch":
+        routes[0] = pytest.importorskip("torch").tensor(probs), routes[0][1]
+    for same, how in routes:
+        with how:
+            found = thresholds(same, labels, kind, name, (guarantee,))
+            assert found == expected(k, kind, name, (guarantee,))

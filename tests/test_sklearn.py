@@ -5,12 +5,12 @@ import sys
 
 import numpy as np
 import pytest
-from sklearn.base import clone, is_classifier
+from sklearn.base import clone
 from sklearn.datasets import make_classification
 from sklearn.exceptions import NotFittedError
 from sklearn.frozen import FrozenEstimator
 from sklearn.linear_model import LogisticRegression
-from sklearn.model_selection import GridSearchCV, cross_val_predict
+from sklearn.model_selection import GridSearchCV
 from sklearn.pipeline import Pipeline, make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.svm import LinearSVC
@@ -41,12 +41,6 @@ def model():
 @parametrize_with_checks([nacp.NoiseAwareClassifier(LogisticRegression(), noise=0.1)])
 def test_it_keeps_the_rules_of_scikit_learn(estimator, check):
     check(estimator)
-
-
-def test_it_is_imported_only_when_asked_for():
-    assert nacp.NoiseAwareClassifier is aware().__class__
-    with pytest.raises(AttributeError, match="no attribute 'NoiseUnawareClassifier'"):
-        _ = nacp.NoiseUnawareClassifier
 
 
 def test_it_predicts_what_the_classifier_inside_predicts(model):
@@ -101,34 +95,12 @@ OPTIONS = [
 ]
 
 
-def test_no_parameter_hides_a_method():
-    for name in aware().get_params(deep=False):
-        assert not hasattr(nacp.NoiseAwareClassifier, name)
-
-
 @pytest.mark.parametrize("options", OPTIONS, ids=lambda options: "-".join(options))
 def test_every_option_is_passed_on_to_calibrate(options):
     own_names = {SCORE if name == "score" else name: value for name, value in options.items()}
     model = aware(**own_names).fit(X[TRAIN], Y[TRAIN]).conformalize(X[CAL], NOISY)
     given = {"noise": NOISE, "guarantee": "none"} | options
     assert model.calibration_ == nacp.calibrate(model.predict_proba(X[CAL]), NOISY, classes=range(K), **given)
-
-
-def test_unlabelled_inputs_are_passed_on_as_probabilities():
-    options = {"guarantee": "binomial", "delta": 0.1, "alpha": 0.3}
-    model = aware(**options).fit(X[TRAIN], Y[TRAIN])
-    without = model.conformalize(X[CAL], NOISY).calibration_
-    more = model.conformalize(X[CAL], NOISY, unlabelled=np.repeat(X[TEST], 20, axis=0)).calibration_
-    probs = model.predict_proba(X)
-    assert more == nacp.calibrate(
-        probs[CAL],
-        NOISY,
-        noise=NOISE,
-        classes=range(K),
-        unlabelled=np.repeat(probs[TEST], 20, axis=0),
-        **options,
-    )
-    assert more.threshold < without.threshold
 
 
 def test_labels_may_be_strings(model):
@@ -140,34 +112,10 @@ def test_labels_may_be_strings(model):
     assert nacp.evaluate(sets, NAMES[Y[TEST]]) == nacp.evaluate(plain, Y[TEST])
 
 
-def test_labels_may_be_any_whole_numbers(model):
-    shifted = aware().fit(X[TRAIN], 10 * Y[TRAIN] + 5).conformalize(X[CAL], 10 * NOISY + 5)
-    assert shifted.predict_set(X[TEST]).to_lists() == [
-        [10 * label + 5 for label in row] for row in model.predict_set(X[TEST]).to_lists()
-    ]
-
-
 def test_a_calibration_label_that_the_classifier_never_saw_is_refused():
     model = aware().fit(X[TRAIN], NAMES[Y[TRAIN]])
     with pytest.raises(ValueError, match="labels holds 'elk', which is not in classes"):
         model.conformalize(X[CAL], np.where(NOISY == 0, "elk", NAMES[NOISY]))
-
-
-def test_a_fitted_classifier_is_kept_by_freezing_it():
-    fitted = LogisticRegression().fit(X[TRAIN], Y[TRAIN])
-    coefficients = fitted.coef_.copy()
-    model = aware(FrozenEstimator(fitted)).fit(X[CAL], NOISY).conformalize(X[CAL], NOISY)
-    np.testing.assert_array_equal(fitted.coef_, coefficients)
-    np.testing.assert_array_equal(model.predict_proba(X[TEST]), fitted.predict_proba(X[TEST]))
-    assert nacp.evaluate(model.predict_set(X[TEST]), Y[TEST]).mean_size < K
-
-
-def test_a_pipeline_may_be_inside():
-    inside = aware(make_pipeline(StandardScaler(), LogisticRegression()))
-    model = inside.fit(X[TRAIN], Y[TRAIN]).conformalize(X[CAL], NOISY)
-    scaler = StandardScaler().fit(X[TRAIN])
-    outside = aware().fit(scaler.transform(X[TRAIN]), Y[TRAIN]).conformalize(scaler.transform(X[CAL]), NOISY)
-    assert model.predict_set(X[TEST]).to_lists() == outside.predict_set(scaler.transform(X[TEST])).to_lists()
 
 
 def test_it_may_be_the_last_step_of_a_pipeline():
@@ -179,47 +127,12 @@ def test_it_may_be_the_last_step_of_a_pipeline():
     assert pipeline[-1].predict_set(scaled(X[TEST])).contains(Y[TEST]).mean() > 0.5
 
 
-def test_a_clone_has_the_parameters_and_not_the_fit(model):
-    copy = clone(model)
-    for name, value in model.get_params(deep=False).items():
-        assert getattr(copy, name) == value or name == "estimator"
-    assert copy.estimator.get_params() == model.estimator.get_params()
-    assert not hasattr(copy, "estimator_")
-    assert not hasattr(copy, "calibration_")
-    assert not hasattr(model.estimator, "classes_"), "what was given stays unfitted"
-
-
 def test_a_second_fit_drops_the_calibration_of_the_first():
     model = aware().fit(X[TRAIN], Y[TRAIN]).conformalize(X[CAL], NOISY)
     model.fit(X[TEST], Y[TEST])
     assert not hasattr(model, "calibration_")
     with pytest.raises(NotFittedError, match="conformalize"):
         model.predict_set(X[TEST])
-
-
-def test_a_calibration_of_the_classifier_inside_is_not_its_own(model):
-    outer = aware(FrozenEstimator(model)).fit(X[TRAIN], Y[TRAIN])
-    assert not hasattr(outer, "calibration_")
-    with pytest.raises(NotFittedError, match="conformalize"):
-        outer.predict_set(X[TEST])
-    sets = outer.conformalize(X[CAL], NOISY).predict_set(X[TEST])
-    assert sets.to_lists() == model.predict_set(X[TEST]).to_lists()
-
-
-class Naming(LogisticRegression):
-    """Knows the names of its columns, as after a fit on a data frame."""
-
-    def fit(self, X, y, names=None):
-        super().fit(X, y)
-        if names is not None:
-            self.feature_names_in_ = np.array(names, dtype=object)
-        return self
-
-
-def test_a_second_fit_without_column_names_drops_those_of_the_first():
-    model = aware(Naming()).fit(X[TRAIN], Y[TRAIN], names=list("abcdefgh"))
-    assert model.feature_names_in_.tolist() == list("abcdefgh")
-    assert not hasattr(model.fit(X[TRAIN], Y[TRAIN]), "feature_names_in_")
 
 
 def test_sets_need_a_calibration_and_say_so():
@@ -279,22 +192,6 @@ def test_grid_search_reaches_the_parameters_inside():
     best = search.best_estimator_.conformalize(X[CAL], NOISY)
     assert best.estimator_.C == 1.0
     assert len(best.predict_set(X[TEST])) == 300
-
-
-def test_out_of_fold_probabilities_are_those_of_the_classifier_inside():
-    found, expected = (
-        cross_val_predict(estimator, X[TRAIN], Y[TRAIN], cv=3, method="predict_proba")
-        for estimator in (aware(), LogisticRegression())
-    )
-    np.testing.assert_array_equal(found, expected)
-
-
-def test_it_has_the_nature_of_the_classifier_inside():
-    assert is_classifier(aware())
-    weights = np.arange(300) % 2
-    weighted = aware().fit(X[TRAIN], Y[TRAIN], sample_weight=weights)
-    alone = LogisticRegression().fit(X[TRAIN], Y[TRAIN], sample_weight=weights)
-    np.testing.assert_array_equal(weighted.predict_proba(X[TEST]), alone.predict_proba(X[TEST]))
 
 
 def test_groups_get_the_thresholds_and_sets_of_calibrate():

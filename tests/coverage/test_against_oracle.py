@@ -1,4 +1,4 @@
-"""The library against tests/oracle.py: every number by its definition, in exact arithmetic.
+"""Every engine against tests/oracle.py: scores, estimates, thresholds and sets in exact arithmetic.
 
 Probabilities are multiples of 1/16 or 1/64 unless a test says otherwise, so that deterministic scores are
 exact in floating point and most of them are tied. Rates, matrices and alphas are short decimals or dyadic
@@ -8,7 +8,7 @@ at all differs by more than the 1e-12 that the library calls rounding.
 
 import math
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, nullcontext
+from contextlib import nullcontext
 from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import Any
@@ -18,12 +18,11 @@ import oracle
 import pytest
 
 import nacp
-from nacp.coverage.grid import GRID
-from nacp.guarantees.acnl import acnl_correction, expected_excess
-from nacp.guarantees.crcp import crcp_correction
-from nacp.guarantees.nacp import nacp_correction
+from nacp.coverage.grid import GRID, cells_of
 from nacp.noise import as_noise
-from nacp.points import arrays
+from tests.reading import blocks_of
+
+pytestmark = pytest.mark.usefixtures("every_engine")
 
 ALPHAS = (0.01, 0.05, 0.1, 0.25, 0.3, 0.5, 0.8)
 CROSSINGS = {"first": oracle.first_crossing, "last": oracle.last_crossing}
@@ -146,21 +145,11 @@ NOISES = {
 }
 
 
-# How rows are read: all at once, and a few at a time.
-ROUTES = {"usual": None, "in blocks": 16}
-
-
-@contextmanager
-def blocks_of(entries):
-    """Read rows in blocks of so many entries."""
-    with pytest.MonkeyPatch.context() as patch:
-        if entries is not None:
-            patch.setattr(arrays, "block_entries", lambda in_place: entries)
-        yield
-
-
 def thresholds_of(probs: np.ndarray, labels: np.ndarray, **options: Any) -> list[float]:
     return [cal.threshold for cal in nacp.calibrate(probs, labels, guarantee="none", **options)]
+
+
+BLOCKS = (1 << 20, 16)  # entries of a block: all rows at once, or a few at a time
 
 
 def members(sets: nacp.PredictionSets) -> list[set[int]]:
@@ -172,7 +161,7 @@ def members(sets: nacp.PredictionSets) -> list[set[int]]:
 
 @pytest.mark.parametrize("case", DETERMINISTIC.values(), ids=DETERMINISTIC)
 def test_deterministic_scores_are_the_definition_exactly(case):
-    for _, probs, _ in small_problems(case, seed=1, count=150):
+    for _, probs, _ in small_problems(case, seed=1, count=40):
         assert oracle.exact_rows(case.score.scores(probs)) == case.by_definition(probs)
 
 
@@ -185,21 +174,9 @@ def test_uniforms_are_the_keyed_hash_of_the_row_exactly(case):
         assert case.score.uniforms(probs).tolist() == expected
 
 
-@pytest.mark.parametrize("case", SCORES.values(), ids=SCORES)
-def test_minus_zero_is_zero(case):
-    for _, probs, labels in small_problems(case, seed=19, count=60):
-        signed = np.where(probs == 0, probs.dtype.type(-0.0), probs)
-        assert case.score.scores(signed).tolist() == case.score.scores(probs).tolist()
-        found, expected = (
-            thresholds_of(some, labels, noise=0.2, score=case.score, alpha=[0.1, 0.5])
-            for some in (signed, probs)
-        )
-        assert found == expected
-
-
 @pytest.mark.parametrize("case", RANDOMIZED.values(), ids=RANDOMIZED)
 def test_randomized_scores_are_the_definition_up_to_the_rounding_of_one_product(case):
-    for _, probs, _ in small_problems(case, seed=3, count=150):
+    for _, probs, _ in small_problems(case, seed=3, count=40):
         np.testing.assert_allclose(
             case.score.scores(probs), np.array(case.by_definition(probs), dtype=float), rtol=0, atol=1e-15
         )
@@ -218,7 +195,7 @@ def test_scores_of_real_valued_rows_are_the_definition(case, dtype):
 
 @pytest.mark.parametrize("case", SCORES.values(), ids=SCORES)
 def test_label_scores_are_entries_of_the_score_matrix_bit_for_bit(case):
-    problems = [(probs, labels) for _, probs, labels in small_problems(case, seed=5, count=150)]
+    problems = [(probs, labels) for _, probs, labels in small_problems(case, seed=5, count=30)]
     rng = np.random.default_rng(5)
     problems += [(softmax_rows(rng, 50, k), rng.integers(k, size=50)) for k in (2, 10, 300)]
     for probs, labels in problems:
@@ -232,7 +209,7 @@ def test_label_scores_are_entries_of_the_score_matrix_bit_for_bit(case):
 @pytest.mark.parametrize("noise_kind", NOISES)
 @pytest.mark.parametrize("case", SCORES.values(), ids=SCORES)
 def test_coverage_estimates_are_the_definitions_at_every_score(case, noise_kind):
-    for rng, probs, labels in small_problems(case, seed=6, count=6):
+    for rng, probs, labels in small_problems(case, seed=6, count=4):
         n, k = probs.shape
         noise, P = NOISES[noise_kind](rng, n, k)
         scores = case.score.scores(probs)
@@ -248,35 +225,23 @@ def test_coverage_estimates_are_the_definitions_at_every_score(case, noise_kind)
             np.testing.assert_allclose(found, np.array(expected, dtype=float), rtol=0, atol=1e-12)
 
 
-@pytest.mark.parametrize("case", SCORES.values(), ids=SCORES)
-def test_coverage_curves_count_real_valued_scores_as_they_are_reported(case):
-    """Also HPS, which is compared as -p and reported as 1 - p, rounded."""
-    rng = np.random.default_rng(20)
-    probs, labels = softmax_rows(rng, 300, 3), rng.integers(3, size=300)
-    scores, own = case.score.scores(probs), case.score.label_scores(probs, labels)
-    curve = nacp.coverage_curve(probs, labels, noise=0.2, score=case.score, thresholds=np.unique(scores))
-    assert curve.noisy.tolist() == [np.mean(own <= q) for q in np.unique(scores)]
-    assert curve.random.tolist() == [np.mean(scores <= q) for q in np.unique(scores)]
-
-
 @pytest.mark.parametrize("noise_kind", NOISES)
 @pytest.mark.parametrize("case", SCORES.values(), ids=SCORES)
-def test_thresholds_and_sets_are_the_definitions_by_every_route(case, noise_kind):
-    for rng, probs, labels in small_problems(case, seed=7, count=16):
+def test_thresholds_and_sets_are_the_definitions(case, noise_kind):
+    for rng, probs, labels in small_problems(case, seed=7, count=5):
         n, k = probs.shape
         noise, P = NOISES[noise_kind](rng, n, k)
         rows, W = case.exact(probs), oracle.inverse(P)
         alphas = rng.choice(ALPHAS, size=2, replace=False).tolist()
-        for rule, cross in CROSSINGS.items():
+        for (rule, cross), entries in zip(CROSSINGS.items(), BLOCKS, strict=True):
             options = {"noise": noise, "score": case.score, "alpha": alphas, "crossing": rule}
             on_grid = oracle.on_grid(rows)
             exact = [cross(on_grid, labels, W, 1 - Fraction(str(alpha))) for alpha in alphas]
             sets = [[oracle.in_set(row, q) for row in rows] for q in exact]
-            for route in ROUTES.values():
-                with blocks_of(route):
-                    calibrations = nacp.calibrate(probs, labels, guarantee="none", **options)
-                    assert [cal.threshold for cal in calibrations] == [float(q) for q in exact]
-                    assert [members(cal.predict_set(probs)) for cal in calibrations] == sets
+            with blocks_of(entries):
+                calibrations = nacp.calibrate(probs, labels, guarantee="none", **options)
+                assert [cal.threshold for cal in calibrations] == [float(q) for q in exact]
+                assert [members(cal.predict_set(probs)) for cal in calibrations] == sets
 
 
 @pytest.mark.parametrize("rule", CROSSINGS)
@@ -285,8 +250,8 @@ def test_with_a_matrix_the_target_may_be_reached_beyond_the_last_noisy_score(rul
     P = np.array([[13, 3, 0], [0, 13, 3], [3, 0, 13]]) / 16
     scores, labels = np.array([[1.0, 0.0, 2.0]] * 3), np.array([0, 0, 0])
     options = {"noise": P, "score": "precomputed", "alpha": [0.05, 0.1], "crossing": rule}
-    for route in ROUTES.values():
-        with blocks_of(route):
+    for entries in BLOCKS:
+        with blocks_of(entries):
             assert thresholds_of(scores, labels, **options) == [2.0, 1.0]
 
 
@@ -309,7 +274,7 @@ def as_float(exact: Fraction | None) -> float:
 
 @pytest.mark.parametrize("case", SCORES.values(), ids=SCORES)
 def test_clean_labels_give_split_conformal_prediction(case):
-    for rng, probs, labels in small_problems(case, seed=8, count=60):
+    for rng, probs, labels in small_problems(case, seed=8, count=20):
         alpha = float(rng.choice(ALPHAS))
         own = [row[label] for row, label in zip(case.exact(probs), labels, strict=True)]
         exact = oracle.split_conformal(own, Fraction(str(alpha)))
@@ -318,7 +283,127 @@ def test_clean_labels_give_split_conformal_prediction(case):
         assert cal.threshold == as_float(exact)
 
 
+@pytest.mark.parametrize("case", SCORES.values(), ids=SCORES)
+def test_sets_of_new_rows_are_the_labels_that_score_at_most_the_threshold(case):
+    empty = 0
+    for rng, probs, labels in small_problems(case, seed=10, count=20):
+        k = probs.shape[1]
+        new = inputs_for(case, rng, 10, k).astype(DTYPES[rng.integers(3)])
+        best = [
+            set(np.flatnonzero(row == row.max())) for row in (-new if case.name == "precomputed" else new)
+        ]
+        alpha = float(rng.choice([0.1, 0.5, 0.9]))
+        cal = nacp.calibrate(probs, labels, noise=0.2, alpha=alpha, score=case.score, guarantee="none")
+        expected = [oracle.in_set(row, cal.threshold) for row in case.exact(new)]
+        filled = [labels or most_probable for labels, most_probable in zip(expected, best, strict=True)]
+        for entries in BLOCKS:
+            with blocks_of(entries):
+                assert members(cal.predict_set(new)) == expected
+                assert members(cal.predict_set(new, allow_empty=False)) == filled
+        empty += expected.count(set())
+    assert empty > 0
+
+
+@pytest.mark.parametrize("case", SCORES.values(), ids=SCORES)
+def test_sets_among_many_classes_are_the_labels_that_score_at_most_the_threshold(case):
+    rng = np.random.default_rng(18)
+    for spread, dtype in ((0.05, np.float32), (1.0, np.float64), (100.0, np.float32)):
+        weights = rng.dirichlet(np.full(300, spread), size=40)
+        probs = (np.array([rng.multinomial(4096, w) for w in weights]) / 4096).astype(dtype)
+        options = {"noise": 0.2, "alpha": [0.02, 0.1, 0.5], "score": case.score, "guarantee": "none"}
+        scores = case.score.scores(probs)
+        for cal in nacp.calibrate(probs, rng.integers(300, size=40), **options):
+            assert np.array_equal(cal.predict_set(probs), scores <= cal.threshold)
+
+
+# Infinite scores, which a function such as -log p gives to p = 0 (and log(1 - p) to p = 1)
+
+
+@pytest.mark.parametrize("noise_kind", NOISES)
+@pytest.mark.parametrize("rule", CROSSINGS)
+@pytest.mark.parametrize("infinity", [math.inf, -math.inf])
+def test_infinite_scores_are_ordered_like_any_others(infinity, rule, noise_kind):
+    """The largest score may as well be inf, and the smallest -inf: no finite threshold changes."""
+    case, compared = DETERMINISTIC["precomputed"], 0
+    for rng, scores, labels in small_problems(case, seed=12, count=10):
+        noise, _ = NOISES[noise_kind](rng, *scores.shape)
+        extreme = scores.max() if infinity > 0 else scores.min()
+        infinite = np.where(scores == extreme, infinity, scores)
+        options = {"noise": noise, "score": case.score, "alpha": [0.1, 0.5], "crossing": rule}
+        finite = thresholds_of(scores, labels, **options)
+        if extreme in finite:
+            continue
+        compared += 1
+        for entries in BLOCKS:
+            with blocks_of(entries):
+                assert thresholds_of(infinite, labels, **options) == finite
+    assert compared > 0
+
+
+# The search
+
+
+MEDIUM_NOISES = {
+    "uniform": lambda rng, k: 0.2,
+    "groups": lambda rng, k: nacp.GroupNoise(rng.integers(4, size=k).tolist(), rate=0.3),
+    "matrix": lambda rng, k: 0.8 * np.eye(k) + 0.2 * rng.dirichlet(np.full(k, 0.3), size=k),
+}
+
+
+def by_sorting_everything(scores: np.ndarray, weights: np.ndarray, target: float, rule: str) -> float:
+    """The threshold by its definition: F^c-hat is a signed, weighted ECDF over all n k scores."""
+    order = np.argsort(scores, axis=None)
+    distinct, last = np.unique(scores.ravel()[order][::-1], return_index=True)
+    exact = np.cumsum(weights.ravel()[order].astype(np.longdouble))  # float64 would round by 1e-12
+    reached = exact[scores.size - 1 - last] / len(scores) >= target - 1e-12
+    if rule == "last":
+        reached = np.logical_and.accumulate(reached[::-1])[::-1]
+    return float(distinct[np.argmax(reached)])
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("noise_kind", MEDIUM_NOISES)
+@pytest.mark.parametrize("case", SCORES.values(), ids=SCORES)
+def test_thresholds_are_those_that_sorting_all_scores_finds_bit_for_bit(case, noise_kind):
+    rng = np.random.default_rng(13)
+    shapes = ((300, 10, np.float32), (40, 150, np.float64))
+    for n, k, dtype in shapes:
+        probs = softmax_rows(rng, n, k).astype(dtype)
+        labels = np.where(rng.random(n) < 0.3, rng.integers(k, size=n), probs.argmax(axis=1))
+        noise = MEDIUM_NOISES[noise_kind](rng, k)
+        scores = GRID[case.score.spec.cells_of(case.score.scores(probs) - case.score.offset)]
+        weights = as_noise(noise).inverse(k).dense()[labels]
+        alphas = [0.02, 0.1, 0.4]
+        for rule in CROSSINGS:
+            options = {"noise": noise, "score": case.score, "alpha": alphas, "crossing": rule}
+            with blocks_of(2000):
+                found = thresholds_of(probs, labels, **options)
+            assert found == [by_sorting_everything(scores, weights, 1 - alpha, rule) for alpha in alphas]
+
+
+@pytest.mark.filterwarnings("ignore::nacp.NoValidThresholdWarning")
+@pytest.mark.parametrize("rule", CROSSINGS)
+@pytest.mark.parametrize("noise_kind", ["uniform", "matrix"])
+def test_scores_of_all_sizes_are_moved_up_to_the_grid(noise_kind, rule):
+    """Next to 0 and 1, neighbours, beyond 2^64, and infinite ones: beyond the grid all are infinite."""
+    rng, n, k = np.random.default_rng(3), 300, 150
+    noise = as_noise(MEDIUM_NOISES[noise_kind](rng, k))
+    sizes = np.concatenate([[0.0, np.inf, 1e300, 1e19], 2.0 ** np.arange(-1074, -60, 7)])
+    numbers = np.concatenate([sizes, -sizes, np.nextafter(0.3, [0, 1]), np.nextafter(1.0, [0, 2])])
+    scores = numbers[rng.integers(len(numbers), size=(n, k))]
+    labels = rng.integers(k, size=n)
+    alphas = [0.05, 0.3, 0.5, 0.6, 0.99]
+    found = nacp.calibrate(
+        scores, labels, noise=noise, score="precomputed", guarantee="none", alpha=alphas, crossing=rule
+    )
+    weights, moved = noise.inverse(k).dense()[labels], GRID[cells_of(scores)]
+    expected = [by_sorting_everything(moved, weights, 1 - alpha, rule) for alpha in alphas]
+    assert [cal.threshold for cal in found] == expected
+
+
 EVEN = [0.5, 0.5]
+
+
 CORRECTED = {
     "nacp": (nacp.NACP(delta=0.9), lambda P, y: oracle.nacp_correction(len(y), 0.1, 0.9)),
     "acnl": (nacp.ACNL(EVEN), lambda P, y: oracle.acnl_correction(len(y), min(np.bincount(y)), P, EVEN)),
@@ -358,213 +443,3 @@ def test_an_estimate_above_one_does_not_reach_a_target_above_one(rule):
         )
     assert 1 < 1 - cal.alpha + cal.correction < 7 / 4
     assert cal.threshold == math.inf
-
-
-@pytest.mark.parametrize("case", SCORES.values(), ids=SCORES)
-def test_sets_of_new_rows_are_the_labels_that_score_at_most_the_threshold(case):
-    empty = 0
-    for rng, probs, labels in small_problems(case, seed=10, count=60):
-        k = probs.shape[1]
-        new = inputs_for(case, rng, 10, k).astype(DTYPES[rng.integers(3)])
-        best = [
-            set(np.flatnonzero(row == row.max())) for row in (-new if case.name == "precomputed" else new)
-        ]
-        alpha = float(rng.choice([0.1, 0.5, 0.9]))
-        cal = nacp.calibrate(probs, labels, noise=0.2, alpha=alpha, score=case.score, guarantee="none")
-        expected = [oracle.in_set(row, cal.threshold) for row in case.exact(new)]
-        filled = [labels or most_probable for labels, most_probable in zip(expected, best, strict=True)]
-        for route in ROUTES.values():
-            with blocks_of(route):
-                assert members(cal.predict_set(new)) == expected
-                assert members(cal.predict_set(new, allow_empty=False)) == filled
-        empty += expected.count(set())
-    assert empty > 0
-
-
-@pytest.mark.parametrize("case", SCORES.values(), ids=SCORES)
-def test_sets_among_many_classes_are_the_labels_that_score_at_most_the_threshold(case):
-    rng = np.random.default_rng(18)
-    for spread, dtype in ((0.05, np.float32), (1.0, np.float64), (100.0, np.float32)):
-        weights = rng.dirichlet(np.full(300, spread), size=40)
-        probs = (np.array([rng.multinomial(4096, w) for w in weights]) / 4096).astype(dtype)
-        options = {"noise": 0.2, "alpha": [0.02, 0.1, 0.5], "score": case.score, "guarantee": "none"}
-        scores = case.score.scores(probs)
-        for cal in nacp.calibrate(probs, rng.integers(300, size=40), **options):
-            assert np.array_equal(cal.predict_set(probs), scores <= cal.threshold)
-
-
-@pytest.mark.parametrize("case", SCORES.values(), ids=SCORES)
-def test_sets_without_a_threshold_hold_all_classes(case):
-    for rng, probs, labels in small_problems(case, seed=11, count=10):
-        with pytest.warns(nacp.NoValidThresholdWarning):
-            cal = nacp.calibrate(probs, labels, noise=0.2, alpha=0.05, score=case.score, guarantee="nacp")
-        assert cal.threshold == math.inf
-        new = inputs_for(case, rng, 10, probs.shape[1])
-        assert members(cal.predict_set(new)) == [oracle.in_set(row, None) for row in case.exact(new)]
-
-
-# Infinite scores, which a function such as -log p gives to p = 0 (and log(1 - p) to p = 1)
-
-
-@pytest.mark.parametrize("noise_kind", NOISES)
-@pytest.mark.parametrize("rule", CROSSINGS)
-@pytest.mark.parametrize("infinity", [math.inf, -math.inf])
-def test_infinite_scores_are_ordered_like_any_others(infinity, rule, noise_kind):
-    """The largest score may as well be inf, and the smallest -inf: no finite threshold changes."""
-    case, compared = DETERMINISTIC["precomputed"], 0
-    for rng, scores, labels in small_problems(case, seed=12, count=30):
-        noise, _ = NOISES[noise_kind](rng, *scores.shape)
-        extreme = scores.max() if infinity > 0 else scores.min()
-        infinite = np.where(scores == extreme, infinity, scores)
-        options = {"noise": noise, "score": case.score, "alpha": [0.1, 0.5], "crossing": rule}
-        finite = thresholds_of(scores, labels, **options)
-        if extreme in finite:
-            continue
-        compared += 1
-        for route in ROUTES.values():
-            with blocks_of(route):
-                assert thresholds_of(infinite, labels, **options) == finite
-    assert compared > 0
-
-
-# The search
-
-
-MEDIUM_NOISES = {
-    "none": lambda rng, k: None,
-    "uniform": lambda rng, k: 0.2,
-    "groups": lambda rng, k: nacp.GroupNoise(rng.integers(4, size=k).tolist(), rate=0.3),
-    "matrix": lambda rng, k: 0.8 * np.eye(k) + 0.2 * rng.dirichlet(np.full(k, 0.3), size=k),
-}
-
-
-def by_sorting_everything(scores: np.ndarray, weights: np.ndarray, target: float, rule: str) -> float:
-    """The threshold by its definition: F^c-hat is a signed, weighted ECDF over all n k scores."""
-    order = np.argsort(scores, axis=None)
-    distinct, last = np.unique(scores.ravel()[order][::-1], return_index=True)
-    exact = np.cumsum(weights.ravel()[order].astype(np.longdouble))  # float64 would round by 1e-12
-    reached = exact[scores.size - 1 - last] / len(scores) >= target - 1e-12
-    if rule == "last":
-        reached = np.logical_and.accumulate(reached[::-1])[::-1]
-    return float(distinct[np.argmax(reached)])
-
-
-MEDIUM_ROUTES = {"usual": None, "in blocks": 3000}
-
-
-@pytest.mark.parametrize("noise_kind", MEDIUM_NOISES)
-@pytest.mark.parametrize("case", SCORES.values(), ids=SCORES)
-def test_every_route_finds_what_sorting_all_scores_finds_bit_for_bit(case, noise_kind):
-    rng = np.random.default_rng(13)
-    shapes = ((200, 50, np.float64), (2000, 10, np.float32), (500, 20, np.float16), (200, 100, np.float32))
-    for n, k, dtype in shapes:
-        probs = softmax_rows(rng, n, k).astype(dtype)
-        labels = np.where(rng.random(n) < 0.3, rng.integers(k, size=n), probs.argmax(axis=1))
-        noise = MEDIUM_NOISES[noise_kind](rng, k)
-        scores = GRID[case.score.spec.cells_of(case.score.scores(probs) - case.score.offset)]
-        weights = np.eye(k)[labels] if noise is None else as_noise(noise).inverse(k).dense()[labels]
-        alphas = [0.02, 0.1, 0.4]
-        for rule in CROSSINGS:
-            options = {"noise": noise, "score": case.score, "alpha": alphas, "crossing": rule}
-            found = []
-            for route in MEDIUM_ROUTES.values():
-                with blocks_of(route):
-                    cals = nacp.calibrate(probs, labels, guarantee="none", **options)
-                found.append([(cal.threshold, cal.estimate) for cal in cals])
-            assert found == found[:1] * len(MEDIUM_ROUTES)
-            sorted_out = [by_sorting_everything(scores, weights, 1 - alpha, rule) for alpha in alphas]
-            assert [threshold for threshold, _ in found[0]] == sorted_out
-
-
-# Corrections
-
-
-def random_noise(rng: np.random.Generator, k: int) -> list[tuple[nacp.Noise, list[list[Fraction]]]]:
-    """One noise model of each kind, with its P."""
-    P, groups = dyadic_matrix(rng, 12, k), rng.integers(2, size=k).tolist()
-    return [
-        (nacp.UniformNoise(0.3), oracle.uniform_matrix(Fraction("0.3"), k)),
-        (nacp.GroupNoise(groups, rate=0.3), oracle.group_matrix(groups, Fraction("0.3"))),
-        (nacp.MatrixNoise(P), oracle.exact_rows(P)),
-    ]
-
-
-@pytest.mark.parametrize("k", range(2, 7))
-def test_acnl_and_crcp_are_their_formulas_for_any_priors_and_noise(k):
-    rng = np.random.default_rng(14)
-    for _ in range(30):
-        n, least = int(rng.integers(20, 5000)), int(rng.integers(1, 20))
-        rho = rng.dirichlet(np.full(k, 2.0))
-        for noise, P in random_noise(rng, k):
-            W, noisy = noise.inverse(k), rho @ np.array(P, dtype=float)
-            acnl = acnl_correction(n, least, W, rho, noisy)
-            assert acnl == pytest.approx(oracle.acnl_correction(n, least, P, rho), rel=1e-12)
-            assert crcp_correction(n, W, noisy) == pytest.approx(oracle.crcp_correction(n, P, rho), rel=1e-12)
-
-
-@pytest.mark.filterwarnings("ignore::nacp.NoValidThresholdWarning")
-@pytest.mark.parametrize("k", range(2, 7))
-def test_calibrate_uses_the_realised_counts_and_the_given_priors(k):
-    rng = np.random.default_rng(15)
-    rho = rng.dirichlet(np.full(k, 2.0))
-    labels = np.concatenate([np.arange(k), rng.integers(k, size=40)])
-    n, least = len(labels), np.bincount(labels).min()
-    for noise, P in random_noise(rng, k):
-        options = {"probs": dyadic_rows(rng, n, k), "labels": labels, "noise": noise}
-        acnl = nacp.calibrate(**options, guarantee=nacp.ACNL(rho)).correction
-        crcp = nacp.calibrate(**options, guarantee=nacp.CRCP(rho)).correction
-        assert acnl == pytest.approx(oracle.acnl_correction(n, least, P, rho), rel=1e-12)
-        assert crcp == pytest.approx(oracle.crcp_correction(n, P, rho), rel=1e-12)
-
-
-def test_nacp_is_its_formula():
-    rng = np.random.default_rng(16)
-    for n, rate, delta in zip(rng.integers(1, 10**6, 200), rng.random(200), rng.random(200), strict=True):
-        expected = oracle.nacp_correction(int(n), rate, delta)
-        assert nacp_correction(int(n), rate, delta) == pytest.approx(expected, rel=1e-12)
-
-
-def test_expected_excess_is_its_closed_form():
-    for n in (*range(1, 301), 1000, 5000, 10000, 25000):
-        # It is the exponential of three terms of size n log n, each rounded once.
-        rounding = 3 * np.finfo(float).eps * (1 + n * math.log(n))
-        assert expected_excess(n) == pytest.approx(oracle.c_exact(n), rel=rounding)
-
-
-@pytest.mark.parametrize("n", [1, 2, 5, 30, 200])
-def test_expected_excess_is_the_mean_of_the_largest_gap(n):
-    mean, error = oracle.c_of_n(n, draws=4000, rng=np.random.default_rng(17))
-    assert abs(expected_excess(n) - mean) < 4 * error
-
-
-# The paper's Table 2: n, k, the range of realised n_*, epsilon, and the printed corrections.
-# The paper prints .030 for NACP on CIFAR-100 at 0.2; the formula gives 0.0305 (THEORY.md, section 2).
-TABLE_2 = [
-    # data set         n      k      n_*         eps   NACP      ACNL     CRCP
-    ("CIFAR-10",      5000,   10,   (470, 489),  0.1, "0.035",  "0.031", "0.016"),
-    ("CIFAR-10",      5000,   10,   (470, 489),  0.2, "0.043",  "0.059", "0.036"),
-    ("CIFAR-100",     10000,  100,  (74, 77),    0.1, "0.025",  "0.077", "0.039"),
-    ("CIFAR-100",     10000,  100,  (74, 77),    0.2, "0.0305", "0.163", "0.088"),
-    ("Tiny-ImageNet", 5000,   200,  (15, 15),    0.1, "0.035",  "0.175", "0.078"),
-    ("Tiny-ImageNet", 5000,   200,  (15, 15),    0.2, "0.043",  "0.382", "0.176"),
-    ("ImageNet",      25000,  1000, (12, 14),    0.1, "0.016",  "0.194", "0.079"),
-    ("ImageNet",      25000,  1000, (12, 14),    0.2, "0.019",  "0.466", "0.177"),
-]  # fmt: skip
-
-
-def printed_like(value: float, printed: str) -> str:
-    return f"{value:.{len(printed) - 2}f}"
-
-
-@pytest.mark.parametrize(
-    ("n", "k", "rarest", "epsilon", "nacp_delta", "acnl_delta", "crcp_delta"),
-    [row[1:] for row in TABLE_2],
-    ids=[f"{row[0]}-{row[4]}" for row in TABLE_2],
-)
-def test_table_2_of_the_paper(n, k, rarest, epsilon, nacp_delta, acnl_delta, crcp_delta):
-    even, W = np.full(k, 1 / k), nacp.UniformNoise(epsilon).inverse(k)
-    assert printed_like(nacp_correction(n, epsilon, delta=0.001), nacp_delta) == nacp_delta
-    assert printed_like(crcp_correction(n, W, even), crcp_delta) == crcp_delta
-    counts = range(rarest[0], rarest[1] + 1)
-    acnl = {printed_like(acnl_correction(n, count, W, even, even), acnl_delta) for count in counts}
-    assert acnl_delta in acnl

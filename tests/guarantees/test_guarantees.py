@@ -5,12 +5,12 @@ drawn from it with replacement, each with label noise of its own, and their cove
 pool, so that it is known exactly and only the calibration is random.
 """
 
-import json
 import math
 import re
-from dataclasses import replace
+import warnings
+from dataclasses import dataclass, replace
 from functools import cache
-from typing import NamedTuple
+from typing import ClassVar, NamedTuple
 
 import numpy as np
 import pytest
@@ -76,20 +76,6 @@ def test_the_promise_is_a_sentence_that_names_the_level(guarantee, alpha, level)
     assert not re.search(r"[.;!?]\s|[.;!?]$|\n", promise)
 
 
-@every_guarantee
-def test_a_guarantee_survives_json(guarantee):
-    stored = json.loads(json.dumps(guarantee.to_dict()))
-    again = GUARANTEES[stored.pop("name")](**stored)
-    assert again == guarantee
-    assert hash(again) == hash(guarantee)
-    assert again.price(problem(again), 0.5) == guarantee.price(problem(guarantee), 0.5)
-
-
-@every_guarantee
-def test_guarantees_with_other_parameters_are_not_equal(guarantee):
-    assert [other for other in ALL if other == guarantee] == [guarantee]
-
-
 @every_correction
 def test_the_correction_is_what_calibrate_adds_to_the_target(guarantee):
     probs, labels = twins.simulate("cifar10", n=4000, random_state=1)
@@ -103,14 +89,6 @@ def test_the_correction_is_what_calibrate_adds_to_the_target(guarantee):
     assert cal.estimate >= 1 - cal.alpha + cal.correction - 1e-12
     assert cal.promise == guarantee.promise(0.1)
     assert cal.promise in " ".join(str(cal).split())
-
-
-@pytest.mark.parametrize("delta", [0.1, 0.001])
-def test_the_correction_of_nacp_does_not_depend_on_k(delta):
-    guarantee = nacp.NACP(delta)
-    assert (
-        len({guarantee.correction(problem(guarantee, shares=np.full(k, 1 / k))) for k in (2, 10, 10**4)}) == 1
-    )
 
 
 @pytest.mark.parametrize("kind", [nacp.ACNL, nacp.CRCP])
@@ -135,6 +113,59 @@ def test_acnl_and_crcp_grow_with_k_and_nacp_does_not():
     assert correction(nacp.NACP(), 1000) < 0.1 < correction(nacp.CRCP(), 1000) < correction(nacp.ACNL(), 1000)
 
 
+@dataclass(frozen=True)
+class Cautious(Corrected):
+    """A guarantee of one's own."""
+
+    delta: float = 0.5
+    name: ClassVar[str] = "cautious"
+
+    def correction(self, problem):
+        return math.sqrt(math.log(1 / self.delta) / problem.n)
+
+    def promise(self, alpha):
+        return f"for {1 - self.delta:g} of calibration sets, coverage is about {1 - alpha:g}"
+
+
+def test_a_guarantee_of_ones_own_needs_a_class_and_an_entry(monkeypatch):
+    monkeypatch.setitem(GUARANTEES, "cautious", Cautious)
+    probs, labels = twins.simulate("cifar10", n=2000, random_state=1)
+    noisy = NOISE.sample(labels, 10, random_state=1)
+    cal = nacp.calibrate(probs, noisy, noise=0.2, guarantee="cautious", delta=1e-4)
+    assert cal.guarantee == Cautious(1e-4)
+    assert cal.correction == math.sqrt(math.log(1e4) / 2000)
+    assert cal.estimate >= 0.9 + cal.correction
+    planned = {row.guarantee.name: row for row in nacp.plan(k=10, noise=0.2, n=2000, delta=1e-4).rows}
+    assert planned["cautious"].guarantee == cal.guarantee
+    assert planned["cautious"].correction == cal.correction
+    rows = nacp.compare(probs, noisy, noise=0.2, scores=["hps"], delta=1e-4).rows
+    assert [row.calibration for row in rows if row.guarantee == "cautious"] == [cal]
+
+
+HUGE = {
+    "1e300": np.float64(1e300),
+    "1e-300": np.float64(1e-300),
+    "largest": np.finfo(np.float64).max,
+    "largest float32": np.finfo(np.float32).max,
+}
+
+
+@pytest.mark.parametrize("size", HUGE.values(), ids=HUGE)
+@pytest.mark.parametrize("guarantee", GUARANTEES)
+def test_scores_of_any_size_do_not_overflow(guarantee, size):
+    rng = np.random.default_rng(0)
+    n, k, alphas = 300, 4, [0.1, 0.2, 0.5, 0.8]
+    labels = rng.integers(k, size=n)
+    scores = (rng.uniform(-0.5, 1, (n, k)) - 0.5 * np.eye(k)[labels]).astype(type(size)) * size
+    noise = None if guarantee == "split" else 0.2
+    options = {"noise": noise, "score": "precomputed", "guarantee": guarantee}
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        warnings.simplefilter("ignore", nacp.NoValidThresholdWarning)
+        for cal in nacp.calibrate(scores, labels, alpha=alphas, **options):
+            assert np.array_equal(cal.predict_set(scores), scores <= cal.threshold)
+
+
 # Whether the promises come true
 
 ALPHA = 0.1
@@ -151,11 +182,12 @@ class Setting(NamedTuple):
 
 
 SETTINGS = [
-    Setting("cifar10", 20_000, 1500, 200),
-    Setting("cifar100", 20_000, 1500, 200),
-    Setting("imagenet-resnet18", 5_000, 1000, 20),
+    Setting("cifar10", 20_000, 1000, 100),
+    Setting("cifar100", 10_000, 1000, 100),
+    Setting("imagenet-resnet18", 5_000, 1000, 10),
 ]
-everywhere = pytest.mark.parametrize("setting", SETTINGS, ids=lambda s: s.twin)
+IN_TURN = [SETTINGS[0], *(pytest.param(setting, marks=pytest.mark.slow) for setting in SETTINGS[1:])]
+everywhere = pytest.mark.parametrize("setting", IN_TURN, ids=lambda s: s.twin)
 by_score = pytest.mark.parametrize("score", ["hps", "aps"])
 
 
@@ -240,7 +272,7 @@ def test_without_a_correction_coverage_is_right_on_average(setting, score):
     assert abs(coverage.mean() - (1 - ALPHA)) <= allowance
 
 
-@pytest.mark.parametrize("setting", SETTINGS[:2], ids=lambda s: s.twin)
+@pytest.mark.parametrize("setting", IN_TURN[:2], ids=lambda s: s.twin)
 @by_score
 def test_without_a_correction_about_half_of_the_calibration_sets_fall_short(setting, score):
     pool = population(setting.twin, setting.size, score)
@@ -299,11 +331,12 @@ def test_noise_aware_sets_are_as_small_as_with_clean_labels(setting, score):
     assert sizes.mean() + 4 * standard_error(sizes) < noisy
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("guarantee", ["split", "acnl", "crcp"])
 def test_a_promise_on_average_is_kept_without_noise_and_with_few_points(guarantee):
     # The scores of the right labels are uniform, so the threshold is the coverage; the i-th smallest of n
-    # covers i/(n + 1) on average, which at i = n/2 is short of 1/2 by ten standard errors here.
-    n, runs = 20, 2000
+    # covers i/(n + 1) on average, which at i = n/2 is short of 1/2 by seven standard errors here.
+    n, runs = 20, 1000
     kind = guarantee if guarantee == "split" else GUARANTEES[guarantee](priors=[0.5, 0.5])
     rng = np.random.default_rng(12)
     labels = np.arange(n) % 2
@@ -316,15 +349,3 @@ def test_a_promise_on_average_is_kept_without_noise_and_with_few_points(guarante
     assert "in expectation" in cal.promise
     allowed = 1 / (n + 1) if guarantee == "crcp" else 0  # as its promise says
     assert coverage.mean() >= 0.5 - allowed - 4 * standard_error(coverage)
-
-
-@pytest.mark.parametrize("guarantee", ["pac", "none", "expected"])
-def test_with_checked_labels_any_scale_of_scores_will_do(guarantee):
-    rng = np.random.default_rng(0)
-    probs = rng.dirichlet(np.full(4, 0.3), 600).round(9)
-    truth = (probs.cumsum(axis=1) > rng.random((600, 1))).argmax(axis=1)
-    options = {"clean": truth, "guarantee": guarantee, "score": "precomputed"}
-    cal = nacp.calibrate(1 - probs, truth, **options)
-    far = nacp.calibrate(1000 * (1 - probs), truth, **options)
-    # Neighbours among the points at which "pac" tests are 0.8% of their distance from 0 or 1 apart.
-    assert far.threshold / 1000 == pytest.approx(cal.threshold, rel=0.01)

@@ -1,6 +1,5 @@
-"""What a promise rests on is said where it is made: what an estimate assumed, several alphas, frequencies."""
+"""A calibration says what its promise rests on: the estimate of the noise, several alphas, frequencies."""
 
-import json
 import math
 
 import numpy as np
@@ -8,7 +7,6 @@ import pytest
 
 import nacp
 from nacp.paper import twins
-from nacp.wrapping import on_one_line
 
 K = 10
 
@@ -47,33 +45,13 @@ def test_a_calibration_says_what_its_noise_estimate_assumes(points, kind, guaran
     assert (cal.promise == stated.promise) == (kind == "audit"), "the others promise less than they seem to"
     assert ("approximate" in cal.promise) == (kind == "model")
     assert ("no interval" in cal.promise) == (kind == "none")
-    # Nobody knows here whether the estimate was made from these very points: both are named.
+    # The estimate may come from these very points or from others: both are named.
     said = "from other points than these, or from the same ones, for which not every guarantee is proved"
     assert (said in cal.assumptions) == (kind != "none")
     cal.save(tmp_path / "cal.json")
     loaded = nacp.load(tmp_path / "cal.json")
     assert loaded == cal
     assert (loaded.promise, loaded.assumptions) == (cal.promise, cal.assumptions)
-
-
-def test_an_estimate_keeps_what_it_assumes_through_a_file(points, tmp_path):
-    estimate = estimated(points, "model")
-    estimate.save(tmp_path / "noise.json")
-    assert nacp.estimation.load(tmp_path / "noise.json") == estimate
-    # A file from before this was a field of its own.
-    document = json.loads((tmp_path / "noise.json").read_text())
-    del document["approximate"]
-    (tmp_path / "noise.json").write_text(json.dumps(document))
-    assert nacp.estimation.load(tmp_path / "noise.json") == estimate
-
-
-def test_comparison_and_report_say_it_too(points):
-    probs, _, noisy = points
-    estimate = estimated(points, "model")
-    rows = nacp.compare(probs, noisy, noise=estimate, scores=["hps"], guarantees=["pac", "split"]).rows
-    said = {row.guarantee: row.promise for row in rows}
-    assert "approximate" in said["pac"]
-    assert "approximate" not in said["split"], "it takes the labels as they are"
 
 
 def test_known_noise_assumes_nothing_more(points):
@@ -153,64 +131,3 @@ def test_nacp_says_where_its_proof_does_not_hold():
     for delta, proved in ((0.001, True), (0.73, True), (0.74, False), (0.9, False)):
         assert (math.e * delta / 4 <= 0.5) == proved
         assert ("at most 0.73" in nacp.NACP(delta).promise(0.1)) != proved
-
-
-# Plans
-
-
-def test_the_plan_for_binomial_has_the_cost_of_not_knowing_how_large_sets_are():
-    """At n = 200 half as much again as the normal test costs, which was left out: 0.051 for 0.072."""
-    probs, labels = twins.simulate("cifar10", n=40_000, random_state=3)
-    own = np.sort(1 - probs[np.arange(len(labels)), labels])
-    rng, excess = np.random.default_rng(0), []
-    for _ in range(150):
-        some = rng.integers(len(labels), size=200)
-        noisy = nacp.UniformNoise(0.2).sample(labels[some], K, rng)
-        cal = nacp.calibrate(probs[some], noisy, noise=0.2, guarantee="binomial", delta=0.1)
-        excess.append(np.searchsorted(own, cal.threshold, side="right") / len(own) - 0.9)
-    (row,) = (r for r in nacp.plan(k=K, noise=0.2, n=200, delta=0.1).rows if r.guarantee.name == "binomial")
-    # Sets of more than one label cost a little more than what is planned for one.
-    assert abs(np.mean(excess) - row.correction) < 3 * np.std(excess) / math.sqrt(len(excess))
-
-
-# Rows of a matrix
-
-
-def test_rows_that_sum_to_one_roughly_are_normalised():
-    P = 0.8 * np.eye(4) + 0.05
-    rough = nacp.MatrixNoise(P * (1 + 9e-5 * np.arange(4)[:, None] / 3))
-    np.testing.assert_allclose(rough.P.sum(axis=1), 1, rtol=0, atol=4 * np.finfo(float).eps)
-    np.testing.assert_allclose(rough.P, P, atol=1e-12)
-
-
-def test_rows_that_sum_to_one_are_left_as_they_are():
-    P = np.random.default_rng(0).dirichlet(np.ones(30), size=30) + np.eye(30)
-    P /= P.sum(axis=1, keepdims=True)
-    assert (np.abs(P.sum(axis=1) - 1) > 0).any(), "but for rounding"
-    assert np.array_equal(nacp.MatrixNoise(P).P, P)
-
-
-# A rate that is understated
-
-
-def test_to_understate_a_matrix_may_cost_coverage_and_nobody_says_otherwise():
-    """Points of class 0 are taken for class 1, which their sets hold, so uncorrected they look covered."""
-    rng, n = np.random.default_rng(0), 4000
-    true = rng.integers(2, size=n)
-    scores = np.where(true[:, None] == 0, [0.0, 0.0], [2.0, 0.0])
-    scores[np.arange(n), true] = rng.random(n)
-    truth = nacp.MatrixNoise([[0.6, 0.4], [0.0, 1.0]])
-    noisy = truth.sample(true, 2, rng)
-    right, half = (
-        nacp.calibrate(scores, noisy, noise=noise, alpha=0.12, guarantee="none", score="precomputed")
-        for noise in (truth, [[0.8, 0.2], [0.0, 1.0]])
-    )
-    # F^c(q) = q. With half of the errors stated, 0.1 of the labels are class 1 and right by mistake.
-    assert half.threshold < right.threshold - 0.01
-    assert half.threshold < 0.88
-    assert "no rate is the careful one" in on_one_line(nacp.sensitivity(right, scores, noisy))
-    uniform = nacp.calibrate(scores, noisy, noise=0.1, alpha=0.12, guarantee="none", score="precomputed")
-    assert "no rate is the careful one" not in on_one_line(nacp.sensitivity(uniform, scores, noisy))
-    audit = nacp.noise_from_audit(noisy, true, k=2)
-    assert "smaller rate" not in on_one_line(audit)
-    assert "smaller rate" in on_one_line(nacp.noise_from_audit(noisy, true, k=2, model="uniform"))

@@ -1,14 +1,14 @@
-"""What every score must do, whichever it is; and the uniform numbers behind the randomised ones."""
-
-import json
+"""What every score must do on every engine; and the uniform numbers behind the randomised ones."""
 
 import numpy as np
 import pytest
 from scipy import stats
 
 import nacp
-from nacp.points import arrays
 from nacp.scores import SCORES, as_score
+from tests.reading import blocks_of
+
+pytestmark = pytest.mark.usefixtures("every_engine")
 
 
 def doubled_minus(p):
@@ -56,12 +56,8 @@ def softmax_rows(n, k, seed=0):
 
 
 def given(score, probs):
-    """What a score is asked about: probabilities, or scores that fall as these rise."""
+    """Return the input of a score: probabilities, or scores that fall as these rise."""
     return probs if score.takes_probabilities else -probs
-
-
-def labels_for(probs, seed=1):
-    return np.random.default_rng(seed).integers(probs.shape[1], size=len(probs))
 
 
 def test_every_score_of_the_library_is_on_this_list():
@@ -84,107 +80,12 @@ def test_scores_are_finite_and_never_rise_with_the_probability(score, k):
 
 @every_score
 @every_width
-def test_a_label_score_is_the_entry_of_the_score_matrix(score, k):
-    matrix = given(score, softmax_rows(80, k))
-    scores = score.scores(matrix)
-    for label in range(k):
-        np.testing.assert_array_equal(score.label_scores(matrix, np.full(80, label)), scores[:, label])
-
-
-@every_score
-@every_width
 def test_a_row_has_its_scores_in_any_batch_and_order(score, k):
     matrix = given(score, softmax_rows(40, k))
     scores = score.scores(matrix)
     order = np.random.default_rng(2).permutation(40)
     np.testing.assert_array_equal(score.scores(matrix[order]), scores[order])
     np.testing.assert_array_equal(np.concatenate([score.scores(row[None]) for row in matrix]), scores)
-
-
-@every_score
-@every_width
-def test_float32_scores_are_those_of_the_same_numbers_in_float64(score, k):
-    matrix = given(score, softmax_rows(80, k))
-    np.testing.assert_array_equal(score.scores(matrix), score.scores(matrix.astype(np.float64)))
-
-
-def everything(score, matrix, labels, noise):
-    cal = nacp.calibrate(matrix, labels, noise=noise, guarantee="none", score=score)
-    return [
-        score.scores(matrix),
-        score.label_scores(matrix, labels),
-        np.array([cal.threshold, cal.estimate]),
-        cal.curve.thresholds,
-        cal.curve.clean,
-        cal.curve.random,
-        np.asarray(cal.predict_set(matrix)),
-    ]
-
-
-NOISES = [nacp.UniformNoise(0.2), nacp.GroupNoise([0, 0, 0, 1, 1, 2, 2], 0.2)]
-
-
-@every_score
-@pytest.mark.parametrize("noise", NOISES, ids=["uniform", "groups"])
-def test_no_result_depends_on_the_size_of_the_blocks(score, noise):
-    matrix = given(score, softmax_rows(60, 7))
-    labels = labels_for(matrix)
-    reference = everything(score, matrix, labels, noise)
-    for entries in (1, 7 * 13, 1 << 30):
-        with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(arrays, "block_entries", lambda in_place, entries=entries: entries)
-            found = everything(score, matrix, labels, noise)
-        for each, expected in zip(found, reference, strict=True):
-            np.testing.assert_array_equal(each, expected)
-
-
-@every_score
-def test_inputs_are_never_changed(score):
-    for dtype in (np.float32, np.float64):
-        matrix = given(score, softmax_rows(60, 7)).astype(dtype)
-        labels = labels_for(matrix)
-        matrix_before, labels_before = matrix.copy(), labels.copy()
-        everything(score, matrix, labels, NOISES[0])
-        np.testing.assert_array_equal(matrix, matrix_before)
-        np.testing.assert_array_equal(labels, labels_before)
-
-
-@every_score
-@pytest.mark.parametrize("q", [0.2, 0.6, 0.95])
-def test_the_sets_of_a_calibration_are_the_labels_that_score_at_most_the_threshold(score, q):
-    matrix = given(score, softmax_rows(60, 7))
-    cal = nacp.calibrate(matrix, labels_for(matrix), noise=None, guarantee="none", alpha=1 - q, score=score)
-    np.testing.assert_array_equal(np.asarray(cal.predict_set(matrix)), score.scores(matrix) <= cal.threshold)
-
-
-@every_score
-def test_a_set_that_may_not_be_empty_gets_the_most_probable_label(score):
-    probs = softmax_rows(60, 7)
-    matrix, top = given(score, probs), probs.argmax(axis=1)
-    cal = nacp.calibrate(matrix, top, noise=None, guarantee="none", alpha=0.9, score=score)
-    free, filled = (np.asarray(cal.predict_set(matrix, allow_empty=e)) for e in (True, False))
-    empty = ~free.any(axis=1, keepdims=True)
-    assert empty.any()
-    np.testing.assert_array_equal(filled, np.where(empty, probs == probs.max(axis=1, keepdims=True), free))
-
-
-@every_score
-def test_a_score_survives_json(score):
-    stored = json.loads(json.dumps(score.to_dict()))
-    name = stored.pop("name")
-    if isinstance(score, nacp.Custom):
-        assert (name, stored) == ("custom", {"function": "doubled_minus"})
-    else:
-        assert SCORES[name](**stored) == score
-
-
-@every_randomized_score
-def test_parameters_may_be_numpy_scalars_and_still_survive_json(score):
-    by_numpy = type(score)(**{key: np.asarray(value)[()] for key, value in vars(score).items()})
-    assert by_numpy == score
-    probs = softmax_rows(10, 7)
-    np.testing.assert_array_equal(by_numpy.scores(probs), score.scores(probs))
-    assert json.loads(json.dumps(by_numpy.to_dict())) == score.to_dict()
 
 
 def test_names_stand_for_scores():
@@ -199,21 +100,9 @@ def test_names_stand_for_scores():
     assert as_score(doubled_minus) == nacp.Custom(doubled_minus)
 
 
-def test_a_function_gives_what_the_built_in_score_of_the_same_formula_gives():
-    probs = softmax_rows(60, 7).astype(np.float64)
-    labels = labels_for(probs)
-    own, built_in = (
-        nacp.calibrate(probs, labels, noise=0.1, guarantee="none", score=score)
-        for score in (lambda p: 1 - p, "hps")
-    )
-    assert own.threshold == built_in.threshold
-    precomputed = nacp.calibrate(1 - probs, labels, noise=0.1, guarantee="none", score="precomputed")
-    assert precomputed.threshold == built_in.threshold
-
-
 # The uniform numbers
 
-ROWS = 5000
+ROWS = 3000
 
 
 @pytest.fixture(scope="module", params=[2, 10, 100])
@@ -246,16 +135,8 @@ def test_u_is_the_same_for_the_same_row_in_any_batch_order_and_width(uniform_row
     np.testing.assert_array_equal(aps.uniforms(uniform_rows[order]), u[order])
     np.testing.assert_array_equal(aps.uniforms(uniform_rows.astype(np.float64)), u)
     np.testing.assert_array_equal(aps.uniforms(np.asfortranarray(uniform_rows)), u)
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(arrays, "block_entries", lambda in_place: 1)
+    with blocks_of(1):
         np.testing.assert_array_equal(aps.uniforms(uniform_rows[:100]), u[:100])
-
-
-def test_u_of_float16_rows_is_that_of_the_same_numbers_in_float32(uniform_rows):
-    half = uniform_rows[:200].astype(np.float16)
-    single = half.astype(np.float32)
-    close = np.abs(single.sum(axis=1, dtype=np.float64) - 1) < 1e-3
-    np.testing.assert_array_equal(nacp.APS().uniforms(half)[close], nacp.APS().uniforms(single[close]))
 
 
 def test_u_does_not_tell_zero_from_minus_zero():
@@ -276,5 +157,5 @@ def test_a_randomised_score_uses_u_and_its_seed(score):
     assert (score.uniforms(probs) != other.uniforms(probs)).all()
     top = probs.argmax(axis=1)
     expected = score.uniforms(probs) * probs.max(axis=1).astype(np.float64)
-    without_price = type(score)(**vars(score) | {"penalty": 0.0}) if hasattr(score, "penalty") else score
-    np.testing.assert_array_equal(without_price.label_scores(probs, top), expected)
+    unpenalised = type(score)(**vars(score) | {"penalty": 0.0}) if hasattr(score, "penalty") else score
+    np.testing.assert_array_equal(unpenalised.label_scores(probs, top), expected)

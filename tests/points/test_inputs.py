@@ -1,0 +1,391 @@
+"""Probabilities and labels in all accepted forms: arrays, tables, tensors, logits, names and numbers."""
+
+import warnings
+
+import numpy as np
+import pandas as pd
+import pytest
+from scipy.sparse import csr_array
+from scipy.special import softmax
+
+import nacp
+from tests.refusals import refusal, says
+
+K, N = 5, 400
+NAMES = ("ant", "bee", "cat", "dog", "elk")
+RNG = np.random.default_rng(0)
+LOGITS = 3 * RNG.standard_normal((N, K))
+PROBS = softmax(LOGITS, axis=1)
+TRUE = (PROBS.cumsum(axis=1) > RNG.random((N, 1))).argmax(axis=1)
+NOISY = nacp.UniformNoise(0.1).sample(TRUE, K, random_state=0)
+OPTIONS = {"noise": 0.1, "guarantee": "none"}
+MATRIX = 0.8 * np.eye(K) + 0.2 / K
+
+
+def calibrate(probs=PROBS, labels=NOISY, **options):
+    return nacp.calibrate(probs, labels, **OPTIONS | options)
+
+
+# Arrays and tables
+
+
+class ArrayLike:
+    """An object that can be made an array, as a tensor or a data frame can."""
+
+    def __init__(self, values):
+        self.values = values
+        self.shape = np.shape(values)
+
+    def __array__(self, dtype=None, copy=None):
+        return np.array(self.values, dtype=dtype)
+
+    def __len__(self):
+        return len(self.values)
+
+
+def read_only(array):
+    array = array.copy()
+    array.flags.writeable = False
+    return array
+
+
+def memory_mapped(array, folder):
+    np.save(folder / "array.npy", array)
+    return np.load(folder / "array.npy", mmap_mode="r")
+
+
+SAME_ARRAY = {
+    "list": lambda p, _: p.tolist(),
+    "list of arrays": lambda p, _: list(p),
+    "array-like": lambda p, _: ArrayLike(p),
+    "Fortran order": lambda p, _: np.asfortranarray(p),
+    "strided rows": lambda p, _: np.repeat(p, 3, axis=0)[::3],
+    "read-only": lambda p, _: read_only(p),
+    "memory-mapped": memory_mapped,
+    "big-endian": lambda p, _: p.astype(p.dtype.newbyteorder(">")),
+}
+SAME_PROBS = SAME_ARRAY | {
+    "tuples": lambda p, _: tuple(map(tuple, p.tolist())),
+    "strided columns": lambda p, _: np.repeat(p, 2, axis=1)[:, ::2],
+    "reversed twice": lambda p, _: p[::-1, ::-1].copy()[::-1, ::-1],
+    "long double": lambda p, _: p.astype(np.longdouble),
+    "subclass": lambda p, _: p.view(np.matrix),
+    "negative zero": lambda p, _: np.where(p == 0, -0.0, p),
+}
+SAME_LABELS = SAME_ARRAY | {
+    dtype: lambda y, _, dtype=dtype: y.astype(dtype) for dtype in ("i1", "u1", "u8", ">i4")
+}
+WITH_ZEROS = np.where(np.arange(N)[:, None] % 3 == 0, np.eye(K)[TRUE], PROBS)
+
+
+def result(probs, labels, noise, score):
+    cal = calibrate(probs, labels, noise=noise, score=score, alpha=0.2)
+    return cal.threshold, cal.estimate, cal.predict_set(probs).to_lists()
+
+
+@pytest.mark.parametrize("score", ["hps", "aps"])
+@pytest.mark.parametrize("noise", [0.1, MATRIX], ids=["uniform", "matrix"])
+@pytest.mark.parametrize("kind", SAME_PROBS)
+def test_any_kind_of_matrix_gives_what_the_plain_array_gives(kind, noise, score, tmp_path):
+    same = SAME_PROBS[kind](WITH_ZEROS, tmp_path)
+    assert result(same, NOISY, noise, score) == result(WITH_ZEROS, NOISY, noise, score)
+
+
+@pytest.mark.parametrize("kind", SAME_LABELS)
+def test_any_kind_of_labels_gives_what_the_plain_array_gives(kind, tmp_path):
+    assert result(PROBS, SAME_LABELS[kind](NOISY, tmp_path), 0.1, "aps") == result(PROBS, NOISY, 0.1, "aps")
+
+
+@pytest.mark.parametrize("kind", ["array-like", "list", "Fortran order", "read-only", "subclass"])
+def test_the_noise_may_be_any_kind_of_matrix(kind, tmp_path):
+    noise = SAME_PROBS[kind](MATRIX, tmp_path)
+    assert result(PROBS, NOISY, noise, "hps") == result(PROBS, NOISY, MATRIX, "hps")
+
+
+@pytest.mark.parametrize("dtype", [bool, np.int8, np.uint64, np.float16, np.float32])
+def test_certain_predictions_may_be_of_any_number_type(dtype):
+    certain = np.eye(K)[TRUE]
+    for score in ("hps", "aps"):
+        assert result(certain.astype(dtype), NOISY, 0.1, score) == result(certain, NOISY, 0.1, score)
+
+
+def test_two_classes_may_be_labelled_true_and_false():
+    probs, labels = PROBS[:, :2] / PROBS[:, :2].sum(axis=1, keepdims=True), NOISY % 2
+    assert result(probs, labels == 1, 0.1, "hps") == result(probs, labels, 0.1, "hps")
+
+
+def test_normalize_divides_by_the_row_sums_in_calibration_and_prediction():
+    counts = RNG.integers(1, 9, size=(N, K))
+    shares = counts / counts.sum(axis=1, keepdims=True)
+    scaled, plain = calibrate(counts, normalize=True), calibrate(shares)
+    assert scaled.threshold == plain.threshold
+    assert scaled.predict_set(counts).to_lists() == plain.predict_set(shares).to_lists()
+
+
+@pytest.mark.parametrize("score", ["hps", "aps"])
+def test_the_memory_layout_does_not_matter_where_rows_are_normalised(score):
+    """A row's u is hashed from it, so not even the last bit of a sum may depend on the layout."""
+    rng = np.random.default_rng(0)
+    counts = np.exp(4 * rng.standard_normal((200, 100)))
+    turned, labels = np.asfortranarray(counts), rng.integers(100, size=200)
+    cal, other = (calibrate(p, labels, score=score, normalize=True) for p in (counts, turned))
+    assert other.threshold == cal.threshold
+    sets = cal.predict_set(counts).to_lists()
+    assert cal.predict_set(turned).to_lists() == sets
+    assert [cal.predict_set(turned[i : i + 1]).to_lists()[0] for i in range(200)] == sets
+
+
+def test_tables_of_pandas_hold_numbers_names_and_categories():
+    plain = calibrate()
+    frame, series = pd.DataFrame(PROBS, columns=NAMES), pd.Series(NOISY)
+    named = pd.Series(NAMES)[NOISY]
+    for probs in (frame, frame.astype("Float64"), frame.astype(object)):
+        for labels in (series, series.astype("Int64"), named, named.astype("category"), named.astype(object)):
+            cal = calibrate(probs, labels)
+            assert (cal.threshold, cal.classes) == (plain.threshold, NAMES)
+    counted = calibrate(pd.DataFrame(PROBS))
+    assert (counted.threshold, counted.classes) == (plain.threshold, None)
+    clean = (np.arange(100), np.array(NAMES)[TRUE[:100]])
+    assert nacp.calibrate(frame, named, clean=clean).classes == NAMES
+    assert nacp.noise_from_model(frame, named).k == K
+
+
+def test_columns_that_are_named_by_the_classes_are_put_in_their_order():
+    frame, labels = pd.DataFrame(PROBS, columns=NAMES), pd.Series(NAMES)[NOISY]
+    turned = frame[["dog", "ant", "elk", "cat", "bee"]]
+    cal, other = (calibrate(probs, labels, classes=NAMES) for probs in (frame, turned))
+    assert other.threshold == cal.threshold == calibrate(turned, labels).threshold
+    assert cal.predict_set(turned).to_lists() == cal.predict_set(PROBS).to_lists()
+    assert str(cal.diagnose(turned, labels)) == str(cal.diagnose(frame, labels))
+    options = {"noise": 0.1, "classes": NAMES, "scores": ["hps"]}
+    rows, others = (nacp.compare(p, labels, test_probs=p, **options).rows for p in (frame, turned))
+    assert [row.mean_size for row in rows] == [row.mean_size for row in others]
+    numbered = frame.set_axis(list("01234"), axis=1)[list("20431")]  # as pandas reads a file
+    assert calibrate(numbered, classes=range(K)).threshold == cal.threshold
+    binary = pd.DataFrame({True: PROBS[:, 0], False: 1 - PROBS[:, 0]})
+    cal_two = calibrate(binary, NOISY > 0, classes=[False, True])
+    assert cal_two.predict_set(binary[:2]).to_lists() == cal_two.predict_set(binary).to_lists()[:2]
+
+
+def test_columns_that_are_numbered_are_taken_in_their_place():
+    counted = pd.DataFrame(PROBS)
+    named, unnamed = calibrate(classes=NAMES), calibrate(counted)
+    assert named.predict_set(counted).to_lists() == named.predict_set(PROBS).to_lists()
+    turned = counted[[2, 0, 3, 1, 4]]
+    assert unnamed.predict_set(turned).to_lists() == unnamed.predict_set(counted).to_lists()
+
+
+def test_a_class_without_a_column_is_refused():
+    frame = pd.DataFrame(PROBS, columns=NAMES)
+    cal = calibrate(frame)
+    for names in (["dog", "cat", "Bee", "ant", "elk"], list("vwxyz"), ["ant", "bee", "cat", "cat", "elk"]):
+        table = frame.set_axis(names, axis=1)
+        missing = next(name for name in NAMES if name not in names)
+        for call in (cal.predict_set, lambda p: calibrate(p, classes=NAMES)):
+            says(refusal(call, table), "probs", f"no column {missing!r}", ", ".join(names))
+    says(refusal(cal.diagnose, frame.rename(columns={"ant": "Ant"}), NOISY), "no column 'ant'")
+
+
+def test_masked_entries_are_missing():
+    hidden = np.ma.masked_array(PROBS, mask=False)
+    assert calibrate(hidden) == calibrate()
+    hidden[399, 1] = np.ma.masked
+    says(refusal(calibrate, hidden), "probs holds NaN, first in row 399")
+    unknown = np.ma.masked_array(NOISY, mask=np.arange(N) == 17)
+    says(refusal(calibrate, labels=unknown), "labels has no label in row 17")
+
+
+@pytest.mark.parametrize("make", [list, np.array, lambda names: np.array(names, dtype=object)])
+def test_class_names_and_labels_may_be_lists_or_arrays(make):
+    named = calibrate(labels=make([NAMES[y] for y in NOISY]), classes=make(NAMES))
+    assert named.threshold == calibrate().threshold
+    assert named.classes == NAMES
+    sets = calibrate().predict_set(PROBS).to_lists()
+    assert named.predict_set(PROBS).to_lists() == [[NAMES[y] for y in labels] for labels in sets]
+
+
+# Logits
+
+
+@pytest.mark.parametrize(
+    ("score", "shift"), [("hps", 0.0), ("hps", 800.0), ("hps", -800.0), ("aps", 0.0), ("raps", 0.0)]
+)
+def test_logits_give_the_sets_of_their_softmax(score, shift):
+    """A softmax that is not stable would overflow, or vanish."""
+    plain = calibrate(PROBS, NOISY, score=score)
+    cal = calibrate(LOGITS + shift, NOISY, score=score, from_logits=True)
+    # LOGITS + 800 has fewer bits.
+    assert cal.threshold == pytest.approx(plain.threshold, rel=1e-10 if shift else 1e-14)
+    by_hand, sets = plain.predict_set(PROBS), cal.predict_set(LOGITS + shift)
+    assert np.count_nonzero(np.asarray(by_hand) != np.asarray(sets)) <= 1  # that at the threshold itself
+
+
+@pytest.mark.parametrize("dtype", [np.float16, np.float32, np.float64])
+def test_a_row_of_logits_has_the_same_set_in_any_batch(dtype):
+    logits = RNG.standard_normal((200, 37)).astype(dtype)
+    labels = nacp.UniformNoise(0.1).sample(logits.argmax(axis=1), 37, random_state=0)
+    cal = nacp.calibrate(logits, labels, noise=0.1, score="aps", guarantee="none", from_logits=True)
+    sets = cal.predict_set(logits).to_lists()
+    assert [cal.predict_set(logits[i : i + 1]).to_lists()[0] for i in range(200)] == sets
+    assert cal.predict_set(np.asfortranarray(logits)).to_lists() == sets
+    covered = nacp.evaluate(cal.predict_set(logits), labels).coverage
+    assert (
+        covered
+        == nacp.coverage_curve(
+            logits, labels, noise=None, score="aps", from_logits=True, thresholds=[cal.threshold]
+        ).clean[0]
+    )
+
+
+def test_a_calibration_keeps_that_it_was_made_from_logits(tmp_path):
+    cal = calibrate(LOGITS, NOISY, from_logits=True, classes=NAMES)
+    cal.save(tmp_path / "cal.json")
+    again = nacp.load(tmp_path / "cal.json")
+    assert again == cal
+    assert again.from_logits
+    assert again.predict_set(LOGITS).to_lists() == cal.predict_set(LOGITS).to_lists()
+    assert not nacp.diagnose(again, LOGITS, NOISY).rejected
+    assert nacp.sensitivity(again, LOGITS, NOISY).rows
+    for wrong in (PROBS, LOGITS[:0] * np.nan):
+        if len(wrong):
+            with pytest.raises(nacp.InputError, match="probs must hold logits; found probab"):
+                again.predict_set(wrong)
+
+
+def test_logits_are_taken_at_every_door():
+    plain = nacp.compare(PROBS, NOISY, noise=0.1, scores=["hps"], guarantees=["none", "pac"])
+    found = nacp.compare(
+        LOGITS,
+        NOISY,
+        noise=0.1,
+        scores=["hps"],
+        guarantees=["none", "pac"],
+        from_logits=True,
+        test_probs=LOGITS,
+        test_labels=TRUE,
+    )
+    assert [row.threshold for row in found.rows] == pytest.approx([row.threshold for row in plain.rows])
+    assert found.rows[0].calibration.from_logits
+    clean = (np.arange(100), TRUE[:100])
+    for cal in (
+        nacp.calibrate(LOGITS, NOISY, clean=clean, from_logits=True),
+        nacp.calibrate(LOGITS, None, clean=clean, from_logits=True),
+    ):
+        assert cal.from_logits
+        assert len(cal.predict_set(LOGITS)) == N
+    estimate = nacp.noise_from_model(LOGITS, NOISY, from_logits=True)
+    assert estimate.rate == pytest.approx(nacp.noise_from_model(PROBS, NOISY).rate, abs=1e-6)
+    plan = nacp.choose_audit(LOGITS, NOISY, budget=50, from_logits=True)
+    assert len(plan.rows) == 50
+    page = nacp.make_report(LOGITS, NOISY, noise=0.1, guarantee="none", from_logits=True)
+    assert page.contents.calibration.from_logits
+
+
+@pytest.mark.parametrize(
+    ("logits", "options", "words"),
+    [
+        (np.where(np.eye(N, K) > 0, np.nan, LOGITS), {}, "probs holds NaN, first in row 0"),
+        (np.where(np.eye(N, K) > 0, np.inf, LOGITS), {}, "probs holds infinity, first in row 0"),
+        (np.where(np.arange(N)[:, None] == 7, -np.inf, LOGITS), {}, "holds no finite logit, first in row 7"),
+        (LOGITS, {"normalize": True}, "from_logits makes probabilities that sum to 1"),
+        (LOGITS, {"score": "precomputed"}, "from_logits makes probabilities, and this score"),
+        (PROBS, {}, "probs must hold logits; found probabilities"),
+    ],
+)
+def test_what_has_no_softmax_is_refused(logits, options, words):
+    with pytest.raises(nacp.InputError, match=words):
+        calibrate(logits, NOISY, from_logits=True, **options)
+    with pytest.raises(nacp.InputError, match="from_logits must be True or False"):
+        calibrate(LOGITS, NOISY, from_logits="yes")
+
+
+def test_a_logit_of_minus_infinity_is_a_class_that_cannot_be():
+    logits = LOGITS.copy()
+    logits[np.arange(N), (NOISY + 1) % K] = -np.inf
+    cal = calibrate(logits, NOISY, from_logits=True)
+    impossible = np.asarray(cal.predict_set(logits))[np.arange(N), (NOISY + 1) % K]
+    assert not impossible.any()
+
+
+# Names and numbers
+
+
+def test_numbers_beside_names_are_those_of_the_columns():
+    named = np.array(NAMES)[NOISY]
+    by_name = calibrate(PROBS, named, classes=NAMES)
+    by_number = calibrate(PROBS, NOISY, classes=NAMES)
+    assert by_number == by_name
+    sets = by_name.predict_set(PROBS)
+    assert nacp.evaluate(sets, TRUE) == nacp.evaluate(sets, np.array(NAMES)[TRUE])
+    assert (sets.contains(TRUE) == sets.contains(np.array(NAMES)[TRUE])).all()
+    assert nacp.diagnose(by_name, PROBS, NOISY) == nacp.diagnose(by_name, PROBS, named)
+    found = [nacp.coverage_by_class(sets, labels).coverage for labels in (TRUE, np.array(NAMES)[TRUE])]
+    assert np.array_equal(*found)
+    clean = np.where(np.arange(N) < 100, TRUE, -1)
+    assert nacp.calibrate(PROBS, NOISY, clean=clean, classes=NAMES) == nacp.calibrate(
+        PROBS, named, clean=(np.arange(100), np.array(NAMES)[TRUE[:100]]), classes=NAMES
+    )
+    several = np.column_stack([NOISY, NOISY])
+    assert nacp.calibrate(PROBS, several, noise=0.1, classes=NAMES).n == N
+
+
+def test_where_classes_are_numbers_labels_are_their_names():
+    years = (2019, 2020, 2021, 2022, 2023)
+    by_name = calibrate(PROBS, np.array(years)[NOISY], classes=years)
+    assert by_name.threshold == calibrate(PROBS, NOISY).threshold
+    with pytest.raises(nacp.InputError, match="not in classes"):
+        calibrate(PROBS, NOISY, classes=years)
+    # Names that are written as numbers, as from a file: 1 is "1", not the column after the first.
+    written = ("1", "2", "3", "4", "5")
+    assert calibrate(PROBS, NOISY + 1, classes=written).threshold == by_name.threshold
+    with pytest.raises(nacp.InputError, match="holds 0, which is not in classes"):
+        calibrate(PROBS, NOISY, classes=written)
+
+
+# Arrays of other kinds
+
+
+def test_tensors_need_not_be_detached_and_may_be_bfloat16():
+    torch = pytest.importorskip("torch")
+    leaf = torch.tensor(PROBS, requires_grad=True)
+    expected = calibrate(PROBS, NOISY)
+    assert calibrate(leaf, torch.tensor(NOISY)) == expected
+    assert expected.predict_set(leaf * 1).to_lists() == expected.predict_set(PROBS).to_lists()
+    logits = torch.tensor(LOGITS, dtype=torch.bfloat16, requires_grad=True)
+    cal = calibrate(logits, NOISY, from_logits=True)
+    same = logits.detach().float().numpy()
+    assert cal == calibrate(same, NOISY, from_logits=True)
+    assert cal.predict_set(logits).to_lists() == cal.predict_set(same).to_lists()
+
+
+@pytest.mark.parametrize("k", [10, 100, 1000])
+@pytest.mark.parametrize("spread", [1.0, 4.0])
+def test_a_softmax_in_16_bits_is_probabilities_and_half_a_percent_off_otherwise_is_not(k, spread):
+    torch = pytest.importorskip("torch")
+    drawn = torch.Generator().manual_seed(k)
+    logits = spread * torch.randn(3000, k, generator=drawn)
+    labels = torch.randint(k, (3000,), generator=drawn)
+    powers = logits.bfloat16().exp()
+    by_hand = powers / powers.sum(dim=1, keepdim=True)
+    options = {"noise": 0.1, "guarantee": "none"}
+    rounded = logits.bfloat16().softmax(1), logits.softmax(1).bfloat16(), logits.half().softmax(1)
+    for probs in (*rounded, by_hand):
+        same = probs.float().numpy()  # as it is, with its sums
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", nacp.NoiseModelWarning)
+            warnings.simplefilter("ignore", nacp.NoValidThresholdWarning)
+            alike = probs, same, same.astype(np.float64)
+            found = [nacp.calibrate(each, labels, **options) for each in alike]
+        assert found[0].threshold == found[1].threshold == found[2].threshold
+    off = by_hand.float().numpy()
+    assert np.abs(off.sum(axis=1, dtype=np.float64) - 1).max() > 0.001
+    for wrong in (1.005 * off, 1.02 * off):  # not a number of 16 bits; too much even for these
+        with pytest.raises(nacp.InputError, match="must have rows that sum to 1"):
+            nacp.calibrate(wrong.astype(np.float32), labels, **options)
+    with pytest.raises(nacp.InputError, match="must have rows that sum to 1"):
+        nacp.calibrate((1.02 * by_hand.float()).bfloat16(), labels, **options)
+
+
+def test_sparse_labels_are_told_by_that_name():
+    with pytest.raises(nacp.InputError, match=r"labels is a sparse matrix; pass labels.toarray\(\)"):
+        calibrate(PROBS, csr_array(NOISY[None]))

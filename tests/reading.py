@@ -1,0 +1,26 @@
+"""How rows are read: in blocks of any size and on any number of threads, for tests that compare these."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import pytest
+
+from nacp.points import arrays, threads
+
+
+@contextmanager
+def blocks_of(entries: int) -> Iterator[None]:
+    """Read rows in blocks of this many entries, at least one row each."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(arrays, "block_entries", lambda in_place: entries)
+        yield
+
+
+@contextmanager
+def on_threads(number: int) -> Iterator[None]:
+    """Share blocks out to this many threads, however small they are; the compiled engine only has threads."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(threads, "thread_count", lambda: number)
+        patch.setattr(arrays, "thread_count", lambda: number)
+        patch.setattr(arrays, "_ENTRIES_PER_THREAD", 1)
+        yield

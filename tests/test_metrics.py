@@ -1,0 +1,186 @@
+"""`evaluate` and `coverage_by_class`, against the definitions written out."""
+
+import json
+import math
+import statistics
+
+import numpy as np
+import pandas as pd
+import pytest
+from scipy import stats
+
+import nacp
+from nacp.metrics import Evaluation
+
+CLASSES = ("ant", "bee", "cat", "dog", "elk")
+K = len(CLASSES)
+MEMBERS = [[0, 3], [], [1], [0, 1, 2, 3, 4], [], [4], [2, 4]]
+NAMES = ("cat", "dog", "owl")
+RNG = np.random.default_rng(0)
+PROBS = RNG.dirichlet(np.full(3, 0.5), size=600)
+TRUE = (PROBS.cumsum(axis=1) > RNG.random((600, 1))).argmax(axis=1)
+NOISY = nacp.UniformNoise(0.2).sample(TRUE, 3, random_state=0)
+
+
+def result(hits, m):
+    return Evaluation(m, hits / m, 1.0, 1.0, 0.0, 1.0, 0.0, None, None, 0.0)
+
+
+def make(members, **options):
+    offsets = np.cumsum([0, *map(len, members)])
+    return nacp.PredictionSets(offsets, [label for row in members for label in row], **{"k": K} | options)
+
+
+def random_members(n, k, seed):
+    rng = np.random.default_rng(seed)
+    share = rng.choice([0.0, 0.1, 0.5, 1.0], size=n)
+    return [np.flatnonzero(rng.random(k) < s).tolist() for s in share]
+
+
+SETS = make(MEMBERS)
+NAMED = make(MEMBERS, classes=CLASSES, alpha=0.25)
+
+
+def by_definition(members, labels, alpha):
+    """The metrics from their definitions, in plain Python."""
+    covered = [label in row for row, label in zip(members, labels, strict=True)]
+    sizes = [len(row) for row in members]
+    n = len(members)
+
+    def coverage_where(keep):
+        hits = [c for c, kept in zip(covered, keep, strict=True) if kept]
+        return sum(hits) / len(hits) if hits else None
+
+    classes = [coverage_where([y == c for y in labels]) for c in sorted(set(labels))]
+    bounds = [(0, 1), (2, 3), (4, 10), (11, 100), (101, 1000), (1001, math.inf)]
+    strata = [coverage_where([low <= size <= high for size in sizes]) for low, high in bounds]
+    return {
+        "n": n,
+        "coverage": sum(covered) / n,
+        "mean_size": sum(sizes) / n,
+        "median_size": statistics.median(sizes),
+        "empty": sizes.count(0) / n,
+        "singleton": sizes.count(1) / n,
+        "worst_class_coverage": min(classes),
+        "class_coverage_gap": sum(abs(c - (1 - alpha)) for c in classes) / len(classes),
+        "size_stratified_violation": max(abs(s - (1 - alpha)) for s in strata if s is not None),
+        "size_error": statistics.stdev(sizes) / math.sqrt(n) if n > 1 else math.inf,
+    }
+
+
+@pytest.mark.parametrize("alpha", [0.05, 0.3])
+@pytest.mark.parametrize(("n", "k"), [(1, 2), (50, 2), (301, 7), (60, 150), (40, 1500)])
+def test_the_metrics_are_their_definitions(n, k, alpha):
+    members = random_members(n, k, seed=n)
+    labels = np.random.default_rng(n + 1).integers(k, size=n).tolist()
+    found = vars(nacp.evaluate(make(members, k=k, alpha=alpha), labels))
+    assert found.pop("groups") is None
+    # Sums of at most n terms of at most k: n roundings of that size.
+    assert found == pytest.approx(
+        by_definition(members, labels, alpha), rel=n * np.finfo(float).eps, abs=1e-15 * n
+    )
+
+
+def violation_of_two(covering, missing):
+    """The violation of two sets of these sizes, of which one covers and the other does not."""
+    members, k = [list(range(covering)), list(range(1, missing + 1))], 2000
+    return nacp.evaluate(make(members, k=k), [0, 0], alpha=0.1).size_stratified_violation
+
+
+@pytest.mark.parametrize(("low", "high"), [(0, 1), (2, 3), (4, 10), (11, 100), (101, 1000), (1001, 1999)])
+def test_sizes_are_stratified_as_said(low, high):
+    assert violation_of_two(high, low) == pytest.approx(0.4), "one stratum, half covered"
+    assert high == 1999 or violation_of_two(high, high + 1) == pytest.approx(0.9), "two, one not covered"
+
+
+def test_a_given_alpha_comes_before_that_of_the_sets():
+    labels = [CLASSES[y] for y in (3, 0, 1, 2, 4, 0, 4)]
+    numbers = [CLASSES.index(name) for name in labels]
+    assert nacp.evaluate(NAMED, labels) == nacp.evaluate(SETS, numbers, alpha=0.25)
+    assert nacp.evaluate(NAMED, labels, alpha=0.1) == nacp.evaluate(SETS, numbers, alpha=0.1)
+    assert nacp.evaluate(NAMED, labels) != nacp.evaluate(NAMED, labels, alpha=0.1)
+
+
+def test_without_alpha_there_is_nothing_to_compare_coverage_with():
+    result = nacp.evaluate(SETS, [3, 0, 1, 2, 4, 0, 4])
+    assert result.class_coverage_gap is None
+    assert result.size_stratified_violation is None
+    assert result.coverage == 4 / 7
+
+
+def test_no_sets_cannot_be_evaluated():
+    for none in (SETS[:0], NAMED[:0]):
+        with pytest.raises(ValueError, match="sets is empty: there is nothing to evaluate"):
+            nacp.evaluate(none, [])
+
+
+@pytest.mark.parametrize("as_mapping", [True, False])
+def test_the_coverage_of_groups_is_that_of_their_points(as_mapping):
+    members = random_members(300, 6, seed=1)
+    sets, rng = make(members, k=6, alpha=0.1), np.random.default_rng(2)
+    labels = rng.integers(6, size=300)
+    mapping = {0: "low", 1: "low", 2: "high", 3: "high", 4: "high", 5: "alone"}
+    of_rows = [mapping[label] for label in labels.tolist()]
+    found = nacp.evaluate(sets, labels, groups=mapping if as_mapping else of_rows)
+    covered = sets.contains(labels)
+    for each in found.groups.worst(3):
+        rows = np.array(of_rows) == each["group"]
+        assert (each["coverage"], each["count"]) == (covered[rows].mean(), rows.sum())
+        low, high = stats.binomtest(int(covered[rows].sum()), int(rows.sum())).proportion_ci(0.95, "exact")
+        assert (each["low"], each["high"]) == pytest.approx((low, high))
+    assert found.worst_group_coverage == found.to_dict()["worst_group_coverage"]
+    assert found.worst_group_coverage == min(each["coverage"] for each in found.to_dict()["groups"])
+    assert "worst group coverage" in str(found)
+
+
+@pytest.mark.parametrize("m", [30, 200, 1000])
+def test_the_exact_interval_misses_the_coverage_on_neither_side_more_than_it_may(m):
+    hits = np.arange(m + 1)
+    low, high = np.array([result(h, m).coverage_interval for h in hits]).T
+    for coverage in (0.5, 0.9, 0.97):
+        chance = stats.binom.pmf(hits, m, coverage)
+        assert chance[high < coverage].sum() <= 0.025
+        assert chance[low > coverage].sum() <= 0.025
+    assert low[0] == 0
+    assert high[-1] == 1
+
+
+def test_the_interval_of_the_size_is_normal():
+    sets = nacp.PredictionSets([0, 1, 3, 6, 6], [0, 0, 1, 0, 1, 2], k=3, alpha=0.1)
+    found = nacp.evaluate(sets, [0, 0, 0, 0])
+    error = np.std([1, 2, 3, 0], ddof=1) / 2
+    assert found.size_interval == pytest.approx((1.5 - 1.96 * error, 1.5 + 1.96 * error))
+
+
+def test_an_evaluation_is_a_dictionary_that_json_takes():
+    cal = nacp.calibrate(PROBS, NOISY, noise=0.2, guarantee="none")
+    found = nacp.evaluate(cal.predict_set(PROBS), TRUE)
+    told = json.loads(json.dumps(found.to_dict()))
+    assert told["coverage"] == found.coverage
+    assert tuple(told["coverage_interval"]) == found.coverage_interval
+    assert tuple(told["size_interval"]) == found.size_interval
+    assert pd.DataFrame([found.to_dict()]).loc[0, "mean_size"] == found.mean_size
+
+
+def test_coverage_by_class_is_told_by_name_worst_first():
+    cal = nacp.calibrate(PROBS, NOISY, noise=0.2, guarantee="none", classes=NAMES)
+    for noise, labels in ((None, TRUE), (0.2, NOISY)):
+        found = nacp.coverage_by_class(cal.predict_set(PROBS), labels, noise=noise)
+        title, header, *lines = str(found).splitlines()[: 2 + len(NAMES)]
+        assert title == "Coverage by class."
+        assert header.split() == ["class", "coverage", "interval", "labels"]
+        assert [line.split()[0] for line in lines] == [NAMES[i] for i in found.worst_first()]
+        worst = int(found.worst_first()[0])
+        assert f"{found.coverage[worst]:.4f}" in lines[0]
+        assert f"{found.low[worst]:.4f} to {found.high[worst]:.4f}" in lines[0]
+        assert "array(" not in repr(found)
+        assert NAMES[worst] in found._repr_html_()
+
+
+def test_of_many_classes_the_worst_are_printed_and_the_rest_is_counted():
+    labels = np.repeat(np.arange(50), 10)
+    sets = nacp.PredictionSets(np.arange(501), labels, k=60)
+    shown = str(nacp.coverage_by_class(sets, labels)).splitlines()
+    assert shown[0] == "The 10 of 50 classes that are covered least."
+    assert len(shown) == 2 + 10 + 2
+    assert [line.split()[0] for line in shown[2:12]] == [str(i) for i in range(10)]
