@@ -23,7 +23,7 @@ from typer.testing import CliRunner
 import nacp
 from nacp.cli import app, demo
 from nacp.cli.errors import Commands
-from nacp.cli.labels import read_clean
+from nacp.cli.inputs import read_clean
 from nacp.cli.terminal import show_verdict
 
 run = CliRunner().invoke
@@ -782,7 +782,7 @@ def test_the_shell_completes_commands_and_options():
 
 def test_blocks_of_rows_give_the_sets_of_all_rows(files, monkeypatch):
     done("calibrate", "probs.npy", "labels.npy", "--noise", "0.2", "--score", "aps")
-    monkeypatch.setattr("nacp.cli.predicting.WRITTEN_ENTRIES", 4 * 37)
+    monkeypatch.setattr("nacp.cli.predict.BLOCK_ENTRIES", 4 * 37)
     for ending in ("jsonl", "npz"):
         done("predict", "cal.json", "test.npz", "-o", f"sets.{ending}")
     measured = json.loads(done("evaluate", "cal.json", "test.npz", "test.npz", "--json"))

@@ -19,7 +19,7 @@ def printed(tmp_path_factory):
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("COLUMNS", "100")
         patch.setattr(sys, "stdout", out := io.StringIO())
-        demo.main(page)
+        demo.demo_command(page)
     assert page.read_text(encoding="utf-8").startswith("<!doctype html>")
     return out.getvalue()
 
@@ -120,4 +120,4 @@ def test_a_set_is_described_with_the_most_probable_first():
 def test_without_scikit_learn_one_sentence_says_what_to_do(monkeypatch, tmp_path):
     monkeypatch.setitem(sys.modules, "sklearn", None)
     with pytest.raises(ModuleNotFoundError, match=r"pip install nacp\[sklearn\]"):
-        demo.main(tmp_path / "page.html")
+        demo.demo_command(tmp_path / "page.html")

@@ -15,8 +15,7 @@ from typer.testing import CliRunner
 
 import nacp
 from nacp.cli import app
-from nacp.cli.inputs import read_matrix, read_points
-from nacp.cli.labels import read_clean, read_labels
+from nacp.cli.inputs import read_clean, read_labels, read_matrix, read_points
 from nacp.errors import InputError
 
 run = CliRunner().invoke
@@ -409,7 +408,7 @@ def test_evaluate_names_the_worst_classes_and_says_what_each_number_is():
     assert f"{hits / (worst == TRUE).sum():.4f}" in said
     assert str((worst == TRUE).sum()) in said
     words = " ".join(said.split())
-    for each in ("the share of sets that hold the true label", "if sets are parted by size: 0 to 1, 2 to 3"):
+    for each in ("the share of sets that hold the true label", "sets of similar size (0 to 1, 2 to 3"):
         assert each in words
     document = json.loads(done("evaluate", "cal.json", "probs.csv", "truth.csv", "--json"))
     first = document["worst_classes"][0]

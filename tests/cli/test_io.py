@@ -11,8 +11,7 @@ import pytest
 
 import nacp
 from nacp.cli import inputs, models, outputs
-from nacp.cli.classes import read_classes
-from nacp.cli.labels import read_labels
+from nacp.cli.inputs import read_classes, read_labels
 from nacp.errors import InputError
 
 NAMES = ["ant", "bee", "cat"]
@@ -71,7 +70,7 @@ def matrix_files():
 
 def test_every_kind_of_file_holds_the_same_matrix():
     for name, header in matrix_files().items():
-        matrix, names = inputs.read_matrix(name)
+        matrix, names, _ = inputs.read_matrix(name)
         assert np.array_equal(np.asarray(matrix).astype(np.float32), PROBS), name
         assert names == header, name
 
@@ -88,7 +87,7 @@ def test_float32_parquet_stays_float32():
 
 def test_a_matrix_of_zeros_and_ones_has_no_header():
     write_csv("a.csv", [[0, 1], [1, 0], [0, 1]])
-    matrix, names = inputs.read_matrix("a.csv")
+    matrix, names, _ = inputs.read_matrix("a.csv")
     assert matrix.tolist() == [[0, 1], [1, 0], [0, 1]]
     assert names is None
 
@@ -275,15 +274,15 @@ def test_noise_is_a_number_a_matrix_or_none():
     np.savez("c.npz", mine=P, other=PROBS)
     write_csv("d.csv", P.tolist())
     write_csv("e.csv", [["", *NAMES], *([name, *row] for name, row in zip(NAMES, P.tolist(), strict=True))])
-    assert models.read_noise("0.2") == 0.2
-    assert models.read_noise("none") is None
+    assert models.read_noise("0.2", 3) == 0.2
+    assert models.read_noise("none", 3) is None
     for name in ("a.npy", "b.npz", "c.npz:mine", "d.csv"):
-        assert np.array_equal(models.read_noise(name), P), name
+        assert np.array_equal(models.read_noise(name, 3), P), name
     # The classes of a header may be in another order than those of the probabilities.
     with pytest.raises(InputError, match=r"e.csv has a header, .*; put its rows and columns in the order"):
-        models.read_noise("e.csv")
+        models.read_noise("e.csv", 3)
     with pytest.raises(InputError, match="noise is 'much'; it must be a rate such as"):
-        models.read_noise("much")
+        models.read_noise("much", 3)
 
 
 @pytest.mark.parametrize("classes", [None, ("ä", "b,c", 'd"e')])

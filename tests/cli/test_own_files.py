@@ -116,8 +116,7 @@ def test_a_separator_is_for_the_files_that_have_it(files):
     # A comma in the header, and numbers with points.
     _table("odd.csv", ["x, y", *names[1:]], probs[:200].tolist(), ";")
     said = done("calibrate", "odd.csv", "y.csv", "--noise", "0.2", code=2)
-    assert "odd.csv must have rows of one length" in said
-    assert "if its columns are separated by ';', give --separator ';'" in said
+    assert "odd.csv: its columns seem to be separated by ';'; give --separator ';'" in said
 
 
 def test_advice_suits_the_noise(files):
@@ -220,9 +219,7 @@ def test_a_column_that_only_another_separator_shows_is_told_so(files):
     rows = [[*row, label] for row, label in zip(probs.tolist(), true.tolist(), strict=True)]
     _table("test.csv", ["a, b", "c", "d", "e", "truth"], rows, ";")
     said = done("evaluate", "cal.json", "test.csv", "test.csv:truth", code=2)
-    assert "holds no 'truth'" in said
     assert "give --separator ';'" in said
-    assert "--separator" not in done("evaluate", "cal.json", "test.csv", "test.csv:other", code=2)
 
 
 # Rows that have names
