@@ -82,7 +82,7 @@ def choose_command(
         ids = row_ids(probs) or row_ids(labels)
         if ids is not None and len(ids) == len(matrix) and _ID not in carried[0]:
             carried = [[name, *row] for name, row in zip([_ID, *ids], carried, strict=True)]
-        known = read_noise(noise, matrix.shape[1], other=noise_other, optional=True)
+        known = read_noise(noise, matrix.shape[1], noise_other, optional=True)
     with progress_of("choosing", quiet):
         plan = nacp.choose_audit(
             matrix,

@@ -80,14 +80,9 @@ def calibrate_command(
         matrix, noisy, names = read_points(
             probs, labels, names=classes, clean=clean, groups=groups, drop=drop_unlabelled
         )
+        k, optional = matrix.shape[1], clean is not None or audit is not None
         known = read_noise(
-            noise,
-            matrix.shape[1],
-            other=noise_other,
-            interval=noise_interval,
-            confidence=noise_confidence,
-            optional=clean is not None or audit is not None,
-            labels=labels,
+            noise, k, noise_other, noise_interval, noise_confidence, optional=optional, labels=labels
         )
         checked: Any = None if clean is None else read_clean(clean, len(matrix), names, noisy=labels)
         plan = None

@@ -62,14 +62,9 @@ def compare_command(
     """
     with progress_of(f"reading {probs}", quiet):
         matrix, noisy, names = read_points(probs, labels, names=classes, clean=clean, drop=drop_unlabelled)
+        k, optional = matrix.shape[1], clean is not None
         known = read_noise(
-            noise,
-            matrix.shape[1],
-            other=noise_other,
-            interval=noise_interval,
-            confidence=noise_confidence,
-            optional=clean is not None,
-            labels=labels,
+            noise, k, noise_other, noise_interval, noise_confidence, optional=optional, labels=labels
         )
         checked = None if clean is None else read_clean(clean, len(matrix), names, noisy=labels)
         test, true = read_test(test_probs, test_labels, names, matrix.shape[1])

@@ -39,12 +39,19 @@ _UsageError: Any = typer.BadParameter.__base__
 _Function = TypeVar("_Function", bound=Callable[..., Any])
 
 
-class Group(TyperGroup):
-    """A group of commands, such as ``nacp noise``."""
+class _PlainFlags:
+    """Shows flags in the help without a type beside them."""
 
     def get_params(self, ctx: Any) -> list[Any]:
-        """Return the options, flags without a type."""
-        return _plain_flags(super().get_params(ctx))
+        parameters: list[Any] = super().get_params(ctx)  # type: ignore[misc]
+        for each in parameters:
+            if getattr(each, "is_flag", False):
+                each.metavar = ""
+        return parameters
+
+
+class Group(_PlainFlags, TyperGroup):
+    """A group of commands, such as ``nacp noise``."""
 
 
 class Commands(Group):
@@ -96,12 +103,8 @@ class Commands(Group):
             _end(str(error))
 
 
-class Command(TyperCommand):
+class Command(_PlainFlags, TyperCommand):
     """A command: errors name the option or file of the command line, and a remedy there."""
-
-    def get_params(self, ctx: Any) -> list[Any]:
-        """Return arguments and options, flags without a type."""
-        return _plain_flags(super().get_params(ctx))
 
     def invoke(self, ctx: Any) -> Any:
         """Run the command."""
@@ -133,14 +136,6 @@ def _name(argument: str, ctx: Any) -> str:
     if isinstance(value, str | Path):
         return "standard input" if value == STDIN else str(value)
     return str(parameter.metavar)
-
-
-def _plain_flags(parameters: list[Any]) -> list[Any]:
-    """Show flags in the help without a type beside them."""
-    for each in parameters:
-        if getattr(each, "is_flag", False):
-            each.metavar = ""
-    return parameters
 
 
 def _usage(error: Any, args: Sequence[str]) -> str:

@@ -19,10 +19,10 @@ from nacp.noise import UNSAID, NoiseLike, UniformNoise, Unsaid
 def read_noise(
     text: str,
     k: int,
-    *,
     other: float | None = None,
     interval: tuple[float, float] | None = None,
     confidence: float = 1.0,
+    *,
     optional: bool = False,
     labels: str = "",
 ) -> NoiseLike | Unsaid:

@@ -59,14 +59,7 @@ def plan_command(
     as_json: options.Json = False,
 ) -> None:
     """Say what coverage each guarantee will reach, before labels are bought or checked."""
-    known = read_noise(
-        noise,
-        classes,
-        other=noise_other,
-        interval=noise_interval,
-        confidence=noise_confidence,
-        optional=True,
-    )
+    known = read_noise(noise, classes, noise_other, noise_interval, noise_confidence, optional=True)
     grouping = None if groups is None else read_groups(groups, None, None)
     with progress_of("planning", quiet):
         found = nacp.plan(
