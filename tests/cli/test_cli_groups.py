@@ -99,10 +99,7 @@ def test_groups_of_classes(folder, kind):
         (["--groups", "gap.npy"], "gap.npy has no group in row 1; give it a name of its own"),
         (["--groups", "null.json"], "is missing in class 'c1'"),
         (["--groups", "blank.csv"], "is missing in class 'c1'"),
-        (
-            ["--groups", "one.csv"],
-            "'one' (1 point); a group needs about 186 points; pass \"--small all\"",
-        ),
+        (["--groups", "one.csv"], "'one' (1 point); a group needs about 186 points; pass \"--small all\""),
         (["--simultaneous"], "--simultaneous has no effect without groups; give --groups or --by class"),
         (["--small", "merge"], "--small has no effect without groups; give --groups or --by class"),
     ],

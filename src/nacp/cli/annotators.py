@@ -22,31 +22,6 @@ from nacp.files import write_whole
 from nacp.labels import FORMATS, LabelTable, from_matrix, read
 from nacp.labels.reading import is_long_file
 
-Format = Annotated[
-    str | None,
-    typer.Option(help=f"{', '.join(FORMATS)}.", show_default="seen by the content", metavar="NAME"),
-]
-Control = Annotated[
-    str | None,
-    typer.Option(help="Label Studio's control, or Argilla's question, if there are several.", metavar="NAME"),
-]
-Predictions = Annotated[
-    bool, typer.Option("--predictions", help="Labels by models (predictions, suggestions) count, too.")
-]
-Item = Annotated[str | None, typer.Option(help="The column that names the item.", metavar="NAME")]
-Annotator = Annotated[str | None, typer.Option(help="The column that names the annotator.", metavar="NAME")]
-Label = Annotated[
-    str | None,
-    typer.Option(help="The column of labels; several, with commas, are annotators.", metavar="NAME"),
-]
-Checked = Annotated[
-    str | None,
-    typer.Option(help="The column of true labels, or of whether a label was checked.", metavar="NAME"),
-]
-Expert = Annotated[
-    str | None, typer.Option(help="An annotator whose labels count as checked.", metavar="NAME")
-]
-
 EXAMPLES = (
     "nacp noise annotators votes.csv --k 10",
     "nacp noise annotators export.json --classes names.txt --model annotators --labels labels.npz",
@@ -76,14 +51,25 @@ def annotators_command(
         ),
     ] = "auto",
     confidence: options.EstimateConfidence = 0.95,
-    format: Format = None,
-    control: Control = None,
-    predictions: Predictions = False,
-    item: Item = None,
-    annotator: Annotator = None,
-    label: Label = None,
-    checked: Checked = None,
-    expert: Expert = None,
+    format: Annotated[
+        str | None,
+        typer.Option(help=f"{', '.join(FORMATS)}.", show_default="seen by the content", metavar="NAME"),
+    ] = None,
+    control: Annotated[
+        str | None, options.name("Label Studio's control, or Argilla's question, if there are several.")
+    ] = None,
+    predictions: Annotated[
+        bool, typer.Option("--predictions", help="Labels by models (predictions, suggestions) count, too.")
+    ] = False,
+    item: Annotated[str | None, options.name("The column that names the item.")] = None,
+    annotator: Annotated[str | None, options.name("The column that names the annotator.")] = None,
+    label: Annotated[
+        str | None, options.name("The column of labels; several, with commas, are annotators.")
+    ] = None,
+    checked: Annotated[
+        str | None, options.name("The column of true labels, or of whether a label was checked.")
+    ] = None,
+    expert: Annotated[str | None, options.name("An annotator whose labels count as checked.")] = None,
     labels_out: Annotated[
         Path | None, options.file("--labels", help="A file for the labels: .npz or .csv.")
     ] = None,

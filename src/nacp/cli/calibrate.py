@@ -57,8 +57,7 @@ def calibrate_command(
     small: options.Small = "error",
     seed: options.Seed = 0,
     strict: Annotated[
-        bool,
-        typer.Option("--strict", help="End with exit code 3 if the labels contradict the noise model."),
+        bool, typer.Option("--strict", help="End with exit code 3 if the labels contradict the noise model.")
     ] = False,
     drop_unlabelled: options.Drop = False,
     separator: options.Separator = None,

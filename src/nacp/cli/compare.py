@@ -1,4 +1,4 @@
-"""``nacp compare``: all guarantees and scores on one's own data."""
+"""``nacp compare``: all guarantees and scores side by side."""
 
 import warnings
 from typing import Annotated

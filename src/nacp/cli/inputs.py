@@ -272,14 +272,11 @@ def read_test(
     probs: str | None, labels: str | None, classes: Sequence[Any] | None, k: int
 ) -> tuple[Array | None, Array | None]:
     """Read the points on which sets are measured, if there are some, and their labels."""
-    if probs is None:
-        if labels is not None:
-            raise InputError("test_labels", "needs --test-probs, the probabilities of the same points")
-        return None, None
-    if labels is None:
-        return read_rows(probs, classes, k=k)[0], None
-    matrix, true, _ = read_points(probs, labels, classes, k=k)
-    return matrix, true
+    if probs is None and labels is not None:
+        raise InputError("test_labels", "needs --test-probs, the probabilities of the same points")
+    if probs is None or labels is None:
+        return None if probs is None else read_rows(probs, classes, k=k)[0], None
+    return read_points(probs, labels, classes, k=k)[:2]
 
 
 def _in_order(

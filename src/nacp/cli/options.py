@@ -25,6 +25,11 @@ def file(*flags: str, help: str) -> Any:
     return typer.Option(*flags, help=help, metavar="FILE", show_default=False)
 
 
+def name(help: str) -> Any:
+    """Return an option that is a name."""
+    return typer.Option(help=help, metavar="NAME")
+
+
 def out(help: str) -> Any:
     """Return the option --out for a file of which the help says what it holds."""
     return typer.Option("-o", "--out", help=help)
@@ -59,8 +64,7 @@ Clean = Annotated[
     file(help="True labels, -1 or empty where one was not checked; no noise model is then needed."),
 ]
 Audit = Annotated[
-    str | None,
-    file(help="What nacp audit choose wrote, filled in: true labels of the points that it chose."),
+    str | None, file(help="What nacp audit choose wrote, filled in: true labels of the points that it chose.")
 ]
 Interval = Annotated[
     tuple[float, float] | None,
@@ -84,7 +88,7 @@ Groups = Annotated[
     str | None,
     file(
         help="A threshold for each group. The group of each row, one per line or a column "
-        "(groups.csv:column); or of each class: .json, or a table of class and group.",
+        "(groups.csv:column); or of each class: .json, or a table of class and group."
     ),
 ]
 RowGroups = Annotated[

@@ -48,7 +48,7 @@ def plan_command(
         str | None,
         options.file(
             help="Also say how many points each group needs. Its share, in a .json such as "
-            '{"north": 0.2, "south": 0.8}; or the group of each row or class, as for nacp calibrate.',
+            '{"north": 0.2, "south": 0.8}; or the group of each row or class, as for nacp calibrate.'
         ),
     ] = None,
     by: options.By = None,

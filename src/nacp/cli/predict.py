@@ -61,7 +61,7 @@ def predict_command(
     check_output(out, SET_ENDINGS, (probs, str(calibration)))
     repeat_warnings(cal)
     if with_probs and not cal.score.takes_probabilities:
-        raise InputError("with_probs", f"has no effect: {probs} holds scores of one's own")
+        raise InputError("with_probs", f"has no effect: {probs} holds scores, not probabilities")
     with progress_of(f"reading {probs}", quiet):
         matrix, names = read_new(probs, cal.classes, cal.k, ids, groups)
         grouping = read_row_groups(cal, groups, len(matrix))

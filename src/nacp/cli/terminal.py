@@ -35,7 +35,7 @@ def progress_bar(quiet: bool) -> Progress:
 
 @contextmanager
 def progress_of(what: str, quiet: bool, total: int | None = None) -> Iterator[Callable[[int | str], None]]:
-    """Show a bar for one task; the function is told how much has been done, or what is done now."""
+    """Show a bar for one task; call the function with how much is done, or with what is done now."""
     with progress_bar(quiet) as bar:
         task = bar.add_task(what, total=total)
 

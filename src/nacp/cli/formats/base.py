@@ -216,14 +216,10 @@ def are_whole(cells: Sequence[str]) -> bool:
     return are_numbers(cells) and all(float(cell).is_integer() for cell in cells)
 
 
-def separator(path: str | Path) -> str:
-    """Return what separates the cells of a text table: the mark given by --separator, or the usual one."""
-    return _SEPARATOR.get() or usual_separator(path)
-
-
-def usual_separator(path: str | Path) -> str:
-    """Return what separates the cells of a text table by default: in ``.tsv`` a tab."""
-    return "\t" if kind(path) == ".tsv" else ","
+def separator(path: str | Path, *, usual: bool = False) -> str:
+    """Return what separates the cells of a text table: the mark given by --separator, or the `usual` one."""
+    given = None if usual else _SEPARATOR.get()
+    return given or ("\t" if kind(path) == ".tsv" else ",")
 
 
 def separate_by(mark: str | None) -> Callable[[], None]:

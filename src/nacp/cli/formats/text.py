@@ -23,7 +23,6 @@ from nacp.cli.formats.base import (
     pick,
     separator,
     text_lines,
-    usual_separator,
 )
 from nacp.errors import InputError
 
@@ -174,7 +173,7 @@ class TextTable(Table):
 
     def _find_separator(self) -> str:
         """Return what separates the columns: --separator, unless the first line has only the usual mark."""
-        given, usual = separator(self.path), usual_separator(self.path)
+        given, usual = separator(self.path), separator(self.path, usual=True)
         if given == usual:
             return given
         first = "".join(self._first_lines(1))
