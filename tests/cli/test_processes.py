@@ -98,7 +98,8 @@ def test_the_package_runs_as_a_module():
 
 
 def test_a_closed_pipe_is_no_error():
-    process = subprocess.Popen([*NACP, *PREDICT, "-"], stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    work = [*NACP, "predict", "cal.json", "part.npy", "-o", "-"]
+    process = subprocess.Popen(work, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
     process.stdout.readline()
     process.stdout.close()
     said = process.stderr.read()
@@ -125,6 +126,7 @@ def test_an_output_that_is_full_is_told_in_one_sentence(arguments):
     assert (ended.returncode, ended.stderr) == (2, "Error: standard output: No space left on device\n")
 
 
+@pytest.mark.slow
 def test_standard_output_that_has_ascii_only_gets_all_sets(tmp_path):
     done("predict", "named.json", "part.npy", "-o", tmp_path / "a.jsonl")
 
@@ -163,6 +165,7 @@ def on_a_terminal(*arguments, **environment):
     return seen.decode()
 
 
+@pytest.mark.slow
 def test_a_terminal_shows_progress_unless_it_is_to_be_quiet(tmp_path):
     work = ["predict", "cal.json", "part.npy", "-o", str(tmp_path / "new.npz")]
     seen = on_a_terminal(*work)
