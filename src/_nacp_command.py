@@ -1,34 +1,45 @@
-"""Where the command ``nacp`` starts: not in the package, so that Ctrl-C is heard while that is imported."""
+"""The start of the command ``nacp``: outside of the package, so that Ctrl-C works while that is imported."""
 
+import contextlib
 import os
 import signal
 import sys
 
+_INTERRUPTED = (129, 130, 143)  # exit codes after SIGHUP, Ctrl-C and SIGTERM
+
 
 def main() -> None:
-    """Import the commands and run one. Until it begins, Ctrl-C is answered in a word, not in a traceback."""
-    if signal.getsignal(signal.SIGINT) is signal.default_int_handler:  # else somebody wants it ignored
+    """Import the commands and run one. Until it begins, Ctrl-C prints one word instead of a traceback."""
+    if signal.getsignal(signal.SIGINT) is signal.default_int_handler:  # else it is to be ignored
         signal.signal(signal.SIGINT, _leave)
     for name in ("SIGTERM", "SIGHUP"):  # there is no SIGHUP on Windows
         number = getattr(signal, name, None)
         if number is not None and signal.getsignal(number) is signal.SIG_DFL:
             signal.signal(number, _stop)
-    for stream in (sys.stdout, sys.stderr):  # a letter that a stream does not have must not stop a command
+    for stream in (sys.stdout, sys.stderr):  # a character that a stream cannot encode must not stop a command
         if hasattr(stream, "reconfigure") and not stream.encoding.lower().startswith("utf"):
             stream.reconfigure(errors="backslashreplace")
     from nacp.cli import app
 
-    app()
+    try:
+        app()
+    except SystemExit as end:
+        if end.code in _INTERRUPTED:
+            # Files are cleaned up. Python would wait for threads, for ever if a signal came at their start.
+            with contextlib.suppress(OSError, ValueError):
+                sys.stdout.flush()
+            os._exit(end.code)
+        raise
 
 
 def begin() -> None:
-    """From here on there is something to clean up: let Ctrl-C raise KeyboardInterrupt again."""
+    """Let Ctrl-C raise KeyboardInterrupt again: from here on there are files to clean up."""
     if signal.getsignal(signal.SIGINT) is _leave:
         signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 def _stop(number: int, _: object) -> None:
-    """End as a shell would have it, but clean up first."""
+    """Clean up, and exit with the code that a shell expects."""
     sys.exit(128 + number)
 
 

@@ -1,4 +1,5 @@
 import io
+import json
 import re
 import sys
 
@@ -11,57 +12,73 @@ from nacp.paper import twins
 from nacp.paper.methods import six_methods
 from nacp.paper.splits import run_splits
 
+pytestmark = pytest.mark.slow
+ROW = demo.Row("hps", 'nacp "pac"', 0.0, 1.0, 0.1, 0.9, 0.1, False)
+
 
 @pytest.fixture(scope="module")
 def printed(tmp_path_factory):
-    """What the demo prints, run once."""
-    page = tmp_path_factory.mktemp("demo") / "report.html"
+    """What the demo prints, as text and as JSON; the classifier and the splits are run once."""
+    page, prints = tmp_path_factory.mktemp("demo") / "report.html", []
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("COLUMNS", "100")
-        patch.setattr(sys, "stdout", out := io.StringIO())
-        demo.main(page)
-    assert page.read_text(encoding="utf-8").startswith("<!doctype html>")
-    return out.getvalue()
+        patch.setattr(demo, "SPLITS", 3)
+        for as_json in (False, True):
+            patch.setattr(sys, "stdout", out := io.StringIO())
+            demo.demo_command(page, as_json=as_json)
+            prints.append(out.getvalue())
+            if not as_json:
+                assert page.read_text(encoding="utf-8").startswith("<!doctype html>")
+                patch.setattr(demo, "compare", lambda *_: [ROW])
+                patch.setattr(demo, "write_report", lambda *_: None)
+    return prints
 
 
 @pytest.fixture(scope="module")
-def table(printed):
-    """Size, coverage and its standard error of each method with each score, as printed."""
-    rows = {}
-    for line in printed.splitlines():
-        cells = re.findall(r"([\d.]+) +([\d.]+) ±([\d.]+)", line)
-        if len(cells) == len(demo.SCORES):
-            method = re.match(r"\s*(.*?)\s+[\d.]+\s+[\d.]+ +[\d.]+ ±", line)[1]
-            rows[method] = [
-                (float(size), float(share) / 100, float(error) / 100) for size, share, error in cells
-            ]
-    return rows
+def tables(printed):
+    """Size, coverage and its standard error of each method, for each score, as printed."""
+    found = {}
+    for line in printed[0].splitlines():
+        if line.strip().lower() in demo.SCORES:
+            found[line.strip().lower()] = rows = {}
+        elif cells := re.match(r"\s*(.*?) +([\d.]+) +([\d.]+) ±([\d.]+)", line):
+            method, size, *shares = cells.groups()
+            rows[method] = float(size), *(float(each) / 100 for each in shares)
+    return found
 
 
 def test_the_classifier_is_good_but_not_perfect(printed):
-    assert 0.7 < float(re.search(r"right\s+for\s+([\d.]+)%", printed)[1]) / 100 < 0.9
+    assert 0.7 < float(re.search(r"right\s+for\s+([\d.]+)%", printed[0])[1]) / 100 < 0.9
 
 
-def test_all_methods_are_shown(table):
-    assert list(table) == [
-        "CP (oracle)", "Noisy-CP", "NR-CP", "ACNL", "CRCP", "NACP", 'nacp "expected"', 'nacp "pac"',
-    ]  # fmt: skip
+def test_all_methods_are_shown_with_all_scores(tables):
+    methods = "CP (oracle)", "Noisy-CP", "NR-CP", "ACNL", "CRCP", "NACP", 'nacp "expected"', 'nacp "pac"'
+    assert {score: tuple(rows) for score, rows in tables.items()} == dict.fromkeys(demo.SCORES, methods)
 
 
-@pytest.mark.parametrize("column", range(len(demo.SCORES)), ids=demo.SCORES)
-def test_pac_covers_with_far_smaller_sets_than_noisy_cp(table, column):
-    size, coverage, error = table['nacp "pac"'][column]
+@pytest.mark.parametrize("score", demo.SCORES)
+def test_pac_covers_with_far_smaller_sets_than_noisy_cp(tables, score):
+    size, coverage, error = tables[score]['nacp "pac"']
     assert coverage > 0.9
-    assert 0 < error < 0.005
-    assert size < table["Noisy-CP"][column][0] / 10
-    assert size < 1.5 * table["CP (oracle)"][column][0]
+    assert error < 0.005
+    assert size < tables[score]["Noisy-CP"][0] / 10
+    assert size < 1.5 * tables[score]["CP (oracle)"][0]
 
 
 @pytest.mark.parametrize("method", ["CP (oracle)", "NR-CP", 'nacp "expected"'])
-def test_what_holds_on_average_is_near_the_target(table, method):
-    for _, coverage, error in table[method]:
+def test_what_holds_on_average_is_near_the_target(tables, method):
+    for rows in tables.values():
         # All splits are of one pool of snippets, which is itself a draw, and numbers are rounded to 0.1%.
-        assert abs(coverage - 0.9) < 4 * (error + 0.0005 + np.sqrt(0.1 * 0.9 / 37_760))
+        assert abs(rows[method][1] - 0.9) < 4 * (rows[method][2] + 0.0005 + np.sqrt(0.1 * 0.9 / 37_760))
+
+
+def test_sets_are_shown_by_name_and_json_has_the_rows(printed):
+    for name in demo.SHOWN:
+        assert f"({name})" in printed[0]
+    assert re.search(r"Noisy-CP:\s+English; .* more", printed[0], re.DOTALL)
+    document = json.loads(printed[1])
+    assert document["rows"] == [ROW._asdict()]
+    assert document["splits"] == 3
 
 
 def test_means_and_errors_are_those_of_the_splits(monkeypatch):
@@ -78,28 +95,18 @@ def test_means_and_errors_are_those_of_the_splits(monkeypatch):
         assert row.full == (row.mean_size == 10)
 
 
-@pytest.mark.parametrize("width", [40, 60, 80, 120])
-def test_no_number_is_lost_at_any_width(width):
+def test_no_number_is_lost_in_a_narrow_terminal():
     rows = [
         demo.Row(score, method, 0.123, 237.72, 0.1, 0.98765 if score == "aps" else 1.0, 0.0012, False)
         for score in demo.SCORES
         for method in ("CP (oracle)", 'nacp "expected"')
     ]
-    console = Console(width=width, file=io.StringIO())
-    for each in demo.methods_tables(rows, width):
-        console.print(each)
+    console = Console(width=40, file=io.StringIO())
+    for table in demo.method_tables(rows):
+        console.print(table)
     text = console.file.getvalue()
-    assert max(map(len, text.splitlines())) <= width
-    assert "…" not in text
-    assert text.count("100.0 ±0.1") == 4
-    assert text.count("98.8 ±0.1") == 2
-    assert text.count("238") == 6
-
-
-def test_sets_are_shown_by_name(printed):
-    for name in demo.SHOWN:
-        assert f"({name})" in printed
-    assert re.search(r"Noisy-CP:\s+English; .* more", printed, re.DOTALL)
+    assert max(map(len, text.splitlines())) <= 40
+    assert [text.count(each) for each in ("100.0 ±0.1", "98.8 ±0.1", "238")] == [4, 2, 6]
 
 
 def test_the_temperature_is_the_one_that_made_the_labels():
@@ -113,11 +120,10 @@ def test_the_temperature_is_the_one_that_made_the_labels():
 def test_a_set_is_described_with_the_most_probable_first():
     probs = np.array([0.1, 0.6, 0.3])
     assert demo.describe(probs, [0, 1, 2], ("a", "b", "c"), most=2) == "b; c; and 1 more"
-    assert demo.describe(probs, [0, 1], ("a", "b", "c"), most=2) == "b; a"
     assert demo.describe(probs, [], ("a", "b", "c")) == "none"
 
 
 def test_without_scikit_learn_one_sentence_says_what_to_do(monkeypatch, tmp_path):
     monkeypatch.setitem(sys.modules, "sklearn", None)
     with pytest.raises(ModuleNotFoundError, match=r"pip install nacp\[sklearn\]"):
-        demo.main(tmp_path / "page.html")
+        demo.demo_command(tmp_path / "page.html")

@@ -62,6 +62,7 @@ def test_the_report_is_written(folder, monkeypatch, tmp_path):
     assert "Which of 20 languages?" in Path("report.html").read_text(encoding="utf-8")
 
 
+@pytest.mark.slow
 def test_the_script_makes_the_files_and_runs_its_commands(tmp_path, monkeypatch, capsys):
     monkeypatch.setattr(sys, "argv", ["your_own_data.py", str(tmp_path / "new")])
     monkeypatch.setattr(walk, "COMMANDS", walk.COMMANDS[:2])

@@ -553,7 +553,7 @@ WIDE = {
 
 @pytest.mark.parametrize("text", WIDE.values(), ids=WIDE)
 def test_a_wide_table_is_the_same_from_python_and_on_the_command_line(text, tmp_path, monkeypatch):
-    from nacp.cli.labelling import read_table
+    from nacp.cli.annotators import read_table
 
     monkeypatch.chdir(tmp_path)
     (tmp_path / "wide.csv").write_text(text)

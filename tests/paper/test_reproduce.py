@@ -13,7 +13,8 @@ from rich.progress import Progress
 from typer.testing import CliRunner
 
 import nacp
-from nacp.cli import app, reproducing
+from nacp.cli import app
+from nacp.cli import reproduce as reproducing
 from nacp.guarantees.crcp import crcp_correction
 from nacp.guarantees.nacp import nacp_correction
 from nacp.paper import corrections, experiments, figures, printed, twins

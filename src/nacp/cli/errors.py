@@ -1,4 +1,4 @@
-"""What goes wrong in a command becomes one sentence, in the words of the command line, and an exit code."""
+"""Errors of commands: one sentence in the words of the command line, and an exit code."""
 
 import os
 import re
@@ -12,7 +12,7 @@ import typer
 from typer.core import TyperCommand, TyperGroup
 
 from _nacp_command import begin
-from nacp.cli.formats.common import STDIN
+from nacp.cli.formats.base import STDIN
 from nacp.cli.terminal import complain
 from nacp.errors import InputError
 
@@ -33,29 +33,36 @@ _CALLED = {
     "rate": "noise",
     "scores": "score",
 }
-"""What a parameter of a command is called where that has not the name of the argument in Python."""
+"""The parameters of commands for arguments in Python that have another name."""
 
 _UsageError: Any = typer.BadParameter.__base__
 _Function = TypeVar("_Function", bound=Callable[..., Any])
 
 
-class Group(TyperGroup):
-    """Commands that belong together."""
+class _PlainFlags:
+    """Shows flags in the help without a type beside them."""
 
     def get_params(self, ctx: Any) -> list[Any]:
-        """Return the options, flags without a type."""
-        return _plain_flags(super().get_params(ctx))
+        parameters: list[Any] = super().get_params(ctx)  # type: ignore[misc]
+        for each in parameters:
+            if getattr(each, "is_flag", False):
+                each.metavar = ""
+        return parameters
+
+
+class Group(_PlainFlags, TyperGroup):
+    """A group of commands, such as ``nacp noise``."""
 
 
 class Commands(Group):
     """The commands, in the order in which they were added.
 
-    The exit code is 2 for wrong input, as for a wrong option; 130 for Ctrl-C and 141 for a closed pipe, as in
-    a shell.
+    The exit code is 2 for wrong input and wrong options; 130 for Ctrl-C and 141 for a closed pipe, as in a
+    shell.
     """
 
     def main(self, args: Any = None, *more: Any, **options: Any) -> Any:
-        """Run the command line, and say in one sentence what is wrong with it."""
+        """Run the command line; print one sentence if it is wrong."""
         if not options.pop("standalone_mode", True):
             return super().main(args, *more, **options | {"standalone_mode": False})
         try:
@@ -63,13 +70,13 @@ class Commands(Group):
             sys.stdout.flush()
         except _UsageError as error:
             if type(error).__name__ == "NoArgsIsHelpError":
-                typer.echo(error.ctx.get_help())
+                typer.echo(error.message, nl=bool(error.message))  # empty, as rich has printed the help
             else:
                 complain(f"Error: {_usage(error, sys.argv[1:] if args is None else args)}")
             code = WRONG
-        except OSError as error:  # help that nobody can read
+        except OSError as error:  # the help could not be printed
             complain(f"Error: standard output: {error.strerror}")
-            _let_go_of_output()
+            _discard_output()
             code = WRONG
         sys.exit(code if isinstance(code, int) else 0)
 
@@ -84,11 +91,11 @@ class Commands(Group):
             typer.echo("Interrupted.", err=True)
             raise typer.Exit(INTERRUPTED) from None
         except BrokenPipeError:
-            _let_go_of_output()
+            _discard_output()
             raise typer.Exit(CLOSED) from None
         except OSError as error:
             if not error.filename:
-                _let_go_of_output()
+                _discard_output()
             _end(f"{error.filename or 'standard output'}: {error.strerror or error}")
         except MemoryError as error:
             _end(f"there is not enough memory ({error}); .npy files are read in blocks")
@@ -96,12 +103,8 @@ class Commands(Group):
             _end(str(error))
 
 
-class Command(TyperCommand):
-    """A command: a wrong input is told by the name that it has here, with the remedy that there is here."""
-
-    def get_params(self, ctx: Any) -> list[Any]:
-        """Return arguments and options, flags without a type."""
-        return _plain_flags(super().get_params(ctx))
+class Command(_PlainFlags, TyperCommand):
+    """A command: errors name the option or file of the command line, and a remedy there."""
 
     def invoke(self, ctx: Any) -> Any:
         """Run the command."""
@@ -112,7 +115,7 @@ class Command(TyperCommand):
 
 
 def command(app: typer.Typer, name: str, *examples: str) -> Callable[[_Function], _Function]:
-    """Return the decorator that makes a command of a function; the examples stand below its help."""
+    """Return the decorator that makes a function a command; the examples stand below its help."""
     return app.command(name, cls=Command, epilog=example_block(*examples))
 
 
@@ -122,7 +125,7 @@ def example_block(*examples: str) -> str:
 
 
 def _name(argument: str, ctx: Any) -> str:
-    """Return what an argument of a function is called here: the file that was given for it, or its option."""
+    """Return the file that was given for an argument of a function, or its option."""
     parameters = {each.name: each for each in ctx.command.params}
     parameter = parameters.get(argument) or parameters.get(_CALLED.get(argument))
     if parameter is None:
@@ -135,40 +138,29 @@ def _name(argument: str, ctx: Any) -> str:
     return str(parameter.metavar)
 
 
-def _plain_flags(parameters: list[Any]) -> list[Any]:
-    """Have flags shown as such: "--json", without a type beside it."""
-    for each in parameters:
-        if getattr(each, "is_flag", False):
-            each.metavar = ""
-    return parameters
-
-
 def _usage(error: Any, args: Sequence[str]) -> str:
-    """Return what is wrong with an option, and what was typed for it."""
+    """Return the sentence for a wrong option, with what was typed for it."""
     parameter, said = getattr(error, "param", None), str(error.format_message()).rstrip(".")
     said = f"{said[0].lower()}{said[1:]}".replace("Value error, ", "")
-    options = parameter.opts if parameter else ()
-    typed = next((each for option in options if (each := _typed(args, option)) is not None), None)
+    typed = (
+        next((each for name in parameter.opts if (each := _typed(args, name))), None) if parameter else None
+    )
     if typed is None:
-        help_of = f" (see {error.ctx.command_path} --help)" if error.ctx else ""
-        return f"{said}{help_of}"
+        return f"{said} (see {error.ctx.command_path} --help)" if error.ctx else said
     kind = re.search(r"valid (number|float|integer|int)", said)
     if kind is None:
         return said if typed in said else f"{said}; found {typed!r}"
-    wanted = "a whole number" if kind[1].startswith("int") else "a number"
-    remedy = ""
-    with suppress(ValueError):
-        remedy = f"; write {float(typed.removesuffix('%')) / 100:g}" if typed.endswith("%") else ""
+    wanted, remedy = "a whole number" if kind[1].startswith("int") else "a number", ""
+    if re.fullmatch(r"[\d.]+%", typed):
+        remedy = f"; write {float(typed[:-1]) / 100:g}"
     return f"{_spelled(parameter)} must be {wanted}; found {typed!r}{remedy}"
 
 
 def _typed(args: Sequence[str], option: str) -> str | None:
     """Return what follows an option on the command line."""
-    for i, each in enumerate(args):
-        if each == option:
-            return args[i + 1] if i + 1 < len(args) else None
-        if each.startswith(f"{option}="):
-            return each.partition("=")[2]
+    for each, after in zip(args, [*args[1:], None], strict=True):
+        if each == option or each.startswith(f"{option}="):
+            return after if each == option else each.partition("=")[2]
     return None
 
 
@@ -177,13 +169,13 @@ def _spelled(parameter: Any) -> str:
     return next(str(each) for each in parameter.opts if each.startswith("--"))
 
 
-def _let_go_of_output() -> None:
-    """Nobody takes the output. What is still in the buffer must go somewhere when Python ends."""
+def _discard_output() -> None:
+    """Send what is left in the buffer of standard output to the null device, so that Python can exit."""
     with suppress(OSError, ValueError):
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def _end(sentence: str) -> NoReturn:
-    """Say what is wrong, and end."""
+    """Print the error and exit."""
     complain(f"Error: {sentence}")
     raise typer.Exit(WRONG) from None

@@ -1,43 +1,60 @@
-"""The points that commands are given: probabilities, labels and class names, from files."""
+"""What commands read of points: probabilities, labels, class names, groups and ids, from files."""
 
-from collections.abc import Sequence
-from typing import Any
+import json
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from nacp._types import Array
-from nacp.cli.classes import read_class_list, read_classes
-from nacp.cli.formats.arrays import read_array
-from nacp.cli.formats.common import (
+from nacp._types import Array, Bools
+from nacp.audit.checked_labels import UNDECIDED
+from nacp.cli.formats import open_table, read_array
+from nacp.cli.formats.base import (
     ARRAYS,
-    ID,
-    LINES,
+    LABEL,
     NAMED,
-    PARQUET,
+    NUMBERED,
     PROBS,
     STDIN,
     TEXTS,
+    TRUE,
     Table,
+    are_numbers,
     are_whole,
+    as_cell,
+    checked,
     few,
+    is_table,
     kind,
+    label_column,
     pick,
-    pick_labels,
     split_key,
+    text_lines,
+    unknown,
 )
-from nacp.cli.formats.jsonl import jsonl_matrix
-from nacp.cli.formats.parquet import parquet_matrix
-from nacp.cli.formats.text import csv_matrix, csv_rows
-from nacp.cli.ids import refuse_other_order
-from nacp.cli.labels import present, read_labels
+from nacp.cli.formats.npy import UNREADABLE
+from nacp.cli.formats.text import TextTable
 from nacp.cli.terminal import complain
 from nacp.errors import InputError
 from nacp.labels import LabelTable
-from nacp.labels.label_matrix import from_cells
+from nacp.labels.label_matrix import ABSENT, from_cells
+from nacp.points import is_missing, no_label
 from nacp.wrapping import counted
 
-_MANY = 20  # rows: with so many, a label for each of them is no label
-_READERS = {PARQUET: parquet_matrix, LINES: jsonl_matrix}
+_TITLES = {"class", "classes", "name", "names", "label", "labels", "category", "categories"}
+_MIN_NUMBERED = 20  # rows: with this many, a first column of different whole numbers counts the rows
+
+
+# Probabilities
+
+
+class Matrix(NamedTuple):
+    """Numbers from a file, the names of their columns if they have some, and the ids of the rows if asked."""
+
+    values: Array
+    header: list[str] | None = None
+    ids: list[str] | None = None
 
 
 def read_matrix(
@@ -46,85 +63,96 @@ def read_matrix(
     classes: Sequence[Any] | None = None,
     beside: Sequence[str | None] = (),
     *,
-    titled: bool = False,
-) -> tuple[Array, list[str] | None]:
-    """Read a matrix and the names of its columns, if it has any.
-
-    ``.npy`` is memory-mapped. Of several arrays in ``.npz`` or ``.safetensors``, ``file.npz:key`` names one;
-    else it is `usual`. In tables (``.csv``, ``.tsv``, ``.jsonl``, ``.parquet``, and CSV on standard input,
-    ``-``) the columns are the classes. If these are known, they are found by name. Else all columns are taken
-    but a first one whose header is id, item, index, row or empty, and those `beside` them in the same file:
-    of the labels, and of true labels. A ``.parquet`` or ``.jsonl`` file may also hold one column of lists.
-    `titled`: the first of the classes may be a title above them.
-    """
-    return _read_table(name, usual, classes, beside, titled=titled)[:2]
-
-
-def _read_table(
-    name: str,
-    usual: str = "probs",
-    classes: Sequence[Any] | None = None,
-    beside: Sequence[str | None] = (),
     ids: str | None = None,
     with_ids: bool = False,
     titled: bool = False,
-) -> Table:
-    """Read a matrix as `read_matrix` does, and what names its rows: the column `ids`, or one called id.
+) -> Matrix:
+    """Read a matrix and the names of its columns, if it has any.
 
-    Where the classes are known, that one may stand anywhere; columns that are neither are then told of.
+    ``.npy`` is memory-mapped. Of several arrays in ``.npz`` or ``.safetensors``, ``file.npz:key`` names one;
+    the default is `usual`. In tables (``.csv``, ``.tsv``, ``.jsonl``, ``.parquet``, and CSV on standard
+    input, ``-``) the columns are the classes. If these are known, they are found by name. Else all columns
+    are taken but a first one whose header is id, item, index, row or empty, and those that other inputs
+    (`beside`: labels, then true labels) take from the same file. A ``.parquet`` or ``.jsonl`` file may also
+    hold one column of lists. `titled`: the first of the classes may be a title above them.
+
+    The rows are named by the column `ids`; with `with_ids` by default by one called id.
     """
     path, key = split_key(name)
     if kind(path) in ARRAYS:
         if ids is not None:
             raise InputError("id", f"names a column, and {path} has none", remedy="leave it out")
-        return Table(read_array(path, key, usual))
-    sources = [split_key(each or "") for each in beside]
-    same = any(source == path for source, _ in sources)
-
-    def id_place(header: list[str]) -> int | None:
+        return Matrix(read_array(path, key, usual))
+    table = open_table(path, key)
+    found = table.lists(key)
+    header = table.matrix_header
+    if header is None:
         if ids is not None:
-            return header.index(pick(path, header, ids, ids))
-        if not with_ids or len(header) == 1:
-            return None
-        known = set(map(str, classes or ()))
-        if header[0].lower() in ID - known:
-            return 0
-        held = known.intersection(header) or {key, *PROBS}.intersection(header)
-        others = [each for each in header if held and each not in held]
-        named = next((each for each in others if each.lower() in NAMED), None)
-        if others and named is None:
-            complain(f"Left out, as no class: {few(others)}. To name the rows by one: --id {others[0]}")
-        return None if named is None else header.index(named)
+            raise InputError(
+                "id", f"names a column, and those of {path} have no names", remedy="leave it out"
+            )
+        if kind(path) in TEXTS and any(split_key(each)[0] == path for each in beside if each):
+            raise InputError(
+                str(path),
+                "has no header, so its labels cannot be told from its probabilities: add a first line of "
+                "names, or give the labels in a file of their own",
+            )
+    at = None if header is None else _id_column(path, header, key, classes, ids, with_ids)
+    named = None if at is None else table.cells(at, gaps=True)
+    if found is None:
+        columns = list(range(table.width))
+        if header is not None:
+            columns = _class_columns(table, header, classes, beside, ids, titled)
+        found = table.numbers(columns), None if header is None else [header[i] for i in columns]
+    values, names = found
+    return Matrix(values, None if names == _places(len(names or ())) else names, named)
 
-    def places(header: list[str]) -> list[int]:
-        wanted = [str(each) for each in classes or ()]
-        if titled and wanted and wanted[0] not in header:
-            del wanted[0]
-        if not set(header).isdisjoint(wanted):
-            _refuse_missing(name, header, wanted)
-            return [header.index(each) for each in wanted]
-        found = list(range(len(header)))
-        if ids is not None:
-            found.remove(header.index(pick(path, header, ids, ids)))
-        for i, (source, column) in enumerate(sources):
-            if source == path and len(header) > 1:
-                place = pick_labels(path, header, column, true=i > 0)
-                found = [each for each in found if each != place]
-        if len(found) > 1 and header[found[0]].lower() in ID:
-            del found[0]
-        return found
 
-    table = _READERS.get(kind(path), csv_matrix)(path, key, places, id_place)
-    if same and table.header is None and kind(path) in TEXTS:
-        raise InputError(
-            str(path),
-            "has no header, so its labels cannot be told from its probabilities: add a first line of names, "
-            "or give the labels in a file of their own",
-        )
-    if ids is not None and table.ids is None:
-        raise InputError("id", f"names a column, and those of {path} have no names", remedy="leave it out")
-    header = table.header
-    return table._replace(header=None if header is None or header == _places(len(header)) else header)
+def _id_column(
+    path: Path,
+    header: list[str],
+    key: str | None,
+    classes: Sequence[Any] | None,
+    ids: str | None,
+    with_ids: bool,
+) -> int | None:
+    """Return which column names the rows; say which columns are left out if none does."""
+    if ids is not None:
+        return header.index(pick(path, header, ids, ids))
+    if not with_ids or len(header) == 1:
+        return None
+    known = set(map(str, classes or ()))
+    if header[0].lower() in NUMBERED - known:
+        return 0
+    held = known.intersection(header) or {key, *PROBS}.intersection(header)
+    others = [each for each in header if held and each not in held]
+    named = next((each for each in others if each.lower() in NAMED), None)
+    if others and named is None:
+        complain(f"Left out, as no class: {few(others)}. To name the rows by one: --id {others[0]}")
+    return None if named is None else header.index(named)
+
+
+def _class_columns(
+    table: Table,
+    header: list[str],
+    classes: Sequence[Any] | None,
+    beside: Sequence[str | None],
+    ids: str | None,
+    titled: bool,
+) -> list[int]:
+    """Return which columns hold probabilities: those of the known classes, or all but labels and ids."""
+    wanted = [str(each) for each in classes or ()]
+    if titled and wanted and wanted[0] not in header:
+        del wanted[0]
+    if not set(header).isdisjoint(wanted):
+        _refuse_missing(str(table.path), header, wanted)
+        return [header.index(each) for each in wanted]
+    left = set() if ids is None else {header.index(ids)}
+    for i, (source, column) in enumerate(split_key(each or "") for each in beside):
+        if source == table.path and len(header) > 1:
+            left.add(label_column(table, column, true=i > 0))
+    found = [i for i in range(len(header)) if i not in left]
+    return found[1:] if len(found) > 1 and header[found[0]].lower() in NUMBERED else found
 
 
 def read_points(
@@ -144,7 +172,7 @@ def read_points(
     there, named columns are put in the order of the classes. Both may be in one table: the column called
     label, or the one that ``file.csv:column`` names, then holds the labels. `k` is for classes that are known
     by number alone, as in `read_rows`. `clean` are true labels, and `groups` groups, that may be in the same
-    table, too. `drop`: rows without a label are left out, which is told. Where files name their rows, they
+    table, too. `drop`: rows without a label are left out with a message. Where files name their rows, they
     must agree.
     """
     if probs == labels == STDIN:
@@ -163,8 +191,8 @@ def read_points(
             ) from None
         raise
     if drop and (clean or groups) is not None:
-        beside = "checked labels" if groups is None else "groups"
-        raise InputError("drop_unlabelled", f"is of no use with {beside}", remedy="drop such rows first")
+        other = "checked labels" if groups is None else "groups"
+        raise InputError("drop_unlabelled", f"is of no use with {other}", remedy="drop such rows first")
     read = read_labels(labels, len(matrix), known, gaps=drop)
     refuse_other_order(probs, labels, clean, groups)
     if drop and len(read) == len(matrix):
@@ -172,19 +200,8 @@ def read_points(
         if not there.all():
             complain(f"Left out: {len(there) - len(read):,} of {counted(len(there), 'row')} without a label.")
             matrix = matrix[there]
-    if read.ndim == 2 and len(read) != len(matrix):
-        raise InputError(
-            labels,
-            f"holds labels of {len(read):,} items, but {probs} has {len(matrix):,} rows",
-            remedy="nacp noise annotators --labels FILE --items FILE writes them in the order of the rows",
-        )
-    if read.ndim == 1 and len(read) != len(matrix):
-        headed = len(read) == len(matrix) + 1 and kind(labels) in TEXTS
-        raise InputError(
-            labels,
-            f"holds {len(read):,} labels, but {probs} has {len(matrix):,} rows",
-            remedy=f"if its first line is a header, give {labels}:HEADER" if headed else None,
-        )
+    if len(read) != len(matrix):
+        raise _other_length(labels, read, probs, len(matrix))
     if known is None and read.dtype.kind in "US" and read.size:
         name = next((str(cell) for cell in read.flat if not are_whole([str(cell)])), str(read.flat[0]))
         held = f"holds names such as {name!r}, but"
@@ -205,6 +222,22 @@ def read_points(
     return matrix, read, known
 
 
+def _other_length(labels: str, read: Array, probs: str, rows: int) -> InputError:
+    """Return the error for labels that are more or fewer than the rows."""
+    if read.ndim == 2:
+        return InputError(
+            labels,
+            f"holds labels of {len(read):,} items, but {probs} has {rows:,} rows",
+            remedy="nacp noise annotators --labels FILE --items FILE writes them in the order of the rows",
+        )
+    headed = len(read) == rows + 1 and kind(labels) in TEXTS
+    return InputError(
+        labels,
+        f"holds {len(read):,} labels, but {probs} has {rows:,} rows",
+        remedy=f"if its first line is a header, give {labels}:HEADER" if headed else None,
+    )
+
+
 def read_rows(
     probs: str,
     classes: Sequence[Any] | None = None,
@@ -214,48 +247,55 @@ def read_rows(
 ) -> tuple[Array, Sequence[Any] | None]:
     """Read probabilities and the classes, as `read_points` does.
 
-    With `k` and without `classes` these are known by number alone: a header of such numbers says where each
-    is, and names say nothing.
+    With `k` and without `classes` these are known by number alone: a header of such numbers gives their
+    order, and names are ignored.
     """
     wanted = read_class_list(names) if classes is None and names is not None else classes
     titled = wanted is not classes and kind(str(names)) in TEXTS
     read = read_matrix(probs, classes=wanted, beside=beside, titled=titled)
-    return _in_order(probs, *read, classes, names, k)
+    return _in_order(probs, read, classes, names, k)
 
 
 def read_new(
     probs: str, classes: Sequence[Any] | None, k: int, ids: str | None, groups: str | None = None
 ) -> tuple[Array, list[str] | None]:
-    """Read probabilities, and what names their rows: the column `ids`, or a first one called id, if any.
+    """Read probabilities, and what names their rows: the column `ids`, or one called id, if any.
 
     Groups of rows may be in the same table.
     """
-    matrix, header, named = _read_table(probs, classes=classes, beside=(groups,), ids=ids, with_ids=True)
+    read = read_matrix(probs, classes=classes, beside=(groups,), ids=ids, with_ids=True)
     refuse_other_order(probs, groups)
-    return _in_order(probs, matrix, header, classes, None, k)[0], named
+    return _in_order(probs, read, classes, None, k)[0], read.ids
+
+
+def read_test(
+    probs: str | None, labels: str | None, classes: Sequence[Any] | None, k: int
+) -> tuple[Array | None, Array | None]:
+    """Read the points on which sets are measured, if there are some, and their labels."""
+    if probs is None and labels is not None:
+        raise InputError("test_labels", "needs --test-probs, the probabilities of the same points")
+    if probs is None or labels is None:
+        return None if probs is None else read_rows(probs, classes, k=k)[0], None
+    return read_points(probs, labels, classes, k=k)[:2]
 
 
 def _in_order(
-    probs: str,
-    matrix: Array,
-    header: list[str] | None,
-    classes: Sequence[Any] | None,
-    names: str | None,
-    k: int | None,
+    probs: str, read: Matrix, classes: Sequence[Any] | None, names: str | None, k: int | None
 ) -> tuple[Array, Sequence[Any] | None]:
     """Return the columns in the order of the classes, and these."""
+    matrix, header, _ = read
     if matrix.ndim == 2 and matrix.shape[1] > 2 and kind(split_key(probs)[0]) not in ARRAYS:
         _refuse_row_numbers(probs, matrix)
     if classes is None and k is not None:
-        if header is not None and are_whole(header) and sorted(header) != sorted(_places(k)):
+        if header is None or not are_whole(header):
+            return matrix, None
+        if sorted(header) != sorted(_places(k)):
             raise InputError(
                 probs,
                 f"begins with {few(header)}: these are no probabilities, and not the numbers of the {k:,} "
                 "classes",
             )
-        if header is not None and sorted(header) == sorted(_places(k)):
-            matrix = matrix[:, [header.index(place) for place in _places(k)]]
-        return matrix, None
+        return matrix[:, [header.index(place) for place in _places(k)]], None
     if names is not None and matrix.ndim == 2:
         classes = read_classes(names, matrix.shape[1])
     if header is None or classes is None:
@@ -263,20 +303,6 @@ def _in_order(
     _refuse_missing(probs, header, classes)
     order = [header.index(str(name)) for name in classes]
     return matrix if order == list(range(len(order))) else matrix[:, order], classes
-
-
-def read_test(
-    probs: str | None, labels: str | None, classes: Sequence[Any] | None, k: int
-) -> tuple[Array | None, Array | None]:
-    """Read the points on which sets are to be measured, if there are some, and their labels."""
-    if probs is None:
-        if labels is not None:
-            raise InputError("test_labels", "needs --test-probs, the probabilities of the same points")
-        return None, None
-    if labels is None:
-        return read_rows(probs, classes, k=k)[0], None
-    matrix, true, _ = read_points(probs, labels, classes, k=k)
-    return matrix, true
 
 
 def _refuse_row_numbers(name: str, matrix: Array) -> None:
@@ -289,14 +315,10 @@ def _refuse_row_numbers(name: str, matrix: Array) -> None:
     if n < 3 or not numbers(first):
         return
     counts = np.array_equal(first, np.arange(n) + first[0])
-    if counts or (n >= _MANY and not any(map(numbers, others))):
-        raise _numbered(name)
-
-
-def _numbered(name: str) -> InputError:
-    return InputError(
-        name, "seems to number its rows in the first column", remedy="call that id, or leave it out"
-    )
+    if counts or (n >= _MIN_NUMBERED and not any(map(numbers, others))):
+        raise InputError(
+            name, "seems to number its rows in the first column", remedy="call that id, or leave it out"
+        )
 
 
 def _refuse_missing(name: str, header: list[str], classes: Sequence[Any]) -> None:
@@ -306,28 +328,375 @@ def _refuse_missing(name: str, header: list[str], classes: Sequence[Any]) -> Non
         raise InputError(name, f"has no column {missing!r}; its columns are {few(header)}")
 
 
-def read_annotations(name: str, classes: Sequence[str] | None = None) -> Array | LabelTable:
-    """Read labels by several annotators: a row per item, a column per annotator."""
-    path, key = split_key(name)
-    if kind(path) in (*ARRAYS, PARQUET):
-        return read_matrix(name, "labels")[0]
-    if key is not None:
-        raise InputError(str(path), "is read whole, a column per annotator", remedy=f"give it without :{key}")
-    try:
-        return from_cells([row for _, row in csv_rows(path)], classes)
-    except InputError as error:
-        raise error.about(str(path)) if error.argument == "labels" else error from None
-
-
-def _looks_like_probs(name: str) -> bool:
+def _looks_like_probs(labels: str) -> bool:
     """Return whether a file holds a matrix with two columns or more, and numbers that are not whole."""
     try:
-        matrix, _ = read_matrix(name)
+        matrix = read_matrix(labels).values
         return matrix.ndim == 2 and matrix.shape[1] > 1 and not np.all(matrix[:100] == np.rint(matrix[:100]))
     except (ValueError, OSError, TypeError):
         return False
 
 
 def _places(k: int) -> list[str]:
-    """Return the header that says no more than the places of the columns do."""
+    """Return the header that gives no more than the places of the columns."""
     return [str(i) for i in range(k)]
+
+
+# Labels
+
+
+def read_labels(
+    name: str,
+    rows: int | None = None,
+    classes: Sequence[Any] | None = None,
+    *,
+    gaps: bool = False,
+    true: bool = False,
+) -> Array:
+    """Read labels, numbers or names: from an array, or from one column of a table.
+
+    Of several arrays it is "labels"; of several columns the one called label, unless ``file.csv:column``
+    names one. The first line of a ``.csv`` file of one column is a header if it cannot be anything else.
+    There should be as many labels as `rows`, if that is known. `gaps`: some may be missing. `true`: of two
+    columns called label and checked, the first is not meant.
+    """
+    path, key = split_key(name)
+    if kind(path) in ARRAYS:
+        read = read_array(path, key, "labels")
+        if read.dtype.kind == "f" and np.array_equal(read, np.rint(read)):
+            read = read.astype(np.int64)
+        return read if gaps or classes is None or read.dtype.kind not in "iu" else _named(read, classes)
+    cells, headed = open_table(path, key).labels(key, true=true, gaps=gaps)
+    if not headed and _begins_with_header(cells, rows, classes, gaps):
+        cells = cells[1:]
+    if gaps:
+        cells = _without_last_gaps(cells, rows)
+        return np.array([None if is_absent(cell, classes) else cell for cell in cells], dtype=object)
+    missing = [is_absent(cell, classes) for cell in cells]
+    if any(missing):
+        raise no_label(str(path), missing)
+    return _as_labels(cells, classes)
+
+
+def _begins_with_header(
+    cells: list[str], rows: int | None, classes: Sequence[Any] | None, gaps: bool
+) -> bool:
+    """Return whether the first cell of a table of one column is a header, as it cannot be a label.
+
+    A word that is no class is one if there is a label too many, or if numbers are below it. A number may be
+    a label; it is a header only if there is a label too many and all below it are words.
+    """
+    first, rest = cells[0], [cell for cell in cells[1:] if cell or not gaps]
+    if first in (classes or ()) or (gaps and first == ""):
+        return False
+    if gaps and rows is not None:
+        cells = _without_last_gaps(cells, rows + 1)
+    too_many = rows is None or len(cells) == rows + 1
+    if are_numbers([first]):
+        return too_many and not any(are_numbers([cell]) for cell in rest)
+    return too_many or are_whole(rest)
+
+
+def _without_last_gaps(cells: list[str], number: int | None) -> list[str]:
+    """Drop empty cells at the end down to a number: they may be labels not checked, or nothing."""
+    end = len(cells)
+    while number is not None and end > number and cells[end - 1] == "":
+        end -= 1
+    return cells[:end]
+
+
+def is_absent(cell: str, classes: Sequence[Any] | None) -> bool:
+    """Return whether a cell stands for a missing label."""
+    return cell.lower() in ABSENT and cell not in (classes or ())
+
+
+def _as_labels(cells: list[str], classes: Sequence[Any] | None) -> Array:
+    """Return labels given as texts: names, or numbers if all are whole and no names of classes."""
+    if not are_whole(cells) or (classes is not None and set(cells) <= set(classes)):
+        return np.array(cells)
+    numbers = np.array(cells, dtype=np.float64).astype(np.int64)
+    return numbers if classes is None else _named(numbers, classes)
+
+
+def _named(labels: Array, classes: Sequence[Any]) -> Array:
+    """Return the names of labels that are numbers; a number that has none stays one.
+
+    A number is the place of a class, unless the names are numbers themselves. In a table -1 is a gap.
+    """
+    whole = are_whole([str(name) for name in classes])
+    names = {int(float(name)): name for name in classes} if whole else dict(enumerate(classes))
+    if labels.ndim == 2:
+        names.setdefault(-1, "")
+    return np.array([names.get(label, label) for label in labels.ravel().tolist()]).reshape(labels.shape)
+
+
+def present(read: Array, classes: Sequence[Any] | None) -> tuple[Bools, Array]:
+    """Return which labels, or rows of several, are there, and these."""
+    absent = {"", "-1", "-1.0"} - set(map(str, classes or ()))
+    flat = [not is_missing(each) and str(each) not in absent for each in read.ravel().tolist()]
+    there = np.array(flat, dtype=bool).reshape(read.shape)
+    if read.ndim == 2:
+        some = np.asarray(there.any(axis=1))
+        named = classes is not None and read.dtype.kind in "iuf"
+        return some, _named(read[some].astype(np.int64), classes or ()) if named else read[some]
+    return there, _as_labels([str(each) for each in read[there].tolist()], classes)
+
+
+def read_clean(name: str, rows: int, classes: Sequence[Any] | None = None, *, noisy: str = "") -> Array:
+    """Read true labels of points some of which were checked: like labels, -1 or empty where one was not.
+
+    They must not be taken from the column of the `noisy` ones.
+    """
+    refuse_same(noisy, name)
+    read = read_labels(name, rows, classes, gaps=True, true=True)
+    if read.shape != (rows,):
+        raise InputError(
+            name, f"must hold {rows} labels, -1 or empty where none was checked", found=read.shape
+        )
+    return true_labels(read, classes)
+
+
+def true_labels(read: Array, classes: Sequence[Any] | None) -> Array:
+    """Return true labels with None where there is none, and ? where an expert could not decide."""
+    undecided = np.array([each == UNDECIDED and each not in (classes or ()) for each in read], dtype=bool)
+    found = np.full(len(read), None, dtype=object)
+    there, values = present(np.where(undecided, found, read), classes)
+    found[there], found[undecided] = values.tolist(), UNDECIDED
+    return found
+
+
+def read_pairs(noisy: str, true: str, classes: Sequence[Any] | None = None) -> tuple[Array, Array, int]:
+    """Read noisy and true labels of the items that have both; return them with the number of all items."""
+    given = read_labels(noisy, classes=classes, gaps=True)
+    if given.ndim != 1:
+        raise InputError(noisy, "must hold one label for each item", found=given.shape)
+    if not len(given):
+        raise InputError(noisy, "holds no label")
+    refuse_other_order(noisy, true)
+    there, values = present(given, classes)
+    _refuse_names(noisy, values, classes)
+    clean = read_clean(true, len(given), classes)
+    known = np.array([each is not None for each in clean], dtype=bool)
+    if not known[there].any():
+        raise InputError(true, "has no label for an item that has a noisy one")
+    labels = np.array(clean[there & known].tolist())
+    _refuse_names(true, labels, classes)
+    return values[known[there]], labels, len(given)
+
+
+def _refuse_names(name: str, labels: Array, classes: Sequence[Any] | None) -> None:
+    """Refuse names of classes where the classes are not known."""
+    if classes is None and labels.dtype.kind in "US" and len(labels):
+        raise InputError(
+            name, f"holds names such as {str(labels[0])!r}: pass --classes FILE with all of them in order"
+        )
+
+
+def refuse_same(noisy: str, true: str) -> None:
+    """Refuse to take one column for the noisy labels and for the true ones."""
+    (first, noisy_key), (second, true_key) = split_key(noisy), split_key(true)
+    if not (first.is_file() and second.is_file() and first.samefile(second)):
+        return
+    if noisy_key == true_key or _column(first, noisy_key) == _column(second, true_key):
+        raise InputError(
+            true,
+            "is given twice, as the labels and as the true labels",
+            remedy="name the columns, as in labels.csv:noisy labels.csv:checked",
+        )
+
+
+def _column(path: Path, key: str | None) -> str | None:
+    """Return which column or array of a file is meant."""
+    if kind(path) in ARRAYS:
+        return key or "labels"
+    table = open_table(path, key)
+    return None if table.header is None else table.header[label_column(table, key)]
+
+
+def read_annotations(name: str, classes: Sequence[str] | None = None) -> Array | LabelTable:
+    """Read labels by several annotators: a row per item, a column per annotator."""
+    path, key = split_key(name)
+    if kind(path) not in TEXTS and name != STDIN:
+        return read_matrix(name, "labels").values
+    if key is not None:
+        raise InputError(str(path), "is read whole, a column per annotator", remedy=f"give it without :{key}")
+    try:
+        return from_cells([row for _, row in TextTable(path).rows()], classes)
+    except InputError as error:
+        raise error.about(str(path)) if error.argument == "labels" else error from None
+
+
+# Ids of rows
+
+
+def row_ids(name: str) -> list[str] | None:
+    """Return the cells of a first column called id, item or items, or such an array of ``.npz``, if any."""
+    path, key = split_key(name)
+    if name == STDIN or not path.is_file():
+        return None
+    if path.suffix == ".npz":
+        try:
+            with np.load(path, allow_pickle=False) as file:
+                there = [each for each in file.files if each.lower() in NAMED and each != key]
+                found = file[there[0]] if len(there) == 1 else np.zeros((0, 0))
+        except UNREADABLE:  # reported when its labels are read
+            return None
+        return [as_cell(each) for each in found.tolist()] if found.ndim == 1 else None
+    if not is_table(path):
+        return None
+    table = open_table(path)
+    first = (table.header or [""])[0]
+    if table.width == 1 or first.lower() not in NAMED or first == key:
+        return None
+    return table.cells(0, gaps=True)
+
+
+def refuse_other_order(*names: str | None) -> None:
+    """Refuse files that call their rows by other names, or have them in another order."""
+    known: tuple[str, list[str]] | None = None
+    by_path = {split_key(name)[0]: name for name in names if name is not None}
+    for name in reversed(by_path.values()):  # the last ones are small
+        ids = row_ids(name)
+        if ids is None:
+            continue
+        ids = [each.removesuffix(".0") for each in ids]  # as one file may have 1, and another 1.0
+        other, theirs = known = known or (name, ids)
+        odd = next((i for i, (a, b) in enumerate(zip(ids, theirs, strict=False)) if a != b), None)
+        if odd is not None and len(ids) == len(theirs):
+            shuffled = sorted(ids) == sorted(theirs)
+            raise InputError(
+                other,
+                f"has {theirs[odd]!r} in row {odd}, where {name} has {ids[odd]!r}",
+                remedy="put the rows of both in one order"
+                + ("" if shuffled else ", or, if these are not the same ids, rename that column"),
+            )
+
+
+# Class names
+
+
+def read_classes(name: str, k: int) -> list[str]:
+    """Read the names of k classes."""
+    names = read_class_list(name)
+    if kind(name) in TEXTS and len(names) == k + 1:
+        del names[0]
+    if len(names) != k or len(set(names)) != k:
+        raise InputError(
+            name,
+            f"must hold {k:,} different names, one per column of probs",
+            found=f"{len(names):,}, {len(set(names)):,} of them different",
+        )
+    return names
+
+
+def read_class_list(name: str) -> list[str]:
+    """Read class names: a ``.json`` list, a column of a ``.csv`` or ``.tsv`` file, or else one per line.
+
+    A first line that is called class, name, label or the like is a header; of several columns it says which
+    one is meant. Above probabilities it is the header that names the classes.
+    """
+    path = checked(Path(name))
+    if path.suffix == ".json":
+        read = _read_json(path)
+        if not isinstance(read, list) or not all(isinstance(each, str) for each in read):
+            raise InputError(str(path), 'must hold a list of names, such as ["cat", "dog"]')
+    elif kind(path) in TEXTS:
+        table = TextTable(path)
+        read = _above_probabilities(table)
+        if not read:
+            read, headed = table.labels(None, called=_TITLES)
+            read = read[1:] if not headed and read[0].lower() in _TITLES else read
+    else:
+        read = read_lines(name)
+    return [each.strip() for each in read]
+
+
+def _above_probabilities(table: TextTable) -> list[str]:
+    """Return the names of the columns of probabilities, if a table has such ones."""
+    rows = table.rows(gaps=True)
+    (_, header), (_, cells) = next(rows), next(rows, (0, []))
+    if are_numbers(header) or {name.lower() for name in header} & (_TITLES - LABEL):
+        return []
+    other = LABEL | TRUE | (NUMBERED if header[0].lower() in NUMBERED else set())
+    found = {
+        name: float(cell)
+        for name, cell in zip(header, cells, strict=False)
+        if are_numbers([cell]) and name.lower() not in other
+    }
+    shares = sum(found.values()) == 1 or not all(map(float.is_integer, found.values()))
+    return list(found) if len(found) > 1 and shares else []
+
+
+def read_lines(name: str) -> list[str]:
+    """Read the lines of a text file."""
+    with text_lines(Path(name)) as file:
+        return file.read().splitlines()
+
+
+def _read_json(path: Path) -> Any:
+    try:
+        return json.loads(checked(path).read_text(encoding="utf-8-sig"))
+    except (ValueError, RecursionError) as error:
+        raise InputError(str(path), f"cannot be read as JSON: {error}") from None
+
+
+# Groups
+
+
+def read_groups(name: str, rows: int | None, classes: Sequence[Any] | None) -> Array | Mapping[Any, Any]:
+    """Read the group of each row: an array, or one column of a table; or a mapping from classes to groups.
+
+    A mapping is a ``.json`` object, or a table of the two columns class and group. If `rows` is not known
+    there may be any number, and an object may hold the share of each group.
+    """
+    path, key = split_key(name)
+    if path.suffix == ".json":
+        found = _read_json(path)
+        if not isinstance(found, dict):
+            raise InputError(str(path), 'must hold an object from classes to groups, such as {"cat": "pet"}')
+        if rows is None and all(isinstance(share, float) for share in found.values()):
+            return found
+        return _by_class(found, classes)
+    if kind(path) in ARRAYS:
+        values = read_array(path, key, "groups")
+        values = np.array([as_cell(each) for each in values.ravel().tolist()]).reshape(values.shape)
+    elif is_table(path):
+        table = open_table(path, key)
+        if key is None and [cell.lower() for cell in table.header or ()] == ["class", "group"]:
+            return _by_class(_pairs(table), classes)
+        cells, headed = table.labels(key, called={"group", "groups"}, gaps=True)
+        if not headed and rows is not None and len(cells) == rows + 1:
+            del cells[0]
+        values = np.array(cells)
+    else:
+        raise unknown(path)
+    if rows is not None and values.shape != (rows,):
+        raise InputError(
+            name,
+            f"must hold {rows:,} groups, one for each row of PROBS",
+            found=f"{values.shape}",
+            remedy="groups of classes are a .json object, or a table with the columns class and group",
+        )
+    if (values == "").any():
+        row = int(np.argmax(values == ""))
+        raise InputError(name, f"has no group in row {row}", remedy="give it a name of its own, as 'unknown'")
+    return values
+
+
+def _pairs(table: Table) -> dict[str, str]:
+    """Return the groups of classes in a table of the columns class and group."""
+    found: dict[str, str] = {}
+    for name, group in zip(table.cells(0), table.cells(1, gaps=True), strict=True):
+        if name in found:
+            raise InputError(str(table.path), f"has two lines for class {name!r}")
+        found[name] = group
+    return found
+
+
+def _by_class(groups: dict[str, Any], classes: Sequence[Any] | None) -> Mapping[Any, Any]:
+    """Return groups by the names of classes, or by their numbers if they have no names."""
+    groups = {each: None if group in (None, "") else str(group) for each, group in groups.items()}
+    named = classes is not None and set(groups) & {str(each) for each in classes}
+    if not named and are_whole(list(groups)):
+        return {int(float(each)): group for each, group in groups.items()}
+    return groups

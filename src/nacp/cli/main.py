@@ -5,7 +5,19 @@ from typing import Annotated
 import typer
 
 import nacp
-from nacp.cli import auditing, calibrating, looking, noise, planning, predicting, reproducing
+from nacp.cli import (
+    audit,
+    calibrate,
+    compare,
+    demo,
+    diagnose,
+    evaluate,
+    noise,
+    plan,
+    predict,
+    report,
+    reproduce,
+)
 from nacp.cli.errors import Commands, example_block
 from nacp.engine.choose import engine_name
 
@@ -17,8 +29,8 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 app.add_typer(noise.app, name="noise")
-app.add_typer(auditing.app, name="audit")
-for each in (planning, calibrating, predicting, looking, reproducing):
+app.add_typer(audit.app, name="audit")
+for each in (plan, compare, calibrate, predict, evaluate, diagnose, report, demo, reproduce):
     app.add_typer(each.app)
 
 

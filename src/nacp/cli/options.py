@@ -1,11 +1,11 @@
 """Arguments and options that several commands of ``nacp`` take."""
 
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 import typer
 
-from nacp.cli.formats.common import separate_by
+from nacp.cli.formats.base import separate_by
 from nacp.coverage.curve import Rule
 from nacp.errors import InputError
 
@@ -14,36 +14,33 @@ _FILES = (
     "- for CSV on standard input"
 )
 
-Probs = Annotated[
-    str,
-    typer.Argument(metavar="PROBS", help=f"Probabilities, a row per point: {_FILES}.", show_default=False),
-]
-Labels = Annotated[
-    str,
-    typer.Argument(
-        metavar="LABELS",
-        help="Noisy labels, numbers or names: the same; labels.csv:column.",
-        show_default=False,
-    ),
-]
-Truth = Annotated[
-    str,
-    typer.Argument(
-        metavar="LABELS",
-        help="True labels, numbers or names: the same; labels.csv:column.",
-        show_default=False,
-    ),
-]
-Cal = Annotated[
-    Path, typer.Argument(metavar="CALIBRATION", help="What nacp calibrate wrote.", show_default=False)
-]
+
+def argument(name: str, help: str) -> Any:
+    """Return a required argument, called by its name in the help."""
+    return typer.Argument(metavar=name, help=help, show_default=False)
+
+
+def file(*flags: str, help: str) -> Any:
+    """Return an option that is the name of a file."""
+    return typer.Option(*flags, help=help, metavar="FILE", show_default=False)
+
+
+def name(help: str) -> Any:
+    """Return an option that is a name."""
+    return typer.Option(help=help, metavar="NAME")
+
+
+def out(help: str) -> Any:
+    """Return the option --out for a file of which the help says what it holds."""
+    return typer.Option("-o", "--out", help=help)
+
+
+Probs = Annotated[str, argument("PROBS", f"Probabilities, a row per point: {_FILES}.")]
+Labels = Annotated[str, argument("LABELS", "Noisy labels, numbers or names: the same; labels.csv:column.")]
+Truth = Annotated[str, argument("LABELS", "True labels, numbers or names: the same; labels.csv:column.")]
+Cal = Annotated[Path, argument("CALIBRATION", "What nacp calibrate wrote.")]
 Classes = Annotated[
-    str | None,
-    typer.Option(
-        "--classes",
-        help="Class names in the order of the columns: one per line, .json or .csv.",
-        metavar="FILE",
-    ),
+    str | None, file(help="Class names in the order of the columns: one per line, .json or .csv.")
 ]
 NoiseText = Annotated[
     str,
@@ -57,26 +54,17 @@ NoiseText = Annotated[
 NoiseOther = Annotated[
     float | None,
     typer.Option(
-        help="In place of --noise: the rate of wrong labels, where every other class is equally likely.",
+        help="Instead of --noise: the rate of wrong labels, where every other class is equally likely.",
         metavar="RATE",
         show_default=False,
     ),
 ]
 Clean = Annotated[
     str | None,
-    typer.Option(
-        help="True labels, -1 or empty where one was not checked; nothing is then assumed of noise.",
-        metavar="FILE",
-        show_default=False,
-    ),
+    file(help="True labels, -1 or empty where one was not checked; no noise model is then needed."),
 ]
 Audit = Annotated[
-    str | None,
-    typer.Option(
-        help="What nacp audit choose wrote, filled in: true labels of the points that it chose.",
-        metavar="FILE",
-        show_default=False,
-    ),
+    str | None, file(help="What nacp audit choose wrote, filled in: true labels of the points that it chose.")
 ]
 Interval = Annotated[
     tuple[float, float] | None,
@@ -98,30 +86,13 @@ Delta = Annotated[
 ]
 Groups = Annotated[
     str | None,
-    typer.Option(
+    file(
         help="A threshold for each group. The group of each row, one per line or a column "
-        "(groups.csv:column); or of each class: .json, or a table of class and group.",
-        metavar="FILE",
-        show_default=False,
+        "(groups.csv:column); or of each class: .json, or a table of class and group."
     ),
 ]
 RowGroups = Annotated[
-    str | None,
-    typer.Option(
-        "--groups",
-        help="The group of each row, if the calibration has groups of rows.",
-        metavar="FILE",
-        show_default=False,
-    ),
-]
-MeasuredGroups = Annotated[
-    str | None,
-    typer.Option(
-        "--groups",
-        help="The group of each row, or of each class: coverage is measured in each.",
-        metavar="FILE",
-        show_default=False,
-    ),
+    str | None, file("--groups", help="The group of each row, if the calibration has groups of rows.")
 ]
 By = Annotated[Literal["class"] | None, typer.Option(help="A threshold for each class.", show_default=False)]
 Simultaneous = Annotated[
@@ -133,19 +104,28 @@ Small = Annotated[
 ]
 Crossing = Annotated[Rule, typer.Option(help="Where the estimate crosses the target.")]
 TestProbs = Annotated[
-    str | None, typer.Option(help="Points whose sets are to be measured.", show_default="the same points")
+    str | None, typer.Option(help="Points whose sets are measured.", show_default="the same points")
 ]
 TestLabels = Annotated[str | None, typer.Option(help="Their true labels.")]
-Seed = Annotated[int, typer.Option(min=0, help="By which pac shuffles the points.")]
+Seed = Annotated[int, typer.Option(min=0, help="The seed of the order in which pac takes the points.")]
 Normalize = Annotated[bool, typer.Option("--normalize", help="Divide each row by its sum.")]
 Logits = Annotated[bool, typer.Option("--logits", help="The matrix holds logits: take their softmax.")]
-
-
 Drop = Annotated[bool, typer.Option("--drop-unlabelled", help="Leave out rows that have no label.")]
+NoEmpty = Annotated[
+    bool, typer.Option("--no-empty", help="Put the most probable label into sets that would be empty.")
+]
+NumberOfClasses = Annotated[
+    int | None, typer.Option("--k", help="The number of classes.", show_default="the largest label plus one")
+]
+EstimateConfidence = Annotated[
+    float, typer.Option(help="The probability with which the interval or radius holds.")
+]
+EstimateOut = Annotated[Path, out("The file for the estimate.")]
+ESTIMATE = Path("noise.json")
 
 
 def _separate(ctx: typer.Context, mark: str | None) -> str | None:
-    """Have text tables separated by a mark, as long as the command runs."""
+    """Set the separator of text tables until the command ends."""
     try:
         ctx.call_on_close(separate_by(mark))
     except InputError as error:
@@ -163,6 +143,6 @@ Separator = Annotated[
         callback=_separate,
     ),
 ]
-"""Whoever takes it need not do anything with it."""
+"""Its callback does all the work; a command only has to have the parameter."""
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="No progress bars.")]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]

@@ -1,4 +1,4 @@
-"""What commands write: sets, as they come, whole or not at all; and what is said of a calibration."""
+"""What commands write: prediction sets, and calibrations as JSON."""
 
 import csv
 import gzip
@@ -15,7 +15,7 @@ import numpy as np
 
 from nacp._types import Array
 from nacp.calibration import Calibration
-from nacp.cli.formats.common import STDIN, kind, need, separator, split_key
+from nacp.cli.formats.base import STDIN, kind, need, separator, split_key
 from nacp.cli.terminal import only_ascii
 from nacp.errors import InputError
 from nacp.files import write_whole
@@ -24,12 +24,11 @@ from nacp.sets import PredictionSets
 
 
 class Sets(NamedTuple):
-    """The sets of some rows, as they are written: with what else is known of each label and each row."""
+    """The sets of some rows, with the ids of the rows and the probabilities of the labels in the sets."""
 
     sets: PredictionSets
     ids: Sequence[str] | None = None
     probs: Array | None = None
-    """Of each label in its set."""
 
 
 def most_probable_first(sets: PredictionSets, block: Array, *, lowest: bool = False) -> PredictionSets:
@@ -41,7 +40,7 @@ def most_probable_first(sets: PredictionSets, block: Array, *, lowest: bool = Fa
 
 
 def write_sets(blocks: Iterable[Sets], name: str) -> None:
-    """Write sets, block after block, as they come.
+    """Write sets block by block; the file is replaced only if all are written.
 
     ``.jsonl``, and ``-`` for standard output: one list per line, or an object with the row's id, its labels
     and their probabilities where there are some. ``.csv`` and ``.tsv``: row, id, label, prob. ``.parquet``:
@@ -68,9 +67,9 @@ def write_sets(blocks: Iterable[Sets], name: str) -> None:
 
 
 def check_output(name: str, endings: Iterable[str] = (), inputs: Iterable[str | None] = ()) -> None:
-    """Say what is wrong with a file that is to be written, before hours are spent on what goes into it.
+    """Refuse a file that cannot be written, before its content is computed.
 
-    With `endings` it may be - for standard output. `inputs` are read, and must not be overwritten.
+    With `endings` it may be - for standard output. The `inputs` must not be overwritten.
     """
     path = Path(name)
     if endings and kind(path) not in endings and name != STDIN:
@@ -165,42 +164,46 @@ _WRITERS: dict[str, tuple[Literal["w", "wb"], _Write]] = {
 SET_ENDINGS = tuple(_WRITERS)
 
 
+_DESCRIBED = (
+    "threshold",
+    "correction",
+    "excess",
+    "estimate",
+    "promise",
+    "obstacle",
+    "note",
+    "warnings",
+    "gap",
+    "price_of_doubt",
+    "alpha",
+    "n",
+    "k",
+    "checked",
+)
+_OF_A_GROUP = ("n", "threshold", "estimate", "obstacle", "note")
+
+
 def described(calibration: Calibration | GroupedCalibration) -> dict[str, object]:
-    """Return what there is to know about a calibration."""
+    """Return a calibration as it is printed with --json."""
     if isinstance(calibration, GroupedCalibration):
-        told = ("n", "threshold", "estimate", "obstacle", "note")
+        groups = [
+            {"group": name} | {each: getattr(cal, each) for each in _OF_A_GROUP}
+            for name, cal in calibration.groups.items()
+        ]
+        different = dict.fromkeys((*_OF_A_GROUP, "correction", "excess"))
         return (
             described(calibration.calibrations[0])
-            | dict.fromkeys(told)
+            | different
             | {
                 "n": calibration.n,
                 "promise": calibration.promise,
                 "delta": calibration.guarantee.delta,
-                "correction": None,
-                "excess": None,
                 "gap": max(each.gap for each in calibration.calibrations),
-                "groups": [
-                    {"group": name} | {each: getattr(cal, each) for each in told}
-                    for name, cal in calibration.groups.items()
-                ],
+                "groups": groups,
             }
         )
     noise, classes = calibration.noise, calibration.classes
-    return {
-        "threshold": calibration.threshold,
-        "correction": calibration.correction,
-        "excess": calibration.excess,
-        "estimate": calibration.estimate,
-        "promise": calibration.promise,
-        "obstacle": calibration.obstacle,
-        "note": calibration.note,
-        "warnings": calibration.warnings,
-        "gap": calibration.gap,
-        "price_of_doubt": calibration.price_of_doubt,
-        "alpha": calibration.alpha,
-        "n": calibration.n,
-        "k": calibration.k,
-        "checked": calibration.checked,
+    return {name: getattr(calibration, name) for name in _DESCRIBED} | {
         "score": calibration.score.to_dict(),
         "guarantee": calibration.guarantee.name,
         "delta": calibration.guarantee.delta,

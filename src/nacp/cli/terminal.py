@@ -1,4 +1,4 @@
-"""How the command ``nacp`` speaks: progress bars, text and JSON."""
+"""How the command ``nacp`` prints: progress bars, text and JSON."""
 
 import json
 import math
@@ -17,7 +17,7 @@ from nacp.points import watching
 from nacp.verdict import Verdict
 from nacp.wrapping import at_width, wrapped
 
-_COLUMNS = 80  # wider lines are hard to read
+_MAX_COLUMNS = 80  # wider lines are hard to read
 
 
 def progress_bar(quiet: bool) -> Progress:
@@ -35,9 +35,8 @@ def progress_bar(quiet: bool) -> Progress:
 
 @contextmanager
 def progress_of(what: str, quiet: bool, total: int | None = None) -> Iterator[Callable[[int | str], None]]:
-    """Show a bar for one piece of work; the function says how much has been done, or what is done now."""
-    bar = progress_bar(quiet)
-    with bar:
+    """Show a bar for one task; call the function with how much is done, or with what is done now."""
+    with progress_bar(quiet) as bar:
         task = bar.add_task(what, total=total)
 
         def say(now: int | str) -> None:
@@ -51,9 +50,9 @@ def progress_of(what: str, quiet: bool, total: int | None = None) -> Iterator[Ca
 
 @contextmanager
 def progress_of_rows(what: str, quiet: bool) -> Iterator[None]:
-    """Show how many rows have been read; each is several times, how often is not known before."""
-    bar, read = progress_bar(quiet), 0
-    with bar:
+    """Show how many rows have been read; the total is not known, as rows may be read several times."""
+    read = 0
+    with progress_bar(quiet) as bar:
         task = bar.add_task(what, total=None)
 
         def watch(count: int) -> None:
@@ -66,12 +65,12 @@ def progress_of_rows(what: str, quiet: bool) -> Iterator[None]:
 
 
 def columns() -> int:
-    """Return how wide text may be: as wide as the terminal, or 80 columns."""
-    return min(shutil.get_terminal_size().columns, _COLUMNS)
+    """Return the width of text: that of the terminal, or 80 columns."""
+    return min(shutil.get_terminal_size().columns, _MAX_COLUMNS)
 
 
 def only_ascii(stream: Any) -> bool:
-    """Return whether a stream cannot have all letters: JSON has its own way to write them."""
+    """Return whether a stream cannot encode all characters; JSON can escape them."""
     return not (getattr(stream, "encoding", None) or "utf-8").lower().startswith("utf")
 
 
@@ -85,7 +84,7 @@ def show(as_json: bool, document: object, *parts: object, err: bool = False) -> 
 
 
 def complain(sentence: str) -> None:
-    """Print a line on standard error: wrapped to a terminal, and as it is into a file."""
+    """Print a line on standard error, wrapped if that is a terminal."""
     if sys.stderr.isatty():
         with at_width(columns()):
             sentence = wrapped(sentence)
@@ -96,20 +95,19 @@ def show_verdict(verdict: Verdict) -> None:
     """Print a verdict, its first word in colour if the terminal has any."""
     with at_width(columns()):
         word, rest = wrapped(str(verdict)).split(":", 1)
-    passed = verdict.passed
-    line = Text.assemble((word, "bold green" if passed else "bold red"), ":", rest)
+    line = Text.assemble((word, "bold green" if verdict.passed else "bold red"), ":", rest)
     _Output(highlight=False, soft_wrap=True).print(line)
 
 
 class _Output(Console):
-    """Standard output; that nobody reads on is not a promise that was broken, of which the exit code is 1."""
+    """Standard output. Of a closed pipe rich would make exit code 1, which means a broken promise here."""
 
     def on_broken_pipe(self) -> None:
         raise BrokenPipeError
 
 
 def _plain(value: Any) -> Any:
-    """Make JSON of it: NumPy's numbers are numbers, and infinity, for which there is none, is a word."""
+    """Return what JSON can hold; it has no infinity, for which a word stands."""
     if isinstance(value, dict):
         return {name: _plain(each) for name, each in value.items()}
     if isinstance(value, list | tuple):

@@ -4,196 +4,192 @@ import csv
 import operator
 import re
 from array import array
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from contextlib import nullcontext
+from functools import cached_property
 from itertools import islice
 from pathlib import Path
 
 import numpy as np
 
-from nacp.cli.formats.common import (
+from nacp._types import Array
+from nacp.cli.formats.base import (
+    LABEL,
     STDIN,
     TEXT_COLUMN,
-    TEXTS,
-    IdPlace,
-    Places,
     Table,
     are_numbers,
     kind,
-    no_ids,
-    pick_labels,
+    pick,
     separator,
     text_lines,
-    unknown,
-    usual_separator,
 )
 from nacp.errors import InputError
 
-_MARKS = ((";", "';'", "';'"), ("\t", "tabs", "tab"), (",", "','", "','"))
-_COMMA = re.compile(r"[-+]?\d*,\d+(?:[eE][-+]?\d+)?")
+_SEPARATORS = ((";", "';'", "';'"), ("\t", "tabs", "tab"), (",", "','", "','"))
+_DECIMAL_COMMA = re.compile(r"[-+]?\d*,\d+(?:[eE][-+]?\d+)?")
 
 
-def csv_rows(path: Path, *, gaps: bool = False) -> Iterator[tuple[int, list[str]]]:
-    """Hand out rows of one length, with the numbers of their lines; empty lines may only be the last ones.
+class TextTable(Table):
+    """A text table; its header is its first row, which may hold numbers.
 
-    With `gaps`, an empty line among rows of one cell is an empty cell.
+    A file is read anew by each method; standard input is kept.
     """
-    name = "standard input" if str(path) == STDIN else str(path)
-    if name == str(path) and kind(path) not in TEXTS and not path.is_dir():
-        raise unknown(path)
-    with text_lines(path) as file:
-        lines = (line.removeprefix("\ufeff") if i == 0 else line for i, line in enumerate(file))
-        reader = csv.reader(lines, delimiter=_mark(path))
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self._name = "standard input" if str(path) == STDIN else str(path)
+        self._kept: list[str] | None = None
+        if str(path) == STDIN:
+            with text_lines(path) as file:
+                self._kept = file.read().removeprefix("\ufeff").splitlines(keepends=True)
+        self._separator = self._find_separator()
+        self.header: list[str] = next(self.rows())[1]
+        self.width = len(self.header)
+        if self.width == 1:
+            self._refuse_separator()
+
+    def rows(self, *, gaps: bool = False) -> Iterator[tuple[int, list[str]]]:
+        """Yield rows of one length with their line numbers; empty lines may only be the last ones.
+
+        With `gaps`, an empty line among rows of one cell is an empty cell.
+        """
         empty, length = 0, 0
-        try:
-            for row in reader:
-                if gaps and length <= 1 and not "".join(row).strip() and len(row) <= 1:
-                    row = [""]
-                elif not row or (row[0] and not "".join(row).strip()):
-                    empty = empty or reader.line_num
-                    continue
-                if empty and length:
-                    raise InputError(name, f"has an empty line, {empty}, above others: is something missing?")
-                length = length or len(row)
-                if len(row) != length:
-                    raise InputError(
-                        name,
-                        f"must have rows of one length; line {reader.line_num} has {len(row):,} cells, not "
-                        f"{length:,}",
-                        remedy=_other_mark(path),
-                    )
-                empty = 0
-                yield reader.line_num, [cell.strip() for cell in row]
-        except csv.Error:
-            raise InputError(name, f"cannot be read as {kind(path)}: it is not text") from None
-    if not length:
-        raise InputError(name, "is empty")
+        with text_lines(self.path) if self._kept is None else nullcontext(self._kept) as lines:
+            reader = csv.reader(lines, delimiter=self._separator)
+            try:
+                for row in reader:
+                    if gaps and length <= 1 and not "".join(row).strip() and len(row) <= 1:
+                        row = [""]
+                    elif not row or (row[0] and not "".join(row).strip()):
+                        empty = empty or reader.line_num
+                        continue
+                    if empty and length:
+                        raise InputError(
+                            self._name, f"has an empty line, {empty}, above others: is something missing?"
+                        )
+                    length, empty = length or len(row), 0
+                    if len(row) != length:
+                        self._refuse_separator()
+                        raise InputError(
+                            self._name,
+                            f"must have rows of one length; line {reader.line_num} has {len(row):,} cells, "
+                            f"not {length:,}",
+                        )
+                    yield reader.line_num, [cell.strip() for cell in row]
+            except csv.Error as error:
+                why = str(error) if "field limit" in str(error) else "it is not text"
+                raise InputError(self._name, f"cannot be read as {kind(self.path)}: {why}") from None
+        if not length:
+            raise InputError(self._name, "is empty")
 
+    @cached_property
+    def matrix_header(self) -> list[str] | None:
+        """The first row, unless it holds numbers and is a row of the matrix."""
+        rows = self._rows_of_numbers()
+        _, first = next(rows)
+        words = not are_numbers(first)
+        if words:
+            self._refuse_holes(first)
+        if not words and not self._is_header(first, rows):
+            return None
+        if next(self._rows_of_numbers(start=1), None) is None:
+            raise InputError(self._name, "has a header and nothing below it")
+        return first
 
-def csv_matrix(path: Path, key: str | None, places: Places, ids: IdPlace = no_ids) -> Table:
-    """Read the columns that are wanted, all if there is no header, their names, and the rows' ids."""
-    if key is not None:
-        raise InputError(str(path), "is one matrix", remedy=f"give it without :{key}")
-    rows = _with_points(path)
-    _, first = next(rows)
-    if len(first) == 1:
-        refuse_separators(path, first)
-    header = None if are_numbers(first) else first
-    if header is not None:
-        _refuse_holes(path, header)
-    wanted = list(range(len(first))) if header is None else places(header)
-    at = None if header is None else ids(header)
-    kept: list[str] = []
-    values = array("d")
-    if header is None:
-        values.extend(map(float, first))
-    pick = operator.itemgetter(*wanted, wanted[0])  # a tuple even if one is wanted
-    n, decimal = 0, 0
-    for line, row in rows:
-        n += 1
-        if at is not None:
-            kept.append(row[at])
-        decimal += all(map(str.isdecimal, row))
-        try:
-            values.extend(map(float, pick(row)[:-1]))
-        except ValueError:
-            odd = next(cell for cell in pick(row) if not are_numbers([cell]))
-            refuse_separators(path, [odd])
-            raise InputError(
-                str(path),
-                "must hold one number per cell below its header",
-                found=f"{odd!r} in line {line}",
-                remedy=TEXT_COLUMN,
-            ) from None
-    matrix = np.frombuffer(values, dtype=np.float64).reshape(-1, len(wanted))
-    numbered = header is None and _numbers_are_a_header(path, first, n, decimal)
-    if n == 0 and (numbered or header is not None):
-        raise InputError(str(path), "has a header and nothing below it")
-    if numbered:
-        wanted = places(first)
-        return Table(matrix[1:, wanted], [first[i] for i in wanted])
-    header = None if header is None else [header[i] for i in wanted]
-    return Table(matrix, header, None if at is None else kept)
+    def numbers(self, columns: Sequence[int]) -> Array:
+        """Return columns of numbers as a matrix."""
+        values, chosen = array("d"), operator.itemgetter(*columns, columns[0])  # a tuple even of one column
+        for line, row in self._rows_of_numbers(start=int(self.matrix_header is not None)):
+            try:
+                values.extend(map(float, chosen(row)[:-1]))
+            except ValueError:
+                odd = next(cell for cell in chosen(row) if not are_numbers([cell]))
+                self._refuse_separator()
+                raise InputError(
+                    self._name,
+                    "must hold one number per cell below its header",
+                    found=f"{odd!r} in line {line}",
+                    remedy=TEXT_COLUMN,
+                ) from None
+        return np.frombuffer(values, dtype=np.float64).reshape(-1, len(columns))
 
+    def cells(self, column: int, *, gaps: bool = False) -> list[str]:
+        """Return the cells of a column below the header."""
+        return [row[column] for _, row in islice(self.rows(gaps=gaps), 1, None)]
 
-def _with_points(path: Path) -> Iterator[tuple[int, list[str]]]:
-    """Hand out rows; where commas separate nothing, those in numbers are points."""
-    if _mark(path) == ",":
-        yield from csv_rows(path)
-        return
-    for line, row in csv_rows(path):
-        yield line, [cell.replace(",", ".") if _COMMA.fullmatch(cell) else cell for cell in row]
-
-
-def _refuse_holes(path: Path, header: list[str]) -> None:
-    """Refuse a header that looks like a row of probabilities with a hole."""
-    numbers = [float(cell) for cell in header if are_numbers([cell])]
-    if numbers and ("" in header[1:] or any(0 < number < 1 for number in numbers)):
-        odd = next(cell for cell in header if not are_numbers([cell]))
-        raise InputError(str(path), "must hold one number per cell", found=f"{odd!r} in its first line")
-
-
-def _numbers_are_a_header(path: Path, first: list[str], n: int, decimal: int) -> bool:
-    """Return whether a first row of numbers is a header.
-
-    It is if it says 0, 1, 2, ...; or if it has different whole numbers and there are rows below that are
-    written otherwise: `decimal` of the `n` rows below are whole numbers without a point. 1 and 0 are a
-    point; 0 and 1 are one if all rows look like that.
-    """
-    if len(set(first)) < max(len(first), 2) or not all(map(str.isdecimal, first)) or first == ["1", "0"]:
-        return False
-    if first != ["0", "1"]:
-        return first == [str(i) for i in range(len(first))] or decimal < n
-    if 0 < decimal < n:
-        raise InputError(
-            str(path),
-            "begins with 0,1, which may be a header or a point: name the columns, or write 0.0,1.0",
-        )
-    return n > 0 and decimal == 0
-
-
-def _mark(path: Path) -> str:
-    """Return what separates the columns: what was said, unless the first line has only the usual mark."""
-    said, usual = separator(path), usual_separator(path)
-    if said == usual or str(path) == STDIN:
-        return said
-    with text_lines(path) as file:
-        first = next(iter(file), "")
-    return usual if usual in first and said not in first else said
-
-
-def _other_mark(path: Path) -> str | None:
-    """Return what would do if another mark comes equally often in each of the first lines."""
-    if str(path) == STDIN:
-        return None
-    with text_lines(path) as file:
-        lines = list(islice(file, 5))
-    for mark, name, option in _MARKS:
-        if mark in lines[0] and len({line.count(mark) for line in lines}) == 1:
-            return f"if its columns are separated by {name}, give --separator {option}"
-    return None
-
-
-def refuse_separators(path: Path, cells: list[str]) -> None:
-    """Refuse cells if each of them looks like several."""
-    for mark, name, option in _MARKS:
-        if mark != _mark(path) and all(mark in cell for cell in cells):
-            raise InputError(
-                f"{path}:",
-                f"its columns seem to be separated by {name}",
-                remedy=f"give --separator {option}",
-            )
-
-
-def csv_column(
-    path: Path, key: str | None, *, gaps: bool = False, true: bool = False, called: set[str] | None = None
-) -> tuple[list[str], bool]:
-    """Return the cells of the column of labels, and whether its header is left out."""
-    rows = [row for _, row in csv_rows(path, gaps=gaps)]
-    if all(len(row) == 1 for row in rows):
-        refuse_separators(path, [row[0] for row in rows])
+    def labels(
+        self, key: str | None, *, called: set[str] = LABEL, true: bool = False, gaps: bool = False
+    ) -> tuple[list[str], bool]:
+        """Return the column of labels; that of a table of one column may begin with a header."""
+        if self.width > 1:
+            return super().labels(key, called=called, true=true, gaps=gaps)
+        cells = [row[0] for _, row in self.rows(gaps=gaps)]
         if key is None:
-            return [row[0] for row in rows], False
-    more = {} if called is None else {"called": called}
-    place = pick_labels(path, rows[0], key, true=true, **more)
-    # In a table of several columns the first line is a header: else none of them could be named.
-    return [row[place] for row in rows[1:]], True
+            return cells, False
+        pick(self.path, self.header, key, key)
+        return cells[1:], True
+
+    def _rows_of_numbers(self, start: int = 0) -> Iterator[tuple[int, list[str]]]:
+        """Yield rows; where commas separate nothing, those in numbers are decimal points."""
+        for line, row in islice(self.rows(), start, None):
+            if self._separator != ",":
+                row = [cell.replace(",", ".") if _DECIMAL_COMMA.fullmatch(cell) else cell for cell in row]
+            yield line, row
+
+    def _refuse_holes(self, header: list[str]) -> None:
+        """Refuse a header that looks like a row of probabilities with a hole."""
+        numbers = [float(cell) for cell in header if are_numbers([cell])]
+        if numbers and ("" in header[1:] or any(0 < number < 1 for number in numbers)):
+            odd = next(cell for cell in header if not are_numbers([cell]))
+            raise InputError(self._name, "must hold one number per cell", found=f"{odd!r} in its first line")
+
+    def _is_header(self, first: list[str], below: Iterator[tuple[int, list[str]]]) -> bool:
+        """Return whether a first row of numbers is a header.
+
+        It is if it says 0, 1, 2, ...; or if it has different whole numbers and some row below is written
+        otherwise. 1 and 0 are a point; 0 and 1 are one if all rows look like that.
+        """
+        if len(set(first)) < max(len(first), 2) or not all(map(str.isdecimal, first)) or first == ["1", "0"]:
+            return False
+        if len(first) > 2 and first == [str(i) for i in range(len(first))]:
+            return True
+        whole = (all(map(str.isdecimal, row)) for _, row in below)
+        if first != ["0", "1"]:
+            return not all(whole)
+        kinds = set(whole)
+        if len(kinds) == 2:
+            raise InputError(
+                self._name,
+                "begins with 0,1, which may be a header or a point: name the columns, or write 0.0,1.0",
+            )
+        return kinds == {False}
+
+    def _first_lines(self, number: int) -> list[str]:
+        if self._kept is not None:
+            return self._kept[:number]
+        with text_lines(self.path) as file:
+            return list(islice(file, number))
+
+    def _find_separator(self) -> str:
+        """Return what separates the columns: --separator, unless the first line has only the usual mark."""
+        given, usual = separator(self.path), separator(self.path, usual=True)
+        if given == usual:
+            return given
+        first = "".join(self._first_lines(1))
+        return usual if usual in first and given not in first else given
+
+    def _refuse_separator(self) -> None:
+        """Refuse a table if another mark comes equally often in each of its first lines."""
+        lines = self._first_lines(5)
+        for mark, name, option in _SEPARATORS:
+            if (
+                mark != self._separator
+                and mark in lines[0]
+                and len({line.count(mark) for line in lines}) == 1
+            ):
+                raise InputError(
+                    f"{self._name}:",
+                    f"its columns seem to be separated by {name}",
+                    remedy=f"give --separator {option}",
+                )

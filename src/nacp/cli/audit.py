@@ -1,4 +1,4 @@
-"""``nacp audit``: which labels to check, and what was found, in a file that a person fills in."""
+"""``nacp audit choose``: which labels to check, in a table that an expert fills in."""
 
 import csv
 import json
@@ -13,12 +13,10 @@ from nacp._types import Array, Ints
 from nacp.audit.plan import same_audit
 from nacp.cli import options
 from nacp.cli.errors import Group, command, example_block
-from nacp.cli.formats.common import separator
-from nacp.cli.formats.text import csv_rows
-from nacp.cli.ids import row_ids
-from nacp.cli.inputs import read_points
-from nacp.cli.labels import is_absent, true_labels
-from nacp.cli.models import read_noise_beside, with_other
+from nacp.cli.formats.base import separator
+from nacp.cli.formats.text import TextTable
+from nacp.cli.inputs import is_absent, read_points, row_ids, true_labels
+from nacp.cli.models import read_noise
 from nacp.cli.outputs import check_output
 from nacp.cli.terminal import progress_of, show
 from nacp.errors import InputError
@@ -26,7 +24,7 @@ from nacp.files import write_whole
 
 app = typer.Typer(cls=Group, no_args_is_help=True, rich_markup_mode="rich")
 
-_LIKELY = 3
+_LIKELY = 3  # the number of probable classes that are shown
 _ID, _ROW, _GIVEN, _PROBABLE, _CHECKED, _PLAN = "id", "row", "given", "most probable", "checked", "plan"
 
 
@@ -50,14 +48,11 @@ def choose_command(
     probs: options.Probs,
     labels: options.Labels,
     budget: Annotated[int, typer.Option(help="How many labels can be checked.", show_default=False)],
-    out: Annotated[Path, typer.Option("-o", "--out", help="The file to fill in: .csv.")] = Path(
-        "to-check.csv"
-    ),
+    out: Annotated[Path, options.out("The file to fill in: .csv.")] = Path("to-check.csv"),
     items: Annotated[
         str | None,
-        typer.Option(
-            help="A .csv table with a header and a row per point (ids, texts, file names) to carry along.",
-            metavar="FILE",
+        options.file(
+            help="A .csv table with a header and a row per point (ids, texts, file names) to carry along."
         ),
     ] = None,
     alpha: options.Alpha = 0.1,
@@ -81,14 +76,13 @@ def choose_command(
     if out.suffix != ".csv":
         raise InputError(str(out), "must end in .csv")
     check_output(str(out), inputs=(probs, labels, noise, classes, items))
-    known = read_noise_beside("", noise, None, 1.0, noise_other)
     with progress_of(f"reading {probs}", quiet):
         matrix, given, names = read_points(probs, labels, names=classes)
         carried = _items(items, len(matrix))
         ids = row_ids(probs) or row_ids(labels)
         if ids is not None and len(ids) == len(matrix) and _ID not in carried[0]:
             carried = [[name, *row] for name, row in zip([_ID, *ids], carried, strict=True)]
-        known = with_other(known, noise_other, matrix.shape[-1])
+        known = read_noise(noise, matrix.shape[1], noise_other, optional=True)
     with progress_of("choosing", quiet):
         plan = nacp.choose_audit(
             matrix,
@@ -111,7 +105,7 @@ def _items(name: str | None, rows: int) -> list[list[str]]:
     """Read a table to carry along: its header, and a row for each point."""
     if name is None:
         return [list[str]() for _ in range(rows + 1)]
-    read = [cells for _, cells in csv_rows(Path(name))]
+    read = [cells for _, cells in TextTable(Path(name)).rows()]
     if len(read) != rows + 1:
         raise InputError(name, f"must have a header and {rows:,} rows", found=f"{len(read):,} lines")
     taken = [each for each in read[0] if each in (_ROW, _GIVEN, _PROBABLE, _CHECKED, _PLAN)]
@@ -138,26 +132,26 @@ def read_audit(
     name: str, matrix: Array, given: Array, names: Any, normalize: bool, logits: bool
 ) -> tuple[nacp.AuditPlan, tuple[Ints, list[Any]]]:
     """Read a table that ``nacp audit choose`` wrote and a person filled in: the plan and the labels."""
-    lines = csv_rows(Path(name))
-    _, header = next(lines, (0, []))
-    missing = [column for column in (_ROW, _CHECKED, _PLAN) if column not in header]
+    table = TextTable(Path(name))
+    missing = [column for column in (_ROW, _CHECKED, _PLAN) if column not in table.header]
     if missing:
         raise InputError(name, f'has no column "{missing[0]}"', remedy="fill in what nacp audit choose wrote")
-    places = [header.index(column) for column in (_ROW, _CHECKED, _PLAN)]
-    cells = [[line[place] for place in places] for _, line in lines]
-    read = [None if is_absent(label, names) else label for _, label, _ in cells]
+    rows, cells, plans = (table.cells(table.header.index(each)) for each in (_ROW, _CHECKED, _PLAN))
+    read = [None if is_absent(label, names) else label for label in cells]
     labels = true_labels(np.array(read, dtype=object), names)
-    filled = [(row, label) for (row, *_), label in zip(cells, labels, strict=True) if label is not None]
+    filled = [i for i, label in enumerate(labels) if label is not None]
     if not filled:
         raise InputError(name, f'has nothing in its column "{_CHECKED}"')
-    plans = {plan for *_, plan in cells if plan}
-    if len(plans) != 1:
-        raise InputError(name, f"must hold one plan, not {len(plans)}", remedy="leave that column as it was")
+    different = {plan for plan in plans if plan}
+    if len(different) != 1:
+        raise InputError(
+            name, f"must hold one plan, not {len(different)}", remedy="leave that column as it was"
+        )
     try:
-        document, rows = json.loads(plans.pop()), np.array([int(row) for row, _ in filled])
-    except ValueError:
+        document, numbers = json.loads(different.pop()), np.array([int(rows[i]) for i in filled])
+    except (ValueError, RecursionError):
         raise InputError(
             name, "has a row or a plan that cannot be read", remedy="leave these columns"
         ) from None
     plan = same_audit(document, matrix, given, classes=names, normalize=normalize, from_logits=logits)
-    return plan, (rows, [label for _, label in filled])
+    return plan, (numbers, [labels[i] for i in filled])

@@ -1,4 +1,4 @@
-"""From labels to a threshold: ``nacp calibrate``."""
+"""``nacp calibrate``: from labels to a threshold."""
 
 import warnings
 from pathlib import Path
@@ -8,15 +8,13 @@ import typer
 
 import nacp
 from nacp.cli import options
-from nacp.cli.auditing import read_audit
+from nacp.cli.audit import read_audit
 from nacp.cli.errors import CONTRADICTED, command
-from nacp.cli.formats.common import few
-from nacp.cli.groups import read_groups
-from nacp.cli.inputs import read_points
-from nacp.cli.labels import read_clean
-from nacp.cli.models import read_noise_beside, with_other
+from nacp.cli.formats.base import few
+from nacp.cli.inputs import read_clean, read_groups, read_points
+from nacp.cli.models import read_noise
 from nacp.cli.outputs import check_output, described
-from nacp.cli.terminal import progress_of, progress_of_rows, show
+from nacp.cli.terminal import complain, progress_of, progress_of_rows, show
 from nacp.errors import InputError
 from nacp.wrapping import counted
 
@@ -42,9 +40,7 @@ def calibrate_command(
     noise_other: options.NoiseOther = None,
     clean: options.Clean = None,
     audit: options.Audit = None,
-    out: Annotated[Path, typer.Option("-o", "--out", help="The file for the calibration.")] = Path(
-        "cal.json"
-    ),
+    out: Annotated[Path, options.out("The file for the calibration.")] = Path("cal.json"),
     alpha: options.Alpha = 0.1,
     score: options.ScoreName = "hps",
     guarantee: options.GuaranteeName = None,
@@ -61,8 +57,7 @@ def calibrate_command(
     small: options.Small = "error",
     seed: options.Seed = 0,
     strict: Annotated[
-        bool,
-        typer.Option("--strict", help="End with exit code 3 if the labels contradict the noise model."),
+        bool, typer.Option("--strict", help="End with exit code 3 if the labels contradict the noise model.")
     ] = False,
     drop_unlabelled: options.Drop = False,
     separator: options.Separator = None,
@@ -80,30 +75,24 @@ def calibrate_command(
         raise InputError("audit", "holds checked labels, and so does --clean", remedy="give one of them")
     if audit is not None and drop_unlabelled:
         raise InputError("drop_unlabelled", "is of no use with checked labels", remedy="drop such rows first")
-    known = read_noise_beside(clean or audit, noise, noise_interval, noise_confidence, noise_other, labels)
     with progress_of(f"reading {probs}", quiet):
         matrix, noisy, names = read_points(
-            probs,
-            labels,
-            names=classes,
-            clean=clean,
-            groups=groups,
-            drop=drop_unlabelled,
+            probs, labels, names=classes, clean=clean, groups=groups, drop=drop_unlabelled
         )
-        known = with_other(known, noise_other, matrix.shape[-1])
+        k, optional = matrix.shape[1], clean is not None or audit is not None
+        known = read_noise(
+            noise, k, noise_other, noise_interval, noise_confidence, optional=optional, labels=labels
+        )
         checked: Any = None if clean is None else read_clean(clean, len(matrix), names, noisy=labels)
         plan = None
         if audit is not None:
             plan, checked = read_audit(audit, matrix, noisy, names, normalize, logits)
         grouping: Any = None if groups is None else read_groups(groups, len(matrix), names)
-    with (
-        warnings.catch_warnings(),
-        progress_of_rows("calibrating", quiet),
-    ):
-        for said_below in (nacp.NoValidThresholdWarning, nacp.NoiseModelWarning):
-            warnings.simplefilter("ignore", said_below)
+    with warnings.catch_warnings(), progress_of_rows("calibrating", quiet):
+        for printed_below in (nacp.NoValidThresholdWarning, nacp.NoiseModelWarning):
+            warnings.simplefilter("ignore", printed_below)
         warnings.simplefilter("always", nacp.RepeatedRowsWarning)
-        warnings.showwarning = lambda message, *_, **__: typer.echo(f"Warning: {message}.", err=True)
+        warnings.showwarning = lambda message, *_, **__: complain(f"Warning: {message}.")
         try:
             found: Any = nacp.calibrate(
                 matrix,
@@ -126,12 +115,12 @@ def calibrate_command(
                 small=small,
             )
         except InputError as error:
-            # The true labels are in the audit's file.
+            # The true labels are in the file of the audit.
             raise error.about(audit) if audit is not None and error.argument == "clean" else error from None
     found.save(out)
     obstacle = _obstacle(found)
     if obstacle is not None:
-        typer.echo(f"Warning: {obstacle}.", err=True)
+        complain(f"Warning: {obstacle}.")
     show(as_json, described(found) | {"out": str(out)}, found, f"Written: {out}")
     if strict and found.warnings:
         raise typer.Exit(CONTRADICTED)

@@ -1,0 +1,214 @@
+"""``nacp noise annotators``: the noise of labels by several annotators, from labelling tools."""
+
+import csv
+import warnings
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+import numpy as np
+import typer
+
+import nacp
+from nacp._types import Array
+from nacp.cli import options
+from nacp.cli.formats import open_table
+from nacp.cli.formats.base import ARRAYS, STDIN, checked, kind, split_key
+from nacp.cli.inputs import read_annotations, read_class_list, read_lines
+from nacp.cli.outputs import check_output
+from nacp.cli.terminal import complain, progress_of, show
+from nacp.errors import InputError
+from nacp.estimation import accuracy_by_annotator
+from nacp.files import write_whole
+from nacp.labels import FORMATS, LabelTable, from_matrix, read
+from nacp.labels.exports import is_long_file
+
+EXAMPLES = (
+    "nacp noise annotators votes.csv --k 10",
+    "nacp noise annotators export.json --classes names.txt --model annotators --labels labels.npz",
+    "nacp calibrate probs.npy labels.npz --noise noise.json --classes names.txt",
+    "nacp noise annotators answers.csv --item image --annotator who --label answer --classes names.txt",
+)
+_TABLES = (".csv", ".tsv", ".parquet")  # with a row for each label, or a column for each annotator
+
+
+def annotators_command(
+    labels: Annotated[
+        str,
+        options.argument(
+            "FILE",
+            "What a labelling tool exported (Label Studio, Argilla, JSONL), a CSV of task, worker and "
+            "label, or a row per item and a column per annotator, empty or -1: missing.",
+        ),
+    ],
+    k: options.NumberOfClasses = None,
+    classes: options.Classes = None,
+    model: Annotated[
+        Literal["auto", "uniform", "matrix", "annotators"],
+        typer.Option(
+            metavar="NAME",
+            help="uniform; or matrix, annotators: Dawid and Skene's model, one matrix or one for each; auto: "
+            "annotators if one rate for all is excluded, else uniform.",
+        ),
+    ] = "auto",
+    confidence: options.EstimateConfidence = 0.95,
+    format: Annotated[
+        str | None,
+        typer.Option(help=f"{', '.join(FORMATS)}.", show_default="seen by the content", metavar="NAME"),
+    ] = None,
+    control: Annotated[
+        str | None, options.name("Label Studio's control, or Argilla's question, if there are several.")
+    ] = None,
+    predictions: Annotated[
+        bool, typer.Option("--predictions", help="Labels by models (predictions, suggestions) count, too.")
+    ] = False,
+    item: Annotated[str | None, options.name("The column that names the item.")] = None,
+    annotator: Annotated[str | None, options.name("The column that names the annotator.")] = None,
+    label: Annotated[
+        str | None, options.name("The column of labels; several, with commas, are annotators.")
+    ] = None,
+    checked: Annotated[
+        str | None, options.name("The column of true labels, or of whether a label was checked.")
+    ] = None,
+    expert: Annotated[str | None, options.name("An annotator whose labels count as checked.")] = None,
+    labels_out: Annotated[
+        Path | None, options.file("--labels", help="A file for the labels: .npz or .csv.")
+    ] = None,
+    items: Annotated[
+        str | None,
+        options.file(help="The items in the order of the probabilities: one per line, or file.csv:column."),
+    ] = None,
+    out: options.EstimateOut = options.ESTIMATE,
+    separator: options.Separator = None,
+    quiet: options.Quiet = False,
+    as_json: options.Json = False,
+) -> None:
+    """From several labels per item; those that were checked are used, too.
+
+    The labels for nacp calibrate come from the same file, by --labels.
+    With .npz it holds all of them:
+
+    nacp calibrate probs.npy labels.npz --noise noise.json
+
+    With .csv it has a row per item. label is one that was picked at random
+    and goes with the noise model; vote is what most said and checked is the
+    truth where it is known, for labels.csv:vote --clean labels.csv:checked.
+    """
+    check_output(str(out), inputs=(labels, classes, items))
+    with progress_of(f"reading {labels}", quiet) as say:
+        names = None if classes is None else read_class_list(classes)
+        votes: Any = read_table(
+            labels,
+            names,
+            format=format,
+            control=control,
+            predictions=predictions or None,
+            item=item,
+            annotator=annotator,
+            label=label,
+            checked=checked,
+            expert=expert,
+        )
+        if names is not None and k is not None and k != len(names):
+            raise InputError(
+                "k", f"is {k:,}, but {classes} holds {len(names):,} names", remedy="give one of them"
+            )
+        known = names
+        if names is not None and not isinstance(votes, LabelTable) and votes.dtype.kind not in "US":
+            k, known = len(names), None
+        say("estimating")
+        with warnings.catch_warnings():
+            warnings.simplefilter("always", nacp.NoiseModelWarning)
+            warnings.showwarning = lambda message, *_, **__: complain(f"Warning: {message}.")
+            found = nacp.noise_from_annotators(votes, k=k, classes=known, model=model, confidence=confidence)
+        named = not isinstance(votes, LabelTable) or votes.named
+        each = accuracy_by_annotator(votes, k=k, classes=known, confidence=confidence) if named else None
+        written = [f"Written: {out}, for nacp calibrate --noise {out}"]
+        if labels_out is not None:
+            check_output(str(labels_out), (".npz", ".csv"), (labels, classes, items, str(out)))
+            written.append(write_labels(votes, labels_out, names, items))
+    found.save(out)
+    if each is None:
+        complain(
+            f"Warning: {labels} does not say whose labels they are. No accuracy of each annotator is "
+            "estimated, and it would not be seen that some err more than others."
+        )
+    rows = [] if each is None else [row._asdict() for row in each.rows]
+    document = found.to_dict() | {"annotators": rows, "out": str(out)}
+    if labels_out is not None:
+        document["labels"] = str(labels_out)
+    show(as_json, document, *([] if each is None else [each, ""]), found, *written)
+
+
+def read_table(
+    name: str, classes: list[str] | None, *, expert: str | None, **given: Any
+) -> LabelTable | Array:
+    """Read labels by several annotators: a table of them, or a matrix as it is."""
+    path, key = split_key(name)
+    if given["label"] is not None and "," in given["label"]:
+        given["label"] = [column.strip() for column in given["label"].split(",")]
+    described = any(value is not None for value in given.values())
+    plain = kind(path) in (*ARRAYS, *_TABLES) or name == STDIN
+    long = kind(path) in _TABLES and key is None and is_long_file(checked(path))
+    if described or not plain or long:
+        table = read(checked(path), **given)
+    else:
+        labels = read_annotations(name, classes)
+        if expert is None:
+            return labels
+        table = labels if isinstance(labels, LabelTable) else from_matrix(labels)
+    try:
+        return table if expert is None else table.with_checked(expert)
+    except InputError as error:
+        raise error.about("expert") if error.argument == "checked" else error from None
+
+
+def write_labels(votes: LabelTable | Array, path: Path, classes: list[str] | None, items: str | None) -> str:
+    """Write the labels of items: all of them (.npz), or one, a vote and what was checked (.csv).
+
+    Returned is a message that says what was written.
+    """
+    table = votes if isinstance(votes, LabelTable) else from_matrix(votes)
+    order = None if items is None else _read_items(items)
+    if order is not None:
+        known = {str(each) for each in table.items}
+        unknown = [each for each in dict.fromkeys(order) if each not in known]
+        if len(unknown) < len(set(order)):  # if all are unknown, they have other names: refused below
+            table = LabelTable(table.given, (*table.items, *unknown), table.named)
+    columns = {
+        "items": np.array([str(each) for each in (table.items if order is None else order)]),
+        "label": table.picked(order, classes),
+        "vote": table.votes(order, classes),
+        "checked": table.clean(order, classes),
+    }
+    every = table.matrix(order, classes)
+    empty = sum(each is None or each == -1 for each in columns["label"].tolist())
+    if path.suffix == ".csv":
+        cells = [
+            ["" if each is None or each == -1 else each for each in column.tolist()]
+            for column in columns.values()
+        ]
+        rows = [list(columns), *zip(*cells, strict=True)]
+        write_whole(path, "w", lambda file: csv.writer(file, lineterminator="\n").writerows(rows))
+    else:
+        arrays: dict[str, Any] = {name: _storable(column, "-1") for name, column in columns.items()}
+        arrays["labels"] = _storable(every, "")
+        arrays["annotators"] = np.array([str(each) for each in table.annotators])
+        write_whole(path, "wb", lambda file: np.savez(file, **arrays))
+    left = f"; {empty:,} of {len(columns['label']):,} items have none: calibrate with --drop-unlabelled"
+    return f"Written: {path}, the labels{left if empty else ''}"
+
+
+def _read_items(name: str) -> list[str]:
+    """Read the names of the items."""
+    path, key = split_key(name)
+    if key is not None:
+        return open_table(path, key).labels(key)[0]
+    return [line for line in read_lines(name) if line.strip()]
+
+
+def _storable(labels: Array, absent: str) -> Array:
+    """Return labels without objects; of names, one that is missing is a text."""
+    if labels.dtype.kind != "O":
+        return labels
+    flat = [absent if label is None else str(label) for label in labels.ravel().tolist()]
+    return np.array(flat).reshape(labels.shape)

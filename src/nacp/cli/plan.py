@@ -1,0 +1,92 @@
+"""``nacp plan``: what each guarantee needs, before calibrating."""
+
+from typing import Annotated
+
+import typer
+
+import nacp
+from nacp.cli import options
+from nacp.cli.errors import command
+from nacp.cli.inputs import read_groups
+from nacp.cli.models import read_noise
+from nacp.cli.terminal import progress_of, show
+
+app = typer.Typer()
+
+
+@command(
+    app,
+    "plan",
+    "nacp plan --k 1000 --noise 0.2 --alpha 0.1 --excess 0.02",
+    "nacp plan --k 10 --noise matrix.npy --points 5000",
+    "nacp plan --k 10 --noise 0.1 --points 5000 --checked 500",
+    "nacp plan --k 10 --noise 0.2 --points 5000 --groups shares.json",
+    "nacp plan --k 10 --noise 0.2 --points 5000 --by class --simultaneous",
+)
+def plan_command(
+    classes: Annotated[
+        int, typer.Option("--k", "--classes", help="The number of classes.", show_default=False)
+    ],
+    noise: options.NoiseText = "",
+    noise_other: options.NoiseOther = None,
+    alpha: options.Alpha = 0.1,
+    delta: Annotated[float, typer.Option(help="The probability with which a promise may fail.")] = 0.05,
+    points: Annotated[int, typer.Option(help="The number of calibration points to plan for.")] = 1000,
+    max_correction: Annotated[
+        float,
+        typer.Option(
+            "--excess",
+            "--max-correction",
+            help="Also say how many points are needed for an excess of coverage of no more than this.",
+        ),
+    ] = 0.01,
+    checked: Annotated[
+        int | None,
+        typer.Option(help="The number of labels to plan to check, of the points.", show_default="300"),
+    ] = None,
+    groups: Annotated[
+        str | None,
+        options.file(
+            help="Also say how many points each group needs. Its share, in a .json such as "
+            '{"north": 0.2, "south": 0.8}; or the group of each row or class, as for nacp calibrate.'
+        ),
+    ] = None,
+    by: options.By = None,
+    simultaneous: options.Simultaneous = False,
+    noise_interval: options.Interval = None,
+    noise_confidence: options.Confidence = 1.0,
+    quiet: options.Quiet = False,
+    as_json: options.Json = False,
+) -> None:
+    """Say what coverage each guarantee will reach, before labels are bought or checked."""
+    known = read_noise(noise, classes, noise_other, noise_interval, noise_confidence, optional=True)
+    grouping = None if groups is None else read_groups(groups, None, None)
+    with progress_of("planning", quiet):
+        found = nacp.plan(
+            k=classes,
+            noise=known,
+            alpha=alpha,
+            delta=delta,
+            n=points,
+            excess=max_correction,
+            checked=checked,
+            groups=grouping,
+            by=by,
+            simultaneous=simultaneous,
+        )
+    rows, checked_rows = (
+        [row._asdict() | {"guarantee": row.guarantee.name} for row in some]
+        for some in (found.rows, found.checked_rows)
+    )
+    document = {
+        "k": classes,
+        "n": points,
+        "alpha": alpha,
+        "max_correction": max_correction,
+        "rows": rows,
+        "checked": found.checked,
+        "checked_rows": checked_rows,
+        "assumed": found.assumed,
+        "groups": [cost._asdict() for cost in found.groups],
+    }
+    show(as_json, document, found)

@@ -1,0 +1,200 @@
+"""What commands write: sets in all kinds of files, whole or not at all."""
+
+import csv
+import gzip
+import os
+import shutil
+
+import numpy as np
+import pytest
+from command_line import classified, done, json_lines, printed_json, write
+
+import nacp
+from nacp.cli import outputs
+from nacp.errors import InputError
+
+NAMES, N = ["ant", "bee", "cat", "dög"], 200
+PROBS, TRUE, NOISY = classified(N, seed=3)
+IDS = [f"img-{i:04}" for i in range(N)]
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory):
+    """A folder with probabilities that have ids, and calibrations."""
+    path = tmp_path_factory.mktemp("made")
+    write(
+        path / "probs.csv", [["id", *NAMES], *([i, *row] for i, row in zip(IDS, PROBS.tolist(), strict=True))]
+    )
+    write(path / "truth.csv", [["label"], *([NAMES[i]] for i in TRUE)])
+    np.save(path / "probs.npy", PROBS)
+    np.save(path / "labels.npy", NOISY)
+    for name, alpha, guarantee in (("cal", 0.05, "pac"), ("small", 0.6, "none")):
+        cal = nacp.calibrate(PROBS, NOISY, noise=0.1, alpha=alpha, guarantee=guarantee, classes=NAMES)
+        cal.save(path / f"{name}.json")
+    return path
+
+
+@pytest.fixture(autouse=True)
+def folder(made, tmp_path, monkeypatch):
+    shutil.copytree(made, tmp_path, dirs_exist_ok=True)
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def table_of(name):
+    """Read a text table back."""
+    with (gzip.open if name.endswith(".gz") else open)(name, "rt", newline="", encoding="utf-8") as file:
+        return list(csv.reader(file, delimiter="\t" if ".tsv" in name else ","))
+
+
+def sets_of(name):
+    """Read sets back: ids, labels and probabilities of each row."""
+    if ".jsonl" in name:
+        if name.endswith(".gz"):
+            with gzip.open(name) as packed, open("plain.jsonl", "wb") as file:
+                shutil.copyfileobj(packed, file)
+            name = "plain.jsonl"
+        return [(line["id"], line["labels"], line["probs"]) for line in json_lines(name)]
+    if name.endswith(".parquet"):
+        from pyarrow import parquet
+
+        return [(row["id"], row["labels"], row["probs"]) for row in parquet.read_table(name).to_pylist()]
+    if name.endswith(".npz"):
+        with np.load(name) as file:
+            labels, probs = (np.split(file[each], file["offsets"][1:-1]) for each in ("labels", "probs"))
+            return [
+                (i, [NAMES[y] for y in labels], probs.tolist())
+                for i, labels, probs in zip(file["ids"].tolist(), labels, probs, strict=True)
+            ]
+    header, *rows = table_of(name)
+    assert header == ["row", "id", "label", "prob"]
+    found = [(i, [], []) for i in IDS]
+    for row, each, label, prob in rows:
+        assert IDS[int(row)] == each
+        found[int(row)][1].append(label)
+        found[int(row)][2].append(float(prob))
+    return found
+
+
+@pytest.mark.parametrize("ending", ["jsonl", "csv", "tsv", "csv.gz", "tsv.gz", "jsonl.gz", "parquet", "npz"])
+def test_sets_have_the_ids_and_probabilities_of_their_rows_and_the_most_probable_label_first(ending):
+    done("predict", "cal.json", "probs.csv", "--with-probs", "-o", f"s.{ending}")
+    expected = []
+    for i, row, p in zip(IDS, np.asarray(nacp.load("cal.json").predict_set(PROBS)), PROBS, strict=True):
+        order = sorted(np.flatnonzero(row), key=lambda label: -p[label])
+        expected.append((i, [NAMES[y] for y in order], p[order].tolist()))
+    assert sets_of(f"s.{ending}") == expected
+    assert any(len(labels) > 1 for _, labels, _ in expected)
+
+
+@pytest.mark.parametrize("classes", [None, ("ä", "b,c", 'd"e')])
+@pytest.mark.parametrize("ending", outputs.SET_ENDINGS)
+def test_sets_without_ids_are_read_back_as_they_were(ending, classes):
+    blocks = [
+        nacp.PredictionSets([0, 2, 2, 3], [0, 2, 1], k=3, classes=classes),
+        nacp.PredictionSets([0, 1, 1], [2], k=3, classes=classes),
+    ]
+    outputs.write_sets(map(outputs.Sets, blocks), f"sets{ending}")
+    if ending == ".jsonl":
+        read = json_lines("sets.jsonl")
+    elif ending in (".csv", ".tsv"):
+        header, *rows = table_of(f"sets{ending}")
+        assert header == ["row", "label"]
+        read = [[label if classes else int(label) for row, label in rows if int(row) == i] for i in range(5)]
+    elif ending == ".parquet":
+        from pyarrow import parquet
+
+        read = parquet.read_table("sets.parquet").column("labels").to_pylist()
+    else:
+        with np.load("sets.npz") as file:
+            read = list(nacp.PredictionSets(file["offsets"], file["labels"], k=3, classes=classes))
+    assert read == [row for sets in blocks for row in sets]
+
+
+@pytest.mark.parametrize("ending", outputs.SET_ENDINGS)
+def test_a_failure_while_writing_leaves_what_was_there(folder, ending):
+    def blocks():
+        yield outputs.Sets(nacp.PredictionSets([0, 1], [0], k=3))
+        raise KeyboardInterrupt
+
+    target = folder / f"sets{ending}"
+    target.write_text("before")
+    before = sorted(folder.iterdir())
+    with pytest.raises(KeyboardInterrupt):
+        outputs.write_sets(blocks(), target.name)
+    assert target.read_text() == "before"
+    assert sorted(folder.iterdir()) == before
+
+
+@pytest.mark.parametrize(
+    ("name", "words"),
+    [
+        ("sets.xml", "must end in .parquet, .jsonl, .csv, .tsv or .npz"),
+        ("nowhere/sets.csv", "there is no folder nowhere"),
+        ("sub.csv", "is a folder"),
+    ],
+)
+def test_an_output_that_cannot_be_written_is_told_before_the_work(folder, name, words):
+    (folder / "sub.csv").mkdir()
+    with pytest.raises(InputError, match=words):
+        outputs.check_output(name, outputs.SET_ENDINGS)
+
+
+def test_what_is_written_replaces_files_only_and_never_an_input():
+    work = ["calibrate", "probs.npy", "labels.npy", "--noise", "0.1", "-o"]
+    os.mkfifo("pipe")
+    os.mkdir("sub")
+    assert "pipe is a device or a pipe" in done(*work, "pipe", code=2)
+    assert "labels.npy would overwrite what is read" in done(*work, "labels.npy", code=2)
+    assert "probs.npy would overwrite" in done(*work, "sub/../probs.npy", code=2)
+    assert "cannot be written to standard output" in done(*work, "-", code=2)
+    os.symlink("cal.json", "link.json")
+    done(*work, "link.json", "--alpha", "0.3")
+    assert os.path.islink("link.json")
+    assert nacp.load("cal.json").alpha == 0.3
+    assert "probs.csv would overwrite" in done("predict", "cal.json", "probs.csv", "-o", "probs.csv", code=2)
+    with pytest.raises(ValueError, match="pipe is not a file that could be replaced"):
+        nacp.load("cal.json").save("pipe")
+
+
+def test_rows_may_be_named_by_any_column():
+    write("p.csv", [[*NAMES, "file name"], *([*p, i] for i, p in zip(IDS, PROBS.tolist(), strict=True))])
+    done("predict", "cal.json", "p.csv", "--id", "file name", "-o", "a.jsonl")
+    done("predict", "cal.json", "probs.csv", "-o", "b.jsonl")
+    assert json_lines("a.jsonl") == json_lines("b.jsonl")
+    assert "holds no 'x', but" in done("predict", "cal.json", "p.csv", "--id", "x", code=2)
+    said = done("predict", "cal.json", "probs.npy", "--id", "x", code=2)
+    assert "names a column, and probs.npy has none" in said
+
+
+def test_no_set_is_empty_if_that_is_wished():
+    for options, empty in (([], True), (["--no-empty"], False)):
+        done("predict", "small.json", "probs.csv", "-o", "a.jsonl", *options)
+        found = [line["labels"] for line in json_lines("a.jsonl")]
+        assert ([] in found) == empty
+        measured = printed_json("evaluate", "small.json", "probs.csv", "truth.csv", *options)
+        assert measured["empty"] == sum(not each for each in found) / N
+        assert measured["mean_size"] == pytest.approx(sum(map(len, found)) / N)
+    single = [i for i, labels in enumerate(found) if len(labels) == 1]
+    assert [found[i] for i in single] == [[NAMES[PROBS[i].argmax()]] for i in single]
+
+
+def test_blocks_of_rows_give_the_sets_of_all_rows(monkeypatch):
+    nacp.calibrate(PROBS, NOISY, noise=0.1, score="aps").save("aps.json")
+    late = PROBS.copy()
+    late[-1] *= 2
+    np.save("late.npy", late)
+    np.save("truth.npy", TRUE)
+    monkeypatch.setattr("nacp.cli.predict.BLOCK_ENTRIES", 4 * 37)
+    done("predict", "aps.json", "probs.npy", "-o", "sets.jsonl")
+    done("predict", "aps.json", "probs.npy", "-o", "sets.npz")
+    wanted = nacp.load("aps.json").predict_set(PROBS)
+    ordered = [sorted(row, key=lambda y: -p[y]) for row, p in zip(wanted, PROBS, strict=True)]
+    assert json_lines("sets.jsonl") == ordered
+    with np.load("sets.npz") as file:
+        assert file["offsets"].tolist() == wanted.offsets.tolist()
+        assert file["labels"].tolist() == [label for row in ordered for label in row]
+    measured = printed_json("evaluate", "aps.json", "probs.npy", "truth.npy")
+    assert measured["coverage"] == nacp.evaluate(wanted, TRUE).coverage
+    said = done("predict", "aps.json", "late.npy", code=2)
+    assert said.startswith(f"Error: late.npy must have rows that sum to 1; row {N - 1}")

@@ -1,0 +1,214 @@
+"""The command in real processes: signals, pipes and terminals."""
+
+import io
+import json
+import os
+import pty
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import time
+
+import numpy as np
+import pytest
+from command_line import done, json_lines
+
+import nacp
+from nacp.cli.terminal import show_verdict
+
+NACP = [sys.executable, "-c", "import _nacp_command; _nacp_command.main()"]
+HEARD = [sys.executable, "-c", "import _nacp_command; print('on', flush=True); _nacp_command.main()"]
+PREDICT = ["predict", "cal.json", "large.npy", "-o"]
+
+
+@pytest.fixture(scope="module")
+def large(tmp_path_factory):
+    """A folder with enough rows that every command takes a while."""
+    path = tmp_path_factory.mktemp("large")
+    rng = np.random.default_rng(0)
+    probs = rng.random((200_000, 50), dtype=np.float32)
+    probs /= probs.sum(axis=1, keepdims=True)
+    labels, names = rng.integers(50, size=len(probs)), ["dög", *(f"c{i}" for i in range(1, 50))]
+    np.save(path / "large.npy", probs)
+    np.save(path / "part.npy", probs[:2000])
+    np.save(path / "labels.npy", labels)
+    np.save(path / "few.npy", labels[:2000])
+    for name, classes in (("cal", None), ("named", names)):
+        nacp.calibrate(probs, labels, noise=0, guarantee="none", classes=classes).save(path / f"{name}.json")
+    return path
+
+
+@pytest.fixture(autouse=True)
+def folder(large, monkeypatch):
+    monkeypatch.chdir(large)
+
+
+def interrupted(arguments, start=HEARD, delay=None, number=signal.SIGINT):
+    """Start a command, send a signal after a delay or when a file appears, and return what it printed.
+
+    It must end by the signal and leave nothing behind.
+    """
+    before, begin = set(os.listdir()), time.monotonic()
+    process = subprocess.Popen(
+        [*start, *arguments],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler),
+    )
+    assert start is not HEARD or process.stdout.readline() == "on\n"
+    while process.poll() is None:
+        time.sleep(0.01)
+        if len(os.listdir()) > len(before) if delay is None else time.monotonic() > begin + delay:
+            break
+    time.sleep(0.05)
+    process.send_signal(number)
+    printed, said = process.communicate(timeout=60)
+    left = set(os.listdir()) - before
+    for name in left:
+        os.remove(name)
+    assert (process.returncode, left) == (128 + number, set())
+    return printed, said
+
+
+@pytest.mark.parametrize("out", ["new.jsonl", "new.csv", "new.parquet", "new.npz"])
+def test_ctrl_c_while_writing_leaves_nothing_behind(out):
+    assert interrupted([*PREDICT, out]) == ("", "Interrupted.\n")
+
+
+@pytest.mark.parametrize("delay", [0.0, 0.4, 0.8])
+def test_ctrl_c_is_heard_at_any_time(delay):
+    work = ["calibrate", "large.npy", "labels.npy", "--noise", "0.2", "--score", "raps", "-o", "new.json"]
+    assert interrupted(work, delay=delay) == ("", "Interrupted.\n")
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
+def test_a_command_that_is_ended_leaves_nothing_behind(number):
+    assert interrupted([*PREDICT, "new.jsonl"], NACP, number=number) == ("", "")
+
+
+def test_the_package_runs_as_a_module():
+    module = [sys.executable, "-m", "nacp"]
+    work = ["calibrate", "large.npy", "missing.npy", "--noise", "0.2"]
+    ended = subprocess.run([*module, *work], capture_output=True, text=True)
+    assert (ended.returncode, ended.stdout, ended.stderr) == (2, "", "Error: missing.npy does not exist\n")
+    assert interrupted([*PREDICT, "new.jsonl"], module) == ("", "Interrupted.\n")
+
+
+def test_a_closed_pipe_is_no_error():
+    work = [*NACP, "predict", "cal.json", "part.npy", "-o", "-"]
+    process = subprocess.Popen(work, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    process.stdout.readline()
+    process.stdout.close()
+    said = process.stderr.read()
+    process.stderr.close()
+    assert (process.wait(timeout=60), said) == (141, b"")
+
+
+def test_a_pipe_that_is_closed_before_the_verdict_is_no_broken_promise(monkeypatch):
+    class Closed(io.StringIO):
+        def write(self, _):
+            raise BrokenPipeError
+
+    monkeypatch.setattr(sys, "stdout", Closed())
+    verdict = nacp.Verdict(True, 0.9, 0.92, (0.91, 0.93), False, "coverage")
+    with pytest.raises(BrokenPipeError):  # 141, and not the 1 of a promise that was broken
+        show_verdict(verdict)
+
+
+@pytest.mark.skipif(not os.path.exists("/dev/full"), reason="there is no /dev/full")
+@pytest.mark.parametrize("arguments", [["calibrate", "--help"], ["plan", "--k", "9", "--noise", ".1"]])
+def test_an_output_that_is_full_is_told_in_one_sentence(arguments):
+    with open("/dev/full", "w") as full:
+        ended = subprocess.run([*NACP, *arguments], stdout=full, stderr=subprocess.PIPE, text=True)
+    assert (ended.returncode, ended.stderr) == (2, "Error: standard output: No space left on device\n")
+
+
+@pytest.mark.slow
+def test_standard_output_that_has_ascii_only_gets_all_sets(tmp_path):
+    done("predict", "named.json", "part.npy", "-o", tmp_path / "a.jsonl")
+
+    def printed(*arguments):
+        ascii_only = os.environ | {"PYTHONIOENCODING": "ascii", "PYTHONUTF8": "0"}
+        ended = subprocess.run([*NACP, *arguments], env=ascii_only, capture_output=True, text=True)
+        assert ended.returncode in (0, 1), ended.stderr
+        return ended.stdout
+
+    sets = [json.loads(line) for line in printed("predict", "named.json", "part.npy", "-o", "-").splitlines()]
+    assert sets == json_lines(tmp_path / "a.jsonl")
+    assert any("dög" in line for line in sets)
+    evaluate = ["evaluate", "named.json", "part.npy", "few.npy"]
+    assert re.search("^(pass|fail): ", printed(*evaluate), re.MULTILINE)
+    assert json.loads(printed(*evaluate, "--json"))["worst_classes"]
+
+
+def on_a_terminal(*arguments, **environment):
+    """Run with standard error on a terminal, and return what appears there."""
+    main, other = pty.openpty()
+    process = subprocess.Popen(
+        [*NACP, *arguments],
+        stdout=subprocess.DEVNULL,
+        stderr=other,
+        env=os.environ | {"TERM": "xterm-256color", "COLUMNS": "100"} | environment,
+    )
+    os.close(other)
+    seen = b""
+    try:
+        while part := os.read(main, 1 << 16):
+            seen += part
+    except OSError:  # the terminal is gone
+        pass
+    os.close(main)
+    assert process.wait(timeout=60) == 0
+    return seen.decode()
+
+
+@pytest.mark.slow
+def test_a_terminal_shows_progress_unless_it_is_to_be_quiet(tmp_path):
+    work = ["predict", "cal.json", "part.npy", "-o", str(tmp_path / "new.npz")]
+    seen = on_a_terminal(*work)
+    assert "predicting" in seen
+    assert "100%" in seen
+    assert "\x1b[38" in seen  # colours
+    assert "\x1b[38" not in on_a_terminal(*work, NO_COLOR="1")
+    assert on_a_terminal(*work, "--quiet") == ""
+    assert subprocess.run([*NACP, *work], capture_output=True, check=True).stderr == b""
+
+
+@pytest.mark.parametrize(
+    ("word", "arguments"),
+    [
+        (r"calibrating, ([\d,]+) rows read", ["calibrate", "large.npy", "labels.npy", "--noise", "0.2"]),
+        ("diagnosing", ["diagnose", "cal.json", "part.npy", "few.npy"]),
+        ("estimating", ["noise", "audit", "few.npy", "again.npy"]),
+    ],
+)
+def test_calibrations_diagnoses_and_estimates_show_progress_too(
+    large, tmp_path, monkeypatch, word, arguments
+):
+    for name in ("large.npy", "labels.npy", "part.npy", "few.npy"):
+        (tmp_path / name).symlink_to(large / name)
+    (tmp_path / "again.npy").write_bytes((large / "few.npy").read_bytes())
+    shutil.copy(large / "cal.json", tmp_path)
+    monkeypatch.chdir(tmp_path)
+    found = re.findall(word, on_a_terminal(*arguments))
+    assert found
+    if "rows" in word:
+        counts = [int(each.replace(",", "")) for each in found]
+        assert counts == sorted(counts)
+        assert counts[-1] >= 200_000
+
+
+def test_the_shell_completes_commands_and_options():
+    command = shutil.which("nacp", path=os.path.dirname(sys.executable))
+
+    def completed(words):
+        asked = {"_NACP_COMPLETE": "complete_bash", "COMP_WORDS": words, "COMP_CWORD": str(words.count(" "))}
+        environment = os.environ | asked
+        return subprocess.run([command], env=environment, capture_output=True, text=True).stdout.split()
+
+    assert completed("nacp ca") == ["calibrate"]
+    assert completed("nacp calibrate --noise-i") == ["--noise-interval"]
+    assert "--install-completion" in done("--help")
