@@ -2,10 +2,10 @@
 
 import numpy as np
 import pytest
-from simulation import points
 
 import nacp
 from nacp.audit.checked_labels import open_clean
+from tests.audit.simulation import points
 
 MISSING = {
     "-1": lambda full: full,

@@ -6,7 +6,6 @@ import warnings
 import numpy as np
 import pytest
 from scipy.stats import binom
-from simulation import points, posterior_of
 
 import nacp
 from nacp.audit.checked_sample import CheckedSample, deal, pilot_size
@@ -14,6 +13,7 @@ from nacp.coverage.sample import Sample
 from nacp.points import open_rows
 from nacp.stats.counts import allowed_misses
 from nacp.stats.strata import hits_needed_inside
+from tests.audit.simulation import points, posterior_of
 
 
 def passes_inside(counts, points, pilot, target, delta):

@@ -5,12 +5,12 @@ import math
 
 import numpy as np
 import pytest
-from simulation import points, posterior_of
 
 import nacp
 from nacp.audit.plan import chosen_share, same_audit
 from nacp.paper import twins
 from nacp.stats.strata import strata_variance
+from tests.audit.simulation import points, posterior_of
 
 PLAN = {"budget": 80, "alpha": 0.2}
 

@@ -10,10 +10,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 import typer
-from command_line import done, json_lines, plain, printed_json, run, write
 
 import nacp
 from nacp.cli import app
+from tests.cli.command_line import done, json_lines, plain, printed_json, run, write
 
 NAMES = ["ant", "bee", "cat", "dog"]
 RNG = np.random.default_rng(0)

@@ -4,11 +4,11 @@ import json
 
 import numpy as np
 import pytest
-from command_line import classified, json_lines, plain, printed_json, write
-from command_line import done as run
 
 import nacp
 from nacp.paper import twins
+from tests.cli.command_line import classified, json_lines, plain, printed_json, write
+from tests.cli.command_line import done as run
 
 NAMES = tuple(f"c{i}" for i in range(5))
 PROBS, TRUE, NOISY = classified(3000, 5, noise=0.1)

@@ -9,12 +9,12 @@ import sys
 import numpy as np
 import pandas as pd
 import pytest
-from command_line import write
 
 import nacp
 from nacp.cli import inputs, models
 from nacp.cli.inputs import read_class_list, read_classes, read_clean, read_labels, read_matrix, read_points
 from nacp.errors import InputError
+from tests.cli.command_line import write
 
 NAMES = ["ant", "bee", "dög"]
 RNG = np.random.default_rng(0)

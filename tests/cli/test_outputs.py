@@ -7,11 +7,11 @@ import shutil
 
 import numpy as np
 import pytest
-from command_line import classified, done, json_lines, printed_json, write
 
 import nacp
 from nacp.cli import outputs
 from nacp.errors import InputError
+from tests.cli.command_line import classified, done, json_lines, printed_json, write
 
 NAMES, N = ["ant", "bee", "cat", "dög"], 200
 PROBS, TRUE, NOISY = classified(N, seed=3)

@@ -6,11 +6,11 @@ import warnings
 import numpy as np
 import pandas as pd
 import pytest
-from command_line import classified, done, json_lines, plain, printed_json, write
 
 import nacp
 from nacp.labels import from_label_studio
 from nacp.wrapping import on_one_line
+from tests.cli.command_line import classified, done, json_lines, plain, printed_json, write
 
 K, N = 4, 300
 PROBS, TRUE, NOISY = classified(N, K)

@@ -13,10 +13,10 @@ import time
 
 import numpy as np
 import pytest
-from command_line import done, json_lines
 
 import nacp
 from nacp.cli.terminal import show_verdict
+from tests.cli.command_line import done, json_lines
 
 NACP = [sys.executable, "-c", "import _nacp_command; _nacp_command.main()"]
 HEARD = [sys.executable, "-c", "import _nacp_command; print('on', flush=True); _nacp_command.main()"]

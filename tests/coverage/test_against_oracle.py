@@ -14,12 +14,12 @@ from fractions import Fraction
 from typing import Any
 
 import numpy as np
-import oracle
 import pytest
 
 import nacp
 from nacp.coverage.grid import GRID, cells_of
 from nacp.noise import as_noise
+from tests import oracle
 from tests.reading import blocks_of
 
 pytestmark = pytest.mark.usefixtures("every_engine")

@@ -4,7 +4,6 @@ import math
 from fractions import Fraction
 
 import numpy as np
-import oracle
 import pytest
 
 import nacp
@@ -13,6 +12,7 @@ from nacp.coverage.grid import cells_of
 from nacp.coverage.sample import Sample
 from nacp.noise import as_noise
 from nacp.points import open_rows
+from tests import oracle
 
 PART = 64
 WHOLE = 1e-9  # The weights are whole multiples of 2^-35 or so, and parts of 2^-30, so sums round by less.

@@ -4,13 +4,13 @@ import math
 from fractions import Fraction
 
 import numpy as np
-import oracle
 import pytest
 
 import nacp
 from nacp.guarantees.acnl import acnl_correction, expected_excess
 from nacp.guarantees.crcp import crcp_correction
 from nacp.guarantees.nacp import nacp_correction
+from tests import oracle
 
 
 def random_matrix(rng, k):

@@ -29,7 +29,10 @@ def estimated(points, kind):
     estimate = nacp.noise_from_audit(noisy, labels, k=K)
     # As from Dawid and Skene's model, which has no interval: its matrix counts as exact.
     model = nacp.MatrixNoise(estimate.noise.P)
-    return nacp.NoiseEstimate(model, 0.18, None, 1.0, 0.18, 1500, K, "no interval", "annotators vote", "so")
+    return nacp.NoiseEstimate(
+        noise=model, rate=0.18, wrong=0.18, n=1500, k=K, method="no interval", assumption="annotators vote",
+        why="so",
+    )  # fmt: skip
 
 
 @pytest.mark.parametrize("kind", ["audit", "model", "none"])

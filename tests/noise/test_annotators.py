@@ -4,10 +4,10 @@ import math
 from fractions import Fraction
 
 import numpy as np
-import oracle
 import pytest
 
 import nacp
+from tests import oracle
 
 GOOD, BAD = (Fraction(7, 8), Fraction(1, 8)), (Fraction(5, 8), Fraction(3, 8))
 GUESS = np.full((2, 2), 0.5)
