@@ -14,7 +14,7 @@ import numpy as np
 from nacp._types import Floats
 from nacp.stats.bounds import chernoff_tail, upper_tail
 
-_STEPS, _DEVIATIONS = 1000, 12.0  # of the sum that bounds an integral from above
+_STEPS, _DEVIATIONS = 4000, 12.0  # of the sum that bounds an integral from above
 _HALVINGS = 12
 
 
