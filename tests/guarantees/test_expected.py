@@ -58,7 +58,7 @@ def two_values(n, rng):
     probs = np.full((n, 10), 0.0)
     order = rng.permuted(np.tile(np.arange(10), (n, 1)), axis=1)
     np.put_along_axis(probs, order[:, :5], 0.2, axis=1)
-    inside = rng.random(n) < 0.97
+    inside = rng.random(n) < 0.93
     places = np.where(inside, rng.integers(5, size=n), 5 + rng.integers(5, size=n))
     return probs, order[np.arange(n), places]
 
@@ -68,13 +68,13 @@ def two_values(n, rng):
 def test_a_gap_that_one_run_does_not_show_is_estimated():
     """Both rules find the same threshold in nearly all runs; what counts is the mean gap."""
     noise, coverage = nacp.UniformNoise(0.8), []
-    for run in range(150):
+    for run in range(800):
         rng = np.random.default_rng(run)
         probs, labels = two_values(1000, rng)
         noisy = noise.sample(labels, 10, rng)
         cal = nacp.calibrate(probs, noisy, noise=noise, alpha=0.01, guarantee="expected")
-        coverage.append(1.0 if cal.threshold >= 1 else 0.97)
-    assert np.mean(coverage) >= 0.99 - 4 * np.std(coverage) / math.sqrt(len(coverage))
+        coverage.append(1.0 if cal.threshold >= 1 else 0.93)
+    assert np.mean(coverage) >= 0.99 - 3 * np.std(coverage) / math.sqrt(len(coverage))
 
 
 def test_scores_that_are_spread_out_have_a_gap_below_one_over_n():
