@@ -92,8 +92,8 @@ class Sample:
         )  # fmt: skip
 
     def shuffled(self, seed: int) -> Ints:
-        """Return the rows in a random order."""
-        return np.random.default_rng(seed).permutation(self.n)
+        """Return the rows in a random order, which no other generator started with this seed repeats."""
+        return np.random.default_rng([seed, 3]).permutation(self.n)
 
     def shares(self, wanted: Sequence[tuple["Curve", Ints]], rows: Ints) -> list[Floats]:
         """Return the shares of some rows under several curves, each at thresholds: (rows, thresholds)."""

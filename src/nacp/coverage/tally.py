@@ -44,7 +44,7 @@ class Weights:
     """
 
     def __init__(self, inverse: ClassMatrix, several: bool = False, points: int = MOST_POINTS) -> None:
-        self.inverse, self.own = inverse, inverse.own
+        self.inverse, self.own, self.several = inverse, inverse.own, several
         alike = not several and bool((self.own == self.own[0]).all())
         self.constant = inverse.constant_rest if alike else None
         size = max(sum(inverse.rest_bounds()[1:]) + np.abs(self.own).max(), 2.0**-60)

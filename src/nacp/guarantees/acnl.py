@@ -7,6 +7,7 @@ from typing import ClassVar
 import numpy as np
 
 from nacp._types import Floats
+from nacp.errors import InputError
 from nacp.guarantees.base import Problem
 from nacp.guarantees.priors import PriorGuarantee
 from nacp.noise.matrices import ClassMatrix
@@ -84,6 +85,12 @@ class ACNL(PriorGuarantee):
         least, inverse = float(problem.counts.min()), problem.inverse
         if problem.members is None:
             return acnl_correction(problem.n, least, inverse, true, noisy)
+        if self.priors is not None:
+            raise InputError(
+                "guarantee",
+                '"acnl" by class estimates the class frequencies from the labels, so priors cannot be used',
+                remedy="pass nacp.ACNL() without priors",
+            )
         (label,) = problem.members.tolist()
         return acnl_correction_of_class(label, int(problem.counts[label]), least, inverse, true, noisy)
 

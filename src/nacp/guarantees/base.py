@@ -43,6 +43,8 @@ class Problem:
         How many points have each class as their label.
     members : array of int, optional
         The classes of the group; None for all.
+    several : bool
+        Whether points may have several labels.
     """
 
     alpha: float
@@ -51,11 +53,13 @@ class Problem:
     inverse: ClassMatrix
     counts: Floats
     members: Ints | None = None
+    several: bool = False
 
     @classmethod
     def of(cls, curve: Curve, alpha: float) -> "Problem":
         """Return the problem that a curve is for."""
-        return cls(alpha, curve.n, curve.noise, curve.weights.inverse, curve.counts, curve.members)
+        weights = curve.weights
+        return cls(alpha, curve.n, curve.noise, weights.inverse, curve.counts, curve.members, weights.several)
 
     @property
     def k(self) -> int:
@@ -106,6 +110,11 @@ class Problem:
         every = self.inverse.square_sum(matrix.push(np.ones(self.k))) / self.k
         spread = own * alpha * coverage + (every - own) * coverage**2
         return math.sqrt(max(spread, 0.0) * self.k / len(self.members))
+
+    @property
+    def is_uniform(self) -> bool:
+        """Whether each point has one label, and noise is uniform if there is any."""
+        return not self.several and (self.noise is None or isinstance(self.noise, UniformFamily))
 
     @property
     def epsilon(self) -> float:

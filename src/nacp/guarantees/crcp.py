@@ -49,18 +49,19 @@ class CRCP(PriorGuarantee):
     --------
     >>> import nacp
     >>> nacp.CRCP(priors=[0.5, 0.5]).promise(0.1)
-    'coverage of the true label is at least 90% less 1/(n + 1) in expectation over calibration sets, if the
-    class frequencies are as stated'
+    'coverage of the true label is at least 90% in expectation over calibration sets, if the class
+    frequencies are as stated'
     """
 
     name: ClassVar[str] = "crcp"
-    _less: ClassVar[str] = " less 1/(n + 1)"  # the formula has no term for the n + 1st point
 
     def correction(self, problem: Problem) -> float:
         if self.obstacle(problem):
             return math.inf
         _, noisy = self.frequencies(problem)
-        return crcp_correction(problem.n, problem.inverse, noisy)
+        correction = crcp_correction(problem.n, problem.inverse, noisy)
+        # The authors take the quantile of n + 1 points; F^c-hat is the mean over n.
+        return correction + (1 - problem.alpha + correction) / problem.n
 
     def obstacle(self, problem: Problem) -> str | None:
         missing = self.absent(problem)

@@ -18,7 +18,8 @@ from nacp.checks import check_choice, set_checked
 from nacp.coverage.curve import Curve, Rule
 from nacp.coverage.grid import INFINITE
 from nacp.guarantees.base import Corrected, Finding, Problem, found_at, on_average
-from nacp.stats.bounds import expected_excess, gap_is_small
+from nacp.stats.bounds import chernoff, gap_is_small
+from nacp.stats.tails import bernstein_excess, bounded_excess
 
 if TYPE_CHECKING:
     from nacp.audit.checked_sample import CheckedSample
@@ -63,10 +64,13 @@ class Expected(Corrected):
         set_checked(self, rule=check_choice("rule", self.rule, ("exchange", "worst-case")))
 
     def correction(self, problem: Problem) -> float:
-        """Return ``(1 - alpha - lo)/n``, or ``||W|| c(n)`` in the worst case."""
-        if self.rule == "worst-case":
-            return problem.width * problem.n * problem.per_point * expected_excess(problem.n)
-        return -problem.range[0] * problem.per_point
+        """Return ``(1 - alpha - lo)/n``, or in the worst case what integrated tails take."""
+        if self.rule == "exchange":
+            return -problem.range[0] * problem.per_point
+        if problem.members is None:
+            low, high = (end + 1 - problem.alpha for end in problem.range)
+            return bounded_excess(problem.n, low, high, 1 - problem.alpha)
+        return _worst_case_of_classes(problem)
 
     def excess_checked(self, m: int, alpha: float) -> float:
         """Return the excess of split conformal prediction."""
@@ -100,15 +104,63 @@ class Expected(Corrected):
         if shift:
             why = f"{why}; the radius of the noise alone takes {shift:.4g}"
         found = found_at(curve, cell, correction + shift, why)
-        if self.rule == "worst-case" or cell == INFINITE:  # with all classes in the sets, they cover
-            return found
-        each = problem.per_point
-        below = curve.crossing(1 - alpha + shift - problem.range[1] * each, "last")
-        upper, lower = curve.at(np.array([cell, below]), curve.losses)
-        gap = float(upper - lower)
-        if gap_is_small(np.array(gap), each, alpha):
+        if self.rule == "worst-case" or curve.absent or (cell == INFINITE and problem.members is None):
+            return found  # With all classes in the sets, they cover.
+        few = _too_few(problem)
+        if few:
+            return found_at(curve, INFINITE, correction + shift, few)
+        gap = _mean_gap(curve, problem, 1 - alpha + shift)
+        if gap_is_small(np.array(gap), problem.per_point, alpha):
             return found._replace(gap=gap)
         # A larger threshold, so what the exchange rule promises holds all the more.
         worst = Expected("worst-case").cross(curve, alpha, crossing)
         note = f"the gap, {gap:.2g}, is not small, so the threshold is that of the worst case"
         return worst._replace(note=note, gap=gap)
+
+
+def _mean_gap(curve: Curve, problem: Problem, target: float) -> float:
+    """Estimate the mean gap of the exchange rule: ``(hi - lo)/n`` times the slope of psi-hat against F^c-hat.
+
+    The slope is that over the thresholds where the estimate is within one standard error of the target.
+    """
+    error = problem.deviation * math.sqrt(problem.n) * problem.per_point
+    ends = [curve.crossing(target + side * error, "last") for side in (-1, 1)]
+    below, above = np.array(ends)
+    low, high = curve.at(np.array([below, above]), curve.clean)
+    less, more = curve.at(np.array([below, above]), curve.losses)
+    each = (problem.range[1] - problem.range[0]) * problem.per_point
+    # Between the ends the estimate rises by less only if it jumps over one of them.
+    return float((more - less) / max(high - low, each) * each) if more > less else 0.0
+
+
+def _too_few(problem: Problem) -> str | None:
+    """Return why nothing but all labels will do for a group of classes, or None (docs/guarantees.md, G1).
+
+    The labels of the group may weigh nothing in sum by chance; the mean coverage then falls short.
+    """
+    if problem.members is None:
+        return None
+    weights = problem.inverse.entries(np.arange(problem.k)[:, None], problem.members).sum(axis=1)
+    mass, deviation = problem.counts @ weights, math.sqrt(problem.counts @ weights**2)
+    if weights.min() >= 0 or mass >= 2 * deviation:
+        return None
+    return (
+        f"about {max(mass, 0):.3g} of the points are of this group, with a standard deviation of "
+        f"{deviation:.3g}: fewer than two of these are too few"
+    )
+
+
+def _worst_case_of_classes(problem: Problem) -> float:
+    """Return what integrated tails take for a group of classes: Bernstein's inequality in place of the range.
+
+    The second moment of a share is bounded by what the labels show of it, but for a part of alpha.
+    """
+    weights = problem.inverse.entries(np.arange(problem.k)[:, None], np.asarray(problem.members))
+    alpha = problem.alpha
+    least = np.minimum(alpha * weights, -(1 - alpha) * weights).sum(axis=1)
+    most = np.maximum(alpha * weights, -(1 - alpha) * weights).sum(axis=1)
+    squares = np.maximum(-least, most) ** 2
+    missed, n = alpha / 1000, problem.n
+    mean = np.array([problem.counts @ squares / (n * squares.max())])
+    variance = float(chernoff(mean, n, missed)[0] * squares.max())
+    return n * problem.per_point * bernstein_excess(n, variance, float(most.max() - least.min())) + missed

@@ -1,9 +1,18 @@
-"""NACP, the paper's guarantee: a correction that does not grow with the number of classes."""
+"""NACP, the paper's guarantee: a correction that does not grow with the number of classes.
+
+The paper proves it for uniform noise. For any other matrix the correction here is that of T4 in
+docs/guarantees.md: the share of a point is a difference of two functions that rise with the threshold, and
+the mean of each is the conditional expectation of an empirical distribution function.
+"""
 
 import math
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import ClassVar
 
+import numpy as np
+
+from nacp._types import Floats
 from nacp.checks import check_fields, check_fraction
 from nacp.guarantees.base import Corrected, Problem, nearly_always
 
@@ -24,13 +33,41 @@ def nacp_correction(n: int, epsilon: float, delta: float) -> float:
     return math.sqrt(math.log(4 / delta) / (2 * n * h**2))
 
 
+@lru_cache(maxsize=256)
+def matrix_correction(n: int, low: float, high: float, delta: float) -> float:
+    """Return ``high r(d) + |low| r(delta - d)`` at the best d: T4, for shares in [low, high].
+
+    Examples
+    --------
+    >>> from nacp.guarantees.nacp import matrix_correction
+    >>> round(matrix_correction(25000, -0.25, 1.25, 0.001), 3)
+    0.022
+    """
+    part = np.linspace(0, 1, 1001)[1:-1] * delta
+    if low >= 0:
+        return float(high * _deviation(np.array([delta]))[0] / math.sqrt(n))
+    return float(np.min(high * _deviation(part) - low * _deviation(delta - part)) / math.sqrt(n))
+
+
+def _deviation(delta: Floats) -> Floats:
+    """Return ``min over A >= 1.18 of (A + sqrt(2 pi) P(Z > A)/delta) / 2``, with a standard normal Z."""
+    from scipy.special import ndtr
+
+    # The derivative is 1 - exp(-A^2/2)/delta, so the least value is there.
+    a = np.maximum(np.sqrt(np.maximum(-2 * np.log(delta), 0)), 1.18)
+    found: Floats = (a + math.sqrt(2 * math.pi) * ndtr(-a) / delta) / 2
+    return found
+
+
 @dataclass(frozen=True)
 class NACP(Corrected):
-    """For a fraction 1 - delta of calibration sets, clean coverage is at least 1 - alpha.
+    """For a fraction 1 - delta of calibration sets, clean coverage is at least 1 - alpha; any noise model.
 
-    For uniform noise. The correction depends on n, the noise rate and delta, not on k. The promise holds for
-    all alphas at once, as the proof bounds the error of the estimate at all thresholds; it needs a delta of
-    at most 2/e, about 0.73 (docs/theory.md).
+    For uniform noise and one label for each point the correction is that of the paper: it depends on n, the
+    noise rate and delta, not on k. For any other noise it is that of T4 in docs/guarantees.md, which depends
+    on k only through the condition of the matrix. The promise holds for all alphas at once, as the proofs
+    bound the error of the estimate at all thresholds. For uniform noise the proof needs a delta of at most
+    2/e, about 0.73 (docs/theory.md).
 
     Parameters
     ----------
@@ -50,15 +87,18 @@ class NACP(Corrected):
 
     delta: float = 1e-3
     name: ClassVar[str] = "nacp"
-    only_uniform: ClassVar[bool] = True
     takes_interval: ClassVar[bool] = True
+    takes_several: ClassVar[bool] = True
     all_alphas: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         check_fields(self, delta=check_fraction)
 
     def correction(self, problem: Problem) -> float:
-        return nacp_correction(problem.n, problem.epsilon, self.delta)
+        if problem.is_uniform:
+            return nacp_correction(problem.n, problem.epsilon, self.delta)
+        low, high = (end + 1 - problem.alpha for end in problem.range)
+        return matrix_correction(problem.n, low, high, self.delta)
 
     def promise(self, alpha: float) -> str:
         """Return in one sentence what holds for the sets, as far as that is proved."""

@@ -1,7 +1,6 @@
 """Class frequencies for the guarantees that need them: given, or estimated from the noisy labels."""
 
 from dataclasses import dataclass
-from typing import ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -17,7 +16,6 @@ class PriorGuarantee(Corrected):
     """A guarantee in expectation whose correction depends on the class frequencies."""
 
     priors: ArrayLike | None = None
-    _less: ClassVar[str] = ""
 
     def __post_init__(self) -> None:
         if self.priors is not None:
@@ -53,4 +51,4 @@ class PriorGuarantee(Corrected):
 
     def promise(self, alpha: float) -> str:
         known = "estimated from the labels are exact" if self.priors is None else "are as stated"
-        return f"{on_average(alpha, less=self._less)}, if the class frequencies {known}"
+        return f"{on_average(alpha)}, if the class frequencies {known}"
