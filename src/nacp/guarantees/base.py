@@ -114,7 +114,7 @@ class Problem:
     @property
     def is_uniform(self) -> bool:
         """Whether each point has one label, and noise is uniform if there is any."""
-        return not self.several and (self.noise is None or isinstance(self.noise, UniformFamily))
+        return not self.several and (self.noise is None or self.noise.is_uniform)
 
     @property
     def epsilon(self) -> float:

@@ -41,7 +41,7 @@ def matrix_correction(n: int, low: float, high: float, delta: float) -> float:
     --------
     >>> from nacp.guarantees.nacp import matrix_correction
     >>> round(matrix_correction(25000, -0.25, 1.25, 0.001), 3)
-    0.022
+    0.019
     """
     part = np.linspace(0, 1, 1001)[1:-1] * delta
     if low >= 0:
