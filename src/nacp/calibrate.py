@@ -175,9 +175,9 @@ def calibrate(
         every promise.
     noise : float, array of shape (k, k), noise model or None
         How the labels came to be wrong. A float is short for `UniformNoise`, a matrix for `MatrixNoise`.
-        ``None`` takes the labels as they are. With `clean` it may be left out: there it only says where to
-        part the points, which the size of the sets depends on a little, and the promise not at all, if it was
-        not made from the same checked labels.
+        ``None`` takes the labels as they are. With `clean` it may be left out: it then only helps to divide
+        the points into strata, which affects the size of the sets a little. The promise holds for any model
+        that was chosen without looking at these points and their checked labels.
     clean : array of shape (n,) or pair (rows, labels), optional
         True labels of points that were picked at random and checked: -1, NaN, None or masked where a label
         was not checked, "?" where it was and could not be decided, which counts as a miss. With them nothing
