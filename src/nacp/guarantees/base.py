@@ -277,8 +277,8 @@ class Guarantee(ABC):
         if several and not self.takes_several:
             raise InputError(
                 "guarantee",
-                f'"{self.name}" holds for one label for each point, and labels has several',
-                remedy='use "pac", "expected" or "none", or pass one label for each point',
+                f'"{self.name}" holds for one label for each point, and one noise model for all',
+                remedy='use "pac", "expected", "nacp" or "none"',
             )
 
     def promise_under(self, noise: Noise | None, alpha: float) -> str:
