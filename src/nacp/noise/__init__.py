@@ -11,7 +11,7 @@ from nacp._types import Ints
 from nacp.errors import InputError
 from nacp.noise.annotators import AnnotatorNoise
 from nacp.noise.base import Doubt, Noise
-from nacp.noise.by_group import NoiseByGroup, column_per_group, for_rows
+from nacp.noise.by_group import NoiseByGroup, for_rows
 from nacp.noise.groups import GroupNoise
 from nacp.noise.low_rank import LowRankNoise
 from nacp.noise.matrix import MatrixNoise
@@ -35,7 +35,6 @@ __all__ = [
     "Unsaid",
     "as_noise",
     "basis_of",
-    "column_per_group",
     "noise_by_group",
     "noise_for",
 ]
