@@ -249,6 +249,11 @@ def crcp_correction(n: int, P: Matrix, rho: Vector) -> float:
     return total
 
 
+def crcp_excess(alpha: float, n: int, P: Matrix, rho: Vector) -> float:
+    """The least d such that F^c-hat = 1 - alpha + d passes: n F^c-hat/(n + 1) >= 1 - alpha + the term."""
+    return (1 - alpha + crcp_correction(n, P, rho)) * (n + 1) / n - (1 - alpha)
+
+
 # The hash behind the randomised scores
 
 

@@ -405,9 +405,12 @@ EVEN = [0.5, 0.5]
 
 
 CORRECTED = {
-    "nacp": (nacp.NACP(delta=0.9), lambda P, y: oracle.nacp_correction(len(y), 0.1, 0.9)),
-    "acnl": (nacp.ACNL(EVEN), lambda P, y: oracle.acnl_correction(len(y), min(np.bincount(y)), P, EVEN)),
-    "crcp": (nacp.CRCP(EVEN), lambda P, y: oracle.crcp_correction(len(y), P, EVEN)),
+    "nacp": (nacp.NACP(delta=0.9), lambda P, y, alpha: oracle.nacp_correction(len(y), 0.1, 0.9)),
+    "acnl": (
+        nacp.ACNL(EVEN),
+        lambda P, y, alpha: oracle.acnl_correction(len(y), min(np.bincount(y)), P, EVEN),
+    ),
+    "crcp": (nacp.CRCP(EVEN), lambda P, y, alpha: oracle.crcp_excess(alpha, len(y), P, EVEN)),
 }
 
 
@@ -418,7 +421,8 @@ def test_a_correction_moves_the_target_and_beyond_one_there_is_no_threshold(guar
     for rng, probs, labels in small_problems(case, seed=9, count=80, most_classes=2):
         if len(set(labels)) < 2:
             continue
-        alpha, delta = float(rng.choice([0.05, 0.5])), correction(P, labels)
+        alpha = float(rng.choice([0.05, 0.5]))
+        delta = correction(P, labels, alpha)
         target = 1 - Fraction(str(alpha)) + oracle.exact(delta)
         exact = None
         if target <= 1:

@@ -153,7 +153,7 @@ def test_wrong_tables_get_a_sentence():
     for table, said in cases:
         with pytest.raises(nacp.InputError, match=said):
             nacp.calibrate(probs, table, noise=0.25)
-    for guarantee in ("binomial", "nacp", "acnl", "crcp"):
+    for guarantee in ("binomial", "acnl", "crcp"):
         with pytest.raises(nacp.InputError, match=rf'"{guarantee}" holds for one label for each point'):
             nacp.calibrate(probs, labels, noise=0.25, guarantee=guarantee)
     with pytest.raises(nacp.InputError, match="must have the shape"):
