@@ -21,6 +21,7 @@ from nacp.coverage.sample import Sample
 from nacp.guarantees.base import Finding, Problem
 from nacp.guarantees.pointwise import PointwiseTest, Test
 from nacp.stats.betting import Bets
+from nacp.stats.counts import binomial_excess, binomial_needed
 
 if TYPE_CHECKING:
     from nacp.audit.checked_sample import CheckedSample
@@ -90,6 +91,12 @@ class PAC(PointwiseTest):
         for each in bets:
             failed.append(each.failed)
         return failed
+
+    def excess_checked(self, m: int, alpha: float) -> float:
+        return binomial_excess(m, alpha, self.delta)
+
+    def checked_needed(self, excess: float, alpha: float) -> int | None:
+        return binomial_needed(excess, alpha, self.delta)
 
 
 def _bets(test: Test, delta: float) -> Bets:
