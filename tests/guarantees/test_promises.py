@@ -91,14 +91,6 @@ def test_several_alphas_say_whether_all_promises_hold_at_once(points, guarantee,
         assert nacp.load(tmp_path / "cal.json").assumptions == cal.assumptions
 
 
-def test_checked_labels_and_the_slider_of_a_report_say_it_too(points):
-    probs, labels, noisy = points
-    found = nacp.calibrate(probs, noisy, clean=labels, alpha=[0.1, 0.2])
-    assert all("for 2 alphas hold each by itself" in cal.assumptions for cal in found)
-    page = nacp.make_report(probs, noisy, noise=0.2).html
-    assert "hold each by itself, not all at once" in page
-
-
 @pytest.mark.filterwarnings("ignore::nacp.NoValidThresholdWarning")
 @pytest.mark.parametrize("guarantee", [nacp.NACP(0.2), nacp.PAC(0.2)], ids=["nacp", "pac"])
 def test_nacp_holds_for_all_alphas_at_once_and_pac_does_not(guarantee):
