@@ -305,17 +305,6 @@ def test_every_code_block_of_a_tutorial_is_run(page):
     assert all(block.startswith(">>> ") and block.endswith("\n\n") for block in blocks)
 
 
-def test_pictures_are_shown_and_light():
-    shown = {
-        (page.parent / link).resolve()
-        for page in PAGES
-        for link in re.findall(r"!\[[^\]]+\]\(([^)]+\.png)\)", page.read_text(encoding="utf-8"))
-    }
-    drawn = {*(DOCS / "pictures").glob("*.png"), DOCS / "report.png"}
-    assert drawn <= shown
-    assert all(picture.stat().st_size < 100_000 for picture in drawn)
-
-
 def test_the_gallery_has_every_display():
     text = (DOCS / "gallery.md").read_text(encoding="utf-8")
     displays = [name for name in nacp.__all__ if name.endswith("Display")]

@@ -66,11 +66,6 @@ def test_to_ask_for_an_engine_that_is_not_there_is_an_error(installed):
     assert "was not built" in refused.stderr.splitlines()[-1]
 
 
-def test_the_data_are_there(installed):
-    code = "import nacp.datasets; print(len(nacp.datasets.load_languages().names))"
-    assert run(code, installed).stdout.strip() == "472"
-
-
 def test_on_a_package_index_the_readme_has_no_link_that_leads_nowhere(installed):
     links = r"\]\((?!https?://)[^)]*\)"
     assert re.search(links, (ROOT / "README.md").read_text(encoding="utf-8"))

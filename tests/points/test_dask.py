@@ -2,7 +2,6 @@
 
 import os
 import signal
-import subprocess
 import sys
 import tempfile
 import threading
@@ -145,11 +144,6 @@ def test_what_cannot_be_done_is_refused_in_a_sentence(points, calibrated):
             call()
 
 
-def test_importing_nacp_does_not_import_dask():
-    code = "import sys, nacp; sys.exit('dask' in sys.modules or 'distributed' in sys.modules)"
-    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
-
-
 # A cluster: worker processes on this machine
 
 
@@ -190,15 +184,8 @@ def kill_one_worker(folder):
         time.sleep(0.002)
 
 
-def counts(probs, labels):
-    stream = nacp.Calibrator(K, noise=MATRIX)
-    stream.update(probs, labels)
-    return stream
-
-
 COMPUTATIONS = {
     "calibrate": lambda probs, labels, cal: nacp.calibrate(probs, labels, noise=MATRIX, guarantee="expected"),
-    "update": lambda probs, labels, cal: counts(probs, labels),
     "predict_set": lambda probs, labels, cal: cal.predict_set(probs).to_lists(),
 }
 
@@ -213,11 +200,3 @@ def test_a_cluster_that_loses_a_worker_finds_the_same_bits(points, calibrated, c
     thread.join()
     assert found == compute(points[0], labels, calibrated)
     assert len(os.listdir(tmp_path)) > 30  # 30 chunks, and those again that were lost with the worker
-
-
-def test_a_wrong_row_on_a_cluster_is_told_as_anywhere(points, client):
-    probs = points[0].copy()
-    probs[2345, 3] = np.nan
-    with pytest.raises(nacp.InputError, match="holds NaN, first in row 2345; drop") as caught:
-        nacp.calibrate(lazy(probs, "many"), points[1], noise=0.2)
-    assert caught.value.__cause__ is None

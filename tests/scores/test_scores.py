@@ -139,15 +139,12 @@ def test_u_is_the_same_for_the_same_row_in_any_batch_order_and_width(uniform_row
         np.testing.assert_array_equal(aps.uniforms(uniform_rows[:100]), u[:100])
 
 
-def test_u_does_not_tell_zero_from_minus_zero():
-    assert nacp.APS().uniforms([[1.0, 0.0]]) == nacp.APS().uniforms([[1.0, -0.0]])
-
-
 def test_u_changes_with_the_last_bit_of_the_row_and_with_the_order_of_its_columns():
     row = np.array([0.5, 0.25, 0.25])
     nearly = np.array([0.5, np.nextafter(0.25, 1), 0.25])
     u = nacp.APS().uniforms([row, nearly, np.roll(row, 1), np.roll(row, 2)])
     assert len(set(u)) == 4
+    assert nacp.APS().uniforms([[1.0, 0.0]]) == nacp.APS().uniforms([[1.0, -0.0]])
 
 
 @every_randomized_score
