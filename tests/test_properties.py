@@ -180,14 +180,6 @@ def test_a_row_has_the_same_set_alone_and_among_others(problem):
     assert cal.predict_set(problem.probs).to_lists() == alone
 
 
-@forall(problems())
-def test_a_narrow_float_is_its_exact_value(problem):
-    wide = problem.probs.astype(np.float64)
-    cal, upcast = problem.calibrate(), problem.calibrate(probs=wide)
-    assert upcast.native_threshold == cal.native_threshold
-    assert upcast.predict_set(wide).to_lists() == cal.predict_set(problem.probs).to_lists()
-
-
 @forall(problems(), st.data())
 @pytest.mark.filterwarnings("ignore::nacp.NoValidThresholdWarning")
 def test_inputs_are_never_changed(problem, data):

@@ -7,7 +7,7 @@ at all differs by more than the 1e-12 that the library calls rounding.
 """
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import nullcontext
 from dataclasses import dataclass, field
 from fractions import Fraction
@@ -117,12 +117,9 @@ def dyadic_matrix(rng: np.random.Generator, n: int, k: int) -> np.ndarray:
     return P
 
 
-def _uniform(rate: str) -> Callable[..., tuple[Any, list[list[Fraction]]]]:
-    def make(rng: np.random.Generator, n: int, k: int) -> tuple[Any, list[list[Fraction]]]:
-        usable = rate if n > 1 else "0.2"  # one label says nothing under much noise, and is refused
-        return float(usable), oracle.uniform_matrix(Fraction(usable), k)
-
-    return make
+def _uniform(rng: np.random.Generator, n: int, k: int) -> tuple[Any, list[list[Fraction]]]:
+    rate = rng.choice(["0.2", "0.5"]) if n > 1 else "0.2"  # one label says nothing under much noise
+    return float(rate), oracle.uniform_matrix(Fraction(rate), k)
 
 
 def _groups(rng: np.random.Generator, n: int, k: int) -> tuple[Any, list[list[Fraction]]]:
@@ -138,8 +135,7 @@ def _matrix(rng: np.random.Generator, n: int, k: int) -> tuple[Any, list[list[Fr
 # Each gives, from (generator, n, k), the library's noise and the oracle's P.
 NOISES = {
     "none": lambda rng, n, k: (None, oracle.identity(k)),
-    "uniform-0.2": _uniform("0.2"),
-    "uniform-0.5": _uniform("0.5"),
+    "uniform": _uniform,
     "groups": _groups,
     "matrix": _matrix,
 }

@@ -141,14 +141,7 @@ def test_a_score_that_is_not_a_number_is_refused(device):
 
 def test_the_device_of_these_tests_refuses_copies_of_the_matrix(points, device):
     there, few = device.put(points[0]), device.put(points[0][: SAMPLE + 1])
-    for copied in (
-        lambda: there.cpu(),
-        lambda: there.to("cpu"),
-        lambda: there.numpy(),
-        lambda: np.asarray(few),
-        lambda: few.tolist(),
-        lambda: nacp.HPS().scores(there),  # which returns an array on the host
-    ):
+    for copied in (there.cpu, there.numpy, few.tolist, lambda: np.asarray(few)):
         with pytest.raises((AssertionError, RuntimeError, TypeError)):
             copied()
     with pytest.raises(AssertionError, match="two devices"):
@@ -285,17 +278,7 @@ def test_errors_have_the_same_words(points, device):
     options = {"noise": noise, "guarantee": "none"}
     nan, infinite, negative, large = (probs.copy() for _ in range(4))
     nan[1100, 2], infinite[5, 1], negative[7, 0], large[1199] = np.nan, np.inf, -0.5, 2 * probs[1199]
-    alone = (
-        nan,
-        infinite,
-        negative,
-        large,
-        np.log(probs + 1e-9),
-        probs[0],
-        probs[:0],
-        100 * probs,
-        probs[:, :1],
-    )
+    alone = (nan, infinite, negative, large, np.log(probs + 1e-9), probs[0], probs[:0], 100 * probs)
     wrong = [(each, {}) for each in alone]
     wrong += [(each, {"from_logits": True}) for each in (probs, infinite)]
     wrong += [(each, {"normalize": True}) for each in (nan, np.zeros((9, K)))]

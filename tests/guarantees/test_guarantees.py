@@ -276,21 +276,6 @@ def test_split_conformal_covers_clean_labels_on_average(setting, score):
 
 @everywhere
 @by_score
-def test_noisy_cp_pays_for_the_noise_with_about_half_of_all_classes(setting, score):
-    pool = population(setting.twin, setting.size, score)
-    q = thresholds(setting, score, "ignorant")
-    # F^n = (1 - e) F^c + e F^r, so a noisy coverage of 1 - alpha means this size; split conformal exceeds
-    # 1 - alpha by at most 1/(n + 1) on average, but for rows that come twice.
-    expected = pool.k * (1 - ALPHA - (1 - EPSILON) * pool.coverage(q)) / EPSILON
-    excess = pool.set_size(q) - expected
-    ties = pool.k / EPSILON * (1 + setting.n / pool.size) / (setting.n + 1)
-    assert abs(excess.mean()) <= 4 * standard_error(excess) + ties
-    # For many classes the size is k (0.9 - 0.8)/0.2, as the sets cover nearly always.
-    assert pool.k < 100 or 0.4 < pool.set_size(q).mean() / pool.k < 0.6
-
-
-@everywhere
-@by_score
 def test_noise_aware_sets_are_as_small_as_with_clean_labels(setting, score):
     pool = population(setting.twin, setting.size, score)
     q = thresholds(setting, score, "none")

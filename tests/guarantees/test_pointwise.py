@@ -150,7 +150,7 @@ RADIUS = nacp.MatrixNoise(PAIRS, radius=0.02)
 @pytest.mark.parametrize("guarantee", ["pac", "binomial", "expected", "nacp"])
 def test_the_first_crossing_is_refused(guarantee, noise):
     if guarantee == "nacp" and noise == 0.2:
-        return
+        pytest.skip("its bound holds at all thresholds")
     probs, _, labels = sample(50, NOISES["uniform"])
     with pytest.raises(nacp.InputError, match=rf'"{guarantee}" .*crossing="first".*: use "last"'):
         nacp.calibrate(probs, labels, noise=noise, guarantee=guarantee, crossing="first")
