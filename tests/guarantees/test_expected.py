@@ -85,7 +85,7 @@ def test_expected_is_what_its_definition_says(noise, score, rule):
 def small_cases(seed):
     """Yield small problems of all sorts, some with ties: scores, labels, and two rates."""
     rng = np.random.default_rng(seed)
-    for _ in range(60):
+    for _ in range(30):
         n, k = rng.integers(6, 12), rng.integers(2, 6)
         scores = rng.standard_normal((n, k)) if rng.random() < 0.5 else rng.integers(-3, 4, (n, k)) / 4
         rates = np.sort(rng.choice([0.0, 0.1, 0.3, 0.5, 0.6], 2, replace=False))
