@@ -15,6 +15,7 @@ import pytest
 import nacp
 
 ROOT = Path(__file__).parents[1]
+pytestmark = pytest.mark.slow
 _NOT_BUILT_FROM = shutil.ignore_patterns("*.so", "*.egg-info", "__pycache__")
 
 
