@@ -29,7 +29,7 @@ def bounded_excess(n: int, low: float, high: float, target: float) -> float:
     --------
     >>> from nacp.stats.tails import bounded_excess
     >>> round(bounded_excess(5000, 0.0, 1.0, 0.9), 4)
-    0.0045
+    0.0046
     """
     # The integral hardly depends on where it ends, and less the nearer that is to `high`.
     least, most = 0.0, _integral(n, low, high, target)
