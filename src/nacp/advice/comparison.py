@@ -5,14 +5,15 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from itertools import count
-from typing import Any, NamedTuple
+from functools import cached_property
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from nacp import engine
-from nacp._types import Array, Floats, Ints
+from nacp._types import Floats, Ints
+from nacp.advice.printout import Printout, TextTable
 from nacp.audit.checked_calibration import checked_calibrations, for_checked, open_checked
 from nacp.audit.checked_sample import Audit, CheckedSample, deal
 from nacp.audit.plan import guessing_noise
@@ -20,17 +21,15 @@ from nacp.calibrate import ScoreLike, informative_noise, noise_is_missing
 from nacp.calibration import Calibration
 from nacp.checks import check_count, check_flag, check_fraction
 from nacp.coverage.contradiction import warn_of
-from nacp.coverage.curve import Rule, inverse_of
+from nacp.coverage.curve import Rule
 from nacp.coverage.sample import Sample
-from nacp.engine import Spec
 from nacp.errors import InputError
 from nacp.guarantees import GUARANTEES, Guarantee, as_guarantee
-from nacp.marginal import Counted, calibrations, exact_curve, seen, weights_under
-from nacp.noise import UNSAID, Noise, NoiseLike, Unsaid, basis_of
+from nacp.marginal import Counted, calibrations, exact_curve, seen
+from nacp.noise import NO_NOISE, UNSAID, Noise, NoiseLike, Unsaid, basis_of
 from nacp.points import Rows, check_labels, column_names, open_points, open_rows
 from nacp.points.lazy import in_memory
 from nacp.scores import Score, as_score
-from nacp.wrapping import table_lines, wrapped
 
 _DELTA = 0.05
 NOISY, CHECKED, ALONE = "noisy", "checked, noisy", "checked"
@@ -108,7 +107,7 @@ class ComparisonRow:
 
 
 @dataclass(frozen=True, repr=False)
-class Comparison:
+class Comparison(Printout):
     """The result of `compare`; print it for a table.
 
     Attributes
@@ -127,18 +126,14 @@ class Comparison:
     alpha: float
     n: int
     k: int
-
-    @classmethod
-    def of(cls, rows: Sequence[ComparisonRow], alpha: float, n: int, k: int) -> Comparison:
-        """Sort rows."""
-        return cls(tuple(sorted(rows, key=lambda row: row._place)), alpha, n, k)
+    _title: ClassVar[str] = "Comparison"
 
     def __repr__(self) -> str:
         return str(self)
 
     @property
-    def _table(self) -> list[list[str]]:
-        """The header and the rows as text."""
+    def tables(self) -> list[TextTable]:
+        """The rows as text."""
         tested, audited = any(row.coverage is not None for row in self.rows), self.audited
         header = ["score", "guarantee", *["labels"] * audited, "threshold", "estimate"]
         table = [[*header, *["by checked"] * audited, *["coverage"] * tested, "mean size"]]
@@ -146,7 +141,7 @@ class Comparison:
             cells = [row.score, row.guarantee, *[row.labels] * audited, _shown(row.threshold, ".6g")]
             cells += [_shown(row.estimate, ".4f"), *[_shown(row.checked_estimate, ".4f")] * audited]
             table.append([*cells, *[_shown(row.coverage, ".4f")] * tested, _shown(row.mean_size, ".2f")])
-        return table
+        return [TextTable(table, 2 + audited)]
 
     @property
     def warnings(self) -> tuple[str, ...]:
@@ -168,17 +163,6 @@ class Comparison:
             said.append((name, row.said(self.audited)))
         said += [(f"{row.guarantee} with {row.score}", row.note) for row in self.rows if row.note is not None]
         return list(dict.fromkeys(said))
-
-    def __str__(self) -> str:
-        lines = table_lines(self._table, 2 + self.audited)
-        return "\n".join([*lines, "", *(wrapped(f"{name}: {sentence}") for name, sentence in self.sentences)])
-
-    def _repr_html_(self) -> str:
-        from nacp.show.html import card, sentence, table
-
-        header, *rows = self._table
-        told = [sentence(text, name=name) for name, text in self.sentences]
-        return card("Comparison", table(header, rows, left=range(2 + self.audited)), *told)
 
 
 def _shown(value: float | None, form: str) -> str:
@@ -262,7 +246,7 @@ def compare(
     check_fraction("alpha", alpha)
     check_flag("normalize", normalize)
     check_flag("from_logits", from_logits)
-    classes = column_names(probs, classes)
+    options = {"normalize": normalize, "from_logits": from_logits, "classes": column_names(probs, classes)}
     seed = check_count("random_state", random_state)
     by_model = not isinstance(noise, Unsaid)
     if clean is None and not by_model:
@@ -272,37 +256,36 @@ def compare(
     if test_labels is not None and test_probs is None:
         raise InputError("test_labels", "needs test_probs, the probabilities of the same points")
     named = [(score if isinstance(score, str) else repr(score), as_score(score)) for score in scores]
-    wanted = [with_delta(each, delta) for each in (GUARANTEES if guarantees is None else guarantees)]
+    wanted = [_with_delta(each, delta) for each in (GUARANTEES if guarantees is None else guarantees)]
     if not named or not wanted:
         raise InputError("scores" if not named else "guarantees", "is empty; it must hold at least one")
-    plans = plans_of(
-        wanted, crossing, by_model=by_model, checked=clean is not None, named=guarantees is not None
-    )
-    total, number = len(named) * len(plans), count(1)
-
-    def done() -> None:
-        if progress is not None:
-            progress(next(number), total)
-
+    # Without a noise model, guarantees that need one are left out, unless the user named them.
+    pairs = [(each, NOISY) for each in wanted if by_model or each.only_as_given]
+    for each in wanted if clean is not None else ():
+        if each.takes_checked:
+            used = [ALONE] if each.checked_alone else [CHECKED, ALONE][: 1 + each.promises_truth]
+            pairs += [(for_checked(each, None, crossing, None), labels_used) for labels_used in used]
+        elif guarantees is not None and not by_model and not each.only_as_given:
+            pairs.append((each, CHECKED))
     rows: list[ComparisonRow] = []
-    opened: dict[bool, Points] = {}
+    opened: dict[bool, _Points] = {}
     for name, score in named:
         kind = score.takes_probabilities
         if kind not in opened:
-            options = {"normalize": normalize, "from_logits": from_logits, "classes": classes}
-            opened[kind] = open_all(
-                probs, labels, clean, test_probs, test_labels, seed, probabilities=kind, **options
-            )
-        sample = ComparedSample(
-            name, opened[kind], score, plans, noise, float(alpha), crossing, seed, normalize
-        )
-        rows += sample.rows(plans, done)
-    comparison = Comparison.of(rows, float(alpha), sample.n, sample.k)
+            points = probs, labels, clean, test_probs, test_labels
+            opened[kind] = _opened(*points, seed, probabilities=kind, **options)
+        scored = _ScoredPoints(opened[kind], score, wanted, noise, float(alpha), crossing, seed, normalize)
+        for guarantee, labels_used in pairs:
+            rows.append(replace(scored.row(guarantee, labels_used), score=name))
+            if progress is not None:
+                progress(len(rows), len(named) * len(pairs))
+    ordered = tuple(sorted(rows, key=lambda row: row._place))
+    comparison = Comparison(ordered, float(alpha), scored.sample.n, scored.sample.k)
     warn_of(comparison.warnings)
     return comparison
 
 
-def with_delta(guarantee: str | Guarantee, delta: float | None = None) -> Guarantee:
+def _with_delta(guarantee: str | Guarantee, delta: float | None) -> Guarantee:
     """Return the guarantee of a name, with the given delta if it takes one."""
     if isinstance(guarantee, Guarantee):
         return guarantee
@@ -310,33 +293,8 @@ def with_delta(guarantee: str | Guarantee, delta: float | None = None) -> Guaran
     return as_guarantee(guarantee, (_DELTA if delta is None else delta) if takes else None)
 
 
-def plans_of(
-    wanted: Sequence[Guarantee], crossing: Rule, *, by_model: bool, checked: bool, named: bool = True
-) -> list[tuple[Guarantee, str]]:
-    """Return the pairs of a guarantee and the labels that it is applied to.
-
-    Without a noise model noisy labels are only taken as they are. Guarantees that need a model are then left
-    out, unless the user `named` them.
-    """
-    plans = [(each, NOISY) for each in wanted if by_model or each.only_as_given]
-    if not checked:
-        return plans
-    for each in wanted:
-        if each.takes_checked:
-            plans += [(for_checked(each, None, crossing, None), labels) for labels in labels_used(each)]
-        elif named and not by_model and not each.only_as_given:
-            plans.append((each, CHECKED))
-    return plans
-
-
-def labels_used(guarantee: Guarantee) -> tuple[str, ...]:
-    """Return the labels that a guarantee can be applied to where some were checked."""
-    if guarantee.checked_alone:
-        return (ALONE,)
-    return (CHECKED, ALONE) if guarantee.promises_truth else (CHECKED,)
-
-
-class Points(NamedTuple):
+@dataclass(frozen=True, eq=False)
+class _Points:
     """The points of a comparison and, if there are any, those on which sets are measured."""
 
     rows: Rows
@@ -346,17 +304,10 @@ class Points(NamedTuple):
     test_rows: Rows | None
     test_labels: Ints | None
 
-    def shown(self, sample: Sample) -> Sample:
-        """Return the points on which sets are measured: the test points, or the sample itself."""
-        if self.test_rows is None:
-            return sample
-        labels = np.zeros(self.test_rows.n, dtype=np.int64) if self.test_labels is None else self.test_labels
-        return Sample.of(self.test_rows, labels, sample.score)
 
-
-def open_all(
+def _opened(
     probs: Any, labels: Any, clean: Any, test_probs: Any, test_labels: Any, seed: int, **options: Any
-) -> Points:
+) -> _Points:
     """Check the calibration points, some of which may have checked labels, and the test points."""
     in_memory("probs", probs, "here")
     in_memory("test_probs", test_probs, "here")
@@ -369,142 +320,129 @@ def open_all(
         tested = open_rows(test_probs, k=rows.k, name="test_probs", **options)
         if test_labels is not None:
             truth = check_labels(test_labels, tested.n, rows.k, names, name="test_labels")
-    return Points(rows, numbers, names, audit, tested, truth)
+    return _Points(rows, numbers, names, audit, tested, truth)
 
 
-class ComparedSample:
-    """Points as one score sees them, counted once for all guarantees that are compared.
+@dataclass(frozen=True, eq=False)
+class _ScoredPoints:
+    """Points as one score sees them, counted once for all guarantees that are compared."""
 
-    `sample` are the calibration points, and `shown` those on which sets are measured. `counted` has the
-    counts under the noise model, `checked` the checked labels, and `known` the fields that all calibrations
-    from noisy labels share. `noise` is None if there is no noise, or if no noise model was given.
-    """
+    points: _Points
+    score: Score
+    guarantees: Sequence[Guarantee]
+    stated: NoiseLike | Unsaid
+    alpha: float
+    crossing: Rule
+    seed: int
+    normalize: bool
 
-    def __init__(
-        self,
-        name: str,
-        points: Points,
-        score: Score,
-        plans: Sequence[tuple[Guarantee, str]],
-        noise: NoiseLike | Unsaid,
-        alpha: float,
-        crossing: Rule,
-        seed: int,
-        normalize: bool,
-    ) -> None:
-        self.sample = sample = Sample.of(points.rows, points.labels, score)
-        self.shown, self.n, self.k = points.shown(sample), sample.n, sample.k
-        self.noise = None if isinstance(noise, Unsaid) else informative_noise(noise, self.n, self.k)
-        self.basis = basis_of(noise)
-        self.checked: CheckedSample | None = None
-        if points.audit is not None:
-            matrix = guessing_noise(sample, noise, points.audit.pilot).matrix(self.k)
-            self.checked = CheckedSample(sample, points.audit, matrix)
-        by_noisy = [each for each, labels in plans if labels == NOISY]
-        squares = any(each.needs_squares and each.applies(self.noise, crossing) is None for each in by_noisy)
-        self.counted = Counted.of(sample, self.noise, squares=squares)
-        self._options = {"classes": points.classes, "normalize": normalize}
-        self.known = self._options | seen(sample)
-        self._name, self._alpha, self._crossing, self._seed = name, alpha, crossing, seed
-        self._unsaid, self._tested = isinstance(noise, Unsaid), points.test_labels is not None
+    @cached_property
+    def sample(self) -> Sample:
+        """The calibration points."""
+        return Sample.of(self.points.rows, self.points.labels, self.score)
 
-    def rows(
-        self, plans: Sequence[tuple[Guarantee, str]], done: Callable[[], None] = lambda: None
-    ) -> list[ComparisonRow]:
-        """Return the result of each guarantee with its labels; call `done` after each."""
-        rows = []
-        for guarantee, labels in plans:
-            rows.append(self._row(guarantee, labels))
-            done()
-        found = [row.calibration.native_threshold for row in rows if row.calibration is not None]
-        if not found:
-            return rows
-        thresholds, spec = np.array(found), self.shown.score.spec  # one pass over the rows for all of them
-        totals = self.shown.rows.map(lambda values, where: sizes_of(values, spec, thresholds).sum(axis=0))
-        sizes = iter((sum(totals) / self.shown.n).tolist())
-        return [row if row.calibration is None else replace(row, mean_size=next(sizes)) for row in rows]
+    @cached_property
+    def noise(self) -> Noise | None:
+        """The noise model; None if there is none, or if labels are taken as they are."""
+        if isinstance(self.stated, Unsaid):
+            return None
+        return informative_noise(self.stated, self.sample.n, self.sample.k)
 
-    def _row(self, guarantee: Guarantee, labels: str) -> ComparisonRow:
-        """Return the result of a guarantee that is applied to these labels, or why it does not apply.
+    @cached_property
+    def counts(self) -> dict[bool, Counted]:
+        """The counts for labels taken as they are, and under the noise model."""
+        models = {True: None, False: self.noise}
+        apply = (each for each in self.guarantees if each.applies(self.noise, self.crossing) is None)
+        squares = any(each.needs_squares for each in apply)
+        return {as_given: Counted.of(self.sample, each, squares=squares) for as_given, each in models.items()}
 
-        The mean size of the sets is not measured yet.
-        """
-        noisy, alpha = labels == NOISY, self._alpha
-        # "split" stands for ignoring the noise.
+    @cached_property
+    def checked(self) -> CheckedSample | None:
+        """The points with their checked labels, if there are any."""
+        if self.points.audit is None:
+            return None
+        guess = guessing_noise(self.sample, self.stated, self.points.audit.pilot)
+        return CheckedSample(self.sample, self.points.audit, guess.matrix(self.sample.k))
+
+    @cached_property
+    def alone(self) -> CheckedSample:
+        """The checked points without the noisy labels."""
+        audit, k = self.points.audit, self.sample.k
+        assert audit is not None
+        few = Sample.of(self.points.rows.some(audit.rows), np.maximum(audit.labels, 0), self.score)
+        dealt = deal(few.n, k, np.arange(few.n), audit.labels, self.seed)
+        return CheckedSample(few, dealt, NO_NOISE.matrix(k))
+
+    def row(self, guarantee: Guarantee, labels: str) -> ComparisonRow:
+        """Return the result of a guarantee that is applied to these labels, or why it does not apply."""
+        noisy, by_model = labels == NOISY, not isinstance(self.stated, Unsaid)
+        # A guarantee that takes labels as they are stands for ignoring the noise.
         noise = None if guarantee.only_as_given else self.noise
-        as_stated = noisy and guarantee.only_as_given and noise is self.noise and not self._unsaid
+        as_stated = noisy and guarantee.only_as_given and self.noise is None and by_model
         row = ComparisonRow(
-            score=self._name,
+            score=self.score.name,
             guarantee=guarantee.name,
-            promise=guarantee.promise(alpha) if noisy else guarantee.promise_checked(alpha),
+            promise=guarantee.promise(self.alpha) if noisy else guarantee.promise_checked(self.alpha),
             promises_truth=guarantee.promises_truth or as_stated,
             labels=labels,
         )
-        reason = None
-        if noisy:
-            reason = guarantee.applies(noise, self._crossing)
-        elif not guarantee.takes_checked:
+        reason = guarantee.applies(noise, self.crossing) if noisy else None
+        if not noisy and not guarantee.takes_checked:
             reason = "cannot be found from checked labels, and no noise model is given"
         if reason is not None:
             return replace(row, reason=reason)
-        cal = self._from_noisy(guarantee, noise) if noisy else self._from_checked(guarantee, labels)
+        cal = self._calibrated(guarantee, labels, noise)
         threshold = np.array([cal.native_threshold])
-        estimate = None if noisy and self._unsaid else cal.estimate
+        estimate = cal.estimate if by_model or not noisy else None
         if noisy and noise is not self.noise:
             clean = exact_curve(self.sample, self.noise, threshold).clean[0]
             estimate = min(max(float(clean), 0.0), 1.0)
-        by_checked = None
-        if self.checked is not None:
-            (by_checked,), _ = self.checked.estimates(threshold, self.checked.strata_of([alpha])[0])
-            by_checked = float(by_checked) if math.isfinite(cal.native_threshold) else 1.0
-        covered = self.shown.label_scores[:, 0] <= cal.native_threshold
         return replace(
             row,
             promise=cal.promise,
             threshold=cal.threshold,
             correction=cal.correction,
             estimate=estimate,
-            coverage=float(covered.mean()) if self._tested else None,
+            mean_size=self._mean_size(cal),
+            coverage=self._coverage(cal),
             reason=cal.obstacle,
             note=cal.note,
             calibration=cal,
-            checked_estimate=by_checked,
+            checked_estimate=self._checked_estimate(threshold),
         )
 
-    def _from_noisy(self, guarantee: Guarantee, noise: Noise | None) -> Calibration:
-        """Return a calibration from the noisy labels."""
-        counted = self.counted if noise is self.noise else without_noise(self.counted)
-        basis = None if noise is None else self.basis
-        sample, seed, crossing = self.sample, self._seed, self._crossing
-        (cal,) = calibrations(
-            counted, guarantee, noise, [self._alpha], crossing, sample, seed, noise_basis=basis, **self.known
-        )
-        return cal
-
-    def _from_checked(self, guarantee: Guarantee, labels: str) -> Calibration:
-        """Return a calibration from checked labels, with the noisy ones or alone."""
-        checked, seed = self.checked, self._seed
+    def _calibrated(self, guarantee: Guarantee, labels: str, noise: Noise | None) -> Calibration:
+        known: dict[str, Any] = {"classes": self.points.classes, "normalize": self.normalize}
+        if labels == NOISY:
+            known |= seen(self.sample) | {"noise_basis": None if noise is None else basis_of(self.stated)}
+            counts, sample = self.counts[noise is None], self.sample
+            asked = guarantee, noise, [self.alpha], self.crossing
+            return calibrations(counts, *asked, sample, self.seed, **known)[0]
+        checked = self.alone if labels == ALONE else self.checked
         assert checked is not None
-        if labels == ALONE:
-            audit, score = checked.audit, self.sample.score
-            order = np.argsort(audit.rows)
-            rows, truth = audit.rows[order], audit.labels[order]
-            few = Sample.of(self.sample.rows.some(rows), np.maximum(truth, 0), score)
-            dealt = deal(few.n, few.k, np.arange(few.n), truth, seed)
-            checked = CheckedSample(few, dealt, inverse_of(None, few.k))  # the identity: labels are right
-        (cal,) = checked_calibrations(checked, guarantee, [self._alpha], seed, **self._options)
-        return cal
+        return checked_calibrations(checked, guarantee, [self.alpha], self.seed, **known)[0]
 
+    def _mean_size(self, cal: Calibration) -> float:
+        rows, threshold = self.points.test_rows or self.points.rows, np.array([[cal.native_threshold]])
+        if np.isinf(threshold):
+            return float(cal.k)
+        sizes = rows.map(lambda values, _: int(engine.sets(values, cal.score.spec, threshold)[0].sum()))
+        return sum(sizes) / rows.n
 
-def without_noise(counted: Counted) -> Counted:
-    """Return the same counts for labels that are taken as they are."""
-    tally = replace(next(iter(counted.tallies.values())), gains=None, losses=None, unit=1.0)
-    return Counted({None: tally}, weights_under(None, tally.k, several=False), counted.score)
+    @cached_property
+    def _test_scores(self) -> Floats | None:
+        """The scores of the true labels of the test points, if these are known."""
+        rows, labels = self.points.test_rows, self.points.test_labels
+        if rows is None or labels is None:
+            return None
+        return Sample.of(rows, labels, self.score).label_scores[:, 0]
 
+    def _coverage(self, cal: Calibration) -> float | None:
+        scores = self._test_scores
+        return None if scores is None else float((scores <= cal.native_threshold).mean())
 
-def sizes_of(values: Array, spec: Spec, thresholds: Floats) -> Ints:
-    """Return the sizes of the sets of rows at native thresholds, exactly: (rows, thresholds)."""
-    distinct, places = np.unique(thresholds, return_inverse=True)
-    everything = np.full(len(values), values.shape[1])
-    sizes = [everything if q == np.inf else engine.sets(values, spec, q.reshape(1, 1))[0] for q in distinct]
-    return np.stack(sizes, axis=1)[:, places]
+    def _checked_estimate(self, threshold: Floats) -> float | None:
+        if self.checked is None:
+            return None
+        (estimate,), _ = self.checked.estimates(threshold, self.checked.strata_of([self.alpha])[0])
+        return float(estimate) if np.isfinite(threshold[0]) else 1.0

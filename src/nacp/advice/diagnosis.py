@@ -564,7 +564,7 @@ def _tested_cell(sample: Sample, cal: Calibration, curve: Curve, learn: Ints) ->
     curve = Curve.of(few, curve.noise)
     problem = Problem(cal.alpha, cal.n, curve.noise, curve.weights.inverse, curve.counts * (cal.n / few.n))
     plain = np.array([curve.crossing(1 - cal.alpha, "last")])
-    excess = min(cal.guarantee.price(problem, float(few.deviations(curve, plain)[0])), cal.alpha / 2)
+    excess = min(cal.guarantee.excess(problem, float(few.deviations(curve, plain)[0])), cal.alpha / 2)
     return curve.crossing(1 - cal.alpha + excess, "last")
 
 

@@ -5,14 +5,15 @@ from __future__ import annotations
 import math
 from bisect import bisect_left
 from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import Any, NamedTuple
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from nacp._types import Floats, Ints
 from nacp.advice.comparison import ALONE, CHECKED, NOISY
+from nacp.advice.printout import Printout, TextTable
 from nacp.audit.checked_calibration import open_checked
 from nacp.audit.checked_sample import CHOSEN_CUT, Audit, CheckedSample
 from nacp.audit.plan import chosen_share, guessing_noise
@@ -22,17 +23,15 @@ from nacp.coverage.curve import Curve
 from nacp.coverage.sample import Sample
 from nacp.errors import InputError
 from nacp.groups.grouping import open_grouping
-from nacp.guarantees import GUARANTEES, Guarantee, Problem
-from nacp.noise import UNSAID, Noise, NoiseLike, UniformNoise, Unsaid, noise_for
+from nacp.guarantees import DEFAULT, GUARANTEES, Guarantee, Problem
+from nacp.noise import NO_NOISE, UNSAID, Noise, NoiseLike, Unsaid, noise_for
 from nacp.points import open_points
 from nacp.scores import as_score
-from nacp.stats.bounds import floor
 from nacp.stats.strata import strata_variance
-from nacp.wrapping import table_lines, wrapped
 
 CHOSEN = "checked, chosen"
 _CHECKED = 300  # labels checked by default
-_CLASSES_MAX, _GROUPS_TIMES_CLASSES_MAX = 10**6, 10**9
+_CLASSES_MAX = 10**6
 _GROUPS_SHOWN = 20
 _PILOT_MIN, _PILOT_ENTRIES_MAX = 50, 1 << 22
 
@@ -54,7 +53,7 @@ class PlanRow(NamedTuple):
 
 
 class GroupRow(NamedTuple):
-    """The excess coverage of the guarantee "pac" in one group.
+    """The excess coverage of the default guarantee in one group.
 
     `points` is the number of the n points that belong to the group, `deviation` the standard deviation of the
     share of one of them, and `correction` the excess. `least` is the number of points that the group needs
@@ -70,7 +69,7 @@ class GroupRow(NamedTuple):
 
 
 @dataclass(frozen=True, repr=False)
-class Plan:
+class Plan(Printout):
     """The result of `plan`; print it for a table.
 
     Attributes
@@ -94,7 +93,7 @@ class Plan:
     assumed : str or None
         The assumption behind the rows for checked labels beside noisy ones, and for chosen ones.
     groups : list of GroupRow
-        The excess of the guarantee "pac" in each group, if there are groups.
+        The excess of the default guarantee in each group, if there are groups.
     """
 
     rows: list[PlanRow]
@@ -106,6 +105,7 @@ class Plan:
     checked: int
     assumed: str | None
     groups: list[GroupRow]
+    _title: ClassVar[str] = "Plan"
 
     def __repr__(self) -> str:
         return str(self)
@@ -120,28 +120,25 @@ class Plan:
         )
 
     @property
-    def _tables(self) -> list[tuple[str, int, list[list[str]]]]:
-        """The title of each table, its number of text columns, and its header and rows as text."""
-        tables = []
-        wanted = f"labels for {self.excess:g}"
+    def tables(self) -> list[TextTable]:
+        """The tables for noisy labels, for checked labels and for groups, as text."""
+        tables, ends = [], ["excess", f"labels for {self.excess:g}"]
         if self.rows:
-            title = f"With a noise model, if it is right: {self.n:,} noisy labels, alpha = {self.alpha:g}."
+            caption = f"With a noise model, if it is right: {self.n:,} noisy labels, alpha = {self.alpha:g}."
             lines = [[row.guarantee.name, *self._cells(row)] for row in self.rows]
-            tables.append((title, 1, [["guarantee", "excess", wanted], *lines]))
+            tables.append(TextTable([["guarantee", *ends], *lines], 1, caption))
         checked = f"{self.checked:,} checked labels of {self.n:,}"
-        title = f"With {checked}, whatever the noise is, alpha = {self.alpha:g}."
+        caption = f"With {checked}, whatever the noise is, alpha = {self.alpha:g}."
         lines = [[row.guarantee.name, row.labels, *self._cells(row)] for row in self.checked_rows]
-        tables.append((title, 2, [["guarantee", "labels", "excess", wanted], *lines]))
+        tables.append(TextTable([["guarantee", "labels", *ends], *lines], 2, caption))
         if self.groups:
             smallest = sorted(self.groups, key=lambda row: row.points)[:_GROUPS_SHOWN]
-            all_shown = len(smallest) == len(self.groups)
-            which = "each group" if all_shown else f"the {_GROUPS_SHOWN} smallest groups"
-            title = f'The guarantee "pac" in {which}, of {self.n:,} noisy labels.'
-            lines = []
-            for row in smallest:
-                excess, needed = self._cells(row)
-                lines.append([f"{row.group}", f"{row.points:,}", excess, _number(row.least), needed])
-            tables.append((title, 1, [["group", "its labels", "excess", "needed at least", wanted], *lines]))
+            which = "each group" if len(smallest) == len(self.groups) else "the smallest groups"
+            caption = f'The guarantee "{DEFAULT.name}" in {which}, of {self.n:,} noisy labels.'
+            lines = [
+                [f"{row.group}", f"{row.points:,}", _number(row.least), *self._cells(row)] for row in smallest
+            ]
+            tables.append(TextTable([["group", "its labels", "needed at least", *ends], *lines], 1, caption))
         return tables
 
     def _cells(self, row: PlanRow | GroupRow) -> tuple[str, str]:
@@ -152,33 +149,22 @@ class Plan:
         return excess, _number(row.n_needed)
 
     @property
-    def sentences(self) -> list[str]:
+    def sentences(self) -> list[tuple[str, str]]:
         """The promises, the reasons why guarantees do not apply, and the assumption; no repetitions."""
         names: dict[str, dict[str, None]] = {}
         for row in [*self.rows, *self.checked_rows]:
             name = row.guarantee.name if row.labels == NOISY else f"{row.guarantee.name} ({row.labels})"
             names.setdefault(row.reason or row.promise, {})[name] = None
-        said = [f"{', '.join(each)}: {sentence}." for sentence, each in names.items()]
+        said = [(", ".join(each), f"{sentence}.") for sentence, each in names.items()]
         if self.assumed is not None:
+            limit = "Their excess is then a limit for many labels; with few it is larger."
             said.append(
-                f"Assumed of checked labels beside noisy ones, and of chosen ones: {self.assumed}. "
-                "Their excess is then a limit for many labels; with few it is larger."
+                (
+                    "Assumed of checked labels beside noisy ones, and of chosen ones",
+                    f"{self.assumed}. {limit}",
+                )
             )
         return said
-
-    def __str__(self) -> str:
-        parts = [
-            "\n".join([wrapped(title), *table_lines(table, words)]) for title, words, table in self._tables
-        ]
-        return "\n\n".join([*parts, "\n".join(map(wrapped, self.sentences))])
-
-    def _repr_html_(self) -> str:
-        from nacp.show.html import card, sentence, table
-
-        parts = []
-        for title, words, (header, *rows) in self._tables:
-            parts += [sentence(title), table(header, rows, left=range(words))]
-        return card("Plan", *parts, *map(sentence, self.sentences))
 
 
 def _number(needed: int | None) -> str:
@@ -297,26 +283,22 @@ def plan(
     362
     """
     if check_count("k", k, 2) > _CLASSES_MAX:
-        raise InputError("k", f"must be at most {_CLASSES_MAX:,}: more would take minutes", found=f"{k:,}")
+        raise InputError("k", f"must be at most {_CLASSES_MAX:,}", found=f"{k:,}")
     check_count("n", n, 1)
-    check_fraction("alpha", alpha)
-    check_fraction("excess", excess)
-    check_fraction("delta", delta)
+    for name, value in {"alpha": alpha, "excess": excess, "delta": delta}.items():
+        check_fraction(name, value)
     checked = min(_CHECKED, n) if checked is None else check_count("checked", checked, 1)
     if checked > n:
-        raise InputError(
-            "checked", f"must be at most n = {n:,}, of which labels are checked", found=f"{checked:,}"
-        )
+        raise InputError("checked", f"must be at most n = {n:,}", found=f"{checked:,}")
     if (probs is None) != (labels is None):
         raise InputError("probs" if probs is None else "labels", "is missing; a pilot sample needs both")
     if clean is not None and probs is None:
         raise InputError("clean", "is of a pilot sample, which needs probs and labels, too")
-    check_flag("simultaneous", simultaneous)
     grouped = groups is not None or by is not None
-    known = None if isinstance(noise, Unsaid) else noise_for(noise, k) or UniformNoise(0.0)
+    known = None if isinstance(noise, Unsaid) else noise_for(noise, k) or NO_NOISE
     if grouped and known is None:
         raise InputError("noise", "must be named to plan for groups")
-    if simultaneous and not grouped:
+    if check_flag("simultaneous", simultaneous) and not grouped:
         raise InputError("simultaneous", "has no effect without groups")
     setting = _Setting(k, alpha, delta, n, excess)
     pilot = None if probs is None else open_pilot(probs, labels, clean, k, score)
@@ -352,7 +334,7 @@ def _noisy_rows(noise: Noise, setting: _Setting, pilot: Sample | None) -> tuple[
         if reason is not None:
             rows.append(PlanRow(guarantee, np.inf, None, guarantee.promise(alpha), reason))
             continue
-        found = [guarantee.price(*end) + shift for end in zip(ends, deviations, strict=True)]
+        found = [guarantee.excess(*end) + shift for end in zip(ends, deviations, strict=True)]
         worst = int(np.argmax(found))
         needed = None
         if excess > shift:
@@ -479,54 +461,49 @@ def _group_rows(
     """Return the row of each group; `deviation` is that of a point where groups are of rows."""
     k, alpha, delta, n, excess = setting
     names, shares, members = _shares(groups, by, k)
-    shift = 0.0
+    shift = noise.doubt.shift(noise.inverse(k))
     if members is None:
-        deviations, shift = np.full(len(names), deviation), noise.doubt.shift(noise.inverse(k))
+        deviations = np.full(len(names), deviation)
     elif noise.doubt.radius:
         raise InputError("noise", "must be known exactly, or up to an interval, where groups are of classes")
     else:
         ends = [class_deviations(end, k, alpha, members, len(names)) for end in noise.doubt.ends]
         deviations = np.max(ends, axis=0)
-    each, found = delta / len(names) if simultaneous else delta, []
-    for name, share, one in zip(names, shares.tolist(), deviations.tolist(), strict=True):
+    guarantee = DEFAULT.with_options(delta=delta / len(names) if simultaneous else delta)
+    one = Problem(alpha, 1, noise, noise.inverse(k), np.full(k, 1 / k))
+
+    def needed(wanted: float, deviation: float) -> int | None:
+        return guarantee.samples_needed(one, wanted - shift, deviation) if wanted > shift else None
+
+    found = []
+    for name, share, each in zip(names, shares.tolist(), deviations.tolist(), strict=True):
         points = round(share * n)
-        correction = floor(each, one, points) + shift if points else math.inf
-        least, needed = (
-            max(1, math.ceil((floor(each, one, 1) / (wanted - shift)) ** 2)) if wanted > shift else None
-            for wanted in (alpha / 2, excess)
-        )
-        found.append(GroupRow(name, points, one, correction, least, needed))
+        correction = guarantee.excess(replace(one, n=points), each) + shift if points else math.inf
+        found.append(GroupRow(name, points, each, correction, needed(alpha / 2, each), needed(excess, each)))
     return found
 
 
 def _shares(groups: Any, by: Any, k: int) -> tuple[tuple[Any, ...], Floats, Ints | None]:
     """Return names, the share of points of each, and for groups of classes the group of each class."""
-    if isinstance(groups, Mapping) and groups and by is None:
-        values = list(groups.values())
-        numeric = all(isinstance(value, int | float | np.number) for value in values)
-        if numeric and any(isinstance(value, float | np.floating) for value in values):
-            shares = np.array(values, dtype=np.float64)
-            if not (shares > 0).all() or abs(shares.sum() - 1) > 1e-6:
-                raise InputError(
-                    "groups",
-                    "holds shares of points, which must be positive and sum to 1",
-                    found=f"a least one of {shares.min():g} and a sum of {shares.sum():g}",
-                )
-            return tuple(groups), shares, None
+    if by is None and isinstance(groups, Mapping) and any(isinstance(s, float) for s in groups.values()):
+        shares = np.array(list(groups.values()), dtype=np.float64)
+        if not (shares > 0).all() or abs(shares.sum() - 1) > 1e-6:
+            problem = "holds shares of points, which must be positive and sum to 1"
+            raise InputError(
+                "groups", problem, found=f"{shares.min():g} at least, and a sum of {shares.sum():g}"
+            )
+        return tuple(groups), shares, None
     length = 0
     if groups is not None and not isinstance(groups, Mapping):
         if np.ndim(groups) != 1:
-            raise InputError(
-                "groups", "must be a mapping, or an array with the group of each row", found=repr(groups)
-            )
+            problem = "must be a mapping, or an array with the group of each row"
+            raise InputError("groups", problem, found=repr(groups))
         length = len(groups)
     grouping = open_grouping(groups, by, length, k, None)
     assert grouping is not None
     number, places = len(grouping.names), grouping.places
     if not len(places):
         raise InputError("groups", "must hold at least one group")
-    if grouping.of_classes and number * k > _GROUPS_TIMES_CLASSES_MAX:
-        raise InputError("groups", f"must be fewer for {k:,} classes: more would take minutes")
     shares = np.bincount(places, minlength=number) / len(places)
     return grouping.names, shares, places if grouping.of_classes else None
 
@@ -538,8 +515,7 @@ def class_deviations(noise: Noise, k: int, alpha: float, members: Ints, number: 
     its given label y' and c = 1 - alpha. Small sets hold at most the true label y, which they do with
     probability c: with ``w = W[y', y] 1{y in G}`` and ``v = sum over l in G of W[y', l]``, s is ``w - c v``
     then and ``- c v`` else, so ``var(s) = c E[w (w - 2 c v)] + c^2 E[v^2]``. The last term includes points of
-    other classes that are labelled as of G: it is why a rare class needs more points than an equally large
-    group of rows. The error of the coverage within G is the result divided by the root of its n p(G) points.
+    other classes that are labelled as of G: a rare class needs more points than an equal group of rows.
 
     Examples
     --------

@@ -95,7 +95,7 @@ def _corrections(
     of_rarest = float(rarest.mean()), float(rarest.min()), float(rarest.max())
     methods = {m.name: m.guarantee for m in (*six_methods(k), *more) if m.corrected}
     for name in sorted(methods, key=lambda name: name != "NACP"):  # the paper's order
-        values = moments_of(np.array([methods[name].price(p, p.deviation) for p in problems]))
+        values = moments_of(np.array([methods[name].excess(p, p.deviation) for p in problems]))
         yield CorrectionRow(*data, n, k, rate, "", "", name, *values, *of_rarest)
 
 
