@@ -3,31 +3,38 @@
 from __future__ import annotations
 
 import math
+import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
+from itertools import compress
 from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from nacp import engine
-from nacp._types import Floats, Ints
+from nacp._types import Floats
 from nacp.advice.printout import Printout, TextTable
-from nacp.audit.checked_calibration import checked_calibrations, for_checked, open_checked
-from nacp.audit.checked_sample import Audit, CheckedSample, deal
+from nacp.audit.checked_calibration import open_checked
+from nacp.audit.checked_sample import CheckedSample
 from nacp.audit.plan import guessing_noise
-from nacp.calibrate import ScoreLike, informative_noise, noise_is_missing
+from nacp.calibrate import (
+    NoValidThresholdWarning,
+    ScoreLike,
+    calibrate,
+    informative_noise,
+    noise_is_missing,
+)
 from nacp.calibration import Calibration
-from nacp.checks import check_count, check_flag, check_fraction
-from nacp.coverage.contradiction import warn_of
+from nacp.checks import check_fraction
+from nacp.coverage.contradiction import NoiseModelWarning, warn_of
 from nacp.coverage.curve import Rule
 from nacp.coverage.sample import Sample
 from nacp.errors import InputError
 from nacp.guarantees import GUARANTEES, Guarantee, as_guarantee
-from nacp.marginal import Counted, calibrations, exact_curve, seen
-from nacp.noise import NO_NOISE, UNSAID, Noise, NoiseLike, Unsaid, basis_of
-from nacp.points import Rows, check_labels, column_names, open_points, open_rows
+from nacp.marginal import exact_curve
+from nacp.noise import UNSAID, Noise, NoiseLike, Unsaid
+from nacp.points import RepeatedRowsWarning, check_labels, column_names, open_points
 from nacp.points.lazy import in_memory
 from nacp.scores import Score, as_score
 
@@ -40,6 +47,8 @@ NOISY, CHECKED, ALONE = "noisy", "checked, noisy", "checked"
 class ComparisonRow:
     """The result of one score with one guarantee.
 
+    Those from `threshold` to `coverage` are None if the guarantee was refused.
+
     Attributes
     ----------
     score, guarantee : str
@@ -47,33 +56,25 @@ class ComparisonRow:
     promise : str
         What is promised, in one sentence.
     promises_truth : bool
-        Whether the promise is about the true label; "none" promises nothing, and "split" is about the given
-        label.
-    threshold : float or None
-        Infinite if no threshold keeps the promise. This and the next four are None if the guarantee was
-        refused.
-    correction : float or None
-        What the guarantee adds to the target.
+        Whether the promise is about the true label.
+    threshold, correction : float or None
+        As in `Calibration`.
     estimate : float or None
-        The estimated coverage of the true label at the threshold: by the noise model, at the less favourable
-        end of an interval; by the checked labels if the threshold comes from them. It is also given for
-        "split", which ignores the noise model.
+        The estimated coverage of the true label at the threshold: by the checked labels if the threshold
+        comes from them, else by the noise model, also for "split".
     mean_size : float or None
         The mean size of the sets of the test points, or of the calibration points if there are none.
     coverage : float or None
         The share of test labels in their sets; None without test labels.
-    reason : str or None
-        Why the threshold is infinite or the guarantee was refused.
-    note : str or None
-        A remark on the threshold.
+    reason, note : str or None
+        Why the threshold is infinite or the guarantee was refused; a remark on the threshold.
     calibration : Calibration or None
         The whole calibration, ready for `Calibration.predict_set`.
     labels : {"noisy", "checked, noisy", "checked"}
         The labels that the threshold comes from. With "noisy" the promise assumes the noise model; with the
         others nothing is assumed about the noise.
     checked_estimate : float or None
-        The coverage of the true label at the threshold, estimated from checked labels, whatever the noise
-        is; None if there are none.
+        The coverage of the true label at the threshold, estimated from checked labels, if there are any.
     """
 
     score: str
@@ -92,8 +93,7 @@ class ComparisonRow:
     checked_estimate: float | None = None
 
     @property
-    def _place(self) -> tuple[bool, bool, bool, bool, float]:
-        """The sort key: promises that are kept first, with checked labels before others, by size."""
+    def _sort_key(self) -> tuple[bool, bool, bool, bool, float]:
         size = math.inf if self.mean_size is None else self.mean_size
         promises = self.threshold is None, self.reason is not None, not self.promises_truth
         return *promises, self.labels == NOISY, size
@@ -135,13 +135,24 @@ class Comparison(Printout):
     def tables(self) -> list[TextTable]:
         """The rows as text."""
         tested, audited = any(row.coverage is not None for row in self.rows), self.audited
-        header = ["score", "guarantee", *["labels"] * audited, "threshold", "estimate"]
-        table = [[*header, *["by checked"] * audited, *["coverage"] * tested, "mean size"]]
+        shown = [True, True, audited, True, True, audited, tested, True]
+        names = [
+            "score",
+            "guarantee",
+            "labels",
+            "threshold",
+            "estimate",
+            "by checked",
+            "coverage",
+            "mean size",
+        ]
+        forms = [".6g", ".4f", ".4f", ".4f", ".2f"]
+        table = [names]
         for row in self.rows:
-            cells = [row.score, row.guarantee, *[row.labels] * audited, _shown(row.threshold, ".6g")]
-            cells += [_shown(row.estimate, ".4f"), *[_shown(row.checked_estimate, ".4f")] * audited]
-            table.append([*cells, *[_shown(row.coverage, ".4f")] * tested, _shown(row.mean_size, ".2f")])
-        return [TextTable(table, 2 + audited)]
+            numbers = row.threshold, row.estimate, row.checked_estimate, row.coverage, row.mean_size
+            cells = ("-" if x is None else format(x, form) for x, form in zip(numbers, forms, strict=True))
+            table.append([row.score, row.guarantee, row.labels, *cells])
+        return [TextTable([list(compress(row, shown)) for row in table], 2 + audited)]
 
     @property
     def warnings(self) -> tuple[str, ...]:
@@ -163,10 +174,6 @@ class Comparison(Printout):
             said.append((name, row.said(self.audited)))
         said += [(f"{row.guarantee} with {row.score}", row.note) for row in self.rows if row.note is not None]
         return list(dict.fromkeys(said))
-
-
-def _shown(value: float | None, form: str) -> str:
-    return "-" if value is None else format(value, form)
 
 
 def compare(
@@ -199,20 +206,16 @@ def compare(
     probs, labels, noise, alpha, classes, normalize, from_logits, crossing, random_state
         As in `calibrate`.
     clean : array of shape (n,) or pair (rows, labels), optional
-        True labels of points that were picked at random and checked, as in `calibrate`. There are rows for
-        these, with the noisy labels and alone, and they also give an estimate for every other threshold.
-        `noise` may then be left out; rows that come from it assume it.
+        Checked labels, as in `calibrate`. There are rows for these, with the noisy labels and alone, and they
+        also give an estimate for every other threshold. `noise` may then be left out.
     delta : float, optional
         The probability with which a promise may fail; 0.05 for all guarantees by default, so that they can
         be compared. A guarantee object has its own.
-    scores : sequence, default=("hps", "aps", "raps")
-        Names, score objects or functions, as in `calibrate`.
-    guarantees : sequence, optional
-        Names or guarantee objects; by default all there are. "split" stands for ignoring the noise.
-    test_probs : array of shape (m, k), optional
-        Probabilities of other points, whose sets are measured instead of those of the calibration points.
-    test_labels : array of shape (m,), optional
-        Their true labels.
+    scores, guarantees : sequences, optional
+        Names or objects; by default three scores and all guarantees.
+    test_probs, test_labels : arrays of shape (m, k) and (m,), optional
+        Other points, whose sets are measured instead of those of the calibration points, and their true
+        labels.
     progress : callable, optional
         Called as ``progress(done, total)`` after each combination.
 
@@ -224,10 +227,6 @@ def compare(
     -----
     NoiseModelWarning
         If the labels contradict the noise model.
-
-    See Also
-    --------
-    plan : The excess coverage of each guarantee, before there are data.
 
     Examples
     --------
@@ -244,10 +243,8 @@ def compare(
     True
     """
     check_fraction("alpha", alpha)
-    check_flag("normalize", normalize)
-    check_flag("from_logits", from_logits)
-    options = {"normalize": normalize, "from_logits": from_logits, "classes": column_names(probs, classes)}
-    seed = check_count("random_state", random_state)
+    in_memory("probs", probs, "here")
+    in_memory("test_probs", test_probs, "here")
     by_model = not isinstance(noise, Unsaid)
     if clean is None and not by_model:
         raise noise_is_missing()
@@ -255,32 +252,52 @@ def compare(
         raise InputError("labels", "must be given", remedy="calibrate(probs, None, clean=...) needs none")
     if test_labels is not None and test_probs is None:
         raise InputError("test_labels", "needs test_probs, the probabilities of the same points")
-    named = [(score if isinstance(score, str) else repr(score), as_score(score)) for score in scores]
     wanted = [_with_delta(each, delta) for each in (GUARANTEES if guarantees is None else guarantees)]
-    if not named or not wanted:
-        raise InputError("scores" if not named else "guarantees", "is empty; it must hold at least one")
+    if not scores or not wanted:
+        raise InputError("scores" if not scores else "guarantees", "is empty; it must hold at least one")
     # Without a noise model, guarantees that need one are left out, unless the user named them.
     pairs = [(each, NOISY) for each in wanted if by_model or each.only_as_given]
     for each in wanted if clean is not None else ():
         if each.takes_checked:
             used = [ALONE] if each.checked_alone else [CHECKED, ALONE][: 1 + each.promises_truth]
-            pairs += [(for_checked(each, None, crossing, None), labels_used) for labels_used in used]
+            pairs += [(each, labels_used) for labels_used in used]
         elif guarantees is not None and not by_model and not each.only_as_given:
             pairs.append((each, CHECKED))
+    options = {"normalize": normalize, "from_logits": from_logits, "classes": classes}
     rows: list[ComparisonRow] = []
-    opened: dict[bool, _Points] = {}
-    for name, score in named:
-        kind = score.takes_probabilities
-        if kind not in opened:
-            points = probs, labels, clean, test_probs, test_labels
-            opened[kind] = _opened(*points, seed, probabilities=kind, **options)
-        scored = _ScoredPoints(opened[kind], score, wanted, noise, float(alpha), crossing, seed, normalize)
+    for score in scores:
+        points = ScoredPoints.of(probs, labels, clean, noise, as_score(score), random_state, **options)
         for guarantee, labels_used in pairs:
-            rows.append(replace(scored.row(guarantee, labels_used), score=name))
+            row = ComparisonRow(
+                score=score if isinstance(score, str) else repr(score),
+                guarantee=guarantee.name,
+                promise=(guarantee.promise if labels_used == NOISY else guarantee.promise_checked)(alpha),
+                promises_truth=guarantee.promises_truth or (guarantee.only_as_given and points.all_right),
+                labels=labels_used,
+                reason=points.refusal(guarantee, labels_used, crossing),
+            )
+            if row.reason is None:
+                with warnings.catch_warnings():
+                    for told in (NoValidThresholdWarning, NoiseModelWarning, RepeatedRowsWarning):
+                        warnings.simplefilter("ignore", told)
+                    cal = calibrate(
+                        probs,
+                        None if labels_used == ALONE else labels,
+                        noise=None if guarantee.only_as_given else noise,
+                        clean=None if labels_used == NOISY else clean,
+                        alpha=alpha,
+                        score=points.sample.score,
+                        guarantee=guarantee,
+                        crossing=crossing,
+                        random_state=random_state,
+                        **options,
+                    )
+                row = points.measured(row, cal, test_probs, test_labels)
+            rows.append(row)
             if progress is not None:
-                progress(len(rows), len(named) * len(pairs))
-    ordered = tuple(sorted(rows, key=lambda row: row._place))
-    comparison = Comparison(ordered, float(alpha), scored.sample.n, scored.sample.k)
+                progress(len(rows), len(scores) * len(pairs))
+    ordered = tuple(sorted(rows, key=lambda row: row._sort_key))
+    comparison = Comparison(ordered, float(alpha), points.sample.n, points.sample.k)
     warn_of(comparison.warnings)
     return comparison
 
@@ -294,155 +311,91 @@ def _with_delta(guarantee: str | Guarantee, delta: float | None) -> Guarantee:
 
 
 @dataclass(frozen=True, eq=False)
-class _Points:
-    """The points of a comparison and, if there are any, those on which sets are measured."""
+class ScoredPoints:
+    """Points as one score sees them: the estimates behind thresholds that come from elsewhere.
 
-    rows: Rows
-    labels: Ints
-    classes: tuple[Any, ...] | None
-    audit: Audit | None
-    test_rows: Rows | None
-    test_labels: Ints | None
+    `noise` is None if there is no noise, or if no noise model was given (`by_model`); `checked` is None if no
+    labels were checked.
+    """
 
+    sample: Sample
+    by_model: bool
+    noise: Noise | None
+    checked: CheckedSample | None
 
-def _opened(
-    probs: Any, labels: Any, clean: Any, test_probs: Any, test_labels: Any, seed: int, **options: Any
-) -> _Points:
-    """Check the calibration points, some of which may have checked labels, and the test points."""
-    in_memory("probs", probs, "here")
-    in_memory("test_probs", test_probs, "here")
-    audit = tested = truth = None
-    if clean is None:
-        rows, numbers, names = open_points(probs, labels, **options)
-    else:
-        rows, numbers, names, audit = open_checked(probs, labels, clean, seed, **options)
-    if test_probs is not None:
-        tested = open_rows(test_probs, k=rows.k, name="test_probs", **options)
-        if test_labels is not None:
-            truth = check_labels(test_labels, tested.n, rows.k, names, name="test_labels")
-    return _Points(rows, numbers, names, audit, tested, truth)
+    @property
+    def all_right(self) -> bool:
+        """Whether the labels are stated to be right."""
+        return self.by_model and self.noise is None
 
+    @classmethod
+    def of(
+        cls,
+        probs: Any,
+        labels: Any,
+        clean: Any,
+        noise: NoiseLike | Unsaid,
+        score: Score,
+        seed: int,
+        **options: Any,
+    ) -> ScoredPoints:
+        """Check points, some of which may have checked labels; `options` are those of `calibrate`."""
+        options["classes"], audit = column_names(probs, options["classes"]), None
+        options["probabilities"] = score.takes_probabilities
+        if clean is None:
+            rows, numbers, _ = open_points(probs, labels, **options)
+        else:
+            rows, numbers, _, audit = open_checked(probs, labels, clean, seed, **options)
+        sample = Sample.of(rows, numbers, score)
+        model = None if isinstance(noise, Unsaid) else informative_noise(noise, rows.n, rows.k)
+        checked = None
+        if audit is not None:
+            guess = guessing_noise(sample, noise, audit.pilot)
+            checked = CheckedSample(sample, audit, guess.matrix(rows.k))
+        return cls(sample, not isinstance(noise, Unsaid), model, checked)
 
-@dataclass(frozen=True, eq=False)
-class _ScoredPoints:
-    """Points as one score sees them, counted once for all guarantees that are compared."""
-
-    points: _Points
-    score: Score
-    guarantees: Sequence[Guarantee]
-    stated: NoiseLike | Unsaid
-    alpha: float
-    crossing: Rule
-    seed: int
-    normalize: bool
-
-    @cached_property
-    def sample(self) -> Sample:
-        """The calibration points."""
-        return Sample.of(self.points.rows, self.points.labels, self.score)
-
-    @cached_property
-    def noise(self) -> Noise | None:
-        """The noise model; None if there is none, or if labels are taken as they are."""
-        if isinstance(self.stated, Unsaid):
+    def refusal(self, guarantee: Guarantee, labels: str, crossing: Rule) -> str | None:
+        """Return why a guarantee does not apply to these labels, if it does not."""
+        if labels == NOISY:
+            return guarantee.applies(None if guarantee.only_as_given else self.noise, crossing)
+        if guarantee.takes_checked:
             return None
-        return informative_noise(self.stated, self.sample.n, self.sample.k)
+        return "cannot be found from checked labels, and no noise model is given"
 
-    @cached_property
-    def counts(self) -> dict[bool, Counted]:
-        """The counts for labels taken as they are, and under the noise model."""
-        models = {True: None, False: self.noise}
-        apply = (each for each in self.guarantees if each.applies(self.noise, self.crossing) is None)
-        squares = any(each.needs_squares for each in apply)
-        return {as_given: Counted.of(self.sample, each, squares=squares) for as_given, each in models.items()}
-
-    @cached_property
-    def checked(self) -> CheckedSample | None:
-        """The points with their checked labels, if there are any."""
-        if self.points.audit is None:
+    def checked_estimates(self, thresholds: Floats, alpha: float) -> Floats | None:
+        """Return the coverage at native thresholds, estimated from checked labels, if there are any."""
+        if self.checked is None:
             return None
-        guess = guessing_noise(self.sample, self.stated, self.points.audit.pilot)
-        return CheckedSample(self.sample, self.points.audit, guess.matrix(self.sample.k))
+        found, _ = self.checked.estimates(thresholds, self.checked.strata_of([alpha])[0])
+        return np.where(np.isfinite(thresholds), found, 1.0)
 
-    @cached_property
-    def alone(self) -> CheckedSample:
-        """The checked points without the noisy labels."""
-        audit, k = self.points.audit, self.sample.k
-        assert audit is not None
-        few = Sample.of(self.points.rows.some(audit.rows), np.maximum(audit.labels, 0), self.score)
-        dealt = deal(few.n, k, np.arange(few.n), audit.labels, self.seed)
-        return CheckedSample(few, dealt, NO_NOISE.matrix(k))
-
-    def row(self, guarantee: Guarantee, labels: str) -> ComparisonRow:
-        """Return the result of a guarantee that is applied to these labels, or why it does not apply."""
-        noisy, by_model = labels == NOISY, not isinstance(self.stated, Unsaid)
-        # A guarantee that takes labels as they are stands for ignoring the noise.
-        noise = None if guarantee.only_as_given else self.noise
-        as_stated = noisy and guarantee.only_as_given and self.noise is None and by_model
-        row = ComparisonRow(
-            score=self.score.name,
-            guarantee=guarantee.name,
-            promise=guarantee.promise(self.alpha) if noisy else guarantee.promise_checked(self.alpha),
-            promises_truth=guarantee.promises_truth or as_stated,
-            labels=labels,
-        )
-        reason = guarantee.applies(noise, self.crossing) if noisy else None
-        if not noisy and not guarantee.takes_checked:
-            reason = "cannot be found from checked labels, and no noise model is given"
-        if reason is not None:
-            return replace(row, reason=reason)
-        cal = self._calibrated(guarantee, labels, noise)
+    def measured(
+        self, row: ComparisonRow, cal: Calibration, test_probs: Any, test_labels: Any
+    ) -> ComparisonRow:
+        """Return a row with the results of its calibration, on the test points if there are some."""
         threshold = np.array([cal.native_threshold])
-        estimate = cal.estimate if by_model or not noisy else None
-        if noisy and noise is not self.noise:
-            clean = exact_curve(self.sample, self.noise, threshold).clean[0]
-            estimate = min(max(float(clean), 0.0), 1.0)
+        estimate = None if row.labels == NOISY and not self.by_model else cal.estimate
+        if row.labels == NOISY and cal.noise is None and self.noise is not None:
+            estimate = float(np.clip(exact_curve(self.sample, self.noise, threshold).clean[0], 0, 1))
+        by_checked = self.checked_estimates(threshold, cal.alpha)
+        rows = self.sample.rows if test_probs is None else cal.open_rows(test_probs, "test_probs")
+        mean_size, coverage = float(cal.k), None
+        if np.isfinite(threshold[0]):
+            sizes = rows.map(lambda values, _: engine.sets(values, cal.score.spec, threshold[:, None])[0])
+            mean_size = float(sum(each.sum() for each in sizes) / rows.n)
+        if test_labels is not None:
+            truth = check_labels(test_labels, rows.n, rows.k, cal.classes, name="test_labels")
+            coverage = float((Sample.of(rows, truth, cal.score).label_scores <= threshold).mean())
         return replace(
             row,
             promise=cal.promise,
             threshold=cal.threshold,
             correction=cal.correction,
             estimate=estimate,
-            mean_size=self._mean_size(cal),
-            coverage=self._coverage(cal),
+            mean_size=mean_size,
+            coverage=coverage,
             reason=cal.obstacle,
             note=cal.note,
             calibration=cal,
-            checked_estimate=self._checked_estimate(threshold),
+            checked_estimate=None if by_checked is None else float(by_checked[0]),
         )
-
-    def _calibrated(self, guarantee: Guarantee, labels: str, noise: Noise | None) -> Calibration:
-        known: dict[str, Any] = {"classes": self.points.classes, "normalize": self.normalize}
-        if labels == NOISY:
-            known |= seen(self.sample) | {"noise_basis": None if noise is None else basis_of(self.stated)}
-            counts, sample = self.counts[noise is None], self.sample
-            asked = guarantee, noise, [self.alpha], self.crossing
-            return calibrations(counts, *asked, sample, self.seed, **known)[0]
-        checked = self.alone if labels == ALONE else self.checked
-        assert checked is not None
-        return checked_calibrations(checked, guarantee, [self.alpha], self.seed, **known)[0]
-
-    def _mean_size(self, cal: Calibration) -> float:
-        rows, threshold = self.points.test_rows or self.points.rows, np.array([[cal.native_threshold]])
-        if np.isinf(threshold):
-            return float(cal.k)
-        sizes = rows.map(lambda values, _: int(engine.sets(values, cal.score.spec, threshold)[0].sum()))
-        return sum(sizes) / rows.n
-
-    @cached_property
-    def _test_scores(self) -> Floats | None:
-        """The scores of the true labels of the test points, if these are known."""
-        rows, labels = self.points.test_rows, self.points.test_labels
-        if rows is None or labels is None:
-            return None
-        return Sample.of(rows, labels, self.score).label_scores[:, 0]
-
-    def _coverage(self, cal: Calibration) -> float | None:
-        scores = self._test_scores
-        return None if scores is None else float((scores <= cal.native_threshold).mean())
-
-    def _checked_estimate(self, threshold: Floats) -> float | None:
-        if self.checked is None:
-            return None
-        (estimate,), _ = self.checked.estimates(threshold, self.checked.strata_of([self.alpha])[0])
-        return float(estimate) if np.isfinite(threshold[0]) else 1.0

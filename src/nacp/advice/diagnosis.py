@@ -15,12 +15,13 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Any, NamedTuple, overload
+from typing import Any, ClassVar, NamedTuple, overload
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from nacp._types import Floats, Ints
+from nacp.advice.printout import Printout, TextTable
 from nacp.advice.regions import Check, bet, regions_of, shares_and_doubts
 from nacp.audit.checked_labels import open_clean
 from nacp.audit.checked_sample import CheckedSample, deal
@@ -34,10 +35,10 @@ from nacp.groups.grouped_calibration import GroupedCalibration
 from nacp.guarantees import Problem
 from nacp.marginal import lowest_end
 from nacp.metrics import evaluate
-from nacp.noise import UniformNoise
+from nacp.noise import NO_NOISE
 from nacp.points import check_aligned, check_labels
 from nacp.points.lazy import in_memory
-from nacp.wrapping import counted, on_one_line, table_lines, wrapped
+from nacp.wrapping import counted, on_one_line, wrapped
 
 _RADIUS_STEP = 0.005
 # One fifth of the points, but not more than this, choose the threshold at which claims are tested.
@@ -103,14 +104,13 @@ class ClaimCheck(NamedTuple):
         )
         if self.undecided:
             said += f" (undecided, counted as misses: {self.undecided:,})"
-        use = "calibrate with these labels, clean= (--clean), which assumes nothing about the noise"
+        result = "no contradiction, as far as this many labels can show. Not to depend on it,"
         if self.short:
-            said += f": it claims too much. Do not rely on its promise; {use}."
+            result = "it claims too much. Do not rely on its promise;"
         elif self.generous:
-            said += f": it claims too little, and sets are larger than need be; {use}."
-        else:
-            said += f": no contradiction, as far as this many labels can show. Not to depend on it, {use}."
-        return wrapped(said)
+            result = "it claims too little, and sets are larger than need be;"
+        use = "calibrate with these labels, clean= (--clean), which assumes nothing about the noise"
+        return wrapped(f"{said}: {result} {use}.")
 
 
 @dataclass(frozen=True)
@@ -194,7 +194,7 @@ class Diagnosis:
 
 
 @dataclass(frozen=True)
-class GroupedDiagnosis:
+class GroupedDiagnosis(Printout):
     """The result of `diagnose` in each group of rows; print it.
 
     The promise for groups of rows assumes that the noise is the same in each. So the rows of each group are
@@ -213,6 +213,7 @@ class GroupedDiagnosis:
     level: float
     diagnoses: dict[Any, Diagnosis]
     points: dict[Any, int]
+    _title: ClassVar[str] = "Diagnosis"
 
     @property
     def rejected_groups(self) -> tuple[Any, ...]:
@@ -224,16 +225,24 @@ class GroupedDiagnosis:
         """Whether the noise model is rejected in some group."""
         return bool(self.rejected_groups)
 
-    def _rows(self) -> list[tuple[str, str, str]]:
-        """Return name, number of rows and result of each group: those that reject the model first."""
+    @property
+    def tables(self) -> list[TextTable]:
+        """The verdict, and the result in each group: those that reject the model first."""
         results = {
             name: "rejected" if each.rejected else "not rejected" for name, each in self.diagnoses.items()
         }
         rows = [
-            (f"{name}", f"{number:,}", results.get(name, "too few rows for a test"))
+            [f"{name}", results.get(name, "too few rows for a test"), f"{number:,}"]
             for name, number in self.points.items()
         ]
-        return sorted(rows, key=lambda row: row[2] != "rejected")
+        first = sorted(rows, key=lambda row: row[1] != "rejected")[:_GROUPS_SHOWN]
+        return [TextTable([["group", "noise model", "rows"], *first], 2, self._verdict)]
+
+    @property
+    def sentences(self) -> list[tuple[str, str]]:
+        """How many groups the table leaves out."""
+        more = len(self.points) - _GROUPS_SHOWN
+        return [("", f"and {more:,} groups more")] if more > 0 else []
 
     @property
     def _verdict(self) -> str:
@@ -243,22 +252,8 @@ class GroupedDiagnosis:
         how = f"at level {100 * self.level:.4g}% for {counted(number, 'group')} together"
         if not rejected:
             return f"The noise model is not rejected, {how}: in none of them does anything contradict it."
-        first, number = rejected[0], len(rejected)
-        said = f"The noise model is rejected in {counted(number, 'group')}, {how}."
-        return f"{said}\n{first}: {on_one_line(self.diagnoses[first])}"
-
-    def __str__(self) -> str:
-        rows = self._rows()
-        lines = table_lines([("group", "rows", "noise model"), *rows[:_GROUPS_SHOWN]], 1)
-        more = [f"and {len(rows) - _GROUPS_SHOWN:,} groups more"] if len(rows) > _GROUPS_SHOWN else []
-        return "\n".join([wrapped(self._verdict), *lines, *more])
-
-    def _repr_html_(self) -> str:
-        from nacp.show.html import card, table, told
-
-        rows = self._rows()[:_GROUPS_SHOWN]
-        header = ("group", "rows", "noise model")
-        return card("Diagnosis", told(self._verdict), table(header, rows, left=(0, 2)))
+        said = f"The noise model is rejected in {counted(len(rejected), 'group')}, {how}."
+        return f"{said}\n{rejected[0]}: {on_one_line(self.diagnoses[rejected[0]])}"
 
 
 @overload
@@ -343,14 +338,10 @@ def diagnose(
     True
     """
     if isinstance(cal, GroupedCalibration):
-        for name, given in (("clean", clean), ("audit_probs", audit_probs), ("audit_labels", audit_labels)):
-            if given is not None:
-                raise InputError(
-                    name,
-                    "cannot be used with a calibration by group",
-                    remedy="evaluate sets with groups=",
-                    spoken="ask nacp evaluate --groups",
-                )
+        given = {"clean": clean, "audit_probs": audit_probs, "audit_labels": audit_labels}
+        for name in (name for name, each in given.items() if each is not None):
+            remedy, spoken = "evaluate sets with groups=", "use nacp evaluate --groups"
+            raise InputError(name, "cannot be used with a calibration by group", remedy=remedy, spoken=spoken)
         check_aligned(groups, probs)
         return _by_group(cal, opened(cal.calibrations[0], probs, labels), level, groups)
     if groups is not None:
@@ -504,7 +495,7 @@ def _check_audit(
 
 def _check_claim(sample: Sample, cal: Calibration, rows: Ints, truth: Ints, level: float) -> ClaimCheck:
     """Compare the coverage that the noise model claims with the true labels of rows picked at random."""
-    noise = UniformNoise(0.0) if cal.noise is None else cal.noise
+    noise = cal.noise or NO_NOISE
     radius, thresholds = noise.doubt.radius, sample.score.spec.thresholds
     curves = [Curve.of(sample, end) for end in noise.doubt.ends]
     learn, checked, others = _deal(sample.n, rows, cal.random_state)
