@@ -1,14 +1,12 @@
 """Test whether the noise model of a calibration can be right, with or without checked labels.
 
-If the model is right, ``sum over l of W[y, l] h(x, l)`` has the mean ``E h(x, true label)`` for every h,
-which is not negative if h is not. So a region of (x, label) pairs whose estimated share is negative
-refutes the model. Half of the points find the regions and the other half test them, and vice versa: the level
-is exact.
+If the model is right, ``sum over l of W[y, l] h(x, l)`` has the mean ``E h(x, true label)`` for every h, so a
+region of (x, label) pairs whose estimated share is negative refutes the model. Half of the points find the
+regions and the other half test them, and vice versa: the level is exact.
 
-With checked labels the model's claim of coverage is tested, too. If the model is right, a point's share in
-F^c-hat and whether its true label is in the set have the same mean, at any threshold that does not depend on
-the points compared. Each checked label is compared with the mean share of a batch of points, by bets on the
-differences. The proofs: docs/estimation.md.
+With checked labels the model's claim of coverage is tested, too, at a threshold that does not depend on the
+points compared, by bets on the differences between checked labels and the mean shares of batches of points.
+The proofs: docs/estimation.md.
 """
 
 from __future__ import annotations
@@ -49,15 +47,9 @@ _GROUPS_SHOWN = 30
 class AuditCheck(NamedTuple):
     """Coverage on clean labels, compared with the promise and the estimate.
 
-    Attributes
-    ----------
-    coverage : float
-        The share of clean labels in their sets.
-    error : float
-        ``sqrt(sd(g)^2/n + alpha (1 - alpha)/n_test)``: of the threshold and of the test points.
-    short, generous : bool
-        Whether coverage is below the target, or above the estimate of exactly known noise, by more than the
-        level allows.
+    `coverage` is the share of clean labels in their sets, and `error` is ``sqrt(sd(g)^2/n + alpha (1 -
+    alpha)/n_test)``: of the threshold and of the test points. Coverage is `short` if it is below the target,
+    and `generous` if it is above the estimate of exactly known noise, by more than the level allows.
     """
 
     coverage: float
@@ -71,20 +63,17 @@ class ClaimCheck(NamedTuple):
 
     Attributes
     ----------
-    checked : int
-        The number of checked labels.
+    checked, undecided : int
+        The numbers of checked labels, and of those that could not be decided: misses in `found`, and in
+        favour of the model in the tests.
     claim, claim_error : float
         The coverage that the model claims, cut off at 0 and 1, and its standard error if the model is right.
     at_least : bool
-        Whether the claim is a lower bound, because the model is known up to an interval or a radius only.
+        Whether the claim is a lower bound, because the noise is known up to an interval or a radius only.
     found, error : float
-        The coverage by the checked labels, whatever the noise is, and its standard error (at least 1 over
-        their number).
+        The coverage by the checked labels, whatever the noise is, and its standard error.
     short, generous : bool
         Whether the model claims significantly too much, or too little.
-    undecided : int
-        The number of checked labels that could not be decided. They count as misses in `found`, and in
-        favour of the model in the tests.
     """
 
     checked: int
@@ -128,7 +117,7 @@ class Diagnosis:
     checks : tuple of Check
         The tests of regions.
     audit : AuditCheck or None
-        Coverage on clean labels, if there were any.
+        Coverage on clean labels of other points, if there were any.
     target, estimate : float
         The target 1 - alpha and the estimated coverage of the calibration.
     claim : ClaimCheck or None
@@ -149,17 +138,16 @@ class Diagnosis:
         if self.claim is not None:
             said.append(on_one_line(self.claim))
         if self.audit is not None:
-            found = f"Coverage of the clean labels is {self.audit.coverage:.4f} ± {self.audit.error:.4f}"
+            result = f"compatible with the target {self.target:.6g}."
             if self.audit.short:
-                found += f": too little for a target of {self.target:.6g}. The noise may be overstated."
+                result = f"too little for a target of {self.target:.6g}. The noise may be overstated."
             elif self.audit.generous:
-                found += (
-                    f": the target {self.target:.6g} is kept, but {self.estimate:.4f} was estimated; the "
-                    "noise may be understated, and sets larger than need be."
+                result = (
+                    f"the target {self.target:.6g} is kept, but {self.estimate:.4f} was estimated; the noise "
+                    "may be understated, and sets larger than need be."
                 )
-            else:
-                found += f": compatible with the target {self.target:.6g}."
-            said.append(found)
+            coverage = f"{self.audit.coverage:.4f} ± {self.audit.error:.4f}"
+            said.append(f"Coverage of the clean labels is {coverage}: {result}")
         return wrapped("\n".join(said))
 
     @property
@@ -307,7 +295,7 @@ def diagnose(
         Points with noisy labels: those of the calibration, or others.
     clean : array of shape (n,) or pair (rows, labels), optional
         True labels of some of these points, picked at random, as in `calibrate`: the coverage that the model
-        claims at the threshold is compared with them. That detects understated noise, too. Half of the level
+        claims at the threshold is compared with them, which detects understated noise, too. Half of the level
         goes to this test.
     audit_probs, audit_labels : arrays of shape (m, k) and (m,), optional
         Other points with clean labels, on which coverage is compared with the promise.
@@ -350,7 +338,7 @@ def diagnose(
     check_aligned(clean, labels, "labels", "clean")
     sample = opened(cal, probs, labels)
     checked = None if clean is None else open_clean(clean, sample.n, sample.k, cal.classes)
-    return diagnosis_of(
+    return _diagnosis_of(
         sample, cal, checked=checked, audit_probs=audit_probs, audit_labels=audit_labels, level=level
     )
 
@@ -363,15 +351,15 @@ def _by_group(
     if cal.members is not None:
         if groups is not None:
             raise InputError("groups", "has no effect: thresholds differ by class, not by row")
-        return diagnosis_of(sample, cal.calibrations[0], level=level)
+        return _diagnosis_of(sample, cal.calibrations[0], level=level)
     places = cal.places(sample.labels[:, 0], groups)
-    rows = [np.flatnonzero(places == g) for g in range(len(cal.names))]
-    tested = [g for g, own in enumerate(rows) if len(own) > 1]
+    rows = {name: np.flatnonzero(places == g) for g, name in enumerate(cal.names)}
+    tested = [name for name, own in rows.items() if len(own) > 1]
     found = {
-        cal.names[g]: diagnosis_of(sample.some(rows[g]), cal.calibrations[g], level=level / len(tested))
-        for g in tested
+        name: _diagnosis_of(sample.some(rows[name]), cal.groups[name], level=level / len(tested))
+        for name in tested
     }
-    return GroupedDiagnosis(level, found, {name: len(own) for name, own in zip(cal.names, rows, strict=True)})
+    return GroupedDiagnosis(level, found, {name: len(own) for name, own in rows.items()})
 
 
 def opened(cal: Calibration, probs: ArrayLike, labels: ArrayLike) -> Sample:
@@ -381,7 +369,7 @@ def opened(cal: Calibration, probs: ArrayLike, labels: ArrayLike) -> Sample:
     return Sample.of(rows, check_labels(labels, rows.n, rows.k, cal.classes), cal.score)
 
 
-def diagnosis_of(
+def _diagnosis_of(
     sample: Sample,
     cal: Calibration,
     *,
@@ -414,12 +402,10 @@ def diagnosis_of(
 def _check_model(cal: Calibration) -> None:
     """Raise an error if a calibration has no noise model, because it comes from checked labels."""
     if cal.checked is not None:
-        raise InputError(
-            "cal",
-            "rests on checked labels and assumes nothing about the noise, so there is no model to test",
-            remedy="diagnose a calibration that was made with noise= and without clean=",
-            spoken="diagnose a calibration that was made with --noise and without --clean",
-        )
+        problem = "rests on checked labels and assumes nothing about the noise, so there is no model to test"
+        use = "diagnose a calibration that was made with noise= and without clean="
+        spoken = "diagnose a calibration that was made with --noise and without --clean"
+        raise InputError("cal", problem, remedy=use, spoken=spoken)
 
 
 def compatible_radius(
@@ -510,8 +496,8 @@ def _check_claim(sample: Sample, cal: Calibration, rows: Ints, truth: Ints, leve
     )
     # What could not be decided counts in favour of the model in both tests.
     scores = np.empty(sample.n)
-    scores[audit.rows] = audited.checked_scores
-    hits, unknown = scores[checked] <= thresholds[tested], np.isin(checked, audit.rows[audit.labels < 0])
+    scores[rows] = audited.checked_scores
+    hits, unknown = scores[checked] <= thresholds[tested], np.isin(checked, rows[truth < 0])
     batch = np.concatenate([np.arange(len(checked)), np.arange(len(others)) % max(len(checked), 1)])
     members, sizes = np.concatenate([checked, others]), np.bincount(batch)
     short = generous = True

@@ -75,21 +75,14 @@ class Plan(Printout):
     Attributes
     ----------
     rows : list of PlanRow
-        Guarantees under the noise model, by their excess coverage; after them those that do not apply to
-        this noise.
-    alpha : float
-        As given.
-    n : int
-        The number of calibration points.
-    excess : float
-        The wanted excess coverage, which `PlanRow.n_needed` is for.
+        Guarantees under the noise model, by their excess; after them those that do not apply to this noise.
+    alpha, n, excess, checked
+        As given; `checked` is the number of labels to check.
     deviation : float
         The standard deviation of one point's share in the estimate: that of the pilot sample, or its value
         for small sets; nan without a noise model.
     checked_rows : list of PlanRow
         The same for checked labels, whatever the noise is; `PlanRow.n_needed` is how many to check.
-    checked : int
-        The number of checked labels.
     assumed : str or None
         The assumption behind the rows for checked labels beside noisy ones, and for chosen ones.
     groups : list of GroupRow
@@ -172,7 +165,7 @@ def _number(needed: int | None) -> str:
 
 
 class _Setting(NamedTuple):
-    """What is planned for."""
+    """The arguments of `plan` that all rows depend on."""
 
     k: int
     alpha: float
@@ -223,10 +216,8 @@ def plan(
     noise : float, array of shape (k, k) or noise model, optional
         As in `calibrate`. Of an interval, the end with the larger excess counts; a radius adds its value
         times the greatest distance between two rows of W. Without it there are rows for checked labels only.
-    alpha : float, default=0.1
-        The sets are to contain the true class with probability 1 - alpha.
-    delta : float, default=0.05
-        The probability with which a promise may fail, for guarantees that have one.
+    alpha, delta : float, default=0.1 and 0.05
+        As in `calibrate`; delta is for guarantees that have one.
     n : int, default=1000
         The number of calibration points to plan for.
     excess : float, default=0.01
@@ -236,23 +227,17 @@ def plan(
         checked labels alone the excess is exact: that of the binomial test, for scores without ties. Beside
         noisy labels it is a limit for many labels, and depends on what the noisy ones show: by the share
         of wrong labels under `noise`, or by the pilot sample. The same holds for labels chosen as by
-        `choose_audit`: more of those that make it doubtful that the true label is in the set.
-    probs, labels : arrays, optional
-        A pilot sample with noisy labels, from which the deviation of one point's share is taken. Without it
-        the sets are taken to be small.
-    clean : array or pair (rows, labels), optional
-        Checked labels of the pilot sample, as in `calibrate`.
-    score : str or score, default="hps"
-        The score, for the pilot sample.
+        `choose_audit`.
+    probs, labels, clean, score : optional
+        A pilot sample with noisy labels, some of them checked, as in `calibrate`: it shows the deviation of
+        one point's share. Without it the sets are taken to be small.
     groups : mapping or array, optional
         The groups that are to have a promise each: a mapping from a group to its share of the points, such as
         ``{"north": 0.2, "south": 0.8}``; or, as in `calibrate`, an array with the group of each row (its
         shares count), or a mapping from each class to its group. Groups of classes need more points than
         groups of rows, as a point of another class that is labelled as of the group counts as a miss.
-    by : "class", optional
-        Each class is a group.
-    simultaneous : bool, default=False
-        Whether the promise is to hold for all groups at once, as in `calibrate`.
+    by, simultaneous
+        As in `calibrate`.
 
     Returns
     -------
@@ -363,35 +348,26 @@ def _checked_rows(setting: _Setting, m: int, evidence: Evidence | None) -> list[
     for guarantee in (kind.with_options(delta=delta) for kind in kinds):
         promise = guarantee.promise_checked(alpha)
         base, alone = guarantee.excess_checked(m, alpha), guarantee.checked_needed(excess, alpha)
+        least = guarantee.checked_needed(alpha, alpha)
         rows.append(PlanRow(guarantee, base, alone, promise, labels=ALONE))
         for labels in () if guarantee.checked_alone else (CHECKED, CHOSEN):
             if evidence is None:
                 why = "give noise, such as the share of wrong labels, or a pilot sample"
                 rows.append(PlanRow(guarantee, math.inf, None, promise, why, labels))
                 continue
-            found = base if base >= alpha else base / math.sqrt(_worth(evidence, alpha, m, n, labels))
-            needed, least = alone, guarantee.checked_needed(alpha, alpha)
+
+            def worth(number: int, known: Evidence = evidence, chosen: bool = labels == CHOSEN) -> float:
+                """Return the number of labels checked alone that are as good."""
+                shares = [known.outside, *[chosen_share(known.outside, alpha)] * chosen]
+                each = (strata_worth(known, alpha, number, n, share) for share in shares)
+                return number * max(1.0, *each)
+
+            found = base if base >= alpha else base / math.sqrt(worth(m) / m)
+            needed = alone
             if alone is not None and least is not None and least < alone < n:
-                needed = _number_worth(alone, least, evidence, alpha, n, labels)
+                needed = bisect_left(range(alone), alone, lo=least, key=worth)
             rows.append(PlanRow(guarantee, found, needed, promise, labels=labels))
     return sorted(rows, key=lambda row: row.guarantee.delta is not None)
-
-
-def _worth(evidence: Evidence, alpha: float, m: int, n: int, labels: str) -> float:
-    """Return how many labels checked alone one of m is worth beside n noisy ones."""
-    worth = max(strata_worth(evidence, alpha, m, n, evidence.outside), 1.0)
-    if labels == CHECKED:
-        return worth
-    return max(strata_worth(evidence, alpha, m, n, chosen_share(evidence.outside, alpha)), worth)
-
-
-def _number_worth(alone: int, least: int, evidence: Evidence, alpha: float, n: int, labels: str) -> int:
-    """Return the least number of labels, from `least` on, that are worth as much as `alone` labels."""
-
-    def enough(number: int) -> bool:
-        return number * _worth(evidence, alpha, number, n, labels) >= alone
-
-    return least + bisect_left(range(least, alone), True, key=enough)
 
 
 def strata_worth(evidence: Evidence, alpha: float, m: int, n: int, share: float) -> float:
@@ -416,18 +392,14 @@ def evidence_of_share(wrong: float, alpha: float) -> Evidence:
 def open_pilot(probs: Any, labels: Any, clean: Any, k: int, score: ScoreLike) -> tuple[Sample, Audit | None]:
     """Check a pilot sample; the audit has its checked labels, if there are any."""
     score, audit = as_score(score), None
-    options: dict[str, Any] = {"probabilities": score.takes_probabilities}
+    options: dict[str, Any] = {"probabilities": score.takes_probabilities, "classes": None}
     if clean is None:
         rows, numbers, _ = open_points(probs, labels, **options)
     else:
-        options |= {"normalize": False, "classes": None}
-        rows, numbers, _, audit = open_checked(probs, labels, clean, 0, **options)
+        rows, numbers, _, audit = open_checked(probs, labels, clean, 0, normalize=False, **options)
     if rows.k != k or rows.n < _PILOT_MIN:
-        raise InputError(
-            "probs",
-            f"as a pilot sample needs {_PILOT_MIN} rows or more and k = {k:,} columns",
-            found=f"{rows.n:,} and {rows.k:,}",
-        )
+        problem = f"as a pilot sample needs {_PILOT_MIN} rows or more and k = {k:,} columns"
+        raise InputError("probs", problem, found=f"{rows.n:,} and {rows.k:,}")
     return Sample.of(rows, numbers, score), audit
 
 
@@ -435,18 +407,19 @@ def evidence_of_pilot(
     sample: Sample, audit: Audit | None, noise: NoiseLike | Unsaid, alpha: float
 ) -> Evidence:
     """Return the evidence of a pilot sample: from checked labels, or from the probabilities."""
-    none = np.zeros(0, dtype=np.int64)
     some = np.arange(sample.n)
     if audit is None:
         some = some[: max(_PILOT_MIN, _PILOT_ENTRIES_MAX // sample.k)]
     elif len(audit.pilot):
         some = audit.pilot
     matrix = guessing_noise(sample, noise, some).matrix(sample.k)
-    checked = CheckedSample(sample, audit or Audit(none, none, some, none), matrix)
     if audit is None:
-        pilot = checked.pilot(alpha, cut=CHOSEN_CUT)
+        pilot = CheckedSample(sample, Audit(some[:0], some[:0], some, some[:0]), matrix).pilot(
+            alpha, cut=CHOSEN_CUT
+        )
         said = f"the classifier's probabilities are right on the {sample.n:,} points of the pilot sample"
         return Evidence(pilot.outside[0] / pilot.outside[1], *pilot.predicted, said)
+    checked = CheckedSample(sample, audit, matrix)
     threshold = float(np.quantile(checked.checked_scores, 1 - alpha, method="higher"))
     hits, (outside,) = checked.checked_scores <= threshold, checked.outside([threshold], CHOSEN_CUT)
     sides = (outside[audit.rows], ~outside[audit.rows])
