@@ -6,6 +6,7 @@ import math
 from bisect import bisect_left
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
@@ -356,18 +357,19 @@ def _checked_rows(setting: _Setting, m: int, evidence: Evidence | None) -> list[
                 rows.append(PlanRow(guarantee, math.inf, None, promise, why, labels))
                 continue
 
-            def worth(number: int, known: Evidence = evidence, chosen: bool = labels == CHOSEN) -> float:
-                """Return the number of labels checked alone that are as good."""
-                shares = [known.outside, *[chosen_share(known.outside, alpha)] * chosen]
-                each = (strata_worth(known, alpha, number, n, share) for share in shares)
-                return number * max(1.0, *each)
-
+            worth = partial(_worth, evidence, alpha, n, labels)
             found = base if base >= alpha else base / math.sqrt(worth(m) / m)
             needed = alone
             if alone is not None and least is not None and least < alone < n:
-                needed = bisect_left(range(alone), alone, lo=least, key=worth)
+                needed = bisect_left(range(alone), float(alone), lo=least, key=worth)
             rows.append(PlanRow(guarantee, found, needed, promise, labels=labels))
     return sorted(rows, key=lambda row: row.guarantee.delta is not None)
+
+
+def _worth(evidence: Evidence, alpha: float, n: int, labels: str, number: int) -> float:
+    """Return the number of labels checked alone that are worth as much as these beside n noisy ones."""
+    shares = [evidence.outside, *[chosen_share(evidence.outside, alpha)] * (labels == CHOSEN)]
+    return number * max(1.0, *(strata_worth(evidence, alpha, number, n, share) for share in shares))
 
 
 def strata_worth(evidence: Evidence, alpha: float, m: int, n: int, share: float) -> float:
