@@ -154,6 +154,7 @@ def test_class_names_and_normalize_are_for_all(data):
         ({"scores": ["most"]}, "score must be one of .*'hps'.*; found 'most'"),
         ({"alpha": 2}, "alpha must lie"),
         ({"delta": 2}, "delta must lie"),
+        ({"random_state": -1}, "random_state must"),
         ({"noise": 2}, r"noise must lie in \[0, 1\); found 2"),
         ({"noise": np.eye(3)}, "noise is for 3 classes, not for 10"),
         ({"test_probs": np.full((4, 3), 1 / 3)}, "test_probs .*3 columns.*10 classes"),

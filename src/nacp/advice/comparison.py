@@ -26,7 +26,7 @@ from nacp.calibrate import (
     noise_is_missing,
 )
 from nacp.calibration import Calibration
-from nacp.checks import check_fraction
+from nacp.checks import check_count, check_flag, check_fraction
 from nacp.coverage.contradiction import NoiseModelWarning, warn_of
 from nacp.coverage.curve import Rule
 from nacp.coverage.sample import Sample
@@ -243,6 +243,9 @@ def compare(
     True
     """
     check_fraction("alpha", alpha)
+    check_count("random_state", random_state)
+    check_flag("normalize", normalize)
+    check_flag("from_logits", from_logits)
     in_memory("probs", probs, "here")
     in_memory("test_probs", test_probs, "here")
     by_model = not isinstance(noise, Unsaid)
