@@ -57,8 +57,8 @@ def test_every_guarantee_of_the_library_is_on_this_list():
 
 
 @every_guarantee
-def test_the_price_is_not_negative_and_falls_to_nothing_with_n(guarantee):
-    corrections = [guarantee.price(problem(guarantee, n), 0.5) for n in (100, 1000, 10**4, 10**5, 10**12)]
+def test_the_excess_is_not_negative_and_falls_to_nothing_with_n(guarantee):
+    corrections = [guarantee.excess(problem(guarantee, n), 0.5) for n in (100, 1000, 10**4, 10**5, 10**12)]
     if guarantee == nacp.Uncorrected():
         assert corrections == [0] * 5
     else:

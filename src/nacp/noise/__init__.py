@@ -19,6 +19,7 @@ from nacp.noise.randomized_response import RandomizedResponse
 from nacp.noise.uniform import UniformFamily, UniformNoise
 
 __all__ = [
+    "NO_NOISE",
     "UNSAID",
     "AnnotatorNoise",
     "Doubt",
@@ -81,6 +82,8 @@ class Estimate(Protocol):
         """The conditions under which it holds."""
 
 
+NO_NOISE: Noise = UniformNoise(0.0)
+"""The model of labels without errors."""
 NoiseLike: TypeAlias = ArrayLike | Noise | Estimate | None
 """A noise model or a short form: a rate, a matrix, an estimate, or None for labels without errors."""
 
