@@ -18,7 +18,7 @@ from nacp.cli import (
     report,
     reproduce,
 )
-from nacp.cli.errors import Commands, example_block
+from nacp.cli.commands import Commands, example_block
 from nacp.engine.choose import engine_name
 
 app = typer.Typer(
