@@ -192,21 +192,19 @@ def damaged_files(folder):
     np.savez("cut.npz", probs=PROBS)
     whole = (folder / "cut.npz").read_bytes()
     (folder / "cut.npz").write_bytes(whole[: len(whole) // 2])
-    for name, old, new in (("brace.npy", b"}", b"{"), ("shape.npy", b"(40, 3)", b"(-5, 4)")):
-        np.save(name, PROBS)
-        (folder / name).write_bytes((folder / name).read_bytes().replace(old, new, 1))
+    np.save("shape.npy", PROBS)
+    shape = (folder / "shape.npy").read_bytes()
+    (folder / "shape.npy").write_bytes(shape.replace(b"(40, 3)", b"(-5, 4)", 1))
     np.save("objects.npy", np.array([{}, {}], dtype=object), allow_pickle=True)
     (folder / "folder.npy").mkdir()
     (folder / "plain").mkdir()
     for name, text in {
         "empty.npy": "",
         "empty.csv": "",
-        "blank.csv": "\n\n",
         "ragged.csv": "0.5,0.5\n1.0\n",
         "words.csv": "a,b\n0.5,half\n",
         "semicolons.csv": "a;b\n0.5;0.5\n",
         "tabs.csv": "0.5\t0.5\n0.5\t0.5\n",
-        "commas.csv": "0,5;0,5\n0,5;0,5\n",
         "files.csv": "filename,ant,bee\na.png,0.5,0.5\n",
         "y.csv.gz": "label\nant\n",
         "keys.jsonl": '{"a": 0.5, "b": 0.5}\n{"a": 0.5}\n',
@@ -226,17 +224,13 @@ def damaged_files(folder):
     ("name", "words"),
     [
         ("missing.npy", "missing.npy does not exist"),
-        ("missing.csv", "missing.csv does not exist"),
         ("probs.txt", "it must end in .npy"),
         ("folder.npy", "folder.npy is a folder; give a file"),
         ("plain", "plain is a folder"),
         ("empty.npy", "empty.npy is empty"),
         ("empty.csv", "empty.csv is empty"),
-        ("blank.csv", "blank.csv is empty"),
         ("x.npy", "x.npy cannot be read as .npy"),
-        ("brace.npy", "brace.npy cannot be read as .npy"),
         ("shape.npy", "shape.npy cannot be read as .npy"),
-        ("x.npz", "x.npz cannot be read as .npz"),
         ("cut.npz", "cut.npz cannot be read as .npz"),
         ("x.parquet", "x.parquet cannot be read as .parquet"),
         ("x.safetensors", "x.safetensors cannot be read as .safetensors"),
@@ -249,7 +243,6 @@ def damaged_files(folder):
         ("words.csv:a", "give it without :a"),
         ("semicolons.csv", "semicolons.csv: its columns seem to be separated by ';'; give --separator ';'"),
         ("tabs.csv", "tabs.csv: its columns seem to be separated by tabs; give --separator tab"),
-        ("commas.csv", "commas.csv: its columns seem to be separated by ';'"),
         ("files.csv", "'a.png' in line 2; a column of text must come first and be called id, or be the"),
         ("y.csv.gz", "y.csv.gz cannot be read as .csv: it is damaged, or not compressed by gzip"),
         ("keys.jsonl", "has other keys in line 2; found a; a, b"),
@@ -257,7 +250,6 @@ def damaged_files(folder):
         ("kinds.jsonl", "has other keys in line 2"),
         ("words.jsonl", "must hold numbers only; found 'x'"),
         ("cut.jsonl", "is not JSON in line 1"),
-        ("blank.jsonl", "is empty"),
         ("large.jsonl", "numbers that are not too large"),
     ],
 )

@@ -278,25 +278,6 @@ def test_a_class_that_is_called_id_names_no_rows(folder):
 # Results
 
 
-@pytest.mark.parametrize(
-    ("header", "row", "said"),
-    [
-        (["photo", "worker", "label"], None, "it may be 'photo'; give --item photo"),
-        (["photo", "who", "was"], None, "answers.csv holds classes in its column 'was' alone"),
-        (["photo", "who", "was"], "7", "answers.csv holds numbers in its column 'photo' and texts in 'who'"),
-    ],
-)
-def test_a_row_for_each_label_under_unknown_names_is_told_as_such(header, row, said):
-    write("answers.csv", [header, *([i // 2, f"w{i % 2}", row or NAMES[i // 5 % 4]] for i in range(40))])
-    annotators = ("noise", "annotators", "answers.csv", "--classes", "names.txt")
-    told = done(*annotators, code=2)
-    assert said in told
-    if "worker" not in header:
-        assert "if it has a row for each label, name its columns by --item, --annotator and --label" in told
-    if row is None:
-        done(*annotators, "--item", "photo", "--annotator", header[1], "--label", header[2])
-
-
 def test_evaluate_names_the_worst_classes_and_says_what_each_number_is():
     done("calibrate", "p.csv", "y.csv", "--noise", "0.2")
     evaluate = ("evaluate", "cal.json", "p.csv", "audit.csv:checked")

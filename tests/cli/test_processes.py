@@ -78,7 +78,7 @@ def test_ctrl_c_while_writing_leaves_nothing_behind(out):
 
 @pytest.mark.parametrize("delay", [0.0, 0.4, 0.8])
 def test_ctrl_c_is_heard_at_any_time(delay):
-    work = ["calibrate", "large.npy", "labels.npy", "--noise", "0.2", "--score", "raps", "-o", "new.json"]
+    work = ["compare", "large.npy", "labels.npy", "--noise", "0.2"]
     assert interrupted(work, delay=delay) == ("", "Interrupted.\n")
 
 

@@ -2,6 +2,7 @@
 
 import csv
 import warnings
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -30,6 +31,31 @@ EXAMPLES = (
 _TABLES = (".csv", ".tsv", ".parquet")  # with a row for each label, or a column for each annotator
 
 
+@dataclass(frozen=True, kw_only=True)
+class Export:
+    """How to read what a labelling tool exported."""
+
+    format: Annotated[
+        str | None,
+        typer.Option(help=f"{', '.join(FORMATS)}.", show_default="seen by the content", metavar="NAME"),
+    ] = None
+    control: Annotated[
+        str | None, options.name("Label Studio's control, or Argilla's question, if there are several.")
+    ] = None
+    predictions: Annotated[
+        bool, typer.Option("--predictions", help="Labels by models (predictions, suggestions) count, too.")
+    ] = False
+    item: Annotated[str | None, options.name("The column that names the item.")] = None
+    annotator: Annotated[str | None, options.name("The column that names the annotator.")] = None
+    label: Annotated[
+        str | None, options.name("The column of labels; several, with commas, are annotators.")
+    ] = None
+    checked: Annotated[
+        str | None, options.name("The column of true labels, or of whether a label was checked.")
+    ] = None
+    expert: Annotated[str | None, options.name("An annotator whose labels count as checked.")] = None
+
+
 def annotators_command(
     labels: Annotated[
         str,
@@ -39,6 +65,7 @@ def annotators_command(
             "label, or a row per item and a column per annotator, empty or -1: missing.",
         ),
     ],
+    export: Export,
     k: options.NumberOfClasses = None,
     classes: options.Classes = None,
     model: Annotated[
@@ -50,25 +77,6 @@ def annotators_command(
         ),
     ] = "auto",
     confidence: options.EstimateConfidence = 0.95,
-    format: Annotated[
-        str | None,
-        typer.Option(help=f"{', '.join(FORMATS)}.", show_default="seen by the content", metavar="NAME"),
-    ] = None,
-    control: Annotated[
-        str | None, options.name("Label Studio's control, or Argilla's question, if there are several.")
-    ] = None,
-    predictions: Annotated[
-        bool, typer.Option("--predictions", help="Labels by models (predictions, suggestions) count, too.")
-    ] = False,
-    item: Annotated[str | None, options.name("The column that names the item.")] = None,
-    annotator: Annotated[str | None, options.name("The column that names the annotator.")] = None,
-    label: Annotated[
-        str | None, options.name("The column of labels; several, with commas, are annotators.")
-    ] = None,
-    checked: Annotated[
-        str | None, options.name("The column of true labels, or of whether a label was checked.")
-    ] = None,
-    expert: Annotated[str | None, options.name("An annotator whose labels count as checked.")] = None,
     labels_out: Annotated[
         Path | None, options.file("--labels", help="A file for the labels: .npz or .csv.")
     ] = None,
@@ -96,18 +104,7 @@ def annotators_command(
         names: Any = None if classes is None else read_class_list(classes)
         if names is not None and k not in (None, len(names)):
             raise InputError("k", f"is {k:,}, but {classes} holds {len(names):,} names")
-        votes: Any = read_table(
-            labels,
-            names,
-            format=format,
-            control=control,
-            predictions=predictions or None,
-            item=item,
-            annotator=annotator,
-            label=label,
-            checked=checked,
-            expert=expert,
-        )
+        votes: Any = read_table(labels, names, **vars(export))
         numbers = not isinstance(votes, LabelTable) and votes.dtype.kind not in "US"
         known = {"k": len(names), "classes": None} if names and numbers else {"k": k, "classes": names}
         say("estimating")
@@ -141,6 +138,7 @@ def read_table(
     path, key = split_key(name)
     if given["label"] is not None and "," in given["label"]:
         given["label"] = [column.strip() for column in given["label"].split(",")]
+    given["predictions"] = given["predictions"] or None
     described = any(value is not None for value in given.values())
     plain = kind(path) in (*ARRAYS, *_TABLES) or name == STDIN
     long = kind(path) in _TABLES and key is None and is_long_file(checked(path))

@@ -12,7 +12,7 @@ import nacp
 from nacp._types import Ints
 from nacp.audit.plan import same_audit
 from nacp.cli import options
-from nacp.cli.commands import command, example_block
+from nacp.cli.commands import app, command, example_block
 from nacp.cli.formats import TextTable, separator
 from nacp.cli.inputs import is_absent, row_ids, true_labels
 from nacp.cli.models import NoiseOptions
@@ -22,13 +22,14 @@ from nacp.cli.terminal import progress_of, show
 from nacp.errors import InputError
 from nacp.files import write_whole
 
-app = typer.Typer(no_args_is_help=True, rich_markup_mode="rich")
+audit_app = typer.Typer(no_args_is_help=True, rich_markup_mode="rich")
+app.add_typer(audit_app, name="audit")
 
 _LIKELY = 3  # the number of probable classes that are shown
 _ID, _ROW, _GIVEN, _PROBABLE, _CHECKED, _PLAN = "id", "row", "given", "most probable", "checked", "plan"
 
 
-@app.callback(
+@audit_app.callback(
     epilog=example_block(
         "nacp audit choose probs.npy labels.csv --budget 300 -o to-check.csv",
         "nacp calibrate probs.npy labels.csv --audit to-check.csv",
@@ -39,10 +40,10 @@ def _audit() -> None:
 
 
 @command(
-    app,
     "choose",
     "nacp audit choose probs.npy labels.csv --budget 300 -o to-check.csv",
     "nacp audit choose probs.npy labels.csv --budget 300 --items texts.csv",
+    app=audit_app,
 )
 def choose_command(
     points: Points,

@@ -17,11 +17,8 @@ from nacp.cli.terminal import complain, complain_of_warning, progress_of, progre
 from nacp.errors import InputError
 from nacp.wrapping import counted
 
-app = typer.Typer()
-
 
 @command(
-    app,
     "calibrate",
     "nacp calibrate probs.npy labels.npy --noise 0.2",
     "nacp calibrate data.npz:probs data.npz:noisy --noise 0.2 --score raps --guarantee pac -o cal.json",

@@ -19,6 +19,19 @@ from nacp.errors import InputError
 
 FAILED, WRONG, CONTRADICTED, INTERRUPTED, CLOSED = 1, 2, 3, 130, 141
 
+_IN_ORDER = (
+    "noise",
+    "audit",
+    "plan",
+    "compare",
+    "calibrate",
+    "predict",
+    "evaluate",
+    "diagnose",
+    "report",
+    "demo",
+    "reproduce",
+)
 _CALLED = {
     "P": "noise",
     "confidence": "noise_confidence",
@@ -52,11 +65,15 @@ class _PlainFlags:
 
 
 class Commands(_PlainFlags, TyperGroup):
-    """The commands, in the order in which they were added.
+    """The commands, in the order of their use.
 
     The exit code is 2 for wrong input and wrong options; 130 for Ctrl-C and 141 for a closed pipe, as in a
     shell.
     """
+
+    def list_commands(self, ctx: Any) -> list[str]:
+        """Return the names of the commands."""
+        return sorted(super().list_commands(ctx), key=_IN_ORDER.index)
 
     def main(self, args: Any = None, *more: Any, **options: Any) -> Any:
         """Run the command line; print one sentence if it is wrong."""
@@ -112,8 +129,17 @@ class Command(_PlainFlags, TyperCommand):
             _end(error.sentence(_name(error.argument, ctx), spoken=True))
 
 
+app = typer.Typer(
+    cls=Commands,
+    no_args_is_help=True,
+    rich_markup_mode="rich",
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+
+
 def command(
-    app: typer.Typer, name: str, *examples: str, tables: bool = True
+    name: str, *examples: str, app: typer.Typer = app, tables: bool = True
 ) -> Callable[[_Function], _Function]:
     """Return the decorator that makes a function a command; the examples stand below its help.
 

@@ -11,11 +11,8 @@ from nacp.cli.commands import command
 from nacp.cli.sample import Sample, TestPoints
 from nacp.cli.terminal import progress_of, show
 
-app = typer.Typer()
-
 
 @command(
-    app,
     "compare",
     "nacp compare probs.npy labels.npy --noise 0.2",
     "nacp compare probs.npy labels.npy --noise 0.2 --score hps --guarantee pac --guarantee nacp",

@@ -18,8 +18,6 @@ from nacp.paper.methods import aware, six_methods
 from nacp.paper.splits import run_splits
 from nacp.wrapping import table_lines
 
-app = typer.Typer()
-
 NOISE = nacp.UniformNoise(0.2)
 ALPHA = 0.1
 SCORES = ("hps", "aps", "raps")
@@ -41,7 +39,7 @@ class Row(NamedTuple):
     full: bool  # whether the sets hold all classes in every split
 
 
-@command(app, "demo", "nacp demo", "nacp demo --report languages.html", tables=False)
+@command("demo", "nacp demo", "nacp demo --report languages.html", tables=False)
 def demo_command(
     report: Annotated[Path, typer.Option(help="The file for the report.")] = Path("nacp-demo.html"),
 ) -> None:

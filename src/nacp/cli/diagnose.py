@@ -13,11 +13,8 @@ from nacp.cli.inputs import read_clean, read_groups, read_points
 from nacp.cli.terminal import progress_of, show
 from nacp.wrapping import on_one_line
 
-app = typer.Typer()
-
 
 @command(
-    app,
     "diagnose",
     "nacp diagnose cal.json probs.npy labels.npy",
     "nacp diagnose cal.json probs.npy labels.npy --clean checked.csv",

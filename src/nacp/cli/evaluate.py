@@ -17,8 +17,6 @@ from nacp.metrics import Evaluation, groups_of_points, summarize
 from nacp.points import check_labels
 from nacp.wrapping import on_one_line, width, wrapped
 
-app = typer.Typer()
-
 _WORST = 5
 _MEANINGS = {
     "n": "test points",
@@ -36,7 +34,6 @@ _MEANINGS = {
 
 
 @command(
-    app,
     "evaluate",
     "nacp evaluate cal.json test.npy truth.npy",
     "nacp evaluate cal.json test.csv test.csv:truth",

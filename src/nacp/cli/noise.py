@@ -7,16 +7,17 @@ import typer
 
 import nacp
 from nacp.cli import annotators, options
-from nacp.cli.commands import command, example_block
+from nacp.cli.commands import app, command, example_block
 from nacp.cli.inputs import read_class_list, read_lines, read_pairs, refuse_same
 from nacp.cli.outputs import check_output
 from nacp.cli.sample import Points
 from nacp.cli.terminal import complain, progress_of, show
 
-app = typer.Typer(no_args_is_help=True, rich_markup_mode="rich")
+noise_app = typer.Typer(no_args_is_help=True, rich_markup_mode="rich")
+app.add_typer(noise_app, name="noise")
 
 
-@app.callback(
+@noise_app.callback(
     epilog=example_block(
         "nacp noise audit noisy.csv checked.csv --k 10",
         "nacp calibrate probs.npy labels.npy --noise noise.json",
@@ -27,10 +28,10 @@ def _noise() -> None:
 
 
 @command(
-    app,
     "audit",
     "nacp noise audit noisy.npy checked.npy --k 10",
     "nacp noise audit audit.csv:label audit.csv:checked --classes names.txt --groups groups.txt",
+    app=noise_app,
 )
 def audit_command(
     noisy: Annotated[str, options.argument("NOISY", "The labels as they were.")],
@@ -66,14 +67,14 @@ def audit_command(
     _write(found, out)
 
 
-command(app, "annotators", *annotators.EXAMPLES)(annotators.annotators_command)
+command("annotators", *annotators.EXAMPLES, app=noise_app)(annotators.annotators_command)
 
 
 @command(
-    app,
     "model",
     "nacp noise model probs.npy labels.npy",
     "nacp noise model probs.npy labels.npy --model matrix",
+    app=noise_app,
 )
 def model_command(
     points: Points,
@@ -94,7 +95,7 @@ def model_command(
     _write(found, out)
 
 
-@command(app, "privacy", "nacp noise privacy 2.5 --k 100", tables=False)
+@command("privacy", "nacp noise privacy 2.5 --k 100", tables=False, app=noise_app)
 def privacy_command(
     epsilon: Annotated[float, options.argument("EPSILON", "The privacy parameter.")],
     k: Annotated[int, typer.Option("--k", help="The number of classes.", show_default=False)],

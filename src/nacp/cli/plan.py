@@ -11,11 +11,8 @@ from nacp.cli.inputs import read_groups
 from nacp.cli.models import NoiseOptions
 from nacp.cli.terminal import progress_of, show
 
-app = typer.Typer()
-
 
 @command(
-    app,
     "plan",
     "nacp plan --k 1000 --noise 0.2 --alpha 0.1 --excess 0.02",
     "nacp plan --k 10 --noise matrix.npy --points 5000",

@@ -18,12 +18,10 @@ from nacp.errors import InputError
 from nacp.groups.grouping import known_groups
 from nacp.points import Rows
 
-app = typer.Typer()
 BLOCK_ENTRIES = 1 << 23  # entries of the rows that are predicted and written at once: 32 MB of float32
 
 
 @command(
-    app,
     "predict",
     "nacp predict cal.json new.npy -o sets.parquet",
     "nacp predict cal.json new.csv --with-probs -o sets.csv",

@@ -14,11 +14,8 @@ from nacp.cli.sample import Sample, Target, TestPoints
 from nacp.cli.terminal import progress_of, show
 from nacp.errors import InputError
 
-app = typer.Typer()
-
 
 @command(
-    app,
     "report",
     "nacp report probs.npy labels.npy --noise 0.2",
     "nacp report cal.npz:probs cal.npz:noisy --noise 0.2 --score raps "

@@ -21,12 +21,10 @@ from nacp.paper.experiments import (
 from nacp.paper.reproduce import NAMES, Name, reproduce
 from nacp.paper.sources import left_out
 
-app = typer.Typer()
 What: TypeAlias = Literal[Name, "all"]
 
 
 @command(
-    app,
     "reproduce",
     "nacp reproduce all",
     "nacp reproduce table1 --splits 100 --out results",
