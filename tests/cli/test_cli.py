@@ -286,10 +286,8 @@ def test_checked_labels_are_a_file_like_the_labels(folder):
     (folder / "names.txt").write_text("\n".join(NAMES) + "\n")
     np.save("odd.npy", np.where(CLEAN == 3, 9, CLEAN))
     (folder / "short.csv").write_text("1\n\n2\n")
-    expected, work = (
-        nacp.calibrate(*CALIBRATION, clean=CLEAN).threshold,
-        ["calibrate", "probs.npy", "labels.npy"],
-    )
+    expected = nacp.calibrate(*CALIBRATION, clean=CLEAN).threshold
+    work = ["calibrate", "probs.npy", "labels.npy"]
     for shown, options in ((range(4), []), (NAMES, ["--classes", "names.txt"])):
         cells = ["" if each < 0 else shown[each] for each in CLEAN]
         write("table.csv", [["id", "true"], *enumerate(cells)])

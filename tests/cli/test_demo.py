@@ -26,6 +26,7 @@ def printed(tmp_path_factory):
         assert page.read_text(encoding="utf-8").startswith("<!doctype html>")
         patch.setattr(demo, "compare", lambda *_: [ROW])
         patch.setattr(demo, "write_report", lambda *_: None)
+        patch.setattr(demo, "summary", lambda *_: "")
         return text, done("demo", "--report", page, "--json")
 
 
