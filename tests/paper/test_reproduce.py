@@ -212,7 +212,7 @@ def everything(tmp_path_factory):
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(figures, "available", lambda: False)
-        patch.setattr(reproducing, "progress_bar", lambda quiet: Bar(disable=True))
+        patch.setattr(reproducing, "progress_bar", lambda: Bar(disable=True))
         assert run_command("all", "--data", data, "--splits", 3, "--out", out).exit_code == 0
     assert {path.stem for path in out.glob("*.md")} == set(NAMES)
     return data, out, done
