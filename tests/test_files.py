@@ -340,7 +340,12 @@ def test_a_threshold_that_is_not_the_native_one_is_refused(score, tmp_path):
     assert nacp.load(tmp_path / "cal.json").threshold == np.inf
 
 
-MATRIX = {"name": "matrix", "P": (0.8 * np.eye(K) + 0.2 / K).tolist(), "radius": 0.0, "confidence": 1.0}
+MATRIX = {
+    "name": "matrix",
+    "P": (0.8 * np.eye(K) + 0.2 * np.roll(np.eye(K), 1, axis=1)).tolist(),
+    "radius": 0.0,
+    "confidence": 1.0,
+}
 RATES = {"name": "uniform", "rate": 0.1, "interval": [0.05, 0.2], "confidence": 1.0}
 
 

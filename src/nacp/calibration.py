@@ -12,19 +12,18 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from nacp import engine
-from nacp._types import Array, Ints
+from nacp._types import Array
 from nacp.coverage.curve import CoverageCurve, Curve, Rule, inverse_of
 from nacp.coverage.tally import Tally, Weights
-from nacp.engine import Spec
 from nacp.errors import InputError
 from nacp.guarantees import Guarantee
 from nacp.noise import Noise, NoiseBasis
 from nacp.points import Rows, Widths, open_rows
 from nacp.points.arrays import is_lazy
-from nacp.points.lazy import open_lazy
+from nacp.points.lazy import LazyRows, open_lazy
 from nacp.points.tensors import as_given, empty_mask
 from nacp.scores import Score
-from nacp.sets import PredictionSets, gathered
+from nacp.sets import PredictionSets, predicted
 from nacp.stats.bounds import floor
 from nacp.wrapping import counted, wrapped
 
@@ -261,18 +260,15 @@ class Calibration:
         -------
         PredictionSets
         """
-        if is_lazy(probs):
-            rows = open_lazy(probs, least=0, **self.row_options)
-            parts = rows.map(partial(_parts, self.score.spec, self.native_threshold, allow_empty))
-            return self._gathered([part for chunk in parts for part in chunk])
-        return self.sets_of(self.open_rows(probs, least=0), allow_empty=allow_empty)
+        lazy = is_lazy(probs)
+        rows: Any = open_lazy(probs, least=0, **self.row_options) if lazy else self.open_rows(probs, least=0)
+        return self.sets_of(rows, allow_empty=allow_empty)
 
-    def sets_of(self, rows: Rows, *, allow_empty: bool = True) -> PredictionSets:
+    def sets_of(self, rows: Rows | LazyRows, *, allow_empty: bool = True) -> PredictionSets:
         """Return the prediction sets of rows that have been checked."""
-        return self._gathered(_parts(self.score.spec, self.native_threshold, allow_empty, rows))
-
-    def _gathered(self, parts: list[tuple[Ints, Array]]) -> PredictionSets:
-        return gathered(parts, k=self.k, classes=self.classes, alpha=self.alpha)
+        known = {"k": self.k, "classes": self.classes, "alpha": self.alpha}
+        thresholds = np.array([[self.native_threshold]])
+        return predicted(rows, self.score.spec, thresholds, allow_empty=allow_empty, **known)
 
     def predict_mask(self, probs: Any, *, allow_empty: bool = True) -> Any:
         """Return the prediction sets of new inputs as a matrix of booleans, where the inputs lie.
@@ -296,11 +292,8 @@ class Calibration:
         [[1, 1, 0], [0, 0, 1]]
         """
         if is_lazy(probs):
-            return probs.map_blocks(
-                partial(_mask, self.without_tally(), allow_empty),
-                dtype=bool,
-                meta=np.empty((0, 0), dtype=bool),
-            )
+            mask_of = partial(_mask, replace(self, tally=None), allow_empty)
+            return probs.map_blocks(mask_of, dtype=bool, meta=np.empty((0, 0), dtype=bool))
         rows = self.open_rows(probs, least=0)
         if not rows.on_device:
             return as_given(np.asarray(self.sets_of(rows, allow_empty=allow_empty)), probs)
@@ -308,10 +301,6 @@ class Calibration:
         for where in rows.slices():
             mask[where] = engine.inside(rows[where], spec, self.native_threshold, allow_empty)
         return mask
-
-    def without_tally(self) -> Calibration:
-        """Return the same without what was counted, to be sent elsewhere."""
-        return replace(self, tally=None)
 
     def predictor(self, *, allow_empty: bool = True) -> Predictor:
         """Return a function from the probabilities of one input to its set, for inputs that come one by one.
@@ -370,12 +359,6 @@ class Calibration:
         from nacp.show.html import calibration
 
         return calibration(self)
-
-
-def _parts(spec: Spec, threshold: float, allow_empty: bool, rows: Rows) -> list[tuple[Ints, Array]]:
-    """Return the sets of rows, block by block: their sizes, and their labels row after row."""
-    thresholds = np.array([[threshold]])
-    return list(rows.map(lambda values, where: engine.sets(values, spec, thresholds, allow_empty)))
 
 
 def _mask(calibration: Calibration, allow_empty: bool, values: Array) -> Array:

@@ -58,7 +58,7 @@ class Labelling(NamedTuple):
     def from_dict(cls, stored: dict[str, Any], k: int) -> Labelling:
         """Return what `to_dict` described."""
         known = check_flag("known", stored["known"])
-        return cls(stored_noise(stored["noise"], k), stored_basis(stored["basis"]), known)
+        return cls(stored_noise(stored["noise"], k), stored_basis("basis", stored["basis"]), known)
 
     def to_dict(self) -> dict[str, Any]:
         """Return what a file keeps."""

@@ -398,7 +398,7 @@ class Calibrator:
             noise, score = stored_noise(document["noise"], k), stored_score(dict(document["score"]), score)
             options = {name: document[name] for name in ("classes", "normalize", "from_logits")}
             found = cls(k, noise=noise, score=score, **options)
-            found._basis = stored_basis(document["noise_basis"])
+            found._basis = stored_basis("noise_basis", document["noise_basis"])
             if document["grid"] != _grid_digest():
                 remedy = "count the points again, or use the version that wrote it"
                 raise InputError("grid", "is not that of this nacp", remedy=remedy)
@@ -409,7 +409,7 @@ class Calibrator:
     def _stored_counts(self, document: dict[str, Any], arrays: dict[str, Any]) -> Counts:
         """Return the counts in a file; refuse those that do not have the form of any points' counts."""
         n, several = check_count("n", document["n"], 1), check_flag("several", document["several"])
-        widths = stored_widths(document["widths"])
+        widths = stored_widths("widths", document["widths"])
         tallies = {}
         for i, (model, unit) in enumerate(zip(self._weights_of(several), document["units"], strict=True)):
             counted = {name: arrays[f"{name} {i}"] for name in _REQUIRED}
