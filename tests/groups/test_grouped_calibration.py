@@ -300,9 +300,9 @@ def test_what_a_refusal_offers_can_be_had(points, options, offered):
 @pytest.mark.parametrize(
     ("calibrated", "given", "sentence"),
     [
-        ([0, 1, 2], ["0", "1", "2"], r"holds '0' in row 0.*pass groups as numbers"),
-        (["0", "1", "2"], [0, 1, 2], r"holds 0 in row 0.*pass groups as texts"),
-        ([0, 1, 2], [7, 8, 9], r"holds 7 in row 0.*calibrate with points of this group"),
+        ([0, 1, 2], ["0", "1", "2"], r"holds '0' in row 0.*1 and '1' are different groups"),
+        (["0", "1", "2"], [0, 1, 2], r"holds 0 in row 0.*1 and '1' are different groups"),
+        ([0, 1, 2], [7, 8, 9], r"holds 7 in row 0, a group that was not calibrated"),
         ([7, "a", 7], [7, "7", "a"], r"holds '7' in row 1.*\(these were: 7, 'a'\)"),
     ],
 )
