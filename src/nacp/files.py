@@ -89,12 +89,12 @@ def load(path: File, *, score: Score | Callable[..., Any] | None = None) -> Any:
 
     Examples
     --------
-    >>> import os, tempfile
+    >>> import tempfile
     >>> import nacp
     >>> cal = nacp.calibrate([[0.5, 0.5], [0.25, 0.75]], [0, 1], noise=None, alpha=0.5)
     >>> with tempfile.TemporaryDirectory() as folder:
-    ...     cal.save(os.path.join(folder, "cal.json"))
-    ...     nacp.load(os.path.join(folder, "cal.json")) == cal
+    ...     cal.save(f"{folder}/cal.json")
+    ...     nacp.load(f"{folder}/cal.json") == cal
     True
     """
     document = read_document(path, "calibration file", (_FORMAT, _GROUPED), _VERSION)

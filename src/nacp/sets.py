@@ -91,17 +91,12 @@ class PredictionSets:
         return list(self)
 
     def to_frame(self, index: Any = None) -> Any:
-        """Return the sets as a table of pandas: a row for each, with its size and the list of its labels.
+        """Return the sets as a pandas.DataFrame: a row for each, with its size and the list of its labels.
 
         Parameters
         ----------
         index : sequence of length n, optional
-            What the rows are called, such as the index of the table of probabilities; by default 0, 1, ...
-
-        Returns
-        -------
-        pandas.DataFrame
-            The labels of a set are in the order of the classes.
+            The index of the table; by default 0, 1, ...
 
         Examples
         --------
