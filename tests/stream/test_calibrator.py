@@ -162,16 +162,6 @@ def test_thresholds_of_several_labels_are_those_of_calibrate(points, annotated, 
         assert_same(fed(whole.fresh(), probs, labels, [300]), probs, labels)
 
 
-def test_first_crossings_are_those_of_calibrate(points):
-    probs, _, noisy = points
-    for noise in (0.2, NOISES["matrix"]):
-        stream, options = fed(nacp.Calibrator(K, noise=noise), probs, noisy, [7]), {"crossing": "first"}
-        for guarantee in ("none", "acnl"):
-            found = quiet(stream.finish, guarantee=guarantee, **options)
-            exact = quiet(partial(nacp.calibrate, probs, noisy, noise=noise), guarantee=guarantee, **options)
-            assert found == exact
-
-
 @pytest.mark.parametrize(
     ("noise", "name", "works"),
     [
