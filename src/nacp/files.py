@@ -11,7 +11,7 @@ from typing import IO, Any, Literal, TypeAlias, TypeVar
 
 import numpy as np
 
-from nacp._types import Array
+from nacp._types import Ints
 from nacp.calibration import Calibration
 from nacp.checks import check_choice, check_count, check_flag, check_fraction
 from nacp.coverage.curve import RULES
@@ -28,7 +28,6 @@ _FORMAT, _GROUPED = "nacp.calibration", "nacp.grouped_calibration"
 _VERSION = 1
 # The fields that all groups have in common, stored once.
 _SHARED = ("alpha", "k", "score", "noise", "noise_basis", "classes", "crossing", "widths", "warnings")
-_KINDS = {"i": "<i8", "f": "<f8", "u": "<u4"}  # of numbers in a file
 _Member = TypeVar("_Member")
 _Check: TypeAlias = Callable[[str, Any], Any]
 
@@ -207,36 +206,31 @@ def _parsed(data: bytes, path: File, what: str, formats: Sequence[str], version:
     return document
 
 
-def write_numbers(path: File, document: dict[str, Any], arrays: dict[str, Array]) -> None:
-    """Write a line of JSON, arrays of numbers one after the other, and a checksum of it all."""
-    lengths = {name: [array.dtype.kind, len(array)] for name, array in arrays.items()}
-    line = json.dumps(document | {"arrays": lengths}, allow_nan=False).encode() + b"\n"
-    data = [line, *(array.astype(_KINDS[array.dtype.kind]).tobytes() for array in arrays.values())]
+def write_numbers(path: File, document: dict[str, Any], arrays: dict[str, Ints]) -> None:
+    """Write a line of JSON, arrays of whole numbers one after the other, and a checksum of it all."""
+    lengths = {name: len(array) for name, array in arrays.items()}
+    line = json.dumps(document | {"lengths": lengths}, allow_nan=False).encode() + b"\n"
+    data = [line, *(array.astype("<i8").tobytes() for array in arrays.values())]
     digest = hashlib.sha256(b"".join(data)).digest()
     write_whole(path, "wb", lambda file: file.writelines([*data, digest]))
 
 
 def read_numbers(
     path: File, what: str, formats: Sequence[str], version: int
-) -> tuple[dict[str, Any], dict[str, Array]]:
+) -> tuple[dict[str, Any], dict[str, Ints]]:
     """Read what `write_numbers` wrote, and refuse it if a bit of it is missing or has changed."""
     data = Path(path).read_bytes()
     line = data.partition(b"\n")[0]
     document = _parsed(line, path, what, formats, version)
     if hashlib.sha256(data[:-32]).digest() != data[-32:]:
-        raise InputError(
-            str(path), "is damaged: its checksum does not fit, as if part of it were missing or changed"
-        )
-    arrays, start = dict[str, Array](), len(line) + 1
+        problem = "is damaged: its checksum does not fit, as if part of it were missing or changed"
+        raise InputError(str(path), problem)
     with reading(path):
-        for name, (kind, length) in document["arrays"].items():
-            dtype = np.dtype(_KINDS[kind])
-            stop = start + dtype.itemsize * check_count("arrays", length)
-            if stop > len(data) - 32:
-                raise InputError("arrays", "are longer than the file")
-            arrays[name] = np.frombuffer(data[start:stop], dtype=dtype).astype(dtype.newbyteorder("="))
-            start = stop
-    return document, arrays
+        numbers = np.frombuffer(data[len(line) + 1 : -32], dtype="<i8").astype(np.int64)
+        ends = np.cumsum([check_count("lengths", each) for each in document["lengths"].values()])
+        if ends[-1:].sum() != len(numbers):
+            raise InputError("lengths", "are not those of the arrays")
+        return document, dict(zip(document["lengths"], np.split(numbers, ends)[:-1], strict=True))
 
 
 def _refuse_constant(name: str) -> float:

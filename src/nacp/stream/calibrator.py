@@ -13,7 +13,7 @@ from typing import Any, overload
 import numpy as np
 from numpy.typing import ArrayLike
 
-from nacp._types import Array
+from nacp._types import Ints
 from nacp.calibrate import chosen_guarantee, informative_noise, warn_of_obstacles
 from nacp.calibration import Calibration
 from nacp.checks import check_alphas, check_choice, check_count, check_flag
@@ -43,7 +43,7 @@ from nacp.points.lazy import open_lazy
 from nacp.scores import Score, ScoreLike, as_score
 
 _SETTINGS = ("k", "noise", "score", "classes", "normalize", "from_logits")
-_FORMAT, _VERSION = "nacp.calibrator", 3
+_FORMAT, _VERSION = "nacp.calibrator", 1
 _ADDING = Lock()  # of all calibrators, as a lock of its own could not be copied with a calibrator
 _REQUIRED, _OPTIONAL = ("by_label", "cells", "hits", "pairs"), ("gains", "losses", "squares")
 
@@ -356,7 +356,7 @@ class Calibrator:
         check_storable(self.classes)
         values = {name: plain(getattr(self, name)) for name in _SETTINGS}
         values |= {"noise_basis": plain(self._basis), "grid": _grid_digest(), "n": self.n}
-        arrays, counts = dict[str, Array](), self._counts
+        arrays, counts = dict[str, Ints](), self._counts
         if counts is not None:
             tallies = list(counts.tallies.values())
             values |= {"several": counts.several, "widths": counts.widths}
@@ -396,8 +396,7 @@ class Calibrator:
             counted = {name: arrays[f"{name} {i}"] for name in _REQUIRED}
             counted |= {name: arrays.get(f"{name} {i}") for name in _OPTIONAL}
             tallies[model] = Tally(n, self.k, **counted, unit=unit, part=PART if several else 1.0)
-        whole = all(each.dtype == np.int64 for each in arrays.values())
-        if whole and widths is not None and n <= self._most_points(several):
+        if widths is not None and n <= self._most_points(several):
             counts = Counts(tallies, several, widths)
             if self._possible(counts):
                 return counts
