@@ -11,34 +11,11 @@ from scipy import stats
 
 import nacp
 from nacp.metrics import Evaluation
-
-CLASSES = ("ant", "bee", "cat", "dog", "elk")
-K = len(CLASSES)
-MEMBERS = [[0, 3], [], [1], [0, 1, 2, 3, 4], [], [4], [2, 4]]
-NAMES = ("cat", "dog", "owl")
-RNG = np.random.default_rng(0)
-PROBS = RNG.dirichlet(np.full(3, 0.5), size=600)
-TRUE = (PROBS.cumsum(axis=1) > RNG.random((600, 1))).argmax(axis=1)
-NOISY = nacp.UniformNoise(0.2).sample(TRUE, 3, random_state=0)
+from tests.test_sets import CLASSES, NAMED, NOISY, PROBS, SETS, TRUE, make, random_members
 
 
 def result(hits, m):
     return Evaluation(m, hits / m, 1.0, 1.0, 0.0, 1.0, 0.0, None, None, 0.0)
-
-
-def make(members, **options):
-    offsets = np.cumsum([0, *map(len, members)])
-    return nacp.PredictionSets(offsets, [label for row in members for label in row], **{"k": K} | options)
-
-
-def random_members(n, k, seed):
-    rng = np.random.default_rng(seed)
-    share = rng.choice([0.0, 0.1, 0.5, 1.0], size=n)
-    return [np.flatnonzero(rng.random(k) < s).tolist() for s in share]
-
-
-SETS = make(MEMBERS)
-NAMED = make(MEMBERS, classes=CLASSES, alpha=0.25)
 
 
 def by_definition(members, labels, alpha):

@@ -231,10 +231,10 @@ class Calibration:
     @property
     def row_options(self) -> dict[str, Any]:
         """What `open_rows` has to know of the calibration points, to see other rows as these."""
-        return {
-            "normalize": self.normalize, "from_logits": self.from_logits, "k": self.k,
-            "probabilities": self.score.takes_probabilities, "classes": self.classes, "widths": self.widths,
-        }  # fmt: skip
+        names = ("normalize", "from_logits", "k", "classes", "widths")
+        return {name: getattr(self, name) for name in names} | {
+            "probabilities": self.score.takes_probabilities
+        }
 
     def predict_set(self, probs: Any, *, allow_empty: bool = True) -> PredictionSets:
         """Return the prediction sets of new inputs.
@@ -247,7 +247,7 @@ class Calibration:
             dask array are made where its chunks are.
         allow_empty : bool, default=True
             ``False`` puts the most probable label, and those that are just as probable, into every set that
-            would be empty; of scores of one's own, the labels with the lowest score.
+            would be empty; with a custom score, the labels with the lowest score.
 
         Returns
         -------
@@ -303,9 +303,9 @@ class Calibration:
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the calibration to a JSON file, which is replaced if it exists; `load` reads it."""
-        from nacp.files import save_calibration
+        from nacp.files import document_of, write_document
 
-        save_calibration(self, path)
+        write_document(path, document_of(self))
 
     def __str__(self) -> str:
         named = "given" if self.noise is None else "noisy"

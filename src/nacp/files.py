@@ -1,4 +1,4 @@
-"""Save and load: files written whole or not at all; plain JSON with a version, read with suspicion."""
+"""Save and load: files written whole or not at all; plain JSON with a version, checked when read."""
 
 import hashlib
 import json
@@ -30,11 +30,6 @@ _VERSION = 1
 _SHARED = ("alpha", "k", "score", "noise", "noise_basis", "classes", "crossing", "widths", "warnings")
 _Member = TypeVar("_Member")
 _Check: TypeAlias = Callable[[str, Any], Any]
-
-
-def save_calibration(cal: Calibration, path: File) -> None:
-    """Write a calibration to a JSON file; `load` reads it back. Its points and their tally are not in it."""
-    write_document(path, document_of(cal))
 
 
 def document_of(cal: Calibration) -> dict[str, Any]:
@@ -80,7 +75,7 @@ def load(path: File, *, score: Score | Callable[..., Any] | None = None) -> Any:
     path : path
         A JSON file. Nothing in it is executed.
     score : callable, optional
-        The function, if the calibration was made with a score function of one's own.
+        The function, if the calibration was made with a custom score.
 
     Returns
     -------
@@ -133,7 +128,7 @@ def _from_groups(document: dict[str, Any], score: Any) -> GroupedCalibration:
 
 
 def calibration_of(document: dict[str, Any], score: Any, least: int = 1) -> Calibration:
-    """Return the calibration that `document_of` wrote, of at least so many points."""
+    """Return the calibration that `document_of` wrote, with at least `least` points."""
     score, k = stored_score(dict(document["score"]), score), check_count("k", document["k"], 2)
     crossing: Any = check_choice("crossing", document["crossing"], RULES)
     noise = stored_noise(document["noise"], k)
@@ -171,7 +166,7 @@ def write_whole(path: File, mode: Literal["w", "wb"], write: Callable[[IO[Any]],
             write(file)
         partial.replace(target)
     except OSError as error:
-        if error.filename == str(partial):  # a name that nobody gave
+        if error.filename == str(partial):  # the user did not give this name
             error.filename = str(path)
         raise
     finally:
@@ -252,13 +247,13 @@ def reading(path: File) -> Iterator[None]:
 
 
 def stored_score(stored: dict[str, Any], score: Any) -> Score:
-    """Return the score that a file names; one's own function has to be given."""
+    """Return the score that a file names; a custom function has to be given."""
     if "function" not in stored:
         return rebuild("score", SCORES, stored)
     if score is None:
         raise InputError(
             "score",
-            f"is one's own function, {stored['function']!r}, which is not in the file",
+            f"is the custom function {stored['function']!r}, which is not in the file",
             remedy="pass it as score=",
             spoken="load it in Python, by nacp.load(..., score=...)",
         )

@@ -43,9 +43,10 @@ class Predictor:
     def __init__(self, calibration: Calibration, allow_empty: bool = True) -> None:
         if not hasattr(calibration, "native_threshold"):
             raise InputError(
-                "calibration", "has a threshold for each group, and here there is one",
+                "calibration",
+                "has a threshold for each group, and here there is one",
                 remedy="pass calibration.groups[...] for a group of rows, or call its predict_set",
-            )  # fmt: skip
+            )
         cal = self._calibration = calibration
         self._allow_empty = allow_empty
         self._spec, self._threshold = cal.score.spec, np.array([[cal.native_threshold]])

@@ -174,7 +174,7 @@ def _variance(calibration: Calibration) -> float:
 
 
 def _judged(calibration: Calibration, coverage: float, n: int, tail: float, variance: float) -> Verdict:
-    """Return the verdict on a calibration of which so many of n test points were covered."""
+    """Return the verdict on a calibration from the coverage of n test points."""
     from scipy.special import ndtri
 
     alpha = calibration.alpha

@@ -417,7 +417,7 @@ def test_a_function_as_a_score_has_to_be_given_again(points, tmp_path):
 
     stream = fed(nacp.Calibrator(K, noise=0.2, score=score), probs, noisy)
     stream.save(tmp_path / "state")
-    with pytest.raises(nacp.InputError, match="score is one's own function"):
+    with pytest.raises(nacp.InputError, match="score is the custom function"):
         nacp.Calibrator.load(tmp_path / "state")
     assert nacp.Calibrator.load(tmp_path / "state", score=score) == stream
 
@@ -453,7 +453,7 @@ def test_files_that_were_made_up_are_refused(points, tmp_path, noise):
         ("k", 1, "k must"),
         ("n", 0.5, "n must be a whole number"),
         ("grid", "0", "grid is not that of this nacp; count the points again"),
-        ("score", {"name": "custom", "function": "f"}, "score is one's own function"),
+        ("score", {"name": "custom", "function": "f"}, "score is the custom function"),
         ("several", 1, "several must"),
         ("units", [], "shorter"),
         ("pairs 0", None, "it has no 'pairs 0'"),

@@ -180,7 +180,7 @@ class Follower(ABC):
     def load(cls, path: str | os.PathLike[str], *, score: Any = None) -> Self:
         """Read what `save` wrote; nothing in the file is executed.
 
-        A score that is a function of one's own is not in the file: pass it as `score`.
+        A custom score is not in the file: pass its function as `score`.
         """
         document = read_document(path, f"file of {cls.__name__}", (cls._format,), cls._version)
         with reading(path):

@@ -370,8 +370,7 @@ class Calibrator:
     def load(cls, path: File, *, score: Score | Callable[..., Any] | None = None) -> Calibrator:
         """Read a state that `save` wrote; a file that is damaged or not of this kind is refused.
 
-        Nothing in the file is executed. A score that is a function of one's own is not in the
-        file: pass it as `score`.
+        Nothing in the file is executed. A custom score is not in the file: pass its function as `score`.
         """
         document, arrays = read_numbers(path, "file of a Calibrator", (_FORMAT,), _VERSION)
         with reading(path):
