@@ -1,4 +1,4 @@
-"""calibrate(), the one door: open the points, find the threshold, return a Calibration."""
+"""`calibrate`: check the points, find the threshold, return a `Calibration`."""
 
 from __future__ import annotations
 
@@ -162,100 +162,103 @@ def calibrate(
     simultaneous: bool = False,
     small: Literal["error", "all", "merge"] = "error",
 ) -> Calibration | list[Calibration] | GroupedCalibration | list[GroupedCalibration]:
-    """Find the threshold that clean labels would have given, from noisy ones.
+    """Find the threshold of prediction sets from a calibration set with noisy labels.
 
     Parameters
     ----------
     probs : array of shape (n, k) or TopRows
-        The classifier's probabilities for the calibration points, in float16, bfloat16, float32 or float64;
-        as precise as those that sets are to be predicted from. Rows must sum to 1 up to 0.001, in 16 bits up
-        to 0.01 (rounding does that), and are taken as they are unless `normalize` is given. Never copied
-        whole, so a memory-mapped array is fine, and a dask array stays where it is (in chunks of whole rows).
-        `TopRows` have the top entries only; a scipy.sparse array is taken as rows whose other entries are 0.
+        The class probabilities of the calibration points, in float16, bfloat16, float32 or float64. Use the
+        precision in which you will predict. Rows must sum to 1 within 0.001 (16-bit types: within 0.01)
+        unless `normalize` is set. Rows are read in blocks and never copied as a whole, so a memory-mapped
+        array or a dask array (with whole rows in each chunk) can be much larger than memory. `TopRows`
+        contain only the top entries of each row; the entries that a scipy.sparse array omits are 0.
     labels : array of shape (n,) or (n, a)
-        Their noisy labels: numbers from 0 to k - 1, or names from `classes`. ``None`` with `clean`: only the
-        checked labels are used. Several for each point, as from annotators, are a column each, with -1, NaN,
-        None or masked where one is missing; they share the point, and need not be independent of each other,
-        but `noise` must be that of each of them, or an `AnnotatorNoise`, which has one for each column. For
-        "pac", "expected", "none" and "split", without `clean`. To stack them as rows of their own would void
-        every promise.
+        The noisy labels: integers from 0 to k - 1, or names from `classes`. Use one column per annotator if
+        points have several labels, with -1, NaN, None or a mask where one is missing; `noise` then applies to
+        every column, or is an `AnnotatorNoise` with one model per column. Several labels work with "pac",
+        "expected", "nacp", "none" and "split", without `clean`. Do not repeat points in several rows instead:
+        every promise assumes independent points. ``None``, with `clean`: use the checked labels only.
     noise : float, array of shape (k, k), noise model, dict of these or None
-        How the labels came to be wrong. A float is short for `UniformNoise`, a matrix for `MatrixNoise`.
-        ``None`` takes the labels as they are. With `clean` it may be left out: it then only helps to divide
-        the points into strata, which affects the size of the sets a little. The promise holds for any model
-        that was chosen without looking at these points and their checked labels.
+        How the given labels differ from the true ones. A float stands for `UniformNoise`, a matrix for
+        `MatrixNoise`; ``None`` means that the labels are used as they are. Optional with `clean`: the model
+        then only helps to divide the points into strata, which slightly affects the size of the sets, and the
+        promise holds for any model chosen without looking at these points and their checked labels.
     noise_groups : array of shape (n,), optional
-        If the noise differs between known groups of rows (the annotator, the site, the batch): the group of
-        each row. `noise` is then a dict with a model for each group, such as
+        The group of each row, if the noise differs between known groups such as annotators, sites or batches.
+        `noise` is then a dict with one model per group, for example
         ``{"site A": 0.1, "site B": nacp.MatrixNoise(P)}``. New rows need no group.
     clean : array of shape (n,) or pair (rows, labels), optional
-        True labels of points that were picked at random and checked: -1, NaN, None or masked where a label
-        was not checked, "?" where it was and could not be decided, which counts as a miss. With them nothing
-        is assumed about the noise. For "pac", "expected" and "none". Of a dask array only the checked rows
-        and labels are used.
+        The true labels of points that were drawn at random and checked: one entry per point, with -1, NaN,
+        None or a mask for points that were not checked, or row numbers and their labels. "?" marks a point
+        whose true label could not be decided; it counts as not covered. With `clean`, nothing is assumed
+        about the noise. For "pac", "expected" and "none". Of a dask array only the checked rows are used.
     audit : AuditPlan, optional
-        If the checked points were not picked at random but by `choose_audit`: its plan.
+        The plan returned by `choose_audit`, if it selected the checked points.
     alpha : float or sequence of float, default=0.1
-        The sets are to contain the true class with probability 1 - alpha. Several at once share the work
-        and give a list. A promise with a delta holds for each alpha by itself; that all are kept at once, or
-        one that is chosen afterwards, takes delta divided by their number. "nacp" holds for all alphas at
-        once.
+        The share of true labels that the sets may miss: the target coverage is 1 - alpha. A sequence gives a
+        list of calibrations. A promise with a delta holds for each alpha separately; if it must hold for all
+        of them, or for one that is chosen afterwards, divide delta by their number. "nacp" holds for all
+        alphas at once.
     score : str, score or callable, default="hps"
-        "hps" (also "lac", "thr"), "aps", "raps", "saps", "margin", "topk", a score object with other
-        parameters, a function from probabilities to scores, or "precomputed" if `probs` holds the scores.
+        "hps" (also called "lac" or "thr"), "aps", "raps", "saps", "margin" or "topk"; a score object, to set
+        its parameters; a function from probabilities to scores; or "precomputed", if `probs` holds scores.
     guarantee : str or guarantee, optional
-        "pac", "binomial", "expected", "nacp", "acnl", "crcp", "none" or "split". By default "pac", and for
-        ``noise=None`` "split": split conformal prediction with its n + 1. "binomial" and "nacp" hold for
-        uniform noise only.
+        The rule that selects the threshold: "pac", "binomial", "expected", "nacp", "acnl", "crcp", "none" or
+        "split". The default is "pac"; for ``noise=None`` it is "split", split conformal prediction. A dask
+        array cannot be shuffled for "pac", so the default there is "binomial" for uniform noise and one label
+        per point, and "expected" otherwise. "binomial" requires uniform noise.
     delta : float, optional
-        The probability with which the promise may fail, for guarantees that have one ("pac" and "binomial":
-        0.05, "nacp": 0.001); refused for the others.
+        The probability with which the promise may fail, for "pac" (default 0.05), "binomial" (0.05) and
+        "nacp" (0.001). The other guarantees have none.
     crossing : {"last", "first"}, default="last"
-        "last": the smallest threshold from which on the estimate stays at or above the target (the paper's
-        "largest solution"). "first": the smallest threshold at which it reaches the target.
+        Which threshold to use if the estimated coverage crosses the target several times. "last": the
+        smallest threshold from which on the estimate stays at or above the target (the paper's "largest
+        solution"). "first": the smallest threshold at which the estimate reaches the target.
     classes : sequence of length k, optional
-        The class names, in the order of the columns of `probs`; by default the names of the columns of a
-        table that has some. `labels` may then be names, or, if no name is a number, numbers of columns.
+        The class names, in the order of the columns of `probs`. The default is the column names, if `probs`
+        is a table. `labels` can then be names, or column numbers unless a name is itself a number.
     normalize : bool, default=False
         Divide each row of `probs` by its sum, here and in `predict_set`.
     from_logits : bool, default=False
-        `probs` holds logits (log-probabilities will do), here and in `predict_set`; their softmax is taken,
-        in float64.
+        `probs` holds logits or log-probabilities, here and in `predict_set`. Their softmax is computed in
+        float64.
     random_state : int, optional
-        The seed by which "pac" shuffles the rows, 0 by default; to be fixed before the labels are seen. The
-        other guarantees do not depend on it.
+        The seed, 0 by default. It determines the order of the points in "pac", the pilot with `clean`, and
+        the tenth of the points that ``small="merge"`` sets aside. Choose it before you see the labels.
     unlabelled : array of shape (m, k), optional
-        Probabilities of further points, without labels, which make "binomial" cheaper.
+        Probabilities of further points without labels. They make the sets of "binomial" smaller.
     groups : array of shape (n,) or mapping, optional
-        A threshold for each group, so that 1 - alpha holds within it. One name or number for each row, which
-        new rows must have too (a hospital, a language); or a mapping from classes to groups of classes.
+        Find a threshold for each group, so that coverage is promised within it. Pass a name or number for
+        each row (such as a hospital or a language), which new rows then need too, or a mapping from classes
+        to groups of classes.
     by : {"class"}, optional
         ``"class"``: each class is a group.
     simultaneous : bool, default=False
-        Whether the promise is to hold for all groups at once: delta is divided by their number. By default
-        it holds for each group by itself.
+        Whether the promise must hold for all groups at once: delta is then divided by their number. By
+        default it holds for each group separately.
     small : {"error", "all", "merge"}, default="error"
-        What to do with groups that have too few points: refuse, put all their labels into the sets, or pool
-        them to one group. Which are small is then seen from a tenth of the points, used for nothing else.
+        What to do with groups that have too few points. "error": raise an error. "all": their sets hold all
+        labels. "merge": pool them into one group. A random tenth of the points then decides which groups are
+        small; these points are not used otherwise.
 
     Returns
     -------
     Calibration, or a list of them if `alpha` is a sequence
-        With groups a `GroupedCalibration`.
+        With groups: `GroupedCalibration`.
 
     Warns
     -----
     NoValidThresholdWarning
-        If no threshold keeps the promise; the sets then hold all classes.
+        If no threshold keeps the promise. The sets then hold all classes.
     NoiseModelWarning
-        If the labels contradict the noise model; ``Calibration.warnings`` keeps it.
+        If the labels contradict the noise model. The message is also in ``Calibration.warnings``.
     RepeatedRowsWarning
-        If rows repeat each other as stacked labels of the same items do.
+        If rows occur several times, as if points had been repeated for each of their labels.
 
     See Also
     --------
     coverage_curve : The estimates behind the threshold.
-    evaluate : How sets do on clean labels.
+    evaluate : Coverage and size of prediction sets, measured with clean labels.
 
     References
     ----------
@@ -286,9 +289,9 @@ def calibrate(
     check_choice("small", small, SMALL)
     check_flag("simultaneous", simultaneous)
     if groups is None and by is None and (simultaneous or small != "error"):
-        said = "simultaneous" if simultaneous else "small"
+        argument = "simultaneous" if simultaneous else "small"
         raise InputError(
-            said, "has no effect without groups", remedy="pass groups= or by=",
+            argument, "has no effect without groups", remedy="pass groups= or by=",
             spoken="give --groups or --by class",
         )  # fmt: skip
     if groups is not None:
@@ -322,7 +325,7 @@ def calibrate(
     chosen = chosen_guarantee(guarantee, delta, as_noise(noise), again=not lazy, several=several)
     chosen.check_applies(as_noise(noise), crossing)
     if unlabelled is not None and not chosen.takes_unlabelled:
-        raise InputError("unlabelled", f'is of use to guarantee "binomial" only, and guarantee is {chosen!r}')
+        raise InputError("unlabelled", f'is used by guarantee "binomial" only, and guarantee is {chosen!r}')
     if lazy and (groups is not None or by is not None):
         in_memory("probs", probs, "with groups")
     known: dict[str, Any] = {"normalize": normalize, "noise_basis": basis_of(noise)}
@@ -365,7 +368,7 @@ def _calibrate_lazy(
     probs: Any, labels: Any, noise: NoiseLike, alphas: list[float], score: Score, guarantee: Guarantee,
     crossing: Rule, unlabelled: Any, options: dict[str, Any], known: dict[str, Any],
 ) -> list[Calibration]:  # fmt: skip
-    """Calibrate with a dask array: count its chunks where they are, and add up what was counted."""
+    """Calibrate with a dask array: tally each chunk where it is stored, and add the tallies."""
     if unlabelled is not None:
         raise InputError("unlabelled", "cannot be used with a dask array", remedy="leave it out")
     rows = open_lazy(probs, **options)
@@ -378,11 +381,11 @@ def _calibrate_lazy(
 
 
 def noise_is_missing() -> InputError:
-    """Return what to say where nothing is said of the noise, and no labels were checked."""
+    """Return the error for a call with neither `noise` nor checked labels."""
     return InputError(
         "noise",
         "can be left out only where some labels were checked",
-        remedy="pass these as clean=, or noise=None for labels that are right",
+        remedy="pass these as clean=, or noise=None for correct labels",
     )
 
 
@@ -390,10 +393,10 @@ def chosen_guarantee(
     guarantee: str | Guarantee | None, delta: float | None, noise: Noise | None, *, again: bool = True,
     several: bool = False,
 ) -> Guarantee:  # fmt: skip
-    """Return the guarantee that is meant: as named, or by default the tightest one that can be found.
+    """Return the guarantee that was requested, or else the default.
 
-    `again` says whether the points can be looked at again, in a random order, and `several` whether they have
-    several labels each.
+    `again` says whether the points can be read a second time, in a random order; `several` says whether each
+    point has several labels.
     """
     if guarantee is None:
         guarantee = "split" if noise is None else "pac" if again else "expected"
@@ -415,7 +418,7 @@ def chosen_guarantee(
 
 
 def informative_noise(noise: NoiseLike, n: int, k: int) -> Noise | None:
-    """Return the noise model for k classes; refuse one under which n labels say nothing."""
+    """Return the noise model for k classes; raise an error if n labels carry no information under it."""
     model = noise_for(noise, k)
     refusal = None if model is None else model.informative(n, k)
     if refusal is not None:

@@ -1,4 +1,4 @@
-"""One threshold for all points: calibrations from what was counted, and the estimates behind them."""
+"""One threshold for all points: from tallies to calibrations, and the coverage estimates behind them."""
 
 from __future__ import annotations
 
@@ -34,16 +34,16 @@ class NoValidThresholdWarning(UserWarning):
 
 @dataclass(frozen=True, eq=False)
 class Counted:
-    """What was counted of points, under each noise model that is asked about: as stated, and at both ends.
+    """The tallies of points under the stated noise model and under both ends of its interval.
 
     Attributes
     ----------
     tallies, weights : dict
-        By noise model. Where pairs all weigh the same, one tally serves all models.
+        By noise model. If all pairs have the same weight, all models share one tally.
     score : Score
-        How pairs were scored.
-    more : tuple, optional
-        Of further points without labels: see `nacp.coverage.curve.Curve`.
+        The score of the pairs.
+    more : Tally, optional
+        The tally of further points without labels: see `nacp.coverage.curve.Curve`.
     """
 
     tallies: dict[Noise | None, Tally]
@@ -56,7 +56,7 @@ class Counted:
         cls, count: Callable[[Weights], Tally], noise: Noise | None, score: Score, k: int, several: bool,
         more: Any = None,
     ) -> Counted:  # fmt: skip
-        """Count with each kind of weights, by a function that does."""
+        """Call `count` with the weights of each noise model."""
         weights = weights_under(noise, k, several)
         tallies: dict[Noise | None, Tally] = {}
         alike: Tally | None = None
@@ -69,7 +69,7 @@ class Counted:
 
     @classmethod
     def of(cls, sample: Sample, noise: Noise | None, *, squares: bool = False, more: Any = None) -> Counted:
-        """Count a sample."""
+        """Tally a sample."""
         count = partial(Tally.of, sample, squares=squares)
         return cls.by(count, noise, sample.score, sample.k, sample.several, more)
 
@@ -84,7 +84,7 @@ class Counted:
 
 
 def lowest_end(noise: Noise | None) -> tuple[Noise | None, float]:
-    """Return the low end of an interval of rates, or the model itself, and the radius."""
+    """Return the model at the low end of an interval of rates (or the model itself), and the radius."""
     return (None, 0.0) if noise is None else (noise.doubt.ends[0], noise.doubt.radius)
 
 
@@ -109,13 +109,13 @@ def calibrations(
     seed: int = 0,
     **known: Any,
 ) -> list[Calibration]:
-    """Return a calibration for each alpha; `known` are further fields.
+    """Return a calibration for each alpha; `known` holds further fields.
 
-    `sample` are the points that were counted, for a guarantee that looks at them again.
+    `sample` holds the points, for a guarantee that reads them again.
     """
     found = find(guarantee, counted.curve, noise, alphas, crossing, sample, seed)
-    said = against(counted.lowest(noise), noise, counted.score.offset, known.get("classes"))
-    known = {"random_state": seed, "alphas": len(alphas), "warnings": said, "score": counted.score} | known
+    issues = against(counted.lowest(noise), noise, counted.score.offset, known.get("classes"))
+    known = {"random_state": seed, "alphas": len(alphas), "warnings": issues, "score": counted.score} | known
     calibrated = []
     for alpha, (finding, curve, price_of_doubt) in zip(alphas, found, strict=True):
         counts = {"n": curve.tally.n, "k": curve.tally.k, "tally": curve.tally, "tally_noise": curve.noise}
@@ -127,7 +127,7 @@ def calibrations(
 def calibration_of(
     guarantee: Guarantee, noise: Noise | None, alpha: float, crossing: Rule, finding: Finding, **known: Any
 ) -> Calibration:
-    """Return what was found for one alpha as a calibration; `known` are further fields."""
+    """Return the finding for one alpha as a calibration; `known` holds further fields."""
     return Calibration(
         alpha=alpha,
         noise=noise,
@@ -145,7 +145,7 @@ def calibration_of(
 
 
 def warn_of_obstacles(found: Sequence[Calibration]) -> None:
-    """Warn where no threshold keeps a promise, and of what speaks against the noise model."""
+    """Warn if no threshold keeps a promise, and if the labels contradict the noise model."""
     for cal in found:
         if cal.obstacle is not None:
             warn(
@@ -157,7 +157,7 @@ def warn_of_obstacles(found: Sequence[Calibration]) -> None:
 
 @dataclass(frozen=True, eq=False)
 class Chunk:
-    """What was counted of a chunk of a dask array, or of several."""
+    """The tallies of one or several chunks of a dask array."""
 
     tallies: list[Tally]
     widths: Widths
@@ -172,7 +172,7 @@ class Chunk:
 def count_lazy(
     rows: LazyRows, labels: Any, noise: Noise | None, score: Score, classes: Any, squares: bool
 ) -> tuple[Counted, Widths, int | None]:
-    """Count a dask array; return also its widths, and how many labels there are if points have several."""
+    """Tally a dask array; return also its widths, and the number of labels if points have several."""
     given = labels if is_lazy(labels) else check_given(labels, rows.n, rows.k, classes)
     names = classes if is_lazy(labels) else None
     found = rows.map(partial(_chunk, noise, score, names, squares), given, join=_sum)
@@ -195,7 +195,7 @@ def _sum(chunks: list[Chunk]) -> Chunk:
 
 
 def seen(sample: Sample) -> dict[str, Any]:
-    """Return the fields of a calibration that say how points were seen."""
+    """Return the fields of a calibration that describe its points."""
     return {
         "widths": sample.rows.widths,
         "from_logits": sample.rows.logits,
@@ -221,9 +221,8 @@ def coverage_curve(
     probs, labels, noise, score, classes, normalize, from_logits
         As in `calibrate`.
     thresholds : array of shape (m,), optional
-        Where to evaluate. By default at every distinct score of a noisy label; these are all the
-        candidates of a threshold unless the noise is a general matrix, when any of the n k scores
-        may be one.
+        The thresholds at which to evaluate the curve. The default is every distinct score of a noisy
+        label; unless the noise is a general matrix, the clean estimate rises only there.
 
     Returns
     -------

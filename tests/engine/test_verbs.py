@@ -1,6 +1,7 @@
 """Every engine returns the bits of the NumPy engine, for every verb."""
 
 import importlib
+from contextlib import suppress
 from typing import Any
 
 import numpy as np
@@ -364,14 +365,19 @@ def test_numbers_that_are_no_probabilities_do_no_harm() -> None:
             dtype
         )
         own, label_cells = np.ones((50, 1)), np.full((50, 1), -5)
+        which, table = np.zeros(50, dtype=np.int64), np.ones((1, 200), dtype=np.int64)
         for name in ("hps", "entries", "aps", "aps-det", "raps", "saps", "margin", "top-k", "unusual"):
             spec = SPECS[name]
-            native.tally(wild, spec)
-            native.tally(wild, spec, np.zeros(50, dtype=np.int64), np.ones((1, 200), dtype=np.int64))
-            native.shares(wild, spec, np.array([5, 120_000, grid.INFINITE]), own, label_cells, 1.0)
-            native.shares(wild, spec, np.array([120_000]), own, label_cells, 1.0)
-            native.sets(wild, spec, np.array([[0.5]]))
-            native.sets(wild, spec, np.array([[-0.5]]), False)
+            for verb, arguments in (
+                (native.tally, ()),
+                (native.tally, (which, table)),
+                (native.shares, (np.array([5, 120_000, grid.INFINITE]), own, label_cells, 1.0)),
+                (native.shares, (np.array([120_000]), own, label_cells, 1.0)),
+                (native.sets, (np.array([[0.5]]),)),
+                (native.sets, (np.array([[-0.5]]), False)),
+            ):
+                with suppress(InputError):  # Ranked scores of such rows may fall.
+                    verb(wild, spec, *arguments)
 
 
 def test_every_engine_has_the_grid_of_numpy(engine: Any) -> None:

@@ -94,7 +94,7 @@ def test_a_calibration_survives_a_file_and_says_what_it_assumes(tmp_path):
         ({"noise": NOISE, "noise_groups": ["D"] * 20}, "holds 'D', but noise has models for 'A', 'B', 'C'"),
         ({"noise": NOISE, "noise_groups": ["A"] * 20, "by": "class"}, "nor groups of classes"),
         ({"noise": NOISE, "noise_groups": ["A"] * 20, "guarantee": "crcp"}, "one noise model for all"),
-        ({"noise": {"A": 0.99}, "noise_groups": ["A"] * 20}, "so large in the group 'A'"),
+        ({"noise": {"A": 0.99}, "noise_groups": ["A"] * 20}, "too ill-conditioned for 20 points"),
         (
             {"noise": {"A": nacp.UniformNoise(0.1, interval=(0.0, 0.2))}, "noise_groups": ["A"] * 20},
             "must be known exactly for each group",

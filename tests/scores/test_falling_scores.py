@@ -15,7 +15,7 @@ PROBS = RNG.dirichlet(np.ones(200), 300)
 LABELS = RNG.integers(200, size=300)
 FORMULAS = {
     "falls": lambda rank: rank.p,
-    "no number": lambda rank: (rank.above - 0.5) / (rank.n_above * 0.0),
+    "no number": lambda rank: np.sqrt(-rank.above),
     "falls late": lambda rank: np.where(rank.n_above < 150, rank.n_above, -rank.n_above),
 }
 

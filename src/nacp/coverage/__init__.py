@@ -1,1 +1,1 @@
-"""What is known of coverage: the grid of thresholds, histograms over its cells, and curves of estimates."""
+"""Coverage estimates: the grid of thresholds, histograms over its cells (tallies), and curves."""

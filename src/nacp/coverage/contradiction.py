@@ -1,9 +1,9 @@
-"""Do the labels contradict the noise model? From what a calibration has counted.
+"""Test from a tally whether the labels contradict the noise model.
 
-If the model is right, the estimated share of true labels with scores between two fixed edges has a mean that
-is not negative, and so has the estimated share of each class. What is tested is chosen by the rows alone,
-given which labels are independent, so the level is exact: docs/estimation.md, "What every calibration looks
-at". Half of the level goes to the scores and half to the classes, each divided by the number of tests.
+If the model is correct, the estimated share of true labels with scores in a fixed interval has a nonnegative
+mean, and so does the estimated share of each class. The intervals depend on the rows only, and given the rows
+the labels are independent, so the level holds exactly: docs/estimation.md, "What every calibration looks at".
+Half of the level is for the intervals and half for the classes, each divided by the number of tests.
 """
 
 import math
@@ -21,21 +21,21 @@ from nacp.noise import Noise
 from nacp.stats.bounds import chernoff_tail, upper_tail
 
 LEVEL = 1e-3
-"""The probability with which labels that are as the model says contradict it all the same, at the most."""
-_PARTS = 16
+"""The largest probability with which a correct model is contradicted."""
+_INTERVALS = 16
 
 
 class Contradiction(NamedTuple):
-    """A share of true labels that comes out negative beyond doubt.
+    """A share of true labels whose estimate is significantly negative.
 
     Attributes
     ----------
     share : float
         The estimate.
     low, high : float
-        Between which native scores these labels lie.
+        The interval of native scores that the share is about.
     label : int or None
-        Of which class they are, if it is the share of a class.
+        The class, if it is the share of a class.
     """
 
     share: float
@@ -45,22 +45,22 @@ class Contradiction(NamedTuple):
 
 
 def contradiction(curve: Curve) -> Contradiction | None:
-    """Return what speaks most against the noise model that a curve is under, if anything does.
+    """Return the most significant contradiction of a curve's noise model, or None.
 
-    With a radius, each share may be negative by as much as that allows.
+    With a radius, a share may be negative by as much as the radius allows.
     """
     tally, weights, n = curve.tally, curve.weights, curve.tally.n
     inverse = weights.inverse
     lowest, highest = inverse.subset_range()
     if lowest >= 0:
-        return None  # no share can come out negative
-    # Where one label is given for each point and all pairs weigh the same, what is summed up is a count.
+        return None  # No estimated share can be negative.
+    # With one label per point and equal weights of all pairs, the sums are counts.
     counted = weights.constant is not None
 
-    # Cells are joined to about 16 with equally many pairs; every run of neighbours is looked at.
+    # Cells are merged into about 16 with equal numbers of pairs; every run of neighbouring ones is tested.
     pairs, clean = np.append(0, np.cumsum(tally.pairs)), np.append(0.0, curve.clean)
-    parted = pairs.searchsorted(pairs[-1] / _PARTS * np.arange(_PARTS + 1))
-    ends = np.array(sorted(set(parted.tolist())))
+    quantiles = pairs.searchsorted(pairs[-1] / _INTERVALS * np.arange(_INTERVALS + 1))
+    ends = np.array(sorted(set(quantiles.tolist())))
     first, last = ends[_runs(len(ends))]
     share = clean[last] - clean[first]
     low, high = np.full(len(share), lowest), np.full(len(share), highest)
@@ -87,13 +87,15 @@ def contradiction(curve: Curve) -> Contradiction | None:
 
 @cache
 def _runs(number: int) -> Ints:
-    """Return the first and the last place of every run of so many places."""
+    """Return the first and the last index of every run within a number of ends."""
     return np.stack(np.triu_indices(number, 1))
 
 
 def _tails(mean: Floats, low: Floats, high: Floats, least: float | Floats, n: int, counted: bool) -> Floats:
-    """Bound the probability that a mean of n numbers, each between low and high, comes out as small as that,
-    if it is `least` or more in expectation; exactly if each of them is low or high and it is near the level.
+    """Bound the probability of a sample mean of at most `mean`, for n numbers between low and high.
+
+    Their expected mean is at least `least`. If the numbers are `counted`, each is low or high, and the
+    probability is exact near the level.
     """
     tails = np.ones(len(mean))
     some = (mean < least).nonzero()[0]
@@ -102,19 +104,19 @@ def _tails(mean: Floats, low: Floats, high: Floats, least: float | Floats, n: in
     width, least = (high - low)[some], np.full(len(mean), least)[some]
     found, expected = np.maximum(mean - low, 0)[some] / width, np.maximum(least - low[some], 0) / width
     tails[some] = chernoff_tail(found, expected, n)
-    # Zubkov and Serov (2013): if the bound is exp(-z^2/2), the tail is at least that of a normal number
-    # beyond z. Mostly that is too much already, and nobody has to know more.
+    # Zubkov and Serov (2013): if the bound is exp(-z^2/2), the exact tail is at least the normal tail beyond
+    # z. The exact tail is computed only where this lower bound is below the level.
     close = tails[some] <= math.exp(-(NormalDist().inv_cdf(LEVEL / 2 / len(mean)) ** 2) / 2)
     if counted and close.any():
         some, hits, expected = some[close], np.rint(found[close] * n).astype(np.int64), expected[close]
-        # Hoeffding (1956): of all independent trials with this many successes expected, those that are all
-        # alike have the heaviest tail, from one below the expectation on.
+        # Hoeffding (1956): among independent trials with the same expected number of successes, identical
+        # trials have the heaviest lower tail, from one below the expectation on.
         tails[some] = np.where(hits <= n * expected - 1, upper_tail(n, n - hits, 1 - expected), 1.0)
     return tails
 
 
 class NoiseModelWarning(UserWarning):
-    """The labels contradict the noise model, so what is promised may not hold.
+    """The labels contradict the noise model, so the promise may not hold.
 
     Examples
     --------
@@ -127,18 +129,18 @@ class NoiseModelWarning(UserWarning):
     ...     warnings.simplefilter("ignore", nacp.NoiseModelWarning)
     ...     cal = nacp.calibrate(probs, noisy, noise=0.4)
     >>> print(cal.warnings[0])
-    the labels contradict uniform label noise with rate 0.4: under it the share of true labels with a score
-    above 0.99... is estimated at -0.1..., and no share is negative...
+    the labels contradict uniform label noise with rate 0.4: under this model the share of true labels with a
+    score above 0.99... is estimated at -0.1..., but a share cannot be negative...
     """
 
 
 def against(
     curve: Curve, noise: Noise | None, offset: float, classes: tuple[Any, ...] | None
 ) -> tuple[str, ...]:
-    """Return what the labels say against a noise model: a sentence, or nothing.
+    """Return a warning if the labels contradict the noise model, in a tuple that is empty if they do not.
 
-    The curve is under the low end of an interval of rates, as a smaller rate implies no more than a larger
-    one; `offset` is that of the score.
+    `curve` must be under the low end of an interval of rates, which is the hardest to contradict; `offset` is
+    that of the score.
     """
     if noise is None:
         return ()
@@ -146,16 +148,16 @@ def against(
     if found is None:
         return ()
     return (
-        f"the labels contradict {noise.describe(curve.tally.k)}: under it the share of true labels "
-        f"{_where(found, offset, classes)} is estimated at {found.share:.3f}, and no share is "
-        f"negative (a right model is contradicted in this way at most once in {1 / LEVEL:,.0f} times). Do "
-        f"not rely on the promise: coverage may be far lower. {noise.if_contradicted}, ask nacp diagnose, or "
-        "check some labels and calibrate with these clean ones, which needs no noise model",
+        f"the labels contradict {noise.describe(curve.tally.k)}: under this model the share of true labels "
+        f"{_where(found, offset, classes)} is estimated at {found.share:.3f}, but a share cannot be negative "
+        f"(the chance of this warning is at most 1 in {1 / LEVEL:,.0f} if the model is correct). Do not rely "
+        f"on the promise: coverage may be far lower. {noise.if_contradicted}, run nacp diagnose, or check "
+        "some labels and calibrate with these clean ones, which needs no noise model",
     )
 
 
 def warn_of(sentences: Iterable[str]) -> None:
-    """Warn of what is said against a noise model."""
+    """Issue the warnings that the labels contradict a noise model."""
     for sentence in sentences:
         warn(sentence, NoiseModelWarning)
 
@@ -170,6 +172,6 @@ def _where(found: Contradiction, offset: float, classes: tuple[Any, ...] | None)
 
 
 def _shown(value: float) -> str:
-    """Return a number by four digits; by more, if these would make a whole number of what is none."""
+    """Format a number with four digits; with more if they would turn it into an integer."""
     texts = (f"{value:.{digits}g}" for digits in range(4, 18))
     return next(text for text in texts if float(text) == value or not float(text).is_integer())

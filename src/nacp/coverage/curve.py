@@ -18,7 +18,7 @@ from nacp.noise.matrices import ClassMatrix
 Rule: TypeAlias = Literal["last", "first"]
 RULES = ("last", "first")
 ROUNDING = 1e-12
-"""An estimate that misses its target by no more has reached it; whole weights may round by more."""
+"""The tolerance when an estimate is compared with its target. Rounded weights need a larger one."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -34,11 +34,11 @@ class CoverageCurve:
     random : array of shape (m,)
         F^r-hat: the mean set size divided by k.
     clean : array of shape (m,)
-        F^c-hat: the estimated share of true labels in the sets. Not monotone, and outside of [0, 1] at
-        times: a little by chance, and by more if the noise model is wrong.
+        F^c-hat: the estimated share of true labels in the sets. It is not monotone and may leave [0, 1]:
+        slightly by chance, and further if the noise model is wrong.
     outside : array of shape (m,) or None
-        Where `clean` lay outside of [0, 1] and was cut off, as in ``Calibration.curve`` and wherever a curve
-        is shown; None if it stands as it came out, as `coverage_curve` returns it.
+        Where `clean` was outside of [0, 1] and was clipped, as in ``Calibration.curve`` and in plots. None if
+        it was not clipped, as in the result of `coverage_curve`.
     """
 
     thresholds: Floats
@@ -48,7 +48,7 @@ class CoverageCurve:
     outside: Bools | None = None
 
     def cut(self) -> "CoverageCurve":
-        """Return the curve with `clean` cut off at 0 and 1.
+        """Return the curve with `clean` clipped to [0, 1].
 
         Examples
         --------
@@ -60,7 +60,7 @@ class CoverageCurve:
         if self.outside is not None:
             return self
         shown = np.clip(self.clean, 0.0, 1.0)
-        # Where all labels are in the sets, sums that round may miss 1 by a hair.
+        # If all labels are in the sets, rounding may put the sum slightly beside 1.
         return replace(self, clean=shown, outside=np.abs(self.clean - shown) > 1e-9)
 
     def __len__(self) -> int:
@@ -71,29 +71,29 @@ class CoverageCurve:
 
 
 def inverse_of(noise: Noise | None, k: int, several: bool = False) -> ClassMatrix:
-    """Return W; of points that say who gave which of their labels, the inverses of all annotators."""
+    """Return W; if points have several labels, the stacked inverses of all annotators."""
     model = UniformNoise(0.0) if noise is None else noise
     return model.stacked_inverse(k) if several else model.inverse(k)
 
 
 @dataclass(frozen=True, eq=False)
 class Curve:
-    """The estimate of the coverage under one noise model, at the cells that hold scores.
+    """The coverage estimates under one noise model, at the cells that contain scores.
 
     Attributes
     ----------
     tally : Tally
-        What was counted.
+        The tally of the points.
     spec : Spec
         The score.
     weights : Weights
         W.
     noise : Noise or None
-        The noise model that W is the inverse of.
+        The noise model whose inverse is W.
     radius : float
-        How far each row of the true matrix may be from the model's.
+        The distance by which each row of the true matrix may differ from the model's.
     more : Tally, optional
-        What was counted of further points, without labels.
+        The tally of further points without labels.
     """
 
     tally: Tally
@@ -105,53 +105,53 @@ class Curve:
 
     @classmethod
     def of(cls, sample: Sample, noise: Noise | None, squares: bool = False) -> "Curve":
-        """Count a sample, and return its curve under a noise model."""
+        """Tally a sample and return its curve under a noise model."""
         weights = Weights(inverse_of(noise, sample.k, sample.several), sample.several)
         return cls(Tally.of(sample, weights, squares), sample.score.spec, weights, noise)
 
     @property
     def points(self) -> int:
-        """How many points it is said to come from."""
+        """The number of points to state in messages."""
         return self.tally.n
 
     @property
     def counts(self) -> Floats:
-        """How many points have each class as their label, or in part."""
+        """The number of points with each class as their label; several labels of a point count in part."""
         found = self.tally.by_label.reshape(-1, self.tally.k).sum(axis=0) * self.tally.part
         return np.asarray(found, dtype=np.float64)
 
     @property
     def members(self) -> Ints | None:
-        """The classes within which coverage is estimated; None for all."""
+        """The classes within which coverage is estimated; None means all."""
         return None
 
     @property
     def absent(self) -> str | None:
-        """Why nothing can be said, if there is nothing to say it of."""
+        """The reason if there is nothing to estimate coverage from, else None."""
         return None
 
     @cached_property
     def noisy(self) -> Floats:
-        """F^n-hat at them."""
+        """F^n-hat at the cells."""
         return np.cumsum(self.tally.hits) / max(int(self.tally.hits.sum()), 1)
 
     @cached_property
     def random(self) -> Floats:
-        """F^r-hat at them, the mean share of all classes in a set."""
+        """F^r-hat at the cells: the mean share of all classes in a set."""
         return np.cumsum(self.tally.pairs) / (self.tally.n * self.tally.k)
 
     @cached_property
     def clean(self) -> Floats:
-        """F^c-hat at them."""
+        """F^c-hat at the cells."""
         return self._weighed(1.0, -1.0) / self.tally.n
 
     @cached_property
     def losses(self) -> Floats:
-        """psi-hat at them, the mean over the points of the negative weight in their sets."""
+        """psi-hat at the cells: the mean over the points of the negative weight in their sets."""
         return self._weighed(0.0, 1.0) / self.tally.n
 
     def _weighed(self, positive: float, negative: float) -> Floats:
-        """Return the cumulated positive and negative weight, each times a factor."""
+        """Return prefix sums of the positive and negative weight, each times a factor."""
         tally, constant = self.tally, self.weights.constant
         if constant is None:
             assert tally.gains is not None
@@ -164,15 +164,15 @@ class Curve:
         return np.asarray(hits + pairs)
 
     def at(self, cells: Ints, values: Floats) -> Floats:
-        """Return at thresholds what is known at the cells that hold scores."""
+        """Return the values at thresholds, given those at the cells that contain scores."""
         found: Floats = np.append(0.0, values)[np.searchsorted(self.tally.cells, cells, side="right")]
         return found
 
     def crossing(self, target: float, rule: Rule) -> int:
         """Return the threshold where the estimate reaches a target, as a place in the grid.
 
-        "first": the smallest at which it does. "last": the smallest from which on it does. -1 if empty sets
-        will do, and the last place of the grid, infinity, if there is none.
+        "first": the smallest threshold at which it does. "last": the smallest one from which on it does. The
+        result is -1 if empty sets reach the target, and INFINITE if there is no such threshold.
         """
         if target > 1 + ROUNDING:
             return INFINITE
@@ -190,9 +190,10 @@ class Curve:
         return int(cells[place])
 
     def moments(self, cells: Ints) -> tuple[Floats, Floats, int]:
-        """Return the mean share of all classes in a set, that of its square or more, and of how many points.
+        """Return the mean share of all classes in a set, an upper bound of its mean square, and n.
 
-        Points without labels count, too. Squares are known at few thresholds: the next larger one serves.
+        Points without labels are included. Squares are tallied at few thresholds; the next larger one of
+        these gives the bound.
         """
         sums, squares, n = np.zeros(len(cells), dtype=np.int64), np.zeros(len(cells), dtype=np.int64), 0
         for tally in (self.tally, self.more):
@@ -206,13 +207,13 @@ class Curve:
 
     @cached_property
     def shift(self) -> float:
-        """The most by which a mean of shares may be wrong because of the radius."""
+        """The largest error of a mean of shares due to the radius."""
         return self.radius * self.weights.inverse.row_distance() if self.radius else 0.0
 
     def shares(self, block: Block, cells: Ints) -> Floats:
-        """Return the shares of some rows in the estimate, at thresholds: (rows, thresholds).
+        """Return the shares of the rows of a block at thresholds: (rows, thresholds).
 
-        Less ``radius osc_q(x)`` if W is known up to a radius: that is how much their mean may be wrong.
+        If W is known up to a radius, ``radius osc_q(x)``, the largest error of a share, is subtracted.
         """
         sample, where, weights = block.sample, block.where, self.weights
         labels, parts = sample.labels[where], sample.parts[where]
@@ -236,7 +237,7 @@ class Curve:
 def oscillation(scores: Array, thresholds: Array, inverse: ClassMatrix) -> Floats:
     """Return ``max_j h_j - min_j h_j`` of ``h_j = sum of W[j, l] over the set``: (rows, thresholds).
 
-    Both scores and thresholds are native ones, or both are cells of the grid.
+    Scores and thresholds are both native, or both cells of the grid.
     """
     order, matrix = np.argsort(scores, axis=1, kind="stable"), inverse.dense()
     found = np.empty((len(order), len(thresholds)))

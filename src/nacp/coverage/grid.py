@@ -1,12 +1,12 @@
-"""The grid of thresholds: fixed before any data are seen, the same for every score, guarantee and route.
+"""The grid of thresholds: it does not depend on the data and is the same for every score and guarantee.
 
 A grid point is a number whose distance from 0 or from 1 has 11 significant bits: ``d`` and ``-d``, ``1 - d``
 and ``1 + d`` for ``d = 2^e (1 + j/1024)`` with e from -40 to 20, and 0 and 1 themselves. Neighbours differ by
 0.1% of their distance from 0 or 1. The last point is infinity.
 
 The *cell* of a score is the place in the grid of the smallest point that is not below it. So a score is at
-most a grid point where its cell is at most the place of that point, and all that a threshold on the grid
-depends on are histograms over cells. This module imports nothing of nacp.
+most a grid point if and only if its cell is at most the place of that point, and histograms over cells are
+enough to find a threshold on the grid. This module imports nothing from nacp.
 """
 
 from typing import Any
@@ -53,10 +53,10 @@ def cells_of_probabilities(p: NDArray[Any]) -> NDArray[np.int64]:
 
 
 def _cells(scores: NDArray[np.float64], to_one: NDArray[np.float64]) -> NDArray[np.int64]:
-    """Return the cells of scores, given also what they are short of 1."""
+    """Return the cells of scores, given also 1 - score without rounding errors."""
     low, below_one = scores < 0.5, to_one >= 0
     distance = np.where(low, scores, to_one)
-    # Where scores rise with the distance the next grid point has the next larger one, else the next smaller.
+    # If scores increase with the distance, the next grid point is farther from 0 or 1; otherwise nearer.
     rising = np.where(low, distance > 0, ~below_one)
     magnitude = np.abs(distance)
     words = magnitude.view(np.int64) - (rising & (magnitude > 0))
@@ -82,6 +82,6 @@ def _every(step: int, far: int) -> NDArray[np.int64]:
 TESTED: NDArray[np.int64] = _every(8, 64)
 """The grid points at which hypotheses are tested."""
 BY_CLASS: NDArray[np.int64] = np.append(_every(4, 32), INFINITE)
-"""The grid points at which pairs of groups of classes are counted."""
+"""The grid points at which pairs are counted for each group of classes."""
 COARSE: NDArray[np.int64] = np.append(TESTED[::8], INFINITE)
-"""The grid points at which squared sizes of sets are summed up."""
+"""The grid points at which squared set sizes are tallied."""

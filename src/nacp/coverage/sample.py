@@ -1,4 +1,4 @@
-"""Sample: points with given labels, as one score sees them. A value: rows that were checked, and numbers."""
+"""Sample: checked rows, their given labels, and the scores of these labels."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -27,12 +27,12 @@ class Sample:
     rows : Rows
         The checked rows.
     labels : array of shape (n, a)
-        The given labels of each point, as numbers. Where labels are of several annotators that differ, they
-        are ``label + k annotator``. A missing one has any number, and no part.
+        The given labels of each point, as numbers; ``label + k annotator`` if annotators have different noise
+        models. The number of a missing label is arbitrary; its part is 0.
     parts : array of shape (n, a)
-        The part of each label in its point: 0 where it is missing; those of a point sum to 1.
+        The weight of each label within its point; the parts of a point sum to 1, and missing labels have 0.
     score : Score
-        How pairs are scored.
+        The score.
     label_scores : array of shape (n, a)
         The native scores of the labels.
     several : bool
@@ -48,7 +48,7 @@ class Sample:
 
     @classmethod
     def of(cls, rows: Rows, labels: Ints, score: Score, parts: Floats | None = None) -> "Sample":
-        """Score the labels of rows: one each, or several in columns, with -1 where one is missing."""
+        """Score the labels of rows: one per row, or several in columns, with -1 for missing ones."""
         several = labels.ndim == 2
         table = labels if several else labels[:, None]
         if parts is None:
@@ -80,7 +80,7 @@ class Sample:
 
     @property
     def given(self) -> int:
-        """How many labels are given in all."""
+        """The total number of given labels."""
         return int(np.count_nonzero(self.parts))
 
     def some(self, rows: Ints) -> "Sample":
@@ -91,11 +91,11 @@ class Sample:
         )  # fmt: skip
 
     def shuffled(self, seed: int) -> Ints:
-        """Return the rows in a random order, which no other generator started with this seed repeats."""
+        """Return the rows in a random order that is independent of other generators with the same seed."""
         return np.random.default_rng([seed, 3]).permutation(self.n)
 
     def shares(self, wanted: Sequence[tuple["Curve", Ints]], rows: Ints) -> list[Floats]:
-        """Return the shares of some rows under several curves, each at thresholds: (rows, thresholds)."""
+        """Return the shares of some rows under several curves, each of shape (rows, thresholds)."""
 
         def found(values: Array, where: slice | Ints) -> list[Floats]:
             block, each = Block(self, values, where), []
@@ -107,7 +107,7 @@ class Sample:
         return parts[0] if len(parts) == 1 else [np.concatenate(each) for each in zip(*parts, strict=True)]
 
     def deviations(self, curve: "Curve", cells: Ints) -> list[float]:
-        """Return the standard deviation of a point's share at thresholds, the same in any order."""
+        """Return the standard deviation of a point's share at thresholds, in any order of rows."""
         cells, places = np.unique(cells, return_inverse=True)
         low, high = curve.weights.inverse.subset_range()
         unit = _UNIT * 2.0 ** np.ceil(np.log2(high - low))
@@ -122,16 +122,16 @@ class Sample:
 
 @dataclass(frozen=True, eq=False)
 class Block:
-    """Some rows of a sample, to be asked about their shares.
+    """Some rows of a sample, whose shares are to be computed.
 
     Attributes
     ----------
     sample : Sample
         All points.
     values : array
-        The rows, as the sample's `Rows` hands them out.
+        The rows, as read by `Rows`.
     where : slice or array of int
-        Which rows these are.
+        The numbers of these rows.
     """
 
     sample: Sample
@@ -145,5 +145,5 @@ class Block:
 
     @cached_property
     def cells(self) -> Ints:
-        """The cells of the same."""
+        """The cells of all labels."""
         return self.sample.score.spec.cells_of(self.scores)

@@ -1,4 +1,4 @@
-"""A tally: whole numbers per cell, which add up. All that most guarantees know of the rows."""
+"""Tallies: integer histograms of scores over the cells of the grid. Most guarantees need nothing else."""
 
 from dataclasses import dataclass
 from functools import cached_property
@@ -17,13 +17,13 @@ from nacp.noise.matrices import ClassMatrix
 from nacp.points import Rows
 
 MOST_POINTS = 1 << 26
-"""The largest number of points whose sums of weights fit into int64, where not all pairs weigh the same."""
-PART = 2.0**-30  # the parts of several labels are counted in this unit
-_WRITTEN = 1 << 22  # larger tables of weights by label are written out for each block instead of once
+"""The largest number of points whose sums of weights fit into int64, if pairs have different weights."""
+PART = 2.0**-30  # The unit in which the parts of several labels are counted.
+_TABLE_SIZE_MAX = 1 << 22  # Larger tables of weights by label are computed per block.
 
 
 class Weights:
-    """What pairs (row, label) weigh in the estimate: ``W = diag(own) + rest``, in a form that adds up.
+    """The weights of pairs (row, label) in the estimate, as integers: ``W = diag(own) + rest``.
 
     Parameters
     ----------
@@ -32,15 +32,15 @@ class Weights:
     several : bool
         Whether points have several labels.
     points : int, optional
-        For how many points the unit must suffice; the same for all tallies that are to add up.
+        The largest number of points that the unit allows; tallies to be added must use the same number.
 
     Attributes
     ----------
     constant : float or None
-        The weight of every pair besides its label's own, where that is one number. Then pairs are counted;
-        else weights are rounded once to whole multiples of `unit`, whose sums do not depend on the order.
+        The entry of `rest` if all are equal: then pairs are counted. Otherwise weights are rounded to whole
+        multiples of `unit`, so that their sums do not depend on the order.
     own : array
-        What each given label adds.
+        The additional weight of each given label.
     """
 
     def __init__(self, inverse: ClassMatrix, several: bool = False, points: int = MOST_POINTS) -> None:
@@ -59,14 +59,14 @@ class Weights:
     @cached_property
     def _table(self) -> Ints | None:
         number = len(self.own)
-        if self.constant is not None or number * self.inverse.k > _WRITTEN:
+        if self.constant is not None or number * self.inverse.k > _TABLE_SIZE_MAX:
             return None
         return self.whole(self.inverse.rest(np.arange(number)))
 
     def of(self, labels: Ints, parts: Floats) -> tuple[Ints | None, Ints | None]:
-        """Return for rows with such labels the table of weights, and which of its rows has those of each.
+        """Return for each row the index of its weights in a table, and the table.
 
-        None and None where all pairs weigh the same.
+        Both are None if all pairs have the same weight.
         """
         if self.constant is not None:
             return None, None
@@ -80,25 +80,25 @@ class Weights:
 
 @dataclass(frozen=True, eq=False)
 class Tally:
-    """What was counted in each cell of the grid; tallies add by ``+`` and subtract by ``-``.
+    """Histograms of scores over the cells of the grid; tallies are added by ``+`` and subtracted by ``-``.
 
     Attributes
     ----------
     n, k : int
         The numbers of points and of classes.
     by_label : array of int
-        How many points have each class as their label, in part if they have several labels.
+        The number of points with each class as their label; several labels of a point count in part.
     cells : array of shape (m,)
-        The cells that hold any pairs, ascending: places in ``nacp.coverage.grid.GRID``.
+        The cells that contain pairs, ascending: places in ``nacp.coverage.grid.GRID``.
     hits, pairs : arrays of shape (m,)
-        How many given labels, and how many labels at all, score in each of them.
+        The numbers of given labels and of all labels whose scores are in each cell.
     gains, losses : arrays of shape (m,) or None
-        The positive and the negative weight of the pairs, in multiples of `unit`; None if all weigh the same.
+        The sums of the positive and of the negative weights of the pairs, in multiples of `unit`; None if all
+        pairs have the same weight.
     squares : array or None
-        The sum over the rows of the squared size of the set, at each of ``nacp.coverage.grid.COARSE``, if
-        that was counted.
+        The sum over the rows of the squared set size at each of ``nacp.coverage.grid.COARSE``, if tallied.
     unit, part : float
-        What gains and losses, and what the counts by label are multiples of.
+        The units of `gains` and `losses`, and of `by_label`.
 
     Examples
     --------
@@ -122,8 +122,7 @@ class Tally:
 
     @classmethod
     def of(cls, sample: Sample, weights: Weights, squares: bool = False) -> "Tally":
-        """Count a sample in one pass over its rows."""
-
+        """Tally a sample in one pass over its rows."""
         spec, kinds = sample.score.spec, 1 if weights.constant is not None else 3
 
         def count(values: Array, where: slice | Ints) -> _Counted:
@@ -149,7 +148,7 @@ class Tally:
 
     @classmethod
     def of_rows(cls, rows: Rows, spec: Spec) -> "Tally":
-        """Count rows without labels."""
+        """Tally rows without labels."""
         blocks = rows.map(lambda values, where: _count(values, spec, (None, None), squares=True))
         found = _added([*blocks] or [_nothing(1, squares=True)])
         hits, by_label = np.zeros_like(found.cells), np.zeros(rows.k, dtype=np.int64)
@@ -157,7 +156,7 @@ class Tally:
 
     @property
     def counts(self) -> list[Ints]:
-        """What is counted by cell."""
+        """The histograms that are present."""
         return [each for each in (self.hits, self.pairs, self.gains, self.losses) if each is not None]
 
     def __add__(self, other: "Tally") -> "Tally":
@@ -169,9 +168,9 @@ class Tally:
     def _with(self, other: "Tally", sign: int) -> "Tally":
         for name in ("k", "unit", "part"):
             if getattr(self, name) != getattr(other, name):
-                raise InputError("tally", "adds to one of the same classes and noise model only")
+                raise InputError("tally", "can only be added to one with the same classes and noise model")
         if len(self.counts) != len(other.counts) or (self.squares is None) != (other.squares is None):
-            raise InputError("tally", "adds to one of the same classes and noise model only")
+            raise InputError("tally", "can only be added to one with the same classes and noise model")
         squares = None if other.squares is None else sign * other.squares
         found = _added(
             [
@@ -182,7 +181,7 @@ class Tally:
         hits, pairs, gains, losses = (*found.counts, None, None)[:4]
         by_label, n = self.by_label + sign * other.by_label, self.n + sign * other.n
         if min(found.counts.min(initial=0), by_label.min(), n) < 0:
-            raise InputError("tally", "cannot be subtracted: its points were not counted here")
+            raise InputError("tally", "cannot be subtracted: the other one does not contain its points")
         return Tally(
             n, self.k, by_label, found.cells, hits, pairs, gains, losses, found.squares, self.unit, self.part
         )
@@ -196,7 +195,7 @@ class Tally:
 
 
 class _Counted(NamedTuple):
-    """A sparse histogram: different cells, their counts of shape (kinds, cells), and sums of squares."""
+    """Sparse histograms: distinct cells, their counts of shape (kinds, cells), and sums of squares."""
 
     cells: Ints
     counts: Ints
@@ -204,7 +203,7 @@ class _Counted(NamedTuple):
 
 
 def _count(values: Array, spec: Spec, weights: tuple[Ints | None, Ints | None], squares: bool) -> _Counted:
-    """Count a block of rows."""
+    """Tally a block of rows."""
     return _Counted(*engine.tally(values, spec, *weights), _squares(values, spec) if squares else None)
 
 
@@ -214,11 +213,11 @@ def _nothing(kinds: int, squares: bool) -> _Counted:
 
 
 def _added(blocks: list[_Counted]) -> _Counted:
-    """Add histograms, of which there is one at least."""
+    """Add one or more histograms."""
     first, *others = blocks
     if not others:
         return _Counted(first.cells, first.counts.copy(), first.squares)
-    # Few cells are sorted; for many it takes less time to add up all cells of the grid.
+    # Few cells are sorted; for many it is faster to add dense histograms of the whole grid.
     every = np.concatenate([each.cells for each in blocks])
     few = len(every) < CELLS // 8
     cells = np.unique(every) if few else np.arange(CELLS)
@@ -233,7 +232,7 @@ def _added(blocks: list[_Counted]) -> _Counted:
 
 
 def sizes_of(values: Array, spec: Spec, cells: Ints) -> Floats:
-    """Return the sizes of the sets of rows at thresholds: (rows, thresholds), whole numbers as floats."""
+    """Return the set sizes of rows at thresholds: (rows, thresholds), as floats."""
     nothing = np.empty((len(values), 0))
     return engine.shares(values, spec, cells, nothing, nothing.astype(np.int64), 1.0)
 
@@ -242,6 +241,6 @@ def _squares(values: Array, spec: Spec) -> Ints:
     step, total = max(1, (1 << 20) // len(COARSE)), np.zeros(len(COARSE), dtype=np.int64)
     for start, stop in pairwise([*range(0, len(values), step), len(values)]):
         sizes = sizes_of(values[start:stop], spec, COARSE)
-        # Sums of whole numbers below 2^53 are exact as floats, too.
+        # Floats represent sums of integers below 2^53 exactly.
         total += np.einsum("rt,rt->t", sizes, sizes).astype(np.int64)
     return total

@@ -1,6 +1,6 @@
-"""What is done to one block of rows: a few verbs, each a pure function.
+"""The engines: implementations of a few pure functions ("verbs") of one block of rows.
 
-``numpy.py`` defines what they return; the compiled engine and that for tensors return the same bits.
+``numpy.py`` defines their results; the compiled engine and the torch engine return the same bits.
 """
 
 from nacp.engine.choose import (

@@ -1,8 +1,8 @@
 from typing import Any
 
-# A score is (kernel, codes, constants, hashed columns, keys): see native.py.
+# A score is (kernel, codes, constants, hashed columns, keys), as in native.py.
 _Score = tuple[Any, ...]
-# Sorted rows and the columns of their entries: see ranks.py.
+# Sorted rows and the columns of their entries, as in ranks.py.
 _Sorted = tuple[Any, Any] | None
 
 def check(values: Any, tolerance: float, /) -> bool: ...

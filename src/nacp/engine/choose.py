@@ -1,8 +1,8 @@
-"""Which engine does a verb: decided here, and nowhere else.
+"""The selection of the engine for each verb.
 
-The compiled engine if it was built, else NumPy's; ``NACP_ENGINE`` (numpy, native, torch) asks for one.
-Tensors on a device go to the torch engine. A score that only NumPy can compute is computed by NumPy; the
-compiled engine then gets the scores as entries.
+The default is the compiled engine if it was built, else NumPy; ``NACP_ENGINE`` (numpy, native, torch)
+selects another. The torch engine processes all tensors. If only NumPy can compute a score, the compiled
+engine receives the computed scores.
 """
 
 import os
@@ -37,7 +37,7 @@ def _engine(name: str) -> ModuleType:
     except ImportError as error:
         raise ImportError(
             "the compiled engine was not built when nacp was installed: install a C compiler and nacp "
-            "again, or do not ask for it (NACP_ENGINE=native)"
+            "again, or unset NACP_ENGINE"
         ) from error
     return native
 
@@ -56,7 +56,7 @@ _CURRENT: ContextVar[ModuleType] = ContextVar("engine", default=_default())  # n
 
 @contextmanager
 def using(name: str) -> Iterator[None]:
-    """Use an engine for a while: to compare them."""
+    """Use an engine within a context, for comparisons of engines."""
     token = _CURRENT.set(_engine(name))
     try:
         yield
@@ -65,7 +65,7 @@ def using(name: str) -> Iterator[None]:
 
 
 def is_tensor(values: Any) -> bool:
-    """Return whether something is a tensor of PyTorch, which is not imported for that."""
+    """Return whether `values` is a PyTorch tensor, without importing PyTorch."""
     torch = sys.modules.get("torch")
     return torch is not None and isinstance(values, torch.Tensor)
 
@@ -81,7 +81,7 @@ def _for(values: Any) -> ModuleType:
 
 
 def check(values: Any, tolerance: float) -> bool:
-    """Return whether rows are probabilities: none negative or above 1, and each row sums to 1."""
+    """Return whether all rows are probabilities: entries in [0, 1] that sum to 1."""
     good: bool = _for(values).check(values, tolerance)
     return good
 
@@ -105,7 +105,7 @@ def label_scores(values: Any, spec: Spec, labels: Ints) -> Floats:
 
 
 def tally(values: Any, spec: Spec, which: Ints | None = None, table: Ints | None = None) -> tuple[Ints, Ints]:
-    """Count all pairs by cell: see `nacp.engine.numpy.tally`."""
+    """Count pairs by cell: see `nacp.engine.numpy.tally`."""
     found: tuple[Ints, Ints] = _for(values).tally(values, spec, which, table)
     return found
 
@@ -117,13 +117,13 @@ def shares(values: Any, spec: Spec, *arguments: Any) -> Floats:
 
 
 def sets(values: Any, spec: Spec, thresholds: Floats, allow_empty: bool = True) -> tuple[Ints, Array]:
-    """Return the sizes of the sets, and their labels row after row: see `nacp.engine.numpy.sets`."""
+    """Return the sizes of the sets, and their labels row by row: see `nacp.engine.numpy.sets`."""
     found: tuple[Ints, Array] = _for(values).sets(values, spec, thresholds, allow_empty)
     return found
 
 
 def inside(values: Any, spec: Spec, threshold: float, allow_empty: bool) -> Any:
-    """Return which labels are in the sets of rows on a device, there: a tensor of booleans."""
+    """Return which labels are in the sets of rows on a device: a boolean tensor on the same device."""
     return _engine("torch").inside(values, spec, threshold, allow_empty)
 
 

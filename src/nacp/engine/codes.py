@@ -1,4 +1,4 @@
-"""A formula as codes and constants, for an engine that is not Python: postfix, for a machine with a stack."""
+"""Formulas as codes and constants for the compiled engine: postfix notation for a stack machine."""
 
 from functools import lru_cache
 from numbers import Integral
@@ -9,7 +9,7 @@ import numpy as np
 from nacp._types import Array, Floats
 from nacp.engine.formula import QUANTITIES, Expression
 
-# As in native.c.
+# These codes are defined in native.c, too.
 _LOADS = {name: code for code, name in enumerate(QUANTITIES)}
 _CONSTANT = len(_LOADS)
 _NAMES = (
@@ -18,11 +18,11 @@ _NAMES = (
 )
 _OPERATIONS = {name: _CONSTANT + 1 + i for i, name in enumerate(_NAMES.split())}
 _COMPARISONS = {"equal", "not_equal", "less", "less_equal", "greater", "greater_equal"}
-_LONGEST = 64
+_CODES_MAX = 64
 
 
 class Codes(NamedTuple):
-    """A formula: pairs of a code and its argument, one after the other, and the constants."""
+    """A formula: a flat array of pairs (code, argument), and the constants."""
 
     codes: Array
     constants: Floats
@@ -30,10 +30,10 @@ class Codes(NamedTuple):
 
 @lru_cache(maxsize=64)
 def codes_of_formula(formula: Expression) -> Codes | None:
-    """Return a formula as codes; None if it has to be left to NumPy.
+    """Return a formula as codes; None if only NumPy can evaluate it.
 
-    That is the case for an operation that may be rounded in more than one way, for arithmetic on truth values
-    and a choice by numbers (for which NumPy has rules of its own), and for very long formulas.
+    NumPy evaluates operations whose rounding is not specified, arithmetic on booleans and conditions that are
+    numbers (for both NumPy has special rules), and very long formulas.
     """
     codes: list[tuple[int, int]] = []
     constants: list[float] = []
@@ -41,17 +41,17 @@ def codes_of_formula(formula: Expression) -> Codes | None:
         kind = _write(formula, codes, constants)
     except _LeftToNumPy:
         return None
-    if len(codes) > _LONGEST or kind == "bool":
+    if len(codes) > _CODES_MAX or kind == "bool":
         return None
     return Codes(np.array(codes, dtype=np.int32).reshape(-1), np.array(constants, dtype=np.float64))
 
 
 class _LeftToNumPy(Exception):
-    """A formula that is not evaluated here."""
+    """Raised for a formula that only NumPy can evaluate."""
 
 
 def _write(formula: Expression | float, codes: list[tuple[int, int]], constants: list[float]) -> str:
-    """Write a formula as codes; return whether its value is a bool or a number."""
+    """Append a formula to the codes; return the type of its value, "bool" or "number"."""
     if not isinstance(formula, Expression):
         if isinstance(formula, Integral) and abs(int(formula)) > 2**53:
             raise _LeftToNumPy
@@ -67,7 +67,7 @@ def _write(formula: Expression | float, codes: list[tuple[int, int]], constants:
     kinds = [_write(part, codes, constants) for part in formula.parts]
     codes.append((_OPERATIONS[formula.name], 0))
     compares, chooses = formula.name in _COMPARISONS, formula.name == "where"
-    # NumPy has rules of its own for arithmetic on truth values.
+    # NumPy has special rules for arithmetic on booleans.
     if not compares and "bool" in (kinds[1:] if chooses else kinds):
         raise _LeftToNumPy
     if chooses and kinds[0] != "bool":

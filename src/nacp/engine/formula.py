@@ -1,8 +1,8 @@
-"""A score's formula as data: an expression over where a label stands in its row.
+"""The formula of a score as an expression of a label's probability and rank in its row.
 
-A formula is written once, in Python, in terms of the quantities below. Called with symbols instead of numbers
-it returns itself as an expression, a small tree that any engine can evaluate. What cannot be followed in this
-way (a formula that looks at the numbers, with an ``if`` say) stays a Python function, for the NumPy engine.
+A formula is a Python function of the quantities below. Called with symbols in place of numbers, it returns an
+expression, a small tree that any engine can evaluate. A function that cannot be traced in this way (for
+example because it contains an ``if``) remains a function, which the NumPy engine calls.
 
 The quantities: ``p`` the label's probability, ``above`` and ``upto`` the mass of the labels that are strictly
 and at least as probable, ``n_above`` and ``n_upto`` their numbers, ``top`` and ``second`` the row's two
@@ -33,7 +33,8 @@ class Expression(NDArrayOperatorsMixin):
 
     name: str
     parts: tuple["Expression | float", ...] = ()
-    __hash__ = object.__hash__  # the mixin removes it; an expression is a key of caches by its identity
+    # The mixin removes the hash, but expressions are keys of caches. They are compared by identity.
+    __hash__ = object.__hash__
 
     def __array_ufunc__(self, ufunc: Any, method: str, *inputs: Any, **options: Any) -> "Expression":
         own = ufunc.nout == 1 and getattr(np, ufunc.__name__, None) is ufunc
@@ -44,11 +45,11 @@ class Expression(NDArrayOperatorsMixin):
 
     def _of(self, name: str, parts: tuple[Any, ...], beyond: bool) -> "Expression":
         if beyond or not all(isinstance(part, Expression | Real) for part in parts):
-            raise TypeError(f"{name} of these is not a formula of quantities and numbers")
+            raise TypeError(f"{name} of these operands is not a formula of quantities and numbers")
         return Expression(name, parts)
 
     def __bool__(self) -> bool:
-        raise TypeError("a formula has no truth value: use np.where in place of if")
+        raise TypeError("a formula has no truth value: use np.where instead of if")
 
     def __repr__(self) -> str:
         return f"{self.name}({', '.join(map(repr, self.parts))})" if self.parts else self.name
@@ -62,14 +63,14 @@ class Symbols:
 
     def __getattr__(self, name: str) -> Expression:
         if name not in QUANTITIES:
-            raise AttributeError(f"there is no quantity {name!r}; there are {', '.join(QUANTITIES)}")
+            raise AttributeError(f"there is no quantity {name!r}; use one of {', '.join(QUANTITIES)}")
         return Expression(name)
 
 
 def traced(formula: Callable[[Any], Any]) -> Formula:
-    """Return a formula as an expression, or as it is if it cannot be followed."""
+    """Return a formula as an expression, or unchanged if it cannot be traced."""
     try:
         found = formula(Symbols())
-    except Exception:  # whatever it does with numbers, it cannot do it with symbols
+    except Exception:  # A formula may raise any error when it is called with symbols.
         return formula
     return found if isinstance(found, Expression) else formula

@@ -1,4 +1,4 @@
-"""u, the uniform number of a row: a keyed hash of its own values, so that randomised scores are functions."""
+"""The uniform number u of a row: a keyed hash of its values, which makes randomised scores reproducible."""
 
 from functools import lru_cache
 
@@ -25,15 +25,15 @@ def hashed_uniforms(block: Array, seed: int) -> Floats:
 
 
 def mixed_uniforms(values: Array, keys: Array) -> Floats:
-    """Return one u per row of the values that are hashed, given a key for each column."""
-    plain = np.add(values, 0.0, dtype=np.float64)  # -0.0 counts as 0.0
+    """Return one u per row of hashed values, given a key for each column."""
+    plain = np.add(values, 0.0, dtype=np.float64)  # This turns -0.0 into 0.0.
     words = _mix(_mix(plain.view(np.uint64) ^ keys).sum(axis=1, dtype=np.uint64))
     return (words >> np.uint64(11)).astype(np.float64) * 2.0**-53
 
 
 @lru_cache(maxsize=64)
 def hash_plan(k: int, seed: int) -> tuple[Ints, Array]:
-    """Return the columns that are hashed, and one key for each of them and for the maximum."""
+    """Return the columns to hash, and a key for each of them and for the maximum."""
     columns = np.arange(k)
     if k > _HASHED_COLUMNS:
         columns = np.arange(_HASHED_COLUMNS) * (k - 1) // (_HASHED_COLUMNS - 1)

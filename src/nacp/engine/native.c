@@ -1,7 +1,7 @@
-/* The compiled engine: the verbs of numpy.py, which defines them, with the same bits.
+/* The compiled engine: the verbs that numpy.py defines, with the same bits.
 
-   Order of this file: the grid's cells, formulas, labels in their order, the verbs row by row, and last what Python
-   calls. rows.h has the loops over the entries of a row. native.py chooses which calls come here. */
+   This file contains, in this order: the cells of the grid, formulas, ranked labels, the verbs for each row, and the
+   functions that Python calls. rows.h has the loops over the entries of a row. native.py calls these functions. */
 
 #define PY_SSIZE_T_CLEAN
 #define Py_LIMITED_API 0x030B0000
@@ -16,13 +16,13 @@
 #endif
 
 #if !defined(__GNUC__)
-#error "This file is written in GNU C; without it, the NumPy engine serves."
+#error "The compiled engine requires GNU C (GCC or Clang). Without it nacp uses the NumPy engine."
 #endif
 #if UINTPTR_MAX < UINT64_MAX || FLT_EVAL_METHOD != 0
-#error "This file needs 64 bits and numbers that are rounded to their own width; else the NumPy engine serves."
+#error "The compiled engine requires a 64-bit platform without excess precision. Otherwise nacp uses the NumPy engine."
 #endif
 
-/* A function that is compiled twice; the processor decides which is called. */
+/* A function that is compiled for several instruction sets; the processor determines which version is called. */
 #if defined(__x86_64__) && defined(__GLIBC__) && !defined(__clang__) && !defined(__SANITIZE_ADDRESS__)
 #define WIDE __attribute__((target_clones("avx512f", "avx2", "default")))
 #else
@@ -31,7 +31,7 @@
 
 typedef int64_t i64;
 
-enum { VECTOR_SIZE = 32 }; /* bytes of a vector */
+enum { VECTOR_SIZE = 32 }; /* in bytes */
 
 /* ---- The cells of the grid: see grid.py ---- */
 
@@ -39,8 +39,8 @@ enum {
     CELL_BITS = 10,
     LOWEST = -40,
     HIGHEST = 20,
-    ALL = (HIGHEST - LOWEST + 1) << CELL_BITS, /* distances from 0 or 1 */
-    SMALL = (-1 - LOWEST) << CELL_BITS,        /* those below 1/2 */
+    ALL = (HIGHEST - LOWEST + 1) << CELL_BITS, /* the number of distances from 0 or 1 */
+    SMALL = (-1 - LOWEST) << CELL_BITS,        /* the number of distances below 1/2 */
     ZERO_CELL = ALL,
     HALF_CELL = ZERO_CELL + 1 + SMALL,
     ONE_CELL = HALF_CELL + 1 + SMALL,
@@ -52,7 +52,7 @@ static inline int32_t clip(int32_t value, int32_t low, int32_t high)
     return value < low ? low : value > high ? high : value;
 }
 
-/* The cell of a score, given also what it is short of 1. */
+/* Return the cell of a score, given also 1 - score without rounding errors. */
 static inline int32_t cell_of(double score, double to_one)
 {
     int low = score < 0.5;
@@ -76,10 +76,10 @@ WIDE static void cells_of(const double *restrict scores, i64 n, int32_t *restric
 
 /* ---- Rows ---- */
 
-/* A probability as a multiple of 2^-52; what rounding has put above 1 is 1. */
+/* Round a probability to a multiple of 2^-52; numbers above 1 become 1. */
 static inline double on_grid(double p) { return ((p < 1 ? p : 1.0) + 1.0) - 1.0; }
 
-/* What rows.h does to the entries of a row, of floats or of doubles. */
+/* The functions of rows.h for rows of floats or of doubles. */
 typedef struct {
     size_t size;
     int (*is_distribution)(const void *values, i64 k, double tolerance);
@@ -133,11 +133,11 @@ static inline __m128i four_doubles(const double *p, double bound, int below)
 #define NAME(name) name##_double
 #include "rows.h"
 
-/* ---- What a verb is given: a block of rows and a score; and what it needs while it runs ---- */
+/* ---- The arguments of a verb (a block of rows and a score) and its working memory ---- */
 
 enum { HPS, ENTRIES, RANKED };
 
-/* The codes of formulas, as in codes.py. The first load a quantity. */
+/* The codes of formulas, as in codes.py. Codes up to U load a quantity. */
 enum {
     P, ABOVE, UPTO, N_ABOVE, N_UPTO, TOP, SECOND, U, CONSTANT,
     ADD, SUBTRACT, MULTIPLY, DIVIDE, MAXIMUM, MINIMUM, EQUAL, NOT_EQUAL, LESS, LESS_EQUAL, GREATER, GREATER_EQUAL,
@@ -150,48 +150,48 @@ typedef struct {
     const int32_t *codes; /* pairs of a code and its argument */
     i64 length;
     const double *constants;
-    const i64 *columns; /* hashed for u */
+    const i64 *columns; /* the columns that are hashed for u */
     const uint64_t *keys;
     i64 hashed;
-    int uses[QUANTITIES]; /* whether the formula has a quantity */
+    int uses[QUANTITIES]; /* whether the formula contains each quantity */
 } Score;
 
-/* Labels of one row in descending order, and what formulas are made of. */
+/* The labels of one row in descending order, and the quantities of formulas. */
 typedef struct {
-    double *p, *mass, *place;        /* of labels: their probability, and the mass and number of those before each */
-    char *equal;                     /* whether a label equals the one before it */
-    double *tied[PER_LABEL];         /* quantities as below, where some do */
-    const double *label[PER_LABEL];  /* the quantities that differ between labels, */
-    double row[QUANTITIES];          /* and those that do not */
+    double *p, *mass, *place;       /* the probability of each label, and the mass and number of the labels before it */
+    char *equal;                    /* whether each label equals the one before it */
+    double *tied[PER_LABEL];        /* memory for the quantities of labels if there are ties */
+    const double *label[PER_LABEL]; /* the quantities of each label */
+    double row[QUANTITIES];         /* the quantities of the row */
     double *score;
-    double *chunk[LONGEST_FORMULA];  /* results of each step of the formula */
+    double *chunk[LONGEST_FORMULA]; /* the results of each step of the formula */
 } Ranks;
 
-/* The cells of labels of one row. */
+/* The cells of some labels of one row. */
 typedef struct {
     i64 labels;
-    int32_t *cell, *column; /* without columns, label j is in column j */
+    int32_t *cell, *column; /* If there are no columns, label j is in column j. */
 } Cells;
 
 enum { MOST_VIEWS = 16, MOST_MEMORY = 96 };
 
 typedef struct {
-    const char *values, *ascending; /* rows, and the same rows sorted if the score is ranked */
-    const i64 *order;               /* the columns of sorted entries, if they matter */
+    const char *values, *ascending; /* the rows, and the sorted rows if the score is ranked */
+    const i64 *order;               /* the columns of the sorted entries, or NULL */
     i64 rows, k;
     const Entries *entries;
     Score score;
     Ranks ranks;
     Cells cells;
-    int32_t *columns; /* of the entries of a row that were collected, */
-    double *found;    /* and these */
+    int32_t *columns; /* the columns of the entries of a row that were collected */
+    double *found;    /* these entries */
     Py_buffer views[MOST_VIEWS];
     int n_views;
     void *memory[MOST_MEMORY];
     int n_memory, no_memory, falls; /* whether memory is missing, or scores fall along a row */
 } Call;
 
-/* Return memory that lives as long as the call, or NULL. */
+/* Allocate memory that is freed at the end of the call; return NULL if there is none. */
 static void *take(Call *call, i64 number, size_t size, int cleared)
 {
     size_t all = (size_t)number;
@@ -205,7 +205,7 @@ static const void *row_of(const Call *call, i64 i)
     return call->values + (size_t)(i * call->k) * call->entries->size;
 }
 
-/* Take what is needed to find the cells of rows, and to score their labels. */
+/* Allocate the memory for cells and scores of one row. */
 static int prepare(Call *call)
 {
     Ranks *ranks = &call->ranks;
@@ -231,7 +231,7 @@ static int prepare(Call *call)
     return 1;
 }
 
-/* ---- u, the uniform number of a row: see hashing.py ---- */
+/* ---- The uniform number u of a row: see hashing.py ---- */
 
 static uint64_t mixed(uint64_t x)
 {
@@ -244,7 +244,7 @@ static uint64_t mixed(uint64_t x)
 static uint64_t hash_of(double value, uint64_t key)
 {
     uint64_t word;
-    value += 0.0; /* -0.0 counts as 0.0. */
+    value += 0.0; /* This turns -0.0 into 0.0. */
     memcpy(&word, &value, sizeof word);
     return mixed(word ^ key);
 }
@@ -262,14 +262,14 @@ static double uniform_of(const Call *call, i64 i)
 
 /* ---- Formulas ---- */
 
-/* How many numbers an operation takes from the stack. */
+/* Return the number of operands that an operation takes from the stack. */
 static int operands_of(int code) { return code <= CONSTANT ? 0 : code < NEGATIVE ? 2 : code < WHERE ? 1 : 3; }
 
 #define EACH(value)                                  \
     for (i64 i = 0; i < n; i++) out[i] = (value); \
     break
 
-/* One operation on the n labels of a chunk. */
+/* Apply one operation to the n labels of a chunk. */
 WIDE static void operate(int code, i64 n, const double *restrict a, const double *restrict b, const double *restrict c,
                          double *restrict out)
 {
@@ -294,7 +294,7 @@ WIDE static void operate(int code, i64 n, const double *restrict a, const double
     }
 }
 
-/* Score the first n labels; the best possible score, -inf, becomes the lowest finite number. */
+/* Score the first n labels; a score of -inf becomes the lowest finite number. */
 static void evaluate(Call *call, i64 n)
 {
     Ranks *ranks = &call->ranks;
@@ -320,9 +320,9 @@ static void evaluate(Call *call, i64 n)
     }
 }
 
-/* ---- Labels in their order ---- */
+/* ---- Ranked labels ---- */
 
-/* Let equal labels share their ranks: those of the first one of them, and of the last one. */
+/* Give equal labels equal quantities, from the first and the last label of their run. */
 static void share_ranks(Ranks *ranks, i64 n)
 {
     const double *mass = ranks->mass, *place = ranks->place;
@@ -336,7 +336,7 @@ static void share_ranks(Ranks *ranks, i64 n)
     for (int q = ABOVE; q < PER_LABEL; q++) ranks->label[q] = ranks->tied[q];
 }
 
-/* Score the n most probable labels of row i, and those that equal the last of them. Return how many these are. */
+/* Score the n most probable labels of row i and the ties of the last of them. Return their number. */
 static i64 rank_first(Call *call, i64 i, i64 n)
 {
     Ranks *ranks = &call->ranks;
@@ -344,7 +344,7 @@ static i64 rank_first(Call *call, i64 i, i64 n)
     const void *ascending = call->ascending + (size_t)(i * call->k) * call->entries->size;
     i64 j = 0;
     n = call->entries->descend(ascending, call->k, n, p, ranks->equal);
-    for (; j + 4 <= n; j += 4) { /* Sums are exact, so they may be added up in any order. */
+    for (; j + 4 <= n; j += 4) { /* Sums are exact in any order. */
         double two = p[j] + p[j + 1], three = two + p[j + 2];
         mass[j + 1] = sum + p[j], mass[j + 2] = sum + two, mass[j + 3] = sum + three;
         mass[j + 4] = sum += three + p[j + 3];
@@ -363,8 +363,8 @@ static i64 rank_first(Call *call, i64 i, i64 n)
 
 enum { FIRST_RANKED = 64 };
 
-/* Score the labels of row i from the most probable one down: all, or until one scores more than a limit. Return how many
-   were scored. Scores rise along a row. */
+/* Score the labels of row i in descending order of probability, at least until a score exceeds a limit. Scores do not
+   decrease in this order. Return the number of scored labels. */
 static i64 rank_up_to(Call *call, i64 i, double limit)
 {
     if (call->score.keys) call->ranks.row[U] = uniform_of(call, i);
@@ -376,7 +376,7 @@ static i64 rank_up_to(Call *call, i64 i, double limit)
 
 /* ---- The cells of a row ---- */
 
-/* Find the cells of row i: of all labels, or at least of those that score up to a limit. */
+/* Find the cells of the labels of row i, at least of those with scores up to a limit. */
 static void cells_of_row(Call *call, i64 i, double limit)
 {
     Cells *cells = &call->cells;
@@ -411,7 +411,7 @@ static void cells_of_row(Call *call, i64 i, double limit)
 
 /* ---- tally ---- */
 
-/* Counts of all cells: pairs, in two tables in turn, and the sums of positive and of negative weights. */
+/* Histograms over all cells: pairs (alternately in two tables), and the sums of positive and of negative weights. */
 typedef struct {
     uint32_t *pairs[2];
     uint64_t (*weights)[2];
@@ -425,13 +425,13 @@ static void count_row(const Cells *cells, const i64 *weights, Counts *counts)
     for (; j < cells->labels; j++) counts->pairs[0][cell[j]]++;
     for (j = 0; weights && j < cells->labels; j++) {
         i64 weight = weights[cells->column ? cells->column[j] : j], negative = weight >> 63;
-        /* Sums wrap around as NumPy's do. */
+        /* Sums wrap around as in NumPy. */
         counts->weights[cell[j]][negative & 1] += (uint64_t)(weight ^ negative) - (uint64_t)negative;
     }
 }
 
 typedef struct {
-    const i64 *which, *table; /* The weights of row i are those of table[which[i]]; or all are 1. */
+    const i64 *which, *table; /* Row i has the weights table[which[i]]; if table is NULL, all weights are 1. */
 } Weights;
 
 static const i64 *weights_of(const Weights *weights, const Call *call, i64 i)
@@ -439,8 +439,8 @@ static const i64 *weights_of(const Weights *weights, const Call *call, i64 i)
     return weights->table ? weights->table + weights->which[i] * call->k : NULL;
 }
 
-/* Count all pairs by cell. Return the number of cells that hold some; write these, and 1 or 3 rows of what they hold,
-   one after the other. */
+/* Count pairs by cell. Write the cells that contain pairs, followed by 1 or 3 histograms over them. Return the number
+   of these cells, or -1 if there is no memory. */
 static i64 tally_rows(Call *call, const Weights *weights, i64 **found)
 {
     i64 n = 0, measures = weights->table ? 3 : 1;
@@ -472,7 +472,7 @@ static i64 tally_rows(Call *call, const Weights *weights, i64 **found)
 
 enum { COARSE_BITS = 3 };
 
-/* Thresholds, as ascending cells; of every 8th cell it is known which is the first that is not below it. */
+/* Thresholds as ascending cells, with a lookup table: for every 8th cell, the first threshold that is not below it. */
 typedef struct {
     const i64 *cells;
     i64 number, start;
@@ -493,7 +493,7 @@ static int index_thresholds(Call *call, Thresholds *thresholds)
     return 1;
 }
 
-/* The first threshold that is not below a cell; their number if all are. */
+/* Return the first threshold that is not below a cell; the number of thresholds if all are below. */
 static inline i64 threshold_of(const Thresholds *thresholds, i64 cell)
 {
     const i64 *cells = thresholds->cells;
@@ -504,7 +504,7 @@ static inline i64 threshold_of(const Thresholds *thresholds, i64 cell)
     return t;
 }
 
-/* Add the weights of a row's labels to the first threshold that each is up to. */
+/* Add the weight of each label of a row to the first threshold that is not below its cell. */
 static void weigh_row(const Cells *cells, const i64 *weights, const Thresholds *thresholds, uint64_t *weight)
 {
     for (i64 j = 0; j < cells->labels; j++) {
@@ -516,10 +516,10 @@ static void weigh_row(const Cells *cells, const i64 *weights, const Thresholds *
 typedef struct {
     const double *own;
     const i64 *cells;
-    i64 number; /* of each row */
+    i64 number; /* per row */
 } Given;
 
-/* Write the shares of rows at thresholds, of which there are some. */
+/* Write the shares of rows at one or more thresholds. */
 static int share_rows(Call *call, const Weights *weights, Thresholds *thresholds, double limit, const Given *given,
                       double scale, double *out)
 {
@@ -547,10 +547,10 @@ static int share_rows(Call *call, const Weights *weights, Thresholds *thresholds
 
 typedef struct {
     const double *value;
-    i64 rows, labels; /* how many there are, of each only one if they are the same for all */
+    i64 rows, labels; /* their numbers; 1 if the thresholds are the same for all rows or labels */
 } Limits;
 
-/* Write the labels of row i whose native score is at most a threshold of their own. */
+/* Write the labels of row i whose native score is at most the threshold of the label. */
 static i64 set_by_label(Call *call, i64 i, const double *limits, int32_t *labels)
 {
     i64 n = 0;
@@ -563,7 +563,7 @@ static i64 set_by_label(Call *call, i64 i, const double *limits, int32_t *labels
     return n;
 }
 
-/* The same for a ranked score and one threshold. */
+/* Write the set of row i for a ranked score and one threshold. */
 static i64 ranked_set(Call *call, i64 i, double limit, int32_t *labels)
 {
     const Ranks *ranks = &call->ranks;
@@ -583,7 +583,7 @@ static i64 set_of_row(Call *call, i64 i, const Limits *limits, int allow_empty, 
     i64 n = 0;
     if (limits->labels > 1) n = set_by_label(call, i, limits->value, labels);
     else if (kernel == RANKED) n = ranked_set(call, i, limit, labels);
-    else if (limit >= (below ? -DBL_MAX : -INFINITY)) /* which NaN is not */
+    else if (limit >= (below ? -DBL_MAX : -INFINITY)) /* This is false for NaN. */
         n = call->entries->collect(row, call->k, below ? limit : -limit, below, labels, NULL);
     if (n || allow_empty) return n;
     double best = below ? INFINITY : call->entries->largest(row, call->k);
@@ -595,7 +595,7 @@ static i64 set_of_row(Call *call, i64 i, const Limits *limits, int allow_empty, 
     return call->entries->collect(row, call->k, best, below, labels, NULL);
 }
 
-/* Write the sizes of sets; return their labels, row after row, in memory of their own. */
+/* Write the sizes of sets; return their labels, row by row, in memory that the caller frees. */
 static int32_t *set_rows(Call *call, const Limits *limits, int allow_empty, i64 *sizes, i64 *total)
 {
     i64 room = call->k + 8 * call->rows;
@@ -640,16 +640,16 @@ enum { BET_OCTAVES = 64, BET_BITS = 6, HEDGES = BET_OCTAVES << BET_BITS, BETS_AT
 enum { WEALTH, SUMS, SQUARES, STAKE, GROWTH, HIGHEST_GROWTH, NEW_SUMS, NEW_SQUARES, STATE };
 
 typedef struct {
-    double *state[STATE]; /* each of all bets */
+    double *state[STATE]; /* for each quantity, its value for every bet */
     const double *most, *shares, *hedges, *slopes;
     const i64 *columns, *stops;
     const int8_t *changes;
     i64 *outcome, bets, points, width, seen, n_stops;
     double target, per_width, delta;
-    double *gains; /* of some bets from some points */
+    double *gains; /* memory for the gains of BETS_AT_ONCE bets */
 } Game;
 
-/* Change the stakes of some bets to those that hedge "wealth 1/delta after all points". */
+/* Set the stakes of some bets to those that hedge the goal "wealth 1/delta after all points". */
 WIDE static void change_stakes(const Game *game, i64 from, i64 to)
 {
     const double seen = (double)game->seen, left = (double)(game->stops[game->n_stops - 1] - game->seen);
@@ -671,7 +671,7 @@ WIDE static void change_stakes(const Game *game, i64 from, i64 to)
     }
 }
 
-/* Place some bets on some points, one point after the other: their state is kept in registers. */
+/* Update some bets point by point, with their state in registers. */
 static inline __attribute__((always_inline)) void place_bets(const Game *game, i64 from, i64 bets, i64 points)
 {
     double stake[BETS_AT_ONCE], grown[BETS_AT_ONCE], most[BETS_AT_ONCE], sum[BETS_AT_ONCE], square[BETS_AT_ONCE];
@@ -705,7 +705,7 @@ WIDE static void bet_on_points(const Game *game, i64 from, i64 to, i64 first, i6
     }
 }
 
-/* Find what became of some bets, and begin anew. */
+/* Determine which bets are won or lost, and reset the growth and the new sums. */
 static void judge(const Game *game, i64 from, i64 to)
 {
     double *const *state = game->state;
@@ -740,7 +740,7 @@ static void play_points(Game *game)
     }
 }
 
-/* ---- What Python calls ---- */
+/* ---- Functions that Python calls ---- */
 
 static int refuse(const char *what)
 {
@@ -748,7 +748,7 @@ static int refuse(const char *what)
     return 0;
 }
 
-/* Let go of all that a call holds. */
+/* Release the buffers and the memory of a call. */
 static void call_end(Call *call)
 {
     while (call->n_views) PyBuffer_Release(&call->views[--call->n_views]);
@@ -758,7 +758,7 @@ static void call_end(Call *call)
 
 enum { READ, WRITE };
 
-/* Return an array of one of the given types, as the letters of Python's module struct. */
+/* Return the buffer of an array whose type is one of `types`, which are format characters of the module struct. */
 static const Py_buffer *array_of(Call *call, PyObject *object, const char *types, int dimensions, int use)
 {
     Py_buffer *view = &call->views[call->n_views];
@@ -774,7 +774,7 @@ static const Py_buffer *array_of(Call *call, PyObject *object, const char *types
     return view;
 }
 
-/* Return the items of a vector of known length; if it is not known, -1, it is found. */
+/* Return the items of a vector. Check its length, or write it if *length is -1. */
 static void *vector_of(Call *call, PyObject *object, const char *types, int use, i64 *length)
 {
     const Py_buffer *view = array_of(call, object, types, 1, use);
@@ -815,7 +815,7 @@ static int rows_open(Call *call, PyObject *values)
     return call->rows <= UINT32_MAX / call->k || refuse("a block has too many pairs");
 }
 
-/* Take what u is hashed from: columns, and one key more; or None and None. */
+/* Read the columns that are hashed for u and their keys, of which there is one more; or None and None. */
 static int hashing_open(Call *call, PyObject *columns, PyObject *keys)
 {
     Score *score = &call->score;
@@ -831,7 +831,7 @@ static int hashing_open(Call *call, PyObject *columns, PyObject *keys)
     return score->keys != NULL;
 }
 
-/* Whether a formula's codes and constants fit together. */
+/* Return whether the codes and constants are a valid formula. */
 static int formula_fits(Score *score, i64 codes, i64 constants)
 {
     i64 depth = 0;
@@ -848,7 +848,7 @@ static int formula_fits(Score *score, i64 codes, i64 constants)
     return depth == 1;
 }
 
-/* Take rows and a score: (kernel, codes, constants, columns, keys). */
+/* Read rows and a score: (kernel, codes, constants, columns, keys). */
 static int block_open(Call *call, PyObject *values, PyObject *described)
 {
     PyObject *codes, *constants, *columns, *keys;
@@ -869,7 +869,7 @@ static int block_open(Call *call, PyObject *values, PyObject *described)
     return formula_fits(score, number, number_of_constants) || refuse("a formula is not well formed");
 }
 
-/* Take the sorted rows of a ranked score, and the columns of their entries: (ascending, columns), or None. */
+/* Read the sorted rows of a ranked score and the columns of their entries: (ascending, columns), or None. */
 static int order_open(Call *call, PyObject *sorted)
 {
     PyObject *ascending, *columns;
@@ -901,7 +901,7 @@ static int weights_open(Call *call, PyObject *which, PyObject *table, Weights *w
     return weights->which != NULL;
 }
 
-/* Finish a call: return the result, None if it is NULL, or raise an error. */
+/* End a call: return the result (None if it is NULL), or raise an error if it failed. */
 static PyObject *finish(Call *call, int good, PyObject *result)
 {
     int no_memory = call->no_memory;

@@ -1,10 +1,10 @@
-"""The compiled engine: the verbs of the NumPy engine, with the same bits, about as fast as rows can be read.
+"""The compiled engine: the verbs of the NumPy engine, with the same bits, at about the speed of memory.
 
-A ranked formula goes to it as codes. What it cannot evaluate, NumPy does: other scores become entries, and
-formulas that are Python functions, or that use operations which may round in more than one way, stay there.
+A ranked formula is passed to C as codes. If it is a Python function or uses operations whose rounding is not
+specified, NumPy does the whole verb. Other scores that C cannot compute are passed to it as entries.
 """
 
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import Any
 
 import numpy as np
@@ -21,7 +21,7 @@ from nacp.engine.spec import ENTRIES, Spec
 __all__ = ["NAME", "bet", "check", "label_scores", "scores", "sets", "shares", "tally", "uniforms"]
 
 NAME = "native"
-_plain = np.ascontiguousarray
+_plain = partial(np.require, requirements=("C", "A"))
 _WIDTHS = (np.dtype(np.float32), np.dtype(np.float64))
 _Score = tuple[int, Array | None, Floats | None, Ints | None, Array | None]
 _PLAIN: dict[str, _Score] = {
@@ -31,7 +31,7 @@ _PLAIN: dict[str, _Score] = {
 
 
 def _rows(values: Array) -> Array:
-    """Return rows one after the other in memory, as C reads them."""
+    """Return contiguous, aligned rows of float32 or float64."""
     flags = values.flags
     if values.dtype in _WIDTHS and flags.c_contiguous and flags.aligned:
         return values
@@ -40,7 +40,7 @@ def _rows(values: Array) -> Array:
 
 @lru_cache(maxsize=64)
 def _ranked(formula: Expression, seed: int | None, k: int) -> _Score | None:
-    """Describe a ranked score of rows of k labels; None if NumPy has to compute it."""
+    """Return a ranked score of rows of k labels as C takes it; None if only NumPy can compute it."""
     codes = codes_of_formula(formula)
     if codes is None:
         return None
@@ -48,18 +48,18 @@ def _ranked(formula: Expression, seed: int | None, k: int) -> _Score | None:
 
 
 def _described(values: Array, spec: Spec) -> tuple[Array, _Score | None]:
-    """Return rows and a score as C takes them; no score if NumPy has to do the verb."""
+    """Return rows and a score as C takes them; the score is None if NumPy must do the verb."""
     if spec.kernel == "ranked":
         if not isinstance(spec.formula, Expression):
             return values, None
         return _rows(values), _ranked(spec.formula, spec.seed, values.shape[1])
-    if spec.kernel not in _PLAIN:  # what NumPy alone computes becomes entries
+    if spec.kernel not in _PLAIN:  # NumPy computes the scores, and C takes them as entries.
         values, spec = scores(values, spec), ENTRIES
     return _rows(values), _PLAIN[spec.kernel]
 
 
 def _sorted(rows: Array, spec: Spec, placed: bool) -> tuple[Array, Ints | None] | None:
-    """Return what C needs of sorted rows, which ranked scores are made of."""
+    """Return the sorted rows (and their columns if `placed`) that C needs for a ranked score, else None."""
     return sort_rows(rows, placed) if spec.kernel == "ranked" else None
 
 
@@ -71,7 +71,7 @@ def _called(verb: Any, *arguments: Any) -> Any:
 
 
 def check(values: Array, tolerance: float) -> bool:
-    """Return whether rows are probabilities: none negative or above 1, and each row sums to 1."""
+    """Return whether all rows are probabilities: entries in [0, 1] that sum to 1."""
     return _native.check(_rows(values), tolerance)
 
 
@@ -95,7 +95,7 @@ def label_scores(values: Array, spec: Spec, labels: Ints) -> Floats:
 def tally(
     values: Array, spec: Spec, which: Ints | None = None, table: Ints | None = None
 ) -> tuple[Ints, Ints]:
-    """Count all pairs by cell: see `nacp.engine.numpy.tally`."""
+    """Count pairs by cell: see `nacp.engine.numpy.tally`."""
     rows, score = _described(values, spec)
     if score is None:
         return numpy.tally(values, spec, which, table)
@@ -131,7 +131,7 @@ def shares(
 
 
 def sets(values: Array, spec: Spec, thresholds: Floats, allow_empty: bool = True) -> tuple[Ints, Array]:
-    """Return the sizes of the sets, and their labels row after row: see `nacp.engine.numpy.sets`."""
+    """Return the sizes of the sets, and their labels row by row: see `nacp.engine.numpy.sets`."""
     rows, score = _described(values, spec)
     if score is None or (spec.kernel == "ranked" and thresholds.shape[1] > 1):
         return numpy.sets(values, spec, thresholds, allow_empty)

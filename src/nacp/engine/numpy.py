@@ -1,8 +1,8 @@
-"""The NumPy engine: always there, and the definition of what the verbs return.
+"""The NumPy engine, which is always available and defines the results of the verbs.
 
-Each verb is a pure function of one block of rows, so blocks may be handled in any order, by threads, or on a
-cluster. `values` is a matrix of float32 or float64, row after row. Weights of pairs (row, label) are all 1,
-or whole numbers: those of row i are ``table[which[i]]``.
+Each verb is a pure function of one block of rows, so blocks can be processed in any order, in threads or on a
+cluster. `values` is a matrix of float32 or float64. The weights of pairs (row, label) are all 1, or integers:
+``table[which[i]]`` has those of row i.
 """
 
 from typing import Any, NamedTuple
@@ -31,12 +31,12 @@ NAME = "numpy"
 
 
 def check(values: Array, tolerance: float) -> bool:
-    """Return whether rows are probabilities: none negative or above 1, and each row sums to 1."""
+    """Return whether all rows are probabilities: entries in [0, 1] that sum to 1."""
     with np.errstate(invalid="ignore", over="ignore"):
         sums = values.sum(axis=1, dtype=np.float64)
     if not values.min(initial=0) >= 0 or not np.all(np.abs(sums - 1) <= tolerance):
         return False
-    # Where nothing is negative, no entry exceeds the sum of its row.
+    # No entry of a nonnegative row exceeds the sum of the row.
     most = 1 + 8 * np.finfo(values.dtype).eps
     return bool(sums.max(initial=0) <= most or values.max() <= most)
 
@@ -64,7 +64,7 @@ def scores(values: Array, spec: Spec) -> Floats:
 
 
 def _ranked_scores(values: Array, spec: Spec, placed: bool) -> tuple[Floats, Ints | None]:
-    """Return the scores of rows from the most to the least probable label, and `sort_rows`' columns."""
+    """Return scores from the most to the least probable label of each row, and the columns of `sort_rows`."""
     assert spec.formula is not None
     ascending, columns = sort_rows(values, placed)
     scores = np.broadcast_to(
@@ -76,14 +76,14 @@ def _ranked_scores(values: Array, spec: Spec, placed: bool) -> tuple[Floats, Int
 
 
 class _Entries:
-    """The one quantity of a pointwise score."""
+    """The only quantity of a pointwise score."""
 
     def __init__(self, p: Array) -> None:
         self.p = p
 
 
 def _checked(found: Any, shape: tuple[int, ...]) -> Floats:
-    """Refuse scores of the user's own that are not one number for each entry."""
+    """Raise an error if a user-defined score did not return one number per entry."""
     given = np.asarray(found, dtype=np.float64)
     if given.shape != shape:
         raise InputError(
@@ -112,12 +112,12 @@ class _Pairs(NamedTuple):
     """Pairs of a row and a label, and the cells of their scores."""
 
     rows: Ints
-    columns: Ints | None  # None if not asked for
+    columns: Ints | None  # None if not requested
     cells: Ints
 
 
 def _pairs(values: Array, spec: Spec, placed: bool, highest: int = grid.INFINITE) -> _Pairs:
-    """Return at least the pairs in cells up to `highest`; their columns if `placed`."""
+    """Return at least the pairs in cells up to `highest`, with their columns if `placed`."""
     n, k = values.shape
     rows = np.repeat(np.arange(n), k)
     if spec.kernel == "ranked":
@@ -131,7 +131,7 @@ def _pairs(values: Array, spec: Spec, placed: bool, highest: int = grid.INFINITE
 
 
 def _tally_of_probabilities(values: Array) -> Ints:
-    """Return how many entries p of float32 have each cell of 1 - p, mostly by their leading bits."""
+    """Return the histogram of the cells of 1 - p for float32 entries, mostly by their leading bits."""
     flat = values.reshape(-1)
     by_code = np.bincount(
         np.minimum(np.abs(flat).view(np.uint32) >> 13, _CODE_OF_HALF), minlength=_CODE_OF_HALF + 1
@@ -150,10 +150,10 @@ _CELLS_OF_CODES: Ints = grid.cells_of_probabilities(
 def tally(
     values: Array, spec: Spec, which: Ints | None = None, table: Ints | None = None
 ) -> tuple[Ints, Ints]:
-    """Count all pairs by cell: return the cells that hold some, and what they hold.
+    """Count pairs by cell: return the cells that contain pairs, and histograms over these cells.
 
-    That is the number of pairs, of shape (1, cells); with a table of weights, of shape (3, cells): also the
-    sums of the positive and of the negative weights, both as numbers that are not negative.
+    Without a table of weights, there is one histogram, the number of pairs: shape (1, cells). With a table
+    there are three: pairs, sums of positive weights, and sums of the absolute values of negative weights.
     """
     counts = np.zeros((1 if table is None else 3, grid.CELLS), dtype=np.int64)
     if table is None and spec.kernel == "hps" and values.dtype == np.float32:
@@ -180,16 +180,16 @@ def shares(
     which: Ints | None = None,
     table: Ints | None = None,
 ) -> Floats:
-    """Return for each row ``sum of own over its given labels in the set + scale * weight of the set``.
+    """Return the share of each row: ``sum of own over given labels in the set + scale * weight of the set``.
 
     Parameters
     ----------
     cells : array of shape (thresholds,)
         The thresholds, as places in the grid, ascending.
     own, label_cells : arrays of shape (rows, given)
-        What each given label of a row adds, and the cell of its score.
+        The weight that each given label of a row adds, and the cell of its score.
     scale : float
-        By what the whole weights are multiplied.
+        The factor of the integer weights.
 
     Returns
     -------
@@ -198,7 +198,7 @@ def shares(
     pairs = _pairs(values, spec, table is not None, int(cells[-1]))
     shape = len(values), len(cells) + 1
     weights = None if table is None or which is None else table[which[pairs.rows], pairs.columns]
-    # Sums of whole numbers below 2^53 are exact as floats, too.
+    # Floats represent sums of integers below 2^53 exactly.
     first = pairs.rows * shape[1] + np.searchsorted(cells, pairs.cells)
     weight = np.bincount(first, weights, shape[0] * shape[1])
     weight = weight.reshape(shape)
@@ -209,15 +209,15 @@ def shares(
 
 
 def sets(values: Array, spec: Spec, thresholds: Floats, allow_empty: bool = True) -> tuple[Ints, Array]:
-    """Return the sizes of the sets ``{l : S(x, l) <= threshold}``, and their labels (int32) row after row.
+    """Return the sizes of the sets ``{l : S(x, l) <= threshold}``, and their labels (int32) row by row.
 
     Parameters
     ----------
     thresholds : array of shape (1, 1), (rows, 1) or (1, k)
-        Native thresholds: one, one for each row, or one for each label.
+        Native thresholds: one for all, one for each row, or one for each label.
     allow_empty : bool
-        If not, a set that would be empty holds the label with the lowest score, of ranked scores the most
-        probable one, and those that equal it.
+        If False, a set that would be empty holds the label with the lowest score (for ranked scores, the most
+        probable label) and its ties.
     """
     found = scores(values, spec)
     inside: Bools = found <= thresholds

@@ -1,8 +1,8 @@
-"""Where labels stand in their rows: the quantities that ranked scores are made of.
+"""The quantities of labels from which ranked scores are computed.
 
 Sums of probabilities are exact in any order, because every probability is first rounded to a multiple of
-2^-52: the partial sums of a row stay below 2, where float64 holds all such multiples. So a label's score has
-the same bits whether its row was sorted or not.
+2^-52 and the partial sums of a row stay below 2, where float64 represents all such multiples. So the score of
+a label has the same bits whether its row was sorted or not.
 """
 
 from collections.abc import Callable
@@ -14,7 +14,7 @@ from nacp._types import Array, Floats, Ints
 from nacp.engine.formula import Expression
 from nacp.errors import InputError
 
-# Operations that round once and correctly, so that their bits depend on the numbers alone.
+# Correctly rounded operations, whose results are the same in every implementation.
 _ARITHMETIC = {"add", "subtract", "multiply", "divide", "sqrt", "negative", "absolute"}
 _CHOICES = {"maximum", "minimum", "where"}
 _COMPARISONS = {"equal", "not_equal", "less", "less_equal", "greater", "greater_equal"}
@@ -35,13 +35,13 @@ class Ranks(NamedTuple):
 
 
 def on_grid(p: Array) -> Floats:
-    """Round to multiples of 2^-52, and what rounding has put above 1 to 1."""
+    """Round to multiples of 2^-52; numbers above 1 become 1."""
     rounded: Floats = (np.minimum(p, 1.0, dtype=np.float64) + 1.0) - 1.0
     return rounded
 
 
 def evaluate(formula: Expression | Callable[[Any], Any], ranks: Any) -> Array:
-    """Return the value of a formula; the best possible score, -inf, becomes the lowest finite number."""
+    """Return the value of a formula; -inf becomes the lowest finite number."""
     found = np.asarray(_value(formula, ranks) if isinstance(formula, Expression) else formula(ranks))
     return np.maximum(found, np.finfo(found.dtype).min) if found.dtype.kind == "f" else found.astype(float)
 
@@ -64,7 +64,7 @@ def falling_scores() -> InputError:
 
 
 def rounds_once(formula: object) -> bool:
-    """Return whether all operations of a formula are exact or round once."""
+    """Return whether all operations of a formula are exact or correctly rounded."""
     if not isinstance(formula, Expression):
         return not callable(formula)
     return (not formula.parts or formula.name in EXACT) and all(map(rounds_once, formula.parts))
@@ -77,7 +77,7 @@ def sort_rows(values: Array, placed: bool) -> tuple[Array, Ints | None]:
     """
     if not placed:
         return np.sort(values, axis=1), None
-    if values.dtype == np.float32:  # Sorting bits and column as one integer is faster than `argsort`.
+    if values.dtype == np.float32:  # Sorting bits and columns as one integer is faster than `argsort`.
         words = values.view(np.int32).astype(np.int64) << 32
         words |= np.arange(values.shape[1])
         words.sort(axis=1)
@@ -89,7 +89,7 @@ def sort_rows(values: Array, placed: bool) -> tuple[Array, Ints | None]:
 def ranks_of_sorted(ascending: Array, u: Floats | None) -> Ranks:
     """Return the quantities of all labels of sorted rows, from the most to the least probable one.
 
-    Labels with equal probabilities share their ranks.
+    Labels with equal probabilities have equal quantities.
     """
     values = ascending[:, ::-1]
     n, k = values.shape
@@ -112,7 +112,7 @@ def ranks_of_sorted(ascending: Array, u: Floats | None) -> Ranks:
 
 
 def ranks_of_labels(values: Array, labels: Ints, u: Floats | None) -> Ranks:
-    """Return the quantities of one label per row, of shape (rows, 1), from rows in any order."""
+    """Return the quantities of one label per row, of shape (rows, 1), without sorting the rows."""
     p, own = on_grid(values), values[np.arange(len(labels)), labels][:, None]
     larger, as_large = values > own, values >= own
     top_two = np.partition(p, -2, axis=1)

@@ -1,7 +1,8 @@
-/* What the verbs do to each entry of a row. Included twice by native.c, for rows of floats and of doubles.
+/* Loops over the entries of a row. native.c includes this file twice, for rows of floats and of doubles.
 
-   Defined before: REAL, the type of an entry; WORD, the integer of its width; FRACTION, the bits of its fraction; BIAS,
-   that of its exponent; FOUR, which compares four entries at once; and NAME, which makes names differ. */
+   It defines these macros before: REAL, the type of an entry; WORD, the integer type of the same width; FRACTION, the
+   number of fraction bits; BIAS, the exponent bias; EPSILON and NEXT, the machine epsilon and the function nextafter of
+   the type; FOUR, which compares four entries; and NAME, which appends the type to a name. */
 
 static inline WORD NAME(bits_of)(REAL value)
 {
@@ -13,7 +14,7 @@ static inline WORD NAME(bits_of)(REAL value)
 typedef REAL NAME(Vector) __attribute__((vector_size(VECTOR_SIZE)));
 typedef WORD NAME(Mask) __attribute__((vector_size(VECTOR_SIZE)));
 
-/* Whether a row has no negative entry, none above 1 but by rounding, and sums to 1. */
+/* Return whether a row has no negative entry, none above 1 except for rounding, and sums to 1. */
 WIDE static int NAME(is_distribution)(const void *values, i64 k, double tolerance)
 {
     enum { WIDTH = VECTOR_SIZE / sizeof(REAL) };
@@ -47,7 +48,7 @@ WIDE static int NAME(is_distribution)(const void *values, i64 k, double toleranc
     return 1;
 }
 
-/* The largest entry of a row. */
+/* Return the largest entry of a row. */
 WIDE static double NAME(largest)(const void *values, i64 k)
 {
     enum { WIDTH = VECTOR_SIZE / sizeof(REAL) };
@@ -66,21 +67,21 @@ WIDE static double NAME(largest)(const void *values, i64 k)
     return (double)found;
 }
 
-/* The entries of a row in the given columns, as doubles. */
+/* Write the entries of a row in the given columns as doubles. */
 static void NAME(fetch)(const void *values, const i64 *columns, i64 number, double *found)
 {
     const REAL *row = values;
     for (i64 i = 0; i < number; i++) found[i] = (double)row[columns[i]];
 }
 
-/* All entries of a row, as doubles. */
+/* Write all entries of a row as doubles. */
 WIDE static void NAME(widen)(const void *values, i64 k, double *restrict found)
 {
     const REAL *row = values;
     for (i64 j = 0; j < k; j++) found[j] = (double)row[j];
 }
 
-/* Which of 16 entries are inside a bound: a bit for each. */
+/* Return a bit for each of 16 entries: whether it is at most (`below`) or not less than a bound. */
 static inline unsigned NAME(inside)(const REAL *row, REAL bound, int below)
 {
 #ifdef __SSE2__
@@ -94,6 +95,7 @@ static inline unsigned NAME(inside)(const REAL *row, REAL bound, int below)
 #endif
 }
 
+/* Write the columns of the entries inside a bound and return their number. */
 static inline i64 NAME(collect_inside)(const REAL *row, i64 k, REAL bound, int below, int32_t *columns)
 {
     i64 number = 0, j = 0;
@@ -105,12 +107,12 @@ static inline i64 NAME(collect_inside)(const REAL *row, i64 k, REAL bound, int b
     return number;
 }
 
-/* Collect the columns of the entries that are not below a bound, or that are not above it, and return their number.
-   The entries themselves are copied if there is room for them. */
+/* Write the columns of the entries that are at most (`below`) or not less than a limit, and return their number. The
+   entries are also copied unless `found` is NULL. */
 static i64 NAME(collect)(const void *values, i64 k, double limit, int below, int32_t *columns, double *found)
 {
     const REAL *row = values;
-    REAL bound = (REAL)limit; /* To the side on which it decides as the limit does. */
+    REAL bound = (REAL)limit; /* It is rounded such that comparisons have the same results. */
     if (below && (double)bound > limit) bound = NEXT(bound, -INFINITY);
     if (!below && (double)bound < limit) bound = NEXT(bound, INFINITY);
     i64 number = below ? NAME(collect_inside)(row, k, bound, 1, columns)
@@ -120,7 +122,7 @@ static i64 NAME(collect)(const void *values, i64 k, double limit, int below, int
     return number;
 }
 
-/* The cells of a row's scores 1 - p. Up to p = 1/2 they follow from the leading bits of p. */
+/* Write the cells of a row's scores 1 - p. For p up to 1/2 they follow from the leading bits of p. */
 WIDE static void NAME(cells_of_probabilities)(const void *values, i64 k, int32_t *restrict cells)
 {
     const REAL *row = values;
@@ -132,7 +134,7 @@ WIDE static void NAME(cells_of_probabilities)(const void *values, i64 k, int32_t
         least = cell < least ? cell : least;
         cells[j] = (int32_t)cell;
     }
-    if (least > HALF_CELL) return; /* None is above 1/2. */
+    if (least > HALF_CELL) return; /* No entry is above 1/2. */
     for (i64 j = 0; j < k; j += 16) {
         unsigned mask = j + 16 <= k ? NAME(inside)(row + j, (REAL)0.5, 0) : (1u << (k - j)) - 1;
         for (; mask; mask &= mask - 1) {
@@ -142,8 +144,8 @@ WIDE static void NAME(cells_of_probabilities)(const void *values, i64 k, int32_t
     }
 }
 
-/* The n largest entries of an ascending row and those that equal the last of them, in descending order; and whether each
-   equals the one before it. Return how many these are. */
+/* Write the n largest entries of an ascending row and the ties of the last of them, in descending order; and for each
+   whether it equals the one before it. Return their number. */
 WIDE static i64 NAME(descend)(const void *ascending, i64 k, i64 n, double *restrict p, char *restrict equal)
 {
     const REAL *largest = (const REAL *)ascending + k - 1;
@@ -151,12 +153,12 @@ WIDE static i64 NAME(descend)(const void *ascending, i64 k, i64 n, double *restr
     while (n < k && largest[-n] == largest[1 - n]) n++;
     for (i64 j = 0; j < n; j++) p[j] = on_grid((double)largest[-j]);
     for (i64 j = 1; j < n; j++) some |= largest[-j] == largest[1 - j];
-    equal[0] = some != 0; /* The first label is never asked about. */
+    equal[0] = some != 0; /* The first place, which has no label before it, says whether there are ties. */
     for (i64 j = 1; some && j < n; j++) equal[j] = largest[-j] == largest[1 - j];
     return n;
 }
 
-/* Where an entry stands in its row: the mass of the larger ones, with that of equal ones, and both numbers. */
+/* Write the mass of the entries that are larger than `own`, of those at least as large, and their numbers. */
 WIDE static void NAME(stand)(const void *values, i64 k, double own, double *found)
 {
     const REAL *row = values, entry = (REAL)own;
@@ -165,7 +167,7 @@ WIDE static void NAME(stand)(const void *values, i64 k, double own, double *foun
     for (i64 j = 0; j < k; j++) {
         WORD is_larger = -(row[j] > entry), is_as_large = -(row[j] >= entry);
         double p = on_grid((double)row[j]) + 1;
-        int64_t mass; /* As a multiple of 2^-52: the fraction of p + 1, whose exponent is 0. */
+        int64_t mass; /* The mass in multiples of 2^-52 is the fraction of p + 1, whose exponent is 0. */
         memcpy(&mass, &p, sizeof mass);
         mass -= INT64_C(1023) << 52;
         above += mass & (int64_t)is_larger, upto += mass & (int64_t)is_as_large;
@@ -175,7 +177,7 @@ WIDE static void NAME(stand)(const void *values, i64 k, double own, double *foun
     found[2] = (double)larger, found[3] = (double)as_large;
 }
 
-/* The two largest entries of a row. */
+/* Write the two largest entries of a row. */
 static void NAME(top_two)(const void *values, i64 k, double *found)
 {
     const REAL *row = values;

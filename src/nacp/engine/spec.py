@@ -1,4 +1,4 @@
-"""A score as data, for the engines."""
+"""The description of a score that engines evaluate."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -11,15 +11,15 @@ from nacp.engine.formula import Formula
 
 @dataclass(frozen=True)
 class Spec:
-    """A score, as data.
+    """The description of a score.
 
     Attributes
     ----------
     kernel : {"hps", "entries", "pointwise", "ranked", "function"}
-        "hps": the native score of an entry p is -p, which stands for 1 - p. "entries": the entry is the
-        score. "pointwise": the formula is in terms of ``p`` alone. "ranked": it is in terms of where the
-        label stands in its row, and the score rises (or stays) from the most to the least probable label.
-        "function": a function from rows to their scores.
+        "hps": the native score of an entry p is -p, in place of 1 - p. "entries": the entry is the score.
+        "pointwise": a formula in terms of ``p`` alone. "ranked": a formula that also depends on the rank of
+        the label; the score does not decrease from the most to the least probable label. "function": a
+        function from rows to their scores.
     formula : Expression or callable, optional
         For "pointwise" and "ranked": see `nacp.engine.formula`.
     seed : int, optional
@@ -44,5 +44,5 @@ class Spec:
 
 
 ENTRIES = Spec("entries")
-_OF_MINUS_P: Floats = grid.GRID - 1  # exact where scores 1 - p can be
+_OF_MINUS_P: Floats = grid.GRID - 1  # This is exact in the range of scores 1 - p.
 _OF_MINUS_P.flags.writeable = False

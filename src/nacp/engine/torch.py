@@ -1,9 +1,9 @@
-"""The torch engine: the verbs of the NumPy engine on the device where tensors lie, with the same bits.
+"""The torch engine: the verbs of the NumPy engine on the device of the tensors, with the same bits.
 
-The rows stay on the device; results come back as NumPy arrays. Masses are sums of whole numbers, so they do
-not depend on the order in which threads add them up. What only NumPy computes (a Python function, or a
-formula with operations that do not round once) is left to NumPy, and refused where the rows would have to be
-copied to the host for it.
+The rows stay on the device; results are returned as NumPy arrays. Masses are sums of integers, so they do not
+depend on the order of summation. Only NumPy can compute Python functions, and formulas with operations that
+are not correctly rounded. It does so for tensors on the CPU; other tensors, whose rows would have to be
+copied to the host, are refused.
 """
 
 from collections.abc import Mapping
@@ -27,21 +27,21 @@ __all__ = ["NAME", "bet", "check", "inside", "label_scores", "scores", "sets", "
 NAME = "torch"
 _UNIT = 2.0**-52
 _WORDS = hashing._GOLDEN, hashing._MIX_1, hashing._MIX_2
-_GOLDEN, _MIX_1, _MIX_2 = (int(word.view(np.int64)) for word in _WORDS)  # with a sign
+_GOLDEN, _MIX_1, _MIX_2 = (int(word.view(np.int64)) for word in _WORDS)  # as signed integers
 
 
 def _fetched(values: Tensor) -> Array:
-    """Return values on the host."""
+    """Return a tensor as an array on the host."""
     return values.cpu().numpy()
 
 
 def _sent(values: Any, device: torch.device, dtype: Any = None) -> Tensor:
-    """Return a copy of values of the host on a device."""
+    """Return a copy of an array on a device."""
     return torch.tensor(np.ascontiguousarray(values, dtype=dtype), device=device)
 
 
 def _rows(values: Any) -> Tensor:
-    """Return rows as a tensor; those of an array lie on the device "cpu"."""
+    """Return rows as a tensor; an array becomes a tensor on the CPU."""
     if isinstance(values, np.ndarray):
         return _sent(values, torch.device("cpu"))
     found: Tensor = values.detach().contiguous()
@@ -53,7 +53,7 @@ def _needs_numpy(spec: Spec) -> bool:
 
 
 def _on_host(rows: Tensor) -> Array:
-    """Return rows for NumPy; refuse to copy them from a device."""
+    """Return rows as an array; raise an error if they are not on the CPU."""
     if rows.device.type != "cpu":
         raise InputError(
             "score",
@@ -65,7 +65,7 @@ def _on_host(rows: Tensor) -> Array:
 
 
 def check(values: Any, tolerance: float) -> bool:
-    """Return whether rows are probabilities: none negative or above 1, and each row sums to 1."""
+    """Return whether all rows are probabilities: entries in [0, 1] that sum to 1."""
     rows = _rows(values)
     if not len(rows):
         return True
@@ -98,7 +98,7 @@ def label_scores(values: Any, spec: Spec, labels: Ints) -> Floats:
 
 
 def tally(values: Any, spec: Spec, which: Ints | None = None, table: Ints | None = None) -> tuple[Ints, Ints]:
-    """Count all pairs by cell: see `nacp.engine.numpy.tally`."""
+    """Count pairs by cell: see `nacp.engine.numpy.tally`."""
     rows = _rows(values)
     if _needs_numpy(spec):
         return numpy.tally(_on_host(rows), spec, which, table)
@@ -141,7 +141,7 @@ def shares(
 
 
 def sets(values: Any, spec: Spec, thresholds: Floats, allow_empty: bool = True) -> tuple[Ints, Array]:
-    """Return the sizes of the sets, and their labels row after row: see `nacp.engine.numpy.sets`."""
+    """Return the sizes of the sets, and their labels row by row: see `nacp.engine.numpy.sets`."""
     found = inside(values, spec, thresholds, allow_empty)
     return _fetched(found.sum(dim=1)), _fetched(found.nonzero()[:, 1].to(torch.int32))
 
@@ -158,13 +158,13 @@ def inside(values: Any, spec: Spec, threshold: Floats, allow_empty: bool = True)
 
 
 def _weights(which: Ints | None, table: Ints, device: torch.device) -> Tensor:
-    """Return the weights of all pairs; only rows of the table in use are sent."""
+    """Return the weights of all pairs; only the rows of the table that are used are copied to the device."""
     used, places = np.unique(np.asarray(which), return_inverse=True)
     return _sent(table[used], device, np.int64)[_sent(places, device)]
 
 
 def _added(places: Tensor, weights: Tensor, number: int) -> Tensor:
-    """Return the sums of whole weights by place."""
+    """Return the sums of integer weights by place."""
     zeros = torch.zeros(number, dtype=torch.int64, device=weights.device)
     return zeros.index_add_(0, places.reshape(-1), weights.reshape(-1))
 
@@ -197,7 +197,7 @@ def _cells(values: Tensor, spec: Spec, placed: bool) -> Tensor:
 
 
 def _cells_of(scores: Tensor, to_one: Tensor) -> Tensor:
-    """Return the cells of scores, as `nacp.coverage.grid` does, given also what they are short of 1."""
+    """Return the cells of scores as in `nacp.coverage.grid`, given also 1 - score without rounding errors."""
     low = scores < 0.5
     rising = torch.where(low, scores > 0, to_one < 0)
     magnitude = torch.where(low, scores, to_one).abs()
@@ -213,7 +213,7 @@ def _cells_of(scores: Tensor, to_one: Tensor) -> Tensor:
 
 
 def _evaluated(formula: Formula | None, quantities: Mapping[str, Any]) -> Tensor:
-    """Return the value of a formula, in float64; the best possible score becomes the lowest finite number."""
+    """Return the value of a formula in float64; -inf becomes the lowest finite number."""
     assert isinstance(formula, Expression)
     found: Tensor = _value(formula, quantities)
     if found.is_floating_point():
@@ -222,7 +222,7 @@ def _evaluated(formula: Formula | None, quantities: Mapping[str, Any]) -> Tensor
 
 
 def _value(part: Any, quantities: Mapping[str, Any]) -> Any:
-    """Return the value of a part of a formula: a number, or a tensor of the type that NumPy would give it."""
+    """Return the value of a part of a formula: a number, or a tensor of the type that NumPy would return."""
     if not isinstance(part, Expression):
         return part
     if not part.parts:
@@ -236,22 +236,22 @@ def _value(part: Any, quantities: Mapping[str, Any]) -> Any:
         dtype = torch.bool if i < conditions else getattr(torch, kind.name)
         number = not isinstance(value, Tensor)
         values[i] = quantities["p"].new_full((), value, dtype=dtype) if number else value.to(dtype)
-    if part.name == "sqrt" and values[0].device.type == "cpu":  # torch.sqrt does not round correctly there
+    if part.name == "sqrt" and values[0].device.type == "cpu":  # torch.sqrt is inexact there
         with np.errstate(invalid="ignore"):
             return torch.from_numpy(np.sqrt(values[0].numpy()))
     return (torch.eq if part.name == "equal" else getattr(torch, part.name))(*values)
 
 
 def _kind(value: Any) -> Any:
-    """Return the type of a tensor in NumPy's terms; a number has none of its own."""
+    """Return the NumPy type of a tensor; a number is returned unchanged, as `np.result_type` takes it."""
     return np.dtype(str(value.dtype).removeprefix("torch.")) if isinstance(value, Tensor) else value
 
 
-# Where labels stand in their rows: see `nacp.engine.ranks`
+# Ranks: see `nacp.engine.ranks`.
 
 
 class _Sorted:
-    """Rows in descending order, the columns of their entries, and what all labels of a row share."""
+    """Rows in descending order, the columns of their entries, and the quantities of whole rows."""
 
     def __init__(self, values: Tensor, spec: Spec) -> None:
         self.values, self.order = torch.sort(values, dim=1, descending=True)
@@ -260,11 +260,11 @@ class _Sorted:
         self._mass = pad((self.p * (1 / _UNIT)).to(torch.int64).cumsum(dim=1), (1, 0))
 
     def mass_at(self, places: Tensor) -> Tensor:
-        """Return the mass of the first so many labels."""
+        """Return the mass of the labels before given places."""
         return self._mass.gather(1, places).to(torch.float64) * _UNIT
 
     def ranks(self) -> dict[str, Any]:
-        """Return the quantities of all labels; equal probabilities share their places."""
+        """Return the quantities of all labels; labels with equal probabilities have equal ones."""
         first, last = _runs(self.values)
         above, upto = self.mass_at(first), self.mass_at(last)
         places = {"n_above": first.to(torch.float64), "n_upto": last.to(torch.float64)}
@@ -290,19 +290,19 @@ def _ranks_of_labels(values: Tensor, labels: Tensor, u: Tensor | None) -> dict[s
 
 
 def _on_grid(p: Tensor) -> Tensor:
-    """Round to multiples of 2^-52, and what rounding has put above 1 to 1."""
+    """Round to multiples of 2^-52; numbers above 1 become 1."""
     return (p.to(torch.float64).clamp(max=1.0) + 1.0) - 1.0
 
 
 def _runs(values: Tensor) -> tuple[Tensor, Tensor]:
-    """Return where the run of equal values begins and ends that each place is in."""
+    """Return the start and the end of the run of equal values around each place."""
     changes, places = values[:, 1:] != values[:, :-1], torch.arange(values.shape[1], device=values.device)
     first = torch.where(pad(changes, (1, 0), value=True), places, 0).cummax(dim=1).values
     ends = torch.where(pad(changes, (0, 1), value=True), places + 1, len(places))
     return first, ends.flip(1).cummin(dim=1).values.flip(1)
 
 
-# u: see `nacp.engine.hashing`
+# Uniform numbers: see `nacp.engine.hashing`.
 
 
 def _u(values: Tensor, spec: Spec) -> Tensor | None:
@@ -310,7 +310,7 @@ def _u(values: Tensor, spec: Spec) -> Tensor | None:
 
 
 def _uniforms(rows: Tensor, seed: int) -> Tensor:
-    """Return one u in [0, 1) per row, by words that have a sign: sums and products wrap around alike."""
+    """Return one u in [0, 1) per row; signed integers wrap around like the unsigned ones of NumPy."""
     columns, keys = hashing.hash_plan(rows.shape[1], int(seed) % (1 << 64))
     hashed = rows.index_select(1, _sent(columns, rows.device))
     hashed = torch.cat([hashed, rows.amax(dim=1, keepdim=True)], dim=1).to(torch.float64) + 0.0
@@ -327,5 +327,5 @@ def _mixed(x: Tensor) -> Tensor:
 
 
 def _shifted(x: Tensor, by: int) -> Tensor:
-    """Shift to the right, with zeros from the left."""
+    """Shift to the right, filling with zeros."""
     return (x >> by) & ((1 << (64 - by)) - 1)

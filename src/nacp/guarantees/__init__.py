@@ -1,4 +1,4 @@
-"""The guarantees, and the table of their names."""
+"""The guarantees and the table of their names."""
 
 from collections.abc import Callable
 
@@ -34,7 +34,7 @@ DEFAULT: type[Guarantee] = PAC
 
 
 def as_guarantee(guarantee: str | Guarantee, delta: float | None = None) -> Guarantee:
-    """Return the guarantee that a name or a guarantee object stands for."""
+    """Return the guarantee for a name or a guarantee object."""
     if isinstance(guarantee, Guarantee):
         if delta is not None:
             raise InputError(
@@ -60,7 +60,7 @@ def as_guarantee(guarantee: str | Guarantee, delta: float | None = None) -> Guar
 
 
 def names_of(holds: Callable[[Guarantee], bool]) -> str:
-    """Return the names of the guarantees for which something holds, those without a promise last.
+    """Return the names of the guarantees that satisfy a condition; those without a promise come last.
 
     Examples
     --------

@@ -17,10 +17,10 @@ from nacp.stats.bounds import expected_excess
 def acnl_correction(
     n: int, smallest_count: float, inverse: ClassMatrix, true: Floats, noisy: Floats
 ) -> float:
-    """Return the correction of ACNL; paper section 4, with n_* in both places.
+    """Return the correction of ACNL; section 4 of the paper, with n_* in both places.
 
-    ``V = M^-1`` for ``M[j, i] = p(true = i | noisy = j)``, so ``V[i, l] = W[l, i] noisy[l]/true[i]``, with
-    the frequencies of the true and of the noisy classes; n_* is the count of the rarest noisy one.
+    ``V = M^-1`` for ``M[j, i] = p(true = i | noisy = j)``, so ``V[i, l] = W[l, i] noisy[l]/true[i]``, where
+    `true` and `noisy` are the class frequencies; n_* is the count of the rarest noisy class.
 
     Examples
     --------
@@ -43,7 +43,7 @@ def acnl_correction(
 def acnl_correction_of_class(
     label: int, count: int, smallest_count: float, inverse: ClassMatrix, true: Floats, noisy: Floats
 ) -> float:
-    """Return the correction for one class by itself: the label-conditional method of the paper."""
+    """Return the correction for coverage within one class: the label-conditional method of the paper."""
     k = inverse.k
     spread = 2 * float(inverse.column_sums(noisy)[label] / true[label])
     rate = min(

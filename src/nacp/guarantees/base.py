@@ -1,4 +1,4 @@
-"""What a guarantee is: how a threshold is chosen from a curve of estimates, and what that promises."""
+"""Base classes of the guarantees: how to select a threshold from a curve, and what that promises."""
 
 import math
 from abc import ABC, abstractmethod
@@ -24,16 +24,16 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Problem:
-    """What is known before the probabilities are: a correction may depend on nothing else.
+    """The inputs of a correction. They do not include the probabilities.
 
-    Coverage may be that within a group of classes. The estimate is then a sum over the points of
+    For coverage within a group of classes, the estimate is the sum over the points of
     ``s = sum over l in the group of W[y, l] (1{l in the set} - (1 - alpha))``, divided by the mass of the
-    group, an estimate of how many of the points are of its classes (docs/guarantees.md, G1).
+    group, which estimates the number of points of its classes (docs/guarantees.md, G1).
 
     Attributes
     ----------
     alpha : float
-        The sets are to contain the true class with probability 1 - alpha.
+        The target coverage is 1 - alpha.
     n : int
         The number of points.
     noise : Noise or None
@@ -41,7 +41,7 @@ class Problem:
     inverse : ClassMatrix
         W.
     counts : array of shape (k,)
-        How many points have each class as their label.
+        The number of points with each class as their label.
     members : array of int, optional
         The classes of the group; None for all.
     several : bool
@@ -58,7 +58,7 @@ class Problem:
 
     @classmethod
     def of(cls, curve: Curve, alpha: float) -> "Problem":
-        """Return the problem that a curve is for."""
+        """Return the problem of a curve."""
         weights = curve.weights
         return cls(
             alpha, curve.tally.n, curve.noise, weights.inverse, curve.counts, curve.members, weights.several
@@ -71,7 +71,7 @@ class Problem:
 
     @property
     def per_point(self) -> float:
-        """One over the number of points, or over the mass of the group; infinite if there is none."""
+        """1 / n, or for a group 1 / mass; infinite if the mass is not positive."""
         if self.members is None:
             return 1 / self.n
         mass = float(self.inverse.push(self.counts)[self.members].sum())
@@ -79,7 +79,7 @@ class Problem:
 
     @property
     def range(self) -> tuple[float, float]:
-        """The least and the greatest s of a point; without groups, the range of its share less 1 - alpha."""
+        """The minimum and maximum of s for one point; without groups, of its share minus 1 - alpha."""
         if self.members is None:
             low, high = self.inverse.subset_range()
             return low - (1 - self.alpha), high - (1 - self.alpha)
@@ -90,7 +90,7 @@ class Problem:
 
     @property
     def width(self) -> float:
-        """The width of the range of one point's share at any alpha, ``||W||`` without groups."""
+        """An upper bound of the width of `range` for every alpha; ``||W||`` without groups."""
         if self.members is None:
             low, high = self.inverse.subset_range()
             return high - low
@@ -103,25 +103,25 @@ class Problem:
 
     @property
     def deviation(self) -> float:
-        """The standard deviation of one point's share where sets are small and classes equally frequent."""
+        """The standard deviation of one point's share, for small sets and equally frequent classes."""
         noise = UniformNoise(0.0) if self.noise is None else self.noise
         coverage, alpha, matrix = 1 - self.alpha, self.alpha, noise.matrix(self.k)
         own = matrix.mean_square(self.inverse)
         if self.members is None:
             return math.sqrt(max(coverage * own - coverage**2, 0.0))
-        # The points of a class vary as hits do; points of others that are labelled as of it are misses.
+        # A point of the group varies like a hit; another point that is labelled as one of it is a miss.
         every = self.inverse.square_sum(matrix.push(np.ones(self.k))) / self.k
         spread = own * alpha * coverage + (every - own) * coverage**2
         return math.sqrt(max(spread, 0.0) * self.k / len(self.members))
 
     @property
     def is_uniform(self) -> bool:
-        """Whether each point has one label, and noise is uniform if there is any."""
+        """Whether each point has one label and the noise, if any, is uniform."""
         return not self.several and (self.noise is None or self.noise.is_uniform)
 
     @property
     def epsilon(self) -> float:
-        """The rate of uniform noise; of other noise, which a guarantee does not apply to, there is none."""
+        """The rate of uniform noise. Other noise models are refused before this is called."""
         if self.noise is None:
             return 0.0
         rate = self.noise.uniform_rate(self.k)
@@ -130,19 +130,19 @@ class Problem:
 
 
 class Finding(NamedTuple):
-    """What a guarantee found."""
+    """The threshold that a guarantee selected for one alpha."""
 
-    threshold: float  # a native one
-    estimate: float  # F^c-hat there
-    correction: float = 0.0  # what was added to the target 1 - alpha
-    obstacle: str | None = None  # why the threshold is infinite, if it is
-    gap: float = 0.0  # by how much the promise may fall short
-    note: str | None = None  # what else the user should know
-    deviation: float | None = None  # of one point's share at the threshold, where the guarantee looked at it
+    threshold: float  # on the native scale of the score
+    estimate: float  # F^c-hat at the threshold
+    correction: float = 0.0  # added to the target 1 - alpha
+    obstacle: str | None = None  # the reason if the threshold is infinite
+    gap: float = 0.0  # how far mean coverage may fall below the target
+    note: str | None = None  # a further remark for the user
+    deviation: float | None = None  # standard deviation of one point's share at the threshold, if computed
 
 
 def found_at(curve: Curve, cell: int, correction: float, why: str) -> Finding:
-    """Return a threshold of the grid as a finding; `why` says why it is infinite, if it is."""
+    """Return the finding for a threshold of the grid; `why` is the reason if it is infinite."""
     if cell == INFINITE:
         return Finding(math.inf, 1.0, correction, curve.absent or why)
     estimate = float(curve.at(np.array([cell]), curve.clean)[0])
@@ -150,22 +150,35 @@ def found_at(curve: Curve, cell: int, correction: float, why: str) -> Finding:
 
 
 class Guarantee(ABC):
-    """A rule for the threshold and the promise that comes with it.
+    """A rule that selects the threshold, and the promise that comes with it.
 
-    A guarantee that may fail with some probability is a dataclass with a field `delta`. The class says
-    whether anything is promised about the true label (`promises_truth`), and for what that holds:
-    `only_uniform` noise, only for labels taken as they are (`only_as_given`), only for the last crossing
-    (`needs_last`); and whether it still holds for the larger of the thresholds found at both ends of an
-    interval of noise rates (`takes_interval`) or for a matrix known up to a radius (`takes_radius`). One that
-    can be found from checked labels, whatever the noise is, says so (`takes_checked`), and whether it makes
-    no use of the noisy ones then (`checked_alone`); so does one that
-    holds for shares averaged over several labels of a point (`takes_several`), and one that can be found for
-    groups of classes (`takes_classes`; if only for single ones, it does not `takes_groups_of_classes`). One
-    with a delta holds for each alpha by itself, if it does not say that it holds for all at once
-    (`all_alphas`). One that looks at the points again says so (`needs_points`),
-    one that needs the squared sizes of sets (`needs_squares`), and one that can make use of points without
-    labels (`takes_unlabelled`). One whose threshold is only where the estimate crosses 1 - alpha plus its
-    excess says so (`crosses_target`).
+    A guarantee that may fail with some probability is a dataclass with a field `delta`.
+
+    Attributes
+    ----------
+    name : str
+        The name in `nacp.calibrate`.
+    promises_truth : bool
+        Whether the promise is about true labels.
+    only_uniform, only_as_given, needs_last : bool
+        Whether the promise requires uniform noise, ``noise=None``, or the last crossing.
+    takes_interval, takes_radius : bool
+        Whether the promise holds for the larger of the thresholds at both ends of an interval of noise rates,
+        and for a matrix that is known up to a radius.
+    takes_checked, checked_alone : bool
+        Whether checked labels can be used in place of a noise model, and whether only they are used then.
+    takes_several : bool
+        Whether points may have several labels.
+    takes_classes, takes_groups_of_classes : bool
+        Whether it works within classes, and within groups of several classes.
+    all_alphas : bool
+        Whether a promise with a delta holds for all alphas at once, and not only for each separately.
+    needs_points, needs_squares : bool
+        Whether it reads the points again, and whether the tally must contain squared set sizes.
+    takes_unlabelled : bool
+        Whether it can use points without labels.
+    crosses_target : bool
+        Whether the threshold is where the estimate reaches 1 - alpha plus the correction.
     """
 
     name: ClassVar[str]
@@ -196,48 +209,48 @@ class Guarantee(ABC):
         sample: Sample | None = None,
         seed: int = 0,
     ) -> list[Finding]:
-        """Return a threshold for each pair of a curve and an alpha, at places of the grid.
+        """Return a finding for each pair of a curve and an alpha.
 
-        `sample` are the points that the curves come from, for a guarantee that looks at them again, in an
-        order shuffled by `seed`; None where they cannot be seen again, as in a stream.
+        `sample` holds the points of the curves, for a guarantee that reads them again, in an order shuffled
+        by `seed`. It is None if they are no longer available, as in a stream.
         """
 
     def find_checked(self, sample: "CheckedSample", alphas: Sequence[float]) -> list[Finding]:
-        """Return the threshold for each alpha where some labels were checked, if it `takes_checked` ones."""
-        raise NotImplementedError  # never asked: one that does not take them is refused before
+        """Return the finding for each alpha from checked labels."""
+        raise NotImplementedError  # guarantees without `takes_checked` are refused before
 
     def excess_checked(self, m: int, alpha: float) -> float:
-        """Return by how much mean coverage exceeds 1 - alpha with m checked labels alone.
+        """Return the excess of mean coverage over 1 - alpha with m checked labels alone.
 
-        That is alpha where m labels are too few. Like `find_checked`, for guarantees that `takes_checked`.
+        It is alpha if m labels are too few. Like `find_checked`, it requires `takes_checked`.
         """
         raise NotImplementedError
 
     def checked_needed(self, excess: float, alpha: float) -> int | None:
-        """Return the least number of checked labels with at most this excess; None if that is huge."""
+        """Return the smallest number of checked labels with at most this excess; None if it is huge."""
         raise NotImplementedError
 
     @abstractmethod
     def promise(self, alpha: float) -> str:
-        """Return in one sentence what holds for the sets."""
+        """Return the promise in one sentence."""
 
     @abstractmethod
     def excess(self, problem: Problem, deviation: float) -> float:
-        """Return by how much coverage will exceed 1 - alpha, if one point's share deviates by that much."""
+        """Return the excess of coverage over 1 - alpha, given the standard deviation of one point's share."""
 
     @classmethod
     def takes_delta(cls) -> bool:
-        """Return whether there is a probability of failure to choose."""
+        """Return whether the guarantee has a parameter `delta`."""
         return is_dataclass(cls) and any(field.name == "delta" for field in fields(cls))
 
     @classmethod
     def with_options(cls, **options: Any) -> "Guarantee":
-        """Return the guarantee with those of the options that it has."""
+        """Return the guarantee with the given options; options that it does not have are ignored."""
         names: list[str] = [field.name for field in fields(cls)] if is_dataclass(cls) else []
         return cls(**{name: value for name, value in options.items() if name in names})
 
     def applies(self, noise: Noise | None, crossing: Rule) -> str | None:
-        """Return why the promise would not hold, if it would not; asked before any row is read."""
+        """Return why the promise would not hold, or None if it holds; called before any row is read."""
         if self.only_as_given and noise is not None:
             return f"takes the labels as they are, with noise=None; noise is {noise!r}"
         if self.only_uniform and not (noise is None or noise.is_uniform):
@@ -263,19 +276,19 @@ class Guarantee(ABC):
             )
         if self.delta is not None and self.delta + doubt.missing >= 1:
             return (
-                f"has nothing to promise with delta {self.delta:g} and confidence {doubt.confidence:g} of "
-                "the noise: use a smaller delta or a surer interval"
+                f"promises nothing with delta {self.delta:g} and confidence {doubt.confidence:g} of the "
+                "noise: use a smaller delta or a higher confidence"
             )
         return None
 
     def check_applies(self, noise: Noise | None, crossing: Rule) -> None:
-        """Refuse where the promise would not hold."""
+        """Raise an error if the promise would not hold."""
         reason = self.applies(noise, crossing)
         if reason is not None:
             raise InputError("guarantee", f'"{self.name}" {reason}')
 
     def check_several(self, *, several: bool) -> None:
-        """Refuse several labels for each point where the promise is for one."""
+        """Raise an error if points have several labels and the promise requires one."""
         if several and not self.takes_several:
             raise InputError(
                 "guarantee",
@@ -284,9 +297,9 @@ class Guarantee(ABC):
             )
 
     def promise_under(self, noise: Noise | None, alpha: float) -> str:
-        """Return in one sentence what holds if the noise is as stated with some confidence only.
+        """Return the promise in one sentence, for noise that is as stated with some confidence only.
 
-        The probability that it is not adds to delta, or to alpha where there is no delta.
+        The probability that it is not as stated is added to delta, or to alpha if there is no delta.
         """
         missing = 0.0 if noise is None else noise.doubt.missing
         if not missing:
@@ -296,7 +309,7 @@ class Guarantee(ABC):
         return replace(self, delta=self.delta + missing).promise(alpha)  # type: ignore[type-var]  # a dataclass
 
     def promise_checked(self, alpha: float) -> str:
-        """Return in one sentence what holds if the threshold comes from checked labels."""
+        """Return the promise in one sentence, for a threshold from checked labels."""
         return self.promise(alpha)
 
     def to_dict(self) -> dict[str, Any]:
@@ -307,7 +320,7 @@ class Guarantee(ABC):
         }
 
     def samples_needed(self, problem: Problem, excess: float, deviation: float) -> int | None:
-        """Return the least n with which `excess` is at most this number; None if none is found."""
+        """Return the smallest n with at most this excess; None if there is none."""
 
         def enough(n: int) -> bool:
             resized = replace(problem, n=n, counts=problem.counts * (n / problem.n))
@@ -325,9 +338,9 @@ class Guarantee(ABC):
         return high
 
     def points_needed(self, noise: Noise | None, k: int, alpha: float, *, of_classes: bool) -> int | None:
-        """Return about how many points a group needs for smaller sets than those of all labels.
+        """Return about how many points a group needs for sets smaller than the set of all labels.
 
-        None if no number would do. With a delta, that is where half of alpha is left.
+        With a delta, the number at which the excess is alpha / 2. None if no number suffices.
 
         Examples
         --------
@@ -350,10 +363,10 @@ class Corrected(Guarantee):
 
     @abstractmethod
     def correction(self, problem: Problem) -> float:
-        """Return what is added to the target 1 - alpha; infinite where nothing would do."""
+        """Return what is added to the target 1 - alpha; infinite if no threshold keeps the promise."""
 
     def obstacle(self, problem: Problem) -> str | None:
-        """Return why the correction is infinite, where it is."""
+        """Return the reason if the correction is infinite."""
         return None
 
     def excess(self, problem: Problem, deviation: float) -> float:
@@ -367,12 +380,12 @@ class Corrected(Guarantee):
         sample: Sample | None = None,
         seed: int = 0,
     ) -> list[Finding]:
-        """Return where each estimate crosses its corrected target."""
+        """Return the finding where each estimate crosses its corrected target."""
         found = [self.cross(curve, alpha, crossing) for curve, alpha in zip(curves, alphas, strict=True)]
         return found if self.delta is None else with_deviations(found, curves, sample)
 
     def cross(self, curve: Curve, alpha: float, crossing: Rule) -> Finding:
-        """Return where an estimate crosses its corrected target."""
+        """Return the finding where an estimate crosses its corrected target."""
         problem = Problem.of(curve, alpha)
         correction = self.correction(problem)
         cell = curve.crossing(1 - alpha + correction, crossing)
@@ -397,7 +410,7 @@ class Corrected(Guarantee):
 def with_deviations(
     found: Sequence[Finding], curves: Sequence[Curve], sample: Sample | None
 ) -> list[Finding]:
-    """Add to findings the standard deviation of a point's share at their thresholds, if that can be seen."""
+    """Add the standard deviation of a point's share at the threshold to findings, if there is a sample."""
     thresholds: dict[Curve, list[float]] = {}
     for finding, curve in zip(found, curves, strict=True):
         thresholds.setdefault(curve, []).append(finding.threshold)
@@ -414,11 +427,11 @@ def with_deviations(
 
 
 class Found(NamedTuple):
-    """What was found for one alpha."""
+    """A finding and the curve that it comes from."""
 
     finding: Finding
-    curve: Curve  # under which noise: at which end of an interval
-    price_of_doubt: float = 0.0  # labels more in a set, on average, as the noise is not known exactly
+    curve: Curve  # under the noise model, or under one end of its interval
+    price_of_doubt: float = 0.0  # mean number of labels per set that are due to inexact noise
 
 
 def find(
@@ -430,11 +443,12 @@ def find(
     sample: Sample | None = None,
     seed: int = 0,
 ) -> list[Found]:
-    """Return what a guarantee finds for each alpha, also where the noise is not known exactly.
+    """Return what a guarantee finds for each alpha, also if the noise is not known exactly.
 
-    Of an interval of rates, the larger of the thresholds at both ends is taken: what passes at both ends
-    passes between them (docs/guarantees.md). A radius is in the curve of each end. `curve_under` returns the
-    curve of the points under a noise model and a radius; `sample` are the points, if they can be seen again.
+    For an interval of rates, the result is the larger of the thresholds at both ends: a threshold that passes
+    at both ends passes between them (docs/guarantees.md). The curve of each end accounts for the radius.
+    `curve_under` returns the curve of the points under a noise model and a radius; `sample` holds the points,
+    if they can be read again.
     """
     exact = curve_under(noise, 0.0)
     results = [

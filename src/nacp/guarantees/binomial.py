@@ -1,4 +1,4 @@
-"""The binomial test: exact for uniform noise, in no order, and sharpened by unlabelled points.
+"""The binomial test: exact for uniform noise. It needs no order of the points and can use unlabelled ones.
 
 Under uniform noise ``F^n = (1 - epsilon) F^c + epsilon F^r``. If F^c(q) < 1 - alpha, the number of noisy
 labels in the sets is stochastically smaller than a binomial with ``p0 = (1 - epsilon)(1 - alpha) + epsilon
@@ -23,9 +23,9 @@ from nacp.stats.bounds import bernstein, chernoff, floor, upper_tail
 class Binomial(PointwiseTest):
     """For a fraction 1 - delta of calibration sets, clean coverage is at least 1 - alpha; uniform noise.
 
-    A little dearer than `PAC`, but the order of the points plays no part, and probabilities of *unlabelled*
-    points (``calibrate(..., unlabelled=...)``) make it cheaper. Needs ``crossing="last"``.
-    The proof: docs/guarantees.md, T1 and T2.
+    The sets are slightly larger than with `PAC`, but the order of the points does not matter, and the
+    probabilities of points without labels (``calibrate(..., unlabelled=...)``) reduce the excess. Requires
+    ``crossing="last"``. Proof: docs/guarantees.md, T1 and T2.
 
     Parameters
     ----------
@@ -45,9 +45,9 @@ class Binomial(PointwiseTest):
     takes_unlabelled: ClassVar[bool] = True
 
     def excess(self, problem: Problem, deviation: float) -> float:
-        """Return ``z_{1-delta} deviation / sqrt(n)`` at 19/20 of delta, plus what U adds.
+        """Return ``z_{1-delta} deviation / sqrt(n)`` at 19/20 of delta, plus the excess due to the bound U.
 
-        That is ``epsilon (U - F^r)/(1 - epsilon)``, here for sets of one label.
+        The latter is ``epsilon (U - F^r)/(1 - epsilon)``, computed for sets of one label.
         """
         epsilon, one = problem.epsilon, np.array([1 / problem.k])
         bound = _random_bound(one, one**2, problem.n, self.delta)[0]
@@ -55,7 +55,7 @@ class Binomial(PointwiseTest):
         return floor(0.95 * self.delta, deviation, problem.n) + more
 
     def failures(self, tests: Sequence[Test], sample: Sample | None, seed: int) -> list[int]:
-        """Compare the labels in the sets with how many there would be if coverage were too small."""
+        """Compare the number of noisy labels in the sets with its distribution if coverage were too small."""
         return [self._last_failure(test) for test in tests]
 
     def _last_failure(self, test: Test) -> int:
@@ -68,5 +68,5 @@ class Binomial(PointwiseTest):
 
 
 def _random_bound(mean: Floats, square: Floats, points: int, delta: float) -> Floats:
-    """Return U, from the mean share of all classes in a set and that of its square: fails with delta/20."""
+    """Return U, from the means of F^r and of its square; the bound fails with probability delta/20."""
     return np.minimum(chernoff(mean, points, delta / 40), bernstein(mean, square, points, delta / 40))

@@ -13,10 +13,10 @@ from nacp.noise.matrices import ClassMatrix
 
 
 def crcp_correction(n: int, inverse: ClassMatrix, noisy: Floats) -> float:
-    """Return the correction of CRCP; paper section 4.
+    """Return the correction of CRCP; section 4 of the paper.
 
-    In terms of W, ``w1_i = (W[i, i] - 1) noisy_i`` and ``w2_ij = W[j, i] noisy_j``: the true class
-    frequencies cancel, and what is left is a sum over the rows of W.
+    In terms of W, ``w1_i = (W[i, i] - 1) noisy_i`` and ``w2_ij = W[j, i] noisy_j``. The true class
+    frequencies cancel, which leaves a sum over the rows of W.
 
     Examples
     --------
@@ -60,7 +60,7 @@ class CRCP(PriorGuarantee):
             return math.inf
         _, noisy = self.frequencies(problem)
         correction = crcp_correction(problem.n, problem.inverse, noisy)
-        # The authors take the quantile of n + 1 points; F^c-hat is the mean over n.
+        # The authors use the quantile of n + 1 points, while F^c-hat is a mean over n points.
         return correction + (1 - problem.alpha + correction) / problem.n
 
     def obstacle(self, problem: Problem) -> str | None:

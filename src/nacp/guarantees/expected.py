@@ -1,9 +1,9 @@
-"""Coverage in expectation for any noise matrix: what split conformal prediction is for clean labels.
+"""Coverage in expectation for any noise matrix: the counterpart of split conformal prediction.
 
-The exchange rule (E3) needs ``(n F^c-hat(q) + lo) / (n + 1) >= 1 - alpha`` from the threshold on, where lo is
-the least share that the n + 1st point could have in the estimate. The rule on n + 1 points is symmetric in
-them, so the threshold covers up to a gap that shrinks faster than 1/n and is estimated. The worst case (E1)
-has no gap, but costs ``||W|| c(n)``, of the order of ``1/sqrt(n)``. The theorems and their proofs, also for
+The exchange rule (E3) requires ``(n F^c-hat(q) + lo) / (n + 1) >= 1 - alpha`` from the threshold on, where lo
+is the smallest share that the (n + 1)-th point can have. As the rule on n + 1 points is symmetric in them,
+coverage reaches the target up to a gap that shrinks faster than 1/n and is estimated. The worst case (E1)
+has no gap, but its correction ``||W|| c(n)`` is of the order of ``1/sqrt(n)``. Theorems and proofs, also for
 noise that is not known exactly: docs/guarantees.md.
 """
 
@@ -29,15 +29,15 @@ if TYPE_CHECKING:
 class Expected(Corrected):
     """Clean coverage is at least 1 - alpha on average over calibration sets; any noise model.
 
-    Without noise it is split conformal prediction. Noise may be known up to an interval or a radius. The
-    proofs: docs/guarantees.md, E1 and E3.
+    Without noise this is split conformal prediction. The noise may be known up to an interval or a radius.
+    Proofs: docs/guarantees.md, E1 and E3.
 
     Parameters
     ----------
     rule : {"exchange", "worst-case"}, default="exchange"
         "exchange": the promise holds up to a gap, which is estimated from the calibration points and
-        reported as ``Calibration.gap``; where it exceeds 3/n, the worst case is used instead.
-        "worst-case": no gap, at a price of the order of ``1/sqrt(n)``.
+        reported as ``Calibration.gap``. If it exceeds 3/n or alpha/10, the worst case is used instead.
+        "worst-case": no gap, but a correction of the order of ``1/sqrt(n)``.
 
     Examples
     --------
@@ -65,7 +65,7 @@ class Expected(Corrected):
         set_checked(self, rule=check_choice("rule", self.rule, ("exchange", "worst-case")))
 
     def correction(self, problem: Problem) -> float:
-        """Return ``(1 - alpha - lo)/n``, or in the worst case what integrated tails take."""
+        """Return ``(1 - alpha - lo)/n``, or in the worst case the integral of a tail bound."""
         if self.rule == "exchange":
             return -problem.range[0] * problem.per_point
         if problem.members is None:
@@ -87,7 +87,7 @@ class Expected(Corrected):
         return f"{on_average(alpha)}{gap}"
 
     def promise_checked(self, alpha: float) -> str:
-        """Return the same without a gap."""
+        """Return the promise without a gap."""
         return Expected("worst-case").promise(alpha)
 
     def find_checked(self, sample: "CheckedSample", alphas: Sequence[float]) -> list[Finding]:
@@ -95,8 +95,8 @@ class Expected(Corrected):
         return sample.exchanged(alphas)
 
     def cross(self, curve: Curve, alpha: float, crossing: Rule) -> Finding:
-        """Return where the estimate crosses the corrected target, and the gap."""
-        # What a radius may be wrong by is aimed at on top.
+        """Return the finding where the estimate crosses the corrected target, with the gap."""
+        # The target is raised by the largest error that the radius allows.
         shift = curve.shift
         problem = Problem.of(curve, alpha - shift)
         correction = self.correction(problem)
@@ -106,14 +106,14 @@ class Expected(Corrected):
             why = f"{why}; the radius of the noise alone takes {shift:.4g}"
         found = found_at(curve, cell, correction + shift, why)
         if self.rule == "worst-case" or curve.absent or (cell == INFINITE and problem.members is None):
-            return found  # With all classes in the sets, they cover.
+            return found  # Sets of all classes always cover.
         few = _too_few(problem)
         if few:
             return found_at(curve, INFINITE, correction + shift, few)
         gap = _mean_gap(curve, problem, 1 - alpha + shift)
         if gap_is_small(np.array(gap), problem.per_point, alpha):
             return found._replace(gap=gap)
-        # A larger threshold, so what the exchange rule promises holds all the more.
+        # This threshold is larger, so the promise of the exchange rule holds as well.
         worst = Expected("worst-case").cross(curve, alpha, crossing)
         note = f"the gap, {gap:.2g}, is not small, so the threshold is that of the worst case"
         return worst._replace(note=note, gap=gap)
@@ -122,7 +122,7 @@ class Expected(Corrected):
 def _mean_gap(curve: Curve, problem: Problem, target: float) -> float:
     """Estimate the mean gap of the exchange rule: ``(hi - lo)/n`` times the slope of psi-hat against F^c-hat.
 
-    The slope is that over the thresholds where the estimate is within one standard error of the target.
+    The slope is taken over the thresholds at which the estimate is within one standard error of the target.
     """
     error = problem.deviation * math.sqrt(problem.n) * problem.per_point
     ends = [curve.crossing(target + side * error, "last") for side in (-1, 1)]
@@ -130,14 +130,14 @@ def _mean_gap(curve: Curve, problem: Problem, target: float) -> float:
     low, high = curve.at(np.array([below, above]), curve.clean)
     less, more = curve.at(np.array([below, above]), curve.losses)
     each = (problem.range[1] - problem.range[0]) * problem.per_point
-    # Between the ends the estimate rises by less only if it jumps over one of them.
+    # The estimate rises by less than the share of one point only if it jumps over one of the ends.
     return float((more - less) / max(high - low, each) * each) if more > less else 0.0
 
 
 def _too_few(problem: Problem) -> str | None:
-    """Return why nothing but all labels will do for a group of classes, or None (docs/guarantees.md, G1).
+    """Return why a group of classes has too few points, or None (docs/guarantees.md, G1).
 
-    The labels of the group may weigh nothing in sum by chance; the mean coverage then falls short.
+    The weights of its labels may sum to 0 by chance, and mean coverage then falls below the target.
     """
     if problem.members is None:
         return None
@@ -146,15 +146,15 @@ def _too_few(problem: Problem) -> str | None:
     if weights.min() >= 0 or mass >= 2 * deviation:
         return None
     return (
-        f"about {max(mass, 0):.3g} of the points are of this group, with a standard deviation of "
-        f"{deviation:.3g}: fewer than two of these are too few"
+        f"about {max(mass, 0):.3g} of the points are of this group, fewer than two standard deviations "
+        f"({deviation:.3g} each)"
     )
 
 
 def _worst_case_of_classes(problem: Problem) -> float:
-    """Return what integrated tails take for a group of classes: Bernstein's inequality in place of the range.
+    """Return the worst-case correction for a group of classes, by Bernstein's inequality.
 
-    The second moment of a share is bounded by what the labels show of it, but for a part of alpha.
+    The labels give an upper bound of the second moment of a share, which fails with probability alpha/1000.
     """
     weights = problem.inverse.entries(np.arange(problem.k)[:, None], np.asarray(problem.members))
     alpha = problem.alpha

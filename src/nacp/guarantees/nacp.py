@@ -1,8 +1,8 @@
 """NACP, the paper's guarantee: a correction that does not grow with the number of classes.
 
-The paper proves it for uniform noise. For any other matrix the correction here is that of T4 in
-docs/guarantees.md: the share of a point is a difference of two functions that rise with the threshold, and
-the mean of each is the conditional expectation of an empirical distribution function.
+The paper proves it for uniform noise. For other matrices the correction is that of T4 in docs/guarantees.md:
+the share of a point is the difference of two functions that increase with the threshold, and the mean of each
+is the conditional expectation of an empirical distribution function.
 """
 
 import math
@@ -16,7 +16,7 @@ from nacp._types import Floats
 from nacp.checks import check_fields, check_fraction
 from nacp.guarantees.base import Corrected, Problem, nearly_always
 
-# Massart's one-sided inequality is used down to a tail of e delta / 4, and it holds up to one half.
+# The proof uses Massart's one-sided inequality for tails of e delta / 4; it holds for tails of at most 1/2.
 _LARGEST_DELTA = 2 / math.e
 
 
@@ -53,7 +53,7 @@ def _deviation(delta: Floats) -> Floats:
     """Return ``min over A >= 1.18 of (A + sqrt(2 pi) P(Z > A)/delta) / 2``, with a standard normal Z."""
     from scipy.special import ndtr
 
-    # The derivative is 1 - exp(-A^2/2)/delta, so the least value is there.
+    # The derivative is proportional to 1 - exp(-A^2/2)/delta, whose root is the minimum.
     a = np.maximum(np.sqrt(np.maximum(-2 * np.log(delta), 0)), 1.18)
     found: Floats = (a + math.sqrt(2 * math.pi) * ndtr(-a) / delta) / 2
     return found
@@ -63,11 +63,11 @@ def _deviation(delta: Floats) -> Floats:
 class NACP(Corrected):
     """For a fraction 1 - delta of calibration sets, clean coverage is at least 1 - alpha; any noise model.
 
-    For uniform noise and one label for each point the correction is that of the paper: it depends on n, the
-    noise rate and delta, not on k. For any other noise it is that of T4 in docs/guarantees.md, which depends
-    on k only through the condition of the matrix. The promise holds for all alphas at once, as the proofs
-    bound the error of the estimate at all thresholds. For uniform noise the proof needs a delta of at most
-    2/e, about 0.73 (docs/theory.md).
+    For uniform noise and one label per point, the correction is that of the paper: it depends on n, the noise
+    rate and delta, but not on k. For other noise it is that of T4 in docs/guarantees.md, which depends on k
+    only through the condition of the matrix. The promise holds for all alphas at once, because the proofs
+    bound the error of the estimate at all thresholds. For uniform noise the proof requires delta <= 2/e,
+    about 0.73 (docs/theory.md).
 
     Parameters
     ----------
@@ -101,6 +101,6 @@ class NACP(Corrected):
         return matrix_correction(problem.n, low, high, self.delta)
 
     def promise(self, alpha: float) -> str:
-        """Return in one sentence what holds for the sets, as far as that is proved."""
+        """Return the promise in one sentence, with the limits of its proof."""
         proved = "" if self.delta <= _LARGEST_DELTA else "; this is proved for a delta of at most 0.73 only"
         return nearly_always(self.delta, alpha) + proved

@@ -1,10 +1,10 @@
-"""The betting test ("pac"): the cheapest promise known for any noise matrix.
+"""The betting test ("pac"): the promise for any noise matrix with the smallest excess known.
 
-Whether F^c(q) reaches 1 - alpha is tested threshold by threshold, on a grid that does not depend on the
-calibration data, from the largest downwards until the first failure. Because F^c is monotone, no price is
-paid for testing many thresholds. The test bets on the points one after the other, in an order shuffled by a
-preset seed: under "F^c(q) < 1 - alpha" the wealth is a nonnegative supermartingale, so it reaches 1/delta
-with probability at most delta (Ville). The theorem and its proof: docs/guarantees.md, T1 and T3.
+The hypothesis F^c(q) < 1 - alpha is tested at thresholds of a grid that does not depend on the calibration
+data, from the largest downwards until the first failure. Because F^c is monotone, testing many thresholds
+needs no correction. The test bets on the points one after the other, in an order shuffled by a preset seed:
+under the hypothesis the wealth is a nonnegative supermartingale, so it reaches 1/delta with probability at
+most delta (Ville). Theorem and proof: docs/guarantees.md, T1 and T3.
 """
 
 from collections.abc import Sequence
@@ -26,17 +26,17 @@ from nacp.stats.counts import binomial_excess, binomial_needed
 if TYPE_CHECKING:
     from nacp.audit.checked_sample import CheckedSample
 
-_AT_ONCE = 1 << 17  # so many shares are computed at once
-_FEWEST_ROWS = 32  # but of so many rows at the least
+_BATCH_SHARES = 1 << 17  # the number of shares in one batch
+_BATCH_ROWS_MIN = 32
 
 
 @dataclass(frozen=True)
 class PAC(PointwiseTest):
     """For a fraction 1 - delta of calibration sets, clean coverage is at least 1 - alpha; any noise model.
 
-    Costs about ``z_{1-delta} sd(g) / sqrt(n)`` of coverage, half of what `NACP` takes for uniform noise; g is
-    one point's share in the estimate. Needs ``crossing="last"``. The points are shuffled by `random_state`.
-    The proof: docs/guarantees.md, T1 and T3.
+    The excess is about ``z_{1-delta} sd(g) / sqrt(n)``, where g is one point's share in the estimate: half of
+    the excess of `NACP` for uniform noise. Requires ``crossing="last"``. `random_state` determines the order
+    of the points. Proof: docs/guarantees.md, T1 and T3.
 
     Parameters
     ----------
@@ -64,16 +64,16 @@ class PAC(PointwiseTest):
     needs_points: ClassVar[bool] = True
 
     def find_checked(self, sample: "CheckedSample", alphas: Sequence[float]) -> list[Finding]:
-        """Return the smallest threshold from which on upwards all exact tests on checked labels pass."""
+        """Return the smallest threshold at and above which all exact tests on checked labels pass."""
         return sample.tested(alphas, self.delta)
 
     def failures(self, tests: Sequence[Test], sample: Sample | None, seed: int) -> list[int]:
-        """Bet at all thresholds on the points, one point after the other."""
-        assert sample is not None  # it needs_points
+        """Bet on the points at all thresholds, one point after the other."""
+        assert sample is not None  # because of `needs_points`
         bets = [*map(_bets, tests, repeat(self.delta))]
         order, seen = sample.shuffled(seed), 0
         while seen < sample.n:
-            # The thresholds at which bets are open, by curve.
+            # The thresholds with open bets, by curve.
             wanted: dict[Curve, Ints] = {}
             for test, each in zip(tests, bets, strict=True):
                 if len(each.open):
@@ -81,7 +81,7 @@ class PAC(PointwiseTest):
                     wanted[curve] = np.union1d(wanted[curve], cells) if curve in wanted else cells
             if not wanted:
                 break
-            number = max(_FEWEST_ROWS, _AT_ONCE // sum(map(len, wanted.values())))
+            number = max(_BATCH_ROWS_MIN, _BATCH_SHARES // sum(map(len, wanted.values())))
             rows, seen = order[seen : seen + number], seen + number
             shares = dict(zip(wanted, sample.shares(list(wanted.items()), rows), strict=True))
             for test, each in zip(tests, bets, strict=True):

@@ -1,6 +1,6 @@
 """Guarantees that test thresholds one by one, from the largest down (docs/guarantees.md, T1).
 
-Because F^c is monotone, no price is paid for testing many thresholds, as long as they come from a grid that
+Because F^c is monotone, testing many thresholds needs no correction, provided that they are from a grid that
 does not depend on the calibration data.
 """
 
@@ -24,22 +24,22 @@ from nacp.wrapping import counted
 
 @dataclass(frozen=True)
 class Test:
-    """The thresholds that are tested under one curve for one alpha: places of the grid, ascending.
+    """The thresholds to test for one curve and one alpha: places in the grid, ascending.
 
-    Where sets are the same at several of them, the test is done at the last one only.
+    Of several thresholds with the same sets, only the last one is tested.
     """
 
     curve: Curve
     alpha: float
-    first: int  # the place in TESTED of the smallest of them
+    first: int  # the place of the smallest threshold in TESTED
     cells: Ints
 
     @classmethod
     def of(cls, curve: Curve, alpha: float, delta: float) -> "Test":
-        """Return the thresholds worth a test.
+        """Return the thresholds that can pass the test.
 
-        Where the estimate exceeds 1 - alpha by less than half of what tests take at the least, none would
-        pass. To give a threshold up without a test is always safe.
+        A threshold is skipped if its estimate exceeds 1 - alpha by less than half of the excess that a test
+        needs at least. Skipping a threshold never violates the promise.
         """
         likely = floor(delta, Problem.of(curve, alpha).deviation, curve.tally.n) / 2
         least = curve.crossing(1 - alpha + likely, "last")
@@ -54,7 +54,7 @@ class Test:
 class PointwiseTest(Guarantee):
     """For a fraction 1 - delta of calibration sets, clean coverage is at least 1 - alpha.
 
-    A subclass writes `failures`.
+    A subclass implements `failures`.
     """
 
     delta: float = 0.05
@@ -65,16 +65,16 @@ class PointwiseTest(Guarantee):
         set_checked(self, delta=check_fraction("delta", self.delta))
 
     def promise(self, alpha: float) -> str:
-        """Return in one sentence what holds for the sets."""
+        """Return the promise in one sentence."""
         return nearly_always(self.delta, alpha)
 
     def excess(self, problem: Problem, deviation: float) -> float:
-        """Return ``z_{1-delta} deviation / sqrt(n)``, which the test comes close to."""
+        """Return ``z_{1-delta} deviation / sqrt(n)``, which approximates the excess of the test."""
         return floor(self.delta, deviation, problem.n)
 
     @abstractmethod
     def failures(self, tests: Sequence[Test], sample: Sample | None, seed: int) -> list[int]:
-        """Return for each test the number of its last threshold that does not pass; -1 if all do."""
+        """Return for each test the index of its last threshold that fails; -1 if all pass."""
 
     def find(
         self,
@@ -84,13 +84,13 @@ class PointwiseTest(Guarantee):
         sample: Sample | None = None,
         seed: int = 0,
     ) -> list[Finding]:
-        """Return the smallest threshold of the grid from which on upwards all pass."""
+        """Return the smallest threshold of the grid at and above which all tests pass."""
         tests = list(map(Test.of, curves, alphas, repeat(self.delta)))
         found = list(map(self._settle, tests, self.failures(tests, sample, seed)))
         return with_deviations(found, curves, sample)
 
     def _settle(self, test: Test, failed: int) -> Finding:
-        """Return the threshold above the last one that failed; infinite if sets hold all classes there."""
+        """Return the threshold above the last failure; infinite if its sets hold all classes."""
         curve, place = test.curve, test.first
         if failed >= 0:
             place = int(np.searchsorted(TESTED, test.cells[failed], side="right"))
@@ -102,7 +102,7 @@ class PointwiseTest(Guarantee):
         needed = self.points_needed(curve.noise, curve.tally.k, test.alpha, of_classes=of_classes)
         advice = "no number of points would do" if needed is None else f"about {needed:,} points should do"
         if needed is not None and needed <= curve.points:
-            advice += ": do labels and rows belong together, and do the probabilities tell the classes apart?"
+            advice += ": check the order of labels and rows, and whether the classifier is better than chance"
         points = counted(curve.points, "label" if of_classes else "point")
         why = f'with {points} no smaller sets pass the test of guarantee "{self.name}"; {advice}'
         return found_at(curve, INFINITE, 0.0, why)._replace(deviation=0.0)

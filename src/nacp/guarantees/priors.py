@@ -1,4 +1,4 @@
-"""Class frequencies for the guarantees that need them: given, or estimated from the noisy labels."""
+"""Class frequencies for guarantees that need them: given, or estimated from the noisy labels."""
 
 from dataclasses import dataclass
 
@@ -30,7 +30,8 @@ class PriorGuarantee(Corrected):
     def frequencies(self, problem: Problem) -> tuple[Floats, Floats]:
         """Return the frequencies of the true and of the noisy classes.
 
-        Given true ones are pushed through P; else the noisy ones are counted and pushed through W.
+        If the true ones are given, P yields the noisy ones. Otherwise the noisy labels are counted, and W
+        yields the true ones.
         """
         if self.priors is not None:
             true = check_priors(self.priors, problem.k)
@@ -40,7 +41,7 @@ class PriorGuarantee(Corrected):
         return problem.inverse.push(noisy), noisy
 
     def absent(self, problem: Problem) -> str | None:
-        """Say which classes never occur among the labels."""
+        """Return a sentence about the classes that never occur among the labels, or None."""
         absent = np.flatnonzero(problem.counts == 0)
         if not len(absent):
             return None

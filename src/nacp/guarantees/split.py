@@ -1,4 +1,4 @@
-"""Split conformal prediction: the rule for labels taken as they are."""
+"""Split conformal prediction, which uses the labels as they are."""
 
 import math
 from collections.abc import Sequence
@@ -16,7 +16,7 @@ from nacp.guarantees.base import Corrected, Finding, Problem, on_average
 class SplitConformal(Corrected):
     """Split conformal prediction: the ``ceil((n + 1)(1 - alpha))``-th smallest score.
 
-    As a correction: the share i/n of scores at or below the threshold must reach
+    In terms of a correction: the share of scores at or below the threshold must reach
     ``(1 - alpha)(n + 1)/n``.
 
     Examples
@@ -44,7 +44,7 @@ class SplitConformal(Corrected):
         sample: Sample | None = None,
         seed: int = 0,
     ) -> list[Finding]:
-        """Return where each estimate crosses its target: the score itself, where the points are at hand."""
+        """Return where each estimate crosses its target: an exact score if there is a sample."""
         found = super().find(curves, alphas, crossing)
         if sample is None:
             return found
@@ -58,7 +58,7 @@ class SplitConformal(Corrected):
 
 
 def _exact(found: Finding, sample: Sample, problem: Problem) -> Finding:
-    """Return the smallest score of a given label at which the target is reached, in place of a grid point."""
+    """Replace the grid point by the smallest score of a given label at which the target is reached."""
     if not math.isfinite(found.threshold):
         return found
     weights = sample.parts

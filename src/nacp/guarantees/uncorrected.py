@@ -1,4 +1,4 @@
-"""No correction: the target is reached by the estimate, and on average about reached by the truth."""
+"""No correction: the estimate reaches the target, and true coverage is close to it on average."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -31,7 +31,7 @@ class Uncorrected(Corrected):
         return 0.0
 
     def find_checked(self, sample: "CheckedSample", alphas: Sequence[float]) -> list[Finding]:
-        """Return where the estimate from checked labels reaches 1 - alpha."""
+        """Return the threshold at which the estimate from checked labels reaches 1 - alpha."""
         return sample.crossings(alphas)
 
     def promise(self, alpha: float) -> str:

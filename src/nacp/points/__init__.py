@@ -1,4 +1,4 @@
-"""The points: rows of probabilities and their labels, checked where they come in, and read block by block."""
+"""The points: rows of probabilities and their labels, checked once and read in blocks."""
 
 from nacp.points.alignment import check_aligned
 from nacp.points.arrays import Rows, Widths, watching

@@ -1,4 +1,4 @@
-"""Tables whose rows belong together, by their index."""
+"""A check that two tables have their rows in the same order."""
 
 from typing import Any
 
@@ -6,7 +6,7 @@ from nacp.errors import InputError
 
 
 def check_aligned(values: Any, rows: Any, name: str = "probs", said: str = "groups") -> None:
-    """Refuse values in a table with the same rows as another, by their index, but in another order."""
+    """Raise an error if two tables have the same index in different orders."""
     index: Any = getattr(values, "index", None)
     other: Any = getattr(rows, "index", None)
     if not hasattr(index, "equals") or not hasattr(other, "equals") or len(index) != len(other):
@@ -14,6 +14,6 @@ def check_aligned(values: Any, rows: Any, name: str = "probs", said: str = "grou
     if not index.equals(other) and index.is_unique and index.isin(other).all():
         raise InputError(
             said,
-            f"has the index of {name} in another order, and is taken row by row",
+            f"has the index of {name} in another order, but rows are matched by position",
             remedy=f"pass {said}.loc[{name}.index]",
         )

@@ -1,4 +1,4 @@
-"""Rows of a matrix, read block by block. A block is a view of the input wherever no number is changed."""
+"""The rows of a matrix, read in blocks. A block is a view of the input unless its numbers are converted."""
 
 import copy
 import math
@@ -22,14 +22,14 @@ Where: TypeAlias = slice | Ints
 _FLOATS = [np.dtype(each) for each in (np.float16, np.float32, np.float64)]
 _NAMES = [each.name for each in _FLOATS]
 _SAMPLED_ROWS = 32
-_ENTRIES_PER_THREAD = 1 << 18  # for fewer it takes longer to start another thread than to read them
+_ENTRIES_PER_THREAD = 1 << 18  # Starting a thread takes longer than reading fewer entries.
 _WATCH: ContextVar[Callable[[int], object] | None] = ContextVar("watch", default=None)
 
 
 def block_entries(in_place: bool) -> int:
     """Return the number of entries in a block. No result depends on it, so tests replace this function.
 
-    A block that is converted, and what NumPy computes from a block, should fit into the cache.
+    Converted blocks and NumPy's temporary arrays should fit into the cache.
     """
     return 1 << 20 if in_place and engine_name() != "numpy" else 1 << 18
 
@@ -40,16 +40,16 @@ def block_rows(k: int, in_place: bool = False) -> int:
 
 
 def row_slices(n: int, k: int, step: int | None = None) -> Iterator[slice]:
-    """Cut n rows of k entries into slices, by default into those of blocks that fit into the cache."""
+    """Divide n rows of k entries into slices, by default of `block_rows` rows."""
     step = step or block_rows(k)
     for start in range(0, n, step):
         yield slice(start, min(start + step, n))
 
 
 @contextmanager
-def watching(told: Callable[[int], object] | None) -> Iterator[None]:
+def watching(callback: Callable[[int], object] | None) -> Iterator[None]:
     """Call a function with the number of rows of each block that is read, for progress bars."""
-    token = _WATCH.set(told)
+    token = _WATCH.set(callback)
     try:
         yield
     finally:
@@ -58,13 +58,13 @@ def watching(told: Callable[[int], object] | None) -> Iterator[None]:
 
 def tell(rows: int) -> None:
     """Report that a block with this number of rows was read."""
-    told = _WATCH.get()
-    if told is not None:
-        told(rows)
+    callback = _WATCH.get()
+    if callback is not None:
+        callback(rows)
 
 
 def is_lazy(values: Any) -> bool:
-    """Return whether something is a dask array."""
+    """Return whether `values` is a dask array."""
     return type(values).__module__.split(".")[:2] == ["dask", "array"]
 
 
@@ -74,7 +74,7 @@ def type_name(values: Any) -> str:
 
 
 def kind_of(values: Any) -> np.dtype[Any]:
-    """Return the NumPy type of an array or a tensor; types of floats that NumPy lacks become float32."""
+    """Return the NumPy type of an array or a tensor; float types that NumPy lacks become float32."""
     if not is_tensor(values):
         kind: np.dtype[Any] = values.dtype
         return kind
@@ -83,12 +83,12 @@ def kind_of(values: Any) -> np.dtype[Any]:
 
 
 class Widths(NamedTuple):
-    """The floating-point types that a threshold was found with: "float16", "float32" or "float64".
+    """The floating-point types of a calibration set: "float16", "float32" or "float64".
 
     Attributes
     ----------
     least : str
-        The narrowest type that holds all probabilities exactly. Rows in a narrower type differ from them.
+        The narrowest type that represents all probabilities exactly. Rows in a narrower type are refused.
     given : str
         The type of the input. Rows in a wider type are rounded to it.
     """
@@ -99,7 +99,7 @@ class Widths(NamedTuple):
 
 @dataclass(frozen=True)
 class Source:
-    """A matrix whose rows are written out when they are read, such as a sparse one."""
+    """A matrix whose rows are expanded when they are read, such as a sparse matrix."""
 
     shape: tuple[int, int]
     dtype: np.dtype[Any]
@@ -124,7 +124,7 @@ class Rows:
     normalize : bool, default=False
         Whether to divide each row by its sum.
     width : str, optional
-        The type to which wider numbers are rounded first.
+        The type to which wider numbers are rounded.
     logits : bool, default=False
         Whether the matrix holds logits. Blocks then hold their softmax, in float64.
     """
@@ -138,7 +138,7 @@ class Rows:
         self.k: int
         self.n, self.k = map(int, matrix.shape)
         self.logits = logits
-        self.dtype = kind_of(matrix)  # in which the rows came
+        self.dtype = kind_of(matrix)  # the type of the input
         self._matrix, self._mapped = matrix, _mapped_file(matrix)
         self._normalize, self._width = normalize, None if width is None else np.dtype(width)
         self._rounded = self._width is not None and self.dtype.itemsize > self._width.itemsize
@@ -154,11 +154,11 @@ class Rows:
 
     @cached_property
     def widths(self) -> Widths:
-        """The types of the numbers, judged by a few rows from all over the matrix."""
+        """The types of the numbers, determined from a few rows of the whole range."""
         return self._widths_of([self._given(slice(None, None, max(1, self.n // _SAMPLED_ROWS)))])
 
     def widths_of_all(self) -> Widths:
-        """Return the types of the numbers, judged by all rows."""
+        """Return the types of the numbers, determined from all rows."""
         return self._widths_of(self._given(where) for where in self.slices())
 
     def __getitem__(self, where: Where) -> Any:
@@ -167,26 +167,26 @@ class Rows:
         return block
 
     def whole(self, where: Where) -> Array:
-        """Return some rows as an array, also of rows on a device."""
+        """Return some rows as an array in host memory."""
         found: Array = self[where]
         return found
 
     def slices(self) -> Iterator[slice]:
-        """Cut the rows into blocks."""
+        """Divide the rows into blocks."""
         return row_slices(self.n, self.k, block_rows(self.k, self._in_place))
 
     def some(self, rows: Ints) -> "Rows":
-        """Return some of the rows; none is read here."""
+        """Return a subset of the rows, without reading them."""
         found = copy.copy(self)
-        found.widths = self.widths  # those of the whole matrix
+        found.widths = self.widths  # of the whole matrix
         found.n, found._chosen = len(rows), rows if self._chosen is None else self._chosen[rows]
         found._in_place = self.on_device
         return found
 
     def map(self, function: Callable[[Any, Any], T], order: Ints | None = None) -> Iterator[T]:
-        """Yield `function(block, where)` for all blocks, in order; of the rows `order`, if that is given.
+        """Yield `function(block, where)` for all blocks, in order; of the rows in `order` if it is given.
 
-        `where` is a slice, or a part of `order`. With the compiled engine, threads call the function.
+        `where` is a slice or a part of `order`. With the compiled engine, several threads call the function.
         """
         n = self.n if order is None else len(order)
         threads = thread_count() if engine_name() == "native" and not self.on_device else 1
@@ -207,7 +207,7 @@ class Rows:
             yield each
 
     def _given(self, where: Where) -> Array:
-        """Return some rows as they came, as an array."""
+        """Return some rows of the input as an array, without conversion."""
         where = where if self._chosen is None else self._chosen[where]
         if self._mapped is not None:
             _refuse_cut(self._mapped)
@@ -220,7 +220,7 @@ class Rows:
             with np.errstate(over="ignore"):
                 block = _as_float(block.astype(self._width))
         if self.logits:
-            # In float64, row by row: a row is the same whatever other rows are in the block.
+            # The softmax in float64 of a row does not depend on the other rows of the block.
             block = np.exp(np.subtract(block, block.max(axis=1, keepdims=True), dtype=np.float64))
         if self._normalize or self.logits:
             block = block / block.sum(axis=1, dtype=np.float64, keepdims=True)
@@ -231,7 +231,7 @@ class Rows:
         given, place = given if given in _FLOATS else np.dtype(np.float64), 0
         with np.errstate(over="ignore"):
             for block in blocks:
-                for some in (block[:1], block):  # one row often settles it
+                for some in (block[:1], block):  # The first row is often enough.
                     while _FLOATS[place] != given and not np.array_equal(some, some.astype(_FLOATS[place])):
                         place += 1
                 if _FLOATS[place] == given:
@@ -240,7 +240,7 @@ class Rows:
 
 
 def _as_float(block: Array) -> Array:
-    """Return a block in float32 or float64, in the order of bytes of this machine, row after row."""
+    """Return a C-contiguous block in float32 or float64 with native byte order."""
     kind = block.dtype.newbyteorder("=")
     if kind not in (np.float32, np.float64):
         kind = np.dtype(np.float32 if kind == np.float16 else np.float64)
@@ -248,14 +248,14 @@ def _as_float(block: Array) -> Array:
 
 
 def _mapped_file(matrix: Any) -> Any:
-    """Return the memory-mapped file that a matrix lies in; None if it lies in none."""
+    """Return the memory-mapped file that contains a matrix, or None."""
     while isinstance(matrix, np.ndarray) and not isinstance(matrix, np.memmap):
         matrix = matrix.base
     return matrix if getattr(matrix, "_mmap", None) is not None else None
 
 
 def _refuse_cut(mapped: Any) -> None:
-    """Refuse a memory-mapped file that has become shorter: to read what is gone would end the process."""
+    """Raise an error if a memory-mapped file was truncated: reading beyond its end would kill the process."""
     start = mapped.offset - mapped.offset % mmap.ALLOCATIONGRANULARITY
     if mapped._mmap.size() < start + len(mapped._mmap):
         name = str(mapped.filename or "a memory-mapped file")

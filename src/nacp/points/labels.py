@@ -1,4 +1,4 @@
-"""Labels: one for each point, or several in the columns of a table; and the names of the classes."""
+"""Labels, one per point or several in the columns of a table, and the names of the classes."""
 
 import math
 import numbers
@@ -14,9 +14,9 @@ from nacp.points.tensors import fetched, on_host
 
 
 def plain_array(values: Any) -> Array:
-    """Return an array; an array of objects becomes one of numbers if it holds numbers and missing values.
+    """Return an array; objects that are all numbers or missing values become numbers and NaN.
 
-    A tensor need not be detached. What is masked is missing.
+    A tensor need not be detached. Masked values are missing.
     """
     if is_tensor(values):
         values = fetched(values)
@@ -32,12 +32,12 @@ def plain_array(values: Any) -> Array:
 
 
 def is_missing(value: Any) -> bool:
-    """Return whether it is None, NaN or one of pandas' missing values."""
+    """Return whether a value is None, NaN or one of pandas' missing values."""
     return value is None or type(value).__name__ in ("NAType", "NaTType") or bool(value != value)
 
 
 def check_classes(classes: Any, k: int) -> tuple[Any, ...] | None:
-    """Check the class names: k of them, all different."""
+    """Check that there are k different class names."""
     if classes is None:
         return None
     try:
@@ -59,7 +59,7 @@ def check_labels(
 ) -> Ints:
     """Check labels (numbers from 0 to k - 1, or names from `classes`) and return them as numbers.
 
-    Numbers are those of the columns, unless the names are numbers themselves or written as such.
+    Integers are column numbers, unless the names are numbers or decimal strings.
     """
     if hasattr(labels, "tocsr"):
         raise InputError(name, "is a sparse matrix", remedy=f"pass {name}.toarray()")
@@ -107,7 +107,7 @@ def check_labels(
 
 
 def no_label(name: str, missing: Any) -> InputError:
-    """Return the error for missing labels: it says in which rows, and how to leave these out."""
+    """Return the error for missing labels: it says which rows have none and how to drop them."""
     first, *more = np.flatnonzero(missing).tolist()
     others = "" if not more else f" and in {len(more):,} {'other' if len(more) == 1 else 'others'}"
     return InputError(
@@ -119,7 +119,7 @@ def no_label(name: str, missing: Any) -> InputError:
 
 
 def check_given(labels: Any, n: int, k: int, classes: Any = None) -> Ints:
-    """Check labels, one for each of n points or several; return numbers: (n,), or (n, a) with -1 for gaps.
+    """Check one or several labels per point; return numbers, of shape (n,), or (n, a) with -1 if missing.
 
     Examples
     --------
@@ -150,7 +150,7 @@ def check_given(labels: Any, n: int, k: int, classes: Any = None) -> Ints:
 
 
 def open_table(labels: Any, classes: Any = None) -> tuple[Array, Bools]:
-    """Return a table of labels, and where there is none: -1, NaN, None, an empty text, or masked."""
+    """Return a table of labels, and a mask of missing ones: -1, NaN, None, an empty string, or masked."""
     try:
         array = plain_array(labels)
     except ValueError:
@@ -162,7 +162,7 @@ def open_table(labels: Any, classes: Any = None) -> tuple[Array, Bools]:
             found="rows of different lengths" if not array.size else f"the shape {array.shape}",
             remedy="fill up with -1",
         )
-    gaps = {"", -1} - set(classes if classes is not None else ())  # the name of a class is a label
+    gaps = {"", -1} - set(classes if classes is not None else ())  # A class name is a label.
     if array.dtype.kind in "OU":
         flat = [is_missing(value) or value in gaps for value in array.ravel().tolist()]
         missing = np.array(flat, dtype=bool).reshape(array.shape)
@@ -174,7 +174,7 @@ def open_table(labels: Any, classes: Any = None) -> tuple[Array, Bools]:
 
 
 def present_labels(array: Array, missing: Bools) -> Array:
-    """Return the labels in a table that are not missing; whole numbers as integers."""
+    """Return the labels of a table that are not missing; integral floats become integers."""
     present: Array = array[~missing]
     if present.size == 0 and len(array):
         raise InputError("labels", "holds no label at all, only missing ones")
@@ -189,7 +189,7 @@ def present_labels(array: Array, missing: Bools) -> Array:
 
 
 def number_table(array: Array, missing: Bools, k: int, classes: Any = None) -> Ints:
-    """Return a table of labels as numbers, -1 where there is none."""
+    """Return a table of labels as numbers, with -1 for missing ones."""
     present = present_labels(array, missing)
     table = np.full(array.shape, -1, dtype=np.int64)
     table[~missing] = check_labels(present, len(present), k, classes)

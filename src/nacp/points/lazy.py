@@ -1,6 +1,6 @@
-"""The rows of a dask array: a function is applied to each chunk where the chunk is.
+"""The rows of a dask array: functions are applied to each chunk where it is stored.
 
-dask is imported only where one of its arrays was passed.
+dask is imported only if a dask array was passed.
 """
 
 import warnings
@@ -14,11 +14,11 @@ from nacp.errors import InputError
 from nacp.points.arrays import Rows, is_lazy, tell, watching
 from nacp.points.opening import open_rows
 
-_BRANCHES = 16  # of the tree by which results are combined
+_BRANCHES = 16  # of the tree that combines results
 
 
 def in_memory(name: str, values: Any, where: str) -> None:
-    """Refuse a dask array where rows are needed in memory."""
+    """Raise an error for a dask array if rows are needed in memory."""
     if is_lazy(values):
         raise InputError(
             name,
@@ -28,7 +28,7 @@ def in_memory(name: str, values: Any, where: str) -> None:
 
 
 class LazyRows:
-    """The rows of a dask array, chunk by chunk; made by `open_lazy`.
+    """The rows of a dask array in chunks, as returned by `open_lazy`.
 
     Attributes
     ----------
@@ -37,7 +37,7 @@ class LazyRows:
     logits : bool
         Whether the array holds logits.
     starts, sizes : arrays of int
-        The first row of each chunk that is not empty, and its number of rows.
+        The first row and the number of rows of each nonempty chunk.
     """
 
     def __init__(self, array: Any, options: dict[str, Any]) -> None:
@@ -54,9 +54,9 @@ class LazyRows:
     ) -> Any:
         """Apply `function(rows, *parts)` to the checked `Rows` of each chunk; return the results in order.
 
-        `parts` are the rows of `arrays`, which are NumPy or dask arrays with as many rows, that belong to the
-        chunk. With `join`, a function of a list of results, these are combined by a tree, each in its order.
-        An `InputError` of a chunk is raised here.
+        `parts` are the rows of `arrays` (NumPy or dask arrays of the same length) that belong to the chunk.
+        With `join`, a function of a list of results, the results are combined in a tree, in their order. An
+        `InputError` from a chunk is raised here.
         """
         from dask.base import compute
         from dask.delayed import delayed
@@ -73,7 +73,7 @@ class LazyRows:
             while len(found) > 1:
                 found = [meet(join, found[i : i + _BRANCHES]) for i in range(0, len(found), _BRANCHES)]
         with warnings.catch_warnings():
-            # What the function is bound to goes along, and so do the parts of NumPy arrays.
+            # The graph contains the arguments of the function and the parts of NumPy arrays.
             warnings.filterwarnings("ignore", message="Sending large graph", category=UserWarning)
             results = list(compute(*found))  # type: ignore[no-untyped-call]
         tell(self.n)
@@ -83,7 +83,7 @@ class LazyRows:
         return results if join is None else results[0]
 
     def _chunks_of(self, array: Any) -> list[Any]:
-        """Return the rows of an array that belong to each chunk."""
+        """Return the rows of an array for each chunk."""
         if not is_lazy(array):
             return [array[i : i + size] for i, size in zip(self.starts, self.sizes, strict=True)]
         if array.shape[:1] != (self.n,) or np.isnan(array.shape).any():
@@ -108,7 +108,7 @@ def _joined(join: Callable[[list[Any]], Any], results: list[Any]) -> Any:
 
 
 def open_lazy(probs: Any, *, least: int = 1, **options: Any) -> LazyRows:
-    """Check the shape and the type of a dask array as `open_rows` does; its rows are checked by `map`."""
+    """Check the shape and the type of a dask array as `open_rows` does; `map` checks its rows."""
     name = options.setdefault("name", "probs")
     if probs.ndim != 2:
         raise InputError(name, "must have the shape (n, k)", found=f"{probs.shape}")

@@ -1,4 +1,4 @@
-"""Opening rows: they are checked here, once, and nothing behind it checks them again."""
+"""Checking rows of probabilities. They are checked here only, so other modules can rely on them."""
 
 import numbers
 from typing import Any
@@ -13,11 +13,12 @@ from nacp.points.labels import check_classes, check_labels, plain_array
 from nacp.points.tensors import TensorRows, extremes, open_tensor
 from nacp.points.top import TopRows, open_sparse, open_top
 
-# By how much the sum of a row may miss 1, by how precise its numbers are. A softmax in bfloat16 rounds its
-# sum and its quotients, each by at most 2^-8 of itself. In float16 small numbers round by up to 2^-25 each.
+# The tolerances for the sum of a row, by the precision of its numbers. A softmax in bfloat16 rounds the sum
+# and the quotients, each with a relative error of at most 2^-8. In float16, small numbers have an absolute
+# error of at most 2^-25 each.
 SUM_TOLERANCE, _BFLOAT16_TOLERANCE, _FLOAT16_TOLERANCE, _SMALL = 1e-3, 2.0**-7, 1e-2, 2.0**-25
-_CLOSE = 1e-6  # so close to a bound, the engine decides: it may round in another way than NumPy does here
-_MOST = 0.9  # of the rows
+_CLOSE = 1e-6  # Within this distance of a bound the engine decides, as its sums are rounded differently.
+_LOGITS_SHARE_MIN = 0.9  # If more rows than this are invalid, the matrix may hold logits.
 
 
 def open_points(
@@ -28,7 +29,7 @@ def open_points(
     names: tuple[str, str] = ("probs", "labels"),
     **options: Any,
 ) -> tuple[Rows, Ints, tuple[Any, ...] | None]:
-    """Check rows, their labels and the class names; return the rows, the labels as numbers, and the names.
+    """Check rows, labels and class names; return the rows, the labels as numbers, and the names.
 
     `options` are those of `open_rows`.
     """
@@ -51,15 +52,15 @@ def open_rows(
     least: int = 1,
     start: int = 0,
 ) -> Rows:
-    """Check all rows of a matrix of probabilities (or of scores), and return them in blocks.
+    """Check all rows of a matrix of probabilities (or of scores) and return them as `Rows`.
 
-    A table whose columns are named by the classes is put in their order. Of logits the rows are the softmax,
-    in float64. Where a threshold was found with numbers of certain widths, narrower ones are refused, and
-    wider ones rounded. Messages number the rows from `start`.
+    The columns of a table are reordered if their names are the class names in another order. Logits are
+    replaced by their softmax in float64. `widths` are those of the calibration set: narrower numbers are
+    refused, and wider ones are rounded. Messages count the rows from `start`.
     """
     what = "" if probabilities else "(scores, given in place of probabilities) "
     if normalize and not probabilities:
-        raise InputError("normalize", "divides probabilities by their sum, and scores are not probabilities")
+        raise InputError("normalize", "divides probabilities by their sum, but scores are not probabilities")
     if from_logits and (normalize or not probabilities):
         raise InputError(
             "from_logits",
@@ -70,7 +71,7 @@ def open_rows(
     top, sparse = isinstance(probs, TopRows), hasattr(probs, "tocsr")
     if top and (normalize or from_logits or not probabilities):
         problem = (
-            "must be whole rows where they are normalised or are logits"
+            "must be whole rows if they are normalised or are logits"
             if probabilities
             else "must hold all scores"
         )
@@ -118,7 +119,7 @@ def open_rows(
             spoken=f"calibrate with a file of {kind}, too",
         )
     opened = TensorRows if is_tensor(matrix) else Rows
-    if not top:  # their constructor has checked them
+    if not top:  # The constructor of `TopRows` has checked them.
         try:
             check_rows(opened(matrix), probabilities, normalize, from_logits, start, name)
         except InputError as error:
@@ -135,7 +136,7 @@ def open_rows(
 
 
 def column_names(probs: Any, classes: Any) -> Any:
-    """Return the classes; if none are given, the names of the columns of a table that has some.
+    """Return the classes; if they are None, the column names of a table.
 
     Examples
     --------
@@ -151,10 +152,10 @@ def column_names(probs: Any, classes: Any) -> Any:
 
 
 def _in_order(probs: Any, classes: Any, k: int | None, name: str) -> Any:
-    """Return a table with its columns in the order of the classes, found by name.
+    """Return a table with its columns in the order of the classes.
 
-    Columns that are called 0, 1, ... are the classes of these numbers if classes have no names. Otherwise
-    such names say nothing, and neither do those of polars: column_0, column_1, ...
+    If classes have no names, columns named 0, 1, ... are the classes with these numbers. Otherwise such names
+    are ignored, like the default names of polars: column_0, column_1, ...
     """
     if not _is_table(probs):
         return probs
@@ -166,11 +167,11 @@ def _in_order(probs: Any, classes: Any, k: int | None, name: str) -> Any:
     if missing is not None:
         if wanted == places or names in (places, [f"column_{i}" for i in places]):
             return probs
-        told = ", ".join(names[:10]) + (f" and {len(names) - 10:,} more" if len(names) > 10 else "")
+        listed = ", ".join(names[:10]) + (f" and {len(names) - 10:,} more" if len(names) > 10 else "")
         raise InputError(
             name,
-            f"has no column {missing!r}; its columns are {told}",
-            remedy="call its columns as the classes are called, or pass an array in their order",
+            f"has no column {missing!r}; its columns are {listed}",
+            remedy="name its columns after the classes, or pass an array with columns in their order",
         )
     order = [names.index(each) for each in wanted]
     return probs.iloc[:, order] if hasattr(probs, "iloc") else np.asarray(probs)[:, order]
@@ -181,7 +182,7 @@ def _is_table(probs: Any) -> bool:
 
 
 def _what_else(probs: Any, matrix: Any) -> str:
-    """Return what a matrix holds in place of numbers; in a table, in which column."""
+    """Return what a matrix contains in place of numbers; for a table, also the column."""
     if _is_table(probs):
         for called, column in zip(probs.columns, matrix.T, strict=False):
             odd = next((each for each in column.tolist() if not isinstance(each, numbers.Real)), None)
@@ -193,7 +194,7 @@ def _what_else(probs: Any, matrix: Any) -> str:
 def check_rows(
     rows: Rows, probabilities: bool, normalize: bool, from_logits: bool, start: int, name: str
 ) -> None:
-    """Refuse rows that are not probabilities, or logits, or scores; messages number them from `start`."""
+    """Raise an error for rows that are not probabilities, logits or scores; messages count from `start`."""
 
     def is_good(block: Any) -> bool:
         if probabilities and not normalize and not from_logits:
@@ -205,7 +206,7 @@ def check_rows(
             return not np.isnan(high).any()
         return bool(((low >= 0) & (high > 0) & (high < np.inf)).all())
 
-    # What is said about a row depends on the rows around it, so these must not depend on the size of blocks.
+    # The message about a row depends on its neighbours, so they must not depend on the block size in use.
     step = block_rows(rows.k)
     for where, good in rows.map(lambda block, where: (where, is_good(block))):
         for first in () if good else range(where.start - where.start % step, where.stop, step):
@@ -230,13 +231,13 @@ def check_rows(
 def _refuse_any(
     bad: Bools, start: int, name: str, what: str, remedy: str | None = "drop or repair such rows first"
 ) -> None:
-    """Refuse entries, naming the first row that has one."""
+    """Raise an error for bad entries that names the first row with one."""
     if bad.any():
         raise InputError(name, f"{what}, first in row {start + int(bad.any(axis=1).argmax())}", remedy=remedy)
 
 
 def _explain_logits(block: Array, start: int, name: str) -> None:
-    """Refuse logits of which the softmax does not exist."""
+    """Raise an error for logits whose softmax is undefined."""
     highest = block.max(axis=1, keepdims=True)
     odd = highest[~np.isfinite(highest)]
     if odd.size:
@@ -250,7 +251,7 @@ def _are_probable(block: Array) -> bool:
 
 
 def _tolerances(block: Array) -> Floats:
-    """Return by how much the sum of each row may miss 1: more if its numbers were rounded to 16 bits."""
+    """Return the tolerance for the sum of each row; it is larger if numbers were rounded to 16 bits."""
     with np.errstate(over="ignore", invalid="ignore"):
         half = (block.astype(np.float16) == block).all(axis=1)
         single = block.astype(np.float32, copy=False)
@@ -260,7 +261,7 @@ def _tolerances(block: Array) -> Floats:
 
 
 def _faults(block: Array) -> tuple[Bools, Bools, Floats]:
-    """Return which rows are not probabilities, which of them for an entry beyond 0 or 1, and all sums."""
+    """Return the invalid rows, those of them with an entry outside of [0, 1], and the sums of all rows."""
     low, high, tolerances = block.min(axis=1), block.max(axis=1), np.full(len(block), SUM_TOLERANCE)
     with np.errstate(over="ignore", invalid="ignore"):
         sums = block.sum(axis=1, dtype=np.float64)
@@ -275,7 +276,7 @@ def _faults(block: Array) -> tuple[Bools, Bools, Floats]:
 
 
 def _explain(block: Array, start: int, normalize: bool, name: str) -> None:
-    """Refuse rows that are not probabilities, and cannot be normalised if that is wanted."""
+    """Raise the error that explains why rows are not probabilities, or cannot be normalised."""
     _refuse_any(np.isnan(block), start, name, "holds NaN")
     _refuse_any(np.isposinf(block), start, name, "holds infinity")
     low, high = block.min(), block.max()
@@ -302,7 +303,7 @@ def _explain(block: Array, start: int, normalize: bool, name: str) -> None:
             remedy="pass probs / 100, or normalize=True to divide by the row sums",
             spoken="nacp calibrate --normalize divides by the row sums",
         )
-    if low < -SUM_TOLERANCE and bad.mean() > _MOST:
+    if low < -SUM_TOLERANCE and bad.mean() > _LOGITS_SHARE_MIN:
         raise InputError(
             name,
             f"looks like logits ({values}, row {start + row} sums to {sums[row]:.4g})",
@@ -316,10 +317,10 @@ def _explain(block: Array, start: int, normalize: bool, name: str) -> None:
             name,
             "must lie between 0 and 1",
             found=f"values from {block[row].min():.8g} to {block[row].max():.8g} in row {start + row}",
-            remedy="pass np.clip(probs, 0, 1) if that is rounding"
+            remedy="pass np.clip(probs, 0, 1) if that is a rounding error"
             if slight
             else "drop or repair such rows first",
-            spoken="put it at the nearer end if that is rounding" if slight else None,
+            spoken="clip it to [0, 1] if that is a rounding error" if slight else None,
         )
     logits = int(high > 1)
     raise InputError(

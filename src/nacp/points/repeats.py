@@ -1,9 +1,8 @@
-"""A warning where rows repeat each other as labels of one item do that were stacked.
+"""A warning if points seem to have been repeated, once for each of their labels.
 
-A few rows are looked at, enough for repeats to show (two of 4 sqrt(n) rows are the same if each comes twice).
-If some are the same, the copies of 64 of them are counted among all rows. Trees and quantised models rightly
-repeat rows: some of these come often and others seldom. Stacked labels of items come equally often, or one
-after the other.
+A sample of 4 sqrt(n) rows very likely contains duplicates if each row occurs twice or more. If it does, the
+copies of 64 sampled rows are counted among all rows. Trees and quantised models also produce equal rows, but
+with very different frequencies. Repeated points occur equally often or are consecutive.
 """
 
 import math
@@ -21,23 +20,23 @@ _ROWS, _COLUMNS, _COUNTED, _LEAST, _LONGEST_RUN = 256, 16, 64, 30, 32
 
 
 class RepeatedRowsWarning(UserWarning):
-    """Rows repeat each other as the labels of items that were stacked; points are not independent then."""
+    """Points seem to be repeated, once for each of their labels, so they are not independent."""
 
 
 def warn_of_repeats(rows: Rows) -> None:
-    """Warn if rows look like items that were repeated, once for each of their labels."""
+    """Warn if points seem to have been repeated, once for each of their labels."""
     times = repeats(rows)
     if times is not None:
         warn(
-            f"rows of probs come about {times:.2g} times each, as if the labels of each item had been "
-            "stacked: every promise assumes independent points. Pass one row for each item, and its labels "
-            "in as many columns",
+            f"rows of probs come about {times:.2g} times each, as if points had been repeated for each of "
+            "their labels, but every promise assumes independent points. Pass one row per point, with its "
+            "labels in several columns",
             RepeatedRowsWarning,
         )
 
 
 def repeats(rows: Rows) -> float | None:
-    """Return how often a row comes on average, if rows were repeated item by item beyond doubt.
+    """Return the mean number of copies of a row if points were clearly repeated, else None.
 
     Examples
     --------
@@ -48,19 +47,19 @@ def repeats(rows: Rows) -> float | None:
     >>> repeats(Rows(np.repeat(probs, 3, axis=0))), repeats(Rows(probs))
     (3.0, None)
     """
-    n, (looked, columns, counted) = rows.n, _sampled(rows.n, rows.k)
+    n, (sampled, columns, counted) = rows.n, _sampled(rows.n, rows.k)
     if n < _LEAST:
         return None
     with watching(None):
-        some = np.concatenate(list(rows.map(lambda block, _: _picked(block, columns), looked)))
+        some = np.concatenate(list(rows.map(lambda block, _: _picked(block, columns), sampled)))
         if not _repeat(some[:, ::8].copy()) or not _repeat(some):
-            return None  # rows that differ in some columns differ
+            return None  # The sample contains no duplicates.
         keys = uniforms(some, 0)
-        # Rows with three different values or more: no others are the same by chance alone.
+        # Only rows with at least three different values are used, as other rows may be equal by chance.
         values = np.sort(some, axis=1)
         rich = np.count_nonzero(values[:, 1:] != values[:, :-1], axis=1) >= min(2, rows.k - 1)
         chosen = np.sort(counted[rich[counted]])
-        if 2 * len(chosen) < min(_COUNTED, len(looked)):
+        if 2 * len(chosen) < min(_COUNTED, len(sampled)):
             return None
         places = _places(rows, columns, some[chosen], keys[chosen])
     times = np.array([len(each) for each in places])
@@ -70,21 +69,21 @@ def repeats(rows: Rows) -> float | None:
     runs = np.array([1 < len(each) <= _LONGEST_RUN and np.ptp(each) == len(each) - 1 for each in places])
     in_order = _are_sorted(np.hstack([some, values])[chosen])
     in_runs = 2 * np.count_nonzero(runs) > len(runs) and runs[times > 1].all() and not in_order
-    # A row that comes often is more likely to be among those looked at.
+    # Rows with many copies are more likely to be sampled, hence the harmonic mean.
     return 1 / float(np.mean(1 / times)) if regular or in_runs else None
 
 
 @lru_cache(maxsize=16)
 def _sampled(n: int, k: int) -> tuple[Ints, Ints, Ints]:
-    """Return the rows and the columns that are looked at, and of which of these rows copies are counted."""
+    """Return the rows and columns of the sample, and the sampled rows whose copies are counted."""
     rng, number = np.random.default_rng(0), min(n, max(_ROWS, int(4 * math.sqrt(n))))
-    looked = np.arange(n) if number == n else np.unique(rng.integers(n, size=number))
+    sampled = np.arange(n) if number == n else np.unique(rng.integers(n, size=number))
     columns = np.linspace(0, k - 1, min(k, _COLUMNS), dtype=np.int64)
-    return looked, columns, rng.permutation(len(looked))[:_COUNTED]
+    return sampled, columns, rng.permutation(len(sampled))[:_COUNTED]
 
 
 def _repeat(some: Array) -> bool:
-    """Return whether rows repeat each other, three times or more."""
+    """Return whether there are at least three duplicates."""
     keys = np.sort(uniforms(some, 0))
     return bool(np.count_nonzero(keys[1:] == keys[:-1]) >= 3)
 
@@ -96,11 +95,12 @@ def _picked(block: Array, columns: Ints) -> Array:
 
 
 def _places(rows: Rows, columns: Ints, some: Array, keys: Floats) -> list[Ints]:
-    """Return where the rows are that have the same numbers in the columns, and so the same key, as some."""
-    telling = int(np.argmax([len(np.unique(column)) for column in some.T]))  # tells most of them apart
+    """Return for each row of `some` the places of all rows with the same key, a hash of the columns."""
+    # Rows are compared by the column with the most distinct values first.
+    varied = int(np.argmax([len(np.unique(column)) for column in some.T]))
 
     def same(block: Array, where: slice) -> list[Ints]:
-        found = np.flatnonzero(np.isin(_picked(block, columns[[telling]])[:, 0], some[:, telling]))
+        found = np.flatnonzero(np.isin(_picked(block, columns[[varied]])[:, 0], some[:, varied]))
         own = uniforms(_picked(block[found], columns), 0) if len(found) else np.empty(0)
         return [found[own == key] + where.start for key in keys]
 
@@ -109,7 +109,7 @@ def _places(rows: Rows, columns: Ints, some: Array, keys: Floats) -> list[Ints]:
 
 
 def _are_sorted(values: Array) -> bool:
-    """Return whether rows are in the order of one of their columns."""
-    low, high = values[:-1], values[1:]  # compared, as the difference of infinities is NaN
+    """Return whether rows are sorted by one of their columns."""
+    low, high = values[:-1], values[1:]  # not their difference, which is NaN for infinities
     ordered = (low <= high).all(axis=0) | (low >= high).all(axis=0)
     return bool((ordered & (low != high).any(axis=0)).any())

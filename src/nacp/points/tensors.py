@@ -1,6 +1,6 @@
-"""Rows of a tensor that stay on their device: blocks are tensors, and the torch engine takes them.
+"""Rows of a tensor that stay on their device: their blocks are tensors for the torch engine.
 
-A tensor on the CPU is an array that shares its memory. PyTorch is imported only where a tensor was passed.
+A tensor on the CPU becomes an array that shares its memory. PyTorch is imported only if a tensor was passed.
 """
 
 import sys
@@ -15,7 +15,7 @@ from nacp.points.arrays import Rows, Source, Where, kind_of, type_name
 
 
 def open_tensor(values: Any, name: str) -> Any:
-    """Return a tensor as an array or a `Source` if it lies on the CPU; else as it is, without its history."""
+    """Return a tensor on the CPU as an array or a `Source`, and any other tensor detached."""
     device = values.device.type
     lacks = {"mps": "float64, in which scores are computed", "meta": "numbers"}.get(device)
     if lacks:
@@ -33,14 +33,14 @@ def open_tensor(values: Any, name: str) -> Any:
 
 
 def fetched(values: Any) -> Array:
-    """Return a tensor as an array; types of floats that NumPy lacks become float32."""
+    """Return a tensor as an array; float types that NumPy lacks become float32."""
     lacking = kind_of(values).name != type_name(values)
     found: Array = (values.float() if lacking else values).detach().cpu().numpy()
     return found
 
 
 def on_host(values: Any, name: str) -> Array:
-    """Return a tensor, or anything that NumPy makes an array of, as an array."""
+    """Return a tensor or an array-like as an array."""
     if is_tensor(values) and values.device.type == "meta":
         raise InputError(name, "is on the device 'meta', which has no numbers")
     try:
@@ -50,17 +50,17 @@ def on_host(values: Any, name: str) -> Array:
 
 
 def as_given(mask: Array, probs: Any) -> Any:
-    """Return an array as a tensor on the same device, if `probs` is a tensor."""
+    """Return an array as a tensor on the device of `probs`, if `probs` is a tensor."""
     return sys.modules["torch"].from_numpy(mask).to(probs.device) if is_tensor(probs) else mask
 
 
 def empty_mask(probs: Any) -> Any:
-    """Return an uninitialised boolean tensor of the same shape, on the same device."""
+    """Return an uninitialised boolean tensor of the shape of `probs`, on its device."""
     return sys.modules["torch"].empty(probs.shape, dtype=sys.modules["torch"].bool, device=probs.device)
 
 
 def extremes(block: Any) -> tuple[Floats, Floats]:
-    """Return the least and the largest number of each row of an array or a tensor; NaN if the row has one."""
+    """Return the minimum and maximum of each row of an array or a tensor; NaN if the row contains NaN."""
     if is_tensor(block):
         return fetched(block.amin(dim=1)), fetched(block.amax(dim=1))
     return block.min(axis=1), block.max(axis=1)
@@ -73,7 +73,7 @@ class TensorRows(Rows):
 
     def __init__(self, matrix: Any, *options: Any) -> None:
         super().__init__(matrix, *options)
-        self._in_place = True  # a device has no small cache that a converted block should fit into
+        self._in_place = True  # The block size of converted blocks is for the cache of a CPU.
 
     def whole(self, where: Where) -> Array:
         return fetched(self[where])
@@ -101,7 +101,7 @@ class TensorRows(Rows):
 
 
 def _sums(block: Any) -> Any:
-    """Return the sums of rows without negative numbers, in whole numbers: the same in any order of adding."""
+    """Return the sums of nonnegative rows, computed with integers so that the order does not matter."""
     top, unit = block.amax(dim=1, keepdim=True).double(), 2.0 ** (block.shape[1].bit_length() - 62)
     whole = (block / top / unit).round().long().sum(dim=1, keepdim=True)
     return whole.double() * (top * unit)

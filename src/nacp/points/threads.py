@@ -1,4 +1,4 @@
-"""The threads that share out blocks of rows: the compiled engine releases the interpreter's lock."""
+"""Threads that process blocks of rows in parallel: the compiled engine releases the interpreter lock."""
 
 import os
 import threading
@@ -16,12 +16,12 @@ _PREFIX = "nacp-rows"
 @lru_cache(maxsize=1)
 def thread_count() -> int:
     """Return the number of threads: NACP_THREADS, or the number of cores that this process may use."""
-    said = os.environ.get("NACP_THREADS")
-    if said is None:
+    setting = os.environ.get("NACP_THREADS")
+    if setting is None:
         return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-    if not said.isdecimal() or int(said) < 1:
-        raise ValueError(f"NACP_THREADS must be a whole number from 1 on, not {said!r}")
-    return int(said)
+    if not setting.isdecimal() or int(setting) < 1:
+        raise ValueError(f"NACP_THREADS must be a whole number from 1 on, not {setting!r}")
+    return int(setting)
 
 
 @lru_cache(maxsize=1)
@@ -30,11 +30,11 @@ def _pool() -> ThreadPoolExecutor:
 
 
 if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_pool.cache_clear)  # threads do not survive a fork
+    os.register_at_fork(after_in_child=_pool.cache_clear)  # A child process has no threads.
 
 
 def _submit(function: Callable[..., T], *arguments: Any) -> "Future[T]":
-    """Call a function in a thread, or here if the interpreter is shutting down and starts no thread."""
+    """Call a function in a thread, or in this one while the interpreter is shutting down."""
     try:
         return _pool().submit(copy_context().run, function, *arguments)
     except RuntimeError:
@@ -44,8 +44,8 @@ def _submit(function: Callable[..., T], *arguments: Any) -> "Future[T]":
 
 
 def in_threads(function: Callable[[Any], T], items: Sequence[Any], threads: int) -> Iterator[T]:
-    """Yield what a function returns for each item, in order; at most `threads` + 1 calls are in flight."""
-    nested = threading.current_thread().name.startswith(_PREFIX)  # would wait for its own thread
+    """Yield the results of a function for each item, in order; at most `threads` + 1 calls are pending."""
+    nested = threading.current_thread().name.startswith(_PREFIX)  # Waiting for the pool could deadlock.
     if threads == 1 or len(items) < 2 or nested:
         yield from map(function, items)
         return
@@ -60,4 +60,4 @@ def in_threads(function: Callable[[Any], T], items: Sequence[Any], threads: int)
     finally:
         for each in pending:
             if not each.cancel():
-                each.exception()  # waits until the call has ended
+                each.exception()  # Wait until the call has ended.

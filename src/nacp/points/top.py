@@ -1,4 +1,4 @@
-"""Rows that are written out when they are read: those of which the top entries are known, and sparse ones."""
+"""Rows that are expanded when they are read: rows with known top entries, and sparse rows."""
 
 from collections.abc import Callable
 from typing import Any
@@ -12,28 +12,27 @@ from nacp.errors import InputError
 from nacp.points.arrays import Source, Where
 from nacp.points.tensors import on_host
 
-_TOLERANCE = 1e-3  # by how much the sum of a row may exceed 1, and miss it where the other entries are 0
+_TOLERANCE = 1e-3  # for the sum of a row: its excess over 1, and with rest="zero" also what is missing to 1
 
 
 class TopRows:
-    """Rows of probabilities by their top entries, and a rule for the other entries.
+    """Rows of probabilities given by their top entries, and a rule for the other entries.
 
-    Pass it in place of `probs`, to calibrate and to predict. Rows are written out by the rule, block by
-    block, as `toarray` does it for all of them: scores, thresholds and sets are those of the rows written
-    out. With the rule they are rows like any others, so every promise holds, whatever the entries were that
-    were not kept.
+    Pass it as `probs`, to calibrate and to predict. Rows are expanded by the rule, block by block: scores,
+    thresholds and sets are those of `toarray`. Every promise holds for the expanded rows, whatever the
+    omitted entries were.
 
     Parameters
     ----------
     indices : array of shape (n, m)
-        The classes of the entries that are kept, in any order within a row; the largest of the row.
+        The classes of the m largest entries of each row, in any order.
     values : array of shape (n, m)
-        Their probabilities, in float32 or float64. Of log-probabilities, ``np.exp(logprobs)``.
+        Their probabilities, in float32 or float64. Convert log-probabilities by ``np.exp(logprobs)``.
     k : int
-        The number of classes; more than m.
+        The number of classes, larger than m.
     rest : {"even", "zero"}, default="even"
-        What the other entries are. "even": what is missing to 1 is spread evenly over them. "zero": they are
-        0, and the kept ones sum to 1.
+        The rule for the other entries. "even": the mass that is missing to 1 is spread evenly over them.
+        "zero": they are 0, and the given entries sum to 1.
 
     Examples
     --------
@@ -55,7 +54,7 @@ class TopRows:
                 "must be whole numbers of the shape (n, m)",
                 found=f"{columns.dtype}, {columns.shape}",
             )
-        given = values if is_tensor(values) else kept  # an array of a bfloat16 tensor is float32
+        given = values if is_tensor(values) else kept  # The array of a bfloat16 tensor is float32.
         if kept.shape != columns.shape or kept.dtype.kind != "f" or given.itemsize < 4:
             raise InputError(
                 "values",
@@ -65,7 +64,7 @@ class TopRows:
         n, m = columns.shape
         self.shape: tuple[int, int] = n, check_count("k", k, m + 1)
         if m == 0:
-            raise InputError("indices", "keeps no entry of a row")
+            raise InputError("indices", "must have at least one column")
         if n and (columns.min() < 0 or columns.max() >= k):
             found = f"{columns.min()} to {columns.max()}"
             raise InputError("indices", f"must lie from 0 to {k - 1}, for {k:,} classes", found=found)
@@ -74,11 +73,11 @@ class TopRows:
         self._others = self._check()
 
     def _check(self) -> Array:
-        """Check the rows; return what each of the other entries is."""
+        """Check the rows; return the value of the other entries of each row."""
         (n, k), m = self.shape, self.indices.shape[1]
         twice = np.diff(np.sort(self.indices, axis=1), axis=1) == 0
         _refuse(twice.any(axis=1), "indices", lambda row: f"has a class more than once in row {row}")
-        odd = ~((self.values >= 0) & (self.values <= 1))  # NaN, too
+        odd = ~((self.values >= 0) & (self.values <= 1))  # including NaN
         _refuse(
             odd.any(axis=1),
             "values",
@@ -97,17 +96,17 @@ class TopRows:
             _refuse(
                 missing > _TOLERANCE,
                 "values",
-                lambda row: f"must sum to 1 where the others are 0; row {row} sums to {sums[row]:.6g}",
-                remedy='pass rest="even", if the others are not known',
+                lambda row: f'must sum to 1 with rest="zero"; row {row} sums to {sums[row]:.6g}',
+                remedy='pass rest="even" if the other entries are unknown',
             )
             return np.zeros(n, self.values.dtype)
         even = (missing / (k - m)).astype(self.values.dtype)
         _refuse(
-            (even > least) & (missing > _TOLERANCE),  # else it is rounding
+            (even > least) & (missing > _TOLERANCE),  # Otherwise it is a rounding error.
             "values",
             lambda row: (
-                f"must be the largest of their rows; in row {row} the {k - m:,} others have a mass of "
-                f"{missing[row]:.4g}, so that one of them exceeds {least[row]:.4g}"
+                f"must be the largest entries of their rows; in row {row} the {k - m:,} others sum to "
+                f"{missing[row]:.4g}, so at least one of them exceeds {least[row]:.4g}"
             ),
             remedy="keep more entries",
         )
@@ -115,7 +114,7 @@ class TopRows:
         return found
 
     def toarray(self, rows: Where = slice(None)) -> Array:
-        """Return the rows written out, or some of them: (n, k)."""
+        """Return all or some expanded rows: (n, k)."""
         found = np.repeat(self._others[rows, None], self.shape[1], axis=1)
         np.put_along_axis(found, self.indices[rows], self.values[rows], axis=1)
         return found
@@ -127,7 +126,7 @@ class TopRows:
         return self.shape[0]
 
     def __getitem__(self, rows: slice | Ints) -> "TopRows":
-        """Return some of the rows."""
+        """Return a subset of the rows."""
         if not isinstance(rows, slice) and np.ndim(rows) != 1:
             raise InputError("rows", "must be a slice or an array, as in rows[:100]", found=repr(rows))
         return TopRows(self.indices[rows], self.values[rows], self.shape[1], self.rest)
@@ -137,14 +136,14 @@ class TopRows:
         return f"TopRows({n:,} rows, {m:,} of {k:,} entries each, rest={self.rest!r})"
 
 
-def _refuse(wrong: Any, argument: str, said: Callable[[int], str], remedy: str | None = None) -> None:
-    """Refuse rows, if some are wrong, with a sentence about the first one."""
+def _refuse(wrong: Any, argument: str, problem: Callable[[int], str], remedy: str | None = None) -> None:
+    """Raise an error about the first wrong row, if there is one."""
     if wrong.any():
-        raise InputError(argument, said(int(wrong.argmax())), remedy=remedy)
+        raise InputError(argument, problem(int(wrong.argmax())), remedy=remedy)
 
 
 def open_top(top: TopRows) -> Source:
-    """Return rows by their top entries as a matrix."""
+    """Return `TopRows` as a matrix."""
     return Source(top.shape, top.values.dtype, top.toarray)
 
 

@@ -1,4 +1,4 @@
-"""The scores, and the table of their names."""
+"""The scores and the table of their names."""
 
 from collections.abc import Callable
 from typing import Any, TypeAlias
@@ -16,7 +16,7 @@ from nacp.scores.topk import TopK
 __all__ = ["APS", "HPS", "RAPS", "SAPS", "Custom", "Margin", "Precomputed", "Score", "ScoreLike", "TopK"]
 
 ScoreLike: TypeAlias = str | Score | Callable[[Any], Any]
-"""What stands for a score: a name, a score object, or a function from probabilities to scores."""
+"""A score: its name, a score object, or a function from probabilities to scores."""
 
 SCORES: dict[str, type[Score]] = {
     "hps": HPS,
@@ -32,7 +32,7 @@ SCORES: dict[str, type[Score]] = {
 
 
 def as_score(score: str | Score | Callable[..., Any]) -> Score:
-    """Return the score that a name, a score object or a function stands for."""
+    """Return the score for a name, a score object or a function."""
     if isinstance(score, Score):
         return score
     if isinstance(score, str) and score.lower() in SCORES:

@@ -1,4 +1,4 @@
-"""APS, the adaptive prediction sets score: the mass of the labels at least as probable."""
+"""APS, the adaptive prediction sets score: the mass of all labels that are at least as probable."""
 
 from dataclasses import dataclass
 from typing import Any, ClassVar
@@ -17,9 +17,9 @@ class APS(RankedScore):
     Parameters
     ----------
     randomized : bool, default=True
-        The randomised score covers more precisely, with much smaller sets when k is large.
+        The randomised score gives coverage closer to the target, and much smaller sets if k is large.
     seed : int, default=0
-        Key of the hash that gives each row its u (see `uniforms`).
+        The key of the hash that gives each row its u (see `uniforms`).
 
     References
     ----------

@@ -1,7 +1,7 @@
-"""What a score is: a number S(x, l) for every label l, small where the classifier believes in l.
+"""Base classes of the scores: a number S(x, l) for every label l, small if the classifier finds l plausible.
 
-The prediction set of a threshold q is ``C_q(x) = {l : S(x, l) <= q}``. A score is its formula, written once
-in terms of where a label stands in its row; the engine does the rest (`nacp.engine`).
+The prediction set for a threshold q is ``C_q(x) = {l : S(x, l) <= q}``. A score is defined by its formula in
+terms of a label's probability and rank in its row; `nacp.engine` evaluates it.
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ from nacp.points import open_points, open_rows
 class Score(ABC):
     """A conformity score: larger is worse.
 
-    The library compares scores on their *native* scale, which is the score minus `offset`. The two
-    differ for HPS alone: 1 - p rounds, so p itself is compared. `span` is where native scores can lie.
+    The library compares scores on their *native* scale: the score minus `offset`. The two scales differ for
+    HPS only, because 1 - p is rounded while p is exact. `span` is the range of native scores.
     """
 
     name: ClassVar[str]
@@ -71,24 +71,24 @@ class Score(ABC):
         return np.concatenate(found) + self.offset
 
     def to_native(self, thresholds: Floats) -> Floats:
-        """Return thresholds on the native scale: the largest that do not exceed them on the score's own."""
-        # Half a unit in the last place of 1 may round away; step back to where it does.
+        """Return the largest native thresholds that do not exceed given ones on the scale of the score."""
+        # Start slightly above the result, because sums may be rounded down, and step down to it.
         native: Floats = thresholds - self.offset + 2.0**-54 * self.offset
         for _ in range(4):
             native = np.where(native + self.offset > thresholds, np.nextafter(native, -np.inf), native)
         return native
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the name and the parameters, for a file."""
+        """Return the name and the parameters, to be saved in a file."""
         return {"name": self.name} | dict(vars(self))
 
 
 class PointwiseScore(Score):
-    """A score that needs no ranking; a subclass writes `formula`, in terms of ``entry.p`` alone."""
+    """A score that needs no ranking; a subclass implements `formula` in terms of ``entry.p`` alone."""
 
     @abstractmethod
     def formula(self, entry: Any) -> Any:
-        """Return the native scores of entries, in their own floating-point width."""
+        """Return the native scores of entries, in the floating-point type of the entries."""
 
     @property
     def spec(self) -> Spec:
@@ -96,14 +96,14 @@ class PointwiseScore(Score):
 
 
 class RankedScore(Score):
-    """A score that rises as one goes down the row, from the most to the least probable label.
+    """A score that does not decrease from the most to the least probable label of a row.
 
-    A subclass writes `formula` and, if it is randomised, has the fields `randomized` and `seed`.
+    A subclass implements `formula` and, if it is randomised, has the fields `randomized` and `seed`.
     """
 
     @abstractmethod
     def formula(self, ranks: Any) -> Any:
-        """Return the scores of labels from where they stand in their rows: ``nacp/engine/formula.py``."""
+        """Return the scores of labels from the quantities listed in ``nacp/engine/formula.py``."""
 
     @property
     def spec(self) -> Spec:
@@ -121,7 +121,7 @@ class RankedScore(Score):
         Returns
         -------
         array of shape (n,)
-            Numbers in [0, 1); the same for the same row in any batch, order or process.
+            Numbers in [0, 1). Equal rows have equal numbers in any batch, order or process.
         """
         rows = open_rows(probs)
         seed = getattr(self, "seed", 0)

@@ -1,4 +1,4 @@
-"""Scores of one's own: a precomputed matrix, or a function from probabilities to scores."""
+"""User-defined scores: a precomputed matrix, or a function from probabilities to scores."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -12,7 +12,7 @@ from nacp.scores.base import Score
 
 @dataclass(frozen=True)
 class Precomputed(Score):
-    """The matrix given in place of `probs` holds the scores themselves, lower is better.
+    """The matrix that is passed as `probs` contains the scores; lower is better.
 
     Examples
     --------
@@ -57,5 +57,5 @@ class Custom(Score):
         return Spec("function", function=self.function)
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the name of the function; a file does not hold the function itself."""
+        """Return the name of the function, which itself is not saved."""
         return {"name": self.name, "function": getattr(self.function, "__name__", "function")}

@@ -1,4 +1,4 @@
-"""HPS, the homogeneous prediction sets score: 1 - p. Elsewhere called LAC or THR."""
+"""HPS, the homogeneous prediction sets score 1 - p, also called LAC or THR."""
 
 from dataclasses import dataclass
 from typing import ClassVar
@@ -9,7 +9,7 @@ from nacp.scores.base import Score
 
 @dataclass(frozen=True)
 class HPS(Score):
-    """``S(x, l) = 1 - p_l``: the smallest sets on average.
+    """``S(x, l) = 1 - p_l``, which gives the smallest sets on average.
 
     References
     ----------

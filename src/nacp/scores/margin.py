@@ -1,4 +1,4 @@
-"""The margin score: how far a label lies behind the best other label."""
+"""The margin score: the difference between the probability of the best other label and that of the label."""
 
 from dataclasses import dataclass
 from typing import Any, ClassVar
@@ -10,7 +10,7 @@ from nacp.scores.base import RankedScore
 
 @dataclass(frozen=True)
 class Margin(RankedScore):
-    """``S(x, l) = max over i != l of p_i, minus p_l``; negative for the most probable label.
+    """``S(x, l) = max_{i != l} p_i - p_l``; negative for the most probable label.
 
     Examples
     --------

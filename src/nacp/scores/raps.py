@@ -1,4 +1,4 @@
-"""RAPS, the regularised APS score: APS plus a price for every label past the first few."""
+"""RAPS, the regularised APS score: APS plus a penalty on the rank of a label."""
 
 from dataclasses import dataclass
 from typing import Any, ClassVar
@@ -18,9 +18,9 @@ class RAPS(APS):
     Parameters
     ----------
     penalty : float, default=0.01
-        The paper's a: what each label past the free ones costs.
+        The paper's a: the penalty for each rank beyond `free`.
     free : int, default=5
-        The paper's b: how many labels are free.
+        The paper's b: the number of ranks without a penalty.
     randomized, seed
         As in `APS`.
 

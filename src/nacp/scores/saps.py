@@ -1,4 +1,4 @@
-"""SAPS, the sorted APS score: only the largest probability and the rank count."""
+"""SAPS, the sorted APS score, which depends on the largest probability and the rank only."""
 
 from dataclasses import dataclass
 from typing import Any, ClassVar
@@ -18,9 +18,9 @@ class SAPS(RankedScore):
     randomized : bool, default=True
         ``False`` sets u = 1.
     seed : int, default=0
-        Key of the hash that gives each row its u (see `uniforms`).
+        The key of the hash that gives each row its u (see `uniforms`).
     penalty : float, default=0.2
-        The price of one rank.
+        The penalty for each rank.
 
     References
     ----------

@@ -1,4 +1,4 @@
-"""The top-k score: the rank of a label, so that all sets have (nearly) the same size."""
+"""The top-k score: the rank of a label. All sets have the same size, except for ties."""
 
 from dataclasses import dataclass
 from typing import Any, ClassVar
@@ -8,7 +8,7 @@ from nacp.scores.base import RankedScore
 
 @dataclass(frozen=True)
 class TopK(RankedScore):
-    """``S(x, l) = |{i : p_i >= p_l}|``: the rank of l, ties counted to its disadvantage.
+    """``S(x, l) = |{i : p_i >= p_l}|``: the rank of l; tied labels have the largest of their ranks.
 
     Examples
     --------
