@@ -8,7 +8,6 @@ import pandas as pd
 import pytest
 
 import nacp
-from nacp.labels import from_label_studio
 from nacp.wrapping import on_one_line
 from tests.cli.command_line import classified, done, json_lines, plain, printed_json, write
 
@@ -388,18 +387,6 @@ def test_a_warning_stands_at_the_line_of_the_user():
         nacp.compare(np.eye(4)[true] * 0.9 + 0.025, noisy, noise=0.5, guarantees=["none"])
     assert {each.category for each in told} >= {nacp.NoiseModelWarning}
     assert {each.filename for each in told} == {__file__}
-
-
-def test_of_label_studios_short_export_the_data_are_not_proposed_as_answers():
-    """Where keys are not in Label Studio's order, which are the answers is not known."""
-    tasks = [
-        {"annotator": who, "id": i, "mood": mood, "text": f"text number {i}", "lead_time": 1.0}
-        for i, mood in enumerate(["good", "bad", "good", "bad"])
-        for who in (1, 2)
-    ]
-    with pytest.raises(nacp.InputError, match=r"one of 'mood'; pass control='mood'"):
-        from_label_studio(tasks)
-    assert from_label_studio(tasks, control="mood").matrix().shape == (4, 2)
 
 
 def test_an_estimate_names_the_class_that_it_knows_least():
