@@ -473,7 +473,7 @@ def test_wrong_input_gets_a_sentence(call, said):
         ({"version": 9}, "version 9"),
         ({"rate": 2.0}, "rate must lie"),
         ({"noise": {"name": "odd"}}, "noise must be one of .*; found 'odd'"),
-        ({"interval": [0.1]}, "interval must be two numbers"),
+        ({"interval": [0.1]}, "cannot be used: not enough values"),
         ({"k": 0}, "k must be a whole number of at least 2"),
         ({"noise": {"name": "matrix", "P": [[1, 0], [0, 1]]}}, "noise is for 2 classes, not for 6"),
     ],

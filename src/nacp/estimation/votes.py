@@ -18,19 +18,9 @@ from nacp.stats.intervals import exact_share
 class Votes(NamedTuple):
     """Labels by several annotators.
 
-    Attributes
-    ----------
-    table : array of shape (n, annotators)
-        -1 where there is no label.
-    known : array of shape (n,)
-        The checked labels, -1 for other items.
-    k : int
-    remark : str
-        A remark if k was inferred from the labels.
-    annotators : tuple
-        The names of the columns.
-    named : bool
-        Whether the columns are annotators; else they are positions in lists of labels.
+    `table` has a row for each item and a column for each annotator, -1 where there is no label; `known` has
+    the checked labels, -1 for other items. `remark` says so if k was inferred from the labels. If the labels
+    are not `named`, the columns are positions in lists of labels.
     """
 
     table: Ints
