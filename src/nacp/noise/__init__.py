@@ -47,12 +47,8 @@ NOISES: dict[str, type[Noise]] = {
 class NoiseBasis(NamedTuple):
     """The conditions under which an estimated noise model holds.
 
-    Attributes
-    ----------
-    assumption : str
-        What must be true for the estimate to hold.
-    caveat : str
-        A further condition of the promise, as "if ..."; empty if the interval covers all uncertainty.
+    The estimate holds under the `assumption`. The `caveat`, "if ...", is a further condition of the promise;
+    it is empty if the interval covers all uncertainty.
     """
 
     assumption: str

@@ -1,7 +1,5 @@
 """Noise inside groups: a label is confused only with the labels of its own group."""
 
-import math
-import warnings
 from collections import Counter
 from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -34,8 +32,7 @@ class GroupNoise(Noise):
     Notes
     -----
     Two models are equal if they have the same matrix, interval and confidence, whatever the names of their
-    groups. A file keeps the names of the groups if they are text, numbers, True, False or None. Other names
-    are replaced by numbers, with a warning; the model that is loaded is equal.
+    groups. A file keeps the names if all are text or whole numbers, and otherwise numbers the groups.
 
     Examples
     --------
@@ -141,18 +138,10 @@ class GroupNoise(Noise):
         return f"label noise inside {len(self._rates):,} groups of classes with {rate}"
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the name and the parameters, for a file; names that JSON cannot hold become numbers."""
-        groups = list(self.groups)
-        odd = [name for name in groups if not _survives_json(name)]
-        if odd:
-            warnings.warn(
-                f"a group named {odd[0]!r} cannot be written to a file: the groups are saved by number",
-                stacklevel=2,
-            )
-            groups = [str(g) for g in self._index]
-        stored = {"name": self.name, "groups": groups}
+        names = self.groups if all(type(name) in (str, int, bool) for name in self.groups) else self._index
+        stored = {"name": self.name, "groups": list(names)}
         if isinstance(self.rate, dict):
-            pairs = zip(dict.fromkeys(groups), self._rates, strict=True)
+            pairs = zip(dict.fromkeys(names), self._rates, strict=True)
             return stored | {"rate": [list(pair) for pair in pairs]}
         return stored | {"rate": self.rate, "interval": self.interval, "confidence": self.confidence}
 
@@ -189,8 +178,3 @@ def _by_group(rate: Any) -> float | dict[Hashable, float]:
         return {group: check_rate(each) for group, each in dict(rate).items()}
     except TypeError:
         raise InputError("rate", "must be a number, or map each group to one", found=repr(rate)) from None
-
-
-def _survives_json(name: Hashable) -> bool:
-    """Return whether a name that is written to JSON is read back with the same value and type."""
-    return name is None or type(name) in (str, int, bool) or (type(name) is float and math.isfinite(name))
