@@ -49,9 +49,9 @@ def noise_from_annotators(
     Parameters
     ----------
     labels : array of shape (n, annotators) or LabelTable
-        A row for each item and a column for each annotator: numbers from 0 to k - 1, or names from `classes`.
-        A missing label is -1 or nan, with names also None or "". At most the first ten labels of an item are
-        used by "uniform". Or what `nacp.labels.read` returns; its checked labels are used, too.
+        A row for each item and a column for each annotator: numbers from 0 to k - 1, or names from `classes`;
+        -1, nan, None or "" if missing. "uniform" uses the first ten labels of an item. Or what
+        `nacp.labels.read` returns; its checked labels are used, too.
     k : int, optional
         The number of classes; by default one more than the largest label.
     classes : sequence of length k, optional
@@ -75,8 +75,7 @@ def noise_from_annotators(
     Warns
     -----
     NoiseModelWarning
-        If "uniform" is asked for and the labels exclude one rate: the rate that comes out is then too high,
-        and coverage too low.
+        If "uniform" is asked for and the labels exclude one rate: coverage is then too low.
 
     See Also
     --------

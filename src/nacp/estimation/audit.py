@@ -16,8 +16,8 @@ from numpy.typing import ArrayLike
 from nacp._types import Bools, Floats, Ints
 from nacp.checks import check_choice, check_count, check_fraction
 from nacp.errors import InputError
-from nacp.estimation.class_count import number_of_classes
 from nacp.estimation.result import NoiseEstimate
+from nacp.estimation.votes import number_of_classes
 from nacp.noise import GroupNoise, MatrixNoise, UniformNoise
 from nacp.points import check_labels
 from nacp.stats.intervals import Kinds, exact_interval, exact_share
@@ -89,15 +89,15 @@ def noise_from_audit(
     check_choice("model", model, ("auto", "uniform", "groups", "matrix"))
     check_count("random_state", random_state)
     k, remark = number_of_classes(k, classes, noisy, clean)
-    if groups is None and model == "groups":
+    given = 0 if groups is None else len(groups)
+    if given != k and (groups is not None or model == "groups"):
         raise InputError(
             "groups",
-            "must name the group of each class, for noise inside groups",
-            remedy="pass groups= too",
-            spoken="give --groups FILE too",
+            f"must name the group of each of the {k:,} classes",
+            found=given,
+            remedy=None if given else "pass groups= too",
+            spoken=None if given else "give --groups FILE too",
         )
-    if groups is not None and len(groups) != k:
-        raise InputError("groups", f"must name the group of each of the {k:,} classes", found=len(groups))
     n = np.size(clean)
     if n == 0:
         raise InputError("clean", "is empty; an audit needs at least one label")
@@ -273,9 +273,10 @@ def _matrix(audit: _Audit, confidence: float, why: str) -> NoiseEstimate:
     try:
         noise = MatrixNoise(matrix, min(float(radii.max()), 1 - 1e-9), confidence)
     except InputError as error:
+        problem = f"holds too few labels for a matrix of {audit.k:,} classes: theirs {error.problem}"
         raise InputError(
             "clean",
-            f"holds {audit.n:,} labels, too few for a matrix of {audit.k:,} classes: theirs {error.problem}",
+            problem,
             remedy='pass them to calibrate(clean=...), which needs no noise model; or say model="uniform"',
             spoken="give them to nacp calibrate --clean, which needs no noise model; or say --model uniform",
         ) from None

@@ -48,9 +48,8 @@ def from_matrix(
     array, missing = open_table(labels)
     for name, given, length in (("items", items, len(array)), ("annotators", annotators, array.shape[1])):
         if given is not None and (len(given) != length or len(set(given)) != length):
-            raise InputError(
-                name, f"must hold {length:,} different names", found=f"{len(set(given)):,} of {len(given):,}"
-            )
+            found = f"{len(set(given)):,} of {len(given):,}"
+            raise InputError(name, f"must hold {length:,} different names", found=found)
     rows = range(len(array)) if items is None else items
     columns = range(array.shape[1]) if annotators is None else annotators
     present_labels(array, missing)  # checks that numbers are whole
@@ -65,15 +64,7 @@ def from_matrix(
 
 
 def from_cells(cells: Sequence[Sequence[str]], classes: Sequence[Any] | None = None) -> LabelTable:
-    """Read the cells of a wide CSV table, with or without a header and a first column of item names.
-
-    Examples
-    --------
-    >>> from nacp.labels.label_matrix import from_cells
-    >>> table = from_cells([["image", "Ann", "Bob"], ["a.png", "1", "0"], ["b.png", "NA", "1"]])
-    >>> table.items, table.annotators, table.matrix().tolist()
-    (('a.png', 'b.png'), ('Ann', 'Bob'), [[1, 0], [-1, 1]])
-    """
+    """Read the cells of a wide CSV table, with or without a header and a first column of item names."""
     known = {str(each) for each in classes or ()}
     first, *below = rows = [
         ["" if cell.lower() in ABSENT and cell not in known else cell for cell in row] for row in cells
@@ -92,8 +83,8 @@ def from_cells(cells: Sequence[Sequence[str]], classes: Sequence[Any] | None = N
     elif len(first) > 1 and first == [str(i) for i in range(len(first))]:
         raise InputError(
             "labels",
-            f"begins with {','.join(first)}, which may be a header or labels: add a header that names the "
-            "annotators, or put one in its place",
+            f"begins with {','.join(first)}, which may be a header or labels",
+            remedy="put a header that names the annotators above it, or in its place",
         )
     array = np.array(rows)
     _refuse_long(array, annotators or [str(i) for i in range(len(first))], known)
@@ -143,11 +134,8 @@ def _refuse_row_numbers(array: Array) -> None:
         n > 2 * len(labels)
         or (n >= _MANY_ROWS and not any(_all_differ(column) for column in array.T[1:].tolist()))
     ):
-        raise InputError(
-            "labels",
-            "seems to number its rows in the first column",
-            remedy="call that id, or leave it out",
-        )
+        problem = "seems to number its rows in the first column"
+        raise InputError("labels", problem, remedy="call that id, or leave it out")
 
 
 def _all_differ(cells: list[str]) -> bool:

@@ -45,9 +45,8 @@ def from_records(
     records : sequence of mappings
         Such as lines of a JSONL file, or rows of a table.
     item, annotator, label : str, optional
-        The columns. By default those with these names, or one of the usual other names, such as task, worker,
-        answer; an item without a name gets the number of its record. `label` may be several columns, one for
-        each annotator.
+        The columns; by default those with these or other usual names, such as task, worker, answer. An item
+        without a name gets the number of its record. `label` may be several columns, one for each annotator.
     checked : str, optional
         A column with true labels, missing where none was checked; or with true and false, where true means
         that the record's label is checked.
@@ -180,14 +179,7 @@ def find_column(
 
 
 def is_long(header: Sequence[str]) -> bool:
-    """Return whether a header names an annotator, and an item or a label: a table with a row for each label.
-
-    Examples
-    --------
-    >>> from nacp.labels.records import is_long
-    >>> is_long(["HITId", "WorkerId", "Answer.tone"]), is_long(["Ann", "Bob", "Cid"])
-    (True, False)
-    """
+    """Return whether a header names an annotator, and an item or a label, so that rows hold one label."""
     plain = {_plain(name) for name in header}
     there = {role for role in ALIASES if plain & set(ALIASES[role])}
     return "annotator" in there and bool({"item", "label"} & there)

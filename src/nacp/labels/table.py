@@ -40,8 +40,7 @@ class LabelTable:
     Parameters
     ----------
     given : iterable of GivenLabel
-        One for each label. The same label twice by the same annotator counts once; two different ones are
-        refused.
+        The same label twice by the same annotator counts once; two different ones are refused.
     items : sequence, optional
         All items in their order, those without a label too; by default those of `given` as they come.
     named : bool, default=True
@@ -128,13 +127,11 @@ class LabelTable:
         Parameters
         ----------
         items : iterable, optional
-            The wanted items in their order, such as that of the rows of probs; by default all. Items are
-            compared as text, so that 5 is "5".
+            The wanted items in their order, such as that of the rows of probs; by default all.
         classes : sequence, optional
             The class names. If the labels are numbers and these are not, a number is the index of a name.
         annotators : sequence, optional
-            The wanted annotators in their order; by default all, as in `annotators`. A noise model that was
-            estimated for the annotators of another table needs their columns, in their order.
+            The wanted annotators in their order; by default all, as in `annotators`.
 
         Returns
         -------
@@ -237,9 +234,8 @@ class LabelTable:
         places, wanted = {str(item): item for item in self.items}, [str(_plain(item)) for item in items]
         missing = next((item for item in wanted if item not in places), None)
         if missing is not None:
-            raise InputError(
-                "items", f"names {missing!r}, which the labels do not have; theirs are like {self.items[0]!r}"
-            )
+            problem = f"names {missing!r}, which the labels do not have; theirs are like {self.items[0]!r}"
+            raise InputError("items", problem)
         return [places[item] for item in wanted]
 
     def _naming(self, classes: Sequence[Any] | None) -> Any:

@@ -78,12 +78,8 @@ class AnnotatorNoise(DenseNoise):
         if labels.ndim == 1:
             return labels, None
         if labels.shape[1] != len(self.matrices):
-            raise InputError(
-                "labels",
-                f"must have a column for each of the {len(self.matrices):,} annotators of the noise, in "
-                "their order",
-                found=f"{labels.shape}",
-            )
+            problem = f"must have a column for each of the {len(self.matrices):,} annotators of the noise"
+            raise InputError("labels", problem, found=f"{labels.shape}")
         used = (labels >= 0) & (self.weights > 0)
         empty = ~used.any(axis=1)
         if empty.any():

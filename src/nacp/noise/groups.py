@@ -60,11 +60,8 @@ class GroupNoise(Noise):
         place = {name: g for g, name in enumerate(dict.fromkeys(groups))}
         if isinstance(rate, dict):
             if set(rate) != set(place):
-                raise InputError(
-                    "rate",
-                    f"must hold one rate for each of the {len(place):,} groups",
-                    found=f"{len(rate):,} keys, {len(set(rate) & set(place)):,} of them groups",
-                )
+                found = f"{len(rate):,} keys, {len(set(rate) & set(place)):,} of them groups"
+                raise InputError("rate", f"must hold one for each of the {len(place):,} groups", found=found)
             if self.interval is not None:
                 raise InputError("interval", "is that of one rate for all groups", found="a rate for each")
             rates = tuple(rate[name] for name in place)
@@ -99,12 +96,8 @@ class GroupNoise(Noise):
         sizes = Counter(names)
         smallest = min((m for m in sizes.values() if m > 1), default=0)
         if smallest and share >= (smallest - 1) / smallest:
-            raise InputError(
-                "rate",
-                f"must lie in [0, {smallest - 1}/{smallest}) where it counts wrong labels in a group of "
-                f"{smallest} classes",
-                found=repr(rate),
-            )
+            problem = f"must lie in [0, {smallest - 1}/{smallest}), for a group of {smallest} classes"
+            raise InputError("rate", problem, found=repr(rate))
         return cls(names, {name: share * m / (m - 1) if m > 1 else 0.0 for name, m in sizes.items()})
 
     @property
@@ -164,9 +157,7 @@ def _plain(groups: Iterable[Hashable]) -> tuple[Hashable, ...]:
         names = tuple(name.item() if isinstance(name, np.generic) else name for name in groups)
         set(names)
     except TypeError:
-        raise InputError(
-            "groups", "must be a sequence of names, numbers or other hashable values", found=repr(groups)
-        ) from None
+        raise InputError("groups", "must be a sequence of hashable names", found=repr(groups)) from None
     return names
 
 

@@ -50,9 +50,8 @@ class MatrixNoise(DenseNoise):
     def __init__(self, P: Any, radius: float = 0.0, confidence: float = 1.0) -> None:
         radius, confidence = check_rate(radius, "radius"), check_confidence(confidence)
         if not radius and confidence != 1:
-            raise InputError(
-                "confidence", "is that of a radius, and there is none", remedy="pass radius= too"
-            )
+            problem = "is that of a radius, and there is none"
+            raise InputError("confidence", problem, remedy="pass radius= too")
         matrix = check_matrix(P)
         self._store(matrix, "P", P=matrix, radius=radius, confidence=confidence)
 
@@ -111,11 +110,8 @@ class MatrixNoise(DenseNoise):
         else:
             noisy = np.linalg.solve(posterior.T, check_priors(priors, k)).astype(np.float64)
             if noisy.min() < 0:
-                raise InputError(
-                    "priors",
-                    "do not fit the matrix p(true | noisy): they imply a negative frequency "
-                    f"({noisy.min():.4g}) of noisy label {int(noisy.argmin())}",
-                )
+                problem = f"imply a negative frequency of noisy label {int(noisy.argmin())}"
+                raise InputError("priors", problem, found=f"{noisy.min():.4g}")
         joint = noisy[:, None] * posterior
         return cls((joint / joint.sum(axis=0)).T)
 
