@@ -98,11 +98,8 @@ def _uniform(rows: Rows, labels: Ints, confidence: float) -> NoiseEstimate:
             spoken="use more points, a sharper classifier, or nacp noise audit",
         )
     if interval[1] >= 1:
-        raise InputError(
-            "noisy",
-            f"may have nothing to do with probs: the noise rate lies in {found}",
-            remedy="are their rows in the same order?",
-        )
+        problem = f"may have nothing to do with probs: the noise rate lies in {found}"
+        raise InputError("noisy", problem, remedy="are their rows in the same order?")
     edge = ", the most extreme one that is tried" if abs(log_beta) > 0.999 * LOG_BETAS[-1] else ""
     return NoiseEstimate(
         noise=UniformNoise(rate, interval, confidence),

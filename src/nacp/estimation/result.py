@@ -92,9 +92,8 @@ class NoiseEstimate:
         advice = ""
         if self.approximate:
             advice = (
-                " The true rate may lie outside of the interval. Above it, that is safe: sets are larger "
-                "than need be. Below it, it is not: coverage is too low. In doubt state a smaller rate, or "
-                "check some labels."
+                " If the true rate lies above the interval, sets are larger than need be, which is safe. Below "
+                "it, it is not: coverage is too low. In doubt state a smaller rate, or check some labels."
             )
         elif self.noise.has_rate and (self.confidence < 1 or self.interval is None):
             advice = " In doubt state the smaller rate: overstating it gives too little coverage."
@@ -109,13 +108,7 @@ class NoiseEstimate:
         return card("NoiseEstimate", told(on_one_line(self)))
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Write the estimate to a JSON file; `nacp.estimation.load` reads it back.
-
-        Parameters
-        ----------
-        path : path
-            The file; replaced if it exists.
-        """
+        """Write the estimate to a JSON file, which `nacp.estimation.load` reads back."""
         write_document(path, {"format": _FORMAT, "version": _VERSION} | self.to_dict())
 
     def to_dict(self) -> dict[str, Any]:

@@ -154,12 +154,9 @@ class Noise(ABC):
         condition = self.condition(k)
         if condition < 2 * math.sqrt(n):
             return None
-        return InputError(
-            "noise",
-            f"is too ill-conditioned for {n:,} points: with condition {condition:.3g} the estimated coverage "
-            f"is uncertain by {condition / (2 * math.sqrt(n)):.2g}",
-            remedy=f"use more than {math.ceil(condition**2 / 4):,} points, or {self._less_noise(k)}",
-        )
+        problem = f"is too ill-conditioned for {n:,} points: its condition is {condition:.3g}"
+        remedy = f"use more than {math.ceil(condition**2 / 4):,} points, or {self._less_noise(k)}"
+        return InputError("noise", problem, remedy=remedy)
 
     def _less_noise(self, k: int) -> str:
         """Return the last part of the message of `informative`: what else would help."""

@@ -76,8 +76,7 @@ class ClassMatrix(ABC):
         values = self.dense()
         return values.min(axis=0), values.max(axis=0)
 
-    # einsum instead of @: after a product, the threads of BLAS spin for a while, and slow down the threads
-    # that read the next rows. With @, HPS with two threads took 1.4 times as long.
+    # einsum instead of @: after a product, the threads of BLAS spin, and slow down those that read rows.
     def push(self, weights: Floats) -> Floats:
         """Return ``weights @ M``."""
         found: Floats = np.einsum("i,ij->j", weights, self.dense())

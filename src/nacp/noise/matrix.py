@@ -23,9 +23,8 @@ class MatrixNoise(DenseNoise):
         conventions see `from_columns` and `from_posterior`. A dense, read-only copy is kept; rows that sum
         to 1 only up to 0.0001 are divided by their sums.
     radius : float, default=0.0
-        How far each row of the true matrix may be from P's, in total variation. Also covers noise that
-        depends on the input, within that radius of P. The guarantees "pac" and "expected" can make use of
-        it.
+        How far each row of the true matrix may be from P's, in total variation, also if noise depends on the
+        input. The guarantees "pac" and "expected" can make use of it.
     confidence : float, default=1.0
         The probability that the radius is large enough. One minus it is added to delta.
 

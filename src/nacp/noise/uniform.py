@@ -39,9 +39,7 @@ class UniformFamily(Noise):
         return UniformNoise(rate)
 
     def _less_noise(self, k: int) -> str:
-        return (
-            f"state a smaller rate, if that is right: at {self.epsilon(k):.4g} nearly all labels are random"
-        )
+        return f"state a smaller rate: at {self.epsilon(k):.4g} nearly all labels are random"
 
     def _draw(self, labels: Ints, k: int, rng: np.random.Generator) -> Ints:
         replaced = rng.random(len(labels)) < self.epsilon(k)
@@ -109,11 +107,8 @@ class UniformNoise(UniformFamily):
         """
         share = check_rate(rate)
         if share >= (check_count("k", k, 2) - 1) / k:
-            raise InputError(
-                "rate",
-                f"must lie in [0, {k - 1}/{k}) where it counts wrong labels among k = {k} classes",
-                found=repr(rate),
-            )
+            problem = f"must lie in [0, {k - 1}/{k}), as it counts wrong labels among {k} classes"
+            raise InputError("rate", problem, found=repr(rate))
         return cls(share * k / (k - 1))
 
     def __repr__(self) -> str:
