@@ -2,7 +2,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: demo test sanitize docs reproduce bench bench-scale guarantees estimation lint types clean
+.PHONY: demo test test-minimum sanitize docs release-check reproduce bench bench-scale guarantees estimation lint types clean
 
 .venv/installed: pyproject.toml setup.py $(wildcard src/nacp/engine/*.[ch])
 	$(PYTHON) -m venv .venv
@@ -20,6 +20,16 @@ demo: .venv/installed
 test: lint types
 	$(BIN)/python -m pytest -n 2
 
+# The fast tests with the lowest versions of all dependencies, in an environment of 6 GB; needs Python 3.11 or 3.12. Warnings
+# of old versions about new ones are no errors here.
+.venv-minimum/installed: pyproject.toml setup.py tests/minimum.txt $(wildcard src/nacp/engine/*.[ch])
+	$(PYTHON) -m venv .venv-minimum
+	.venv-minimum/bin/python -m pip install --quiet --editable . --requirement tests/minimum.txt
+	touch $@
+
+test-minimum: .venv-minimum/installed
+	.venv-minimum/bin/python -m pytest -n 2 tests -m "not slow" -W default::DeprecationWarning
+
 # The compiled engine under the address and undefined-behaviour sanitizers, in an installation of its own.
 sanitize: .venv/dev
 	rm -rf build/sanitize
@@ -34,6 +44,15 @@ sanitize: .venv/dev
 docs: .venv/dev
 	rm -rf docs/_build docs/_generated docs/jupyter_execute
 	$(BIN)/python -m sphinx -q -n -W --keep-going -d docs/_build/.doctrees docs docs/_build
+
+# Builds the last commit twice and checks sdist, wheel, workflows and other files for services.
+.venv-release/installed: scripts/release-requirements.txt
+	$(PYTHON) -m venv .venv-release
+	.venv-release/bin/python -m pip install --quiet --requirement scripts/release-requirements.txt
+	touch $@
+
+release-check: .venv-release/installed
+	.venv-release/bin/python scripts/check_release.py
 
 # Every table and figure of the paper, on simulated twins; takes some ten minutes. Writes reproduction/.
 reproduce: .venv/installed
@@ -74,4 +93,4 @@ types: .venv/dev
 	$(BIN)/mypy
 
 clean:
-	rm -rf .venv .venv-bench
+	rm -rf .venv .venv-bench .venv-minimum .venv-release

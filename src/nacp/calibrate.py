@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, Literal, overload
 
 import numpy as np
@@ -30,6 +30,8 @@ from nacp.noise import (
     Unsaid,
     as_noise,
     basis_of,
+    column_per_group,
+    noise_by_group,
     noise_for,
 )
 from nacp.points import (
@@ -51,7 +53,8 @@ def calibrate(
     probs: ArrayLike,
     labels: ArrayLike | None,
     *,
-    noise: NoiseLike | Unsaid = ...,
+    noise: NoiseLike | Mapping[Any, NoiseLike] | Unsaid = ...,
+    noise_groups: ArrayLike | None = None,
     clean: Any = None,
     audit: AuditPlan | None = None,
     alpha: float = 0.1,
@@ -72,7 +75,8 @@ def calibrate(
     probs: ArrayLike,
     labels: ArrayLike | None,
     *,
-    noise: NoiseLike | Unsaid = ...,
+    noise: NoiseLike | Mapping[Any, NoiseLike] | Unsaid = ...,
+    noise_groups: ArrayLike | None = None,
     clean: Any = None,
     audit: AuditPlan | None = None,
     alpha: Sequence[float],
@@ -93,7 +97,8 @@ def calibrate(
     probs: ArrayLike,
     labels: ArrayLike | None,
     *,
-    noise: NoiseLike | Unsaid = ...,
+    noise: NoiseLike | Mapping[Any, NoiseLike] | Unsaid = ...,
+    noise_groups: ArrayLike | None = None,
     clean: Any = None,
     audit: AuditPlan | None = None,
     alpha: float = 0.1,
@@ -116,7 +121,8 @@ def calibrate(
     probs: ArrayLike,
     labels: ArrayLike | None,
     *,
-    noise: NoiseLike | Unsaid = ...,
+    noise: NoiseLike | Mapping[Any, NoiseLike] | Unsaid = ...,
+    noise_groups: ArrayLike | None = None,
     clean: Any = None,
     audit: AuditPlan | None = None,
     alpha: Sequence[float],
@@ -138,7 +144,8 @@ def calibrate(
     probs: ArrayLike,
     labels: ArrayLike | None,
     *,
-    noise: NoiseLike | Unsaid = UNSAID,
+    noise: NoiseLike | Mapping[Any, NoiseLike] | Unsaid = UNSAID,
+    noise_groups: ArrayLike | None = None,
     clean: Any = None,
     audit: AuditPlan | None = None,
     alpha: float | Sequence[float] = 0.1,
@@ -173,11 +180,15 @@ def calibrate(
         but `noise` must be that of each of them, or an `AnnotatorNoise`, which has one for each column. For
         "pac", "expected", "none" and "split", without `clean`. To stack them as rows of their own would void
         every promise.
-    noise : float, array of shape (k, k), noise model or None
+    noise : float, array of shape (k, k), noise model, dict of these or None
         How the labels came to be wrong. A float is short for `UniformNoise`, a matrix for `MatrixNoise`.
-        ``None`` takes the labels as they are. With `clean` it may be left out: there it only says where to
-        part the points, which the size of the sets depends on a little, and the promise not at all, if it was
-        not made from the same checked labels.
+        ``None`` takes the labels as they are. With `clean` it may be left out: it then only helps to divide
+        the points into strata, which affects the size of the sets a little. The promise holds for any model
+        that was chosen without looking at these points and their checked labels.
+    noise_groups : array of shape (n,), optional
+        If the noise differs between known groups of rows (the annotator, the site, the batch): the group of
+        each row. `noise` is then a dict with a model for each group, such as
+        ``{"site A": 0.1, "site B": nacp.MatrixNoise(P)}``. New rows need no group.
     clean : array of shape (n,) or pair (rows, labels), optional
         True labels of points that were picked at random and checked: -1, NaN, None or masked where a label
         was not checked, "?" where it was and could not be decided, which counts as a miss. With them nothing
@@ -284,6 +295,17 @@ def calibrate(
     if groups is not None:
         check_aligned(groups, probs)
         check_aligned(groups, labels, "labels")
+    places = None
+    if isinstance(noise, Mapping) or noise_groups is not None:
+        alone = clean is None and by is None and not isinstance(groups, Mapping)
+        if not alone or is_lazy(probs) or labels is None or np.ndim(labels) != 1:
+            raise InputError(
+                "noise_groups",
+                "needs arrays in memory, one label for each row, and neither clean= nor groups of classes",
+            )
+        check_aligned(noise_groups, probs)
+        shape = getattr(probs, "shape", None) or np.shape(probs)
+        noise, places = noise_by_group(noise, noise_groups, *map(int, shape))
     if clean is not None:
         chosen = for_checked(guarantee, delta, crossing, unlabelled, audit, score)
         asked = Asked(chosen, None, alphas, crossing, seed, simultaneous, small, {})
@@ -312,6 +334,8 @@ def calibrate(
     rows = open_rows(probs, **options)
     names = check_classes(classes, rows.k)
     numbers = check_given(labels, rows.n, rows.k, names)
+    if places is not None:
+        numbers = column_per_group(numbers, places)
     chosen.check_several(several=numbers.ndim == 2)
     model = informative_noise(noise, rows.n, rows.k)
     parts = None

@@ -165,7 +165,8 @@ class Calibration:
             said.append("nothing about how the other labels are wrong")
         elif self.noise is not None:
             independent = "" if self.noise.doubt.radius else ", independent of the input given the true class"
-            each = "" if self.several is None else ", for each label of a point, whatever its others are"
+            each = ", for each label of a point, whatever its others are"
+            each = "" if self.several in (None, self.n) else each
             said.append(f"{self.noise.describe(self.k)}{independent}{each}")
         if self.noise_basis is not None:
             said.append(self.noise_basis.assumption)
@@ -344,7 +345,7 @@ class Calibration:
     def __str__(self) -> str:
         named = "given" if self.noise is None else "noisy"
         source = f"{counted(self.n, f'{named} label')} of {self.k:,} classes"
-        if self.several is not None:
+        if self.several not in (None, self.n):
             labels, points = counted(self.several, f"{named} label"), counted(self.n, "point")
             source = f"{labels} of {points} in {self.k:,} classes"
         if self.checked is not None:

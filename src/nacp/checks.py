@@ -2,6 +2,7 @@
 
 import numbers
 from collections.abc import Callable, Sequence
+from itertools import repeat
 from typing import Any
 
 import numpy as np
@@ -104,7 +105,7 @@ def check_choice(name: str, value: Any, choices: Sequence[str]) -> str:
 
 def check_alphas(alpha: Any) -> list[float]:
     """Check one alpha or several."""
-    alphas = [check_fraction("alpha", each) for each in np.array(alpha, dtype=object, ndmin=1)]
+    alphas = list(map(check_fraction, repeat("alpha"), np.array(alpha, dtype=object, ndmin=1)))
     if not alphas:
         raise InputError("alpha", "is empty", remedy="pass one number or several")
     return alphas

@@ -70,10 +70,7 @@ class Counted:
     @classmethod
     def of(cls, sample: Sample, noise: Noise | None, *, squares: bool = False, more: Any = None) -> Counted:
         """Count a sample."""
-
-        def count(weights: Weights) -> Tally:
-            return Tally.of(sample, weights, squares)
-
+        count = partial(Tally.of, sample, squares=squares)
         return cls.by(count, noise, sample.score, sample.k, sample.several, more)
 
     def curve(self, model: Noise | None, radius: float = 0.0) -> Curve:
@@ -96,7 +93,10 @@ def weights_under(noise: Noise | None, k: int, several: bool) -> dict[Noise | No
     models: list[Noise | None] = [noise] if noise is None else [*noise.doubt.ends]
     if len(models) > 1:
         models.append(noise)
-    return {model: Weights(inverse_of(model, k, several), several) for model in models}
+    found = {}
+    for model in models:
+        found[model] = Weights(inverse_of(model, k, several), several)
+    return found
 
 
 def calibrations(
@@ -115,15 +115,13 @@ def calibrations(
     """
     found = find(guarantee, counted.curve, noise, alphas, crossing, sample, seed)
     said = against(counted.lowest(noise), noise, counted.score.offset, known.get("classes"))
-    known = {"random_state": seed, "alphas": len(alphas), "warnings": said} | known
-    return [
-        calibration_of(
-            guarantee, noise, alpha, crossing, each.finding, n=each.curve.n, k=each.curve.k,
-            score=counted.score, tally=each.curve.tally, tally_noise=each.curve.noise,
-            price_of_doubt=each.price_of_doubt, **known,
-        )
-        for alpha, each in zip(alphas, found, strict=True)
-    ]  # fmt: skip
+    known = {"random_state": seed, "alphas": len(alphas), "warnings": said, "score": counted.score} | known
+    calibrated = []
+    for alpha, (finding, curve, price_of_doubt) in zip(alphas, found, strict=True):
+        counts = {"n": curve.tally.n, "k": curve.tally.k, "tally": curve.tally, "tally_noise": curve.noise}
+        more = {**counts, "price_of_doubt": price_of_doubt, **known}
+        calibrated.append(calibration_of(guarantee, noise, alpha, crossing, finding, **more))
+    return calibrated
 
 
 def calibration_of(

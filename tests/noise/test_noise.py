@@ -15,7 +15,7 @@ import scipy.sparse
 import nacp
 from nacp.errors import InputError
 from nacp.guarantees import Problem
-from nacp.noise import NOISES, as_noise, noise_for
+from nacp.noise import NOISES, NoiseByGroup, as_noise, noise_for
 from nacp.noise.matrices import DenseMatrix
 
 K = 6
@@ -42,6 +42,7 @@ MODELS = {
     "rank one": nacp.LowRankNoise(0.75, 0.25 * np.ones(K), RNG.dirichlet(np.ones(K))),
     "rank two": nacp.LowRankNoise(1 - LEFT.sum(axis=1), LEFT, RNG.dirichlet(np.ones(K), size=2).T),
     "annotators": nacp.AnnotatorNoise([P, SPARSE, 0.5 * P + 0.5 / K], [1, 2, 1]),
+    "by group": NoiseByGroup([P, 0.5 * P + 0.5 / K], [1, 3], ["A", "B"]),
 }
 every_model = pytest.mark.parametrize("noise", MODELS.values(), ids=MODELS)
 

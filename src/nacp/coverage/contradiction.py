@@ -49,7 +49,7 @@ def contradiction(curve: Curve) -> Contradiction | None:
 
     With a radius, each share may be negative by as much as that allows.
     """
-    tally, weights, n = curve.tally, curve.weights, curve.n
+    tally, weights, n = curve.tally, curve.weights, curve.tally.n
     inverse = weights.inverse
     lowest, highest = inverse.subset_range()
     if lowest >= 0:
@@ -146,7 +146,7 @@ def against(
     if found is None:
         return ()
     return (
-        f"the labels contradict {noise.describe(curve.k)}: under it the share of true labels "
+        f"the labels contradict {noise.describe(curve.tally.k)}: under it the share of true labels "
         f"{_where(found, offset, classes)} is estimated at {found.share:.3f}, and no share is "
         f"negative (a right model is contradicted in this way at most once in {1 / LEVEL:,.0f} times). Do "
         f"not rely on the promise: coverage may be far lower. {noise.if_contradicted}, ask nacp diagnose, or "

@@ -110,16 +110,6 @@ class Curve:
         return cls(Tally.of(sample, weights, squares), sample.score.spec, weights, noise)
 
     @property
-    def n(self) -> int:
-        """The number of points."""
-        return self.tally.n
-
-    @property
-    def k(self) -> int:
-        """The number of classes."""
-        return self.tally.k
-
-    @property
     def points(self) -> int:
         """How many points it is said to come from."""
         return self.tally.n
@@ -127,7 +117,7 @@ class Curve:
     @property
     def counts(self) -> Floats:
         """How many points have each class as their label, or in part."""
-        found = self.tally.by_label.reshape(-1, self.k).sum(axis=0) * self.tally.part
+        found = self.tally.by_label.reshape(-1, self.tally.k).sum(axis=0) * self.tally.part
         return np.asarray(found, dtype=np.float64)
 
     @property
@@ -140,11 +130,6 @@ class Curve:
         """Why nothing can be said, if there is nothing to say it of."""
         return None
 
-    @property
-    def cells(self) -> Ints:
-        """The cells that hold scores, ascending."""
-        return self.tally.cells
-
     @cached_property
     def noisy(self) -> Floats:
         """F^n-hat at them."""
@@ -153,17 +138,17 @@ class Curve:
     @cached_property
     def random(self) -> Floats:
         """F^r-hat at them, the mean share of all classes in a set."""
-        return np.cumsum(self.tally.pairs) / (self.n * self.k)
+        return np.cumsum(self.tally.pairs) / (self.tally.n * self.tally.k)
 
     @cached_property
     def clean(self) -> Floats:
         """F^c-hat at them."""
-        return self._weighed(1.0, -1.0) / self.n
+        return self._weighed(1.0, -1.0) / self.tally.n
 
     @cached_property
     def losses(self) -> Floats:
         """psi-hat at them, the mean over the points of the negative weight in their sets."""
-        return self._weighed(0.0, 1.0) / self.n
+        return self._weighed(0.0, 1.0) / self.tally.n
 
     def _weighed(self, positive: float, negative: float) -> Floats:
         """Return the cumulated positive and negative weight, each times a factor."""
@@ -173,12 +158,14 @@ class Curve:
             assert tally.losses is not None
             net = int(positive) * np.cumsum(tally.gains) + int(negative) * np.cumsum(tally.losses)
             return np.asarray(net * tally.unit)
-        parts = ((np.cumsum(tally.hits), float(self.weights.own[0])), (np.cumsum(tally.pairs), constant))
-        return np.asarray(sum(up * (positive if w > 0 else negative) * abs(w) for up, w in parts))
+        own = float(self.weights.own[0])
+        hits = np.cumsum(tally.hits) * ((positive if own > 0 else negative) * abs(own))
+        pairs = np.cumsum(tally.pairs) * ((positive if constant > 0 else negative) * abs(constant))
+        return np.asarray(hits + pairs)
 
     def at(self, cells: Ints, values: Floats) -> Floats:
         """Return at thresholds what is known at the cells that hold scores."""
-        found: Floats = np.append(0.0, values)[np.searchsorted(self.cells, cells, side="right")]
+        found: Floats = np.append(0.0, values)[np.searchsorted(self.tally.cells, cells, side="right")]
         return found
 
     def crossing(self, target: float, rule: Rule) -> int:
@@ -191,7 +178,7 @@ class Curve:
             return INFINITE
         rounding = ROUNDING
         if self.weights.constant is None:
-            rounding += self.weights.unit * self.k / 2
+            rounding += self.weights.unit * self.tally.k / 2
         # Below the first cell all sets are empty, and the estimate is 0.
         reached = np.append(0.0, self.clean) >= target - rounding
         if rule == "first":
@@ -199,7 +186,7 @@ class Curve:
         else:
             failed = np.flatnonzero(~reached)
             place = int(failed[-1]) + 1 if len(failed) else 0
-        cells = np.concatenate([[-1], self.cells, [INFINITE]])
+        cells = np.concatenate([[-1], self.tally.cells, [INFINITE]])
         return int(cells[place])
 
     def moments(self, cells: Ints) -> tuple[Floats, Floats, int]:
@@ -215,7 +202,7 @@ class Curve:
                 sums += upto[np.searchsorted(tally.cells, cells, side="right")]
                 squares += tally.squares[np.searchsorted(COARSE, cells)]
                 n += tally.n
-        return sums / (n * self.k), squares / (n * self.k**2), n
+        return sums / (n * self.tally.k), squares / (n * self.tally.k**2), n
 
     @cached_property
     def shift(self) -> float:
@@ -241,8 +228,8 @@ class Curve:
 
     def public(self, offset: float) -> CoverageCurve:
         """Return the estimates on the scale of the score."""
-        finite = self.cells < INFINITE
-        thresholds = self.spec.thresholds[self.cells[finite]] + offset
+        finite = self.tally.cells < INFINITE
+        thresholds = self.spec.thresholds[self.tally.cells[finite]] + offset
         return CoverageCurve(thresholds, self.noisy[finite], self.random[finite], self.clean[finite])
 
 

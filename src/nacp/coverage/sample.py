@@ -2,8 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property, reduce
-from operator import add
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -99,23 +98,23 @@ class Sample:
         """Return the shares of some rows under several curves, each at thresholds: (rows, thresholds)."""
 
         def found(values: Array, where: slice | Ints) -> list[Floats]:
-            block = Block(self, values, where)
-            return [curve.shares(block, cells) for curve, cells in wanted]
+            block, each = Block(self, values, where), []
+            for curve, cells in wanted:
+                each.append(curve.shares(block, cells))
+            return each
 
         parts = list(self.rows.map(found, rows))
         return parts[0] if len(parts) == 1 else [np.concatenate(each) for each in zip(*parts, strict=True)]
 
-    def deviations(self, curve: "Curve", cells: Ints) -> Floats:
+    def deviations(self, curve: "Curve", cells: Ints) -> list[float]:
         """Return the standard deviation of a point's share at thresholds, the same in any order."""
         cells, places = np.unique(cells, return_inverse=True)
-
-        def moments(values: Array, where: slice | Ints) -> Ints:
-            whole = np.rint(curve.shares(Block(self, values, where), cells) / _UNIT).astype(np.int64)
-            return np.stack([whole.sum(axis=0), (whole * whole).sum(axis=0)])
-
-        first, second = reduce(add, (each.astype(object) for each in self.rows.map(moments)))
-        variance = (second * self.n - first * first).astype(np.float64) * (_UNIT / self.n) ** 2
-        found: Floats = np.sqrt(variance)[places]
+        first = second = np.zeros(len(cells), dtype=object)  # whole numbers of any size
+        for shares in self.rows.map(lambda values, where: curve.shares(Block(self, values, where), cells)):
+            whole = np.rint(shares / _UNIT).astype(np.int64)
+            first, second = first + whole.sum(axis=0), second + (whole * whole).sum(axis=0)
+        variances = (second * self.n - first * first).astype(np.float64) * (_UNIT / self.n) ** 2
+        found: list[float] = np.sqrt(variances)[places].tolist()
         return found
 
 

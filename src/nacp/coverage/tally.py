@@ -219,8 +219,9 @@ def _added(blocks: list[_Counted]) -> _Counted:
     if not others:
         return _Counted(first.cells, first.counts.copy(), first.squares)
     # Few cells are sorted; for many it takes less time to add up all cells of the grid.
-    few = sum(len(each.cells) for each in blocks) < CELLS // 8
-    cells = np.unique(np.concatenate([each.cells for each in blocks])) if few else np.arange(CELLS)
+    every = np.concatenate([each.cells for each in blocks])
+    few = len(every) < CELLS // 8
+    cells = np.unique(every) if few else np.arange(CELLS)
     total = np.zeros((len(first.counts), len(cells)), dtype=np.int64)
     for each in blocks:
         places = np.searchsorted(cells, each.cells) if few else each.cells

@@ -62,7 +62,7 @@ class ClassCurve(Curve):
 
     @cached_property
     def random(self) -> Floats:
-        return np.cumsum(self.tally.pairs) / (self.n * len(self.classes))
+        return np.cumsum(self.tally.pairs) / (self.tally.n * len(self.classes))
 
     def shares(self, block: Block, cells: Ints) -> Floats:
         """Return ``s = sum over l in G of W[y, l] (1{S(x, l) <= q} - (1 - alpha))``: (rows, thresholds)."""

@@ -5,11 +5,10 @@ from collections.abc import Callable
 from nacp.checks import check_fraction
 from nacp.errors import InputError
 from nacp.guarantees.acnl import ACNL
-from nacp.guarantees.base import Corrected, Finding, Guarantee, Problem
+from nacp.guarantees.base import Corrected, Finding, Found, Guarantee, Problem, find
 from nacp.guarantees.binomial import Binomial
 from nacp.guarantees.crcp import CRCP
 from nacp.guarantees.expected import Expected
-from nacp.guarantees.finding import Found, find
 from nacp.guarantees.nacp import NACP
 from nacp.guarantees.pac import PAC
 from nacp.guarantees.split import SplitConformal

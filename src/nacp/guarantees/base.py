@@ -2,8 +2,9 @@
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, fields, is_dataclass, replace
+from itertools import repeat
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 import numpy as np
@@ -59,7 +60,9 @@ class Problem:
     def of(cls, curve: Curve, alpha: float) -> "Problem":
         """Return the problem that a curve is for."""
         weights = curve.weights
-        return cls(alpha, curve.n, curve.noise, weights.inverse, curve.counts, curve.members, weights.several)
+        return cls(
+            alpha, curve.tally.n, curve.noise, weights.inverse, curve.counts, curve.members, weights.several
+        )
 
     @property
     def k(self) -> int:
@@ -274,8 +277,8 @@ class Guarantee(ABC):
         if several and not self.takes_several:
             raise InputError(
                 "guarantee",
-                f'"{self.name}" holds for one label for each point, and labels has several',
-                remedy='use "pac", "expected" or "none", or pass one label for each point',
+                f'"{self.name}" holds for one label for each point, and one noise model for all',
+                remedy='use "pac", "expected", "nacp" or "none"',
             )
 
     def promise_under(self, noise: Noise | None, alpha: float) -> str:
@@ -391,14 +394,61 @@ def with_deviations(
     found: Sequence[Finding], curves: Sequence[Curve], sample: Sample | None
 ) -> list[Finding]:
     """Add to findings the standard deviation of a point's share at their thresholds, if that can be seen."""
-    results = list(found)
-    for curve in {id(each): each for each in curves}.values():
-        mine = [i for i, each in enumerate(curves) if each is curve and np.isfinite(found[i].threshold)]
-        if sample is not None and mine and curve.members is None:
-            cells = np.searchsorted(curve.spec.thresholds, [found[i].threshold for i in mine])
-            for i, deviation in zip(mine, sample.deviations(curve, cells).tolist(), strict=True):
-                results[i] = found[i]._replace(deviation=deviation)
-    return [each if np.isfinite(each.threshold) else each._replace(deviation=0.0) for each in results]
+    thresholds: dict[Curve, list[float]] = {}
+    for finding, curve in zip(found, curves, strict=True):
+        thresholds.setdefault(curve, []).append(finding.threshold)
+    deviations: dict[Curve, Iterator[float | None]] = {}
+    for curve, some in thresholds.items():
+        deviations[curve] = repeat(None)
+        if sample is not None and curve.members is None:
+            deviations[curve] = iter(sample.deviations(curve, np.searchsorted(curve.spec.thresholds, some)))
+    results = []
+    for finding, curve in zip(found, curves, strict=True):
+        deviation = next(deviations[curve])
+        results.append(finding._replace(deviation=0.0 if math.isinf(finding.threshold) else deviation))
+    return results
+
+
+class Found(NamedTuple):
+    """What was found for one alpha."""
+
+    finding: Finding
+    curve: Curve  # under which noise: at which end of an interval
+    price_of_doubt: float = 0.0  # labels more in a set, on average, as the noise is not known exactly
+
+
+def find(
+    guarantee: Guarantee,
+    curve_under: Callable[[Noise | None, float], Curve],
+    noise: Noise | None,
+    alphas: Sequence[float],
+    crossing: Rule,
+    sample: Sample | None = None,
+    seed: int = 0,
+) -> list[Found]:
+    """Return what a guarantee finds for each alpha, also where the noise is not known exactly.
+
+    Of an interval of rates, the larger of the thresholds at both ends is taken: what passes at both ends
+    passes between them (docs/guarantees.md). A radius is in the curve of each end. `curve_under` returns the
+    curve of the points under a noise model and a radius; `sample` are the points, if they can be seen again.
+    """
+    exact = curve_under(noise, 0.0)
+    results = [
+        Found(each, exact) for each in guarantee.find([exact] * len(alphas), alphas, crossing, sample, seed)
+    ]
+    if noise is None or noise.doubt.exact:
+        return results
+    ends = []
+    for end in noise.doubt.ends:
+        curve = curve_under(end, noise.doubt.radius)
+        ends.append((curve, guarantee.find([curve] * len(alphas), alphas, crossing, sample, seed)))
+    for i, (known, _, _) in enumerate(results):
+        curve, finding = max(((curve, found[i]) for curve, found in ends), key=lambda way: way[1].threshold)
+        finding = finding._replace(gap=max(found[i].gap for _, found in ends))
+        cells = np.searchsorted(exact.spec.thresholds, [known.threshold, finding.threshold])
+        less, more = exact.at(cells, exact.random) * exact.tally.k
+        results[i] = Found(finding, curve, float(more - less))
+    return results
 
 
 def percent(fraction: float) -> str:

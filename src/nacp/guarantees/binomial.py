@@ -63,7 +63,7 @@ class Binomial(PointwiseTest):
         mean, square, points = curve.moments(test.cells)
         p0 = (1 - epsilon) * (1 - test.alpha) + epsilon * _random_bound(mean, square, points, self.delta)
         hits = curve.at(test.cells, np.cumsum(curve.tally.hits)).astype(np.int64)
-        failed = np.flatnonzero(upper_tail(curve.n, hits, p0) > 0.95 * self.delta)
+        failed = np.flatnonzero(upper_tail(curve.tally.n, hits, p0) > 0.95 * self.delta)
         return int(failed[-1]) if len(failed) else -1
 
 

@@ -9,11 +9,13 @@ with probability at most delta (Ville). The theorem and its proof: docs/guarante
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import repeat
 from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 
 from nacp import engine
+from nacp._types import Ints
 from nacp.coverage.curve import Curve
 from nacp.coverage.sample import Sample
 from nacp.guarantees.base import Finding, Problem
@@ -68,26 +70,27 @@ class PAC(PointwiseTest):
     def failures(self, tests: Sequence[Test], sample: Sample | None, seed: int) -> list[int]:
         """Bet at all thresholds on the points, one point after the other."""
         assert sample is not None  # it needs_points
-        bets = [_bets(test, self.delta) for test in tests]
+        bets = [*map(_bets, tests, repeat(self.delta))]
         order, seen = sample.shuffled(seed), 0
         while seen < sample.n:
-            wanted: dict[Curve, list[int]] = {}
-            for i, each in enumerate(bets):
+            # The thresholds at which bets are open, by curve.
+            wanted: dict[Curve, Ints] = {}
+            for test, each in zip(tests, bets, strict=True):
                 if len(each.open):
-                    wanted.setdefault(tests[i].curve, []).append(i)
+                    cells, curve = test.cells[each.open], test.curve
+                    wanted[curve] = np.union1d(wanted[curve], cells) if curve in wanted else cells
             if not wanted:
                 break
-            cells = []
-            for some in wanted.values():
-                opened = [tests[i].cells[bets[i].open] for i in some]
-                cells.append(opened[0] if len(opened) == 1 else np.unique(np.concatenate(opened)))
-            number = max(_FEWEST_ROWS, _AT_ONCE // sum(map(len, cells)))
+            number = max(_FEWEST_ROWS, _AT_ONCE // sum(map(len, wanted.values())))
             rows, seen = order[seen : seen + number], seen + number
-            shares = sample.shares(list(zip(wanted, cells, strict=True)), rows)
-            for some, there, found in zip(wanted.values(), cells, shares, strict=True):
-                for i in some:
-                    bets[i].play(found, np.searchsorted(there, tests[i].cells[bets[i].open]))
-        return [each.failed for each in bets]
+            shares = dict(zip(wanted, sample.shares(list(wanted.items()), rows), strict=True))
+            for test, each in zip(tests, bets, strict=True):
+                if len(each.open):
+                    each.play(shares[test.curve], np.searchsorted(wanted[test.curve], test.cells[each.open]))
+        failed = []
+        for each in bets:
+            failed.append(each.failed)
+        return failed
 
     def excess_checked(self, m: int, alpha: float) -> float:
         return binomial_excess(m, alpha, self.delta)
@@ -103,4 +106,4 @@ def _bets(test: Test, delta: float) -> Bets:
     least -= curve.shift
     target = 1 - test.alpha if problem.members is None else 0.0
     width = most - least
-    return Bets(len(test.cells), curve.n, delta, target, width, 0.99 * width / -least, engine.bet)
+    return Bets(len(test.cells), curve.tally.n, delta, target, width, 0.99 * width / -least, engine.bet)

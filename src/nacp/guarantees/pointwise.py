@@ -7,6 +7,7 @@ does not depend on the calibration data.
 from abc import abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import repeat
 from typing import ClassVar
 
 import numpy as np
@@ -40,12 +41,12 @@ class Test:
         Where the estimate exceeds 1 - alpha by less than half of what tests take at the least, none would
         pass. To give a threshold up without a test is always safe.
         """
-        likely = floor(delta, Problem.of(curve, alpha).deviation, curve.n) / 2
+        likely = floor(delta, Problem.of(curve, alpha).deviation, curve.tally.n) / 2
         least = curve.crossing(1 - alpha + likely, "last")
         if curve.absent is not None or least == INFINITE:
             return cls(curve, alpha, len(TESTED), np.empty(0, dtype=np.int64))
         first = int(np.searchsorted(TESTED, least))
-        upto = np.searchsorted(curve.cells, TESTED[first:], side="right")
+        upto = np.searchsorted(curve.tally.cells, TESTED[first:], side="right")
         return cls(curve, alpha, first, TESTED[first:][np.append(upto[1:] > upto[:-1], True)])
 
 
@@ -84,9 +85,8 @@ class PointwiseTest(Guarantee):
         seed: int = 0,
     ) -> list[Finding]:
         """Return the smallest threshold of the grid from which on upwards all pass."""
-        tests = [Test.of(curve, alpha, self.delta) for curve, alpha in zip(curves, alphas, strict=True)]
-        failed = self.failures(tests, sample, seed)
-        found = [self._settle(test, each) for test, each in zip(tests, failed, strict=True)]
+        tests = list(map(Test.of, curves, alphas, repeat(self.delta)))
+        found = list(map(self._settle, tests, self.failures(tests, sample, seed)))
         return with_deviations(found, curves, sample)
 
     def _settle(self, test: Test, failed: int) -> Finding:
@@ -99,7 +99,7 @@ class PointwiseTest(Guarantee):
             return found_at(curve, int(above[0]), 0.0, "")
         problem = Problem.of(curve, test.alpha)
         of_classes = problem.members is not None
-        needed = self.points_needed(curve.noise, curve.k, test.alpha, of_classes=of_classes)
+        needed = self.points_needed(curve.noise, curve.tally.k, test.alpha, of_classes=of_classes)
         advice = "no number of points would do" if needed is None else f"about {needed:,} points should do"
         if needed is not None and needed <= curve.points:
             advice += ": do labels and rows belong together, and do the probabilities tell the classes apart?"

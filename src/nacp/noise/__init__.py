@@ -1,14 +1,17 @@
 """Noise models: how noisy labels arise from true ones."""
 
+from collections.abc import Mapping
 from enum import Enum
 from typing import Any, NamedTuple, Protocol, TypeAlias, TypeGuard
 
 import numpy as np
 from numpy.typing import ArrayLike
 
+from nacp._types import Ints
 from nacp.errors import InputError
 from nacp.noise.annotators import AnnotatorNoise
 from nacp.noise.base import Doubt, Noise
+from nacp.noise.by_group import NoiseByGroup, column_per_group, for_rows
 from nacp.noise.groups import GroupNoise
 from nacp.noise.low_rank import LowRankNoise
 from nacp.noise.matrix import MatrixNoise
@@ -24,6 +27,7 @@ __all__ = [
     "MatrixNoise",
     "Noise",
     "NoiseBasis",
+    "NoiseByGroup",
     "NoiseLike",
     "RandomizedResponse",
     "UniformFamily",
@@ -31,6 +35,8 @@ __all__ = [
     "Unsaid",
     "as_noise",
     "basis_of",
+    "column_per_group",
+    "noise_by_group",
     "noise_for",
 ]
 
@@ -40,6 +46,7 @@ NOISES: dict[str, type[Noise]] = {
     "groups": GroupNoise,
     "low-rank": LowRankNoise,
     "annotators": AnnotatorNoise,
+    "by-group": NoiseByGroup,
     "randomized-response": RandomizedResponse,
 }
 
@@ -126,3 +133,22 @@ def basis_of(noise: NoiseLike | Unsaid) -> NoiseBasis | None:
 
 def _is_estimate(noise: NoiseLike | Unsaid) -> TypeGuard[Estimate]:
     return isinstance(getattr(noise, "noise", None), Noise)
+
+
+def noise_by_group(noise: Any, groups: Any, n: int, k: int) -> tuple[NoiseByGroup, Ints]:
+    """Return the model of rows whose noise depends on their group, and the place of each row's group.
+
+    Examples
+    --------
+    >>> from nacp.noise import noise_by_group
+    >>> noise_by_group({"A": 0.1, "B": [[0.75, 0.25], [0.5, 0.5]]}, ["B", "A", "A"], n=3, k=2)
+    (NoiseByGroup(groups=2, k=2), array([1, 0, 0]))
+    """
+    if groups is None:
+        raise InputError("noise_groups", "must name the group of each row: noise has a model for each group")
+    if not isinstance(noise, Mapping) or not noise:
+        raise InputError(
+            "noise", "must be a dict with a model for each of the noise_groups", found=repr(noise)
+        )
+    models = {name: noise_for(each, k) or UniformNoise(0.0) for name, each in noise.items()}
+    return for_rows(models, groups, n, k)

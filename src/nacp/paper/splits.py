@@ -265,19 +265,19 @@ def crossings(
 def _may_cross(curve: Curve, target: float, rule: Rule) -> Bools:
     """Return for each edge whether the estimate may cross a target between the edge before and this one."""
     if target > 1 + ROUNDING:
-        return np.zeros(len(curve.cells), dtype=bool)
-    level, number = target - ROUNDING, np.arange(len(curve.cells))
+        return np.zeros(len(curve.tally.cells), dtype=bool)
+    level, number = target - ROUNDING, np.arange(len(curve.tally.cells))
     hits, pairs = np.cumsum(curve.tally.hits), np.cumsum(curve.tally.pairs)
     own, pair = float(curve.weights.own[0]), curve.weights.constant
     assert pair is not None
     reached = np.flatnonzero((curve.clean >= level) == (rule == "first"))
     if rule == "last":
-        lowest = (own * np.append(0, hits[:-1]) + pair * pairs) / curve.n
+        lowest = (own * np.append(0, hits[:-1]) + pair * pairs) / curve.tally.n
         possible = (lowest < level + ROUNDING / 2) & (number > reached.max(initial=-1))
     else:
-        highest = (own * hits + pair * np.append(0, pairs[:-1])) / curve.n
+        highest = (own * hits + pair * np.append(0, pairs[:-1])) / curve.tally.n
         possible = (highest >= level - ROUNDING / 2) & (number <= reached.min(initial=len(number)))
-    between = np.diff(curve.cells, prepend=-1) > 1
+    between = np.diff(curve.tally.cells, prepend=-1) > 1
     return np.asarray(between & possible)
 
 

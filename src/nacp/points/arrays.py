@@ -3,7 +3,7 @@
 import copy
 import math
 import mmap
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
@@ -194,10 +194,14 @@ class Rows:
         if threads > 1:
             share = max(math.ceil(n / (2 * threads)), _ENTRIES_PER_THREAD // self.k)
             step = max(1, min(step, share))
-        blocks: Sequence[Any] = list(row_slices(n, self.k, step))
+        blocks: list[Any] = list(row_slices(n, self.k, step))
         if order is not None:
-            blocks = [order[each] for each in blocks]
-        found = in_threads(lambda where: function(self._read(where), where), blocks, threads)
+            blocks = list(map(order.__getitem__, blocks))
+
+        def apply(where: Any) -> T:
+            return function(self._read(where), where)
+
+        found = in_threads(apply, blocks, threads)
         for where, each in zip(blocks, found, strict=True):
             tell(where.stop - where.start if isinstance(where, slice) else len(where))
             yield each

@@ -65,9 +65,8 @@ def _divergence(first: Floats, second: Floats) -> Floats:
     """Return ``kl(first, second)`` of shares: that of Bernoulli variables."""
     # scipy.special.rel_entr does the same, but calibration should not have to import scipy.
     with np.errstate(divide="ignore", invalid="ignore"):
-        terms = [(x, x * np.log(x / y)) for x, y in ((first, second), (1 - first, 1 - second))]
-    one, other = (np.where(x > 0, term, 0.0) for x, term in terms)
-    return one + other
+        one, other = first * np.log(first / second), (1 - first) * np.log((1 - first) / (1 - second))
+    return np.where(first > 0, one, 0.0) + np.where(first < 1, other, 0.0)
 
 
 def bernstein(mean: Floats, square: Floats, n: int, delta: float) -> Floats:
