@@ -92,8 +92,8 @@ class NoiseEstimate:
         advice = ""
         if self.approximate:
             advice = (
-                " If the true rate lies above the interval, sets are larger than need be, which is safe. Below "
-                "it, it is not: coverage is too low. In doubt state a smaller rate, or check some labels."
+                " If the true rate lies above the interval, sets are larger than need be, which is safe. "
+                "Below it, it is not: coverage is too low. In doubt state a smaller rate, or check labels."
             )
         elif self.noise.has_rate and (self.confidence < 1 or self.interval is None):
             advice = " In doubt state the smaller rate: overstating it gives too little coverage."
